@@ -1,0 +1,7 @@
+//! A read-only, caching JSON API over a public gene registry.
+//!
+//! `docs/ARCHITECTURE.md` shows the way of a request and the rooms of this crate.
+
+pub mod config;
+pub mod registry;
+pub mod upstream;

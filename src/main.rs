@@ -1,0 +1,3 @@
+//! The `gene-registry` binary.
+
+fn main() {}

@@ -1,0 +1,27 @@
+//! The domain: the three requests in canonical form, the values they answer with, and the
+//! arena's formulas.
+//!
+//! Nothing in here knows HTTP, SQL or Redis. Values are parsed once, at the edge, into types
+//! that cannot be wrong; what an upstream delivers passes through [`RawGene`], the one place
+//! that decides what an empty field means and which row breaks the contract.
+
+pub mod arena;
+mod gene;
+mod number;
+mod phenotype;
+mod raw;
+mod request;
+mod time;
+
+pub use gene::{
+    ArenaHistoryEntry, ArenaInsights, Compatibility, Fidelity, GeneId, GenePage, GenePhenotype,
+    GeneSummary, InvalidGeneId, TopGene, Trend, UnknownFidelity,
+};
+pub use number::{Count, MAX_SAFE_INTEGER};
+pub use phenotype::Phenotype;
+pub use raw::{ContractBreach, RawEvaluation, RawGene};
+pub use request::{
+    DomainName, GeneFilter, GeneSearch, InvalidDomain, InvalidPage, Page, Request, Sort,
+    UnknownSort,
+};
+pub use time::{Timestamp, rfc3339_seconds};

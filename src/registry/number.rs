@@ -1,0 +1,46 @@
+//! Integers that every JSON client reads as the same value.
+
+use serde::Serialize;
+
+/// The largest integer that an IEEE 754 double, and so every JSON client, holds exactly: 2^53 - 1.
+pub const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
+
+/// A non-negative integer of 0 to 2^53 - 1. What lies outside saturates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize)]
+#[serde(transparent)]
+pub struct Count(u64);
+
+impl Count {
+    /// Zero.
+    pub const ZERO: Self = Self(0);
+
+    /// The value.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+
+    /// `value`, cut to 0 to 2^53 - 1.
+    pub fn saturating(value: i64) -> Self {
+        Self(u64::try_from(value).unwrap_or(0).min(MAX_SAFE_INTEGER))
+    }
+}
+
+impl From<u32> for Count {
+    fn from(value: u32) -> Self {
+        Self(u64::from(value))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_saturate_at_both_ends() {
+        assert_eq!(Count::saturating(-1).get(), 0);
+        assert_eq!(Count::saturating(7).get(), 7);
+        assert_eq!(Count::saturating(9_007_199_254_740_991).get(), 9_007_199_254_740_991);
+        assert_eq!(Count::saturating(9_007_199_254_740_992).get(), 9_007_199_254_740_991);
+        assert_eq!(Count::saturating(i64::MAX).get(), MAX_SAFE_INTEGER);
+    }
+}

@@ -1,0 +1,59 @@
+//! A whole registry as data: the sample under `config/`, which `seed` and `demo` load.
+
+use serde::Deserialize;
+use serde_json::Value;
+use uuid::Uuid;
+
+/// A registry to load. Evaluations have ages, not dates, so that it never goes stale.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Catalogue {
+    /// Its genes, unpublished ones too.
+    pub genes: Vec<CatalogueGene>,
+}
+
+/// One gene to load.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "named as the columns of the view `registry_read.gene`")]
+pub struct CatalogueGene {
+    pub id: Uuid,
+    pub name: String,
+    pub domain: String,
+    pub fidelity: String,
+    pub description: String,
+    pub owner: String,
+    pub reputation_score: f64,
+    pub downloads: i64,
+    #[serde(default = "published")]
+    pub published: bool,
+    pub phenotype: Option<Value>,
+    pub install_command: Option<String>,
+    pub min_playground_version: Option<String>,
+    pub required_fidelity: Option<String>,
+    /// Newest first. The newest one's fitness is the gene's `fitness_score`; 0 without any.
+    pub evaluations: Vec<CatalogueEvaluation>,
+}
+
+/// One evaluation to load.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CatalogueEvaluation {
+    /// How long before the moment of loading, in minutes.
+    pub age_minutes: u32,
+    /// Fitness found.
+    pub fitness_value: f64,
+    /// Calls made.
+    pub total_calls: i64,
+}
+
+const fn published() -> bool {
+    true
+}
+
+impl CatalogueGene {
+    /// Its `fitness_score`: that of the newest evaluation, or 0.
+    pub fn fitness_score(&self) -> f64 {
+        self.evaluations.first().map_or(0.0, |newest| newest.fitness_value)
+    }
+}

@@ -1,0 +1,99 @@
+//! Where the registry's facts come from: a Postgres that belongs to somebody else, or the
+//! embedded sample registry. One trait, one behaviour suite.
+
+mod catalogue;
+
+use async_trait::async_trait;
+use thiserror::Error;
+
+use crate::registry::{
+    ArenaInsights, ContractBreach, DomainName, GeneId, GenePage, GenePhenotype, GeneSearch,
+    Timestamp,
+};
+
+pub use catalogue::{Catalogue, CatalogueEvaluation, CatalogueGene};
+
+/// What a read found, and when.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Read<T> {
+    /// What was found.
+    pub value: T,
+    /// The upstream's own time of the read.
+    pub read_at: Timestamp,
+}
+
+/// A source of the registry's facts. Every read sees one consistent state.
+#[async_trait]
+pub trait Upstream: Send + Sync + 'static {
+    /// One page of a search, with the number of all genes that match.
+    async fn search(&self, search: &GeneSearch) -> Result<Read<GenePage>, UpstreamError>;
+
+    /// A published gene's phenotype; `None` where there is no such gene.
+    async fn phenotype(&self, id: GeneId) -> Result<Read<Option<GenePhenotype>>, UpstreamError>;
+
+    /// A domain's arena as of `now`; `None` where the domain has no published gene.
+    async fn insights(
+        &self,
+        domain: &DomainName,
+        now: Timestamp,
+    ) -> Result<Read<Option<ArenaInsights>>, UpstreamError>;
+
+    /// The record of the API key with this hash; `None` where there is none.
+    async fn api_key(&self, hash: &KeyHash) -> Result<Option<ApiKeyRecord>, UpstreamError>;
+
+    /// Whether the upstream answers at all.
+    async fn ping(&self) -> Result<(), UpstreamError>;
+}
+
+/// SHA-256 of a whole API key. All that is stored of it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct KeyHash(pub [u8; 32]);
+
+impl std::fmt::Debug for KeyHash {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("KeyHash(…)")
+    }
+}
+
+/// What the registry knows of an API key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApiKeyRecord {
+    /// Its stored hash.
+    pub hash: KeyHash,
+    /// The beginning that people know it by.
+    pub prefix: String,
+    /// Whose it is.
+    pub owner: String,
+    /// What its owner calls it.
+    pub name: String,
+    /// What it may do.
+    pub scopes: Vec<String>,
+    /// Requests a minute, 0 to 2147483647.
+    pub rate_limit_per_minute: u32,
+    /// When it ends (exclusive: at this moment it has ended); `None` for never.
+    pub expires_at: Option<Timestamp>,
+    /// When it was revoked.
+    pub revoked_at: Option<Timestamp>,
+}
+
+impl ApiKeyRecord {
+    /// Requests a minute where the upstream leaves the limit empty.
+    pub const DEFAULT_RATE_LIMIT: u32 = 30;
+}
+
+/// Why an upstream could not answer.
+#[derive(Debug, Error)]
+pub enum UpstreamError {
+    /// It can't be reached, or went away: passing, another try may succeed.
+    #[error("the database cannot be reached")]
+    Unreachable(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// It did not answer in time, or no connection was free in time: passing.
+    #[error("the database did not answer in time")]
+    Timeout,
+    /// It refused the statement, or answered something unexpected: an operator must look.
+    #[error("the database refused or misanswered a statement")]
+    Failed(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The row asked for breaks the contract of the views.
+    #[error(transparent)]
+    Contract(#[from] ContractBreach),
+}

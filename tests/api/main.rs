@@ -1,0 +1,1 @@
+//! The service's behaviour, against a real Postgres and a real Redis.
