@@ -3,5 +3,7 @@
 //! `docs/ARCHITECTURE.md` shows the way of a request and the rooms of this crate.
 
 pub mod config;
+pub mod limit;
+pub mod redis;
 pub mod registry;
 pub mod upstream;

@@ -1,0 +1,115 @@
+//! Windows counted in this process alone.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::window::{Decision, WINDOW, local_share};
+
+/// Below this many windows nothing is swept.
+const SWEEP_FROM: usize = 1024;
+
+/// Counts windows in memory. Holds a window a key that was seen in the last minute; keys are
+/// authenticated before they come here, so strangers can't fill it.
+#[derive(Debug)]
+pub struct LocalLimiter<K> {
+    replicas: u32,
+    windows: Mutex<Windows<K>>,
+}
+
+#[derive(Debug)]
+struct Windows<K> {
+    by_key: HashMap<K, Window>,
+    sweep_at: usize,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Window {
+    began: Instant,
+    count: u32,
+}
+
+impl Window {
+    fn left(&self, now: Instant) -> Duration {
+        WINDOW.saturating_sub(now.saturating_duration_since(self.began))
+    }
+}
+
+impl<K: Eq + Hash + Copy> LocalLimiter<K> {
+    /// A limiter for one of `replicas` replicas: it admits its share of every limit.
+    pub fn new(replicas: u32) -> Self {
+        let windows = Windows { by_key: HashMap::new(), sweep_at: SWEEP_FROM };
+        Self { replicas, windows: Mutex::new(windows) }
+    }
+
+    /// Decides about one request of `key` at `now`.
+    pub fn decide(&self, key: K, limit: u32, now: Instant) -> Decision {
+        let share = local_share(limit, self.replicas);
+        let mut windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
+        windows.sweep(now);
+        let fresh = Window { began: now, count: 0 };
+        let window = windows.by_key.entry(key).or_insert(fresh);
+        if window.left(now).is_zero() {
+            *window = fresh;
+        }
+        let admitted = window.count < share;
+        window.count += u32::from(admitted);
+        let remaining = share.saturating_sub(window.count);
+        Decision { admitted, limit, remaining, left: window.left(now) }
+    }
+}
+
+impl<K: Eq + Hash> Windows<K> {
+    /// Forgets ended windows each time their number may have doubled: constant work a request.
+    fn sweep(&mut self, now: Instant) {
+        if self.by_key.len() >= self.sweep_at {
+            self.by_key.retain(|_, window| !window.left(now).is_zero());
+            self.sweep_at = (self.by_key.len() * 2).max(SWEEP_FROM);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exactly_the_share_passes_in_a_window() {
+        let (limiter, now) = (LocalLimiter::new(3), Instant::now());
+        let admitted = (0..100).filter(|_| limiter.decide(1, 20, now).admitted).count();
+        assert_eq!(admitted, 7);
+        assert!(limiter.decide(2, 20, now).admitted, "keys don't share a window");
+    }
+
+    #[test]
+    fn a_window_opens_with_the_first_request_and_refusals_do_not_prolong_it() {
+        let (limiter, start) = (LocalLimiter::new(1), Instant::now());
+        let at = |ms| limiter.decide(1, 1, start + Duration::from_millis(ms));
+        assert!(at(0).admitted);
+        assert!(!at(30_000).admitted);
+        let last = at(59_999);
+        assert_eq!((last.admitted, last.retry_after_seconds()), (false, 1));
+        assert!(at(60_000).admitted);
+    }
+
+    #[test]
+    fn a_raised_limit_helps_at_once_and_a_lowered_one_refuses_at_once() {
+        let (limiter, now) = (LocalLimiter::new(1), Instant::now());
+        (0..5).for_each(|_| assert!(limiter.decide(1, 5, now).admitted));
+        assert!(!limiter.decide(1, 5, now).admitted);
+        assert!(limiter.decide(1, 6, now).admitted);
+        let lowered = limiter.decide(1, 2, now);
+        assert_eq!((lowered.admitted, lowered.remaining), (false, 0));
+    }
+
+    #[test]
+    fn ended_windows_are_forgotten() {
+        let (limiter, start) = (LocalLimiter::new(1), Instant::now());
+        for key in 0..10_000_u32 {
+            limiter.decide(key, 1, start + Duration::from_millis(u64::from(key) * 1000));
+        }
+        let windows = limiter.windows.lock().expect("not poisoned");
+        assert!(windows.by_key.len() <= SWEEP_FROM, "{}", windows.by_key.len());
+    }
+}

@@ -1,0 +1,101 @@
+//! Arithmetic of a window: pure, no clock, no store.
+
+use std::time::Duration;
+
+/// The length of a window.
+pub const WINDOW: Duration = Duration::from_secs(60);
+
+/// What a limiter decided about one request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Decision {
+    /// Whether the request may go on.
+    pub admitted: bool,
+    /// The key's limit, in requests a minute.
+    pub limit: u32,
+    /// Requests left in this window.
+    pub remaining: u32,
+    /// Until the window ends, at most [`WINDOW`].
+    pub left: Duration,
+}
+
+impl Decision {
+    /// A decision from how a window stands: `count` requests admitted in it, this one included
+    /// where it was.
+    pub fn of(admitted: bool, limit: u32, count: u32, left: Duration) -> Self {
+        Self { admitted, limit, remaining: limit.saturating_sub(count), left: left.min(WINDOW) }
+    }
+
+    /// The decision for a key of limit 0: it is never served.
+    pub fn never() -> Self {
+        Self { admitted: false, limit: 0, remaining: 0, left: WINDOW }
+    }
+
+    /// Seconds until the window ends, rounded up: 0 to 60.
+    pub fn reset_seconds(&self) -> u64 {
+        self.left.as_millis().div_ceil(1000).min(60) as u64
+    }
+
+    /// Whole seconds to wait after a refusal: min(60, floor(ms left / 1000) + 1), so 1 to 60.
+    /// After that long the window has certainly ended.
+    pub fn retry_after_seconds(&self) -> u64 {
+        (self.left.as_secs() + 1).min(60)
+    }
+}
+
+/// What one of `replicas` may admit by itself: ceil(limit / replicas).
+pub fn local_share(limit: u32, replicas: u32) -> u32 {
+    limit.div_ceil(replicas.max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn decision(left_ms: u64) -> Decision {
+        Decision::of(false, 30, 30, Duration::from_millis(left_ms))
+    }
+
+    #[test]
+    fn retry_after_by_hand() {
+        for (left_ms, retry_after, reset) in
+            [(0, 1, 0), (1, 1, 1), (999, 1, 1), (1000, 2, 1), (59_000, 60, 59), (60_000, 60, 60)]
+        {
+            assert_eq!(decision(left_ms).retry_after_seconds(), retry_after, "{left_ms}");
+            assert_eq!(decision(left_ms).reset_seconds(), reset, "{left_ms}");
+        }
+    }
+
+    #[test]
+    fn shares_by_hand() {
+        assert_eq!(local_share(30, 1), 30);
+        assert_eq!(local_share(30, 3), 10);
+        assert_eq!(local_share(31, 3), 11);
+        assert_eq!(local_share(1, 50), 1);
+        assert_eq!(local_share(0, 3), 0);
+        assert_eq!(local_share(u32::MAX, 0), u32::MAX);
+    }
+
+    proptest! {
+        #[test]
+        fn waiting_as_told_outlasts_the_window(left_ms in 0..=59_999_u64) {
+            let decision = decision(left_ms);
+            let seconds = decision.retry_after_seconds();
+            prop_assert!((1..=60).contains(&seconds));
+            prop_assert!(seconds * 1000 > left_ms);
+            prop_assert!(decision.reset_seconds() <= seconds);
+        }
+
+        #[test]
+        fn remaining_is_never_huge(limit: u32, count: u32) {
+            prop_assert!(Decision::of(true, limit, count, WINDOW).remaining <= limit);
+        }
+
+        #[test]
+        fn shares_cover_the_limit(limit: u32, replicas in 1..100_u32) {
+            let all = u64::from(local_share(limit, replicas)) * u64::from(replicas);
+            prop_assert!(all >= u64::from(limit) && all < u64::from(limit) + u64::from(replicas));
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! A breaker: nobody waits for a store that is known to be away.
+//!
+//! Closed, every call passes. It opens at once on a refusal, and after two timeouts in a row;
+//! open, calls are turned away without waiting, and once per pause one of them is told to try
+//! the store behind its caller's back. The first success closes it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Timeouts in a row that open a breaker.
+const TIMEOUTS_TO_OPEN: u32 = 2;
+
+/// Between one probe and the next.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// What a caller may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Permit {
+    /// Call, and wait for the answer.
+    Call,
+    /// Don't wait; but send this command in the background to see whether the store is back.
+    Probe,
+    /// Don't call.
+    TurnAway,
+}
+
+/// How a call ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// The store answered.
+    Answered,
+    /// No answer in time, or the connection died.
+    Lost,
+    /// The store, or its address, said no.
+    Refused,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Breaker {
+    name: &'static str,
+    // Read on every call; the lock is taken only when there is something to change.
+    open: AtomicBool,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    losses: u32,
+    next_probe: Option<Instant>,
+}
+
+impl Breaker {
+    /// A closed breaker. `name` stands in the log when it opens and closes.
+    pub fn new(name: &'static str) -> Self {
+        Self { name, open: AtomicBool::new(false), state: Mutex::default() }
+    }
+
+    /// Whether calls are turned away.
+    pub fn is_open(&self) -> bool {
+        self.open.load(Ordering::Acquire)
+    }
+
+    /// What a caller may do at `now`.
+    pub fn permit(&self, now: Instant) -> Permit {
+        if !self.is_open() {
+            return Permit::Call;
+        }
+        let mut state = self.lock();
+        match state.next_probe {
+            Some(at) if now < at => Permit::TurnAway,
+            _ => {
+                state.next_probe = Some(now + PAUSE);
+                Permit::Probe
+            }
+        }
+    }
+
+    /// Takes in how a call ended at `now`.
+    pub fn record(&self, outcome: Outcome, now: Instant) {
+        match outcome {
+            Outcome::Answered => self.answered(),
+            Outcome::Lost => self.failed(1, now),
+            Outcome::Refused => self.failed(TIMEOUTS_TO_OPEN, now),
+        }
+    }
+
+    fn answered(&self) {
+        let mut state = self.lock();
+        state.losses = 0;
+        if self.open.swap(false, Ordering::AcqRel) {
+            tracing::info!(store = self.name, "in use again");
+        }
+    }
+
+    fn failed(&self, weight: u32, now: Instant) {
+        let mut state = self.lock();
+        state.losses = state.losses.saturating_add(weight);
+        if state.losses < TIMEOUTS_TO_OPEN {
+            return;
+        }
+        if !self.open.swap(true, Ordering::AcqRel) {
+            state.next_probe = Some(now + PAUSE);
+            tracing::warn!(store = self.name, "not in use: it refuses or does not answer");
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_losses_in_a_row_open_it_and_an_answer_between_does_not() {
+        let (breaker, now) = (Breaker::new("test"), Instant::now());
+        breaker.record(Outcome::Lost, now);
+        breaker.record(Outcome::Answered, now);
+        breaker.record(Outcome::Lost, now);
+        assert_eq!(breaker.permit(now), Permit::Call);
+        breaker.record(Outcome::Lost, now);
+        assert_eq!(breaker.permit(now), Permit::TurnAway);
+    }
+
+    #[test]
+    fn open_it_sends_one_probe_a_pause_and_closes_on_the_first_answer() {
+        let (breaker, now) = (Breaker::new("test"), Instant::now());
+        breaker.record(Outcome::Refused, now);
+        assert_eq!(breaker.permit(now), Permit::TurnAway);
+        assert_eq!(breaker.permit(now + PAUSE), Permit::Probe);
+        assert_eq!(breaker.permit(now + PAUSE), Permit::TurnAway);
+        breaker.record(Outcome::Lost, now + PAUSE);
+        assert_eq!(breaker.permit(now + 2 * PAUSE), Permit::Probe);
+        breaker.record(Outcome::Answered, now + 2 * PAUSE);
+        assert_eq!(breaker.permit(now + 2 * PAUSE), Permit::Call);
+        // The losses before do not count any more.
+        breaker.record(Outcome::Lost, now + 3 * PAUSE);
+        assert_eq!(breaker.permit(now + 3 * PAUSE), Permit::Call);
+    }
+}

@@ -1,0 +1,209 @@
+//! The one way to Redis: a command goes out, and within `redis.timeout_ms` there is an answer
+//! or word that there is none. Callers degrade; nothing here fails a request.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bb8::{ErrorSink, Pool, RunError};
+use redis::{Cmd, ErrorKind, IntoConnectionInfo, Pipeline, RedisError, RedisResult};
+use redis::{ServerErrorKind, Value};
+use thiserror::Error;
+use tokio::sync::Notify;
+
+use super::breaker::{Breaker, Outcome, Permit};
+use super::manager::Manager;
+
+/// Which breaker a command is under: a full or read-only server still answers reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// Commands that change nothing.
+    Read,
+    /// Commands that write.
+    Write,
+}
+
+/// Why there is no answer.
+#[derive(Debug, Error)]
+pub enum NoAnswer {
+    /// Known to be away: nobody waited.
+    #[error("redis is known to be away")]
+    Away,
+    /// It did not answer within `redis.timeout_ms`.
+    #[error("redis did not answer in time")]
+    Timeout,
+    /// It, or the way to it, failed.
+    #[error("redis failed")]
+    Failed(#[from] RedisError),
+}
+
+/// A pool of connections with a breaker for each side. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct RedisPool(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    pool: Pool<Manager>,
+    timeout: Duration,
+    breakers: Arc<Breakers>,
+    refused: Arc<Notify>,
+}
+
+#[derive(Debug)]
+struct Breakers {
+    read: Breaker,
+    write: Breaker,
+}
+
+impl RedisPool {
+    /// A pool that connects when it is first needed. Does no I/O; must be called on a runtime.
+    ///
+    /// # Errors
+    /// When `info` is no Redis address.
+    pub fn new(info: impl IntoConnectionInfo, size: u32, timeout: Duration) -> RedisResult<Self> {
+        let breakers = Arc::new(Breakers {
+            read: Breaker::new("redis, for reads"),
+            write: Breaker::new("redis, for writes"),
+        });
+        let refused = Arc::new(Notify::new());
+        let sink = ConnectErrors { breakers: Arc::clone(&breakers), refused: Arc::clone(&refused) };
+        let pool = Pool::builder()
+            .max_size(size)
+            .connection_timeout(timeout)
+            .retry_connection(false)
+            // Asks our manager, which answers without a round trip.
+            .test_on_check_out(true)
+            .error_sink(Box::new(sink))
+            .build_unchecked(Manager::new(info, timeout)?);
+        Ok(Self(Arc::new(Inner { pool, timeout, breakers, refused })))
+    }
+
+    /// Whether commands of this side are turned away at the moment.
+    pub fn is_away(&self, side: Side) -> bool {
+        self.0.breakers.of(side).is_open()
+    }
+
+    /// Sends one command.
+    ///
+    /// # Errors
+    /// [`NoAnswer`]; never later than `redis.timeout_ms` after the call.
+    pub async fn send(&self, side: Side, command: Cmd) -> Result<Value, NoAnswer> {
+        let mut pipeline = Pipeline::with_capacity(1);
+        pipeline.add_command(command);
+        let reply = self.send_all(side, pipeline).await?.pop();
+        Ok(reply.unwrap_or_else(|| Err(unexpected("no reply to a command")))?)
+    }
+
+    /// Sends commands in one round trip; each has a result of its own, in the same order.
+    ///
+    /// # Errors
+    /// [`NoAnswer`]; never later than `redis.timeout_ms` after the call.
+    pub async fn send_all(
+        &self,
+        side: Side,
+        commands: Pipeline,
+    ) -> Result<Vec<RedisResult<Value>>, NoAnswer> {
+        match self.0.breakers.of(side).permit(Instant::now()) {
+            Permit::Call => self.0.call(side, &commands).await,
+            Permit::TurnAway => Err(NoAnswer::Away),
+            Permit::Probe => {
+                let inner = Arc::clone(&self.0);
+                tokio::spawn(async move { inner.call(side, &commands).await });
+                Err(NoAnswer::Away)
+            }
+        }
+    }
+}
+
+impl Inner {
+    async fn call(
+        &self,
+        side: Side,
+        commands: &Pipeline,
+    ) -> Result<Vec<RedisResult<Value>>, NoAnswer> {
+        let result = tokio::time::timeout(self.timeout, self.exchange(commands))
+            .await
+            .unwrap_or(Err(NoAnswer::Timeout));
+        self.breakers.of(side).record(outcome(&result), Instant::now());
+        result
+    }
+
+    async fn exchange(&self, commands: &Pipeline) -> Result<Vec<RedisResult<Value>>, NoAnswer> {
+        // The pool itself would keep us waiting until its timeout when the address refuses.
+        let mut connection = tokio::select! {
+            connection = self.pool.get() => connection.map_err(|error| match error {
+                RunError::User(error) => NoAnswer::Failed(error),
+                RunError::TimedOut => NoAnswer::Timeout,
+            })?,
+            () = self.refused.notified() => return Err(NoAnswer::Away),
+        };
+        Ok(connection.send(commands).await?)
+    }
+}
+
+impl Breakers {
+    fn of(&self, side: Side) -> &Breaker {
+        match side {
+            Side::Read => &self.read,
+            Side::Write => &self.write,
+        }
+    }
+}
+
+/// What a call says about the store.
+fn outcome(result: &Result<Vec<RedisResult<Value>>, NoAnswer>) -> Outcome {
+    match result {
+        Ok(replies) if replies.iter().any(refuses_service) => Outcome::Refused,
+        Ok(_) => Outcome::Answered,
+        // A refused connection has already been recorded where it was seen.
+        Err(NoAnswer::Away | NoAnswer::Timeout | NoAnswer::Failed(_)) => Outcome::Lost,
+    }
+}
+
+/// Errors that say "not here, not now" rather than "not like this".
+fn refuses_service(reply: &RedisResult<Value>) -> bool {
+    let Err(error) = reply else { return false };
+    match error.kind() {
+        ErrorKind::Server(
+            ServerErrorKind::ReadOnly
+            | ServerErrorKind::BusyLoading
+            | ServerErrorKind::MasterDown
+            | ServerErrorKind::ClusterDown
+            | ServerErrorKind::NoPerm,
+        ) => true,
+        _ => match error.code() {
+            Some("OOM" | "MISCONF" | "NOAUTH" | "NOREPLICAS") => true,
+            // Before version 7, an error inside a script is wrapped into the script's own.
+            Some("ERR") => error.detail().is_some_and(|detail| {
+                ["-OOM ", "-READONLY ", "-MISCONF "].iter().any(|code| detail.contains(code))
+            }),
+            _ => false,
+        },
+    }
+}
+
+fn unexpected(what: &'static str) -> RedisError {
+    (ErrorKind::UnexpectedReturnType, what).into()
+}
+
+/// Hears of connections that could not be made.
+#[derive(Debug, Clone)]
+struct ConnectErrors {
+    breakers: Arc<Breakers>,
+    refused: Arc<Notify>,
+}
+
+impl ErrorSink<RedisError> for ConnectErrors {
+    fn sink(&self, error: RedisError) {
+        if error.is_connection_refusal() || error.kind() == ErrorKind::AuthenticationFailed {
+            let now = Instant::now();
+            self.breakers.read.record(Outcome::Refused, now);
+            self.breakers.write.record(Outcome::Refused, now);
+            self.refused.notify_waiters();
+        }
+        tracing::debug!(%error, "redis connection");
+    }
+
+    fn boxed_clone(&self) -> Box<dyn ErrorSink<RedisError>> {
+        Box::new(self.clone())
+    }
+}
