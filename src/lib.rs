@@ -2,7 +2,10 @@
 //!
 //! `docs/ARCHITECTURE.md` shows the way of a request and the rooms of this crate.
 
+pub mod cache;
 pub mod config;
+pub mod flight;
+pub mod keys;
 pub mod limit;
 pub mod redis;
 pub mod registry;

@@ -13,7 +13,7 @@ const SWEEP_FROM: usize = 1024;
 /// Counts windows in memory. Holds a window a key that was seen in the last minute; keys are
 /// authenticated before they come here, so strangers can't fill it.
 #[derive(Debug)]
-pub struct LocalLimiter<K> {
+pub(super) struct LocalLimiter<K> {
     replicas: u32,
     windows: Mutex<Windows<K>>,
 }
@@ -38,13 +38,13 @@ impl Window {
 
 impl<K: Eq + Hash + Copy> LocalLimiter<K> {
     /// A limiter for one of `replicas` replicas: it admits its share of every limit.
-    pub fn new(replicas: u32) -> Self {
+    pub(super) fn new(replicas: u32) -> Self {
         let windows = Windows { by_key: HashMap::new(), sweep_at: SWEEP_FROM };
         Self { replicas, windows: Mutex::new(windows) }
     }
 
     /// Decides about one request of `key` at `now`.
-    pub fn decide(&self, key: K, limit: u32, now: Instant) -> Decision {
+    pub(super) fn decide(&self, key: K, limit: u32, now: Instant) -> Decision {
         let share = local_share(limit, self.replicas);
         let mut windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
         windows.sweep(now);

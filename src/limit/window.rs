@@ -43,7 +43,7 @@ impl Decision {
 }
 
 /// What one of `replicas` may admit by itself: ceil(limit / replicas).
-pub fn local_share(limit: u32, replicas: u32) -> u32 {
+pub(super) fn local_share(limit: u32, replicas: u32) -> u32 {
     limit.div_ceil(replicas.max(1))
 }
 

@@ -55,6 +55,25 @@ impl std::fmt::Debug for KeyHash {
     }
 }
 
+impl KeyHash {
+    /// What the key is known by everywhere inside: counter, log scope, usage.
+    pub fn id(&self) -> KeyId {
+        let mut id = [0; 16];
+        id.copy_from_slice(&self.0[..16]);
+        KeyId(id)
+    }
+}
+
+/// The first 16 bytes of a [`KeyHash`]. Unlike a key's prefix, nobody can choose it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct KeyId([u8; 16]);
+
+impl std::fmt::Display for KeyId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
 /// What the registry knows of an API key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiKeyRecord {

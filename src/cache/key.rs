@@ -1,0 +1,75 @@
+//! What an answer is kept under: the request in canonical form.
+//!
+//! In this process that is the [`Request`] itself. In Redis it is text in which different
+//! requests are always different: every part before the domain is from a fixed vocabulary
+//! without a colon, and the domain comes last.
+
+use std::fmt;
+
+use crate::registry::Request;
+
+/// A request as a part of a Redis key.
+#[derive(Debug, Clone, Copy)]
+pub struct CanonicalText<'a>(pub &'a Request);
+
+impl fmt::Display for CanonicalText<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Request::Search(search) => {
+                let fidelity = search.filter.fidelity.map_or("any", |fidelity| fidelity.as_str());
+                let (sort, page) = (search.sort.as_str(), search.page);
+                write!(f, "genes:{fidelity}:{sort}:{}:{}", page.limit(), page.offset())?;
+                match &search.filter.domain {
+                    Some(domain) => write!(f, ":{domain}"),
+                    None => Ok(()),
+                }
+            }
+            Request::Phenotype(id) => write!(f, "phenotype:{id}"),
+            Request::Insights(domain) => write!(f, "insights:{domain}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::registry::{DomainName, Fidelity, GeneFilter, GeneSearch, Page, Sort};
+
+    /// Domains that try to look like something else.
+    fn domain() -> impl Strategy<Value = DomainName> {
+        let hostile = prop_oneof![
+            Just("any:fitness:20:0".to_owned()),
+            Just(":".to_owned()),
+            Just("genes:any:fitness:20:0".to_owned()),
+            "[:a-c0-2%*\u{1F9EC} ]{1,8}",
+        ];
+        hostile.prop_map(|text| text.parse().expect("a domain"))
+    }
+
+    fn request() -> impl Strategy<Value = Request> {
+        let search = (
+            prop::option::of(domain()),
+            prop::option::of(prop::sample::select(Fidelity::ALL.to_vec())),
+            prop::sample::select(Sort::ALL.to_vec()),
+            (1..=3_u64, 0..=12_u64),
+        )
+            .prop_map(|(domain, fidelity, sort, (limit, offset))| {
+                let page = Page::new(limit, offset).expect("a page");
+                Request::Search(GeneSearch { filter: GeneFilter { domain, fidelity }, sort, page })
+            });
+        let phenotype =
+            (0..4_u128).prop_map(|id| Request::Phenotype(uuid::Uuid::from_u128(id).into()));
+        prop_oneof![search, phenotype, domain().prop_map(Request::Insights)]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(4096))]
+        #[test]
+        fn keys_are_equal_exactly_when_requests_are(a in request(), b in request()) {
+            let equal_keys = CanonicalText(&a).to_string() == CanonicalText(&b).to_string();
+            prop_assert_eq!(equal_keys, a == b);
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! Finished answers, near and shared, in front of the upstream. [`ReadThrough`] is the way in.
+
+mod answer;
+mod codec;
+mod entry;
+mod freshness;
+mod key;
+mod local;
+mod read_through;
+mod shared;
+
+pub use entry::Entry;
+pub use read_through::{ReadError, ReadThrough, Served, Source};
+pub use shared::SharedCache;

@@ -1,0 +1,142 @@
+//! One piece of work for everybody who asks for the same thing at the same time.
+//!
+//! The work is driven by a task of its own: a caller that leaves can't kill or stall it for
+//! the others.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures_util::FutureExt;
+use futures_util::future::Shared;
+use thiserror::Error;
+use tokio::sync::oneshot;
+
+/// The work panicked; the panic itself has been reported where it happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("the work behind this request crashed")]
+pub struct Crashed;
+
+/// Pieces of work under way, by what they are for.
+#[derive(Debug)]
+pub struct Flights<K, V: Clone> {
+    under_way: Arc<Mutex<HashMap<K, Landing<V>>>>,
+}
+
+type Landing<V> = Shared<oneshot::Receiver<V>>;
+
+/// The outcome of a piece of work, and whether somebody else had begun it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Landed<V> {
+    /// What the work gave.
+    pub value: V,
+    /// Whether this caller joined work that was under way.
+    pub joined: bool,
+}
+
+impl<K, V: Clone> Default for Flights<K, V> {
+    fn default() -> Self {
+        Self { under_way: Arc::default() }
+    }
+}
+
+impl<K, V> Flights<K, V>
+where
+    K: Clone + Eq + Hash + Send + 'static,
+    V: Clone + Send + Sync + 'static,
+{
+    /// Waits for the work on `key`; begins it with `work` where none is under way.
+    ///
+    /// # Errors
+    /// [`Crashed`] when the work panicked.
+    pub async fn join<W, F>(&self, key: &K, work: W) -> Result<Landed<V>, Crashed>
+    where
+        W: FnOnce() -> F,
+        F: Future<Output = V> + Send + 'static,
+    {
+        let (landing, joined) = self.landing(key, work);
+        let value = landing.await.map_err(|_| Crashed)?;
+        Ok(Landed { value, joined })
+    }
+
+    fn landing<W, F>(&self, key: &K, work: W) -> (Landing<V>, bool)
+    where
+        W: FnOnce() -> F,
+        F: Future<Output = V> + Send + 'static,
+    {
+        let mut under_way = lock(&self.under_way);
+        if let Some(landing) = under_way.get(key) {
+            return (landing.clone(), true);
+        }
+        let (sender, receiver) = oneshot::channel();
+        let landing = receiver.shared();
+        under_way.insert(key.clone(), landing.clone());
+        let entry = Entry { key: key.clone(), under_way: Arc::clone(&self.under_way) };
+        let work = work();
+        tokio::spawn(async move {
+            // Taken off the list before anybody hears of it, and also when the work panics.
+            let value = {
+                let _entry = entry;
+                work.await
+            };
+            // Nobody waits any more: the work was still worth finishing.
+            let _ = sender.send(value);
+        });
+        (landing, false)
+    }
+}
+
+struct Entry<K: Eq + Hash, V: Clone> {
+    key: K,
+    under_way: Arc<Mutex<HashMap<K, Landing<V>>>>,
+}
+
+impl<K: Eq + Hash, V: Clone> Drop for Entry<K, V> {
+    fn drop(&mut self) {
+        lock(&self.under_way).remove(&self.key);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use tokio::sync::Semaphore;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn those_who_ask_at_the_same_time_share_one_piece_of_work() {
+        let (flights, runs) = (Flights::default(), Arc::new(AtomicU32::new(0)));
+        let gate = Arc::new(Semaphore::new(0));
+        let work = || {
+            let (runs, gate) = (Arc::clone(&runs), Arc::clone(&gate));
+            async move {
+                let _permit = gate.acquire().await;
+                runs.fetch_add(1, Ordering::Relaxed) + 1
+            }
+        };
+        // The first one leaves at once; its work goes on for those who stay.
+        assert!(flights.join(&1, work).now_or_never().is_none());
+        let waiting = futures_util::future::join_all((0..50).map(|_| flights.join(&1, work)));
+        gate.add_permits(1);
+        for landed in waiting.await {
+            assert_eq!(landed, Ok(Landed { value: 1, joined: true }));
+        }
+        gate.add_permits(1);
+        assert_eq!(flights.join(&1, work).await, Ok(Landed { value: 2, joined: false }));
+    }
+
+    #[tokio::test]
+    async fn a_crash_reaches_all_who_wait_and_leaves_nothing_behind() {
+        let flights: Flights<u8, u8> = Flights::default();
+        assert_eq!(flights.join(&1, || async { panic!("crash") }).await, Err(Crashed));
+        let landed = flights.join(&1, || async { 7 }).await;
+        assert_eq!(landed, Ok(Landed { value: 7, joined: false }));
+    }
+}
