@@ -2,6 +2,7 @@
 //!
 //! `docs/ARCHITECTURE.md` shows the way of a request and the rooms of this crate.
 
+pub mod api;
 pub mod cache;
 pub mod config;
 pub mod flight;

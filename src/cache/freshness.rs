@@ -6,16 +6,16 @@ use crate::config::AgesConfig;
 
 /// The three ages of one kind of answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ages {
+pub(super) struct Ages {
     /// Younger than this: sent.
-    pub fresh: Duration,
+    pub(super) fresh: Duration,
     /// Younger than this: sent only while the upstream fails.
-    pub if_error: Duration,
+    pub(super) if_error: Duration,
 }
 
 /// What may be done with an answer of a certain age.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Freshness {
+pub(super) enum Freshness {
     /// It is sent.
     Fresh,
     /// It is sent only while the upstream fails.
@@ -26,7 +26,7 @@ pub enum Freshness {
 
 impl Ages {
     /// What may be done with an answer of age `age`.
-    pub fn judge(&self, age: Duration) -> Freshness {
+    pub(super) fn judge(&self, age: Duration) -> Freshness {
         if age < self.fresh {
             Freshness::Fresh
         } else if age < self.if_error {

@@ -10,7 +10,7 @@ use crate::registry::Request;
 
 /// A request as a part of a Redis key.
 #[derive(Debug, Clone, Copy)]
-pub struct CanonicalText<'a>(pub &'a Request);
+pub(super) struct CanonicalText<'a>(pub &'a Request);
 
 impl fmt::Display for CanonicalText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -58,6 +58,19 @@ pub enum Source {
     StaleIfError,
 }
 
+impl Source {
+    /// As it stands in the log.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Local => "local",
+            Self::Shared => "shared",
+            Self::Upstream { collapsed: false } => "miss",
+            Self::Upstream { collapsed: true } => "collapsed",
+            Self::StaleIfError => "stale-if-error",
+        }
+    }
+}
+
 /// Where a load, which may serve many requests, found its answer.
 #[derive(Debug, Clone)]
 enum Loaded {

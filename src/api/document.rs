@@ -1,0 +1,152 @@
+//! The OpenAPI document: what the framework knows of the operations, made into the document
+//! that clients are generated from by one step that says what the framework can't.
+
+use bytes::Bytes;
+use poem_openapi::OpenApiService;
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
+
+use super::Operations;
+use super::examples;
+use super::security::SCHEME;
+
+const TITLE: &str = "Gene Registry Read API";
+const DESCRIPTION: &str = include_str!("description.md");
+
+/// The document, ready to be served.
+#[derive(Debug, Clone)]
+pub struct Document {
+    /// As JSON.
+    pub json: Bytes,
+    /// As YAML.
+    pub yaml: Bytes,
+    schemas: String,
+}
+
+impl Document {
+    /// The document of a service that is reached under `public_url`, or, where that is not
+    /// known, under whatever address the document itself was fetched from.
+    pub fn new(public_url: Option<&str>) -> Self {
+        let value = value(public_url);
+        let schemas = value["components"]["schemas"].to_string();
+        let mut json = serde_json::to_string_pretty(&value).unwrap_or_default();
+        json.push('\n');
+        let yaml = serde_saphyr::to_string(&value).unwrap_or_default();
+        Self { json: json.into(), yaml: yaml.into(), schemas }
+    }
+
+    /// A fingerprint of the answers' schemas: differs when a client could tell the difference.
+    pub fn fingerprint(&self) -> String {
+        let digest = Sha256::digest(self.schemas.as_bytes());
+        digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+/// The operations' metadata needs no handlers, so the document needs no running service.
+struct Described;
+
+impl poem_openapi::OpenApi for Described {
+    fn meta() -> Vec<poem_openapi::registry::MetaApi> {
+        <Operations as poem_openapi::OpenApi>::meta()
+    }
+
+    fn register(registry: &mut poem_openapi::registry::Registry) {
+        <Operations as poem_openapi::OpenApi>::register(registry);
+    }
+
+    fn add_routes(
+        self,
+        _: &mut std::collections::HashMap<
+            String,
+            std::collections::HashMap<poem::http::Method, poem::endpoint::BoxEndpoint<'static>>,
+        >,
+    ) {
+    }
+}
+
+fn value(public_url: Option<&str>) -> Value {
+    let service = OpenApiService::new(Described, TITLE, env!("CARGO_PKG_VERSION"))
+        .description(DESCRIPTION)
+        .license("MIT OR Apache-2.0");
+    // What the framework writes is JSON; were it not, the committed document's test would fail.
+    let mut document: Value = serde_json::from_str(&service.spec()).unwrap_or_default();
+    document["openapi"] = "3.0.3".into();
+    document["servers"] = json!([{ "url": server_url(public_url) }]);
+    document["security"] = json!([{ SCHEME: [] }]);
+    move_version_to_server(&mut document);
+    name_headers(&mut document);
+    examples::add_to(&mut document);
+    tidy(&mut document);
+    in_order(document)
+}
+
+fn server_url(public_url: Option<&str>) -> String {
+    format!("{}/v1", public_url.unwrap_or_default().trim_end_matches('/'))
+}
+
+/// Routes carry the version, the document's paths do not: clients join server and path.
+fn move_version_to_server(document: &mut Value) {
+    let Some(paths) = document["paths"].as_object_mut() else { return };
+    *paths = std::mem::take(paths)
+        .into_iter()
+        .map(|(path, item)| (path.strip_prefix("/v1").unwrap_or(&path).to_owned(), item))
+        .collect();
+}
+
+/// The framework writes header names in the case they were given in only for some; names are
+/// not case-sensitive, but people read them.
+fn name_headers(document: &mut Value) {
+    for_each_object(document, &mut |object| {
+        if let Some(Value::Object(headers)) = object.get_mut("headers") {
+            for header in headers.values_mut().filter_map(Value::as_object_mut) {
+                header.remove("required");
+            }
+        }
+    });
+}
+
+/// Drops what says nothing, and writes whole numbers as such.
+fn tidy(document: &mut Value) {
+    for_each_object(document, &mut |object| {
+        for noise in ["explode", "deprecated", "style"] {
+            if matches!(object.get(noise), Some(Value::Bool(_) | Value::Null)) {
+                object.remove(noise);
+            }
+        }
+        if object.get("tags").is_some_and(|tags| tags.as_array().is_some_and(Vec::is_empty)) {
+            object.remove("tags");
+        }
+        for bound in ["minimum", "maximum"] {
+            if let Some(number) = object.get(bound).and_then(Value::as_f64)
+                && number.fract() == 0.0
+                && number.abs() <= crate::registry::MAX_SAFE_INTEGER as f64
+            {
+                object.insert(bound.to_owned(), json!(number as i64));
+            }
+        }
+    });
+}
+
+/// The order in which people read a document.
+fn in_order(document: Value) -> Value {
+    let Value::Object(mut fields) = document else { return document };
+    let mut ordered = Map::new();
+    for key in ["openapi", "info", "servers", "security", "tags", "paths", "components"] {
+        if let Some(value) = fields.remove(key) {
+            ordered.insert(key.to_owned(), value);
+        }
+    }
+    ordered.extend(fields);
+    Value::Object(ordered)
+}
+
+fn for_each_object(value: &mut Value, change: &mut impl FnMut(&mut Map<String, Value>)) {
+    match value {
+        Value::Object(object) => {
+            change(object);
+            object.values_mut().for_each(|value| for_each_object(value, change));
+        }
+        Value::Array(items) => items.iter_mut().for_each(|value| for_each_object(value, change)),
+        _ => {}
+    }
+}

@@ -1,0 +1,123 @@
+//! What surrounds every operation: method, key, limit; only then parameters and handler. Then
+//! the limit's headers on whatever came out, a caught panic included.
+
+use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use poem::endpoint::BoxEndpoint;
+use poem::http::{HeaderValue, Method};
+use poem::{Endpoint, EndpointExt, IntoResponse, Request, Response, Result};
+use poem_openapi::OpenApi;
+use poem_openapi::registry::{MetaApi, Registry};
+
+use super::error::ApiError;
+use super::headers;
+use crate::keys::Authenticator;
+use crate::limit::{Decision, Limiter};
+use crate::registry::Timestamp;
+use crate::upstream::{ApiKeyRecord, KeyId};
+
+/// A URL may be this long.
+const MAX_URL_BYTES: usize = 8192;
+
+/// Who may pass, and how often. One for each replica.
+pub struct Gate {
+    /// Checks keys.
+    pub authenticator: Authenticator,
+    /// Counts requests.
+    pub limiter: Limiter<KeyId>,
+}
+
+/// An API whose operations are all behind the gate.
+pub(super) struct Guarded<A> {
+    api: A,
+    gate: Arc<Gate>,
+}
+
+impl<A> Guarded<A> {
+    pub(super) fn new(api: A, gate: Arc<Gate>) -> Self {
+        Self { api, gate }
+    }
+}
+
+type Routes = HashMap<String, HashMap<Method, BoxEndpoint<'static>>>;
+
+impl<A: OpenApi> OpenApi for Guarded<A> {
+    fn meta() -> Vec<MetaApi> {
+        A::meta()
+    }
+
+    fn register(registry: &mut Registry) {
+        A::register(registry);
+    }
+
+    /// Routes as the framework has them, each wrapped. They all answer to GET alone.
+    fn add_routes(self, routes: &mut Routes) {
+        let mut open = Routes::new();
+        self.api.add_routes(&mut open);
+        for (path, methods) in open {
+            let guarded = methods.into_iter().map(|(method, inner)| {
+                (method, GuardedEndpoint { inner, gate: Arc::clone(&self.gate) }.boxed())
+            });
+            routes.entry(path).or_default().extend(guarded);
+        }
+    }
+}
+
+struct GuardedEndpoint {
+    inner: BoxEndpoint<'static>,
+    gate: Arc<Gate>,
+}
+
+impl Endpoint for GuardedEndpoint {
+    type Output = Response;
+
+    async fn call(&self, request: Request) -> Result<Response> {
+        let mut response = match self.admit(&request).await {
+            Ok((key, decision)) => {
+                let mut response = self.answer(request, &decision).await;
+                headers::add_rate_limit(response.headers_mut(), &decision);
+                response.set_data(key);
+                response
+            }
+            Err(error) => error.into_response(),
+        };
+        headers::add_vary(response.headers_mut());
+        Ok(response)
+    }
+}
+
+impl GuardedEndpoint {
+    async fn admit(&self, request: &Request) -> Result<(Arc<ApiKeyRecord>, Decision), ApiError> {
+        let presented = request.headers().get_all(headers::API_KEY);
+        let presented = presented.iter().map(HeaderValue::as_bytes);
+        let key = self.gate.authenticator.check(presented, Timestamp::now()).await?;
+        let limiter = &self.gate.limiter;
+        let decision = limiter.decide(key.hash.id(), key.rate_limit_per_minute).await?;
+        Ok((key, decision))
+    }
+
+    async fn answer(&self, request: Request, decision: &Decision) -> Response {
+        if !decision.admitted {
+            return ApiError::RateLimited(*decision).into_response();
+        }
+        if let Err(error) = check_length(&request) {
+            return error.into_response();
+        }
+        let answer = AssertUnwindSafe(self.inner.get_response(request)).catch_unwind();
+        answer.await.unwrap_or_else(|_| ApiError::Internal.into_response())
+    }
+}
+
+/// A path of any length is left to the id's own check.
+fn check_length(request: &Request) -> Result<(), ApiError> {
+    let uri = request.original_uri();
+    let length = uri.path_and_query().map_or(0, |text| text.as_str().len());
+    if length > MAX_URL_BYTES && uri.path().len() <= MAX_URL_BYTES {
+        let message = format!("the URL must be {MAX_URL_BYTES} bytes at most; given: {length}");
+        return Err(ApiError::Parameter(message));
+    }
+    Ok(())
+}

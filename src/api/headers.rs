@@ -1,0 +1,118 @@
+//! Names and values of the headers that answers carry, and the arithmetic of the cache ones.
+
+use poem::http::{HeaderMap, HeaderName, HeaderValue, header};
+
+use crate::cache::{Served, Source};
+use crate::limit::{Decision, WINDOW};
+
+pub(super) const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
+const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
+const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+const X_RATELIMIT_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
+const X_RATELIMIT_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
+const X_RATELIMIT_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
+
+pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/json");
+pub(super) const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
+pub(super) const CHALLENGE: HeaderValue =
+    HeaderValue::from_static(r#"ApiKey realm="gene-registry""#);
+const VARY: HeaderValue = HeaderValue::from_static("X-API-Key, Accept-Encoding");
+
+/// Seconds that a client may keep an answer which is fresh for longer.
+const CLIENT_KEEPS_S: u64 = 30;
+
+/// Headers that `add_*` adds at most, so that the map grows once.
+const ADDED: usize = 12;
+
+/// What every answer of the operations carries: it depends on the key that was sent.
+pub(super) fn add_vary(headers: &mut HeaderMap) {
+    headers.insert(header::VARY, VARY);
+}
+
+/// How an answer was come by and how long it may be kept (RFC 9111, RFC 9211).
+pub(super) fn add_cache(headers: &mut HeaderMap, served: &Served) {
+    headers.reserve(ADDED);
+    let (age, fresh_for) = (served.age.as_secs(), served.fresh_for.as_secs());
+    headers.insert(header::AGE, age.into());
+    // Age counts from the read, so the lifetime that a client has left is added to it.
+    let max_age = if served.fresh_for.is_zero() { 0 } else { age + fresh_for.min(CLIENT_KEEPS_S) };
+    insert_text(headers, header::CACHE_CONTROL, format!("private, max-age={max_age}"));
+    let status = match served.source {
+        Source::Local => format!("gene-registry; hit; ttl={fresh_for}; detail=local"),
+        Source::Shared => format!("gene-registry; hit; ttl={fresh_for}; detail=shared"),
+        Source::Upstream { collapsed: false } => "gene-registry; fwd=miss".to_owned(),
+        Source::Upstream { collapsed: true } => "gene-registry; fwd=miss; collapsed".to_owned(),
+        Source::StaleIfError => "gene-registry; fwd=stale; fwd-status=502".to_owned(),
+    };
+    insert_text(headers, CACHE_STATUS, status);
+    if !served.entry.link.is_empty() {
+        insert_text(headers, header::LINK, served.entry.link.to_string());
+    }
+}
+
+/// How the key's window stands: the IETF draft's fields (draft-ietf-httpapi-ratelimit-headers)
+/// and their older kin.
+pub(super) fn add_rate_limit(headers: &mut HeaderMap, decision: &Decision) {
+    let Decision { limit, remaining, .. } = *decision;
+    let (window, reset) = (WINDOW.as_secs(), decision.reset_seconds());
+    headers.reserve(ADDED);
+    insert_text(headers, RATELIMIT_POLICY, format!("\"key\";q={limit};w={window}"));
+    insert_text(headers, RATELIMIT, format!("\"key\";r={remaining};t={reset}"));
+    headers.insert(X_RATELIMIT_LIMIT, limit.into());
+    headers.insert(X_RATELIMIT_REMAINING, remaining.into());
+    headers.insert(X_RATELIMIT_RESET, reset.into());
+}
+
+/// `text` is made here, of visible ASCII; if it were not, the header would be left out.
+fn insert_text(headers: &mut HeaderMap, name: HeaderName, text: String) {
+    if let Ok(value) = HeaderValue::from_maybe_shared(bytes::Bytes::from(text)) {
+        headers.insert(name, value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::cache::Entry;
+    use crate::registry::Timestamp;
+
+    fn cache_headers(source: Source, age: u64, fresh_for: u64) -> (String, String) {
+        let entry =
+            Arc::new(Entry { body: "{}".into(), link: "".into(), read_at: Timestamp::UNIX_EPOCH });
+        let (age, fresh_for) = (Duration::from_secs(age), Duration::from_secs(fresh_for));
+        let mut headers = HeaderMap::new();
+        add_cache(&mut headers, &Served { entry, source, age, fresh_for });
+        let text = |name| headers[&name].to_str().expect("ASCII").to_owned();
+        (text(header::CACHE_CONTROL), text(CACHE_STATUS))
+    }
+
+    #[test]
+    fn clients_keep_answers_while_fresh_but_30_seconds_at_most() {
+        let (control, status) = cache_headers(Source::Local, 3, 7);
+        assert_eq!(control, "private, max-age=10");
+        assert_eq!(status, "gene-registry; hit; ttl=7; detail=local");
+        let (control, status) = cache_headers(Source::Upstream { collapsed: true }, 0, 300);
+        assert_eq!(control, "private, max-age=30");
+        assert_eq!(status, "gene-registry; fwd=miss; collapsed");
+        let (control, status) = cache_headers(Source::StaleIfError, 500, 0);
+        assert_eq!(control, "private, max-age=0");
+        assert_eq!(status, "gene-registry; fwd=stale; fwd-status=502");
+    }
+
+    #[test]
+    fn rate_limit_headers_by_hand() {
+        let mut headers = HeaderMap::new();
+        let left = Duration::from_millis(41_001);
+        add_rate_limit(&mut headers, &Decision::of(true, 30, 7, left));
+        assert_eq!(headers["ratelimit-policy"], r#""key";q=30;w=60"#);
+        assert_eq!(headers["ratelimit"], r#""key";r=23;t=42"#);
+        assert_eq!(headers["x-ratelimit-limit"], "30");
+        assert_eq!(headers["x-ratelimit-remaining"], "23");
+        assert_eq!(headers["x-ratelimit-reset"], "42");
+    }
+}

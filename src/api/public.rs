@@ -1,0 +1,179 @@
+//! The public listener: every route, and what surrounds them all. From the outside in:
+//! request id, log, errors as JSON; route; method; then [`super::guard`].
+
+use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use futures_util::FutureExt;
+use poem::endpoint::BoxEndpoint;
+use poem::http::{HeaderMap, HeaderValue, Method, StatusCode};
+use poem::{Endpoint, IntoResponse, PathPattern, Request, Response, Result, Route};
+use poem_openapi::OpenApi;
+
+use super::document::Document;
+use super::error::{ApiError, Cause};
+use super::guard::{Gate, Guarded};
+use super::{headers, pages};
+use crate::cache::{ReadThrough, Source};
+use crate::upstream::ApiKeyRecord;
+
+/// What the public listener serves.
+pub struct PublicApi {
+    routes: Route,
+    request_ids: RequestIds,
+}
+
+impl PublicApi {
+    /// The operations behind `gate`, and the pages around `document`.
+    pub fn new(reads: ReadThrough, gate: Gate, document: &Document) -> Self {
+        let mut operations = HashMap::new();
+        Guarded::new(super::operations(reads), Arc::new(gate)).add_routes(&mut operations);
+        let mut routes = pages::add_to(Route::new(), document);
+        for (path, mut methods) in operations {
+            if let Some(endpoint) = methods.remove(&Method::GET) {
+                routes = routes.at(path, OnlyGet(endpoint));
+            }
+        }
+        Self { routes, request_ids: RequestIds::default() }
+    }
+
+    /// Answers a request. Never fails: every refusal and fault is an answer.
+    pub async fn answer(&self, request: Request) -> Response {
+        let begun = Instant::now();
+        let id = self.request_ids.of(request.headers());
+        let method = request.method().clone();
+        let answer = AssertUnwindSafe(self.routes.call(request)).catch_unwind().await;
+        let mut response = match answer {
+            Ok(Ok(response)) => response,
+            Ok(Err(error)) => refusal(error),
+            Err(_) => ApiError::Internal.into_response(),
+        };
+        log(&method, &response, &id, begun);
+        response.headers_mut().insert(headers::REQUEST_ID, id);
+        response
+    }
+}
+
+/// The framework's own errors are all of one kind: it knows no such route.
+fn refusal(error: poem::Error) -> Response {
+    if error.is::<ApiError>() {
+        return error.into_response();
+    }
+    if error.status() == StatusCode::NOT_FOUND {
+        return ApiError::UnknownRoute.into_response();
+    }
+    tracing::error!(%error, "an error that nobody has mapped");
+    ApiError::Internal.into_response()
+}
+
+/// Keeps every method but GET from an operation: HEAD too, which would run it.
+struct OnlyGet(BoxEndpoint<'static>);
+
+impl Endpoint for OnlyGet {
+    type Output = Response;
+
+    async fn call(&self, request: Request) -> Result<Response> {
+        match *request.method() {
+            Method::GET => self.0.call(request).await,
+            _ => Err(ApiError::MethodNotAllowed { allow: "GET" }.into()),
+        }
+    }
+}
+
+/// One event a request. Labels come from here, never from the caller; no key, no query.
+fn log(method: &Method, response: &Response, id: &HeaderValue, begun: Instant) {
+    let key = response.data::<Arc<ApiKeyRecord>>().map(|key| key.prefix.as_str());
+    tracing::info!(
+        target: "gene_registry::request",
+        method = known_method(method),
+        route = response.data::<PathPattern>().map_or("unknown", |pattern| &pattern.0),
+        status = response.status().as_u16(),
+        ms = begun.elapsed().as_secs_f64() * 1000.0,
+        cache = response.data::<Source>().map(|source| source.as_str()),
+        key,
+        request_id = id.to_str().unwrap_or_default(),
+        cause = response.data::<Cause>().map(|cause| with_sources(&*cause.0)),
+        "request"
+    );
+}
+
+fn known_method(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "GET",
+        Method::HEAD => "HEAD",
+        Method::POST => "POST",
+        Method::PUT => "PUT",
+        Method::PATCH => "PATCH",
+        Method::DELETE => "DELETE",
+        Method::OPTIONS => "OPTIONS",
+        _ => "other",
+    }
+}
+
+fn with_sources(error: &(dyn std::error::Error + Send + Sync)) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        source = error.source();
+    }
+    text
+}
+
+/// Identifiers of requests, unique among replicas: a random beginning and a number.
+struct RequestIds {
+    beginning: u64,
+    next: AtomicU64,
+}
+
+impl Default for RequestIds {
+    fn default() -> Self {
+        // Without randomness, ids are only unique within this replica.
+        Self { beginning: getrandom::u64().unwrap_or_default(), next: AtomicU64::new(1) }
+    }
+}
+
+impl RequestIds {
+    /// The caller's own id where it has the right form, else a new one.
+    fn of(&self, headers: &HeaderMap) -> HeaderValue {
+        let given = headers.get(headers::REQUEST_ID).filter(|id| is_request_id(id.as_bytes()));
+        given.cloned().unwrap_or_else(|| self.new_id())
+    }
+
+    fn new_id(&self) -> HeaderValue {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let id = format!("{:016x}-{number:x}", self.beginning);
+        HeaderValue::from_maybe_shared(bytes::Bytes::from(id))
+            .unwrap_or(HeaderValue::from_static("-"))
+    }
+}
+
+fn is_request_id(id: &[u8]) -> bool {
+    let allowed = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-".contains(byte);
+    (1..=64).contains(&id.len()) && id.iter().all(allowed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn request_ids_are_taken_over_only_in_the_right_form() {
+        let ids = RequestIds::default();
+        let of = |given: &[u8]| {
+            let mut headers = HeaderMap::new();
+            headers.insert(headers::REQUEST_ID, HeaderValue::from_bytes(given).expect("a value"));
+            ids.of(&headers)
+        };
+        assert_eq!(of(b"a.B_c-9"), "a.B_c-9");
+        assert_eq!(of(&[b'a'; 64]), "a".repeat(64));
+        for wrong in [&b""[..], b"a b", b"a\"", b"\xc3\xa9", &[b'a'; 65]] {
+            assert_ne!(of(wrong).as_bytes(), wrong);
+            assert!(is_request_id(of(wrong).as_bytes()));
+        }
+    }
+}
