@@ -8,6 +8,8 @@ pub mod config;
 pub mod flight;
 pub mod keys;
 pub mod limit;
+pub mod ops;
 pub mod redis;
 pub mod registry;
+pub mod server;
 pub mod upstream;

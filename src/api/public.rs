@@ -18,17 +18,20 @@ use super::error::{ApiError, Cause};
 use super::guard::{Gate, Guarded};
 use super::{headers, pages};
 use crate::cache::{ReadThrough, Source};
+use crate::ops::{Metrics, RequestLabels};
+use crate::server::Handler;
 use crate::upstream::ApiKeyRecord;
 
 /// What the public listener serves.
 pub struct PublicApi {
     routes: Route,
     request_ids: RequestIds,
+    metrics: Arc<Metrics>,
 }
 
 impl PublicApi {
     /// The operations behind `gate`, and the pages around `document`.
-    pub fn new(reads: ReadThrough, gate: Gate, document: &Document) -> Self {
+    pub fn new(reads: ReadThrough, gate: Gate, document: &Document, metrics: Arc<Metrics>) -> Self {
         let mut operations = HashMap::new();
         Guarded::new(super::operations(reads), Arc::new(gate)).add_routes(&mut operations);
         let mut routes = pages::add_to(Route::new(), document);
@@ -37,11 +40,12 @@ impl PublicApi {
                 routes = routes.at(path, OnlyGet(endpoint));
             }
         }
-        Self { routes, request_ids: RequestIds::default() }
+        Self { routes, request_ids: RequestIds::default(), metrics }
     }
+}
 
-    /// Answers a request. Never fails: every refusal and fault is an answer.
-    pub async fn answer(&self, request: Request) -> Response {
+impl Handler for PublicApi {
+    async fn answer(&self, request: Request) -> Response {
         let begun = Instant::now();
         let id = self.request_ids.of(request.headers());
         let method = request.method().clone();
@@ -51,7 +55,9 @@ impl PublicApi {
             Ok(Err(error)) => refusal(error),
             Err(_) => ApiError::Internal.into_response(),
         };
-        log(&method, &response, &id, begun);
+        let labels = labels(&method, &response);
+        self.metrics.request(labels, begun.elapsed());
+        log(labels, &response, &id, begun);
         response.headers_mut().insert(headers::REQUEST_ID, id);
         response
     }
@@ -83,17 +89,26 @@ impl Endpoint for OnlyGet {
     }
 }
 
-/// One event a request. Labels come from here, never from the caller; no key, no query.
-fn log(method: &Method, response: &Response, id: &HeaderValue, begun: Instant) {
-    let key = response.data::<Arc<ApiKeyRecord>>().map(|key| key.prefix.as_str());
+/// What a request is counted and logged under: from here, never from the caller.
+fn labels<'a>(method: &Method, response: &'a Response) -> RequestLabels<'a> {
+    RequestLabels {
+        route: response.data::<PathPattern>().map_or("unknown", |pattern| &pattern.0),
+        method: known_method(method),
+        status: response.status().as_u16(),
+        source: response.data::<Source>().map(|source| source.as_str()),
+    }
+}
+
+/// One event a request; no key, no query.
+fn log(labels: RequestLabels<'_>, response: &Response, id: &HeaderValue, begun: Instant) {
     tracing::info!(
         target: "gene_registry::request",
-        method = known_method(method),
-        route = response.data::<PathPattern>().map_or("unknown", |pattern| &pattern.0),
-        status = response.status().as_u16(),
+        method = labels.method,
+        route = labels.route,
+        status = labels.status,
         ms = begun.elapsed().as_secs_f64() * 1000.0,
-        cache = response.data::<Source>().map(|source| source.as_str()),
-        key,
+        cache = labels.source,
+        key = response.data::<Arc<ApiKeyRecord>>().map(|key| key.prefix.as_str()),
         request_id = id.to_str().unwrap_or_default(),
         cause = response.data::<Cause>().map(|cause| with_sources(&*cause.0)),
         "request"

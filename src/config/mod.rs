@@ -1,7 +1,148 @@
 //! Configuration: one struct a concern, every key documented in `config/default.toml`.
 
 mod cache;
+mod load;
+mod redis;
+mod server;
+mod small;
 mod upstream;
 
+use secrecy::ExposeSecret;
+use serde::Deserialize;
+
 pub use cache::{AgesConfig, CacheConfig};
+pub use load::{Effective, InvalidConfig, Loaded};
+pub use redis::{RateLimitConfig, RedisConfig};
+pub use server::{OpsConfig, ServerConfig};
+pub use small::{KeysConfig, LogConfig, LogFormat, RegistryConfig};
 pub use upstream::UpstreamConfig;
+
+/// A whole configuration. Every key has a default but the URLs.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "each section's struct says what it is")]
+pub struct Config {
+    pub server: ServerConfig,
+    pub ops: OpsConfig,
+    pub upstream: UpstreamConfig,
+    pub redis: RedisConfig,
+    pub cache: CacheConfig,
+    pub rate_limit: RateLimitConfig,
+    pub keys: KeysConfig,
+    pub registry: RegistryConfig,
+    pub log: LogConfig,
+}
+
+impl Config {
+    /// What can't be as it is, a line each, naming the key.
+    fn contradictions(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        let mut must = |holds: bool, key: &str, what: &str| {
+            if !holds {
+                found.push(format!("{key}: {what}"));
+            }
+        };
+        for (key, value) in [
+            ("server.max_connections", self.server.max_connections as u64),
+            ("server.head_timeout_ms", self.server.head_timeout_ms),
+            ("server.idle_timeout_ms", self.server.idle_timeout_ms),
+            ("upstream.pool_size", self.upstream.pool_size as u64),
+            ("upstream.wait_ms", self.upstream.wait_ms),
+            ("upstream.connect_ms", self.upstream.connect_ms),
+            ("upstream.query_ms", self.upstream.query_ms),
+            ("redis.timeout_ms", self.redis.timeout_ms),
+            ("redis.pool_size", self.redis.pool_size.into()),
+            ("rate_limit.replicas", self.rate_limit.replicas.into()),
+        ] {
+            must(value > 0, key, "must be 1 or more");
+        }
+        must(
+            self.upstream.deadline_ms >= self.upstream.query_ms,
+            "upstream.deadline_ms",
+            "must not be shorter than upstream.query_ms",
+        );
+        must(!self.redis.prefix.is_empty(), "redis.prefix", "must not be empty");
+        for (kind, ages) in [
+            ("search", self.cache.search),
+            ("phenotype", self.cache.phenotype),
+            ("insights", self.cache.insights),
+        ] {
+            must(
+                ages.if_error_s >= ages.fresh_s.saturating_add(ages.stale_s),
+                &format!("cache.{kind}.if_error_s"),
+                "must not be shorter than fresh_s and stale_s together",
+            );
+        }
+        let url = self.server.public_url.as_deref();
+        must(
+            url.is_none_or(|url| url.starts_with("http://") || url.starts_with("https://")),
+            "server.public_url",
+            "must begin with http:// or https://",
+        );
+        found
+    }
+
+    /// A URL that is set to nothing is not set: that is how compose files unset things.
+    fn without_empty_urls(mut self) -> Self {
+        for url in [&mut self.upstream.url, &mut self.redis.url] {
+            if url.as_ref().is_some_and(|url| url.expose_secret().is_empty()) {
+                *url = None;
+            }
+        }
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    fn read(text: &str) -> Result<Loaded, String> {
+        let mut file = tempfile::NamedTempFile::new().expect("a file");
+        file.write_all(text.as_bytes()).expect("written");
+        Loaded::read(Some(file.path())).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_defaults_are_a_whole_configuration() {
+        let loaded = read("").expect("the defaults");
+        assert_eq!(loaded.config.server.bind.port(), 8080);
+        assert!(loaded.config.redis.url.is_none());
+        let values = loaded.effective();
+        let bind = values.iter().find(|value| value.key == "server.bind").expect("server.bind");
+        assert_eq!(bind.value, "\"0.0.0.0:8080\"");
+        assert_eq!(bind.source, "default");
+    }
+
+    #[test]
+    fn a_wrong_file_is_refused_with_the_key_named() {
+        for (text, expected) in [
+            ("[server]\nbnid = \"x\"", "server.bnid"),
+            ("[sever]\nbind = \"127.0.0.1:1\"", "sever"),
+            ("[server]\nbind = \"nowhere\"", "server.bind"),
+            ("[redis]\ntimeout_ms = \"soon\"", "redis.timeout_ms"),
+            ("[redis]\ntimeout_ms = 0", "redis.timeout_ms: must be 1 or more"),
+            ("[rate_limit]\nwithout_redis = \"hope\"", "rate_limit.without_redis"),
+            ("[cache.search]\nif_error_s = 10", "cache.search.if_error_s"),
+            ("[upstream]\ndeadline_ms = 10", "upstream.deadline_ms"),
+            ("[server]\npublic_url = \"api.example\"", "server.public_url"),
+        ] {
+            let error = read(text).expect_err(text);
+            assert!(error.contains(expected), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn secrets_are_masked() {
+        let loaded = read("[upstream]\nurl = \"postgres://u:hunter2@h/d\"").expect("a config");
+        let values = loaded.effective();
+        let url = values.iter().find(|value| value.key == "upstream.url").expect("upstream.url");
+        assert_eq!(url.value, "\"***\"");
+        assert!(url.source.contains("tmp") || url.source.contains('/'), "{}", url.source);
+        assert!(!format!("{:?}", loaded.config).contains("hunter2"));
+        let error = read("[upstream]\nurl = [\"hunter2\"]").expect_err("no URL");
+        assert!(error.contains("upstream.url") && !error.contains("hunter2"), "{error}");
+    }
+}

@@ -1,0 +1,108 @@
+//! Every metric of the service. Labels are route templates and fixed words, never what a caller
+//! sent, so the number of series is fixed.
+//!
+//! | name | kind | labels | meaning |
+//! |---|---|---|---|
+//! | `gene_registry_requests_total` | counter | `route`, `method`, `status` | requests answered on the public listener |
+//! | `gene_registry_request_seconds` | histogram | `route` | time from a request's head to its answer, seconds |
+//! | `gene_registry_answers_total` | counter | `source` | answers by where they were found |
+//! | `gene_registry_redis_in_use` | gauge | `side` | 1 while commands of this side (`read`, `write`) are sent to Redis, else 0 |
+//! | `gene_registry_build_info` | gauge | `version` | 1 |
+
+use std::time::Duration;
+
+use metrics::{Key, Label, Level, Metadata, Recorder};
+use metrics_exporter_prometheus::{
+    Matcher, PrometheusBuilder, PrometheusHandle, PrometheusRecorder,
+};
+
+const REQUESTS: &str = "gene_registry_requests_total";
+const REQUEST_SECONDS: &str = "gene_registry_request_seconds";
+const ANSWERS: &str = "gene_registry_answers_total";
+const REDIS_IN_USE: &str = "gene_registry_redis_in_use";
+const BUILD_INFO: &str = "gene_registry_build_info";
+
+/// Bounds of the histograms, in seconds: hits are far below a millisecond.
+const SECONDS: [f64; 14] = [
+    0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 2.5,
+];
+
+const METADATA: Metadata<'static> = Metadata::new("gene_registry", Level::INFO, None);
+
+/// The metrics of one replica.
+pub struct Metrics {
+    recorder: PrometheusRecorder,
+    handle: PrometheusHandle,
+}
+
+/// What a request is counted under: fixed words only.
+#[derive(Debug, Clone, Copy)]
+pub struct RequestLabels<'a> {
+    /// The route's template.
+    pub route: &'a str,
+    /// The method, or `other`.
+    pub method: &'static str,
+    /// The status.
+    pub status: u16,
+    /// Where an answer was found.
+    pub source: Option<&'static str>,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let builder = PrometheusBuilder::new();
+        let matcher = Matcher::Full(REQUEST_SECONDS.to_owned());
+        // Refused only for an empty list of bounds.
+        let builder = builder
+            .set_buckets_for_metric(matcher, &SECONDS)
+            .unwrap_or_else(|_| PrometheusBuilder::new());
+        let recorder = builder.build_recorder();
+        let handle = recorder.handle();
+        let metrics = Self { recorder, handle };
+        metrics.gauge(BUILD_INFO, "version", env!("CARGO_PKG_VERSION")).set(1.0);
+        metrics
+    }
+}
+
+impl Metrics {
+    /// Counts a request that took `took`.
+    pub fn request(&self, labels: RequestLabels<'_>, took: Duration) {
+        let route = Label::new("route", labels.route.to_owned());
+        let status = Label::new("status", labels.status.to_string());
+        let of_request = vec![route.clone(), Label::new("method", labels.method), status];
+        self.recorder
+            .register_counter(&Key::from_parts(REQUESTS, of_request), &METADATA)
+            .increment(1);
+        let key = Key::from_parts(REQUEST_SECONDS, vec![route]);
+        self.recorder.register_histogram(&key, &METADATA).record(took);
+        if let Some(source) = labels.source {
+            let key = Key::from_parts(ANSWERS, vec![Label::new("source", source)]);
+            self.recorder.register_counter(&key, &METADATA).increment(1);
+        }
+    }
+
+    /// Whether Redis is in use for commands of a side.
+    pub fn redis_in_use(&self, side: &'static str, in_use: bool) {
+        self.gauge(REDIS_IN_USE, "side", side).set(f64::from(u8::from(in_use)));
+    }
+
+    /// Everything in the Prometheus text format.
+    pub fn render(&self) -> String {
+        self.handle.render()
+    }
+
+    /// To be called every few seconds: keeps memory flat where nobody reads the metrics.
+    pub fn tend(&self) {
+        self.handle.run_upkeep();
+    }
+
+    fn gauge(
+        &self,
+        name: &'static str,
+        label: &'static str,
+        value: &'static str,
+    ) -> metrics::Gauge {
+        let key = Key::from_parts(name, vec![Label::new(label, value)]);
+        self.recorder.register_gauge(&key, &METADATA)
+    }
+}
