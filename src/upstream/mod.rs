@@ -2,6 +2,7 @@
 //! embedded sample registry. One trait, one behaviour suite.
 
 mod catalogue;
+pub mod postgres;
 
 use async_trait::async_trait;
 use thiserror::Error;
