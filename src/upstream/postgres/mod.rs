@@ -1,9 +1,12 @@
 //! The registry in Postgres: the read path through the views of schema `registry_read`, and the
 //! default schema behind them, for those who have no registry yet.
 
+pub mod maintain;
 mod pool;
 mod queries;
 mod rows;
+pub mod schema;
+pub mod seed;
 mod tls;
 mod url;
 
@@ -164,6 +167,12 @@ impl Upstream for Postgres {
     async fn ping(&self) -> Result<(), UpstreamError> {
         self.connections.run(queries::PING, &[]).await.map(|_| ())
     }
+}
+
+/// The text of the statement that answers this search, for whoever wants to see its plan.
+/// Parameters: limit, offset, then the domain, then the fidelity, each where it is asked for.
+pub fn search_statement(search: &GeneSearch) -> &'static str {
+    queries::search(&search.filter, search.sort).sql
 }
 
 /// One connection for a command line tool, driven by a task of its own.
