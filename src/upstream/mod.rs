@@ -2,6 +2,9 @@
 //! embedded sample registry. One trait, one behaviour suite.
 
 mod catalogue;
+mod embedded;
+pub mod generate;
+pub mod postgres;
 
 use async_trait::async_trait;
 use thiserror::Error;
@@ -12,6 +15,8 @@ use crate::registry::{
 };
 
 pub use catalogue::{Catalogue, CatalogueEvaluation, CatalogueGene};
+pub use embedded::{Embedded, EmbeddedGene};
+pub use postgres::Postgres;
 
 /// What a read found, and when.
 #[derive(Debug, Clone, PartialEq)]

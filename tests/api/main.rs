@@ -1,1 +1,3 @@
 //! The service's behaviour, against a real Postgres and a real Redis.
+
+mod upstream;

@@ -1,0 +1,226 @@
+//! A registry in memory: what `demo` serves, and what the Postgres one is compared with.
+
+use std::collections::HashMap;
+
+use async_trait::async_trait;
+
+use super::{ApiKeyRecord, Catalogue, CatalogueGene, KeyHash, Read, Upstream, UpstreamError};
+use crate::registry::arena::{
+    DomainStanding, FitnessSums, StandingGene, TOP_GENES, TREND_EVALUATIONS, insights,
+    turnover_begins,
+};
+use crate::registry::{
+    ArenaInsights, Count, DomainName, GeneFilter, GeneId, GenePage, GenePhenotype, GeneSearch,
+    RawEvaluation, RawGene, Sort, Timestamp,
+};
+
+/// A gene of a registry in memory.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EmbeddedGene {
+    /// The gene.
+    pub raw: RawGene,
+    /// Its evaluations, in any order.
+    pub evaluations: Vec<RawEvaluation>,
+    /// Whether anybody sees it.
+    pub published: bool,
+}
+
+/// A registry in memory. It never changes.
+pub struct Embedded {
+    /// Published genes alone; evaluations newest first, without those that do not count.
+    genes: Vec<EmbeddedGene>,
+    keys: HashMap<KeyHash, ApiKeyRecord>,
+    install_template: String,
+}
+
+impl Embedded {
+    /// A registry of these genes and keys.
+    pub fn new(
+        genes: Vec<EmbeddedGene>,
+        keys: Vec<ApiKeyRecord>,
+        install_template: String,
+    ) -> Self {
+        let mut genes = genes;
+        genes.retain(|gene| gene.published);
+        for gene in &mut genes {
+            gene.evaluations.retain(RawEvaluation::counts);
+            gene.evaluations.sort_by(RawEvaluation::newest_first);
+        }
+        let keys = keys.into_iter().map(|key| (key.hash, key)).collect();
+        Self { genes, keys, install_template }
+    }
+
+    /// The registry that a catalogue describes, seen from `now`, with exact ranks.
+    pub fn from_catalogue(
+        catalogue: &Catalogue,
+        now: Timestamp,
+        keys: Vec<ApiKeyRecord>,
+        install_template: String,
+    ) -> Self {
+        let genes = catalogue.genes.iter().map(|gene| embedded(gene, now)).collect();
+        let mut registry = Self::new(genes, keys, install_template);
+        registry.rank();
+        registry
+    }
+
+    /// 1-based place in the own domain by fitness descending, then id.
+    fn rank(&mut self) {
+        self.genes.sort_by(|a, b| {
+            let by_domain = a.raw.domain.cmp(&b.raw.domain);
+            by_domain.then_with(|| best_first(Sort::Fitness, &a.raw, &b.raw))
+        });
+        let mut place = 0;
+        let mut domain: Option<&str> = None;
+        for gene in &mut self.genes {
+            let own = gene.raw.domain.as_deref();
+            place = if own == domain { place + 1 } else { 1 };
+            domain = own;
+            gene.raw.arena_rank = Some(place);
+        }
+    }
+
+    /// Published genes within the contract that pass the filter.
+    fn matching<'a>(&'a self, filter: &'a GeneFilter) -> impl Iterator<Item = &'a EmbeddedGene> {
+        let domain = filter.domain.as_ref().map(DomainName::as_str);
+        let fidelity = filter.fidelity.map(|fidelity| fidelity.as_str());
+        self.genes.iter().filter(move |gene| {
+            (domain.is_none() || gene.raw.domain.as_deref() == domain)
+                && (fidelity.is_none() || gene.raw.fidelity.as_deref() == fidelity)
+                && gene.raw.check().is_ok()
+        })
+    }
+}
+
+fn embedded(gene: &CatalogueGene, now: Timestamp) -> EmbeddedGene {
+    let evaluation = |e: &super::CatalogueEvaluation| RawEvaluation {
+        fitness_value: e.fitness_value,
+        evaluated_at: e.evaluated_at(now),
+        total_calls: Some(e.total_calls),
+    };
+    EmbeddedGene {
+        raw: RawGene {
+            id: gene.id,
+            name: Some(gene.name.clone()),
+            domain: Some(gene.domain.clone()),
+            fidelity: Some(gene.fidelity.clone()),
+            description: Some(gene.description.clone()),
+            owner: Some(gene.owner.clone()),
+            fitness_score: Some(gene.fitness_score()),
+            reputation_score: Some(gene.reputation_score),
+            downloads: Some(gene.downloads),
+            arena_rank: None,
+            phenotype: gene.phenotype.clone(),
+            install_command: gene.install_command.clone(),
+            min_playground_version: gene.min_playground_version.clone(),
+            required_fidelity: gene.required_fidelity.clone(),
+        },
+        evaluations: gene.evaluations.iter().map(evaluation).collect(),
+        published: gene.published,
+    }
+}
+
+fn fitness(gene: &RawGene) -> f64 {
+    gene.fitness_score.unwrap_or(0.0) + 0.0
+}
+
+/// Descending by the value shown, then by id.
+fn best_first(sort: Sort, a: &RawGene, b: &RawGene) -> std::cmp::Ordering {
+    let reputation = |gene: &RawGene| gene.reputation_score.unwrap_or(0.0) + 0.0;
+    let downloads = |gene: &RawGene| Count::saturating(gene.downloads.unwrap_or(0));
+    let descending = match sort {
+        Sort::Fitness => fitness(b).total_cmp(&fitness(a)),
+        Sort::Reputation => reputation(b).total_cmp(&reputation(a)),
+        Sort::Downloads => downloads(b).cmp(&downloads(a)),
+    };
+    descending.then(a.id.cmp(&b.id))
+}
+
+#[async_trait]
+impl Upstream for Embedded {
+    async fn search(&self, search: &GeneSearch) -> Result<Read<GenePage>, UpstreamError> {
+        let mut found: Vec<&EmbeddedGene> = self.matching(&search.filter).collect();
+        found.sort_by(|a, b| best_first(search.sort, &a.raw, &b.raw));
+        let (limit, offset) = (search.page.limit(), search.page.offset());
+        let data: Result<Vec<_>, _> = found
+            .iter()
+            .skip(usize::try_from(offset).unwrap_or(usize::MAX))
+            .take(usize::from(limit))
+            .map(|gene| gene.raw.clone().into_summary(gene.evaluations.clone()))
+            .collect();
+        let total = Count::saturating(i64::try_from(found.len()).unwrap_or(i64::MAX));
+        Ok(read(GenePage { data: data?, total, limit, offset }))
+    }
+
+    async fn phenotype(&self, id: GeneId) -> Result<Read<Option<GenePhenotype>>, UpstreamError> {
+        let gene = self.genes.iter().find(|gene| gene.raw.id == id.uuid());
+        let shown = gene.map(|gene| gene.raw.clone().into_phenotype(&self.install_template));
+        Ok(read(shown.transpose()?))
+    }
+
+    async fn insights(
+        &self,
+        domain: &DomainName,
+        now: Timestamp,
+    ) -> Result<Read<Option<ArenaInsights>>, UpstreamError> {
+        let filter = GeneFilter { domain: Some(domain.clone()), fidelity: None };
+        let genes: Vec<&EmbeddedGene> = self.matching(&filter).collect();
+        Ok(read(insights(domain, standing(&genes, now))))
+    }
+
+    async fn api_key(&self, hash: &KeyHash) -> Result<Option<ApiKeyRecord>, UpstreamError> {
+        Ok(self.keys.get(hash).cloned())
+    }
+
+    async fn ping(&self) -> Result<(), UpstreamError> {
+        Ok(())
+    }
+}
+
+fn read<T>(value: T) -> Read<T> {
+    Read { value, read_at: Timestamp::now() }
+}
+
+fn standing(genes: &[&EmbeddedGene], now: Timestamp) -> DomainStanding {
+    let largest = genes.iter().map(|gene| fitness(&gene.raw)).fold(0.0, f64::max);
+    let mut sums = FitnessSums::up_to(largest);
+    genes.iter().for_each(|gene| sums.add(fitness(&gene.raw)));
+    let mut evaluated: Vec<&EmbeddedGene> =
+        genes.iter().copied().filter(|gene| !gene.evaluations.is_empty()).collect();
+    evaluated.sort_by(|a, b| best_first(Sort::Fitness, &a.raw, &b.raw));
+    DomainStanding {
+        gene_count: length(genes.len()),
+        fitness: sums,
+        evaluated_count: length(evaluated.len()),
+        evaluated_sum: evaluated.iter().map(|gene| fitness(&gene.raw) / sums.scale).sum(),
+        evaluations: genes.iter().map(|gene| length(gene.evaluations.len())).sum(),
+        top_now: evaluated.iter().take(TOP_GENES).map(|gene| standing_gene(gene)).collect(),
+        top_then: top_at(&evaluated, turnover_begins(now)),
+    }
+}
+
+fn standing_gene(gene: &EmbeddedGene) -> StandingGene {
+    let newest = gene.evaluations.iter().take(TREND_EVALUATIONS);
+    StandingGene {
+        id: gene.raw.id.into(),
+        name: gene.raw.name.clone().unwrap_or_default(),
+        fitness: fitness(&gene.raw),
+        newest_evaluations: newest.map(|evaluation| evaluation.fitness_value).collect(),
+    }
+}
+
+/// The best genes by their newest evaluation at or before `then`.
+fn top_at(evaluated: &[&EmbeddedGene], then: Timestamp) -> Vec<GeneId> {
+    let mut standing: Vec<(f64, GeneId)> = evaluated
+        .iter()
+        .filter_map(|gene| {
+            let newest = gene.evaluations.iter().find(|e| e.evaluated_at <= then)?;
+            Some((newest.fitness_value + 0.0, gene.raw.id.into()))
+        })
+        .collect();
+    standing.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+    standing.into_iter().take(TOP_GENES).map(|(_, id)| id).collect()
+}
+
+fn length(length: usize) -> i64 {
+    i64::try_from(length).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,216 @@
+//! The registry in Postgres: the read path through the views of schema `registry_read`, and the
+//! default schema behind them, for those who have no registry yet.
+
+pub mod maintain;
+mod pool;
+mod queries;
+mod rows;
+pub mod schema;
+pub mod seed;
+mod tls;
+mod url;
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use async_trait::async_trait;
+use tokio_postgres::{Client, Row};
+
+use crate::config::UpstreamConfig;
+use crate::registry::{
+    ArenaInsights, Count, DomainName, GeneFilter, GeneId, GenePage, GenePhenotype, GeneSearch,
+    Timestamp, arena,
+};
+
+use super::{ApiKeyRecord, KeyHash, Read, Upstream, UpstreamError};
+use pool::{Connections, Value};
+use rows::Moment;
+
+pub use url::SetupError;
+
+/// A registry in Postgres.
+pub struct Postgres {
+    connections: Connections,
+    install_template: String,
+    longest_statement: std::time::Duration,
+    /// Rows that break the contract, by domain (`None`: everywhere); absent where there are none.
+    broken: Mutex<HashMap<Option<DomainName>, i64>>,
+}
+
+impl Postgres {
+    /// A registry that is not connected yet: connections are made when they are needed.
+    ///
+    /// # Errors
+    ///
+    /// The URL or the certificate authorities can't be read.
+    pub fn new(config: &UpstreamConfig, install_template: String) -> Result<Self, SetupError> {
+        let connection = url::connection(config)?;
+        let tls = tls::connector(config.tls_ca_file.as_deref())?;
+        Ok(Self {
+            connections: Connections::new(config, connection, tls)?,
+            install_template,
+            longest_statement: config.deadline(),
+            broken: Mutex::default(),
+        })
+    }
+
+    /// What an operator should know about the role and the server: settings that would let a
+    /// query outlive the reader, or write.
+    pub async fn verify(&self) -> Result<Vec<String>, UpstreamError> {
+        let rows = self.connections.run(queries::SETTINGS, &[]).await?;
+        let row = first(&rows)?;
+        let statement_timeout: Option<i64> = field(row, "statement_timeout_ms")?;
+        let read_only: bool = field(row, "read_only")?;
+        let version: i32 = field(row, "major_version")?;
+        let longest = i64::try_from(self.longest_statement.as_millis()).unwrap_or(i64::MAX);
+        let mut warnings = Vec::new();
+        match statement_timeout {
+            Some(ms) if (1..=longest).contains(&ms) => {}
+            Some(ms) if ms > longest => warnings.push(format!(
+                "the role's statement_timeout is {ms} ms, longer than anybody waits ({longest} ms)"
+            )),
+            _ => warnings.push(
+                "the role has no statement_timeout: ALTER ROLE … SET statement_timeout = '600ms'"
+                    .to_owned(),
+            ),
+        }
+        if !read_only {
+            warnings.push(
+                "the role may write: ALTER ROLE … SET default_transaction_read_only = on"
+                    .to_owned(),
+            );
+        }
+        if version < 13 {
+            warnings.push(format!("Postgres {version} is older than 13, the oldest supported"));
+        }
+        Ok(warnings)
+    }
+
+    /// Rows that the latest unfiltered search had to leave out because they break the contract.
+    pub fn broken_rows(&self) -> i64 {
+        let broken = self.broken.lock().unwrap_or_else(PoisonError::into_inner);
+        broken.get(&None).copied().unwrap_or(0)
+    }
+
+    /// Logs how many rows break the contract, when the number has changed.
+    fn note_broken(&self, filter: &GeneFilter, found: i64) {
+        if filter.fidelity.is_some() {
+            return;
+        }
+        let mut broken = self.broken.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = if found == 0 {
+            broken.remove(&filter.domain)
+        } else {
+            broken.insert(filter.domain.clone(), found)
+        };
+        if before.unwrap_or(0) != found {
+            let domain = filter.domain.as_ref().map(DomainName::as_str);
+            tracing::warn!(rows = found, domain, "genes that break the contract are left out");
+        }
+    }
+}
+
+#[async_trait]
+impl Upstream for Postgres {
+    async fn search(&self, search: &GeneSearch) -> Result<Read<GenePage>, UpstreamError> {
+        let statement = queries::search(&search.filter, search.sort);
+        let (limit, offset) = (i64::from(search.page.limit()), i64::from(search.page.offset()));
+        let domain = search.filter.domain.as_ref().map(DomainName::as_str);
+        let fidelity = search.filter.fidelity.map(|fidelity| fidelity.as_str());
+        let mut values: Vec<Value<'_>> = vec![&limit, &offset];
+        values.extend(domain.as_ref().map(|text| text as Value<'_>));
+        values.extend(fidelity.as_ref().map(|text| text as Value<'_>));
+        let rows = self.connections.run(statement, &values).await?;
+        let row = first(&rows)?;
+        self.note_broken(&search.filter, field(row, "broken")?);
+        let mut data = Vec::with_capacity(rows.len());
+        for row in &rows {
+            if let Some((gene, evaluations)) = rows::listed_gene(row).map_err(unexpected)? {
+                data.push(gene.into_summary(evaluations)?);
+            }
+        }
+        let page = GenePage {
+            data,
+            total: Count::saturating(field(row, "total")?),
+            limit: search.page.limit(),
+            offset: search.page.offset(),
+        };
+        Ok(Read { value: page, read_at: rows::read_at(row).map_err(unexpected)? })
+    }
+
+    async fn phenotype(&self, id: GeneId) -> Result<Read<Option<GenePhenotype>>, UpstreamError> {
+        let rows = self.connections.run(queries::PHENOTYPE, &[&id.uuid()]).await?;
+        let row = first(&rows)?;
+        let gene = rows::gene_with_phenotype(row).map_err(unexpected)?;
+        let value = gene.map(|gene| gene.into_phenotype(&self.install_template)).transpose()?;
+        Ok(Read { value, read_at: rows::read_at(row).map_err(unexpected)? })
+    }
+
+    async fn insights(
+        &self,
+        domain: &DomainName,
+        now: Timestamp,
+    ) -> Result<Read<Option<ArenaInsights>>, UpstreamError> {
+        let then = Moment(arena::turnover_begins(now));
+        let rows = self.connections.run(queries::INSIGHTS, &[&domain.as_str(), &then]).await?;
+        let row = first(&rows)?;
+        let standing = rows::standing(row, &rows).map_err(unexpected)?;
+        let value = arena::insights(domain, standing);
+        Ok(Read { value, read_at: rows::read_at(row).map_err(unexpected)? })
+    }
+
+    async fn api_key(&self, hash: &KeyHash) -> Result<Option<ApiKeyRecord>, UpstreamError> {
+        let rows = self.connections.run(queries::API_KEY, &[&hash.0.as_slice()]).await?;
+        rows.first().map(|row| rows::api_key(row, *hash)).transpose().map_err(unexpected)
+    }
+
+    async fn ping(&self) -> Result<(), UpstreamError> {
+        self.connections.run(queries::PING, &[]).await.map(|_| ())
+    }
+}
+
+/// The text of the statement that answers this search, for whoever wants to see its plan.
+/// Parameters: limit, offset, then the domain, then the fidelity, each where it is asked for.
+pub fn search_statement(search: &GeneSearch) -> &'static str {
+    queries::search(&search.filter, search.sort).sql
+}
+
+/// One connection for a command line tool, driven by a task of its own.
+///
+/// # Errors
+///
+/// As [`Postgres::new`], wrapped as [`UpstreamError::Failed`], or the connection fails.
+pub async fn connect(config: &UpstreamConfig) -> Result<Client, UpstreamError> {
+    let setup = |error: SetupError| UpstreamError::Failed(error.into());
+    let connection = url::connection(config).map_err(setup)?;
+    let tls = tls::connector(config.tls_ca_file.as_deref()).map_err(setup)?;
+    // Statements of the tools run long; nobody has to answer anybody meanwhile.
+    let patience = config.connect().max(std::time::Duration::from_secs(5));
+    let connected = tokio::time::timeout(patience, connection.connect(tls)).await;
+    let (client, driver) = match connected {
+        Ok(connected) => connected.map_err(|error| UpstreamError::Unreachable(error.into()))?,
+        Err(_elapsed) => return Err(UpstreamError::Timeout),
+    };
+    tokio::spawn(async move {
+        if let Err(error) = driver.await {
+            tracing::debug!(%error, "the connection ended");
+        }
+    });
+    Ok(client)
+}
+
+/// Every statement of ours answers with a row at least.
+fn first(rows: &[Row]) -> Result<&Row, UpstreamError> {
+    rows.first().ok_or_else(|| UpstreamError::Failed("an answer without any row".into()))
+}
+
+fn field<'a, T: tokio_postgres::types::FromSql<'a>>(
+    row: &'a Row,
+    name: &str,
+) -> Result<T, UpstreamError> {
+    row.try_get(name).map_err(unexpected)
+}
+
+fn unexpected(error: tokio_postgres::Error) -> UpstreamError {
+    UpstreamError::Failed(error.into())
+}

@@ -1,0 +1,252 @@
+//! Connections, and one statement on one of them, in bounded time.
+//!
+//! A statement that was not seen to its end, because time ran out or nobody waits for it any
+//! more, is cancelled on the server, and its connection never goes back to the pool: nothing
+//! of ours lingers, and nobody gets a connection that is still busy with somebody else's query.
+
+use std::time::Duration;
+
+use deadpool_postgres::{
+    Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime, TimeoutType,
+};
+use tokio::time::{error::Elapsed, timeout};
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Config, Row};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use crate::config::UpstreamConfig;
+use crate::upstream::UpstreamError;
+
+use super::queries::Statement;
+use super::url::SetupError;
+
+/// A parameter's value.
+pub(super) type Value<'a> = &'a (dyn ToSql + Sync);
+
+/// The pool and how long to wait for what.
+pub(super) struct Connections {
+    pool: Pool,
+    tls: MakeRustlsConnect,
+    query: Duration,
+    connect: Duration,
+    deadline: Duration,
+    prepared: bool,
+}
+
+/// Why one attempt failed.
+#[derive(Debug)]
+enum Failure {
+    /// The connection died under the statement, or its prepared statements are no longer
+    /// valid: another connection may well do.
+    Lost(tokio_postgres::Error),
+    /// Anything else.
+    Final(UpstreamError),
+}
+
+impl Connections {
+    /// An empty pool. Connections are made when they are needed.
+    pub(super) fn new(
+        config: &UpstreamConfig,
+        connection: Config,
+        tls: MakeRustlsConnect,
+    ) -> Result<Self, SetupError> {
+        let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+        let manager = Manager::from_config(connection, tls.clone(), recycling);
+        let pool = Pool::builder(manager)
+            .max_size(config.pool_size.max(1))
+            .wait_timeout(Some(config.wait()))
+            .create_timeout(Some(config.connect()))
+            .recycle_timeout(Some(config.connect()))
+            .runtime(Runtime::Tokio1)
+            .build()
+            .map_err(|_| SetupError::Pool)?;
+        Ok(Self {
+            pool,
+            tls,
+            query: config.query(),
+            connect: config.connect(),
+            deadline: config.deadline(),
+            prepared: config.prepared_statements,
+        })
+    }
+
+    /// The statement's rows. Tried once more if its connection died, after the idle ones have
+    /// been thrown away, since what killed one has mostly killed them all.
+    pub(super) async fn run(
+        &self,
+        statement: Statement,
+        values: &[Value<'_>],
+    ) -> Result<Vec<Row>, UpstreamError> {
+        let tries = async {
+            match self.attempt(statement, values).await {
+                Err(Failure::Lost(_)) => {
+                    self.pool.retain(|_, _| false);
+                    self.attempt(statement, values).await
+                }
+                other => other,
+            }
+        };
+        match timeout(self.deadline, tries).await {
+            Ok(Ok(rows)) => Ok(rows),
+            Ok(Err(Failure::Lost(error))) => Err(UpstreamError::Unreachable(error.into())),
+            Ok(Err(Failure::Final(error))) => Err(error),
+            Err(Elapsed { .. }) => Err(UpstreamError::Timeout),
+        }
+    }
+
+    async fn attempt(
+        &self,
+        statement: Statement,
+        values: &[Value<'_>],
+    ) -> Result<Vec<Row>, Failure> {
+        let client = self.pool.get().await.map_err(not_connected)?;
+        let mut lease = Lease { client: Some(client), tls: &self.tls, patience: self.connect };
+        let Some(client) = lease.client.as_ref() else {
+            return Err(Failure::Final(UpstreamError::Timeout));
+        };
+        let answer = timeout(self.query, self.query(client, statement, values)).await;
+        match answer {
+            Ok(Ok(rows)) => {
+                lease.give_back();
+                Ok(rows)
+            }
+            Ok(Err(error)) => {
+                let failure = classify(error);
+                // An error of the statement alone leaves the connection as good as it was.
+                if matches!(failure, Failure::Final(_)) {
+                    lease.give_back();
+                } else {
+                    lease.throw_away();
+                }
+                Err(failure)
+            }
+            Err(Elapsed { .. }) => Err(Failure::Final(UpstreamError::Timeout)),
+        }
+    }
+
+    async fn query(
+        &self,
+        client: &Object,
+        statement: Statement,
+        values: &[Value<'_>],
+    ) -> Result<Vec<Row>, tokio_postgres::Error> {
+        if self.prepared {
+            let prepared = client.prepare_typed_cached(statement.sql, statement.types).await?;
+            client.query(&prepared, values).await
+        } else {
+            let typed: Vec<_> =
+                values.iter().copied().zip(statement.types.iter().cloned()).collect();
+            client.query_typed(statement.sql, &typed).await
+        }
+    }
+}
+
+/// A connection while a statement is on it.
+struct Lease<'a> {
+    client: Option<Object>,
+    tls: &'a MakeRustlsConnect,
+    patience: Duration,
+}
+
+impl Lease<'_> {
+    /// The statement has ended: the connection goes back to the pool.
+    fn give_back(&mut self) {
+        self.client = None;
+    }
+
+    /// The connection is of no more use.
+    fn throw_away(&mut self) {
+        if let Some(client) = self.client.take() {
+            drop(Object::take(client));
+        }
+    }
+}
+
+impl Drop for Lease<'_> {
+    fn drop(&mut self) {
+        let Some(client) = self.client.take() else { return };
+        let client = Object::take(client);
+        let (cancel, tls, patience) = (client.cancel_token(), self.tls.clone(), self.patience);
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        runtime.spawn(async move {
+            // A pooler forgets whom to cancel for once the connection is closed: keep it till then.
+            if !matches!(timeout(patience, cancel.cancel_query(tls)).await, Ok(Ok(()))) {
+                tracing::debug!("a query given up could not be cancelled");
+            }
+            drop(client);
+        });
+    }
+}
+
+fn not_connected(error: PoolError) -> Failure {
+    Failure::Final(match error {
+        // Connecting that takes too long is trouble with the connection; waiting for a free one
+        // is not.
+        PoolError::Timeout(TimeoutType::Wait) => UpstreamError::Timeout,
+        PoolError::Backend(error) => refused(error),
+        other => UpstreamError::Unreachable(other.into()),
+    })
+}
+
+/// A failed log-in is for an operator to look at; a server that starts up, is full or can't be
+/// reached is passing.
+fn refused(error: tokio_postgres::Error) -> UpstreamError {
+    let for_an_operator = error.code().is_some_and(|code| {
+        // 28: invalid authorization, 3D: no such database.
+        code.code().starts_with("28") || code.code().starts_with("3D")
+    });
+    if for_an_operator {
+        UpstreamError::Failed(error.into())
+    } else {
+        UpstreamError::Unreachable(error.into())
+    }
+}
+
+fn classify(error: tokio_postgres::Error) -> Failure {
+    let Some(database) = error.as_db_error() else {
+        return if is_transport(&error) {
+            Failure::Lost(error)
+        } else {
+            Failure::Final(UpstreamError::Failed(error.into()))
+        };
+    };
+    let code = database.code();
+    if *code == SqlState::QUERY_CANCELED || *code == SqlState::LOCK_NOT_AVAILABLE {
+        Failure::Final(UpstreamError::Timeout)
+    } else if ends_the_connection(code) || is_stale_statement(code, database.message()) {
+        Failure::Lost(error)
+    } else {
+        Failure::Final(UpstreamError::Failed(error.into()))
+    }
+}
+
+fn is_transport(error: &tokio_postgres::Error) -> bool {
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        if cause.is::<std::io::Error>() {
+            return true;
+        }
+        source = cause.source();
+    }
+    error.is_closed()
+}
+
+/// Shut down, crashed, starting up, idle for too long, or anything of class 08, which is what
+/// poolers send when they lose a server.
+fn ends_the_connection(code: &SqlState) -> bool {
+    *code == SqlState::ADMIN_SHUTDOWN
+        || *code == SqlState::CRASH_SHUTDOWN
+        || *code == SqlState::CANNOT_CONNECT_NOW
+        || code.code() == "57P05"
+        || code.code().starts_with("08")
+}
+
+/// The prepared statement is gone (a pooler gave us another server connection), or the schema
+/// changed under it. Prepared afresh it works.
+fn is_stale_statement(code: &SqlState, message: &str) -> bool {
+    *code == SqlState::INVALID_SQL_STATEMENT_NAME
+        || *code == SqlState::DUPLICATE_PSTATEMENT
+        || (*code == SqlState::FEATURE_NOT_SUPPORTED && message.contains("cached plan"))
+        || (*code == SqlState::PROTOCOL_VIOLATION && message.contains("bind message"))
+}

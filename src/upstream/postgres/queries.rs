@@ -1,0 +1,288 @@
+//! Every statement of the read path. Only schema `registry_read`, only named columns.
+//!
+//! The expressions by which genes are filtered and sorted stand word for word in the indexes of
+//! the default schema (`migrations/`). Casts make the statements right for views of an existing
+//! registry too, whose columns may be of other types; on the default schema they disappear.
+//! Each combination of filter and sort is a statement of its own, so that it gets its own plan.
+
+use tokio_postgres::types::Type;
+
+use crate::registry::{GeneFilter, Sort};
+
+/// A statement and the types of its parameters.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Statement {
+    /// The text.
+    pub(super) sql: &'static str,
+    /// `$1`, `$2`, …
+    pub(super) types: &'static [Type],
+}
+
+/// A gene within the contract (see `RawGene::check`); NULL counts as 0, NaN is above infinity.
+macro_rules! within_contract {
+    () => {
+        "fidelity::text IN ('Wrapped', 'Hybrid', 'Native')
+        AND (fitness_score::float8 < 0 OR fitness_score::float8 >= 'Infinity'
+            OR reputation_score::float8 <= '-Infinity' OR reputation_score::float8 >= 'Infinity')
+            IS NOT TRUE"
+    };
+}
+
+/// An evaluation that counts, at a time that RFC 3339 can write.
+macro_rules! counts {
+    () => {
+        "fitness_value::float8 >= 0 AND fitness_value::float8 < 'Infinity'
+        AND evaluated_at::timestamptz >= '0001-01-01 00:00:00+00'
+        AND evaluated_at::timestamptz < '9999-12-30 00:00:00+00'"
+    };
+}
+
+/// As shown: 0 to 2^53 - 1. Cut before the cast, which would fail for a larger numeric.
+macro_rules! count {
+    ($column:literal) => {
+        concat!("least(greatest(coalesce(", $column, ", 0), 0), 9007199254740991)::bigint")
+    };
+}
+
+macro_rules! fitness {
+    () => {
+        "coalesce(fitness_score::float8, 0)"
+    };
+}
+
+macro_rules! newest_first {
+    () => {
+        concat!(
+            "evaluated_at::timestamptz DESC, fitness_value::float8 DESC, ",
+            count!("total_calls"),
+            " DESC"
+        )
+    };
+}
+
+/// One page with its total, in one statement and so in one snapshot. `$1` limit, `$2` offset.
+///
+/// The page is found first as ids alone, which skips rows by an index-only walk. An empty page
+/// is one row in which everything of the gene is NULL.
+macro_rules! search {
+    ($filter:literal, $sort:expr) => {
+        concat!(
+            "SELECT now() AS read_at, counted.total, counted.broken, page.*
+            FROM (SELECT
+                (SELECT count(*) FROM registry_read.gene
+                    WHERE id IS NOT NULL",
+            $filter,
+            " AND ",
+            within_contract!(),
+            ") AS total,
+                (SELECT count(*) FROM registry_read.gene
+                    WHERE (",
+            within_contract!(),
+            ") IS NOT TRUE",
+            $filter,
+            ") AS broken
+            ) counted
+            LEFT JOIN LATERAL (
+                SELECT found.value, g.id::uuid AS id, g.name::text AS name,
+                    g.domain::text AS domain, g.fidelity::text AS fidelity,
+                    g.description::text AS description, g.owner::text AS owner,
+                    g.fitness_score::float8 AS fitness_score,
+                    g.reputation_score::float8 AS reputation_score,
+                    ",
+            count!("g.downloads"),
+            " AS downloads,
+                    ",
+            count!("g.arena_rank"),
+            " AS arena_rank,
+                    history.fitness_values, history.times, history.calls
+                FROM (
+                    SELECT id, ",
+            $sort,
+            " AS value
+                    FROM registry_read.gene
+                    WHERE id IS NOT NULL",
+            $filter,
+            " AND ",
+            within_contract!(),
+            "
+                    ORDER BY ",
+            $sort,
+            " DESC, id LIMIT $1 OFFSET $2
+                ) found
+                JOIN registry_read.gene g ON g.id = found.id
+                CROSS JOIN LATERAL (
+                    SELECT array_agg(fitness_value) AS fitness_values,
+                        array_agg(evaluated_at) AS times, array_agg(calls) AS calls
+                    FROM (
+                        SELECT fitness_value::float8, evaluated_at::timestamptz,
+                            ",
+            count!("total_calls"),
+            " AS calls
+                        FROM registry_read.arena_evaluation
+                        WHERE gene_id = found.id AND ",
+            counts!(),
+            "
+                        ORDER BY ",
+            newest_first!(),
+            " LIMIT 10
+                    ) newest
+                ) history
+            ) page ON true
+            ORDER BY page.value DESC, page.id"
+        )
+    };
+}
+
+macro_rules! searches {
+    ($filter:literal, $types:expr, $sort:expr) => {
+        match $sort {
+            Sort::Fitness => Statement { sql: search!($filter, fitness!()), types: $types },
+            Sort::Reputation => Statement {
+                sql: search!($filter, "coalesce(reputation_score::float8, 0)"),
+                types: $types,
+            },
+            Sort::Downloads => {
+                Statement { sql: search!($filter, count!("downloads")), types: $types }
+            }
+        }
+    };
+}
+
+/// The search with this filter and sort. Parameters: limit, offset, then the domain, then the
+/// fidelity, each where the filter has it.
+pub(super) fn search(filter: &GeneFilter, sort: Sort) -> Statement {
+    const ALL: &[Type] = &[Type::INT8, Type::INT8];
+    const BY_ONE: &[Type] = &[Type::INT8, Type::INT8, Type::TEXT];
+    const BY_BOTH: &[Type] = &[Type::INT8, Type::INT8, Type::TEXT, Type::TEXT];
+    match (&filter.domain, filter.fidelity) {
+        (None, None) => searches!("", ALL, sort),
+        (Some(_), None) => searches!(" AND domain::text = $3", BY_ONE, sort),
+        (None, Some(_)) => searches!(" AND fidelity::text = $3", BY_ONE, sort),
+        (Some(_), Some(_)) => {
+            searches!(" AND domain::text = $3 AND fidelity::text = $4", BY_BOTH, sort)
+        }
+    }
+}
+
+/// One gene's phenotype. `$1` its id. One row always, so that the time of the read is known.
+pub(super) const PHENOTYPE: Statement = Statement {
+    sql: "SELECT now() AS read_at, g.*
+        FROM (SELECT) one LEFT JOIN LATERAL (
+            SELECT id::uuid AS id, name::text AS name, domain::text AS domain,
+                fidelity::text AS fidelity, fitness_score::float8 AS fitness_score,
+                reputation_score::float8 AS reputation_score, phenotype::jsonb AS phenotype,
+                install_command::text AS install_command,
+                min_playground_version::text AS min_playground_version,
+                required_fidelity::text AS required_fidelity
+            FROM registry_read.gene WHERE id = $1 LIMIT 1
+        ) g ON true",
+    types: &[Type::UUID],
+};
+
+/// What a domain's numbers are made of. `$1` the domain, `$2` the moment the turnover is
+/// measured from. One row for each gene of today's top, at least one.
+///
+/// `standing` visits each gene's evaluations once, by an index-only scan in the order of the
+/// genes' ids. Sums are of fitness divided by `scale` (see `registry::arena::FitnessSums`);
+/// what is lost beside a huge scale is taken as 0, since Postgres fails where a division
+/// underflows.
+pub(super) const INSIGHTS: Statement = Statement {
+    sql: concat!(
+        "WITH gene AS NOT MATERIALIZED (
+            SELECT id, name, ",
+        fitness!(),
+        " AS fitness
+            FROM registry_read.gene
+            WHERE id IS NOT NULL AND domain::text = $1 AND ",
+        within_contract!(),
+        "
+        ),
+        scaled AS MATERIALIZED (
+            SELECT CASE WHEN largest > 1e100 THEN largest ELSE 1::float8 END AS scale
+            FROM (SELECT max(fitness) AS largest FROM gene) best
+        ),
+        standing AS MATERIALIZED (
+            SELECT gene.id, gene.fitness, evaluated.evaluations, evaluated.fitness_then
+            FROM gene CROSS JOIN LATERAL (
+                SELECT count(*) AS evaluations,
+                    (array_agg(fitness_value) FILTER (WHERE evaluated_at <= $2))[1] AS fitness_then
+                FROM (
+                    SELECT fitness_value::float8, evaluated_at::timestamptz
+                    FROM registry_read.arena_evaluation
+                    WHERE gene_id = gene.id AND ",
+        counts!(),
+        "
+                    ORDER BY evaluated_at::timestamptz DESC, fitness_value::float8 DESC
+                ) newest_first
+            ) evaluated
+        ),
+        summed AS (
+            SELECT count(*) AS gene_count,
+                count(*) FILTER (WHERE share > 0) AS positive,
+                coalesce(sum(share), 0) AS sum,
+                coalesce(sum(share * ln(share)) FILTER (WHERE share > 0), 0) AS sum_f_ln_f,
+                count(*) FILTER (WHERE evaluations > 0) AS evaluated_count,
+                coalesce(sum(share) FILTER (WHERE evaluations > 0), 0) AS evaluated_sum,
+                coalesce(sum(evaluations), 0)::bigint AS evaluations
+            FROM (
+                SELECT evaluations, CASE WHEN scale = 1 THEN fitness
+                    WHEN fitness < scale * 1e-300 THEN 0 ELSE fitness / scale END AS share
+                FROM standing CROSS JOIN scaled
+            ) shares
+        )
+        SELECT now() AS read_at, summed.*, scaled.scale,
+            ARRAY(
+                SELECT id::uuid FROM standing WHERE fitness_then IS NOT NULL
+                ORDER BY fitness_then DESC, id LIMIT 5
+            ) AS top_then,
+            top.id::uuid AS id, top.name::text AS name, top.fitness, top.newest
+        FROM summed CROSS JOIN scaled
+        LEFT JOIN LATERAL (
+            SELECT best.id, best.name, best.fitness, ARRAY(
+                SELECT fitness_value::float8 FROM registry_read.arena_evaluation
+                WHERE gene_id = best.id AND ",
+        counts!(),
+        "
+                ORDER BY ",
+        newest_first!(),
+        " LIMIT 5
+            ) AS newest
+            FROM (
+                SELECT id, name, fitness FROM gene
+                WHERE EXISTS (
+                    SELECT FROM registry_read.arena_evaluation
+                    WHERE gene_id = gene.id AND ",
+        counts!(),
+        "
+                )
+                ORDER BY fitness DESC, id LIMIT 5
+            ) best
+        ) top ON true
+        ORDER BY top.fitness DESC, top.id"
+    ),
+    types: &[Type::TEXT, Type::TIMESTAMPTZ],
+};
+
+/// The record of an API key. `$1` its hash.
+pub(super) const API_KEY: Statement = Statement {
+    sql: "SELECT prefix::text AS prefix, owner::text AS owner, name::text AS name,
+            scopes::text[] AS scopes,
+            least(greatest(coalesce(rate_limit_per_minute, 30), 0), 2147483647)::bigint
+                AS rate_limit_per_minute,
+            expires_at::timestamptz AS expires_at, revoked_at::timestamptz AS revoked_at
+        FROM registry_read.api_key WHERE key_hash = $1 LIMIT 1",
+    types: &[Type::BYTEA],
+};
+
+/// Whether the database answers.
+pub(super) const PING: Statement = Statement { sql: "SELECT 1", types: &[] };
+
+/// What the role should have set (see `Postgres::verify`).
+pub(super) const SETTINGS: Statement = Statement {
+    sql: "SELECT
+            (SELECT setting::bigint FROM pg_settings WHERE name = 'statement_timeout')
+                AS statement_timeout_ms,
+            current_setting('default_transaction_read_only') = 'on' AS read_only,
+            current_setting('server_version_num')::int / 10000 AS major_version",
+    types: &[],
+};

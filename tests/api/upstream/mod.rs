@@ -1,0 +1,11 @@
+//! The two upstreams: what each must do, that both answer the same, and what the default schema
+//! of the Postgres one keeps true.
+
+mod broken;
+mod changes;
+mod connection;
+mod database;
+mod plans;
+mod property;
+mod schema;
+mod suite;
