@@ -20,12 +20,14 @@ pub(crate) const SUPERUSER: &str = "postgres";
 
 const START: Duration = Duration::from_secs(30);
 
+/// Shared memory in files, for `/dev/shm` is small, or closed, in many containers.
 const BASICS: &str = "\
 listen_addresses = '127.0.0.1'
 fsync = off
 full_page_writes = off
 shared_buffers = '64MB'
 max_wal_size = '4GB'
+dynamic_shared_memory_type = mmap
 log_line_prefix = '%m [%p] %u@%d '
 ";
 
