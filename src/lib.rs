@@ -3,7 +3,9 @@
 //! `docs/ARCHITECTURE.md` shows the way of a request and the rooms of this crate.
 
 pub mod api;
+pub mod app;
 pub mod cache;
+pub mod cli;
 pub mod config;
 pub mod flight;
 pub mod keys;

@@ -1,3 +1,7 @@
 //! The `gene-registry` binary.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    gene_registry::cli::run()
+}

@@ -1,6 +1,7 @@
 //! The way of a read: local, shared, upstream. Handlers call this and nothing below it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use thiserror::Error;
@@ -93,6 +94,7 @@ struct Inner {
     search: Ages,
     phenotype: Ages,
     insights: Ages,
+    upstream_answers: AtomicBool,
 }
 
 impl ReadThrough {
@@ -107,7 +109,21 @@ impl ReadThrough {
         let [search, phenotype, insights] = ages;
         let local = LocalCache::new(config.local_max_bytes, longest, config.not_found());
         let flights = Flights::default();
-        Self(Arc::new(Inner { local, shared, upstream, flights, search, phenotype, insights }))
+        Self(Arc::new(Inner {
+            local,
+            shared,
+            upstream,
+            flights,
+            search,
+            phenotype,
+            insights,
+            upstream_answers: AtomicBool::new(true),
+        }))
+    }
+
+    /// Whether the upstream answered when it was last asked.
+    pub fn upstream_answers(&self) -> bool {
+        self.0.upstream_answers.load(Ordering::Relaxed)
     }
 
     /// The answer to `request`.
@@ -163,7 +179,9 @@ impl Inner {
                 older = Some(entry);
             }
         }
-        match self.read(request).await {
+        let read = self.read(request).await;
+        self.upstream_answers.store(read.is_ok(), Ordering::Relaxed);
+        match read {
             Ok(Some(entry)) => {
                 let entry = Arc::new(entry);
                 self.local.put(request, &entry);

@@ -47,6 +47,16 @@ pub struct CatalogueEvaluation {
     pub total_calls: i64,
 }
 
+impl Catalogue {
+    /// The sample registry.
+    ///
+    /// # Errors
+    /// When the embedded file is no catalogue, which a test rules out.
+    pub fn sample() -> Result<Self, serde_json::Error> {
+        serde_json::from_str(include_str!("../../config/sample-registry.json"))
+    }
+}
+
 const fn published() -> bool {
     true
 }

@@ -1,0 +1,212 @@
+//! The composition root: turns a validated configuration into a running replica. Nothing else
+//! puts the rooms together; tests and commands run this very code.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::RedisError;
+use secrecy::ExposeSecret;
+use thiserror::Error;
+use tokio::task::JoinHandle;
+
+use crate::api::{Document, Gate, PublicApi};
+use crate::cache::{ReadThrough, SharedCache};
+use crate::config::Config;
+use crate::keys::Authenticator;
+use crate::limit::Limiter;
+use crate::ops::{Dependencies, Dependency, Health, Metrics, OpsApi};
+use crate::redis::{RedisKeys, RedisPool, Side};
+use crate::server::{Limits, Serving, serve};
+use crate::upstream::Upstream;
+
+/// How long a replica waits for the upstream before it calls itself ready all the same.
+const UPSTREAM_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Between two tries to reach the upstream at the start.
+const UPSTREAM_RETRY: Duration = Duration::from_millis(250);
+
+/// Between two rounds of keeping the metrics small.
+const METRICS_ROUND: Duration = Duration::from_secs(5);
+
+/// Connections to the operations listener at once.
+const OPS_CONNECTIONS: usize = 64;
+
+/// Why a replica could not start.
+#[derive(Debug, Error)]
+pub enum StartError {
+    /// An address can't be listened on.
+    #[error("{key}: cannot listen on {address}: {source}")]
+    Bind {
+        /// The configuration's key.
+        key: &'static str,
+        /// Its value.
+        address: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The Redis URL can't be used. It is not repeated, for it may hold a password.
+    #[error("redis.url: not a usable URL")]
+    RedisUrl(#[source] RedisError),
+}
+
+/// A replica that is running.
+#[derive(Debug)]
+pub struct Running {
+    public: Serving,
+    ops: Serving,
+    health: Arc<Health>,
+    drain: Duration,
+    background: Vec<JoinHandle<()>>,
+}
+
+impl Running {
+    /// Where the API is, with its version: `http://127.0.0.1:8080/v1`.
+    pub fn base_url(&self) -> String {
+        format!("http://{}/v1", reachable(self.public.address))
+    }
+
+    /// Where health and metrics are.
+    pub fn ops_url(&self) -> String {
+        format!("http://{}", reachable(self.ops.address))
+    }
+
+    /// Ends: readiness fails first, then no new connections, then requests under way finish.
+    pub async fn shutdown(self) {
+        self.health.set_draining();
+        tokio::time::sleep(self.drain).await;
+        self.public.shutdown().await;
+        self.ops.shutdown().await;
+        self.background.iter().for_each(JoinHandle::abort);
+    }
+}
+
+/// Starts a replica in front of `upstream`. It listens when this returns.
+///
+/// # Errors
+/// [`StartError`].
+pub async fn start(config: &Config, upstream: Arc<dyn Upstream>) -> Result<Running, StartError> {
+    let redis = redis(config)?;
+    let document = Document::new(config.server.public_url.as_deref());
+    let (health, metrics) = (Arc::new(Health::default()), Arc::new(Metrics::default()));
+    let reads = reads(config, &upstream, redis.as_ref(), &document);
+    let gate = Gate {
+        authenticator: Authenticator::new(Arc::clone(&upstream), config.keys.accept_foreign),
+        limiter: limiter(config, redis.as_ref()),
+    };
+    let public = PublicApi::new(reads.clone(), gate, &document, Arc::clone(&metrics));
+    let public = bind("server.bind", config.server.bind, Arc::new(public), limits(config)).await?;
+    let ops = OpsApi {
+        health: Arc::clone(&health),
+        metrics: Arc::clone(&metrics),
+        dependencies: Box::new(move || dependencies(&reads, redis.as_ref().map(|(pool, _)| pool))),
+    };
+    let ops_limits = Limits { connections: OPS_CONNECTIONS, ..limits(config) };
+    let ops = bind("ops.bind", config.ops.bind, Arc::new(ops), ops_limits).await?;
+    let background = vec![
+        tokio::spawn(await_upstream(upstream, Arc::clone(&health))),
+        tokio::spawn(tend(metrics)),
+    ];
+    let drain = config.server.drain();
+    Ok(Running { public, ops, health, drain, background })
+}
+
+type Redis = (RedisPool, RedisKeys);
+
+fn redis(config: &Config) -> Result<Option<Redis>, StartError> {
+    let Some(url) = &config.redis.url else {
+        tracing::info!("no redis.url: answers are cached, and limits counted, in this process");
+        return Ok(None);
+    };
+    let (size, timeout) = (config.redis.pool_size, config.redis.timeout());
+    let pool = RedisPool::new(url.expose_secret(), size, timeout).map_err(StartError::RedisUrl)?;
+    Ok(Some((pool, RedisKeys::new(&config.redis.prefix))))
+}
+
+fn reads(
+    config: &Config,
+    upstream: &Arc<dyn Upstream>,
+    redis: Option<&Redis>,
+    document: &Document,
+) -> ReadThrough {
+    let largest = config.cache.shared_max_entry_bytes;
+    let shared = redis.map(|(pool, keys)| {
+        SharedCache::new(pool.clone(), keys.clone(), &document.fingerprint(), largest)
+    });
+    ReadThrough::new(&config.cache, shared, Arc::clone(upstream))
+}
+
+fn limiter<K: Eq + std::hash::Hash + Copy + std::fmt::Display>(
+    config: &Config,
+    redis: Option<&Redis>,
+) -> Limiter<K> {
+    let replicas = config.rate_limit.replicas;
+    match redis {
+        None => Limiter::in_process(replicas),
+        Some((pool, keys)) => {
+            let without_redis = config.rate_limit.without_redis;
+            Limiter::shared(pool.clone(), keys.clone(), replicas, without_redis)
+        }
+    }
+}
+
+fn limits(config: &Config) -> Limits {
+    Limits {
+        connections: config.server.max_connections,
+        head: config.server.head_timeout(),
+        idle: config.server.idle_timeout(),
+        grace: config.server.grace(),
+    }
+}
+
+async fn bind<H: crate::server::Handler>(
+    key: &'static str,
+    address: SocketAddr,
+    handler: Arc<H>,
+    limits: Limits,
+) -> Result<Serving, StartError> {
+    let serving = serve(address, handler, limits).await;
+    serving.map_err(|source| StartError::Bind { key, address, source })
+}
+
+fn dependencies(reads: &ReadThrough, redis: Option<&RedisPool>) -> Dependencies {
+    let of = |up| if up { Dependency::Up } else { Dependency::Down };
+    let side = |side| redis.map_or(Dependency::None, |pool| of(!pool.is_away(side)));
+    Dependencies {
+        upstream: of(reads.upstream_answers()),
+        redis_read: side(Side::Read),
+        redis_write: side(Side::Write),
+    }
+}
+
+/// Ready when the upstream has been reached once, or has been waited for long enough: a replica
+/// without it can still answer from the shared cache.
+async fn await_upstream(upstream: Arc<dyn Upstream>, health: Arc<Health>) {
+    let reached = async {
+        while let Err(error) = upstream.ping().await {
+            tracing::debug!(%error, "the registry's database is not there yet");
+            tokio::time::sleep(UPSTREAM_RETRY).await;
+        }
+    };
+    if tokio::time::timeout(UPSTREAM_PATIENCE, reached).await.is_err() {
+        tracing::warn!("ready without having reached the registry's database");
+    }
+    health.set_ready();
+}
+
+async fn tend(metrics: Arc<Metrics>) {
+    loop {
+        tokio::time::sleep(METRICS_ROUND).await;
+        metrics.tend();
+    }
+}
+
+/// An address that can be connected to from this machine.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    if address.ip().is_unspecified() {
+        SocketAddr::from((Ipv4Addr::LOCALHOST, address.port()))
+    } else {
+        address
+    }
+}

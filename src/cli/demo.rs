@@ -1,0 +1,148 @@
+//! `gene-registry demo`
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::Args;
+
+use super::{Outcome, block_on, signals};
+use crate::app::{self, Running, StartError};
+use crate::config::{Config, Loaded};
+use crate::keys::{ApiKey, READ_SCOPE};
+use crate::ops::telemetry;
+use crate::registry::Timestamp;
+use crate::upstream::{ApiKeyRecord, Catalogue, Embedded, Upstream};
+
+const DEFAULT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
+
+type Error = Box<dyn std::error::Error + Send + Sync>;
+
+#[derive(Debug, Args)]
+pub(super) struct Demo {
+    /// Address to listen on [default: 127.0.0.1:8080, or a free port where that is taken]
+    #[arg(long, value_name = "ADDR")]
+    bind: Option<SocketAddr>,
+}
+
+/// A key of the demo: what it shows, and the key itself.
+struct DemoKey {
+    label: &'static str,
+    key: ApiKey,
+    record: ApiKeyRecord,
+}
+
+impl Demo {
+    pub(super) fn run(self) -> Outcome {
+        let mut config = Loaded::read(None)?.config;
+        // A demo shows what one does, not what it does inside.
+        config.log.level = std::env::var("GENE_REGISTRY__LOG__LEVEL").unwrap_or("warn".to_owned());
+        config.redis.url = None;
+        config.rate_limit.replicas = 1;
+        config.server.bind = self.bind.unwrap_or(DEFAULT);
+        telemetry::init(&config.log)?;
+        let fixed = self.bind.is_some();
+        block_on(async move { demo(config, fixed).await })
+    }
+}
+
+async fn demo(config: Config, fixed: bool) -> Outcome {
+    let now = Timestamp::now();
+    let keys = demo_keys(now)?;
+    let records = keys.iter().map(|key| key.record.clone()).collect();
+    let install = config.registry.install_command.clone();
+    let catalogue = Catalogue::sample()?;
+    let upstream = Arc::new(Embedded::from_catalogue(&catalogue, now, records, install));
+    let running = start(config, fixed, upstream).await?;
+    print(&running, &keys, &catalogue);
+    signals::asked_to_end().await?;
+    signals::end_at_once_when_asked_again();
+    running.shutdown().await;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Starts; where a default address is taken, on a free port instead.
+async fn start(
+    mut config: Config,
+    fixed: bool,
+    upstream: Arc<dyn Upstream>,
+) -> Result<Running, Error> {
+    loop {
+        let error = match app::start(&config, Arc::clone(&upstream)).await {
+            Ok(running) => return Ok(running),
+            Err(error) => error,
+        };
+        match &error {
+            StartError::Bind { key: "server.bind", address, source }
+                if !fixed && address.port() != 0 && is_taken(source) =>
+            {
+                eprintln!("{address} is taken; taking a free port instead.");
+                config.server.bind.set_port(0);
+            }
+            StartError::Bind { key: "ops.bind", address, source }
+                if address.port() != 0 && is_taken(source) =>
+            {
+                eprintln!("{address} is taken; taking a free port for health and metrics instead.");
+                config.ops.bind.set_port(0);
+            }
+            _ => return Err(error.into()),
+        }
+    }
+}
+
+fn is_taken(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::AddrInUse
+}
+
+fn demo_keys(now: Timestamp) -> Result<Vec<DemoKey>, Error> {
+    let hour = jiff::SignedDuration::from_hours(1);
+    let mut keys = Vec::new();
+    for (label, limit) in [
+        ("5,000 requests a minute", 5000),
+        ("30 requests a minute, as keys are made by default", 30),
+        ("2 requests a minute", 2),
+        ("expired an hour ago", 30),
+        ("revoked an hour ago", 30),
+        ("without the scope read", 30),
+    ] {
+        let key = ApiKey::generate()?;
+        let record = ApiKeyRecord {
+            hash: key.hash(),
+            prefix: key.prefix().to_owned(),
+            owner: "demo".to_owned(),
+            name: label.to_owned(),
+            scopes: vec![READ_SCOPE.to_owned()],
+            rate_limit_per_minute: limit,
+            expires_at: None,
+            revoked_at: None,
+        };
+        keys.push(DemoKey { label, key, record });
+    }
+    keys[3].record.expires_at = Some(now - hour);
+    keys[4].record.revoked_at = Some(now - hour);
+    keys[5].record.scopes = vec![];
+    Ok(keys)
+}
+
+fn print(running: &Running, keys: &[DemoKey], catalogue: &Catalogue) {
+    let base = running.base_url();
+    let key = keys[0].key.expose();
+    let gene = catalogue.genes.first().map(|gene| gene.id).unwrap_or_default();
+    println!("API key:  {key}");
+    println!("Base URL: {base}");
+    println!();
+    println!("curl -H 'X-API-Key: {key}' '{base}/genes?domain=search&limit=2'");
+    println!("curl -H 'X-API-Key: {key}' '{base}/genes/{gene}/phenotype'");
+    println!("curl -H 'X-API-Key: {key}' '{base}/arena/insights?domain=search'");
+    println!();
+    println!("Docs:     {}/docs", base.trim_end_matches("/v1"));
+    println!("Health:   {}/readyz", running.ops_url());
+    println!();
+    println!("Keys that show something else:");
+    for DemoKey { label, key, .. } in &keys[1..] {
+        println!("  {}  {label}", key.expose());
+    }
+    println!();
+    println!("Everything is in memory. Ctrl-C ends it.");
+}

@@ -1,0 +1,59 @@
+//! `gene-registry maintain`
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use jiff::SignedDuration;
+
+use super::{ConfigFile, Outcome, block_on, signals};
+use crate::config::UpstreamConfig;
+use crate::ops::telemetry;
+use crate::upstream::postgres::{connect, maintain};
+
+type Error = Box<dyn std::error::Error + Send + Sync>;
+
+#[derive(Debug, Args)]
+pub(super) struct Maintain {
+    #[command(flatten)]
+    config: ConfigFile,
+    /// Go on for ever, a round each time this long has passed; without it, one round
+    #[arg(long, value_name = "DURATION", num_args = 0..=1, default_missing_value = "60s")]
+    every: Option<SignedDuration>,
+}
+
+impl Maintain {
+    pub(super) fn run(self) -> Outcome {
+        let config = self.config.read()?.config;
+        telemetry::init(&config.log)?;
+        block_on(async {
+            match self.every {
+                None => round(&config.upstream).await?,
+                Some(every) => rounds(&config.upstream, Duration::try_from(every)?).await?,
+            }
+            Ok(ExitCode::SUCCESS)
+        })
+    }
+}
+
+/// A round that fails is logged; the next one tries again.
+async fn rounds(config: &UpstreamConfig, every: Duration) -> Result<(), Error> {
+    let end = signals::asked_to_end();
+    tokio::pin!(end);
+    loop {
+        if let Err(error) = round(config).await {
+            tracing::warn!(error = &*error, "a round of maintenance failed");
+        }
+        tokio::select! {
+            ended = &mut end => return Ok(ended?),
+            () = tokio::time::sleep(every) => {}
+        }
+    }
+}
+
+async fn round(config: &UpstreamConfig) -> Result<(), Error> {
+    let mut client = connect(config).await?;
+    let done = maintain::run_once(&mut client).await?;
+    tracing::info!(domains = done.domains, ranks = done.ranks, pruned = done.pruned, "maintained");
+    Ok(())
+}

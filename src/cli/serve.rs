@@ -1,0 +1,64 @@
+//! `gene-registry serve`
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::Args;
+use serde_json::json;
+
+use super::{ConfigFile, Outcome, block_on, signals};
+use crate::app::{self, Running};
+use crate::config::Config;
+use crate::ops::telemetry;
+use crate::upstream::Postgres;
+
+#[derive(Debug, Args)]
+pub(super) struct Serve {
+    #[command(flatten)]
+    config: ConfigFile,
+    /// File to write when the service listens: JSON with `base_url`, `ops_url` and `control_url`
+    #[arg(long, value_name = "PATH")]
+    ready_file: Option<PathBuf>,
+}
+
+impl Serve {
+    pub(super) fn run(self) -> Outcome {
+        let config = self.config.read()?.config;
+        telemetry::init(&config.log)?;
+        block_on(serve(config, self.ready_file))
+    }
+}
+
+async fn serve(config: Config, ready_file: Option<PathBuf>) -> Outcome {
+    let postgres = Postgres::new(&config.upstream, config.registry.install_command.clone())?;
+    let postgres = Arc::new(postgres);
+    let running = app::start(&config, Arc::clone(&postgres) as _).await?;
+    tracing::info!(base_url = running.base_url(), ops_url = running.ops_url(), "listening");
+    if let Some(path) = ready_file {
+        write_ready_file(&path, &running)?;
+    }
+    let warnings = tokio::spawn(async move { postgres.verify().await });
+    tokio::spawn(async move {
+        for warning in warnings.await.into_iter().flatten().flatten() {
+            tracing::warn!("{warning}");
+        }
+    });
+    signals::asked_to_end().await?;
+    tracing::info!("ending");
+    signals::end_at_once_when_asked_again();
+    running.shutdown().await;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Whoever waits for the file finds it whole.
+fn write_ready_file(path: &Path, running: &Running) -> std::io::Result<()> {
+    let ready = json!({
+        "base_url": running.base_url(),
+        "ops_url": running.ops_url(),
+        "control_url": null,
+    });
+    let unfinished = path.with_added_extension("part");
+    std::fs::write(&unfinished, format!("{ready}\n"))?;
+    std::fs::rename(unfinished, path)
+}

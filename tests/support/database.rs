@@ -1,0 +1,129 @@
+//! A database for each test.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tokio::sync::OnceCell;
+use tokio_postgres::{Client, NoTls};
+
+use super::postgres::{PostgresServer, connect};
+use super::random_hex;
+
+/// Databases that are filled once and then copied, by name.
+pub(super) type Templates = Mutex<HashMap<String, Arc<OnceCell<String>>>>;
+
+/// How old, in hours, a template left on an external server must be to be removed.
+const TEMPLATE_HOURS: u64 = 24;
+
+/// A database of one test. Dropping it removes it from a shared server.
+#[derive(Debug)]
+pub(crate) struct Database<'a> {
+    server: &'a PostgresServer,
+    name: String,
+}
+
+impl PostgresServer {
+    /// A new, empty database.
+    pub(crate) async fn create_database(&self) -> Database<'_> {
+        self.create_from("template0").await
+    }
+
+    /// A new copy of the database `template`, which `fill` (given its URL as the superuser) fills
+    /// the first time that name is asked of this server.
+    pub(crate) async fn create_database_like<F: Future<Output = ()>>(
+        &self,
+        template: &str,
+        fill: impl FnOnce(String) -> F,
+    ) -> Database<'_> {
+        let once = Arc::clone(self.templates.lock().unwrap().entry(template.into()).or_default());
+        let source = once
+            .get_or_init(|| async {
+                let admin = self.admin().await;
+                remove_old_templates(&admin).await;
+                let name = format!("gr_template_{}_{}", hours(), random_hex(6));
+                create(&admin, &name, "template0").await;
+                fill(self.url(&name, &self.superuser())).await;
+                // A database that somebody is connected to cannot be copied.
+                let sql = format!("alter database {name} allow_connections false");
+                admin.batch_execute(&sql).await.unwrap();
+                self.terminate_backends(&name).await;
+                name
+            })
+            .await;
+        self.create_from(source).await
+    }
+
+    async fn create_from(&self, source: &str) -> Database<'_> {
+        let name = format!("gr_test_{}", random_hex(8));
+        create(&self.admin().await, &name, source).await;
+        Database { server: self, name }
+    }
+}
+
+async fn create(admin: &Client, name: &str, source: &str) {
+    let sql = format!("create database {name} template {source}");
+    admin.batch_execute(&sql).await.unwrap_or_else(|error| panic!("{sql}: {error:?}"));
+}
+
+/// What test processes before this one left on an external server.
+async fn remove_old_templates(admin: &Client) {
+    let sql = "select datname from pg_database where datname like 'gr\\_template\\_%'";
+    for row in admin.query(sql, &[]).await.unwrap() {
+        let name: String = row.get(0);
+        let made = name.split('_').nth(2).and_then(|hours| hours.parse::<u64>().ok());
+        if made.is_some_and(|made| made + TEMPLATE_HOURS < hours()) {
+            // Ignored: another test process may be removing it too.
+            drop(admin.batch_execute(&format!("drop database if exists {name}")).await);
+        }
+    }
+}
+
+fn hours() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() / 3600
+}
+
+impl Database<'_> {
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// `postgres://…` as the superuser.
+    pub(crate) fn url(&self) -> String {
+        self.url_as(&self.server.superuser())
+    }
+
+    /// `postgres://…` as a role.
+    pub(crate) fn url_as(&self, user: &str) -> String {
+        self.server.url(&self.name, user)
+    }
+
+    /// A connection as the superuser.
+    pub(crate) async fn connect(&self) -> Client {
+        connect(&self.url()).await
+    }
+}
+
+impl Drop for Database<'_> {
+    fn drop(&mut self) {
+        if !self.server.is_shared() {
+            return;
+        }
+        let url = self.server.url("postgres", &self.server.superuser());
+        let sql = format!("drop database if exists {} with (force)", self.name);
+        // A thread of its own: the test's runtime may be ending.
+        let thread = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.unwrap().block_on(async {
+                let work = async {
+                    let (client, connection) = tokio_postgres::connect(&url, NoTls).await?;
+                    tokio::spawn(connection);
+                    client.batch_execute(&sql).await
+                };
+                // Ignored: a database left behind spoils no other test.
+                drop(tokio::time::timeout(Duration::from_secs(5), work).await);
+            });
+        });
+        drop(thread.join());
+    }
+}

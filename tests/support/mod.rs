@@ -1,0 +1,97 @@
+//! What the tests stand on: real servers, a proxy that misbehaves on demand, and waiting with a
+//! bound. Every server is a child process that cannot outlive the test process.
+//!
+//! With `TEST_DATABASE_URL` or `TEST_REDIS_URL` set, the shared servers are those; tests that
+//! break a server begin with [`need_own_servers!`] and are then listed as not run.
+
+pub(crate) mod database;
+pub(crate) mod pgbouncer;
+pub(crate) mod postgres;
+pub(crate) mod process;
+pub(crate) mod proxy;
+pub(crate) mod redis;
+pub(crate) mod wait;
+mod watchdog;
+
+use std::collections::HashSet;
+use std::fmt::Write as _;
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::PathBuf;
+use std::sync::{LazyLock, Mutex};
+
+use ::redis as redis_crate;
+
+/// The external server named by an environment variable, if any.
+pub(crate) fn external(variable: &str) -> Option<String> {
+    std::env::var(variable).ok().filter(|url| !url.is_empty())
+}
+
+/// Whether tests may stop, stall and restart servers: not when the servers are somebody else's.
+pub(crate) fn faults_available() -> bool {
+    external("TEST_DATABASE_URL").is_none() && external("TEST_REDIS_URL").is_none()
+}
+
+/// Adds a test to the list of those not run, which `tests/run` prints at its end.
+pub(crate) fn record_not_run(test: &str) {
+    eprintln!("not run, for it needs servers of its own: {test}");
+    if let Some(list) = std::env::var_os("GENE_REGISTRY_NOT_RUN") {
+        let mut file = OpenOptions::new().append(true).create(true).open(&list).unwrap();
+        file.write_all(format!("{test}\n").as_bytes()).unwrap();
+    }
+}
+
+/// Ends a test, and lists it as not run, where it may not break servers. Its first line.
+macro_rules! need_own_servers {
+    () => {
+        if !$crate::support::faults_available() {
+            fn here() {}
+            $crate::support::record_not_run($crate::support::test_name(&here));
+            return;
+        }
+    };
+}
+pub(crate) use need_own_servers;
+
+/// The path of the test in which the function `here` was written.
+pub(crate) fn test_name<F: Fn()>(_here: &F) -> &'static str {
+    let path = std::any::type_name::<F>();
+    path.trim_end_matches("::here").trim_end_matches("::{{closure}}")
+}
+
+/// `length` random bytes as hex digits.
+pub(crate) fn random_hex(length: usize) -> String {
+    let mut bytes = vec![0; length];
+    getrandom::fill(&mut bytes).unwrap();
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        write!(text, "{byte:02x}").unwrap();
+        text
+    })
+}
+
+/// A free port on 127.0.0.1, below the range from which the system takes outgoing ports, so that
+/// a server can be restarted on it; never given twice by this process.
+pub(crate) fn free_port() -> u16 {
+    static GIVEN: LazyLock<Mutex<HashSet<u16>>> = LazyLock::new(Mutex::default);
+    let mut given = GIVEN.lock().unwrap();
+    loop {
+        let mut random = [0; 2];
+        getrandom::fill(&mut random).unwrap();
+        let port = 20_000 + u16::from_le_bytes(random) % 12_000;
+        if !given.contains(&port) && TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+            given.insert(port);
+            return port;
+        }
+    }
+}
+
+/// An empty folder for one server, removed when the test process has ended.
+pub(crate) fn scratch_folder(name: &str) -> PathBuf {
+    let folder = watchdog::scratch().join(format!("{name}-{}", random_hex(4)));
+    std::fs::create_dir(&folder).unwrap();
+    folder
+}
+
+/// The Redis client's error, told apart from the module of the same name.
+pub(crate) type RedisError = redis_crate::RedisError;

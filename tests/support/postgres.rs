@@ -1,0 +1,326 @@
+//! A real Postgres, started by the tests, or the one that `TEST_DATABASE_URL` names.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::OnceCell;
+use tokio_postgres::{Client, NoTls};
+
+use super::process::{
+    Launch, Process, Signal, find_program, give_to_account, is_alive, run_as_account, tree,
+};
+use super::wait::{eventually, until};
+use super::{external, free_port, scratch_folder};
+
+/// The superuser of servers that the tests start.
+pub(crate) const SUPERUSER: &str = "postgres";
+
+const START: Duration = Duration::from_secs(30);
+
+/// Shared memory in files, for `/dev/shm` is small, or closed, in many containers.
+const BASICS: &str = "\
+listen_addresses = '127.0.0.1'
+fsync = off
+full_page_writes = off
+shared_buffers = '64MB'
+max_wal_size = '4GB'
+dynamic_shared_memory_type = mmap
+log_line_prefix = '%m [%p] %u@%d '
+";
+
+/// How a server differs from the usual one.
+#[derive(Debug, Clone)]
+pub(crate) struct PostgresOptions {
+    pub max_connections: u32,
+    /// Lines of `postgresql.conf`, after the harness's own.
+    pub conf: Vec<String>,
+    /// Lines of `pg_hba.conf`, before the last ones, which trust everybody.
+    pub hba: Vec<String>,
+    /// Certificate and key, PEM: TLS is on.
+    pub tls: Option<(PathBuf, PathBuf)>,
+}
+
+impl Default for PostgresOptions {
+    fn default() -> Self {
+        Self { max_connections: 200, conf: Vec::new(), hba: Vec::new(), tls: None }
+    }
+}
+
+/// A Postgres server. Dropping it ends it.
+#[derive(Debug)]
+pub(crate) struct PostgresServer {
+    kind: Kind,
+    pub(super) templates: super::database::Templates,
+    shared: bool,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Own { folder: PathBuf, port: u16, process: Mutex<Option<Process>> },
+    External(Box<reqwest::Url>),
+}
+
+impl PostgresServer {
+    /// The server that all tests of this process share, each with a database of its own. It is
+    /// never stopped, stalled or reconfigured.
+    pub(crate) async fn shared() -> &'static Self {
+        static SHARED: OnceCell<PostgresServer> = OnceCell::const_new();
+        SHARED
+            .get_or_init(|| async {
+                let mut server = match external("TEST_DATABASE_URL") {
+                    Some(url) => Self::with_kind(Kind::External(Box::new(url.parse().unwrap()))),
+                    None => Self::start(PostgresOptions::default()).await,
+                };
+                server.shared = true;
+                server
+            })
+            .await
+    }
+
+    /// A server of the caller's own, to be broken.
+    pub(crate) async fn start(options: PostgresOptions) -> Self {
+        let template = template_folder().await;
+        let folder = scratch_folder("postgres");
+        give_to_account(&folder);
+        let port = free_port();
+        run(Command::new("cp").arg("-a").arg(template).arg(folder.join("data")));
+        configure(&folder, port, &options);
+        let server = Self::with_kind(Kind::Own { folder, port, process: Mutex::new(None) });
+        server.launch().await;
+        server
+    }
+
+    fn with_kind(kind: Kind) -> Self {
+        Self { kind, templates: Default::default(), shared: false }
+    }
+
+    /// `postgres://…` for a database and a user, over TCP. On an external server the connection is
+    /// made as that server's user, who then takes the wanted role.
+    pub(crate) fn url(&self, database: &str, user: &str) -> String {
+        match &self.kind {
+            Kind::Own { port, .. } => format!("postgres://{user}@127.0.0.1:{port}/{database}"),
+            Kind::External(url) => {
+                let mut url = url.as_ref().clone();
+                url.set_path(database);
+                if user != self.superuser() {
+                    // Not by `query_pairs_mut`: the client does not read `+` as a space.
+                    let role = format!("options=-c%20role%3D{user}");
+                    let query = url.query().map(|query| format!("{query}&{role}"));
+                    url.set_query(Some(&query.unwrap_or(role)));
+                }
+                url.to_string()
+            }
+        }
+    }
+
+    /// `postgres://…` for a database and a user, over the server's unix socket.
+    pub(crate) fn socket_url(&self, database: &str, user: &str) -> String {
+        let folder = self.folder().display().to_string().replace('/', "%2F");
+        format!("postgres://{user}@{folder}:{}/{database}", self.port())
+    }
+
+    /// Who may do everything.
+    pub(crate) fn superuser(&self) -> String {
+        match &self.kind {
+            Kind::Own { .. } => SUPERUSER.to_owned(),
+            Kind::External(url) => url.username().to_owned(),
+        }
+    }
+
+    /// `host:port`, the target for a proxy.
+    pub(crate) fn addr(&self) -> String {
+        match &self.kind {
+            Kind::Own { port, .. } => format!("127.0.0.1:{port}"),
+            Kind::External(url) => {
+                format!("{}:{}", url.host_str().unwrap(), url.port().unwrap_or(5432))
+            }
+        }
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        match &self.kind {
+            Kind::Own { port, .. } => *port,
+            Kind::External(_) => panic!("an external server"),
+        }
+    }
+
+    /// Where the unix socket and the data folder are.
+    pub(crate) fn folder(&self) -> &Path {
+        match &self.kind {
+            Kind::Own { folder, .. } => folder,
+            Kind::External(_) => panic!("an external server"),
+        }
+    }
+
+    pub(super) const fn is_shared(&self) -> bool {
+        self.shared
+    }
+
+    /// A connection as the superuser, to the maintenance database.
+    pub(crate) async fn admin(&self) -> Client {
+        let database = match &self.kind {
+            Kind::Own { .. } => "postgres",
+            Kind::External(url) => url.path().trim_start_matches('/'),
+        };
+        connect(&self.url(database, &self.superuser())).await
+    }
+
+    /// Stops every process of the server where it stands: it hangs, with its sockets open.
+    pub(crate) fn pause(&self) {
+        self.with_process(|process| process.signal_tree(Signal::Stop));
+    }
+
+    /// Ends a [`pause`](Self::pause).
+    pub(crate) fn resume(&self) {
+        self.with_process(|process| process.signal_tree(Signal::Cont));
+    }
+
+    /// Ends the server at once, without a checkpoint, and waits until it is gone.
+    pub(crate) async fn stop_immediate(&self) {
+        let Some(process) = self.own().take() else { return };
+        let all = tree(process.pid());
+        process.signal(Signal::Quit);
+        process.signal_tree(Signal::Cont);
+        process.wait_exit(Duration::from_secs(10)).await;
+        eventually(Duration::from_secs(10), "the backends are gone", || async {
+            !all.iter().any(|pid| is_alive(*pid))
+        })
+        .await;
+    }
+
+    /// Ends the server at once, if it runs, and starts it again: same port, same data.
+    pub(crate) async fn restart(&self) {
+        self.stop_immediate().await;
+        self.launch().await;
+    }
+
+    /// Ends every connection to a database; how many there were.
+    pub(crate) async fn terminate_backends(&self, database: &str) -> usize {
+        let sql = "select pg_terminate_backend(pid) from pg_stat_activity \
+                   where datname = $1 and pid <> pg_backend_pid()";
+        self.admin().await.query(sql, &[&database]).await.unwrap().len()
+    }
+
+    /// What the server has logged since it was last started.
+    pub(crate) fn log(&self) -> String {
+        let mut log = String::new();
+        self.with_process(|process| log = process.stderr());
+        log
+    }
+
+    async fn launch(&self) {
+        let process = Launch::new("postgres-server", postgres_program("postgres"))
+            .arg("-D")
+            .arg(self.folder().join("data"))
+            .unprivileged()
+            .start();
+        let url = self.url("postgres", SUPERUSER);
+        let url = url.as_str();
+        until(START, "Postgres answers", || async {
+            assert!(process.is_running(), "Postgres did not start: {}", process.report());
+            let (client, connection) = tokio_postgres::connect(url, NoTls).await.ok()?;
+            tokio::spawn(connection);
+            client.simple_query("select 1").await.ok()
+        })
+        .await;
+        *self.own() = Some(process);
+    }
+
+    fn own(&self) -> std::sync::MutexGuard<'_, Option<Process>> {
+        match &self.kind {
+            Kind::Own { process, .. } => process.lock().unwrap_or_else(PoisonError::into_inner),
+            Kind::External(_) => panic!("an external server is not touched"),
+        }
+    }
+
+    fn with_process(&self, act: impl FnOnce(&Process)) {
+        if let Some(process) = &*self.own() {
+            act(process);
+        }
+    }
+}
+
+impl Drop for PostgresServer {
+    fn drop(&mut self) {
+        if matches!(self.kind, Kind::External(_)) {
+            return;
+        }
+        if let Some(process) = self.own().take() {
+            // Asked first, so that it gives its shared memory back; then killed.
+            process.signal(Signal::Quit);
+            process.signal_tree(Signal::Cont);
+            for _ in 0..200 {
+                if !process.is_running() {
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+        // Ignored: the folder goes with the test process at the latest.
+        drop(std::fs::remove_dir_all(self.folder()));
+    }
+}
+
+/// A connection without TLS, driven in the background.
+pub(crate) async fn connect(url: &str) -> Client {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client
+}
+
+/// A data folder as `initdb` leaves it, made once in this process.
+async fn template_folder() -> &'static PathBuf {
+    static TEMPLATE: OnceCell<PathBuf> = OnceCell::const_new();
+    TEMPLATE
+        .get_or_init(|| async {
+            let folder = scratch_folder("initdb");
+            give_to_account(&folder);
+            let data = folder.join("data");
+            let mut initdb = Command::new(postgres_program("initdb"));
+            initdb.args(["-U", SUPERUSER, "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8"]);
+            initdb.args(["--no-sync", "-D"]).arg(&data);
+            run_as_account(&mut initdb);
+            run(&mut initdb);
+            data
+        })
+        .await
+}
+
+/// Programs of one version, even where `PATH` has links to some of them only.
+fn postgres_program(name: &str) -> PathBuf {
+    let initdb = find_program("initdb").canonicalize().unwrap();
+    initdb.with_file_name(name)
+}
+
+fn configure(folder: &Path, port: u16, options: &PostgresOptions) {
+    let mut conf =
+        format!("{BASICS}port = {port}\nmax_connections = {}\n", options.max_connections);
+    writeln!(conf, "unix_socket_directories = '{}'", folder.display()).unwrap();
+    if let Some((cert, key)) = &options.tls {
+        for (source, name) in [(cert, "server.crt"), (key, "server.key")] {
+            let target = folder.join("data").join(name);
+            run(Command::new("install").args(["-m", "600"]).arg(source).arg(&target));
+            give_to_account(&target);
+        }
+        conf.push_str("ssl = on\n");
+    }
+    conf.push_str(&options.conf.join("\n"));
+    conf.push('\n');
+    let mut hba = options.hba.join("\n");
+    hba.push_str("\nlocal all all trust\nhost all all all trust\n");
+    std::fs::write(folder.join("data/postgresql.conf"), conf).unwrap();
+    std::fs::write(folder.join("data/pg_hba.conf"), hba).unwrap();
+}
+
+fn run(command: &mut Command) {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    assert!(
+        output.status.success(),
+        "{command:?}: {}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+}

@@ -1,0 +1,252 @@
+//! A TCP proxy that misbehaves on demand.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::free_port;
+
+/// What the proxy does with connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// Forwards.
+    Pass,
+    /// Nothing listens, and the connections there were are reset.
+    Refuse,
+    /// Takes connections, keeps all of them open and forwards nothing, until another mode is set.
+    Stall,
+    /// Forwards; each piece of the target's answers that much later.
+    Delay(Duration),
+}
+
+/// How connections are cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cut {
+    /// RST: the peer sees "connection reset".
+    Reset,
+    /// FIN: the peer sees the end of the stream.
+    Close,
+}
+
+/// What connections look at while they run.
+#[derive(Debug, Clone)]
+struct State {
+    mode: Mode,
+    target: String,
+    /// Held by each connection; a cut ends those that hold an older one.
+    epoch: Arc<()>,
+    cut: Cut,
+}
+
+/// A proxy before one address. Dropping it cuts everything.
+#[derive(Debug)]
+pub(crate) struct FaultProxy {
+    addr: SocketAddr,
+    state: Arc<watch::Sender<State>>,
+    modes: mpsc::UnboundedSender<(Mode, oneshot::Sender<()>)>,
+    counts: Arc<Counts>,
+    _task: AbortOnDropHandle<()>,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    accepted: AtomicUsize,
+    open: AtomicUsize,
+}
+
+impl FaultProxy {
+    /// Listens on a free port of 127.0.0.1 and forwards to `target` (`host:port`).
+    pub(crate) async fn start(target: impl Into<String>) -> Self {
+        let target = target.into();
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, free_port())).await.unwrap();
+        let addr = listener.local_addr().unwrap();
+        let state = State { mode: Mode::Pass, target, epoch: Arc::default(), cut: Cut::Reset };
+        let state = Arc::new(watch::Sender::new(state));
+        let (modes, orders) = mpsc::unbounded_channel();
+        let counts = Arc::<Counts>::default();
+        let task = tokio::spawn(listen(listener, orders, Arc::clone(&state), Arc::clone(&counts)));
+        Self { addr, state, modes, counts, _task: AbortOnDropHandle::new(task) }
+    }
+
+    pub(crate) const fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// `url` with the proxy in the place of its host and port.
+    pub(crate) fn url(&self, url: &str) -> String {
+        let mut url: reqwest::Url = url.parse().unwrap();
+        url.set_host(Some("127.0.0.1")).unwrap();
+        url.set_port(Some(self.addr.port())).unwrap();
+        url.to_string()
+    }
+
+    /// Changes what it does; the change holds when this returns.
+    pub(crate) async fn set(&self, mode: Mode) {
+        let (done, wait) = oneshot::channel();
+        self.modes.send((mode, done)).unwrap();
+        wait.await.unwrap();
+    }
+
+    /// Cuts all connections there are, and waits until they are gone.
+    pub(crate) async fn cut(&self, cut: Cut) {
+        cut_all(&self.state, cut).await;
+    }
+
+    /// New connections go to another address (`host:port`); those there are stay.
+    pub(crate) fn retarget(&self, target: impl Into<String>) {
+        let target = target.into();
+        self.state.send_modify(|state| state.target = target);
+    }
+
+    /// Connections taken since the start.
+    pub(crate) fn accepted(&self) -> usize {
+        self.counts.accepted.load(Ordering::SeqCst)
+    }
+
+    /// Connections open now.
+    pub(crate) fn open(&self) -> usize {
+        self.counts.open.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for FaultProxy {
+    fn drop(&mut self) {
+        self.state.send_modify(|state| state.epoch = Arc::default());
+    }
+}
+
+async fn cut_all(state: &watch::Sender<State>, cut: Cut) {
+    let mut old = Arc::default();
+    state.send_modify(|state| {
+        std::mem::swap(&mut old, &mut state.epoch);
+        state.cut = cut;
+    });
+    super::wait::eventually(Duration::from_secs(5), "the connections are cut", || async {
+        Arc::strong_count(&old) == 1
+    })
+    .await;
+}
+
+async fn listen(
+    listener: TcpListener,
+    mut orders: mpsc::UnboundedReceiver<(Mode, oneshot::Sender<()>)>,
+    state: Arc<watch::Sender<State>>,
+    counts: Arc<Counts>,
+) {
+    let addr = listener.local_addr().unwrap();
+    let mut listener = Some(listener);
+    loop {
+        let accept = async {
+            match &listener {
+                Some(listener) => listener.accept().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            order = orders.recv() => {
+                let Some((mode, done)) = order else { return };
+                state.send_modify(|state| state.mode = mode);
+                if mode == Mode::Refuse {
+                    listener = None;
+                    cut_all(&state, Cut::Reset).await;
+                } else if listener.is_none() {
+                    listener = Some(TcpListener::bind(addr).await.unwrap());
+                }
+                // Who asked may have stopped waiting.
+                done.send(()).ok();
+            }
+            Ok((client, _)) = accept => {
+                counts.accepted.fetch_add(1, Ordering::SeqCst);
+                counts.open.fetch_add(1, Ordering::SeqCst);
+                let (state, counts) = (state.subscribe(), Arc::clone(&counts));
+                let epoch = Arc::clone(&state.borrow().epoch);
+                tokio::spawn(async move {
+                    serve(client, state, &epoch).await;
+                    counts.open.fetch_sub(1, Ordering::SeqCst);
+                });
+            }
+        }
+    }
+}
+
+/// One connection, until it ends or is cut.
+async fn serve(client: TcpStream, state: watch::Receiver<State>, epoch: &Arc<()>) {
+    let mut cut = state.clone();
+    let mut streams = (client, None);
+    let cut = tokio::select! {
+        biased;
+        state = cut.wait_for(|state| !Arc::ptr_eq(&state.epoch, epoch)) => {
+            state.map_or(Cut::Reset, |state| state.cut)
+        },
+        ended = forward(&mut streams, state) => match ended {
+            Ok(()) => Cut::Close,
+            Err(_) => Cut::Reset,
+        },
+    };
+    if cut == Cut::Reset {
+        for stream in [Some(streams.0), streams.1].into_iter().flatten() {
+            // Closing it now sends RST. Ignored: it may be closed already.
+            drop(stream.set_zero_linger());
+        }
+    }
+}
+
+async fn forward(
+    (client, server): &mut (TcpStream, Option<TcpStream>),
+    mut state: watch::Receiver<State>,
+) -> io::Result<()> {
+    open(&mut state).await;
+    let target = state.borrow().target.clone();
+    let server = server.insert(TcpStream::connect(&target).await?);
+    client.set_nodelay(true)?;
+    server.set_nodelay(true)?;
+    let (from_client, to_client) = client.split();
+    let (from_server, to_server) = server.split();
+    tokio::try_join!(
+        pump(from_client, to_server, state.clone(), false),
+        pump(from_server, to_client, state, true),
+    )?;
+    Ok(())
+}
+
+/// One direction, until its end of stream, which is passed on.
+async fn pump(
+    mut from: impl AsyncReadExt + Unpin,
+    mut to: impl AsyncWriteExt + Unpin,
+    mut state: watch::Receiver<State>,
+    answers: bool,
+) -> io::Result<()> {
+    let mut buffer = vec![0; 64 * 1024];
+    loop {
+        open(&mut state).await;
+        let length = from.read(&mut buffer).await?;
+        // Stalled meanwhile: what was read is held back.
+        let mode = open(&mut state).await;
+        if let (Mode::Delay(delay), true) = (mode, answers) {
+            tokio::time::sleep(delay).await;
+        }
+        if length == 0 {
+            return to.shutdown().await;
+        }
+        to.write_all(&buffer[..length]).await?;
+    }
+}
+
+/// Waits for a mode in which something is forwarded.
+async fn open(state: &mut watch::Receiver<State>) -> Mode {
+    let passing = |state: &State| matches!(state.mode, Mode::Pass | Mode::Delay(_));
+    let mode = state.wait_for(passing).await.map(|state| state.mode);
+    match mode {
+        Ok(mode) => mode,
+        // The proxy is gone; the connection is being cut.
+        Err(_) => std::future::pending().await,
+    }
+}
