@@ -207,7 +207,10 @@ fn expiry(text: &str) -> Result<Timestamp, String> {
         return Ok(at);
     }
     if let Ok(date) = text.parse::<jiff::civil::Date>() {
-        return date.to_zoned(utc).map(|at| at.timestamp()).map_err(|error| error.to_string());
+        return date
+            .to_zoned_datetime(utc)
+            .map(|at| at.timestamp())
+            .map_err(|error| error.to_string());
     }
     let span = text.parse::<jiff::Span>().map_err(|_| {
         "expected a duration such as 90d, 12h or 1s, a date such as 2030-01-31, \
@@ -217,7 +220,7 @@ fn expiry(text: &str) -> Result<Timestamp, String> {
     if !span.is_positive() {
         return Err("the duration must be positive".to_owned());
     }
-    let now = Timestamp::now().to_zoned(utc);
+    let now = Timestamp::now().to_zoned_datetime(utc);
     now.checked_add(span).map(|at| at.timestamp()).map_err(|error| error.to_string())
 }
 

@@ -1,11 +1,11 @@
 //! API keys in the default schema: what key management reads and writes.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use thiserror::Error;
 use tokio_postgres::{Client, Row};
 
 use super::token::ApiKey;
-use crate::registry::Timestamp;
+use crate::registry::{Timestamp, rfc3339_seconds};
 
 /// A prefix must be given to at least this many characters of the key itself.
 const MIN_PREFIX_CHARS: usize = 4;
@@ -34,12 +34,27 @@ pub struct StoredKey {
     pub name: String,
     pub scopes: Vec<String>,
     pub rate_limit_per_minute: i32,
+    #[serde(serialize_with = "as_time")]
     pub created_at: Timestamp,
+    #[serde(serialize_with = "as_time_or_null")]
     pub expires_at: Option<Timestamp>,
+    #[serde(serialize_with = "as_time_or_null")]
     pub revoked_at: Option<Timestamp>,
+    #[serde(serialize_with = "as_time_or_null")]
     pub last_used_at: Option<Timestamp>,
     /// At the moment of the read.
     pub status: Status,
+}
+
+fn as_time<S: Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&rfc3339_seconds(*at))
+}
+
+fn as_time_or_null<S: Serializer>(
+    at: &Option<Timestamp>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    at.map(rfc3339_seconds).serialize(serializer)
 }
 
 /// Whether a key is good.
@@ -94,7 +109,7 @@ pub async fn insert(client: &mut Client, key: &ApiKey, new: &NewKey) -> Result<(
         (key_hash, prefix, owner, name, scopes, rate_limit_per_minute, expires_at)
         VALUES ($1, $2, $3, $4, $5, $6, $7)";
     let limit = i32::try_from(new.rate_limit_per_minute).unwrap_or(i32::MAX);
-    let expires_at = new.expires_at.map(std::time::SystemTime::from);
+    let expires_at = new.expires_at.map(std::time::SystemTime::try_from).transpose()?;
     let values: [&(dyn tokio_postgres::types::ToSql + Sync); 7] = [
         &key.hash().0.to_vec(),
         &key.prefix(),
