@@ -10,6 +10,7 @@ pub(crate) mod postgres;
 pub(crate) mod process;
 pub(crate) mod proxy;
 pub(crate) mod redis;
+pub(crate) mod replica;
 pub(crate) mod wait;
 mod watchdog;
 

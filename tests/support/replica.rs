@@ -1,0 +1,215 @@
+//! Replicas of the service, put together by the service's own composition root, and a client
+//! that shows what came back.
+
+use std::sync::Arc;
+
+use gene_registry::app::{self, Running};
+use gene_registry::config::{Config, Loaded};
+use gene_registry::keys::{ApiKey, NewKey, store};
+use gene_registry::registry::Timestamp;
+use gene_registry::upstream::postgres::{schema, seed};
+use gene_registry::upstream::{Catalogue, CatalogueGene, Postgres, Upstream};
+use reqwest::header::HeaderMap;
+use reqwest::{Method, StatusCode};
+use serde_json::Value;
+
+use super::database::Database;
+use super::postgres::PostgresServer;
+use super::redis::RedisServer;
+
+/// The role that replicas read as.
+pub(crate) const READER: &str = "gene_registry_reader";
+
+/// The defaults, listening on free ports of 127.0.0.1, in front of this database and Redis.
+pub(crate) fn config(database_url: &str, redis: Option<(&str, &str)>) -> Config {
+    let mut config = Loaded::read(None).unwrap().config;
+    config.server.bind = "127.0.0.1:0".parse().unwrap();
+    config.ops.bind = "127.0.0.1:0".parse().unwrap();
+    config.upstream.url = Some(database_url.to_owned().into());
+    config.redis.url = redis.map(|(url, _)| url.to_owned().into());
+    config.redis.prefix = redis.map_or("gr", |(_, prefix)| prefix).to_owned();
+    config
+}
+
+/// A replica in this process.
+pub(crate) struct Replica {
+    running: Option<Running>,
+    client: reqwest::Client,
+    /// Ends in `/v1`.
+    pub(crate) base: String,
+    pub(crate) ops: String,
+}
+
+impl Replica {
+    /// A replica in front of the Postgres that the configuration names.
+    pub(crate) async fn start(config: &Config) -> Self {
+        let install = config.registry.install_command.clone();
+        let upstream = Postgres::new(&config.upstream, install).unwrap();
+        Self::over(config, Arc::new(upstream)).await
+    }
+
+    /// A replica in front of any upstream.
+    pub(crate) async fn over(config: &Config, upstream: Arc<dyn Upstream>) -> Self {
+        let running = app::start(config, upstream).await.unwrap();
+        let (base, ops) = (running.base_url(), running.ops_url());
+        Self { running: Some(running), client: reqwest::Client::new(), base, ops }
+    }
+
+    /// GET of a path below `/v1`, with a key or without one.
+    pub(crate) async fn get(&self, path: &str, key: Option<&str>) -> Answer {
+        let headers = key.map(|key| ("X-API-Key", key));
+        self.send(Method::GET, &format!("{}{path}", self.base), headers.as_slice()).await
+    }
+
+    /// Any request, by its whole URL.
+    pub(crate) async fn send(&self, method: Method, url: &str, headers: &[(&str, &str)]) -> Answer {
+        let mut request = self.client.request(method, url);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        Answer::of(request.send().await.unwrap()).await
+    }
+
+    /// GET on the operations listener.
+    pub(crate) async fn ops(&self, path: &str) -> Answer {
+        self.send(Method::GET, &format!("{}{path}", self.ops), &[]).await
+    }
+
+    /// The value of a metric with exactly these labels, such as `name{side="write"}`.
+    pub(crate) async fn metric(&self, series: &str) -> Option<f64> {
+        let text = self.ops("/metrics").await.text;
+        let line = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+        line.map(|value| value.parse().unwrap())
+    }
+
+    /// Ends it and waits until it has ended.
+    pub(crate) async fn shutdown(mut self) {
+        self.running.take().unwrap().shutdown().await;
+    }
+}
+
+/// An answer, read whole.
+#[derive(Debug, Clone)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) text: String,
+}
+
+impl Answer {
+    pub(crate) async fn of(response: reqwest::Response) -> Self {
+        let (status, headers) = (response.status(), response.headers().clone());
+        Self { status, headers, text: response.text().await.unwrap() }
+    }
+
+    #[track_caller]
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    /// A header's value; empty where there is none.
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+    }
+
+    /// The error's code; panics unless the body has exactly the one shape.
+    #[track_caller]
+    pub(crate) fn code(&self) -> String {
+        let body = self.json();
+        let fields = body.as_object().unwrap_or_else(|| panic!("no object: {self:?}"));
+        assert_eq!(fields.len(), 2, "{self:?}");
+        assert!(fields["error"].as_str().is_some_and(|text| !text.is_empty()), "{self:?}");
+        assert!(self.header("content-type").starts_with("application/json"), "{self:?}");
+        fields["code"].as_str().unwrap().to_owned()
+    }
+
+    /// Checks status and code of a refusal.
+    #[track_caller]
+    pub(crate) fn assert_refused(&self, status: u16, code: &str) {
+        assert_eq!((self.status.as_u16(), self.code().as_str()), (status, code), "{self:?}");
+    }
+}
+
+/// A database with the default schema: the sample registry, genes of the test's own, or none.
+pub(crate) async fn migrated(server: &PostgresServer) -> Database<'_> {
+    server.create_database_like("migrated", |url| async move { migrate(&url).await }).await
+}
+
+/// A database with the sample registry.
+pub(crate) async fn sample(server: &PostgresServer) -> Database<'_> {
+    let fill = |url: String| async move {
+        migrate(&url).await;
+        load(&url, Catalogue::sample().unwrap().genes).await;
+    };
+    server.create_database_like("sample", fill).await
+}
+
+async fn migrate(url: &str) {
+    schema::migrate(&mut super::postgres::connect(url).await).await.unwrap();
+}
+
+/// Fills an empty registry.
+pub(crate) async fn load(url: &str, genes: Vec<CatalogueGene>) {
+    let mut client = super::postgres::connect(url).await;
+    seed::load(&mut client, genes.into_iter(), Timestamp::now(), |_| {}).await.unwrap();
+}
+
+impl Database<'_> {
+    /// Stores a new key of `limit` requests a minute, and gives it in plain text.
+    pub(crate) async fn new_key(&self, limit: u32) -> String {
+        self.new_key_with(|key| key.rate_limit_per_minute = limit).await
+    }
+
+    /// Stores a new key, changed as wished.
+    pub(crate) async fn new_key_with(&self, change: impl FnOnce(&mut NewKey)) -> String {
+        let mut new = NewKey {
+            owner: "team-test".to_owned(),
+            name: "test".to_owned(),
+            scopes: vec!["read".to_owned()],
+            rate_limit_per_minute: 1_000_000,
+            expires_at: None,
+        };
+        change(&mut new);
+        let key = ApiKey::generate().unwrap();
+        store::insert(&mut self.connect().await, &key, &new).await.unwrap();
+        key.expose().to_owned()
+    }
+}
+
+/// `count` replicas that share the sample registry, a Redis and a key prefix.
+pub(crate) struct Fleet<'a> {
+    pub(crate) database: Database<'a>,
+    pub(crate) prefix: String,
+    pub(crate) config: Config,
+    pub(crate) replicas: Vec<Replica>,
+}
+
+impl<'a> Fleet<'a> {
+    pub(crate) async fn start(
+        count: u32,
+        postgres: &'a PostgresServer,
+        redis: &RedisServer,
+    ) -> Self {
+        Self::start_with(count, postgres, redis, |_| {}).await
+    }
+
+    /// With a configuration changed as wished.
+    pub(crate) async fn start_with(
+        count: u32,
+        postgres: &'a PostgresServer,
+        redis: &RedisServer,
+        change: impl FnOnce(&mut Config),
+    ) -> Self {
+        let database = sample(postgres).await;
+        let prefix = RedisServer::new_prefix();
+        let redis_url = redis.url();
+        let mut config = config(&database.url_as(READER), Some((&redis_url, &prefix)));
+        config.rate_limit.replicas = count;
+        change(&mut config);
+        let mut replicas = Vec::new();
+        for _ in 0..count {
+            replicas.push(Replica::start(&config).await);
+        }
+        Self { database, prefix, config, replicas }
+    }
+}
