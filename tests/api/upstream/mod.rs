@@ -8,4 +8,5 @@ mod database;
 mod plans;
 mod property;
 mod schema;
+mod scratch;
 mod suite;
