@@ -8,5 +8,4 @@ mod database;
 mod plans;
 mod property;
 mod schema;
-mod scratch;
 mod suite;

@@ -151,6 +151,22 @@ async fn ranks_are_exact_after_seed_and_after_maintain() {
 }
 
 #[tokio::test]
+async fn a_small_change_does_not_make_the_next_large_one_slow() {
+    let database = fresh_database().await;
+    let client = database.client().await;
+    database.load(generate::genes(20_000, 3).collect(), Timestamp::now()).await;
+    client.batch_execute("SET statement_timeout = '20s'").await.expect("a setting");
+    let one = "UPDATE registry.gene SET name = 'n', fitness_score = 9
+        WHERE id = (SELECT min(id::text)::uuid FROM registry.gene)";
+    client.batch_execute(one).await.expect("a small change");
+    client.batch_execute("UPDATE registry.owner SET handle = 'o' WHERE id = 1").await.expect("one");
+    let all = "UPDATE registry.gene SET name = 'm', fitness_score = fitness_score / 2";
+    client.batch_execute(all).await.expect("a large change");
+    let owners = "UPDATE registry.owner SET handle = handle || 'x'";
+    client.batch_execute(owners).await.expect("a large change");
+}
+
+#[tokio::test]
 async fn maintain_prunes_what_is_older_than_two_days() {
     let database = fresh_database().await;
     let mut client = database.client().await;
