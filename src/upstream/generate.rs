@@ -29,7 +29,7 @@ fn gene(place: u64, n: u64, random: &mut Random) -> CatalogueGene {
         reputation_score: thousandths(random.below(100_000)),
         // Few are installed often.
         downloads: i64::try_from(random.below(1_000) * random.below(1_000)).unwrap_or(0),
-        published: random.below(100) > 0,
+        published: random.below(100) > 0 || place.is_multiple_of(10),
         phenotype: Some(phenotype(random)),
         install_command: None,
         min_playground_version: Some(format!("1.{}.0", random.below(9))),

@@ -184,8 +184,8 @@ pub(super) const PHENOTYPE: Statement = Statement {
 ///
 /// `standing` visits each gene's evaluations once, by an index-only scan in the order of the
 /// genes' ids. Sums are of fitness divided by `scale` (see `registry::arena::FitnessSums`);
-/// what is lost beside a huge scale is taken as 0, since Postgres fails where a division
-/// underflows.
+/// what vanishes beside a huge scale is taken as 0, since Postgres fails where a division
+/// underflows (5e-324 is the least positive number).
 pub(super) const INSIGHTS: Statement = Statement {
     sql: concat!(
         "WITH gene AS NOT MATERIALIZED (
@@ -226,7 +226,7 @@ pub(super) const INSIGHTS: Statement = Statement {
                 coalesce(sum(evaluations), 0)::bigint AS evaluations
             FROM (
                 SELECT evaluations, CASE WHEN scale = 1 THEN fitness
-                    WHEN fitness < scale * 1e-300 THEN 0 ELSE fitness / scale END AS share
+                    WHEN fitness < scale * '5e-324'::float8 THEN 0 ELSE fitness / scale END AS share
                 FROM standing CROSS JOIN scaled
             ) shares
         )

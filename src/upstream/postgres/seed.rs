@@ -115,11 +115,29 @@ pub async fn load(
     transaction.batch_execute(PLACE).await?;
     set_aside.put_back(&transaction).await?;
     transaction.commit().await?;
-    // Not in the transaction, which must not hold it: marks all pages as visible, without which
-    // no scan is index-only, and counts what the planner goes by.
-    let vacuum = "VACUUM (ANALYZE) registry.owner, registry.gene, registry.arena_evaluation";
-    client.batch_execute(vacuum).await?;
+    vacuum(client).await?;
     Ok(Seeded::Loaded { genes: loaded, evaluations })
+}
+
+/// Marks all pages as visible, without which no scan is index-only, and counts what the planner
+/// goes by. A transaction that began before the load hides pages from it (the server's own
+/// housekeeping, often), so it is done again until that one has ended, but not for ever.
+async fn vacuum(client: &Client) -> Result<(), tokio_postgres::Error> {
+    let hidden = "SELECT EXISTS (SELECT FROM pg_class
+        WHERE oid IN ('registry.gene'::regclass, 'registry.arena_evaluation'::regclass)
+        AND relallvisible < relpages)";
+    for table in ["owner", "gene", "arena_evaluation"] {
+        client.batch_execute(&format!("VACUUM (ANALYZE) registry.{table}")).await?;
+    }
+    for _ in 0..20 {
+        if !client.query_one(hidden, &[]).await?.try_get::<_, bool>(0)? {
+            return Ok(());
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+        client.batch_execute("VACUUM registry.gene").await?;
+        client.batch_execute("VACUUM registry.arena_evaluation").await?;
+    }
+    Ok(())
 }
 
 async fn copy_genes(

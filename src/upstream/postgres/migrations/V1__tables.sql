@@ -33,7 +33,8 @@ CREATE TABLE registry.gene (
 
 CREATE TABLE registry.arena_evaluation (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    gene_id uuid NOT NULL REFERENCES registry.gene ON DELETE CASCADE,
+    gene_id uuid NOT NULL REFERENCES registry.gene
+        ON UPDATE CASCADE ON DELETE CASCADE,
     fitness_value float8 NOT NULL CHECK (fitness_value >= 0 AND fitness_value < 'Infinity'),
     evaluated_at timestamptz NOT NULL DEFAULT now() CHECK (isfinite(evaluated_at)),
     total_calls bigint NOT NULL DEFAULT 0 CHECK (total_calls >= 0)

@@ -1,6 +1,11 @@
 -- What writes the change log and marks ranks as out of date. Statement triggers: one look at a
 -- statement's rows, however many there are. They run as the schema's owner, so that a role that
 -- may write keys need not be able to write the log.
+--
+-- Old and new rows are always matched by a FULL JOIN whose condition lets no row of either side
+-- go. Plans are kept for the session, and made for its first statement: after one that changed a
+-- single row, any other join would be a nested loop, and the next one over 100,000 rows would
+-- not end.
 
 CREATE FUNCTION registry.log_genes(ids uuid[], domains text[]) RETURNS void
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
@@ -54,26 +59,31 @@ BEGIN
     ) changed
     HAVING count(*) > 0;
     INSERT INTO registry.rank_due
-    SELECT DISTINCT unnest(ARRAY[o.domain, n.domain])
-    FROM old_rows o JOIN new_rows n ON o.id = n.id
-    WHERE (o.published OR n.published)
-    AND (o.domain, o.fitness_score, o.published) IS DISTINCT FROM
-        (n.domain, n.fitness_score, n.published);
-    -- An id that changed: as if deleted and inserted.
-    INSERT INTO registry.rank_due
-    SELECT DISTINCT coalesce(o.domain, n.domain)
-    FROM old_rows o FULL JOIN new_rows n ON o.id = n.id
-    WHERE (o.id IS NULL OR n.id IS NULL) AND coalesce(o.published, n.published);
+    SELECT DISTINCT domain
+    FROM (
+        SELECT unnest(ARRAY[o.domain, n.domain]) AS domain
+        FROM old_rows o FULL JOIN new_rows n ON o.id = n.id
+        WHERE (o.published OR n.published)
+        AND (o.domain, o.fitness_score, o.published) IS DISTINCT FROM
+            (n.domain, n.fitness_score, n.published)
+    ) changed
+    WHERE domain IS NOT NULL;
     RETURN NULL;
 END $$;
 
 CREATE FUNCTION registry.owner_updated() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE nothing text;
 BEGIN
-    PERFORM registry.log_genes(array_agg(g.id), array_agg(g.domain))
-    FROM old_rows o JOIN new_rows n ON o.id = n.id JOIN registry.gene g ON g.owner_id = n.id
-    WHERE o.handle <> n.handle AND g.published
-    HAVING count(*) > 0;
+    WITH renamed AS MATERIALIZED (
+        SELECT n.id FROM old_rows o FULL JOIN new_rows n ON o.id = n.id
+        WHERE o.handle IS DISTINCT FROM n.handle
+    ),
+    concerned AS (
+        SELECT array_agg(g.id) AS ids, array_agg(g.domain) AS domains
+        FROM renamed JOIN registry.gene g ON g.owner_id = renamed.id WHERE g.published
+    )
+    SELECT registry.log_genes(ids, domains) INTO nothing FROM concerned WHERE ids IS NOT NULL;
     RETURN NULL;
 END $$;
 
