@@ -189,18 +189,27 @@ fn not_connected(error: PoolError) -> Failure {
     })
 }
 
-/// A failed log-in is for an operator to look at; a server that starts up, is full or can't be
-/// reached is passing.
+/// A failed log-in or a certificate that is not trusted is for an operator to look at; a server
+/// that starts up, is full or can't be reached is passing.
 fn refused(error: tokio_postgres::Error) -> UpstreamError {
     let for_an_operator = error.code().is_some_and(|code| {
         // 28: invalid authorization, 3D: no such database.
         code.code().starts_with("28") || code.code().starts_with("3D")
     });
-    if for_an_operator {
+    if for_an_operator || is_distrusted(&error) {
         UpstreamError::Failed(error.into())
     } else {
         UpstreamError::Unreachable(error.into())
     }
+}
+
+fn is_distrusted(error: &tokio_postgres::Error) -> bool {
+    std::error::Error::source(error)
+        .and_then(|cause| cause.downcast_ref::<std::io::Error>())
+        .and_then(std::io::Error::get_ref)
+        .is_some_and(|cause| {
+            matches!(cause.downcast_ref(), Some(rustls::Error::InvalidCertificate(_)))
+        })
 }
 
 fn classify(error: tokio_postgres::Error) -> Failure {
