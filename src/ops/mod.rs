@@ -1,10 +1,12 @@
 //! For operators: health, metrics, logs.
 
 mod health;
+mod limit_metrics;
 mod listener;
 mod metrics;
 pub mod telemetry;
 
 pub use health::{Dependency, Health};
+pub use limit_metrics::{LimitMetrics, LimitResult};
 pub use listener::{Dependencies, OpsApi};
 pub use metrics::{Metrics, RequestLabels};
