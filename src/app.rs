@@ -15,11 +15,11 @@ use crate::api::{Document, Gate, PublicApi};
 use crate::cache::{ReadThrough, SharedCache};
 use crate::config::Config;
 use crate::keys::Authenticator;
-use crate::limit::Limiter;
+use crate::limit::{LimitOptions, Limiter};
 use crate::ops::{Dependencies, Dependency, Health, Metrics, OpsApi};
 use crate::redis::{RedisKeys, RedisPool, Side};
 use crate::server::{Limits, Serving, serve};
-use crate::upstream::Upstream;
+use crate::upstream::{KeyId, Upstream};
 
 /// How long a replica waits for the upstream before it calls itself ready all the same.
 const UPSTREAM_PATIENCE: Duration = Duration::from_secs(10);
@@ -93,7 +93,7 @@ pub async fn start(config: &Config, upstream: Arc<dyn Upstream>) -> Result<Runni
     let reads = reads(config, &upstream, redis.as_ref(), &document);
     let gate = Gate {
         authenticator: Authenticator::new(Arc::clone(&upstream), config.keys.accept_foreign),
-        limiter: limiter(config, redis.as_ref()),
+        limiter: limiter(config, redis.as_ref(), &metrics),
     };
     let public = PublicApi::new(reads.clone(), gate, &document, Arc::clone(&metrics));
     let public = bind("server.bind", config.server.bind, Arc::new(public), limits(config)).await?;
@@ -137,17 +137,16 @@ fn reads(
     ReadThrough::new(&config.cache, shared, Arc::clone(upstream))
 }
 
-fn limiter<K: Eq + std::hash::Hash + Copy + std::fmt::Display>(
-    config: &Config,
-    redis: Option<&Redis>,
-) -> Limiter<K> {
-    let replicas = config.rate_limit.replicas;
+fn limiter(config: &Config, redis: Option<&Redis>, metrics: &Metrics) -> Limiter<KeyId> {
+    let options = LimitOptions {
+        replicas: config.rate_limit.replicas,
+        without_redis: config.rate_limit.without_redis,
+        enforce: config.rate_limit.enforce,
+        metrics: metrics.limits(),
+    };
     match redis {
-        None => Limiter::in_process(replicas),
-        Some((pool, keys)) => {
-            let without_redis = config.rate_limit.without_redis;
-            Limiter::shared(pool.clone(), keys.clone(), replicas, without_redis)
-        }
+        None => Limiter::in_process(options),
+        Some((pool, keys)) => Limiter::shared(pool.clone(), keys.clone(), options),
     }
 }
 
