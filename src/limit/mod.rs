@@ -13,6 +13,8 @@ mod local;
 mod memory;
 mod policy;
 mod shared;
+#[cfg(test)]
+mod simulation;
 mod store;
 mod window;
 
