@@ -213,7 +213,7 @@ where
         let requests = asks.iter().map(|ask| ask.requests).sum();
         metrics.round_trip(asks.len(), requests, replies.is_ok(), received - sent);
         metrics.store_is_away(store.is_away());
-        let late = matches!(replies, Err(NoAnswer::Timeout));
+        let late = replies.as_ref().is_err_and(NoAnswer::is_late);
         match replies {
             Ok(replies) => self.share_out(groups, replies, (sent, received)),
             Err(error) => {

@@ -6,4 +6,8 @@ mod support;
 
 mod harness;
 mod limits;
+mod limits_batches;
+mod limits_degraded;
+mod limits_exact;
+mod limits_window;
 mod upstream;

@@ -5,6 +5,7 @@
 //! break a server begin with [`need_own_servers!`] and are then listed as not run.
 
 pub(crate) mod database;
+pub(crate) mod limiters;
 pub(crate) mod pgbouncer;
 pub(crate) mod postgres;
 pub(crate) mod process;
