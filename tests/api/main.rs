@@ -4,7 +4,9 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod contract;
 mod harness;
 mod limits;
+mod pages;
 mod refusals;
 mod upstream;
