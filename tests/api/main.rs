@@ -4,6 +4,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod commands;
 mod contract;
 mod harness;
 mod limits;
