@@ -183,7 +183,11 @@ impl<H: Handler> Acceptor<H> {
                 ended = connection.as_mut() => return report(ended),
                 () = stop.cancelled() => {
                     connection.as_mut().graceful_shutdown();
-                    return report(connection.await);
+                    // Requests under way may finish; heads that don't come don't hold up the end.
+                    return tokio::select! {
+                        ended = connection => report(ended),
+                        () = watchdog.head_awaited_for(GOODBYE) => {}
+                    };
                 }
                 () = watchdog.expired() => {}
             }

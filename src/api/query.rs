@@ -232,7 +232,7 @@ impl QueryValue for Offset {
     const ALLOWED: &'static str = "an integer of 0 to 2147483647";
 
     fn schema() -> MetaSchema {
-        integer_schema(0, Page::MAX_OFFSET.into(), 0)
+        integer_schema(0, Page::MAX_OFFSET, 0)
     }
 
     fn parse(given: Option<&str>) -> Option<Self> {

@@ -8,6 +8,7 @@ mod commands;
 mod contract;
 mod harness;
 mod limits;
+mod listener;
 mod pages;
 mod refusals;
 mod upstream;
