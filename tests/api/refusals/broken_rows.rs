@@ -4,11 +4,12 @@
 use gene_registry::keys::ApiKey;
 use serde_json::{Value, json};
 
-use super::{assert_refusal, with_redis_and_without};
+use super::assert_refusal;
 use crate::support::database::Database;
 use crate::support::document::StrictDocument;
 use crate::support::postgres::PostgresServer;
-use crate::support::replica::Replica;
+use crate::support::redis::RedisServer;
+use crate::support::replica::{Replica, config};
 
 /// Tables of other types and without any constraint.
 const TABLES: &str = "
@@ -65,7 +66,10 @@ impl Foreign {
         let insert = "insert into registry_read.api_key (key_hash, scopes, rate_limit_per_minute)
             values ($1, '{read}', 100000)";
         client.execute(insert, &[&key.hash().0.as_slice()]).await.unwrap();
-        let replicas = with_redis_and_without(&database.url()).await;
+        let (redis, prefix) = (RedisServer::shared().await, RedisServer::new_prefix());
+        let with_redis = config(&database.url(), Some((&redis.url(), &prefix)));
+        let without = config(&database.url(), None);
+        let replicas = [Replica::start(&with_redis).await, Replica::start(&without).await];
         Self { _database: database, replicas, key: key.expose().to_owned() }
     }
 }

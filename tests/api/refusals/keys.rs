@@ -4,6 +4,7 @@ use gene_registry::keys::ApiKey;
 use gene_registry::registry::Timestamp;
 
 use super::{OPERATIONS, Stand, assert_refusal};
+use crate::support::redis::RedisServer;
 
 /// Header values of the key, for each way in which it can be wrong.
 async fn wrong_keys(stand: &Stand) -> Vec<(&'static str, Vec<String>)> {
@@ -76,4 +77,21 @@ async fn a_key_in_the_url_or_another_header_is_no_key() {
         let answer = replica.raw("GET", "/v1/genes", &[("x-api-key", key)]).await;
         assert_eq!(answer.status, 200, "names of headers have no case: {answer:?}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_requests_with_a_valid_key_leave_anything_in_redis() {
+    let stand = Stand::start().await;
+    let [replica, _] = &stand.replicas;
+    for (_, values) in wrong_keys(&stand).await {
+        let headers: Vec<_> = values.iter().map(|value| ("X-API-Key", value.as_str())).collect();
+        replica.raw("GET", "/v1/genes", &headers).await;
+    }
+    for target in ["/", "/docs", "/openapi.json", "/v1/openapi.yaml", "/v1/none"] {
+        assert_ne!(replica.raw("GET", target, &[("X-API-Key", &stand.key)]).await.status, 401);
+    }
+    let redis = RedisServer::shared().await;
+    assert_eq!(redis.keys(&stand.prefix).await, [""; 0]);
+    assert_eq!(replica.raw_get("/genes?limit=0", &stand.key).await.status, 400);
+    assert_eq!(redis.keys(&stand.prefix).await.len(), 1, "a counter, for a refusal too");
 }

@@ -12,7 +12,7 @@ mod routes;
 use crate::support::database::Database;
 use crate::support::postgres::PostgresServer;
 use crate::support::redis::RedisServer;
-use crate::support::replica::{Answer, READER, Replica, config, sample};
+use crate::support::replica::{Answer, Fleet, Replica};
 
 /// A gene of the sample registry.
 const GENE: &str = "db8dde37-1518-4afb-94b1-f5723d34ff6e";
@@ -28,16 +28,21 @@ const OPERATIONS: [&str; 3] = [
 struct Stand {
     database: Database<'static>,
     replicas: [Replica; 2],
+    /// What the first one's keys in Redis begin with.
+    prefix: String,
     /// A key that never reaches its limit.
     key: String,
 }
 
 impl Stand {
     async fn start() -> Self {
-        let database = sample(PostgresServer::shared().await).await;
+        let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
+        let Fleet { database, prefix, mut config, mut replicas } =
+            Fleet::start(1, postgres, redis).await;
+        config.redis.url = None;
+        let replicas = [replicas.remove(0), Replica::start(&config).await];
         let key = database.new_key(1_000_000).await;
-        let replicas = with_redis_and_without(&database.url_as(READER)).await;
-        Self { database, replicas, key }
+        Self { database, replicas, prefix, key }
     }
 
     /// Asks both replicas for a target below `/v1`, exactly as given.
@@ -45,13 +50,6 @@ impl Stand {
         let [with, without] = &self.replicas;
         [with.raw_get(target, &self.key).await, without.raw_get(target, &self.key).await]
     }
-}
-
-async fn with_redis_and_without(database_url: &str) -> [Replica; 2] {
-    let (redis, prefix) = (RedisServer::shared().await, RedisServer::new_prefix());
-    let with = config(database_url, Some((&redis.url(), &prefix)));
-    let without = config(database_url, None);
-    [Replica::start(&with).await, Replica::start(&without).await]
 }
 
 /// Checks all that refusals have in common.
