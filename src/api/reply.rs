@@ -13,7 +13,7 @@ use poem_openapi::registry::{
 use poem_openapi::types::Type;
 
 use super::headers;
-use super::model::Error;
+use super::model::{ArenaInsights, Error, GenePage, GenePhenotype};
 use crate::cache::Served;
 
 /// JSON bytes that are described by `T`.
@@ -57,13 +57,26 @@ impl<T: Type> IntoResponse for Reply<T> {
     }
 }
 
-impl<T: Type> ApiResponse for Reply<T> {
+/// What a 200 answer consists of.
+pub(super) trait Answer: Type {
+    /// Whether `Link` leads from one answer to others.
+    const IS_PAGE: bool = false;
+}
+
+impl Answer for GenePage {
+    const IS_PAGE: bool = true;
+}
+impl Answer for GenePhenotype {}
+impl Answer for ArenaInsights {}
+
+impl<T: Answer> ApiResponse for Reply<T> {
     fn meta() -> MetaResponses {
         let answer = MetaMediaType {
             content_type: Finished::<T>::CONTENT_TYPE,
             schema: Finished::<T>::schema_ref(),
         };
-        let mut ok = described(200, "The answer.", &[ANSWER_HEADERS, LIMIT_HEADERS]);
+        let links = if T::IS_PAGE { LINK_HEADERS } else { &[] };
+        let mut ok = described(200, "The answer.", &[ANSWER_HEADERS, links, LIMIT_HEADERS]);
         ok.content = vec![answer];
         let unchanged = described(304, NOT_MODIFIED, &[ANSWER_HEADERS, LIMIT_HEADERS]);
         let mut responses = vec![ok, unchanged];
@@ -168,12 +181,13 @@ const ANSWER_HEADERS: &[Header] = &[
         schema: text,
     },
     Header { name: "Vary", description: "`X-API-Key, Accept-Encoding`", schema: text },
-    Header {
-        name: "Link",
-        description: "On the search: the pages around this one, `next` and `prev` (RFC 8288), as references that consist of a query only.",
-        schema: text,
-    },
 ];
+
+const LINK_HEADERS: &[Header] = &[Header {
+    name: "Link",
+    description: "The pages around this one, `next` and `prev` (RFC 8288), as references that consist of a query only. Absent where there are none.",
+    schema: text,
+}];
 
 const ERROR_HEADERS: &[Header] = &[
     Header {

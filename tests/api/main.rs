@@ -4,6 +4,11 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod commands;
+mod contract;
 mod harness;
 mod limits;
+mod listener;
+mod pages;
+mod refusals;
 mod upstream;

@@ -5,10 +5,12 @@
 //! break a server begin with [`need_own_servers!`] and are then listed as not run.
 
 pub(crate) mod database;
+pub(crate) mod document;
 pub(crate) mod pgbouncer;
 pub(crate) mod postgres;
 pub(crate) mod process;
 pub(crate) mod proxy;
+pub(crate) mod raw;
 pub(crate) mod redis;
 pub(crate) mod replica;
 pub(crate) mod wait;
