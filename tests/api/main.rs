@@ -4,6 +4,11 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod connections;
 mod harness;
 mod limits;
+mod poolers;
+mod postgres_faults;
+mod redis_faults;
+mod secrecy;
 mod upstream;

@@ -55,6 +55,12 @@ impl Replica {
         Self { running: Some(running), client: reqwest::Client::new(), base, ops }
     }
 
+    /// A replica that runs elsewhere.
+    pub(super) fn at(base: &str, ops: &str) -> Self {
+        let (base, ops) = (base.to_owned(), ops.to_owned());
+        Self { running: None, client: reqwest::Client::new(), base, ops }
+    }
+
     /// GET of a path below `/v1`, with a key or without one.
     pub(crate) async fn get(&self, path: &str, key: Option<&str>) -> Answer {
         let headers = key.map(|key| ("X-API-Key", key));
