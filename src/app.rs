@@ -95,6 +95,7 @@ pub async fn start(config: &Config, upstream: Arc<dyn Upstream>) -> Result<Runni
         authenticator: Authenticator::new(Arc::clone(&upstream), config.keys.accept_foreign),
         limiter: limiter(config, redis.as_ref()),
     };
+    let pinged = reads.clone();
     let public = PublicApi::new(reads.clone(), gate, &document, Arc::clone(&metrics));
     let public = bind("server.bind", config.server.bind, Arc::new(public), limits(config)).await?;
     let ops = OpsApi {
@@ -105,7 +106,7 @@ pub async fn start(config: &Config, upstream: Arc<dyn Upstream>) -> Result<Runni
     let ops_limits = Limits { connections: OPS_CONNECTIONS, ..limits(config) };
     let ops = bind("ops.bind", config.ops.bind, Arc::new(ops), ops_limits).await?;
     let background = vec![
-        tokio::spawn(await_upstream(upstream, Arc::clone(&health))),
+        tokio::spawn(await_upstream(pinged, Arc::clone(&health))),
         tokio::spawn(tend(metrics)),
     ];
     let drain = config.server.drain();
@@ -182,7 +183,7 @@ fn dependencies(reads: &ReadThrough, redis: Option<&RedisPool>) -> Dependencies 
 
 /// Ready when the upstream has been reached once, or has been waited for long enough: a replica
 /// without it can still answer from the shared cache.
-async fn await_upstream(upstream: Arc<dyn Upstream>, health: Arc<Health>) {
+async fn await_upstream(upstream: ReadThrough, health: Arc<Health>) {
     let reached = async {
         while let Err(error) = upstream.ping().await {
             tracing::debug!(%error, "the registry's database is not there yet");

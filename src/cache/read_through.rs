@@ -117,13 +117,23 @@ impl ReadThrough {
             search,
             phenotype,
             insights,
-            upstream_answers: AtomicBool::new(true),
+            upstream_answers: AtomicBool::new(false),
         }))
     }
 
     /// Whether the upstream answered when it was last asked.
     pub fn upstream_answers(&self) -> bool {
         self.0.upstream_answers.load(Ordering::Relaxed)
+    }
+
+    /// Asks the upstream for a sign of life.
+    ///
+    /// # Errors
+    /// As [`Upstream::ping`].
+    pub async fn ping(&self) -> Result<(), UpstreamError> {
+        let answer = self.0.upstream.ping().await;
+        self.0.upstream_answers.store(answer.is_ok(), Ordering::Relaxed);
+        answer
     }
 
     /// The answer to `request`.

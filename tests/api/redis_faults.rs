@@ -125,7 +125,7 @@ async fn a_killed_redis_is_done_without_and_used_again_after_its_restart() {
     redis.kill().await;
     until_away(&fleet, &key).await;
     assert_serving_by_share(&fleet, &key).await;
-    for answer in burst(&fleet, &key, 60).await {
+    for answer in burst(&fleet.replicas, &key, 60).await {
         assert_eq!(answer.answer.status, 200, "{answer:?}");
     }
 
@@ -205,7 +205,7 @@ async fn a_network_that_stalls_refuses_or_cuts_is_no_error_for_anybody() {
     }
     for cut in [Cut::Reset, Cut::Close, Cut::Reset, Cut::Close] {
         proxy.cut(cut).await;
-        for answer in burst(&fleet, &key, 30).await {
+        for answer in burst(&fleet.replicas, &key, 30).await {
             assert_eq!(answer.answer.status, 200, "{answer:?}");
         }
     }

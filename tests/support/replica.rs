@@ -212,10 +212,15 @@ impl<'a> Fleet<'a> {
         let mut config = config(&database.url_as(READER), Some((&redis_url, &prefix)));
         config.rate_limit.replicas = count;
         change(&mut config);
-        let mut replicas = Vec::new();
+        let mut fleet = Self { database, prefix, config, replicas: Vec::new() };
+        fleet.grow(count).await;
+        fleet
+    }
+
+    /// Starts further replicas.
+    pub(crate) async fn grow(&mut self, count: u32) {
         for _ in 0..count {
-            replicas.push(Replica::start(&config).await);
+            self.replicas.push(Replica::start(&self.config).await);
         }
-        Self { database, prefix, config, replicas }
     }
 }

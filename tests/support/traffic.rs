@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::database::Database;
-use super::replica::{Answer, Fleet};
+use super::replica::{Answer, Fleet, Replica};
 
 /// Between two requests of one stream.
 const PACE: Duration = Duration::from_millis(10);
@@ -36,10 +36,10 @@ pub(crate) struct Timed {
     pub(crate) took: Duration,
 }
 
-/// `count` uncached requests at once, spread over the fleet.
-pub(crate) async fn burst(fleet: &Fleet<'_>, key: &str, count: usize) -> Vec<Timed> {
+/// `count` uncached requests at once, spread over the replicas.
+pub(crate) async fn burst(replicas: &[Replica], key: &str, count: usize) -> Vec<Timed> {
     let requests = (0..count).map(|number| async move {
-        let replica = &fleet.replicas[number % fleet.replicas.len()];
+        let replica = &replicas[number % replicas.len()];
         let begun = Instant::now();
         let answer = replica.get(&uncached(), Some(key)).await;
         Timed { answer, took: begun.elapsed() }
