@@ -73,7 +73,7 @@ async fn nobody_sees_that_the_pooler_has_lost_its_idle_server_connections() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn statements_given_up_are_cancelled_through_the_pooler() {
+async fn statements_given_up_end_and_leave_the_pooler_whole() {
     need_own_servers!();
     let postgres = PostgresServer::start(PostgresOptions::default()).await;
     let bouncer = PgBouncer::start(&postgres, &[]).await;

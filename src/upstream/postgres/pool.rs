@@ -3,6 +3,11 @@
 //! A statement that was not seen to its end, because time ran out or nobody waits for it any
 //! more, is cancelled on the server, and its connection never goes back to the pool: nothing
 //! of ours lingers, and nobody gets a connection that is still busy with somebody else's query.
+//!
+//! Behind a pooler (`prepared_statements = false`) nothing is cancelled; the role's
+//! `statement_timeout` ends what was given up. The client library closes the connection of a
+//! cancellation without waiting for the other side, upon which PgBouncer 1.18 ends itself
+//! (pgbouncer/pgbouncer#801), and with it everybody's way to the database.
 
 use std::future::Future;
 use std::pin::pin;
@@ -28,7 +33,7 @@ use super::url::SetupError;
 /// A parameter's value.
 pub(super) type Value<'a> = &'a (dyn ToSql + Sync);
 
-/// How long an answer to a cancellation may take before the connection counts as dead. With it
+/// How long the word that a statement was cancelled may take before the connection counts as dead. With it
 /// both tries of a read fit into the default deadline.
 const SILENCE: Duration = Duration::from_millis(150);
 
@@ -123,7 +128,8 @@ impl Connections {
         values: &[Value<'_>],
     ) -> Result<Vec<Row>, Failure> {
         let client = self.pool.get().await.map_err(not_connected)?;
-        let mut lease = Lease { client: Some(client), tls: &self.tls, patience: self.connect };
+        let tls = self.cancels().then_some(&self.tls);
+        let mut lease = Lease { client: Some(client), tls, patience: self.connect };
         let Some(client) = lease.client.as_ref() else {
             return Err(Failure::Final(UpstreamError::Timeout));
         };
@@ -160,11 +166,17 @@ impl Connections {
         timeout(SILENCE, cancelled).await.map_or(Ended::Never, Ended::Cancelled)
     }
 
-    /// What comes of a statement after it has been cancelled: from a server that is merely slow
-    /// an error at once, from a connection that is dead nothing.
+    fn cancels(&self) -> bool {
+        self.prepared
+    }
+
+    /// What comes of a statement after it has been cancelled, or the role's timeout has passed:
+    /// from a server that is merely slow an error at once, from a dead connection nothing.
     async fn cancelled<T>(&self, cancel: CancelToken, query: impl Future<Output = T>) -> T {
         let ask = async {
-            if let Err(error) = cancel.cancel_query(self.tls.clone()).await {
+            if self.cancels()
+                && let Err(error) = cancel.cancel_query(self.tls.clone()).await
+            {
                 tracing::debug!(%error, "a statement could not be cancelled");
             }
             std::future::pending().await
@@ -213,7 +225,8 @@ enum Ended {
 /// A connection while a statement is on it.
 struct Lease<'a> {
     client: Option<Object>,
-    tls: &'a MakeRustlsConnect,
+    /// For a cancellation; none where nothing is cancelled.
+    tls: Option<&'a MakeRustlsConnect>,
     patience: Duration,
 }
 
@@ -235,10 +248,11 @@ impl Drop for Lease<'_> {
     fn drop(&mut self) {
         let Some(client) = self.client.take() else { return };
         let client = Object::take(client);
-        let (cancel, tls, patience) = (client.cancel_token(), self.tls.clone(), self.patience);
+        let Some(tls) = self.tls.cloned() else { return };
+        let (cancel, patience) = (client.cancel_token(), self.patience);
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         runtime.spawn(async move {
-            // A pooler forgets whom to cancel for once the connection is closed: keep it till then.
+            // Kept till then: with it, whom to cancel for may be forgotten.
             if !matches!(timeout(patience, cancel.cancel_query(tls)).await, Ok(Ok(()))) {
                 tracing::debug!("a query given up could not be cancelled");
             }
