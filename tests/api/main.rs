@@ -8,6 +8,7 @@ mod connections;
 mod harness;
 mod limit_faults;
 mod limits;
+mod not_found;
 mod poolers;
 mod postgres_faults;
 mod postgres_scarce;

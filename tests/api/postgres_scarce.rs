@@ -70,3 +70,30 @@ async fn fewer_connections_than_the_pools_want_are_shared_by_all_replicas() {
         .await;
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_ends_in_time_while_postgres_hangs() {
+    need_own_servers!();
+    let postgres = own_server().await;
+    let mut fleet = fleet(&postgres).await;
+    let key = fleet.database.new_key(1_000_000).await;
+    burst(&fleet.replicas, &key, 30).await;
+
+    postgres.pause();
+    let replicas = std::mem::take(&mut fleet.replicas);
+    let (base, client) = (replicas[0].base.clone(), reqwest::Client::new());
+    let request = client.get(format!("{base}{}", uncached())).header("X-API-Key", &key).send();
+    let under_way = tokio::spawn(request);
+    let ended = tokio::time::timeout(2 * DEADLINE, async {
+        for replica in replicas {
+            replica.shutdown().await;
+        }
+    });
+    assert!(ended.await.is_ok(), "a replica did not end");
+    postgres.resume();
+
+    // It was answered, or never taken.
+    if let Ok(answer) = under_way.await.unwrap() {
+        assert_eq!(answer.status(), 502);
+    }
+}

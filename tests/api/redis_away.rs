@@ -54,9 +54,8 @@ async fn where_told_to_refuse_without_redis_every_replica_answers_503() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_log_has_one_line_for_each_change_however_many_requests() {
     need_own_servers!();
-    let (postgres, redis) =
-        (PostgresServer::start(PostgresOptions::default()).await, RedisServer::start(&[]).await);
-    let database = sample(&postgres).await;
+    let (postgres, redis) = (PostgresServer::shared().await, RedisServer::start(&[]).await);
+    let database = sample(postgres).await;
     let keys = [database.new_key(1_000_000).await, database.new_key(3).await];
     let (database_url, redis_url) = (database.url_as(READER), redis.url());
     let served = Served::start(&[

@@ -4,15 +4,13 @@
 use std::time::Duration;
 
 use gene_registry::keys::ApiKey;
-use gene_registry::limit::WithoutRedis;
 use tokio::time::Instant;
 
-use crate::support::binary::Served;
 use crate::support::need_own_servers;
-use crate::support::postgres::{PostgresOptions, PostgresServer};
+use crate::support::postgres::PostgresServer;
 use crate::support::proxy::{Cut, FaultProxy, Mode};
 use crate::support::redis::RedisServer;
-use crate::support::replica::{Fleet, READER, Replica, sample};
+use crate::support::replica::{Fleet, Replica};
 use crate::support::traffic::{Traffic, burst, routes, uncached};
 use crate::support::wait::eventually;
 
