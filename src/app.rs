@@ -184,7 +184,7 @@ fn dependencies(upstream: &Watched, redis: Option<&RedisPool>) -> Dependencies {
     let of = |up| if up { Dependency::Up } else { Dependency::Down };
     let side = |side| redis.map_or(Dependency::None, |pool| of(!pool.is_away(side)));
     Dependencies {
-        upstream: of(upstream.is_in_use()),
+        upstream: of(upstream.is_settled() && upstream.is_in_use()),
         redis_read: side(Side::Read),
         redis_write: side(Side::Write),
     }

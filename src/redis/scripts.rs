@@ -10,7 +10,8 @@ use redis::{Cmd, ErrorKind, RedisError, Script, ServerErrorKind, cmd};
 ///
 /// It never counts above the limit, so a raised limit helps at once. A counter that is no
 /// number begins again; one without an expiry, or with one beyond a window, gets a new one:
-/// nobody stays locked out.
+/// nobody stays locked out. It writes also where it admits nothing: a server that is full or
+/// read-only says so for every key, and not only for those below their limit.
 const ADMIT: &str = r"
 local stored = redis.pcall('GET', KEYS[1])
 local count = 0
@@ -22,9 +23,7 @@ elseif stored then
 end
 local window = tonumber(ARGV[3])
 local admitted = math.max(0, math.min(tonumber(ARGV[2]), tonumber(ARGV[1]) - count))
-if admitted > 0 then
-  redis.call('INCRBY', KEYS[1], admitted)
-end
+redis.call('INCRBY', KEYS[1], admitted)
 local left = redis.call('PTTL', KEYS[1])
 if left < 0 or left > window then
   redis.call('PEXPIRE', KEYS[1], window)
