@@ -15,10 +15,10 @@ use async_trait::async_trait;
 use gene_registry::config::Config;
 use gene_registry::keys::ApiKey;
 use gene_registry::registry::{
-    ArenaInsights, DomainName, GeneId, GenePage, GenePhenotype, GeneSearch, Timestamp,
+    ArenaInsights, DomainName, GeneId, GenePage, GenePhenotype, GeneSearch, GeneSummary, Timestamp,
 };
 use gene_registry::upstream::{
-    ApiKeyRecord, Catalogue, Embedded, KeyHash, Read, Upstream, UpstreamError,
+    ApiKeyRecord, Catalogue, Changes, Embedded, KeyHash, Read, Snapshot, Upstream, UpstreamError,
 };
 use tokio::sync::Semaphore;
 
@@ -92,12 +92,25 @@ impl Upstream for Held {
         self.inner.insights(domain, now).await
     }
 
-    async fn api_key(&self, hash: &KeyHash) -> Result<Option<ApiKeyRecord>, UpstreamError> {
+    async fn page(&self, search: &GeneSearch) -> Result<Read<Vec<GeneSummary>>, UpstreamError> {
+        self.inner.page(search).await
+    }
+
+    async fn api_key(&self, hash: &KeyHash) -> Result<Read<Option<ApiKeyRecord>>, UpstreamError> {
         self.inner.api_key(hash).await
     }
 
-    async fn ping(&self) -> Result<(), UpstreamError> {
-        if self.away.load(Ordering::SeqCst) { Err(UpstreamError::Timeout) } else { Ok(()) }
+    async fn changes(&self, since: Option<&Snapshot>) -> Result<Read<Changes>, UpstreamError> {
+        self.ping().await?;
+        self.inner.changes(since).await
+    }
+
+    async fn ping(&self) -> Result<Timestamp, UpstreamError> {
+        if self.away.load(Ordering::SeqCst) {
+            Err(UpstreamError::Timeout)
+        } else {
+            self.inner.ping().await
+        }
     }
 }
 
