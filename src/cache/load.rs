@@ -137,6 +137,12 @@ impl Loader {
             let entry = self.local.put(request, entry);
             return Ok(Loaded::Shared(entry));
         }
+        // Nobody waits for a database known to be away, unless there is nothing else to send.
+        if !self.upstream.is_in_use()
+            && let Some(entry) = self.older(request, shared.clone())
+        {
+            return Ok(Loaded::Stale(entry));
+        }
         match self.fill(request).await {
             Ok(Some(loaded)) => Ok(loaded),
             Ok(None) => Err(ReadError::NotFound),
@@ -188,9 +194,6 @@ impl Loader {
 
     /// Reads the answer, or waits for the replica that does.
     async fn fill(&self, request: &Request) -> Filled {
-        if !self.upstream.is_in_use() {
-            return Err(UpstreamError::Away);
-        }
         let Some(shared) = &self.shared else { return self.read_for_all(request, None).await };
         let deadline = Instant::now() + self.deadline / 2;
         loop {

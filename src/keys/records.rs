@@ -79,6 +79,10 @@ impl Records {
             }
             return Ok(Arc::clone(&known.record));
         }
+        // Nobody waits for a database known to be away.
+        if !self.upstream.is_in_use() && age < IF_UPSTREAM_FAILS {
+            return Ok(Arc::clone(&known.record));
+        }
         match self.flights.join(hash, || self.look_up(*hash)).await?.value {
             Ok(Some(found)) => Ok(Arc::clone(&found.record)),
             Ok(None) => Err(Denial::Unknown.into()),

@@ -124,9 +124,6 @@ pub enum UpstreamError {
     /// It can't be reached, or went away: passing, another try may succeed.
     #[error("the database cannot be reached")]
     Unreachable(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// It is known to be away: nobody waited.
-    #[error("the database is known to be away")]
-    Away,
     /// Another replica has just tried the same in vain.
     #[error("another replica could not read the database just now")]
     Elsewhere,

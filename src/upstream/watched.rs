@@ -1,5 +1,9 @@
-//! The upstream as caches and keys use it: nobody waits for a database that is known to be
-//! away, and it is known what has changed since something was read.
+//! The upstream as caches and keys use it: it is known whether the database is there, and what
+//! has changed since something was read.
+//!
+//! Whoever has something older to send asks [`Watched::is_in_use`] first and does not wait for a
+//! database that is known to be away. Whoever has nothing tries all the same: so the very first
+//! request after its return is served.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -166,9 +170,6 @@ impl Watched {
         self: &Arc<Self>,
         read: impl Future<Output = Result<T, UpstreamError>>,
     ) -> Result<T, UpstreamError> {
-        if self.breaker.is_open() {
-            return Err(UpstreamError::Away);
-        }
         let result = read.await;
         match &result {
             // One slow statement does not say that the database is away; ask it.
