@@ -7,7 +7,7 @@ use crate::support::database::Database;
 use crate::support::document::StrictDocument;
 use crate::support::postgres::PostgresServer;
 use crate::support::redis::RedisServer;
-use crate::support::replica::{Answer, READER, Replica, config, sample};
+use crate::support::replica::{Answer, Fleet, Replica, patient};
 
 const SEARCH: &str = "/genes";
 const PHENOTYPE: &str = "/genes/{id}/phenotype";
@@ -22,10 +22,10 @@ struct Stand {
 
 impl Stand {
     async fn start() -> Self {
-        let database = sample(PostgresServer::shared().await).await;
-        let (redis, prefix) = (RedisServer::shared().await, RedisServer::new_prefix());
-        let config = config(&database.url_as(READER), Some((&redis.url(), &prefix)));
-        let replica = Replica::start(&config).await;
+        let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
+        let Fleet { database, mut replicas, .. } =
+            Fleet::start_with(1, postgres, redis, patient).await;
+        let replica = replicas.remove(0);
         let document = StrictDocument::of(&replica).await;
         let key = database.new_key(1_000_000).await;
         Self { database, replica, document, key }
