@@ -65,16 +65,14 @@ impl poem_openapi::OpenApi for Described {
 }
 
 fn value(public_url: Option<&str>) -> Value {
-    let service = OpenApiService::new(Described, TITLE, env!("CARGO_PKG_VERSION"))
-        .description(DESCRIPTION)
-        .license("MIT OR Apache-2.0");
+    let service =
+        OpenApiService::new(Described, TITLE, env!("CARGO_PKG_VERSION")).description(DESCRIPTION);
     // What the framework writes is JSON; were it not, the committed document's test would fail.
     let mut document: Value = serde_json::from_str(&service.spec()).unwrap_or_default();
     document["openapi"] = "3.0.3".into();
     document["servers"] = json!([{ "url": server_url(public_url) }]);
     document["security"] = json!([{ SCHEME: [] }]);
     move_version_to_server(&mut document);
-    name_headers(&mut document);
     examples::add_to(&mut document);
     tidy(&mut document);
     in_order(document)
@@ -93,18 +91,6 @@ fn move_version_to_server(document: &mut Value) {
         .collect();
 }
 
-/// The framework writes header names in the case they were given in only for some; names are
-/// not case-sensitive, but people read them.
-fn name_headers(document: &mut Value) {
-    for_each_object(document, &mut |object| {
-        if let Some(Value::Object(headers)) = object.get_mut("headers") {
-            for header in headers.values_mut().filter_map(Value::as_object_mut) {
-                header.remove("required");
-            }
-        }
-    });
-}
-
 /// Drops what says nothing, and writes whole numbers as such.
 fn tidy(document: &mut Value) {
     for_each_object(document, &mut |object| {
@@ -116,6 +102,10 @@ fn tidy(document: &mut Value) {
         if object.get("tags").is_some_and(|tags| tags.as_array().is_some_and(Vec::is_empty)) {
             object.remove("tags");
         }
+        // The framework puts a field's description beside its reference as a schema of its own.
+        if let Some(Value::Array(parts)) = object.get_mut("allOf") {
+            parts.retain(|part| !is_description_alone(part));
+        }
         for bound in ["minimum", "maximum"] {
             if let Some(number) = object.get(bound).and_then(Value::as_f64)
                 && number.fract() == 0.0
@@ -125,6 +115,10 @@ fn tidy(document: &mut Value) {
             }
         }
     });
+}
+
+fn is_description_alone(schema: &Value) -> bool {
+    schema.as_object().is_some_and(|fields| fields.len() == 1 && fields.contains_key("description"))
 }
 
 /// The order in which people read a document.

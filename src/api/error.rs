@@ -191,6 +191,7 @@ impl From<NotAuthenticated> for ApiError {
         match error {
             NotAuthenticated::Denied(denial) => Self::Unauthorized(denial),
             NotAuthenticated::Unavailable(error) => Self::Database(error),
+            NotAuthenticated::TooManyUnknown => Self::Unavailable,
             NotAuthenticated::Crashed(_) => Self::Internal,
         }
     }

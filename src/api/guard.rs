@@ -12,6 +12,7 @@ use poem::{Endpoint, EndpointExt, IntoResponse, Request, Response, Result};
 use poem_openapi::OpenApi;
 use poem_openapi::registry::{MetaApi, Registry};
 
+use super::conditional::Conditions;
 use super::error::ApiError;
 use super::headers;
 use crate::keys::Authenticator;
@@ -106,8 +107,11 @@ impl GuardedEndpoint {
         if let Err(error) = check_length(&request) {
             return error.into_response();
         }
+        let conditions = Conditions::of(request.headers());
         let answer = AssertUnwindSafe(self.inner.get_response(request)).catch_unwind();
-        answer.await.unwrap_or_else(|_| ApiError::Internal.into_response())
+        let mut response = answer.await.unwrap_or_else(|_| ApiError::Internal.into_response());
+        conditions.apply(&mut response);
+        response
     }
 }
 

@@ -33,11 +33,11 @@ impl<T: Type> Payload for Finished<T> {
 
 impl<T: Type> IntoResponse for Finished<T> {
     fn into_response(self) -> Response {
-        let mut response = Response::builder().body(self.0.entry.body.clone());
-        let fields = response.headers_mut();
-        headers::add_cache(fields, &self.0);
-        fields.insert(header::CONTENT_TYPE, headers::JSON);
+        let mut response = Response::builder().finish();
+        response.headers_mut().insert(header::CONTENT_TYPE, headers::JSON);
+        // Its bytes are put in where it is known in which coding, if at all, they are wanted.
         response.set_data(self.0.source);
+        response.set_data(self.0);
         response
     }
 }
@@ -78,7 +78,8 @@ impl<T: Answer> ApiResponse for Reply<T> {
         let links = if T::IS_PAGE { LINK_HEADERS } else { &[] };
         let mut ok = described(200, "The answer.", &[ANSWER_HEADERS, links, LIMIT_HEADERS]);
         ok.content = vec![answer];
-        let mut responses = vec![ok];
+        let unchanged = described(304, NOT_MODIFIED, &[ANSWER_HEADERS, LIMIT_HEADERS]);
+        let mut responses = vec![ok, unchanged];
         responses.extend(ERRORS.iter().map(|error| MetaResponse {
             content: vec![MetaMediaType {
                 content_type: "application/json",
@@ -106,6 +107,9 @@ struct Header {
     description: &'static str,
     schema: fn() -> MetaSchema,
 }
+
+const NOT_MODIFIED: &str =
+    "Not modified: `If-None-Match` names the entity tag that this request would get.";
 
 const ERRORS: &[DocumentedError] = &[
     DocumentedError {
@@ -169,6 +173,11 @@ const ANSWER_HEADERS: &[Header] = &[
     Header {
         name: "Cache-Status",
         description: "How the answer was come by (RFC 9211).",
+        schema: text,
+    },
+    Header {
+        name: "ETag",
+        description: "Hash of the plain bytes; with the suffix `-gzip` for that coding.",
         schema: text,
     },
     Header { name: "Vary", description: "`X-API-Key, Accept-Encoding`", schema: text },

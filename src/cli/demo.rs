@@ -128,7 +128,9 @@ fn demo_keys(now: Timestamp) -> Result<Vec<DemoKey>, Error> {
 fn print(running: &Running, keys: &[DemoKey], catalogue: &Catalogue) {
     let base = running.base_url();
     let key = keys[0].key.expose();
-    let gene = catalogue.genes.first().map(|gene| gene.id).unwrap_or_default();
+    let published = catalogue.genes.iter().filter(|gene| gene.published);
+    let best = published.max_by(|a, b| a.fitness_score().total_cmp(&b.fitness_score()));
+    let gene = best.map(|gene| gene.id).unwrap_or_default();
     println!("API key:  {key}");
     println!("Base URL: {base}");
     println!();

@@ -1,10 +1,12 @@
 //! For operators: health, metrics, logs.
 
+mod cache_metrics;
 mod health;
 mod listener;
 mod metrics;
 pub mod telemetry;
 
+pub use cache_metrics::CacheEvent;
 pub use health::{Dependency, Health};
 pub use listener::{Dependencies, OpsApi};
 pub use metrics::{Metrics, RequestLabels};

@@ -5,10 +5,19 @@
 mod support;
 
 mod commands;
+mod connections;
 mod contract;
 mod harness;
+mod limit_faults;
 mod limits;
 mod listener;
+mod not_found;
 mod pages;
+mod poolers;
+mod postgres_faults;
+mod postgres_scarce;
+mod redis_away;
+mod redis_faults;
 mod refusals;
+mod secrecy;
 mod upstream;

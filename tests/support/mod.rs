@@ -4,6 +4,7 @@
 //! With `TEST_DATABASE_URL` or `TEST_REDIS_URL` set, the shared servers are those; tests that
 //! break a server begin with [`need_own_servers!`] and are then listed as not run.
 
+pub(crate) mod binary;
 pub(crate) mod database;
 pub(crate) mod document;
 pub(crate) mod pgbouncer;
@@ -13,6 +14,7 @@ pub(crate) mod proxy;
 pub(crate) mod raw;
 pub(crate) mod redis;
 pub(crate) mod replica;
+pub(crate) mod traffic;
 pub(crate) mod wait;
 mod watchdog;
 

@@ -61,7 +61,8 @@ fn id(last: u128) -> gene_registry::registry::GeneId {
 
 #[tokio::test]
 async fn rows_that_break_the_contract_are_left_out_of_lists_and_totals() {
-    let upstream = foreign().await.upstream();
+    let database = foreign().await;
+    let upstream = database.upstream();
     for (filter, sort, expected) in [
         (GeneFilter::default(), Sort::Fitness, vec![3, 1, 10, 2]),
         (GeneFilter::default(), Sort::Reputation, vec![1, 2, 10, 3]),
@@ -80,7 +81,8 @@ async fn rows_that_break_the_contract_are_left_out_of_lists_and_totals() {
 
 #[tokio::test]
 async fn numbers_beyond_the_range_saturate_and_empty_ones_are_zero() {
-    let upstream = foreign().await.upstream();
+    let database = foreign().await;
+    let upstream = database.upstream();
     let page = upstream.search(&GeneSearch::default()).await.expect("a page").value;
     let (third, first, second) = (&page.data[0], &page.data[1], &page.data[3]);
     assert_eq!(first.downloads.get(), MAX_SAFE_INTEGER);
@@ -97,7 +99,8 @@ async fn numbers_beyond_the_range_saturate_and_empty_ones_are_zero() {
 
 #[tokio::test]
 async fn the_arena_does_not_see_what_breaks_the_contract() {
-    let upstream = foreign().await.upstream();
+    let database = foreign().await;
+    let upstream = database.upstream();
     let insights = upstream.insights(&domain("d"), Timestamp::now()).await.expect("a read");
     let insights = insights.value.expect("a domain");
     assert_eq!(insights.gene_count.get(), 3);
@@ -108,7 +111,8 @@ async fn the_arena_does_not_see_what_breaks_the_contract() {
 
 #[tokio::test]
 async fn a_phenotype_that_breaks_the_contract_is_refused_alone() {
-    let upstream = foreign().await.upstream();
+    let database = foreign().await;
+    let upstream = database.upstream();
     for good in [1, 2, 3] {
         let found = upstream.phenotype(id(good)).await.expect("a read").value;
         assert_eq!(found.expect("a gene").id, id(good));
@@ -139,7 +143,7 @@ async fn keys_with_empty_or_infinite_fields_are_read() {
     let mut found: Vec<ApiKeyRecord> = Vec::new();
     for byte in 1..=3 {
         let key = upstream.api_key(&KeyHash([byte; 32])).await.expect("a read");
-        found.push(key.expect("a key"));
+        found.push(key.value.expect("a key"));
     }
     assert_eq!(found[0].rate_limit_per_minute, ApiKeyRecord::DEFAULT_RATE_LIMIT);
     assert_eq!((found[0].scopes.len(), found[0].expires_at), (0, None));
@@ -151,5 +155,5 @@ async fn keys_with_empty_or_infinite_fields_are_read() {
     assert_eq!(found[2].rate_limit_per_minute, 0);
     assert!(found[2].expires_at.is_some_and(|at| at < Timestamp::UNIX_EPOCH));
     assert!(found[2].revoked_at.is_some());
-    assert_eq!(upstream.api_key(&KeyHash([4; 32])).await.expect("a read"), None);
+    assert_eq!(upstream.api_key(&KeyHash([4; 32])).await.expect("a read").value, None);
 }

@@ -90,7 +90,8 @@ const TABLE: &[(&str, &[&str])] = &[
 
 #[tokio::test]
 async fn the_log_holds_catalogue_facts_and_nothing_else() {
-    let client = fresh_database().await.client().await;
+    let database = fresh_database().await;
+    let client = database.client().await;
     client.batch_execute(SETUP).await.expect("a small registry");
     for (sql, expected) in TABLE {
         client.batch_execute(sql).await.expect(sql);

@@ -1,15 +1,17 @@
 //! Databases for tests: one each, nothing shared.
 
-use std::time::Duration;
-
 use gene_registry::config::UpstreamConfig;
 use gene_registry::registry::Timestamp;
-use gene_registry::upstream::postgres::{connect, schema, seed};
+use gene_registry::upstream::postgres::{connect, seed};
 use gene_registry::upstream::{CatalogueGene, Postgres};
 use secrecy::SecretString;
 use tokio_postgres::Client;
 
-/// A database of its own.
+use crate::support::database::Database;
+use crate::support::postgres::PostgresServer;
+use crate::support::replica;
+
+/// A database of its own, removed when this is dropped.
 pub(crate) struct TestDatabase {
     /// As its owner, a superuser.
     pub(crate) url: String,
@@ -17,41 +19,26 @@ pub(crate) struct TestDatabase {
     pub(crate) reader_url: String,
     /// As `gene_registry_keys`.
     pub(crate) keys_url: String,
+    _held: Database<'static>,
 }
 
 /// A new database with the default schema and nothing in it.
 pub(crate) async fn fresh_database() -> TestDatabase {
-    let database = empty_database().await;
-    schema::migrate(&mut database.client().await).await.expect("the schema");
-    database
+    of(replica::migrated(PostgresServer::shared().await).await)
 }
 
 /// A new database without any schema.
 pub(crate) async fn empty_database() -> TestDatabase {
-    let server = std::env::var("TEST_DATABASE_URL").expect("TEST_DATABASE_URL, of a superuser");
-    let name = format!("test_{}", uuid::Builder::from_random_bytes(random()).into_uuid().simple());
-    let admin = connect(&config(&server)).await.expect("a server");
-    // Several CREATE DATABASE at once may find their template in use.
-    let create = format!("CREATE DATABASE {name}");
-    while let Err(error) = admin.batch_execute(&create).await {
-        assert_eq!(error.code().map(|code| code.code()), Some("55006"), "{error:?}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    let (before, _) = server.rsplit_once('/').expect("a URL with a database");
-    let url = format!("{before}/{name}");
-    let (_, address) = before.rsplit_once('@').expect("a URL with a user");
-    let as_role = |role: &str| format!("postgres://{role}@{address}/{name}");
-    TestDatabase {
-        reader_url: as_role("gene_registry_reader"),
-        keys_url: as_role("gene_registry_keys"),
-        url,
-    }
+    of(PostgresServer::shared().await.create_database().await)
 }
 
-fn random() -> [u8; 16] {
-    let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes).expect("randomness");
-    bytes
+fn of(held: Database<'static>) -> TestDatabase {
+    TestDatabase {
+        url: held.url(),
+        reader_url: held.url_as(replica::READER),
+        keys_url: held.url_as("gene_registry_keys"),
+        _held: held,
+    }
 }
 
 /// The default limits on time, with a margin for a loaded machine.

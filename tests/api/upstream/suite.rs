@@ -18,19 +18,20 @@ struct Both {
     embedded: Embedded,
     postgres: gene_registry::upstream::Postgres,
     now: Timestamp,
+    _database: TestDatabase,
 }
 
 impl Both {
     async fn of(genes: Vec<CatalogueGene>) -> Self {
         let (database, now) = (fresh_database().await, now());
         database.load(genes.clone(), now).await;
-        Self::with(&database, genes, now)
+        Self::with(database, genes, now)
     }
 
-    fn with(database: &TestDatabase, genes: Vec<CatalogueGene>, now: Timestamp) -> Self {
+    fn with(database: TestDatabase, genes: Vec<CatalogueGene>, now: Timestamp) -> Self {
         let catalogue = Catalogue { genes };
         let embedded = Embedded::from_catalogue(&catalogue, now, vec![], TEMPLATE.to_owned());
-        Self { embedded, postgres: database.upstream(), now }
+        Self { embedded, postgres: database.upstream(), now, _database: database }
     }
 
     fn each(&self) -> [&dyn Upstream; 2] {
