@@ -124,6 +124,24 @@ async fn every_refusal_matches_the_document_and_has_the_headers_it_documents() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_the_client_has_is_304_with_the_headers_it_documents() {
+    let stand = Stand::start().await;
+    for (operation, path) in [
+        (SEARCH, "/genes?offset=20"),
+        (PHENOTYPE, "/genes/db8dde37-1518-4afb-94b1-f5723d34ff6e/phenotype"),
+        (INSIGHTS, "/arena/insights?domain=search"),
+    ] {
+        let answer = stand.checked(operation, path).await;
+        let headers = [("X-API-Key", stand.key.as_str()), ("If-None-Match", answer.header("etag"))];
+        let again = stand.replica.raw("GET", &format!("/v1{path}"), &headers).await;
+        assert_eq!((again.status.as_u16(), again.text.as_str()), (304, ""), "{again:?}");
+        for header in stand.headers(operation, "304") {
+            assert_ne!(again.header(&header), "", "{operation}: {header}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_documents_examples_can_be_run() {
     let stand = Stand::start().await;
     for operation in [SEARCH, PHENOTYPE, INSIGHTS] {
