@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::support::postgres::PostgresServer;
 use crate::support::redis::RedisServer;
-use crate::support::replica::{Answer, READER, Replica, config, load, migrated};
+use crate::support::replica::{Answer, READER, Replica, config, load, migrated, patient};
 
 const GENES: u128 = 2000;
 
@@ -97,7 +97,8 @@ async fn stand() -> (crate::support::database::Database<'static>, Stand) {
     let database = migrated(PostgresServer::shared().await).await;
     load(&database.url(), genes()).await;
     let (redis, prefix) = (RedisServer::shared().await, RedisServer::new_prefix());
-    let config = config(&database.url_as(READER), Some((&redis.url(), &prefix)));
+    let mut config = config(&database.url_as(READER), Some((&redis.url(), &prefix)));
+    patient(&mut config);
     let key = database.new_key(1_000_000).await;
     let replica = Replica::start(&config).await;
     (database, Stand { replica, key })

@@ -31,6 +31,15 @@ pub(crate) fn config(database_url: &str, redis: Option<(&str, &str)>) -> Config 
     config
 }
 
+/// Times for tests of what is answered, not of how fast: a loaded machine gets more of them.
+pub(crate) fn patient(config: &mut Config) {
+    config.redis.timeout_ms = 10_000;
+    config.upstream.wait_ms = 10_000;
+    config.upstream.connect_ms = 10_000;
+    config.upstream.query_ms = 20_000;
+    config.upstream.deadline_ms = 30_000;
+}
+
 /// A replica in this process.
 pub(crate) struct Replica {
     running: Option<Running>,

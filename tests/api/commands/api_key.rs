@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::{Ended, run_on};
 use crate::support::database::Database;
 use crate::support::postgres::PostgresServer;
-use crate::support::replica::{READER, Replica, config, sample};
+use crate::support::replica::{READER, Replica, config, patient, sample};
 
 struct Stand(Database<'static>);
 
@@ -42,7 +42,9 @@ impl Stand {
     }
 
     async fn replica(&self) -> Replica {
-        Replica::start(&config(&self.0.url_as(READER), None)).await
+        let mut config = config(&self.0.url_as(READER), None);
+        patient(&mut config);
+        Replica::start(&config).await
     }
 
     async fn execute(&self, sql: &str) {

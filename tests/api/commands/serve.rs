@@ -10,7 +10,8 @@ use crate::support::free_port;
 use crate::support::postgres::PostgresServer;
 use crate::support::process::{Launch, Signal};
 use crate::support::raw::address;
-use crate::support::replica::{READER, Replica, config, sample};
+use crate::support::redis::RedisServer;
+use crate::support::replica::{Fleet, READER, Replica, config, sample};
 use crate::support::scratch_folder;
 use crate::support::wait::{eventually, until};
 
@@ -80,8 +81,9 @@ async fn serve_without_a_database_or_with_a_taken_address_says_what_is_wrong() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn healthcheck_ends_with_0_only_where_a_replica_is_ready() {
-    let database = sample(PostgresServer::shared().await).await;
-    let ready = Replica::start(&config(&database.url_as(READER), None)).await;
+    let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
+    let fleet = Fleet::start(1, postgres, redis).await;
+    let ready = &fleet.replicas[0];
     let starting = Replica::start(&config("postgres://127.0.0.1:1/none", None)).await;
     eventually(SOON, "the replica is ready", || async { ready.ops("/readyz").await.status == 200 })
         .await;

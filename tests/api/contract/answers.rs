@@ -7,7 +7,7 @@ use crate::support::database::Database;
 use crate::support::document::StrictDocument;
 use crate::support::postgres::PostgresServer;
 use crate::support::redis::RedisServer;
-use crate::support::replica::{Answer, READER, Replica, config, sample};
+use crate::support::replica::{Answer, Fleet, Replica, patient};
 
 const SEARCH: &str = "/genes";
 const PHENOTYPE: &str = "/genes/{id}/phenotype";
@@ -22,10 +22,10 @@ struct Stand {
 
 impl Stand {
     async fn start() -> Self {
-        let database = sample(PostgresServer::shared().await).await;
-        let (redis, prefix) = (RedisServer::shared().await, RedisServer::new_prefix());
-        let config = config(&database.url_as(READER), Some((&redis.url(), &prefix)));
-        let replica = Replica::start(&config).await;
+        let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
+        let Fleet { database, mut replicas, .. } =
+            Fleet::start_with(1, postgres, redis, patient).await;
+        let replica = replicas.remove(0);
         let document = StrictDocument::of(&replica).await;
         let key = database.new_key(1_000_000).await;
         Self { database, replica, document, key }
@@ -119,6 +119,24 @@ async fn every_refusal_matches_the_document_and_has_the_headers_it_documents() {
         stand.document.check(operation, &answer);
         for header in stand.headers(operation, answer.status.as_str()) {
             assert_ne!(answer.header(&header), "", "{operation}, {status}: {header}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_the_client_has_is_304_with_the_headers_it_documents() {
+    let stand = Stand::start().await;
+    for (operation, path) in [
+        (SEARCH, "/genes?offset=20"),
+        (PHENOTYPE, "/genes/db8dde37-1518-4afb-94b1-f5723d34ff6e/phenotype"),
+        (INSIGHTS, "/arena/insights?domain=search"),
+    ] {
+        let answer = stand.checked(operation, path).await;
+        let headers = [("X-API-Key", stand.key.as_str()), ("If-None-Match", answer.header("etag"))];
+        let again = stand.replica.raw("GET", &format!("/v1{path}"), &headers).await;
+        assert_eq!((again.status.as_u16(), again.text.as_str()), (304, ""), "{again:?}");
+        for header in stand.headers(operation, "304") {
+            assert_ne!(again.header(&header), "", "{operation}: {header}");
         }
     }
 }

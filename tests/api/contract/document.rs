@@ -118,7 +118,6 @@ async fn each_operation_declares_its_id_tag_security_and_every_status() {
         let mut statuses: Vec<_> = responses.keys().map(String::as_str).collect();
         statuses.sort_unstable();
         assert_eq!(statuses, [&["200", "304"], &ERRORS[..]].concat(), "{path}");
-        assert!(responses["304"].get("content").is_none(), "a 304 has no body");
         for status in ERRORS {
             let content = responses[status]["content"].as_object().unwrap();
             assert_eq!(content.len(), 1);

@@ -65,6 +65,10 @@ impl Held {
         self.open.add_permits(Semaphore::MAX_PERMITS);
     }
 
+    fn reached(&self) -> Result<(), UpstreamError> {
+        if self.away.load(Ordering::SeqCst) { Err(UpstreamError::Timeout) } else { Ok(()) }
+    }
+
     /// Waits until a look-up has begun.
     async fn begun(&self) {
         let begun = tokio::time::timeout(SOON, self.begun.acquire()).await;
@@ -76,6 +80,10 @@ impl Held {
 impl Upstream for Held {
     async fn search(&self, search: &GeneSearch) -> Result<Read<GenePage>, UpstreamError> {
         self.inner.search(search).await
+    }
+
+    async fn page(&self, search: &GeneSearch) -> Result<Read<Vec<GeneSummary>>, UpstreamError> {
+        self.inner.page(search).await
     }
 
     async fn phenotype(&self, id: GeneId) -> Result<Read<Option<GenePhenotype>>, UpstreamError> {
@@ -92,25 +100,18 @@ impl Upstream for Held {
         self.inner.insights(domain, now).await
     }
 
-    async fn page(&self, search: &GeneSearch) -> Result<Read<Vec<GeneSummary>>, UpstreamError> {
-        self.inner.page(search).await
-    }
-
     async fn api_key(&self, hash: &KeyHash) -> Result<Read<Option<ApiKeyRecord>>, UpstreamError> {
         self.inner.api_key(hash).await
     }
 
     async fn changes(&self, since: Option<&Snapshot>) -> Result<Read<Changes>, UpstreamError> {
-        self.ping().await?;
+        self.reached()?;
         self.inner.changes(since).await
     }
 
     async fn ping(&self) -> Result<Timestamp, UpstreamError> {
-        if self.away.load(Ordering::SeqCst) {
-            Err(UpstreamError::Timeout)
-        } else {
-            self.inner.ping().await
-        }
+        self.reached()?;
+        self.inner.ping().await
     }
 }
 

@@ -9,7 +9,7 @@ use crate::support::database::Database;
 use crate::support::document::StrictDocument;
 use crate::support::postgres::PostgresServer;
 use crate::support::redis::RedisServer;
-use crate::support::replica::{Replica, config};
+use crate::support::replica::{Replica, config, patient};
 
 /// Tables of other types and without any constraint.
 const TABLES: &str = "
@@ -67,8 +67,10 @@ impl Foreign {
             values ($1, '{read}', 100000)";
         client.execute(insert, &[&key.hash().0.as_slice()]).await.unwrap();
         let (redis, prefix) = (RedisServer::shared().await, RedisServer::new_prefix());
-        let with_redis = config(&database.url(), Some((&redis.url(), &prefix)));
-        let without = config(&database.url(), None);
+        let mut with_redis = config(&database.url(), Some((&redis.url(), &prefix)));
+        patient(&mut with_redis);
+        let mut without = with_redis.clone();
+        without.redis.url = None;
         let replicas = [Replica::start(&with_redis).await, Replica::start(&without).await];
         Self { _database: database, replicas, key: key.expose().to_owned() }
     }

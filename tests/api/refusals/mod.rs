@@ -12,7 +12,7 @@ mod routes;
 use crate::support::database::Database;
 use crate::support::postgres::PostgresServer;
 use crate::support::redis::RedisServer;
-use crate::support::replica::{Answer, Fleet, Replica};
+use crate::support::replica::{Answer, Fleet, Replica, patient};
 
 /// A gene of the sample registry.
 const GENE: &str = "db8dde37-1518-4afb-94b1-f5723d34ff6e";
@@ -38,7 +38,7 @@ impl Stand {
     async fn start() -> Self {
         let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
         let Fleet { database, prefix, mut config, mut replicas } =
-            Fleet::start(1, postgres, redis).await;
+            Fleet::start_with(1, postgres, redis, patient).await;
         config.redis.url = None;
         let replicas = [replicas.remove(0), Replica::start(&config).await];
         let key = database.new_key(1_000_000).await;
