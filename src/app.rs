@@ -19,13 +19,13 @@ use crate::limit::{LimitOptions, Limiter};
 use crate::ops::{Dependencies, Dependency, Health, Metrics, OpsApi};
 use crate::redis::{RedisKeys, RedisPool, Side};
 use crate::server::{Limits, Serving, serve};
-use crate::upstream::{KeyId, Upstream};
+use crate::upstream::{KeyId, Upstream, Watched};
 
 /// How long a replica waits for the upstream before it calls itself ready all the same.
 const UPSTREAM_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Between two tries to reach the upstream at the start.
-const UPSTREAM_RETRY: Duration = Duration::from_millis(250);
+/// Between two looks whether the upstream has been reached at the start.
+const SETTLED_LOOK: Duration = Duration::from_millis(20);
 
 /// Between two rounds of keeping the metrics small.
 const METRICS_ROUND: Duration = Duration::from_secs(5);
@@ -90,21 +90,28 @@ pub async fn start(config: &Config, upstream: Arc<dyn Upstream>) -> Result<Runni
     let redis = redis(config)?;
     let document = Document::new(config.server.public_url.as_deref());
     let (health, metrics) = (Arc::new(Health::default()), Arc::new(Metrics::default()));
-    let reads = reads(config, &upstream, redis.as_ref(), &document);
+    let upstream = Watched::new(upstream);
+    let shared = redis.as_ref().map(|redis| shared_cache(config, redis, &document, &metrics));
+    let reads = ReadThrough::new(config, shared, Arc::clone(&upstream), Arc::clone(&metrics));
+    let foreign = config.keys.accept_foreign;
     let gate = Gate {
-        authenticator: Authenticator::new(Arc::clone(&upstream), config.keys.accept_foreign),
+        authenticator: Authenticator::new(Arc::clone(&upstream), foreign, Arc::clone(&metrics)),
         limiter: limiter(config, redis.as_ref(), &metrics),
     };
-    let public = PublicApi::new(reads.clone(), gate, &document, Arc::clone(&metrics));
+    let public = PublicApi::new(reads, gate, &document, Arc::clone(&metrics));
     let public = bind("server.bind", config.server.bind, Arc::new(public), limits(config)).await?;
     let ops = OpsApi {
         health: Arc::clone(&health),
         metrics: Arc::clone(&metrics),
-        dependencies: Box::new(move || dependencies(&reads, redis.as_ref().map(|(pool, _)| pool))),
+        dependencies: {
+            let upstream = Arc::clone(&upstream);
+            Box::new(move || dependencies(&upstream, redis.as_ref().map(|(pool, _)| pool)))
+        },
     };
     let ops_limits = Limits { connections: OPS_CONNECTIONS, ..limits(config) };
     let ops = bind("ops.bind", config.ops.bind, Arc::new(ops), ops_limits).await?;
     let background = vec![
+        tokio::spawn(Arc::clone(&upstream).watch()),
         tokio::spawn(await_upstream(upstream, Arc::clone(&health))),
         tokio::spawn(tend(metrics)),
     ];
@@ -124,17 +131,20 @@ fn redis(config: &Config) -> Result<Option<Redis>, StartError> {
     Ok(Some((pool, RedisKeys::new(&config.redis.prefix))))
 }
 
-fn reads(
+fn shared_cache(
     config: &Config,
-    upstream: &Arc<dyn Upstream>,
-    redis: Option<&Redis>,
+    (pool, keys): &Redis,
     document: &Document,
-) -> ReadThrough {
-    let largest = config.cache.shared_max_entry_bytes;
-    let shared = redis.map(|(pool, keys)| {
-        SharedCache::new(pool.clone(), keys.clone(), &document.fingerprint(), largest)
-    });
-    ReadThrough::new(&config.cache, shared, Arc::clone(upstream))
+    metrics: &Arc<Metrics>,
+) -> SharedCache {
+    SharedCache::new(
+        pool.clone(),
+        keys.clone(),
+        document.fingerprint(),
+        config.cache.shared_max_entry_bytes,
+        config.upstream.query(),
+        Arc::clone(metrics),
+    )
 }
 
 fn limiter(config: &Config, redis: Option<&Redis>, metrics: &Metrics) -> Limiter<KeyId> {
@@ -169,26 +179,25 @@ async fn bind<H: crate::server::Handler>(
     serving.map_err(|source| StartError::Bind { key, address, source })
 }
 
-fn dependencies(reads: &ReadThrough, redis: Option<&RedisPool>) -> Dependencies {
+fn dependencies(upstream: &Watched, redis: Option<&RedisPool>) -> Dependencies {
     let of = |up| if up { Dependency::Up } else { Dependency::Down };
     let side = |side| redis.map_or(Dependency::None, |pool| of(!pool.is_away(side)));
     Dependencies {
-        upstream: of(reads.upstream_answers()),
+        upstream: of(upstream.is_settled() && upstream.is_in_use()),
         redis_read: side(Side::Read),
         redis_write: side(Side::Write),
     }
 }
 
-/// Ready when the upstream has been reached once, or has been waited for long enough: a replica
-/// without it can still answer from the shared cache.
-async fn await_upstream(upstream: Arc<dyn Upstream>, health: Arc<Health>) {
-    let reached = async {
-        while let Err(error) = upstream.ping().await {
-            tracing::debug!(%error, "the registry's database is not there yet");
-            tokio::time::sleep(UPSTREAM_RETRY).await;
+/// Ready when the change log has been loaded, so that shared answers can be judged, or has been
+/// waited for long enough: a replica without it can still serve.
+async fn await_upstream(upstream: Arc<Watched>, health: Arc<Health>) {
+    let settled = async {
+        while !upstream.is_settled() {
+            tokio::time::sleep(SETTLED_LOOK).await;
         }
     };
-    if tokio::time::timeout(UPSTREAM_PATIENCE, reached).await.is_err() {
+    if tokio::time::timeout(UPSTREAM_PATIENCE, settled).await.is_err() {
         tracing::warn!("ready without having reached the registry's database");
     }
     health.set_ready();

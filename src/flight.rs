@@ -60,6 +60,15 @@ where
         Ok(Landed { value, joined })
     }
 
+    /// Begins the work on `key`, where none is under way; nobody waits for it.
+    pub fn begin<W, F>(&self, key: &K, work: W)
+    where
+        W: FnOnce() -> F,
+        F: Future<Output = V> + Send + 'static,
+    {
+        drop(self.landing(key, work));
+    }
+
     fn landing<W, F>(&self, key: &K, work: W) -> (Landing<V>, bool)
     where
         W: FnOnce() -> F,

@@ -4,6 +4,7 @@
 
 pub mod api;
 pub mod app;
+pub mod breaker;
 pub mod cache;
 pub mod cli;
 pub mod config;

@@ -183,7 +183,11 @@ impl<H: Handler> Acceptor<H> {
                 ended = connection.as_mut() => return report(ended),
                 () = stop.cancelled() => {
                     connection.as_mut().graceful_shutdown();
-                    return report(connection.await);
+                    // Requests under way may finish; heads that don't come don't hold up the end.
+                    return tokio::select! {
+                        ended = connection => report(ended),
+                        () = watchdog.head_awaited_for(GOODBYE) => {}
+                    };
                 }
                 () = watchdog.expired() => {}
             }
@@ -200,7 +204,9 @@ fn http() -> Builder<TokioExecutor> {
     let mut builder = Builder::new(TokioExecutor::new());
     // Our own watchdog measures heads and idleness, on both protocols.
     builder.http1().header_read_timeout(None).max_buf_size(MAX_HEAD_BYTES);
-    builder.http1().max_headers(MAX_HEADER_FIELDS).pipeline_flush(true);
+    // No `pipeline_flush`: with it the refusal of a broken head, whose bytes stay unread, is never
+    // sent.
+    builder.http1().max_headers(MAX_HEADER_FIELDS);
     builder.http2().max_header_list_size(MAX_HEAD_BYTES as u32);
     builder.http2().max_concurrent_streams(MAX_STREAMS);
     builder

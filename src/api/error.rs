@@ -18,7 +18,7 @@ use crate::upstream::UpstreamError;
 const GIVEN_CHARS: usize = 64;
 
 /// Seconds after which an overload may be over.
-const OVERLOAD_SECONDS: u64 = 1;
+pub(super) const OVERLOAD_SECONDS: u64 = 1;
 
 /// The machine-readable codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, poem_openapi::Enum)]
@@ -191,6 +191,7 @@ impl From<NotAuthenticated> for ApiError {
         match error {
             NotAuthenticated::Denied(denial) => Self::Unauthorized(denial),
             NotAuthenticated::Unavailable(error) => Self::Database(error),
+            NotAuthenticated::TooManyUnknown => Self::Unavailable,
             NotAuthenticated::Crashed(_) => Self::Internal,
         }
     }

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use poem::endpoint::BoxEndpoint;
@@ -12,7 +13,8 @@ use poem::{Endpoint, EndpointExt, IntoResponse, Request, Response, Result};
 use poem_openapi::OpenApi;
 use poem_openapi::registry::{MetaApi, Registry};
 
-use super::error::ApiError;
+use super::conditional::Conditions;
+use super::error::{ApiError, OVERLOAD_SECONDS};
 use super::headers;
 use crate::keys::Authenticator;
 use crate::limit::{Decision, Limiter};
@@ -75,10 +77,9 @@ impl Endpoint for GuardedEndpoint {
     type Output = Response;
 
     async fn call(&self, request: Request) -> Result<Response> {
-        let mut response = match self.admit(&request).await {
-            Ok((key, decision)) => {
-                let mut response = self.answer(request, &decision).await;
-                headers::add_rate_limit(response.headers_mut(), &decision);
+        let mut response = match self.identify(&request).await {
+            Ok(key) => {
+                let mut response = self.count(request, &key).await;
                 response.set_data(key);
                 response
             }
@@ -90,13 +91,25 @@ impl Endpoint for GuardedEndpoint {
 }
 
 impl GuardedEndpoint {
-    async fn admit(&self, request: &Request) -> Result<(Arc<ApiKeyRecord>, Decision), ApiError> {
+    async fn identify(&self, request: &Request) -> Result<Arc<ApiKeyRecord>, ApiError> {
         let presented = request.headers().get_all(headers::API_KEY);
         let presented = presented.iter().map(HeaderValue::as_bytes);
-        let key = self.gate.authenticator.check(presented, Timestamp::now()).await?;
-        let limiter = &self.gate.limiter;
-        let decision = limiter.decide(key.hash.id(), key.rate_limit_per_minute).await?;
-        Ok((key, decision))
+        Ok(self.gate.authenticator.check(presented, Timestamp::now()).await?)
+    }
+
+    async fn count(&self, request: Request, key: &ApiKeyRecord) -> Response {
+        let limit = key.rate_limit_per_minute;
+        let (mut response, decision) = match self.gate.limiter.decide(key.hash.id(), limit).await {
+            Ok(decision) => (self.answer(request, &decision).await, decision),
+            // How the window stands is not known; the client is told what fits its waiting.
+            Err(error) => {
+                let wait = Duration::from_secs(OVERLOAD_SECONDS);
+                let decision = Decision::of(false, limit, limit, wait);
+                (ApiError::from(error).into_response(), decision)
+            }
+        };
+        headers::add_rate_limit(response.headers_mut(), &decision);
+        response
     }
 
     async fn answer(&self, request: Request, decision: &Decision) -> Response {
@@ -106,8 +119,11 @@ impl GuardedEndpoint {
         if let Err(error) = check_length(&request) {
             return error.into_response();
         }
+        let conditions = Conditions::of(request.headers());
         let answer = AssertUnwindSafe(self.inner.get_response(request)).catch_unwind();
-        answer.await.unwrap_or_else(|_| ApiError::Internal.into_response())
+        let mut response = answer.await.unwrap_or_else(|_| ApiError::Internal.into_response());
+        conditions.apply(&mut response);
+        response
     }
 }
 

@@ -15,6 +15,7 @@ const X_RATELIMIT_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-r
 const X_RATELIMIT_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 
 pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/json");
+pub(super) const GZIP: HeaderValue = HeaderValue::from_static("gzip");
 pub(super) const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 pub(super) const CHALLENGE: HeaderValue =
     HeaderValue::from_static(r#"ApiKey realm="gene-registry""#);
@@ -24,24 +25,28 @@ const VARY: HeaderValue = HeaderValue::from_static("X-API-Key, Accept-Encoding")
 const CLIENT_KEEPS_S: u64 = 30;
 
 /// Headers that `add_*` adds at most, so that the map grows once.
-const ADDED: usize = 12;
+const ADDED: usize = 14;
 
 /// What every answer of the operations carries: it depends on the key that was sent.
 pub(super) fn add_vary(headers: &mut HeaderMap) {
     headers.insert(header::VARY, VARY);
 }
 
-/// How an answer was come by and how long it may be kept (RFC 9111, RFC 9211).
-pub(super) fn add_cache(headers: &mut HeaderMap, served: &Served) {
+/// What the answer is, how it was come by and how long it may be kept (RFC 9110, 9111, 9211).
+pub(super) fn add_cache(headers: &mut HeaderMap, served: &Served, tag: String) {
     headers.reserve(ADDED);
-    let (age, fresh_for) = (served.age.as_secs(), served.fresh_for.as_secs());
+    insert_text(headers, header::ETAG, tag);
+    let (age, fresh) = (served.age.as_secs(), served.fresh.as_secs());
     headers.insert(header::AGE, age.into());
+    // Negative once it is stale.
+    let ttl = fresh as i64 - age as i64;
     // Age counts from the read, so the lifetime that a client has left is added to it.
-    let max_age = if served.fresh_for.is_zero() { 0 } else { age + fresh_for.min(CLIENT_KEEPS_S) };
+    let may_be_kept = ttl > 0 && served.source != Source::StaleIfError;
+    let max_age = if may_be_kept { age + (fresh - age).min(CLIENT_KEEPS_S) } else { 0 };
     insert_text(headers, header::CACHE_CONTROL, format!("private, max-age={max_age}"));
     let status = match served.source {
-        Source::Local => format!("gene-registry; hit; ttl={fresh_for}; detail=local"),
-        Source::Shared => format!("gene-registry; hit; ttl={fresh_for}; detail=shared"),
+        Source::Local => format!("gene-registry; hit; ttl={ttl}; detail=local"),
+        Source::Shared => format!("gene-registry; hit; ttl={ttl}; detail=shared"),
         Source::Upstream { collapsed: false } => "gene-registry; fwd=miss".to_owned(),
         Source::Upstream { collapsed: true } => "gene-registry; fwd=miss; collapsed".to_owned(),
         Source::StaleIfError => "gene-registry; fwd=stale; fwd-status=502".to_owned(),
@@ -78,28 +83,36 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::cache::Entry;
-    use crate::registry::Timestamp;
+    use crate::cache::{Answer, Entry};
+    use crate::registry::{Request, Timestamp};
+    use crate::upstream::Seen;
 
-    fn cache_headers(source: Source, age: u64, fresh_for: u64) -> (String, String) {
-        let entry =
-            Arc::new(Entry { body: "{}".into(), link: "".into(), read_at: Timestamp::UNIX_EPOCH });
-        let (age, fresh_for) = (Duration::from_secs(age), Duration::from_secs(fresh_for));
+    fn cache_headers(source: Source, age: u64, fresh: u64) -> (String, String) {
+        let request = Request::Phenotype(uuid::Uuid::nil().into());
+        let answer = Answer { body: "{}".into(), link: "".into() };
+        let seen = Seen::new(Timestamp::UNIX_EPOCH, None);
+        let entry = Arc::new(Entry::new(&request, answer, seen));
+        let (age, fresh) = (Duration::from_secs(age), Duration::from_secs(fresh));
         let mut headers = HeaderMap::new();
-        add_cache(&mut headers, &Served { entry, source, age, fresh_for });
+        add_cache(&mut headers, &Served { entry, source, age, fresh }, "\"x\"".to_owned());
+        assert_eq!(headers[header::ETAG], "\"x\"");
+        assert_eq!(headers[header::AGE].to_str().expect("ASCII"), age.as_secs().to_string());
         let text = |name| headers[&name].to_str().expect("ASCII").to_owned();
         (text(header::CACHE_CONTROL), text(CACHE_STATUS))
     }
 
     #[test]
     fn clients_keep_answers_while_fresh_but_30_seconds_at_most() {
-        let (control, status) = cache_headers(Source::Local, 3, 7);
+        let (control, status) = cache_headers(Source::Local, 3, 10);
         assert_eq!(control, "private, max-age=10");
         assert_eq!(status, "gene-registry; hit; ttl=7; detail=local");
         let (control, status) = cache_headers(Source::Upstream { collapsed: true }, 0, 300);
         assert_eq!(control, "private, max-age=30");
         assert_eq!(status, "gene-registry; fwd=miss; collapsed");
-        let (control, status) = cache_headers(Source::StaleIfError, 500, 0);
+        let (control, status) = cache_headers(Source::Shared, 35, 30);
+        assert_eq!(control, "private, max-age=0");
+        assert_eq!(status, "gene-registry; hit; ttl=-5; detail=shared");
+        let (control, status) = cache_headers(Source::StaleIfError, 500, 30);
         assert_eq!(control, "private, max-age=0");
         assert_eq!(status, "gene-registry; fwd=stale; fwd-status=502");
     }

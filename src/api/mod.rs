@@ -1,5 +1,6 @@
 //! The public API: parameters, handlers, answers, and the document that describes them.
 
+mod conditional;
 mod document;
 mod error;
 mod examples;

@@ -49,7 +49,7 @@ impl Handler for PublicApi {
         let begun = Instant::now();
         let id = self.request_ids.of(request.headers());
         let method = request.method().clone();
-        let answer = AssertUnwindSafe(self.routes.call(request)).catch_unwind().await;
+        let answer = AssertUnwindSafe(self.route(request)).catch_unwind().await;
         let mut response = match answer {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => refusal(error),
@@ -60,6 +60,16 @@ impl Handler for PublicApi {
         log(labels, &response, &id, begun);
         response.headers_mut().insert(headers::REQUEST_ID, id);
         response
+    }
+}
+
+impl PublicApi {
+    async fn route(&self, request: Request) -> Result<Response> {
+        // To the framework, what is between two slashes is a path parameter too.
+        if request.uri().path().contains("//") {
+            return Err(ApiError::UnknownRoute.into());
+        }
+        self.routes.call(request).await
     }
 }
 

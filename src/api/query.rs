@@ -126,15 +126,21 @@ impl<'a> ApiExtractor<'a> for Path {
     async fn from_request(
         request: &'a Request,
         _: &mut RequestBody,
-        options: ExtractParamOptions<()>,
+        _: ExtractParamOptions<()>,
     ) -> Result<Self> {
-        let raw = request.raw_path_param(options.name).unwrap_or_default();
+        let raw = raw_id(request.uri().path());
         // A plus is a plus in a path, and no part of a UUID.
         let given = if raw.contains('+') { None } else { decoded(raw) };
         let id = given.as_deref().and_then(|given| given.parse().ok());
         let shown = given.as_deref().unwrap_or(raw);
         Ok(id.map(Self).ok_or_else(|| ApiError::invalid_id(shown))?)
     }
+}
+
+/// The id as it stands in `/v1/genes/{id}/phenotype`. The framework's own path parameters are
+/// decoded already (a second time would be once too often), and absent for bad UTF-8.
+fn raw_id(path: &str) -> &str {
+    path.split('/').nth(3).unwrap_or_default()
 }
 
 /// An optional domain to filter by; empty is as if absent.
@@ -226,7 +232,7 @@ impl QueryValue for Offset {
     const ALLOWED: &'static str = "an integer of 0 to 2147483647";
 
     fn schema() -> MetaSchema {
-        integer_schema(0, Page::MAX_OFFSET.into(), 0)
+        integer_schema(0, Page::MAX_OFFSET, 0)
     }
 
     fn parse(given: Option<&str>) -> Option<Self> {

@@ -13,7 +13,7 @@ use poem_openapi::registry::{
 use poem_openapi::types::Type;
 
 use super::headers;
-use super::model::Error;
+use super::model::{ArenaInsights, Error, GenePage, GenePhenotype};
 use crate::cache::Served;
 
 /// JSON bytes that are described by `T`.
@@ -33,11 +33,11 @@ impl<T: Type> Payload for Finished<T> {
 
 impl<T: Type> IntoResponse for Finished<T> {
     fn into_response(self) -> Response {
-        let mut response = Response::builder().body(self.0.entry.body.clone());
-        let fields = response.headers_mut();
-        headers::add_cache(fields, &self.0);
-        fields.insert(header::CONTENT_TYPE, headers::JSON);
+        let mut response = Response::builder().finish();
+        response.headers_mut().insert(header::CONTENT_TYPE, headers::JSON);
+        // Its bytes are put in where it is known in which coding, if at all, they are wanted.
         response.set_data(self.0.source);
+        response.set_data(self.0);
         response
     }
 }
@@ -57,15 +57,29 @@ impl<T: Type> IntoResponse for Reply<T> {
     }
 }
 
-impl<T: Type> ApiResponse for Reply<T> {
+/// What a 200 answer consists of.
+pub(super) trait Answer: Type {
+    /// Whether `Link` leads from one answer to others.
+    const IS_PAGE: bool = false;
+}
+
+impl Answer for GenePage {
+    const IS_PAGE: bool = true;
+}
+impl Answer for GenePhenotype {}
+impl Answer for ArenaInsights {}
+
+impl<T: Answer> ApiResponse for Reply<T> {
     fn meta() -> MetaResponses {
         let answer = MetaMediaType {
             content_type: Finished::<T>::CONTENT_TYPE,
             schema: Finished::<T>::schema_ref(),
         };
-        let mut ok = described(200, "The answer.", &[ANSWER_HEADERS, LIMIT_HEADERS]);
+        let links = if T::IS_PAGE { LINK_HEADERS } else { &[] };
+        let mut ok = described(200, "The answer.", &[ANSWER_HEADERS, links, LIMIT_HEADERS]);
         ok.content = vec![answer];
-        let mut responses = vec![ok];
+        let unchanged = described(304, NOT_MODIFIED, &[ANSWER_HEADERS, LIMIT_HEADERS]);
+        let mut responses = vec![ok, unchanged];
         responses.extend(ERRORS.iter().map(|error| MetaResponse {
             content: vec![MetaMediaType {
                 content_type: "application/json",
@@ -93,6 +107,9 @@ struct Header {
     description: &'static str,
     schema: fn() -> MetaSchema,
 }
+
+const NOT_MODIFIED: &str =
+    "Not modified: `If-None-Match` names the entity tag that this request would get.";
 
 const ERRORS: &[DocumentedError] = &[
     DocumentedError {
@@ -158,13 +175,19 @@ const ANSWER_HEADERS: &[Header] = &[
         description: "How the answer was come by (RFC 9211).",
         schema: text,
     },
-    Header { name: "Vary", description: "`X-API-Key, Accept-Encoding`", schema: text },
     Header {
-        name: "Link",
-        description: "On the search: the pages around this one, `next` and `prev` (RFC 8288), as references that consist of a query only.",
+        name: "ETag",
+        description: "Hash of the plain bytes; with the suffix `-gzip` for that coding.",
         schema: text,
     },
+    Header { name: "Vary", description: "`X-API-Key, Accept-Encoding`", schema: text },
 ];
+
+const LINK_HEADERS: &[Header] = &[Header {
+    name: "Link",
+    description: "The pages around this one, `next` and `prev` (RFC 8288), as references that consist of a query only. Absent where there are none.",
+    schema: text,
+}];
 
 const ERROR_HEADERS: &[Header] = &[
     Header {

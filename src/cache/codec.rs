@@ -1,33 +1,41 @@
 //! Entries as bytes in Redis.
 //!
-//! `[format: 1][crc32: 4][read_at, µs: 8][length of link: 4][link][body]`, integers big-endian.
-//! The checksum covers the key and everything after it: an entry that was cut, mixed up or put
-//! under another key is a miss.
+//! `[format: 1][crc32: 4][read_at, µs, 16 hex digits][entity tag: 16][length of snapshot: 4]
+//! [snapshot][length of link: 4][link][body]`, integers big-endian. The checksum covers the key
+//! and everything after it: an entry that was cut, mixed up or put under another key is a miss.
+//! `read_at` is text of fixed length, so that a script can compare it.
 
 use bytes::Bytes;
 use thiserror::Error;
 
+use super::answer::Answer;
 use super::entry::Entry;
-use crate::registry::Timestamp;
+use crate::registry::{Request, Timestamp};
+use crate::upstream::Seen;
 
 /// The version of this encoding; also part of the key, so that releases live side by side.
-pub(super) const FORMAT: u8 = 1;
+pub(super) const FORMAT: u8 = 2;
 
 const HEAD: usize = 1 + 4;
-const FIXED: usize = HEAD + 8 + 4;
 
 /// The bytes are no entry of this format for this key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("not an entry of this format for this key")]
 pub(super) struct Undecodable;
 
+/// A time as text that sorts as the times do.
+pub(super) fn sortable(at: Timestamp) -> String {
+    format!("{:016x}", u64::try_from(at.as_microsecond()).unwrap_or(0))
+}
+
 pub(super) fn encode(key: &str, entry: &Entry) -> Vec<u8> {
-    let link = entry.link.as_bytes();
-    let mut bytes = Vec::with_capacity(FIXED + link.len() + entry.body.len());
+    let snapshot = entry.seen.snapshot.as_ref().map(ToString::to_string).unwrap_or_default();
+    let mut bytes = Vec::with_capacity(HEAD + 40 + snapshot.len() + entry.body.len() + 64);
     bytes.extend([0; HEAD]);
-    bytes.extend(entry.read_at.as_microsecond().to_be_bytes());
-    bytes.extend((link.len() as u32).to_be_bytes());
-    bytes.extend(link);
+    bytes.extend(sortable(entry.seen.read_at).as_bytes());
+    bytes.extend(entry.etag_bytes());
+    put_text(&mut bytes, &snapshot);
+    put_text(&mut bytes, &entry.link);
     bytes.extend(&entry.body);
     let sum = checksum(key, &bytes[HEAD..]);
     bytes[0] = FORMAT;
@@ -35,22 +43,39 @@ pub(super) fn encode(key: &str, entry: &Entry) -> Vec<u8> {
     bytes
 }
 
-pub(super) fn decode(key: &str, bytes: &Bytes) -> Result<Entry, Undecodable> {
+pub(super) fn decode(key: &str, request: &Request, bytes: &Bytes) -> Result<Entry, Undecodable> {
     let (head, rest) = bytes.split_at_checked(HEAD).ok_or(Undecodable)?;
-    let sum = checksum(key, rest).to_be_bytes();
-    if head[0] != FORMAT || head[1..] != sum {
+    if head[0] != FORMAT || head[1..] != checksum(key, rest).to_be_bytes() {
         return Err(Undecodable);
     }
-    let (read_at, rest) = rest.split_first_chunk::<8>().ok_or(Undecodable)?;
-    let (link_length, rest) = rest.split_first_chunk::<4>().ok_or(Undecodable)?;
-    let link_length = u32::from_be_bytes(*link_length) as usize;
-    let (link, _) = rest.split_at_checked(link_length).ok_or(Undecodable)?;
-    let read_at = Timestamp::from_microsecond(i64::from_be_bytes(*read_at));
-    Ok(Entry {
-        body: bytes.slice(FIXED + link_length..),
-        link: std::str::from_utf8(link).map_err(|_| Undecodable)?.into(),
-        read_at: read_at.map_err(|_| Undecodable)?,
-    })
+    let (read_at, rest) = rest.split_first_chunk::<16>().ok_or(Undecodable)?;
+    let (etag, rest) = rest.split_first_chunk::<16>().ok_or(Undecodable)?;
+    let (snapshot, rest) = take_text(rest)?;
+    let (link, body) = take_text(rest)?;
+    let snapshot = match snapshot {
+        "" => None,
+        text => Some(text.parse().map_err(|_| Undecodable)?),
+    };
+    let answer = Answer { body: bytes.slice(bytes.len() - body.len()..), link: link.into() };
+    let seen = Seen::new(time(read_at).ok_or(Undecodable)?, snapshot);
+    Ok(Entry::from_parts(request, answer, seen, *etag))
+}
+
+fn time(digits: &[u8; 16]) -> Option<Timestamp> {
+    let micros = u64::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
+    Timestamp::from_microsecond(i64::try_from(micros).ok()?).ok()
+}
+
+fn put_text(bytes: &mut Vec<u8>, text: &str) {
+    bytes.extend((text.len() as u32).to_be_bytes());
+    bytes.extend(text.as_bytes());
+}
+
+fn take_text(bytes: &[u8]) -> Result<(&str, &[u8]), Undecodable> {
+    let (length, rest) = bytes.split_first_chunk::<4>().ok_or(Undecodable)?;
+    let length = u32::from_be_bytes(*length) as usize;
+    let (text, rest) = rest.split_at_checked(length).ok_or(Undecodable)?;
+    Ok((std::str::from_utf8(text).map_err(|_| Undecodable)?, rest))
 }
 
 fn checksum(key: &str, rest: &[u8]) -> u32 {
@@ -66,20 +91,34 @@ mod tests {
 
     use super::*;
 
+    fn request() -> Request {
+        Request::Phenotype(uuid::Uuid::nil().into())
+    }
+
     fn entry() -> impl Strategy<Value = Entry> {
         let body = prop::collection::vec(any::<u8>(), 0..200);
-        (body, ".{0,20}", any::<i32>()).prop_map(|(body, link, second)| Entry {
-            body: body.into(),
-            link: link.into(),
-            read_at: Timestamp::from_second(i64::from(second)).expect("a time"),
+        let snapshot = prop::option::of(Just("10:20:10,14"));
+        (body, ".{0,20}", any::<u32>(), snapshot).prop_map(|(body, link, second, snapshot)| {
+            let answer = Answer { body: body.into(), link: link.into() };
+            let read_at = Timestamp::from_second(i64::from(second)).expect("a time");
+            let snapshot = snapshot.map(|text| text.parse().expect("a snapshot"));
+            Entry::new(&request(), answer, Seen::new(read_at, snapshot))
         })
+    }
+
+    fn is_undecodable(key: &str, bytes: impl Into<Bytes>) -> bool {
+        decode(key, &request(), &bytes.into()).is_err()
     }
 
     proptest! {
         #[test]
         fn entries_come_back_as_they_were(entry in entry(), key: String) {
             let bytes = Bytes::from(encode(&key, &entry));
-            prop_assert_eq!(decode(&key, &bytes), Ok(entry));
+            let back = decode(&key, &request(), &bytes).expect("an entry");
+            prop_assert_eq!((&back.body, &back.link), (&entry.body, &entry.link));
+            prop_assert_eq!(&back.seen, &entry.seen);
+            prop_assert_eq!(back.etag(false), entry.etag(false));
+            prop_assert_eq!(back.shortening, entry.shortening);
         }
 
         #[test]
@@ -89,17 +128,23 @@ mod tests {
             change in 1..=255_u8,
         ) {
             let bytes = encode("a", &entry);
-            prop_assert_eq!(decode("b", &bytes.clone().into()), Err(Undecodable));
+            prop_assert!(is_undecodable("b", bytes.clone()));
             let at = at.index(bytes.len());
-            prop_assert_eq!(decode("a", &bytes[..at].to_vec().into()), Err(Undecodable));
+            prop_assert!(is_undecodable("a", bytes[..at].to_vec()));
             let mut changed = bytes;
             changed[at] ^= change;
-            prop_assert_eq!(decode("a", &changed.into()), Err(Undecodable));
+            prop_assert!(is_undecodable("a", changed));
         }
 
         #[test]
         fn rubbish_is_noticed(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
-            prop_assert_eq!(decode("a", &bytes.into()), Err(Undecodable));
+            prop_assert!(is_undecodable("a", bytes));
+        }
+
+        #[test]
+        fn sortable_times_sort_as_times_do(a: u32, b: u32) {
+            let at = |second: u32| Timestamp::from_second(second.into()).expect("a time");
+            prop_assert_eq!(a.cmp(&b), sortable(at(a)).cmp(&sortable(at(b))));
         }
     }
 }

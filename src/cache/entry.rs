@@ -1,30 +1,171 @@
-//! A finished answer: nothing is serialised when it is served.
+//! A finished answer: bytes, entity tag and read time are made once, and nothing is serialised
+//! when it is served.
+
+use std::io::Write;
+use std::sync::OnceLock;
 
 use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use sha2::{Digest, Sha256};
 
 use super::answer::Answer;
-use crate::registry::Timestamp;
+use super::key::CanonicalText;
+use crate::registry::Request;
+use crate::upstream::Seen;
 
-/// A finished answer and when it was read.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Answers below this size are not worth compressing.
+const GZIP_FROM: usize = 1024;
+
+/// The most by which jitter shortens an age, in thousandths.
+const MAX_SHORTENING: u32 = 200;
+
+/// A finished answer.
+#[derive(Debug)]
 pub struct Entry {
     /// The JSON.
     pub body: Bytes,
     /// The value of the `Link` header, empty where there is none.
     pub link: Box<str>,
-    /// The upstream's time of the read.
-    pub read_at: Timestamp,
+    /// When, and in which state of the database, it was read.
+    pub seen: Seen,
+    /// By how many thousandths its ages are shortened.
+    pub(super) shortening: u32,
+    etag: [u8; 16],
+    gzip: OnceLock<Bytes>,
+}
+
+/// An answer in a content coding.
+#[derive(Debug, Clone)]
+pub struct Coded {
+    /// The bytes to be sent.
+    pub body: Bytes,
+    /// Whether they are compressed.
+    pub is_gzip: bool,
 }
 
 impl Entry {
-    /// The entry for what an upstream read found.
-    pub fn new(answer: Answer, read_at: Timestamp) -> Self {
-        Self { body: answer.body, link: answer.link, read_at }
+    /// The entry for the answer to `request`.
+    pub fn new(request: &Request, answer: Answer, seen: Seen) -> Self {
+        let digest: [u8; 32] = Sha256::digest(&answer.body).into();
+        let mut etag = [0; 16];
+        etag.copy_from_slice(&digest[..16]);
+        Self::from_parts(request, answer, seen, etag)
     }
 
-    /// The memory it takes in a cache, in bytes, with the book-keeping around it.
+    pub(super) fn from_parts(
+        request: &Request,
+        answer: Answer,
+        seen: Seen,
+        etag: [u8; 16],
+    ) -> Self {
+        let shortening = shortening(request, &seen);
+        let Answer { body, link } = answer;
+        Self { body, link, seen, shortening, etag, gzip: OnceLock::new() }
+    }
+
+    pub(super) fn etag_bytes(&self) -> &[u8; 16] {
+        &self.etag
+    }
+
+    /// The entity tag of the plain bytes or of the compressed ones, in quotes.
+    pub fn etag(&self, is_gzip: bool) -> String {
+        let mut tag = String::with_capacity(39);
+        tag.push('"');
+        self.etag.iter().for_each(|byte| {
+            tag.push(HEX[usize::from(byte >> 4)].into());
+            tag.push(HEX[usize::from(byte & 15)].into());
+        });
+        tag.push_str(if is_gzip { "-gzip\"" } else { "\"" });
+        tag
+    }
+
+    /// Whether it is sent compressed to whoever accepts that.
+    pub fn is_compressible(&self) -> bool {
+        self.body.len() >= GZIP_FROM
+    }
+
+    /// The answer for somebody who does or does not accept gzip. Compressed once, on first need.
+    pub fn coded(&self, accepts_gzip: bool) -> Coded {
+        if accepts_gzip && self.is_compressible() {
+            let body = self.gzip.get_or_init(|| compressed(&self.body)).clone();
+            Coded { body, is_gzip: true }
+        } else {
+            Coded { body: self.body.clone(), is_gzip: false }
+        }
+    }
+
+    /// The memory it takes in a cache, in bytes, with the book-keeping around it. The compressed
+    /// form, which is never larger than the plain one to speak of, counts from the start.
     pub fn weight(&self) -> u32 {
-        const BOOK_KEEPING: usize = 256;
-        u32::try_from(BOOK_KEEPING + self.body.len() + self.link.len()).unwrap_or(u32::MAX)
+        const BOOK_KEEPING: usize = 384;
+        let forms = if self.is_compressible() { 2 } else { 1 };
+        let bytes = BOOK_KEEPING + forms * self.body.len() + self.link.len();
+        u32::try_from(bytes).unwrap_or(u32::MAX)
+    }
+}
+
+const HEX: &[u8; 16] = b"0123456789abcdef";
+
+fn compressed(body: &[u8]) -> Bytes {
+    let mut encoder = GzEncoder::new(Vec::with_capacity(body.len() / 2), Compression::default());
+    // Writing to memory can't fail.
+    let written = encoder.write_all(body).and_then(|()| encoder.finish());
+    written.unwrap_or_default().into()
+}
+
+/// A function of the request and the time of the read: entries written together do not expire
+/// together, and every replica says the same of the same entry.
+fn shortening(request: &Request, seen: &Seen) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(CanonicalText(request).to_string().as_bytes());
+    hasher.update(&seen.read_at.as_microsecond().to_be_bytes());
+    hasher.finalize() % (MAX_SHORTENING + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use super::*;
+    use crate::registry::Timestamp;
+
+    fn entry(body: String) -> Entry {
+        let request = Request::Phenotype(uuid::Uuid::nil().into());
+        let answer = Answer { body: body.into(), link: "".into() };
+        Entry::new(&request, answer, Seen::new(Timestamp::UNIX_EPOCH, None))
+    }
+
+    #[test]
+    fn tags_are_the_hash_of_the_plain_bytes() {
+        // SHA-256 of the empty text begins e3b0c44298fc1c149afbf4c8996fb924.
+        let entry = entry(String::new());
+        assert_eq!(entry.etag(false), "\"e3b0c44298fc1c149afbf4c8996fb924\"");
+        assert_eq!(entry.etag(true), "\"e3b0c44298fc1c149afbf4c8996fb924-gzip\"");
+    }
+
+    #[test]
+    fn answers_of_a_kibibyte_and_more_are_compressed_once() {
+        assert!(!entry("x".repeat(1023)).coded(true).is_gzip);
+        let entry = entry("x".repeat(1024));
+        assert!(!entry.coded(false).is_gzip);
+        let coded = entry.coded(true);
+        assert!(coded.is_gzip && coded.body.len() < 100);
+        assert_eq!(coded.body.as_ptr(), entry.coded(true).body.as_ptr());
+        let mut plain = String::new();
+        let mut decoder = flate2::read::GzDecoder::new(&coded.body[..]);
+        decoder.read_to_string(&mut plain).expect("gzip");
+        assert_eq!(plain, "x".repeat(1024));
+    }
+
+    #[test]
+    fn jitter_spreads_entries_written_together() {
+        let seen = Seen::new(Timestamp::UNIX_EPOCH, None);
+        let shortenings: Vec<u32> = (0..100_u128)
+            .map(|n| shortening(&Request::Phenotype(uuid::Uuid::from_u128(n).into()), &seen))
+            .collect();
+        let (least, most) = (shortenings.iter().min(), shortenings.iter().max());
+        assert!(least < Some(&40) && most > Some(&160), "{least:?} {most:?}");
+        assert!(most <= Some(&MAX_SHORTENING));
     }
 }

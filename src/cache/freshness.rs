@@ -4,20 +4,24 @@ use std::time::Duration;
 
 use crate::config::AgesConfig;
 
-/// The three ages of one kind of answer.
+/// The three ages of one kind of answer, all counted from the read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ages {
     /// Younger than this: sent.
     pub(super) fresh: Duration,
+    /// Younger than this: sent, and read again behind it.
+    pub(super) stale: Duration,
     /// Younger than this: sent only while the upstream fails.
     pub(super) if_error: Duration,
 }
 
 /// What may be done with an answer of a certain age.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Freshness {
     /// It is sent.
     Fresh,
+    /// It is sent, and read again behind it.
+    Stale,
     /// It is sent only while the upstream fails.
     IfError,
     /// It is never sent.
@@ -29,35 +33,74 @@ impl Ages {
     pub(super) fn judge(&self, age: Duration) -> Freshness {
         if age < self.fresh {
             Freshness::Fresh
+        } else if age < self.stale {
+            Freshness::Stale
         } else if age < self.if_error {
             Freshness::IfError
         } else {
             Freshness::Dead
         }
     }
+
+    /// These ages, shortened by so many thousandths.
+    pub(super) fn shortened(&self, thousandths: u32) -> Self {
+        let shorten = |age: Duration| age * (1000 - thousandths.min(1000)) / 1000;
+        Self {
+            fresh: shorten(self.fresh),
+            stale: shorten(self.stale),
+            if_error: shorten(self.if_error),
+        }
+    }
 }
 
 impl From<AgesConfig> for Ages {
     fn from(config: AgesConfig) -> Self {
+        let seconds = Duration::from_secs;
         Self {
-            fresh: Duration::from_secs(config.fresh_s),
-            if_error: Duration::from_secs(config.if_error_s),
+            fresh: seconds(config.fresh_s),
+            stale: seconds(config.fresh_s.saturating_add(config.stale_s)),
+            if_error: seconds(config.if_error_s),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    const AGES: AgesConfig = AgesConfig { fresh_s: 30, stale_s: 20, if_error_s: 100 };
 
     #[test]
     fn each_age_ends_where_the_next_begins() {
-        let ages = Ages { fresh: Duration::from_secs(30), if_error: Duration::from_secs(100) };
-        let at = |ms| ages.judge(Duration::from_millis(ms));
-        assert_eq!(at(0), Freshness::Fresh);
-        assert_eq!(at(29_999), Freshness::Fresh);
-        assert_eq!(at(30_000), Freshness::IfError);
-        assert_eq!(at(99_999), Freshness::IfError);
-        assert_eq!(at(100_000), Freshness::Dead);
+        let ages = Ages::from(AGES);
+        for (ms, expected) in [
+            (0, Freshness::Fresh),
+            (29_999, Freshness::Fresh),
+            (30_000, Freshness::Stale),
+            (49_999, Freshness::Stale),
+            (50_000, Freshness::IfError),
+            (99_999, Freshness::IfError),
+            (100_000, Freshness::Dead),
+        ] {
+            assert_eq!(ages.judge(Duration::from_millis(ms)), expected, "{ms}");
+        }
+        assert_eq!(ages.shortened(200).judge(Duration::from_secs(24)), Freshness::Stale);
+        assert_eq!(ages.shortened(200).judge(Duration::from_secs(80)), Freshness::Dead);
+    }
+
+    proptest! {
+        #[test]
+        fn answers_only_grow_older_and_jitter_only_shortens(
+            a in 0..200_000_u64,
+            b in 0..200_000_u64,
+            thousandths in 0..=200_u32,
+        ) {
+            let (ages, younger, older) = (Ages::from(AGES), a.min(b), a.max(b));
+            let at = |ages: &Ages, ms| ages.judge(Duration::from_millis(ms));
+            prop_assert!(at(&ages, younger) <= at(&ages, older));
+            prop_assert!(at(&ages, a) <= at(&ages.shortened(thousandths), a));
+        }
     }
 }

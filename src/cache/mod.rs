@@ -5,10 +5,13 @@ mod codec;
 mod entry;
 mod freshness;
 mod key;
+mod load;
 mod local;
 mod read_through;
 mod shared;
+mod total;
 
-pub use entry::Entry;
+pub use answer::Answer;
+pub use entry::{Coded, Entry};
 pub use read_through::{ReadError, ReadThrough, Served, Source};
 pub use shared::SharedCache;

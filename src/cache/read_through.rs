@@ -1,20 +1,22 @@
 //! The way of a read: local, shared, upstream. Handlers call this and nothing below it.
+//!
+//! An answer that is young enough and current is sent at once; a stale one too, while one task
+//! reads it again. Everything else waits for a load, one for all who ask (see [`super::load`]).
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use thiserror::Error;
 
-use super::answer::Answer;
 use super::entry::Entry;
-use super::freshness::{Ages, Freshness};
-use super::local::LocalCache;
+use super::freshness::Freshness;
+use super::load::{Loaded, Loader};
 use super::shared::SharedCache;
-use crate::config::CacheConfig;
+use crate::config::Config;
 use crate::flight::{Crashed, Flights};
-use crate::registry::{Request, Timestamp};
-use crate::upstream::{Upstream, UpstreamError};
+use crate::ops::{CacheEvent, Metrics};
+use crate::registry::Request;
+use crate::upstream::{UpstreamError, Watched};
 
 /// Why there is no answer.
 #[derive(Debug, Clone, Error)]
@@ -39,8 +41,8 @@ pub struct Served {
     pub source: Source,
     /// Time since it was read.
     pub age: Duration,
-    /// Time for which it is still fresh; zero when it no longer is.
-    pub fresh_for: Duration,
+    /// Time for which it is fresh, counted from the read.
+    pub fresh: Duration,
 }
 
 /// Where an answer was found.
@@ -72,14 +74,6 @@ impl Source {
     }
 }
 
-/// Where a load, which may serve many requests, found its answer.
-#[derive(Debug, Clone)]
-enum Loaded {
-    Shared(Arc<Entry>),
-    Upstream(Arc<Entry>),
-    Stale(Arc<Entry>),
-}
-
 type Load = Result<Loaded, ReadError>;
 
 /// Reads through both caches to the upstream. Cheap to clone.
@@ -87,43 +81,25 @@ type Load = Result<Loaded, ReadError>;
 pub struct ReadThrough(Arc<Inner>);
 
 struct Inner {
-    local: LocalCache,
-    shared: Option<SharedCache>,
-    upstream: Arc<dyn Upstream>,
-    flights: Flights<Request, Load>,
-    search: Ages,
-    phenotype: Ages,
-    insights: Ages,
-    upstream_answers: AtomicBool,
+    loader: Arc<Loader>,
+    /// Somebody waits for these.
+    loads: Flights<Request, Load>,
+    /// Nobody does.
+    refreshes: Flights<Request, ()>,
+    metrics: Arc<Metrics>,
 }
 
 impl ReadThrough {
     /// Without `shared`, this replica keeps its answers to itself.
     pub fn new(
-        config: &CacheConfig,
+        config: &Config,
         shared: Option<SharedCache>,
-        upstream: Arc<dyn Upstream>,
+        upstream: Arc<Watched>,
+        metrics: Arc<Metrics>,
     ) -> Self {
-        let ages = [config.search, config.phenotype, config.insights].map(Ages::from);
-        let longest = ages.iter().map(|ages| ages.if_error).max().unwrap_or_default();
-        let [search, phenotype, insights] = ages;
-        let local = LocalCache::new(config.local_max_bytes, longest, config.not_found());
-        let flights = Flights::default();
-        Self(Arc::new(Inner {
-            local,
-            shared,
-            upstream,
-            flights,
-            search,
-            phenotype,
-            insights,
-            upstream_answers: AtomicBool::new(true),
-        }))
-    }
-
-    /// Whether the upstream answered when it was last asked.
-    pub fn upstream_answers(&self) -> bool {
-        self.0.upstream_answers.load(Ordering::Relaxed)
+        let loader = Arc::new(Loader::new(config, shared, upstream, Arc::clone(&metrics)));
+        let (loads, refreshes) = (Flights::default(), Flights::default());
+        Self(Arc::new(Inner { loader, loads, refreshes, metrics }))
     }
 
     /// The answer to `request`.
@@ -131,105 +107,61 @@ impl ReadThrough {
     /// # Errors
     /// [`ReadError`].
     pub async fn get(&self, request: &Request) -> Result<Served, ReadError> {
-        let now = Timestamp::now();
-        let ages = self.0.ages(request);
-        if let Some(entry) = self.0.local.get(request)
-            && ages.judge(age(&entry, now)) == Freshness::Fresh
+        let loader = &self.0.loader;
+        if let Some(entry) = loader.local.get(request)
+            && let Some(served) = self.serve(request, entry, Source::Local)
         {
-            return Ok(served(entry, Source::Local, ages, now));
+            return Ok(served);
         }
-        if self.0.local.is_not_found(request) {
+        if loader.is_known_absent(request) {
             return Err(ReadError::NotFound);
         }
-        let landed = self.0.flights.join(request, || {
-            let (inner, request) = (Arc::clone(&self.0), request.clone());
-            async move { inner.load(&request).await }
+        let landed = self.0.loads.join(request, || {
+            let (loader, request) = (Arc::clone(loader), request.clone());
+            async move { loader.load(&request).await }
         });
         let landed = landed.await?;
         let (entry, source) = match landed.value? {
             Loaded::Shared(entry) => (entry, Source::Shared),
             Loaded::Upstream(entry) => (entry, Source::Upstream { collapsed: landed.joined }),
-            Loaded::Stale(entry) => (entry, Source::StaleIfError),
+            Loaded::Stale(entry) => return Ok(self.served(request, entry, Source::StaleIfError)),
         };
-        Ok(served(entry, source, ages, Timestamp::now()))
-    }
-}
-
-impl Inner {
-    fn ages(&self, request: &Request) -> &Ages {
-        match request {
-            Request::Search(_) => &self.search,
-            Request::Phenotype(_) => &self.phenotype,
-            Request::Insights(_) => &self.insights,
+        if source == Source::Shared && loader.judge(request, &entry) == Freshness::Stale {
+            self.refresh(request);
         }
+        Ok(self.served(request, entry, source))
     }
 
-    async fn load(&self, request: &Request) -> Load {
-        let ages = self.ages(request);
-        let mut older = self.local.get(request);
-        if let Some(shared) = &self.shared
-            && let Some(entry) = shared.get(request).await
-        {
-            let entry = Arc::new(entry);
-            if ages.judge(age(&entry, Timestamp::now())) == Freshness::Fresh {
-                self.local.put(request, &entry);
-                return Ok(Loaded::Shared(entry));
-            }
-            if older.as_ref().is_none_or(|older| older.read_at < entry.read_at) {
-                older = Some(entry);
-            }
+    /// The entry, if it may be sent at once; a stale one is read again behind it.
+    fn serve(&self, request: &Request, entry: Arc<Entry>, source: Source) -> Option<Served> {
+        if !self.0.loader.is_current(request, &entry.seen) {
+            self.0.metrics.count(CacheEvent::NotCurrent);
+            return None;
         }
-        let read = self.read(request).await;
-        self.upstream_answers.store(read.is_ok(), Ordering::Relaxed);
-        match read {
-            Ok(Some(entry)) => {
-                let entry = Arc::new(entry);
-                self.local.put(request, &entry);
-                if let Some(shared) = &self.shared {
-                    shared.put(request, &entry, ages.if_error).await;
-                }
-                Ok(Loaded::Upstream(entry))
-            }
-            Ok(None) => {
-                self.local.put_not_found(request);
-                Err(ReadError::NotFound)
-            }
-            Err(error) => {
-                let may_be_sent = |entry: &Arc<Entry>| {
-                    ages.judge(age(entry, Timestamp::now())) != Freshness::Dead
-                };
-                match older.filter(may_be_sent) {
-                    Some(entry) => Ok(Loaded::Stale(entry)),
-                    None => Err(ReadError::Upstream(Arc::new(error))),
-                }
-            }
+        match self.0.loader.judge(request, &entry) {
+            Freshness::Fresh => {}
+            Freshness::Stale => self.refresh(request),
+            Freshness::IfError | Freshness::Dead => return None,
         }
+        Some(self.served(request, entry, source))
     }
 
-    async fn read(&self, request: &Request) -> Result<Option<Entry>, UpstreamError> {
-        Ok(match request {
-            Request::Search(search) => {
-                let read = self.upstream.search(search).await?;
-                Some(Entry::new(Answer::page(search, &read.value), read.read_at))
-            }
-            Request::Phenotype(id) => {
-                let read = self.upstream.phenotype(*id).await?;
-                read.value.map(|value| Entry::new(Answer::of(&value), read.read_at))
-            }
-            Request::Insights(domain) => {
-                let read = self.upstream.insights(domain, Timestamp::now()).await?;
-                read.value.map(|value| Entry::new(Answer::of(&value), read.read_at))
-            }
-        })
+    fn served(&self, request: &Request, entry: Arc<Entry>, source: Source) -> Served {
+        let fresh = self.0.loader.ages(request, &entry).fresh;
+        let age = self.0.loader.age(&entry.seen);
+        Served { entry, source, age, fresh }
     }
-}
 
-fn served(entry: Arc<Entry>, source: Source, ages: &Ages, now: Timestamp) -> Served {
-    let age = age(&entry, now);
-    Served { entry, source, age, fresh_for: ages.fresh.saturating_sub(age) }
-}
-
-/// An answer from the future, by a clock that runs ahead, has no age yet.
-fn age(entry: &Entry, now: Timestamp) -> Duration {
-    Duration::try_from(now.duration_since(entry.read_at)).unwrap_or_default()
+    /// Reads again, behind everybody's back: one task a request.
+    fn refresh(&self, request: &Request) {
+        if !self.0.loader.may_refresh(request) {
+            return;
+        }
+        let (loader, request_again) = (Arc::clone(&self.0.loader), request.clone());
+        let metrics = Arc::clone(&self.0.metrics);
+        self.0.refreshes.begin(request, || async move {
+            metrics.count(CacheEvent::Refresh);
+            loader.refresh(&request_again).await;
+        });
+    }
 }

@@ -1,72 +1,274 @@
-//! Answers that all replicas share, in Redis. Trouble with Redis is a miss, or a write that is
-//! skipped; it never fails a request.
+//! Answers that all replicas share, in Redis, and the leases that make one replica read for
+//! all. Trouble with Redis is a miss, a write that is skipped or a lease that is not there; it
+//! never fails a request.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use redis::{Value, cmd};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
-use super::codec;
+use super::codec::{self, sortable};
 use super::entry::Entry;
 use super::key::CanonicalText;
-use crate::redis::{NoAnswer, RedisKeys, RedisPool, Side};
-use crate::registry::Request;
+use crate::ops::{CacheEvent, Metrics};
+use crate::redis::{AnswerKeys, CacheScripts, Call, RedisKeys, RedisPool, Side};
+use crate::registry::{Request, Timestamp};
 
-/// The cache behind the local one.
+/// Between two looks of those who wait for another replica.
+const LOOK_EVERY: Duration = Duration::from_millis(25);
+
+/// How long those who wait can hear that nothing came of a lease.
+const OUTCOME_LIVES: Duration = Duration::from_secs(1);
+
+const FAILED: &str = "failed";
+const ABSENT: &str = "absent";
+
+/// The cache behind the local one. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct SharedCache {
+pub struct SharedCache(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
     pool: RedisPool,
     keys: RedisKeys,
-    schema: Arc<str>,
+    scripts: CacheScripts,
+    schema: String,
     max_entry_bytes: usize,
+    lease_lives: Duration,
+    metrics: Arc<Metrics>,
+}
+
+/// A lease: the right to read an answer for the whole fleet.
+#[derive(Debug)]
+pub(super) struct Lease {
+    keys: AnswerKeys,
+    token: String,
+}
+
+/// Who reads.
+#[derive(Debug)]
+pub(super) enum Claim {
+    /// We do.
+    Ours(Lease),
+    /// Another replica does, with this token.
+    Theirs(String),
+    /// Nobody can tell: everybody for himself.
+    NoLeases,
+}
+
+/// What came of waiting for another replica.
+#[derive(Debug)]
+pub(super) enum Waited {
+    /// Its answer.
+    Answer(Entry),
+    /// It found that there is no such thing.
+    Absent,
+    /// It tried in vain.
+    Failed,
+    /// It went away without a word.
+    LeaseEnded,
+    /// It takes too long, or Redis went away.
+    GaveUp,
 }
 
 impl SharedCache {
     /// `schema` is a fingerprint of the response schema; answers larger than `max_entry_bytes`
-    /// are not shared.
-    pub fn new(pool: RedisPool, keys: RedisKeys, schema: &str, max_entry_bytes: u64) -> Self {
+    /// are not shared; a lease lives for `lease_lives`, the longest that a statement may take.
+    pub fn new(
+        pool: RedisPool,
+        keys: RedisKeys,
+        schema: String,
+        max_entry_bytes: u64,
+        lease_lives: Duration,
+        metrics: Arc<Metrics>,
+    ) -> Self {
         let max_entry_bytes = usize::try_from(max_entry_bytes).unwrap_or(usize::MAX);
-        Self { pool, keys, schema: schema.into(), max_entry_bytes }
+        let scripts = CacheScripts::default();
+        Self(Arc::new(Inner { pool, keys, scripts, schema, max_entry_bytes, lease_lives, metrics }))
     }
 
     pub(super) async fn get(&self, request: &Request) -> Option<Entry> {
-        let key = self.key(request);
+        let key = self.keys(request).answer;
         let mut command = cmd("GET");
         command.arg(&key);
-        let bytes = match self.pool.send(Side::Read, command).await {
-            Ok(Value::BulkString(bytes)) => Bytes::from(bytes),
-            Ok(_) => return None,
+        match self.0.pool.send(Side::Read, command).await {
+            Ok(value) => self.decoded(&key, request, value).await,
             Err(error) => {
-                tracing::debug!(%error, "answer not read from redis");
-                return None;
-            }
-        };
-        match codec::decode(&key, &bytes) {
-            Ok(entry) => Some(entry),
-            Err(error) => {
-                tracing::warn!(%error, "an answer in redis could not be read");
+                tracing::debug!(%error, "an answer was not read from redis");
                 None
             }
         }
     }
 
-    /// Keeps an answer for `lifetime`. Done when Redis has it, or will not have it.
-    pub(super) async fn put(&self, request: &Request, entry: &Entry, lifetime: Duration) {
-        if entry.body.len() > self.max_entry_bytes || self.pool.is_away(Side::Write) {
-            return;
-        }
-        let key = self.key(request);
-        let mut command = cmd("SET");
-        command.arg(&key).arg(codec::encode(&key, entry));
-        command.arg("PX").arg(u64::try_from(lifetime.as_millis()).unwrap_or(u64::MAX));
-        match self.pool.send(Side::Write, command).await {
-            Ok(_) | Err(NoAnswer::Away) => {}
-            Err(error) => tracing::debug!(%error, "answer not written to redis"),
+    /// What can't be decoded is a miss; it is counted, and taken away.
+    async fn decoded(&self, key: &str, request: &Request, value: Value) -> Option<Entry> {
+        let Value::BulkString(bytes) = value else { return None };
+        let bytes = Bytes::from(bytes);
+        match codec::decode(key, request, &bytes) {
+            Ok(entry) => Some(entry),
+            Err(error) => {
+                self.0.metrics.count(CacheEvent::SharedUndecodable);
+                tracing::debug!(%error, "an answer in redis could not be decoded");
+                let discard = Call::script(&self.0.scripts.discard, key).arg(&bytes[..]);
+                self.run(&[discard]).await;
+                None
+            }
         }
     }
 
-    fn key(&self, request: &Request) -> String {
-        self.keys.answer(codec::FORMAT, &self.schema, CanonicalText(request))
+    /// Asks for the right to read `request` for all.
+    pub(super) async fn claim(&self, request: &Request) -> Claim {
+        let (keys, token) = (self.keys(request), token());
+        let claim = Call::script(&self.0.scripts.claim, &keys.lease)
+            .arg(token.as_bytes())
+            .arg(milliseconds(self.0.lease_lives));
+        match self.0.pool.run(Side::Write, &[claim]).await.map(|mut replies| replies.pop()) {
+            Ok(Some(Ok(Value::BulkString(holder)))) if holder == token.as_bytes() => {
+                Claim::Ours(Lease { keys, token })
+            }
+            Ok(Some(Ok(Value::BulkString(holder)))) => {
+                Claim::Theirs(String::from_utf8_lossy(&holder).into_owned())
+            }
+            _ => Claim::NoLeases,
+        }
     }
+
+    /// Keeps the answer for `lifetime`, unless one that was read later is there; gives the lease
+    /// back.
+    pub(super) async fn publish(
+        &self,
+        lease: Option<Lease>,
+        request: &Request,
+        entry: &Entry,
+        lifetime: Duration,
+    ) {
+        let keys = self.keys(request);
+        let mut calls = Vec::new();
+        if entry.body.len() <= self.0.max_entry_bytes {
+            let keep = Call::script(&self.0.scripts.keep, &keys.answer)
+                .arg(codec::encode(&keys.answer, entry))
+                .arg(sortable(entry.seen.read_at))
+                .arg(milliseconds(lifetime))
+                .arg(vec![codec::FORMAT]);
+            calls.push(keep);
+        } else {
+            self.0.metrics.count(CacheEvent::SharedTooLarge);
+        }
+        calls.extend(lease.as_ref().map(|lease| self.release(lease)));
+        self.run(&calls).await;
+    }
+
+    /// Tells those who wait that there is no such thing, takes away an answer from before, and
+    /// gives the lease back.
+    pub(super) async fn publish_absent(
+        &self,
+        lease: Option<Lease>,
+        request: &Request,
+        read_at: Timestamp,
+    ) {
+        let keys = self.keys(request);
+        let retire = Call::script(&self.0.scripts.retire, &keys.answer).arg(sortable(read_at));
+        self.end(lease.as_ref(), vec![retire], ABSENT).await;
+    }
+
+    /// Tells those who wait that nothing came of it, and gives the lease back.
+    pub(super) async fn publish_failure(&self, lease: Option<Lease>) {
+        self.end(lease.as_ref(), Vec::new(), FAILED).await;
+    }
+
+    async fn end(&self, lease: Option<&Lease>, mut calls: Vec<Call<'_>>, outcome: &str) {
+        if let Some(lease) = lease {
+            let mut marker = cmd("SET");
+            marker.arg(&lease.keys.outcome).arg(format!("{outcome}:{}", lease.token));
+            marker.arg("PX").arg(OUTCOME_LIVES.as_millis() as u64);
+            calls.push(Call::command(marker));
+        }
+        let release = lease.map(|lease| self.release(lease));
+        calls.extend(release);
+        self.run(&calls).await;
+    }
+
+    fn release<'a>(&'a self, lease: &'a Lease) -> Call<'a> {
+        Call::script(&self.0.scripts.release, &lease.keys.lease).arg(lease.token.as_bytes())
+    }
+
+    async fn run(&self, calls: &[Call<'_>]) {
+        if calls.is_empty() || self.0.pool.is_away(Side::Write) {
+            return;
+        }
+        match self.0.pool.run(Side::Write, calls).await {
+            Ok(replies) => {
+                replies.iter().filter_map(|reply| reply.as_ref().err()).for_each(|error| {
+                    self.0.metrics.count(CacheEvent::SharedWriteFailed);
+                    tracing::debug!(%error, "redis refused a write");
+                })
+            }
+            Err(error) => {
+                self.0.metrics.count(CacheEvent::SharedWriteFailed);
+                tracing::debug!(%error, "something was not written to redis");
+            }
+        }
+    }
+
+    /// Waits until `deadline` for what the replica with the lease `token` finds. `accept` says
+    /// whether an answer is good enough.
+    pub(super) async fn wait(
+        &self,
+        request: &Request,
+        token: &str,
+        deadline: Instant,
+        accept: impl Fn(&Entry) -> bool,
+    ) -> Waited {
+        let keys = self.keys(request);
+        let mut looks = interval(LOOK_EVERY);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        looks.tick().await;
+        loop {
+            tokio::select! {
+                _ = looks.tick() => {}
+                () = sleep_until(deadline) => return Waited::GaveUp,
+            }
+            let mut look = cmd("MGET");
+            look.arg(&keys.answer).arg(&keys.outcome).arg(&keys.lease);
+            let Ok(Value::Array(found)) = self.0.pool.send(Side::Read, look).await else {
+                return Waited::GaveUp;
+            };
+            let Ok([answer, outcome, holder]) = <[Value; 3]>::try_from(found) else {
+                return Waited::GaveUp;
+            };
+            if let Some(entry) = self.decoded(&keys.answer, request, answer).await.filter(&accept) {
+                return Waited::Answer(entry);
+            }
+            match text(&outcome).split_once(':') {
+                Some((FAILED, of)) if of == token => return Waited::Failed,
+                Some((ABSENT, of)) if of == token => return Waited::Absent,
+                _ if text(&holder) != token => return Waited::LeaseEnded,
+                _ => {}
+            }
+        }
+    }
+
+    fn keys(&self, request: &Request) -> AnswerKeys {
+        self.0.keys.answer(codec::FORMAT, &self.0.schema, CanonicalText(request))
+    }
+}
+
+fn text(value: &Value) -> &str {
+    match value {
+        Value::BulkString(bytes) => std::str::from_utf8(bytes).unwrap_or_default(),
+        _ => "",
+    }
+}
+
+fn milliseconds(duration: Duration) -> String {
+    duration.as_millis().max(1).to_string()
+}
+
+/// A lease's random token. Without randomness there could be two of the same; the worst of it
+/// is that something is read twice.
+fn token() -> String {
+    let (a, b) = (getrandom::u64().unwrap_or_default(), getrandom::u64().unwrap_or_default());
+    format!("{a:016x}{b:016x}")
 }

@@ -1,34 +1,15 @@
-//! Who is asking: API keys against their records, which are kept in this process alone.
-//!
-//! A record is used for [`FRESH`]; then the next request looks it up again, and only if that
-//! fails does the old record serve, for [`IF_UPSTREAM_FAILS`] at most.
+//! Who is asking: API keys against their records.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
-use moka::sync::Cache;
 use subtle::ConstantTimeEq;
 use thiserror::Error;
 
+use super::records::Records;
 use super::token::{self, ApiKey};
-use crate::flight::Flights;
+use crate::ops::Metrics;
 use crate::registry::Timestamp;
-use crate::upstream::{ApiKeyRecord, KeyHash, Upstream, UpstreamError};
-
-/// How long a record is used without another look-up.
-const FRESH: Duration = Duration::from_secs(60);
-
-/// How long a record serves while the upstream fails.
-const IF_UPSTREAM_FAILS: Duration = Duration::from_secs(15 * 60);
-
-/// How long a key is remembered to be unknown.
-const UNKNOWN: Duration = Duration::from_secs(1);
-
-/// Known records kept.
-const RECORDS: u64 = 200_000;
-
-/// Unknown keys remembered: a small budget of their own, so that junk pushes out no record.
-const UNKNOWN_KEYS: u64 = 10_000;
+use crate::upstream::{ApiKeyRecord, KeyHash, UpstreamError, Watched};
 
 /// The scope that every operation needs.
 pub const READ_SCOPE: &str = "read";
@@ -62,38 +43,24 @@ pub enum NotAuthenticated {
     /// The key's record can't be read at the moment.
     #[error("the key's record cannot be read")]
     Unavailable(#[source] Arc<UpstreamError>),
+    /// Too many keys never seen are being looked up.
+    #[error("too many unknown keys are being looked up")]
+    TooManyUnknown,
     /// The look-up crashed.
     #[error(transparent)]
     Crashed(#[from] crate::flight::Crashed),
 }
 
-type LookUp = Result<Option<Arc<Known>>, Arc<UpstreamError>>;
-
-#[derive(Debug)]
-struct Known {
-    record: Arc<ApiKeyRecord>,
-    looked_up: Instant,
-}
-
 /// Checks keys. One for each replica.
 pub struct Authenticator {
-    upstream: Arc<dyn Upstream>,
+    records: Records,
     accept_foreign: bool,
-    known: Cache<KeyHash, Arc<Known>>,
-    unknown: Cache<KeyHash, ()>,
-    flights: Flights<KeyHash, LookUp>,
 }
 
 impl Authenticator {
     /// `accept_foreign`: also look up keys that were made elsewhere, of another form.
-    pub fn new(upstream: Arc<dyn Upstream>, accept_foreign: bool) -> Self {
-        Self {
-            upstream,
-            accept_foreign,
-            known: Cache::builder().max_capacity(RECORDS).time_to_live(IF_UPSTREAM_FAILS).build(),
-            unknown: Cache::builder().max_capacity(UNKNOWN_KEYS).time_to_live(UNKNOWN).build(),
-            flights: Flights::default(),
-        }
+    pub fn new(upstream: Arc<Watched>, accept_foreign: bool, metrics: Arc<Metrics>) -> Self {
+        Self { records: Records::new(upstream, metrics), accept_foreign }
     }
 
     /// The record of the key in `presented`, the values of the key header, judged at `now`.
@@ -106,7 +73,7 @@ impl Authenticator {
         now: Timestamp,
     ) -> Result<Arc<ApiKeyRecord>, NotAuthenticated> {
         let hash = self.hash_of(presented)?;
-        let record = self.record(hash).await?;
+        let record = self.records.get(&hash).await?;
         judge(&record, &hash, now)?;
         Ok(record)
     }
@@ -125,48 +92,6 @@ impl Authenticator {
             None if self.accept_foreign && is_foreign_key(key) => Ok(token::hash(key)),
             None => Err(Denial::Malformed),
         }
-    }
-
-    async fn record(&self, hash: KeyHash) -> Result<Arc<ApiKeyRecord>, NotAuthenticated> {
-        let known = self.known.get(&hash);
-        if let Some(known) = &known
-            && known.looked_up.elapsed() < FRESH
-        {
-            return Ok(Arc::clone(&known.record));
-        }
-        if known.is_none() && self.unknown.contains_key(&hash) {
-            return Err(Denial::Unknown.into());
-        }
-        match self.look_up(hash).await? {
-            Ok(Some(found)) => Ok(Arc::clone(&found.record)),
-            Ok(None) => Err(Denial::Unknown.into()),
-            Err(error) => match known {
-                Some(known) => Ok(Arc::clone(&known.record)),
-                None => Err(NotAuthenticated::Unavailable(error)),
-            },
-        }
-    }
-
-    async fn look_up(&self, hash: KeyHash) -> Result<LookUp, crate::flight::Crashed> {
-        let landed = self.flights.join(&hash, || {
-            let upstream = Arc::clone(&self.upstream);
-            let (known, unknown) = (self.known.clone(), self.unknown.clone());
-            async move {
-                let looked_up = Instant::now();
-                let record = upstream.api_key(&hash).await.map_err(Arc::new)?;
-                let found =
-                    record.map(|record| Arc::new(Known { record: Arc::new(record), looked_up }));
-                match &found {
-                    Some(found) => known.insert(hash, Arc::clone(found)),
-                    None => {
-                        known.invalidate(&hash);
-                        unknown.insert(hash, ());
-                    }
-                }
-                Ok(found)
-            }
-        });
-        Ok(landed.await?.value)
     }
 }
 

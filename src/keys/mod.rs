@@ -1,6 +1,8 @@
 //! API keys: their form, who may come in, and their records.
 
 mod authenticator;
+mod budget;
+mod records;
 pub mod store;
 mod token;
 

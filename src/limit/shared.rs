@@ -1,17 +1,17 @@
 //! Windows counted in Redis, by its clock, for all replicas together.
 //!
 //! Each command touches one key, so all of this is valid in Redis Cluster, but for one thing: a
-//! pipeline there can't cross slots. [`RedisWindows::send`] is where the commands of a batch would
-//! be parted by slot and sent side by side; nothing else knows that they travel together.
+//! pipeline there can't cross slots. [`Store::admit`] here is where the commands of a batch would be
+//! parted by slot and sent side by side; nothing else knows that they travel together.
 
 use std::fmt::Display;
 use std::time::Duration;
 
-use redis::{Cmd, ErrorKind, FromRedisValue, Pipeline, RedisError, RedisResult, Value};
+use redis::{ErrorKind, FromRedisValue, RedisError, RedisResult, Value};
 
 use super::store::{Ask, Replies, Store};
 use super::window::{Standing, WINDOW};
-use crate::redis::{NoAnswer, Prepared, RedisKeys, RedisPool, Side};
+use crate::redis::{Call, NoAnswer, Prepared, RedisKeys, RedisPool, Side};
 
 /// Counts windows in Redis: one command a key, one round trip a batch.
 #[derive(Debug)]
@@ -26,47 +26,19 @@ impl RedisWindows {
         Self { pool, keys, script: Prepared::admit() }
     }
 
-    async fn send(
-        &self,
-        commands: impl Iterator<Item = Cmd>,
-    ) -> Result<Vec<RedisResult<Value>>, NoAnswer> {
-        let mut pipeline = Pipeline::new();
-        commands.for_each(|command| {
-            pipeline.add_command(command);
-        });
-        self.pool.send_all(Side::Write, pipeline).await
-    }
-
-    fn by_hash(&self, ask: &Ask<impl Display>) -> Cmd {
-        with_arguments(self.script.by_hash(&self.keys.limit(&ask.key)), ask)
-    }
-
-    fn by_source(&self, ask: &Ask<impl Display>) -> Cmd {
-        with_arguments(self.script.by_source(&self.keys.limit(&ask.key)), ask)
-    }
-
-    /// Sends again, once and with the source, the commands that the server did not run because it
-    /// has forgotten the script. The others were counted and are left alone.
-    async fn heal<K: Display + Sync>(&self, asks: &[Ask<K>], replies: &mut [RedisResult<Value>]) {
-        let unknown =
-            |reply: &RedisResult<Value>| matches!(reply, Err(e) if Prepared::is_unknown(e));
-        let (again, healed): (Vec<_>, Vec<_>) =
-            asks.iter().zip(replies).filter(|(_, reply)| unknown(reply)).unzip();
-        if again.is_empty() {
-            return;
-        }
-        match self.send(again.into_iter().map(|ask| self.by_source(ask))).await {
-            Ok(second) => healed.into_iter().zip(second).for_each(|(reply, new)| *reply = new),
-            Err(error) => tracing::debug!(%error, "the script could not be sent again"),
-        }
+    fn call<'a, K>(&'a self, ask: &Ask<K>, key: &'a str) -> Call<'a> {
+        let numbers = [ask.limit.into(), ask.requests.into(), WINDOW.as_millis()];
+        let call = Call::script(&self.script, key);
+        numbers.iter().fold(call, |call, number| call.arg(number.to_string()))
     }
 }
 
 impl<K: Display + Send + Sync + 'static> Store<K> for RedisWindows {
     async fn admit(&self, asks: &[Ask<K>]) -> Result<Replies, NoAnswer> {
-        let mut replies = self.send(asks.iter().map(|ask| self.by_hash(ask))).await?;
+        let keys: Vec<_> = asks.iter().map(|ask| self.keys.limit(&ask.key)).collect();
+        let calls: Vec<_> = asks.iter().zip(&keys).map(|(ask, key)| self.call(ask, key)).collect();
+        let mut replies = self.pool.run(Side::Write, &calls).await?;
         replies.resize_with(asks.len(), || Err(unexpected("no reply to a command")));
-        self.heal(asks, &mut replies).await;
         let standings = asks.iter().zip(replies).map(|(ask, reply)| {
             let standing = reply.and_then(|reply| standing(ask.requests, reply));
             standing.map_err(NoAnswer::from)
@@ -77,11 +49,6 @@ impl<K: Display + Send + Sync + 'static> Store<K> for RedisWindows {
     fn is_away(&self) -> bool {
         self.pool.is_away(Side::Write)
     }
-}
-
-fn with_arguments<K>(mut command: Cmd, ask: &Ask<K>) -> Cmd {
-    command.arg(ask.limit).arg(ask.requests).arg(WINDOW.as_millis() as u64);
-    command
 }
 
 fn standing(asked: u32, reply: Value) -> RedisResult<Standing> {

@@ -66,6 +66,7 @@ impl OpsApi {
 
     fn metrics(&self) -> Response {
         let dependencies = (self.dependencies)();
+        self.metrics.upstream_in_use(dependencies.upstream == Dependency::Up);
         self.metrics.redis_in_use("read", dependencies.redis_read == Dependency::Up);
         self.metrics.redis_in_use("write", dependencies.redis_write == Dependency::Up);
         Response::builder()

@@ -6,6 +6,16 @@
 //! | `gene_registry_requests_total` | counter | `route`, `method`, `status` | requests answered on the public listener |
 //! | `gene_registry_request_seconds` | histogram | `route` | time from a request's head to its answer, seconds |
 //! | `gene_registry_answers_total` | counter | `source` | answers by where they were found |
+//! | `gene_registry_loads_total` | counter | `result` | reads from the upstream for the caches, `ok` or `failed` |
+//! | `gene_registry_refreshes_total` | counter | | stale answers read again behind the one sent |
+//! | `gene_registry_waits_for_other_replica_total` | counter | | times another replica's read was waited for |
+//! | `gene_registry_not_current_total` | counter | | answers at hand that a known change concerned |
+//! | `gene_registry_shared_undecodable_total` | counter | | answers in Redis that could not be decoded |
+//! | `gene_registry_shared_too_large_total` | counter | | answers over `cache.shared_max_entry_bytes` |
+//! | `gene_registry_shared_write_failures_total` | counter | | writes that Redis refused or did not answer |
+//! | `gene_registry_key_lookups_total` | counter | `result` | look-ups of API keys, `ok` or `failed` |
+//! | `gene_registry_key_lookups_refused_total` | counter | | keys never seen that were not looked up, for there were too many |
+//! | `gene_registry_upstream_in_use` | gauge | | 1 while the database is read, 0 while it is known to be away |
 //! | `gene_registry_redis_in_use` | gauge | `side` | 1 while commands of this side (`read`, `write`) are sent to Redis, else 0 |
 //! | `gene_registry_limit_decisions_total` | counter | `result` | requests with a valid key: `admitted`, `refused`, `refused_locally` (the window was known to be full), `unenforced` (over the limit, let through), `not_counted` (503) |
 //! | `gene_registry_limit_decided_alone_total` | counter | | of these, decided by this replica's own share because Redis gave no count |
@@ -18,6 +28,7 @@
 
 use std::time::Duration;
 
+use super::cache_metrics::CacheEvent;
 use metrics::{Key, Label, Level, Metadata, Recorder};
 use metrics_exporter_prometheus::{
     Matcher, PrometheusBuilder, PrometheusHandle, PrometheusRecorder,
@@ -28,6 +39,7 @@ use super::limit_metrics::{self, LimitMetrics};
 const REQUESTS: &str = "gene_registry_requests_total";
 const REQUEST_SECONDS: &str = "gene_registry_request_seconds";
 const ANSWERS: &str = "gene_registry_answers_total";
+const UPSTREAM_IN_USE: &str = "gene_registry_upstream_in_use";
 const REDIS_IN_USE: &str = "gene_registry_redis_in_use";
 const BUILD_INFO: &str = "gene_registry_build_info";
 
@@ -69,6 +81,12 @@ pub struct RequestLabels<'a> {
     pub source: Option<&'static str>,
 }
 
+impl std::fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Metrics")
+    }
+}
+
 impl Default for Metrics {
     fn default() -> Self {
         let builder = BOUNDS.iter().fold(PrometheusBuilder::new(), |builder, (name, bounds)| {
@@ -100,6 +118,21 @@ impl Metrics {
             let key = Key::from_parts(ANSWERS, vec![Label::new("source", source)]);
             self.recorder.register_counter(&key, &METADATA).increment(1);
         }
+    }
+
+    /// Counts something that happened in the read path.
+    pub fn count(&self, event: CacheEvent) {
+        let (name, label) = event.series();
+        let labels =
+            label.map(|(name, value)| Label::new(name, value)).into_iter().collect::<Vec<_>>();
+        self.recorder.register_counter(&Key::from_parts(name, labels), &METADATA).increment(1);
+    }
+
+    /// Whether the database is in use.
+    pub fn upstream_in_use(&self, in_use: bool) {
+        let gauge =
+            self.recorder.register_gauge(&Key::from_static_name(UPSTREAM_IN_USE), &METADATA);
+        gauge.set(f64::from(u8::from(in_use)));
     }
 
     /// Whether Redis is in use for commands of a side.

@@ -3,7 +3,11 @@
 //! | key | value |
 //! |---|---|
 //! | `<prefix>:limit:<key id>` | the requests admitted in the API key's window, a number |
-//! | `<prefix>:answer:<format>:<schema>:<request>` | a finished answer, as `cache/codec.rs` writes it |
+//! | `<prefix>:answer:<format>:<schema>:{<request>}` | a finished answer, as `cache/codec.rs` writes it |
+//! | `<prefix>:lease:<format>:<schema>:{<request>}` | the random token of the replica that reads this answer from the upstream |
+//! | `<prefix>:outcome:<format>:<schema>:{<request>}` | a lease's token and what came of it, where that was no answer |
+//!
+//! The braces make the three keys of a request fall into one slot of a Redis Cluster.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -25,9 +29,26 @@ impl RedisKeys {
         format!("{}:limit:{key_id}", self.prefix)
     }
 
-    /// A finished answer. `format` is the version of its encoding, `schema` a fingerprint of
-    /// the response schema: two releases never read each other's entries.
-    pub fn answer(&self, format: u8, schema: &str, request: impl Display) -> String {
-        format!("{}:answer:{format}:{schema}:{request}", self.prefix)
+    /// The keys of a request. `format` is the version of the answers' encoding, `schema` a
+    /// fingerprint of the response schema: two releases never read each other's entries.
+    pub fn answer(&self, format: u8, schema: &str, request: impl Display) -> AnswerKeys {
+        let prefix = &self.prefix;
+        let tail = format!(":{format}:{schema}:{{{request}}}");
+        AnswerKeys {
+            answer: format!("{prefix}:answer{tail}"),
+            lease: format!("{prefix}:lease{tail}"),
+            outcome: format!("{prefix}:outcome{tail}"),
+        }
     }
+}
+
+/// The keys of one request.
+#[derive(Debug)]
+pub struct AnswerKeys {
+    /// Its finished answer.
+    pub answer: String,
+    /// Who reads it from the upstream.
+    pub lease: String,
+    /// What came of that, where it was no answer.
+    pub outcome: String,
 }

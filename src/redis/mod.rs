@@ -1,13 +1,13 @@
-//! The way to Redis: the pool that never keeps anybody waiting, its breakers, and all keys and
+//! The way to Redis: the pool that never keeps anybody waiting, and all keys and
 //! scripts in one file each.
 
-mod breaker;
+mod calls;
 mod keys;
 mod manager;
 mod pool;
 mod scripts;
 
-pub use breaker::{Breaker, Outcome, Permit};
-pub use keys::RedisKeys;
+pub use calls::Call;
+pub use keys::{AnswerKeys, RedisKeys};
 pub use pool::{NoAnswer, RedisPool, Side};
-pub use scripts::Prepared;
+pub use scripts::{CacheScripts, Prepared};

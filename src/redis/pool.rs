@@ -10,8 +10,8 @@ use redis::{ServerErrorKind, Value};
 use thiserror::Error;
 use tokio::sync::Notify;
 
-use super::breaker::{Breaker, Outcome, Permit};
 use super::manager::Manager;
+use crate::breaker::{Breaker, Outcome, Permit};
 
 /// Which breaker a command is under: a full or read-only server still answers reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,7 +10,8 @@ use redis::{Cmd, ErrorKind, RedisError, Script, ServerErrorKind, cmd};
 ///
 /// It never counts above the limit, so a raised limit helps at once. A counter that is no
 /// number begins again; one without an expiry, or with one beyond a window, gets a new one:
-/// nobody stays locked out.
+/// nobody stays locked out. It writes also where it admits nothing: a server that is full or
+/// read-only says so for every key, and not only for those below their limit.
 const ADMIT: &str = r"
 local stored = redis.pcall('GET', KEYS[1])
 local count = 0
@@ -22,15 +23,76 @@ elseif stored then
 end
 local window = tonumber(ARGV[3])
 local admitted = math.max(0, math.min(tonumber(ARGV[2]), tonumber(ARGV[1]) - count))
-if admitted > 0 then
-  redis.call('INCRBY', KEYS[1], admitted)
-end
+redis.call('INCRBY', KEYS[1], admitted)
 local left = redis.call('PTTL', KEYS[1])
 if left < 0 or left > window then
   redis.call('PEXPIRE', KEYS[1], window)
   left = window
 end
 return {admitted, count + admitted, left}
+";
+
+/// Keeps an answer, unless one that was read later is there.
+///
+/// KEYS[1]: the answer. ARGV[1]: its bytes, as `cache/codec.rs` writes them. ARGV[2]: the time of
+/// its read, as text that sorts as times do. ARGV[3]: for how long, ms. ARGV[4]: the first byte
+/// of every answer of this format.
+/// Returns: 1 if it is kept, else 0.
+const KEEP: &str = r"
+local head = redis.pcall('GETRANGE', KEYS[1], 0, 20)
+if type(head) == 'string' and #head == 21 and string.sub(head, 1, 1) == ARGV[4] then
+  local read_at = string.sub(head, 6)
+  if string.match(read_at, '^%x+$') and read_at > ARGV[2] then
+    return 0
+  end
+end
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[3])
+return 1
+";
+
+/// Takes away an answer about something that does not exist, unless it was read later.
+///
+/// KEYS[1]: the answer. ARGV[1]: the time of the read that found nothing.
+/// Returns: how many answers were taken away.
+const RETIRE: &str = r"
+local head = redis.pcall('GETRANGE', KEYS[1], 0, 20)
+if type(head) == 'string' and #head == 21 and string.sub(head, 6) > ARGV[1] then
+  return 0
+end
+return redis.call('DEL', KEYS[1])
+";
+
+/// Takes away what could not be decoded, if it is still there.
+///
+/// KEYS[1]: the answer. ARGV[1]: the bytes that could not be decoded.
+/// Returns: how many were taken away.
+const DISCARD: &str = r"
+if redis.call('GET', KEYS[1]) == ARGV[1] then
+  return redis.call('DEL', KEYS[1])
+end
+return 0
+";
+
+/// Takes a lease, or tells who has it.
+///
+/// KEYS[1]: the lease. ARGV[1]: a random token. ARGV[2]: for how long, ms.
+/// Returns: the token of whoever has the lease now.
+const CLAIM: &str = r"
+if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
+  return ARGV[1]
+end
+return redis.call('GET', KEYS[1])
+";
+
+/// Gives a lease back; only its owner can.
+///
+/// KEYS[1]: the lease. ARGV[1]: the owner's token.
+/// Returns: how many leases were given back.
+const RELEASE: &str = r"
+if redis.call('GET', KEYS[1]) == ARGV[1] then
+  return redis.call('DEL', KEYS[1])
+end
+return 0
 ";
 
 /// A script with its hash, computed once.
@@ -41,9 +103,13 @@ pub struct Prepared {
 }
 
 impl Prepared {
+    fn new(source: &'static str) -> Self {
+        Self { source, hash: Script::new(source).get_hash().to_owned() }
+    }
+
     /// The script behind the limits.
     pub fn admit() -> Self {
-        Self { source: ADMIT, hash: Script::new(ADMIT).get_hash().to_owned() }
+        Self::new(ADMIT)
     }
 
     /// The call by hash, for one key. Arguments follow.
@@ -63,5 +129,32 @@ impl Prepared {
     /// Whether the server has not run the command because it does not know the script.
     pub fn is_unknown(error: &RedisError) -> bool {
         error.kind() == ErrorKind::Server(ServerErrorKind::NoScript)
+    }
+}
+
+/// The scripts of the shared cache.
+#[derive(Debug)]
+pub struct CacheScripts {
+    /// Keeps an answer, unless one that was read later is there.
+    pub keep: Prepared,
+    /// Takes away an answer about something that does not exist.
+    pub retire: Prepared,
+    /// Takes away what could not be decoded.
+    pub discard: Prepared,
+    /// Takes a lease, or tells who has it.
+    pub claim: Prepared,
+    /// Gives a lease back.
+    pub release: Prepared,
+}
+
+impl Default for CacheScripts {
+    fn default() -> Self {
+        Self {
+            keep: Prepared::new(KEEP),
+            retire: Prepared::new(RETIRE),
+            discard: Prepared::new(DISCARD),
+            claim: Prepared::new(CLAIM),
+            release: Prepared::new(RELEASE),
+        }
     }
 }

@@ -83,6 +83,23 @@ impl Watchdog {
         by_idleness.min(self.born + Duration::from_millis(head_since) + self.head)
     }
 
+    /// Done when the connection has been kept for `long` by nothing but a head that is not whole.
+    pub(super) async fn head_awaited_for(&self, long: Duration) {
+        loop {
+            tokio::time::sleep(long).await;
+            if self.awaits_head() {
+                return;
+            }
+        }
+    }
+
+    fn awaits_head(&self) -> bool {
+        let begun_another = self.is_http1.load(Ordering::Acquire)
+            && self.head_since.load(Ordering::Acquire) != NONE;
+        self.answering.load(Ordering::Acquire) == 0
+            && (begun_another || !self.had_request.load(Ordering::Acquire))
+    }
+
     fn bytes_came(&self) {
         if self.answering.load(Ordering::Acquire) == 0 {
             let now = self.now();
@@ -203,6 +220,21 @@ mod tests {
         drop(watchdog.begin(Version::HTTP_2));
         watchdog.bytes_came();
         assert_eq!(lives_for(&watchdog).await.as_secs(), 75);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_an_unfinished_head_is_given_up_at_the_end() {
+        let second = Duration::from_secs(1);
+        let watchdog = Watchdog::new(HEAD, IDLE);
+        watchdog.head_awaited_for(second).await;
+        let answering = watchdog.begin(Version::HTTP_11);
+        let waited = tokio::time::timeout(second * 10, watchdog.head_awaited_for(second));
+        assert!(waited.await.is_err(), "while a request is answered");
+        drop(answering);
+        let waited = tokio::time::timeout(second * 10, watchdog.head_awaited_for(second));
+        assert!(waited.await.is_err(), "while its answer is sent");
+        watchdog.bytes_came();
+        watchdog.head_awaited_for(second).await;
     }
 
     #[tokio::test(start_paused = true)]

@@ -4,14 +4,17 @@ use std::collections::HashMap;
 
 use async_trait::async_trait;
 
-use super::{ApiKeyRecord, Catalogue, CatalogueGene, KeyHash, Read, Upstream, UpstreamError};
+use super::{
+    ApiKeyRecord, Catalogue, CatalogueGene, Changes, KeyHash, Read, Seen, Snapshot, Upstream,
+    UpstreamError,
+};
 use crate::registry::arena::{
     DomainStanding, FitnessSums, StandingGene, TOP_GENES, TREND_EVALUATIONS, insights,
     turnover_begins,
 };
 use crate::registry::{
     ArenaInsights, Count, DomainName, GeneFilter, GeneId, GenePage, GenePhenotype, GeneSearch,
-    RawEvaluation, RawGene, Sort, Timestamp,
+    GeneSummary, RawEvaluation, RawGene, Sort, Timestamp,
 };
 
 /// A gene of a registry in memory.
@@ -151,6 +154,11 @@ impl Upstream for Embedded {
         Ok(read(GenePage { data: data?, total, limit, offset }))
     }
 
+    async fn page(&self, search: &GeneSearch) -> Result<Read<Vec<GeneSummary>>, UpstreamError> {
+        let Read { value, seen } = self.search(search).await?;
+        Ok(Read { value: value.data, seen })
+    }
+
     async fn phenotype(&self, id: GeneId) -> Result<Read<Option<GenePhenotype>>, UpstreamError> {
         let gene = self.genes.iter().find(|gene| gene.raw.id == id.uuid());
         let shown = gene.map(|gene| gene.raw.clone().into_phenotype(&self.install_template));
@@ -167,17 +175,21 @@ impl Upstream for Embedded {
         Ok(read(insights(domain, standing(&genes, now))))
     }
 
-    async fn api_key(&self, hash: &KeyHash) -> Result<Option<ApiKeyRecord>, UpstreamError> {
-        Ok(self.keys.get(hash).cloned())
+    async fn api_key(&self, hash: &KeyHash) -> Result<Read<Option<ApiKeyRecord>>, UpstreamError> {
+        Ok(read(self.keys.get(hash).cloned()))
     }
 
-    async fn ping(&self) -> Result<(), UpstreamError> {
-        Ok(())
+    async fn changes(&self, _: Option<&Snapshot>) -> Result<Read<Changes>, UpstreamError> {
+        Ok(read(Changes::NoLog))
+    }
+
+    async fn ping(&self) -> Result<Timestamp, UpstreamError> {
+        Ok(Timestamp::now())
     }
 }
 
 fn read<T>(value: T) -> Read<T> {
-    Read { value, read_at: Timestamp::now() }
+    Read { value, seen: Seen::new(Timestamp::now(), None) }
 }
 
 fn standing(genes: &[&EmbeddedGene], now: Timestamp) -> DomainStanding {

@@ -2,29 +2,35 @@
 //! embedded sample registry. One trait, one behaviour suite.
 
 mod catalogue;
+pub mod change_log;
 mod embedded;
 pub mod generate;
 pub mod postgres;
+pub mod snapshot;
+mod watched;
 
 use async_trait::async_trait;
 use thiserror::Error;
 
 use crate::registry::{
     ArenaInsights, ContractBreach, DomainName, GeneId, GenePage, GenePhenotype, GeneSearch,
-    Timestamp,
+    GeneSummary, Timestamp,
 };
 
 pub use catalogue::{Catalogue, CatalogueEvaluation, CatalogueGene};
+pub use change_log::{Change, ChangeLog, Changes, Concern, Scope, Seen};
 pub use embedded::{Embedded, EmbeddedGene};
 pub use postgres::Postgres;
+pub use snapshot::Snapshot;
+pub use watched::Watched;
 
 /// What a read found, and when.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Read<T> {
     /// What was found.
     pub value: T,
-    /// The upstream's own time of the read.
-    pub read_at: Timestamp,
+    /// When, and in which state of the database.
+    pub seen: Seen,
 }
 
 /// A source of the registry's facts. Every read sees one consistent state.
@@ -32,6 +38,9 @@ pub struct Read<T> {
 pub trait Upstream: Send + Sync + 'static {
     /// One page of a search, with the number of all genes that match.
     async fn search(&self, search: &GeneSearch) -> Result<Read<GenePage>, UpstreamError>;
+
+    /// The genes of one page alone.
+    async fn page(&self, search: &GeneSearch) -> Result<Read<Vec<GeneSummary>>, UpstreamError>;
 
     /// A published gene's phenotype; `None` where there is no such gene.
     async fn phenotype(&self, id: GeneId) -> Result<Read<Option<GenePhenotype>>, UpstreamError>;
@@ -44,10 +53,14 @@ pub trait Upstream: Send + Sync + 'static {
     ) -> Result<Read<Option<ArenaInsights>>, UpstreamError>;
 
     /// The record of the API key with this hash; `None` where there is none.
-    async fn api_key(&self, hash: &KeyHash) -> Result<Option<ApiKeyRecord>, UpstreamError>;
+    async fn api_key(&self, hash: &KeyHash) -> Result<Read<Option<ApiKeyRecord>>, UpstreamError>;
 
-    /// Whether the upstream answers at all.
-    async fn ping(&self) -> Result<(), UpstreamError>;
+    /// The changes that are not visible in `since`; without it, those of the last
+    /// [`change_log::HORIZON_HOURS`].
+    async fn changes(&self, since: Option<&Snapshot>) -> Result<Read<Changes>, UpstreamError>;
+
+    /// Whether the upstream answers at all; its time.
+    async fn ping(&self) -> Result<Timestamp, UpstreamError>;
 }
 
 /// SHA-256 of a whole API key. All that is stored of it.
@@ -111,6 +124,9 @@ pub enum UpstreamError {
     /// It can't be reached, or went away: passing, another try may succeed.
     #[error("the database cannot be reached")]
     Unreachable(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// Another replica has just tried the same in vain.
+    #[error("another replica could not read the database just now")]
+    Elsewhere,
     /// It did not answer in time, or no connection was free in time: passing.
     #[error("the database did not answer in time")]
     Timeout,

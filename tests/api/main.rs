@@ -4,10 +4,24 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod commands;
+mod connections;
+mod contract;
 mod harness;
+mod limit_faults;
 mod limits;
 mod limits_batches;
 mod limits_degraded;
 mod limits_exact;
 mod limits_window;
+mod listener;
+mod not_found;
+mod pages;
+mod poolers;
+mod postgres_faults;
+mod postgres_scarce;
+mod redis_away;
+mod redis_faults;
+mod refusals;
+mod secrecy;
 mod upstream;

@@ -4,14 +4,18 @@
 //! With `TEST_DATABASE_URL` or `TEST_REDIS_URL` set, the shared servers are those; tests that
 //! break a server begin with [`need_own_servers!`] and are then listed as not run.
 
+pub(crate) mod binary;
 pub(crate) mod database;
+pub(crate) mod document;
 pub(crate) mod limiters;
 pub(crate) mod pgbouncer;
 pub(crate) mod postgres;
 pub(crate) mod process;
 pub(crate) mod proxy;
+pub(crate) mod raw;
 pub(crate) mod redis;
 pub(crate) mod replica;
+pub(crate) mod traffic;
 pub(crate) mod wait;
 mod watchdog;
 

@@ -43,6 +43,8 @@ struct State {
     /// Held by each connection; a cut ends those that hold an older one.
     epoch: Arc<()>,
     cut: Cut,
+    /// Connections with a lower number forward nothing, for good.
+    silent_below: usize,
 }
 
 /// A proxy before one address. Dropping it cuts everything.
@@ -67,7 +69,13 @@ impl FaultProxy {
         let target = target.into();
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, free_port())).await.unwrap();
         let addr = listener.local_addr().unwrap();
-        let state = State { mode: Mode::Pass, target, epoch: Arc::default(), cut: Cut::Reset };
+        let state = State {
+            mode: Mode::Pass,
+            target,
+            epoch: Arc::default(),
+            cut: Cut::Reset,
+            silent_below: 0,
+        };
         let state = Arc::new(watch::Sender::new(state));
         let (modes, orders) = mpsc::unbounded_channel();
         let counts = Arc::<Counts>::default();
@@ -103,6 +111,13 @@ impl FaultProxy {
     pub(crate) fn retarget(&self, target: impl Into<String>) {
         let target = target.into();
         self.state.send_modify(|state| state.target = target);
+    }
+
+    /// The connections there are stay open and forward nothing any more, as where a firewall has
+    /// forgotten them; new ones are forwarded.
+    pub(crate) fn silence(&self) {
+        let taken = self.accepted();
+        self.state.send_modify(|state| state.silent_below = taken);
     }
 
     /// Connections taken since the start.
@@ -164,12 +179,12 @@ async fn listen(
                 done.send(()).ok();
             }
             Ok((client, _)) = accept => {
-                counts.accepted.fetch_add(1, Ordering::SeqCst);
+                let number = counts.accepted.fetch_add(1, Ordering::SeqCst);
                 counts.open.fetch_add(1, Ordering::SeqCst);
                 let (state, counts) = (state.subscribe(), Arc::clone(&counts));
                 let epoch = Arc::clone(&state.borrow().epoch);
                 tokio::spawn(async move {
-                    serve(client, state, &epoch).await;
+                    serve(client, state, &epoch, number).await;
                     counts.open.fetch_sub(1, Ordering::SeqCst);
                 });
             }
@@ -178,7 +193,7 @@ async fn listen(
 }
 
 /// One connection, until it ends or is cut.
-async fn serve(client: TcpStream, state: watch::Receiver<State>, epoch: &Arc<()>) {
+async fn serve(client: TcpStream, state: watch::Receiver<State>, epoch: &Arc<()>, number: usize) {
     let mut cut = state.clone();
     let mut streams = (client, None);
     let cut = tokio::select! {
@@ -186,7 +201,7 @@ async fn serve(client: TcpStream, state: watch::Receiver<State>, epoch: &Arc<()>
         state = cut.wait_for(|state| !Arc::ptr_eq(&state.epoch, epoch)) => {
             state.map_or(Cut::Reset, |state| state.cut)
         },
-        ended = forward(&mut streams, state) => match ended {
+        ended = forward(&mut streams, state, number) => match ended {
             Ok(()) => Cut::Close,
             Err(_) => Cut::Reset,
         },
@@ -202,8 +217,9 @@ async fn serve(client: TcpStream, state: watch::Receiver<State>, epoch: &Arc<()>
 async fn forward(
     (client, server): &mut (TcpStream, Option<TcpStream>),
     mut state: watch::Receiver<State>,
+    number: usize,
 ) -> io::Result<()> {
-    open(&mut state).await;
+    open(&mut state, number).await;
     let target = state.borrow().target.clone();
     let server = server.insert(TcpStream::connect(&target).await?);
     client.set_nodelay(true)?;
@@ -211,8 +227,8 @@ async fn forward(
     let (from_client, to_client) = client.split();
     let (from_server, to_server) = server.split();
     tokio::try_join!(
-        pump(from_client, to_server, state.clone(), false),
-        pump(from_server, to_client, state, true),
+        pump(from_client, to_server, (state.clone(), number), false),
+        pump(from_server, to_client, (state, number), true),
     )?;
     Ok(())
 }
@@ -221,15 +237,15 @@ async fn forward(
 async fn pump(
     mut from: impl AsyncReadExt + Unpin,
     mut to: impl AsyncWriteExt + Unpin,
-    mut state: watch::Receiver<State>,
+    (mut state, number): (watch::Receiver<State>, usize),
     answers: bool,
 ) -> io::Result<()> {
     let mut buffer = vec![0; 64 * 1024];
     loop {
-        open(&mut state).await;
+        open(&mut state, number).await;
         let length = from.read(&mut buffer).await?;
         // Stalled meanwhile: what was read is held back.
-        let mode = open(&mut state).await;
+        let mode = open(&mut state, number).await;
         if let (Mode::Delay(delay), true) = (mode, answers) {
             tokio::time::sleep(delay).await;
         }
@@ -241,8 +257,10 @@ async fn pump(
 }
 
 /// Waits for a mode in which something is forwarded.
-async fn open(state: &mut watch::Receiver<State>) -> Mode {
-    let passing = |state: &State| matches!(state.mode, Mode::Pass | Mode::Delay(_));
+async fn open(state: &mut watch::Receiver<State>, number: usize) -> Mode {
+    let passing = |state: &State| {
+        number >= state.silent_below && matches!(state.mode, Mode::Pass | Mode::Delay(_))
+    };
     let mode = state.wait_for(passing).await.map(|state| state.mode);
     match mode {
         Ok(mode) => mode,

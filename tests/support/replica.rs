@@ -31,6 +31,15 @@ pub(crate) fn config(database_url: &str, redis: Option<(&str, &str)>) -> Config 
     config
 }
 
+/// Times for tests of what is answered, not of how fast: a loaded machine gets more of them.
+pub(crate) fn patient(config: &mut Config) {
+    config.redis.timeout_ms = 10_000;
+    config.upstream.wait_ms = 10_000;
+    config.upstream.connect_ms = 10_000;
+    config.upstream.query_ms = 20_000;
+    config.upstream.deadline_ms = 30_000;
+}
+
 /// A replica in this process.
 pub(crate) struct Replica {
     running: Option<Running>,
@@ -53,6 +62,12 @@ impl Replica {
         let running = app::start(config, upstream).await.unwrap();
         let (base, ops) = (running.base_url(), running.ops_url());
         Self { running: Some(running), client: reqwest::Client::new(), base, ops }
+    }
+
+    /// A replica that runs elsewhere.
+    pub(super) fn at(base: &str, ops: &str) -> Self {
+        let (base, ops) = (base.to_owned(), ops.to_owned());
+        Self { running: None, client: reqwest::Client::new(), base, ops }
     }
 
     /// GET of a path below `/v1`, with a key or without one.
@@ -193,7 +208,8 @@ impl<'a> Fleet<'a> {
         Self::start_with(count, postgres, redis, |_| {}).await
     }
 
-    /// With a configuration changed as wished.
+    /// With a configuration changed as wished. Until then it waits longer for the database than
+    /// a replica does, as a loaded machine may need.
     pub(crate) async fn start_with(
         count: u32,
         postgres: &'a PostgresServer,
@@ -205,11 +221,20 @@ impl<'a> Fleet<'a> {
         let redis_url = redis.url();
         let mut config = config(&database.url_as(READER), Some((&redis_url, &prefix)));
         config.rate_limit.replicas = count;
+        config.upstream.wait_ms = 5_000;
+        config.upstream.connect_ms = 5_000;
+        config.upstream.query_ms = 5_000;
+        config.upstream.deadline_ms = 10_000;
         change(&mut config);
-        let mut replicas = Vec::new();
+        let mut fleet = Self { database, prefix, config, replicas: Vec::new() };
+        fleet.grow(count).await;
+        fleet
+    }
+
+    /// Starts further replicas.
+    pub(crate) async fn grow(&mut self, count: u32) {
         for _ in 0..count {
-            replicas.push(Replica::start(&config).await);
+            self.replicas.push(Replica::start(&self.config).await);
         }
-        Self { database, prefix, config, replicas }
     }
 }

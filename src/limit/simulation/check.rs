@@ -98,7 +98,7 @@ pub(super) fn check(history: &History) -> Seen {
         seen.beyond_the_limit += u64::from(check_bound(&minute));
         seen.exact_windows += u64::from(check_exactness(&minute, window));
     }
-    for call in &history.calls {
+    for call in history.calls.iter().step_by(8) {
         check_any(&Minute { history, key: call.key, from: call.began });
     }
     seen

@@ -10,10 +10,11 @@ use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
 use super::Random;
+use crate::breaker::{Breaker, Outcome, Permit};
 use crate::limit::now;
 use crate::limit::store::{Ask, Replies, Store};
 use crate::limit::window::{Standing, WINDOW};
-use crate::redis::{Breaker, NoAnswer, Outcome, Permit};
+use crate::redis::NoAnswer;
 
 pub(super) type Key = u8;
 

@@ -14,16 +14,19 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
+use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Row};
 
 use crate::config::UpstreamConfig;
 use crate::registry::{
     ArenaInsights, Count, DomainName, GeneFilter, GeneId, GenePage, GenePhenotype, GeneSearch,
-    Timestamp, arena,
+    GeneSummary, Timestamp, arena,
 };
 
-use super::{ApiKeyRecord, KeyHash, Read, Upstream, UpstreamError};
+use super::change_log::HORIZON_HOURS;
+use super::{ApiKeyRecord, Changes, KeyHash, Read, Seen, Snapshot, Upstream, UpstreamError};
 use pool::{Connections, Value};
+use queries::Counting;
 use rows::Moment;
 
 pub use url::SetupError;
@@ -31,6 +34,8 @@ pub use url::SetupError;
 /// A registry in Postgres.
 pub struct Postgres {
     connections: Connections,
+    /// For looks into the change log and for pings: a full pool must not blind a replica.
+    side: Connections,
     install_template: String,
     longest_statement: std::time::Duration,
     /// Rows that break the contract, by domain (`None`: everywhere); absent where there are none.
@@ -46,7 +51,9 @@ impl Postgres {
     pub fn new(config: &UpstreamConfig, install_template: String) -> Result<Self, SetupError> {
         let connection = url::connection(config)?;
         let tls = tls::connector(config.tls_ca_file.as_deref())?;
+        let one = UpstreamConfig { pool_size: 1, ..config.clone() };
         Ok(Self {
+            side: Connections::new(&one, connection.clone(), tls.clone())?,
             connections: Connections::new(config, connection, tls)?,
             install_template,
             longest_statement: config.deadline(),
@@ -113,29 +120,21 @@ impl Postgres {
 #[async_trait]
 impl Upstream for Postgres {
     async fn search(&self, search: &GeneSearch) -> Result<Read<GenePage>, UpstreamError> {
-        let statement = queries::search(&search.filter, search.sort);
-        let (limit, offset) = (i64::from(search.page.limit()), i64::from(search.page.offset()));
-        let domain = search.filter.domain.as_ref().map(DomainName::as_str);
-        let fidelity = search.filter.fidelity.map(|fidelity| fidelity.as_str());
-        let mut values: Vec<Value<'_>> = vec![&limit, &offset];
-        values.extend(domain.as_ref().map(|text| text as Value<'_>));
-        values.extend(fidelity.as_ref().map(|text| text as Value<'_>));
-        let rows = self.connections.run(statement, &values).await?;
+        let (rows, data) = self.listed(search, Counting::WithTotal).await?;
         let row = first(&rows)?;
         self.note_broken(&search.filter, field(row, "broken")?);
-        let mut data = Vec::with_capacity(rows.len());
-        for row in &rows {
-            if let Some((gene, evaluations)) = rows::listed_gene(row).map_err(unexpected)? {
-                data.push(gene.into_summary(evaluations)?);
-            }
-        }
         let page = GenePage {
             data,
             total: Count::saturating(field(row, "total")?),
             limit: search.page.limit(),
             offset: search.page.offset(),
         };
-        Ok(Read { value: page, read_at: rows::read_at(row).map_err(unexpected)? })
+        Ok(Read { value: page, seen: seen(row)? })
+    }
+
+    async fn page(&self, search: &GeneSearch) -> Result<Read<Vec<GeneSummary>>, UpstreamError> {
+        let (rows, value) = self.listed(search, Counting::PageAlone).await?;
+        Ok(Read { value, seen: seen(first(&rows)?)? })
     }
 
     async fn phenotype(&self, id: GeneId) -> Result<Read<Option<GenePhenotype>>, UpstreamError> {
@@ -143,7 +142,7 @@ impl Upstream for Postgres {
         let row = first(&rows)?;
         let gene = rows::gene_with_phenotype(row).map_err(unexpected)?;
         let value = gene.map(|gene| gene.into_phenotype(&self.install_template)).transpose()?;
-        Ok(Read { value, read_at: rows::read_at(row).map_err(unexpected)? })
+        Ok(Read { value, seen: seen(row)? })
     }
 
     async fn insights(
@@ -156,23 +155,79 @@ impl Upstream for Postgres {
         let row = first(&rows)?;
         let standing = rows::standing(row, &rows).map_err(unexpected)?;
         let value = arena::insights(domain, standing);
-        Ok(Read { value, read_at: rows::read_at(row).map_err(unexpected)? })
+        Ok(Read { value, seen: seen(row)? })
     }
 
-    async fn api_key(&self, hash: &KeyHash) -> Result<Option<ApiKeyRecord>, UpstreamError> {
+    async fn api_key(&self, hash: &KeyHash) -> Result<Read<Option<ApiKeyRecord>>, UpstreamError> {
         let rows = self.connections.run(queries::API_KEY, &[&hash.0.as_slice()]).await?;
-        rows.first().map(|row| rows::api_key(row, *hash)).transpose().map_err(unexpected)
+        let row = first(&rows)?;
+        let value = rows::api_key(row, *hash).map_err(unexpected)?;
+        Ok(Read { value, seen: seen(row)? })
     }
 
-    async fn ping(&self) -> Result<(), UpstreamError> {
-        self.connections.run(queries::PING, &[]).await.map(|_| ())
+    async fn changes(&self, since: Option<&Snapshot>) -> Result<Read<Changes>, UpstreamError> {
+        let found = match since.map(Snapshot::to_string) {
+            Some(since) => self.side.run(queries::CHANGES_SINCE, &[&since]).await,
+            None => {
+                let hours = HORIZON_HOURS as i32;
+                self.side.run(queries::CHANGES_OF_HORIZON, &[&hours]).await
+            }
+        };
+        match found {
+            Err(error) if is_undefined_table(&error) => {
+                Ok(Read { value: Changes::NoLog, seen: Seen::new(Timestamp::now(), None) })
+            }
+            Err(error) => Err(error),
+            Ok(rows) => {
+                let value = rows::changes(&rows).map_err(unexpected)?;
+                Ok(Read { value, seen: seen(first(&rows)?)? })
+            }
+        }
     }
+
+    async fn ping(&self) -> Result<Timestamp, UpstreamError> {
+        let rows = self.side.run(queries::PING, &[]).await?;
+        let Moment(now) = field(first(&rows)?, "read_at")?;
+        Ok(now)
+    }
+}
+
+impl Postgres {
+    /// A page's rows, and the genes in them.
+    async fn listed(
+        &self,
+        search: &GeneSearch,
+        counting: Counting,
+    ) -> Result<(Vec<Row>, Vec<GeneSummary>), UpstreamError> {
+        let statement = queries::search(&search.filter, search.sort, counting);
+        let (limit, offset) = (i64::from(search.page.limit()), i64::from(search.page.offset()));
+        let domain = search.filter.domain.as_ref().map(DomainName::as_str);
+        let fidelity = search.filter.fidelity.map(|fidelity| fidelity.as_str());
+        let mut values: Vec<Value<'_>> = vec![&limit, &offset];
+        values.extend(domain.as_ref().map(|text| text as Value<'_>));
+        values.extend(fidelity.as_ref().map(|text| text as Value<'_>));
+        let rows = self.connections.run(statement, &values).await?;
+        let mut data = Vec::with_capacity(rows.len());
+        for row in &rows {
+            if let Some((gene, evaluations)) = rows::listed_gene(row).map_err(unexpected)? {
+                data.push(gene.into_summary(evaluations)?);
+            }
+        }
+        Ok((rows, data))
+    }
+}
+
+/// Whether the statement failed because what it reads from does not exist.
+fn is_undefined_table(error: &UpstreamError) -> bool {
+    let UpstreamError::Failed(cause) = error else { return false };
+    let cause = cause.downcast_ref::<tokio_postgres::Error>();
+    cause.and_then(tokio_postgres::Error::code) == Some(&SqlState::UNDEFINED_TABLE)
 }
 
 /// The text of the statement that answers this search, for whoever wants to see its plan.
 /// Parameters: limit, offset, then the domain, then the fidelity, each where it is asked for.
 pub fn search_statement(search: &GeneSearch) -> &'static str {
-    queries::search(&search.filter, search.sort).sql
+    queries::search(&search.filter, search.sort, Counting::WithTotal).sql
 }
 
 /// One connection for a command line tool, driven by a task of its own.
@@ -209,6 +264,10 @@ fn field<'a, T: tokio_postgres::types::FromSql<'a>>(
     name: &str,
 ) -> Result<T, UpstreamError> {
     row.try_get(name).map_err(unexpected)
+}
+
+fn seen(row: &Row) -> Result<Seen, UpstreamError> {
+    rows::seen(row).map_err(UpstreamError::Failed)
 }
 
 fn unexpected(error: tokio_postgres::Error) -> UpstreamError {

@@ -3,17 +3,26 @@
 //! A statement that was not seen to its end, because time ran out or nobody waits for it any
 //! more, is cancelled on the server, and its connection never goes back to the pool: nothing
 //! of ours lingers, and nobody gets a connection that is still busy with somebody else's query.
+//!
+//! Behind a pooler (`prepared_statements = false`) nothing is cancelled; the role's
+//! `statement_timeout` ends what was given up. The client library closes the connection of a
+//! cancellation without waiting for the other side, upon which PgBouncer 1.18 ends itself
+//! (pgbouncer/pgbouncer#801), and with it everybody's way to the database.
 
+use std::future::Future;
+use std::pin::pin;
 use std::time::Duration;
 
 use deadpool_postgres::{
     Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime, TimeoutType,
 };
+use deadpool_postgres::{QueueMode, tokio_postgres::CancelToken};
 use tokio::time::{error::Elapsed, timeout};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Config, Row};
 use tokio_postgres_rustls::MakeRustlsConnect;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::config::UpstreamConfig;
 use crate::upstream::UpstreamError;
@@ -24,9 +33,21 @@ use super::url::SetupError;
 /// A parameter's value.
 pub(super) type Value<'a> = &'a (dyn ToSql + Sync);
 
+/// How long the word that a statement was cancelled may take before the connection counts as dead. With it
+/// both tries of a read fit into the default deadline.
+const SILENCE: Duration = Duration::from_millis(150);
+
+/// How long a connection is kept that nobody needs: a server with fewer of them than the replicas'
+/// pools together want can then give it to another replica.
+const IDLE: Duration = Duration::from_secs(10);
+
+/// Between two searches for such connections.
+const IDLE_ROUND: Duration = Duration::from_secs(2);
+
 /// The pool and how long to wait for what.
 pub(super) struct Connections {
     pool: Pool,
+    _trimming: AbortOnDropHandle<()>,
     tls: MakeRustlsConnect,
     query: Duration,
     connect: Duration,
@@ -40,12 +61,14 @@ enum Failure {
     /// The connection died under the statement, or its prepared statements are no longer
     /// valid: another connection may well do.
     Lost(tokio_postgres::Error),
+    /// Nothing came on the connection any more, not even the word that the statement was cancelled.
+    Silent,
     /// Anything else.
     Final(UpstreamError),
 }
 
 impl Connections {
-    /// An empty pool. Connections are made when they are needed.
+    /// An empty pool. Connections are made when they are needed. Must be called on a runtime.
     pub(super) fn new(
         config: &UpstreamConfig,
         connection: Config,
@@ -55,14 +78,18 @@ impl Connections {
         let manager = Manager::from_config(connection, tls.clone(), recycling);
         let pool = Pool::builder(manager)
             .max_size(config.pool_size.max(1))
+            // The one used last is taken first, so that those not needed grow old.
+            .queue_mode(QueueMode::Lifo)
             .wait_timeout(Some(config.wait()))
             .create_timeout(Some(config.connect()))
             .recycle_timeout(Some(config.connect()))
             .runtime(Runtime::Tokio1)
             .build()
             .map_err(|_| SetupError::Pool)?;
+        let trimming = AbortOnDropHandle::new(tokio::spawn(trim(pool.clone())));
         Ok(Self {
             pool,
+            _trimming: trimming,
             tls,
             query: config.query(),
             connect: config.connect(),
@@ -80,7 +107,7 @@ impl Connections {
     ) -> Result<Vec<Row>, UpstreamError> {
         let tries = async {
             match self.attempt(statement, values).await {
-                Err(Failure::Lost(_)) => {
+                Err(Failure::Lost(_) | Failure::Silent) => {
                     self.pool.retain(|_, _| false);
                     self.attempt(statement, values).await
                 }
@@ -91,7 +118,7 @@ impl Connections {
             Ok(Ok(rows)) => Ok(rows),
             Ok(Err(Failure::Lost(error))) => Err(UpstreamError::Unreachable(error.into())),
             Ok(Err(Failure::Final(error))) => Err(error),
-            Err(Elapsed { .. }) => Err(UpstreamError::Timeout),
+            Ok(Err(Failure::Silent)) | Err(Elapsed { .. }) => Err(UpstreamError::Timeout),
         }
     }
 
@@ -101,17 +128,17 @@ impl Connections {
         values: &[Value<'_>],
     ) -> Result<Vec<Row>, Failure> {
         let client = self.pool.get().await.map_err(not_connected)?;
-        let mut lease = Lease { client: Some(client), tls: &self.tls, patience: self.connect };
+        let tls = self.cancels().then_some(&self.tls);
+        let mut lease = Lease { client: Some(client), tls, patience: self.connect };
         let Some(client) = lease.client.as_ref() else {
             return Err(Failure::Final(UpstreamError::Timeout));
         };
-        let answer = timeout(self.query, self.query(client, statement, values)).await;
-        match answer {
-            Ok(Ok(rows)) => {
+        match self.exchange(client, statement, values).await {
+            Ended::InTime(Ok(rows)) => {
                 lease.give_back();
                 Ok(rows)
             }
-            Ok(Err(error)) => {
+            Ended::InTime(Err(error)) => {
                 let failure = classify(error);
                 // An error of the statement alone leaves the connection as good as it was.
                 if matches!(failure, Failure::Final(_)) {
@@ -121,7 +148,42 @@ impl Connections {
                 }
                 Err(failure)
             }
-            Err(Elapsed { .. }) => Err(Failure::Final(UpstreamError::Timeout)),
+            Ended::Cancelled(answer) => {
+                // The cancellation may still be on its way, and would hit whoever came next.
+                lease.throw_away();
+                answer.map_err(|_| Failure::Final(UpstreamError::Timeout))
+            }
+            Ended::Never => Err(Failure::Silent),
+        }
+    }
+
+    async fn exchange(&self, client: &Object, statement: Statement, values: &[Value<'_>]) -> Ended {
+        let mut query = pin!(self.query(client, statement, values));
+        if let Ok(answer) = timeout(self.query, &mut query).await {
+            return Ended::InTime(answer);
+        }
+        let cancelled = self.cancelled(client.cancel_token(), query);
+        timeout(SILENCE, cancelled).await.map_or(Ended::Never, Ended::Cancelled)
+    }
+
+    fn cancels(&self) -> bool {
+        self.prepared
+    }
+
+    /// What comes of a statement after it has been cancelled, or the role's timeout has passed:
+    /// from a server that is merely slow an error at once, from a dead connection nothing.
+    async fn cancelled<T>(&self, cancel: CancelToken, query: impl Future<Output = T>) -> T {
+        let ask = async {
+            if self.cancels()
+                && let Err(error) = cancel.cancel_query(self.tls.clone()).await
+            {
+                tracing::debug!(%error, "a statement could not be cancelled");
+            }
+            std::future::pending().await
+        };
+        tokio::select! {
+            answer = query => answer,
+            answer = ask => answer,
         }
     }
 
@@ -142,10 +204,29 @@ impl Connections {
     }
 }
 
+/// Ends connections that are not needed, until it is dropped.
+async fn trim(pool: Pool) {
+    loop {
+        tokio::time::sleep(IDLE_ROUND).await;
+        pool.retain(|_, metrics| metrics.last_used() < IDLE);
+    }
+}
+
+/// How a statement ended.
+enum Ended {
+    /// Within the time for a statement.
+    InTime(Result<Vec<Row>, tokio_postgres::Error>),
+    /// Too late, when it had been cancelled; with an error for the most part.
+    Cancelled(Result<Vec<Row>, tokio_postgres::Error>),
+    /// Nothing came, not even then.
+    Never,
+}
+
 /// A connection while a statement is on it.
 struct Lease<'a> {
     client: Option<Object>,
-    tls: &'a MakeRustlsConnect,
+    /// For a cancellation; none where nothing is cancelled.
+    tls: Option<&'a MakeRustlsConnect>,
     patience: Duration,
 }
 
@@ -167,10 +248,11 @@ impl Drop for Lease<'_> {
     fn drop(&mut self) {
         let Some(client) = self.client.take() else { return };
         let client = Object::take(client);
-        let (cancel, tls, patience) = (client.cancel_token(), self.tls.clone(), self.patience);
+        let Some(tls) = self.tls.cloned() else { return };
+        let (cancel, patience) = (client.cancel_token(), self.patience);
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         runtime.spawn(async move {
-            // A pooler forgets whom to cancel for once the connection is closed: keep it till then.
+            // Kept till then: with it, whom to cancel for may be forgotten.
             if !matches!(timeout(patience, cancel.cancel_query(tls)).await, Ok(Ok(()))) {
                 tracing::debug!("a query given up could not be cancelled");
             }

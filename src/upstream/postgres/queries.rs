@@ -50,6 +50,14 @@ macro_rules! fitness {
     };
 }
 
+/// When a statement read, and in which state of the database.
+macro_rules! seen {
+    () => {
+        "now() AS read_at, pg_current_snapshot()::text AS snapshot,
+            pg_is_in_recovery() AS is_standby"
+    };
+}
+
 macro_rules! newest_first {
     () => {
         concat!(
@@ -60,15 +68,11 @@ macro_rules! newest_first {
     };
 }
 
-/// One page with its total, in one statement and so in one snapshot. `$1` limit, `$2` offset.
-///
-/// The page is found first as ids alone, which skips rows by an index-only walk. An empty page
-/// is one row in which everything of the gene is NULL.
-macro_rules! search {
-    ($filter:literal, $sort:expr) => {
+/// Genes that match a filter, and those that would if they did not break the contract.
+macro_rules! counted {
+    ($filter:literal) => {
         concat!(
-            "SELECT now() AS read_at, counted.total, counted.broken, page.*
-            FROM (SELECT
+            "(SELECT
                 (SELECT count(*) FROM registry_read.gene
                     WHERE id IS NOT NULL",
             $filter,
@@ -81,7 +85,31 @@ macro_rules! search {
             ") IS NOT TRUE",
             $filter,
             ") AS broken
-            ) counted
+            )"
+        )
+    };
+}
+
+/// For pages whose total is known.
+macro_rules! not_counted {
+    ($filter:literal) => {
+        "(SELECT NULL::bigint AS total, NULL::bigint AS broken)"
+    };
+}
+
+/// One page with its total, in one statement and so in one snapshot. `$1` limit, `$2` offset.
+///
+/// The page is found first as ids alone, which skips rows by an index-only walk. An empty page
+/// is one row in which everything of the gene is NULL.
+macro_rules! search {
+    ($counted:ident, $filter:literal, $sort:expr) => {
+        concat!(
+            "SELECT ",
+            seen!(),
+            ", counted.total, counted.broken, page.*
+            FROM ",
+            $counted!($filter),
+            " counted
             LEFT JOIN LATERAL (
                 SELECT found.value, g.id::uuid AS id, g.name::text AS name,
                     g.domain::text AS domain, g.fidelity::text AS fidelity,
@@ -133,40 +161,59 @@ macro_rules! search {
     };
 }
 
-macro_rules! searches {
-    ($filter:literal, $types:expr, $sort:expr) => {
+macro_rules! by_sort {
+    ($counted:ident, $filter:literal, $sort:expr) => {
         match $sort {
-            Sort::Fitness => Statement { sql: search!($filter, fitness!()), types: $types },
-            Sort::Reputation => Statement {
-                sql: search!($filter, "coalesce(reputation_score::float8, 0)"),
-                types: $types,
-            },
-            Sort::Downloads => {
-                Statement { sql: search!($filter, count!("downloads")), types: $types }
-            }
+            Sort::Fitness => search!($counted, $filter, fitness!()),
+            Sort::Reputation => search!($counted, $filter, "coalesce(reputation_score::float8, 0)"),
+            Sort::Downloads => search!($counted, $filter, count!("downloads")),
         }
     };
 }
 
+macro_rules! searches {
+    ($filter:literal, $types:expr, $sort:expr, $counting:expr) => {
+        Statement {
+            sql: match $counting {
+                Counting::WithTotal => by_sort!(counted, $filter, $sort),
+                Counting::PageAlone => by_sort!(not_counted, $filter, $sort),
+            },
+            types: $types,
+        }
+    };
+}
+
+/// Whether a page's statement counts all genes that match.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Counting {
+    /// It does.
+    WithTotal,
+    /// The total is known already.
+    PageAlone,
+}
+
 /// The search with this filter and sort. Parameters: limit, offset, then the domain, then the
 /// fidelity, each where the filter has it.
-pub(super) fn search(filter: &GeneFilter, sort: Sort) -> Statement {
+pub(super) fn search(filter: &GeneFilter, sort: Sort, counting: Counting) -> Statement {
     const ALL: &[Type] = &[Type::INT8, Type::INT8];
     const BY_ONE: &[Type] = &[Type::INT8, Type::INT8, Type::TEXT];
     const BY_BOTH: &[Type] = &[Type::INT8, Type::INT8, Type::TEXT, Type::TEXT];
     match (&filter.domain, filter.fidelity) {
-        (None, None) => searches!("", ALL, sort),
-        (Some(_), None) => searches!(" AND domain::text = $3", BY_ONE, sort),
-        (None, Some(_)) => searches!(" AND fidelity::text = $3", BY_ONE, sort),
+        (None, None) => searches!("", ALL, sort, counting),
+        (Some(_), None) => searches!(" AND domain::text = $3", BY_ONE, sort, counting),
+        (None, Some(_)) => searches!(" AND fidelity::text = $3", BY_ONE, sort, counting),
         (Some(_), Some(_)) => {
-            searches!(" AND domain::text = $3 AND fidelity::text = $4", BY_BOTH, sort)
+            searches!(" AND domain::text = $3 AND fidelity::text = $4", BY_BOTH, sort, counting)
         }
     }
 }
 
 /// One gene's phenotype. `$1` its id. One row always, so that the time of the read is known.
 pub(super) const PHENOTYPE: Statement = Statement {
-    sql: "SELECT now() AS read_at, g.*
+    sql: concat!(
+        "SELECT ",
+        seen!(),
+        ", g.*
         FROM (SELECT) one LEFT JOIN LATERAL (
             SELECT id::uuid AS id, name::text AS name, domain::text AS domain,
                 fidelity::text AS fidelity, fitness_score::float8 AS fitness_score,
@@ -175,7 +222,8 @@ pub(super) const PHENOTYPE: Statement = Statement {
                 min_playground_version::text AS min_playground_version,
                 required_fidelity::text AS required_fidelity
             FROM registry_read.gene WHERE id = $1 LIMIT 1
-        ) g ON true",
+        ) g ON true"
+    ),
     types: &[Type::UUID],
 };
 
@@ -230,7 +278,9 @@ pub(super) const INSIGHTS: Statement = Statement {
                 FROM standing CROSS JOIN scaled
             ) shares
         )
-        SELECT now() AS read_at, summed.*, scaled.scale,
+        SELECT ",
+        seen!(),
+        ", summed.*, scaled.scale,
             ARRAY(
                 SELECT id::uuid FROM standing WHERE fitness_then IS NOT NULL
                 ORDER BY fitness_then DESC, id LIMIT 5
@@ -263,19 +313,61 @@ pub(super) const INSIGHTS: Statement = Statement {
     types: &[Type::TEXT, Type::TIMESTAMPTZ],
 };
 
-/// The record of an API key. `$1` its hash.
+/// The record of an API key. `$1` its hash. One row always; `found` says whether there is one.
 pub(super) const API_KEY: Statement = Statement {
-    sql: "SELECT prefix::text AS prefix, owner::text AS owner, name::text AS name,
-            scopes::text[] AS scopes,
-            least(greatest(coalesce(rate_limit_per_minute, 30), 0), 2147483647)::bigint
-                AS rate_limit_per_minute,
-            expires_at::timestamptz AS expires_at, revoked_at::timestamptz AS revoked_at
-        FROM registry_read.api_key WHERE key_hash = $1 LIMIT 1",
+    sql: concat!(
+        "SELECT ",
+        seen!(),
+        ", coalesce(key.found, false) AS found, key.*
+        FROM (SELECT) one LEFT JOIN LATERAL (
+            SELECT true AS found, prefix::text AS prefix, owner::text AS owner,
+                name::text AS name, scopes::text[] AS scopes,
+                least(greatest(coalesce(rate_limit_per_minute, 30), 0), 2147483647)::bigint
+                    AS rate_limit_per_minute,
+                expires_at::timestamptz AS expires_at, revoked_at::timestamptz AS revoked_at
+            FROM registry_read.api_key WHERE key_hash = $1 LIMIT 1
+        ) key ON true"
+    ),
     types: &[Type::BYTEA],
 };
 
+/// Changes to one look at most; more are as if everything had changed.
+pub(super) const MANY_CHANGES: usize = 50_000;
+
+/// What both looks into the change log read, one row at least.
+macro_rules! changes {
+    ($which:literal) => {
+        concat!(
+            "SELECT ",
+            seen!(),
+            ", change.scope, change.xid
+            FROM (SELECT) one LEFT JOIN LATERAL (
+                SELECT scope::text AS scope, changed_in::text::bigint AS xid
+                FROM registry_read.change WHERE ",
+            $which,
+            " LIMIT 50001
+            ) change ON true"
+        )
+    };
+}
+
+/// The changes that a snapshot does not see. `$1` the snapshot.
+pub(super) const CHANGES_SINCE: Statement = Statement {
+    sql: changes!(
+        "changed_in >= pg_snapshot_xmin($1::text::pg_snapshot)
+            AND NOT pg_visible_in_snapshot(changed_in, $1::text::pg_snapshot)"
+    ),
+    types: &[Type::TEXT],
+};
+
+/// The changes of the horizon. `$1` its length in hours.
+pub(super) const CHANGES_OF_HORIZON: Statement = Statement {
+    sql: changes!("changed_at > now() - make_interval(hours => $1)"),
+    types: &[Type::INT4],
+};
+
 /// Whether the database answers.
-pub(super) const PING: Statement = Statement { sql: "SELECT 1", types: &[] };
+pub(super) const PING: Statement = Statement { sql: "SELECT now() AS read_at", types: &[] };
 
 /// What the role should have set (see `Postgres::verify`).
 pub(super) const SETTINGS: Statement = Statement {

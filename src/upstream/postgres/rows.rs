@@ -9,7 +9,9 @@ use tokio_postgres::types::{
 
 use crate::registry::arena::{DomainStanding, FitnessSums, StandingGene};
 use crate::registry::{GeneId, RawEvaluation, RawGene, Timestamp};
-use crate::upstream::{ApiKeyRecord, KeyHash};
+use crate::upstream::{ApiKeyRecord, Change, Changes, KeyHash, Scope, Seen, Snapshot};
+
+use super::queries;
 
 /// Microseconds from 1970 to 2000, where Postgres begins to count.
 const EPOCH: i64 = 946_684_800_000_000;
@@ -44,9 +46,51 @@ impl ToSql for Moment {
     to_sql_checked!();
 }
 
-/// The database's time of the read.
-pub(super) fn read_at(row: &Row) -> Result<Timestamp, tokio_postgres::Error> {
-    Ok(row.try_get::<_, Moment>("read_at")?.0)
+/// When the statement read, and in which state of the database.
+pub(super) fn seen(row: &Row) -> Result<Seen, Box<dyn Error + Sync + Send>> {
+    let Moment(read_at) = row.try_get("read_at")?;
+    let snapshot: Snapshot = row.try_get::<_, &str>("snapshot")?.parse()?;
+    let is_standby: bool = row.try_get("is_standby")?;
+    let snapshot = if is_standby { snapshot.of_standby() } else { snapshot };
+    Ok(Seen::new(read_at, Some(snapshot)))
+}
+
+/// The changes that a look found.
+pub(super) fn changes(rows: &[Row]) -> Result<Changes, tokio_postgres::Error> {
+    if rows.len() > queries::MANY_CHANGES {
+        return Ok(Changes::TooMany);
+    }
+    let mut changes = Vec::with_capacity(rows.len());
+    for row in rows {
+        if let Some(xid) = row.try_get::<_, Option<i64>>("xid")? {
+            let scope: Option<&str> = row.try_get("scope")?;
+            let xid = u64::try_from(xid).unwrap_or(0);
+            changes.push(Change { scope: scope.map_or(Scope::All, scope_of), xid });
+        }
+    }
+    Ok(Changes::These(changes))
+}
+
+/// A scope of a form that this release does not know may concern anything.
+fn scope_of(text: &str) -> Scope {
+    let scope = match text.split_once(':') {
+        Some(("gene", id)) => id.parse().ok().map(Scope::Gene),
+        Some(("domain", name)) => Some(Scope::Domain(name.into())),
+        Some(("key", hash)) => key_hash(hash).map(Scope::Key),
+        _ => None,
+    };
+    scope.unwrap_or(Scope::All)
+}
+
+fn key_hash(hex: &str) -> Option<KeyHash> {
+    let mut hash = [0; 32];
+    if hex.len() != 2 * hash.len() || !hex.is_ascii() {
+        return None;
+    }
+    for (byte, at) in hash.iter_mut().zip((0..hex.len()).step_by(2)) {
+        *byte = u8::from_str_radix(&hex[at..at + 2], 16).ok()?;
+    }
+    Some(KeyHash(hash))
 }
 
 /// A gene of a list, with its history; `None` for the row of an empty page.
@@ -137,14 +181,20 @@ fn top_gene(row: &Row) -> Result<Option<StandingGene>, tokio_postgres::Error> {
     }))
 }
 
-/// The record of the API key with this hash.
-pub(super) fn api_key(row: &Row, hash: KeyHash) -> Result<ApiKeyRecord, tokio_postgres::Error> {
+/// The record of the API key with this hash, where there is one.
+pub(super) fn api_key(
+    row: &Row,
+    hash: KeyHash,
+) -> Result<Option<ApiKeyRecord>, tokio_postgres::Error> {
+    if !row.try_get::<_, bool>("found")? {
+        return Ok(None);
+    }
     let limit: i64 = row.try_get("rate_limit_per_minute")?;
     let scopes: Option<Vec<Option<String>>> = row.try_get("scopes")?;
     let expires_at: Option<Moment> = row.try_get("expires_at")?;
     let revoked_at: Option<Moment> = row.try_get("revoked_at")?;
     let text = |name| row.try_get::<_, Option<String>>(name).map(Option::unwrap_or_default);
-    Ok(ApiKeyRecord {
+    Ok(Some(ApiKeyRecord {
         hash,
         prefix: text("prefix")?,
         owner: text("owner")?,
@@ -154,7 +204,7 @@ pub(super) fn api_key(row: &Row, hash: KeyHash) -> Result<ApiKeyRecord, tokio_po
         // Infinity is never.
         expires_at: expires_at.map(|Moment(at)| at).filter(|at| *at < Timestamp::MAX),
         revoked_at: revoked_at.map(|Moment(at)| at),
-    })
+    }))
 }
 
 #[cfg(test)]
@@ -171,6 +221,18 @@ mod tests {
         assert_eq!(moment(-EPOCH), Timestamp::UNIX_EPOCH);
         assert_eq!(moment(i64::MAX), Timestamp::MAX);
         assert_eq!(moment(i64::MIN), Timestamp::MIN);
+    }
+
+    #[test]
+    fn a_scope_of_another_form_may_concern_anything() {
+        let id = "0a1b2c3d-0000-1000-8000-00805f9b34fb";
+        let gene = scope_of(&format!("gene:{id}"));
+        assert_eq!(gene, Scope::Gene(id.parse().expect("an id")));
+        assert_eq!(scope_of("domain:a:b"), Scope::Domain("a:b".into()));
+        assert_eq!(scope_of(&format!("key:{}", "0f".repeat(32))), Scope::Key(KeyHash([15; 32])));
+        for other in ["all", "", "gene:x", "key:0f", "planet:earth", "genes"] {
+            assert_eq!(scope_of(other), Scope::All, "{other}");
+        }
     }
 
     #[test]

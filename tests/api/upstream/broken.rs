@@ -143,7 +143,7 @@ async fn keys_with_empty_or_infinite_fields_are_read() {
     let mut found: Vec<ApiKeyRecord> = Vec::new();
     for byte in 1..=3 {
         let key = upstream.api_key(&KeyHash([byte; 32])).await.expect("a read");
-        found.push(key.expect("a key"));
+        found.push(key.value.expect("a key"));
     }
     assert_eq!(found[0].rate_limit_per_minute, ApiKeyRecord::DEFAULT_RATE_LIMIT);
     assert_eq!((found[0].scopes.len(), found[0].expires_at), (0, None));
@@ -155,5 +155,5 @@ async fn keys_with_empty_or_infinite_fields_are_read() {
     assert_eq!(found[2].rate_limit_per_minute, 0);
     assert!(found[2].expires_at.is_some_and(|at| at < Timestamp::UNIX_EPOCH));
     assert!(found[2].revoked_at.is_some());
-    assert_eq!(upstream.api_key(&KeyHash([4; 32])).await.expect("a read"), None);
+    assert_eq!(upstream.api_key(&KeyHash([4; 32])).await.expect("a read").value, None);
 }

@@ -121,7 +121,7 @@ async fn unnamed_statements_answer_everything() {
     assert!(found.is_some());
     let found = upstream.insights(&domain("d"), now()).await.expect("a read").value;
     assert!(found.is_some());
-    assert_eq!(upstream.api_key(&KeyHash([0; 32])).await.expect("a read"), None);
+    assert_eq!(upstream.api_key(&KeyHash([0; 32])).await.expect("a read").value, None);
     // A superuser has neither limit; the reader has both.
     assert_eq!(upstream.verify().await.expect("settings").len(), 2);
 }

@@ -1,0 +1,332 @@
+//! Loads: how an answer that is not at hand is come by. One replica reads for all.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use moka::sync::Cache;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout};
+
+use super::answer::Answer;
+use super::entry::Entry;
+use super::freshness::{Ages, Freshness};
+use super::local::LocalCache;
+use super::read_through::ReadError;
+use super::shared::{Claim, Lease, SharedCache, Waited};
+use super::total::{self, Total};
+use crate::config::Config;
+use crate::ops::{CacheEvent, Metrics};
+use crate::registry::{Count, GeneFilter, GenePage, GeneSearch, Request};
+use crate::upstream::{Concern, Seen, UpstreamError, Watched};
+
+/// Pages that skip more than this walk deep, and are read a few at a time.
+const DEEP: u32 = 1000;
+
+/// Deep walks at a time.
+const DEEP_WALKS: usize = 2;
+
+/// After a refresh in vain, and how many of these are remembered.
+const PAUSE: Duration = Duration::from_secs(1);
+const VAIN: u64 = 10_000;
+
+/// Where a load, which may serve many requests, found its answer.
+#[derive(Debug, Clone)]
+pub(super) enum Loaded {
+    /// In Redis, where another replica has put it.
+    Shared(Arc<Entry>),
+    /// In the upstream.
+    Upstream(Arc<Entry>),
+    /// An older one, because the upstream was tried in vain.
+    Stale(Arc<Entry>),
+}
+
+/// What reading an answer gave: it, or that there is no such thing.
+type Filled = Result<Option<Loaded>, UpstreamError>;
+
+/// Comes by answers.
+pub(super) struct Loader {
+    pub(super) local: LocalCache,
+    shared: Option<SharedCache>,
+    upstream: Arc<Watched>,
+    search: Ages,
+    phenotype: Ages,
+    insights: Ages,
+    deadline: Duration,
+    wait: Duration,
+    deep_walks: Semaphore,
+    refreshed_in_vain: Cache<Request, ()>,
+    metrics: Arc<Metrics>,
+}
+
+impl Loader {
+    pub(super) fn new(
+        config: &Config,
+        shared: Option<SharedCache>,
+        upstream: Arc<Watched>,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        let cache = &config.cache;
+        let [search, phenotype, insights] =
+            [cache.search, cache.phenotype, cache.insights].map(Ages::from);
+        let longest = search.if_error.max(phenotype.if_error).max(insights.if_error);
+        let (most, absent) = (cache.local_max_bytes, cache.not_found());
+        Self {
+            local: LocalCache::new(most, longest, absent, search.fresh),
+            shared,
+            upstream,
+            search,
+            phenotype,
+            insights,
+            deadline: config.upstream.deadline(),
+            wait: config.upstream.wait(),
+            deep_walks: Semaphore::new(DEEP_WALKS),
+            refreshed_in_vain: Cache::builder().max_capacity(VAIN).time_to_live(PAUSE).build(),
+            metrics,
+        }
+    }
+
+    /// The ages of an answer.
+    pub(super) fn ages(&self, request: &Request, entry: &Entry) -> Ages {
+        self.kind(request).shortened(entry.shortening)
+    }
+
+    fn kind(&self, request: &Request) -> &Ages {
+        match request {
+            Request::Search(_) => &self.search,
+            Request::Phenotype(_) => &self.phenotype,
+            Request::Insights(_) => &self.insights,
+        }
+    }
+
+    /// What may be done with an answer, by its age.
+    pub(super) fn judge(&self, request: &Request, entry: &Entry) -> Freshness {
+        self.ages(request, entry).judge(self.age(&entry.seen))
+    }
+
+    /// Time since a read. One from the future, by a clock that runs ahead, has no age yet.
+    pub(super) fn age(&self, seen: &Seen) -> Duration {
+        let age = self.upstream.now().duration_since(seen.read_at);
+        Duration::try_from(age).unwrap_or_default()
+    }
+
+    /// Whether what was read is current.
+    pub(super) fn is_current(&self, request: &Request, seen: &Seen) -> bool {
+        let concern = match request {
+            Request::Phenotype(id) => Concern::Gene(*id),
+            Request::Insights(domain) => Concern::Domain(domain),
+            Request::Search(search) => of_filter(&search.filter),
+        };
+        self.upstream.is_current(concern, seen)
+    }
+
+    /// Whether it is known, and still current, that there is no such thing.
+    pub(super) fn is_known_absent(&self, request: &Request) -> bool {
+        self.local.not_found(request).is_some_and(|seen| self.is_current(request, &seen))
+    }
+
+    fn is_sendable(&self, request: &Request, entry: &Entry) -> bool {
+        self.judge(request, entry) <= Freshness::Stale && self.is_current(request, &entry.seen)
+    }
+
+    /// The answer for somebody who waits: from Redis if it may be sent, else read.
+    pub(super) async fn load(&self, request: &Request) -> Result<Loaded, ReadError> {
+        let shared = self.shared_entry(request).await;
+        if let Some(entry) = &shared
+            && self.is_sendable(request, entry)
+        {
+            let entry = self.local.put(request, entry);
+            return Ok(Loaded::Shared(entry));
+        }
+        // Nobody waits for a database known to be away, unless there is nothing else to send.
+        if !self.upstream.is_in_use()
+            && let Some(entry) = self.older(request, shared.clone())
+        {
+            return Ok(Loaded::Stale(entry));
+        }
+        match self.fill(request).await {
+            Ok(Some(loaded)) => Ok(loaded),
+            Ok(None) => Err(ReadError::NotFound),
+            // Not trouble with the upstream, which an older answer could tide over.
+            Err(error @ UpstreamError::Contract(_)) => Err(ReadError::Upstream(Arc::new(error))),
+            Err(error) => match self.older(request, shared) {
+                Some(entry) => Ok(Loaded::Stale(entry)),
+                None => Err(ReadError::Upstream(Arc::new(error))),
+            },
+        }
+    }
+
+    /// Whether there is any use in reading a stale answer again just now.
+    pub(super) fn may_refresh(&self, request: &Request) -> bool {
+        self.upstream.is_in_use() && !self.refreshed_in_vain.contains_key(request)
+    }
+
+    /// Brings the answer up to date; nobody waits.
+    pub(super) async fn refresh(&self, request: &Request) {
+        if let Some(entry) = self.shared_entry(request).await
+            && self.judge(request, &entry) == Freshness::Fresh
+            && self.is_current(request, &entry.seen)
+        {
+            self.local.put(request, &entry);
+            return;
+        }
+        if let Err(error) = self.fill(request).await {
+            self.refreshed_in_vain.insert(request.clone(), ());
+            tracing::debug!(%error, "a stale answer could not be read again");
+        }
+    }
+
+    async fn shared_entry(&self, request: &Request) -> Option<Arc<Entry>> {
+        let entry = self.shared.as_ref()?.get(request).await?;
+        Some(Arc::new(entry))
+    }
+
+    /// The newest answer that may be sent while the upstream fails.
+    fn older(&self, request: &Request, shared: Option<Arc<Entry>>) -> Option<Arc<Entry>> {
+        let newest = [self.local.get(request), shared]
+            .into_iter()
+            .flatten()
+            .max_by_key(|entry| entry.seen.read_at)?;
+        let may_be_sent = self.judge(request, &newest) != Freshness::Dead
+            && !self.local.is_gone(request, &newest);
+        // Kept, so that nothing older is ever sent after it.
+        may_be_sent.then(|| self.local.put(request, &newest))
+    }
+
+    /// Reads the answer, or waits for the replica that does.
+    async fn fill(&self, request: &Request) -> Filled {
+        let Some(shared) = &self.shared else { return self.read_for_all(request, None).await };
+        let deadline = Instant::now() + self.deadline / 2;
+        loop {
+            let token = match shared.claim(request).await {
+                Claim::Ours(lease) => return self.read_for_all(request, Some(lease)).await,
+                Claim::NoLeases => return self.read_for_all(request, None).await,
+                Claim::Theirs(token) => token,
+            };
+            self.metrics.count(CacheEvent::Waited);
+            let accept = |entry: &Entry| {
+                self.judge(request, entry) == Freshness::Fresh
+                    && self.is_current(request, &entry.seen)
+            };
+            match shared.wait(request, &token, deadline, accept).await {
+                Waited::Answer(entry) => {
+                    let entry = self.local.put(request, &Arc::new(entry));
+                    return Ok(Some(Loaded::Shared(entry)));
+                }
+                Waited::Absent => return Ok(None),
+                Waited::Failed => return Err(UpstreamError::Elsewhere),
+                Waited::GaveUp => return self.read_for_all(request, None).await,
+                Waited::LeaseEnded => {}
+            }
+        }
+    }
+
+    /// Reads from the upstream, and lets everybody know.
+    async fn read_for_all(&self, request: &Request, lease: Option<Lease>) -> Filled {
+        let read = self.read(request).await;
+        self.metrics.count(CacheEvent::Load { failed: read.is_err() });
+        match read {
+            Ok(Found::Answer(entry)) => {
+                let entry = self.local.put(request, &Arc::new(entry));
+                if let Some(shared) = &self.shared {
+                    let lifetime = self.ages(request, &entry).if_error;
+                    let left = lifetime.saturating_sub(self.age(&entry.seen));
+                    shared.publish(lease, request, &entry, left).await;
+                }
+                Ok(Some(Loaded::Upstream(entry)))
+            }
+            Ok(Found::Nothing(seen)) => {
+                if let Some(shared) = &self.shared {
+                    shared.publish_absent(lease, request, seen.read_at).await;
+                }
+                self.local.put_absent(request, seen);
+                Ok(None)
+            }
+            Err(error) => {
+                if let Some(shared) = &self.shared {
+                    shared.publish_failure(lease).await;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    async fn read(&self, request: &Request) -> Result<Found, UpstreamError> {
+        let answer = match request {
+            Request::Search(search) => return self.read_page(request, search).await,
+            Request::Phenotype(id) => {
+                let read = self.upstream.phenotype(*id).await?;
+                (read.value.map(|value| Answer::of(&value)), read.seen)
+            }
+            Request::Insights(domain) => {
+                let read = self.upstream.insights(domain).await?;
+                (read.value.map(|value| Answer::of(&value)), read.seen)
+            }
+        };
+        Ok(match answer {
+            (Some(answer), seen) => Found::Answer(Entry::new(request, answer, seen)),
+            (None, seen) => Found::Nothing(seen),
+        })
+    }
+
+    /// A page, with its total where that is not known, or no longer fits.
+    async fn read_page(
+        &self,
+        request: &Request,
+        search: &GeneSearch,
+    ) -> Result<Found, UpstreamError> {
+        let entry = |data, total: Count, seen| {
+            let (limit, offset) = (search.page.limit(), search.page.offset());
+            let page = GenePage { data, total, limit, offset };
+            Found::Answer(Entry::new(request, Answer::page(search, &page), seen))
+        };
+        let known = self.known_total(&search.filter);
+        if let Some(known) = &known
+            && total::is_past(known.count, search.page)
+        {
+            return Ok(entry(Vec::new(), known.count, known.seen.clone()));
+        }
+        let _place = self.place(search).await?;
+        if let Some(known) = known {
+            let page = self.upstream.page(search).await?;
+            if total::fits(known.count, search.page, page.value.len()) {
+                let seen = known.seen.earlier(&page.seen).clone();
+                return Ok(entry(page.value, known.count, seen));
+            }
+        }
+        let read = self.upstream.search(search).await?;
+        let count = read.value.total;
+        self.local.put_total(&search.filter, Total { count, seen: read.seen.clone() });
+        Ok(entry(read.value.data, count, read.seen))
+    }
+
+    /// A total that is current, and young enough for what is made with it to live a while.
+    fn known_total(&self, filter: &GeneFilter) -> Option<Arc<Total>> {
+        let total = self.local.total(filter)?;
+        let young = self.age(&total.seen) < self.search.fresh / 2;
+        (young && self.upstream.is_current(of_filter(filter), &total.seen)).then_some(total)
+    }
+
+    /// Deep walks are long: so many at a time, so that they can't take the whole pool.
+    async fn place(
+        &self,
+        search: &GeneSearch,
+    ) -> Result<Option<tokio::sync::SemaphorePermit<'_>>, UpstreamError> {
+        if search.page.offset() <= DEEP {
+            return Ok(None);
+        }
+        match timeout(self.wait, self.deep_walks.acquire()).await {
+            Ok(Ok(place)) => Ok(Some(place)),
+            Ok(Err(_)) | Err(_) => Err(UpstreamError::Timeout),
+        }
+    }
+}
+
+/// What a read found.
+enum Found {
+    Answer(Entry),
+    Nothing(Seen),
+}
+
+fn of_filter(filter: &GeneFilter) -> Concern<'_> {
+    filter.domain.as_ref().map_or(Concern::Catalogue, Concern::Domain)
+}

@@ -1,0 +1,50 @@
+//! A budget that refills: so much at once, so much a second on average.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+/// A token bucket.
+#[derive(Debug)]
+pub(super) struct Budget {
+    most: f64,
+    per_second: f64,
+    state: Mutex<(f64, Instant)>,
+}
+
+impl Budget {
+    /// A full budget of `most`, refilled by `per_second`.
+    pub(super) fn new(most: u32, per_second: u32, now: Instant) -> Self {
+        let most = f64::from(most);
+        Self { most, per_second: f64::from(per_second), state: Mutex::new((most, now)) }
+    }
+
+    /// Takes one, if there is one.
+    pub(super) fn take(&self, now: Instant) -> bool {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let (left, at) = *state;
+        let refilled = now.saturating_duration_since(at).as_secs_f64() * self.per_second;
+        let left = (left + refilled).min(self.most);
+        let granted = left >= 1.0;
+        *state = (if granted { left - 1.0 } else { left }, now.max(at));
+        granted
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_budget_is_spent_and_refills_up_to_its_most() {
+        let start = Instant::now();
+        let at = |ms| start + Duration::from_millis(ms);
+        let budget = Budget::new(3, 2, start);
+        assert_eq!((0..10).filter(|_| budget.take(start)).count(), 3);
+        assert!(!budget.take(at(499)));
+        assert!(budget.take(at(500)));
+        assert!(!budget.take(at(500)));
+        assert_eq!((0..10).filter(|_| budget.take(at(60_000))).count(), 3);
+    }
+}

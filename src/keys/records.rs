@@ -1,0 +1,133 @@
+//! Key records, which are kept in this process alone.
+//!
+//! A record is used for [`FRESH`], and looked up again behind from [`REFRESH`] on; after that a
+//! request waits for the look-up, and only if it fails does the old record serve, for
+//! [`IF_UPSTREAM_FAILS`] at most. A record that a known change concerns is not used, whatever
+//! its age. How often keys never seen are looked up is bounded.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use moka::sync::Cache;
+
+use super::authenticator::{Denial, NotAuthenticated};
+use super::budget::Budget;
+use crate::flight::Flights;
+use crate::ops::{CacheEvent, Metrics};
+use crate::upstream::{ApiKeyRecord, Concern, KeyHash, Seen, UpstreamError, Watched};
+
+/// How long a record is used without another look-up behind.
+const REFRESH: Duration = Duration::from_secs(45);
+
+/// How long a record is used without waiting for another look-up.
+const FRESH: Duration = Duration::from_secs(60);
+
+/// How long a record serves while the upstream fails.
+const IF_UPSTREAM_FAILS: Duration = Duration::from_secs(15 * 60);
+
+/// How long a key is remembered to be unknown, where no change log says more.
+const UNKNOWN: Duration = Duration::from_secs(10);
+
+/// Known records kept.
+const RECORDS: u64 = 200_000;
+
+/// Unknown keys remembered: a small budget of their own, so that junk pushes out no record.
+const UNKNOWN_KEYS: u64 = 10_000;
+
+/// Look-ups of keys never seen: so many at once, and so many a second on average.
+const UNKNOWN_BURST: u32 = 100;
+const UNKNOWN_PER_SECOND: u32 = 50;
+
+type LookUp = Result<Option<Arc<Known>>, Arc<UpstreamError>>;
+
+#[derive(Debug)]
+struct Known {
+    record: Arc<ApiKeyRecord>,
+    seen: Seen,
+    looked_up: Instant,
+}
+
+/// The records of one replica.
+pub(super) struct Records {
+    upstream: Arc<Watched>,
+    known: Cache<KeyHash, Arc<Known>>,
+    unknown: Cache<KeyHash, Arc<Seen>>,
+    flights: Flights<KeyHash, LookUp>,
+    budget: Budget,
+    metrics: Arc<Metrics>,
+}
+
+impl Records {
+    pub(super) fn new(upstream: Arc<Watched>, metrics: Arc<Metrics>) -> Self {
+        Self {
+            upstream,
+            known: Cache::builder().max_capacity(RECORDS).time_to_live(IF_UPSTREAM_FAILS).build(),
+            unknown: Cache::builder().max_capacity(UNKNOWN_KEYS).time_to_live(UNKNOWN).build(),
+            flights: Flights::default(),
+            budget: Budget::new(UNKNOWN_BURST, UNKNOWN_PER_SECOND, Instant::now()),
+            metrics,
+        }
+    }
+
+    /// The record of the key with this hash.
+    pub(super) async fn get(&self, hash: &KeyHash) -> Result<Arc<ApiKeyRecord>, NotAuthenticated> {
+        let Some(known) = self.known.get(hash) else { return self.never_seen(hash).await };
+        let age = known.looked_up.elapsed();
+        if age < FRESH && self.is_current(hash, &known.seen) {
+            if age >= REFRESH && self.upstream.is_in_use() {
+                self.flights.begin(hash, || self.look_up(*hash));
+            }
+            return Ok(Arc::clone(&known.record));
+        }
+        // Nobody waits for a database known to be away.
+        if !self.upstream.is_in_use() && age < IF_UPSTREAM_FAILS {
+            return Ok(Arc::clone(&known.record));
+        }
+        match self.flights.join(hash, || self.look_up(*hash)).await?.value {
+            Ok(Some(found)) => Ok(Arc::clone(&found.record)),
+            Ok(None) => Err(Denial::Unknown.into()),
+            Err(_) if age < IF_UPSTREAM_FAILS => Ok(Arc::clone(&known.record)),
+            Err(error) => Err(NotAuthenticated::Unavailable(error)),
+        }
+    }
+
+    async fn never_seen(&self, hash: &KeyHash) -> Result<Arc<ApiKeyRecord>, NotAuthenticated> {
+        if self.unknown.get(hash).is_some_and(|seen| self.is_current(hash, &seen)) {
+            return Err(Denial::Unknown.into());
+        }
+        if !self.budget.take(Instant::now()) {
+            self.metrics.count(CacheEvent::KeyLookUpRefused);
+            return Err(NotAuthenticated::TooManyUnknown);
+        }
+        match self.flights.join(hash, || self.look_up(*hash)).await?.value {
+            Ok(Some(found)) => Ok(Arc::clone(&found.record)),
+            Ok(None) => Err(Denial::Unknown.into()),
+            Err(error) => Err(NotAuthenticated::Unavailable(error)),
+        }
+    }
+
+    fn is_current(&self, hash: &KeyHash, seen: &Seen) -> bool {
+        self.upstream.is_current(Concern::Key(hash), seen)
+    }
+
+    fn look_up(&self, hash: KeyHash) -> impl Future<Output = LookUp> + Send + use<> {
+        let (upstream, metrics) = (Arc::clone(&self.upstream), Arc::clone(&self.metrics));
+        let (known, unknown) = (self.known.clone(), self.unknown.clone());
+        async move {
+            let looked_up = Instant::now();
+            let read = upstream.api_key(&hash).await;
+            metrics.count(CacheEvent::KeyLookUp { failed: read.is_err() });
+            let read = read.map_err(Arc::new)?;
+            let Some(record) = read.value else {
+                known.invalidate(&hash);
+                unknown.insert(hash, Arc::new(read.seen));
+                return Ok(None);
+            };
+            let found = Known { record: Arc::new(record), seen: read.seen, looked_up };
+            let found = Arc::new(found);
+            known.insert(hash, Arc::clone(&found));
+            unknown.invalidate(&hash);
+            Ok(Some(found))
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! The change log against hand-made histories, and against a model.
+
+use proptest::prelude::*;
+use uuid::Uuid;
+
+use super::*;
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(1_000_000 + second).expect("a time")
+}
+
+fn snapshot(text: &str) -> Snapshot {
+    text.parse().expect("a snapshot")
+}
+
+fn look(second: i64, text: &str, changes: &[(Scope, u64)]) -> Read<Changes> {
+    let changes = changes.iter().cloned().map(|(scope, xid)| Change { scope, xid }).collect();
+    Read { value: Changes::These(changes), seen: Seen::new(at(second), Some(snapshot(text))) }
+}
+
+fn seen(second: i64, text: &str) -> Seen {
+    Seen::new(at(second), Some(snapshot(text)))
+}
+
+fn gene(number: u128) -> GeneId {
+    Uuid::from_u128(number).into()
+}
+
+#[test]
+fn before_the_log_is_loaded_nothing_is_known_to_be_current() {
+    let log = ChangeLog::default();
+    assert!(!log.is_current(Concern::Catalogue, &seen(0, "10:10:")));
+    assert!(!log.is_settled());
+    assert_eq!(log.looked(look(1, "12:12:", &[])), Some(true));
+    assert!(log.is_settled());
+    assert!(log.is_current(Concern::Catalogue, &seen(0, "10:10:")));
+}
+
+#[test]
+fn a_change_concerns_its_gene_its_domain_and_the_unfiltered_search() {
+    let log = ChangeLog::default();
+    let domain: DomainName = "d".parse().expect("a domain");
+    let other: DomainName = "e".parse().expect("a domain");
+    let (before, after) = (seen(0, "10:10:"), seen(2, "12:12:"));
+    let changes = [(Scope::Gene(gene(1)), 11), (Scope::Domain("d".into()), 11)];
+    log.looked(look(3, "12:12:", &changes));
+    for concern in [Concern::Gene(gene(1)), Concern::Domain(&domain), Concern::Catalogue] {
+        assert!(!log.is_current(concern, &before), "{concern:?}");
+        assert!(log.is_current(concern, &after), "{concern:?}");
+    }
+    for concern in
+        [Concern::Gene(gene(2)), Concern::Domain(&other), Concern::Key(&KeyHash([1; 32]))]
+    {
+        assert!(log.is_current(concern, &before), "{concern:?}");
+    }
+    log.looked(look(4, "13:13:", &[(Scope::All, 12)]));
+    assert!(!log.is_current(Concern::Gene(gene(2)), &after));
+    assert!(!log.is_current(Concern::Key(&KeyHash([1; 32])), &after));
+}
+
+#[test]
+fn a_key_concerns_no_search() {
+    let log = ChangeLog::default();
+    log.looked(look(3, "12:12:", &[(Scope::Key(KeyHash([1; 32])), 11)]));
+    let before = seen(0, "10:10:");
+    assert!(!log.is_current(Concern::Key(&KeyHash([1; 32])), &before));
+    assert!(log.is_current(Concern::Catalogue, &before));
+}
+
+#[test]
+fn transactions_that_commit_in_another_order_are_both_seen() {
+    let log = ChangeLog::default();
+    log.looked(look(0, "10:10:", &[]));
+    // 10 and 11 begin; 11 commits first; a read in between sees 11 and not 10.
+    let between = seen(1, "10:12:10");
+    log.looked(look(2, "10:12:10", &[(Scope::Gene(gene(1)), 11)]));
+    assert!(log.is_current(Concern::Gene(gene(1)), &between));
+    log.looked(look(3, "12:12:", &[(Scope::Gene(gene(1)), 10)]));
+    assert!(!log.is_current(Concern::Gene(gene(1)), &between));
+    assert!(log.is_current(Concern::Gene(gene(1)), &seen(4, "12:12:")));
+}
+
+#[test]
+fn while_the_log_cannot_be_read_only_newer_reads_are_current() {
+    let log = ChangeLog::default();
+    log.looked(look(5, "10:10:", &[]));
+    let (before, after) = (seen(4, "10:10:"), seen(6, "10:10:"));
+    assert!(log.is_current(Concern::Catalogue, &before));
+    log.look_failed();
+    assert!(!log.is_current(Concern::Catalogue, &before));
+    assert!(log.is_current(Concern::Catalogue, &after));
+    log.looked(look(8, "10:10:", &[]));
+    assert!(log.is_current(Concern::Catalogue, &before));
+}
+
+#[test]
+fn what_is_beyond_the_horizon_or_from_another_past_is_not_current() {
+    let log = ChangeLog::default();
+    log.looked(look(0, "100:100:", &[]));
+    assert!(!log.is_current(Concern::Catalogue, &seen(-25 * 3600 - 1, "90:90:")));
+    assert!(log.is_current(Concern::Catalogue, &seen(-25 * 3600, "90:90:")));
+    // Written by a database that had gone further than this one has.
+    assert!(!log.is_current(Concern::Catalogue, &seen(-10, "200:200:")));
+    // Another replica has just read a newer state.
+    assert!(log.is_current(Concern::Catalogue, &seen(1, "101:101:")));
+    // The database is restored under our feet.
+    let before = seen(-1, "95:95:");
+    assert!(log.is_current(Concern::Catalogue, &before));
+    log.looked(look(2, "98:98:", &[]));
+    assert!(!log.is_current(Concern::Catalogue, &before));
+}
+
+#[test]
+fn without_a_log_everything_is_current() {
+    let log = ChangeLog::default();
+    let no_log = || Read { value: Changes::NoLog, seen: seen(0, "10:10:") };
+    assert_eq!(log.looked(no_log()), Some(false));
+    assert_eq!(log.looked(no_log()), None);
+    assert!(log.is_current(Concern::Catalogue, &Seen::new(at(0), None)));
+}
+
+#[test]
+fn memory_is_bounded_and_what_is_forgotten_counts_as_changed() {
+    let log = ChangeLog::default();
+    log.looked(look(0, "10:10:", &[]));
+    let before = seen(0, "10:10:");
+    let many: Vec<_> = (0..=SCOPES as u128).map(|number| (Scope::Gene(gene(number)), 11)).collect();
+    log.looked(look(1, "12:12:", &many));
+    assert!(!log.is_current(Concern::Gene(gene(u128::MAX)), &before));
+    assert!(log.is_current(Concern::Gene(gene(0)), &seen(1, "12:12:")));
+    let State::Loaded(loaded) = &*log.read() else { panic!("loaded") };
+    assert!(loaded.scopes.is_empty());
+}
+
+proptest! {
+    /// Against the definition: current exactly when every change known is visible; where only
+    /// the newest changes are known one by one, never current when the definition says no.
+    #[test]
+    fn no_change_is_ever_missed(
+        xids in prop::collection::vec(10..60_u64, 0..30),
+        xmin in 5..65_u64,
+        above in prop::collection::btree_set(0..20_u64, 0..6),
+    ) {
+        let running: Vec<String> = above.iter().map(|a| (xmin + a).to_string()).collect();
+        let xmax = above.last().map_or(xmin, |a| xmin + a + 1);
+        let read = Seen::new(at(1), Some(snapshot(&format!("{xmin}:{xmax}:{}", running.join(",")))));
+        let log = ChangeLog::default();
+        log.looked(look(0, "100:100:", &[]));
+        for chunk in xids.chunks(3) {
+            let changes: Vec<_> = chunk.iter().map(|xid| (Scope::Gene(gene(1)), *xid)).collect();
+            log.looked(look(0, "100:100:", &changes));
+        }
+        let snapshot = read.snapshot.as_ref().expect("a snapshot");
+        let by_definition = xids.iter().all(|xid| snapshot.sees(*xid));
+        let found = log.is_current(Concern::Gene(gene(1)), &read);
+        prop_assert!(!found || by_definition);
+        let distinct: std::collections::BTreeSet<_> = xids.iter().collect();
+        if distinct.len() <= RECENT {
+            prop_assert_eq!(found, by_definition);
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Which transactions a read has seen.
+
+use std::fmt;
+use std::str::FromStr;
+
+use thiserror::Error;
+
+/// A Postgres snapshot, as `pg_current_snapshot()` writes it: `xmin:xmax:xip,…` (see "Transaction
+/// ID and Snapshot Information Functions" in the Postgres manual).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The oldest transaction still running.
+    xmin: u64,
+    /// One past the newest transaction that had ended.
+    xmax: u64,
+    /// Those between that were still running, ascending.
+    running: Box<[u64]>,
+}
+
+/// The text is no snapshot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("not a snapshot of the form xmin:xmax:xip,…")]
+pub struct InvalidSnapshot;
+
+impl Snapshot {
+    /// Whether what the transaction `xid` changed, if it committed, was seen.
+    pub fn sees(&self, xid: u64) -> bool {
+        xid < self.xmin || (xid < self.xmax && self.running.binary_search(&xid).is_err())
+    }
+
+    /// Whether everything up to and including `xid` was seen.
+    pub fn sees_all_up_to(&self, xid: u64) -> bool {
+        xid < self.xmin
+    }
+
+    /// One past the newest transaction that had ended: grows for as long as the database lives.
+    pub fn xmax(&self) -> u64 {
+        self.xmax
+    }
+
+    /// The part of a standby's snapshot that can be relied on: there the list of running
+    /// transactions may lack some, so only what is below the oldest counts as seen.
+    pub fn of_standby(self) -> Self {
+        Self { xmin: self.xmin, xmax: self.xmin, running: Box::default() }
+    }
+}
+
+impl FromStr for Snapshot {
+    type Err = InvalidSnapshot;
+
+    fn from_str(text: &str) -> Result<Self, InvalidSnapshot> {
+        let number = |text: &str| text.parse().map_err(|_| InvalidSnapshot);
+        let mut parts = text.splitn(3, ':');
+        let mut part = || parts.next().ok_or(InvalidSnapshot);
+        let (xmin, xmax, list) = (number(part()?)?, number(part()?)?, part()?);
+        let mut running = list
+            .split(',')
+            .filter(|xid| !xid.is_empty())
+            .map(number)
+            .collect::<Result<Vec<_>, _>>()?;
+        running.sort_unstable();
+        if xmin > xmax {
+            return Err(InvalidSnapshot);
+        }
+        Ok(Self { xmin, xmax, running: running.into() })
+    }
+}
+
+impl fmt::Display for Snapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:", self.xmin, self.xmax)?;
+        for (at, xid) in self.running.iter().enumerate() {
+            let comma = if at == 0 { "" } else { "," };
+            write!(f, "{comma}{xid}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn snapshots_by_hand() {
+        // The example of the Postgres manual.
+        let snapshot: Snapshot = "10:20:10,14,15".parse().expect("a snapshot");
+        for (xid, seen) in
+            [(9, true), (10, false), (11, true), (14, false), (19, true), (20, false)]
+        {
+            assert_eq!(snapshot.sees(xid), seen, "{xid}");
+        }
+        assert!(snapshot.sees_all_up_to(9) && !snapshot.sees_all_up_to(10));
+        let standby = snapshot.of_standby();
+        assert!(standby.sees(9) && !standby.sees(11));
+        for wrong in ["", "1", "1:2", "2:1:", "a:2:", "1:2:x", "-1:2:"] {
+            assert_eq!(wrong.parse::<Snapshot>(), Err(InvalidSnapshot), "{wrong}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn snapshots_are_written_as_they_are_read(
+            xmin in 1..1000_u64,
+            running in prop::collection::btree_set(1..100_u64, 0..8),
+            more in 0..100_u64,
+        ) {
+            let running: Vec<u64> = running.into_iter().map(|above| xmin + above - 1).collect();
+            let xmax = running.last().map_or(xmin, |last| last + 1) + more;
+            let list: Vec<String> = running.iter().map(u64::to_string).collect();
+            let text = format!("{xmin}:{xmax}:{}", list.join(","));
+            let snapshot: Snapshot = text.parse().expect("a snapshot");
+            prop_assert_eq!(snapshot.to_string(), text);
+            for xid in 0..xmax + 5 {
+                let expected = xid < xmax && !(xid >= xmin && running.contains(&xid));
+                prop_assert_eq!(snapshot.sees(xid), expected);
+            }
+        }
+    }
+}

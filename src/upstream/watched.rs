@@ -1,0 +1,203 @@
+//! The upstream as caches and keys use it: it is known whether the database is there, and what
+//! has changed since something was read.
+//!
+//! Whoever has something older to send asks [`Watched::is_in_use`] first and does not wait for a
+//! database that is known to be away. Whoever has nothing tries all the same: so the very first
+//! request after its return is served.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::time::{Duration, Instant};
+
+use super::change_log::{ChangeLog, Concern, Seen};
+use super::{ApiKeyRecord, KeyHash, Read, Upstream, UpstreamError};
+use crate::breaker::{Breaker, Outcome};
+use crate::registry::{
+    ArenaInsights, DomainName, GeneId, GenePage, GenePhenotype, GeneSearch, GeneSummary, Timestamp,
+};
+
+/// Between two looks into the change log.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Looks at a registry without a change log between two in which one is searched for: a search
+/// in vain is an error in the log of somebody else's database.
+const LOOKS_WITHOUT_LOG: u32 = 60;
+
+/// See the module.
+pub struct Watched {
+    upstream: Arc<dyn Upstream>,
+    breaker: Breaker,
+    log: ChangeLog,
+    clock: Clock,
+    being_asked: AtomicBool,
+}
+
+/// The upstream's clock, as far as it is known: replicas whose clocks differ agree on ages.
+#[derive(Debug, Default)]
+struct Clock {
+    ahead_by_us: AtomicI64,
+}
+
+impl Clock {
+    fn now(&self) -> Timestamp {
+        let ahead = jiff::SignedDuration::from_micros(self.ahead_by_us.load(Ordering::Relaxed));
+        let now = Timestamp::now();
+        now.saturating_add(ahead).unwrap_or(now)
+    }
+
+    /// The upstream's clock showed `upstream` between `asked` and now.
+    fn set(&self, upstream: Timestamp, asked: Timestamp) {
+        let middle = asked.as_microsecond().midpoint(Timestamp::now().as_microsecond());
+        let ahead = upstream.as_microsecond().saturating_sub(middle);
+        self.ahead_by_us.store(ahead, Ordering::Relaxed);
+    }
+}
+
+impl Watched {
+    /// An upstream of which nothing is known yet; [`Self::watch`] must run.
+    pub fn new(upstream: Arc<dyn Upstream>) -> Arc<Self> {
+        Arc::new(Self {
+            upstream,
+            breaker: Breaker::new("the registry's database"),
+            log: ChangeLog::default(),
+            clock: Clock::default(),
+            being_asked: AtomicBool::new(false),
+        })
+    }
+
+    /// Looks into the change log, once a second, for ever. This also notices when the database
+    /// goes away and when it is back.
+    pub async fn watch(self: Arc<Self>) {
+        for number in 0_u32.. {
+            let begun = Instant::now();
+            if self.log.is_absent() && !number.is_multiple_of(LOOKS_WITHOUT_LOG) {
+                self.ping().await;
+            } else {
+                self.look().await;
+            }
+            tokio::time::sleep(LOOK_EVERY.saturating_sub(begun.elapsed())).await;
+        }
+    }
+
+    async fn ping(&self) {
+        let asked = Timestamp::now();
+        let answer = self.upstream.ping().await;
+        self.judge(answer.as_ref().err());
+        if let Ok(now) = answer {
+            self.clock.set(now, asked);
+        }
+    }
+
+    async fn look(&self) {
+        let asked = Timestamp::now();
+        let found = self.upstream.changes(self.log.present().as_ref()).await;
+        self.judge(found.as_ref().err());
+        match found {
+            Ok(found) => {
+                self.clock.set(found.seen.read_at, asked);
+                if self.log.looked(found) == Some(false) {
+                    tracing::info!("the registry has no change log: ages alone count");
+                }
+            }
+            Err(error) => {
+                tracing::debug!(%error, "the change log could not be read");
+                self.log.look_failed();
+            }
+        }
+    }
+
+    /// Whether it is known what is current, so that shared answers can be judged.
+    pub fn is_settled(&self) -> bool {
+        self.log.is_settled()
+    }
+
+    /// Whether the database is in use: not known to be away.
+    pub fn is_in_use(&self) -> bool {
+        !self.breaker.is_open()
+    }
+
+    /// Whether every known change that concerns what was `seen` is visible in it.
+    pub fn is_current(&self, concern: Concern<'_>, seen: &Seen) -> bool {
+        self.log.is_current(concern, seen)
+    }
+
+    /// The time by the upstream's clock.
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// See [`Upstream::search`].
+    pub async fn search(
+        self: &Arc<Self>,
+        search: &GeneSearch,
+    ) -> Result<Read<GenePage>, UpstreamError> {
+        self.guarded(self.upstream.search(search)).await
+    }
+
+    /// See [`Upstream::page`].
+    pub async fn page(
+        self: &Arc<Self>,
+        search: &GeneSearch,
+    ) -> Result<Read<Vec<GeneSummary>>, UpstreamError> {
+        self.guarded(self.upstream.page(search)).await
+    }
+
+    /// See [`Upstream::phenotype`].
+    pub async fn phenotype(
+        self: &Arc<Self>,
+        id: GeneId,
+    ) -> Result<Read<Option<GenePhenotype>>, UpstreamError> {
+        self.guarded(self.upstream.phenotype(id)).await
+    }
+
+    /// See [`Upstream::insights`].
+    pub async fn insights(
+        self: &Arc<Self>,
+        domain: &DomainName,
+    ) -> Result<Read<Option<ArenaInsights>>, UpstreamError> {
+        self.guarded(self.upstream.insights(domain, self.now())).await
+    }
+
+    /// See [`Upstream::api_key`].
+    pub async fn api_key(
+        self: &Arc<Self>,
+        hash: &KeyHash,
+    ) -> Result<Read<Option<ApiKeyRecord>>, UpstreamError> {
+        self.guarded(self.upstream.api_key(hash)).await
+    }
+
+    async fn guarded<T>(
+        self: &Arc<Self>,
+        read: impl Future<Output = Result<T, UpstreamError>>,
+    ) -> Result<T, UpstreamError> {
+        let result = read.await;
+        match &result {
+            // One slow statement does not say that the database is away; ask it.
+            Err(UpstreamError::Timeout) => self.ask_whether_it_is_there(),
+            other => self.judge(other.as_ref().err()),
+        }
+        result
+    }
+
+    /// One question at a time, behind everybody's back.
+    fn ask_whether_it_is_there(self: &Arc<Self>) {
+        if self.being_asked.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let this = Arc::clone(self);
+        tokio::spawn(async move {
+            let answer = this.upstream.ping().await;
+            this.judge(answer.as_ref().err());
+            this.being_asked.store(false, Ordering::Release);
+        });
+    }
+
+    fn judge(&self, error: Option<&UpstreamError>) {
+        let outcome = match error {
+            Some(UpstreamError::Unreachable(_)) => Outcome::Refused,
+            Some(UpstreamError::Timeout) => Outcome::Lost,
+            _ => Outcome::Answered,
+        };
+        self.breaker.record(outcome, Instant::now());
+    }
+}

@@ -1,0 +1,106 @@
+//! `config check` and `config print`
+
+use std::path::PathBuf;
+
+use super::{gene_registry, run};
+use crate::support::process::Launch;
+use crate::support::scratch_folder;
+
+fn file(text: &str) -> PathBuf {
+    let path = scratch_folder("config").join("registry.toml");
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+fn config(action: &str, text: &str) -> Launch {
+    gene_registry(["config".as_ref(), action.as_ref(), "--config".as_ref(), file(text).as_os_str()])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn config_check_takes_a_good_configuration() {
+    run(gene_registry(["config", "check"])).await.ok();
+    let good = "[server]\nbind = \"127.0.0.1:0\"\n[cache.search]\nfresh_s = 1\n";
+    run(config("check", good)).await.ok();
+    let named = gene_registry(["config", "check"]).env("GENE_REGISTRY_CONFIG", file(good));
+    run(named).await.ok();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn config_check_names_the_key_of_every_fault() {
+    for (text, named) in [
+        ("[server]\nbnid = \"127.0.0.1:1\"", "server.bnid"),
+        ("[sever]\nbind = \"127.0.0.1:1\"", "sever"),
+        ("[server]\nbind = \"nowhere\"", "server.bind"),
+        ("[server]\nmax_connections = -1", "server.max_connections"),
+        ("[redis]\ntimeout_ms = \"soon\"", "redis.timeout_ms"),
+        ("[redis]\nprefix = \"\"", "redis.prefix"),
+        ("[upstream]\nquery_ms = 0", "upstream.query_ms"),
+        ("[upstream]\ndeadline_ms = 1", "upstream.deadline_ms"),
+        ("[upstream]\nurl = 5", "upstream.url"),
+        ("[cache.insights]\nif_error_s = 1", "cache.insights.if_error_s"),
+        ("[rate_limit]\nwithout_redis = \"hope\"", "rate_limit.without_redis"),
+        ("[log]\nlevel = \"info,=,\"", "log.level"),
+        ("[log]\nformat = \"xml\"", "log.format"),
+        ("[server]\npublic_url = \"api.example\"", "server.public_url"),
+    ] {
+        let ended = run(config("check", text)).await.failed(1, &[]);
+        assert!(ended.stderr.contains(named), "{text}: {ended:?}");
+    }
+    let ended = run(config("check", "[server\nbind")).await.failed(1, &[]);
+    assert!(ended.stderr.contains("registry.toml"), "no TOML: {ended:?}");
+    let missing = gene_registry(["config", "check", "--config", "/nowhere/registry.toml"]);
+    let ended = run(missing).await.failed(1, &[]);
+    assert!(ended.stderr.contains("/nowhere/registry.toml"), "{ended:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn config_check_names_the_variable_of_a_fault() {
+    for (variable, value) in [
+        ("GENE_REGISTRY__SERVER__BIND", "nowhere"),
+        ("GENE_REGISTRY__SERVER__BNID", "127.0.0.1:1"),
+        ("GENE_REGISTRY__REDIS__TIMEOUT_MS", "soon"),
+    ] {
+        let command = gene_registry(["config", "check"]).env(variable, value);
+        let ended = run(command).await.failed(1, &[]);
+        let key = variable.trim_start_matches("GENE_REGISTRY__").to_lowercase();
+        assert!(ended.stderr.contains(&key.replace("__", ".")), "{ended:?}");
+        assert!(ended.stderr.contains(variable), "{ended:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn config_print_masks_secrets_and_shows_where_each_value_came_from() {
+    let secrets = ["s3cret-of-postgres", "s3cret-of-redis"];
+    let path = file("[server]\nmax_connections = 77\nhead_timeout_ms = 88\n");
+    let printed = gene_registry(["config", "print", "--config", path.to_str().unwrap()])
+        .env("DATABASE_URL", format!("postgres://user:{}@db/registry", secrets[0]))
+        .env("GENE_REGISTRY__REDIS__URL", format!("redis://:{}@cache", secrets[1]))
+        .env("REDIS_URL", format!("redis://:{}@other", secrets[1]))
+        .env("GENE_REGISTRY__SERVER__HEAD_TIMEOUT_MS", "99")
+        .env("GENE_REGISTRY__LOG__LEVEL", "debug");
+    let printed = run(printed).await.ok();
+    for secret in secrets {
+        assert!(!printed.stdout.contains(secret) && !printed.stderr.contains(secret));
+    }
+    for line in [
+        &format!("server.max_connections = 77  # {}", path.display()),
+        "server.head_timeout_ms = 99  # GENE_REGISTRY__SERVER__HEAD_TIMEOUT_MS",
+        "log.level = \"debug\"  # GENE_REGISTRY__LOG__LEVEL",
+        "upstream.url = \"***\"  # DATABASE_URL",
+        "redis.url = \"***\"  # GENE_REGISTRY__REDIS__URL",
+        "server.idle_timeout_ms = 75000  # default",
+        "cache.search.fresh_s = 30  # default",
+    ] {
+        assert!(printed.stdout.lines().any(|printed| printed == line), "{line}: {printed:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_secret_that_is_wrong_is_not_repeated() {
+    let secret = "s3cret-of-postgres";
+    let text = format!("[upstream]\nurl = [\"{secret}\"]\n");
+    for action in ["check", "print"] {
+        let ended = run(config(action, &text)).await.failed(1, &[secret]);
+        assert!(ended.stderr.contains("upstream.url"), "{ended:?}");
+    }
+}

@@ -1,0 +1,138 @@
+//! `demo`
+
+use std::net::{Ipv4Addr, TcpListener};
+
+use reqwest::StatusCode;
+
+use super::{SOON, gene_registry};
+use crate::support::process::{Process, Signal};
+use crate::support::wait::until;
+
+struct Demo {
+    process: Process,
+    key: String,
+    base: String,
+    text: String,
+}
+
+impl Demo {
+    async fn start(args: &[&str]) -> Self {
+        let process = gene_registry([&["demo"], args].concat()).start();
+        let text = until(SOON, "the demo says how it is used", || async {
+            assert!(process.is_running(), "{}", process.report());
+            Some(process.stdout()).filter(|text| text.contains("Ctrl-C"))
+        })
+        .await;
+        let after = |label: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(label));
+            line.unwrap_or_else(|| panic!("no {label:?}: {text}")).trim().to_owned()
+        };
+        let (key, base) = (after("API key:"), after("Base URL:"));
+        Self { process, key, base, text }
+    }
+
+    /// The key with a label.
+    fn labelled(&self, label: &str) -> &str {
+        let line = self.text.lines().find(|line| line.trim_end().ends_with(label));
+        line.and_then(|line| line.split_whitespace().next()).unwrap_or_else(|| panic!("{label}"))
+    }
+
+    async fn ask(&self, key: &str) -> StatusCode {
+        get(&format!("{}/genes?limit=1", self.base), key).await.status()
+    }
+}
+
+async fn get(url: &str, key: &str) -> reqwest::Response {
+    reqwest::Client::new().get(url).header("X-API-Key", key).send().await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_demo_prints_a_working_key_first_and_curl_lines_that_work() {
+    let demo = Demo::start(&["--bind", "127.0.0.1:0"]).await;
+    assert!(demo.text.starts_with("API key:  gr_"), "{}", demo.text);
+    assert!(demo.base.ends_with("/v1"), "{}", demo.base);
+    let answer = get(&format!("{}/genes", demo.base), &demo.key).await;
+    assert_eq!(answer.status(), 200);
+    assert_eq!(answer.headers()["x-ratelimit-limit"], "5000");
+
+    let curls: Vec<_> = demo.text.lines().filter(|line| line.starts_with("curl ")).collect();
+    assert_eq!(curls.len(), 3, "one for each operation");
+    for curl in curls {
+        // curl -H 'X-API-Key: …' '…'
+        let quoted: Vec<_> = curl.split('\'').collect();
+        let key = quoted[1].strip_prefix("X-API-Key: ").unwrap();
+        let answer = get(quoted[3], key).await;
+        assert_eq!(answer.status(), 200, "{curl}");
+        assert!(answer.text().await.unwrap().len() > 100, "{curl}: an answer that shows something");
+    }
+    let docs = demo.text.lines().find_map(|line| line.strip_prefix("Docs:")).unwrap().trim();
+    let page = reqwest::get(docs).await.unwrap();
+    assert_eq!(page.status(), 200);
+    assert!(page.text().await.unwrap().contains("swagger-ui"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_demos_other_keys_behave_as_they_are_labelled() {
+    let demo = Demo::start(&["--bind", "127.0.0.1:0"]).await;
+    for label in ["expired an hour ago", "revoked an hour ago", "without the scope read"] {
+        assert_eq!(demo.ask(demo.labelled(label)).await, 401, "{label}");
+    }
+    let by_default = demo.labelled("30 requests a minute, as keys are made by default");
+    let answer = get(&format!("{}/genes", demo.base), by_default).await;
+    assert_eq!(answer.headers()["x-ratelimit-limit"], "30");
+    let two = demo.labelled("2 requests a minute");
+    let mut statuses = Vec::new();
+    for _ in 0..3 {
+        statuses.push(demo.ask(two).await.as_u16());
+    }
+    assert_eq!(statuses, [200, 200, 429]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_demo_moves_to_a_free_port_where_its_own_is_taken() {
+    // Taken by this test, or by somebody else.
+    let _taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 8080));
+    let demo = Demo::start(&[]).await;
+    assert!(!demo.base.contains(":8080"), "{}", demo.base);
+    assert!(demo.process.stderr().contains("127.0.0.1:8080 is taken"), "{}", demo.process.report());
+    assert_eq!(demo.ask(&demo.key).await, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_demo_does_not_move_from_an_address_that_it_was_given() {
+    let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let ended = super::run(gene_registry(["demo", "--bind", &address])).await.failed(1, &[]);
+    assert!(ended.stderr.contains(&address), "{ended:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_demo_ends_cleanly_when_interrupted_or_terminated() {
+    for signal in [Signal::Int, Signal::Term] {
+        let demo = Demo::start(&["--bind", "127.0.0.1:0"]).await;
+        // A client that keeps its connection open does not hold it up.
+        let client = reqwest::Client::new();
+        let url = format!("{}/genes", demo.base);
+        let answer = client.get(url).header("X-API-Key", &demo.key).send().await.unwrap();
+        assert_eq!(answer.status(), 200);
+        demo.process.signal(signal);
+        let status = demo.process.wait_exit(SOON).await;
+        assert_eq!(status.code(), Some(0), "{signal:?}: {}", demo.process.report());
+        assert_eq!(demo.process.stderr().matches("panic").count(), 0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_demo_ignores_databases_that_it_does_not_need() {
+    let secret = "s3cret-of-the-database";
+    let url = format!("postgres://user:{secret}@127.0.0.1:1/none");
+    let command = gene_registry(["demo", "--bind", "127.0.0.1:0"]);
+    let command = command.env("DATABASE_URL", &url).env("REDIS_URL", "redis://127.0.0.1:1");
+    let process = command.start();
+    until(SOON, "the demo has started", || async {
+        assert!(process.is_running(), "{}", process.report());
+        process.stdout().contains("API key:").then_some(())
+    })
+    .await;
+    assert!(!process.report().contains(secret));
+}

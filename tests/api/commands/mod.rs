@@ -1,0 +1,67 @@
+//! The commands of the real binary.
+
+mod api_key;
+mod config;
+mod database;
+mod demo;
+mod serve;
+
+use std::ffi::OsStr;
+use std::time::Duration;
+
+use crate::support::process::Launch;
+
+/// Within this, even on a loaded machine.
+const SOON: Duration = Duration::from_secs(30);
+
+/// The binary, without any configuration of whoever runs the tests.
+fn gene_registry<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Launch {
+    let launch = Launch::new("gene-registry", env!("CARGO_BIN_EXE_gene-registry")).args(args);
+    std::env::vars_os().map(|(name, _)| name).fold(launch, |launch, name| {
+        let text = name.to_string_lossy();
+        let configures = text.starts_with("GENE_REGISTRY__")
+            || ["GENE_REGISTRY_CONFIG", "DATABASE_URL", "REDIS_URL"].contains(&&*text);
+        if configures { launch.env_remove(&name) } else { launch }
+    })
+}
+
+/// What a command that has ended left.
+#[derive(Debug)]
+struct Ended {
+    code: i32,
+    stdout: String,
+    stderr: String,
+}
+
+impl Ended {
+    #[track_caller]
+    fn ok(self) -> Self {
+        assert_eq!(self.code, 0, "{self:?}");
+        self
+    }
+
+    /// Checks the exit status, that standard output is empty, and that nothing that was said
+    /// holds any of the secrets.
+    #[track_caller]
+    fn failed(self, code: i32, secrets: &[&str]) -> Self {
+        assert_eq!((self.code, self.stdout.as_str()), (code, ""), "{self:?}");
+        assert_ne!(self.stderr, "", "a failure is explained");
+        for secret in secrets {
+            assert!(!self.stderr.contains(secret), "{self:?}");
+        }
+        self
+    }
+}
+
+/// Runs a command to its end.
+async fn run(command: Launch) -> Ended {
+    let process = command.start();
+    let status = process.wait_exit(SOON).await;
+    let code = status.code().unwrap_or_else(|| panic!("{status}: {}", process.report()));
+    Ended { code, stdout: process.stdout(), stderr: process.stderr() }
+}
+
+/// Runs a command on a database.
+async fn run_on<A: AsRef<OsStr>>(url: &str, args: impl IntoIterator<Item = A>) -> Ended {
+    run(gene_registry(args).env("DATABASE_URL", url)).await
+}

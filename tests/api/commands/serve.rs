@@ -1,0 +1,110 @@
+//! `serve`, `healthcheck`, `openapi`
+
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::{SOON, gene_registry, run};
+use crate::support::free_port;
+use crate::support::postgres::PostgresServer;
+use crate::support::process::{Launch, Signal};
+use crate::support::raw::address;
+use crate::support::redis::RedisServer;
+use crate::support::replica::{Fleet, READER, Replica, config, sample};
+use crate::support::scratch_folder;
+use crate::support::wait::{eventually, until};
+
+fn serve(database_url: &str, ready_file: &Path) -> Launch {
+    gene_registry(["serve".as_ref(), "--ready-file".as_ref(), ready_file.as_os_str()])
+        .env("DATABASE_URL", database_url)
+        .env("GENE_REGISTRY__SERVER__BIND", "127.0.0.1:0")
+        .env("GENE_REGISTRY__OPS__BIND", "127.0.0.1:0")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn serve_writes_the_ready_file_when_it_listens_and_ends_with_0_when_terminated() {
+    let database = sample(PostgresServer::shared().await).await;
+    let key = database.new_key(100).await;
+    for signal in [Signal::Term, Signal::Int] {
+        let file = scratch_folder("ready").join("ready.json");
+        let process = serve(&database.url_as(READER), &file).start();
+        let ready = until(SOON, "the ready file is written", || async {
+            assert!(process.is_running(), "{}", process.report());
+            std::fs::read_to_string(&file).ok()
+        })
+        .await;
+
+        let ready: Value = serde_json::from_str(&ready).expect("whole from the beginning");
+        let names: Vec<_> = ready.as_object().unwrap().keys().collect();
+        assert_eq!(names, ["base_url", "ops_url", "control_url"]);
+        assert_eq!(ready["control_url"], Value::Null);
+        let base = ready["base_url"].as_str().unwrap();
+        assert!(base.starts_with("http://127.0.0.1:") && base.ends_with("/v1"), "{base}");
+        let client = reqwest::Client::new();
+        let request = client.get(format!("{base}/genes")).header("X-API-Key", &key);
+        assert_eq!(request.send().await.unwrap().status(), 200);
+        let livez = format!("{}/livez", ready["ops_url"].as_str().unwrap());
+        assert_eq!(client.get(livez).send().await.unwrap().status(), 200);
+
+        process.signal(signal);
+        assert_eq!(process.wait_exit(SOON).await.code(), Some(0), "{}", process.report());
+        assert_eq!(process.stdout(), "");
+        let log = process.stderr();
+        for line in log.lines() {
+            let event = serde_json::from_str::<Value>(line);
+            assert!(event.is_ok_and(|event| event.is_object()), "no terminal, so JSON: {line}");
+        }
+        assert!(log.contains(r#""route":"/v1/genes""#), "one event a request: {log}");
+        assert!(!log.contains(&key), "{log}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn serve_without_a_database_or_with_a_taken_address_says_what_is_wrong() {
+    let ended = run(gene_registry(["serve"])).await.failed(1, &[]);
+    assert!(ended.stderr.contains("upstream.url"), "{ended:?}");
+
+    let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let taken = taken.local_addr().unwrap().to_string();
+    let ready = scratch_folder("ready").join("ready.json");
+    for key in ["SERVER__BIND", "OPS__BIND"] {
+        let url = "postgres://127.0.0.1:1/none";
+        let command = serve(url, &ready).env(format!("GENE_REGISTRY__{key}"), &taken);
+        let ended = run(command).await;
+        let name = key.to_lowercase().replace("__", ".");
+        assert_eq!(ended.code, 1, "{ended:?}");
+        assert!(ended.stderr.contains(&name) && ended.stderr.contains(&taken), "{ended:?}");
+    }
+    assert!(!ready.exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn healthcheck_ends_with_0_only_where_a_replica_is_ready() {
+    let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
+    let fleet = Fleet::start(1, postgres, redis).await;
+    let ready = &fleet.replicas[0];
+    let starting = Replica::start(&config("postgres://127.0.0.1:1/none", None)).await;
+    eventually(SOON, "the replica is ready", || async { ready.ops("/readyz").await.status == 200 })
+        .await;
+    let check = async |address: &str| {
+        let command = gene_registry(["healthcheck"]).env("GENE_REGISTRY__OPS__BIND", address);
+        run(command).await
+    };
+    assert!(check(&address(&ready.ops)).await.ok().stdout.contains("200"));
+    let port = address(&ready.ops).rsplit_once(':').unwrap().1.to_owned();
+    check(&format!("0.0.0.0:{port}")).await.ok();
+    assert_eq!(check(&format!("127.0.0.1:{}", free_port())).await.code, 1);
+    // Within its first ten seconds, for its database will never be there.
+    assert_eq!(check(&address(&starting.ops)).await.code, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn openapi_prints_the_document_without_any_database() {
+    let json = run(gene_registry(["openapi"])).await.ok();
+    let document: Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!(document["openapi"], "3.0.3");
+    let yaml = run(gene_registry(["openapi", "--format", "yaml"])).await.ok();
+    assert!(yaml.stdout.starts_with("openapi: "), "{}", &yaml.stdout[..40]);
+    assert_eq!((json.stderr.as_str(), yaml.stderr.as_str()), ("", ""));
+}

@@ -1,0 +1,208 @@
+//! The ways to the database: passwords with special characters, unix sockets, IPv6, TLS.
+
+use std::path::{Path, PathBuf};
+
+use gene_registry::config::Config;
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+
+use crate::support::database::Database;
+use crate::support::need_own_servers;
+use crate::support::postgres::{PostgresOptions, PostgresServer, SUPERUSER};
+use crate::support::replica::{Answer, Replica, config, sample};
+use crate::support::scratch_folder;
+
+/// Everything that has a meaning in a URL, and what it looks like there.
+const PASSWORD: &str = "p@:/#%?=&+ w";
+const ENCODED: &str = "p%40%3A%2F%23%25%3F%3D%26%2B%20w";
+
+/// What a replica that reads through this URL answers to a first request.
+async fn first_answer(
+    database: &Database<'_>,
+    url: &str,
+    change: impl FnOnce(&mut Config),
+) -> Answer {
+    let key = database.new_key(100).await;
+    let mut config = config(url, None);
+    // A loaded machine takes its time to shake hands.
+    config.upstream.connect_ms = 1_500;
+    change(&mut config);
+    let replica = Replica::start(&config).await;
+    replica.get("/genes", Some(&key)).await
+}
+
+/// A server on which the reader has a password, which it wants to see by SCRAM.
+async fn picky(hba: &[&str], tls: Option<(PathBuf, PathBuf)>) -> PostgresServer {
+    let hba = hba.iter().map(|&line| line.to_owned()).collect();
+    let conf = vec![
+        "password_encryption = 'scram-sha-256'".to_owned(),
+        "listen_addresses = '127.0.0.1,::1'".to_owned(),
+    ];
+    PostgresServer::start(PostgresOptions { hba, conf, tls, ..Default::default() }).await
+}
+
+async fn set_password(database: &Database<'_>) {
+    let sql = format!("alter role gene_registry_reader password '{PASSWORD}'");
+    database.connect().await.batch_execute(&sql).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn passwords_are_percent_encoded_in_urls() {
+    need_own_servers!();
+    let postgres = picky(&["host all gene_registry_reader all scram-sha-256"], None).await;
+    let database = sample(&postgres).await;
+    set_password(&database).await;
+
+    let right = database.url_as(&format!("gene_registry_reader:{ENCODED}"));
+    let answer = first_answer(&database, &right, |_| {}).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+
+    for wrong in ["gene_registry_reader:wr0ng", "gene_registry_reader"] {
+        let answer = first_answer(&database, &database.url_as(wrong), |_| {}).await;
+        answer.assert_refused(502, "DB_ERROR");
+        assert!(!answer.text.contains("gene_registry_reader"), "{answer:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn unix_sockets_are_spoken_to_with_and_without_a_password() {
+    need_own_servers!();
+    for method in ["trust", "scram-sha-256"] {
+        let line = format!("local all gene_registry_reader {method}");
+        let postgres = picky(&[&line], None).await;
+        let database = sample(&postgres).await;
+        set_password(&database).await;
+        let user = format!("gene_registry_reader:{ENCODED}");
+        let folder = postgres.folder().display();
+        let (name, port) = (database.name(), postgres.port());
+
+        for url in [
+            postgres.socket_url(name, &user),
+            format!(
+                "postgres:///{name}?host={folder}&port={port}&user=gene_registry_reader&password={ENCODED}"
+            ),
+        ] {
+            let answer = first_answer(&database, &url, |_| {}).await;
+            assert_eq!(answer.status, 200, "{method}: {answer:?}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ipv6_addresses_stand_in_brackets() {
+    need_own_servers!();
+    if std::net::TcpListener::bind("[::1]:0").is_err() {
+        eprintln!("this machine has no IPv6");
+        return;
+    }
+    let postgres = picky(&["host all gene_registry_reader ::1/128 scram-sha-256"], None).await;
+    let database = sample(&postgres).await;
+    set_password(&database).await;
+    let (name, port) = (database.name(), postgres.port());
+
+    let url = format!("postgres://gene_registry_reader:{ENCODED}@[::1]:{port}/{name}");
+    let answer = first_answer(&database, &url, |_| {}).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+}
+
+/// A certificate authority of the tests' own.
+struct Authority {
+    issuer: CertifiedIssuer<'static, KeyPair>,
+    /// Its certificate, PEM.
+    file: PathBuf,
+}
+
+impl Authority {
+    fn new() -> Self {
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.distinguished_name.push(DnType::CommonName, "test authority");
+        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+        let file = scratch_folder("authority").join("ca.pem");
+        std::fs::write(&file, issuer.pem()).unwrap();
+        Self { issuer, file }
+    }
+
+    /// Certificate and key of a server, as files.
+    fn certify(&self, name: &str, years: (i32, i32)) -> (PathBuf, PathBuf) {
+        let mut params = CertificateParams::new([name.to_owned()]).unwrap();
+        params.not_before = rcgen::date_time_ymd(years.0, 1, 1);
+        params.not_after = rcgen::date_time_ymd(years.1, 1, 1);
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        let folder = scratch_folder("certificate");
+        let files = (folder.join("server.crt"), folder.join("server.key"));
+        std::fs::write(&files.0, certificate.pem()).unwrap();
+        std::fs::write(&files.1, key.serialize_pem()).unwrap();
+        files
+    }
+}
+
+const VALID: (i32, i32) = (2020, 4000);
+const EXPIRED: (i32, i32) = (2020, 2021);
+
+/// What a replica answers in front of a server that takes nothing but TLS.
+async fn answer_over_tls(
+    certificate: (PathBuf, PathBuf),
+    trusted: Option<&Path>,
+    mode: &str,
+) -> Answer {
+    let lines = [
+        "hostssl all gene_registry_reader all scram-sha-256",
+        "hostnossl all gene_registry_reader all reject",
+    ];
+    let postgres = picky(&lines, Some(certificate)).await;
+    let database = sample(&postgres).await;
+    set_password(&database).await;
+    let url = database.url_as(&format!("gene_registry_reader:{ENCODED}"));
+    first_answer(&database, &format!("{url}{mode}"), |config| {
+        config.upstream.tls_ca_file = trusted.map(Path::to_path_buf);
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tls_with_a_private_authority_works_in_every_mode_but_disable() {
+    need_own_servers!();
+    let authority = Authority::new();
+    let certificate = authority.certify("127.0.0.1", VALID);
+    let answer = |mode| answer_over_tls(certificate.clone(), Some(&authority.file), mode);
+
+    for mode in ["", "?sslmode=prefer", "?sslmode=require", "?sslmode=verify-full"] {
+        let answer = answer(mode).await;
+        assert_eq!(answer.status, 200, "{mode}: {answer:?}");
+    }
+    answer("?sslmode=disable").await.assert_refused(502, "DB_ERROR");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn certificates_that_prove_nothing_are_refused() {
+    need_own_servers!();
+    let (authority, other) = (Authority::new(), Authority::new());
+    let refused = [
+        (authority.certify("127.0.0.1", EXPIRED), Some(&authority.file)),
+        (other.certify("127.0.0.1", VALID), Some(&authority.file)),
+        (authority.certify("db.example", VALID), Some(&authority.file)),
+        (authority.certify("127.0.0.1", VALID), None),
+    ];
+    for (certificate, trusted) in refused {
+        for mode in ["", "?sslmode=require"] {
+            let answer =
+                answer_over_tls(certificate.clone(), trusted.map(PathBuf::as_path), mode).await;
+            answer.assert_refused(502, "DB_ERROR");
+            assert!(!answer.text.to_lowercase().contains("certificate"), "{answer:?}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_tls_on_the_server_require_is_refused_and_prefer_goes_on() {
+    need_own_servers!();
+    let postgres = PostgresServer::start(PostgresOptions::default()).await;
+    let database = sample(&postgres).await;
+    let url = database.url_as(SUPERUSER);
+
+    let answer = first_answer(&database, &format!("{url}?sslmode=prefer"), |_| {}).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let answer = first_answer(&database, &format!("{url}?sslmode=require"), |_| {}).await;
+    answer.assert_refused(502, "DB_ERROR");
+}

@@ -1,0 +1,5 @@
+//! The served document: what it says, that it is the committed one, and that every answer keeps
+//! to it.
+
+mod answers;
+mod document;

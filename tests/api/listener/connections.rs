@@ -1,0 +1,171 @@
+//! Connections that are silent, drip, idle, or too many.
+
+use std::time::Duration;
+
+use gene_registry::config::Config;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, timeout};
+
+use super::{SOON, replica};
+use crate::support::raw::{address, answer, head, parse};
+use crate::support::replica::{Answer, Replica};
+
+const HEAD: Duration = Duration::from_millis(400);
+const IDLE: Duration = Duration::from_millis(800);
+
+/// Between two bytes of what drips.
+const DRIP: Duration = Duration::from_millis(20);
+
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+const SETTINGS: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
+const PING: &[u8] = &[0, 0, 8, 6, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8];
+/// GET / on stream 1.
+const REQUEST: &[u8] = &[0, 0, 6, 1, 5, 0, 0, 0, 1, 0x82, 0x86, 0x84, 0x01, 0x01, b't'];
+
+fn short_times(config: &mut Config) {
+    config.server.head_timeout_ms = HEAD.as_millis() as u64;
+    config.server.idle_timeout_ms = IDLE.as_millis() as u64;
+}
+
+/// What somebody sends: at once, and then again and again until the end.
+struct Script {
+    what: &'static str,
+    first: Vec<u8>,
+    then: &'static [u8],
+    /// The connection lives at least this long.
+    at_least: Duration,
+}
+
+fn scripts() -> Vec<Script> {
+    let request = b"GET /docs HTTP/1.1\r\nHost: t\r\n\r\n".to_vec();
+    let http2 = |rest: &[&[u8]]| [&[PREFACE, SETTINGS], rest].concat().concat();
+    let script = |what, first, then, at_least| Script { what, first, then, at_least };
+    vec![
+        script("silent", vec![], b"", HEAD),
+        script("half a head", request[..20].to_vec(), b"", HEAD),
+        script("a dripping head", b"GET /docs HTTP/1.1\r\nX: ".to_vec(), b"x", HEAD),
+        script("dripping line ends", vec![], b"\r\n", HEAD),
+        script("idle", request.clone(), b"", IDLE),
+        script("idle, then dripping", request, b"G", HEAD),
+        script("half a preface", PREFACE[..10].to_vec(), b"", HEAD),
+        script("http/2, no settings", PREFACE.to_vec(), b"", HEAD),
+        script("http/2, no request", http2(&[]), b"", HEAD),
+        script("http/2, pings alone", http2(&[]), PING, HEAD),
+        script("http/2, half a request", http2(&[&REQUEST[..12]]), b"", HEAD),
+        script("http/2, idle", http2(&[REQUEST]), b"", IDLE),
+        script("http/2, idle with pings", http2(&[REQUEST]), PING, IDLE),
+    ]
+}
+
+/// Follows a script until the other side closes; for how long that took.
+async fn lifetime(address: &str, script: &Script) -> Duration {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let begun = Instant::now();
+    let mut buffer = vec![0; 64 * 1024];
+    // Ignored from here on: the other side may have closed already.
+    drop(stream.write_all(&script.first).await);
+    loop {
+        match timeout(DRIP, stream.read(&mut buffer)).await {
+            Ok(Ok(0) | Err(_)) => return begun.elapsed(),
+            Ok(Ok(_)) => {}
+            Err(_) => drop(stream.write_all(script.then).await),
+        }
+        assert!(begun.elapsed() < SOON, "{}: still open", script.what);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn silent_dripping_and_idle_connections_are_closed_while_others_are_served() {
+    let (replica, key) = replica(short_times).await;
+    let address = address(&replica.base);
+    let scripts = scripts();
+    let lifetimes = scripts.iter().map(|script| lifetime(&address, script));
+    let lifetimes = futures_util::future::join_all(lifetimes);
+    tokio::pin!(lifetimes);
+    let mut served = 0;
+    let lifetimes = loop {
+        tokio::select! {
+            lifetimes = &mut lifetimes => break lifetimes,
+            answer = replica.get("/genes", Some(&key)) => {
+                assert_eq!(answer.status, 200);
+                served += 1;
+            }
+        }
+    };
+    assert!(served > 10, "{served}");
+    for (script, lifetime) in scripts.iter().zip(lifetimes) {
+        // The server's clock began a little earlier or later than this one.
+        let margin = Duration::from_millis(50);
+        assert!(lifetime + margin >= script.at_least, "{}: {lifetime:?}", script.what);
+    }
+}
+
+/// A kept-alive connection on which a request was answered.
+async fn served_connection(replica: &Replica) -> TcpStream {
+    let mut stream = TcpStream::connect(address(&replica.base)).await.unwrap();
+    let answer = ask(&mut stream, "/").await;
+    assert_eq!(answer.status, 302);
+    stream
+}
+
+/// One request without a body in its answer, on a connection that stays open.
+async fn ask(stream: &mut TcpStream, target: &str) -> Answer {
+    let request = format!("GET {target} HTTP/1.1\r\nHost: t\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut bytes = Vec::new();
+    while !bytes.ends_with(b"\r\n\r\n") {
+        let length = timeout(SOON, stream.read_buf(&mut bytes)).await.expect("an answer").unwrap();
+        assert_ne!(length, 0, "closed: {}", String::from_utf8_lossy(&bytes));
+    }
+    parse(&bytes)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_beyond_the_bound_wait_and_are_served_later() {
+    let (replica, key) = replica(|config| config.server.max_connections = 2).await;
+    let (one, mut other) = (served_connection(&replica).await, served_connection(&replica).await);
+
+    let mut waiting = TcpStream::connect(address(&replica.base)).await.unwrap();
+    waiting.write_all(&head("GET", "/v1/genes", &[("X-API-Key", &key)])).await.unwrap();
+    let early = timeout(Duration::from_millis(300), waiting.readable()).await;
+    assert!(early.is_err(), "no answer while the others are there");
+    assert_eq!(ask(&mut other, "/").await.status, 302, "they go on being served");
+
+    drop(one);
+    assert_eq!(answer(&mut waiting).await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_takes_longer_than_the_timeouts_is_answered() {
+    let (held, key) = super::Held::new();
+    let replica = super::over(std::sync::Arc::clone(&held), short_times).await;
+    held.close();
+    let asked = replica.get("/arena/insights?domain=search", Some(&key));
+    tokio::pin!(asked);
+    let early = timeout(IDLE * 2, &mut asked).await;
+    assert!(early.is_err(), "it is held back");
+    held.open();
+    assert_eq!(asked.await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_sent_one_after_the_other_without_waiting_are_all_answered_in_order() {
+    let (replica, key) = replica(|_| {}).await;
+    let mut stream = TcpStream::connect(address(&replica.base)).await.unwrap();
+    let mut requests = Vec::new();
+    for id in ["a", "b", "c"] {
+        requests.extend(
+            format!(
+                "GET /v1/none HTTP/1.1\r\nHost: t\r\nX-API-Key: {key}\r\nX-Request-Id: {id}\r\n\r\n"
+            )
+            .into_bytes(),
+        );
+    }
+    requests.extend(head("GET", "/", &[("X-Request-Id", "d")]));
+    stream.write_all(&requests).await.unwrap();
+    let bytes = crate::support::raw::until_closed(&mut stream).await;
+    let text = String::from_utf8(bytes).unwrap();
+    let ids: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("x-request-id: ")).collect();
+    assert_eq!(ids, ["a", "b", "c", "d"]);
+}

@@ -1,0 +1,59 @@
+//! HTTP/2 by prior knowledge.
+
+use futures_util::future::join_all;
+use reqwest::Version;
+
+use super::replica;
+
+fn client() -> reqwest::Client {
+    reqwest::Client::builder().http2_prior_knowledge().build().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn http2_is_served_by_prior_knowledge_like_http1() {
+    let (replica, key) = replica(|_| {}).await;
+    let client = client();
+    for (path, key, status) in [
+        ("/genes", key.as_str(), 200),
+        ("/genes", "", 401),
+        ("/genes?limit=0", &key, 400),
+        ("/none", &key, 404),
+        ("/openapi.json", "", 200),
+    ] {
+        let url = format!("{}{path}", replica.base);
+        let answer = client.get(&url).header("X-API-Key", key).send().await.unwrap();
+        assert_eq!((answer.version(), answer.status().as_u16()), (Version::HTTP_2, status));
+        let http2 = answer.text().await.unwrap();
+        let key = Some(key).filter(|key| !key.is_empty());
+        assert_eq!(http2, replica.get(path, key).await.text, "{path}");
+    }
+    let url = format!("{}/genes", replica.base);
+    let refused = client.request("BREW".parse().unwrap(), &url).send().await.unwrap();
+    assert_eq!(
+        (refused.status().as_u16(), &refused.headers()["allow"]),
+        (405, &"GET".parse().unwrap())
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_requests_share_one_http2_connection() {
+    let (replica, key) = replica(|config| config.server.max_connections = 1).await;
+    let client = client();
+    let url = format!("{}/genes", replica.base);
+    let requests =
+        (0..200).map(|n| client.get(format!("{url}?offset={n}")).header("X-API-Key", &key).send());
+    for answer in join_all(requests).await {
+        assert_eq!(answer.unwrap().status(), 200);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_head_beyond_the_bound_ends_its_request_alone() {
+    let (replica, key) = replica(|_| {}).await;
+    let client = client();
+    let url = format!("{}/genes", replica.base);
+    let large = client.get(&url).header("X-Large", "x".repeat(70_000)).send().await;
+    assert!(large.is_err() || large.is_ok_and(|answer| answer.status().is_client_error()));
+    let answer = client.get(&url).header("X-API-Key", &key).send().await.unwrap();
+    assert_eq!(answer.status(), 200);
+}

@@ -1,0 +1,128 @@
+//! The listeners: protocols, connections that misbehave, the end, and what is served without a
+//! key.
+
+mod connections;
+mod http2;
+mod operations;
+mod pages;
+mod shutdown;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use gene_registry::config::Config;
+use gene_registry::keys::ApiKey;
+use gene_registry::registry::{
+    ArenaInsights, DomainName, GeneId, GenePage, GenePhenotype, GeneSearch, GeneSummary, Timestamp,
+};
+use gene_registry::upstream::{
+    ApiKeyRecord, Catalogue, Changes, Embedded, KeyHash, Read, Snapshot, Upstream, UpstreamError,
+};
+use tokio::sync::Semaphore;
+
+use crate::support::replica::{Replica, config};
+
+const SOON: Duration = Duration::from_secs(20);
+
+/// The sample registry in memory; it can be away, and hold back answers about a domain's arena.
+struct Held {
+    inner: Embedded,
+    away: AtomicBool,
+    /// A permit for each look-up that has begun.
+    begun: Semaphore,
+    /// Closed: look-ups wait for a permit. They give it back.
+    open: Semaphore,
+}
+
+impl Held {
+    /// Open, with the plain text of a key.
+    fn new() -> (Arc<Self>, String) {
+        let key = ApiKey::generate().unwrap();
+        let record = ApiKeyRecord {
+            hash: key.hash(),
+            prefix: key.prefix().to_owned(),
+            owner: "team-test".to_owned(),
+            name: "test".to_owned(),
+            scopes: vec!["read".to_owned()],
+            rate_limit_per_minute: 1_000_000,
+            expires_at: None,
+            revoked_at: None,
+        };
+        let (sample, now) = (Catalogue::sample().unwrap(), Timestamp::now());
+        let inner = Embedded::from_catalogue(&sample, now, vec![record], "get {id}".to_owned());
+        let (begun, open) = (Semaphore::new(0), Semaphore::new(Semaphore::MAX_PERMITS));
+        let held = Self { inner, away: AtomicBool::new(false), begun, open };
+        (Arc::new(held), key.expose().to_owned())
+    }
+
+    fn close(&self) {
+        self.open.forget_permits(Semaphore::MAX_PERMITS);
+    }
+
+    fn open(&self) {
+        self.open.add_permits(Semaphore::MAX_PERMITS);
+    }
+
+    fn reached(&self) -> Result<(), UpstreamError> {
+        if self.away.load(Ordering::SeqCst) { Err(UpstreamError::Timeout) } else { Ok(()) }
+    }
+
+    /// Waits until a look-up has begun.
+    async fn begun(&self) {
+        let begun = tokio::time::timeout(SOON, self.begun.acquire()).await;
+        begun.expect("a look-up begins").unwrap().forget();
+    }
+}
+
+#[async_trait]
+impl Upstream for Held {
+    async fn search(&self, search: &GeneSearch) -> Result<Read<GenePage>, UpstreamError> {
+        self.inner.search(search).await
+    }
+
+    async fn page(&self, search: &GeneSearch) -> Result<Read<Vec<GeneSummary>>, UpstreamError> {
+        self.inner.page(search).await
+    }
+
+    async fn phenotype(&self, id: GeneId) -> Result<Read<Option<GenePhenotype>>, UpstreamError> {
+        self.inner.phenotype(id).await
+    }
+
+    async fn insights(
+        &self,
+        domain: &DomainName,
+        now: Timestamp,
+    ) -> Result<Read<Option<ArenaInsights>>, UpstreamError> {
+        self.begun.add_permits(1);
+        let _open = self.open.acquire().await.unwrap();
+        self.inner.insights(domain, now).await
+    }
+
+    async fn api_key(&self, hash: &KeyHash) -> Result<Read<Option<ApiKeyRecord>>, UpstreamError> {
+        self.inner.api_key(hash).await
+    }
+
+    async fn changes(&self, since: Option<&Snapshot>) -> Result<Read<Changes>, UpstreamError> {
+        self.reached()?;
+        self.inner.changes(since).await
+    }
+
+    async fn ping(&self) -> Result<Timestamp, UpstreamError> {
+        self.reached()?;
+        self.inner.ping().await
+    }
+}
+
+/// A replica in memory, and a key for it.
+async fn replica(change: impl FnOnce(&mut Config)) -> (Replica, String) {
+    let (held, key) = Held::new();
+    (over(held, change).await, key)
+}
+
+async fn over(held: Arc<Held>, change: impl FnOnce(&mut Config)) -> Replica {
+    let mut config = config("", None);
+    change(&mut config);
+    Replica::over(&config, held).await
+}

@@ -1,0 +1,115 @@
+//! The end: readiness first, then no new connections, then what is under way.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::{Held, SOON, over};
+use crate::support::raw::{address, parse, until_closed};
+use crate::support::wait::eventually;
+
+const PATH: &str = "/arena/insights?domain=search";
+
+/// A connection on which a request has been sent; it may be kept alive.
+async fn request(address: &str, target: &str, key: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let request = format!("GET {target} HTTP/1.1\r\nHost: t\r\nX-API-Key: {key}\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    stream
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_under_way_is_answered_and_new_connections_are_refused() {
+    let (held, key) = Held::new();
+    held.close();
+    let replica = over(Arc::clone(&held), |config| config.server.grace_ms = 60_000).await;
+    let (address, ops) = (address(&replica.base), replica.ops.clone());
+    let url = format!("{}/arena/insights?domain=code.review", replica.base);
+    let mut under_way = request(&address, &format!("/v1{PATH}"), &key).await;
+    held.begun().await;
+    let http2 = reqwest::Client::builder().http2_prior_knowledge().build().unwrap();
+    let http2 = tokio::spawn(http2.get(url).header("X-API-Key", &key).send());
+    held.begun().await;
+    let mut idle = request(&address, "/", &key).await;
+    timeout(SOON, idle.readable()).await.expect("an answer").unwrap();
+
+    let shutdown = tokio::spawn(replica.shutdown());
+
+    eventually(SOON, "new connections are refused", || async {
+        TcpStream::connect(&address).await.is_err()
+    })
+    .await;
+    let answered = until_closed(&mut idle).await;
+    assert_eq!(parse(&answered).status, 302, "the idle connection is closed after its answer");
+    let ready = reqwest::get(format!("{ops}/readyz")).await.unwrap();
+    assert_eq!(ready.status(), 503);
+    assert!(ready.text().await.unwrap().contains("draining"));
+    assert_eq!(reqwest::get(format!("{ops}/livez")).await.unwrap().status(), 200);
+    assert!(!shutdown.is_finished(), "it waits for what is under way");
+
+    held.open();
+    let answer = parse(&until_closed(&mut under_way).await);
+    assert_eq!((answer.status.as_u16(), answer.header("connection")), (200, "close"));
+    assert_eq!(answer.json()["domain"], "search", "whole");
+    let status = http2.await.unwrap().unwrap().status();
+    assert!([200, 404].contains(&status.as_u16()), "HTTP/2 too: {status}");
+    timeout(SOON, shutdown).await.expect("it ends").unwrap();
+    assert!(reqwest::get(format!("{ops}/livez")).await.is_err(), "operations end last");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_outlasts_the_grace_time_is_cut_off() {
+    let (held, key) = Held::new();
+    held.close();
+    let replica = over(Arc::clone(&held), |config| config.server.grace_ms = 200).await;
+    let mut under_way = request(&address(&replica.base), &format!("/v1{PATH}"), &key).await;
+    held.begun().await;
+
+    timeout(SOON, replica.shutdown()).await.expect("it ends");
+
+    assert_eq!(until_closed(&mut under_way).await, b"");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn while_it_drains_a_replica_is_not_ready_but_still_serves() {
+    let (held, key) = Held::new();
+    let drain = |config: &mut gene_registry::config::Config| config.server.drain_ms = 60_000;
+    let replica = over(held, drain).await;
+    let (base, ops) = (replica.base.clone(), replica.ops.clone());
+    eventually(SOON, "the replica is ready", || async {
+        replica.ops("/readyz").await.status == 200
+    })
+    .await;
+
+    let shutdown = tokio::spawn(replica.shutdown());
+
+    eventually(SOON, "the replica drains", || async {
+        reqwest::get(format!("{ops}/readyz")).await.unwrap().status() == 503
+    })
+    .await;
+    let request = reqwest::Client::new().get(format!("{base}/genes")).header("X-API-Key", key);
+    assert_eq!(request.send().await.unwrap().status(), 200);
+    shutdown.abort();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_silent_connection_does_not_hold_up_the_end() {
+    let (held, _) = Held::new();
+    let replica = over(held, |config| config.server.grace_ms = 60_000).await;
+    let address = address(&replica.base);
+    let mut silent = TcpStream::connect(&address).await.unwrap();
+    let mut half = TcpStream::connect(&address).await.unwrap();
+    half.write_all(b"GET / HTTP/1.1\r\nHo").await.unwrap();
+    let mut preface = TcpStream::connect(&address).await.unwrap();
+    preface.write_all(b"PRI * HTTP/2.0\r\n").await.unwrap();
+    assert_eq!(replica.get("/openapi.json", None).await.status, 200, "they have been accepted");
+
+    let ended = timeout(Duration::from_secs(5), replica.shutdown()).await;
+    assert!(ended.is_ok(), "it ends at once");
+    for stream in [&mut silent, &mut half, &mut preface] {
+        until_closed(stream).await;
+    }
+}

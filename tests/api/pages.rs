@@ -1,0 +1,194 @@
+//! Walking through all pages, over HTTP.
+
+use std::collections::HashSet;
+
+use gene_registry::upstream::{CatalogueEvaluation, CatalogueGene};
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::support::postgres::PostgresServer;
+use crate::support::redis::RedisServer;
+use crate::support::replica::{Answer, READER, Replica, config, load, migrated, patient};
+
+const GENES: u128 = 2000;
+
+/// Genes with three distinct values of everything that is sorted by; ids in no order.
+fn genes() -> Vec<CatalogueGene> {
+    let gene = |n: u128| {
+        let third = |shift: u128| (n + n / 7 + shift) % 3;
+        let evaluation = CatalogueEvaluation {
+            age_minutes: 60,
+            fitness_value: [0.25, 0.5, 1.5][third(0) as usize],
+            total_calls: 1,
+        };
+        CatalogueGene {
+            id: Uuid::from_u128(n.wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835)),
+            name: format!("gene-{n}"),
+            domain: if n % 5 < 3 { "common" } else { "rare" }.to_owned(),
+            fidelity: ["Wrapped", "Hybrid", "Native"][(n % 11 % 3) as usize].to_owned(),
+            description: String::new(),
+            owner: "team-a".to_owned(),
+            reputation_score: [-1.0, 0.0, 0.75][third(1) as usize],
+            downloads: [0, 10, 9_007_199_254_740_991][third(2) as usize],
+            published: true,
+            phenotype: None,
+            install_command: None,
+            min_playground_version: None,
+            required_fidelity: None,
+            evaluations: vec![evaluation],
+        }
+    };
+    (0..GENES).map(gene).collect()
+}
+
+struct Stand {
+    replica: Replica,
+    key: String,
+}
+
+impl Stand {
+    async fn page(&self, query: &str) -> Answer {
+        let answer = self.replica.get(&format!("/genes?{query}"), Some(&self.key)).await;
+        assert_eq!(answer.status, 200, "{query}: {answer:?}");
+        answer
+    }
+
+    /// All pages, by offset: what is on them, and their queries.
+    async fn walk_by_offset(&self, filter: &str, limit: usize) -> Vec<Value> {
+        let mut found = Vec::new();
+        loop {
+            let query = format!("{filter}&limit={limit}&offset={}", found.len());
+            let mut body = self.page(&query).await.json();
+            let Value::Array(page) = body["data"].take() else { panic!("no data: {body}") };
+            let total = body["total"].as_u64().unwrap() as usize;
+            assert_eq!(page.len(), limit.min(total - found.len()), "{query}");
+            found.extend(page);
+            if found.len() == total {
+                return found;
+            }
+        }
+    }
+
+    /// All pages from `query` on, by the links of a kind.
+    async fn walk_by_links(&self, query: String, kind: &str) -> Vec<(String, Vec<Value>)> {
+        let mut pages = vec![];
+        let mut next = Some(query);
+        while let Some(query) = next {
+            let answer = self.page(&query).await;
+            next = link(&answer, kind);
+            pages.push((query, answer.json()["data"].as_array().unwrap().clone()));
+        }
+        pages
+    }
+}
+
+/// The query that a page's link of this kind leads to.
+fn link(answer: &Answer, kind: &str) -> Option<String> {
+    let wanted = format!(">; rel=\"{kind}\"");
+    let links = answer.header("link").split(", ").find_map(|link| link.strip_suffix(&wanted));
+    links.map(|link| link.strip_prefix("<?").unwrap().to_owned())
+}
+
+fn ids<'a>(genes: impl IntoIterator<Item = &'a Value>) -> Vec<&'a str> {
+    genes.into_iter().map(|gene| gene["id"].as_str().unwrap()).collect()
+}
+
+async fn stand() -> (crate::support::database::Database<'static>, Stand) {
+    let database = migrated(PostgresServer::shared().await).await;
+    load(&database.url(), genes()).await;
+    let (redis, prefix) = (RedisServer::shared().await, RedisServer::new_prefix());
+    let mut config = config(&database.url_as(READER), Some((&redis.url(), &prefix)));
+    patient(&mut config);
+    let key = database.new_key(1_000_000).await;
+    let replica = Replica::start(&config).await;
+    (database, Stand { replica, key })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_pages_hold_every_gene_once_in_the_same_order_twice() {
+    let (_database, stand) = stand().await;
+    for (sort, field) in [
+        ("fitness", "fitness_score"),
+        ("reputation", "reputation_score"),
+        ("downloads", "downloads"),
+    ] {
+        for (filter, matches) in filters() {
+            let filter = format!("sort={sort}{filter}");
+            let genes = stand.walk_by_offset(&filter, 50).await;
+
+            let expected = expected(field, matches);
+            assert_eq!(ids(&genes), expected, "{filter}");
+            assert_eq!(ids(&genes).iter().collect::<HashSet<_>>().len(), genes.len());
+
+            // Pages of another size, which no cache holds, and forth and back by the links.
+            let pages = stand.walk_by_links(format!("{filter}&limit=47"), "next").await;
+            let by_links = pages.iter().flat_map(|(_, page)| page);
+            assert_eq!(by_links.collect::<Vec<_>>(), genes.iter().collect::<Vec<_>>(), "{filter}");
+            assert_eq!(pages.len(), genes.len().div_ceil(47).max(1), "no empty page at the end");
+
+            let last = pages.last().unwrap().0.clone();
+            let mut back = stand.walk_by_links(last, "prev").await;
+            back.reverse();
+            let back = back.iter().flat_map(|(_, page)| page).collect::<Vec<_>>();
+            assert_eq!(back, genes.iter().collect::<Vec<_>>(), "{filter}");
+        }
+    }
+}
+
+type Matches = fn(&CatalogueGene) -> bool;
+
+fn filters() -> [(&'static str, Matches); 5] {
+    [
+        ("", |_| true),
+        ("&domain=common", |gene| gene.domain == "common"),
+        ("&fidelity=Hybrid", |gene| gene.fidelity == "Hybrid"),
+        ("&domain=rare&fidelity=Native", |gene| gene.domain == "rare" && gene.fidelity == "Native"),
+        ("&domain=none", |_| false),
+    ]
+}
+
+/// The ids in the documented order, found without a database.
+fn expected(field: &str, matches: Matches) -> Vec<String> {
+    let value = |gene: &CatalogueGene| match field {
+        "fitness_score" => gene.fitness_score(),
+        "reputation_score" => gene.reputation_score,
+        _ => gene.downloads as f64,
+    };
+    let mut genes: Vec<_> = genes().into_iter().filter(matches).collect();
+    genes.sort_by(|a, b| value(b).total_cmp(&value(a)).then(a.id.cmp(&b.id)));
+    genes.into_iter().map(|gene| gene.id.to_string()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn past_the_end_is_an_empty_page_with_the_true_total() {
+    let (_database, stand) = stand().await;
+    for offset in [2000, 2001, 1_000_000, 2_147_483_647_u64] {
+        let answer = stand.page(&format!("offset={offset}&limit=7")).await;
+        let body = answer.json();
+        assert_eq!(body["data"], serde_json::json!([]));
+        assert_eq!(
+            (&body["total"], &body["limit"], &body["offset"]),
+            (&2000.into(), &7.into(), &offset.into())
+        );
+        assert_eq!(link(&answer, "next"), None);
+    }
+    let answer = stand.page("offset=1993&limit=7").await;
+    assert_eq!(answer.json()["data"].as_array().unwrap().len(), 7);
+    assert_eq!(link(&answer, "next"), None, "a full last page is the last one");
+    assert!(link(&stand.page("offset=1992&limit=7").await, "next").is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn links_keep_every_filter_and_are_references_of_a_query_alone() {
+    let (_database, stand) = stand().await;
+    let answer = stand.page("domain=common&fidelity=Hybrid&sort=downloads&limit=10&x=1").await;
+    let next = link(&answer, "next").unwrap();
+    assert_eq!(link(&answer, "prev"), None, "{}", answer.header("link"));
+    for part in ["domain=common", "fidelity=Hybrid", "sort=downloads", "limit=10", "offset=10"] {
+        assert!(next.split('&').any(|given| given == part), "{next}");
+    }
+    assert!(!next.contains("x=1"), "{next}");
+    let second = stand.page(&next).await;
+    assert_eq!(second.json()["offset"], 10);
+    assert!(link(&second, "prev").is_some());
+}

@@ -1,0 +1,106 @@
+//! PgBouncer in transaction mode between the service and Postgres.
+
+use std::time::Duration;
+
+use crate::support::need_own_servers;
+use crate::support::pgbouncer::PgBouncer;
+use crate::support::postgres::{PostgresOptions, PostgresServer};
+use crate::support::redis::RedisServer;
+use crate::support::replica::{Fleet, READER};
+use crate::support::traffic::{Traffic, burst, routes, uncached};
+use crate::support::wait::eventually;
+
+const SOON: Duration = Duration::from_secs(5);
+
+/// Three replicas behind PgBouncer.
+async fn fleet<'a>(postgres: &'a PostgresServer, bouncer: &PgBouncer, prepared: bool) -> Fleet<'a> {
+    let redis = RedisServer::shared().await;
+    let mut fleet = Fleet::start_with(0, postgres, redis, |_| {}).await;
+    let config = &mut fleet.config;
+    config.rate_limit.replicas = 3;
+    config.upstream.url = Some(bouncer.url(fleet.database.name(), READER).into());
+    config.upstream.prepared_statements = prepared;
+    // A loaded machine takes its time to make connections.
+    config.upstream.wait_ms = 1_000;
+    config.upstream.connect_ms = 1_000;
+    config.upstream.query_ms = 600;
+    config.upstream.deadline_ms = 2_000;
+    fleet.grow(3).await;
+    fleet
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn unnamed_statements_work_through_a_pooler_that_is_reloaded_midway() {
+    need_own_servers!();
+    let postgres = PostgresServer::start(PostgresOptions::default()).await;
+    // One server connection for all, and none for long: statements change connections all the time.
+    let lines = ["default_pool_size = 2", "server_lifetime = 1", "server_idle_timeout = 1"];
+    let bouncer = PgBouncer::start(&postgres, &lines).await;
+    let fleet = fleet(&postgres, &bouncer, false).await;
+    let key = fleet.database.new_key(1_000_000).await;
+    let paths = routes(&fleet.database).await;
+    for replica in &fleet.replicas {
+        for path in &paths {
+            assert_eq!(replica.get(path, Some(&key)).await.status, 200);
+        }
+    }
+
+    let traffic = Traffic::start(&fleet, &key, &paths[0]);
+    for _ in 0..5 {
+        bouncer.reload().await;
+        for timed in burst(&fleet.replicas, &key, 30).await {
+            assert_eq!(timed.answer.status, 200, "{timed:?}");
+        }
+    }
+
+    for answer in traffic.stop().await {
+        assert_eq!(answer.status, 200, "{answer:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_sees_that_the_pooler_has_lost_its_idle_server_connections() {
+    need_own_servers!();
+    let postgres = PostgresServer::start(PostgresOptions::default()).await;
+    let bouncer = PgBouncer::start(&postgres, &[]).await;
+    let fleet = fleet(&postgres, &bouncer, false).await;
+    let key = fleet.database.new_key(1_000_000).await;
+
+    for _ in 0..5 {
+        for timed in burst(&fleet.replicas, &key, 30).await {
+            assert_eq!(timed.answer.status, 200, "{timed:?}");
+        }
+        assert!(postgres.terminate_backends(fleet.database.name()).await > 0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn statements_given_up_end_and_leave_the_pooler_whole() {
+    need_own_servers!();
+    let postgres = PostgresServer::start(PostgresOptions::default()).await;
+    let bouncer = PgBouncer::start(&postgres, &[]).await;
+    let fleet = fleet(&postgres, &bouncer, false).await;
+    let key = fleet.database.new_key(1_000_000).await;
+    for replica in &fleet.replicas {
+        assert_eq!(replica.get(&uncached(), Some(&key)).await.status, 200);
+    }
+    let lock = fleet.database.connect().await;
+    let sql = "begin; lock table registry.gene in access exclusive mode";
+    lock.batch_execute(sql).await.unwrap();
+
+    for timed in burst(&fleet.replicas, &key, 60).await {
+        timed.answer.assert_refused(502, "DB_ERROR");
+    }
+    let admin = postgres.admin().await;
+    let sql = "select count(*) from pg_stat_activity
+        where usename = 'gene_registry_reader' and state <> 'idle'";
+    eventually(SOON, "no statement lingers", || async {
+        admin.query_one(sql, &[]).await.unwrap().get::<_, i64>(0) == 0
+    })
+    .await;
+
+    lock.batch_execute("rollback").await.unwrap();
+    for timed in burst(&fleet.replicas, &key, 60).await {
+        assert_eq!(timed.answer.status, 200, "{timed:?}");
+    }
+}

@@ -1,0 +1,347 @@
+//! Postgres stopped, restarted, locked, cut off: cached answers go on, everything else is a 502
+//! within the deadline, and nothing is left behind.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use gene_registry::keys::ApiKey;
+use tokio_postgres::Client;
+
+use crate::support::need_own_servers;
+use crate::support::postgres::{PostgresOptions, PostgresServer};
+use crate::support::proxy::{FaultProxy, Mode};
+use crate::support::redis::RedisServer;
+use crate::support::replica::{Answer, Fleet};
+use crate::support::traffic::{Timed, Traffic, burst, routes, uncached};
+use crate::support::wait::eventually;
+
+pub(crate) const REPLICAS: u32 = 3;
+/// The deadline of a read, with a loaded machine's margin.
+pub(crate) const DEADLINE: Duration = Duration::from_millis(3_000);
+pub(crate) const SOON: Duration = Duration::from_secs(5);
+
+pub(crate) async fn own_server() -> PostgresServer {
+    PostgresServer::start(PostgresOptions::default()).await
+}
+
+pub(crate) async fn fleet(postgres: &PostgresServer) -> Fleet<'_> {
+    fleet_behind(postgres, None).await
+}
+
+/// Replicas that reach Postgres through a proxy.
+async fn fleet_behind<'a>(postgres: &'a PostgresServer, proxy: Option<&FaultProxy>) -> Fleet<'a> {
+    let redis = RedisServer::shared().await;
+    let mut fleet = Fleet::start_with(0, postgres, redis, |_| {}).await;
+    let config = &mut fleet.config;
+    config.rate_limit.replicas = REPLICAS;
+    // A loaded machine takes its time to make connections.
+    config.upstream.pool_size = 8;
+    config.upstream.wait_ms = 1_000;
+    config.upstream.connect_ms = 1_000;
+    config.upstream.query_ms = 600;
+    config.upstream.deadline_ms = 2_000;
+    if let Some(proxy) = proxy {
+        let url = proxy.url(&fleet.database.url_as(crate::support::replica::READER));
+        config.upstream.url = Some(url.into());
+    }
+    fleet.grow(REPLICAS).await;
+    fleet
+}
+
+/// Exactly the one body, with nothing about the database in it.
+#[track_caller]
+pub(crate) fn assert_db_error(answer: &Answer) {
+    answer.assert_refused(502, "DB_ERROR");
+    assert_eq!(answer.header("cache-control"), "no-store", "{answer:?}");
+    let text = answer.text.to_lowercase();
+    for word in ["127.0.0.1", "localhost", "gene_registry_reader", "registry.", "registry_read"] {
+        assert!(!text.contains(word), "{word}: {answer:?}");
+    }
+    for word in ["select", "gr_test_", "sqlstate", "57p", "55p", "08006", "timeout", "pool"] {
+        assert!(!text.contains(word), "{word}: {answer:?}");
+    }
+    assert!(!text.chars().any(|c| c.is_ascii_digit()), "{answer:?}");
+}
+
+#[track_caller]
+fn assert_all_are_db_errors_in_time(answers: &[Timed]) {
+    for Timed { answer, took } in answers {
+        assert_db_error(answer);
+        assert!(*took < DEADLINE, "{took:?}");
+    }
+}
+
+#[track_caller]
+fn assert_all_served(answers: &[Timed]) {
+    for Timed { answer, .. } in answers {
+        assert_eq!(answer.status, 200, "{answer:?}");
+    }
+}
+
+/// Statements of the service that run at this moment.
+async fn running(admin: &Client, database: &str) -> i64 {
+    let sql = "select count(*) from pg_stat_activity
+        where datname = $1 and usename = 'gene_registry_reader' and state <> 'idle'";
+    admin.query_one(sql, &[&database]).await.unwrap().get(0)
+}
+
+/// A lock on the genes that holds until the client is dropped or rolls back.
+async fn lock_genes(fleet: &Fleet<'_>) -> Client {
+    let client = fleet.database.connect().await;
+    let lock = "begin; lock table registry.gene in access exclusive mode";
+    client.batch_execute(lock).await.unwrap();
+    client
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restart_in_immediate_mode_under_load_is_over_when_postgres_is_back() {
+    need_own_servers!();
+    let postgres = own_server().await;
+    let fleet = fleet(&postgres).await;
+    let key = fleet.database.new_key(1_000_000).await;
+    let cached = "/arena/insights?domain=search";
+    assert_all_served(&burst(&fleet.replicas, &key, 60).await);
+    let before = fleet.replicas[0].get(cached, Some(&key)).await;
+    for replica in &fleet.replicas {
+        assert_eq!(replica.get(cached, Some(&key)).await.status, 200);
+    }
+    let traffic = Traffic::start(&fleet, &key, cached);
+
+    postgres.stop_immediate().await;
+    let away = burst(&fleet.replicas, &key, 60).await;
+    assert_all_are_db_errors_in_time(&away);
+    postgres.restart().await;
+    for replica in &fleet.replicas {
+        assert_eq!(replica.get(&uncached(), Some(&key)).await.status, 200);
+    }
+
+    assert_all_served(&burst(&fleet.replicas, &key, 60).await);
+    let (mut right, mut failed) = (0, 0);
+    for answer in traffic.stop().await {
+        match answer.status.as_u16() {
+            200 if answer.text == before.text => right += 1,
+            200 => assert!(answer.json()["data"].is_array(), "{answer:?}"),
+            _ => {
+                assert_db_error(&answer);
+                failed += 1;
+            }
+        }
+    }
+    assert!(right > 0 && failed > 0, "{right} {failed}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_failed_is_not_kept_and_the_next_request_is_served_on_every_replica() {
+    need_own_servers!();
+    let postgres = own_server().await;
+    let fleet = fleet(&postgres).await;
+    let key = fleet.database.new_key(1_000_000).await;
+    for replica in &fleet.replicas {
+        assert_eq!(replica.get(&uncached(), Some(&key)).await.status, 200);
+    }
+    let redis = RedisServer::shared().await;
+    let answers = format!("{}:answer", fleet.prefix);
+    let kept = redis.keys(&answers).await;
+    let paths = routes(&fleet.database).await;
+
+    postgres.stop_immediate().await;
+    for replica in &fleet.replicas {
+        for path in &paths {
+            assert_db_error(&replica.get(path, Some(&key)).await);
+        }
+    }
+    assert_eq!(redis.keys(&answers).await, kept);
+    postgres.restart().await;
+
+    for replica in &fleet.replicas {
+        for path in &paths {
+            let answer = replica.get(path, Some(&key)).await;
+            assert_eq!(answer.status, 200, "{answer:?}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_postgres_known_keys_get_cached_answers_and_unknown_keys_a_502() {
+    need_own_servers!();
+    let postgres = own_server().await;
+    let fleet = fleet(&postgres).await;
+    let key = fleet.database.new_key(1_000_000).await;
+    let paths = routes(&fleet.database).await;
+    let mut before = Vec::new();
+    for path in &paths {
+        before.push(fleet.replicas[0].get(path, Some(&key)).await);
+    }
+    for replica in &fleet.replicas {
+        assert_eq!(replica.get("/genes", Some(&key)).await.status, 200);
+    }
+
+    postgres.stop_immediate().await;
+    let unknown = ApiKey::generate().unwrap();
+    for replica in &fleet.replicas {
+        for (path, before) in paths.iter().zip(&before) {
+            let answer = replica.get(path, Some(&key)).await;
+            assert_eq!((answer.status.as_u16(), &answer.text), (200, &before.text), "{answer:?}");
+        }
+        assert_db_error(&replica.get("/genes", Some(unknown.expose())).await);
+        replica.get("/genes", Some("gr_nonsense")).await.assert_refused(401, "UNAUTHORIZED");
+        assert_eq!(replica.ops("/livez").await.status, 200);
+        assert_eq!(replica.ops("/readyz").await.status, 200);
+        assert_eq!(replica.get("/openapi.json", None).await.status, 200);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_that_are_no_longer_fresh_serve_while_postgres_is_away() {
+    need_own_servers!();
+    let postgres = own_server().await;
+    let mut fleet = fleet(&postgres).await;
+    fleet.config.cache.search.fresh_s = 0;
+    fleet.config.cache.search.stale_s = 0;
+    fleet.replicas.clear();
+    fleet.grow(REPLICAS).await;
+    let key = fleet.database.new_key(1_000_000).await;
+    let path = uncached();
+    for replica in &fleet.replicas {
+        let answer = replica.get(&path, Some(&key)).await;
+        assert!(answer.header("cache-status").contains("fwd=miss"), "{answer:?}");
+    }
+
+    postgres.stop_immediate().await;
+    for replica in &fleet.replicas {
+        let answer = replica.get(&path, Some(&key)).await;
+        assert_eq!(answer.status, 200, "{answer:?}");
+        assert!(answer.header("cache-status").contains("fwd=stale"), "{answer:?}");
+        assert!(answer.header("cache-control").contains("max-age=0"), "{answer:?}");
+    }
+    postgres.restart().await;
+    for replica in &fleet.replicas {
+        // Nobody waits for a database that is known to be away, so its return is seen by a look.
+        eventually(SOON, "the database is read again", || async {
+            replica.get(&path, Some(&key)).await.header("cache-status").contains("fwd=miss")
+        })
+        .await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_sees_that_all_backends_were_terminated_while_idle() {
+    need_own_servers!();
+    let postgres = own_server().await;
+    let fleet = fleet(&postgres).await;
+    let key = fleet.database.new_key(1_000_000).await;
+    assert_all_served(&burst(&fleet.replicas, &key, 60).await);
+
+    for _ in 0..5 {
+        assert!(postgres.terminate_backends(fleet.database.name()).await > 0);
+        assert_all_served(&burst(&fleet.replicas, &key, 60).await);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_sees_that_idle_connections_have_fallen_silent() {
+    need_own_servers!();
+    let postgres = own_server().await;
+    let proxy = FaultProxy::start(postgres.addr()).await;
+    let fleet = fleet_behind(&postgres, Some(&proxy)).await;
+    let key = fleet.database.new_key(1_000_000).await;
+    assert_all_served(&burst(&fleet.replicas, &key, 60).await);
+
+    proxy.silence();
+    let answers = burst(&fleet.replicas, &key, 15).await;
+    assert_all_served(&answers);
+    assert!(answers.iter().all(|answer| answer.took < DEADLINE), "{answers:?}");
+    assert_all_served(&burst(&fleet.replicas, &key, 60).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_network_that_stalls_is_a_502_within_the_deadline_and_over_when_it_passes() {
+    need_own_servers!();
+    let postgres = own_server().await;
+    let proxy = FaultProxy::start(postgres.addr()).await;
+    let fleet = fleet_behind(&postgres, Some(&proxy)).await;
+    let key = fleet.database.new_key(1_000_000).await;
+    assert_all_served(&burst(&fleet.replicas, &key, 60).await);
+
+    for mode in [Mode::Stall, Mode::Refuse] {
+        proxy.set(mode).await;
+        assert_all_are_db_errors_in_time(&burst(&fleet.replicas, &key, 90).await);
+        proxy.set(Mode::Pass).await;
+        eventually(SOON, "every replica serves again", || async {
+            let answers = burst(&fleet.replicas, &key, 60).await;
+            answers.iter().all(|answer| answer.answer.status == 200)
+        })
+        .await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_locked_table_is_a_502_for_what_needs_it_and_nothing_for_the_rest() {
+    need_own_servers!();
+    let postgres = own_server().await;
+    let fleet = fleet(&postgres).await;
+    let key = fleet.database.new_key(1_000_000).await;
+    let paths = routes(&fleet.database).await;
+    for replica in &fleet.replicas {
+        for path in &paths {
+            assert_eq!(replica.get(path, Some(&key)).await.status, 200);
+        }
+    }
+    let admin = postgres.admin().await;
+
+    let lock = lock_genes(&fleet).await;
+    let meanwhile = async {
+        for _ in 0..10 {
+            for replica in &fleet.replicas {
+                for path in &paths {
+                    assert_eq!(replica.get(path, Some(&key)).await.status, 200);
+                }
+                assert_eq!(replica.ops("/livez").await.status, 200);
+                assert_eq!(replica.ops("/readyz").await.status, 200);
+                assert_eq!(replica.get("/openapi.json", None).await.status, 200);
+            }
+        }
+    };
+    let (answers, quick) =
+        tokio::join!(burst(&fleet.replicas, &key, 200), tokio::time::timeout(DEADLINE, meanwhile));
+    assert!(quick.is_ok(), "cached answers, probes or the document were slow");
+    assert_all_are_db_errors_in_time(&answers);
+    eventually(SOON, "no statement of ours lingers, though the lock is there", || async {
+        running(&admin, fleet.database.name()).await == 0
+    })
+    .await;
+
+    lock.batch_execute("rollback").await.unwrap();
+    for _ in 0..3 {
+        assert_all_served(&burst(&fleet.replicas, &key, 60).await);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_that_leave_take_nothing_with_them_and_leave_nothing_behind() {
+    need_own_servers!();
+    let postgres = own_server().await;
+    let fleet = fleet(&postgres).await;
+    let key = fleet.database.new_key(1_000_000).await;
+    assert_all_served(&burst(&fleet.replicas, &key, 3).await);
+    let admin = postgres.admin().await;
+
+    let lock = lock_genes(&fleet).await;
+    let leaving = (0..200).map(|number| {
+        let (replica, key) = (&fleet.replicas[number % 3], &key);
+        async move {
+            let patience = Duration::from_millis(100);
+            tokio::time::timeout(patience, replica.get(&uncached(), Some(key))).await
+        }
+    });
+    join_all(leaving).await;
+    eventually(SOON, "no statement of ours outlives its time", || async {
+        running(&admin, fleet.database.name()).await == 0
+    })
+    .await;
+
+    lock.batch_execute("rollback").await.unwrap();
+    for _ in 0..3 {
+        assert_all_served(&burst(&fleet.replicas, &key, 60).await);
+    }
+}

@@ -1,0 +1,283 @@
+//! Redis stopped, hanging, read-only, full, moved: answers stay right, limits go on by each
+//! replica's share, and Redis is in use again soon after it is back.
+
+use std::time::Duration;
+
+use gene_registry::keys::ApiKey;
+use tokio::time::Instant;
+
+use crate::support::need_own_servers;
+use crate::support::postgres::PostgresServer;
+use crate::support::proxy::{Cut, FaultProxy, Mode};
+use crate::support::redis::RedisServer;
+use crate::support::replica::{Fleet, Replica};
+use crate::support::traffic::{Traffic, burst, routes, uncached};
+use crate::support::wait::eventually;
+
+/// Within this, a Redis that is back is in use again.
+const BACK: Duration = Duration::from_secs(5);
+const REPLICAS: u32 = 3;
+const READ: &str = r#"gene_registry_redis_in_use{side="read"}"#;
+const WRITE: &str = r#"gene_registry_redis_in_use{side="write"}"#;
+
+/// Waits, under traffic, until every replica says of Redis that it is in use, or not.
+async fn until_in_use(fleet: &Fleet<'_>, key: &str, series: &[(&str, bool)]) {
+    for replica in &fleet.replicas {
+        eventually(BACK, "the metric says how Redis is", || async {
+            let answer = replica.get(&uncached(), Some(key)).await;
+            assert_eq!(answer.status, 200, "{answer:?}");
+            let mut all = true;
+            for (name, in_use) in series {
+                all &= replica.metric(name).await == Some(f64::from(u8::from(*in_use)));
+            }
+            all
+        })
+        .await;
+    }
+}
+
+async fn until_away(fleet: &Fleet<'_>, key: &str) {
+    until_in_use(fleet, key, &[(READ, false), (WRITE, false)]).await;
+}
+
+async fn until_back(fleet: &Fleet<'_>, key: &str) {
+    until_in_use(fleet, key, &[(READ, true), (WRITE, true)]).await;
+}
+
+/// How many of 30 requests of a new key of limit 20 each replica admits, over all three routes.
+async fn admitted_by_each(fleet: &Fleet<'_>) -> Vec<usize> {
+    let (key, paths) = (fleet.database.new_key(20).await, routes(&fleet.database).await);
+    let mut admitted = Vec::new();
+    for replica in &fleet.replicas {
+        let mut passed = 0;
+        for number in 0..30 {
+            let answer = replica.get(&paths[number % 3], Some(&key)).await;
+            assert_eq!(answer.header("x-ratelimit-limit"), "20", "{answer:?}");
+            if answer.status == 200 {
+                passed += 1;
+            } else {
+                answer.assert_refused(429, "RATE_LIMITED");
+                let wait: u64 = answer.header("retry-after").parse().unwrap();
+                assert!((1..=60).contains(&wait), "{answer:?}");
+            }
+        }
+        admitted.push(passed);
+    }
+    admitted
+}
+
+/// What must hold while Redis can't be written: each replica admits ceil(20 / 3), answers are
+/// right, strangers stay out.
+async fn assert_serving_by_share(fleet: &Fleet<'_>, key: &str) {
+    assert_eq!(admitted_by_each(fleet).await, [7, 7, 7]);
+    let stranger = ApiKey::generate().unwrap();
+    for replica in &fleet.replicas {
+        replica.get("/genes", Some(stranger.expose())).await.assert_refused(401, "UNAUTHORIZED");
+        for path in routes(&fleet.database).await {
+            let answer = replica.get(&path, Some(key)).await;
+            assert_eq!(answer.status, 200, "{answer:?}");
+            assert_eq!(answer.json(), fleet.expected(&path, key).await);
+        }
+    }
+}
+
+/// Counters are exact again, across replicas.
+async fn assert_counted_together(fleet: &Fleet<'_>) {
+    assert_eq!(admitted_by_each(fleet).await, [20, 0, 0]);
+}
+
+async fn assert_every_key_expires(redis: &RedisServer, prefix: &str) -> usize {
+    let keys = redis.keys(prefix).await;
+    for key in &keys {
+        // -2: it has expired since.
+        let left: i64 = redis.command(&["PTTL", key]).await;
+        assert!(left != -1, "{key} never expires");
+    }
+    keys.len()
+}
+
+impl Fleet<'_> {
+    /// The answer of a replica that has no Redis and nothing cached.
+    async fn expected(&self, path: &str, key: &str) -> serde_json::Value {
+        let mut config = self.config.clone();
+        config.redis.url = None;
+        Replica::start(&config).await.get(path, Some(key)).await.json()
+    }
+}
+
+/// Patient enough for counts to be exact on a loaded machine.
+async fn patient<'a>(postgres: &'a PostgresServer, redis: &RedisServer) -> Fleet<'a> {
+    Fleet::start_with(REPLICAS, postgres, redis, |config| config.redis.timeout_ms = 1_000).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_redis_is_done_without_and_used_again_after_its_restart() {
+    need_own_servers!();
+    let redis = RedisServer::start(&[]).await;
+    let fleet = patient(PostgresServer::shared().await, &redis).await;
+    let key = fleet.database.new_key(1_000_000).await;
+    until_back(&fleet, &key).await;
+    assert_counted_together(&fleet).await;
+    assert!(assert_every_key_expires(&redis, &fleet.prefix).await > 0);
+
+    redis.kill().await;
+    until_away(&fleet, &key).await;
+    assert_serving_by_share(&fleet, &key).await;
+    for answer in burst(&fleet.replicas, &key, 60).await {
+        assert_eq!(answer.answer.status, 200, "{answer:?}");
+    }
+
+    redis.restart().await;
+    until_back(&fleet, &key).await;
+    assert_counted_together(&fleet).await;
+    assert!(assert_every_key_expires(&redis, &fleet.prefix).await > 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redis_that_hangs_costs_the_first_few_requests_little_and_the_others_nothing() {
+    need_own_servers!();
+    let redis = RedisServer::start(&[]).await;
+    let fleet = Fleet::start(REPLICAS, PostgresServer::shared().await, &redis).await;
+    let key = fleet.database.new_key(1_000_000).await;
+    until_back(&fleet, &key).await;
+
+    redis.pause();
+    for replica in &fleet.replicas {
+        let begun = Instant::now();
+        for _ in 0..100 {
+            assert_eq!(replica.get(&uncached(), Some(&key)).await.status, 200);
+        }
+        // Waiting each time, for the counter and for both sides of the cache, takes 15 s.
+        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    }
+    until_away(&fleet, &key).await;
+    assert_serving_by_share(&fleet, &key).await;
+
+    redis.resume();
+    until_back(&fleet, &key).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn replicas_start_without_redis_and_connect_when_it_is_there() {
+    need_own_servers!();
+    let redis = RedisServer::start(&[]).await;
+    for hangs in [true, false] {
+        if hangs {
+            redis.pause();
+        } else {
+            redis.kill().await;
+        }
+        let fleet = Fleet::start(REPLICAS, PostgresServer::shared().await, &redis).await;
+        let key = fleet.database.new_key(1_000_000).await;
+
+        until_away(&fleet, &key).await;
+        assert_serving_by_share(&fleet, &key).await;
+
+        if hangs {
+            redis.resume();
+        } else {
+            redis.restart().await;
+        }
+        until_back(&fleet, &key).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_network_that_stalls_refuses_or_cuts_is_no_error_for_anybody() {
+    need_own_servers!();
+    let redis = RedisServer::start(&[]).await;
+    let proxy = FaultProxy::start(redis.addr()).await;
+    let fleet = Fleet::start_with(REPLICAS, PostgresServer::shared().await, &redis, |config| {
+        config.redis.url = Some(proxy.url(&redis.url()).into());
+    })
+    .await;
+    let key = fleet.database.new_key(1_000_000).await;
+    until_back(&fleet, &key).await;
+
+    for mode in [Mode::Stall, Mode::Refuse] {
+        proxy.set(mode).await;
+        until_away(&fleet, &key).await;
+        assert_serving_by_share(&fleet, &key).await;
+        proxy.set(Mode::Pass).await;
+        until_back(&fleet, &key).await;
+    }
+    for cut in [Cut::Reset, Cut::Close, Cut::Reset, Cut::Close] {
+        proxy.cut(cut).await;
+        for answer in burst(&fleet.replicas, &key, 30).await {
+            assert_eq!(answer.answer.status, 200, "{answer:?}");
+        }
+    }
+    proxy.silence();
+    until_back(&fleet, &key).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_only_redis_still_gives_answers_and_counts_again_when_it_is_promoted() {
+    need_own_servers!();
+    let redis = RedisServer::start(&[]).await;
+    let fleet = patient(PostgresServer::shared().await, &redis).await;
+    let key = fleet.database.new_key(1_000_000).await;
+    let shared = uncached();
+    assert_eq!(fleet.replicas[0].get(&shared, Some(&key)).await.status, 200);
+
+    let () = redis.command(&["REPLICAOF", "127.0.0.1", "1"]).await;
+    until_in_use(&fleet, &key, &[(READ, true), (WRITE, false)]).await;
+    let answer = fleet.replicas[1].get(&shared, Some(&key)).await;
+    assert!(answer.header("cache-status").contains("detail=shared"), "{answer:?}");
+    assert_serving_by_share(&fleet, &key).await;
+
+    let () = redis.command(&["REPLICAOF", "NO", "ONE"]).await;
+    until_back(&fleet, &key).await;
+    assert_counted_together(&fleet).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_redis_still_gives_answers_and_counts_again_when_there_is_room() {
+    need_own_servers!();
+    let redis = RedisServer::start(&["--maxmemory-policy", "noeviction"]).await;
+    let fleet = patient(PostgresServer::shared().await, &redis).await;
+    let key = fleet.database.new_key(1_000_000).await;
+    let shared = uncached();
+    assert_eq!(fleet.replicas[0].get(&shared, Some(&key)).await.status, 200);
+
+    let () = redis.command(&["CONFIG", "SET", "maxmemory", "1"]).await;
+    until_in_use(&fleet, &key, &[(READ, true), (WRITE, false)]).await;
+    let answer = fleet.replicas[1].get(&shared, Some(&key)).await;
+    assert!(answer.header("cache-status").contains("detail=shared"), "{answer:?}");
+    assert_serving_by_share(&fleet, &key).await;
+    assert_every_key_expires(&redis, &fleet.prefix).await;
+
+    let () = redis.command(&["CONFIG", "SET", "maxmemory", "0"]).await;
+    until_back(&fleet, &key).await;
+    assert_counted_together(&fleet).await;
+    assert_every_key_expires(&redis, &fleet.prefix).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fail_over_to_another_address_behind_the_same_name_is_followed() {
+    need_own_servers!();
+    let (old, new) = (RedisServer::start(&[]).await, RedisServer::start(&[]).await);
+    let proxy = FaultProxy::start(old.addr()).await;
+    let fleet = Fleet::start_with(REPLICAS, PostgresServer::shared().await, &old, |config| {
+        config.redis.url = Some(proxy.url(&old.url()).into());
+        config.redis.timeout_ms = 1_000;
+    })
+    .await;
+    let key = fleet.database.new_key(1_000_000).await;
+    until_back(&fleet, &key).await;
+    let traffic = Traffic::start(&fleet, &key, "/arena/insights?domain=search");
+
+    // The old primary goes on serving the connections it has, as a replica of the new one.
+    proxy.retarget(new.addr());
+    let port = new.addr().rsplit_once(':').unwrap().1.to_owned();
+    let () = old.command(&["REPLICAOF", "127.0.0.1", &port]).await;
+    eventually(BACK, "the new primary counts", || async {
+        !new.keys(&format!("{}:limit", fleet.prefix)).await.is_empty()
+    })
+    .await;
+    until_back(&fleet, &key).await;
+    let answers = traffic.stop().await;
+
+    assert!(answers.iter().all(|answer| answer.status == 200));
+    assert_counted_together(&fleet).await;
+}

@@ -1,0 +1,97 @@
+//! 401 is one answer, whatever is wrong with the key.
+
+use gene_registry::keys::ApiKey;
+use gene_registry::registry::Timestamp;
+
+use super::{OPERATIONS, Stand, assert_refusal};
+use crate::support::redis::RedisServer;
+
+/// Header values of the key, for each way in which it can be wrong.
+async fn wrong_keys(stand: &Stand) -> Vec<(&'static str, Vec<String>)> {
+    let database = &stand.database;
+    let hour = jiff::SignedDuration::from_hours(1);
+    let expired = Some(Timestamp::now() - hour);
+    let expired = database.new_key_with(|key| key.expires_at = expired).await;
+    let no_scope = database.new_key_with(|key| key.scopes = vec![]).await;
+    let other_scope = database.new_key_with(|key| key.scopes = vec!["reader".to_owned()]).await;
+    let revoked = database.new_key(100).await;
+    let revoke = "update registry.api_key set revoked_at = now() where prefix = $1";
+    database.connect().await.execute(revoke, &[&&revoked[..11]]).await.unwrap();
+    let unknown = ApiKey::generate().unwrap().expose().to_owned();
+    let good = &stand.key;
+    let mistyped = format!("{}{}", &good[..49], if good.ends_with('0') { '1' } else { '0' });
+    vec![
+        ("no key", vec![]),
+        ("an empty key", vec![String::new()]),
+        ("a key sent twice", vec![good.clone(), good.clone()]),
+        ("a good and an empty key", vec![good.clone(), String::new()]),
+        ("two keys in one header", vec![format!("{good}, {good}")]),
+        ("a mistyped key", vec![mistyped]),
+        ("the beginning of a key", vec![good[..11].to_owned()]),
+        ("a key in another case", vec![good.to_uppercase()]),
+        ("a key with a scheme", vec![format!("ApiKey {good}")]),
+        ("a long key", vec!["k".repeat(20_000)]),
+        ("a key beyond ASCII", vec!["gr_ключ".to_owned()]),
+        ("a foreign key", vec!["0123456789abcdef0123456789abcdef".to_owned()]),
+        ("an unknown key", vec![unknown]),
+        ("an expired key", vec![expired]),
+        ("a revoked key", vec![revoked]),
+        ("a key without scopes", vec![no_scope]),
+        ("a key with another scope", vec![other_scope]),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_wrong_key_gets_one_and_the_same_401_on_every_operation() {
+    let stand = Stand::start().await;
+    let mut bodies = std::collections::HashSet::new();
+    for (what, values) in wrong_keys(&stand).await {
+        let headers: Vec<_> = values.iter().map(|value| ("X-API-Key", value.as_str())).collect();
+        for replica in &stand.replicas {
+            for operation in OPERATIONS {
+                let answer = replica.raw("GET", &format!("/v1{operation}"), &headers).await;
+                assert_eq!(answer.status, 401, "{what}, {operation}: {answer:?}");
+                assert_refusal(&answer, 401, "UNAUTHORIZED");
+                let challenge = answer.header("www-authenticate");
+                assert_eq!(challenge, r#"ApiKey realm="gene-registry""#, "{what}");
+                assert_eq!(answer.header("ratelimit"), "", "{what}: nothing to learn of limits");
+                bodies.insert(answer.text);
+            }
+        }
+    }
+    assert_eq!(bodies.len(), 1, "{bodies:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_in_the_url_or_another_header_is_no_key() {
+    let stand = Stand::start().await;
+    let (key, bearer) = (&stand.key, format!("Bearer {}", stand.key));
+    for replica in &stand.replicas {
+        for name in ["api_key", "X-API-Key", "key"] {
+            let answer = replica.raw("GET", &format!("/v1/genes?{name}={key}"), &[]).await;
+            assert_refusal(&answer, 401, "UNAUTHORIZED");
+            assert!(!answer.text.contains(key.as_str()));
+        }
+        let answer = replica.raw("GET", "/v1/genes", &[("Authorization", &bearer)]).await;
+        assert_refusal(&answer, 401, "UNAUTHORIZED");
+        let answer = replica.raw("GET", "/v1/genes", &[("x-api-key", key)]).await;
+        assert_eq!(answer.status, 200, "names of headers have no case: {answer:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_requests_with_a_valid_key_leave_anything_in_redis() {
+    let stand = Stand::start().await;
+    let [replica, _] = &stand.replicas;
+    for (_, values) in wrong_keys(&stand).await {
+        let headers: Vec<_> = values.iter().map(|value| ("X-API-Key", value.as_str())).collect();
+        replica.raw("GET", "/v1/genes", &headers).await;
+    }
+    for target in ["/", "/docs", "/openapi.json", "/v1/openapi.yaml", "/v1/none"] {
+        assert_ne!(replica.raw("GET", target, &[("X-API-Key", &stand.key)]).await.status, 401);
+    }
+    let redis = RedisServer::shared().await;
+    assert_eq!(redis.keys(&stand.prefix).await, [""; 0]);
+    assert_eq!(replica.raw_get("/genes?limit=0", &stand.key).await.status, 400);
+    assert_eq!(redis.keys(&stand.prefix).await.len(), 1, "a counter, for a refusal too");
+}

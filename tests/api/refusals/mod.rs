@@ -1,0 +1,77 @@
+//! Every refusal is JSON of the one shape, with the right code, on the real listener: with Redis
+//! and without.
+
+mod broken_rows;
+mod heads;
+mod keys;
+mod methods;
+mod order;
+mod parameters;
+mod routes;
+
+use crate::support::database::Database;
+use crate::support::postgres::PostgresServer;
+use crate::support::redis::RedisServer;
+use crate::support::replica::{Answer, Fleet, Replica, patient};
+
+/// A gene of the sample registry.
+const GENE: &str = "db8dde37-1518-4afb-94b1-f5723d34ff6e";
+
+/// A good request for each operation, below `/v1`.
+const OPERATIONS: [&str; 3] = [
+    "/genes",
+    "/genes/db8dde37-1518-4afb-94b1-f5723d34ff6e/phenotype",
+    "/arena/insights?domain=search",
+];
+
+/// The sample registry behind two replicas: one with Redis, one without.
+struct Stand {
+    database: Database<'static>,
+    replicas: [Replica; 2],
+    /// What the first one's keys in Redis begin with.
+    prefix: String,
+    /// A key that never reaches its limit.
+    key: String,
+}
+
+impl Stand {
+    async fn start() -> Self {
+        let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
+        let Fleet { database, prefix, mut config, mut replicas } =
+            Fleet::start_with(1, postgres, redis, patient).await;
+        config.redis.url = None;
+        let replicas = [replicas.remove(0), Replica::start(&config).await];
+        let key = database.new_key(1_000_000).await;
+        Self { database, replicas, prefix, key }
+    }
+
+    /// Asks both replicas for a target below `/v1`, exactly as given.
+    async fn raw_get(&self, target: &str) -> [Answer; 2] {
+        let [with, without] = &self.replicas;
+        [with.raw_get(target, &self.key).await, without.raw_get(target, &self.key).await]
+    }
+}
+
+/// Checks all that refusals have in common.
+#[track_caller]
+fn assert_refusal(answer: &Answer, status: u16, code: &str) {
+    answer.assert_refused(status, code);
+    assert_eq!(answer.header("cache-control"), "no-store", "{answer:?}");
+    assert!(is_request_id(answer.header("x-request-id")), "{answer:?}");
+}
+
+fn is_request_id(id: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    (1..=64).contains(&id.len()) && id.bytes().all(allowed)
+}
+
+/// Checks a refusal of a parameter: its name first, and what was given, cut to 64 characters.
+#[track_caller]
+fn assert_names(answer: &Answer, code: &str, name: &str, given: &str) {
+    assert_refusal(answer, 400, code);
+    let error = answer.json()["error"].as_str().unwrap().to_owned();
+    assert!(error.starts_with(&format!("{name} ")), "{error}");
+    let cut: String = given.chars().take(64).collect();
+    let more = if cut.len() < given.len() { "…" } else { "" };
+    assert!(error.ends_with(&format!("given: {cut:?}{more}")), "{given:?}: {error}");
+}

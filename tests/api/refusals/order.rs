@@ -1,0 +1,57 @@
+//! What is checked first: route, method, key, limit, parameters, and only then what exists.
+
+use super::{OPERATIONS, Stand, assert_refusal};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_thing_wrong_decides() {
+    let stand = Stand::start().await;
+    let unknown_gene = "/genes/00000000-0000-0000-0000-000000000000/phenotype";
+    for replica in &stand.replicas {
+        let used_up = stand.database.new_key(1).await;
+        let never = stand.database.new_key(0).await;
+        let first = replica.raw_get("/genes?limit=0", &used_up).await;
+        assert_refusal(&first, 400, "MISSING_PARAM");
+
+        for (method, target, key, status, code) in [
+            ("BREW", "/v1/nothing?limit=0", None, 404, "NOT_FOUND"),
+            ("POST", "/v1/genes?limit=0", None, 405, "METHOD_NOT_ALLOWED"),
+            ("POST", "/v1/genes?limit=0", Some(&used_up), 405, "METHOD_NOT_ALLOWED"),
+            ("GET", "/v1/genes?limit=0", None, 401, "UNAUTHORIZED"),
+            ("GET", "/v1/genes/x/phenotype", None, 401, "UNAUTHORIZED"),
+            ("GET", "/v1/arena/insights", None, 401, "UNAUTHORIZED"),
+            ("GET", "/v1/genes?limit=0", Some(&used_up), 429, "RATE_LIMITED"),
+            ("GET", "/v1/genes/x/phenotype", Some(&used_up), 429, "RATE_LIMITED"),
+            ("GET", "/v1/arena/insights", Some(&never), 429, "RATE_LIMITED"),
+            ("GET", "/v1/genes/x/phenotype", Some(&stand.key), 400, "INVALID_ID"),
+            ("GET", "/v1/arena/insights?domain=%00", Some(&stand.key), 400, "MISSING_PARAM"),
+            ("GET", "/v1/arena/insights?domain=none", Some(&stand.key), 404, "NOT_FOUND"),
+            ("GET", &format!("/v1{unknown_gene}"), Some(&stand.key), 404, "NOT_FOUND"),
+        ] {
+            let headers = key.map(|key| ("X-API-Key", key.as_str()));
+            let answer = replica.raw(method, target, headers.as_slice()).await;
+            assert_eq!(answer.status, status, "{method} {target}: {answer:?}");
+            assert_refusal(&answer, status, code);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_used_up_limit_is_429_with_its_headers_on_every_operation() {
+    let stand = Stand::start().await;
+    for replica in &stand.replicas {
+        let (one, never) = (stand.database.new_key(1).await, stand.database.new_key(0).await);
+        assert_eq!(replica.raw_get("/genes", &one).await.status, 200);
+        for operation in OPERATIONS {
+            let answer = replica.raw_get(operation, &one).await;
+            assert_refusal(&answer, 429, "RATE_LIMITED");
+            assert_eq!(answer.header("x-ratelimit-limit"), "1");
+            assert_eq!(answer.header("x-ratelimit-remaining"), "0");
+            let wait: u64 = answer.header("retry-after").parse().unwrap();
+            assert!((1..=60).contains(&wait), "{wait}");
+
+            let answer = replica.raw_get(operation, &never).await;
+            assert_refusal(&answer, 429, "RATE_LIMITED");
+            assert_eq!(answer.header("retry-after"), "60");
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! The program itself as a replica, for what only a process of its own shows: its log.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::process::{Launch, Process};
+use super::replica::Replica;
+use super::scratch_folder;
+use super::wait::until;
+
+const START: Duration = Duration::from_secs(30);
+
+/// `gene-registry serve`. Dropping it ends it.
+pub(crate) struct Served {
+    process: Process,
+    /// Speaks to it.
+    pub(crate) replica: Replica,
+}
+
+impl Served {
+    /// Starts one on free ports; `env` names configuration keys by their environment variables.
+    pub(crate) async fn start(env: &[(&str, &str)]) -> Self {
+        let ready = scratch_folder("ready").join("ready.json");
+        let mut launch = Launch::new("gene-registry", env!("CARGO_BIN_EXE_gene-registry"))
+            .args(["serve", "--ready-file"])
+            .arg(&ready)
+            .env("GENE_REGISTRY__SERVER__BIND", "127.0.0.1:0")
+            .env("GENE_REGISTRY__OPS__BIND", "127.0.0.1:0")
+            // A loaded machine takes its time to make connections.
+            .env("GENE_REGISTRY__UPSTREAM__WAIT_MS", "1500")
+            .env("GENE_REGISTRY__UPSTREAM__CONNECT_MS", "1500")
+            .env_remove("GENE_REGISTRY_CONFIG")
+            .env_remove("REDIS_URL");
+        for (name, value) in env {
+            launch = launch.env(name, value);
+        }
+        let process = launch.start();
+        let addresses = until(START, "the replica listens", || async {
+            assert!(process.is_running(), "it did not start: {}", process.report());
+            let text = std::fs::read_to_string(&ready).ok()?;
+            Some(serde_json::from_str::<Value>(&text).unwrap())
+        })
+        .await;
+        let address = |name: &str| addresses[name].as_str().unwrap().to_owned();
+        let replica = Replica::at(&address("base_url"), &address("ops_url"));
+        Self { process, replica }
+    }
+
+    /// Everything it has logged.
+    pub(crate) fn log(&self) -> String {
+        self.process.stderr()
+    }
+
+    /// How many lines of the log contain all of these words.
+    pub(crate) fn lines_with(&self, words: &[&str]) -> usize {
+        let has_all = |line: &&str| words.iter().all(|word| line.contains(word));
+        self.log().lines().filter(has_all).count()
+    }
+}

@@ -1,0 +1,59 @@
+//! The served OpenAPI document, and answers held against it strictly.
+
+use serde_json::{Value, json};
+
+use super::replica::{Answer, Replica};
+
+/// A document whose objects may have the properties they declare, must have all of them, and
+/// may have no others.
+pub(crate) struct StrictDocument {
+    pub(crate) served: Value,
+    schemas: Value,
+}
+
+impl StrictDocument {
+    pub(crate) async fn of(replica: &Replica) -> Self {
+        let served = replica.get("/openapi.json", None).await.json();
+        let mut schemas = served["components"]["schemas"].clone();
+        for schema in schemas.as_object_mut().unwrap().values_mut() {
+            make_strict(schema);
+        }
+        Self { served, schemas }
+    }
+
+    /// The operation on a path of the document.
+    #[track_caller]
+    pub(crate) fn operation(&self, path: &str) -> &Value {
+        let operation = &self.served["paths"][path]["get"];
+        assert!(operation.is_object(), "no GET {path}");
+        operation
+    }
+
+    /// Checks an answer of the operation on `path` against what is declared for its status.
+    #[track_caller]
+    pub(crate) fn check(&self, path: &str, answer: &Answer) {
+        let status = answer.status.as_str();
+        let declared = &self.operation(path)["responses"][status];
+        assert!(declared.is_object(), "GET {path} declares no {status}: {answer:?}");
+        let schema = &declared["content"]["application/json"]["schema"];
+        let faults = self.faults(schema, &answer.json());
+        assert!(faults.is_empty(), "GET {path}, {status}: {faults:#?}\n{}", answer.text);
+    }
+
+    /// What is wrong with a value, by a schema of the document.
+    pub(crate) fn faults(&self, schema: &Value, value: &Value) -> Vec<String> {
+        let mut schema = schema.clone();
+        schema["components"] = json!({ "schemas": self.schemas });
+        let options = jsonschema::options().should_validate_formats(true);
+        let validator = options.build(&schema).unwrap();
+        let faults = validator.iter_errors(value);
+        faults.map(|fault| format!("{}: {fault}", fault.instance_path())).collect()
+    }
+}
+
+fn make_strict(schema: &mut Value) {
+    let Some(properties) = schema["properties"].as_object() else { return };
+    let names: Vec<_> = properties.keys().cloned().collect();
+    schema["required"] = names.into();
+    schema["additionalProperties"] = false.into();
+}
