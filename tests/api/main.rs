@@ -11,6 +11,7 @@ mod harness;
 mod limit_faults;
 mod limits;
 mod limits_batches;
+mod limits_clocks;
 mod limits_degraded;
 mod limits_exact;
 mod limits_window;

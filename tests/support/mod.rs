@@ -5,6 +5,7 @@
 //! break a server begin with [`need_own_servers!`] and are then listed as not run.
 
 pub(crate) mod binary;
+pub(crate) mod clock;
 pub(crate) mod database;
 pub(crate) mod document;
 pub(crate) mod limiters;
