@@ -8,6 +8,7 @@
 
 mod check;
 mod redis;
+mod stories;
 mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
