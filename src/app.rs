@@ -15,11 +15,11 @@ use crate::api::{Document, Gate, PublicApi};
 use crate::cache::{ReadThrough, SharedCache};
 use crate::config::Config;
 use crate::keys::Authenticator;
-use crate::limit::Limiter;
+use crate::limit::{LimitOptions, Limiter};
 use crate::ops::{Dependencies, Dependency, Health, Metrics, OpsApi};
 use crate::redis::{RedisKeys, RedisPool, Side};
 use crate::server::{Limits, Serving, serve};
-use crate::upstream::{Upstream, Watched};
+use crate::upstream::{KeyId, Upstream, Watched};
 
 /// How long a replica waits for the upstream before it calls itself ready all the same.
 const UPSTREAM_PATIENCE: Duration = Duration::from_secs(10);
@@ -96,7 +96,7 @@ pub async fn start(config: &Config, upstream: Arc<dyn Upstream>) -> Result<Runni
     let foreign = config.keys.accept_foreign;
     let gate = Gate {
         authenticator: Authenticator::new(Arc::clone(&upstream), foreign, Arc::clone(&metrics)),
-        limiter: limiter(config, redis.as_ref()),
+        limiter: limiter(config, redis.as_ref(), &metrics),
     };
     let public = PublicApi::new(reads, gate, &document, Arc::clone(&metrics));
     let public = bind("server.bind", config.server.bind, Arc::new(public), limits(config)).await?;
@@ -147,17 +147,16 @@ fn shared_cache(
     )
 }
 
-fn limiter<K: Eq + std::hash::Hash + Copy + std::fmt::Display>(
-    config: &Config,
-    redis: Option<&Redis>,
-) -> Limiter<K> {
-    let replicas = config.rate_limit.replicas;
+fn limiter(config: &Config, redis: Option<&Redis>, metrics: &Metrics) -> Limiter<KeyId> {
+    let options = LimitOptions {
+        replicas: config.rate_limit.replicas,
+        without_redis: config.rate_limit.without_redis,
+        enforce: config.rate_limit.enforce,
+        metrics: metrics.limits(),
+    };
     match redis {
-        None => Limiter::in_process(replicas),
-        Some((pool, keys)) => {
-            let without_redis = config.rate_limit.without_redis;
-            Limiter::shared(pool.clone(), keys.clone(), replicas, without_redis)
-        }
+        None => Limiter::in_process(options),
+        Some((pool, keys)) => Limiter::shared(pool.clone(), keys.clone(), options),
     }
 }
 

@@ -36,4 +36,6 @@ pub struct RateLimitConfig {
     pub replicas: u32,
     /// What to do while Redis is away.
     pub without_redis: WithoutRedis,
+    /// Whether requests over the limit are refused.
+    pub enforce: bool,
 }

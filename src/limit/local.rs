@@ -1,4 +1,8 @@
-//! Windows counted in this process alone.
+//! Windows counted in this process alone: always where there is no Redis, else while it is lost.
+//!
+//! Windows outlive a loss, so a Redis that comes and goes does not open new ones. And when a
+//! window that is older than the loss ends in it, the next one begins with what was admitted since
+//! the loss: a loss within a window of the shared count adds one share to it, never two.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -28,9 +32,27 @@ struct Windows<K> {
 struct Window {
     began: Instant,
     count: u32,
+    /// The loss in which it was used last.
+    loss: u32,
+    /// What had been admitted when that loss began.
+    before_loss: u32,
 }
 
 impl Window {
+    /// The window after this one. One that was opened in this very loss leaves nothing over.
+    fn next(self, began: Instant, loss: u32) -> Self {
+        let older_than_loss = self.loss == loss && self.before_loss > 0;
+        let count = if older_than_loss { self.count - self.before_loss } else { 0 };
+        Self { began, count, loss, before_loss: 0 }
+    }
+
+    fn enter(&mut self, loss: u32) {
+        if loss > self.loss {
+            self.loss = loss;
+            self.before_loss = self.count;
+        }
+    }
+
     fn left(&self, now: Instant) -> Duration {
         WINDOW.saturating_sub(now.saturating_duration_since(self.began))
     }
@@ -43,16 +65,18 @@ impl<K: Eq + Hash + Copy> LocalLimiter<K> {
         Self { replicas, windows: Mutex::new(windows) }
     }
 
-    /// Decides about one request of `key` at `now`.
-    pub(super) fn decide(&self, key: K, limit: u32, now: Instant) -> Decision {
+    /// Decides about one request of `key` at `now`, in the loss of that number; where there is no
+    /// Redis to lose, the number is always 0.
+    pub(super) fn decide(&self, key: K, limit: u32, loss: u32, now: Instant) -> Decision {
         let share = local_share(limit, self.replicas);
         let mut windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
         windows.sweep(now);
-        let fresh = Window { began: now, count: 0 };
+        let fresh = Window { began: now, count: 0, loss, before_loss: 0 };
         let window = windows.by_key.entry(key).or_insert(fresh);
         if window.left(now).is_zero() {
-            *window = fresh;
+            *window = window.next(now, loss);
         }
+        window.enter(loss);
         let admitted = window.count < share;
         window.count += u32::from(admitted);
         let remaining = share.saturating_sub(window.count);
@@ -77,15 +101,15 @@ mod tests {
     #[test]
     fn exactly_the_share_passes_in_a_window() {
         let (limiter, now) = (LocalLimiter::new(3), Instant::now());
-        let admitted = (0..100).filter(|_| limiter.decide(1, 20, now).admitted).count();
+        let admitted = (0..100).filter(|_| limiter.decide(1, 20, 0, now).admitted).count();
         assert_eq!(admitted, 7);
-        assert!(limiter.decide(2, 20, now).admitted, "keys don't share a window");
+        assert!(limiter.decide(2, 20, 0, now).admitted, "keys don't share a window");
     }
 
     #[test]
     fn a_window_opens_with_the_first_request_and_refusals_do_not_prolong_it() {
         let (limiter, start) = (LocalLimiter::new(1), Instant::now());
-        let at = |ms| limiter.decide(1, 1, start + Duration::from_millis(ms));
+        let at = |ms| limiter.decide(1, 1, 0, start + Duration::from_millis(ms));
         assert!(at(0).admitted);
         assert!(!at(30_000).admitted);
         let last = at(59_999);
@@ -96,18 +120,33 @@ mod tests {
     #[test]
     fn a_raised_limit_helps_at_once_and_a_lowered_one_refuses_at_once() {
         let (limiter, now) = (LocalLimiter::new(1), Instant::now());
-        (0..5).for_each(|_| assert!(limiter.decide(1, 5, now).admitted));
-        assert!(!limiter.decide(1, 5, now).admitted);
-        assert!(limiter.decide(1, 6, now).admitted);
-        let lowered = limiter.decide(1, 2, now);
+        (0..5).for_each(|_| assert!(limiter.decide(1, 5, 0, now).admitted));
+        assert!(!limiter.decide(1, 5, 0, now).admitted);
+        assert!(limiter.decide(1, 6, 0, now).admitted);
+        let lowered = limiter.decide(1, 2, 0, now);
         assert_eq!((lowered.admitted, lowered.remaining), (false, 0));
+    }
+
+    #[test]
+    fn a_loss_adds_one_share_also_when_an_older_window_ends_in_it() {
+        let (limiter, start) = (LocalLimiter::new(1), Instant::now());
+        let passed = |loss, seconds| {
+            let at = start + Duration::from_secs(seconds);
+            (0..20).filter(|_| limiter.decide(1, 10, loss, at).admitted).count()
+        };
+        assert!(limiter.decide(1, 10, 1, start).admitted);
+        // The next loss begins late in that window, and lasts.
+        assert_eq!((passed(2, 50), passed(2, 60), passed(2, 119)), (9, 1, 0));
+        assert_eq!((passed(2, 120), passed(2, 179), passed(2, 180)), (10, 0, 10));
+        // Losses within one window share it.
+        assert_eq!((passed(3, 181), passed(4, 200), passed(5, 240)), (0, 0, 10));
     }
 
     #[test]
     fn ended_windows_are_forgotten() {
         let (limiter, start) = (LocalLimiter::new(1), Instant::now());
         for key in 0..10_000_u32 {
-            limiter.decide(key, 1, start + Duration::from_millis(u64::from(key) * 1000));
+            limiter.decide(key, 1, 0, start + Duration::from_millis(u64::from(key) * 1000));
         }
         let windows = limiter.windows.lock().expect("not poisoned");
         assert!(windows.by_key.len() <= SWEEP_FROM, "{}", windows.by_key.len());

@@ -1,10 +1,21 @@
 //! Requests a minute for each API key, across all replicas.
 //!
-//! A key's window opens with its first request and lasts a minute. Redis counts it; while Redis
-//! is away, each replica enforces its share by itself, or refuses: never silently unlimited.
+//! A key's window opens with its first request and lasts a minute. Redis counts it, for all that
+//! ask at the same time in one round trip; while Redis is away, each replica enforces its share by
+//! itself, or refuses: never silently unlimited.
+//!
+//! In a window no more is admitted than the largest limit in force in it. A loss of Redis that
+//! begins in it adds each replica's share at most, one that lasts since before it two shares of
+//! the replicas concerned; a loss of Redis's data adds the limit.
 
+mod batch;
 mod local;
+mod memory;
+mod policy;
 mod shared;
+#[cfg(test)]
+mod simulation;
+mod store;
 mod window;
 
 use std::fmt::Display;
@@ -14,10 +25,11 @@ use std::time::Instant;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::ops::LimitMetrics;
 use crate::redis::{RedisKeys, RedisPool};
 
-use local::LocalLimiter;
-use shared::SharedLimiter;
+use policy::Policy;
+use shared::RedisWindows;
 pub use window::{Decision, WINDOW};
 
 /// What to do with requests while Redis is away.
@@ -30,65 +42,56 @@ pub enum WithoutRedis {
     Refuse,
 }
 
-/// Requests can't be counted, and the policy is to refuse them then.
+/// A request can't be counted, and is refused for that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("requests cannot be counted at the moment")]
 pub struct CannotCount;
 
-/// Decides which requests of a key may go on.
-#[derive(Debug)]
-pub struct Limiter<K> {
-    shared: Option<SharedLimiter>,
-    local: LocalLimiter<K>,
-    without_redis: WithoutRedis,
+/// How limits are enforced.
+#[derive(Debug, Clone)]
+pub struct LimitOptions {
+    /// Replicas that run, for each one's share.
+    pub replicas: u32,
+    /// What to do while Redis is away.
+    pub without_redis: WithoutRedis,
+    /// Whether anybody is refused; counted and reported it is in any case.
+    pub enforce: bool,
+    /// Where it is measured.
+    pub metrics: LimitMetrics,
 }
 
-impl<K: Eq + Hash + Copy + Display> Limiter<K> {
+/// Decides which requests of a key may go on.
+#[derive(Debug)]
+pub struct Limiter<K>(Policy<K, RedisWindows>);
+
+impl<K: Eq + Hash + Copy + Display + Send + Sync + 'static> Limiter<K> {
     /// A limiter for a replica that has no Redis at all.
-    pub fn in_process(replicas: u32) -> Self {
-        Self {
-            shared: None,
-            local: LocalLimiter::new(replicas),
-            without_redis: WithoutRedis::Local,
-        }
+    pub fn in_process(options: LimitOptions) -> Self {
+        Self(Policy::new(None, options))
     }
 
     /// A limiter that counts in Redis.
-    pub fn shared(
-        pool: RedisPool,
-        keys: RedisKeys,
-        replicas: u32,
-        without_redis: WithoutRedis,
-    ) -> Self {
-        Self {
-            shared: Some(SharedLimiter::new(pool, keys)),
-            local: LocalLimiter::new(replicas),
-            without_redis,
-        }
+    pub fn shared(pool: RedisPool, keys: RedisKeys, options: LimitOptions) -> Self {
+        Self(Policy::new(Some(RedisWindows::new(pool, keys)), options))
     }
 
-    /// Decides about one request of `key`, whose limit is `limit` requests a minute.
+    /// Decides about one request of `key`, whose limit is `limit` requests a minute. Must be
+    /// called on a runtime. Dropped while it waits, it is not counted unless it was just sent.
     ///
     /// # Errors
-    /// [`CannotCount`] while Redis is away and the policy is to refuse.
+    /// [`CannotCount`] while Redis is away and the policy is to refuse, and when more requests
+    /// wait than can be held.
     pub async fn decide(&self, key: K, limit: u32) -> Result<Decision, CannotCount> {
-        if limit == 0 {
-            return Ok(Decision::never());
-        }
-        if let Some(shared) = &self.shared {
-            match shared.decide(key, limit).await {
-                Ok(decision) => return Ok(decision),
-                Err(error) => tracing::debug!(%error, "not counted in redis"),
-            }
-            if self.without_redis == WithoutRedis::Refuse {
-                return Err(CannotCount);
-            }
-        }
-        Ok(self.local.decide(key, limit, Instant::now()))
+        self.0.decide(key, limit).await
     }
 
     /// Whether limits are enforced by this replica alone at the moment, though it has a Redis.
     pub fn is_degraded(&self) -> bool {
-        self.shared.as_ref().is_some_and(SharedLimiter::is_away)
+        self.0.is_degraded()
     }
+}
+
+/// The one clock of this module: the runtime's, which tests can set.
+fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
 }

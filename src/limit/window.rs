@@ -42,6 +42,32 @@ impl Decision {
     }
 }
 
+/// How a key's window stands after it was asked for some requests at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Standing {
+    /// Requests admitted, of those that asked.
+    pub(super) admitted: u32,
+    /// Requests admitted in the window so far, these included.
+    pub(super) count: u32,
+    /// Until the window ends.
+    pub(super) left: Duration,
+}
+
+impl Standing {
+    /// The decision about one of the requests that asked together, by its place among them
+    /// (from 0). The first ones are admitted, and each sees the count as if it had come alone.
+    pub(super) fn decision(&self, place: u32, limit: u32) -> Decision {
+        let admitted = place < self.admitted;
+        let admitted_later = self.admitted.saturating_sub(place.saturating_add(1));
+        Decision::of(admitted, limit, self.count.saturating_sub(admitted_later), self.left)
+    }
+
+    /// Whether the window takes no more requests under `limit`.
+    pub(super) fn is_full(&self, limit: u32) -> bool {
+        self.count >= limit
+    }
+}
+
 /// What one of `replicas` may admit by itself: ceil(limit / replicas).
 pub(super) fn local_share(limit: u32, replicas: u32) -> u32 {
     limit.div_ceil(replicas.max(1))
@@ -75,6 +101,15 @@ mod tests {
         assert_eq!(local_share(1, 50), 1);
         assert_eq!(local_share(0, 3), 0);
         assert_eq!(local_share(u32::MAX, 0), u32::MAX);
+    }
+
+    #[test]
+    fn those_who_ask_together_see_the_count_as_if_each_had_come_alone() {
+        let standing = Standing { admitted: 3, count: 10, left: WINDOW };
+        let decisions: Vec<_> = (0..5).map(|place| standing.decision(place, 10)).collect();
+        let seen: Vec<_> = decisions.iter().map(|seen| (seen.admitted, seen.remaining)).collect();
+        assert_eq!(seen, [(true, 2), (true, 1), (true, 0), (false, 0), (false, 0)]);
+        assert!(standing.is_full(10) && !standing.is_full(11));
     }
 
     proptest! {

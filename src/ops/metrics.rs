@@ -17,6 +17,13 @@
 //! | `gene_registry_key_lookups_refused_total` | counter | | keys never seen that were not looked up, for there were too many |
 //! | `gene_registry_upstream_in_use` | gauge | | 1 while the database is read, 0 while it is known to be away |
 //! | `gene_registry_redis_in_use` | gauge | `side` | 1 while commands of this side (`read`, `write`) are sent to Redis, else 0 |
+//! | `gene_registry_limit_decisions_total` | counter | `result` | requests with a valid key: `admitted`, `refused`, `refused_locally` (the window was known to be full), `unenforced` (over the limit, let through), `not_counted` (503) |
+//! | `gene_registry_limit_decided_alone_total` | counter | | of these, decided by this replica's own share because Redis gave no count |
+//! | `gene_registry_limit_wait_seconds` | histogram | | time a request waited for its count, seconds |
+//! | `gene_registry_limit_round_trip_seconds` | histogram | `outcome` | round trips to Redis for counts (`answered`, `failed`), seconds |
+//! | `gene_registry_limit_batch_requests` | histogram | | requests counted in one round trip |
+//! | `gene_registry_limit_batch_commands` | histogram | | commands in one round trip: one a key |
+//! | `gene_registry_limit_policy` | gauge | `state` | 1 for how limits are held now: `shared`, `local` (by this replica's own share), `refusing` (not counted, 503); else 0 |
 //! | `gene_registry_build_info` | gauge | `version` | 1 |
 
 use std::time::Duration;
@@ -26,6 +33,8 @@ use metrics::{Key, Label, Level, Metadata, Recorder};
 use metrics_exporter_prometheus::{
     Matcher, PrometheusBuilder, PrometheusHandle, PrometheusRecorder,
 };
+
+use super::limit_metrics::{self, LimitMetrics};
 
 const REQUESTS: &str = "gene_registry_requests_total";
 const REQUEST_SECONDS: &str = "gene_registry_request_seconds";
@@ -39,7 +48,19 @@ const SECONDS: [f64; 14] = [
     0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 2.5,
 ];
 
-const METADATA: Metadata<'static> = Metadata::new("gene_registry", Level::INFO, None);
+/// Bounds of the histograms of batches.
+const SIZES: [f64; 10] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0];
+
+pub(super) const METADATA: Metadata<'static> = Metadata::new("gene_registry", Level::INFO, None);
+
+/// Every histogram with its bounds.
+const BOUNDS: [(&str, &[f64]); 5] = [
+    (REQUEST_SECONDS, &SECONDS),
+    (limit_metrics::WAIT_SECONDS, &SECONDS),
+    (limit_metrics::ROUND_TRIP_SECONDS, &SECONDS),
+    (limit_metrics::BATCH_REQUESTS, &SIZES),
+    (limit_metrics::BATCH_COMMANDS, &SIZES),
+];
 
 /// The metrics of one replica.
 pub struct Metrics {
@@ -68,12 +89,12 @@ impl std::fmt::Debug for Metrics {
 
 impl Default for Metrics {
     fn default() -> Self {
-        let builder = PrometheusBuilder::new();
-        let matcher = Matcher::Full(REQUEST_SECONDS.to_owned());
-        // Refused only for an empty list of bounds.
-        let builder = builder
-            .set_buckets_for_metric(matcher, &SECONDS)
-            .unwrap_or_else(|_| PrometheusBuilder::new());
+        let builder = BOUNDS.iter().fold(PrometheusBuilder::new(), |builder, (name, bounds)| {
+            // Refused only for an empty list of bounds.
+            builder
+                .set_buckets_for_metric(Matcher::Full((*name).to_owned()), bounds)
+                .unwrap_or_else(|_| PrometheusBuilder::new())
+        });
         let recorder = builder.build_recorder();
         let handle = recorder.handle();
         let metrics = Self { recorder, handle };
@@ -117,6 +138,11 @@ impl Metrics {
     /// Whether Redis is in use for commands of a side.
     pub fn redis_in_use(&self, side: &'static str, in_use: bool) {
         self.gauge(REDIS_IN_USE, "side", side).set(f64::from(u8::from(in_use)));
+    }
+
+    /// What the limiter counts and measures.
+    pub fn limits(&self) -> LimitMetrics {
+        LimitMetrics::new(&self.recorder)
     }
 
     /// Everything in the Prometheus text format.

@@ -2,11 +2,13 @@
 
 mod cache_metrics;
 mod health;
+mod limit_metrics;
 mod listener;
 mod metrics;
 pub mod telemetry;
 
 pub use cache_metrics::CacheEvent;
 pub use health::{Dependency, Health};
+pub use limit_metrics::{LimitMetrics, LimitResult};
 pub use listener::{Dependencies, OpsApi};
 pub use metrics::{Metrics, RequestLabels};

@@ -36,6 +36,17 @@ pub enum NoAnswer {
     Failed(#[from] RedisError),
 }
 
+impl NoAnswer {
+    /// Whether `redis.timeout_ms` was spent on it: by us, or by the client in the same moment.
+    pub fn is_late(&self) -> bool {
+        match self {
+            Self::Timeout => true,
+            Self::Failed(error) => error.is_timeout(),
+            Self::Away => false,
+        }
+    }
+}
+
 /// A pool of connections with a breaker for each side. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct RedisPool(Arc<Inner>);

@@ -7,6 +7,7 @@
 pub(crate) mod binary;
 pub(crate) mod database;
 pub(crate) mod document;
+pub(crate) mod limiters;
 pub(crate) mod pgbouncer;
 pub(crate) mod postgres;
 pub(crate) mod process;

@@ -1,0 +1,291 @@
+//! Group commit: one round trip at a time, and whoever comes meanwhile shares the next one.
+//!
+//! The first request to come when nothing is under way is sent at once, alone: there is no timer.
+//! Requests that come during a round trip gather; when it ends they leave together, with one
+//! command a key and limit for all of them, and what is admitted is shared out in the order of
+//! arrival. Round trips are driven by a task of their own, which lives while there is somebody to
+//! serve, so a caller that leaves stalls nobody; one that left before its batch was sent is not
+//! counted.
+//!
+//! When a round trip fails, each request in it hears so, once. When it has failed for want of an
+//! answer in time, so do those who gathered behind it: they have waited long enough.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use tokio::sync::oneshot;
+
+use super::memory::FullKeys;
+use super::now;
+use super::store::{Ask, Replies, Store};
+use super::window::{Decision, Standing};
+use crate::ops::LimitMetrics;
+use crate::redis::NoAnswer;
+
+/// Requests in one round trip. It keeps Redis busy for a few milliseconds at most.
+const MAX_BATCH: usize = 512;
+
+/// Requests that wait at once.
+const MAX_WAITING: usize = 65_536;
+
+/// Why a request was not counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NotCounted {
+    /// The store did not answer. Losses are numbered: one lasts until the store answers again.
+    Lost(u32),
+    /// Too many wait already.
+    Crowded,
+}
+
+/// A decision, and whether it was made without asking the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Counted {
+    pub(super) decision: Decision,
+    pub(super) remembered: bool,
+}
+
+type Outcome = Result<Counted, NotCounted>;
+
+/// Asks the store for all requests of this replica.
+#[derive(Debug)]
+pub(super) struct Batcher<K, S>(Arc<Inner<K, S>>);
+
+#[derive(Debug)]
+struct Inner<K, S> {
+    store: S,
+    full: FullKeys<K>,
+    queue: Mutex<Queue<K>>,
+    losses: Losses,
+    metrics: LimitMetrics,
+}
+
+#[derive(Debug)]
+struct Queue<K> {
+    waiting: Vec<Waiter<K>>,
+    /// Whether a task drives round trips, and so will come to those who wait.
+    driven: bool,
+}
+
+#[derive(Debug)]
+struct Waiter<K> {
+    key: K,
+    limit: u32,
+    outcome: oneshot::Sender<Outcome>,
+}
+
+impl<K, S> Batcher<K, S>
+where
+    K: Eq + Hash + Copy + Send + Sync + 'static,
+    S: Store<K>,
+{
+    pub(super) fn new(store: S, metrics: LimitMetrics) -> Self {
+        let queue = Mutex::new(Queue { waiting: Vec::new(), driven: false });
+        let (full, losses) = (FullKeys::default(), Losses::default());
+        Self(Arc::new(Inner { store, full, queue, losses, metrics }))
+    }
+
+    pub(super) fn store(&self) -> &S {
+        &self.0.store
+    }
+
+    /// Decides about one request, with all that wait at the same time.
+    pub(super) async fn ask(&self, key: K, limit: u32) -> Outcome {
+        let begun = now();
+        if let Some(decision) = self.0.full.refuse(key, limit, begun) {
+            return Ok(Counted { decision, remembered: true });
+        }
+        let (outcome, receiver) = oneshot::channel();
+        self.enqueue(Waiter { key, limit, outcome })?;
+        // The driver keeps its promise, or crashed.
+        let outcome = receiver.await.unwrap_or_else(|_| Err(self.0.losses.current()));
+        self.0.metrics.waited(now().saturating_duration_since(begun));
+        outcome
+    }
+
+    fn enqueue(&self, waiter: Waiter<K>) -> Result<(), NotCounted> {
+        let mut queue = self.0.queue();
+        if queue.waiting.len() >= MAX_WAITING {
+            return Err(NotCounted::Crowded);
+        }
+        queue.waiting.push(waiter);
+        if !std::mem::replace(&mut queue.driven, true) {
+            let driver = Driver { inner: Arc::clone(&self.0), signed_off: false };
+            tokio::spawn(driver.run());
+        }
+        Ok(())
+    }
+}
+
+impl<K, S> Inner<K, S> {
+    fn queue(&self) -> MutexGuard<'_, Queue<K>> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn give_up_waiting(&self, loss: NotCounted) {
+        let waiting = std::mem::take(&mut self.queue().waiting);
+        waiting.into_iter().for_each(|waiter| answer(waiter.outcome, Err(loss)));
+    }
+}
+
+/// Drives round trips until nobody waits. Should it crash, those who wait hear of it and the next
+/// request starts another.
+struct Driver<K, S> {
+    inner: Arc<Inner<K, S>>,
+    signed_off: bool,
+}
+
+impl<K, S> Drop for Driver<K, S> {
+    fn drop(&mut self) {
+        if !self.signed_off {
+            let mut queue = self.inner.queue();
+            queue.waiting.clear();
+            queue.driven = false;
+        }
+    }
+}
+
+/// Requests that share a command.
+#[derive(Debug)]
+struct Group<K> {
+    ask: Ask<K>,
+    outcomes: Vec<oneshot::Sender<Outcome>>,
+}
+
+impl<K, S> Driver<K, S>
+where
+    K: Eq + Hash + Copy + Send + Sync + 'static,
+    S: Store<K>,
+{
+    async fn run(mut self) {
+        while let Some(waiting) = self.next() {
+            let groups = self.group(waiting);
+            if !groups.is_empty() {
+                self.commit(groups).await;
+            }
+        }
+    }
+
+    /// Those who waited longest. With nobody left the driver signs off under the same lock, so
+    /// that whoever comes next starts another.
+    fn next(&mut self) -> Option<Vec<Waiter<K>>> {
+        let mut queue = self.inner.queue();
+        if queue.waiting.is_empty() {
+            queue.driven = false;
+            self.signed_off = true;
+            return None;
+        }
+        let many = queue.waiting.len().min(MAX_BATCH);
+        Some(queue.waiting.drain(..many).collect())
+    }
+
+    /// Puts together who has the same key and limit; leaves out who has left, and who is refused
+    /// by what the round trip before has told.
+    fn group(&self, waiting: Vec<Waiter<K>>) -> Vec<Group<K>> {
+        let (mut groups, mut places) = (Vec::<Group<K>>::new(), HashMap::new());
+        let now = now();
+        for Waiter { key, limit, outcome } in waiting {
+            if outcome.is_closed() {
+                continue;
+            }
+            if let Some(decision) = self.inner.full.refuse(key, limit, now) {
+                answer(outcome, Ok(Counted { decision, remembered: true }));
+                continue;
+            }
+            let place = *places.entry((key, limit)).or_insert(groups.len());
+            if place == groups.len() {
+                groups.push(Group { ask: Ask { key, limit, requests: 0 }, outcomes: Vec::new() });
+            }
+            groups[place].ask.requests += 1;
+            groups[place].outcomes.push(outcome);
+        }
+        groups
+    }
+
+    async fn commit(&self, groups: Vec<Group<K>>) {
+        let Inner { store, losses, metrics, .. } = &*self.inner;
+        let asks: Vec<_> = groups.iter().map(|group| group.ask).collect();
+        let sent = now();
+        let replies = store.admit(&asks).await;
+        let received = now();
+        let requests = asks.iter().map(|ask| ask.requests).sum();
+        metrics.round_trip(asks.len(), requests, replies.is_ok(), received - sent);
+        metrics.store_is_away(store.is_away());
+        let late = replies.as_ref().is_err_and(NoAnswer::is_late);
+        match replies {
+            Ok(replies) => self.share_out(groups, replies, (sent, received)),
+            Err(error) => {
+                tracing::debug!(%error, requests, "requests were not counted in the store");
+                let loss = losses.begin();
+                groups.into_iter().for_each(|group| group.fail(loss));
+                if late {
+                    self.inner.give_up_waiting(loss);
+                }
+            }
+        }
+    }
+
+    /// Each command has a reply or an error of its own.
+    fn share_out(&self, groups: Vec<Group<K>>, replies: Replies, times: (Instant, Instant)) {
+        let Inner { full, losses, .. } = &*self.inner;
+        if replies.iter().all(Result::is_ok) {
+            losses.end();
+        }
+        for (group, reply) in groups.into_iter().zip(replies) {
+            match reply {
+                Ok(standing) => {
+                    full.learn(group.ask.key, group.ask.limit, &standing, times);
+                    group.share(&standing);
+                }
+                Err(error) => {
+                    tracing::debug!(%error, "a key's requests were not counted in the store");
+                    group.fail(losses.begin());
+                }
+            }
+        }
+    }
+}
+
+impl<K> Group<K> {
+    fn share(self, standing: &Standing) {
+        for (place, outcome) in (0..).zip(self.outcomes) {
+            let decision = standing.decision(place, self.ask.limit);
+            answer(outcome, Ok(Counted { decision, remembered: false }));
+        }
+    }
+
+    fn fail(self, loss: NotCounted) {
+        self.outcomes.into_iter().for_each(|outcome| answer(outcome, Err(loss)));
+    }
+}
+
+/// Nobody minds when the caller has left.
+fn answer(to: oneshot::Sender<Outcome>, outcome: Outcome) {
+    let _ = to.send(outcome);
+}
+
+/// Numbers the times when the store was lost. Changed by the one driver only.
+#[derive(Debug, Default)]
+struct Losses {
+    lasts: AtomicBool,
+    number: AtomicU32,
+}
+
+impl Losses {
+    fn begin(&self) -> NotCounted {
+        if !self.lasts.swap(true, Ordering::Relaxed) {
+            self.number.fetch_add(1, Ordering::Relaxed);
+        }
+        self.current()
+    }
+
+    fn end(&self) {
+        self.lasts.store(false, Ordering::Relaxed);
+    }
+
+    fn current(&self) -> NotCounted {
+        NotCounted::Lost(self.number.load(Ordering::Relaxed))
+    }
+}

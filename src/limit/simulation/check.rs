@@ -1,0 +1,149 @@
+//! What must hold of every world.
+
+use std::ops::Add;
+use std::time::{Duration, Instant};
+
+use super::redis::{Key, Loss, WindowRecord};
+use super::world::{Call, End, History};
+use crate::limit::window::{WINDOW, local_share};
+
+/// What was met in some worlds, to know that they were worth the while.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Seen {
+    pub(super) windows: u64,
+    /// Windows without any trouble: exactly the limit passed.
+    pub(super) exact_windows: u64,
+    /// Windows in which losses let more pass than the limit.
+    pub(super) beyond_the_limit: u64,
+    pub(super) losses: u64,
+    pub(super) emptied: u64,
+    pub(super) refused: u64,
+    pub(super) left: u64,
+}
+
+impl Add for Seen {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            windows: self.windows + other.windows,
+            exact_windows: self.exact_windows + other.exact_windows,
+            beyond_the_limit: self.beyond_the_limit + other.beyond_the_limit,
+            losses: self.losses + other.losses,
+            emptied: self.emptied + other.emptied,
+            refused: self.refused + other.refused,
+            left: self.left + other.left,
+        }
+    }
+}
+
+/// What was sent is on its way for less than this.
+const STRAY: Duration = Duration::from_millis(200);
+
+/// A span of a minute, as one key had it.
+struct Minute<'a> {
+    history: &'a History,
+    key: Key,
+    from: Instant,
+}
+
+impl Minute<'_> {
+    fn to(&self) -> Instant {
+        self.from + WINDOW
+    }
+
+    /// Calls of which a part may lie in it.
+    fn touching(&self) -> impl Iterator<Item = &Call> {
+        let calls = self.history.calls.iter().filter(|call| call.key == self.key);
+        calls.filter(|call| call.ended >= self.from && call.began <= self.to())
+    }
+
+    /// Calls that lie in it for certain.
+    fn inside(&self) -> impl Iterator<Item = &Call> {
+        self.touching().filter(|call| call.began >= self.from && call.ended < self.to())
+    }
+
+    fn losses(&self) -> impl Iterator<Item = &Loss> {
+        let losses = self.history.losses.iter();
+        losses.filter(|l| l.began <= self.to() && l.ended.is_none_or(|end| end >= self.from))
+    }
+
+    fn emptied(&self) -> u32 {
+        let times = self.history.emptied.iter();
+        times.filter(|&&at| at >= self.from && at <= self.to()).count() as u32
+    }
+
+    fn largest_limit(&self) -> u32 {
+        self.touching().map(|call| call.limit).max().unwrap_or(0)
+    }
+
+    fn admitted_inside(&self) -> u32 {
+        self.inside().filter(|call| call.end == End::Admitted).count() as u32
+    }
+}
+
+/// Checks one world.
+pub(super) fn check(history: &History) -> Seen {
+    let ended = |end| history.calls.iter().filter(|call| call.end == end).count() as u64;
+    let mut seen = Seen {
+        windows: history.windows.len() as u64,
+        losses: history.losses.len() as u64,
+        emptied: history.emptied.len() as u64,
+        refused: ended(End::Refused),
+        left: ended(End::Left),
+        ..Seen::default()
+    };
+    for window in &history.windows {
+        let minute = Minute { history, key: window.key, from: window.opened };
+        seen.beyond_the_limit += u64::from(check_bound(&minute));
+        seen.exact_windows += u64::from(check_exactness(&minute, window));
+    }
+    for call in &history.calls {
+        check_any(&Minute { history, key: call.key, from: call.began });
+    }
+    seen
+}
+
+/// In a window: the largest limit, again for each loss of the data, and each replica's share for
+/// each loss of Redis; twice where that had begun before, for then two of the replica's own
+/// windows may reach into this one. Tells whether the limit alone was exceeded.
+fn check_bound(minute: &Minute<'_>) -> bool {
+    let (admitted, limit) = (minute.admitted_inside(), minute.largest_limit());
+    let share = local_share(limit, minute.history.replicas);
+    let shares = |loss: &Loss| if loss.began >= minute.from { share } else { 2 * share };
+    let bound = limit * (1 + minute.emptied()) + minute.losses().map(shares).sum::<u32>();
+    assert!(admitted <= bound, "{admitted} passed in a window, {bound} may");
+    admitted > limit
+}
+
+/// In any minute: two windows may reach into it.
+fn check_any(minute: &Minute<'_>) {
+    let (admitted, limit) = (minute.admitted_inside(), minute.largest_limit());
+    let share = local_share(limit, minute.history.replicas);
+    let losses = minute.losses().count() as u32;
+    let bound = limit * (2 + minute.emptied()) + 2 * share * losses;
+    assert!(admitted <= bound, "{admitted} passed in a minute, {bound} may");
+}
+
+/// Without any trouble, what was granted reached a caller, and nobody was refused before the limit
+/// was reached. Tells whether there was no trouble and the limit was reached.
+fn check_exactness(minute: &Minute<'_>, window: &WindowRecord) -> bool {
+    let limit = minute.largest_limit();
+    // What was on its way when its caller left, or gave up, may have come in here.
+    let earlier = Minute { from: minute.from - STRAY, ..*minute };
+    let quiet = |minute: &Minute<'_>| {
+        minute.losses().next().is_none() && minute.touching().all(|call| call.end != End::Left)
+    };
+    // A replica goes on refusing in a window that it knew to be full and that is gone with the data.
+    let before = Minute { from: minute.from - WINDOW, ..*minute };
+    let kept = minute.emptied() == 0 && before.emptied() == 0;
+    let steady = kept && minute.touching().all(|call| call.limit == limit);
+    if !(steady && quiet(minute) && quiet(&earlier)) {
+        return false;
+    }
+    let admitted = minute.touching().filter(|call| call.end == End::Admitted).count() as u32;
+    assert!(admitted >= window.granted, "{admitted} heard of {} grants", window.granted);
+    let refused = minute.inside().any(|call| call.end == End::Refused);
+    assert!(!refused || window.granted == limit, "refused after {} of {limit}", window.granted);
+    refused
+}

@@ -1,0 +1,92 @@
+//! Many small worlds in one process: replicas with the real policy, group commit and memory, over
+//! a model of Redis and of the way to it. Time is the runtime's own and stands still while anybody
+//! has something to do; all choices come from one seed, so a world that fails can be had again:
+//!
+//! ```text
+//! LIMIT_SIMULATION_SEED=1234 cargo test --lib limit::simulation
+//! ```
+
+mod check;
+mod redis;
+mod world;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use check::Seen;
+
+const SEEDS: u64 = 10_000;
+const SEED_VARIABLE: &str = "LIMIT_SIMULATION_SEED";
+
+/// SplitMix64: <https://prng.di.unimi.it/splitmix64.c>.
+#[derive(Debug, Clone)]
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// From 0 to below `end`.
+    fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+
+    /// True in one of `many` cases.
+    fn one_in(&mut self, many: u64) -> bool {
+        self.below(many) == 0
+    }
+
+    /// True in one of `many` cases, except where `many` is 0: never then.
+    fn perhaps(&mut self, many: u64) -> bool {
+        many > 0 && self.one_in(many)
+    }
+}
+
+fn run(seed: u64) -> Seen {
+    // In each thread a runtime of its own: nothing outside has a say in the order of things.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("a runtime");
+    runtime.block_on(async { check::check(&world::live(Random(seed)).await) })
+}
+
+fn run_all(seeds: impl Iterator<Item = u64>) -> Seen {
+    seeds.fold(Seen::default(), |seen, seed| {
+        seen + catch_unwind(AssertUnwindSafe(|| run(seed))).unwrap_or_else(|_| {
+            panic!("seed {seed} failed; again: {SEED_VARIABLE}={seed} cargo test --lib simulation")
+        })
+    })
+}
+
+#[test]
+fn the_bound_holds_in_every_world() {
+    if let Ok(seed) = std::env::var(SEED_VARIABLE) {
+        println!("{:?}", run_all(std::iter::once(seed.parse().expect("a number"))));
+        return;
+    }
+    let (even, odd) = std::thread::scope(|scope| {
+        let even = scope.spawn(|| run_all((0..SEEDS).step_by(2)));
+        let odd = scope.spawn(|| run_all((1..SEEDS).step_by(2)));
+        (even.join(), odd.join())
+    });
+    let (Ok(even), Ok(odd)) = (even, odd) else { panic!("a world failed: see above") };
+    let seen = even + odd;
+    println!("{seen:?}");
+    // A simulation in which nothing happens proves nothing.
+    assert!(seen.windows > SEEDS && seen.exact_windows > SEEDS / 10, "{seen:?}");
+    assert!(seen.losses > SEEDS && seen.emptied > SEEDS / 10 && seen.left > SEEDS, "{seen:?}");
+    assert!(seen.refused > SEEDS && seen.beyond_the_limit > SEEDS / 10, "{seen:?}");
+}
+
+#[test]
+fn a_seed_gives_the_same_world_again() {
+    for seed in 0..20 {
+        assert_eq!(format!("{:?}", run(seed)), format!("{:?}", run(seed)));
+    }
+}

@@ -1,0 +1,200 @@
+//! One world: what happens in it, and what its callers saw.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use super::Random;
+use super::redis::{Key, Loss, Server, Shared, SimulatedRedis, Way, WindowRecord, lock};
+use crate::limit::policy::Policy;
+use crate::limit::{LimitOptions, WithoutRedis, now};
+use crate::ops::LimitMetrics;
+
+const LENGTH_MS: u64 = 200_000;
+const KEYS: u64 = 2;
+/// A replica hears of a changed limit this late at most.
+const LAG_MS: u64 = 2_000;
+
+/// A request, and what came of it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Call {
+    pub(super) key: Key,
+    pub(super) limit: u32,
+    pub(super) began: Instant,
+    pub(super) ended: Instant,
+    pub(super) end: End,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    Admitted,
+    Refused,
+    NotCounted,
+    /// The caller left before it was answered.
+    Left,
+}
+
+/// All that is to be known of a world.
+#[derive(Debug)]
+pub(super) struct History {
+    pub(super) replicas: u32,
+    pub(super) calls: Vec<Call>,
+    pub(super) windows: Vec<WindowRecord>,
+    pub(super) emptied: Vec<Instant>,
+    pub(super) losses: Vec<Loss>,
+}
+
+struct Replica {
+    policy: Policy<Key, SimulatedRedis>,
+    limits: Mutex<Vec<u32>>,
+}
+
+type Replicas = Arc<Vec<Replica>>;
+
+/// Lets a world live to its end.
+pub(super) async fn live(mut random: Random) -> History {
+    let count = 1 + random.below(4) as usize;
+    let trouble = [0, 0, 10, 40][random.below(4) as usize];
+    let server = Server::new(count, Random(random.next()), trouble);
+    let server: Shared = Arc::new(Mutex::new(server));
+    let limits: Vec<u32> = (0..KEYS).map(|_| limit(&mut random)).collect();
+    let without_redis = if random.one_in(5) { WithoutRedis::Refuse } else { WithoutRedis::Local };
+    let replica = |number| {
+        let options = LimitOptions {
+            replicas: count as u32,
+            without_redis,
+            enforce: true,
+            metrics: LimitMetrics::default(),
+        };
+        let policy = Policy::new(Some(SimulatedRedis::new(&server, number)), options);
+        Replica { policy, limits: Mutex::new(limits.clone()) }
+    };
+    let replicas: Replicas = Arc::new((0..count).map(replica).collect());
+
+    let mut events = JoinSet::new();
+    if !random.one_in(4) {
+        plan_losses(&mut random, &server, &mut events);
+    }
+    if random.one_in(3) {
+        plan_emptying(&mut random, &server, &mut events);
+    }
+    if random.one_in(2) {
+        plan_limits(&mut random, &replicas, &mut events);
+    }
+    let calls = plan_calls(&mut random, &replicas).join_all().await;
+    let server = lock(&server);
+    History {
+        replicas: count as u32,
+        calls,
+        windows: server.windows.clone(),
+        emptied: server.emptied.clone(),
+        losses: server.losses.clone(),
+    }
+}
+
+fn limit(random: &mut Random) -> u32 {
+    [1, 2, 3, 5, 8][random.below(5) as usize]
+}
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+/// Redis is lost to one replica or to all, for milliseconds or for minutes.
+fn plan_losses(random: &mut Random, server: &Shared, events: &mut JoinSet<()>) {
+    for _ in 0..=random.below(4) {
+        let at = random.below(LENGTH_MS);
+        let shape = [100, 2_000, 70_000][random.below(3) as usize];
+        let (lasts, choice) = (random.below(shape), random.below(8) as usize);
+        let way = if random.one_in(2) { Way::Refused } else { Way::Silent };
+        let emptied = random.one_in(4);
+        let server = Arc::clone(server);
+        let set = move |server: &Shared, way| {
+            let ways = &mut lock(server).ways;
+            // Every other choice is no replica's number, and means all.
+            match ways.get_mut(choice) {
+                Some(one) => *one = way,
+                None => ways.fill(way),
+            }
+        };
+        events.spawn(async move {
+            sleep(ms(at)).await;
+            set(&server, way);
+            sleep(ms(lasts)).await;
+            if emptied {
+                lock(&server).empty();
+            }
+            set(&server, Way::Open);
+        });
+    }
+}
+
+fn plan_emptying(random: &mut Random, server: &Shared, events: &mut JoinSet<()>) {
+    let (at, server) = (random.below(LENGTH_MS), Arc::clone(server));
+    events.spawn(async move {
+        sleep(ms(at)).await;
+        lock(&server).empty();
+    });
+}
+
+/// A limit changes, and each replica hears of it in its own time.
+fn plan_limits(random: &mut Random, replicas: &Replicas, events: &mut JoinSet<()>) {
+    for _ in 0..=random.below(3) {
+        let (at, key, new) = (random.below(LENGTH_MS), random.below(KEYS) as usize, limit(random));
+        for number in 0..replicas.len() {
+            let (lag, replicas) = (random.below(LAG_MS), Arc::clone(replicas));
+            events.spawn(async move {
+                sleep(ms(at + lag)).await;
+                let mut limits =
+                    replicas[number].limits.lock().unwrap_or_else(PoisonError::into_inner);
+                limits[key] = new;
+            });
+        }
+    }
+}
+
+/// Bursts of requests; many of them again about a window later, when it is just about to end.
+fn plan_calls(random: &mut Random, replicas: &Replicas) -> JoinSet<Call> {
+    let mut calls = JoinSet::new();
+    for _ in 0..14 {
+        let mut at = random.below(LENGTH_MS);
+        let key = random.below(KEYS) as Key;
+        loop {
+            let (requests, within) = (1 + random.below(10), 1 + random.below(120));
+            for _ in 0..requests {
+                let begins = at + random.below(within);
+                let replica = random.below(replicas.len() as u64) as usize;
+                let patience = random.one_in(15).then(|| random.below(6));
+                calls.spawn(call(Arc::clone(replicas), replica, key, begins, patience));
+            }
+            if random.one_in(3) {
+                break;
+            }
+            at += 59_900 + random.below(200);
+        }
+    }
+    calls
+}
+
+async fn call(
+    replicas: Replicas,
+    replica: usize,
+    key: Key,
+    begins_ms: u64,
+    patience_ms: Option<u64>,
+) -> Call {
+    sleep(ms(begins_ms)).await;
+    let began = now();
+    let Replica { policy, limits } = &replicas[replica];
+    let limit = limits.lock().unwrap_or_else(PoisonError::into_inner)[usize::from(key)];
+    let patience = patience_ms.map_or(Duration::MAX, ms);
+    let end = match timeout(patience, policy.decide(key, limit)).await {
+        Err(_) => End::Left,
+        Ok(Err(_)) => End::NotCounted,
+        Ok(Ok(decision)) if decision.admitted => End::Admitted,
+        Ok(Ok(_)) => End::Refused,
+    };
+    Call { key, limit, began, ended: now(), end }
+}

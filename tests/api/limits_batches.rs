@@ -1,0 +1,220 @@
+//! Group commit: what Redis sees of many requests at once.
+//!
+//! Where it matters who gathers behind whom, a test runs on one thread: requests that are made
+//! together all wait before the first round trip begins.
+
+use futures_util::FutureExt;
+use futures_util::future::join_all;
+use redis::aio::MultiplexedConnection;
+
+use crate::support::limiters::{Limiters, PATIENT, admitted};
+use crate::support::need_own_servers;
+use crate::support::postgres::PostgresServer;
+use crate::support::redis::RedisServer;
+use crate::support::replica::Fleet;
+
+/// How often Redis has read from a connection. What is sent together is read together.
+async fn reads(connection: &mut MultiplexedConnection) -> u64 {
+    let info: String = redis::cmd("INFO").arg("stats").query_async(connection).await.unwrap();
+    let line = info.lines().find_map(|line| line.strip_prefix("total_reads_processed:"));
+    line.unwrap().parse().unwrap()
+}
+
+/// Lets everything that can go on do so, until all waits for something outside.
+async fn settle() {
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn requests_that_wait_on_64_keys_are_one_round_trip() {
+    need_own_servers!();
+    let redis = RedisServer::start(&[]).await;
+    let limiters = Limiters::three(&redis);
+    let mut observer = redis.connect().await.unwrap();
+    limiters.decide(0, 1000, 30).await;
+    for round in 1..=3 {
+        let before = reads(&mut observer).await;
+        let decisions = join_all((0..64).map(|key| limiters.decide(0, key, 30))).await;
+        let after = reads(&mut observer).await;
+
+        assert!(decisions.iter().all(|decision| decision.remaining == 30 - round));
+        // One of the two is the question's own.
+        assert_eq!(after - before, 2);
+    }
+}
+
+#[tokio::test]
+async fn requests_that_come_during_a_round_trip_share_the_next_one() {
+    need_own_servers!();
+    let redis = RedisServer::start(&[]).await;
+    let limiters = Limiters::three(&redis);
+    let mut observer = redis.connect().await.unwrap();
+    limiters.decide(0, 1000, 30).await;
+    let before = reads(&mut observer).await;
+
+    redis.pause();
+    let opener = limiters.decide(0, 1000, 30).shared();
+    assert!(opener.clone().now_or_never().is_none());
+    settle().await;
+    let mut gathering: Vec<_> =
+        (0..256).map(|n| Box::pin(limiters.decide(0, n % 64, 30))).collect();
+    for decision in &mut gathering {
+        assert!(decision.now_or_never().is_none());
+    }
+    redis.resume();
+    opener.await;
+    let decisions = join_all(gathering).await;
+    let after = reads(&mut observer).await;
+
+    assert_eq!(after - before, 3);
+    // Four of each key, in the order in which they came.
+    for (n, decision) in decisions.iter().enumerate() {
+        assert_eq!((decision.admitted, decision.remaining), (true, 29 - n as u32 / 64));
+    }
+}
+
+#[tokio::test]
+async fn whoever_left_before_the_round_trip_is_not_counted() {
+    need_own_servers!();
+    let redis = RedisServer::start(&[]).await;
+    let limiters = Limiters::three(&redis);
+    limiters.decide(0, 1000, 30).await;
+
+    redis.pause();
+    let opener = limiters.decide(0, 1000, 30).shared();
+    assert!(opener.clone().now_or_never().is_none());
+    settle().await;
+    for key in [1, 1, 1, 2, 2] {
+        assert!(limiters.decide(0, key, 2).now_or_never().is_none(), "it leaves at once");
+    }
+    let staying = join_all((0..3).map(|_| limiters.decide(0, 1, 2)));
+    let (staying, ()) = tokio::join!(staying, async { redis.resume() });
+
+    assert_eq!(admitted(&staying), 2);
+    assert_eq!(staying.iter().map(|d| d.remaining).collect::<Vec<_>>(), [1, 0, 0]);
+    let counter: Option<u32> = redis.command(&["GET", &limiters.counter(2)]).await;
+    assert_eq!(counter, None);
+}
+
+#[tokio::test]
+async fn several_limits_of_one_key_in_a_batch_each_hold() {
+    let redis = RedisServer::shared().await;
+    let limiters = Limiters::three(redis);
+    let limits = [3, 3, 3, 3, 6, 6, 6, 6, 6, 3, 2];
+    let decisions = join_all(limits.map(|limit| limiters.decide(0, 1, limit))).await;
+    let admitted: Vec<_> = decisions.iter().map(|decision| decision.admitted).collect();
+    assert_eq!(
+        admitted,
+        [true, true, true, false, true, true, true, false, false, false, false],
+        "{decisions:?}"
+    );
+    for (decision, limit) in decisions.iter().zip(limits) {
+        assert_eq!(decision.limit, limit);
+        assert!(decision.remaining <= limit);
+    }
+    let count: u32 = redis.command(&["GET", &limiters.counter(1)]).await;
+    assert_eq!(count, 6);
+}
+
+#[tokio::test]
+async fn more_requests_than_fit_a_batch_are_all_counted() {
+    let redis = RedisServer::shared().await;
+    let limiters = Limiters::three(redis);
+    let decisions = join_all((0..5000).map(|_| limiters.decide(0, 1, 4000))).await;
+    let remaining: Vec<_> = decisions.iter().map(|decision| decision.remaining).collect();
+    let expected: Vec<u32> = (0..4000).rev().chain(std::iter::repeat_n(0, 1000)).collect();
+    assert_eq!(remaining, expected);
+    assert_eq!(admitted(&decisions), 4000);
+}
+
+#[tokio::test]
+async fn a_command_that_fails_in_a_batch_harms_no_other() {
+    need_own_servers!();
+    let redis = RedisServer::start(&[]).await;
+    let limiters = Limiters::three(&redis);
+    limiters.decide(0, 1, 9).await;
+    let (first, third) = (format!("~{}", limiters.counter(1)), format!("~{}", limiters.counter(3)));
+    let () = redis.command(&["ACL", "SETUSER", "default", "resetkeys", &first, &third]).await;
+
+    let keys = [1, 2, 3, 1, 2, 3, 1, 2, 3];
+    let decisions = join_all(keys.map(|key| limiters.decide(0, key, 9))).await;
+
+    let remaining = |key| {
+        let of_key = keys.iter().zip(&decisions).filter(move |(k, _)| **k == key);
+        of_key.map(|(_, decision)| decision.remaining).collect::<Vec<_>>()
+    };
+    assert_eq!((remaining(1), remaining(3)), (vec![7, 6, 5], vec![8, 7, 6]));
+    // Each of the second key's went to this replica's own share, a third, and once.
+    assert_eq!(remaining(2), [2, 1, 0]);
+    let counts: Vec<u32> =
+        redis.command(&["MGET", &limiters.counter(1), &limiters.counter(3)]).await;
+    assert_eq!(counts, [4, 3]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn forgotten_scripts_heal_without_counting_twice() {
+    need_own_servers!();
+    let redis = RedisServer::start(&[]).await;
+    let limiters = Limiters::three(&redis);
+    let mut admin = redis.connect().await.unwrap();
+    let flushing = async {
+        loop {
+            let () = redis::cmd("SCRIPT").arg("FLUSH").query_async(&mut admin).await.unwrap();
+        }
+    };
+    let asking = async {
+        for round in 0..50 {
+            let keys = 0..20;
+            let requests = keys.flat_map(|key| std::iter::repeat_n(key, 3));
+            let decisions = requests.map(|key| limiters.decide(key as usize % 3, key, 200));
+            for decision in join_all(decisions).await {
+                assert!(decision.admitted);
+                let seen = 200 - decision.remaining;
+                assert!((round * 3 + 1..=round * 3 + 3).contains(&seen), "{round}: {decision:?}");
+            }
+        }
+    };
+    tokio::select! {
+        () = flushing => unreachable!("it goes on"),
+        () = asking => {}
+    }
+    for key in 0..20 {
+        let count: u32 = redis.command(&["GET", &limiters.counter(key)]).await;
+        assert_eq!(count, 150, "key {key}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flood_by_a_key_at_its_limit_costs_redis_a_handful_of_commands() {
+    let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
+    let fleet = Fleet::start_with(3, postgres, redis, |config| {
+        config.redis.timeout_ms = PATIENT.as_millis() as u64;
+    })
+    .await;
+    let key = fleet.database.new_key(5).await;
+    let monitor = redis.monitor().await;
+
+    let flood = |count: usize| {
+        let (fleet, key) = (&fleet, &key);
+        async move {
+            let get = |n: usize| fleet.replicas[n % 3].get("/arena/insights?domain=x", Some(key));
+            let answers = join_all((0..count).map(get)).await;
+            answers.iter().filter(|answer| answer.status == 429).count()
+        }
+    };
+    assert_eq!(flood(900).await, 895);
+    assert_eq!(flood(900).await, 900);
+
+    // The monitor is a moment behind; this tells when it has caught up.
+    let last = format!("{}:limit:last", fleet.prefix);
+    let _: Option<String> = redis.command(&["GET", &last]).await;
+    crate::support::wait::eventually(PATIENT, "the monitor sees the last command", || async {
+        !monitor.lines_with(&last).is_empty()
+    })
+    .await;
+    let of_key = monitor.lines_with(&format!("{}:limit:", fleet.prefix));
+    let commands = of_key.iter().filter(|line| line.contains("\"EVAL")).count();
+    assert!((3..=15).contains(&commands), "{commands} commands of three replicas: {of_key:?}");
+}

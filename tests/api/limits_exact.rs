@@ -1,0 +1,99 @@
+//! Exactly the limit passes in a window, whatever the interleaving.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+
+use crate::support::limiters::{Limiters, PATIENT};
+use crate::support::postgres::PostgresServer;
+use crate::support::redis::RedisServer;
+use crate::support::replica::Fleet;
+
+const REQUESTS: usize = 10_000;
+
+/// Clients that each send one request after another.
+const CLIENTS: usize = 200;
+
+/// Checks what one key's requests were told: each admitted one another `remaining`, none skipped.
+#[track_caller]
+fn assert_exact(limit: u32, mut remaining_of_admitted: Vec<u32>) {
+    remaining_of_admitted.sort_unstable();
+    assert_eq!(remaining_of_admitted, (0..limit).collect::<Vec<_>>(), "limit {limit}");
+}
+
+async fn limiters_admit_exactly(limit: u32, keys: u32) {
+    let limiters = Arc::new(Limiters::three(RedisServer::shared().await));
+    let clients = (0..CLIENTS).map(|client| {
+        let limiters = Arc::clone(&limiters);
+        tokio::spawn(async move {
+            let mut admitted = Vec::new();
+            for request in 0..REQUESTS / CLIENTS {
+                // Each client goes over the keys and the replicas in an order of its own.
+                let key = (client * 7 + request * (client % 5 + 1)) as u32 % keys;
+                let decision = limiters.decide((client + request * client) % 3, key, limit).await;
+                assert!(decision.admitted || decision.remaining == 0, "{decision:?}");
+                if decision.admitted {
+                    admitted.push((key, decision.remaining));
+                }
+            }
+            admitted
+        })
+    });
+    let mut remaining = HashMap::<u32, Vec<u32>>::new();
+    for client in join_all(clients).await {
+        client.unwrap().into_iter().for_each(|(key, r)| remaining.entry(key).or_default().push(r));
+    }
+    assert_eq!(remaining.len(), keys as usize);
+    remaining.into_values().for_each(|of_key| assert_exact(limit, of_key));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_10000_requests_with_one_key_exactly_the_limit_passes() {
+    for limit in [1, 5, 30, 1000] {
+        limiters_admit_exactly(limit, 1).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_10000_requests_with_several_keys_exactly_the_limit_passes_for_each() {
+    for limit in [1, 5, 30, 1000] {
+        limiters_admit_exactly(limit, 6).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_10000_requests_over_http_exactly_the_limits_pass_with_counting_headers() {
+    let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
+    let fleet = Fleet::start_with(3, postgres, redis, |config| {
+        config.redis.timeout_ms = PATIENT.as_millis() as u64;
+    })
+    .await;
+    let limits = [1, 5, 30, 1000];
+    let keys = join_all(limits.map(|limit| fleet.database.new_key(limit))).await;
+
+    let clients = (0..60).map(|client| {
+        let (fleet, keys) = (&fleet, &keys);
+        async move {
+            let mut admitted = Vec::new();
+            for request in 0..REQUESTS.div_ceil(60) {
+                let which = (client + request) % keys.len();
+                let replica = &fleet.replicas[(client + request * 5) % 3];
+                let answer = replica.get("/arena/insights?domain=search", Some(&keys[which])).await;
+                let remaining = answer.header("x-ratelimit-remaining").parse::<u32>().unwrap();
+                assert_eq!(answer.header("x-ratelimit-limit"), limits[which].to_string());
+                match answer.status.as_u16() {
+                    200 => admitted.push((which, remaining)),
+                    429 => assert_eq!(remaining, 0),
+                    _ => panic!("{answer:?}"),
+                }
+            }
+            admitted
+        }
+    });
+    let admitted: Vec<_> = join_all(clients).await.into_iter().flatten().collect();
+    for (which, limit) in limits.into_iter().enumerate() {
+        let of_key = admitted.iter().filter(|(key, _)| *key == which).map(|(_, r)| *r).collect();
+        assert_exact(limit, of_key);
+    }
+}

@@ -1,0 +1,82 @@
+//! Limiters as replicas have them, without the rest of a replica.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use gene_registry::limit::{Decision, LimitOptions, Limiter, WithoutRedis};
+use gene_registry::ops::LimitMetrics;
+use gene_registry::redis::{RedisKeys, RedisPool};
+
+use super::redis::RedisServer;
+
+/// Long enough that a loaded machine is not taken for a Redis that is away.
+pub(crate) const PATIENT: Duration = Duration::from_secs(10);
+
+/// The limiters of some replicas over one Redis. API keys are numbers here.
+pub(crate) struct Limiters {
+    pub(crate) all: Vec<Limiter<u32>>,
+    pub(crate) prefix: String,
+}
+
+impl Limiters {
+    /// Three that wait for Redis for long.
+    pub(crate) fn three(redis: &RedisServer) -> Self {
+        Self::new(3, redis, PATIENT, WithoutRedis::Local)
+    }
+
+    pub(crate) fn new(
+        count: u32,
+        redis: &RedisServer,
+        timeout: Duration,
+        without_redis: WithoutRedis,
+    ) -> Self {
+        let prefix = RedisServer::new_prefix();
+        let limiter = |_| {
+            let pool = RedisPool::new(redis.url(), 8, timeout).unwrap();
+            let options = LimitOptions {
+                replicas: count,
+                without_redis,
+                enforce: true,
+                metrics: LimitMetrics::default(),
+            };
+            Limiter::shared(pool, RedisKeys::new(&prefix), options)
+        };
+        Self { all: (0..count).map(limiter).collect(), prefix }
+    }
+
+    /// The name of a key's counter in Redis.
+    pub(crate) fn counter(&self, key: u32) -> String {
+        format!("{}:limit:{key}", self.prefix)
+    }
+
+    /// One decision by one of them.
+    #[track_caller]
+    pub(crate) fn decide(
+        &self,
+        replica: usize,
+        key: u32,
+        limit: u32,
+    ) -> impl Future<Output = Decision> {
+        let caller = std::panic::Location::caller();
+        async move {
+            let decided = self.all[replica].decide(key, limit).await;
+            decided.unwrap_or_else(|error| panic!("{caller}: {error}"))
+        }
+    }
+
+    /// `count` decisions at once, in turn by each of them; those admitted.
+    pub(crate) async fn admitted(&self, count: usize, key: u32, limit: u32) -> usize {
+        let decisions = (0..count).map(|n| self.decide(n % self.all.len(), key, limit));
+        admitted(&join_all(decisions).await)
+    }
+}
+
+/// How many were admitted.
+pub(crate) fn admitted(decisions: &[Decision]) -> usize {
+    decisions.iter().filter(|decision| decision.admitted).count()
+}
+
+/// What a client does that was told to come back after so many seconds.
+pub(crate) async fn wait_as_told(seconds: u64) {
+    tokio::time::sleep(Duration::from_secs(seconds)).await;
+}
