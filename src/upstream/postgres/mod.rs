@@ -14,6 +14,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
+use thiserror::Error;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Row};
 
@@ -230,21 +231,31 @@ pub fn search_statement(search: &GeneSearch) -> &'static str {
     queries::search(&search.filter, search.sort, Counting::WithTotal).sql
 }
 
+/// Why a command line tool has no connection.
+#[derive(Debug, Error)]
+pub enum ConnectError {
+    /// The configuration does not say how.
+    #[error(transparent)]
+    Setup(#[from] SetupError),
+    /// The database did not let it in.
+    #[error(transparent)]
+    Upstream(#[from] UpstreamError),
+}
+
 /// One connection for a command line tool, driven by a task of its own.
 ///
 /// # Errors
 ///
-/// As [`Postgres::new`], wrapped as [`UpstreamError::Failed`], or the connection fails.
-pub async fn connect(config: &UpstreamConfig) -> Result<Client, UpstreamError> {
-    let setup = |error: SetupError| UpstreamError::Failed(error.into());
-    let connection = url::connection(config).map_err(setup)?;
-    let tls = tls::connector(config.tls_ca_file.as_deref()).map_err(setup)?;
+/// As [`Postgres::new`], or the connection fails.
+pub async fn connect(config: &UpstreamConfig) -> Result<Client, ConnectError> {
+    let connection = url::connection(config)?;
+    let tls = tls::connector(config.tls_ca_file.as_deref())?;
     // Statements of the tools run long; nobody has to answer anybody meanwhile.
     let patience = config.connect().max(std::time::Duration::from_secs(5));
     let connected = tokio::time::timeout(patience, connection.connect(tls)).await;
     let (client, driver) = match connected {
         Ok(connected) => connected.map_err(|error| UpstreamError::Unreachable(error.into()))?,
-        Err(_elapsed) => return Err(UpstreamError::Timeout),
+        Err(_elapsed) => return Err(UpstreamError::Timeout.into()),
     };
     tokio::spawn(async move {
         if let Err(error) = driver.await {

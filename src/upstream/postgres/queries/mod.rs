@@ -5,9 +5,14 @@
 //! registry too, whose columns may be of other types; on the default schema they disappear.
 //! Each combination of filter and sort is a statement of its own, so that it gets its own plan.
 
+mod fragments;
+mod search;
+
 use tokio_postgres::types::Type;
 
-use crate::registry::{GeneFilter, Sort};
+use fragments::{count, counts, fitness, newest_first, seen, within_contract};
+
+pub(super) use search::{Counting, search};
 
 /// A statement and the types of its parameters.
 #[derive(Debug, Clone, Copy)]
@@ -16,196 +21,6 @@ pub(super) struct Statement {
     pub(super) sql: &'static str,
     /// `$1`, `$2`, …
     pub(super) types: &'static [Type],
-}
-
-/// A gene within the contract (see `RawGene::check`); NULL counts as 0, NaN is above infinity.
-macro_rules! within_contract {
-    () => {
-        "fidelity::text IN ('Wrapped', 'Hybrid', 'Native')
-        AND (fitness_score::float8 < 0 OR fitness_score::float8 >= 'Infinity'
-            OR reputation_score::float8 <= '-Infinity' OR reputation_score::float8 >= 'Infinity')
-            IS NOT TRUE"
-    };
-}
-
-/// An evaluation that counts, at a time that RFC 3339 can write.
-macro_rules! counts {
-    () => {
-        "fitness_value::float8 >= 0 AND fitness_value::float8 < 'Infinity'
-        AND evaluated_at::timestamptz >= '0001-01-01 00:00:00+00'
-        AND evaluated_at::timestamptz < '9999-12-30 00:00:00+00'"
-    };
-}
-
-/// As shown: 0 to 2^53 - 1. Cut before the cast, which would fail for a larger numeric.
-macro_rules! count {
-    ($column:literal) => {
-        concat!("least(greatest(coalesce(", $column, ", 0), 0), 9007199254740991)::bigint")
-    };
-}
-
-macro_rules! fitness {
-    () => {
-        "coalesce(fitness_score::float8, 0)"
-    };
-}
-
-/// When a statement read, and in which state of the database.
-macro_rules! seen {
-    () => {
-        "now() AS read_at, pg_current_snapshot()::text AS snapshot,
-            pg_is_in_recovery() AS is_standby"
-    };
-}
-
-macro_rules! newest_first {
-    () => {
-        concat!(
-            "evaluated_at::timestamptz DESC, fitness_value::float8 DESC, ",
-            count!("total_calls"),
-            " DESC"
-        )
-    };
-}
-
-/// Genes that match a filter, and those that would if they did not break the contract.
-macro_rules! counted {
-    ($filter:literal) => {
-        concat!(
-            "(SELECT
-                (SELECT count(*) FROM registry_read.gene
-                    WHERE id IS NOT NULL",
-            $filter,
-            " AND ",
-            within_contract!(),
-            ") AS total,
-                (SELECT count(*) FROM registry_read.gene
-                    WHERE (",
-            within_contract!(),
-            ") IS NOT TRUE",
-            $filter,
-            ") AS broken
-            )"
-        )
-    };
-}
-
-/// For pages whose total is known.
-macro_rules! not_counted {
-    ($filter:literal) => {
-        "(SELECT NULL::bigint AS total, NULL::bigint AS broken)"
-    };
-}
-
-/// One page with its total, in one statement and so in one snapshot. `$1` limit, `$2` offset.
-///
-/// The page is found first as ids alone, which skips rows by an index-only walk. An empty page
-/// is one row in which everything of the gene is NULL.
-macro_rules! search {
-    ($counted:ident, $filter:literal, $sort:expr) => {
-        concat!(
-            "SELECT ",
-            seen!(),
-            ", counted.total, counted.broken, page.*
-            FROM ",
-            $counted!($filter),
-            " counted
-            LEFT JOIN LATERAL (
-                SELECT found.value, g.id::uuid AS id, g.name::text AS name,
-                    g.domain::text AS domain, g.fidelity::text AS fidelity,
-                    g.description::text AS description, g.owner::text AS owner,
-                    g.fitness_score::float8 AS fitness_score,
-                    g.reputation_score::float8 AS reputation_score,
-                    ",
-            count!("g.downloads"),
-            " AS downloads,
-                    ",
-            count!("g.arena_rank"),
-            " AS arena_rank,
-                    history.fitness_values, history.times, history.calls
-                FROM (
-                    SELECT id, ",
-            $sort,
-            " AS value
-                    FROM registry_read.gene
-                    WHERE id IS NOT NULL",
-            $filter,
-            " AND ",
-            within_contract!(),
-            "
-                    ORDER BY ",
-            $sort,
-            " DESC, id LIMIT $1 OFFSET $2
-                ) found
-                JOIN registry_read.gene g ON g.id = found.id
-                CROSS JOIN LATERAL (
-                    SELECT array_agg(fitness_value) AS fitness_values,
-                        array_agg(evaluated_at) AS times, array_agg(calls) AS calls
-                    FROM (
-                        SELECT fitness_value::float8, evaluated_at::timestamptz,
-                            ",
-            count!("total_calls"),
-            " AS calls
-                        FROM registry_read.arena_evaluation
-                        WHERE gene_id = found.id AND ",
-            counts!(),
-            "
-                        ORDER BY ",
-            newest_first!(),
-            " LIMIT 10
-                    ) newest
-                ) history
-            ) page ON true
-            ORDER BY page.value DESC, page.id"
-        )
-    };
-}
-
-macro_rules! by_sort {
-    ($counted:ident, $filter:literal, $sort:expr) => {
-        match $sort {
-            Sort::Fitness => search!($counted, $filter, fitness!()),
-            Sort::Reputation => search!($counted, $filter, "coalesce(reputation_score::float8, 0)"),
-            Sort::Downloads => search!($counted, $filter, count!("downloads")),
-        }
-    };
-}
-
-macro_rules! searches {
-    ($filter:literal, $types:expr, $sort:expr, $counting:expr) => {
-        Statement {
-            sql: match $counting {
-                Counting::WithTotal => by_sort!(counted, $filter, $sort),
-                Counting::PageAlone => by_sort!(not_counted, $filter, $sort),
-            },
-            types: $types,
-        }
-    };
-}
-
-/// Whether a page's statement counts all genes that match.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Counting {
-    /// It does.
-    WithTotal,
-    /// The total is known already.
-    PageAlone,
-}
-
-/// The search with this filter and sort. Parameters: limit, offset, then the domain, then the
-/// fidelity, each where the filter has it.
-pub(super) fn search(filter: &GeneFilter, sort: Sort, counting: Counting) -> Statement {
-    const ALL: &[Type] = &[Type::INT8, Type::INT8];
-    const BY_ONE: &[Type] = &[Type::INT8, Type::INT8, Type::TEXT];
-    const BY_BOTH: &[Type] = &[Type::INT8, Type::INT8, Type::TEXT, Type::TEXT];
-    match (&filter.domain, filter.fidelity) {
-        (None, None) => searches!("", ALL, sort, counting),
-        (Some(_), None) => searches!(" AND domain::text = $3", BY_ONE, sort, counting),
-        (None, Some(_)) => searches!(" AND fidelity::text = $3", BY_ONE, sort, counting),
-        (Some(_), Some(_)) => {
-            searches!(" AND domain::text = $3 AND fidelity::text = $4", BY_BOTH, sort, counting)
-        }
-    }
 }
 
 /// One gene's phenotype. `$1` its id. One row always, so that the time of the read is known.

@@ -1,0 +1,151 @@
+//! The searches: a statement for each combination of filter and sort, with and without the total.
+
+use tokio_postgres::types::Type;
+
+use super::Statement;
+use super::fragments::{count, counts, fitness, newest_first, seen, within_contract};
+use crate::registry::{GeneFilter, Sort};
+
+/// Genes that match a filter, and those that would if they did not break the contract.
+macro_rules! counted {
+    ($filter:literal) => {
+        concat!(
+            "(SELECT
+                (SELECT count(*) FROM registry_read.gene
+                    WHERE id IS NOT NULL",
+            $filter,
+            " AND ",
+            within_contract!(),
+            ") AS total,
+                (SELECT count(*) FROM registry_read.gene
+                    WHERE (",
+            within_contract!(),
+            ") IS NOT TRUE",
+            $filter,
+            ") AS broken
+            )"
+        )
+    };
+}
+
+/// For pages whose total is known.
+macro_rules! not_counted {
+    ($filter:literal) => {
+        "(SELECT NULL::bigint AS total, NULL::bigint AS broken)"
+    };
+}
+
+/// One page with its total, in one statement and so in one snapshot. `$1` limit, `$2` offset.
+///
+/// The page is found first as ids alone, which skips rows by an index-only walk. An empty page
+/// is one row in which everything of the gene is NULL.
+macro_rules! search {
+    ($counted:ident, $filter:literal, $sort:expr) => {
+        concat!(
+            "SELECT ",
+            seen!(),
+            ", counted.total, counted.broken, page.*
+            FROM ",
+            $counted!($filter),
+            " counted
+            LEFT JOIN LATERAL (
+                SELECT found.value, g.id::uuid AS id, g.name::text AS name,
+                    g.domain::text AS domain, g.fidelity::text AS fidelity,
+                    g.description::text AS description, g.owner::text AS owner,
+                    g.fitness_score::float8 AS fitness_score,
+                    g.reputation_score::float8 AS reputation_score,
+                    ",
+            count!("g.downloads"),
+            " AS downloads,
+                    ",
+            count!("g.arena_rank"),
+            " AS arena_rank,
+                    history.fitness_values, history.times, history.calls
+                FROM (
+                    SELECT id, ",
+            $sort,
+            " AS value
+                    FROM registry_read.gene
+                    WHERE id IS NOT NULL",
+            $filter,
+            " AND ",
+            within_contract!(),
+            "
+                    ORDER BY ",
+            $sort,
+            " DESC, id LIMIT $1 OFFSET $2
+                ) found
+                JOIN registry_read.gene g ON g.id = found.id
+                CROSS JOIN LATERAL (
+                    SELECT array_agg(fitness_value) AS fitness_values,
+                        array_agg(evaluated_at) AS times, array_agg(calls) AS calls
+                    FROM (
+                        SELECT fitness_value::float8, evaluated_at::timestamptz,
+                            ",
+            count!("total_calls"),
+            " AS calls
+                        FROM registry_read.arena_evaluation
+                        WHERE gene_id = found.id AND ",
+            counts!(),
+            "
+                        ORDER BY ",
+            newest_first!(),
+            " LIMIT 10
+                    ) newest
+                ) history
+            ) page ON true
+            ORDER BY page.value DESC, page.id"
+        )
+    };
+}
+
+macro_rules! by_sort {
+    ($counted:ident, $filter:literal, $sort:expr) => {
+        match $sort {
+            Sort::Fitness => search!($counted, $filter, fitness!()),
+            Sort::Reputation => search!($counted, $filter, "coalesce(reputation_score::float8, 0)"),
+            Sort::Downloads => search!($counted, $filter, count!("downloads")),
+        }
+    };
+}
+
+macro_rules! searches {
+    ($filter:literal, $types:expr, $sort:expr, $counting:expr) => {
+        Statement {
+            sql: match $counting {
+                Counting::WithTotal => by_sort!(counted, $filter, $sort),
+                Counting::PageAlone => by_sort!(not_counted, $filter, $sort),
+            },
+            types: $types,
+        }
+    };
+}
+
+/// Whether a page's statement counts all genes that match.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::upstream::postgres) enum Counting {
+    /// It does.
+    WithTotal,
+    /// The total is known already.
+    PageAlone,
+}
+
+/// The search with this filter and sort. Parameters: limit, offset, then the domain, then the
+/// fidelity, each where the filter has it.
+pub(in crate::upstream::postgres) fn search(
+    filter: &GeneFilter,
+    sort: Sort,
+    counting: Counting,
+) -> Statement {
+    const ALL: &[Type] = &[Type::INT8, Type::INT8];
+    const BY_ONE: &[Type] = &[Type::INT8, Type::INT8, Type::TEXT];
+    const BY_BOTH: &[Type] = &[Type::INT8, Type::INT8, Type::TEXT, Type::TEXT];
+    match (&filter.domain, filter.fidelity) {
+        (None, None) => searches!("", ALL, sort, counting),
+        (Some(_), None) => searches!(" AND domain::text = $3", BY_ONE, sort, counting),
+        (None, Some(_)) => searches!(" AND fidelity::text = $3", BY_ONE, sort, counting),
+        (Some(_), Some(_)) => {
+            searches!(" AND domain::text = $3 AND fidelity::text = $4", BY_BOTH, sort, counting)
+        }
+    }
+}
