@@ -5,6 +5,7 @@ mod connections;
 mod http2;
 mod operations;
 mod pages;
+mod panics;
 mod shutdown;
 
 use std::sync::Arc;
@@ -30,6 +31,7 @@ const SOON: Duration = Duration::from_secs(20);
 struct Held {
     inner: Embedded,
     away: AtomicBool,
+    crashes: AtomicBool,
     /// A permit for each look-up that has begun.
     begun: Semaphore,
     /// Closed: look-ups wait for a permit. They give it back.
@@ -53,7 +55,13 @@ impl Held {
         let (sample, now) = (Catalogue::sample().unwrap(), Timestamp::now());
         let inner = Embedded::from_catalogue(&sample, now, vec![record], "get {id}".to_owned());
         let (begun, open) = (Semaphore::new(0), Semaphore::new(Semaphore::MAX_PERMITS));
-        let held = Self { inner, away: AtomicBool::new(false), begun, open };
+        let held = Self {
+            inner,
+            away: AtomicBool::new(false),
+            crashes: AtomicBool::new(false),
+            begun,
+            open,
+        };
         (Arc::new(held), key.expose().to_owned())
     }
 
@@ -96,6 +104,7 @@ impl Upstream for Held {
         now: Timestamp,
     ) -> Result<Read<Option<ArenaInsights>>, UpstreamError> {
         self.begun.add_permits(1);
+        assert!(!self.crashes.load(Ordering::SeqCst), "a crash that the test asks for");
         let _open = self.open.acquire().await.unwrap();
         self.inner.insights(domain, now).await
     }
