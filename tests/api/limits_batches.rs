@@ -127,6 +127,14 @@ async fn more_requests_than_fit_a_batch_are_all_counted() {
     let expected: Vec<u32> = (0..4000).rev().chain(std::iter::repeat_n(0, 1000)).collect();
     assert_eq!(remaining, expected);
     assert_eq!(admitted(&decisions), 4000);
+
+    // Each of more keys than a round trip has commands, three times.
+    let keys = (0..4500).map(|n| 10 + n % 1500);
+    let decisions = join_all(keys.map(|key| limiters.decide(1, key, 2))).await;
+    for (n, decision) in decisions.iter().enumerate() {
+        let expected = [(true, 1), (true, 0), (false, 0)][n / 1500];
+        assert_eq!((decision.admitted, decision.remaining), expected);
+    }
 }
 
 #[tokio::test]
