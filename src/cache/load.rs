@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use moka::sync::Cache;
 use tokio::sync::Semaphore;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::answer::Answer;
 use super::entry::Entry;
@@ -24,6 +24,9 @@ const DEEP: u32 = 1000;
 
 /// Deep walks at a time.
 const DEEP_WALKS: usize = 2;
+
+/// Before another try to take a lease that ended with something too old.
+const LOOK_AGAIN: Duration = Duration::from_millis(25);
 
 /// After a refresh in vain, and how many of these are remembered.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -212,7 +215,13 @@ impl Loader {
                     let entry = self.local.put(request, &Arc::new(entry));
                     return Ok(Some(Loaded::Shared(entry)));
                 }
-                Waited::Absent => return Ok(None),
+                Waited::Absent(seen) if self.is_current(request, &seen) => {
+                    self.local.put_absent(request, seen);
+                    return Ok(None);
+                }
+                // Read before a change that is known here.
+                Waited::Absent(_) if Instant::now() < deadline => sleep(LOOK_AGAIN).await,
+                Waited::Absent(_) => return self.read_for_all(request, None).await,
                 Waited::Failed => return Err(UpstreamError::Elsewhere),
                 Waited::GaveUp => return self.read_for_all(request, None).await,
                 Waited::LeaseEnded => {}
@@ -236,7 +245,7 @@ impl Loader {
             }
             Ok(Found::Nothing(seen)) => {
                 if let Some(shared) = &self.shared {
-                    shared.publish_absent(lease, request, seen.read_at).await;
+                    shared.publish_absent(lease, request, &seen).await;
                 }
                 self.local.put_absent(request, seen);
                 Ok(None)

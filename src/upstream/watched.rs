@@ -107,6 +107,10 @@ impl Watched {
             Err(error) => {
                 tracing::debug!(%error, "the change log could not be read");
                 self.log.look_failed();
+                if matches!(error, UpstreamError::Failed(_)) {
+                    // The log alone: the rest is read, and has ages.
+                    self.ping().await;
+                }
             }
         }
     }
