@@ -2,9 +2,13 @@
 //! hold, and nothing older is shown after it.
 
 mod catalogue;
+mod checker;
+mod gone;
+mod history;
 
 mod keys;
 mod log_away;
+mod machine;
 
 mod order;
 mod restored;
