@@ -222,6 +222,8 @@ impl Loader {
                 // Read before a change that is known here.
                 Waited::Absent(_) if Instant::now() < deadline => sleep(LOOK_AGAIN).await,
                 Waited::Absent(_) => return self.read_for_all(request, None).await,
+                // Rather than what is known to be out of date.
+                Waited::Failed if self.upstream.is_in_use() && self.local.knows(request) => {}
                 Waited::Failed => return Err(UpstreamError::Elsewhere),
                 Waited::GaveUp => return self.read_for_all(request, None).await,
                 Waited::LeaseEnded => {}
@@ -252,7 +254,9 @@ impl Loader {
             }
             Err(error) => {
                 if let Some(shared) = &self.shared {
-                    shared.publish_failure(lease).await;
+                    // Known to be away from here; others may have their own way to it.
+                    let speaks_for_all = self.upstream.is_in_use();
+                    shared.publish_failure(lease, speaks_for_all).await;
                 }
                 Err(error)
             }

@@ -173,16 +173,18 @@ impl SharedCache {
         let retire = Call::script(&self.0.scripts.retire, &keys.answer).arg(read_at.as_str());
         let snapshot = seen.snapshot.as_ref().map(ToString::to_string).unwrap_or_default();
         let outcome = format!("{ABSENT} {read_at} {snapshot}");
-        self.end(lease.as_ref(), vec![retire], &outcome).await;
+        self.end(lease.as_ref(), vec![retire], Some(&outcome)).await;
     }
 
-    /// Tells those who wait that nothing came of it, and gives the lease back.
-    pub(super) async fn publish_failure(&self, lease: Option<Lease>) {
-        self.end(lease.as_ref(), Vec::new(), FAILED).await;
+    /// Gives the lease back. Where the failure `speaks_for_all`, those who wait are told;
+    /// else the next of them tries.
+    pub(super) async fn publish_failure(&self, lease: Option<Lease>, speaks_for_all: bool) {
+        let outcome = speaks_for_all.then_some(FAILED);
+        self.end(lease.as_ref(), Vec::new(), outcome).await;
     }
 
-    async fn end(&self, lease: Option<&Lease>, mut calls: Vec<Call<'_>>, outcome: &str) {
-        if let Some(lease) = lease {
+    async fn end(&self, lease: Option<&Lease>, mut calls: Vec<Call<'_>>, outcome: Option<&str>) {
+        if let (Some(lease), Some(outcome)) = (lease, outcome) {
             let mut marker = cmd("SET");
             marker.arg(&lease.keys.outcome).arg(format!("{} {outcome}", lease.token));
             marker.arg("PX").arg(OUTCOME_LIVES.as_millis() as u64);

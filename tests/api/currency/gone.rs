@@ -51,3 +51,39 @@ async fn replicas_that_heard_from_another_that_a_gene_is_gone_do_not_show_it_aga
         .await;
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_that_is_cut_off_spoils_no_read_of_those_that_are_not() {
+    let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
+    let cut_off = FaultProxy::start(postgres.addr()).await;
+    let mut fleet = Fleet::start_with(REPLICAS - 1, postgres, redis, never_old).await;
+    fleet.config.upstream.url = Some(cut_off.url(&fleet.database.url_as(READER)).into());
+    (fleet.config.upstream.wait_ms, fleet.config.upstream.connect_ms) = (500, 500);
+    (fleet.config.upstream.query_ms, fleet.config.upstream.deadline_ms) = (600, 2_000);
+    fleet.grow(1).await;
+    let (client, key) = (fleet.database.connect().await, fleet.database.new_key(1_000_000).await);
+    let genes = genes_of(&client, DOMAIN).await;
+    let paths: Vec<String> =
+        genes.iter().take(5).map(|id| format!("/genes/{id}/phenotype")).collect();
+    let (sick, healthy) = fleet.replicas.split_last().unwrap();
+    assert_eq!(sick.get("/genes", Some(&key)).await.status, 200);
+
+    cut_off.set(Mode::Stall).await;
+    eventually(Duration::from_secs(10), "it knows that it is cut off", || async {
+        sick.metric("gene_registry_upstream_in_use").await == Some(0.0)
+    })
+    .await;
+    for path in &paths {
+        // Begins to read for all, in vain.
+        let in_vain = sick.get(path, Some(&key));
+        let right = async {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            join_all(healthy.iter().map(|replica| replica.get(path, Some(&key)))).await
+        };
+        let (in_vain, right) = tokio::join!(in_vain, right);
+        assert!(matches!(in_vain.status.as_u16(), 200 | 502), "{in_vain:?}");
+        for answer in right {
+            assert_eq!(answer.status, 200, "{answer:?}");
+        }
+    }
+}
