@@ -61,7 +61,8 @@ pub(super) fn decode(key: &str, request: &Request, bytes: &Bytes) -> Result<Entr
     Ok(Entry::from_parts(request, answer, seen, *etag))
 }
 
-fn time(digits: &[u8; 16]) -> Option<Timestamp> {
+/// The time that was written by [`sortable`].
+pub(super) fn time(digits: &[u8]) -> Option<Timestamp> {
     let micros = u64::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
     Timestamp::from_microsecond(i64::try_from(micros).ok()?).ok()
 }

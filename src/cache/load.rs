@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use moka::sync::Cache;
 use tokio::sync::Semaphore;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::answer::Answer;
 use super::entry::Entry;
@@ -24,6 +24,9 @@ const DEEP: u32 = 1000;
 
 /// Deep walks at a time.
 const DEEP_WALKS: usize = 2;
+
+/// Before another try to take a lease that ended with something too old.
+const LOOK_AGAIN: Duration = Duration::from_millis(25);
 
 /// After a refresh in vain, and how many of these are remembered.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -212,7 +215,15 @@ impl Loader {
                     let entry = self.local.put(request, &Arc::new(entry));
                     return Ok(Some(Loaded::Shared(entry)));
                 }
-                Waited::Absent => return Ok(None),
+                Waited::Absent(seen) if self.is_current(request, &seen) => {
+                    self.local.put_absent(request, seen);
+                    return Ok(None);
+                }
+                // Read before a change that is known here.
+                Waited::Absent(_) if Instant::now() < deadline => sleep(LOOK_AGAIN).await,
+                Waited::Absent(_) => return self.read_for_all(request, None).await,
+                // Rather than what is known to be out of date.
+                Waited::Failed if self.upstream.is_in_use() && self.local.knows(request) => {}
                 Waited::Failed => return Err(UpstreamError::Elsewhere),
                 Waited::GaveUp => return self.read_for_all(request, None).await,
                 Waited::LeaseEnded => {}
@@ -236,14 +247,16 @@ impl Loader {
             }
             Ok(Found::Nothing(seen)) => {
                 if let Some(shared) = &self.shared {
-                    shared.publish_absent(lease, request, seen.read_at).await;
+                    shared.publish_absent(lease, request, &seen).await;
                 }
                 self.local.put_absent(request, seen);
                 Ok(None)
             }
             Err(error) => {
                 if let Some(shared) = &self.shared {
-                    shared.publish_failure(lease).await;
+                    // Known to be away from here; others may have their own way to it.
+                    let speaks_for_all = self.upstream.is_in_use();
+                    shared.publish_failure(lease, speaks_for_all).await;
                 }
                 Err(error)
             }

@@ -14,7 +14,8 @@ use super::entry::Entry;
 use super::key::CanonicalText;
 use crate::ops::{CacheEvent, Metrics};
 use crate::redis::{AnswerKeys, CacheScripts, Call, RedisKeys, RedisPool, Side};
-use crate::registry::{Request, Timestamp};
+use crate::registry::Request;
+use crate::upstream::Seen;
 
 /// Between two looks of those who wait for another replica.
 const LOOK_EVERY: Duration = Duration::from_millis(25);
@@ -63,8 +64,8 @@ pub(super) enum Claim {
 pub(super) enum Waited {
     /// Its answer.
     Answer(Entry),
-    /// It found that there is no such thing.
-    Absent,
+    /// It found that there is no such thing, in this read.
+    Absent(Seen),
     /// It tried in vain.
     Failed,
     /// It went away without a word.
@@ -166,22 +167,26 @@ impl SharedCache {
         &self,
         lease: Option<Lease>,
         request: &Request,
-        read_at: Timestamp,
+        seen: &Seen,
     ) {
-        let keys = self.keys(request);
-        let retire = Call::script(&self.0.scripts.retire, &keys.answer).arg(sortable(read_at));
-        self.end(lease.as_ref(), vec![retire], ABSENT).await;
+        let (keys, read_at) = (self.keys(request), sortable(seen.read_at));
+        let retire = Call::script(&self.0.scripts.retire, &keys.answer).arg(read_at.as_str());
+        let snapshot = seen.snapshot.as_ref().map(ToString::to_string).unwrap_or_default();
+        let outcome = format!("{ABSENT} {read_at} {snapshot}");
+        self.end(lease.as_ref(), vec![retire], Some(&outcome)).await;
     }
 
-    /// Tells those who wait that nothing came of it, and gives the lease back.
-    pub(super) async fn publish_failure(&self, lease: Option<Lease>) {
-        self.end(lease.as_ref(), Vec::new(), FAILED).await;
+    /// Gives the lease back. Where the failure `speaks_for_all`, those who wait are told;
+    /// else the next of them tries.
+    pub(super) async fn publish_failure(&self, lease: Option<Lease>, speaks_for_all: bool) {
+        let outcome = speaks_for_all.then_some(FAILED);
+        self.end(lease.as_ref(), Vec::new(), outcome).await;
     }
 
-    async fn end(&self, lease: Option<&Lease>, mut calls: Vec<Call<'_>>, outcome: &str) {
-        if let Some(lease) = lease {
+    async fn end(&self, lease: Option<&Lease>, mut calls: Vec<Call<'_>>, outcome: Option<&str>) {
+        if let (Some(lease), Some(outcome)) = (lease, outcome) {
             let mut marker = cmd("SET");
-            marker.arg(&lease.keys.outcome).arg(format!("{outcome}:{}", lease.token));
+            marker.arg(&lease.keys.outcome).arg(format!("{} {outcome}", lease.token));
             marker.arg("PX").arg(OUTCOME_LIVES.as_millis() as u64);
             calls.push(Call::command(marker));
         }
@@ -241,17 +246,31 @@ impl SharedCache {
             if let Some(entry) = self.decoded(&keys.answer, request, answer).await.filter(&accept) {
                 return Waited::Answer(entry);
             }
-            match text(&outcome).split_once(':') {
-                Some((FAILED, of)) if of == token => return Waited::Failed,
-                Some((ABSENT, of)) if of == token => return Waited::Absent,
-                _ if text(&holder) != token => return Waited::LeaseEnded,
-                _ => {}
+            if let Some(outcome) = text(&outcome).strip_prefix(token).and_then(ended) {
+                return outcome;
+            }
+            if text(&holder) != token {
+                return Waited::LeaseEnded;
             }
         }
     }
 
     fn keys(&self, request: &Request) -> AnswerKeys {
         self.0.keys.answer(codec::FORMAT, &self.0.schema, CanonicalText(request))
+    }
+}
+
+/// What an outcome marker says, after the lease's token.
+fn ended(outcome: &str) -> Option<Waited> {
+    let mut words = outcome.trim_start().splitn(3, ' ');
+    match (words.next()?, words.next(), words.next()) {
+        (FAILED, None, None) => Some(Waited::Failed),
+        (ABSENT, Some(read_at), Some(snapshot)) => {
+            let snapshot = Some(snapshot).filter(|text| !text.is_empty());
+            let snapshot = snapshot.map(str::parse).transpose().ok()?;
+            Some(Waited::Absent(Seen::new(codec::time(read_at.as_bytes())?, snapshot)))
+        }
+        _ => None,
     }
 }
 

@@ -132,6 +132,25 @@ fn memory_is_bounded_and_what_is_forgotten_counts_as_changed() {
     assert!(loaded.scopes.is_empty());
 }
 
+#[test]
+fn a_transaction_that_stays_open_keeps_nothing_from_being_current() {
+    let log = ChangeLog::default();
+    log.looked(look(0, "10:10:", &[]));
+    // 10 stays open; 11 to 40 change one gene; more than are known one by one.
+    let many: Vec<_> = (11..=40).map(|xid| (Scope::Gene(gene(1)), xid)).collect();
+    log.looked(look(2, "10:41:10", &many));
+    assert!(!log.is_current(Concern::Gene(gene(1)), &seen(1, "10:40:10")));
+    assert!(log.is_current(Concern::Gene(gene(1)), &seen(3, "10:41:10")));
+    assert!(log.is_current(Concern::Catalogue, &seen(3, "10:43:10,41")));
+    log.looked(look(4, "43:43:", &[(Scope::Gene(gene(1)), 10)]));
+    assert!(!log.is_current(Concern::Gene(gene(1)), &seen(3, "10:43:10")));
+    assert!(log.is_current(Concern::Gene(gene(1)), &seen(5, "43:43:")));
+    // Everything is forgotten while one is open.
+    log.looked(Read { value: Changes::TooMany, seen: seen(6, "43:60:43") });
+    assert!(!log.is_current(Concern::Catalogue, &seen(5, "43:50:43")));
+    assert!(log.is_current(Concern::Catalogue, &seen(7, "43:60:43")));
+}
+
 proptest! {
     /// Against the definition: current exactly when every change known is visible; where only
     /// the newest changes are known one by one, never current when the definition says no.

@@ -28,9 +28,9 @@ impl Snapshot {
         xid < self.xmin || (xid < self.xmax && self.running.binary_search(&xid).is_err())
     }
 
-    /// Whether everything up to and including `xid` was seen.
-    pub fn sees_all_up_to(&self, xid: u64) -> bool {
-        xid < self.xmin
+    /// Whether everything that `other` sees was seen: so of every snapshot taken after `other`.
+    pub fn sees_all_of(&self, other: &Self) -> bool {
+        self.xmax >= other.xmax && !self.running.iter().any(|xid| other.sees(*xid))
     }
 
     /// One past the newest transaction that had ended: grows for as long as the database lives.
@@ -92,7 +92,12 @@ mod tests {
         {
             assert_eq!(snapshot.sees(xid), seen, "{xid}");
         }
-        assert!(snapshot.sees_all_up_to(9) && !snapshot.sees_all_up_to(10));
+        for (earlier, all_seen) in
+            [("9:9:", true), ("10:20:10,12,14,15", true), ("10:20:10,14", false), ("21:21:", false)]
+        {
+            let earlier = earlier.parse().expect("a snapshot");
+            assert_eq!(snapshot.sees_all_of(&earlier), all_seen, "{earlier}");
+        }
         let standby = snapshot.of_standby();
         assert!(standby.sees(9) && !standby.sees(11));
         for wrong in ["", "1", "1:2", "2:1:", "a:2:", "1:2:x", "-1:2:"] {

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::change_log::{ChangeLog, Concern, Seen};
-use super::{ApiKeyRecord, KeyHash, Read, Upstream, UpstreamError};
+use super::{ApiKeyRecord, Changes, KeyHash, Read, Upstream, UpstreamError};
 use crate::breaker::{Breaker, Outcome};
 use crate::registry::{
     ArenaInsights, DomainName, GeneId, GenePage, GenePhenotype, GeneSearch, GeneSummary, Timestamp,
@@ -94,7 +94,12 @@ impl Watched {
         self.judge(found.as_ref().err());
         match found {
             Ok(found) => {
-                self.clock.set(found.seen.read_at, asked);
+                if found.value == Changes::NoLog {
+                    // Nothing was read, so nothing said what time it is there.
+                    self.ping().await;
+                } else {
+                    self.clock.set(found.seen.read_at, asked);
+                }
                 if self.log.looked(found) == Some(false) {
                     tracing::info!("the registry has no change log: ages alone count");
                 }
@@ -102,6 +107,10 @@ impl Watched {
             Err(error) => {
                 tracing::debug!(%error, "the change log could not be read");
                 self.log.look_failed();
+                if matches!(error, UpstreamError::Failed(_)) {
+                    // The log alone: the rest is read, and has ages.
+                    self.ping().await;
+                }
             }
         }
     }
@@ -201,3 +210,7 @@ impl Watched {
         self.breaker.record(outcome, Instant::now());
     }
 }
+
+#[cfg(test)]
+#[path = "watched_tests.rs"]
+mod tests;
