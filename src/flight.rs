@@ -81,6 +81,8 @@ where
         let (sender, receiver) = oneshot::channel();
         let landing = receiver.shared();
         under_way.insert(key.clone(), landing.clone());
+        // Not held while somebody else's code runs, whose panic would want it too.
+        drop(under_way);
         let entry = Entry { key: key.clone(), under_way: Arc::clone(&self.under_way) };
         let work = work();
         tokio::spawn(async move {
