@@ -29,7 +29,7 @@ use tokio_postgres::Client as Sql;
 use crate::support::postgres::PostgresServer;
 use crate::support::probe::Probe;
 use crate::support::redis::RedisServer;
-use crate::support::replica::{Answer, Fleet, Replica};
+use crate::support::replica::{Answer, Fleet, READER, Replica};
 use crate::support::wait::eventually;
 
 const REPLICAS: u32 = 3;
@@ -68,10 +68,16 @@ fn patient(config: &mut Config) {
     config.upstream.deadline_ms = 40_000;
 }
 
-/// Three replicas on the shared servers.
+/// Three replicas on the shared servers. Statements may take as long as the tests hold them.
 async fn fleet() -> Fleet<'static> {
     let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
-    let fleet = Fleet::start_with(REPLICAS, postgres, redis, patient).await;
+    let mut fleet = Fleet::start_with(0, postgres, redis, patient).await;
+    let patience = format!(
+        "alter role {READER} in database {} set statement_timeout = '60s'",
+        fleet.database.name()
+    );
+    fleet.database.connect().await.batch_execute(&patience).await.unwrap();
+    fleet.grow(REPLICAS).await;
     all_ready(&fleet.replicas).await;
     fleet
 }
