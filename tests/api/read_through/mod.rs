@@ -137,6 +137,12 @@ async fn arrived(fleet: &Fleet<'_>, requests: usize) {
         sum
     };
     eventually(SOON, "the requests have arrived", || async { passed().await >= requests }).await;
+    // The last of them may not have heard yet that they may pass: others are served meanwhile.
+    for _ in 0..20 {
+        for replica in &fleet.replicas {
+            replica.get("/genes", None).await.assert_refused(401, "UNAUTHORIZED");
+        }
+    }
 }
 
 /// The answers in Redis.
