@@ -1,14 +1,14 @@
 //! An upstream that counts what is asked of it, and holds, fails or ages it on demand.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use gene_registry::registry::{
     ArenaInsights, DomainName, GeneId, GenePage, GenePhenotype, GeneSearch, GeneSummary, Timestamp,
 };
 use gene_registry::upstream::{
-    ApiKeyRecord, Changes, KeyHash, Read, Snapshot, Upstream, UpstreamError,
+    ApiKeyRecord, Changes, KeyHash, Read, Seen, Snapshot, Upstream, UpstreamError,
 };
 use tokio::sync::watch;
 
@@ -29,6 +29,8 @@ pub(crate) struct Probe {
     held: watch::Sender<Hold>,
     fails: AtomicBool,
     older_by_s: AtomicI64,
+    /// Which transactions the first look into the change log saw.
+    begun: OnceLock<Snapshot>,
     waiting: AtomicUsize,
     /// Pages read with their total.
     pub(crate) counted: AtomicUsize,
@@ -47,6 +49,7 @@ impl Probe {
             held: watch::Sender::new(Hold::Nothing),
             fails: AtomicBool::new(false),
             older_by_s: AtomicI64::new(0),
+            begun: OnceLock::new(),
             waiting: AtomicUsize::new(0),
             counted: AtomicUsize::new(0),
             pages: AtomicUsize::new(0),
@@ -101,8 +104,12 @@ impl Probe {
             return Err(UpstreamError::Failed("told to fail".into()));
         }
         let mut read = read.await?;
-        let older_by = jiff::SignedDuration::from_secs(self.older_by_s.load(Ordering::SeqCst));
-        read.seen.read_at -= older_by;
+        let older_by = self.older_by_s.load(Ordering::SeqCst);
+        if older_by > 0 {
+            // It can't have seen what has happened since.
+            let at = read.seen.read_at - jiff::SignedDuration::from_secs(older_by);
+            read.seen = Seen::new(at, self.begun.get().cloned());
+        }
         Ok(read)
     }
 }
@@ -139,7 +146,11 @@ impl Upstream for Probe {
     }
 
     async fn changes(&self, since: Option<&Snapshot>) -> Result<Read<Changes>, UpstreamError> {
-        self.inner.changes(since).await
+        let read = self.inner.changes(since).await?;
+        if let Some(snapshot) = &read.seen.snapshot {
+            self.begun.get_or_init(|| snapshot.clone());
+        }
+        Ok(read)
     }
 
     async fn ping(&self) -> Result<Timestamp, UpstreamError> {
