@@ -137,12 +137,16 @@ fn shared_cache(
     document: &Document,
     metrics: &Arc<Metrics>,
 ) -> SharedCache {
+    // A lease that ended before its owner could say that it had failed would send the next
+    // replica the same way, and so on.
+    let upstream = &config.upstream;
+    let longest_try = upstream.wait() + upstream.connect() + upstream.query();
     SharedCache::new(
         pool.clone(),
         keys.clone(),
         document.fingerprint(),
         config.cache.shared_max_entry_bytes,
-        config.upstream.query(),
+        longest_try,
         Arc::clone(metrics),
     )
 }

@@ -18,6 +18,9 @@ pub(super) const FORMAT: u8 = 2;
 
 const HEAD: usize = 1 + 4;
 
+/// Where the time of the read stands.
+pub(super) const READ_AT: std::ops::Range<usize> = HEAD..HEAD + 16;
+
 /// The bytes are no entry of this format for this key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("not an entry of this format for this key")]

@@ -13,7 +13,7 @@ use super::codec::{self, sortable};
 use super::entry::Entry;
 use super::key::CanonicalText;
 use crate::ops::{CacheEvent, Metrics};
-use crate::redis::{AnswerKeys, CacheScripts, Call, RedisKeys, RedisPool, Side};
+use crate::redis::{AnswerKeys, CacheScripts, Call, NoAnswer, RedisKeys, RedisPool, Side};
 use crate::registry::Request;
 use crate::upstream::Seen;
 
@@ -52,7 +52,12 @@ pub(super) struct Lease {
 #[derive(Debug)]
 pub(super) enum Claim {
     /// We do.
-    Ours(Lease),
+    Ours {
+        /// To be given back.
+        lease: Lease,
+        /// Whether Redis has another answer by now than the one that was known.
+        has_news: bool,
+    },
     /// Another replica does, with this token.
     Theirs(String),
     /// Nobody can tell: everybody for himself.
@@ -76,7 +81,8 @@ pub(super) enum Waited {
 
 impl SharedCache {
     /// `schema` is a fingerprint of the response schema; answers larger than `max_entry_bytes`
-    /// are not shared; a lease lives for `lease_lives`, the longest that a statement may take.
+    /// are not shared; a lease lives for `lease_lives`, the longest that one try of a read may
+    /// take.
     pub fn new(
         pool: RedisPool,
         keys: RedisKeys,
@@ -97,6 +103,10 @@ impl SharedCache {
         match self.0.pool.send(Side::Read, command).await {
             Ok(value) => self.decoded(&key, request, value).await,
             Err(error) => {
+                // A list or the like: the next answer takes its place.
+                if matches!(&error, NoAnswer::Failed(error) if error.code() == Some("WRONGTYPE")) {
+                    self.0.metrics.count(CacheEvent::SharedUndecodable);
+                }
                 tracing::debug!(%error, "an answer was not read from redis");
                 None
             }
@@ -119,21 +129,34 @@ impl SharedCache {
         }
     }
 
-    /// Asks for the right to read `request` for all.
-    pub(super) async fn claim(&self, request: &Request) -> Claim {
+    /// Asks for the right to read `request` for all. Tells whoever gets it whether there is another
+    /// answer than the one that is `known`: the holder before may have just published.
+    pub(super) async fn claim(&self, request: &Request, known: Option<&Entry>) -> Claim {
         let (keys, token) = (self.keys(request), token());
         let claim = Call::script(&self.0.scripts.claim, &keys.lease)
             .arg(token.as_bytes())
             .arg(milliseconds(self.0.lease_lives));
-        match self.0.pool.run(Side::Write, &[claim]).await.map(|mut replies| replies.pop()) {
-            Ok(Some(Ok(Value::BulkString(holder)))) if holder == token.as_bytes() => {
-                Claim::Ours(Lease { keys, token })
-            }
-            Ok(Some(Ok(Value::BulkString(holder)))) => {
-                Claim::Theirs(String::from_utf8_lossy(&holder).into_owned())
-            }
-            _ => Claim::NoLeases,
+        let mut read_at = cmd("GETRANGE");
+        read_at.arg(&keys.answer).arg(codec::READ_AT.start).arg(codec::READ_AT.end - 1);
+        let calls = [claim, Call::command(read_at)];
+        let Ok(replies) = self.0.pool.run(Side::Write, &calls).await else {
+            return Claim::NoLeases;
+        };
+        let Ok([Ok(Value::BulkString(holder)), read_at]) = <[_; 2]>::try_from(replies) else {
+            return Claim::NoLeases;
+        };
+        if holder != token.as_bytes() {
+            return Claim::Theirs(String::from_utf8_lossy(&holder).into_owned());
         }
+        let known = known.map(|entry| sortable(entry.seen.read_at)).unwrap_or_default();
+        // An error where there is something that is no answer.
+        let has_news = read_at.is_ok_and(|read_at| text(&read_at) != known);
+        Claim::Ours { lease: Lease { keys, token }, has_news }
+    }
+
+    /// Gives a lease back that was not needed.
+    pub(super) async fn give_back(&self, lease: &Lease) {
+        self.run(&[self.release(lease)]).await;
     }
 
     /// Keeps the answer for `lifetime`, unless one that was read later is there; gives the lease

@@ -14,7 +14,7 @@ use super::authenticator::{Denial, NotAuthenticated};
 use super::budget::Budget;
 use crate::flight::Flights;
 use crate::ops::{CacheEvent, Metrics};
-use crate::upstream::{ApiKeyRecord, Concern, KeyHash, Seen, UpstreamError, Watched};
+use crate::upstream::{ApiKeyRecord, Concern, KeyHash, Seen, Watched};
 
 /// How long a record is used without another look-up behind.
 const REFRESH: Duration = Duration::from_secs(45);
@@ -38,7 +38,7 @@ const UNKNOWN_KEYS: u64 = 10_000;
 const UNKNOWN_BURST: u32 = 100;
 const UNKNOWN_PER_SECOND: u32 = 50;
 
-type LookUp = Result<Option<Arc<Known>>, Arc<UpstreamError>>;
+type LookUp = Result<Option<Arc<Known>>, NotAuthenticated>;
 
 #[derive(Debug)]
 struct Known {
@@ -87,7 +87,7 @@ impl Records {
             Ok(Some(found)) => Ok(Arc::clone(&found.record)),
             Ok(None) => Err(Denial::Unknown.into()),
             Err(_) if age < IF_UPSTREAM_FAILS => Ok(Arc::clone(&known.record)),
-            Err(error) => Err(NotAuthenticated::Unavailable(error)),
+            Err(error) => Err(error),
         }
     }
 
@@ -95,15 +95,22 @@ impl Records {
         if self.unknown.get(hash).is_some_and(|seen| self.is_current(hash, &seen)) {
             return Err(Denial::Unknown.into());
         }
-        if !self.budget.take(Instant::now()) {
-            self.metrics.count(CacheEvent::KeyLookUpRefused);
-            return Err(NotAuthenticated::TooManyUnknown);
-        }
-        match self.flights.join(hash, || self.look_up(*hash)).await?.value {
-            Ok(Some(found)) => Ok(Arc::clone(&found.record)),
-            Ok(None) => Err(Denial::Unknown.into()),
-            Err(error) => Err(NotAuthenticated::Unavailable(error)),
-        }
+        let landed = self.flights.join(hash, || {
+            // Here, so that those who join a look-up take nothing from the budget.
+            let granted = self.budget.take(Instant::now());
+            if !granted {
+                self.metrics.count(CacheEvent::KeyLookUpRefused);
+            }
+            let look_up = granted.then(|| self.look_up(*hash));
+            async move {
+                match look_up {
+                    Some(look_up) => look_up.await,
+                    None => Err(NotAuthenticated::TooManyUnknown),
+                }
+            }
+        });
+        let found = landed.await?.value?.ok_or(Denial::Unknown)?;
+        Ok(Arc::clone(&found.record))
     }
 
     fn is_current(&self, hash: &KeyHash, seen: &Seen) -> bool {
@@ -117,7 +124,7 @@ impl Records {
             let looked_up = Instant::now();
             let read = upstream.api_key(&hash).await;
             metrics.count(CacheEvent::KeyLookUp { failed: read.is_err() });
-            let read = read.map_err(Arc::new)?;
+            let read = read.map_err(|error| NotAuthenticated::Unavailable(Arc::new(error)))?;
             let Some(record) = read.value else {
                 known.invalidate(&hash);
                 unknown.insert(hash, Arc::new(read.seen));

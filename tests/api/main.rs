@@ -22,6 +22,7 @@ mod pages;
 mod poolers;
 mod postgres_faults;
 mod postgres_scarce;
+mod read_through;
 mod redis_away;
 mod redis_faults;
 mod refusals;
