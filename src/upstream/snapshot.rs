@@ -107,6 +107,26 @@ mod tests {
 
     proptest! {
         #[test]
+        fn a_snapshot_that_sees_all_of_another_lacks_nothing_that_it_sees(
+            (a, b) in (1..12_u64, 1..12_u64),
+            (above_a, above_b) in (
+                prop::collection::btree_set(0..8_u64, 0..4),
+                prop::collection::btree_set(0..8_u64, 0..4),
+            ),
+        ) {
+            let made = |xmin: u64, above: &std::collections::BTreeSet<u64>| Snapshot {
+                xmin,
+                xmax: above.last().map_or(xmin, |last| xmin + last + 1),
+                running: above.iter().map(|above| xmin + above).collect(),
+            };
+            let (a, b) = (made(a, &above_a), made(b, &above_b));
+            let lacks_nothing = (0..30).all(|xid| !b.sees(xid) || a.sees(xid));
+            prop_assert!(!a.sees_all_of(&b) || lacks_nothing);
+            // It may say no where `b` ends in transactions that were running.
+            prop_assert!(a.sees_all_of(&b) || !lacks_nothing || a.xmax < b.xmax);
+        }
+
+        #[test]
         fn snapshots_are_written_as_they_are_read(
             xmin in 1..1000_u64,
             running in prop::collection::btree_set(1..100_u64, 0..8),

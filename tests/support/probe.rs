@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use gene_registry::registry::{
     ArenaInsights, DomainName, GeneId, GenePage, GenePhenotype, GeneSearch, GeneSummary, Timestamp,
@@ -14,6 +16,9 @@ use tokio::sync::watch;
 
 /// Pages that skip more than this are deep walks to the service.
 const DEEP: u32 = 1000;
+
+/// How long a read is held at most, so that a test that goes wrong comes to an end.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Which reads wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,9 +102,12 @@ impl Probe {
             Hold::DeepWalks => !is_deep,
             Hold::Everything => false,
         };
-        // Fails when the probe is gone, which `self` rules out.
-        drop(self.held.subscribe().wait_for(passes).await);
+        let mut held = self.held.subscribe();
+        let passed = tokio::time::timeout(PATIENCE, held.wait_for(passes)).await.is_ok();
         self.waiting.fetch_sub(1, Ordering::SeqCst);
+        if !passed {
+            return Err(UpstreamError::Timeout);
+        }
         if self.fails.load(Ordering::SeqCst) {
             return Err(UpstreamError::Failed("told to fail".into()));
         }

@@ -77,7 +77,10 @@ async fn a_replica_that_is_cut_off_spoils_no_read_of_those_that_are_not() {
         // Begins to read for all, in vain.
         let in_vain = sick.get(path, Some(&key));
         let right = async {
-            tokio::time::sleep(Duration::from_millis(100)).await;
+            eventually(Duration::from_secs(10), "it has the lease", || async {
+                !redis.keys(&format!("{}:lease", fleet.prefix)).await.is_empty()
+            })
+            .await;
             join_all(healthy.iter().map(|replica| replica.get(path, Some(&key)))).await
         };
         let (in_vain, right) = tokio::join!(in_vain, right);

@@ -5,7 +5,9 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tokio::time::Instant;
 
-use super::{Loads, REPLICAS, SOON, all_ready, answer_keys, assert_ok, loads, lock_genes};
+use super::{
+    Loads, REPLICAS, SOON, all_ready, answer_keys, assert_ok, fleet_with, loads, lock_genes,
+};
 use crate::support::need_own_servers;
 use crate::support::postgres::{PostgresOptions, PostgresServer};
 use crate::support::proxy::{FaultProxy, Mode};
@@ -93,20 +95,15 @@ async fn an_owner_that_is_cut_off_from_the_database_holds_nobody_up_for_long() {
     assert!((3..=4).contains(&others.ok) && others.failed == 0, "{others:?}");
 }
 
-/// The database ends statements when the default time for one has passed, so a failure comes
-/// later than a statement may take: whoever waits must still hear of it, and not try in turn.
+/// That a statement has failed is known a little later than it may take: whoever waits must still
+/// hear of it, and not try in turn.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_statement_that_times_out_is_one_load_in_vain_for_the_fleet() {
-    let redis = RedisServer::shared().await;
-    let mut fleet = Fleet::start_with(0, PostgresServer::shared().await, redis, |config| {
+    let fleet = fleet_with(|config| {
         config.redis.timeout_ms = 5_000;
-        config.upstream.query_ms = 1_000;
-        config.upstream.wait_ms = 1_000;
-        config.upstream.connect_ms = 2_000;
+        config.upstream.query_ms = 1_500;
     })
     .await;
-    fleet.grow(REPLICAS).await;
-    all_ready(&fleet.replicas).await;
     let key = fleet.database.new_key(1_000_000).await;
     for replica in &fleet.replicas {
         assert_ok(&replica.get(&uncached(), Some(&key)).await);

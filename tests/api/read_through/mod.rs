@@ -70,12 +70,14 @@ fn patient(config: &mut Config) {
 
 /// Three replicas on the shared servers. Statements may take as long as the tests hold them.
 async fn fleet() -> Fleet<'static> {
+    fleet_with(patient).await
+}
+
+async fn fleet_with(change: impl FnOnce(&mut Config)) -> Fleet<'static> {
     let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
-    let mut fleet = Fleet::start_with(0, postgres, redis, patient).await;
-    let patience = format!(
-        "alter role {READER} in database {} set statement_timeout = '60s'",
-        fleet.database.name()
-    );
+    let mut fleet = Fleet::start_with(0, postgres, redis, change).await;
+    let name = fleet.database.name();
+    let patience = format!("alter role {READER} in database {name} set statement_timeout = '60s'");
     fleet.database.connect().await.batch_execute(&patience).await.unwrap();
     fleet.grow(REPLICAS).await;
     all_ready(&fleet.replicas).await;
