@@ -98,20 +98,29 @@ impl Connections {
         })
     }
 
-    /// The statement's rows. Tried once more if its connection died, after the idle ones have
-    /// been thrown away, since what killed one has mostly killed them all.
+    /// How often a read whose connection died is tried again. A pooler may have more than one
+    /// connection to the server whose end it has not noticed yet.
+    fn retries(&self) -> u32 {
+        if self.prepared { 1 } else { 3 }
+    }
+
+    /// The statement's rows. Tried again if its connection died, after the idle ones have been
+    /// thrown away, since what killed one has mostly killed them all.
     pub(super) async fn run(
         &self,
         statement: Statement,
         values: &[Value<'_>],
     ) -> Result<Vec<Row>, UpstreamError> {
         let tries = async {
-            match self.attempt(statement, values).await {
-                Err(Failure::Lost(_) | Failure::Silent) => {
-                    self.pool.retain(|_, _| false);
-                    self.attempt(statement, values).await
+            let mut again = self.retries();
+            loop {
+                match self.attempt(statement, values).await {
+                    Err(Failure::Lost(_) | Failure::Silent) if again > 0 => {
+                        again -= 1;
+                        self.pool.retain(|_, _| false);
+                    }
+                    other => return other,
                 }
-                other => other,
             }
         };
         match timeout(self.deadline, tries).await {
