@@ -9,6 +9,7 @@ use std::time::Duration;
 use redis::RedisError;
 use secrecy::ExposeSecret;
 use thiserror::Error;
+use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 use crate::api::{Document, Gate, PublicApi};
@@ -87,6 +88,11 @@ impl Running {
 /// # Errors
 /// [`StartError`].
 pub async fn start(config: &Config, upstream: Arc<dyn Upstream>) -> Result<Running, StartError> {
+    // Both before anything is served: a start that fails leaves nothing behind.
+    let public_at = ("server.bind", config.server.bind);
+    let public_listener = bind(public_at.0, public_at.1).await?;
+    let ops_at = ("ops.bind", config.ops.bind);
+    let ops_listener = bind(ops_at.0, ops_at.1).await?;
     let redis = redis(config)?;
     let document = Document::new(config.server.public_url.as_deref());
     let (health, metrics) = (Arc::new(Health::default()), Arc::new(Metrics::default()));
@@ -99,7 +105,7 @@ pub async fn start(config: &Config, upstream: Arc<dyn Upstream>) -> Result<Runni
         limiter: limiter(config, redis.as_ref(), &metrics),
     };
     let public = PublicApi::new(reads, gate, &document, Arc::clone(&metrics));
-    let public = bind("server.bind", config.server.bind, Arc::new(public), limits(config)).await?;
+    let public = listen(public_at, public_listener, public, limits(config))?;
     let ops = OpsApi {
         health: Arc::clone(&health),
         metrics: Arc::clone(&metrics),
@@ -109,7 +115,7 @@ pub async fn start(config: &Config, upstream: Arc<dyn Upstream>) -> Result<Runni
         },
     };
     let ops_limits = Limits { connections: OPS_CONNECTIONS, ..limits(config) };
-    let ops = bind("ops.bind", config.ops.bind, Arc::new(ops), ops_limits).await?;
+    let ops = listen(ops_at, ops_listener, ops, ops_limits)?;
     let background = vec![
         tokio::spawn(Arc::clone(&upstream).watch()),
         tokio::spawn(await_upstream(upstream, Arc::clone(&health))),
@@ -173,13 +179,18 @@ fn limits(config: &Config) -> Limits {
     }
 }
 
-async fn bind<H: crate::server::Handler>(
-    key: &'static str,
-    address: SocketAddr,
-    handler: Arc<H>,
+async fn bind(key: &'static str, address: SocketAddr) -> Result<TcpListener, StartError> {
+    let listener = TcpListener::bind(address).await;
+    listener.map_err(|source| StartError::Bind { key, address, source })
+}
+
+fn listen<H: crate::server::Handler>(
+    (key, address): (&'static str, SocketAddr),
+    listener: TcpListener,
+    handler: H,
     limits: Limits,
 ) -> Result<Serving, StartError> {
-    let serving = serve(address, handler, limits).await;
+    let serving = serve(listener, Arc::new(handler), limits);
     serving.map_err(|source| StartError::Bind { key, address, source })
 }
 

@@ -9,12 +9,12 @@ use std::time::Instant;
 
 use futures_util::FutureExt;
 use poem::endpoint::BoxEndpoint;
-use poem::http::{HeaderMap, HeaderValue, Method, StatusCode};
+use poem::http::{HeaderMap, HeaderValue, Method};
 use poem::{Endpoint, IntoResponse, PathPattern, Request, Response, Result, Route};
 use poem_openapi::OpenApi;
 
 use super::document::Document;
-use super::error::{ApiError, Cause};
+use super::error::{ApiError, Cause, refusal};
 use super::guard::{Gate, Guarded};
 use super::{headers, pages};
 use crate::cache::{ReadThrough, Source};
@@ -71,18 +71,6 @@ impl PublicApi {
         }
         self.routes.call(request).await
     }
-}
-
-/// The framework's own errors are all of one kind: it knows no such route.
-fn refusal(error: poem::Error) -> Response {
-    if error.is::<ApiError>() {
-        return error.into_response();
-    }
-    if error.status() == StatusCode::NOT_FOUND {
-        return ApiError::UnknownRoute.into_response();
-    }
-    tracing::error!(%error, "an error that nobody has mapped");
-    ApiError::Internal.into_response()
 }
 
 /// Keeps every method but GET from an operation: HEAD too, which would run it.

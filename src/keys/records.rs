@@ -1,9 +1,9 @@
 //! Key records, which are kept in this process alone.
 //!
 //! A record is used for [`FRESH`], and looked up again behind from [`REFRESH`] on; after that a
-//! request waits for the look-up, and only if it fails does the old record serve, for
-//! [`IF_UPSTREAM_FAILS`] at most. A record that a known change concerns is not used, whatever
-//! its age. How often keys never seen are looked up is bounded.
+//! request waits for the look-up, and only if it fails, or the database is known to be away, does
+//! the old record serve, for [`IF_UPSTREAM_FAILS`] at most. The same holds for a record that a
+//! known change concerns, whatever its age. How often keys never seen are looked up is bounded.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,6 +14,7 @@ use super::authenticator::{Denial, NotAuthenticated};
 use super::budget::Budget;
 use crate::flight::Flights;
 use crate::ops::{CacheEvent, Metrics};
+use crate::registry::Timestamp;
 use crate::upstream::{ApiKeyRecord, Concern, KeyHash, Seen, Watched};
 
 /// How long a record is used without another look-up behind.
@@ -67,6 +68,11 @@ impl Records {
             budget: Budget::new(UNKNOWN_BURST, UNKNOWN_PER_SECOND, Instant::now()),
             metrics,
         }
+    }
+
+    /// The time by the upstream's clock.
+    pub(super) fn now(&self) -> Timestamp {
+        self.upstream.now()
     }
 
     /// The record of the key with this hash.

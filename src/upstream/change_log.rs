@@ -279,8 +279,11 @@ impl Loaded {
         self.looked_at = found.seen.read_at;
         self.present = Arc::new(present);
         if went_back {
-            // A restored database: nothing from before it is worth anything.
+            // A restored database: nothing from before it is worth anything, and what changed in
+            // the future that it has lost will never be seen.
             self.horizon = self.looked_at;
+            (self.all, self.catalogue) = (Marks::default(), Marks::default());
+            self.scopes.clear();
         }
         self.take_in(found.value);
         changed

@@ -111,6 +111,18 @@ fn what_is_beyond_the_horizon_or_from_another_past_is_not_current() {
 }
 
 #[test]
+fn after_a_restore_what_is_read_is_current_again() {
+    let log = ChangeLog::default();
+    log.looked(look(0, "100:100:", &[(Scope::All, 99), (Scope::Gene(gene(1)), 98)]));
+    log.looked(look(2, "50:50:", &[]));
+    let after = seen(3, "50:50:");
+    assert!(log.is_current(Concern::Catalogue, &after));
+    assert!(log.is_current(Concern::Gene(gene(1)), &after));
+    log.looked(look(4, "52:52:", &[(Scope::Gene(gene(1)), 51)]));
+    assert!(!log.is_current(Concern::Gene(gene(1)), &after));
+}
+
+#[test]
 fn without_a_log_everything_is_current() {
     let log = ChangeLog::default();
     let no_log = || Read { value: Changes::NoLog, seen: seen(0, "10:10:") };
