@@ -1,19 +1,45 @@
 //! Requests a minute, across replicas.
 
+use std::time::Duration;
+
 use futures_util::future::join_all;
+use reqwest::Method;
 
 use crate::support::postgres::PostgresServer;
 use crate::support::redis::RedisServer;
-use crate::support::replica::Fleet;
+use crate::support::replica::{Answer, Fleet};
+use crate::support::traffic::{routes, uncached};
+
+/// Replicas that wait long enough for Redis for counts to be exact on a loaded machine.
+async fn patient(count: u32) -> Fleet<'static> {
+    let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
+    Fleet::start_with(count, postgres, redis, |config| config.redis.timeout_ms = 10_000).await
+}
+
+fn number(answer: &Answer, name: &str) -> u64 {
+    let value = answer.header(name);
+    value.parse().unwrap_or_else(|_| panic!("{name} is no number: {answer:?}"))
+}
+
+/// The counters that the fleet has in Redis.
+async fn counters(fleet: &Fleet<'_>) -> Vec<String> {
+    RedisServer::shared().await.keys(&format!("{}:limit", fleet.prefix)).await
+}
+
+/// The limit's headers, all of them, telling the same.
+#[track_caller]
+fn assert_headers(answer: &Answer, limit: u64, remaining: u64) {
+    assert_eq!(number(answer, "x-ratelimit-limit"), limit, "{answer:?}");
+    assert_eq!(number(answer, "x-ratelimit-remaining"), remaining, "{answer:?}");
+    let reset = number(answer, "x-ratelimit-reset");
+    assert!(reset <= 60, "{answer:?}");
+    assert_eq!(answer.header("ratelimit-policy"), format!("\"key\";q={limit};w=60"));
+    assert_eq!(answer.header("ratelimit"), format!("\"key\";r={remaining};t={reset}"));
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn of_200_parallel_requests_over_three_replicas_exactly_the_limit_passes() {
-    let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
-    // The bound is exact while Redis answers, so a loaded machine gets more time.
-    let fleet = Fleet::start_with(3, postgres, redis, |config| {
-        config.redis.timeout_ms = 10_000;
-    })
-    .await;
+    let fleet = patient(3).await;
     let key = fleet.database.new_key(20).await;
 
     let path = "/arena/insights?domain=search";
@@ -35,4 +61,162 @@ async fn of_200_parallel_requests_over_three_replicas_exactly_the_limit_passes()
         .collect();
     remaining.sort_unstable();
     assert_eq!(remaining, (0..20).collect::<Vec<_>>());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_answer_to_a_valid_key_counts_and_says_what_remains_whichever_replica_gives_it() {
+    let fleet = patient(3).await;
+    let key = fleet.database.new_key(100).await;
+    let ask = |path: String, index: usize| {
+        let (fleet, key) = (&fleet, &key);
+        async move { fleet.replicas[index % 3].get(&path, Some(key)).await }
+    };
+    let mut remaining = 100;
+    for index in 0..4 {
+        for (path, status) in [
+            ("/genes", 200),
+            ("/genes?limit=51", 400),
+            ("/genes/nonsense/phenotype", 400),
+            ("/genes/00000000-0000-0000-0000-000000000000/phenotype", 404),
+            ("/arena/insights?domain=search", 200),
+            ("/arena/insights?domain=nowhere", 404),
+            ("/arena/insights", 400),
+        ] {
+            let answer = ask(path.to_owned(), index).await;
+            remaining -= 1;
+            assert_eq!(answer.status, status, "{answer:?}");
+            assert_headers(&answer, 100, remaining);
+        }
+    }
+    let break_it = "alter view registry_read.gene rename to elsewhere";
+    fleet.database.connect().await.batch_execute(break_it).await.unwrap();
+    for index in 0..3 {
+        let answer = ask(uncached(), index).await;
+        remaining -= 1;
+        answer.assert_refused(502, "DB_ERROR");
+        assert_headers(&answer, 100, remaining);
+    }
+    for index in 0..remaining {
+        ask("/genes".to_owned(), index as usize).await;
+    }
+    for index in 0..3 {
+        let answer = ask("/genes".to_owned(), index).await;
+        answer.assert_refused(429, "RATE_LIMITED");
+        assert_headers(&answer, 100, 0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_an_operation_with_a_valid_key_counts_nothing() {
+    let fleet = patient(1).await;
+    let (replica, key) = (&fleet.replicas[0], fleet.database.new_key(10).await);
+    let unscoped = fleet.database.new_key_with(|key| key.scopes = vec!["other".to_owned()]).await;
+    let genes = format!("{}/genes", replica.base);
+    let valid = [("X-API-Key", key.as_str())];
+
+    for _ in 0..20 {
+        for method in ["POST", "HEAD", "OPTIONS", "BREW"] {
+            let method = Method::from_bytes(method.as_bytes()).unwrap();
+            assert_eq!(replica.send(method, &genes, &valid).await.status, 405);
+        }
+        for path in ["/nowhere", "/genes/", "//genes"] {
+            replica.get(path, Some(&key)).await.assert_refused(404, "NOT_FOUND");
+        }
+        assert_eq!(replica.get("/openapi.json", Some(&key)).await.status, 200);
+        replica.get("/genes", Some(&unscoped)).await.assert_refused(401, "UNAUTHORIZED");
+        replica.get("/genes", None).await.assert_refused(401, "UNAUTHORIZED");
+    }
+
+    assert_eq!(counters(&fleet).await, Vec::<String>::new());
+    assert_headers(&replica.get("/genes", Some(&key)).await, 10, 9);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_limit_of_zero_is_always_refused() {
+    let fleet = patient(1).await;
+    let key = fleet.database.new_key(0).await;
+    for path in routes(&fleet.database).await {
+        let answer = fleet.replicas[0].get(&path, Some(&key)).await;
+        answer.assert_refused(429, "RATE_LIMITED");
+        assert_headers(&answer, 0, 0);
+        assert_eq!(answer.header("retry-after"), "60");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_waits_as_told_is_served_also_at_the_very_end_of_a_window() {
+    let fleet = patient(3).await;
+    let redis = RedisServer::shared().await;
+    let key = fleet.database.new_key(5).await;
+    for _ in 0..5 {
+        assert_eq!(fleet.replicas[0].get("/genes", Some(&key)).await.status, 200);
+    }
+    for index in 0..100 {
+        let answer = fleet.replicas[index % 3].get("/genes", Some(&key)).await;
+        answer.assert_refused(429, "RATE_LIMITED");
+        assert!((1..=60).contains(&number(&answer, "retry-after")), "{answer:?}");
+    }
+
+    // The window's end comes sooner than it would by itself.
+    let counter = counters(&fleet).await.pop().unwrap();
+    for (left_ms, index) in [(1_900, 0), (700, 1)] {
+        let () = redis.command(&["SET", &counter, "5", "PX", &left_ms.to_string()]).await;
+        let answer = fleet.replicas[index].get("/genes", Some(&key)).await;
+        answer.assert_refused(429, "RATE_LIMITED");
+        let wait = number(&answer, "retry-after");
+        assert!((1..=left_ms / 1_000 + 1).contains(&wait), "{answer:?}");
+        tokio::time::sleep(Duration::from_secs(wait)).await;
+        assert_eq!(fleet.replicas[index].get("/genes", Some(&key)).await.status, 200);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_counter_that_somebody_has_spoilt_locks_nobody_out() {
+    let fleet = patient(1).await;
+    let redis = RedisServer::shared().await;
+    let (replica, key) = (&fleet.replicas[0], fleet.database.new_key(10).await);
+    assert_eq!(replica.get("/genes", Some(&key)).await.status, 200);
+    let counter = counters(&fleet).await.pop().unwrap();
+    let begins_again = ["", "nonsense", "-5", "1e3", " 3", "3 ", "07", "0x5", "3.5", "nan", "inf"];
+    let begins_again = begins_again.map(|value| vec!["SET", &counter, value]).into_iter().chain([
+        vec!["SET", &counter, "99999999999999999999", "PX", "5000"],
+        vec!["RPUSH", &counter, "1", "2"],
+        vec!["HSET", &counter, "field", "1"],
+    ]);
+    let goes_on = [
+        (vec!["SET", &counter, "4"], 5),
+        (vec!["SET", &counter, "4", "EX", "86400"], 5),
+        (vec!["SET", &counter, "10", "EX", "86400"], 0),
+        (vec!["SET", &counter, "4000000000"], 0),
+    ];
+
+    for (command, remaining) in begins_again.map(|command| (command, 9)).chain(goes_on) {
+        let _: i64 = redis.command(&["DEL", &counter]).await;
+        let _: ::redis::Value = redis.command(&command).await;
+        let answer = replica.get("/genes", Some(&key)).await;
+        assert_headers(&answer, 10, remaining);
+        if remaining == 0 {
+            answer.assert_refused(429, "RATE_LIMITED");
+            assert!((1..=60).contains(&number(&answer, "retry-after")), "{answer:?}");
+        }
+        let left: i64 = redis.command(&["PTTL", &counter]).await;
+        assert!((1..=60_000).contains(&left), "{command:?}: {left}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_changed_limit_holds_for_the_window_that_is_open() {
+    let fleet = patient(1).await;
+    let redis = RedisServer::shared().await;
+    let (replica, key) = (&fleet.replicas[0], fleet.database.new_key(10).await);
+    assert_headers(&replica.get("/genes", Some(&key)).await, 10, 9);
+    let counter = counters(&fleet).await.pop().unwrap();
+
+    // As if a limit of 50 had been in force before.
+    let () = redis.command(&["SET", &counter, "49", "PX", "30000"]).await;
+    let answer = replica.get("/genes", Some(&key)).await;
+    answer.assert_refused(429, "RATE_LIMITED");
+    assert_headers(&answer, 10, 0);
+    let count: String = redis.command(&["GET", &counter]).await;
+    assert_eq!(count, "49");
 }

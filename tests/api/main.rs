@@ -6,9 +6,13 @@ mod support;
 
 mod connections;
 mod harness;
+mod limit_faults;
 mod limits;
+mod not_found;
 mod poolers;
 mod postgres_faults;
+mod postgres_scarce;
+mod redis_away;
 mod redis_faults;
 mod secrecy;
 mod upstream;

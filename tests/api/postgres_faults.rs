@@ -15,16 +15,16 @@ use crate::support::replica::{Answer, Fleet};
 use crate::support::traffic::{Timed, Traffic, burst, routes, uncached};
 use crate::support::wait::eventually;
 
-const REPLICAS: u32 = 3;
+pub(crate) const REPLICAS: u32 = 3;
 /// The deadline of a read, with a loaded machine's margin.
-const DEADLINE: Duration = Duration::from_millis(3_000);
-const SOON: Duration = Duration::from_secs(5);
+pub(crate) const DEADLINE: Duration = Duration::from_millis(3_000);
+pub(crate) const SOON: Duration = Duration::from_secs(5);
 
-async fn own_server() -> PostgresServer {
+pub(crate) async fn own_server() -> PostgresServer {
     PostgresServer::start(PostgresOptions::default()).await
 }
 
-async fn fleet(postgres: &PostgresServer) -> Fleet<'_> {
+pub(crate) async fn fleet(postgres: &PostgresServer) -> Fleet<'_> {
     fleet_behind(postgres, None).await
 }
 
@@ -48,7 +48,7 @@ async fn fleet_behind<'a>(postgres: &'a PostgresServer, proxy: Option<&FaultProx
 
 /// Exactly the one body, with nothing about the database in it.
 #[track_caller]
-fn assert_db_error(answer: &Answer) {
+pub(crate) fn assert_db_error(answer: &Answer) {
     answer.assert_refused(502, "DB_ERROR");
     assert_eq!(answer.header("cache-control"), "no-store", "{answer:?}");
     let text = answer.text.to_lowercase();
@@ -338,68 +338,5 @@ async fn clients_that_leave_take_nothing_with_them_and_leave_nothing_behind() {
     lock.batch_execute("rollback").await.unwrap();
     for _ in 0..3 {
         assert_all_served(&burst(&fleet.replicas, &key, 60).await);
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_replica_starts_without_postgres_and_is_ready_when_it_is_reached() {
-    need_own_servers!();
-    let postgres = own_server().await;
-    let mut fleet = fleet(&postgres).await;
-    fleet.replicas.clear();
-    let key = fleet.database.new_key(1_000_000).await;
-
-    postgres.stop_immediate().await;
-    fleet.grow(1).await;
-    let replica = &fleet.replicas[0];
-    assert_eq!(replica.ops("/livez").await.status, 200);
-    assert_eq!(replica.ops("/readyz").await.status, 503);
-    assert_db_error(&replica.get("/genes", Some(&key)).await);
-    postgres.restart().await;
-
-    eventually(SOON, "it is ready", || async { replica.ops("/readyz").await.status == 200 }).await;
-    assert_eq!(replica.get("/genes", Some(&key)).await.status, 200);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_replica_that_does_not_reach_postgres_in_ten_seconds_is_ready_all_the_same() {
-    need_own_servers!();
-    let postgres = own_server().await;
-    let mut fleet = fleet(&postgres).await;
-    fleet.replicas.clear();
-    postgres.stop_immediate().await;
-    fleet.grow(1).await;
-    let replica = &fleet.replicas[0];
-    assert_eq!(replica.ops("/readyz").await.status, 503);
-
-    let ready = || async { replica.ops("/readyz").await.status == 200 };
-    eventually(Duration::from_secs(20), "it is ready", ready).await;
-
-    assert_eq!(replica.ops("/readyz").await.json()["upstream"], "down");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn fewer_connections_than_the_pools_want_are_shared_by_all_replicas() {
-    need_own_servers!();
-    // Three of them are the superuser's.
-    let options = PostgresOptions { max_connections: 8, ..Default::default() };
-    let postgres = PostgresServer::start(options).await;
-    let fleet = fleet(&postgres).await;
-    let key = fleet.database.new_key(1_000_000).await;
-    // The first one takes all there are.
-    postgres.terminate_backends(fleet.database.name()).await;
-    burst(&fleet.replicas[..1], &key, 60).await;
-
-    for Timed { answer, took } in burst(&fleet.replicas, &key, 200).await {
-        assert!(took < DEADLINE, "{took:?}");
-        if answer.status != 200 {
-            assert_db_error(&answer);
-        }
-    }
-    for replica in &fleet.replicas {
-        eventually(Duration::from_secs(30), "every replica gets its turn", || async {
-            replica.get(&uncached(), Some(&key)).await.status == 200
-        })
-        .await;
     }
 }

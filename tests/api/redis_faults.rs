@@ -4,15 +4,13 @@
 use std::time::Duration;
 
 use gene_registry::keys::ApiKey;
-use gene_registry::limit::WithoutRedis;
 use tokio::time::Instant;
 
-use crate::support::binary::Served;
 use crate::support::need_own_servers;
-use crate::support::postgres::{PostgresOptions, PostgresServer};
+use crate::support::postgres::PostgresServer;
 use crate::support::proxy::{Cut, FaultProxy, Mode};
 use crate::support::redis::RedisServer;
-use crate::support::replica::{Fleet, READER, Replica, sample};
+use crate::support::replica::{Fleet, Replica};
 use crate::support::traffic::{Traffic, burst, routes, uncached};
 use crate::support::wait::eventually;
 
@@ -282,99 +280,4 @@ async fn a_fail_over_to_another_address_behind_the_same_name_is_followed() {
 
     assert!(answers.iter().all(|answer| answer.status == 200));
     assert_counted_together(&fleet).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn where_told_to_refuse_without_redis_every_replica_answers_503() {
-    need_own_servers!();
-    let redis = RedisServer::start(&[]).await;
-    let fleet = Fleet::start_with(REPLICAS, PostgresServer::shared().await, &redis, |config| {
-        config.rate_limit.without_redis = WithoutRedis::Refuse;
-        config.redis.timeout_ms = 1_000;
-    })
-    .await;
-    let key = fleet.database.new_key(1_000_000).await;
-    let paths = routes(&fleet.database).await;
-    assert_eq!(fleet.replicas[0].get(&paths[0], Some(&key)).await.status, 200);
-
-    redis.kill().await;
-    for replica in &fleet.replicas {
-        for path in &paths {
-            let answer = replica.get(path, Some(&key)).await;
-            answer.assert_refused(503, "UNAVAILABLE");
-            let wait: u64 = answer.header("retry-after").parse().unwrap();
-            assert!((1..=60).contains(&wait), "{answer:?}");
-            assert_eq!(answer.header("cache-control"), "no-store");
-        }
-        replica.get(&paths[0], None).await.assert_refused(401, "UNAUTHORIZED");
-    }
-
-    redis.restart().await;
-    for replica in &fleet.replicas {
-        eventually(BACK, "it serves again", || async {
-            replica.get(&paths[0], Some(&key)).await.status == 200
-        })
-        .await;
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_log_has_one_line_for_each_change_however_many_requests() {
-    need_own_servers!();
-    let (postgres, redis) =
-        (PostgresServer::start(PostgresOptions::default()).await, RedisServer::start(&[]).await);
-    let database = sample(&postgres).await;
-    let keys = [database.new_key(1_000_000).await, database.new_key(3).await];
-    let (database_url, redis_url) = (database.url_as(READER), redis.url());
-    let served = Served::start(&[
-        ("DATABASE_URL", &database_url),
-        ("REDIS_URL", &redis_url),
-        ("GENE_REGISTRY__REDIS__TIMEOUT_MS", "1000"),
-    ])
-    .await;
-    let ask = |count: usize| {
-        let (served, keys) = (&served, &keys);
-        async move {
-            for _ in 0..count {
-                assert_eq!(served.replica.get(&uncached(), Some(&keys[0])).await.status, 200);
-                // A key at its limit asks for no write.
-                let status = served.replica.get("/genes", Some(&keys[1])).await.status;
-                assert!(status == 200 || status == 429);
-            }
-        }
-    };
-    let lines = |store: &str| {
-        let store = format!("redis, for {store}");
-        let (away, back) =
-            (["WARN", store.as_str(), "not in use"], ["INFO", store.as_str(), "in use again"]);
-        (served.lines_with(&away), served.lines_with(&back))
-    };
-    let until_logged = |store: &'static str, wanted: (usize, usize)| {
-        let lines = &lines;
-        eventually(BACK, "the log tells it", move || async move {
-            ask(1).await;
-            lines(store) == wanted
-        })
-    };
-    ask(10).await;
-    assert_eq!((lines("reads"), lines("writes")), ((0, 0), (0, 0)));
-
-    redis.kill().await;
-    until_logged("reads", (1, 0)).await;
-    ask(100).await;
-    assert_eq!((lines("reads"), lines("writes")), ((1, 0), (1, 0)));
-    redis.restart().await;
-    until_logged("reads", (1, 1)).await;
-    until_logged("writes", (1, 1)).await;
-    ask(5).await;
-
-    let () = redis.command(&["CONFIG", "SET", "maxmemory", "1"]).await;
-    until_logged("writes", (2, 1)).await;
-    let begun = Instant::now();
-    while begun.elapsed() < Duration::from_secs(2) {
-        ask(10).await;
-    }
-    assert_eq!((lines("reads"), lines("writes")), ((1, 1), (2, 1)));
-    let () = redis.command(&["CONFIG", "SET", "maxmemory", "0"]).await;
-    until_logged("writes", (2, 2)).await;
 }
