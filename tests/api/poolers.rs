@@ -23,6 +23,8 @@ async fn fleet<'a>(postgres: &'a PostgresServer, bouncer: &PgBouncer, prepared: 
     // A loaded machine takes its time to make connections.
     config.upstream.wait_ms = 1_000;
     config.upstream.connect_ms = 1_000;
+    config.upstream.query_ms = 600;
+    config.upstream.deadline_ms = 2_000;
     fleet.grow(3).await;
     fleet
 }

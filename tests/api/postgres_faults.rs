@@ -38,6 +38,8 @@ async fn fleet_behind<'a>(postgres: &'a PostgresServer, proxy: Option<&FaultProx
     config.upstream.pool_size = 8;
     config.upstream.wait_ms = 1_000;
     config.upstream.connect_ms = 1_000;
+    config.upstream.query_ms = 600;
+    config.upstream.deadline_ms = 2_000;
     if let Some(proxy) = proxy {
         let url = proxy.url(&fleet.database.url_as(crate::support::replica::READER));
         config.upstream.url = Some(url.into());

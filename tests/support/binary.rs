@@ -27,6 +27,9 @@ impl Served {
             .arg(&ready)
             .env("GENE_REGISTRY__SERVER__BIND", "127.0.0.1:0")
             .env("GENE_REGISTRY__OPS__BIND", "127.0.0.1:0")
+            // A loaded machine takes its time to make connections.
+            .env("GENE_REGISTRY__UPSTREAM__WAIT_MS", "1500")
+            .env("GENE_REGISTRY__UPSTREAM__CONNECT_MS", "1500")
             .env_remove("GENE_REGISTRY_CONFIG")
             .env_remove("REDIS_URL");
         for (name, value) in env {

@@ -199,7 +199,8 @@ impl<'a> Fleet<'a> {
         Self::start_with(count, postgres, redis, |_| {}).await
     }
 
-    /// With a configuration changed as wished.
+    /// With a configuration changed as wished. Until then it waits longer for the database than
+    /// a replica does, as a loaded machine may need.
     pub(crate) async fn start_with(
         count: u32,
         postgres: &'a PostgresServer,
@@ -211,6 +212,10 @@ impl<'a> Fleet<'a> {
         let redis_url = redis.url();
         let mut config = config(&database.url_as(READER), Some((&redis_url, &prefix)));
         config.rate_limit.replicas = count;
+        config.upstream.wait_ms = 5_000;
+        config.upstream.connect_ms = 5_000;
+        config.upstream.query_ms = 5_000;
+        config.upstream.deadline_ms = 10_000;
         change(&mut config);
         let mut fleet = Self { database, prefix, config, replicas: Vec::new() };
         fleet.grow(count).await;
