@@ -114,13 +114,34 @@ impl RedisPool {
         commands: Pipeline,
     ) -> Result<Vec<RedisResult<Value>>, NoAnswer> {
         match self.0.breakers.of(side).permit(Instant::now()) {
-            Permit::Call => self.0.call(side, &commands).await,
+            Permit::Call => {
+                let result = self.0.call(side, &commands).await;
+                if side == Side::Write && result.is_ok() {
+                    self.probe_reads();
+                }
+                result
+            }
             Permit::TurnAway => Err(NoAnswer::Away),
             Permit::Probe => {
-                let inner = Arc::clone(&self.0);
-                tokio::spawn(async move { inner.call(side, &commands).await });
+                self.probe(side, commands);
                 Err(NoAnswer::Away)
             }
+        }
+    }
+
+    fn probe(&self, side: Side, commands: Pipeline) {
+        let inner = Arc::clone(&self.0);
+        tokio::spawn(async move { inner.call(side, &commands).await });
+    }
+
+    /// A replica whose own cache has all that is asked for sends no reads, which could show that
+    /// they are answered again; but it does send writes.
+    fn probe_reads(&self) {
+        let read = &self.0.breakers.read;
+        if read.is_open() && read.permit(Instant::now()) == Permit::Probe {
+            let mut ping = Pipeline::with_capacity(1);
+            ping.cmd("PING");
+            self.probe(Side::Read, ping);
         }
     }
 }
