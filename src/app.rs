@@ -31,6 +31,9 @@ const SETTLED_LOOK: Duration = Duration::from_millis(20);
 /// Between two rounds of keeping the metrics small.
 const METRICS_ROUND: Duration = Duration::from_secs(5);
 
+/// Connections to Redis for limits alone: one is in use, one in case that it breaks.
+const LIMIT_CONNECTIONS: u32 = 2;
+
 /// Connections to the operations listener at once.
 const OPS_CONNECTIONS: usize = 64;
 
@@ -102,7 +105,7 @@ pub async fn start(config: &Config, upstream: Arc<dyn Upstream>) -> Result<Runni
     let foreign = config.keys.accept_foreign;
     let gate = Gate {
         authenticator: Authenticator::new(Arc::clone(&upstream), foreign, Arc::clone(&metrics)),
-        limiter: limiter(config, redis.as_ref(), &metrics),
+        limiter: limiter(config, redis.as_ref(), &metrics)?,
     };
     let public = PublicApi::new(reads, gate, &document, Arc::clone(&metrics));
     let public = listen(public_at, public_listener, public, limits(config))?;
@@ -157,17 +160,21 @@ fn shared_cache(
     )
 }
 
-fn limiter(config: &Config, redis: Option<&Redis>, metrics: &Metrics) -> Limiter<KeyId> {
+fn limiter(
+    config: &Config,
+    redis: Option<&Redis>,
+    metrics: &Metrics,
+) -> Result<Limiter<KeyId>, StartError> {
     let options = LimitOptions {
         replicas: config.rate_limit.replicas,
         without_redis: config.rate_limit.without_redis,
         enforce: config.rate_limit.enforce,
         metrics: metrics.limits(),
     };
-    match redis {
-        None => Limiter::in_process(options),
-        Some((pool, keys)) => Limiter::shared(pool.clone(), keys.clone(), options),
-    }
+    let Some((pool, keys)) = redis else { return Ok(Limiter::in_process(options)) };
+    // A burst of cold requests must not keep limits from being counted.
+    let pool = pool.reserved(LIMIT_CONNECTIONS).map_err(StartError::RedisUrl)?;
+    Ok(Limiter::shared(pool, keys.clone(), options))
 }
 
 fn limits(config: &Config) -> Limits {
@@ -201,6 +208,7 @@ fn dependencies(upstream: &Watched, redis: Option<&RedisPool>) -> Dependencies {
         upstream: of(upstream.is_settled() && upstream.is_in_use()),
         redis_read: side(Side::Read),
         redis_write: side(Side::Write),
+        broken_rows: upstream.broken_rows(),
     }
 }
 

@@ -20,6 +20,9 @@ pub struct Dependencies {
     pub redis_read: Dependency,
     /// Redis, for limits and for filling the shared cache.
     pub redis_write: Dependency,
+    /// Rows of the registry that are left out because they break the contract.
+    #[serde(skip)]
+    pub broken_rows: i64,
 }
 
 /// What the operations listener serves.
@@ -66,6 +69,7 @@ impl OpsApi {
 
     fn metrics(&self) -> Response {
         let dependencies = (self.dependencies)();
+        self.metrics.broken_rows(dependencies.broken_rows);
         self.metrics.upstream_in_use(dependencies.upstream == Dependency::Up);
         self.metrics.redis_in_use("read", dependencies.redis_read == Dependency::Up);
         self.metrics.redis_in_use("write", dependencies.redis_write == Dependency::Up);

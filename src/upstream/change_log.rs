@@ -188,11 +188,6 @@ impl ChangeLog {
         !matches!(*self.read(), State::Unloaded)
     }
 
-    /// Whether there is no log.
-    pub fn is_absent(&self) -> bool {
-        matches!(*self.read(), State::NoLog)
-    }
-
     /// Takes in what a look found. Returns whether there is a log, where that is news.
     pub fn looked(&self, found: Read<Changes>) -> Option<bool> {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);

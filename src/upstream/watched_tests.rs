@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use jiff::SignedDuration;
 
 use super::*;
-use crate::upstream::Snapshot;
+use crate::upstream::{Changes, Snapshot};
 
 /// Says how far its clock is ahead of this machine's, and has a change log or none.
 struct Elsewhere {
@@ -51,7 +51,7 @@ impl Upstream for Elsewhere {
             let snapshot = "10:10:".parse().ok();
             Ok(Read { value: Changes::These(vec![]), seen: Seen::new(self.now(), snapshot) })
         } else {
-            Ok(Read { value: Changes::NoLog, seen: Seen::new(Timestamp::now(), None) })
+            Ok(Read { value: Changes::NoLog, seen: Seen::new(self.now(), None) })
         }
     }
 
