@@ -106,7 +106,7 @@ mod tests {
 
     fn cache_headers_ms(source: Source, age: u64, fresh: u64) -> (String, String) {
         let request = Request::Phenotype(uuid::Uuid::nil().into());
-        let answer = Answer { body: "{}".into(), link: "".into(), is_empty: false };
+        let answer = Answer { body: "{}".into(), link: "".into() };
         let seen = Seen::new(Timestamp::UNIX_EPOCH, None);
         let entry = Arc::new(Entry::new(&request, answer, seen));
         let (age, fresh) = (Duration::from_millis(age), Duration::from_millis(fresh));

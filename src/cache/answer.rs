@@ -13,23 +13,17 @@ pub struct Answer {
     pub body: Bytes,
     /// The value of the `Link` header, empty where there is none.
     pub link: Box<str>,
-    /// Whether it says that nothing was found: anybody can make up any number of these.
-    pub is_empty: bool,
 }
 
 impl Answer {
     /// A page, with links to the pages around it.
     pub fn page(search: &GeneSearch, page: &GenePage) -> Self {
-        Self {
-            body: json(page),
-            link: links(search, page.total.get()).into(),
-            is_empty: page.data.is_empty(),
-        }
+        Self { body: json(page), link: links(search, page.total.get()).into() }
     }
 
     /// Any other value.
     pub fn of(value: &impl Serialize) -> Self {
-        Self { body: json(value), link: "".into(), is_empty: false }
+        Self { body: json(value), link: "".into() }
     }
 }
 

@@ -60,7 +60,7 @@ pub(super) fn decode(key: &str, request: &Request, bytes: &Bytes) -> Result<Entr
         text => Some(text.parse().map_err(|_| Undecodable)?),
     };
     let body = bytes.slice(bytes.len() - body.len()..);
-    let answer = Answer { body, link: link.into(), is_empty: false };
+    let answer = Answer { body, link: link.into() };
     let seen = Seen::new(time(read_at).ok_or(Undecodable)?, snapshot);
     Ok(Entry::from_parts(request, answer, seen, *etag))
 }
@@ -104,7 +104,7 @@ mod tests {
         let body = prop::collection::vec(any::<u8>(), 0..200);
         let snapshot = prop::option::of(Just("10:20:10,14"));
         (body, ".{0,20}", any::<u32>(), snapshot).prop_map(|(body, link, second, snapshot)| {
-            let answer = Answer { body: body.into(), link: link.into(), is_empty: false };
+            let answer = Answer { body: body.into(), link: link.into() };
             let read_at = Timestamp::from_second(i64::from(second)).expect("a time");
             let snapshot = snapshot.map(|text| text.parse().expect("a snapshot"));
             Entry::new(&request(), answer, Seen::new(read_at, snapshot))

@@ -29,8 +29,6 @@ pub struct Entry {
     pub link: Box<str>,
     /// When, and in which state of the database, it was read.
     pub seen: Seen,
-    /// Whether it says that nothing was found.
-    pub(super) is_empty: bool,
     /// By how many thousandths its ages are shortened.
     pub(super) shortening: u32,
     etag: [u8; 16],
@@ -62,8 +60,8 @@ impl Entry {
         etag: [u8; 16],
     ) -> Self {
         let shortening = shortening(request, &seen);
-        let Answer { body, link, is_empty } = answer;
-        Self { body, link, seen, is_empty, shortening, etag, gzip: OnceLock::new() }
+        let Answer { body, link } = answer;
+        Self { body, link, seen, shortening, etag, gzip: OnceLock::new() }
     }
 
     pub(super) fn etag_bytes(&self) -> &[u8; 16] {
@@ -134,7 +132,7 @@ mod tests {
 
     fn entry(body: String) -> Entry {
         let request = Request::Phenotype(uuid::Uuid::nil().into());
-        let answer = Answer { body: body.into(), link: "".into(), is_empty: false };
+        let answer = Answer { body: body.into(), link: "".into() };
         Entry::new(&request, answer, Seen::new(Timestamp::UNIX_EPOCH, None))
     }
 

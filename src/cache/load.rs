@@ -261,9 +261,7 @@ impl Loader {
             Ok(Found::Answer(entry)) => {
                 let entry = self.local.put(request, &Arc::new(entry));
                 if let Some(shared) = &self.shared {
-                    let ages = self.ages(request, &entry);
-                    // What nobody may ever ask for again does not stay for a day.
-                    let lifetime = if entry.is_empty { ages.stale } else { ages.if_error };
+                    let lifetime = self.ages(request, &entry).if_error;
                     let left = lifetime.saturating_sub(self.age(&entry.seen));
                     shared.publish(lease, request, &entry, left).await;
                 }
