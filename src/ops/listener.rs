@@ -22,6 +22,9 @@ pub struct Dependencies {
     pub redis_write: Dependency,
 }
 
+/// Asks how the dependencies are; answers from memory.
+pub type AskDependencies = Arc<dyn Fn() -> Dependencies + Send + Sync>;
+
 /// What the operations listener serves.
 pub struct OpsApi {
     /// Readiness.
@@ -29,7 +32,7 @@ pub struct OpsApi {
     /// Metrics.
     pub metrics: Arc<Metrics>,
     /// Asks how the dependencies are; answers from memory.
-    pub dependencies: Box<dyn Fn() -> Dependencies + Send + Sync>,
+    pub dependencies: AskDependencies,
 }
 
 #[derive(Serialize)]
