@@ -101,7 +101,7 @@ test("the ranking is filtered, sorted and paged, and the address says so", () =>
   const total = (await api("genes")).total;
   assert.equal(names.length, total);
   await page.goBack();
-  await page.getByText(new RegExp(`51–100 of ${total}`)).waitFor();
+  await page.getByText(`51–100 of ${total}`, { exact: true }).waitFor();
 }));
 
 test("a gene's phenotype, by keyboard", () => onPage({ key: keys.good }, async (page) => {

@@ -70,7 +70,7 @@ test("the key is kept for the tab, shared with the arena, and forgotten by loggi
   await page.getByText(`Key ${keys.good.slice(0, 11)}`).waitFor();
   await open(page, demo);
   await page.locator(".auth-wrapper .authorize").first().click();
-  await page.getByRole("button", { name: "Logout" }).click();
+  await page.locator(".auth-btn-wrapper button").filter({ hasText: "Logout" }).click();
   assert.equal(await page.evaluate(() => sessionStorage.getItem("gene-registry.key")), null);
 }));
 

@@ -172,7 +172,7 @@ mod tests {
         let well = dependencies(Dependency::Up, Dependency::None);
         let configured = front(Some("https://api.example/genes/"), well);
         let page = configured.page(&HeaderMap::new(), Some("other.example"));
-        assert!(page.contains("https://api.example/genes/v1/genes?"), "{page}");
+        assert!(page.contains("https://api.example/genes/v1</span>/genes?"), "{page}");
         let address = |host: &'static str, proto: &'static str| {
             let mut headers = HeaderMap::new();
             headers.insert("host", HeaderValue::from_static(host));

@@ -54,16 +54,25 @@
   dark.addEventListener("change", follow);
   follow();
 
+  // There is one server, and nothing to choose.
+  const oneServer = () => ({ wrapComponents: { ServersContainer: () => () => null } });
+
+  // What scrolls can be scrolled by keyboard too.
+  const reach = () => {
+    for (const code of document.querySelectorAll(".microlight:not([tabindex])")) code.tabIndex = 0;
+  };
+  new MutationObserver(reach).observe(document.getElementById("swagger-ui"), { childList: true, subtree: true });
+
   window.ui = SwaggerUIBundle({
     url: "openapi.json",
     dom_id: "#swagger-ui",
     validatorUrl: null,
-    deepLinking: true,
     tryItOutEnabled: true,
     displayRequestDuration: true,
     defaultModelsExpandDepth: 0,
+    syntaxHighlight: { activated: true, theme: "nord" },
     presets: [SwaggerUIBundle.presets.apis],
-    plugins: [keepsKey, staysHere],
+    plugins: [keepsKey, staysHere, oneServer],
     layout: "BaseLayout",
     onComplete() {
       const value = sessionStorage.getItem(KEPT);
