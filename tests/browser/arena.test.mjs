@@ -29,7 +29,7 @@ for (const look of looks) {
     await page.getByRole("heading", { name: "What comes out" }).waitFor();
     await fits(page);
     await accessible(page);
-    await page.screenshot({ path: `${process.env.BROWSER_OUT}/screenshots/arena-phenotype-${look.name}.png` });
+    await shot(page, `arena-phenotype-${look.name}`, false);
   }));
 }
 

@@ -34,12 +34,15 @@ async function tryIt(page, path) {
 for (const look of looks) {
   test(`the docs page is well to look at: ${look.name}`, () => onPage({ ...look, key: keys.good }, async (page) => {
     await open(page, demo);
+    await page.getByText(/A key is kept for this tab/).waitFor();
     await fits(page);
     await accessible(page);
+    await shot(page, `docs-${look.name}`, false);
     await tryIt(page, "/arena/insights");
     await fits(page);
     await accessible(page);
-    await shot(page, `docs-${look.name}`);
+    await page.locator(".live-responses-table").scrollIntoViewIfNeeded();
+    await shot(page, `docs-tried-${look.name}`, false);
   }));
 }
 

@@ -95,8 +95,8 @@ export async function onPage(options, walk) {
   }
 }
 
-export async function shot(page, name) {
-  await page.screenshot({ path: join(BROWSER_OUT, "screenshots", `${name}.png`), fullPage: true });
+export async function shot(page, name, fullPage = true) {
+  await page.screenshot({ path: join(BROWSER_OUT, "screenshots", `${name}.png`), fullPage });
 }
 
 /** Nothing that axe calls serious or critical. */

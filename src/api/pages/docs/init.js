@@ -14,6 +14,8 @@
       : "Choose “Authorize” to enter a key: it is kept for this tab, and goes only into the header X-API-Key.";
   }
 
+  if (sessionStorage.getItem(KEPT)) keep(sessionStorage.getItem(KEPT));
+
   // Keeps what is authorized for the tab; Swagger UI itself would keep it for ever.
   const keepsKey = () => ({
     statePlugins: {
