@@ -12,12 +12,12 @@ use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-use crate::api::{Document, Gate, PublicApi};
+use crate::api::{Document, Gate, Pages, PublicApi};
 use crate::cache::{ReadThrough, SharedCache};
 use crate::config::Config;
 use crate::keys::Authenticator;
 use crate::limit::{LimitOptions, Limiter};
-use crate::ops::{Dependencies, Dependency, Health, Metrics, OpsApi};
+use crate::ops::{AskDependencies, Dependencies, Dependency, Health, Metrics, OpsApi};
 use crate::redis::{RedisKeys, RedisPool, Side};
 use crate::server::{Limits, Serving, serve};
 use crate::upstream::{KeyId, Upstream, Watched};
@@ -107,16 +107,19 @@ pub async fn start(config: &Config, upstream: Arc<dyn Upstream>) -> Result<Runni
         authenticator: Authenticator::new(Arc::clone(&upstream), foreign, Arc::clone(&metrics)),
         limiter: limiter(config, redis.as_ref(), &metrics)?,
     };
-    let public = PublicApi::new(reads, gate, &document, Arc::clone(&metrics));
-    let public = listen(public_at, public_listener, public, limits(config))?;
-    let ops = OpsApi {
-        health: Arc::clone(&health),
-        metrics: Arc::clone(&metrics),
-        dependencies: {
-            let upstream = Arc::clone(&upstream);
-            Box::new(move || dependencies(&upstream, redis.as_ref().map(|(pool, _)| pool)))
-        },
+    let dependencies: AskDependencies = {
+        let upstream = Arc::clone(&upstream);
+        Arc::new(move || dependencies(&upstream, redis.as_ref().map(|(pool, _)| pool)))
     };
+    let pages = Pages {
+        document: &document,
+        public_url: config.server.public_url.as_deref(),
+        health: Arc::clone(&health),
+        dependencies: Arc::clone(&dependencies),
+    };
+    let public = PublicApi::new(reads, gate, pages, Arc::clone(&metrics));
+    let public = listen(public_at, public_listener, public, limits(config))?;
+    let ops = OpsApi { health: Arc::clone(&health), metrics: Arc::clone(&metrics), dependencies };
     let ops_limits = Limits { connections: OPS_CONNECTIONS, ..limits(config) };
     let ops = listen(ops_at, ops_listener, ops, ops_limits)?;
     let background = vec![

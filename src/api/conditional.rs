@@ -43,7 +43,7 @@ impl Conditions {
 }
 
 /// Whether `If-None-Match` names this tag, compared weakly.
-fn matches(list: &[u8], tag: &str) -> bool {
+pub(super) fn matches(list: &[u8], tag: &str) -> bool {
     let Ok(list) = std::str::from_utf8(list) else { return false };
     let mut rest = list.trim();
     if rest == "*" {
@@ -62,7 +62,7 @@ fn matches(list: &[u8], tag: &str) -> bool {
 }
 
 /// Whether gzip is acceptable: named, or covered by `*`, with a weight above 0.
-fn accepts_gzip(headers: &HeaderMap) -> bool {
+pub(super) fn accepts_gzip(headers: &HeaderMap) -> bool {
     let mut by_name = None;
     let mut by_star = None;
     for value in headers.get_all(header::ACCEPT_ENCODING) {

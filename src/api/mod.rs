@@ -20,6 +20,7 @@ mod tags;
 pub use document::Document;
 pub use error::{ApiError, ErrorCode};
 pub use guard::Gate;
+pub use pages::Pages;
 pub use public::PublicApi;
 
 use crate::cache::ReadThrough;

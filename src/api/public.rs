@@ -13,10 +13,10 @@ use poem::http::{HeaderMap, HeaderValue, Method};
 use poem::{Endpoint, IntoResponse, PathPattern, Request, Response, Result, Route};
 use poem_openapi::OpenApi;
 
-use super::document::Document;
 use super::error::{ApiError, Cause, refusal};
 use super::guard::{Gate, Guarded};
-use super::{headers, pages};
+use super::headers;
+use super::pages::Pages;
 use crate::cache::{ReadThrough, Source};
 use crate::ops::{Metrics, RequestLabels};
 use crate::server::Handler;
@@ -30,11 +30,11 @@ pub struct PublicApi {
 }
 
 impl PublicApi {
-    /// The operations behind `gate`, and the pages around `document`.
-    pub fn new(reads: ReadThrough, gate: Gate, document: &Document, metrics: Arc<Metrics>) -> Self {
+    /// The operations behind `gate`, and the `pages`.
+    pub fn new(reads: ReadThrough, gate: Gate, pages: Pages<'_>, metrics: Arc<Metrics>) -> Self {
         let mut operations = HashMap::new();
         Guarded::new(super::operations(reads), Arc::new(gate)).add_routes(&mut operations);
-        let mut routes = pages::add_to(Route::new(), document);
+        let mut routes = pages.add_to(Route::new());
         for (path, mut methods) in operations {
             if let Some(endpoint) = methods.remove(&Method::GET) {
                 routes = routes.at(path, OnlyGet(endpoint));

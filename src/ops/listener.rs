@@ -25,6 +25,9 @@ pub struct Dependencies {
     pub broken_rows: i64,
 }
 
+/// Asks how the dependencies are; answers from memory.
+pub type AskDependencies = Arc<dyn Fn() -> Dependencies + Send + Sync>;
+
 /// What the operations listener serves.
 pub struct OpsApi {
     /// Readiness.
@@ -32,7 +35,7 @@ pub struct OpsApi {
     /// Metrics.
     pub metrics: Arc<Metrics>,
     /// Asks how the dependencies are; answers from memory.
-    pub dependencies: Box<dyn Fn() -> Dependencies + Send + Sync>,
+    pub dependencies: AskDependencies,
 }
 
 #[derive(Serialize)]
