@@ -280,7 +280,7 @@ async fn proxies(target: &str) -> Vec<FaultProxy> {
 async fn nobody_shows_the_past_whatever_breaks() {
     let random = || u64::from(getrandom::u32().unwrap());
     let seed = from_environment("GENE_REGISTRY_CHECKER_SEED").unwrap_or_else(random);
-    let seconds = from_environment("GENE_REGISTRY_CHECKER_SECONDS").unwrap_or(25);
+    let seconds = from_environment("GENE_REGISTRY_CHECKER_SECONDS").unwrap_or(60);
     println!("GENE_REGISTRY_CHECKER_SEED={seed} GENE_REGISTRY_CHECKER_SECONDS={seconds}");
     let random = Random(Cell::new(seed));
     let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
