@@ -2,6 +2,7 @@
 //! default schema behind them, for those who have no registry yet.
 
 pub mod maintain;
+mod places;
 mod pool;
 mod queries;
 mod rows;

@@ -11,13 +11,14 @@
 
 use std::future::Future;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use deadpool_postgres::{
     Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime, TimeoutType,
 };
 use deadpool_postgres::{QueueMode, tokio_postgres::CancelToken};
-use tokio::time::{error::Elapsed, timeout};
+use tokio::time::{Instant, error::Elapsed, sleep, timeout, timeout_at};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Config, Row};
@@ -27,6 +28,7 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::config::UpstreamConfig;
 use crate::upstream::UpstreamError;
 
+use super::places::{Place, Places};
 use super::queries::Statement;
 use super::url::SetupError;
 
@@ -41,12 +43,17 @@ const SILENCE: Duration = Duration::from_millis(150);
 /// pools together want can then give it to another replica.
 const IDLE: Duration = Duration::from_secs(10);
 
+/// Between two tries to get a connection from a server that has none left, where we have none.
+const FULL: Duration = Duration::from_millis(25);
+
 /// Between two searches for such connections.
 const IDLE_ROUND: Duration = Duration::from_secs(2);
 
 /// The pool and how long to wait for what.
 pub(super) struct Connections {
     pool: Pool,
+    places: Arc<Places>,
+    wait: Duration,
     _trimming: AbortOnDropHandle<()>,
     tls: MakeRustlsConnect,
     query: Duration,
@@ -86,9 +93,13 @@ impl Connections {
             .runtime(Runtime::Tokio1)
             .build()
             .map_err(|_| SetupError::Pool)?;
-        let trimming = AbortOnDropHandle::new(tokio::spawn(trim(pool.clone())));
+        let places = Arc::new(Places::new(config.pool_size.max(1)));
+        let trimming = tokio::spawn(trim(pool.clone(), Arc::clone(&places)));
+        let trimming = AbortOnDropHandle::new(trimming);
         Ok(Self {
             pool,
+            places,
+            wait: config.wait(),
             _trimming: trimming,
             tls,
             query: config.query(),
@@ -136,9 +147,9 @@ impl Connections {
         statement: Statement,
         values: &[Value<'_>],
     ) -> Result<Vec<Row>, Failure> {
-        let client = self.connection().await?;
+        let (client, place) = self.connection().await?;
         let tls = self.cancels().then_some(&self.tls);
-        let mut lease = Lease { client: Some(client), tls, patience: self.connect };
+        let mut lease = Lease { client: Some(client), tls, patience: self.connect, _place: place };
         let Some(client) = lease.client.as_ref() else {
             return Err(Failure::Final(UpstreamError::Timeout));
         };
@@ -166,19 +177,29 @@ impl Connections {
         }
     }
 
-    /// A connection, new or idle. A server that gives no more makes us do with those we have:
-    /// the pool shrinks to them, and grows again bit by bit (see [`trim`]).
-    async fn connection(&self) -> Result<Object, Failure> {
-        match self.pool.get().await {
-            Err(PoolError::Backend(error)) if is_full(&error) => {
-                let have = self.pool.status().size;
-                if have == 0 {
-                    return Err(Failure::Final(refused(error)));
+    /// A connection, new or idle, and the right to use it. Where the server gives no more, we
+    /// wait for one of those we have.
+    async fn connection(&self) -> Result<(Object, Place), Failure> {
+        let until = Instant::now() + self.wait;
+        loop {
+            let place = match timeout_at(until, self.places.take()).await {
+                Ok(Some(place)) => place,
+                Ok(None) | Err(Elapsed { .. }) => {
+                    return Err(Failure::Final(UpstreamError::Timeout));
                 }
-                self.pool.resize(have);
-                self.pool.get().await.map_err(not_connected)
+            };
+            match self.pool.get().await {
+                Ok(client) => return Ok((client, place)),
+                Err(PoolError::Backend(error)) if is_full(&error) => {
+                    if let Some(_last) = self.places.withhold(place) {
+                        sleep(FULL).await;
+                    }
+                    if Instant::now() >= until {
+                        return Err(Failure::Final(refused(error)));
+                    }
+                }
+                Err(error) => return Err(not_connected(error)),
             }
-            other => other.map_err(not_connected),
         }
     }
 
@@ -229,16 +250,13 @@ impl Connections {
     }
 }
 
-/// Ends connections that are not needed, until it is dropped.
-async fn trim(pool: Pool) {
-    let most = pool.status().max_size;
+/// Ends connections that are not needed, and gives one back that the server had refused, until
+/// it is dropped.
+async fn trim(pool: Pool, places: Arc<Places>) {
     loop {
-        tokio::time::sleep(IDLE_ROUND).await;
+        sleep(IDLE_ROUND).await;
         pool.retain(|_, metrics| metrics.last_used() < IDLE);
-        let now = pool.status().max_size;
-        if now < most {
-            pool.resize(now + 1);
-        }
+        places.give_back_one();
     }
 }
 
@@ -258,6 +276,7 @@ struct Lease<'a> {
     /// For a cancellation; none where nothing is cancelled.
     tls: Option<&'a MakeRustlsConnect>,
     patience: Duration,
+    _place: Place,
 }
 
 impl Lease<'_> {
