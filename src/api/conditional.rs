@@ -28,7 +28,7 @@ impl Conditions {
         let served = served.clone();
         let is_gzip = self.accepts_gzip && served.entry.is_compressible();
         let tag = served.entry.etag(is_gzip);
-        if self.has.iter().any(|list| matches(list.as_bytes(), &tag)) {
+        if self.has.iter().any(|list| matches(list.as_bytes(), tag.as_str())) {
             response.set_status(StatusCode::NOT_MODIFIED);
             response.headers_mut().remove(header::CONTENT_TYPE);
         } else {
@@ -38,7 +38,7 @@ impl Conditions {
                 response.headers_mut().insert(header::CONTENT_ENCODING, headers::GZIP);
             }
         }
-        headers::add_cache(response.headers_mut(), &served, tag);
+        headers::add_cache(response.headers_mut(), &served, &tag);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use poem::http::{HeaderMap, HeaderName, HeaderValue, header};
 
-use crate::cache::{Served, Source};
+use crate::cache::{EntityTag, Served, Source};
 use crate::limit::{Decision, WINDOW};
 
 pub(super) const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
@@ -24,8 +24,9 @@ const VARY: HeaderValue = HeaderValue::from_static("X-API-Key, Accept-Encoding")
 /// Seconds that a client may keep an answer which is fresh for longer.
 const CLIENT_KEEPS_S: u64 = 30;
 
-/// Headers that `add_*` adds at most, so that the map grows once.
-const ADDED: usize = 14;
+/// Headers of an answer at most, so that the map never grows: there is room for these from the
+/// first one on.
+pub(super) const ROOM: usize = 16;
 
 /// What every answer of the operations carries: it depends on the key that was sent.
 pub(super) fn add_vary(headers: &mut HeaderMap) {
@@ -33,9 +34,8 @@ pub(super) fn add_vary(headers: &mut HeaderMap) {
 }
 
 /// What the answer is, how it was come by and how long it may be kept (RFC 9110, 9111, 9211).
-pub(super) fn add_cache(headers: &mut HeaderMap, served: &Served, tag: String) {
-    headers.reserve(ADDED);
-    insert_text(headers, header::ETAG, tag);
+pub(super) fn add_cache(headers: &mut HeaderMap, served: &Served, tag: &EntityTag) {
+    headers.insert(header::ETAG, Short::default().text(tag.as_str()).value());
     let age = served.age.as_secs();
     headers.insert(header::AGE, age.into());
     let ttl = seconds_left(served);
@@ -43,18 +43,34 @@ pub(super) fn add_cache(headers: &mut HeaderMap, served: &Served, tag: String) {
     let may_be_kept = ttl > 0 && served.source != Source::StaleIfError;
     let kept = u64::try_from(ttl).unwrap_or(0).min(CLIENT_KEEPS_S);
     let max_age = if may_be_kept { age + kept } else { 0 };
-    insert_text(headers, header::CACHE_CONTROL, format!("private, max-age={max_age}"));
-    let status = match served.source {
-        Source::Local => format!("gene-registry; hit; ttl={ttl}; detail=local"),
-        Source::Shared => format!("gene-registry; hit; ttl={ttl}; detail=shared"),
-        Source::Upstream { collapsed: false } => "gene-registry; fwd=miss".to_owned(),
-        Source::Upstream { collapsed: true } => "gene-registry; fwd=miss; collapsed".to_owned(),
-        Source::StaleIfError => "gene-registry; fwd=stale; fwd-status=502".to_owned(),
-    };
-    insert_text(headers, CACHE_STATUS, status);
-    if !served.entry.link.is_empty() {
-        insert_text(headers, header::LINK, served.entry.link.to_string());
+    let control = Short::default().text("private, max-age=").number(max_age).value();
+    headers.insert(header::CACHE_CONTROL, control);
+    headers.insert(CACHE_STATUS, cache_status(served.source, ttl));
+    // Made of visible ASCII; if it were not, the header would be left out.
+    if let Ok(link) = HeaderValue::from_str(&served.entry.link)
+        && !link.is_empty()
+    {
+        headers.insert(header::LINK, link);
     }
+}
+
+fn cache_status(source: Source, ttl: i64) -> HeaderValue {
+    const MISS: &str = "gene-registry; fwd=miss";
+    const COLLAPSED: &str = "gene-registry; fwd=miss; collapsed";
+    const STALE: &str = "gene-registry; fwd=stale; fwd-status=502";
+    match source {
+        Source::Local => hit(ttl, "local"),
+        Source::Shared => hit(ttl, "shared"),
+        Source::Upstream { collapsed: false } => HeaderValue::from_static(MISS),
+        Source::Upstream { collapsed: true } => HeaderValue::from_static(COLLAPSED),
+        Source::StaleIfError => HeaderValue::from_static(STALE),
+    }
+}
+
+fn hit(ttl: i64, detail: &str) -> HeaderValue {
+    let sign = if ttl < 0 { "-" } else { "" };
+    let status = Short::default().text("gene-registry; hit; ttl=").text(sign);
+    status.number(ttl.unsigned_abs()).text("; detail=").text(detail).value()
 }
 
 /// Whole seconds for which an answer is still fresh, rounded down; below 0 as soon as it is stale.
@@ -75,18 +91,73 @@ fn seconds_left(served: &Served) -> i64 {
 pub(super) fn add_rate_limit(headers: &mut HeaderMap, decision: &Decision) {
     let Decision { limit, remaining, .. } = *decision;
     let (window, reset) = (WINDOW.as_secs(), decision.reset_seconds());
-    headers.reserve(ADDED);
-    insert_text(headers, RATELIMIT_POLICY, format!("\"key\";q={limit};w={window}"));
-    insert_text(headers, RATELIMIT, format!("\"key\";r={remaining};t={reset}"));
-    headers.insert(X_RATELIMIT_LIMIT, limit.into());
-    headers.insert(X_RATELIMIT_REMAINING, remaining.into());
-    headers.insert(X_RATELIMIT_RESET, reset.into());
+    let number = |number: u64| Short::default().number(number).value();
+    let pair = |name, first: u64, between, second| {
+        Short::default().text(name).number(first).text(between).number(second).value()
+    };
+    headers.insert(RATELIMIT_POLICY, pair("\"key\";q=", limit.into(), ";w=", window));
+    headers.insert(RATELIMIT, pair("\"key\";r=", remaining.into(), ";t=", reset));
+    headers.insert(X_RATELIMIT_LIMIT, number(limit.into()));
+    headers.insert(X_RATELIMIT_REMAINING, number(remaining.into()));
+    headers.insert(X_RATELIMIT_RESET, number(reset));
 }
 
-/// `text` is made here, of visible ASCII; if it were not, the header would be left out.
-fn insert_text(headers: &mut HeaderMap, name: HeaderName, text: String) {
-    if let Ok(value) = HeaderValue::from_maybe_shared(bytes::Bytes::from(text)) {
-        headers.insert(name, value);
+/// A new request's identifier.
+pub(super) fn request_id(beginning: u64, number: u64) -> HeaderValue {
+    Short::default().hexadecimal(beginning, 16).text("-").hexadecimal(number, 1).value()
+}
+
+/// A short value of visible ASCII, put together on the stack: it then takes one allocation, of its
+/// very length. By hand, for the formatting machinery costs more than all of the rest of a header,
+/// and each answer has a dozen.
+struct Short {
+    bytes: [u8; Self::MOST],
+    length: usize,
+}
+
+impl Default for Short {
+    fn default() -> Self {
+        Self { bytes: [0; Self::MOST], length: 0 }
+    }
+}
+
+impl Short {
+    /// More than any value above; what is beyond it would be left out.
+    const MOST: usize = 80;
+
+    fn text(mut self, text: &str) -> Self {
+        let end = self.length + text.len();
+        debug_assert!(end <= Self::MOST, "{text}");
+        if let Some(place) = self.bytes.get_mut(self.length..end) {
+            place.copy_from_slice(text.as_bytes());
+            self.length = end;
+        }
+        self
+    }
+
+    fn number(self, number: u64) -> Self {
+        self.digits::<10>(number, 1)
+    }
+
+    /// With `least` digits at least.
+    fn hexadecimal(self, number: u64, least: usize) -> Self {
+        self.digits::<16>(number, least)
+    }
+
+    fn digits<const BASE: u64>(self, number: u64, least: usize) -> Self {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let (mut digits, mut begin, mut rest) = ([b'0'; 20], 20, number);
+        while rest > 0 || begin > 20 - least {
+            begin -= 1;
+            digits[begin] = DIGITS[(rest % BASE) as usize];
+            rest /= BASE;
+        }
+        self.text(std::str::from_utf8(&digits[begin..]).unwrap_or_default())
+    }
+
+    fn value(self) -> HeaderValue {
+        let value = HeaderValue::from_bytes(&self.bytes[..self.length]);
+        value.unwrap_or(HeaderValue::from_static(""))
     }
 }
 
@@ -110,9 +181,9 @@ mod tests {
         let seen = Seen::new(Timestamp::UNIX_EPOCH, None);
         let entry = Arc::new(Entry::new(&request, answer, seen));
         let (age, fresh) = (Duration::from_millis(age), Duration::from_millis(fresh));
-        let mut headers = HeaderMap::new();
-        add_cache(&mut headers, &Served { entry, source, age, fresh }, "\"x\"".to_owned());
-        assert_eq!(headers[header::ETAG], "\"x\"");
+        let (tag, mut headers) = (entry.etag(true), HeaderMap::new());
+        add_cache(&mut headers, &Served { entry, source, age, fresh }, &tag);
+        assert_eq!(headers[header::ETAG], *tag.as_str());
         assert_eq!(headers[header::AGE].to_str().expect("ASCII"), age.as_secs().to_string());
         let text = |name| headers[&name].to_str().expect("ASCII").to_owned();
         (text(header::CACHE_CONTROL), text(CACHE_STATUS))
@@ -149,6 +220,20 @@ mod tests {
             assert_eq!(status, format!("gene-registry; hit; ttl={ttl}; detail=local"));
             assert_eq!(control, format!("private, max-age={max_age}"), "{age} {fresh}");
         }
+    }
+
+    #[test]
+    fn the_longest_values_fit() {
+        let most = Decision::of(true, u32::MAX, 0, Duration::from_secs(u64::MAX / 2));
+        let mut headers = HeaderMap::new();
+        add_rate_limit(&mut headers, &most);
+        assert_eq!(headers["ratelimit-policy"], r#""key";q=4294967295;w=60"#);
+        assert!(!headers["ratelimit"].is_empty());
+        assert!(!cache_status(Source::Shared, i64::MIN).is_empty());
+        let id = request_id(u64::MAX, u64::MAX);
+        assert_eq!(id, "ffffffffffffffff-ffffffffffffffff");
+        assert_eq!(request_id(0xab, 0), "00000000000000ab-0");
+        assert_eq!(Short::default().number(u64::MAX).value(), u64::MAX.to_string());
     }
 
     #[test]

@@ -166,10 +166,7 @@ impl RequestIds {
     }
 
     fn new_id(&self) -> HeaderValue {
-        let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let id = format!("{:016x}-{number:x}", self.beginning);
-        HeaderValue::from_maybe_shared(bytes::Bytes::from(id))
-            .unwrap_or(HeaderValue::from_static("-"))
+        headers::request_id(self.beginning, self.next.fetch_add(1, Ordering::Relaxed))
     }
 }
 

@@ -61,10 +61,7 @@ impl<'a, T: QueryValue> ApiExtractor<'a> for Query<T> {
 
 fn parse_parameter<T: QueryValue>(query: &str, name: &str) -> Result<T, ApiError> {
     let refused = |given: &str| ApiError::parameter(name, T::ALLOWED, given);
-    let mut values = query.split('&').filter_map(|pair| {
-        let (given_name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        (decoded(given_name).as_deref() == Some(name)).then_some(value)
-    });
+    let mut values = pairs(query).filter(|(given, _)| is_named(given, name)).map(|(_, value)| value);
     let Some(raw) = values.next() else {
         return T::parse(None)
             .ok_or_else(|| ApiError::Parameter(format!("{name} is required: {}", T::ALLOWED)));
@@ -76,9 +73,36 @@ fn parse_parameter<T: QueryValue>(query: &str, name: &str) -> Result<T, ApiError
     T::parse(Some(&given)).ok_or_else(|| refused(&given))
 }
 
+/// Names and values as they were sent. By bytes: a query is too short for a search by `char` to
+/// pay, and every parameter walks it.
+fn pairs(query: &str) -> impl Iterator<Item = (&str, &str)> {
+    let mut rest = Some(query);
+    std::iter::from_fn(move || {
+        let text = rest?;
+        let (pair, behind) = cut(text, b'&').map_or((text, None), |(pair, b)| (pair, Some(b)));
+        rest = behind;
+        Some(cut(pair, b'=').unwrap_or((pair, "")))
+    })
+}
+
+/// What is before and behind the first `mark`, an ASCII character.
+fn cut(text: &str, mark: u8) -> Option<(&str, &str)> {
+    let at = text.bytes().position(|byte| byte == mark)?;
+    Some((&text[..at], &text[at + 1..]))
+}
+
+/// Whether a name as it was sent, perhaps with escapes, means this one.
+fn is_named(raw: &str, name: &str) -> bool {
+    raw == name || (is_coded(raw) && decoded(raw).as_deref() == Some(name))
+}
+
+fn is_coded(raw: &str) -> bool {
+    raw.bytes().any(|byte| byte == b'%' || byte == b'+')
+}
+
 /// Percent-decoded, `+` as a space; `None` for a bad escape or bad UTF-8.
 fn decoded(raw: &str) -> Option<Cow<'_, str>> {
-    if !raw.contains(['%', '+']) {
+    if !is_coded(raw) {
         return Some(Cow::Borrowed(raw));
     }
     let spaced = raw.replace('+', " ");

@@ -34,6 +34,7 @@ impl<T: Type> Payload for Finished<T> {
 impl<T: Type> IntoResponse for Finished<T> {
     fn into_response(self) -> Response {
         let mut response = Response::builder().finish();
+        response.headers_mut().reserve(headers::ROOM);
         response.headers_mut().insert(header::CONTENT_TYPE, headers::JSON);
         // Its bytes are put in where it is known in which coding, if at all, they are wanted.
         response.set_data(self.0.source);

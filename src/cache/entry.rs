@@ -44,6 +44,44 @@ pub struct Coded {
     pub is_gzip: bool,
 }
 
+/// An entity tag (RFC 9110, section 8.8.3), with its quotes.
+#[derive(Debug, Clone, Copy)]
+pub struct EntityTag {
+    text: [u8; Self::MOST],
+    length: usize,
+}
+
+impl EntityTag {
+    const HASH: usize = 32;
+    const GZIP: &[u8] = b"-gzip";
+    const MOST: usize = Self::HASH + Self::GZIP.len() + 2;
+
+    fn new(hash: &[u8; 16], is_gzip: bool) -> Self {
+        let mut text = [b'"'; Self::MOST];
+        for (digits, byte) in text[1..=Self::HASH].chunks_exact_mut(2).zip(hash) {
+            digits[0] = HEX[usize::from(byte >> 4)];
+            digits[1] = HEX[usize::from(byte & 15)];
+        }
+        if !is_gzip {
+            return Self { text, length: Self::HASH + 2 };
+        }
+        text[Self::HASH + 1..Self::MOST - 1].copy_from_slice(Self::GZIP);
+        Self { text, length: Self::MOST }
+    }
+
+    /// As it stands in the header.
+    pub fn as_str(&self) -> &str {
+        // Made of ASCII above.
+        std::str::from_utf8(&self.text[..self.length]).unwrap_or_default()
+    }
+}
+
+impl std::fmt::Display for EntityTag {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
 impl Entry {
     /// The entry for the answer to `request`.
     pub fn new(request: &Request, answer: Answer, seen: Seen) -> Self {
@@ -68,16 +106,9 @@ impl Entry {
         &self.etag
     }
 
-    /// The entity tag of the plain bytes or of the compressed ones, in quotes.
-    pub fn etag(&self, is_gzip: bool) -> String {
-        let mut tag = String::with_capacity(39);
-        tag.push('"');
-        self.etag.iter().for_each(|byte| {
-            tag.push(HEX[usize::from(byte >> 4)].into());
-            tag.push(HEX[usize::from(byte & 15)].into());
-        });
-        tag.push_str(if is_gzip { "-gzip\"" } else { "\"" });
-        tag
+    /// The entity tag of the plain bytes or of the compressed ones.
+    pub fn etag(&self, is_gzip: bool) -> EntityTag {
+        EntityTag::new(&self.etag, is_gzip)
     }
 
     /// Whether it is sent compressed to whoever accepts that.
@@ -140,8 +171,8 @@ mod tests {
     fn tags_are_the_hash_of_the_plain_bytes() {
         // SHA-256 of the empty text begins e3b0c44298fc1c149afbf4c8996fb924.
         let entry = entry(String::new());
-        assert_eq!(entry.etag(false), "\"e3b0c44298fc1c149afbf4c8996fb924\"");
-        assert_eq!(entry.etag(true), "\"e3b0c44298fc1c149afbf4c8996fb924-gzip\"");
+        assert_eq!(entry.etag(false).as_str(), "\"e3b0c44298fc1c149afbf4c8996fb924\"");
+        assert_eq!(entry.etag(true).as_str(), "\"e3b0c44298fc1c149afbf4c8996fb924-gzip\"");
     }
 
     #[test]

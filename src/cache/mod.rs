@@ -13,6 +13,6 @@ mod shared;
 mod total;
 
 pub use answer::Answer;
-pub use entry::{Coded, Entry};
+pub use entry::{Coded, EntityTag, Entry};
 pub use read_through::{ReadError, ReadThrough, Served, Source};
 pub use shared::SharedCache;

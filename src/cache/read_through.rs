@@ -141,12 +141,13 @@ impl ReadThrough {
             self.0.metrics.count(CacheEvent::NotCurrent);
             return None;
         }
-        match self.0.loader.judge(request, &entry) {
+        let (ages, age) = (self.0.loader.ages(request, &entry), self.0.loader.age(&entry.seen));
+        match ages.judge(age) {
             Freshness::Fresh => {}
             Freshness::Stale => self.refresh(request),
             Freshness::IfError | Freshness::Dead => return None,
         }
-        Some(self.served(request, entry, source))
+        Some(Served { entry, source, age, fresh: ages.fresh })
     }
 
     fn served(&self, request: &Request, entry: Arc<Entry>, source: Source) -> Served {

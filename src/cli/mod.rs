@@ -17,6 +17,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 
 use crate::config::{InvalidConfig, Loaded};
+use crate::ops::telemetry;
 
 /// Read-only, caching JSON API over a public gene registry.
 #[derive(Debug, Parser)]
@@ -78,6 +79,8 @@ pub fn run() -> ExitCode {
         Command::Healthcheck(command) => command.run(),
         Command::ApiKey(command) => command.run(),
     };
+    // What the log still holds comes before what stands below it.
+    telemetry::write_out();
     outcome.unwrap_or_else(|error| {
         eprintln!("gene-registry: {}", with_sources(&*error));
         ExitCode::FAILURE

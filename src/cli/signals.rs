@@ -4,6 +4,8 @@ use std::io;
 
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::ops::telemetry;
+
 /// Done when the process is asked to end.
 pub(super) async fn asked_to_end() -> io::Result<()> {
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -19,6 +21,7 @@ pub(super) async fn asked_to_end() -> io::Result<()> {
 pub(super) fn end_at_once_when_asked_again() {
     tokio::spawn(async {
         if asked_to_end().await.is_ok() {
+            telemetry::write_out();
             std::process::exit(130);
         }
     });

@@ -6,7 +6,7 @@ use subtle::ConstantTimeEq;
 use thiserror::Error;
 
 use super::records::Records;
-use super::token::{self, ApiKey};
+use super::token;
 use crate::ops::Metrics;
 use crate::registry::Timestamp;
 use crate::upstream::{ApiKeyRecord, KeyHash, UpstreamError, Watched};
@@ -86,9 +86,8 @@ impl Authenticator {
         if presented.next().is_some() {
             return Err(Denial::SentTwice);
         }
-        let own = std::str::from_utf8(key).ok().and_then(|text| text.parse::<ApiKey>().ok());
-        match own {
-            Some(key) => Ok(key.hash()),
+        match token::hash_if_key(key) {
+            Some(hash) => Ok(hash),
             None if self.accept_foreign && is_foreign_key(key) => Ok(token::hash(key)),
             None => Err(Denial::Malformed),
         }

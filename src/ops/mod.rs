@@ -4,6 +4,8 @@ mod cache_metrics;
 mod health;
 mod limit_metrics;
 mod listener;
+mod log_line;
+mod log_writer;
 mod metrics;
 pub mod telemetry;
 

@@ -1,0 +1,91 @@
+"""Who is measured: the service, the floor, and what a user would pick instead."""
+
+import json
+import time
+from pathlib import Path
+
+from .http import get
+from .process import free_port, program
+from .stores import SERVER_CORE
+
+BENCH = Path(__file__).parent.parent
+
+# Local answers of a byte at most: every answer comes from Redis, or from Postgres.
+NO_LOCAL = {"CACHE__LOCAL_MAX_BYTES": "1"}
+# Ages that no run outlives, so that nothing is read again behind what is measured.
+LONG = {f"CACHE__{kind}__FRESH_S": "36000" for kind in ("SEARCH", "PHENOTYPE", "INSIGHTS")}
+
+
+class Contestant:
+    def __init__(self, name, process, port, note=""):
+        self.name, self.process, self.port, self.note = name, process, port, note
+
+
+def service(fleet, folder, binary, name, database_url, redis_url, settings=None, core=SERVER_CORE):
+    """A replica, configured as it comes but for addresses and `settings`."""
+    port, ops = free_port(), free_port()
+    env = {"SERVER__BIND": f"127.0.0.1:{port}", "OPS__BIND": f"127.0.0.1:{ops}",
+           "REDIS__PREFIX": f"bench-{name}", **(settings or {})}
+    env = {f"GENE_REGISTRY__{key}": value for key, value in env.items()}
+    env |= {"DATABASE_URL": database_url, "REDIS_URL": redis_url}
+    ready = folder / f"{name}.ready"
+    argv = [binary, "serve", "--ready-file", str(ready)]
+    process = fleet.start(argv, core, folder / f"{name}.log", env=env, port=port)
+    for _ in range(500):
+        if ready.exists() and get(ops, "/readyz")[0] == 200:
+            return Contestant(name, process, port)
+        time.sleep(0.02)
+    raise SystemExit(f"bench: {name} does not become ready")
+
+
+def floor(fleet, folder, binary, kind, answers):
+    """`answers`: files by target."""
+    port = free_port()
+    pairs = [f"{target}={file}" for target, file in answers.items()]
+    argv = [binary, kind, f"127.0.0.1:{port}", *pairs]
+    process = fleet.start(argv, SERVER_CORE, folder / f"floor-{kind}.log", port=port)
+    return Contestant(f"floor: {kind}", process, port)
+
+
+def nginx(fleet, folder, template, name, logs, **values):
+    """`logs`: whether each request is logged, as it is by default."""
+    here = folder / name.replace(" ", "-").replace(",", "")
+    here.mkdir()
+    here.chmod(0o777)
+    port = free_port()
+    access_log = f"{here}/access.log" if logs else "off"
+    text = (BENCH / "peers" / template).read_text()
+    for key, value in {"folder": here, "port": port, "access_log": access_log,
+                       "peers": BENCH / "peers", **values}.items():
+        text = text.replace(f"@{key}@", str(value))
+    (here / "nginx.conf").write_text(text)
+    argv = [program("nginx"), "-p", str(here), "-c", str(here / "nginx.conf"),
+            "-e", str(here / "error.log")]
+    process = fleet.start(argv, SERVER_CORE, here / "out.log", port=port)
+    return Contestant(name, process, port)
+
+
+def varnish(fleet, folder, origin):
+    here, port = folder / "varnish", free_port()
+    here.mkdir()
+    here.chmod(0o777)
+    vcl = (BENCH / "peers" / "varnish.vcl").read_text().replace("@origin@", str(origin))
+    (here / "peer.vcl").write_text(vcl)
+    argv = [program("varnishd"), "-F", "-a", f"127.0.0.1:{port}", "-f", str(here / "peer.vcl"),
+            "-n", str(here / "work"), "-s", "malloc,256m"]
+    process = fleet.start(argv, SERVER_CORE, here / "out.log", port=port)
+    return Contestant("varnish", process, port)
+
+
+def demo_start_seconds(fleet, folder, binary):
+    """Until the demo has answered a request, and its memory then."""
+    port, begun = free_port(), time.monotonic()
+    env = {"GENE_REGISTRY__OPS__BIND": "127.0.0.1:0"}
+    argv = [binary, "demo", "--bind", f"127.0.0.1:{port}"]
+    process = fleet.start(argv, SERVER_CORE, folder / "demo.log", env=env, port=port)
+    status, _, body = get(port, "/v1/openapi.json")
+    took = time.monotonic() - begun
+    assert status == 200 and json.loads(body)
+    memory = process.memory_mb()["now"]
+    process.stop()
+    return took, memory

@@ -1,0 +1,74 @@
+"""The goals, as ratios of medians within one run."""
+
+
+def ratios(result):
+    """(goal, at most or at least, what was reached) each; None where it was not measured."""
+    modes, page = result["modes"], "20 genes"
+    cost = lambda name: modes.get(name, {}).get("cpu_us")
+    quiet = lambda name: f"service, no log: {name}"
+    keys = next((name.split(": ")[1] for name in modes if name.endswith(" keys")), "")
+
+    def over(ours, theirs):
+        return round(ours / theirs, 2) if ours and theirs else None
+
+    def pair(label, most, ours, theirs):
+        return (label, f"≤ {most}", over(cost(ours), cost(theirs)), most)
+
+    found = [
+        ("Local hit ÷ the floor", "≤ 2.0", over(cost(quiet(page)), cost(f"floor: hyper: {page}")), 2.0)
+    ]
+    for theirs, most in (("nginx", 1.0), ("varnish", 0.8), ("nginx-lua", 0.5)):
+        found.append(pair(f"Local hit ÷ {theirs}, logs as by default", most,
+                          f"service: {page}", f"{theirs}: {page}"))
+        silent = theirs if theirs == "varnish" else f"{theirs}, no log"
+        found.append(pair(f"Local hit ÷ {theirs}, nobody logs", most, quiet(page),
+                          f"{silent}: {page}"))
+    found += [
+        pair(f"{keys} ÷ nginx-lua, logs as by default", 0.65, f"service: {keys}",
+             f"nginx-lua: {keys}"),
+        pair(f"{keys} ÷ nginx-lua, nobody logs", 0.65, quiet(keys), f"nginx-lua, no log: {keys}"),
+        pair("Refusal (429) ÷ the floor", 1.6, quiet("429"), f"floor: hyper: {page}"),
+        pair("304 ÷ hit", 1.0, quiet("304"), quiet(page)),
+        pair("Gzip hit ÷ plain hit of its size", 1.1, quiet("gzip"),
+             quiet("plain as large as gzip")),
+        pair("Shared hit ÷ local hit", 2.0, quiet("shared hit"), quiet(page)),
+    ]
+    alone, misses = result.get("pgbench", {}).get("prepared"), modes.get(quiet("miss"))
+    if alone and misses:
+        found.append(("Misses a second ÷ pgbench, prepared", "≥ 0.8",
+                      round(misses["per_second"] / alone, 2), -0.8))
+    return found + latency(result) + growth(result) + sizes(result)
+
+
+def latency(result):
+    at = {name: next(point for point in points if point["share"] == 0.5)["p99_us"]
+          for name, points in result.get("paced", {}).items()}
+    if not at:
+        return []
+    ratio = round(at["service"] / at["nginx-lua"], 2)
+    return [("p99 at half the highest load ÷ nginx-lua", "< 1.0", ratio, 1.0)]
+
+
+def growth(result):
+    found = []
+    for what, key, label in (("genes", "hit_cpu_us", "genes"), ("keys", "cpu_us", "keys")):
+        grown = result.get("growth", {}).get(what)
+        if grown:
+            sizes = sorted(grown, key=int)
+            ratio = round(grown[sizes[-1]][key] / grown[sizes[0]][key], 2)
+            found.append((f"Hit with {int(sizes[-1]):,} {label} ÷ with {int(sizes[0]):,}",
+                          "≤ 1.1", ratio, 1.1))
+    return found
+
+
+def sizes(result):
+    found = [("Memory at rest, MB", "< 60", result.get("memory_at_rest_mb"), 60)]
+    if "size" in result:
+        found += [("`demo` answers after, s", "≤ 0.3", result["size"]["demo_ready_s"], 0.3),
+                  ("`dist` binary, MB", "< 30", result["size"]["binary_mb"], 30)]
+    return found
+
+
+def is_reached(bound, reached):
+    """A bound below 0 is one from below."""
+    return reached >= -bound if bound < 0 else reached <= bound

@@ -1,0 +1,27 @@
+-- Requests for wrk, in turn: one line of a file each, "TARGET KEY [HEADER: VALUE]". Several threads
+-- would each begin at the top.
+local heads, at = {}, 0
+
+function init(arguments)
+    for line in io.lines(arguments[1]) do
+        local target, key, extra = line:match("^(%S+) (%S+) ?(.*)$")
+        local headers = { ["X-API-Key"] = key }
+        local name, value = extra:match("^([^:]+): (.*)$")
+        if name then headers[name] = value end
+        heads[#heads + 1] = wrk.format("GET", target, headers)
+    end
+end
+
+function request()
+    at = at % #heads + 1
+    return heads[at]
+end
+
+function done(summary, latency)
+    local counts = summary.errors
+    io.write(string.format(
+        "JSON {\"requests\": %d, \"seconds\": %.6f, \"p50_us\": %d, \"p99_us\": %d, \"p999_us\": %d, \"not_200\": %d, \"broken\": %d}\n",
+        summary.requests, summary.duration / 1e6, latency:percentile(50), latency:percentile(99),
+        latency:percentile(99.9), counts.status,
+        counts.connect + counts.read + counts.write + counts.timeout))
+end

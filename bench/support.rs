@@ -1,0 +1,106 @@
+//! A whole replica without sockets, on inputs that never change: what is counted and timed in
+//! process.
+
+use std::sync::Arc;
+
+use gene_registry::api::{Document, Gate, Pages, PublicApi};
+use gene_registry::cache::ReadThrough;
+use gene_registry::config::{Config, Loaded};
+use gene_registry::keys::{ApiKey, Authenticator, READ_SCOPE};
+use gene_registry::limit::{LimitOptions, Limiter};
+use gene_registry::ops::{Dependencies, Dependency, Health, Metrics};
+use gene_registry::registry::Timestamp;
+use gene_registry::upstream::{ApiKeyRecord, Catalogue, Embedded, Watched, generate};
+use poem::http::{HeaderValue, Method, Uri, header};
+use poem::{Request, Response};
+
+/// A key that opens nothing anywhere else.
+pub const KEY: &str = "gr_Bench000_0123456789ABCDEFGHIJKLMNOPQRSTUV3doDaq";
+
+/// A page of 20 genes.
+pub const PAGE: &str = "/v1/genes?domain=bench.large&limit=20";
+
+/// The configuration as it comes, without Redis.
+pub fn config() -> Config {
+    let mut config = Loaded::read(None).expect("the defaults").config;
+    config.redis.url = None;
+    config
+}
+
+/// A registry of a thousand genes in memory, with one key of the largest limit.
+pub fn upstream(config: &Config) -> Arc<Watched> {
+    let catalogue = Catalogue { genes: generate::genes(1000, 1).collect() };
+    let key: ApiKey = KEY.parse().expect("a key");
+    let record = ApiKeyRecord {
+        hash: key.hash(),
+        prefix: key.prefix().to_owned(),
+        owner: "bench".to_owned(),
+        name: "bench".to_owned(),
+        scopes: vec![READ_SCOPE.to_owned()],
+        rate_limit_per_minute: 2_147_483_647,
+        expires_at: None,
+        revoked_at: None,
+    };
+    let install = config.registry.install_command.clone();
+    let (now, keys) = (Timestamp::now(), vec![record]);
+    Watched::new(Arc::new(Embedded::from_catalogue(&catalogue, now, keys, install)))
+}
+
+/// The limiter of a replica without Redis.
+pub fn limiter<K>(metrics: &Metrics) -> Limiter<K>
+where
+    K: Eq + std::hash::Hash + Copy + std::fmt::Display + Send + Sync + 'static,
+{
+    let config = config();
+    Limiter::in_process(LimitOptions {
+        replicas: 1,
+        without_redis: config.rate_limit.without_redis,
+        enforce: true,
+        metrics: metrics.limits(),
+    })
+}
+
+/// Everything that answers a request, from its head on. Must be called on a runtime.
+pub fn public_api() -> PublicApi {
+    let config = config();
+    let metrics = Arc::new(Metrics::default());
+    let upstream = upstream(&config);
+    tokio::spawn(Arc::clone(&upstream).watch());
+    let reads = ReadThrough::new(&config, None, Arc::clone(&upstream), Arc::clone(&metrics));
+    let gate = Gate {
+        authenticator: Authenticator::new(upstream, false, Arc::clone(&metrics)),
+        limiter: limiter(&metrics),
+    };
+    let document = Document::new(None);
+    let up = Dependencies {
+        upstream: Dependency::Up,
+        redis_read: Dependency::None,
+        redis_write: Dependency::None,
+        broken_rows: 0,
+    };
+    let pages = Pages {
+        document: &document,
+        public_url: None,
+        health: Arc::new(Health::default()),
+        dependencies: Arc::new(move || up),
+    };
+    PublicApi::new(reads, gate, pages, metrics)
+}
+
+/// A request as browsers and SDKs send it.
+pub fn request(path: &'static str) -> Request {
+    let mut request =
+        Request::builder().method(Method::GET).uri(Uri::from_static(path)).finish();
+    let headers = request.headers_mut();
+    headers.insert(header::HOST, HeaderValue::from_static("localhost:8080"));
+    headers.insert(header::USER_AGENT, HeaderValue::from_static("bench"));
+    headers.insert(header::ACCEPT, HeaderValue::from_static("*/*"));
+    headers.insert("x-api-key", HeaderValue::from_static(KEY));
+    request
+}
+
+/// The bytes of an answer, which must be 200.
+pub async fn body(mut response: Response) -> usize {
+    assert!(response.status().is_success(), "{}", response.status());
+    response.take_body().into_bytes().await.expect("a body in memory").len()
+}
