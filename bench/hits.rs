@@ -10,6 +10,10 @@ use gene_registry::ops::telemetry;
 use gene_registry::server::Handler;
 use tokio::runtime::Runtime;
 
+// As in the service's own binary.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Fills caches, and lets them come to rest.
 const WARM_UP: usize = 1000;
 

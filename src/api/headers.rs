@@ -69,7 +69,8 @@ fn cache_status(source: Source, ttl: i64) -> HeaderValue {
 
 fn hit(ttl: i64, detail: &str) -> HeaderValue {
     let sign = if ttl < 0 { "-" } else { "" };
-    let status = Short::default().text("gene-registry; hit; ttl=").text(sign);
+    let mut status = Short::default();
+    status.text("gene-registry; hit; ttl=").text(sign);
     status.number(ttl.unsigned_abs()).text("; detail=").text(detail).value()
 }
 
@@ -125,26 +126,20 @@ impl Short {
     /// More than any value above; what is beyond it would be left out.
     const MOST: usize = 80;
 
-    fn text(mut self, text: &str) -> Self {
-        let end = self.length + text.len();
-        debug_assert!(end <= Self::MOST, "{text}");
-        if let Some(place) = self.bytes.get_mut(self.length..end) {
-            place.copy_from_slice(text.as_bytes());
-            self.length = end;
-        }
-        self
+    fn text(&mut self, text: &str) -> &mut Self {
+        self.add(text.as_bytes())
     }
 
-    fn number(self, number: u64) -> Self {
+    fn number(&mut self, number: u64) -> &mut Self {
         self.digits::<10>(number, 1)
     }
 
     /// With `least` digits at least.
-    fn hexadecimal(self, number: u64, least: usize) -> Self {
+    fn hexadecimal(&mut self, number: u64, least: usize) -> &mut Self {
         self.digits::<16>(number, least)
     }
 
-    fn digits<const BASE: u64>(self, number: u64, least: usize) -> Self {
+    fn digits<const BASE: u64>(&mut self, number: u64, least: usize) -> &mut Self {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
         let (mut digits, mut begin, mut rest) = ([b'0'; 20], 20, number);
         while rest > 0 || begin > 20 - least {
@@ -152,10 +147,20 @@ impl Short {
             digits[begin] = DIGITS[(rest % BASE) as usize];
             rest /= BASE;
         }
-        self.text(std::str::from_utf8(&digits[begin..]).unwrap_or_default())
+        self.add(&digits[begin..])
     }
 
-    fn value(self) -> HeaderValue {
+    fn add(&mut self, bytes: &[u8]) -> &mut Self {
+        let end = self.length + bytes.len();
+        debug_assert!(end <= Self::MOST, "{bytes:?}");
+        if let Some(place) = self.bytes.get_mut(self.length..end) {
+            place.copy_from_slice(bytes);
+            self.length = end;
+        }
+        self
+    }
+
+    fn value(&self) -> HeaderValue {
         let value = HeaderValue::from_bytes(&self.bytes[..self.length]);
         value.unwrap_or(HeaderValue::from_static(""))
     }
