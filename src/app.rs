@@ -11,7 +11,7 @@ use secrecy::ExposeSecret;
 use thiserror::Error;
 use tokio::task::JoinHandle;
 
-use crate::api::{Document, Gate, PublicApi};
+use crate::api::{Document, Gate, PublicApi, Publication, TrustedProxies};
 use crate::cache::{ReadThrough, SharedCache};
 use crate::config::Config;
 use crate::keys::Authenticator;
@@ -88,7 +88,7 @@ impl Running {
 /// [`StartError`].
 pub async fn start(config: &Config, upstream: Arc<dyn Upstream>) -> Result<Running, StartError> {
     let redis = redis(config)?;
-    let document = Document::new(config.server.public_url.as_deref());
+    let document = Document::new();
     let (health, metrics) = (Arc::new(Health::default()), Arc::new(Metrics::default()));
     let upstream = Watched::new(upstream);
     let shared = redis.as_ref().map(|redis| shared_cache(config, redis, &document, &metrics));
@@ -98,7 +98,12 @@ pub async fn start(config: &Config, upstream: Arc<dyn Upstream>) -> Result<Runni
         authenticator: Authenticator::new(Arc::clone(&upstream), foreign, Arc::clone(&metrics)),
         limiter: limiter(config, redis.as_ref(), &metrics),
     };
-    let public = PublicApi::new(reads, gate, &document, Arc::clone(&metrics));
+    let publication = Publication {
+        document,
+        public_url: config.server.public_url.clone(),
+        trusted_proxies: TrustedProxies::new(config.server.trusted_proxies.clone()),
+    };
+    let public = PublicApi::new(reads, gate, publication, Arc::clone(&metrics));
     let public = bind("server.bind", config.server.bind, Arc::new(public), limits(config)).await?;
     let ops = OpsApi {
         health: Arc::clone(&health),

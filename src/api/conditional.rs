@@ -43,7 +43,7 @@ impl Conditions {
 }
 
 /// Whether `If-None-Match` names this tag, compared weakly.
-fn matches(list: &[u8], tag: &str) -> bool {
+pub(super) fn matches(list: &[u8], tag: &str) -> bool {
     let Ok(list) = std::str::from_utf8(list) else { return false };
     let mut rest = list.trim();
     if rest == "*" {

@@ -3,7 +3,7 @@
 mod conditional;
 mod document;
 mod error;
-mod examples;
+mod forwarded;
 mod genes;
 mod guard;
 mod headers;
@@ -17,8 +17,9 @@ mod reply;
 mod security;
 mod tags;
 
-pub use document::Document;
+pub use document::{Document, Format, Publication, Version};
 pub use error::{ApiError, ErrorCode};
+pub use forwarded::TrustedProxies;
 pub use guard::Gate;
 pub use public::PublicApi;
 

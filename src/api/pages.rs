@@ -1,12 +1,11 @@
-//! What is served without a key: the document, Swagger UI, the way to it.
+//! What is served without a key besides the document: Swagger UI, the way to it.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use poem::http::{HeaderValue, Method, StatusCode, header};
+use poem::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use poem::{Endpoint, IntoResponse, Request, Response, Result, Route};
 
-use super::document::Document;
 use super::error::ApiError;
 
 /// Nothing but this page's own files; no inline scripts; no other site.
@@ -34,15 +33,9 @@ macro_rules! swagger_ui_file {
 }
 
 /// Adds the pages to a route.
-pub(super) fn add_to(route: Route, document: &Document) -> Route {
-    let json = Fixed { content_type: "application/json", body: document.json.clone() };
-    let yaml = Fixed { content_type: "application/yaml", body: document.yaml.clone() };
+pub(super) fn add_to(route: Route) -> Route {
     route
         .at("/", Arc::new(Redirect("docs")))
-        .at("/v1/openapi.json", json.clone())
-        .at("/v1/openapi.yaml", yaml.clone())
-        .at("/openapi.json", json)
-        .at("/openapi.yaml", yaml)
         .at("/docs", swagger_ui_file!("text/html; charset=utf-8", "index.html"))
         .at("/docs/init.js", swagger_ui_file!("text/javascript; charset=utf-8", "init.js"))
         .at(
@@ -61,12 +54,17 @@ impl Endpoint for Fixed {
         let mut response = Response::builder().body(self.body.clone());
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(self.content_type));
-        headers.insert(header::CONTENT_SECURITY_POLICY, POLICY);
-        headers.insert(header::CACHE_CONTROL, HOUR);
-        headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-        headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+        protect(headers);
         Ok(response)
     }
+}
+
+/// What everything here is served with.
+pub(super) fn protect(headers: &mut HeaderMap) {
+    headers.insert(header::CONTENT_SECURITY_POLICY, POLICY);
+    headers.insert(header::CACHE_CONTROL, HOUR);
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
 }
 
 /// Leads elsewhere by a relative reference, which is right under any path prefix.
@@ -82,7 +80,7 @@ impl Endpoint for Redirect {
     }
 }
 
-fn get_or_head(request: &Request) -> Result<(), ApiError> {
+pub(super) fn get_or_head(request: &Request) -> Result<(), ApiError> {
     match *request.method() {
         Method::GET | Method::HEAD => Ok(()),
         _ => Err(ApiError::MethodNotAllowed { allow: "GET, HEAD" }),

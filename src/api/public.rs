@@ -13,7 +13,7 @@ use poem::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use poem::{Endpoint, IntoResponse, PathPattern, Request, Response, Result, Route};
 use poem_openapi::OpenApi;
 
-use super::document::Document;
+use super::document::{self, Publication};
 use super::error::{ApiError, Cause};
 use super::guard::{Gate, Guarded};
 use super::{headers, pages};
@@ -30,11 +30,17 @@ pub struct PublicApi {
 }
 
 impl PublicApi {
-    /// The operations behind `gate`, and the pages around `document`.
-    pub fn new(reads: ReadThrough, gate: Gate, document: &Document, metrics: Arc<Metrics>) -> Self {
+    /// The operations behind `gate`, and what is published without a key.
+    pub fn new(
+        reads: ReadThrough,
+        gate: Gate,
+        document: Publication,
+        metrics: Arc<Metrics>,
+    ) -> Self {
         let mut operations = HashMap::new();
         Guarded::new(super::operations(reads), Arc::new(gate)).add_routes(&mut operations);
-        let mut routes = pages::add_to(Route::new(), document);
+        let routes = pages::add_to(Route::new());
+        let mut routes = document::add_to(routes, &Arc::new(document));
         for (path, mut methods) in operations {
             if let Some(endpoint) = methods.remove(&Method::GET) {
                 routes = routes.at(path, OnlyGet(endpoint));

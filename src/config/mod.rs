@@ -2,6 +2,7 @@
 
 mod cache;
 mod load;
+mod network;
 mod redis;
 mod server;
 mod small;
@@ -12,6 +13,7 @@ use serde::Deserialize;
 
 pub use cache::{AgesConfig, CacheConfig};
 pub use load::{Effective, InvalidConfig, Loaded};
+pub use network::{InvalidNetwork, Network};
 pub use redis::{RateLimitConfig, RedisConfig};
 pub use server::{OpsConfig, ServerConfig};
 pub use small::{KeysConfig, LogConfig, LogFormat, RegistryConfig};

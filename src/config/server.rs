@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use super::Network;
+
 /// The public listener. Times are in milliseconds.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -13,6 +15,8 @@ pub struct ServerConfig {
     pub bind: SocketAddr,
     /// Where clients reach the service, without `/v1`.
     pub public_url: Option<String>,
+    /// Proxies whose `Forwarded` and `X-Forwarded-*` are believed.
+    pub trusted_proxies: Vec<Network>,
     /// Connections at once.
     pub max_connections: usize,
     /// For the head of a request.

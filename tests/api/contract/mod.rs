@@ -3,3 +3,4 @@
 
 mod answers;
 mod document;
+mod publication;

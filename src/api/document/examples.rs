@@ -5,15 +5,17 @@ use futures_util::FutureExt;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::error::ErrorCode;
+use crate::api::ErrorCode;
 use crate::registry::{
     DomainName, Fidelity, GeneFilter, GeneId, GeneSearch, Page, Sort, Timestamp,
 };
 use crate::upstream::{Catalogue, Embedded, Read, Upstream, UpstreamError};
 
 /// The sample registry's best gene.
-const GENE: &str = "db8dde37-1518-4afb-94b1-f5723d34ff6e";
-const DOMAIN: &str = "search";
+pub(super) const GENE: &str = "db8dde37-1518-4afb-94b1-f5723d34ff6e";
+pub(super) const DOMAIN: &str = "search";
+/// An entity tag, in the form that they have here.
+pub(super) const TAG: &str = "\"1f9c1bd80d9d2a5b0e6f\"";
 const INSTALL: &str = "playground install {id}";
 
 /// When the examples were read; fixed, so that the document is always the same.
@@ -29,6 +31,9 @@ pub(super) fn add_to(document: &mut Value) {
         ("/genes", "offset", json!(0)),
         ("/genes/{id}/phenotype", "id", json!(GENE)),
         ("/arena/insights", "domain", json!(DOMAIN)),
+        ("/genes", "If-None-Match", json!(TAG)),
+        ("/genes/{id}/phenotype", "If-None-Match", json!(TAG)),
+        ("/arena/insights", "If-None-Match", json!(TAG)),
     ] {
         let parameters = &mut document["paths"][path]["get"]["parameters"];
         for parameter in parameters.as_array_mut().into_iter().flatten() {
@@ -38,7 +43,7 @@ pub(super) fn add_to(document: &mut Value) {
         }
     }
     for (path, example) in answers().unwrap_or_default() {
-        add_answers(&mut document["paths"][path]["get"]["responses"], example);
+        add_answers(&mut document["paths"][path]["get"]["responses"], bad_request(path), example);
     }
 }
 
@@ -64,10 +69,25 @@ fn now<T: Serialize>(read: impl Future<Output = Result<Read<T>, UpstreamError>>)
     serde_json::to_value(read.now_or_never()?.ok()?.value).ok()
 }
 
-fn add_answers(responses: &mut Value, answer: Value) {
+/// What is likely to be wrong in a request.
+fn bad_request(path: &str) -> (ErrorCode, &'static str) {
+    match path {
+        "/genes/{id}/phenotype" => (
+            ErrorCode::InvalidId,
+            "id must be a UUID of 8-4-4-4-12 hexadecimal digits; given: \"db8dde37\"",
+        ),
+        "/arena/insights" => (
+            ErrorCode::MissingParam,
+            "domain is required: 1 to 255 characters without control characters",
+        ),
+        _ => (ErrorCode::MissingParam, "limit must be an integer of 1 to 50; given: \"51\""),
+    }
+}
+
+fn add_answers(responses: &mut Value, bad: (ErrorCode, &'static str), answer: Value) {
     set_example(&mut responses["200"], answer);
     for (status, code, error) in [
-        ("400", ErrorCode::MissingParam, "limit must be an integer of 1 to 50; given: \"51\""),
+        ("400", bad.0, bad.1),
         (
             "401",
             ErrorCode::Unauthorized,

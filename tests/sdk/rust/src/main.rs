@@ -1,0 +1,2 @@
+progenitor::generate_api!(spec = "../../../target/sdk/openapi.json");
+fn main() {}
