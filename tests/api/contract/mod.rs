@@ -2,5 +2,7 @@
 //! to it.
 
 mod answers;
+mod compare;
 mod document;
+mod gate;
 mod publication;

@@ -1,2 +1,147 @@
-progenitor::generate_api!(spec = "../../../target/sdk/openapi.json");
-fn main() {}
+//! The scenario with the client of progenitor.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use reqwest::header::{HeaderMap, HeaderValue};
+
+progenitor::generate_api!(spec = "../../../target/sdk/openapi.json", interface = Builder);
+
+use types::ErrorCode;
+
+type Failure = progenitor::progenitor_client::Error<types::Error>;
+
+const LARGEST: i64 = (1 << 53) - 1;
+
+fn env(name: &str) -> String {
+    std::env::var(name).expect(name)
+}
+
+fn make(base: &str, key: &str) -> Client {
+    let mut headers = HeaderMap::new();
+    headers.insert("X-API-Key", HeaderValue::from_str(key).expect("a key"));
+    let client = reqwest::Client::builder().default_headers(headers).build().expect("a client");
+    Client::new_with_client(base, client)
+}
+
+/// Waits as a refusal says, which is a typed one.
+fn refused<T: std::fmt::Debug>(got: Result<T, Failure>, status: u16, code: ErrorCode) -> HeaderMap {
+    match got {
+        Err(Failure::ErrorResponse(answer)) => {
+            assert_eq!((answer.status().as_u16(), answer.code), (status, code));
+            assert!(!answer.error.is_empty());
+            answer.headers().clone()
+        }
+        other => panic!("not {code:?}: {other:?}"),
+    }
+}
+
+async fn answers(client: &Client) {
+    let page = client
+        .search_genes()
+        .domain("search")
+        .fidelity(types::SearchGenesFidelity::Native)
+        .sort(types::SearchGenesSort::Downloads)
+        .limit(std::num::NonZeroU32::new(2).expect("not 0"))
+        .offset(1)
+        .send()
+        .await
+        .expect("a page");
+    assert_eq!((page.data.len(), i64::from(page.offset)), (2, 1));
+    assert!(page.data.iter().all(|gene| gene.fidelity == types::Fidelity::Native));
+    let mut ids = HashSet::new();
+    loop {
+        let offset = i32::try_from(ids.len()).expect("few");
+        let limit = std::num::NonZeroU32::new(50).expect("not 0");
+        let page = client.search_genes().limit(limit).offset(offset).send().await.expect("a page");
+        ids.extend(page.data.iter().map(|gene| gene.id));
+        if page.data.is_empty() || ids.len() as i64 >= page.total {
+            assert_eq!(ids.len() as i64, page.total);
+            break;
+        }
+    }
+    let gene = &page.data[0];
+    let phenotype = client.get_gene_phenotype().id(gene.id).send().await.expect("a phenotype");
+    assert_eq!(phenotype.name, gene.name);
+    let health = client.get_arena_insights().domain("search").send().await.expect("insights");
+    assert!(health.top_genes.len() <= 5);
+    let first = client.search_genes().send().await.expect("a page");
+    let tag = first.headers()["etag"].to_str().expect("text").to_owned();
+    match client.search_genes().if_none_match(tag).send().await {
+        Err(Failure::UnexpectedResponse(answer)) => assert_eq!(answer.status().as_u16(), 304),
+        other => panic!("not 304: {other:?}"),
+    }
+}
+
+async fn foreign(client: &Client) {
+    let page = client.search_genes().domain("foreign.empty").send().await.expect("a page");
+    let empty = &page.data[0];
+    assert_eq!((empty.id, empty.name.as_str(), empty.downloads), (uuid::Uuid::nil(), "", 0));
+    assert_eq!((empty.owner.as_str(), empty.arena_history.len()), ("", 0));
+    let bare = client.get_gene_phenotype().id(empty.id).send().await.expect("a phenotype");
+    assert_eq!(bare.compatibility.min_playground_version, "0.0.0");
+    let page = client.search_genes().domain("foreign.large").send().await.expect("a page");
+    let large = &page.data[0];
+    assert_eq!(large.name, "\u{1F9EC} \"\\\" \u{2028} %");
+    assert_eq!(large.description, "\u{1D4B3}".repeat(20000));
+    assert_eq!((large.downloads, large.arena_rank), (LARGEST, LARGEST));
+    assert_eq!((large.fitness_score, large.reputation_score), (1.5, -0.25));
+    let entry = &large.arena_history[0];
+    assert_eq!((entry.evaluated_at.timestamp(), entry.total_calls), (1_767_206_700, LARGEST));
+}
+
+async fn errors(client: &Client) {
+    // Types keep a wrong id or limit from being sent at all; a domain of one space is no domain's.
+    let too_many = client.search_genes().limit(std::num::NonZeroU32::new(51).expect("not 0"));
+    refused(too_many.send().await, 400, ErrorCode::MissingParam);
+    let no_gene = client.get_gene_phenotype().id(uuid::Uuid::from_u128(1));
+    refused(no_gene.send().await, 404, ErrorCode::NotFound);
+    let no_domain = client.get_arena_insights().domain("no.such.domain");
+    refused(no_domain.send().await, 404, ErrorCode::NotFound);
+    let stranger = make(&env("BASE_URL"), "wrong");
+    refused(stranger.search_genes().send().await, 401, ErrorCode::Unauthorized);
+    for (status, code) in [
+        (400, ErrorCode::InvalidId),
+        (405, ErrorCode::MethodNotAllowed),
+        (500, ErrorCode::Internal),
+        (502, ErrorCode::DbError),
+        (503, ErrorCode::Unavailable),
+    ] {
+        let faulty = make(&format!("{}/{status}", env("FAULTS_URL")), "any");
+        let id = uuid::Uuid::nil();
+        refused(faulty.get_gene_phenotype().id(id).send().await, status, code);
+    }
+}
+
+async fn limits(client: &Client) {
+    for _ in 0..3 {
+        let got = client.search_genes().send().await;
+        if got.is_ok() {
+            continue;
+        }
+        let headers = refused(got, 429, ErrorCode::RateLimited);
+        let wait: u64 = headers["retry-after"].to_str().expect("text").parse().expect("a number");
+        assert!((1..=60).contains(&wait));
+        tokio::time::sleep(Duration::from_secs(wait)).await;
+        client.search_genes().send().await.expect("served after the wait");
+        return;
+    }
+    panic!("never refused");
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() {
+    let client = make(&env("BASE_URL"), &env("API_KEY"));
+    if std::env::args().nth(1).as_deref() == Some("brief") {
+        answers(&client).await;
+    } else {
+        let limited = make(&env("BASE_URL"), &env("SMALL_KEY"));
+        let rest = async {
+            answers(&client).await;
+            foreign(&client).await;
+            errors(&client).await;
+        };
+        futures::join!(limits(&limited), rest);
+    }
+    println!("progenitor: good");
+}
