@@ -9,7 +9,7 @@ progenitor::generate_api!(spec = "../../../target/sdk/openapi.json", interface =
 
 use types::ErrorCode;
 
-type Failure = progenitor::progenitor_client::Error<types::Error>;
+type Failure = progenitor_client::Error<types::Error>;
 
 const LARGEST: i64 = (1 << 53) - 1;
 
