@@ -158,8 +158,10 @@ mod tests {
 
     use super::*;
 
+    type Header = (&'static str, &'static str);
+
     /// What is made of headers that came from a trusted peer, with `Host: inner:8080`.
-    fn told(headers: &[(&'static str, &'static str)]) -> Option<String> {
+    fn told(headers: &[Header]) -> Option<String> {
         let trusted = ["10.0.0.0/8", "fd00::/8"].map(|network| network.parse().expect("a network"));
         let mut map = HeaderMap::new();
         for (name, value) in headers {
@@ -172,7 +174,7 @@ mod tests {
     fn what_the_proxies_told_by_hand() {
         let (proto, host) = ("x-forwarded-proto", "x-forwarded-host");
         let (prefix, way) = ("x-forwarded-prefix", "x-forwarded-for");
-        let cases: &[(&[(&str, &str)], Option<&str>)] = &[
+        let cases: &[(&[Header], Option<&str>)] = &[
             (&[], None),
             (&[(proto, "https")], Some("https://inner:8080")),
             (&[(proto, "HTTPS"), (host, "a.example")], Some("https://a.example")),
@@ -211,8 +213,7 @@ mod tests {
             (&[(prefix, "/\"x")], None),
         ];
         for (headers, address) in cases {
-            let headers: Vec<(&'static str, &'static str)> = headers.to_vec();
-            assert_eq!(told(&headers).as_deref(), *address, "{headers:?}");
+            assert_eq!(told(headers).as_deref(), *address, "{headers:?}");
         }
     }
 }

@@ -1,4 +1,5 @@
 //! `GET /v1/genes`
+#![expect(clippy::too_many_arguments, reason = "the framework wants each parameter as one")]
 
 use poem_openapi::OpenApi;
 

@@ -43,7 +43,7 @@ fn the_committed_document_is_what_the_code_says() {
         ("3.1", "json", "openapi/openapi-3.1.json"),
         ("3.1", "yaml", "openapi/openapi-3.1.yaml"),
     ] {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(&file);
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
         let committed = std::fs::read_to_string(path).unwrap_or_default();
         assert!(
             committed == printed_as(version, format),
