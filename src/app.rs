@@ -9,14 +9,15 @@ use std::time::Duration;
 use redis::RedisError;
 use secrecy::ExposeSecret;
 use thiserror::Error;
+use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-use crate::api::{Document, Gate, PublicApi, Publication, TrustedProxies};
+use crate::api::{Document, Gate, Pages, PublicApi, TrustedProxies};
 use crate::cache::{ReadThrough, SharedCache};
 use crate::config::Config;
 use crate::keys::Authenticator;
 use crate::limit::{LimitOptions, Limiter};
-use crate::ops::{Dependencies, Dependency, Health, Metrics, OpsApi};
+use crate::ops::{AskDependencies, Dependencies, Dependency, Health, Metrics, OpsApi};
 use crate::redis::{RedisKeys, RedisPool, Side};
 use crate::server::{Limits, Serving, serve};
 use crate::upstream::{KeyId, Upstream, Watched};
@@ -29,6 +30,9 @@ const SETTLED_LOOK: Duration = Duration::from_millis(20);
 
 /// Between two rounds of keeping the metrics small.
 const METRICS_ROUND: Duration = Duration::from_secs(5);
+
+/// Connections to Redis for limits alone: one is in use, one in case that it breaks.
+const LIMIT_CONNECTIONS: u32 = 2;
 
 /// Connections to the operations listener at once.
 const OPS_CONNECTIONS: usize = 64;
@@ -87,6 +91,11 @@ impl Running {
 /// # Errors
 /// [`StartError`].
 pub async fn start(config: &Config, upstream: Arc<dyn Upstream>) -> Result<Running, StartError> {
+    // Both before anything is served: a start that fails leaves nothing behind.
+    let public_at = ("server.bind", config.server.bind);
+    let public_listener = bind(public_at.0, public_at.1).await?;
+    let ops_at = ("ops.bind", config.ops.bind);
+    let ops_listener = bind(ops_at.0, ops_at.1).await?;
     let redis = redis(config)?;
     let document = Document::new();
     let (health, metrics) = (Arc::new(Health::default()), Arc::new(Metrics::default()));
@@ -96,25 +105,24 @@ pub async fn start(config: &Config, upstream: Arc<dyn Upstream>) -> Result<Runni
     let foreign = config.keys.accept_foreign;
     let gate = Gate {
         authenticator: Authenticator::new(Arc::clone(&upstream), foreign, Arc::clone(&metrics)),
-        limiter: limiter(config, redis.as_ref(), &metrics),
+        limiter: limiter(config, redis.as_ref(), &metrics)?,
     };
-    let publication = Publication {
+    let dependencies: AskDependencies = {
+        let upstream = Arc::clone(&upstream);
+        Arc::new(move || dependencies(&upstream, redis.as_ref().map(|(pool, _)| pool)))
+    };
+    let pages = Pages {
         document,
         public_url: config.server.public_url.clone(),
         trusted_proxies: TrustedProxies::new(config.server.trusted_proxies.clone()),
-    };
-    let public = PublicApi::new(reads, gate, publication, Arc::clone(&metrics));
-    let public = bind("server.bind", config.server.bind, Arc::new(public), limits(config)).await?;
-    let ops = OpsApi {
         health: Arc::clone(&health),
-        metrics: Arc::clone(&metrics),
-        dependencies: {
-            let upstream = Arc::clone(&upstream);
-            Box::new(move || dependencies(&upstream, redis.as_ref().map(|(pool, _)| pool)))
-        },
+        dependencies: Arc::clone(&dependencies),
     };
+    let public = PublicApi::new(reads, gate, pages, Arc::clone(&metrics));
+    let public = listen(public_at, public_listener, public, limits(config))?;
+    let ops = OpsApi { health: Arc::clone(&health), metrics: Arc::clone(&metrics), dependencies };
     let ops_limits = Limits { connections: OPS_CONNECTIONS, ..limits(config) };
-    let ops = bind("ops.bind", config.ops.bind, Arc::new(ops), ops_limits).await?;
+    let ops = listen(ops_at, ops_listener, ops, ops_limits)?;
     let background = vec![
         tokio::spawn(Arc::clone(&upstream).watch()),
         tokio::spawn(await_upstream(upstream, Arc::clone(&health))),
@@ -142,27 +150,35 @@ fn shared_cache(
     document: &Document,
     metrics: &Arc<Metrics>,
 ) -> SharedCache {
+    // A lease that ended before its owner could say that it had failed would send the next
+    // replica the same way, and so on.
+    let upstream = &config.upstream;
+    let longest_try = upstream.wait() + upstream.connect() + upstream.query();
     SharedCache::new(
         pool.clone(),
         keys.clone(),
         document.fingerprint(),
         config.cache.shared_max_entry_bytes,
-        config.upstream.query(),
+        longest_try,
         Arc::clone(metrics),
     )
 }
 
-fn limiter(config: &Config, redis: Option<&Redis>, metrics: &Metrics) -> Limiter<KeyId> {
+fn limiter(
+    config: &Config,
+    redis: Option<&Redis>,
+    metrics: &Metrics,
+) -> Result<Limiter<KeyId>, StartError> {
     let options = LimitOptions {
         replicas: config.rate_limit.replicas,
         without_redis: config.rate_limit.without_redis,
         enforce: config.rate_limit.enforce,
         metrics: metrics.limits(),
     };
-    match redis {
-        None => Limiter::in_process(options),
-        Some((pool, keys)) => Limiter::shared(pool.clone(), keys.clone(), options),
-    }
+    let Some((pool, keys)) = redis else { return Ok(Limiter::in_process(options)) };
+    // A burst of cold requests must not keep limits from being counted.
+    let pool = pool.reserved(LIMIT_CONNECTIONS).map_err(StartError::RedisUrl)?;
+    Ok(Limiter::shared(pool, keys.clone(), options))
 }
 
 fn limits(config: &Config) -> Limits {
@@ -174,13 +190,18 @@ fn limits(config: &Config) -> Limits {
     }
 }
 
-async fn bind<H: crate::server::Handler>(
-    key: &'static str,
-    address: SocketAddr,
-    handler: Arc<H>,
+async fn bind(key: &'static str, address: SocketAddr) -> Result<TcpListener, StartError> {
+    let listener = TcpListener::bind(address).await;
+    listener.map_err(|source| StartError::Bind { key, address, source })
+}
+
+fn listen<H: crate::server::Handler>(
+    (key, address): (&'static str, SocketAddr),
+    listener: TcpListener,
+    handler: H,
     limits: Limits,
 ) -> Result<Serving, StartError> {
-    let serving = serve(address, handler, limits).await;
+    let serving = serve(listener, Arc::new(handler), limits);
     serving.map_err(|source| StartError::Bind { key, address, source })
 }
 
@@ -191,6 +212,7 @@ fn dependencies(upstream: &Watched, redis: Option<&RedisPool>) -> Dependencies {
         upstream: of(upstream.is_settled() && upstream.is_in_use()),
         redis_read: side(Side::Read),
         redis_write: side(Side::Write),
+        broken_rows: upstream.broken_rows(),
     }
 }
 

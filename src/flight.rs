@@ -81,6 +81,8 @@ where
         let (sender, receiver) = oneshot::channel();
         let landing = receiver.shared();
         under_way.insert(key.clone(), landing.clone());
+        // Not held while somebody else's code runs, whose panic would want it too.
+        drop(under_way);
         let entry = Entry { key: key.clone(), under_way: Arc::clone(&self.under_way) };
         let work = work();
         tokio::spawn(async move {
@@ -112,40 +114,5 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::atomic::{AtomicU32, Ordering};
-
-    use tokio::sync::Semaphore;
-
-    use super::*;
-
-    #[tokio::test]
-    async fn those_who_ask_at_the_same_time_share_one_piece_of_work() {
-        let (flights, runs) = (Flights::default(), Arc::new(AtomicU32::new(0)));
-        let gate = Arc::new(Semaphore::new(0));
-        let work = || {
-            let (runs, gate) = (Arc::clone(&runs), Arc::clone(&gate));
-            async move {
-                let _permit = gate.acquire().await;
-                runs.fetch_add(1, Ordering::Relaxed) + 1
-            }
-        };
-        // The first one leaves at once; its work goes on for those who stay.
-        assert!(flights.join(&1, work).now_or_never().is_none());
-        let waiting = futures_util::future::join_all((0..50).map(|_| flights.join(&1, work)));
-        gate.add_permits(1);
-        for landed in waiting.await {
-            assert_eq!(landed, Ok(Landed { value: 1, joined: true }));
-        }
-        gate.add_permits(1);
-        assert_eq!(flights.join(&1, work).await, Ok(Landed { value: 2, joined: false }));
-    }
-
-    #[tokio::test]
-    async fn a_crash_reaches_all_who_wait_and_leaves_nothing_behind() {
-        let flights: Flights<u8, u8> = Flights::default();
-        assert_eq!(flights.join(&1, || async { panic!("crash") }).await, Err(Crashed));
-        let landed = flights.join(&1, || async { 7 }).await;
-        assert_eq!(landed, Ok(Landed { value: 7, joined: false }));
-    }
-}
+#[path = "flight_tests.rs"]
+mod tests;

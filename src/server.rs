@@ -13,6 +13,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto::Builder;
 use poem::http::uri::Scheme;
+use poem::http::{StatusCode, Version, header};
 use poem::web::{LocalAddr, RemoteAddr};
 use poem::{Addr, Request, Response};
 use tokio::net::{TcpListener, TcpStream};
@@ -68,16 +69,15 @@ pub struct Serving {
     grace: Duration,
 }
 
-/// Binds `address` and serves it.
+/// Serves what comes to `listener`.
 ///
 /// # Errors
-/// When the address can't be bound.
-pub async fn serve<H: Handler>(
-    address: SocketAddr,
+/// When the listener's address can't be told.
+pub fn serve<H: Handler>(
+    listener: TcpListener,
     handler: Arc<H>,
     limits: Limits,
 ) -> io::Result<Serving> {
-    let listener = TcpListener::bind(address).await?;
     let address = listener.local_addr()?;
     let (stop, kill) = (CancellationToken::new(), CancellationToken::new());
     let connections = TaskTracker::new();
@@ -165,6 +165,9 @@ impl<H: Handler> Acceptor<H> {
                     (Arc::clone(&handler), watched.begin(request.version()));
                 async move {
                     let _watched = request_watched;
+                    if let Some(status) = refused_head(&request) {
+                        return Ok(hyper::Response::from(Response::from(status)));
+                    }
                     let request = Request::from((
                         request,
                         LocalAddr(Addr::SocketAddr(local)),
@@ -198,6 +201,18 @@ impl<H: Handler> Acceptor<H> {
             }
         }
     }
+}
+
+/// What the HTTP library lets through: more fields than on HTTP/1.1 (HTTP/2), no host or several
+/// (RFC 9112, section 3.2).
+fn refused_head(request: &hyper::Request<Incoming>) -> Option<StatusCode> {
+    let headers = request.headers();
+    if headers.len() > MAX_HEADER_FIELDS {
+        return Some(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
+    }
+    let hosts = headers.get_all(header::HOST).iter().count();
+    let is_wrong = request.version() == Version::HTTP_11 && hosts != 1;
+    is_wrong.then_some(StatusCode::BAD_REQUEST)
 }
 
 fn http() -> Builder<TokioExecutor> {

@@ -62,7 +62,7 @@ pub(super) fn matches(list: &[u8], tag: &str) -> bool {
 }
 
 /// Whether gzip is acceptable: named, or covered by `*`, with a weight above 0.
-fn accepts_gzip(headers: &HeaderMap) -> bool {
+pub(super) fn accepts_gzip(headers: &HeaderMap) -> bool {
     let mut by_name = None;
     let mut by_star = None;
     for value in headers.get_all(header::ACCEPT_ENCODING) {

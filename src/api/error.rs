@@ -166,6 +166,21 @@ impl IntoResponse for ApiError {
     }
 }
 
+/// The answer for an error that came through the framework. Its own errors are all of one kind:
+/// it knows no such route. (Ours are taken out first: its way of answering drops the cause.)
+pub(super) fn refusal(error: poem::Error) -> Response {
+    match error.downcast::<ApiError>() {
+        Ok(error) => error.into_response(),
+        Err(error) if error.status() == StatusCode::NOT_FOUND => {
+            ApiError::UnknownRoute.into_response()
+        }
+        Err(error) => {
+            tracing::error!(%error, "an error that nobody has mapped");
+            ApiError::Internal.into_response()
+        }
+    }
+}
+
 impl ResponseError for ApiError {
     fn status(&self) -> StatusCode {
         self.status_and_code().0

@@ -14,11 +14,10 @@ use poem_openapi::OpenApi;
 use poem_openapi::registry::{MetaApi, Registry};
 
 use super::conditional::Conditions;
-use super::error::{ApiError, OVERLOAD_SECONDS};
+use super::error::{ApiError, OVERLOAD_SECONDS, refusal};
 use super::headers;
 use crate::keys::Authenticator;
 use crate::limit::{Decision, Limiter};
-use crate::registry::Timestamp;
 use crate::upstream::{ApiKeyRecord, KeyId};
 
 /// A URL may be this long.
@@ -94,7 +93,7 @@ impl GuardedEndpoint {
     async fn identify(&self, request: &Request) -> Result<Arc<ApiKeyRecord>, ApiError> {
         let presented = request.headers().get_all(headers::API_KEY);
         let presented = presented.iter().map(HeaderValue::as_bytes);
-        Ok(self.gate.authenticator.check(presented, Timestamp::now()).await?)
+        Ok(self.gate.authenticator.check(presented).await?)
     }
 
     async fn count(&self, request: Request, key: &ApiKeyRecord) -> Response {
@@ -120,8 +119,11 @@ impl GuardedEndpoint {
             return error.into_response();
         }
         let conditions = Conditions::of(request.headers());
-        let answer = AssertUnwindSafe(self.inner.get_response(request)).catch_unwind();
-        let mut response = answer.await.unwrap_or_else(|_| ApiError::Internal.into_response());
+        let mut response = match AssertUnwindSafe(self.inner.call(request)).catch_unwind().await {
+            Ok(Ok(response)) => response,
+            Ok(Err(error)) => refusal(error),
+            Err(_) => ApiError::Internal.into_response(),
+        };
         conditions.apply(&mut response);
         response
     }

@@ -36,13 +36,13 @@ pub(super) fn add_vary(headers: &mut HeaderMap) {
 pub(super) fn add_cache(headers: &mut HeaderMap, served: &Served, tag: String) {
     headers.reserve(ADDED);
     insert_text(headers, header::ETAG, tag);
-    let (age, fresh) = (served.age.as_secs(), served.fresh.as_secs());
+    let age = served.age.as_secs();
     headers.insert(header::AGE, age.into());
-    // Negative once it is stale.
-    let ttl = fresh as i64 - age as i64;
+    let ttl = seconds_left(served);
     // Age counts from the read, so the lifetime that a client has left is added to it.
     let may_be_kept = ttl > 0 && served.source != Source::StaleIfError;
-    let max_age = if may_be_kept { age + (fresh - age).min(CLIENT_KEEPS_S) } else { 0 };
+    let kept = u64::try_from(ttl).unwrap_or(0).min(CLIENT_KEEPS_S);
+    let max_age = if may_be_kept { age + kept } else { 0 };
     insert_text(headers, header::CACHE_CONTROL, format!("private, max-age={max_age}"));
     let status = match served.source {
         Source::Local => format!("gene-registry; hit; ttl={ttl}; detail=local"),
@@ -54,6 +54,19 @@ pub(super) fn add_cache(headers: &mut HeaderMap, served: &Served, tag: String) {
     insert_text(headers, CACHE_STATUS, status);
     if !served.entry.link.is_empty() {
         insert_text(headers, header::LINK, served.entry.link.to_string());
+    }
+}
+
+/// Whole seconds for which an answer is still fresh, rounded down; below 0 as soon as it is stale.
+fn seconds_left(served: &Served) -> i64 {
+    let whole = |seconds: u64| i64::try_from(seconds).unwrap_or(i64::MAX);
+    match served.fresh.checked_sub(served.age) {
+        Some(left) if !left.is_zero() => whole(left.as_secs()),
+        _ => {
+            let past = served.age.saturating_sub(served.fresh);
+            let begun = u64::from(past.subsec_nanos() > 0);
+            -whole(past.as_secs() + begun).max(1)
+        }
     }
 }
 
@@ -88,11 +101,15 @@ mod tests {
     use crate::upstream::Seen;
 
     fn cache_headers(source: Source, age: u64, fresh: u64) -> (String, String) {
+        cache_headers_ms(source, age * 1000, fresh * 1000)
+    }
+
+    fn cache_headers_ms(source: Source, age: u64, fresh: u64) -> (String, String) {
         let request = Request::Phenotype(uuid::Uuid::nil().into());
         let answer = Answer { body: "{}".into(), link: "".into() };
         let seen = Seen::new(Timestamp::UNIX_EPOCH, None);
         let entry = Arc::new(Entry::new(&request, answer, seen));
-        let (age, fresh) = (Duration::from_secs(age), Duration::from_secs(fresh));
+        let (age, fresh) = (Duration::from_millis(age), Duration::from_millis(fresh));
         let mut headers = HeaderMap::new();
         add_cache(&mut headers, &Served { entry, source, age, fresh }, "\"x\"".to_owned());
         assert_eq!(headers[header::ETAG], "\"x\"");
@@ -115,6 +132,23 @@ mod tests {
         let (control, status) = cache_headers(Source::StaleIfError, 500, 30);
         assert_eq!(control, "private, max-age=0");
         assert_eq!(status, "gene-registry; fwd=stale; fwd-status=502");
+    }
+
+    #[test]
+    fn fractions_of_a_second_never_make_an_answer_look_fresher() {
+        for (age, fresh, ttl, max_age) in [
+            (24_900, 25_100, 0, 0),
+            (24_100, 25_900, 1, 25),
+            (24_900, 26_800, 1, 25),
+            (24_500, 24_500, -1, 0),
+            (24_700, 24_500, -1, 0),
+            (25_400, 24_300, -2, 0),
+            (1_500, 300_900, 299, 31),
+        ] {
+            let (control, status) = cache_headers_ms(Source::Local, age, fresh);
+            assert_eq!(status, format!("gene-registry; hit; ttl={ttl}; detail=local"));
+            assert_eq!(control, format!("private, max-age={max_age}"), "{age} {fresh}");
+        }
     }
 
     #[test]

@@ -17,10 +17,11 @@ mod reply;
 mod security;
 mod tags;
 
-pub use document::{Document, Format, Publication, Version};
+pub use document::{Document, Format, Version};
 pub use error::{ApiError, ErrorCode};
 pub use forwarded::TrustedProxies;
 pub use guard::Gate;
+pub use pages::Pages;
 pub use public::PublicApi;
 
 use crate::cache::ReadThrough;

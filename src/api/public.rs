@@ -9,14 +9,14 @@ use std::time::Instant;
 
 use futures_util::FutureExt;
 use poem::endpoint::BoxEndpoint;
-use poem::http::{HeaderMap, HeaderValue, Method, StatusCode};
+use poem::http::{HeaderMap, HeaderValue, Method};
 use poem::{Endpoint, IntoResponse, PathPattern, Request, Response, Result, Route};
 use poem_openapi::OpenApi;
 
-use super::document::{self, Publication};
-use super::error::{ApiError, Cause};
+use super::error::{ApiError, Cause, refusal};
 use super::guard::{Gate, Guarded};
-use super::{headers, pages};
+use super::headers;
+use super::pages::Pages;
 use crate::cache::{ReadThrough, Source};
 use crate::ops::{Metrics, RequestLabels};
 use crate::server::Handler;
@@ -30,17 +30,11 @@ pub struct PublicApi {
 }
 
 impl PublicApi {
-    /// The operations behind `gate`, and what is published without a key.
-    pub fn new(
-        reads: ReadThrough,
-        gate: Gate,
-        document: Publication,
-        metrics: Arc<Metrics>,
-    ) -> Self {
+    /// The operations behind `gate`, and the `pages`.
+    pub fn new(reads: ReadThrough, gate: Gate, pages: Pages, metrics: Arc<Metrics>) -> Self {
         let mut operations = HashMap::new();
         Guarded::new(super::operations(reads), Arc::new(gate)).add_routes(&mut operations);
-        let routes = pages::add_to(Route::new());
-        let mut routes = document::add_to(routes, &Arc::new(document));
+        let mut routes = pages.add_to(Route::new());
         for (path, mut methods) in operations {
             if let Some(endpoint) = methods.remove(&Method::GET) {
                 routes = routes.at(path, OnlyGet(endpoint));
@@ -77,18 +71,6 @@ impl PublicApi {
         }
         self.routes.call(request).await
     }
-}
-
-/// The framework's own errors are all of one kind: it knows no such route.
-fn refusal(error: poem::Error) -> Response {
-    if error.is::<ApiError>() {
-        return error.into_response();
-    }
-    if error.status() == StatusCode::NOT_FOUND {
-        return ApiError::UnknownRoute.into_response();
-    }
-    tracing::error!(%error, "an error that nobody has mapped");
-    ApiError::Internal.into_response()
 }
 
 /// Keeps every method but GET from an operation: HEAD too, which would run it.

@@ -150,7 +150,7 @@ const ERRORS: &[DocumentedError] = &[
     DocumentedError {
         status: 503,
         description: "`UNAVAILABLE`: the service has too much to do, or cannot count requests. Try again after as many seconds as `Retry-After` says.",
-        headers: &[ERROR_HEADERS, RETRY_HEADERS],
+        headers: &[ERROR_HEADERS, LIMIT_HEADERS, RETRY_HEADERS],
     },
 ];
 

@@ -18,6 +18,9 @@ pub(super) const FORMAT: u8 = 2;
 
 const HEAD: usize = 1 + 4;
 
+/// Where the time of the read stands.
+pub(super) const READ_AT: std::ops::Range<usize> = HEAD..HEAD + 16;
+
 /// The bytes are no entry of this format for this key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("not an entry of this format for this key")]
@@ -56,12 +59,14 @@ pub(super) fn decode(key: &str, request: &Request, bytes: &Bytes) -> Result<Entr
         "" => None,
         text => Some(text.parse().map_err(|_| Undecodable)?),
     };
-    let answer = Answer { body: bytes.slice(bytes.len() - body.len()..), link: link.into() };
+    let body = bytes.slice(bytes.len() - body.len()..);
+    let answer = Answer { body, link: link.into() };
     let seen = Seen::new(time(read_at).ok_or(Undecodable)?, snapshot);
     Ok(Entry::from_parts(request, answer, seen, *etag))
 }
 
-fn time(digits: &[u8; 16]) -> Option<Timestamp> {
+/// The time that was written by [`sortable`].
+pub(super) fn time(digits: &[u8]) -> Option<Timestamp> {
     let micros = u64::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
     Timestamp::from_microsecond(i64::try_from(micros).ok()?).ok()
 }

@@ -5,25 +5,22 @@ use std::time::Duration;
 
 use moka::sync::Cache;
 use tokio::sync::Semaphore;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep};
 
 use super::answer::Answer;
 use super::entry::Entry;
 use super::freshness::{Ages, Freshness};
+use super::load_page::{DEEP_WALKS, of_filter};
 use super::local::LocalCache;
 use super::read_through::ReadError;
 use super::shared::{Claim, Lease, SharedCache, Waited};
-use super::total::{self, Total};
 use crate::config::Config;
 use crate::ops::{CacheEvent, Metrics};
-use crate::registry::{Count, GeneFilter, GenePage, GeneSearch, Request};
+use crate::registry::Request;
 use crate::upstream::{Concern, Seen, UpstreamError, Watched};
 
-/// Pages that skip more than this walk deep, and are read a few at a time.
-const DEEP: u32 = 1000;
-
-/// Deep walks at a time.
-const DEEP_WALKS: usize = 2;
+/// Before another try to take a lease that ended with something too old.
+const LOOK_AGAIN: Duration = Duration::from_millis(25);
 
 /// After a refresh in vain, and how many of these are remembered.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -32,6 +29,8 @@ const VAIN: u64 = 10_000;
 /// Where a load, which may serve many requests, found its answer.
 #[derive(Debug, Clone)]
 pub(super) enum Loaded {
+    /// In this process, where a load before this one has just put it.
+    Local(Arc<Entry>),
     /// In Redis, where another replica has put it.
     Shared(Arc<Entry>),
     /// In the upstream.
@@ -47,13 +46,13 @@ type Filled = Result<Option<Loaded>, UpstreamError>;
 pub(super) struct Loader {
     pub(super) local: LocalCache,
     shared: Option<SharedCache>,
-    upstream: Arc<Watched>,
-    search: Ages,
+    pub(super) upstream: Arc<Watched>,
+    pub(super) search: Ages,
     phenotype: Ages,
     insights: Ages,
     deadline: Duration,
-    wait: Duration,
-    deep_walks: Semaphore,
+    pub(super) wait: Duration,
+    pub(super) deep_walks: Semaphore,
     refreshed_in_vain: Cache<Request, ()>,
     metrics: Arc<Metrics>,
 }
@@ -125,11 +124,31 @@ impl Loader {
     }
 
     fn is_sendable(&self, request: &Request, entry: &Entry) -> bool {
-        self.judge(request, entry) <= Freshness::Stale && self.is_current(request, &entry.seen)
+        self.is_good(request, entry, Freshness::Stale)
+    }
+
+    fn is_fresh(&self, request: &Request, entry: &Entry) -> bool {
+        self.is_good(request, entry, Freshness::Fresh)
+    }
+
+    /// Whether an answer is current and at worst `worst`, and its gene was not seen to be gone.
+    fn is_good(&self, request: &Request, entry: &Entry, worst: Freshness) -> bool {
+        self.judge(request, entry) <= worst
+            && self.is_current(request, &entry.seen)
+            && !self.local.is_gone(request, entry)
     }
 
     /// The answer for somebody who waits: from Redis if it may be sent, else read.
     pub(super) async fn load(&self, request: &Request) -> Result<Loaded, ReadError> {
+        // Between the look before this and the beginning of the load, another may have ended.
+        if let Some(entry) = self.local.get(request)
+            && self.is_sendable(request, &entry)
+        {
+            return Ok(Loaded::Local(entry));
+        }
+        if self.is_known_absent(request) {
+            return Err(ReadError::NotFound);
+        }
         let shared = self.shared_entry(request).await;
         if let Some(entry) = &shared
             && self.is_sendable(request, entry)
@@ -143,7 +162,7 @@ impl Loader {
         {
             return Ok(Loaded::Stale(entry));
         }
-        match self.fill(request).await {
+        match self.fill(request, shared.as_deref()).await {
             Ok(Some(loaded)) => Ok(loaded),
             Ok(None) => Err(ReadError::NotFound),
             // Not trouble with the upstream, which an older answer could tide over.
@@ -162,14 +181,14 @@ impl Loader {
 
     /// Brings the answer up to date; nobody waits.
     pub(super) async fn refresh(&self, request: &Request) {
-        if let Some(entry) = self.shared_entry(request).await
-            && self.judge(request, &entry) == Freshness::Fresh
-            && self.is_current(request, &entry.seen)
+        let shared = self.shared_entry(request).await;
+        if let Some(entry) = &shared
+            && self.is_fresh(request, entry)
         {
-            self.local.put(request, &entry);
+            self.local.put(request, entry);
             return;
         }
-        if let Err(error) = self.fill(request).await {
+        if let Err(error) = self.fill(request, shared.as_deref()).await {
             self.refreshed_in_vain.insert(request.clone(), ());
             tracing::debug!(%error, "a stale answer could not be read again");
         }
@@ -192,27 +211,41 @@ impl Loader {
         may_be_sent.then(|| self.local.put(request, &newest))
     }
 
-    /// Reads the answer, or waits for the replica that does.
-    async fn fill(&self, request: &Request) -> Filled {
+    /// Reads the answer, or waits for the replica that does. `known` is what Redis has, as far as
+    /// we know.
+    async fn fill(&self, request: &Request, known: Option<&Entry>) -> Filled {
         let Some(shared) = &self.shared else { return self.read_for_all(request, None).await };
         let deadline = Instant::now() + self.deadline / 2;
+        let is_fresh = |entry: &Entry| self.is_fresh(request, entry);
+        let found = |entry| {
+            let entry = self.local.put(request, &Arc::new(entry));
+            Ok(Some(Loaded::Shared(entry)))
+        };
         loop {
-            let token = match shared.claim(request).await {
-                Claim::Ours(lease) => return self.read_for_all(request, Some(lease)).await,
+            let token = match shared.claim(request, known).await {
+                Claim::Ours { lease, has_news } => {
+                    // The one before us has published between our look and our claim.
+                    if has_news && let Some(entry) = shared.get(request).await.filter(is_fresh) {
+                        shared.give_back(&lease).await;
+                        return found(entry);
+                    }
+                    return self.read_for_all(request, Some(lease)).await;
+                }
                 Claim::NoLeases => return self.read_for_all(request, None).await,
                 Claim::Theirs(token) => token,
             };
             self.metrics.count(CacheEvent::Waited);
-            let accept = |entry: &Entry| {
-                self.judge(request, entry) == Freshness::Fresh
-                    && self.is_current(request, &entry.seen)
-            };
-            match shared.wait(request, &token, deadline, accept).await {
-                Waited::Answer(entry) => {
-                    let entry = self.local.put(request, &Arc::new(entry));
-                    return Ok(Some(Loaded::Shared(entry)));
+            match shared.wait(request, &token, deadline, is_fresh).await {
+                Waited::Answer(entry) => return found(entry),
+                Waited::Absent(seen) if self.is_current(request, &seen) => {
+                    self.local.put_absent(request, seen);
+                    return Ok(None);
                 }
-                Waited::Absent => return Ok(None),
+                // Read before a change that is known here.
+                Waited::Absent(_) if Instant::now() < deadline => sleep(LOOK_AGAIN).await,
+                Waited::Absent(_) => return self.read_for_all(request, None).await,
+                // Rather than what is known to be out of date.
+                Waited::Failed if self.upstream.is_in_use() && self.local.knows(request) => {}
                 Waited::Failed => return Err(UpstreamError::Elsewhere),
                 Waited::GaveUp => return self.read_for_all(request, None).await,
                 Waited::LeaseEnded => {}
@@ -236,14 +269,16 @@ impl Loader {
             }
             Ok(Found::Nothing(seen)) => {
                 if let Some(shared) = &self.shared {
-                    shared.publish_absent(lease, request, seen.read_at).await;
+                    shared.publish_absent(lease, request, &seen).await;
                 }
                 self.local.put_absent(request, seen);
                 Ok(None)
             }
             Err(error) => {
                 if let Some(shared) = &self.shared {
-                    shared.publish_failure(lease).await;
+                    // Known to be away from here; others may have their own way to it.
+                    let speaks_for_all = self.upstream.is_in_use();
+                    shared.publish_failure(lease, speaks_for_all).await;
                 }
                 Err(error)
             }
@@ -267,66 +302,10 @@ impl Loader {
             (None, seen) => Found::Nothing(seen),
         })
     }
-
-    /// A page, with its total where that is not known, or no longer fits.
-    async fn read_page(
-        &self,
-        request: &Request,
-        search: &GeneSearch,
-    ) -> Result<Found, UpstreamError> {
-        let entry = |data, total: Count, seen| {
-            let (limit, offset) = (search.page.limit(), search.page.offset());
-            let page = GenePage { data, total, limit, offset };
-            Found::Answer(Entry::new(request, Answer::page(search, &page), seen))
-        };
-        let known = self.known_total(&search.filter);
-        if let Some(known) = &known
-            && total::is_past(known.count, search.page)
-        {
-            return Ok(entry(Vec::new(), known.count, known.seen.clone()));
-        }
-        let _place = self.place(search).await?;
-        if let Some(known) = known {
-            let page = self.upstream.page(search).await?;
-            if total::fits(known.count, search.page, page.value.len()) {
-                let seen = known.seen.earlier(&page.seen).clone();
-                return Ok(entry(page.value, known.count, seen));
-            }
-        }
-        let read = self.upstream.search(search).await?;
-        let count = read.value.total;
-        self.local.put_total(&search.filter, Total { count, seen: read.seen.clone() });
-        Ok(entry(read.value.data, count, read.seen))
-    }
-
-    /// A total that is current, and young enough for what is made with it to live a while.
-    fn known_total(&self, filter: &GeneFilter) -> Option<Arc<Total>> {
-        let total = self.local.total(filter)?;
-        let young = self.age(&total.seen) < self.search.fresh / 2;
-        (young && self.upstream.is_current(of_filter(filter), &total.seen)).then_some(total)
-    }
-
-    /// Deep walks are long: so many at a time, so that they can't take the whole pool.
-    async fn place(
-        &self,
-        search: &GeneSearch,
-    ) -> Result<Option<tokio::sync::SemaphorePermit<'_>>, UpstreamError> {
-        if search.page.offset() <= DEEP {
-            return Ok(None);
-        }
-        match timeout(self.wait, self.deep_walks.acquire()).await {
-            Ok(Ok(place)) => Ok(Some(place)),
-            Ok(Err(_)) | Err(_) => Err(UpstreamError::Timeout),
-        }
-    }
 }
 
 /// What a read found.
-enum Found {
+pub(super) enum Found {
     Answer(Entry),
     Nothing(Seen),
-}
-
-fn of_filter(filter: &GeneFilter) -> Concern<'_> {
-    filter.domain.as_ref().map_or(Concern::Catalogue, Concern::Domain)
 }

@@ -67,6 +67,15 @@ impl LocalCache {
         self.gone.get(id).is_some_and(|gone_at| entry.seen.read_at <= gone_at)
     }
 
+    /// Whether anything is remembered of it: an answer, or that there was none.
+    pub(super) fn knows(&self, request: &Request) -> bool {
+        let is_gone = match request {
+            Request::Phenotype(id) => self.gone.contains_key(id),
+            Request::Search(_) | Request::Insights(_) => false,
+        };
+        is_gone || self.entries.contains_key(request) || self.not_found.contains_key(request)
+    }
+
     /// Keeps an answer, unless one that was read later is there. Returns the one that stays.
     pub(super) fn put(&self, request: &Request, entry: &Arc<Entry>) -> Arc<Entry> {
         self.not_found.invalidate(request);

@@ -6,6 +6,7 @@ mod entry;
 mod freshness;
 mod key;
 mod load;
+mod load_page;
 mod local;
 mod read_through;
 mod shared;

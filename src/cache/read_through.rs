@@ -122,11 +122,14 @@ impl ReadThrough {
         });
         let landed = landed.await?;
         let (entry, source) = match landed.value? {
+            Loaded::Local(entry) => (entry, Source::Local),
             Loaded::Shared(entry) => (entry, Source::Shared),
             Loaded::Upstream(entry) => (entry, Source::Upstream { collapsed: landed.joined }),
             Loaded::Stale(entry) => return Ok(self.served(request, entry, Source::StaleIfError)),
         };
-        if source == Source::Shared && loader.judge(request, &entry) == Freshness::Stale {
+        if matches!(source, Source::Local | Source::Shared)
+            && loader.judge(request, &entry) == Freshness::Stale
+        {
             self.refresh(request);
         }
         Ok(self.served(request, entry, source))

@@ -13,8 +13,9 @@ use super::codec::{self, sortable};
 use super::entry::Entry;
 use super::key::CanonicalText;
 use crate::ops::{CacheEvent, Metrics};
-use crate::redis::{AnswerKeys, CacheScripts, Call, RedisKeys, RedisPool, Side};
-use crate::registry::{Request, Timestamp};
+use crate::redis::{AnswerKeys, CacheScripts, Call, NoAnswer, RedisKeys, RedisPool, Side};
+use crate::registry::Request;
+use crate::upstream::Seen;
 
 /// Between two looks of those who wait for another replica.
 const LOOK_EVERY: Duration = Duration::from_millis(25);
@@ -51,7 +52,12 @@ pub(super) struct Lease {
 #[derive(Debug)]
 pub(super) enum Claim {
     /// We do.
-    Ours(Lease),
+    Ours {
+        /// To be given back.
+        lease: Lease,
+        /// Whether Redis has another answer by now than the one that was known.
+        has_news: bool,
+    },
     /// Another replica does, with this token.
     Theirs(String),
     /// Nobody can tell: everybody for himself.
@@ -63,8 +69,8 @@ pub(super) enum Claim {
 pub(super) enum Waited {
     /// Its answer.
     Answer(Entry),
-    /// It found that there is no such thing.
-    Absent,
+    /// It found that there is no such thing, in this read.
+    Absent(Seen),
     /// It tried in vain.
     Failed,
     /// It went away without a word.
@@ -75,7 +81,8 @@ pub(super) enum Waited {
 
 impl SharedCache {
     /// `schema` is a fingerprint of the response schema; answers larger than `max_entry_bytes`
-    /// are not shared; a lease lives for `lease_lives`, the longest that a statement may take.
+    /// are not shared; a lease lives for `lease_lives`, the longest that one try of a read may
+    /// take.
     pub fn new(
         pool: RedisPool,
         keys: RedisKeys,
@@ -96,6 +103,10 @@ impl SharedCache {
         match self.0.pool.send(Side::Read, command).await {
             Ok(value) => self.decoded(&key, request, value).await,
             Err(error) => {
+                // A list or the like: the next answer takes its place.
+                if matches!(&error, NoAnswer::Failed(error) if error.code() == Some("WRONGTYPE")) {
+                    self.0.metrics.count(CacheEvent::SharedUndecodable);
+                }
                 tracing::debug!(%error, "an answer was not read from redis");
                 None
             }
@@ -118,21 +129,34 @@ impl SharedCache {
         }
     }
 
-    /// Asks for the right to read `request` for all.
-    pub(super) async fn claim(&self, request: &Request) -> Claim {
+    /// Asks for the right to read `request` for all. Tells whoever gets it whether there is another
+    /// answer than the one that is `known`: the holder before may have just published.
+    pub(super) async fn claim(&self, request: &Request, known: Option<&Entry>) -> Claim {
         let (keys, token) = (self.keys(request), token());
         let claim = Call::script(&self.0.scripts.claim, &keys.lease)
             .arg(token.as_bytes())
             .arg(milliseconds(self.0.lease_lives));
-        match self.0.pool.run(Side::Write, &[claim]).await.map(|mut replies| replies.pop()) {
-            Ok(Some(Ok(Value::BulkString(holder)))) if holder == token.as_bytes() => {
-                Claim::Ours(Lease { keys, token })
-            }
-            Ok(Some(Ok(Value::BulkString(holder)))) => {
-                Claim::Theirs(String::from_utf8_lossy(&holder).into_owned())
-            }
-            _ => Claim::NoLeases,
+        let mut read_at = cmd("GETRANGE");
+        read_at.arg(&keys.answer).arg(codec::READ_AT.start).arg(codec::READ_AT.end - 1);
+        let calls = [claim, Call::command(read_at)];
+        let Ok(replies) = self.0.pool.run(Side::Write, &calls).await else {
+            return Claim::NoLeases;
+        };
+        let Ok([Ok(Value::BulkString(holder)), read_at]) = <[_; 2]>::try_from(replies) else {
+            return Claim::NoLeases;
+        };
+        if holder != token.as_bytes() {
+            return Claim::Theirs(String::from_utf8_lossy(&holder).into_owned());
         }
+        let known = known.map(|entry| sortable(entry.seen.read_at)).unwrap_or_default();
+        // An error where there is something that is no answer.
+        let has_news = read_at.is_ok_and(|read_at| text(&read_at) != known);
+        Claim::Ours { lease: Lease { keys, token }, has_news }
+    }
+
+    /// Gives a lease back that was not needed.
+    pub(super) async fn give_back(&self, lease: &Lease) {
+        self.run(&[self.release(lease)]).await;
     }
 
     /// Keeps the answer for `lifetime`, unless one that was read later is there; gives the lease
@@ -166,22 +190,26 @@ impl SharedCache {
         &self,
         lease: Option<Lease>,
         request: &Request,
-        read_at: Timestamp,
+        seen: &Seen,
     ) {
-        let keys = self.keys(request);
-        let retire = Call::script(&self.0.scripts.retire, &keys.answer).arg(sortable(read_at));
-        self.end(lease.as_ref(), vec![retire], ABSENT).await;
+        let (keys, read_at) = (self.keys(request), sortable(seen.read_at));
+        let retire = Call::script(&self.0.scripts.retire, &keys.answer).arg(read_at.as_str());
+        let snapshot = seen.snapshot.as_ref().map(ToString::to_string).unwrap_or_default();
+        let outcome = format!("{ABSENT} {read_at} {snapshot}");
+        self.end(lease.as_ref(), vec![retire], Some(&outcome)).await;
     }
 
-    /// Tells those who wait that nothing came of it, and gives the lease back.
-    pub(super) async fn publish_failure(&self, lease: Option<Lease>) {
-        self.end(lease.as_ref(), Vec::new(), FAILED).await;
+    /// Gives the lease back. Where the failure `speaks_for_all`, those who wait are told;
+    /// else the next of them tries.
+    pub(super) async fn publish_failure(&self, lease: Option<Lease>, speaks_for_all: bool) {
+        let outcome = speaks_for_all.then_some(FAILED);
+        self.end(lease.as_ref(), Vec::new(), outcome).await;
     }
 
-    async fn end(&self, lease: Option<&Lease>, mut calls: Vec<Call<'_>>, outcome: &str) {
-        if let Some(lease) = lease {
+    async fn end(&self, lease: Option<&Lease>, mut calls: Vec<Call<'_>>, outcome: Option<&str>) {
+        if let (Some(lease), Some(outcome)) = (lease, outcome) {
             let mut marker = cmd("SET");
-            marker.arg(&lease.keys.outcome).arg(format!("{outcome}:{}", lease.token));
+            marker.arg(&lease.keys.outcome).arg(format!("{} {outcome}", lease.token));
             marker.arg("PX").arg(OUTCOME_LIVES.as_millis() as u64);
             calls.push(Call::command(marker));
         }
@@ -241,17 +269,31 @@ impl SharedCache {
             if let Some(entry) = self.decoded(&keys.answer, request, answer).await.filter(&accept) {
                 return Waited::Answer(entry);
             }
-            match text(&outcome).split_once(':') {
-                Some((FAILED, of)) if of == token => return Waited::Failed,
-                Some((ABSENT, of)) if of == token => return Waited::Absent,
-                _ if text(&holder) != token => return Waited::LeaseEnded,
-                _ => {}
+            if let Some(outcome) = text(&outcome).strip_prefix(token).and_then(ended) {
+                return outcome;
+            }
+            if text(&holder) != token {
+                return Waited::LeaseEnded;
             }
         }
     }
 
     fn keys(&self, request: &Request) -> AnswerKeys {
         self.0.keys.answer(codec::FORMAT, &self.0.schema, CanonicalText(request))
+    }
+}
+
+/// What an outcome marker says, after the lease's token.
+fn ended(outcome: &str) -> Option<Waited> {
+    let mut words = outcome.trim_start().splitn(3, ' ');
+    match (words.next()?, words.next(), words.next()) {
+        (FAILED, None, None) => Some(Waited::Failed),
+        (ABSENT, Some(read_at), Some(snapshot)) => {
+            let snapshot = Some(snapshot).filter(|text| !text.is_empty());
+            let snapshot = snapshot.map(str::parse).transpose().ok()?;
+            Some(Waited::Absent(Seen::new(codec::time(read_at.as_bytes())?, snapshot)))
+        }
+        _ => None,
     }
 }
 

@@ -3,9 +3,11 @@
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+use secrecy::ExposeSecret;
 
 use super::{ConfigFile, Outcome};
 use crate::ops::telemetry;
+use crate::upstream::postgres;
 
 #[derive(Debug, Args)]
 pub(super) struct ConfigCommand {
@@ -25,7 +27,15 @@ impl ConfigCommand {
     pub(super) fn run(self) -> Outcome {
         match self.action {
             Action::Check(file) => {
-                telemetry::check(&file.read()?.config.log)?;
+                let config = file.read()?.config;
+                telemetry::check(&config.log)?;
+                if config.upstream.url.is_some() {
+                    postgres::check(&config.upstream)?;
+                }
+                if let Some(url) = &config.redis.url {
+                    let checked = crate::redis::check(url.expose_secret());
+                    checked.map_err(|_| "redis.url: not a usable URL")?;
+                }
                 println!("The configuration is good.");
             }
             Action::Print(file) => {

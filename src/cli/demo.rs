@@ -138,7 +138,9 @@ fn print(running: &Running, keys: &[DemoKey], catalogue: &Catalogue) {
     println!("curl -H 'X-API-Key: {key}' '{base}/genes/{gene}/phenotype'");
     println!("curl -H 'X-API-Key: {key}' '{base}/arena/insights?domain=search'");
     println!();
-    println!("Docs:     {}/docs", base.trim_end_matches("/v1"));
+    let root = base.trim_end_matches("/v1");
+    println!("Pages:    {root}/ (what this is), {root}/arena (explore it)");
+    println!("Docs:     {root}/docs");
     println!("Health:   {}/readyz", running.ops_url());
     println!();
     println!("Keys that show something else:");

@@ -38,10 +38,13 @@ async fn serve(config: Config, ready_file: Option<PathBuf>) -> Outcome {
     if let Some(path) = ready_file {
         write_ready_file(&path, &running)?;
     }
-    let warnings = tokio::spawn(async move { postgres.verify().await });
     tokio::spawn(async move {
-        for warning in warnings.await.into_iter().flatten().flatten() {
-            tracing::warn!("{warning}");
+        match postgres.verify().await {
+            Ok(warnings) => warnings.iter().for_each(|warning| tracing::warn!("{warning}")),
+            Err(error) => {
+                let error = super::with_sources(&error);
+                tracing::warn!(error, "the database's role could not be checked");
+            }
         }
     });
     signals::asked_to_end().await?;

@@ -35,6 +35,9 @@ pub struct Config {
     pub log: LogConfig,
 }
 
+/// A day, in seconds.
+const DAY_S: u64 = 86_400;
+
 impl Config {
     /// What can't be as it is, a line each, naming the key.
     fn contradictions(&self) -> Vec<String> {
@@ -58,6 +61,26 @@ impl Config {
         ] {
             must(value > 0, key, "must be 1 or more");
         }
+        for (key, value, most) in [
+            ("server.max_connections", self.server.max_connections as u64, 1_000_000),
+            ("upstream.pool_size", self.upstream.pool_size as u64, 10_000),
+            ("redis.pool_size", self.redis.pool_size.into(), 10_000),
+            // The change log is loaded for an hour more than that.
+            ("cache.search.if_error_s", self.cache.search.if_error_s, DAY_S),
+            ("cache.phenotype.if_error_s", self.cache.phenotype.if_error_s, DAY_S),
+            ("cache.insights.if_error_s", self.cache.insights.if_error_s, DAY_S),
+            ("cache.not_found_s", self.cache.not_found_s, DAY_S),
+            ("server.head_timeout_ms", self.server.head_timeout_ms, DAY_S * 1000),
+            ("server.idle_timeout_ms", self.server.idle_timeout_ms, DAY_S * 1000),
+            ("server.drain_ms", self.server.drain_ms, DAY_S * 1000),
+            ("server.grace_ms", self.server.grace_ms, DAY_S * 1000),
+            ("upstream.deadline_ms", self.upstream.deadline_ms, DAY_S * 1000),
+            ("redis.timeout_ms", self.redis.timeout_ms, DAY_S * 1000),
+        ] {
+            must(value <= most, key, &format!("must be {most} or less"));
+        }
+        let (public, ops) = (self.server.bind, self.ops.bind);
+        must(public != ops || ops.port() == 0, "ops.bind", "must not be the same as server.bind");
         must(
             self.upstream.deadline_ms >= self.upstream.query_ms,
             "upstream.deadline_ms",
@@ -77,9 +100,12 @@ impl Config {
         }
         let url = self.server.public_url.as_deref();
         must(
-            url.is_none_or(|url| url.starts_with("http://") || url.starts_with("https://")),
+            url.is_none_or(|url| {
+                let is_web = url.starts_with("http://") || url.starts_with("https://");
+                is_web && !url.contains(['?', '#'])
+            }),
             "server.public_url",
-            "must begin with http:// or https://",
+            "must begin with http:// or https://, without a query or fragment",
         );
         found
     }

@@ -63,18 +63,18 @@ impl Authenticator {
         Self { records: Records::new(upstream, metrics), accept_foreign }
     }
 
-    /// The record of the key in `presented`, the values of the key header, judged at `now`.
+    /// The record of the key in `presented`, the values of the key header, judged by the
+    /// upstream's clock: replicas whose own clocks differ agree on when a key ends.
     ///
     /// # Errors
     /// [`NotAuthenticated`].
     pub async fn check<'a>(
         &self,
         presented: impl Iterator<Item = &'a [u8]>,
-        now: Timestamp,
     ) -> Result<Arc<ApiKeyRecord>, NotAuthenticated> {
         let hash = self.hash_of(presented)?;
         let record = self.records.get(&hash).await?;
-        judge(&record, &hash, now)?;
+        judge(&record, &hash, self.records.now())?;
         Ok(record)
     }
 

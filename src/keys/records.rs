@@ -1,9 +1,9 @@
 //! Key records, which are kept in this process alone.
 //!
 //! A record is used for [`FRESH`], and looked up again behind from [`REFRESH`] on; after that a
-//! request waits for the look-up, and only if it fails does the old record serve, for
-//! [`IF_UPSTREAM_FAILS`] at most. A record that a known change concerns is not used, whatever
-//! its age. How often keys never seen are looked up is bounded.
+//! request waits for the look-up, and only if it fails, or the database is known to be away, does
+//! the old record serve, for [`IF_UPSTREAM_FAILS`] at most. The same holds for a record that a
+//! known change concerns, whatever its age. How often keys never seen are looked up is bounded.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,7 +14,8 @@ use super::authenticator::{Denial, NotAuthenticated};
 use super::budget::Budget;
 use crate::flight::Flights;
 use crate::ops::{CacheEvent, Metrics};
-use crate::upstream::{ApiKeyRecord, Concern, KeyHash, Seen, UpstreamError, Watched};
+use crate::registry::Timestamp;
+use crate::upstream::{ApiKeyRecord, Concern, KeyHash, Seen, Watched};
 
 /// How long a record is used without another look-up behind.
 const REFRESH: Duration = Duration::from_secs(45);
@@ -38,7 +39,7 @@ const UNKNOWN_KEYS: u64 = 10_000;
 const UNKNOWN_BURST: u32 = 100;
 const UNKNOWN_PER_SECOND: u32 = 50;
 
-type LookUp = Result<Option<Arc<Known>>, Arc<UpstreamError>>;
+type LookUp = Result<Option<Arc<Known>>, NotAuthenticated>;
 
 #[derive(Debug)]
 struct Known {
@@ -69,6 +70,11 @@ impl Records {
         }
     }
 
+    /// The time by the upstream's clock.
+    pub(super) fn now(&self) -> Timestamp {
+        self.upstream.now()
+    }
+
     /// The record of the key with this hash.
     pub(super) async fn get(&self, hash: &KeyHash) -> Result<Arc<ApiKeyRecord>, NotAuthenticated> {
         let Some(known) = self.known.get(hash) else { return self.never_seen(hash).await };
@@ -87,7 +93,7 @@ impl Records {
             Ok(Some(found)) => Ok(Arc::clone(&found.record)),
             Ok(None) => Err(Denial::Unknown.into()),
             Err(_) if age < IF_UPSTREAM_FAILS => Ok(Arc::clone(&known.record)),
-            Err(error) => Err(NotAuthenticated::Unavailable(error)),
+            Err(error) => Err(error),
         }
     }
 
@@ -95,15 +101,22 @@ impl Records {
         if self.unknown.get(hash).is_some_and(|seen| self.is_current(hash, &seen)) {
             return Err(Denial::Unknown.into());
         }
-        if !self.budget.take(Instant::now()) {
-            self.metrics.count(CacheEvent::KeyLookUpRefused);
-            return Err(NotAuthenticated::TooManyUnknown);
-        }
-        match self.flights.join(hash, || self.look_up(*hash)).await?.value {
-            Ok(Some(found)) => Ok(Arc::clone(&found.record)),
-            Ok(None) => Err(Denial::Unknown.into()),
-            Err(error) => Err(NotAuthenticated::Unavailable(error)),
-        }
+        let landed = self.flights.join(hash, || {
+            // Here, so that those who join a look-up take nothing from the budget.
+            let granted = self.budget.take(Instant::now());
+            if !granted {
+                self.metrics.count(CacheEvent::KeyLookUpRefused);
+            }
+            let look_up = granted.then(|| self.look_up(*hash));
+            async move {
+                match look_up {
+                    Some(look_up) => look_up.await,
+                    None => Err(NotAuthenticated::TooManyUnknown),
+                }
+            }
+        });
+        let found = landed.await?.value?.ok_or(Denial::Unknown)?;
+        Ok(Arc::clone(&found.record))
     }
 
     fn is_current(&self, hash: &KeyHash, seen: &Seen) -> bool {
@@ -117,7 +130,7 @@ impl Records {
             let looked_up = Instant::now();
             let read = upstream.api_key(&hash).await;
             metrics.count(CacheEvent::KeyLookUp { failed: read.is_err() });
-            let read = read.map_err(Arc::new)?;
+            let read = read.map_err(|error| NotAuthenticated::Unavailable(Arc::new(error)))?;
             let Some(record) = read.value else {
                 known.invalidate(&hash);
                 unknown.insert(hash, Arc::new(read.seen));

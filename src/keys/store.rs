@@ -125,8 +125,10 @@ pub async fn insert(client: &mut Client, key: &ApiKey, new: &NewKey) -> Result<(
 }
 
 const SELECT: &str = "SELECT k.prefix, k.owner, k.name, k.scopes, k.rate_limit_per_minute,
-        k.created_at, nullif(k.expires_at, 'infinity') AS expires_at, k.revoked_at,
-        u.last_used_at, k.expires_at <= now() AS expired
+        k.created_at, k.revoked_at IS NOT NULL AS revoked, k.expires_at <= now() AS expired,
+        CASE WHEN isfinite(k.expires_at) THEN k.expires_at END AS expires_at,
+        CASE WHEN isfinite(k.revoked_at) THEN k.revoked_at END AS revoked_at,
+        CASE WHEN isfinite(u.last_used_at) THEN u.last_used_at END AS last_used_at
     FROM registry.api_key k LEFT JOIN registry.api_key_usage u USING (key_hash)";
 
 /// An owner's keys, newest first; everybody's without an owner.
@@ -159,12 +161,12 @@ pub async fn revoke(
     if found.len() > 1 {
         return Ok(Revoked::Ambiguous(found));
     }
-    let Some(mut key) = found.pop() else { return Ok(Revoked::None) };
-    let sql = "UPDATE registry.api_key SET revoked_at = now()
+    let Some(key) = found.pop() else { return Ok(Revoked::None) };
+    let update = "UPDATE registry.api_key SET revoked_at = now()
         WHERE prefix = $1 AND revoked_at IS NULL";
-    client.execute(sql, &[&key.prefix]).await?;
-    key.status = Status::Revoked;
-    Ok(Revoked::Key(key))
+    client.execute(update, &[&key.prefix]).await?;
+    let rows = client.query(&sql, &[&owner, &key.prefix]).await?;
+    rows.first().map_or(Ok(Revoked::None), |row| stored(row).map(Revoked::Key))
 }
 
 /// `gr_` and 4 to 8 characters: neither a pattern nor a whole key.
@@ -182,10 +184,10 @@ fn stored(row: &Row) -> Result<StoredKey, StoreError> {
     };
     let revoked_at = time("revoked_at")?;
     let expired: Option<bool> = row.try_get("expired")?;
-    let status = match (revoked_at, expired) {
-        (Some(_), _) => Status::Revoked,
-        (None, Some(true)) => Status::Expired,
-        (None, _) => Status::Active,
+    let status = match (row.try_get("revoked")?, expired) {
+        (true, _) => Status::Revoked,
+        (false, Some(true)) => Status::Expired,
+        (false, _) => Status::Active,
     };
     Ok(StoredKey {
         prefix: row.try_get("prefix")?,

@@ -25,8 +25,9 @@ use super::window::{Decision, Standing};
 use crate::ops::LimitMetrics;
 use crate::redis::NoAnswer;
 
-/// Requests in one round trip. It keeps Redis busy for a few milliseconds at most.
-const MAX_BATCH: usize = 512;
+/// Commands in one round trip, for however many requests: they keep Redis busy for a few
+/// milliseconds at most.
+const MAX_COMMANDS: usize = 512;
 
 /// Requests that wait at once.
 const MAX_WAITING: usize = 65_536;
@@ -168,7 +169,7 @@ where
         }
     }
 
-    /// Those who waited longest. With nobody left the driver signs off under the same lock, so
+    /// All who wait. With nobody left the driver signs off under the same lock, so
     /// that whoever comes next starts another.
     fn next(&mut self) -> Option<Vec<Waiter<K>>> {
         let mut queue = self.inner.queue();
@@ -177,29 +178,33 @@ where
             self.signed_off = true;
             return None;
         }
-        let many = queue.waiting.len().min(MAX_BATCH);
-        Some(queue.waiting.drain(..many).collect())
+        Some(std::mem::take(&mut queue.waiting))
     }
 
     /// Puts together who has the same key and limit; leaves out who has left, and who is refused
-    /// by what the round trip before has told.
+    /// by what the round trip before has told. Whoever does not fit waits on, before all others.
     fn group(&self, waiting: Vec<Waiter<K>>) -> Vec<Group<K>> {
-        let (mut groups, mut places) = (Vec::<Group<K>>::new(), HashMap::new());
-        let now = now();
-        for Waiter { key, limit, outcome } in waiting {
-            if outcome.is_closed() {
+        let (mut groups, mut places) = (Vec::<Group<K>>::new(), HashMap::<_, usize>::new());
+        let (mut too_many, now) = (Vec::new(), now());
+        for waiter in waiting {
+            let Waiter { key, limit, .. } = waiter;
+            if waiter.outcome.is_closed() {
                 continue;
             }
             if let Some(decision) = self.inner.full.refuse(key, limit, now) {
-                answer(outcome, Ok(Counted { decision, remembered: true }));
-                continue;
+                answer(waiter.outcome, Ok(Counted { decision, remembered: true }));
+            } else if let Some(&place) = places.get(&(key, limit)) {
+                groups[place].add(waiter.outcome);
+            } else if groups.len() < MAX_COMMANDS {
+                places.insert((key, limit), groups.len());
+                let ask = Ask { key, limit, requests: 1 };
+                groups.push(Group { ask, outcomes: vec![waiter.outcome] });
+            } else {
+                too_many.push(waiter);
             }
-            let place = *places.entry((key, limit)).or_insert(groups.len());
-            if place == groups.len() {
-                groups.push(Group { ask: Ask { key, limit, requests: 0 }, outcomes: Vec::new() });
-            }
-            groups[place].ask.requests += 1;
-            groups[place].outcomes.push(outcome);
+        }
+        if !too_many.is_empty() {
+            self.inner.queue().waiting.splice(0..0, too_many);
         }
         groups
     }
@@ -249,6 +254,11 @@ where
 }
 
 impl<K> Group<K> {
+    fn add(&mut self, outcome: oneshot::Sender<Outcome>) {
+        self.ask.requests += 1;
+        self.outcomes.push(outcome);
+    }
+
     fn share(self, standing: &Standing) {
         for (place, outcome) in (0..).zip(self.outcomes) {
             let decision = standing.decision(place, self.ask.limit);

@@ -39,7 +39,8 @@ impl Health {
         self.can_serve.load(Ordering::Acquire) && !self.draining.load(Ordering::Acquire)
     }
 
-    pub(super) fn status(&self) -> &'static str {
+    /// `starting`, `ready` or `draining`.
+    pub fn status(&self) -> &'static str {
         if self.draining.load(Ordering::Acquire) {
             "draining"
         } else if self.is_ready() {

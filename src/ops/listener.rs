@@ -20,7 +20,13 @@ pub struct Dependencies {
     pub redis_read: Dependency,
     /// Redis, for limits and for filling the shared cache.
     pub redis_write: Dependency,
+    /// Rows of the registry that are left out because they break the contract.
+    #[serde(skip)]
+    pub broken_rows: i64,
 }
+
+/// Asks how the dependencies are; answers from memory.
+pub type AskDependencies = Arc<dyn Fn() -> Dependencies + Send + Sync>;
 
 /// What the operations listener serves.
 pub struct OpsApi {
@@ -29,7 +35,7 @@ pub struct OpsApi {
     /// Metrics.
     pub metrics: Arc<Metrics>,
     /// Asks how the dependencies are; answers from memory.
-    pub dependencies: Box<dyn Fn() -> Dependencies + Send + Sync>,
+    pub dependencies: AskDependencies,
 }
 
 #[derive(Serialize)]
@@ -66,6 +72,7 @@ impl OpsApi {
 
     fn metrics(&self) -> Response {
         let dependencies = (self.dependencies)();
+        self.metrics.broken_rows(dependencies.broken_rows);
         self.metrics.upstream_in_use(dependencies.upstream == Dependency::Up);
         self.metrics.redis_in_use("read", dependencies.redis_read == Dependency::Up);
         self.metrics.redis_in_use("write", dependencies.redis_write == Dependency::Up);

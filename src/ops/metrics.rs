@@ -15,6 +15,7 @@
 //! | `gene_registry_shared_write_failures_total` | counter | | writes that Redis refused or did not answer |
 //! | `gene_registry_key_lookups_total` | counter | `result` | look-ups of API keys, `ok` or `failed` |
 //! | `gene_registry_key_lookups_refused_total` | counter | | keys never seen that were not looked up, for there were too many |
+//! | `gene_registry_broken_rows` | gauge | | genes left out because they break the contract, as of the latest unfiltered search |
 //! | `gene_registry_upstream_in_use` | gauge | | 1 while the database is read, 0 while it is known to be away |
 //! | `gene_registry_redis_in_use` | gauge | `side` | 1 while commands of this side (`read`, `write`) are sent to Redis, else 0 |
 //! | `gene_registry_limit_decisions_total` | counter | `result` | requests with a valid key: `admitted`, `refused`, `refused_locally` (the window was known to be full), `unenforced` (over the limit, let through), `not_counted` (503) |
@@ -39,6 +40,7 @@ use super::limit_metrics::{self, LimitMetrics};
 const REQUESTS: &str = "gene_registry_requests_total";
 const REQUEST_SECONDS: &str = "gene_registry_request_seconds";
 const ANSWERS: &str = "gene_registry_answers_total";
+const BROKEN_ROWS: &str = "gene_registry_broken_rows";
 const UPSTREAM_IN_USE: &str = "gene_registry_upstream_in_use";
 const REDIS_IN_USE: &str = "gene_registry_redis_in_use";
 const BUILD_INFO: &str = "gene_registry_build_info";
@@ -126,6 +128,12 @@ impl Metrics {
         let labels =
             label.map(|(name, value)| Label::new(name, value)).into_iter().collect::<Vec<_>>();
         self.recorder.register_counter(&Key::from_parts(name, labels), &METADATA).increment(1);
+    }
+
+    /// Rows that are left out because they break the contract.
+    pub fn broken_rows(&self, rows: i64) {
+        let gauge = self.recorder.register_gauge(&Key::from_static_name(BROKEN_ROWS), &METADATA);
+        gauge.set(rows as f64);
     }
 
     /// Whether the database is in use.

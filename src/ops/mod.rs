@@ -10,5 +10,5 @@ pub mod telemetry;
 pub use cache_metrics::CacheEvent;
 pub use health::{Dependency, Health};
 pub use limit_metrics::{LimitMetrics, LimitResult};
-pub use listener::{Dependencies, OpsApi};
+pub use listener::{AskDependencies, Dependencies, OpsApi};
 pub use metrics::{Metrics, RequestLabels};

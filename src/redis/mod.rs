@@ -9,5 +9,5 @@ mod scripts;
 
 pub use calls::Call;
 pub use keys::{AnswerKeys, RedisKeys};
-pub use pool::{NoAnswer, RedisPool, Side};
+pub use pool::{NoAnswer, RedisPool, Side, check};
 pub use scripts::{CacheScripts, Prepared};

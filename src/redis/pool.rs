@@ -4,11 +4,14 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bb8::{ErrorSink, Pool, RunError};
-use redis::{Cmd, ErrorKind, IntoConnectionInfo, Pipeline, RedisError, RedisResult};
+use bb8::{ErrorSink, Pool, PooledConnection, RunError};
+use redis::{
+    Cmd, ConnectionInfo, ErrorKind, IntoConnectionInfo, Pipeline, RedisError, RedisResult,
+};
 use redis::{ServerErrorKind, Value};
 use thiserror::Error;
 use tokio::sync::Notify;
+use tokio::time::timeout_at;
 
 use super::manager::Manager;
 use crate::breaker::{Breaker, Outcome, Permit};
@@ -31,6 +34,9 @@ pub enum NoAnswer {
     /// It did not answer within `redis.timeout_ms`.
     #[error("redis did not answer in time")]
     Timeout,
+    /// All our connections were taken for `redis.timeout_ms`: this says nothing about Redis.
+    #[error("all connections to redis were taken")]
+    Crowded,
     /// It, or the way to it, failed.
     #[error("redis failed")]
     Failed(#[from] RedisError),
@@ -40,7 +46,7 @@ impl NoAnswer {
     /// Whether `redis.timeout_ms` was spent on it: by us, or by the client in the same moment.
     pub fn is_late(&self) -> bool {
         match self {
-            Self::Timeout => true,
+            Self::Timeout | Self::Crowded => true,
             Self::Failed(error) => error.is_timeout(),
             Self::Away => false,
         }
@@ -54,6 +60,7 @@ pub struct RedisPool(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     pool: Pool<Manager>,
+    info: ConnectionInfo,
     timeout: Duration,
     breakers: Arc<Breakers>,
     refused: Arc<Notify>,
@@ -63,6 +70,14 @@ struct Inner {
 struct Breakers {
     read: Breaker,
     write: Breaker,
+}
+
+/// Whether `info` is a Redis address.
+///
+/// # Errors
+/// When it is none.
+pub fn check(info: impl IntoConnectionInfo) -> RedisResult<()> {
+    info.into_connection_info().map(|_| ())
 }
 
 impl RedisPool {
@@ -75,6 +90,25 @@ impl RedisPool {
             read: Breaker::new("redis, for reads"),
             write: Breaker::new("redis, for writes"),
         });
+        Self::with(info.into_connection_info()?, size, timeout, breakers)
+    }
+
+    /// A pool of its own to the same Redis, for those who must not wait behind others. What one
+    /// learns about Redis, the other knows.
+    ///
+    /// # Errors
+    /// None for an address that was good for this pool.
+    pub fn reserved(&self, size: u32) -> RedisResult<Self> {
+        let Inner { info, timeout, breakers, .. } = &*self.0;
+        Self::with(info.clone(), size, *timeout, Arc::clone(breakers))
+    }
+
+    fn with(
+        info: ConnectionInfo,
+        size: u32,
+        timeout: Duration,
+        breakers: Arc<Breakers>,
+    ) -> RedisResult<Self> {
         let refused = Arc::new(Notify::new());
         let sink = ConnectErrors { breakers: Arc::clone(&breakers), refused: Arc::clone(&refused) };
         let pool = Pool::builder()
@@ -84,8 +118,8 @@ impl RedisPool {
             // Asks our manager, which answers without a round trip.
             .test_on_check_out(true)
             .error_sink(Box::new(sink))
-            .build_unchecked(Manager::new(info, timeout)?);
-        Ok(Self(Arc::new(Inner { pool, timeout, breakers, refused })))
+            .build_unchecked(Manager::new(info.clone(), timeout)?);
+        Ok(Self(Arc::new(Inner { pool, info, timeout, breakers, refused })))
     }
 
     /// Whether commands of this side are turned away at the moment.
@@ -114,13 +148,34 @@ impl RedisPool {
         commands: Pipeline,
     ) -> Result<Vec<RedisResult<Value>>, NoAnswer> {
         match self.0.breakers.of(side).permit(Instant::now()) {
-            Permit::Call => self.0.call(side, &commands).await,
+            Permit::Call => {
+                let result = self.0.call(side, &commands).await;
+                if side == Side::Write && result.is_ok() {
+                    self.probe_reads();
+                }
+                result
+            }
             Permit::TurnAway => Err(NoAnswer::Away),
             Permit::Probe => {
-                let inner = Arc::clone(&self.0);
-                tokio::spawn(async move { inner.call(side, &commands).await });
+                self.probe(side, commands);
                 Err(NoAnswer::Away)
             }
+        }
+    }
+
+    fn probe(&self, side: Side, commands: Pipeline) {
+        let inner = Arc::clone(&self.0);
+        tokio::spawn(async move { inner.call(side, &commands).await });
+    }
+
+    /// A replica whose own cache has all that is asked for sends no reads, which could show that
+    /// they are answered again; but it does send writes.
+    fn probe_reads(&self) {
+        let read = &self.0.breakers.read;
+        if read.is_open() && read.permit(Instant::now()) == Permit::Probe {
+            let mut ping = Pipeline::with_capacity(1);
+            ping.cmd("PING");
+            self.probe(Side::Read, ping);
         }
     }
 }
@@ -131,23 +186,36 @@ impl Inner {
         side: Side,
         commands: &Pipeline,
     ) -> Result<Vec<RedisResult<Value>>, NoAnswer> {
-        let result = tokio::time::timeout(self.timeout, self.exchange(commands))
-            .await
-            .unwrap_or(Err(NoAnswer::Timeout));
-        self.breakers.of(side).record(outcome(&result), Instant::now());
+        let deadline = tokio::time::Instant::now() + self.timeout;
+        let result = match timeout_at(deadline, self.connection()).await {
+            Ok(Ok(mut connection)) => match timeout_at(deadline, connection.send(commands)).await {
+                Ok(replies) => replies.map_err(NoAnswer::Failed),
+                Err(_elapsed) => Err(NoAnswer::Timeout),
+            },
+            Ok(Err(error)) => Err(error),
+            Err(_elapsed) => Err(self.none_free()),
+        };
+        if let Some(outcome) = outcome(&result) {
+            self.breakers.of(side).record(outcome, Instant::now());
+        }
         result
     }
 
-    async fn exchange(&self, commands: &Pipeline) -> Result<Vec<RedisResult<Value>>, NoAnswer> {
+    async fn connection(&self) -> Result<PooledConnection<'_, Manager>, NoAnswer> {
         // The pool itself would keep us waiting until its timeout when the address refuses.
-        let mut connection = tokio::select! {
+        tokio::select! {
             connection = self.pool.get() => connection.map_err(|error| match error {
                 RunError::User(error) => NoAnswer::Failed(error),
-                RunError::TimedOut => NoAnswer::Timeout,
-            })?,
-            () = self.refused.notified() => return Err(NoAnswer::Away),
-        };
-        Ok(connection.send(commands).await?)
+                RunError::TimedOut => self.none_free(),
+            }),
+            () = self.refused.notified() => Err(NoAnswer::Away),
+        }
+    }
+
+    /// Why there was no connection in time: ours are taken, or none could be made. (Those who
+    /// have one say themselves when Redis does not answer.)
+    fn none_free(&self) -> NoAnswer {
+        if self.pool.state().connections > 0 { NoAnswer::Crowded } else { NoAnswer::Timeout }
     }
 }
 
@@ -160,13 +228,14 @@ impl Breakers {
     }
 }
 
-/// What a call says about the store.
-fn outcome(result: &Result<Vec<RedisResult<Value>>, NoAnswer>) -> Outcome {
+/// What a call says about the store, if anything.
+fn outcome(result: &Result<Vec<RedisResult<Value>>, NoAnswer>) -> Option<Outcome> {
     match result {
-        Ok(replies) if replies.iter().any(refuses_service) => Outcome::Refused,
-        Ok(_) => Outcome::Answered,
+        Ok(replies) if replies.iter().any(refuses_service) => Some(Outcome::Refused),
+        Ok(_) => Some(Outcome::Answered),
+        Err(NoAnswer::Crowded) => None,
         // A refused connection has already been recorded where it was seen.
-        Err(NoAnswer::Away | NoAnswer::Timeout | NoAnswer::Failed(_)) => Outcome::Lost,
+        Err(NoAnswer::Away | NoAnswer::Timeout | NoAnswer::Failed(_)) => Some(Outcome::Lost),
     }
 }
 

@@ -7,13 +7,15 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use super::snapshot::Snapshot;
 use super::{KeyHash, Read};
 use crate::registry::{DomainName, GeneId, Timestamp};
 
-/// Changes of one scope that are known one by one; older ones are known by the newest of them.
+/// Changes of one scope that are known one by one. Older ones are known by the look that found
+/// the last of them: what was read after it has seen them all. (Not by the newest transaction
+/// among them: one that stays open would keep everything from being current for as long.)
 const RECENT: usize = 8;
 
 /// Scopes that are known one by one; beyond that, everything read before counts as changed.
@@ -124,7 +126,7 @@ enum State {
 #[derive(Debug)]
 struct Loaded {
     /// The state of the database at the last good look.
-    present: Snapshot,
+    present: Arc<Snapshot>,
     looked_at: Timestamp,
     /// Whether the last look failed.
     failing: bool,
@@ -138,26 +140,31 @@ struct Loaded {
 /// The changes of one scope.
 #[derive(Debug, Default)]
 struct Marks {
-    /// Up to here, all transactions must be visible.
-    floor: u64,
+    /// All that is visible in this must have been seen.
+    floor: Option<Arc<Snapshot>>,
     recent: Vec<u64>,
 }
 
 impl Marks {
-    fn add(&mut self, xid: u64) {
+    fn all_before(present: &Arc<Snapshot>) -> Self {
+        Self { floor: Some(Arc::clone(present)), recent: Vec::new() }
+    }
+
+    /// A change that a look found, and the state of the database that it saw.
+    fn add(&mut self, xid: u64, present: &Arc<Snapshot>) {
         if self.recent.contains(&xid) {
             return;
         }
         if self.recent.len() == RECENT {
-            // The oldest is known by its place alone from now on.
-            self.recent.sort_unstable();
-            self.floor = self.floor.max(self.recent.remove(0));
+            *self = Self::all_before(present);
+        } else {
+            self.recent.push(xid);
         }
-        self.recent.push(xid);
     }
 
     fn visible_in(&self, snapshot: &Snapshot) -> bool {
-        snapshot.sees_all_up_to(self.floor) && self.recent.iter().all(|xid| snapshot.sees(*xid))
+        self.floor.as_ref().is_none_or(|floor| snapshot.sees_all_of(floor))
+            && self.recent.iter().all(|xid| snapshot.sees(*xid))
     }
 }
 
@@ -171,7 +178,7 @@ impl ChangeLog {
     /// The snapshot that the next look asks about; `None` when the log must be loaded first.
     pub fn present(&self) -> Option<Snapshot> {
         match &*self.read() {
-            State::Loaded(loaded) => Some(loaded.present.clone()),
+            State::Loaded(loaded) => Some(Snapshot::clone(&loaded.present)),
             State::Unloaded | State::NoLog => None,
         }
     }
@@ -179,11 +186,6 @@ impl ChangeLog {
     /// Whether it is known what is current: the log has been loaded, or there is none.
     pub fn is_settled(&self) -> bool {
         !matches!(*self.read(), State::Unloaded)
-    }
-
-    /// Whether there is no log.
-    pub fn is_absent(&self) -> bool {
-        matches!(*self.read(), State::NoLog)
     }
 
     /// Takes in what a look found. Returns whether there is a log, where that is news.
@@ -250,7 +252,7 @@ impl Loaded {
         let looked_at = found.seen.read_at;
         let back = jiff::SignedDuration::from_hours(HORIZON_HOURS);
         let mut loaded = Self {
-            present,
+            present: Arc::new(present),
             looked_at,
             failing: false,
             horizon: looked_at.saturating_sub(back).unwrap_or(Timestamp::MIN),
@@ -270,10 +272,13 @@ impl Loaded {
             || !matches!(&found.value, Changes::These(changes) if changes.is_empty());
         self.failing = false;
         self.looked_at = found.seen.read_at;
-        self.present = present;
+        self.present = Arc::new(present);
         if went_back {
-            // A restored database: nothing from before it is worth anything.
+            // A restored database: nothing from before it is worth anything, and what changed in
+            // the future that it has lost will never be seen.
             self.horizon = self.looked_at;
+            (self.all, self.catalogue) = (Marks::default(), Marks::default());
+            self.scopes.clear();
         }
         self.take_in(found.value);
         changed
@@ -293,20 +298,20 @@ impl Loaded {
     }
 
     fn mark(&mut self, Change { scope, xid }: Change) {
+        let present = &self.present;
         if !matches!(scope, Scope::Key(_)) {
-            self.catalogue.add(xid);
+            self.catalogue.add(xid, present);
         }
         match scope {
-            Scope::All => self.all.add(xid),
-            scope => self.scopes.entry(scope).or_default().add(xid),
+            Scope::All => self.all.add(xid, present),
+            scope => self.scopes.entry(scope).or_default().add(xid, present),
         }
     }
 
     /// What is not known one by one any more counts as changed.
     fn forget_scopes(&mut self) {
-        let newest = self.present.xmax().saturating_sub(1);
-        self.all = Marks { floor: newest, recent: Vec::new() };
-        self.catalogue = Marks { floor: newest, recent: Vec::new() };
+        self.all = Marks::all_before(&self.present);
+        self.catalogue = Marks::all_before(&self.present);
         self.scopes = HashMap::new();
     }
 

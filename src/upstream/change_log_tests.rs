@@ -111,6 +111,18 @@ fn what_is_beyond_the_horizon_or_from_another_past_is_not_current() {
 }
 
 #[test]
+fn after_a_restore_what_is_read_is_current_again() {
+    let log = ChangeLog::default();
+    log.looked(look(0, "100:100:", &[(Scope::All, 99), (Scope::Gene(gene(1)), 98)]));
+    log.looked(look(2, "50:50:", &[]));
+    let after = seen(3, "50:50:");
+    assert!(log.is_current(Concern::Catalogue, &after));
+    assert!(log.is_current(Concern::Gene(gene(1)), &after));
+    log.looked(look(4, "52:52:", &[(Scope::Gene(gene(1)), 51)]));
+    assert!(!log.is_current(Concern::Gene(gene(1)), &after));
+}
+
+#[test]
 fn without_a_log_everything_is_current() {
     let log = ChangeLog::default();
     let no_log = || Read { value: Changes::NoLog, seen: seen(0, "10:10:") };
@@ -130,6 +142,25 @@ fn memory_is_bounded_and_what_is_forgotten_counts_as_changed() {
     assert!(log.is_current(Concern::Gene(gene(0)), &seen(1, "12:12:")));
     let State::Loaded(loaded) = &*log.read() else { panic!("loaded") };
     assert!(loaded.scopes.is_empty());
+}
+
+#[test]
+fn a_transaction_that_stays_open_keeps_nothing_from_being_current() {
+    let log = ChangeLog::default();
+    log.looked(look(0, "10:10:", &[]));
+    // 10 stays open; 11 to 40 change one gene; more than are known one by one.
+    let many: Vec<_> = (11..=40).map(|xid| (Scope::Gene(gene(1)), xid)).collect();
+    log.looked(look(2, "10:41:10", &many));
+    assert!(!log.is_current(Concern::Gene(gene(1)), &seen(1, "10:40:10")));
+    assert!(log.is_current(Concern::Gene(gene(1)), &seen(3, "10:41:10")));
+    assert!(log.is_current(Concern::Catalogue, &seen(3, "10:43:10,41")));
+    log.looked(look(4, "43:43:", &[(Scope::Gene(gene(1)), 10)]));
+    assert!(!log.is_current(Concern::Gene(gene(1)), &seen(3, "10:43:10")));
+    assert!(log.is_current(Concern::Gene(gene(1)), &seen(5, "43:43:")));
+    // Everything is forgotten while one is open.
+    log.looked(Read { value: Changes::TooMany, seen: seen(6, "43:60:43") });
+    assert!(!log.is_current(Concern::Catalogue, &seen(5, "43:50:43")));
+    assert!(log.is_current(Concern::Catalogue, &seen(7, "43:60:43")));
 }
 
 proptest! {

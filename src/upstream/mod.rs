@@ -59,6 +59,11 @@ pub trait Upstream: Send + Sync + 'static {
     /// [`change_log::HORIZON_HOURS`].
     async fn changes(&self, since: Option<&Snapshot>) -> Result<Read<Changes>, UpstreamError>;
 
+    /// Rows that the latest unfiltered search left out because they break the contract.
+    fn broken_rows(&self) -> i64 {
+        0
+    }
+
     /// Whether the upstream answers at all; its time.
     async fn ping(&self) -> Result<Timestamp, UpstreamError>;
 }

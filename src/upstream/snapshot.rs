@@ -28,9 +28,9 @@ impl Snapshot {
         xid < self.xmin || (xid < self.xmax && self.running.binary_search(&xid).is_err())
     }
 
-    /// Whether everything up to and including `xid` was seen.
-    pub fn sees_all_up_to(&self, xid: u64) -> bool {
-        xid < self.xmin
+    /// Whether everything that `other` sees was seen: so of every snapshot taken after `other`.
+    pub fn sees_all_of(&self, other: &Self) -> bool {
+        self.xmax >= other.xmax && !self.running.iter().any(|xid| other.sees(*xid))
     }
 
     /// One past the newest transaction that had ended: grows for as long as the database lives.
@@ -92,7 +92,12 @@ mod tests {
         {
             assert_eq!(snapshot.sees(xid), seen, "{xid}");
         }
-        assert!(snapshot.sees_all_up_to(9) && !snapshot.sees_all_up_to(10));
+        for (earlier, all_seen) in
+            [("9:9:", true), ("10:20:10,12,14,15", true), ("10:20:10,14", false), ("21:21:", false)]
+        {
+            let earlier = earlier.parse().expect("a snapshot");
+            assert_eq!(snapshot.sees_all_of(&earlier), all_seen, "{earlier}");
+        }
         let standby = snapshot.of_standby();
         assert!(standby.sees(9) && !standby.sees(11));
         for wrong in ["", "1", "1:2", "2:1:", "a:2:", "1:2:x", "-1:2:"] {
@@ -101,6 +106,26 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_snapshot_that_sees_all_of_another_lacks_nothing_that_it_sees(
+            (a, b) in (1..12_u64, 1..12_u64),
+            (above_a, above_b) in (
+                prop::collection::btree_set(0..8_u64, 0..4),
+                prop::collection::btree_set(0..8_u64, 0..4),
+            ),
+        ) {
+            let made = |xmin: u64, above: &std::collections::BTreeSet<u64>| Snapshot {
+                xmin,
+                xmax: above.last().map_or(xmin, |last| xmin + last + 1),
+                running: above.iter().map(|above| xmin + above).collect(),
+            };
+            let (a, b) = (made(a, &above_a), made(b, &above_b));
+            let lacks_nothing = (0..30).all(|xid| !b.sees(xid) || a.sees(xid));
+            prop_assert!(!a.sees_all_of(&b) || lacks_nothing);
+            // It may say no where `b` ends in transactions that were running.
+            prop_assert!(a.sees_all_of(&b) || !lacks_nothing || a.xmax < b.xmax);
+        }
+
         #[test]
         fn snapshots_are_written_as_they_are_read(
             xmin in 1..1000_u64,

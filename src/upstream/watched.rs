@@ -19,10 +19,6 @@ use crate::registry::{
 /// Between two looks into the change log.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Looks at a registry without a change log between two in which one is searched for: a search
-/// in vain is an error in the log of somebody else's database.
-const LOOKS_WITHOUT_LOG: u32 = 60;
-
 /// See the module.
 pub struct Watched {
     upstream: Arc<dyn Upstream>,
@@ -30,6 +26,7 @@ pub struct Watched {
     log: ChangeLog,
     clock: Clock,
     being_asked: AtomicBool,
+    unreadable: AtomicBool,
 }
 
 /// The upstream's clock, as far as it is known: replicas whose clocks differ agree on ages.
@@ -62,19 +59,16 @@ impl Watched {
             log: ChangeLog::default(),
             clock: Clock::default(),
             being_asked: AtomicBool::new(false),
+            unreadable: AtomicBool::new(false),
         })
     }
 
     /// Looks into the change log, once a second, for ever. This also notices when the database
     /// goes away and when it is back.
     pub async fn watch(self: Arc<Self>) {
-        for number in 0_u32.. {
+        loop {
             let begun = Instant::now();
-            if self.log.is_absent() && !number.is_multiple_of(LOOKS_WITHOUT_LOG) {
-                self.ping().await;
-            } else {
-                self.look().await;
-            }
+            self.look().await;
             tokio::time::sleep(LOOK_EVERY.saturating_sub(begun.elapsed())).await;
         }
     }
@@ -95,13 +89,28 @@ impl Watched {
         match found {
             Ok(found) => {
                 self.clock.set(found.seen.read_at, asked);
+                if self.unreadable.swap(false, Ordering::AcqRel) {
+                    tracing::info!("the registry's change log is read again");
+                }
                 if self.log.looked(found) == Some(false) {
                     tracing::info!("the registry has no change log: ages alone count");
                 }
             }
             Err(error) => {
-                tracing::debug!(%error, "the change log could not be read");
+                if !self.unreadable.swap(true, Ordering::AcqRel) {
+                    let cause = std::error::Error::source(&error).map(ToString::to_string);
+                    tracing::warn!(
+                        %error,
+                        cause,
+                        "the registry's change log (registry_read.change) cannot be read: only \
+                         what was read after the last look counts as current"
+                    );
+                }
                 self.log.look_failed();
+                if matches!(error, UpstreamError::Failed(_)) {
+                    // The log alone: the rest is read, and has ages.
+                    self.ping().await;
+                }
             }
         }
     }
@@ -114,6 +123,11 @@ impl Watched {
     /// Whether the database is in use: not known to be away.
     pub fn is_in_use(&self) -> bool {
         !self.breaker.is_open()
+    }
+
+    /// Rows that the latest unfiltered search left out because they break the contract.
+    pub fn broken_rows(&self) -> i64 {
+        self.upstream.broken_rows()
     }
 
     /// Whether every known change that concerns what was `seen` is visible in it.
@@ -201,3 +215,7 @@ impl Watched {
         self.breaker.record(outcome, Instant::now());
     }
 }
+
+#[cfg(test)]
+#[path = "watched_tests.rs"]
+mod tests;

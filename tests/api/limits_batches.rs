@@ -127,6 +127,35 @@ async fn more_requests_than_fit_a_batch_are_all_counted() {
     let expected: Vec<u32> = (0..4000).rev().chain(std::iter::repeat_n(0, 1000)).collect();
     assert_eq!(remaining, expected);
     assert_eq!(admitted(&decisions), 4000);
+
+    // Each of more keys than a round trip has commands, three times.
+    let keys = (0..4500).map(|n| 10 + n % 1500);
+    let decisions = join_all(keys.map(|key| limiters.decide(1, key, 2))).await;
+    for (n, decision) in decisions.iter().enumerate() {
+        let expected = [(true, 1), (true, 0), (false, 0)][n / 1500];
+        assert_eq!((decision.admitted, decision.remaining), expected);
+    }
+}
+
+#[tokio::test]
+async fn batches_of_any_size_under_any_limits_are_counted_as_by_hand() {
+    let limiters = Limiters::three(RedisServer::shared().await);
+    let mut random = [0; 600];
+    getrandom::fill(&mut random).unwrap();
+    let mut counts = [0_u32; 4];
+    for bytes in random.chunks(3) {
+        let (key, limit, asked) =
+            (bytes[0] % 4, 1 + u32::from(bytes[1]), usize::from(bytes[2] % 40));
+        let (count, replica) = (&mut counts[usize::from(key)], usize::from(bytes[2]) % 3);
+        let decide = |_| limiters.decide(replica, key.into(), limit);
+        for (place, decision) in join_all((0..asked).map(decide)).await.iter().enumerate() {
+            let expected = *count < limit;
+            *count += u32::from(expected);
+            let remaining = limit.saturating_sub(*count);
+            let seen = (decision.admitted, decision.remaining, decision.limit);
+            assert_eq!(seen, (expected, remaining, limit), "place {place}; {random:?}");
+        }
+    }
 }
 
 #[tokio::test]

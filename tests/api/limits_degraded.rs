@@ -8,11 +8,12 @@ use gene_registry::limit::{CannotCount, LimitOptions, Limiter, WithoutRedis};
 use gene_registry::ops::LimitMetrics;
 use gene_registry::redis::{RedisKeys, RedisPool};
 
+use crate::support::binary::Served;
 use crate::support::limiters::{Limiters, PATIENT, admitted};
 use crate::support::need_own_servers;
 use crate::support::postgres::PostgresServer;
 use crate::support::redis::RedisServer;
-use crate::support::replica::{Fleet, Replica};
+use crate::support::replica::{Fleet, READER, Replica, sample};
 use crate::support::wait::eventually;
 
 const PATH: &str = "/arena/insights?domain=search";
@@ -141,6 +142,65 @@ async fn limits_that_are_not_enforced_refuse_nobody_without_redis_either() {
     let decided = join_all((0..50).map(|_| limiter.decide(1, 2))).await;
     assert!(decided.iter().all(|decided| decided.is_ok_and(|decision| decision.admitted)));
     assert_eq!(decided[49].unwrap().remaining, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_cannot_be_counted_is_told_so_with_all_headers() {
+    need_own_servers!();
+    let (postgres, redis) = (PostgresServer::shared().await, RedisServer::start(&[]).await);
+    let fleet = Fleet::start_with(1, postgres, &redis, |config| {
+        config.rate_limit.without_redis = WithoutRedis::Refuse;
+    })
+    .await;
+    let (replica, key) = (&fleet.replicas[0], fleet.database.new_key(1000).await);
+    redis.kill().await;
+    eventually(SOON, "the policy is to refuse", || async {
+        let answer = replica.get(PATH, Some(&key)).await;
+        answer.assert_refused(503, "UNAVAILABLE");
+        let wait = answer.header("retry-after");
+        assert_eq!(answer.header("x-ratelimit-limit"), "1000");
+        assert_eq!(answer.header("x-ratelimit-remaining"), "0");
+        assert_eq!(answer.header("x-ratelimit-reset"), wait);
+        assert_eq!(answer.header("ratelimit"), format!("\"key\";r=0;t={wait}"));
+        policy(replica).await == [0.0, 0.0, 1.0].map(Some)
+    })
+    .await;
+    let series = "gene_registry_limit_decisions_total{result=\"not_counted\"}";
+    assert!(replica.metric(series).await.unwrap() >= 1.0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_log_says_once_how_limits_are_held() {
+    need_own_servers!();
+    let (postgres, redis) = (PostgresServer::shared().await, RedisServer::start(&[]).await);
+    let database = sample(postgres).await;
+    let (key, database_url, redis_url) =
+        (database.new_key(1_000_000).await, database.url_as(READER), redis.url());
+    let served = Served::start(&[("DATABASE_URL", &database_url), ("REDIS_URL", &redis_url)]).await;
+    let ask = || async { assert_eq!(served.replica.get(PATH, Some(&key)).await.status, 200) };
+    let lines = || {
+        let alone = served.lines_with(&["WARN", "limits are this replica's own share"]);
+        (alone, served.lines_with(&["INFO", "limits are counted in redis again"]))
+    };
+    let until_logged = |wanted: (usize, usize)| {
+        let (ask, lines) = (&ask, &lines);
+        eventually(SOON, "the log says it", move || async move {
+            ask().await;
+            lines() == wanted
+        })
+    };
+
+    redis.kill().await;
+    until_logged((1, 0)).await;
+    for _ in 0..100 {
+        ask().await;
+    }
+    assert_eq!(lines(), (1, 0));
+    redis.restart().await;
+    until_logged((1, 1)).await;
+    for _ in 0..100 {
+        ask().await;
+    }
 }
 
 async fn policy(replica: &Replica) -> [Option<f64>; 3] {

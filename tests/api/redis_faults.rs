@@ -22,9 +22,18 @@ const WRITE: &str = r#"gene_registry_redis_in_use{side="write"}"#;
 
 /// Waits, under traffic, until every replica says of Redis that it is in use, or not.
 async fn until_in_use(fleet: &Fleet<'_>, key: &str, series: &[(&str, bool)]) {
+    until_in_use_by(fleet, key, series, uncached).await;
+}
+
+async fn until_in_use_by(
+    fleet: &Fleet<'_>,
+    key: &str,
+    series: &[(&str, bool)],
+    path: impl Fn() -> String,
+) {
     for replica in &fleet.replicas {
         eventually(BACK, "the metric says how Redis is", || async {
-            let answer = replica.get(&uncached(), Some(key)).await;
+            let answer = replica.get(&path(), Some(key)).await;
             assert_eq!(answer.status, 200, "{answer:?}");
             let mut all = true;
             for (name, in_use) in series {
@@ -40,8 +49,10 @@ async fn until_away(fleet: &Fleet<'_>, key: &str) {
     until_in_use(fleet, key, &[(READ, false), (WRITE, false)]).await;
 }
 
+/// Answers from the local cache are traffic enough.
 async fn until_back(fleet: &Fleet<'_>, key: &str) {
-    until_in_use(fleet, key, &[(READ, true), (WRITE, true)]).await;
+    let cached = || "/arena/insights?domain=search".to_owned();
+    until_in_use_by(fleet, key, &[(READ, true), (WRITE, true)], cached).await;
 }
 
 /// How many of 30 requests of a new key of limit 20 each replica admits, over all three routes.

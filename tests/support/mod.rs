@@ -11,6 +11,7 @@ pub(crate) mod document;
 pub(crate) mod limiters;
 pub(crate) mod pgbouncer;
 pub(crate) mod postgres;
+pub(crate) mod probe;
 pub(crate) mod process;
 pub(crate) mod proxy;
 pub(crate) mod raw;

@@ -5,7 +5,6 @@
 mod examples;
 mod hints;
 mod samples;
-mod served;
 mod tidy;
 mod version;
 
@@ -19,9 +18,6 @@ use super::Operations;
 use super::query::QueryValue;
 use super::security::SCHEME;
 
-pub use served::Publication;
-pub(super) use served::add_to;
-
 const TITLE: &str = "Gene Registry Read API";
 const DESCRIPTION: &str = include_str!("description.md");
 
@@ -30,7 +26,7 @@ const DESCRIPTION: &str = include_str!("description.md");
 const SERVER: &str = "@server";
 
 /// A version of OpenAPI.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Version {
     /// 3.0.3, which every generator reads.
     #[default]
@@ -57,7 +53,7 @@ impl QueryValue for Version {
 }
 
 /// How a document is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Format {
     /// JSON.
     Json,

@@ -40,37 +40,39 @@ impl Add for Seen {
 /// What was sent is on its way for less than this.
 const STRAY: Duration = Duration::from_millis(200);
 
-/// A span of a minute, as one key had it.
-struct Minute<'a> {
+/// A span of time, as one key had it.
+#[derive(Clone, Copy)]
+struct Span<'a> {
     history: &'a History,
     key: Key,
     from: Instant,
+    to: Instant,
 }
 
-impl Minute<'_> {
-    fn to(&self) -> Instant {
-        self.from + WINDOW
+impl<'a> Span<'a> {
+    fn minute(history: &'a History, key: Key, from: Instant) -> Self {
+        Self { history, key, from, to: from + WINDOW }
     }
 
     /// Calls of which a part may lie in it.
     fn touching(&self) -> impl Iterator<Item = &Call> {
         let calls = self.history.calls.iter().filter(|call| call.key == self.key);
-        calls.filter(|call| call.ended >= self.from && call.began <= self.to())
+        calls.filter(|call| call.ended >= self.from && call.began <= self.to)
     }
 
     /// Calls that lie in it for certain.
     fn inside(&self) -> impl Iterator<Item = &Call> {
-        self.touching().filter(|call| call.began >= self.from && call.ended < self.to())
+        self.touching().filter(|call| call.began >= self.from && call.ended < self.to)
     }
 
     fn losses(&self) -> impl Iterator<Item = &Loss> {
         let losses = self.history.losses.iter();
-        losses.filter(|l| l.began <= self.to() && l.ended.is_none_or(|end| end >= self.from))
+        losses.filter(|l| l.began <= self.to && l.ended.is_none_or(|end| end >= self.from))
     }
 
     fn emptied(&self) -> u32 {
         let times = self.history.emptied.iter();
-        times.filter(|&&at| at >= self.from && at <= self.to()).count() as u32
+        times.filter(|&&at| at >= self.from && at <= self.to).count() as u32
     }
 
     fn largest_limit(&self) -> u32 {
@@ -94,56 +96,56 @@ pub(super) fn check(history: &History) -> Seen {
         ..Seen::default()
     };
     for window in &history.windows {
-        let minute = Minute { history, key: window.key, from: window.opened };
-        seen.beyond_the_limit += u64::from(check_bound(&minute));
-        seen.exact_windows += u64::from(check_exactness(&minute, window));
+        let span = Span::minute(history, window.key, window.opened);
+        seen.beyond_the_limit += u64::from(check_bound(&span));
+        seen.exact_windows += u64::from(check_exactness(&span, window));
     }
     for call in history.calls.iter().step_by(8) {
-        check_any(&Minute { history, key: call.key, from: call.began });
+        check_any(&Span::minute(history, call.key, call.began));
     }
     seen
 }
 
 /// In a window: the largest limit, again for each loss of the data, and each replica's share for
 /// each loss of Redis; twice where that had begun before, for then two of the replica's own
-/// windows may reach into this one. Tells whether the limit alone was exceeded.
-fn check_bound(minute: &Minute<'_>) -> bool {
-    let (admitted, limit) = (minute.admitted_inside(), minute.largest_limit());
-    let share = local_share(limit, minute.history.replicas);
-    let shares = |loss: &Loss| if loss.began >= minute.from { share } else { 2 * share };
-    let bound = limit * (1 + minute.emptied()) + minute.losses().map(shares).sum::<u32>();
+/// windows may reach into this one, but never more than all replicas' shares. Tells whether the
+/// limit alone was exceeded.
+fn check_bound(span: &Span<'_>) -> bool {
+    let (admitted, limit) = (span.admitted_inside(), span.largest_limit());
+    let share = local_share(limit, span.history.replicas);
+    let reaching = |loss: &Loss| if loss.began >= span.from { 1 } else { 2 };
+    let shares = |loss: &Loss| share * span.history.replicas.min(reaching(loss));
+    let bound = limit * (1 + span.emptied()) + span.losses().map(shares).sum::<u32>();
     assert!(admitted <= bound, "{admitted} passed in a window, {bound} may");
     admitted > limit
 }
 
-/// In any minute: two windows may reach into it.
-fn check_any(minute: &Minute<'_>) {
-    let (admitted, limit) = (minute.admitted_inside(), minute.largest_limit());
-    let share = local_share(limit, minute.history.replicas);
-    let losses = minute.losses().count() as u32;
-    let bound = limit * (2 + minute.emptied()) + 2 * share * losses;
+/// In any span: two windows may reach into it.
+fn check_any(span: &Span<'_>) {
+    let (admitted, limit) = (span.admitted_inside(), span.largest_limit());
+    let share = local_share(limit, span.history.replicas);
+    let losses = span.losses().count() as u32;
+    let bound = limit * (2 + span.emptied()) + 2 * share * losses;
     assert!(admitted <= bound, "{admitted} passed in a minute, {bound} may");
 }
 
 /// Without any trouble, what was granted reached a caller, and nobody was refused before the limit
 /// was reached. Tells whether there was no trouble and the limit was reached.
-fn check_exactness(minute: &Minute<'_>, window: &WindowRecord) -> bool {
-    let limit = minute.largest_limit();
-    // What was on its way when its caller left, or gave up, may have come in here.
-    let earlier = Minute { from: minute.from - STRAY, ..*minute };
-    let quiet = |minute: &Minute<'_>| {
-        minute.losses().next().is_none() && minute.touching().all(|call| call.end != End::Left)
-    };
-    // A replica goes on refusing in a window that it knew to be full and that is gone with the data.
-    let before = Minute { from: minute.from - WINDOW, ..*minute };
-    let kept = minute.emptied() == 0 && before.emptied() == 0;
-    let steady = kept && minute.touching().all(|call| call.limit == limit);
-    if !(steady && quiet(minute) && quiet(&earlier)) {
+fn check_exactness(span: &Span<'_>, window: &WindowRecord) -> bool {
+    let limit = span.largest_limit();
+    // What was on its way when its caller left, or gave up, may have come in here; and a replica goes
+    // on refusing in a window that it knew to be full and that is gone with the data.
+    let around = Span { from: span.from - STRAY, to: span.to + STRAY, ..*span };
+    let before = Span { from: span.from - WINDOW, ..*span };
+    let quiet =
+        around.losses().next().is_none() && around.touching().all(|call| call.end != End::Left);
+    let steady = span.touching().all(|call| call.limit == limit);
+    if !(quiet && steady && before.emptied() == 0) {
         return false;
     }
-    let admitted = minute.touching().filter(|call| call.end == End::Admitted).count() as u32;
+    let admitted = span.touching().filter(|call| call.end == End::Admitted).count() as u32;
     assert!(admitted >= window.granted, "{admitted} heard of {} grants", window.granted);
-    let refused = minute.inside().any(|call| call.end == End::Refused);
+    let refused = span.inside().any(|call| call.end == End::Refused);
     assert!(!refused || window.granted == limit, "refused after {} of {limit}", window.granted);
     refused
 }

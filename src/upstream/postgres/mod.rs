@@ -94,12 +94,6 @@ impl Postgres {
         Ok(warnings)
     }
 
-    /// Rows that the latest unfiltered search had to leave out because they break the contract.
-    pub fn broken_rows(&self) -> i64 {
-        let broken = self.broken.lock().unwrap_or_else(PoisonError::into_inner);
-        broken.get(&None).copied().unwrap_or(0)
-    }
-
     /// Logs how many rows break the contract, when the number has changed.
     fn note_broken(&self, filter: &GeneFilter, found: i64) {
         if filter.fidelity.is_some() {
@@ -167,23 +161,24 @@ impl Upstream for Postgres {
     }
 
     async fn changes(&self, since: Option<&Snapshot>) -> Result<Read<Changes>, UpstreamError> {
-        let found = match since.map(Snapshot::to_string) {
-            Some(since) => self.side.run(queries::CHANGES_SINCE, &[&since]).await,
-            None => {
-                let hours = HORIZON_HOURS as i32;
-                self.side.run(queries::CHANGES_OF_HORIZON, &[&hours]).await
-            }
-        };
-        match found {
-            Err(error) if is_undefined_table(&error) => {
-                Ok(Read { value: Changes::NoLog, seen: Seen::new(Timestamp::now(), None) })
-            }
-            Err(error) => Err(error),
-            Ok(rows) => {
-                let value = rows::changes(&rows).map_err(unexpected)?;
-                Ok(Read { value, seen: seen(first(&rows)?)? })
+        if let Some(since) = since.map(Snapshot::to_string) {
+            match self.side.run(queries::CHANGES_SINCE, &[&since]).await {
+                Err(error) if is_undefined_table(&error) => {}
+                found => return changes(&found?),
             }
         }
+        let rows = self.side.run(queries::HAS_LOG, &[]).await?;
+        let row = first(&rows)?;
+        if !field::<bool>(row, "has_log")? {
+            return Ok(Read { value: Changes::NoLog, seen: seen(row)? });
+        }
+        let hours = HORIZON_HOURS as i32;
+        changes(&self.side.run(queries::CHANGES_OF_HORIZON, &[&hours]).await?)
+    }
+
+    fn broken_rows(&self) -> i64 {
+        let broken = self.broken.lock().unwrap_or_else(PoisonError::into_inner);
+        broken.get(&None).copied().unwrap_or(0)
     }
 
     async fn ping(&self) -> Result<Timestamp, UpstreamError> {
@@ -218,6 +213,11 @@ impl Postgres {
     }
 }
 
+fn changes(rows: &[Row]) -> Result<Read<Changes>, UpstreamError> {
+    let value = rows::changes(rows).map_err(unexpected)?;
+    Ok(Read { value, seen: seen(first(rows)?)? })
+}
+
 /// Whether the statement failed because what it reads from does not exist.
 fn is_undefined_table(error: &UpstreamError) -> bool {
     let UpstreamError::Failed(cause) = error else { return false };
@@ -229,6 +229,17 @@ fn is_undefined_table(error: &UpstreamError) -> bool {
 /// Parameters: limit, offset, then the domain, then the fidelity, each where it is asked for.
 pub fn search_statement(search: &GeneSearch) -> &'static str {
     queries::search(&search.filter, search.sort, Counting::WithTotal).sql
+}
+
+/// Whether the configuration says how to connect. Connects to nothing.
+///
+/// # Errors
+///
+/// As [`Postgres::new`].
+pub fn check(config: &UpstreamConfig) -> Result<(), SetupError> {
+    url::connection(config)?;
+    tls::connector(config.tls_ca_file.as_deref())?;
+    Ok(())
 }
 
 /// Why a command line tool has no connection.

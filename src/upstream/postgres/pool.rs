@@ -98,20 +98,29 @@ impl Connections {
         })
     }
 
-    /// The statement's rows. Tried once more if its connection died, after the idle ones have
-    /// been thrown away, since what killed one has mostly killed them all.
+    /// How often a read whose connection died is tried again. A pooler may have more than one
+    /// connection to the server whose end it has not noticed yet.
+    fn retries(&self) -> u32 {
+        if self.prepared { 1 } else { 3 }
+    }
+
+    /// The statement's rows. Tried again if its connection died, after the idle ones have been
+    /// thrown away, since what killed one has mostly killed them all.
     pub(super) async fn run(
         &self,
         statement: Statement,
         values: &[Value<'_>],
     ) -> Result<Vec<Row>, UpstreamError> {
         let tries = async {
-            match self.attempt(statement, values).await {
-                Err(Failure::Lost(_) | Failure::Silent) => {
-                    self.pool.retain(|_, _| false);
-                    self.attempt(statement, values).await
+            let mut again = self.retries();
+            loop {
+                match self.attempt(statement, values).await {
+                    Err(Failure::Lost(_) | Failure::Silent) if again > 0 => {
+                        again -= 1;
+                        self.pool.retain(|_, _| false);
+                    }
+                    other => return other,
                 }
-                other => other,
             }
         };
         match timeout(self.deadline, tries).await {
@@ -127,7 +136,7 @@ impl Connections {
         statement: Statement,
         values: &[Value<'_>],
     ) -> Result<Vec<Row>, Failure> {
-        let client = self.pool.get().await.map_err(not_connected)?;
+        let client = self.connection().await?;
         let tls = self.cancels().then_some(&self.tls);
         let mut lease = Lease { client: Some(client), tls, patience: self.connect };
         let Some(client) = lease.client.as_ref() else {
@@ -154,6 +163,22 @@ impl Connections {
                 answer.map_err(|_| Failure::Final(UpstreamError::Timeout))
             }
             Ended::Never => Err(Failure::Silent),
+        }
+    }
+
+    /// A connection, new or idle. A server that gives no more makes us do with those we have:
+    /// the pool shrinks to them, and grows again bit by bit (see [`trim`]).
+    async fn connection(&self) -> Result<Object, Failure> {
+        match self.pool.get().await {
+            Err(PoolError::Backend(error)) if is_full(&error) => {
+                let have = self.pool.status().size;
+                if have == 0 {
+                    return Err(Failure::Final(refused(error)));
+                }
+                self.pool.resize(have);
+                self.pool.get().await.map_err(not_connected)
+            }
+            other => other.map_err(not_connected),
         }
     }
 
@@ -206,9 +231,14 @@ impl Connections {
 
 /// Ends connections that are not needed, until it is dropped.
 async fn trim(pool: Pool) {
+    let most = pool.status().max_size;
     loop {
         tokio::time::sleep(IDLE_ROUND).await;
         pool.retain(|_, metrics| metrics.last_used() < IDLE);
+        let now = pool.status().max_size;
+        if now < most {
+            pool.resize(now + 1);
+        }
     }
 }
 
@@ -280,9 +310,17 @@ fn refused(error: tokio_postgres::Error) -> UpstreamError {
     });
     if for_an_operator || is_distrusted(&error) {
         UpstreamError::Failed(error.into())
+    } else if is_full(&error) {
+        // It is there, and busy with others.
+        UpstreamError::Timeout
     } else {
         UpstreamError::Unreachable(error.into())
     }
+}
+
+/// Too many connections, of all or of our role.
+fn is_full(error: &tokio_postgres::Error) -> bool {
+    error.code() == Some(&SqlState::TOO_MANY_CONNECTIONS)
 }
 
 fn is_distrusted(error: &tokio_postgres::Error) -> bool {

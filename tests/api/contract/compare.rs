@@ -1,5 +1,7 @@
 //! Which changes of the document break clients. Clients send parameters and read answers, so a
-//! parameter may become wider and an answer narrower, never the other way round.
+//! parameter may become wider and an answer narrower, never the other way round. Generated clients
+//! are strict: an answer with an enum's value that was not there when they were made, a code of
+//! an error among them, is none that they can read.
 
 use serde_json::{Map, Value};
 

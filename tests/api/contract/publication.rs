@@ -91,7 +91,9 @@ async fn only_trusted_proxies_say_where_the_service_is() {
         .await;
         let answer = document(&replica, "", headers).await;
         assert_eq!(answer.json()["servers"], json!([{ "url": server }]), "{headers:?}");
-        assert!(answer.header("vary").contains("X-Forwarded-Host"), "{answer:?}");
+        for header in ["Accept-Encoding", "X-Forwarded-Host"] {
+            assert!(answer.header("vary").contains(header), "{answer:?}");
+        }
         let url = format!("{}/openapi.yaml", replica.base);
         let yaml = replica.send(Method::GET, &url, headers).await.text;
         let yaml: Value = serde_saphyr::from_str(&yaml).unwrap();
@@ -100,10 +102,37 @@ async fn only_trusted_proxies_say_where_the_service_is() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn each_address_is_told_its_own_document_in_every_coding() {
+    let replica =
+        replica(|config| config.server.trusted_proxies = vec!["127.0.0.1".parse().unwrap()]).await;
+    let told = |host: &'static str| [("X-Forwarded-Proto", "https"), ("X-Forwarded-Host", host)];
+    let mut tags = Vec::new();
+    // More addresses than are kept, and then the first ones again.
+    let hosts: Vec<&'static str> = (0..40).map(|n| &*format!("h{n}.example").leak()).collect();
+    for host in hosts.iter().chain(&hosts[..3]) {
+        let mut headers = told(host).to_vec();
+        let plain = document(&replica, "", &headers).await;
+        let server = format!("https://{host}/v1");
+        assert_eq!(plain.json()["servers"], json!([{ "url": server }]));
+        headers.push(("Accept-Encoding", "gzip"));
+        let gzip = replica.raw("HEAD", "/v1/openapi.json", &headers).await;
+        assert_eq!(gzip.header("content-encoding"), "gzip", "{host}");
+        assert_ne!(gzip.header("etag"), plain.header("etag"), "another coding, another tag");
+        tags.push(plain.header("etag").to_owned());
+    }
+    assert_eq!(tags[..3], tags[40..], "the same text, the same tag");
+    tags.truncate(40);
+    tags.sort();
+    tags.dedup();
+    assert_eq!(tags.len(), 40, "another text, another tag");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn nobodys_word_is_taken_by_default() {
     let replica = replica(|_| {}).await;
     let answer = document(&replica, "", &[("X-Forwarded-Prefix", "/x")]).await;
-    assert_eq!((&answer.json()["servers"], answer.header("vary")), (&json!([{"url": "/v1"}]), ""));
+    assert_eq!(answer.json()["servers"], json!([{ "url": "/v1" }]));
+    assert_eq!(answer.header("vary"), "Accept-Encoding");
 }
 
 #[tokio::test(flavor = "multi_thread")]

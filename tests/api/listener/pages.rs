@@ -2,19 +2,28 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use reqwest::Method;
 use sha2::{Digest, Sha256};
 
-use super::replica;
+use super::{Held, SOON, over, replica};
 use crate::support::replica::{Answer, Replica};
 
-const FILES: [(&str, &str); 9] = [
+const PAGES: [&str; 3] = ["/", "/docs", "/arena"];
+
+const FILES: [(&str, &str); 13] = [
+    ("/", "text/html; charset=utf-8"),
+    ("/arena", "text/html; charset=utf-8"),
+    ("/arena/main.js", "text/javascript; charset=utf-8"),
+    ("/assets/style.css", "text/css; charset=utf-8"),
+    ("/assets/icon.svg", "image/svg+xml"),
     ("/docs", "text/html; charset=utf-8"),
     ("/docs/init.js", "text/javascript; charset=utf-8"),
     ("/docs/swagger-ui-bundle.js", "text/javascript; charset=utf-8"),
     ("/docs/swagger-ui.css", "text/css; charset=utf-8"),
-    ("/docs/favicon-32x32.png", "image/png"),
     ("/openapi.json", "application/json"),
     ("/openapi.yaml", "application/yaml"),
     ("/v1/openapi.json", "application/json"),
@@ -49,65 +58,127 @@ async fn pages_and_document_are_served_without_a_key_by_get_and_head() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_front_page_leads_to_the_docs_under_any_path_prefix() {
+async fn the_front_page_says_how_the_service_is_each_time_it_is_asked() {
+    let (held, _) = Held::new();
+    let replica = over(Arc::clone(&held), |_| {}).await;
+    let says = async |state: &str| {
+        let until = Instant::now() + SOON;
+        loop {
+            let page = ask(&replica, Method::GET, "/").await;
+            assert_eq!(page.header("cache-control"), "no-store");
+            if page.text.contains(state) {
+                return;
+            }
+            assert!(Instant::now() < until, "{state}: {}", page.text);
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    says("All is well").await;
+    held.away.store(true, Ordering::SeqCst);
+    says("Answering from memory").await;
+    held.away.store(false, Ordering::SeqCst);
+    says("All is well").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn parts_of_pages_are_asked_for_again_and_sent_once() {
     let (replica, _) = replica(|_| {}).await;
-    for method in ["GET", "HEAD"] {
-        let answer = replica.raw(method, "/", &[]).await;
-        assert_eq!((answer.status.as_u16(), answer.header("location")), (302, "docs"));
+    for (path, _) in FILES.into_iter().filter(|(path, _)| *path != "/") {
+        let plain = replica.raw("GET", path, &[]).await;
+        let tag = plain.header("etag");
+        let kept =
+            if path.contains("openapi") { "public, max-age=3600" } else { "public, no-cache" };
+        assert_eq!(
+            (plain.header("cache-control"), plain.header("vary")),
+            (kept, "Accept-Encoding")
+        );
+        for method in ["GET", "HEAD"] {
+            let again = replica.raw(method, path, &[("if-none-match", tag)]).await;
+            assert_eq!((again.status.as_u16(), again.text.as_str()), (304, ""), "{method} {path}");
+            assert_eq!(again.header("etag"), tag);
+        }
+        let gzip = replica.raw("HEAD", path, &[("accept-encoding", "gzip")]).await;
+        assert_eq!(gzip.header("content-encoding"), "gzip", "{path}");
+        assert_ne!(gzip.header("etag"), tag, "{path}: another coding, another tag");
+        let both = [("accept-encoding", "gzip"), ("if-none-match", tag)];
+        assert_eq!(replica.raw("GET", path, &both).await.status, 200, "{path}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_pages_policy_allows_this_service_alone_and_nothing_inline() {
     let (replica, _) = replica(|_| {}).await;
-    let page = ask(&replica, Method::GET, "/docs").await;
-    let policy = page.header("content-security-policy");
-    let parts: Vec<_> = policy.split("; ").collect();
-    for part in ["default-src 'none'", "script-src 'self'", "connect-src 'self'", "base-uri 'none'"]
-    {
-        assert!(parts.contains(&part), "{part}: {policy}");
+    for path in PAGES {
+        let page = ask(&replica, Method::GET, path).await;
+        let policy = page.header("content-security-policy");
+        let parts: Vec<_> = policy.split("; ").collect();
+        for part in
+            ["default-src 'none'", "script-src 'self'", "style-src 'self'", "base-uri 'none'"]
+        {
+            assert!(parts.contains(&part), "{path}: {part}: {policy}");
+        }
+        for loose in ["unsafe", "*", "http", "blob:"] {
+            assert!(!policy.contains(loose), "{path}: {loose}: {policy}");
+        }
+        assert_eq!(page.header("x-content-type-options"), "nosniff");
+        assert_eq!(page.header("referrer-policy"), "no-referrer");
     }
-    for loose in ["unsafe", "*", "http", "blob:"] {
-        assert!(!policy.contains(loose), "{loose}: {policy}");
-    }
-    assert_eq!(page.header("x-content-type-options"), "nosniff");
-    assert_eq!(page.header("referrer-policy"), "no-referrer");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_docs_page_asks_for_its_own_files_alone() {
+async fn the_pages_ask_for_their_own_files_alone() {
     let (replica, _) = replica(|_| {}).await;
-    let page = ask(&replica, Method::GET, "/docs").await.text;
+    for path in PAGES {
+        let page = ask(&replica, Method::GET, path).await.text;
+        assert!(!page.contains("<script>") && !page.contains("style="), "nothing inline: {page}");
+        let mut references = Vec::new();
+        for attribute in ["src=\"", "href=\""] {
+            let values = page.split(attribute).skip(1).filter_map(|rest| rest.split('"').next());
+            references.extend(values.filter(|value| !value.starts_with('#')));
+        }
+        assert!(references.len() >= 4, "{references:?}");
+        for reference in references {
+            assert!(!reference.starts_with('/'), "{reference}: right under any path prefix");
+            let reference = reference.trim_start_matches("./");
+            let answer = ask(&replica, Method::GET, &format!("/{reference}")).await;
+            assert_eq!(answer.status, 200, "{path}: {reference}");
+            if reference.ends_with(".css") {
+                assert_alone(reference, &answer.text);
+            }
+        }
+    }
     let init = ask(&replica, Method::GET, "/docs/init.js").await.text;
-    for text in [&page, &init] {
-        assert!(!text.contains("://"), "no other host: {text}");
-    }
-    let mut references = Vec::new();
-    for attribute in ["src=\"", "href=\""] {
-        let values = page.split(attribute).skip(1).filter_map(|rest| rest.split('"').next());
-        references.extend(values);
-    }
-    assert!(references.len() >= 4, "{references:?}");
-    for reference in references {
-        assert!(!reference.starts_with('/'), "{reference}: right under any path prefix");
-        let answer = ask(&replica, Method::GET, &format!("/{reference}")).await;
-        assert_eq!(answer.status, 200, "{reference}");
-    }
-    assert!(!page.contains("<script>") && !page.contains("style="), "nothing inline: {page}");
     assert!(init.contains("url: \"openapi.json\""), "{init}");
     assert!(init.contains("validatorUrl: null"), "no validator elsewhere: {init}");
-    let css = ask(&replica, Method::GET, "/docs/swagger-ui.css").await.text;
+}
+
+/// A style that brings nothing else along.
+fn assert_alone(name: &str, css: &str) {
+    assert!(!css.contains("@import"), "{name}");
     for url in css.split("url(").skip(1) {
-        assert!(url.trim_start_matches(['"', '\'']).starts_with("data:"), "{}", &url[..40]);
+        assert!(url.trim_start_matches(['"', '\'']).starts_with("data:"), "{name}: {}", &url[..40]);
     }
-    assert!(!css.contains("@import"));
+}
+
+#[test]
+fn the_pages_own_scripts_name_no_other_host() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/api/pages");
+    for part in ["arena", "docs", "front"] {
+        for entry in std::fs::read_dir(folder.join(part)).unwrap() {
+            let path = entry.unwrap().path();
+            let text = std::fs::read_to_string(&path).unwrap();
+            let text = text.replace("http://www.w3.org/2000/svg", "");
+            assert!(!text.contains("://"), "{}", path.display());
+            assert!(text.lines().count() < 350, "{}", path.display());
+        }
+    }
 }
 
 #[test]
 fn the_vendored_files_have_the_checksums_that_are_written_down() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/api/swagger_ui");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/api/pages/swagger_ui");
     let sums = std::fs::read_to_string(folder.join("SHA256SUMS")).unwrap();
-    let mut known = BTreeSet::from(["README.md", "SHA256SUMS", "index.html", "init.js"]);
+    let mut known = BTreeSet::from(["README.md", "SHA256SUMS"]);
     for line in sums.lines() {
         let (sum, name) = line.split_once("  ").unwrap();
         let digest = Sha256::digest(std::fs::read(folder.join(name)).unwrap());

@@ -166,6 +166,17 @@ macro_rules! changes {
     };
 }
 
+/// Whether there is a change log. Unlike a statement on one that is not there, this is no error
+/// in the log of somebody else's database.
+pub(super) const HAS_LOG: Statement = Statement {
+    sql: concat!(
+        "SELECT ",
+        seen!(),
+        ", to_regclass('registry_read.change') IS NOT NULL AS has_log"
+    ),
+    types: &[],
+};
+
 /// The changes that a snapshot does not see. `$1` the snapshot.
 pub(super) const CHANGES_SINCE: Statement = Statement {
     sql: changes!(

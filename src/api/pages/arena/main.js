@@ -1,0 +1,199 @@
+// The arena: what the address says is shown. A domain costs two requests to open (its insights
+// and its ranking), three if the ranking is not the one that the plot needs.
+
+import * as api from "./api.js";
+import { $, announce, count, make } from "./dom.js";
+import { canBeKey, domainsSeen, forgetKey, keepKey, key, rememberDomains, shown } from "./key.js";
+import { showOverview } from "./overview.js";
+import { openPhenotype } from "./phenotype.js";
+import { showTable } from "./table.js";
+import { clearTrouble, showTrouble } from "./trouble.js";
+
+const DEFAULTS = { domain: "", fidelity: "", sort: "fitness", limit: "20", offset: "0" };
+/** How many chips are offered; the field suggests all. */
+const CHIPS = 12;
+
+let current = null;
+let underWay = null;
+
+/** What the address asks to see; only values that the page can offer. */
+function viewOf(address) {
+  const view = { ...DEFAULTS };
+  for (const name of Object.keys(view)) view[name] = address.searchParams.get(name) ?? view[name];
+  for (const name of ["fidelity", "sort", "limit"]) {
+    const offered = [...$(name).options].map((option) => option.value);
+    if (!offered.includes(view[name])) view[name] = DEFAULTS[name];
+  }
+  if (!/^\d{1,9}$/.test(view.offset)) view.offset = DEFAULTS.offset;
+  return view;
+}
+
+function addressOf(view) {
+  const address = new URL(location.href);
+  address.search = "";
+  for (const [name, value] of Object.entries(view)) {
+    if (value !== DEFAULTS[name]) address.searchParams.set(name, value);
+  }
+  return address;
+}
+
+function go(change) {
+  const view = { ...viewOf(new URL(location.href)), ...change };
+  history.pushState(null, "", addressOf(view));
+  return show(view);
+}
+
+const goToDomain = (domain) => go({ ...DEFAULTS, domain });
+
+async function show(view, { anew = false } = {}) {
+  reflect(view);
+  clearTrouble();
+  if (!key()) return askForKey();
+  underWay?.abort();
+  underWay = new AbortController();
+  const { signal } = underWay;
+  const opens = anew || current?.domain !== view.domain;
+  if (opens) ["overview", "ranking"].forEach((id) => { $(id).hidden = true; });
+  announce("Loading …");
+  document.body.setAttribute("aria-busy", "true");
+  try {
+    const page = asker(signal);
+    if (opens && view.domain) await Promise.all([overview(view, page, signal), ranking(view, page, signal)]);
+    else await ranking(view, page, signal);
+    current = view;
+  } catch (error) {
+    if (error.name === "AbortError") return;
+    underWay.abort();
+    if (opens) current = null;
+    trouble(error, view);
+  } finally {
+    if (!signal.aborted || underWay.signal === signal) document.body.removeAttribute("aria-busy");
+    budget();
+    suggestions();
+  }
+}
+
+/** Asks for a page of genes once, though overview and ranking both may want it. */
+function asker(signal) {
+  const asked = new Map();
+  return (view) => {
+    const name = addressOf(view).search;
+    if (!asked.has(name)) asked.set(name, api.genes(view, signal));
+    return asked.get(name);
+  };
+}
+
+async function overview(view, page, signal) {
+  const leaders = { ...DEFAULTS, domain: view.domain, limit: view.limit };
+  const [insights, first] = await Promise.all([
+    api.insights(view.domain, signal).catch((error) => { throw ofDomain(error, view.domain); }),
+    page(leaders),
+  ]);
+  if (!signal.aborted) showOverview(insights, first.data);
+}
+
+function ofDomain(error, domain) {
+  return Object.assign(error, error.kind === "missing" ? { kind: "domain", domain } : {});
+}
+
+async function ranking(view, page, signal) {
+  const found = await page(view);
+  if (signal.aborted) return;
+  rememberDomains(found.data);
+  // An unknown domain has an empty ranking; its insights say what it is.
+  if (found.total === 0 && view.domain && !view.fidelity) return;
+  showTable(found, view, (gene) => openPhenotype(gene, budget));
+}
+
+function trouble(error, view) {
+  const known = error instanceof api.Trouble ? error : new api.Trouble("fault");
+  if (!(error instanceof api.Trouble)) console.error(error);
+  showTrouble(known, () => show(view, { anew: $("ranking").hidden }), goToDomain);
+  if (known.kind === "key") {
+    forgetKey();
+    askForKey({ keepText: true });
+  }
+  announce("");
+}
+
+// ---------------------------------------------------------------- what stands around it
+
+function reflect(view) {
+  $("domain").value = view.domain;
+  for (const name of ["fidelity", "sort", "limit"]) $(name).value = view[name];
+  $("title").textContent = view.domain || "The arena";
+  document.title = `${view.domain || "Arena"} · Gene Registry`;
+  $("ranking-title").textContent = view.domain ? "Ranking" : "The best of all domains";
+  keyLine();
+}
+
+function keyLine() {
+  const has = Boolean(key());
+  $("key-line").hidden = !has;
+  $("domain-form").hidden = !has;
+  $("key-form").hidden = has;
+  if (has) $("key-shown").textContent = `Key ${shown(key())}`;
+}
+
+function askForKey({ keepText = false } = {}) {
+  underWay?.abort();
+  api.forgetBudget();
+  current = null;
+  ["overview", "ranking"].forEach((id) => { $(id).hidden = true; });
+  keyLine();
+  if (!keepText) $("key").value = "";
+  $("key").toggleAttribute("aria-invalid", keepText);
+  if (keepText) $("key").setAttribute("aria-invalid", "true");
+  $("key").focus({ preventScroll: true });
+}
+
+function budget() {
+  const said = api.budget;
+  $("budget").textContent = said ? `${count(said.remaining)} of ${count(said.limit)} requests left this minute` : "";
+}
+
+function suggestions() {
+  const seen = domainsSeen();
+  $("domains").replaceChildren(...seen.map((name) => make("option", { value: name })));
+  const here = $("domain").value;
+  $("chips").replaceChildren(...seen.slice(0, CHIPS).map((name) => make("button", {
+    type: "button", class: "chip", "aria-pressed": String(name === here), onclick: () => goToDomain(name),
+  }, name)));
+  $("chips").hidden = seen.length === 0;
+}
+
+$("key-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const value = $("key").value.trim();
+  if (!canBeKey(value)) return trouble(new api.Trouble("key"), viewOf(new URL(location.href)));
+  keepKey(value);
+  $("key").value = "";
+  $("main").focus({ preventScroll: true });
+  show(viewOf(new URL(location.href)), { anew: true });
+});
+
+$("key-change").addEventListener("click", () => {
+  forgetKey();
+  clearTrouble();
+  askForKey();
+});
+
+$("domain-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  goToDomain($("domain").value.trim());
+});
+
+$("filters").addEventListener("change", (event) => go({ [event.target.name]: event.target.value, offset: "0" }));
+$("filters").addEventListener("submit", (event) => event.preventDefault());
+
+for (const id of ["previous", "next"]) {
+  $(id).addEventListener("click", async () => {
+    await go({ offset: $(id).dataset.offset });
+    $("ranking-title").scrollIntoView({ block: "start" });
+  });
+}
+
+addEventListener("popstate", () => show(viewOf(new URL(location.href))));
+
+suggestions();
+show(viewOf(new URL(location.href)), { anew: true });

@@ -1,0 +1,76 @@
+// One gene's phenotype, in a dialog: what goes in, what comes out, how to install it.
+
+import { phenotype, Trouble } from "./api.js";
+import { $, decimal, make } from "./dom.js";
+import { retry, words } from "./trouble.js";
+
+const dialog = $("phenotype");
+let asked = null;
+
+dialog.addEventListener("close", () => asked?.abort());
+// A click beside it closes it too.
+dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); });
+
+/** Opens it for a gene of the ranking; `spent` is told when a request has been answered. */
+export async function openPhenotype(gene, spent) {
+  asked?.abort();
+  asked = new AbortController();
+  frame(gene, make("p", { class: "soft", role: "status" }, "Asking for it …"));
+  if (!dialog.open) dialog.showModal();
+  try {
+    const found = await phenotype(gene.id, asked.signal);
+    frame(gene, body(found));
+  } catch (error) {
+    if (error.name === "AbortError") return;
+    const trouble = error instanceof Trouble ? error : new Trouble("fault");
+    const again = () => openPhenotype(gene, spent);
+    frame(gene, make("div", { class: "trouble", role: "alert", "data-kind": trouble.kind },
+      ...words(trouble), trouble.kind !== "key" && retry(trouble, again)));
+  } finally {
+    spent();
+  }
+}
+
+function frame(gene, content) {
+  const close = make("button", { type: "button", class: "button quiet slim", onclick: () => dialog.close() }, "Close");
+  dialog.replaceChildren(
+    make("header", {}, make("h2", { id: "phenotype-title" }, gene.name || "(unnamed)"), close),
+    gene.description && make("p", { class: "soft" }, gene.description),
+    content);
+  if (dialog.open) close.focus();
+}
+
+function body(found) {
+  const { compatibility: needs } = found;
+  return make("div", {},
+    make("dl", { class: "facts" },
+      fact("Domain", found.domain || "none"), fact("Fidelity", found.fidelity),
+      fact("Fitness", decimal(found.fitness_score)), fact("Reputation", decimal(found.reputation_score)),
+      fact("Playground", needs.min_playground_version === "0.0.0" ? "any version" : `${needs.min_playground_version} or later`),
+      fact("Runs at", needs.required_fidelity)),
+    make("h3", {}, "Install"), make("pre", { tabindex: 0, "aria-label": "Install command" }, make("code", {}, found.install_command)),
+    side("What goes in", found.phenotype.input), side("What comes out", found.phenotype.output),
+    make("p", { class: "small soft" }, "Id ", make("code", {}, found.id)));
+}
+
+const fact = (name, value) => make("div", {}, make("dt", {}, name), make("dd", {}, value));
+
+function side(title, schema) {
+  const properties = schema.properties && typeof schema.properties === "object" ? Object.entries(schema.properties) : [];
+  const required = new Set(Array.isArray(schema.required) ? schema.required : []);
+  return make("section", {}, make("h3", {}, title),
+    properties.length
+      ? make("ul", { class: "properties" }, properties.map(([name, value]) =>
+        make("li", {}, make("code", { class: "property" }, name), " ",
+          make("span", { class: "badge" }, typeName(value)), " ",
+          required.has(name) && make("span", { class: "badge warn" }, "required"),
+          typeof value?.description === "string" && make("span", { class: "soft" }, value.description))))
+      : make("p", { class: "soft" }, "Nothing is declared."),
+    make("details", {}, make("summary", {}, "As a schema"),
+      make("pre", { tabindex: 0, "aria-label": `${title}, as a schema` }, make("code", {}, JSON.stringify(schema, null, 2)))));
+}
+
+function typeName(schema) {
+  const type = Array.isArray(schema?.type) ? schema.type.join(" or ") : String(schema?.type ?? "anything");
+  return type === "array" && schema.items?.type ? `list of ${schema.items.type}` : type;
+}

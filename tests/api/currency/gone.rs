@@ -1,0 +1,92 @@
+//! A gene that a replica has told somebody is gone is not shown by it again, however it came to
+//! know.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+
+use super::{DOMAIN, REPLICAS, genes_of, never_old};
+use crate::support::postgres::PostgresServer;
+use crate::support::proxy::{FaultProxy, Mode};
+use crate::support::redis::RedisServer;
+use crate::support::replica::{Fleet, READER};
+use crate::support::wait::eventually;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn replicas_that_heard_from_another_that_a_gene_is_gone_do_not_show_it_again() {
+    let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
+    let proxy = FaultProxy::start(postgres.addr()).await;
+    let mut fleet = Fleet::start_with(0, postgres, redis, |config| {
+        never_old(config);
+        // What is remembered to be gone outlives what is remembered to be absent.
+        config.cache.not_found_s = 1;
+    })
+    .await;
+    fleet.config.upstream.url = Some(proxy.url(&fleet.database.url_as(READER)).into());
+    fleet.grow(REPLICAS).await;
+    let (client, key) = (fleet.database.connect().await, fleet.database.new_key(1_000_000).await);
+    let id = genes_of(&client, DOMAIN).await.swap_remove(0);
+    let path = format!("/genes/{id}/phenotype");
+    for replica in &fleet.replicas {
+        assert_eq!(replica.get(&path, Some(&key)).await.status, 200);
+    }
+
+    // Slow enough for one replica to read while the others wait for it.
+    proxy.set(Mode::Delay(Duration::from_millis(200))).await;
+    let sql = "update registry.gene set published = false where id = $1::text::uuid";
+    client.execute(sql, &[&id]).await.unwrap();
+    eventually(Duration::from_secs(10), "it is gone everywhere", || async {
+        let asked = fleet.replicas.iter().map(|replica| replica.get(&path, Some(&key)));
+        join_all(asked).await.iter().all(|answer| answer.status == 404)
+    })
+    .await;
+    proxy.set(Mode::Refuse).await;
+
+    for replica in &fleet.replicas {
+        eventually(Duration::from_secs(10), "it knows no more than that it is gone", || async {
+            let answer = replica.get(&path, Some(&key)).await;
+            assert_ne!(answer.status, 200, "{answer:?}");
+            answer.status == 502
+        })
+        .await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_that_is_cut_off_spoils_no_read_of_those_that_are_not() {
+    let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
+    let cut_off = FaultProxy::start(postgres.addr()).await;
+    let mut fleet = Fleet::start_with(REPLICAS - 1, postgres, redis, never_old).await;
+    fleet.config.upstream.url = Some(cut_off.url(&fleet.database.url_as(READER)).into());
+    (fleet.config.upstream.wait_ms, fleet.config.upstream.connect_ms) = (500, 500);
+    (fleet.config.upstream.query_ms, fleet.config.upstream.deadline_ms) = (600, 2_000);
+    fleet.grow(1).await;
+    let (client, key) = (fleet.database.connect().await, fleet.database.new_key(1_000_000).await);
+    let genes = genes_of(&client, DOMAIN).await;
+    let paths: Vec<String> =
+        genes.iter().take(5).map(|id| format!("/genes/{id}/phenotype")).collect();
+    let (sick, healthy) = fleet.replicas.split_last().unwrap();
+    assert_eq!(sick.get("/genes", Some(&key)).await.status, 200);
+
+    cut_off.set(Mode::Stall).await;
+    eventually(Duration::from_secs(10), "it knows that it is cut off", || async {
+        sick.metric("gene_registry_upstream_in_use").await == Some(0.0)
+    })
+    .await;
+    for path in &paths {
+        // Begins to read for all, in vain.
+        let in_vain = sick.get(path, Some(&key));
+        let right = async {
+            eventually(Duration::from_secs(10), "it has the lease", || async {
+                !redis.keys(&format!("{}:lease", fleet.prefix)).await.is_empty()
+            })
+            .await;
+            join_all(healthy.iter().map(|replica| replica.get(path, Some(&key)))).await
+        };
+        let (in_vain, right) = tokio::join!(in_vain, right);
+        assert!(matches!(in_vain.status.as_u16(), 200 | 502), "{in_vain:?}");
+        for answer in right {
+            assert_eq!(answer.status, 200, "{answer:?}");
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! API keys: what is done to one is known to every replica within two seconds, with or without
+//! Redis.
+
+use futures_util::future::join_all;
+use gene_registry::keys::{ApiKey, NewKey, store};
+use tokio::time::Instant;
+
+use super::{REPLICAS, SEEN, never_old};
+use crate::support::need_own_servers;
+use crate::support::postgres::PostgresServer;
+use crate::support::proxy::{FaultProxy, Mode};
+use crate::support::redis::RedisServer;
+use crate::support::replica::{Fleet, READER};
+use crate::support::traffic::routes;
+use crate::support::wait::eventually;
+
+const PATH: &str = "/genes";
+
+/// What is done to the key, and then its status and the limit that its answers name.
+const STEPS: &[(&str, u16, &str)] = &[
+    ("revoked_at = now()", 401, ""),
+    ("revoked_at = null", 200, "1000000"),
+    ("expires_at = now()", 401, ""),
+    ("expires_at = now() + interval '1 day'", 200, "1000000"),
+    ("scopes = '{write}'", 401, ""),
+    ("scopes = '{write,read}'", 200, "1000000"),
+    ("rate_limit_per_minute = 700000", 200, "700000"),
+    ("rate_limit_per_minute = 0", 429, "0"),
+    ("rate_limit_per_minute = 1000000", 200, "1000000"),
+];
+
+/// Fails unless every replica treats the key like this within two seconds.
+async fn assert_treated(fleet: &Fleet<'_>, key: &str, status: u16, limit: &str, shares: bool) {
+    let committed = Instant::now();
+    let each = fleet.replicas.iter().map(|replica| async move {
+        let what = format!("a replica answers {status} with limit {limit:?}");
+        eventually(SEEN.saturating_sub(committed.elapsed()), &what, || async {
+            let answer = replica.get(PATH, Some(key)).await;
+            let named = answer.header("x-ratelimit-limit");
+            // Without Redis a replica may name its share instead.
+            answer.status == status && (named == limit || (shares && !named.is_empty()))
+        })
+        .await;
+    });
+    join_all(each).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_is_treated_as_it_now_is_by_every_replica_with_and_without_redis() {
+    need_own_servers!();
+    let (postgres, redis) = (PostgresServer::shared().await, RedisServer::start(&[]).await);
+    let fleet = Fleet::start_with(REPLICAS, postgres, &redis, never_old).await;
+    let mut client = fleet.database.connect().await;
+    for without_redis in [false, true] {
+        let key = fleet.database.new_key(1_000_000).await;
+        let prefix = key.parse::<ApiKey>().unwrap().prefix().to_owned();
+        for replica in &fleet.replicas {
+            assert_eq!(replica.get(PATH, Some(&key)).await.status, 200);
+        }
+        if without_redis {
+            redis.kill().await;
+        }
+        for (set, status, limit) in STEPS {
+            let sql = format!("update registry.api_key set {set} where prefix = $1");
+            assert_eq!(client.execute(&sql, &[&prefix]).await.unwrap(), 1);
+            assert_treated(&fleet, &key, *status, limit, without_redis).await;
+        }
+        let sql = "delete from registry.api_key where prefix = $1";
+        client.execute(sql, &[&prefix]).await.unwrap();
+        assert_treated(&fleet, &key, 401, "", false).await;
+
+        let unborn = ApiKey::generate().unwrap();
+        for _ in 0..2 {
+            for replica in &fleet.replicas {
+                let answer = replica.get(PATH, Some(unborn.expose())).await;
+                answer.assert_refused(401, "UNAUTHORIZED");
+            }
+        }
+        store::insert(&mut client, &unborn, &new_key()).await.unwrap();
+        assert_treated(&fleet, unborn.expose(), 200, "1000000", without_redis).await;
+    }
+}
+
+fn new_key() -> NewKey {
+    NewKey {
+        owner: "team-test".to_owned(),
+        name: "test".to_owned(),
+        scopes: vec!["read".to_owned()],
+        rate_limit_per_minute: 1_000_000,
+        expires_at: None,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn known_keys_are_let_in_while_postgres_is_away_and_what_changed_is_known_after_it() {
+    let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
+    let proxy = FaultProxy::start(postgres.addr()).await;
+    let mut fleet = Fleet::start_with(0, postgres, redis, never_old).await;
+    fleet.config.upstream.url = Some(proxy.url(&fleet.database.url_as(READER)).into());
+    fleet.grow(REPLICAS).await;
+    let [kept, revoked] =
+        [fleet.database.new_key(1_000_000).await, fleet.database.new_key(1_000_000).await];
+    let paths = routes(&fleet.database).await;
+    for replica in &fleet.replicas {
+        for (key, path) in
+            [&kept, &revoked].iter().flat_map(|key| paths.iter().map(move |p| (key, p)))
+        {
+            assert_eq!(replica.get(path, Some(key)).await.status, 200);
+        }
+    }
+
+    proxy.set(Mode::Refuse).await;
+    let prefix = revoked.parse::<ApiKey>().unwrap().prefix().to_owned();
+    let sql = "update registry.api_key set revoked_at = now() where prefix = $1";
+    fleet.database.connect().await.execute(sql, &[&prefix]).await.unwrap();
+    let begun = Instant::now();
+    while begun.elapsed() < SEEN {
+        for replica in &fleet.replicas {
+            for (key, path) in [(&kept, &paths[0]), (&revoked, &paths[1])] {
+                let answer = replica.get(path, Some(key)).await;
+                assert_eq!(answer.status, 200, "{answer:?}");
+            }
+        }
+    }
+    proxy.set(Mode::Pass).await;
+
+    assert_treated(&fleet, &revoked, 401, "", false).await;
+    assert_treated(&fleet, &kept, 200, "1000000", false).await;
+}

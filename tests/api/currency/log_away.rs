@@ -1,0 +1,150 @@
+//! A change log that can't be read while everything else can, and a registry without one.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tokio_postgres::Client;
+
+use super::{
+    DOMAIN, OTHER, REPLICAS, answers, assert_same, assert_seen, fleet, genes_of, is_hit, never_old,
+    paths_of, truthful,
+};
+use crate::support::binary::Served;
+use crate::support::postgres::PostgresServer;
+use crate::support::redis::RedisServer;
+use crate::support::replica::{Fleet, READER, sample};
+use crate::support::wait::eventually;
+
+const SOON: Duration = Duration::from_secs(10);
+
+async fn edit(client: &Client, id: &str, name: &str) {
+    let sql = "update registry.gene set name = $1 where id = $2::text::uuid";
+    assert_eq!(client.execute(sql, &[&name, &id]).await.unwrap(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn while_the_log_cannot_be_read_what_was_read_before_that_is_read_again() {
+    let fleet = fleet(PostgresServer::shared().await, RedisServer::shared().await).await;
+    let (client, key) = (fleet.database.connect().await, fleet.database.new_key(1_000_000).await);
+    let genes = genes_of(&client, DOMAIN).await;
+    let (paths, truthful) = (paths_of(&genes), truthful(&fleet).await);
+    let other = genes_of(&client, OTHER).await.swap_remove(0);
+    let sign = [format!("/genes/{other}/phenotype")];
+    for replica in &fleet.replicas {
+        answers(replica, &key, &sign).await;
+        answers(replica, &key, &paths).await;
+    }
+    // A good look after those reads: a change was seen.
+    edit(&client, &other, "the sign").await;
+    let (committed, truth) = (Instant::now(), answers(&truthful, &key, &sign).await);
+    assert_seen(&fleet.replicas, &key, &sign, &truth, committed, "the sign").await;
+
+    client
+        .batch_execute("revoke select on registry_read.change from gene_registry_reader")
+        .await
+        .unwrap();
+    edit(&client, &genes[0], "unlogged").await;
+    let (committed, truth) = (Instant::now(), answers(&truthful, &key, &paths).await);
+    assert_seen(&fleet.replicas, &key, &paths, &truth, committed, "no log, no old answers").await;
+
+    // What was read since then is kept, and counts by its age.
+    for replica in &fleet.replicas {
+        eventually(SOON, "answers come out of the cache", || async {
+            let mut hits = 0;
+            for path in &paths {
+                hits += usize::from(is_hit(&replica.get(path, Some(&key)).await));
+            }
+            hits == paths.len()
+        })
+        .await;
+    }
+    edit(&client, &genes[0], "not noticed yet").await;
+    for replica in &fleet.replicas {
+        assert_same(&answers(replica, &key, &paths).await, &truth, &paths);
+    }
+
+    client
+        .batch_execute("grant select on registry_read.change to gene_registry_reader")
+        .await
+        .unwrap();
+    let (committed, truth) = (Instant::now(), answers(&truthful, &key, &paths).await);
+    assert_seen(&fleet.replicas, &key, &paths, &truth, committed, "the log is back").await;
+    edit(&client, &genes[0], "noticed").await;
+    let (committed, truth) = (Instant::now(), answers(&truthful, &key, &paths).await);
+    assert_seen(&fleet.replicas, &key, &paths, &truth, committed, "and goes on").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_log_ages_alone_count_which_is_said_once() {
+    let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
+    let database = sample(postgres).await;
+    let (client, key) = (database.connect().await, database.new_key(1_000_000).await);
+    client.batch_execute("drop view registry_read.change").await.unwrap();
+    let (database_url, redis_url) = (database.url_as(READER), redis.url());
+    let prefix = RedisServer::new_prefix();
+    let served = Served::start(&[
+        ("DATABASE_URL", &database_url),
+        ("REDIS_URL", &redis_url),
+        ("GENE_REGISTRY__REDIS__PREFIX", &prefix),
+        ("GENE_REGISTRY__CACHE__PHENOTYPE__FRESH_S", "3"),
+        ("GENE_REGISTRY__CACHE__PHENOTYPE__STALE_S", "0"),
+        ("GENE_REGISTRY__CACHE__INSIGHTS__FRESH_S", "3600"),
+    ])
+    .await;
+    eventually(SOON, "it is ready", || async { served.replica.ops("/readyz").await.status == 200 })
+        .await;
+    let id = genes_of(&client, DOMAIN).await.swap_remove(0);
+    let [phenotype, insights] =
+        [format!("/genes/{id}/phenotype"), format!("/arena/insights?domain={DOMAIN}")];
+    let old = served.replica.get(&insights, Some(&key)).await;
+    assert_eq!((old.status.as_u16(), is_hit(&old)), (200, false));
+    for round in 0..2 {
+        let before = served.replica.get(&phenotype, Some(&key)).await;
+        assert_eq!(before.status, 200);
+
+        edit(&client, &id, &format!("edited {round}")).await;
+
+        eventually(SOON, "its age makes it be read again", || async {
+            served.replica.get(&phenotype, Some(&key)).await.text.contains("edited")
+        })
+        .await;
+        let kept = served.replica.get(&insights, Some(&key)).await;
+        assert!(is_hit(&kept) && kept.text == old.text, "{kept:?}");
+        edit(&client, &id, "between").await;
+        eventually(SOON, "and once more", || async {
+            served.replica.get(&phenotype, Some(&key)).await.text.contains("between")
+        })
+        .await;
+    }
+    let lines = served.lines_with(&["no change log", "ages alone count"]);
+    assert_eq!(lines, 1, "{}", served.log());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_that_goes_while_replicas_run_leaves_them_with_ages() {
+    let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
+    let fleet = Fleet::start_with(REPLICAS, postgres, redis, |config| {
+        never_old(config);
+        config.cache.search.fresh_s = 3;
+        config.cache.search.stale_s = 0;
+    })
+    .await;
+    let (client, key) = (fleet.database.connect().await, fleet.database.new_key(1_000_000).await);
+    let id = genes_of(&client, DOMAIN).await.swap_remove(0);
+    let search = format!("/genes?domain={DOMAIN}");
+    for replica in &fleet.replicas {
+        assert_eq!(replica.get(&search, Some(&key)).await.status, 200);
+    }
+
+    client.batch_execute("drop view registry_read.change").await.unwrap();
+    edit(&client, &id, "without a log").await;
+
+    for replica in &fleet.replicas {
+        eventually(SOON, "its age makes it be read again", || async {
+            let answer = replica.get(&search, Some(&key)).await;
+            assert_eq!(answer.status, 200, "{answer:?}");
+            answer.text.contains("without a log")
+        })
+        .await;
+    }
+}

@@ -1,0 +1,145 @@
+//! Currency: a catalogue change is seen by every replica within two seconds, whatever the caches
+//! hold, and nothing older is shown after it.
+
+mod catalogue;
+mod checker;
+mod gone;
+mod history;
+
+mod keys;
+mod log_away;
+mod machine;
+
+mod order;
+mod restored;
+mod snapshots;
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::join_all;
+use gene_registry::config::Config;
+use tokio::time::Instant;
+use tokio_postgres::Client;
+
+use crate::support::postgres::PostgresServer;
+use crate::support::redis::RedisServer;
+use crate::support::replica::{Answer, Fleet, Replica};
+use crate::support::wait::eventually;
+
+const REPLICAS: u32 = 3;
+
+/// Within this after its commit, a change is seen everywhere.
+const SEEN: Duration = Duration::from_secs(2);
+
+/// The domain whose genes the tests change, and another one.
+const DOMAIN: &str = "search";
+const OTHER: &str = "code.testing";
+
+/// Three replicas whose answers stay fresh for as long as any test takes: only what the change
+/// log says makes them read again.
+async fn fleet(postgres: &'static PostgresServer, redis: &RedisServer) -> Fleet<'static> {
+    Fleet::start_with(REPLICAS, postgres, redis, never_old).await
+}
+
+fn never_old(config: &mut Config) {
+    for ages in [&mut config.cache.search, &mut config.cache.phenotype, &mut config.cache.insights]
+    {
+        ages.fresh_s = 3_600;
+    }
+    config.cache.not_found_s = 3_600;
+    config.redis.timeout_ms = 1_000;
+}
+
+/// A replica that keeps nothing: what it says is so in the database.
+async fn truthful(fleet: &Fleet<'_>) -> Replica {
+    let mut config = fleet.config.clone();
+    config.redis.url = None;
+    config.cache.not_found_s = 0;
+    for ages in [&mut config.cache.search, &mut config.cache.phenotype, &mut config.cache.insights]
+    {
+        (ages.fresh_s, ages.stale_s, ages.if_error_s) = (0, 0, 0);
+    }
+    Replica::start(&config).await
+}
+
+/// The ids of the published genes of a domain, best first.
+async fn genes_of(client: &Client, domain: &str) -> Vec<String> {
+    let sql = "select id::text from registry_read.gene where domain = $1
+        order by fitness_score desc, id";
+    client.query(sql, &[&domain]).await.unwrap().iter().map(|row| row.get(0)).collect()
+}
+
+/// Answers on all three routes and for all kinds of filter that show these genes.
+fn paths_of(genes: &[String]) -> Vec<String> {
+    let mut paths: Vec<String> = [
+        "/genes?limit=50",
+        "/genes?limit=50&fidelity=Native&sort=downloads",
+        "/genes?limit=50&fidelity=Hybrid",
+        "/genes?limit=50&fidelity=Wrapped",
+    ]
+    .map(str::to_owned)
+    .into();
+    for domain in [DOMAIN, OTHER] {
+        paths.push(format!("/genes?domain={domain}"));
+        paths.push(format!("/genes?domain={domain}&limit=1&offset=1"));
+        paths.push(format!("/arena/insights?domain={domain}"));
+    }
+    paths.extend(genes.iter().map(|id| format!("/genes/{id}/phenotype")));
+    paths
+}
+
+/// Status and body of each path, asked for all at once.
+async fn answers(replica: &Replica, key: &str, paths: &[String]) -> Vec<(u16, String)> {
+    let answers = paths.iter().map(|path| async move {
+        let answer = replica.get(path, Some(key)).await;
+        assert!(matches!(answer.status.as_u16(), 200 | 404), "{path}: {answer:?}");
+        (answer.status.as_u16(), answer.text)
+    });
+    join_all(answers).await
+}
+
+/// Waits until every replica answers each path as the database stands; fails two seconds after
+/// `committed`.
+async fn assert_seen(
+    replicas: &[Replica],
+    key: &str,
+    paths: &[String],
+    truth: &[(u16, String)],
+    committed: Instant,
+    what: &str,
+) {
+    let each = replicas.iter().enumerate().map(|(number, replica)| async move {
+        let what = format!("replica {number} shows what changed: {what}");
+        let old = Mutex::new(Vec::new());
+        let seen = AssertUnwindSafe(eventually(
+            SEEN.saturating_sub(committed.elapsed()),
+            &what,
+            || async {
+                let found = answers(replica, key, paths).await;
+                let differ = (0..paths.len()).filter(|at| found[*at] != truth[*at]);
+                *old.lock().unwrap() = differ.map(|at| &paths[at]).collect();
+                old.lock().unwrap().is_empty()
+            },
+        ));
+        if seen.catch_unwind().await.is_err() {
+            panic!("{what}: still older: {:?}", old.lock().unwrap());
+        }
+    });
+    join_all(each).await;
+}
+
+/// The answers are those of the database; if not, the first that is another one is shown.
+#[track_caller]
+fn assert_same(found: &[(u16, String)], truth: &[(u16, String)], paths: &[String]) {
+    for ((found, truth), path) in found.iter().zip(truth).zip(paths) {
+        assert_eq!(found, truth, "{path}");
+    }
+}
+
+/// Whether the answer came out of a cache.
+fn is_hit(answer: &Answer) -> bool {
+    answer.header("cache-status").contains("hit")
+}

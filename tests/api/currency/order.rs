@@ -1,0 +1,122 @@
+//! Transactions that commit in another order than they began, and replicas that begin after a
+//! change.
+
+use tokio::time::Instant;
+
+use super::{
+    DOMAIN, REPLICAS, answers, assert_same, assert_seen, fleet, genes_of, is_hit, never_old,
+    paths_of, truthful,
+};
+use crate::support::postgres::PostgresServer;
+use crate::support::redis::RedisServer;
+use crate::support::replica::Fleet;
+use crate::support::wait::eventually;
+
+/// Edits a gene in the connection's transaction.
+async fn edit(client: &tokio_postgres::Client, id: &str, name: &str) {
+    let sql = "update registry.gene set name = $1, description = $1 where id = $2::text::uuid";
+    assert_eq!(client.execute(sql, &[&name, &id]).await.unwrap(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn both_changes_are_seen_where_transactions_commit_in_another_order_than_they_began() {
+    let fleet = fleet(PostgresServer::shared().await, RedisServer::shared().await).await;
+    let (first, second) = (fleet.database.connect().await, fleet.database.connect().await);
+    let key = fleet.database.new_key(1_000_000).await;
+    let genes = genes_of(&first, DOMAIN).await;
+    let (paths, truthful) = (paths_of(&genes), truthful(&fleet).await);
+    for round in 0..2 {
+        for replica in &fleet.replicas {
+            answers(replica, &key, &paths).await;
+        }
+
+        first.batch_execute("begin").await.unwrap();
+        edit(&first, &genes[0], &format!("began first {round}")).await;
+        edit(&second, &genes[1], &format!("began second {round}")).await;
+        let committed = Instant::now();
+        let between = answers(&truthful, &key, &paths).await;
+        assert_seen(&fleet.replicas, &key, &paths, &between, committed, "the second").await;
+        // Read between the two commits, and kept: in the replicas and in Redis.
+        for replica in &fleet.replicas {
+            assert!(is_hit(&replica.get(&paths[0], Some(&key)).await));
+        }
+        first.batch_execute("commit").await.unwrap();
+        let committed = Instant::now();
+        let truth = answers(&truthful, &key, &paths).await;
+
+        assert_ne!(truth, between);
+        assert_seen(&fleet.replicas, &key, &paths, &truth, committed, "the first").await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transaction_that_stays_open_keeps_no_answer_out_of_the_caches() {
+    let fleet = fleet(PostgresServer::shared().await, RedisServer::shared().await).await;
+    let (open, client) = (fleet.database.connect().await, fleet.database.connect().await);
+    let key = fleet.database.new_key(1_000_000).await;
+    let genes = genes_of(&client, DOMAIN).await;
+    let (paths, truthful) = (paths_of(&genes), truthful(&fleet).await);
+    open.batch_execute("begin; select pg_current_xact_id()").await.unwrap();
+    for replica in &fleet.replicas {
+        answers(replica, &key, &paths).await;
+    }
+
+    // More changes of one gene than are known one by one.
+    for number in 0..30 {
+        edit(&client, &genes[0], &format!("edit {number}")).await;
+    }
+    let committed = Instant::now();
+    let truth = answers(&truthful, &key, &paths).await;
+
+    assert_seen(&fleet.replicas, &key, &paths, &truth, committed, "thirty edits").await;
+    for replica in &fleet.replicas {
+        eventually(super::SEEN, "answers come out of the cache", || async {
+            let mut hits = 0;
+            for path in &paths {
+                hits += usize::from(is_hit(&replica.get(path, Some(&key)).await));
+            }
+            hits == paths.len()
+        })
+        .await;
+    }
+    let a = fleet.replicas[0].get(&paths[0], Some(&key)).await;
+    println!("{:?} {:?}", a.header("cache-status"), client.query_one("select pg_current_snapshot()::text, (select count(*) from registry.change where changed_in >= pg_snapshot_xmin(pg_current_snapshot()))", &[]).await.unwrap().get::<_, String>(0));
+    open.batch_execute("rollback").await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_that_starts_after_a_change_never_shows_the_state_before_it() {
+    let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
+    let mut fleet = Fleet::start_with(1, postgres, redis, never_old).await;
+    let (client, key) = (fleet.database.connect().await, fleet.database.new_key(1_000_000).await);
+    let genes = genes_of(&client, DOMAIN).await;
+    let (paths, truthful) = (paths_of(&genes), truthful(&fleet).await);
+    for (round, none_runs) in [false, true, true].into_iter().enumerate() {
+        let before = answers(&fleet.replicas[0], &key, &paths).await;
+        let kept = redis.keys(&format!("{}:answer", fleet.prefix)).await;
+        assert!(kept.len() > genes.len(), "{kept:?}");
+        if none_runs {
+            for replica in std::mem::take(&mut fleet.replicas) {
+                replica.shutdown().await;
+            }
+        }
+
+        edit(&client, &genes[0], &format!("edited {round}")).await;
+        let id = &genes[1];
+        let sql = format!("update registry.gene set published = not published where id = '{id}'");
+        client.batch_execute(&sql).await.unwrap();
+        let (begins, truth) = (fleet.replicas.len(), answers(&truthful, &key, &paths).await);
+        assert_ne!(truth, before);
+        fleet.grow(REPLICAS).await;
+
+        // From its very first answer, not only soon.
+        for replica in &fleet.replicas[begins..] {
+            assert_same(&answers(replica, &key, &paths).await, &truth, &paths);
+        }
+        for replica in &fleet.replicas[begins..] {
+            assert_same(&answers(replica, &key, &paths).await, &truth, &paths);
+        }
+        let first = fleet.replicas.len() - 1;
+        fleet.replicas.swap(0, first);
+    }
+}

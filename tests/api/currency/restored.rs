@@ -1,0 +1,77 @@
+//! A database that was restored from a copy: what was read in the future that never came is not
+//! shown, neither by replicas that lived through it nor by those that start after it.
+
+use gene_registry::config::{Config, RedisConfig};
+use gene_registry::keys::{ApiKey, NewKey, store};
+use tokio::time::Instant;
+
+use super::{DOMAIN, REPLICAS, answers, assert_same, assert_seen, genes_of, never_old, paths_of};
+use crate::support::need_own_servers;
+use crate::support::postgres::{PostgresOptions, PostgresServer};
+use crate::support::proxy::{Cut, FaultProxy};
+use crate::support::redis::RedisServer;
+use crate::support::replica::{Fleet, READER, Replica, sample};
+
+const TRANSACTIONS: &str = "do $$ begin
+        for n in 1..3000 loop perform pg_current_xact_id(); commit; end loop;
+    end $$";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_read_before_a_restore_is_never_shown_after_it() {
+    need_own_servers!();
+    let (ahead, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
+    let copy = PostgresServer::start(PostgresOptions::default()).await;
+    let proxy = FaultProxy::start(ahead.addr()).await;
+    let mut fleet = Fleet::start_with(0, ahead, redis, never_old).await;
+    fleet.config.upstream.url = Some(proxy.url(&fleet.database.url_as(READER)).into());
+    let (client, key) = (fleet.database.connect().await, fleet.database.new_key(1_000_000).await);
+    let genes = genes_of(&client, DOMAIN).await;
+    let paths = paths_of(&genes);
+    // The copy has the same name, the same key, an older state and far fewer transactions.
+    let restored = sample(&copy).await;
+    let mut restored_client = restored.connect().await;
+    let known = key.parse::<ApiKey>().unwrap();
+    store::insert(&mut restored_client, &known, &new_key()).await.unwrap();
+    let sql = "update registry.gene set name = 'as it was', description = 'as it was'";
+    restored_client.batch_execute(sql).await.unwrap();
+    drop(restored_client);
+    copy.terminate_backends(restored.name()).await;
+    let sql = format!("alter database {} rename to {}", restored.name(), fleet.database.name());
+    copy.admin().await.batch_execute(&sql).await.unwrap();
+    client.batch_execute(TRANSACTIONS).await.unwrap();
+    fleet.grow(REPLICAS).await;
+    for replica in &fleet.replicas {
+        assert_eq!(answers(replica, &key, &paths).await.len(), paths.len());
+    }
+
+    // Another fleet leaves its answers in Redis, and lives through nothing.
+    let mut config = fleet.config.clone();
+    config.redis.prefix = RedisServer::new_prefix();
+    let gone = Replica::start(&config).await;
+    answers(&gone, &key, &paths).await;
+    gone.shutdown().await;
+    config.upstream.url = Some(copy.url(fleet.database.name(), READER).into());
+    let alone =
+        Config { redis: RedisConfig { url: None, ..config.redis.clone() }, ..config.clone() };
+    let truth = answers(&Replica::start(&alone).await, &key, &paths).await;
+
+    proxy.retarget(copy.addr());
+    proxy.cut(Cut::Reset).await;
+    let restored_at = Instant::now();
+
+    assert_seen(&fleet.replicas, &key, &paths, &truth, restored_at, "the copy").await;
+    for _ in 0..REPLICAS {
+        let replica = Replica::start(&config).await;
+        assert_same(&answers(&replica, &key, &paths).await, &truth, &paths);
+    }
+}
+
+fn new_key() -> NewKey {
+    NewKey {
+        owner: "team-test".to_owned(),
+        name: "test".to_owned(),
+        scopes: vec!["read".to_owned()],
+        rate_limit_per_minute: 1_000_000,
+        expires_at: None,
+    }
+}

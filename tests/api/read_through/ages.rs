@@ -1,0 +1,184 @@
+//! Ages: fresh, then stale and read again behind, then only while the database fails.
+
+use gene_registry::config::Config;
+
+use super::{Loads, REPLICAS, SOON, assert_ok, loads, number, probed, sum};
+use crate::support::probe::Hold;
+use crate::support::replica::Answer;
+use crate::support::traffic::{routes, uncached};
+use crate::support::wait::eventually;
+
+/// Hours that an answer is kept for a database that fails, at least and at most.
+const SURELY_KEPT_S: i64 = 19 * 3600;
+const SURELY_DEAD_S: i64 = 24 * 3600 + 60;
+
+/// The cache's ages are the defaults: 30 s, 30 s more, 24 h; jitter shortens by a fifth at most.
+fn defaults(_: &mut Config) {}
+
+fn ttl(answer: &Answer) -> i64 {
+    number(answer.header("cache-status"), "ttl")
+}
+
+fn age(answer: &Answer) -> i64 {
+    answer.header("age").parse().unwrap()
+}
+
+fn max_age(answer: &Answer) -> i64 {
+    number(answer.header("cache-control"), "max-age")
+}
+
+/// Age, ttl and max-age of a hit, read off one answer.
+#[track_caller]
+fn assert_consistent(answer: &Answer) {
+    let (age, ttl, max_age) = (age(answer), ttl(answer), max_age(answer));
+    let expected = if ttl > 0 { age + ttl.min(30) } else { 0 };
+    assert_eq!(max_age, expected, "{answer:?}");
+    assert!(answer.header("cache-control").starts_with("private, max-age="), "{answer:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn age_ttl_and_max_age_fit_each_other_at_every_age() {
+    let (fleet, probe) = probed(defaults).await;
+    let key = fleet.database.new_key(1_000_000).await;
+    // Seconds of age, and between which bounds the ttl must be, for a search: fresh for 24 to 30 s.
+    for (older_by, least, most) in [(0, 3, 30), (10, -7, 20), (20, -17, 10), (40, -31, -10)] {
+        let path = uncached();
+        probe.age_by(older_by);
+        let read = fleet.replicas[0].get(&path, Some(&key)).await;
+        assert_ok(&read);
+        assert_eq!(read.header("cache-status"), "gene-registry; fwd=miss");
+        // A loaded machine may take some seconds for this.
+        assert!((older_by..older_by + 15).contains(&age(&read)), "{read:?}");
+        probe.hold(Hold::Everything);
+        for replica in [&fleet.replicas[0], &fleet.replicas[0], &fleet.replicas[1]] {
+            let hit = replica.get(&path, Some(&key)).await;
+            assert_ok(&hit);
+            assert_consistent(&hit);
+            assert!(age(&hit) >= age(&read), "{hit:?}");
+            assert!((least - 15..=most).contains(&ttl(&hit)), "{hit:?}");
+            assert_eq!((&hit.text, hit.header("etag")), (&read.text, read.header("etag")));
+        }
+        probe.age_by(0);
+        probe.hold(Hold::Nothing);
+    }
+    // Fresh for five minutes: a client keeps it half a minute all the same.
+    probe.age_by(100);
+    let path = &routes(&fleet.database).await[1];
+    for _ in 0..2 {
+        let answer = fleet.replicas[0].get(path, Some(&key)).await;
+        assert_eq!(max_age(&answer), age(&answer) + 30, "{answer:?}");
+        assert!(age(&answer) >= 100, "{answer:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stale_answer_is_sent_at_once_and_read_again_by_one_replica() {
+    // Stale for long, so that a slow machine does not come to the end of it.
+    let (fleet, probe) = probed(|config| config.cache.search.stale_s = 3_000).await;
+    let (key, path) = (fleet.database.new_key(1_000_000).await, uncached());
+    probe.age_by(100);
+    let first = fleet.replicas[0].get(&path, Some(&key)).await;
+    assert_eq!(max_age(&first), 0, "{first:?}");
+    assert_eq!(probe.reads(), 1);
+
+    // Everybody gets it at once, while the one that reads it again gets no answer.
+    probe.hold(Hold::Everything);
+    probe.age_by(0);
+    for _ in 0..10 {
+        for replica in &fleet.replicas {
+            let answer = replica.get(&path, Some(&key)).await;
+            assert_ok(&answer);
+            assert!(answer.header("cache-status").starts_with("gene-registry; hit"), "{answer:?}");
+            assert!(ttl(&answer) < 0 && age(&answer) >= 100, "{answer:?}");
+            assert_eq!(max_age(&answer), 0, "{answer:?}");
+            assert_eq!(answer.text, first.text);
+        }
+    }
+    eventually(SOON, "it is being read", || async { probe.waiting() == 1 }).await;
+    let refreshes = "gene_registry_refreshes_total";
+    eventually(SOON, "each replica has begun one", || async {
+        sum(&fleet.replicas, refreshes).await == REPLICAS as usize
+    })
+    .await;
+    assert_eq!((probe.reads(), probe.waiting()), (2, 1), "one in the fleet");
+
+    probe.hold(Hold::Nothing);
+    for replica in &fleet.replicas {
+        eventually(SOON, "the new answer is sent", || async {
+            let answer = replica.get(&path, Some(&key)).await;
+            assert_ok(&answer);
+            age(&answer) < 100
+        })
+        .await;
+    }
+    assert_eq!(sum(&fleet.replicas, refreshes).await, REPLICAS as usize);
+    assert_eq!(loads(&fleet.replicas).await, Loads { ok: 2, failed: 0 });
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn past_its_stale_age_an_answer_is_waited_for() {
+    let (fleet, probe) = probed(defaults).await;
+    let (key, path) = (fleet.database.new_key(1_000_000).await, uncached());
+    probe.age_by(61);
+    assert_ok(&fleet.replicas[0].get(&path, Some(&key)).await);
+    probe.age_by(0);
+    for (turn, replica) in fleet.replicas.iter().enumerate() {
+        let answer = replica.get(&path, Some(&key)).await;
+        assert!(age(&answer) < 61, "{answer:?}");
+        let begins = if turn == 0 { "gene-registry; fwd=miss" } else { "gene-registry; hit" };
+        assert!(answer.header("cache-status").starts_with(begins), "{answer:?}");
+    }
+    assert_eq!(probe.reads(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn while_the_database_fails_an_old_answer_is_sent_up_to_the_cap_and_then_502() {
+    let (fleet, probe) = probed(defaults).await;
+    let key = fleet.database.new_key(1_000_000).await;
+    for path in &routes(&fleet.database).await {
+        probe.age_by(SURELY_KEPT_S);
+        let first = fleet.replicas[0].get(path, Some(&key)).await;
+        assert_ok(&first);
+        probe.set_failing(true);
+        for replica in &fleet.replicas {
+            let answer = replica.get(path, Some(&key)).await;
+            assert_ok(&answer);
+            let status = answer.header("cache-status");
+            assert_eq!(status, "gene-registry; fwd=stale; fwd-status=502");
+            assert_eq!((max_age(&answer), &answer.text), (0, &first.text));
+            assert!(age(&answer) >= SURELY_KEPT_S, "{answer:?}");
+        }
+        // The database is tried each time: the first request after its return gets a new answer.
+        probe.set_failing(false);
+        probe.age_by(0);
+        let answer = fleet.replicas[1].get(path, Some(&key)).await;
+        assert!(answer.header("cache-status").contains("fwd=miss"), "{answer:?}");
+        assert!(age(&answer) < SURELY_KEPT_S, "{answer:?}");
+    }
+
+    let path = uncached();
+    probe.age_by(SURELY_DEAD_S);
+    assert_ok(&fleet.replicas[0].get(&path, Some(&key)).await);
+    probe.set_failing(true);
+    for replica in &fleet.replicas {
+        replica.get(&path, Some(&key)).await.assert_refused(502, "DB_ERROR");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stale_answer_whose_refresh_fails_is_sent_on_and_not_read_again_for_each_request() {
+    let (fleet, probe) = probed(|config| config.cache.search.stale_s = 3_000).await;
+    let (key, path) = (fleet.database.new_key(1_000_000).await, uncached());
+    probe.age_by(100);
+    assert_ok(&fleet.replicas[0].get(&path, Some(&key)).await);
+    probe.set_failing(true);
+    let begun = tokio::time::Instant::now();
+    for n in 0..300 {
+        let answer = fleet.replicas[n % 3].get(&path, Some(&key)).await;
+        assert_ok(&answer);
+        assert!(ttl(&answer) < 0, "{answer:?}");
+    }
+    // Once a second and replica.
+    let (failed, seconds) = (probe.reads() - 1, begun.elapsed().as_secs_f64());
+    assert!(failed as f64 <= 3.0 * (seconds + 1.0), "{failed} in {seconds} s");
+}

@@ -1,0 +1,98 @@
+//! A Redis that can be read but not written: answers in it are still served, and writes skipped.
+
+use super::{Loads, SOON, all_ready, assert_ok, loads, patient, sum};
+use crate::support::need_own_servers;
+use crate::support::postgres::PostgresServer;
+use crate::support::redis::RedisServer;
+use crate::support::replica::Fleet;
+use crate::support::traffic::uncached;
+use crate::support::wait::eventually;
+
+const FAILURES: &str = "gene_registry_shared_write_failures_total";
+const WRITE: &str = r#"gene_registry_redis_in_use{side="write"}"#;
+const READ: &str = r#"gene_registry_redis_in_use{side="read"}"#;
+
+async fn assert_all_expire(redis: &RedisServer, prefix: &str) -> usize {
+    let keys = redis.keys(prefix).await;
+    for key in &keys {
+        let left: i64 = redis.command(&["PTTL", key]).await;
+        // -2: it has expired since.
+        assert_ne!(left, -1, "{key} never expires");
+    }
+    keys.len()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redis_at_its_ceiling_costs_nothing_but_its_writes() {
+    need_own_servers!();
+    let redis = RedisServer::start(&["--maxmemory-policy", "noeviction"]).await;
+    let fleet = Fleet::start_with(3, PostgresServer::shared().await, &redis, patient).await;
+    all_ready(&fleet.replicas).await;
+    let key = fleet.database.new_key(1_000_000).await;
+    let shared: Vec<String> = (0..20).map(|_| uncached()).collect();
+    for path in &shared {
+        assert_ok(&fleet.replicas[0].get(path, Some(&key)).await);
+    }
+    assert!(assert_all_expire(&redis, &fleet.prefix).await > 20);
+    // A little more fits, and then no more: the ceiling is met in the middle of traffic.
+    let info: String = redis.command(&["INFO", "memory"]).await;
+    let used = info.lines().find_map(|line| line.strip_prefix("used_memory:")).unwrap();
+    let ceiling = (used.trim().parse::<u64>().unwrap() + 16_384).to_string();
+    let () = redis.command(&["CONFIG", "SET", "maxmemory", &ceiling]).await;
+
+    for n in 0..600 {
+        assert_ok(&fleet.replicas[n % 3].get(&uncached(), Some(&key)).await);
+    }
+
+    for replica in &fleet.replicas {
+        eventually(SOON, "the writes' breaker has opened", || async {
+            assert_ok(&replica.get(&uncached(), Some(&key)).await);
+            replica.metric(WRITE).await == Some(0.0)
+        })
+        .await;
+        assert_eq!(replica.metric(READ).await, Some(1.0));
+    }
+    assert_all_expire(&redis, &fleet.prefix).await;
+    // What is there is served to replicas that have not seen it.
+    for path in &shared {
+        let answer = fleet.replicas[1].get(path, Some(&key)).await;
+        let status = answer.header("cache-status");
+        assert!(status.contains("detail=shared") && status.contains("; hit"), "{answer:?}");
+    }
+    // Tried once a while, not for each answer.
+    let failed = sum(&fleet.replicas, FAILURES).await;
+    assert!(failed < 300, "{failed}");
+    let Loads { failed, .. } = loads(&fleet.replicas).await;
+    assert_eq!(failed, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_only_redis_still_gives_what_it_has_and_is_not_written_for_each_answer() {
+    need_own_servers!();
+    let redis = RedisServer::start(&[]).await;
+    let fleet = Fleet::start_with(3, PostgresServer::shared().await, &redis, patient).await;
+    all_ready(&fleet.replicas).await;
+    let key = fleet.database.new_key(1_000_000).await;
+    let path = uncached();
+    assert_ok(&fleet.replicas[0].get(&path, Some(&key)).await);
+
+    let () = redis.command(&["REPLICAOF", "127.0.0.1", "1"]).await;
+    for replica in &fleet.replicas {
+        eventually(SOON, "the writes' breaker has opened", || async {
+            assert_ok(&replica.get(&uncached(), Some(&key)).await);
+            replica.metric(WRITE).await == Some(0.0)
+        })
+        .await;
+        assert_eq!(replica.metric(READ).await, Some(1.0));
+    }
+    for replica in &fleet.replicas[1..] {
+        let answer = replica.get(&path, Some(&key)).await;
+        assert!(answer.header("cache-status").contains("detail=shared"), "{answer:?}");
+    }
+    let before = loads(&fleet.replicas).await.ok;
+    for n in 0..90 {
+        assert_ok(&fleet.replicas[n % 3].get(&uncached(), Some(&key)).await);
+    }
+    assert_eq!(loads(&fleet.replicas).await, Loads { ok: before + 90, failed: 0 });
+    assert!(sum(&fleet.replicas, FAILURES).await < 60);
+}

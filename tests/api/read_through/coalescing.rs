@@ -1,0 +1,92 @@
+//! Many ask for the same thing at the same time: it is read once for the whole fleet.
+
+use futures_util::future::join_all;
+use reqwest::Version;
+
+use super::{
+    Loads, SOON, answer_keys, arrived, assert_ok, client, fleet, get, loads, lock_genes, probed,
+};
+use crate::support::probe::Hold;
+use crate::support::replica::Answer;
+use crate::support::traffic::routes;
+use crate::support::wait::eventually;
+
+const REQUESTS: usize = 300;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn three_hundred_identical_cold_requests_on_three_replicas_are_one_load() {
+    let fleet = fleet().await;
+    let key = fleet.database.new_key(1_000_000).await;
+    let paths = routes(&fleet.database).await;
+    let clients = [client(Version::HTTP_11), client(Version::HTTP_2)];
+    for (round, path) in paths.iter().enumerate() {
+        let lock = lock_genes(&fleet).await;
+        let requests =
+            (0..REQUESTS).map(|n| get(&clients[n / 3 % 2], &fleet.replicas[n % 3], path, &key));
+        let release = async {
+            arrived(&fleet, (round + 1) * REQUESTS).await;
+            lock.batch_execute("rollback").await.unwrap();
+        };
+        let (answers, ()) = tokio::join!(join_all(requests), release);
+
+        for answer in &answers {
+            assert_ok(answer);
+            assert_eq!(answer.text, answers[0].text, "{path}");
+        }
+        assert_eq!(loads(&fleet.replicas).await, Loads { ok: round + 1, failed: 0 }, "{path}");
+        let sources = |status: &str| {
+            answers.iter().filter(|answer| answer.header("cache-status") == status).count()
+        };
+        assert_eq!(sources("gene-registry; fwd=miss"), 1, "{path}: one began it");
+        assert!(sources("gene-registry; fwd=miss; collapsed") > 0, "{path}: others joined it");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_load_in_vain_is_heard_of_by_all_and_the_next_request_tries_again() {
+    let (fleet, probe) = probed(|_| {}).await;
+    let key = fleet.database.new_key(1_000_000).await;
+    for (round, path) in routes(&fleet.database).await.iter().enumerate() {
+        probe.hold(Hold::Everything);
+        probe.set_failing(true);
+        let requests = (0..REQUESTS).map(|n| fleet.replicas[n % 3].get(path, Some(&key)));
+        let release = async {
+            arrived(&fleet, round * (REQUESTS + 3) + REQUESTS).await;
+            assert_eq!(probe.waiting(), 1, "{path}");
+            probe.hold(Hold::Nothing);
+        };
+        let (answers, ()) = tokio::join!(join_all(requests), release);
+
+        assert_eq!(loads(&fleet.replicas).await, Loads { ok: round, failed: round + 1 }, "{path}");
+        answers.iter().for_each(|answer| answer.assert_refused(502, "DB_ERROR"));
+        assert_eq!(answer_keys(&fleet).await.len(), round, "{path}");
+
+        probe.set_failing(false);
+        for replica in &fleet.replicas {
+            assert_ok(&replica.get(path, Some(&key)).await);
+        }
+        assert_eq!(loads(&fleet.replicas).await.ok, round + 1, "{path}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_does_not_exist_is_looked_for_once_by_all_who_wait() {
+    let (fleet, probe) = probed(|_| {}).await;
+    let key = fleet.database.new_key(1_000_000).await;
+    for (round, path) in
+        ["/genes/00000000-0000-0000-0000-000000000001/phenotype", "/arena/insights?domain=none"]
+            .iter()
+            .enumerate()
+    {
+        probe.hold(Hold::Everything);
+        let requests = (0..60).map(|n| fleet.replicas[n % 3].get(path, Some(&key)));
+        let release = async {
+            arrived(&fleet, (round + 1) * 60).await;
+            eventually(SOON, "one read waits", || async { probe.waiting() == 1 }).await;
+            probe.hold(Hold::Nothing);
+        };
+        let (answers, ()) = tokio::join!(join_all(requests), release);
+        answers.iter().for_each(|answer: &Answer| answer.assert_refused(404, "NOT_FOUND"));
+        assert_eq!(probe.reads(), round + 1, "{path}");
+    }
+}

@@ -1,0 +1,45 @@
+//! A fleet that starts cold under load.
+
+use std::collections::HashMap;
+
+use futures_util::future::join_all;
+use reqwest::Version;
+
+use super::{Loads, assert_ok, client, fleet, get, loads};
+
+const CLIENTS: usize = 1000;
+const DISTINCT: usize = 50;
+
+/// Each client keeps its connection and asks for three things, one after the other.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fleet_that_starts_cold_under_load_reads_each_thing_once() {
+    let fleet = fleet().await;
+    let key = fleet.database.new_key(1_000_000).await;
+    // A third has a connection of its own, the others share a few.
+    let over_http2: Vec<_> = (0..12).map(|_| client(Version::HTTP_2)).collect();
+    let clients = (0..CLIENTS).map(|n| {
+        let (replica, key) = (&fleet.replicas[n % 3], &key);
+        let client = match n % 9 {
+            0..3 => client(Version::HTTP_11),
+            _ => over_http2[n % 12].clone(),
+        };
+        async move {
+            let mut answers = Vec::new();
+            for step in [0, 17, 34] {
+                let number = (n + step) % DISTINCT;
+                let path = format!("/genes?limit=3&offset={number}");
+                answers.push((number, get(&client, replica, &path, key).await));
+            }
+            answers
+        }
+    });
+
+    let mut texts = HashMap::new();
+    for (number, answer) in join_all(clients).await.into_iter().flatten() {
+        assert_ok(&answer);
+        let text = texts.entry(number).or_insert_with(|| answer.text.clone());
+        assert_eq!(*text, answer.text, "{number}");
+    }
+    assert_eq!(texts.len(), DISTINCT);
+    assert_eq!(loads(&fleet.replicas).await, Loads { ok: DISTINCT, failed: 0 });
+}

@@ -1,0 +1,45 @@
+//! Entries written together do not expire together.
+
+use super::{answer_keys, assert_ok, fleet, number};
+use crate::support::redis::RedisServer;
+use crate::support::traffic::uncached;
+
+const ENTRIES: usize = 100;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hundred_entries_written_together_expire_over_a_tenth_of_their_time() {
+    let fleet = fleet().await;
+    let (redis, key) = (RedisServer::shared().await, fleet.database.new_key(1_000_000).await);
+    let paths: Vec<String> = (0..ENTRIES).map(|_| uncached()).collect();
+    for (n, path) in paths.iter().enumerate() {
+        assert_ok(&fleet.replicas[n % 3].get(path, Some(&key)).await);
+    }
+
+    let mut left = Vec::new();
+    for entry in answer_keys(&fleet).await {
+        let ms: i64 = redis.command(&["PTTL", &entry]).await;
+        left.push(ms);
+    }
+    assert_eq!(left.len(), ENTRIES);
+    let day = 24 * 3600 * 1000;
+    let (least, most) = (*left.iter().min().unwrap(), *left.iter().max().unwrap());
+    assert!(least > day / 2 && most <= day, "{least} {most}");
+    assert!(most - least > most / 10, "{least} {most}");
+
+    // How long they are fresh, too; and every replica says the same of the same entry.
+    let mut spread = Vec::new();
+    for path in &paths {
+        let mut until = Vec::new();
+        for replica in &fleet.replicas {
+            let answer = replica.get(path, Some(&key)).await;
+            let age: i64 = answer.header("age").parse().unwrap();
+            until.push(age + number(answer.header("cache-status"), "ttl"));
+        }
+        // Each of the two is a whole number of seconds.
+        assert!(until.iter().all(|end| (end - until[0]).abs() <= 1), "{until:?}");
+        spread.push(until[0]);
+    }
+    let (least, most) = (spread.iter().min().unwrap(), spread.iter().max().unwrap());
+    assert!(most - least >= most / 10, "{least} {most}");
+    assert!(*most <= 30 && *least >= 23, "{least} {most}");
+}

@@ -1,0 +1,147 @@
+//! What failed, and what does not exist, is not kept for long, and never shared.
+
+use reqwest::StatusCode;
+
+use super::{REPLICAS, SOON, answer_keys, arrived, assert_ok, probed};
+use crate::support::probe::Hold;
+use crate::support::redis::RedisServer;
+use crate::support::traffic::routes;
+use crate::support::wait::eventually;
+
+const ABSENT: &str = "/genes/00000000-0000-0000-0000-00000000abcd/phenotype";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_502_makes_no_entry_and_the_next_request_is_served_on_every_replica() {
+    for number in 0..REPLICAS as usize {
+        let (fleet, probe) = probed(|_| {}).await;
+        let key = fleet.database.new_key(1_000_000).await;
+        let paths = routes(&fleet.database).await;
+
+        probe.set_failing(true);
+        for path in &paths {
+            for replica in &fleet.replicas {
+                let answer = replica.get(path, Some(&key)).await;
+                answer.assert_refused(502, "DB_ERROR");
+                assert_eq!(answer.header("cache-control"), "no-store", "{answer:?}");
+                assert_eq!(answer.header("etag"), "", "{answer:?}");
+            }
+        }
+        assert_eq!(answer_keys(&fleet).await, Vec::<String>::new());
+
+        probe.set_failing(false);
+        for path in &paths {
+            // Whichever replica comes first.
+            for turn in 0..3 {
+                assert_ok(&fleet.replicas[(number + turn) % 3].get(path, Some(&key)).await);
+            }
+        }
+        assert_eq!(answer_keys(&fleet).await.len(), paths.len());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_404_is_remembered_by_the_replica_that_saw_it_and_briefly() {
+    let (fleet, probe) = probed(|config| config.cache.not_found_s = 2).await;
+    let key = fleet.database.new_key(1_000_000).await;
+    let (first, second) = (&fleet.replicas[0], &fleet.replicas[1]);
+
+    for _ in 0..20 {
+        let answer = first.get(ABSENT, Some(&key)).await;
+        answer.assert_refused(404, "NOT_FOUND");
+        assert_eq!(answer.header("cache-control"), "no-store", "{answer:?}");
+    }
+    // A slow machine may have taken longer than it is remembered.
+    let by_first = probe.reads();
+    assert!(by_first <= 3, "{by_first}");
+    second.get(ABSENT, Some(&key)).await.assert_refused(404, "NOT_FOUND");
+    assert_eq!(probe.reads(), by_first + 1, "it is not shared");
+    assert_eq!(answer_keys(&fleet).await, Vec::<String>::new());
+
+    eventually(SOON, "it is looked for again", || async {
+        first.get(ABSENT, Some(&key)).await.assert_refused(404, "NOT_FOUND");
+        probe.reads() > by_first + 1
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_404_turns_into_200_on_every_replica_soon_after_the_gene_appears() {
+    let (fleet, _probe) = probed(|config| config.cache.not_found_s = 3600).await;
+    let key = fleet.database.new_key(1_000_000).await;
+    for replica in &fleet.replicas {
+        replica.get(ABSENT, Some(&key)).await.assert_refused(404, "NOT_FOUND");
+    }
+
+    let move_one = "update registry.gene set id = '00000000-0000-0000-0000-00000000abcd'
+        where id = (select g.id from registry.gene g where published
+            and not exists (select from registry.arena_evaluation where gene_id = g.id) limit 1)";
+    let moved = fleet.database.connect().await.execute(move_one, &[]).await.unwrap();
+    assert_eq!(moved, 1);
+
+    for replica in &fleet.replicas {
+        eventually(SOON, "the gene is there", || async {
+            replica.get(ABSENT, Some(&key)).await.status == StatusCode::OK
+        })
+        .await;
+    }
+}
+
+/// Read before it went, written to Redis after it had been seen to be gone.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_that_saw_a_gene_go_never_shows_it_as_it_was_before() {
+    // Without a change log ages alone count.
+    let (mut fleet, probe) = probed(|config| config.cache.not_found_s = 1).await;
+    let sql = fleet.database.connect().await;
+    sql.batch_execute("drop view registry_read.change").await.unwrap();
+    fleet.replicas.clear();
+    for _ in 0..2 {
+        fleet.replicas.push(super::another(&fleet, &probe).await);
+    }
+    super::all_ready(&fleet.replicas).await;
+    let key = fleet.database.new_key(1_000_000).await;
+    let path = &routes(&fleet.database).await[1];
+    assert_ok(&fleet.replicas[0].get(path, Some(&key)).await);
+    let [entry] = answer_keys(&fleet).await.try_into().unwrap();
+    let redis = RedisServer::shared().await;
+    let () = redis.command(&["COPY", &entry, &format!("{}:kept", fleet.prefix)]).await;
+
+    let id = path.split('/').nth(2).unwrap();
+    let sql_text = format!("update registry.gene set published = false where id = '{id}'");
+    sql.batch_execute(&sql_text).await.unwrap();
+    let () = redis.command(&["DEL", &entry]).await;
+    fleet.replicas[1].get(path, Some(&key)).await.assert_refused(404, "NOT_FOUND");
+    let before = probe.reads();
+    let () = redis.command(&["COPY", &format!("{}:kept", fleet.prefix), &entry]).await;
+
+    eventually(SOON, "it is looked for again", || async {
+        fleet.replicas[1].get(path, Some(&key)).await.assert_refused(404, "NOT_FOUND");
+        probe.reads() > before
+    })
+    .await;
+}
+
+/// Nobody who waits hears "not found" of a read that had not begun when the gene appeared.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_takes_the_place_of_a_404() {
+    let (fleet, probe) = probed(|_| {}).await;
+    let key = fleet.database.new_key(1_000_000).await;
+    let path = "/arena/insights?domain=appears";
+    fleet.replicas[0].get(path, Some(&key)).await.assert_refused(404, "NOT_FOUND");
+    let sql = "update registry.gene set domain = 'appears'
+        where id = (select id from registry.gene where published limit 1)";
+    fleet.database.connect().await.batch_execute(sql).await.unwrap();
+
+    probe.hold(Hold::Everything);
+    let waiting = fleet.replicas[1].get(path, Some(&key));
+    let release = async {
+        arrived(&fleet, 2).await;
+        probe.hold(Hold::Nothing);
+    };
+    let (answer, ()) = tokio::join!(waiting, release);
+
+    assert_ok(&answer);
+    eventually(SOON, "the other replica has heard of it", || async {
+        fleet.replicas[0].get(path, Some(&key)).await.status == StatusCode::OK
+    })
+    .await;
+}

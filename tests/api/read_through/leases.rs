@@ -1,0 +1,124 @@
+//! A replica that reads for all and is not heard of any more holds nobody up for long.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tokio::time::Instant;
+
+use super::{
+    Loads, REPLICAS, SOON, all_ready, answer_keys, assert_ok, fleet_with, loads, lock_genes,
+};
+use crate::support::need_own_servers;
+use crate::support::postgres::{PostgresOptions, PostgresServer};
+use crate::support::proxy::{FaultProxy, Mode};
+use crate::support::redis::RedisServer;
+use crate::support::replica::{Fleet, READER};
+use crate::support::traffic::uncached;
+use crate::support::wait::eventually;
+
+/// Half of it is what anybody waits for another replica.
+const DEADLINE: Duration = Duration::from_secs(6);
+
+async fn start(count: u32, postgres: &PostgresServer) -> Fleet<'_> {
+    let redis = RedisServer::shared().await;
+    let fleet = Fleet::start_with(count, postgres, redis, |config| {
+        config.redis.timeout_ms = 5_000;
+        config.upstream.deadline_ms = DEADLINE.as_millis() as u64;
+    })
+    .await;
+    all_ready(&fleet.replicas).await;
+    fleet
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lease_whose_owner_has_died_is_not_waited_for_beyond_half_the_deadline() {
+    let redis = RedisServer::shared().await;
+    let mut fleet = start(1, PostgresServer::shared().await).await;
+    let (key, path) = (fleet.database.new_key(1_000_000).await, uncached());
+    let before = fleet.replicas[0].get(&path, Some(&key)).await;
+    // As if the owner had died in the middle of its read.
+    let [answer] = answer_keys(&fleet).await.try_into().unwrap();
+    let lease = answer.replace(":answer:", ":lease:");
+    let () = redis.command(&["SET", &lease, "of-the-dead", "PX", "600000"]).await;
+    let () = redis.command(&["DEL", &answer]).await;
+    fleet.replicas.clear();
+    fleet.grow(REPLICAS).await;
+
+    let begun = Instant::now();
+    let requests = (0..30).map(|n| fleet.replicas[n % 3].get(&path, Some(&key)));
+    for answer in join_all(requests).await {
+        assert_ok(&answer);
+        assert_eq!(answer.text, before.text);
+    }
+
+    assert!(begun.elapsed() < DEADLINE, "{:?}", begun.elapsed());
+    let each = Loads { ok: REPLICAS as usize, failed: 0 };
+    assert_eq!(loads(&fleet.replicas).await, each, "each replica reads for itself, once");
+    let holder: String = redis.command(&["GET", &lease]).await;
+    assert_eq!(holder, "of-the-dead", "only its owner gives a lease back");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_owner_that_is_cut_off_from_the_database_holds_nobody_up_for_long() {
+    need_own_servers!();
+    let postgres = PostgresServer::start(PostgresOptions::default()).await;
+    let proxy = FaultProxy::start(postgres.addr()).await;
+    let mut fleet = start(0, &postgres).await;
+    let direct = fleet.config.upstream.url.clone();
+    fleet.config.upstream.url = Some(proxy.url(&fleet.database.url_as(READER)).into());
+    fleet.grow(1).await;
+    fleet.config.upstream.url = direct;
+    fleet.grow(2).await;
+    all_ready(&fleet.replicas).await;
+    let key = fleet.database.new_key(1_000_000).await;
+    for replica in &fleet.replicas {
+        assert_ok(&replica.get(&uncached(), Some(&key)).await);
+    }
+    let path = uncached();
+
+    proxy.set(Mode::Stall).await;
+    let cut_off = fleet.replicas[0].get(&path, Some(&key));
+    let others = async {
+        let redis = RedisServer::shared().await;
+        let leases = format!("{}:lease", fleet.prefix);
+        eventually(SOON, "it has the lease", || async { !redis.keys(&leases).await.is_empty() })
+            .await;
+        let begun = Instant::now();
+        let requests = (0..30).map(|n| fleet.replicas[1 + n % 2].get(&path, Some(&key)));
+        join_all(requests).await.iter().for_each(assert_ok);
+        assert!(begun.elapsed() < DEADLINE, "{:?}", begun.elapsed());
+    };
+    let (cut_off, ()) = tokio::join!(cut_off, others);
+
+    cut_off.assert_refused(502, "DB_ERROR");
+    let others = loads(&fleet.replicas[1..]).await;
+    assert!((3..=4).contains(&others.ok) && others.failed == 0, "{others:?}");
+}
+
+/// That a statement has failed is known a little later than it may take: whoever waits must still
+/// hear of it, and not try in turn.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_statement_that_times_out_is_one_load_in_vain_for_the_fleet() {
+    let fleet = fleet_with(|config| {
+        config.redis.timeout_ms = 5_000;
+        config.upstream.query_ms = 1_500;
+    })
+    .await;
+    let key = fleet.database.new_key(1_000_000).await;
+    for replica in &fleet.replicas {
+        assert_ok(&replica.get(&uncached(), Some(&key)).await);
+    }
+    let path = uncached();
+
+    let lock = lock_genes(&fleet).await;
+    let requests = fleet.replicas.iter().map(|replica| replica.get(&path, Some(&key)));
+    for answer in join_all(requests).await {
+        answer.assert_refused(502, "DB_ERROR");
+    }
+    assert_eq!(loads(&fleet.replicas).await, Loads { ok: REPLICAS as usize, failed: 1 });
+
+    lock.batch_execute("rollback").await.unwrap();
+    for replica in &fleet.replicas {
+        assert_ok(&replica.get(&path, Some(&key)).await);
+    }
+}

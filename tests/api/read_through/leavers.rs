@@ -1,0 +1,57 @@
+//! Clients that leave take nothing with them.
+
+use futures_util::future::join_all;
+use reqwest::Version;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::{Loads, SOON, arrived, assert_ok, client, fleet, get, loads, lock_genes};
+use crate::support::traffic::uncached;
+use crate::support::wait::eventually;
+
+const LEAVING: usize = 500;
+
+/// Connections for them: over HTTP/2, a server allows so many requests on one.
+const CONNECTIONS: usize = 5;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_who_waits_is_served_by_the_load_of_500_who_left() {
+    for version in [Version::HTTP_11, Version::HTTP_2] {
+        let fleet = fleet().await;
+        let (key, path) = (fleet.database.new_key(1_000_000).await, uncached());
+        let (replica, url) = (&fleet.replicas[0], format!("{}{path}", fleet.replicas[0].base));
+        let clients: Vec<_> = (0..CONNECTIONS).map(|_| client(version)).collect();
+        let lock = lock_genes(&fleet).await;
+        let leaving = (0..LEAVING).map(|n| {
+            let request = clients[n % CONNECTIONS].get(&url).header("X-API-Key", &key);
+            AbortOnDropHandle::new(tokio::spawn(request.send()))
+        });
+        let leaving: Vec<_> = leaving.collect();
+        arrived(&fleet, LEAVING).await;
+        let own = client(version);
+        let waiting = get(&own, replica, &path, &key);
+        let meanwhile = async {
+            arrived(&fleet, LEAVING + 1).await;
+            drop(leaving);
+            drop(clients);
+            let sql = "select count(*) from pg_stat_activity where datname = $1
+                and usename = 'gene_registry_reader' and wait_event_type = 'Lock'";
+            let admin = fleet.database.connect().await;
+            let waits = async || -> i64 {
+                admin.query_one(sql, &[&fleet.database.name()]).await.unwrap().get(0)
+            };
+            eventually(SOON, "one statement waits", || async { waits().await == 1 }).await;
+            lock.batch_execute("rollback").await.unwrap();
+        };
+
+        let (answer, ()) = tokio::join!(waiting, meanwhile);
+
+        assert_ok(&answer);
+        assert_eq!(answer.header("cache-status"), "gene-registry; fwd=miss; collapsed");
+        assert_eq!(loads(&fleet.replicas).await, Loads { ok: 1, failed: 0 }, "{version:?}");
+        // The answer of those who left is at hand for everybody.
+        let others = fleet.replicas.iter().map(|replica| replica.get(&path, Some(&key)));
+        for answer in join_all(others).await {
+            assert!(answer.header("cache-status").contains("hit"), "{answer:?}");
+        }
+    }
+}

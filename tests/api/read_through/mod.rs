@@ -1,0 +1,181 @@
+//! The read path in front of real servers: one load for all who ask, ages, conditions, entries
+//! in Redis, totals, and what keeps going while something is stuck.
+
+mod ages;
+mod breakers;
+mod coalescing;
+mod cold_fleet;
+mod conditional;
+mod entries;
+mod failures;
+mod leases;
+mod leavers;
+mod newest_wins;
+mod one_entry;
+mod releases;
+mod rubbish;
+mod stuck;
+mod totals;
+mod unknown_keys;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use gene_registry::config::Config;
+use gene_registry::upstream::Postgres;
+use reqwest::{Client, StatusCode, Version};
+use tokio_postgres::Client as Sql;
+
+use crate::support::postgres::PostgresServer;
+use crate::support::probe::Probe;
+use crate::support::redis::RedisServer;
+use crate::support::replica::{Answer, Fleet, READER, Replica};
+use crate::support::wait::eventually;
+
+const REPLICAS: u32 = 3;
+/// For what happens at once, on a machine that is busy with other tests.
+const SOON: Duration = Duration::from_secs(20);
+
+/// Loads of all replicas together, that went well and that failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Loads {
+    ok: usize,
+    failed: usize,
+}
+
+async fn loads(replicas: &[Replica]) -> Loads {
+    Loads {
+        ok: sum(replicas, r#"gene_registry_loads_total{result="ok"}"#).await,
+        failed: sum(replicas, r#"gene_registry_loads_total{result="failed"}"#).await,
+    }
+}
+
+/// A counter's value, summed over replicas.
+async fn sum(replicas: &[Replica], series: &str) -> usize {
+    let mut sum = 0.0;
+    for replica in replicas {
+        sum += replica.metric(series).await.unwrap_or(0.0);
+    }
+    sum as usize
+}
+
+/// Patient with Redis, so that counts are exact on a loaded machine.
+fn patient(config: &mut Config) {
+    config.redis.timeout_ms = 5_000;
+    config.upstream.wait_ms = 10_000;
+    config.upstream.connect_ms = 10_000;
+    config.upstream.query_ms = 20_000;
+    config.upstream.deadline_ms = 40_000;
+}
+
+/// Three replicas on the shared servers. Statements may take as long as the tests hold them.
+async fn fleet() -> Fleet<'static> {
+    fleet_with(patient).await
+}
+
+async fn fleet_with(change: impl FnOnce(&mut Config)) -> Fleet<'static> {
+    let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
+    let mut fleet = Fleet::start_with(0, postgres, redis, change).await;
+    let name = fleet.database.name();
+    let patience = format!("alter role {READER} in database {name} set statement_timeout = '60s'");
+    fleet.database.connect().await.batch_execute(&patience).await.unwrap();
+    fleet.grow(REPLICAS).await;
+    all_ready(&fleet.replicas).await;
+    fleet
+}
+
+/// Three replicas on the shared servers, with a probe between them and Postgres.
+async fn probed(change: impl FnOnce(&mut Config)) -> (Fleet<'static>, Arc<Probe>) {
+    let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
+    let mut fleet = Fleet::start_with(0, postgres, redis, |config| {
+        patient(config);
+        config.rate_limit.replicas = REPLICAS;
+        change(config);
+    })
+    .await;
+    let postgres = Postgres::new(&fleet.config.upstream, "install {id}".to_owned()).unwrap();
+    let probe = Probe::new(postgres);
+    for _ in 0..REPLICAS {
+        fleet.replicas.push(another(&fleet, &probe).await);
+    }
+    all_ready(&fleet.replicas).await;
+    (fleet, probe)
+}
+
+/// One more replica behind the probe, with nothing cached.
+async fn another(fleet: &Fleet<'_>, probe: &Arc<Probe>) -> Replica {
+    Replica::over(&fleet.config, Arc::clone(probe) as _).await
+}
+
+/// Ready: the change log has been loaded, so that shared answers can be judged.
+async fn all_ready(replicas: &[Replica]) {
+    for replica in replicas {
+        eventually(SOON, "the replica is ready", || async {
+            replica.ops("/readyz").await.status == StatusCode::OK
+        })
+        .await;
+    }
+}
+
+/// Holds every read of genes, until the client is dropped or rolls back.
+async fn lock_genes(fleet: &Fleet<'_>) -> Sql {
+    let client = fleet.database.connect().await;
+    let lock = "begin; lock table registry.gene in access exclusive mode";
+    client.batch_execute(lock).await.unwrap();
+    client
+}
+
+/// Waits until so many requests of this fleet have passed the limits: all that is left to them
+/// is the read.
+async fn arrived(fleet: &Fleet<'_>, requests: usize) {
+    let redis = RedisServer::shared().await;
+    let counters = format!("{}:limit", fleet.prefix);
+    let passed = || async {
+        let mut sum = 0;
+        for key in redis.keys(&counters).await {
+            let count: Option<usize> = redis.command(&["GET", &key]).await;
+            sum += count.unwrap_or(0);
+        }
+        sum
+    };
+    eventually(SOON, "the requests have arrived", || async { passed().await >= requests }).await;
+    // The last of them may not have heard yet that they may pass: others are served meanwhile.
+    for _ in 0..20 {
+        for replica in &fleet.replicas {
+            replica.get("/genes", None).await.assert_refused(401, "UNAUTHORIZED");
+        }
+    }
+}
+
+/// The answers in Redis.
+async fn answer_keys(fleet: &Fleet<'_>) -> Vec<String> {
+    RedisServer::shared().await.keys(&format!("{}:answer", fleet.prefix)).await
+}
+
+/// A client that speaks one version of HTTP only.
+fn client(version: Version) -> Client {
+    match version {
+        Version::HTTP_2 => Client::builder().http2_prior_knowledge().build().unwrap(),
+        _ => Client::builder().http1_only().build().unwrap(),
+    }
+}
+
+/// GET below `/v1` with a client of the caller's own.
+async fn get(client: &Client, replica: &Replica, path: &str, key: &str) -> Answer {
+    let request = client.get(format!("{}{path}", replica.base)).header("X-API-Key", key);
+    Answer::of(request.send().await.unwrap()).await
+}
+
+#[track_caller]
+fn assert_ok(answer: &Answer) {
+    assert_eq!(answer.status, StatusCode::OK, "{answer:?}");
+}
+
+/// The number after `name` in a header such as `hit; ttl=-3; detail=local`.
+#[track_caller]
+fn number(header: &str, name: &str) -> i64 {
+    let start = header.find(&format!("{name}=")).unwrap_or_else(|| panic!("no {name}: {header}"));
+    let text = &header[start + name.len() + 1..];
+    let end = text.find(|c: char| c != '-' && !c.is_ascii_digit()).unwrap_or(text.len());
+    text[..end].parse().unwrap()
+}

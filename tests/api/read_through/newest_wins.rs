@@ -1,0 +1,178 @@
+//! What was read later is never replaced by what was read earlier: in Redis by the scripts, in
+//! the replica by comparison.
+
+use std::time::Duration;
+
+use ::redis::Value;
+use gene_registry::redis::{CacheScripts, Call, RedisPool, Side};
+
+use super::{answer_keys, assert_ok, probed};
+use crate::support::redis::RedisServer;
+use crate::support::traffic::uncached;
+
+const FORMAT: u8 = 7;
+
+/// Bytes with a head like that of an entry.
+fn entry(format: u8, read_at: &str, body: &str) -> Vec<u8> {
+    let mut bytes = vec![format, 1, 2, 3, 4];
+    bytes.extend(read_at.as_bytes());
+    bytes.extend(body.as_bytes());
+    bytes
+}
+
+fn at(micros: u64) -> String {
+    format!("{micros:016x}")
+}
+
+struct Stand {
+    pool: RedisPool,
+    scripts: CacheScripts,
+    key: String,
+}
+
+impl Stand {
+    async fn new() -> Self {
+        let redis = RedisServer::shared().await;
+        let pool = RedisPool::new(redis.url(), 2, Duration::from_secs(5)).unwrap();
+        let key = format!("{}:answer", RedisServer::new_prefix());
+        Self { pool, scripts: CacheScripts::default(), key }
+    }
+
+    async fn run(&self, call: Call<'_>) -> i64 {
+        let reply = self.pool.run(Side::Write, &[call]).await.unwrap().remove(0).unwrap();
+        let Value::Int(number) = reply else { panic!("{reply:?}") };
+        number
+    }
+
+    async fn keep(&self, read_at: u64, body: &str, ms: u32) -> i64 {
+        let call = Call::script(&self.scripts.keep, &self.key)
+            .arg(entry(FORMAT, &at(read_at), body))
+            .arg(at(read_at))
+            .arg(ms.to_string())
+            .arg(vec![FORMAT]);
+        self.run(call).await
+    }
+
+    async fn retire(&self, read_at: u64) -> i64 {
+        self.run(Call::script(&self.scripts.retire, &self.key).arg(at(read_at))).await
+    }
+
+    /// What is behind the head.
+    async fn body(&self) -> Option<String> {
+        let redis = RedisServer::shared().await;
+        let text: Option<Vec<u8>> = redis.command(&["GET", &self.key]).await;
+        text.map(|bytes| String::from_utf8_lossy(&bytes[21..]).into_owned())
+    }
+
+    async fn put(&self, bytes: Vec<u8>) {
+        let mut connection = RedisServer::shared().await.connect().await.unwrap();
+        let set = ::redis::cmd("SET").arg(&self.key).arg(bytes).to_owned();
+        let () = set.query_async(&mut connection).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keep_takes_what_was_read_later_and_refuses_what_was_read_earlier() {
+    let stand = Stand::new().await;
+    let redis = RedisServer::shared().await;
+    assert_eq!(stand.keep(1_000, "first", 60_000).await, 1);
+    assert_eq!(stand.keep(999, "earlier", 600_000).await, 0);
+    assert_eq!(stand.body().await.as_deref(), Some("first"));
+    let left: i64 = redis.command(&["PTTL", &stand.key]).await;
+    assert!((1..=60_000).contains(&left), "a refusal prolongs nothing: {left}");
+    assert_eq!(stand.keep(1_000, "as late", 60_000).await, 1);
+    assert_eq!(stand.keep(0x10_0000, "later by a digit", 60_000).await, 1);
+    assert_eq!(stand.keep(0xf_ffff, "earlier by one", 60_000).await, 0);
+    assert_eq!(stand.body().await.as_deref(), Some("later by a digit"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keep_is_stopped_by_nothing_but_an_entry_of_its_format() {
+    let stand = Stand::new().await;
+    let late = at(u64::MAX >> 1);
+    for rubbish in [
+        Vec::new(),
+        b"short".to_vec(),
+        entry(FORMAT, "zzzzzzzzzzzzzzzz", "no time"),
+        entry(FORMAT + 1, &late, "another format"),
+        entry(FORMAT, "9999999999999 \0\u{7f}", "no digits"),
+        vec![0xff; 500],
+    ] {
+        stand.put(rubbish.clone()).await;
+        assert_eq!(stand.keep(1, "kept", 60_000).await, 1, "{rubbish:?}");
+        assert_eq!(stand.body().await.as_deref(), Some("kept"));
+    }
+    let redis = RedisServer::shared().await;
+    let left: i64 = redis.command(&["PTTL", &stand.key]).await;
+    assert!(left > 0, "what never expired does now: {left}");
+    for words in [["RPUSH", &stand.key, "x", "y"], ["HSET", &stand.key, "x", "y"]] {
+        let () = redis.command(&["DEL", &stand.key]).await;
+        let () = redis.command(&words).await;
+        assert_eq!(stand.keep(1, "kept", 60_000).await, 1, "{words:?}");
+        assert_eq!(stand.body().await.as_deref(), Some("kept"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn retire_takes_away_what_was_read_before_and_nothing_newer() {
+    let stand = Stand::new().await;
+    let redis = RedisServer::shared().await;
+    assert_eq!(stand.retire(5).await, 0, "nothing there");
+    stand.keep(10, "kept", 60_000).await;
+    assert_eq!(stand.retire(9).await, 0);
+    assert_eq!(stand.body().await.as_deref(), Some("kept"));
+    assert_eq!(stand.retire(10).await, 1);
+    assert_eq!(stand.body().await, None);
+    let () = redis.command(&["RPUSH", &stand.key, "x"]).await;
+    assert_eq!(stand.retire(1).await, 1);
+    stand.put(b"short".to_vec()).await;
+    assert_eq!(stand.retire(1).await, 1);
+}
+
+/// In whichever order many replicas write, the one that read last is what stays.
+#[tokio::test(flavor = "multi_thread")]
+async fn of_many_who_write_at_once_the_latest_read_stays() {
+    let stand = Stand::new().await;
+    let times = (0..200_u64).map(|n| 1 + n.wrapping_mul(7919) % 200);
+    let writes = times.map(|time| {
+        let stand = &stand;
+        async move { stand.keep(time, &time.to_string(), 60_000).await }
+    });
+    futures_util::future::join_all(writes).await;
+    assert_eq!(stand.body().await.as_deref(), Some("200"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_late_writer_with_an_early_read_changes_no_answer_in_redis_or_in_a_replica() {
+    let (fleet, probe) = probed(|_| {}).await;
+    let (key, path) = (fleet.database.new_key(1_000_000).await, uncached());
+    // Each replica has its own, for no other's can be used: all are past their age.
+    probe.age_by(70_000);
+    for replica in &fleet.replicas {
+        let answer = replica.get(&path, Some(&key)).await;
+        assert_ok(&answer);
+    }
+    let [entry] = answer_keys(&fleet).await.try_into().unwrap();
+    let redis = RedisServer::shared().await;
+    let read_at = async || -> String { redis.command(&["GETRANGE", &entry, "5", "20"]).await };
+    let mut newest = read_at().await;
+    // Reads that seem to be of earlier and of later times, in turn.
+    for (older_by, replica) in [(69_000, 0), (69_500, 1), (68_000, 2), (69_900, 0), (67_000, 1)] {
+        probe.age_by(older_by);
+        let answer = fleet.replicas[replica].get(&path, Some(&key)).await;
+        assert_ok(&answer);
+        let now = read_at().await;
+        assert!(now >= newest, "{now} {newest}");
+        newest = now;
+        let age: i64 = answer.header("age").parse().unwrap();
+        assert!(age <= 70_100, "{age}");
+    }
+    // Whoever fails now sends the newest there is.
+    probe.set_failing(true);
+    for replica in &fleet.replicas {
+        let answer = replica.get(&path, Some(&key)).await;
+        assert_eq!(answer.header("cache-status"), "gene-registry; fwd=stale; fwd-status=502");
+        let age: i64 = answer.header("age").parse().unwrap();
+        assert!((67_000..67_600).contains(&age), "{age}");
+    }
+}

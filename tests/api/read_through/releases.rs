@@ -1,0 +1,88 @@
+//! Releases that differ in the response schema, side by side on one Redis: neither reads what
+//! the other wrote.
+
+use std::sync::Arc;
+
+use gene_registry::cache::{ReadThrough, SharedCache, Source};
+use gene_registry::config::Loaded;
+use gene_registry::ops::Metrics;
+use gene_registry::redis::{RedisKeys, RedisPool};
+use gene_registry::registry::{GeneSearch, Request};
+use gene_registry::upstream::{Postgres, Watched};
+
+use super::SOON;
+use crate::support::postgres::PostgresServer;
+use crate::support::probe::Probe;
+use crate::support::redis::RedisServer;
+use crate::support::replica::{READER, config, sample};
+use crate::support::wait::eventually;
+
+/// A read path alone, of a release with this fingerprint of its schema.
+struct Release {
+    reads: ReadThrough,
+    _watching: tokio_util::task::AbortOnDropHandle<()>,
+}
+
+async fn release(probe: &Arc<Probe>, prefix: &str, schema: &str) -> Release {
+    let mut config = Loaded::read(None).unwrap().config;
+    config.upstream.deadline_ms = 20_000;
+    let (redis, metrics) = (RedisServer::shared().await, Arc::new(Metrics::default()));
+    let timeout = std::time::Duration::from_secs(5);
+    let pool = RedisPool::new(redis.url(), 4, timeout).unwrap();
+    let keys = RedisKeys::new(prefix);
+    let (schema, lease) = (schema.to_owned(), std::time::Duration::from_secs(5));
+    let shared = SharedCache::new(pool, keys, schema, 1 << 20, lease, Arc::clone(&metrics));
+    let watched = Watched::new(Arc::clone(probe) as _);
+    let watching = tokio::spawn(Arc::clone(&watched).watch());
+    eventually(SOON, "the change log is loaded", || async { watched.is_settled() }).await;
+    let reads = ReadThrough::new(&config, Some(shared), watched, metrics);
+    Release { reads, _watching: tokio_util::task::AbortOnDropHandle::new(watching) }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn releases_with_different_schemas_never_read_each_others_entries() {
+    let database = sample(PostgresServer::shared().await).await;
+    let upstream = config(&database.url_as(READER), None).upstream;
+    let probe = Probe::new(Postgres::new(&upstream, "install {id}".to_owned()).unwrap());
+    let (redis, prefix) = (RedisServer::shared().await, RedisServer::new_prefix());
+    let request = Request::Search(GeneSearch::default());
+
+    // Two replicas of the old release, two of the new one, and one of the old one again.
+    let mut sources = Vec::new();
+    for schema in ["0a0a0a0a0a0a", "0a0a0a0a0a0a", "0b0b0b0b0b0b", "0b0b0b0b0b0b", "0a0a0a0a0a0a"] {
+        let release = release(&probe, &prefix, schema).await;
+        sources.push(release.reads.get(&request).await.unwrap().source);
+    }
+
+    let read = Source::Upstream { collapsed: false };
+    assert_eq!(sources, [read, Source::Shared, read, Source::Shared, Source::Shared]);
+    assert_eq!(probe.reads(), 2);
+    let keys = redis.keys(&format!("{prefix}:answer")).await;
+    assert_eq!(keys.len(), 2, "{keys:?}");
+    for (key, schema) in keys.iter().zip(["0a0a0a0a0a0a", "0b0b0b0b0b0b"]) {
+        assert!(key.contains(&format!(":{schema}:")), "{key}");
+        // The format stands in the key too, before the schema.
+        let format = key.split(':').nth(2).unwrap();
+        assert!(format.parse::<u8>().is_ok(), "{key}");
+    }
+}
+
+/// An entry of another release under our key: its bytes are bound to the key they were made for.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_entry_copied_from_another_release_is_no_answer() {
+    let database = sample(PostgresServer::shared().await).await;
+    let upstream = config(&database.url_as(READER), None).upstream;
+    let probe = Probe::new(Postgres::new(&upstream, "install {id}".to_owned()).unwrap());
+    let (redis, prefix) = (RedisServer::shared().await, RedisServer::new_prefix());
+    let request = Request::Search(GeneSearch::default());
+    release(&probe, &prefix, "0a0a0a0a0a0a").await.reads.get(&request).await.unwrap();
+    let [old] = redis.keys(&format!("{prefix}:answer")).await.try_into().unwrap();
+    let new = old.replace("0a0a0a0a0a0a", "0b0b0b0b0b0b");
+    let () = redis.command(&["COPY", &old, &new]).await;
+
+    let served = release(&probe, &prefix, "0b0b0b0b0b0b").await.reads.get(&request).await.unwrap();
+
+    assert_eq!(served.source, Source::Upstream { collapsed: false });
+    let again = release(&probe, &prefix, "0b0b0b0b0b0b").await.reads.get(&request).await.unwrap();
+    assert_eq!(again.source, Source::Shared);
+}

@@ -1,0 +1,108 @@
+//! While reads are stuck, everything that needs none goes on; and nothing of them lingers.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use futures_util::future::join_all;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::{SOON, all_ready, arrived, assert_ok, lock_genes, probed};
+use crate::support::postgres::PostgresServer;
+use crate::support::probe::Hold;
+use crate::support::redis::RedisServer;
+use crate::support::replica::Fleet;
+use crate::support::traffic::{routes, uncached};
+use crate::support::wait::eventually;
+
+const STUCK: usize = 200;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hits_are_served_while_200_misses_are_stuck() {
+    let (fleet, probe) = probed(|_| {}).await;
+    let key = fleet.database.new_key(1_000_000).await;
+    let paths = routes(&fleet.database).await;
+    for replica in &fleet.replicas {
+        for path in &paths {
+            assert_ok(&replica.get(path, Some(&key)).await);
+        }
+    }
+    let before = paths.len() * fleet.replicas.len();
+    let ended = AtomicUsize::new(0);
+
+    probe.hold(Hold::Everything);
+    let misses = (0..STUCK).map(|n| {
+        let (replica, key, ended) = (&fleet.replicas[n % 3], &key, &ended);
+        async move {
+            let answer = replica.get(&uncached(), Some(key)).await;
+            ended.fetch_add(1, Ordering::SeqCst);
+            answer
+        }
+    });
+    let hits = async {
+        arrived(&fleet, before + STUCK).await;
+        eventually(SOON, "all are stuck", || async { probe.waiting() == STUCK }).await;
+        for n in 0..300 {
+            let answer = fleet.replicas[n % 3].get(&paths[n / 3 % 3], Some(&key)).await;
+            assert_ok(&answer);
+            assert!(answer.header("cache-status").contains("; hit"), "{answer:?}");
+        }
+        for replica in &fleet.replicas {
+            assert_eq!(replica.ops("/livez").await.status, 200);
+            assert_eq!(replica.ops("/readyz").await.status, 200);
+            assert_eq!(replica.get("/openapi.json", None).await.status, 200);
+        }
+        assert_eq!((probe.waiting(), ended.load(Ordering::SeqCst)), (STUCK, 0));
+        probe.hold(Hold::Nothing);
+    };
+    let (misses, ()) = tokio::join!(join_all(misses), hits);
+    misses.iter().for_each(assert_ok);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_that_leave_leave_no_statement_behind_and_the_pool_is_whole() {
+    const POOL: usize = 4;
+    let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
+    let fleet = Fleet::start_with(3, postgres, redis, |config| {
+        config.redis.timeout_ms = 5_000;
+        config.upstream.pool_size = POOL;
+        config.upstream.wait_ms = 2_000;
+    })
+    .await;
+    all_ready(&fleet.replicas).await;
+    let key = fleet.database.new_key(1_000_000).await;
+    for replica in &fleet.replicas {
+        assert_ok(&replica.get(&uncached(), Some(&key)).await);
+    }
+    let admin = fleet.database.connect().await;
+    let count = async |condition: &str| -> i64 {
+        let sql = format!(
+            "select count(*) from pg_stat_activity where datname = $1
+             and usename = 'gene_registry_reader' and {condition}"
+        );
+        admin.query_one(&sql, &[&fleet.database.name()]).await.unwrap().get(0)
+    };
+
+    let lock = lock_genes(&fleet).await;
+    let client = reqwest::Client::new();
+    let leaving: Vec<_> = (0..STUCK)
+        .map(|n| {
+            let url = format!("{}{}", fleet.replicas[n % 3].base, uncached());
+            let request = client.get(url).header("X-API-Key", &key);
+            AbortOnDropHandle::new(tokio::spawn(request.send()))
+        })
+        .collect();
+    eventually(SOON, "statements wait", || async { count("state <> 'idle'").await > 0 }).await;
+    drop(leaving);
+    eventually(SOON, "no statement is left, though the lock is", || async {
+        count("state <> 'idle'").await == 0
+    })
+    .await;
+    lock.batch_execute("rollback").await.unwrap();
+
+    // More at once than a pool has: every place in it is free again.
+    for replica in &fleet.replicas {
+        let requests = (0..4 * POOL).map(|_| async { replica.get(&uncached(), Some(&key)).await });
+        join_all(requests).await.iter().for_each(assert_ok);
+    }
+    let most = 3 * (POOL as i64 + 1);
+    assert!(count("true").await <= most, "no more connections than the pools have");
+}

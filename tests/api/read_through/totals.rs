@@ -1,0 +1,153 @@
+//! Totals: counted once for all pages, again when a page contradicts them; and deep walks.
+
+use std::sync::atomic::Ordering;
+
+use futures_util::future::join_all;
+
+use super::{SOON, arrived, assert_ok, probed};
+use crate::support::probe::{Hold, Probe};
+use crate::support::replica::Replica;
+use crate::support::traffic::uncached;
+use crate::support::wait::eventually;
+
+fn counted(probe: &Probe) -> usize {
+    probe.counted.load(Ordering::SeqCst)
+}
+
+fn pages(probe: &Probe) -> usize {
+    probe.pages.load(Ordering::SeqCst)
+}
+
+/// Total and number of genes of a page.
+async fn page(replica: &Replica, key: &str, query: &str) -> (u64, usize) {
+    let answer = replica.get(&format!("/genes?{query}"), Some(key)).await;
+    assert_ok(&answer);
+    let body = answer.json();
+    (body["total"].as_u64().unwrap(), body["data"].as_array().unwrap().len())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn walking_all_pages_counts_once_and_asks_for_nothing_past_the_end() {
+    // Young throughout, also on a slow machine.
+    let (fleet, probe) = probed(|config| config.cache.search.fresh_s = 3_000).await;
+    let (key, replica) = (fleet.database.new_key(1_000_000).await, &fleet.replicas[0]);
+    for (round, filter) in ["", "&domain=search", "&fidelity=Native"].iter().enumerate() {
+        let (total, _) = page(replica, &key, &format!("limit=1{filter}")).await;
+        let alone = pages(&probe);
+        let mut found = 1;
+        while found < total {
+            let query = format!("limit=3&offset={found}{filter}");
+            let (same_total, length) = page(replica, &key, &query).await;
+            assert_eq!(same_total, total);
+            found += length as u64;
+        }
+        assert_eq!(found, total);
+        assert_eq!(counted(&probe), round + 1, "{filter}");
+        assert_eq!(pages(&probe) - alone, (total as usize - 1).div_ceil(3), "{filter}");
+        // Another order is other pages of the same genes.
+        page(replica, &key, &format!("limit=3&sort=downloads{filter}")).await;
+        assert_eq!(counted(&probe), round + 1, "{filter}");
+
+        let reads = probe.reads();
+        for offset in [total, total + 1, 5_000, 2_147_483_647] {
+            let query = format!("limit=3&offset={offset}{filter}");
+            assert_eq!(page(replica, &key, &query).await, (total, 0));
+        }
+        assert_eq!(probe.reads(), reads, "nothing is asked past a known end");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_that_contradicts_the_total_is_read_again_with_it() {
+    let (fleet, probe) = probed(|config| config.cache.search.fresh_s = 3_000).await;
+    let (key, replica) = (fleet.database.new_key(1_000_000).await, &fleet.replicas[0]);
+    let sql = fleet.database.connect().await;
+    // Changes that are in no log.
+    sql.batch_execute("set session_replication_role = replica").await.unwrap();
+    let (total, _) = page(replica, &key, "limit=1").await;
+    let publish = async |published: bool, count: u64| {
+        let text = format!(
+            "update registry.gene set published = {published} where id in
+            (select id from registry.gene where published <> {published} order by id limit {count})"
+        );
+        assert_eq!(sql.execute(&text, &[]).await.unwrap(), count);
+    };
+
+    // Fewer: a short page that does not end at the total.
+    publish(false, 3).await;
+    let query = format!("limit=50&offset={}", total - 10);
+    assert_eq!(page(replica, &key, &query).await, (total - 3, 7));
+    assert_eq!((counted(&probe), pages(&probe)), (2, 1));
+    // An empty page before it.
+    publish(false, 4).await;
+    let query = format!("limit=50&offset={}", total - 5);
+    assert_eq!(page(replica, &key, &query).await, (total - 7, 0));
+    assert_eq!((counted(&probe), pages(&probe)), (3, 2));
+    // More: a page that goes beyond it.
+    publish(true, 7).await;
+    let query = format!("limit=50&offset={}", total - 8);
+    assert_eq!(page(replica, &key, &query).await, (total, 8));
+    assert_eq!((counted(&probe), pages(&probe)), (4, 3));
+    // And the new total is what is known from now on.
+    assert_eq!(page(replica, &key, "limit=2").await, (total, 2));
+    assert_eq!((counted(&probe), pages(&probe)), (4, 4));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_total_is_not_used_after_a_change_that_is_in_the_log() {
+    let (fleet, probe) = probed(|config| config.cache.search.fresh_s = 3_000).await;
+    let (key, replica) = (fleet.database.new_key(1_000_000).await, &fleet.replicas[0]);
+    let (total, _) = page(replica, &key, "limit=1").await;
+    let sql = "update registry.gene set published = false
+        where id = (select id from registry.gene where published limit 1)";
+    fleet.database.connect().await.batch_execute(sql).await.unwrap();
+    eventually(SOON, "the change is seen", || async {
+        page(replica, &key, "limit=1").await.0 == total - 1
+    })
+    .await;
+    assert_eq!(page(replica, &key, "limit=1&offset=1").await.0, total - 1);
+    assert_eq!(counted(&probe), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_walk_deep_at_a_time_while_shallow_pages_go_on() {
+    let (fleet, probe) = probed(|_| {}).await;
+    let (key, replica) = (fleet.database.new_key(1_000_000).await, &fleet.replicas[0]);
+    probe.hold(Hold::DeepWalks);
+    let deep = (0..6)
+        .map(|_| async { replica.get(&format!("{}&offset=1001", uncached()), Some(&key)).await });
+    let shallow = async {
+        arrived(&fleet, 6).await;
+        eventually(SOON, "two walk", || async { probe.waiting() == 2 }).await;
+        for n in 0..30 {
+            // Up to here is not deep.
+            let path = format!("{}&offset={}", uncached(), [0, 20, 1000][n % 3]);
+            assert_ok(&replica.get(&path, Some(&key)).await);
+            assert_eq!(probe.waiting(), 2);
+        }
+        probe.hold(Hold::Nothing);
+    };
+    let (answers, ()) = tokio::join!(join_all(deep), shallow);
+    answers.iter().for_each(assert_ok);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_waits_too_long_for_a_deep_walk_is_told_so() {
+    let (fleet, probe) = probed(|config| config.upstream.wait_ms = 500).await;
+    let (key, replica) = (fleet.database.new_key(1_000_000).await, &fleet.replicas[0]);
+    probe.hold(Hold::DeepWalks);
+    let walk = async || replica.get(&format!("{}&offset=5000", uncached()), Some(&key)).await;
+    let others = async {
+        eventually(SOON, "two walk", || async { probe.waiting() == 2 }).await;
+        let answers = join_all((0..10).map(|_| walk())).await;
+        answers.iter().for_each(|answer| answer.assert_refused(502, "DB_ERROR"));
+        assert_eq!(probe.reads(), 2, "the database was not asked");
+        assert_ok(&replica.get(&uncached(), Some(&key)).await);
+        probe.hold(Hold::Nothing);
+    };
+    let (first, second, ()) = tokio::join!(walk(), walk(), others);
+
+    assert_ok(&first);
+    assert_ok(&second);
+    assert_ok(&walk().await);
+}

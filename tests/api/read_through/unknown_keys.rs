@@ -1,0 +1,102 @@
+//! Strangers: their look-ups are bounded, nothing grows, and nobody else notices.
+
+use futures_util::StreamExt;
+use futures_util::future::join_all;
+use futures_util::stream;
+use gene_registry::keys::ApiKey;
+use tokio::time::Instant;
+
+use super::{assert_ok, probed, sum};
+use crate::support::redis::RedisServer;
+
+const STRANGERS: usize = 4_000;
+const AT_ONCE: usize = 50;
+/// A replica's budget: so many at once, and so many a second.
+const BURST: usize = 100;
+const PER_SECOND: f64 = 50.0;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn thousands_of_unknown_keys_and_keyless_requests_cost_a_bounded_number_of_look_ups() {
+    let (fleet, probe) = probed(|_| {}).await;
+    let key = fleet.database.new_key(1_000_000).await;
+    for replica in &fleet.replicas {
+        assert_ok(&replica.get("/genes", Some(&key)).await);
+    }
+    let (redis, known) = (RedisServer::shared().await, key_look_ups(&probe));
+    let keys_before = redis.keys(&fleet.prefix).await;
+    let begun = Instant::now();
+
+    let requests = (0..STRANGERS).map(|n| {
+        let (replica, key) = (&fleet.replicas[n % 3], &key);
+        async move {
+            match n % 4 {
+                // The valid key, in the midst of it.
+                0 => {
+                    let answer = replica.get("/genes", Some(key)).await;
+                    assert_ok(&answer);
+                    assert!(answer.header("cache-status").contains("hit"), "{answer:?}");
+                    false
+                }
+                1 => {
+                    replica.get("/genes", None).await.assert_refused(401, "UNAUTHORIZED");
+                    false
+                }
+                _ => {
+                    let stranger = ApiKey::generate().unwrap();
+                    let answer = replica.get("/genes", Some(stranger.expose())).await;
+                    if answer.status == 401 {
+                        answer.assert_refused(401, "UNAUTHORIZED");
+                        return false;
+                    }
+                    answer.assert_refused(503, "UNAVAILABLE");
+                    let wait: u64 = answer.header("retry-after").parse().unwrap();
+                    assert!((1..=60).contains(&wait), "{answer:?}");
+                    assert_eq!(answer.header("cache-control"), "no-store");
+                    true
+                }
+            }
+        }
+    });
+    let refused: Vec<bool> = stream::iter(requests).buffer_unordered(AT_ONCE).collect().await;
+    let refused = refused.into_iter().filter(|refused| *refused).count();
+
+    let looked_up = key_look_ups(&probe) - known;
+    let budget = 3.0 * (BURST as f64 + PER_SECOND * begun.elapsed().as_secs_f64());
+    // The valid key may have been looked up again behind.
+    assert!(looked_up as f64 <= budget + 3.0, "{looked_up} > {budget}");
+    assert_eq!(looked_up + refused, STRANGERS / 2, "each is looked up or refused");
+    let counted = sum(&fleet.replicas, "gene_registry_key_lookups_refused_total").await;
+    assert_eq!(counted, refused);
+    assert_eq!(redis.keys(&fleet.prefix).await, keys_before, "Redis does not grow");
+}
+
+fn key_look_ups(probe: &crate::support::probe::Probe) -> usize {
+    probe.keys.load(std::sync::atomic::Ordering::SeqCst)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unknown_key_is_looked_up_once_and_remembered() {
+    let (fleet, probe) = probed(|_| {}).await;
+    let stranger = ApiKey::generate().unwrap();
+    let replica = &fleet.replicas[0];
+    for _ in 0..50 {
+        let answer = replica.get("/genes", Some(stranger.expose())).await;
+        answer.assert_refused(401, "UNAUTHORIZED");
+    }
+    // It is remembered for ten seconds; a slow machine may take longer for all.
+    assert!(key_look_ups(&probe) <= 3, "{}", key_look_ups(&probe));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_first_requests_with_one_good_key_are_one_look_up_and_all_are_served() {
+    let (fleet, probe) = probed(|_| {}).await;
+    for _ in 0..3 {
+        let (key, before) = (fleet.database.new_key(1_000_000).await, key_look_ups(&probe));
+        let requests = (0..3 * BURST).map(|_| fleet.replicas[0].get("/genes", Some(&key)));
+        for answer in join_all(requests).await {
+            assert_ok(&answer);
+        }
+        let looked_up = key_look_ups(&probe) - before;
+        assert!(looked_up < BURST / 2, "{looked_up}");
+    }
+}

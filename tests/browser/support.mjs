@@ -1,0 +1,133 @@
+// A browser, pages that are watched for anything that must not happen, and axe.
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import { chromium } from "playwright-core";
+
+const { DEMO_URL, AWAY_URL, PROXIED_URL, DEMO_OUTPUT, BROWSER_OUT } = process.env;
+export const demo = DEMO_URL;
+export const away = AWAY_URL;
+export const proxied = PROXIED_URL;
+
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+
+/** The demo's keys, by what it says of them. */
+export const keys = (() => {
+  const text = readFileSync(DEMO_OUTPUT, "utf8");
+  const of = (label) => text.match(new RegExp(`^ +(gr_\\w+) +${label}`, "m"))[1];
+  return {
+    good: text.match(/^API key: +(gr_\w+)$/m)[1],
+    thirty: of("30 requests"), two: of("2 requests"),
+    expired: of("expired"), revoked: of("revoked"), scopeless: of("without the scope"),
+  };
+})();
+
+let browser = null;
+
+export async function start() {
+  browser = await chromium.launch({
+    executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+    args: ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+      "--disable-background-networking", "--disable-component-update", "--disable-sync"],
+  });
+}
+
+export const stop = () => browser?.close();
+
+/**
+ * Runs `walk` on a new page, then holds that nothing was asked of anywhere else, the policy was
+ * not violated, and the console stayed clean but for the statuses that the walk provokes.
+ */
+export async function onPage(options, walk) {
+  const { dark = false, phone = false, key = null, provokes = [], script = true } = options;
+  const context = await browser.newContext({
+    colorScheme: dark ? "dark" : "light",
+    viewport: phone ? { width: 360, height: 740 } : { width: 1280, height: 900 },
+    ignoreHTTPSErrors: true,
+    javaScriptEnabled: script,
+    reducedMotion: "reduce",
+  });
+  await context.grantPermissions(["clipboard-read", "clipboard-write"]);
+  const page = await context.newPage();
+  page.setDefaultTimeout(20_000);
+  const seen = { errors: [], foreign: [], urls: [], counted: [], keys: new Set() };
+  const own = [demo, away, proxied].map((url) => new URL(url).origin);
+  page.on("console", (message) => {
+    if (!["error", "warning"].includes(message.type())) return;
+    const status = message.text().match(/responded with a status of (\d+)/)?.[1];
+    if (!provokes.includes(Number(status))) seen.errors.push(message.text());
+  });
+  page.on("pageerror", (error) => seen.errors.push(String(error)));
+  page.on("request", (request) => {
+    const url = new URL(request.url());
+    seen.urls.push(request.url());
+    if (!["data:", "blob:"].includes(url.protocol) && !own.includes(url.origin)) seen.foreign.push(request.url());
+    if (/\/v1\/(genes|arena)/.test(url.pathname)) seen.counted.push(url.pathname + url.search);
+  });
+  page.on("requestfailed", (request) => {
+    const { errorText } = request.failure();
+    if (errorText !== "net::ERR_ABORTED") seen.errors.push(`${request.url()}: ${errorText}`);
+  });
+  if (script) {
+    await page.addInitScript((kept) => {
+      document.addEventListener("securitypolicyviolation", (event) =>
+        console.error(`policy: ${event.violatedDirective} ${event.blockedURI} ${event.sourceFile}`));
+      if (kept && !sessionStorage.getItem("walked")) {
+        sessionStorage.setItem("walked", "yes");
+        sessionStorage.setItem("gene-registry.key", kept);
+      }
+    }, key);
+  }
+  try {
+    await walk(page, seen);
+    assert.deepEqual(seen.errors, [], "a clean console, and no violation of the policy");
+    assert.deepEqual(seen.foreign, [], "no request to anywhere else");
+    for (const value of Object.values(keys)) {
+      assert.ok(!seen.urls.some((url) => url.includes(value)), "no key in an address");
+    }
+  } catch (error) {
+    await page.screenshot({ path: join(BROWSER_OUT, "screenshots", "failure.png") }).catch(() => {});
+    throw error;
+  } finally {
+    await context.close();
+  }
+}
+
+export async function shot(page, name, fullPage = true) {
+  await page.screenshot({ path: join(BROWSER_OUT, "screenshots", `${name}.png`), fullPage });
+}
+
+/** Nothing that axe calls serious or critical. */
+export async function accessible(page) {
+  // Evaluated by the debugger, which the page's policy does not concern.
+  await page.evaluate(axe);
+  const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
+  const grave = violations.filter(({ impact }) => ["serious", "critical"].includes(impact));
+  const said = grave.map(({ id, help, nodes }) =>
+    `${id}: ${help}\n${nodes.slice(0, 6).map((node) => `    ${node.target} ${node.any[0]?.message ?? ""}`).join("\n")}`);
+  assert.equal(said.join("\n"), "");
+}
+
+/** The page is no wider than the screen. */
+export async function fits(page) {
+  const wide = await page.evaluate(() => {
+    const { scrollWidth, clientWidth } = document.documentElement;
+    if (scrollWidth <= clientWidth) return null;
+    const over = [...document.body.querySelectorAll("*")].filter((one) => one.getBoundingClientRect().right > clientWidth + 1);
+    return `${scrollWidth} > ${clientWidth}: ${over.slice(0, 8).map((one) => `${one.tagName}.${one.className}`).join(" ")}`;
+  });
+  assert.equal(wide, null);
+}
+
+/** What is left of a key's window. This is counted too. */
+export async function remaining(key) {
+  const answer = await fetch(`${demo}/v1/genes?limit=1`, { headers: { "X-API-Key": key } });
+  return Number(answer.headers.get("X-RateLimit-Remaining"));
+}
+
+export const looks = [
+  { name: "light", dark: false, phone: false }, { name: "dark", dark: true, phone: false },
+  { name: "phone", dark: false, phone: true }, { name: "phone-dark", dark: true, phone: true },
+];

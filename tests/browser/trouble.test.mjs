@@ -1,0 +1,93 @@
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { accessible, away, demo, keys, onPage, shot, start, stop } from "./support.mjs";
+
+before(start);
+after(stop);
+
+const alert = (page) => page.getByRole("alert");
+
+async function enter(page, key) {
+  await page.getByLabel("API key").fill(key);
+  await page.getByRole("button", { name: "Use this key" }).click();
+}
+
+test("a wrong key of each kind is said kindly, and another can be entered", () => onPage({ provokes: [401] }, async (page, seen) => {
+  await page.goto(`${demo}/arena`);
+  for (const key of ["no key at all", keys.expired, keys.revoked, keys.scopeless, `${keys.good.slice(0, -1)}~`]) {
+    await enter(page, key);
+    await alert(page).getByText("This key was not accepted").waitFor();
+    assert.ok(await page.getByLabel("API key").evaluate((one) => one === document.activeElement));
+    assert.equal(await page.evaluate(() => sessionStorage.getItem("gene-registry.key")), null);
+  }
+  assert.ok(seen.counted.length <= 5);
+  await accessible(page);
+  await shot(page, "trouble-key");
+  await enter(page, keys.good);
+  await page.locator("#rows tr").first().waitFor();
+  assert.ok(await page.locator("#trouble").isHidden());
+}));
+
+test("a used-up limit counts its seconds down", () => onPage({ key: keys.two, provokes: [429] }, async (page) => {
+  await page.clock.install();
+  await page.goto(`${demo}/arena?domain=search`);
+  await page.locator("#rows tr").first().waitFor();
+  await page.getByText("0 of 2 requests left this minute").waitFor();
+  await page.getByLabel("Sort by").selectOption("downloads");
+  await alert(page).getByText("This key has used up its limit").waitFor();
+  assert.ok(await page.locator("#overview").isVisible(), "what was there stays");
+  const again = page.getByRole("button", { name: "Try again" });
+  assert.ok(await again.isDisabled());
+  const left = async () => Number.parseInt(await page.locator(".countdown").innerText(), 10);
+  const first = await left();
+  assert.ok(first > 0 && first <= 60, String(first));
+  await accessible(page);
+  await shot(page, "trouble-limit");
+  await page.clock.fastForward(5_000);
+  assert.ok((await left()) <= first - 5 + 1);
+  await page.clock.fastForward(60_000);
+  await page.getByRole("status").filter({ hasText: "You can try again now." }).waitFor({ state: "attached" });
+  assert.ok(await again.isEnabled());
+  await page.locator("button.gene").first().click();
+  await page.getByRole("dialog").getByText("This key has used up its limit").waitFor();
+}));
+
+test("an unknown domain is said, and others are offered", () => onPage({ key: keys.good, provokes: [404] }, async (page) => {
+  await page.goto(`${demo}/arena`);
+  await page.locator("#rows tr").first().waitFor();
+  await page.getByLabel("Domain", { exact: true }).fill("<b>nowhere</b>");
+  await page.getByRole("button", { name: "Show" }).click();
+  await alert(page).getByText("There is no domain “<b>nowhere</b>”").waitFor();
+  await accessible(page);
+  await shot(page, "trouble-domain");
+  await alert(page).getByRole("button").first().click();
+  await page.locator("svg.history").waitFor();
+}));
+
+test("an absent database is said, for real", () => onPage({ key: keys.good, provokes: [502] }, async (page) => {
+  await page.goto(`${away}/arena?domain=search`);
+  await alert(page).getByText("database can't be read").waitFor();
+  assert.ok(await page.getByRole("button", { name: "Try again" }).isEnabled());
+  await accessible(page);
+  await shot(page, "trouble-database");
+}));
+
+test("a service that is away or too busy is said", () => onPage({ key: keys.good, provokes: [503] }, async (page, seen) => {
+  await page.goto(`${demo}/arena?domain=search`);
+  await page.locator("#rows tr").first().waitFor();
+  // Neither can be made on the demo that the other walks need.
+  await page.route("**/v1/genes?*", (route) => route.fulfill({
+    status: 503, headers: { "Retry-After": "2" }, json: { error: "too much to do", code: "UNAVAILABLE" },
+  }));
+  await page.getByLabel("Sort by").selectOption("reputation");
+  await alert(page).getByText("too much to do").waitFor();
+  await page.unroute("**/v1/genes?*");
+  await page.getByRole("button", { name: "Try again" }).click();
+  await page.locator("#trouble").waitFor({ state: "hidden" });
+  await page.route("**/v1/genes?*", (route) => route.abort("connectionrefused"));
+  await page.getByLabel("Sort by").selectOption("downloads");
+  await alert(page).getByText("can't be reached").waitFor();
+  const expected = (text) => /ERR_CONNECTION_REFUSED/.test(text);
+  assert.ok(seen.errors.every(expected), String(seen.errors));
+  seen.errors.length = 0;
+}));

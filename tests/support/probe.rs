@@ -1,0 +1,167 @@
+//! An upstream that counts what is asked of it, and holds, fails or ages it on demand.
+
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use gene_registry::registry::{
+    ArenaInsights, DomainName, GeneId, GenePage, GenePhenotype, GeneSearch, GeneSummary, Timestamp,
+};
+use gene_registry::upstream::{
+    ApiKeyRecord, Changes, KeyHash, Read, Seen, Snapshot, Upstream, UpstreamError,
+};
+use tokio::sync::watch;
+
+/// Pages that skip more than this are deep walks to the service.
+const DEEP: u32 = 1000;
+
+/// How long a read is held at most, so that a test that goes wrong comes to an end.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Which reads wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Hold {
+    Nothing,
+    DeepWalks,
+    Everything,
+}
+
+/// See the module. Keys, changes and pings always pass.
+pub(crate) struct Probe {
+    inner: Arc<dyn Upstream>,
+    held: watch::Sender<Hold>,
+    fails: AtomicBool,
+    older_by_s: AtomicI64,
+    /// Which transactions the first look into the change log saw.
+    begun: OnceLock<Snapshot>,
+    waiting: AtomicUsize,
+    /// Pages read with their total.
+    pub(crate) counted: AtomicUsize,
+    /// Pages read alone.
+    pub(crate) pages: AtomicUsize,
+    /// Phenotypes and insights.
+    pub(crate) others: AtomicUsize,
+    /// Look-ups of keys.
+    pub(crate) keys: AtomicUsize,
+}
+
+impl Probe {
+    pub(crate) fn new(inner: impl Upstream) -> Arc<Self> {
+        Arc::new(Self {
+            inner: Arc::new(inner),
+            held: watch::Sender::new(Hold::Nothing),
+            fails: AtomicBool::new(false),
+            older_by_s: AtomicI64::new(0),
+            begun: OnceLock::new(),
+            waiting: AtomicUsize::new(0),
+            counted: AtomicUsize::new(0),
+            pages: AtomicUsize::new(0),
+            others: AtomicUsize::new(0),
+            keys: AtomicUsize::new(0),
+        })
+    }
+
+    /// From now on these reads wait, until they are no longer held.
+    pub(crate) fn hold(&self, hold: Hold) {
+        self.held.send_replace(hold);
+    }
+
+    /// What is read from now on seems to have been read that much earlier.
+    pub(crate) fn age_by(&self, seconds: i64) {
+        self.older_by_s.store(seconds, Ordering::SeqCst);
+    }
+
+    /// Whether reads fail as they do where the database refuses a statement.
+    pub(crate) fn set_failing(&self, fails: bool) {
+        self.fails.store(fails, Ordering::SeqCst);
+    }
+
+    /// Reads that are held.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::SeqCst)
+    }
+
+    /// Everything read so far but keys.
+    pub(crate) fn reads(&self) -> usize {
+        let counters = [&self.counted, &self.pages, &self.others];
+        counters.iter().map(|counter| counter.load(Ordering::SeqCst)).sum()
+    }
+
+    async fn read<T>(
+        &self,
+        counter: &AtomicUsize,
+        is_deep: bool,
+        read: impl Future<Output = Result<Read<T>, UpstreamError>>,
+    ) -> Result<Read<T>, UpstreamError> {
+        counter.fetch_add(1, Ordering::SeqCst);
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        let passes = |hold: &Hold| match hold {
+            Hold::Nothing => true,
+            Hold::DeepWalks => !is_deep,
+            Hold::Everything => false,
+        };
+        let mut held = self.held.subscribe();
+        let passed = tokio::time::timeout(PATIENCE, held.wait_for(passes)).await.is_ok();
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
+        if !passed {
+            return Err(UpstreamError::Timeout);
+        }
+        if self.fails.load(Ordering::SeqCst) {
+            return Err(UpstreamError::Failed("told to fail".into()));
+        }
+        let mut read = read.await?;
+        let older_by = self.older_by_s.load(Ordering::SeqCst);
+        if older_by > 0 {
+            // It can't have seen what has happened since.
+            let at = read.seen.read_at - jiff::SignedDuration::from_secs(older_by);
+            read.seen = Seen::new(at, self.begun.get().cloned());
+        }
+        Ok(read)
+    }
+}
+
+fn is_deep(search: &GeneSearch) -> bool {
+    search.page.offset() > DEEP
+}
+
+#[async_trait]
+impl Upstream for Probe {
+    async fn search(&self, search: &GeneSearch) -> Result<Read<GenePage>, UpstreamError> {
+        self.read(&self.counted, is_deep(search), self.inner.search(search)).await
+    }
+
+    async fn page(&self, search: &GeneSearch) -> Result<Read<Vec<GeneSummary>>, UpstreamError> {
+        self.read(&self.pages, is_deep(search), self.inner.page(search)).await
+    }
+
+    async fn phenotype(&self, id: GeneId) -> Result<Read<Option<GenePhenotype>>, UpstreamError> {
+        self.read(&self.others, false, self.inner.phenotype(id)).await
+    }
+
+    async fn insights(
+        &self,
+        domain: &DomainName,
+        now: Timestamp,
+    ) -> Result<Read<Option<ArenaInsights>>, UpstreamError> {
+        self.read(&self.others, false, self.inner.insights(domain, now)).await
+    }
+
+    async fn api_key(&self, hash: &KeyHash) -> Result<Read<Option<ApiKeyRecord>>, UpstreamError> {
+        self.keys.fetch_add(1, Ordering::SeqCst);
+        self.inner.api_key(hash).await
+    }
+
+    async fn changes(&self, since: Option<&Snapshot>) -> Result<Read<Changes>, UpstreamError> {
+        let read = self.inner.changes(since).await?;
+        if let Some(snapshot) = &read.seen.snapshot {
+            self.begun.get_or_init(|| snapshot.clone());
+        }
+        Ok(read)
+    }
+
+    async fn ping(&self) -> Result<Timestamp, UpstreamError> {
+        self.inner.ping().await
+    }
+}
