@@ -1,30 +1,27 @@
-"""Answers every request under /STATUS as the document's example for that status has it: for
-answers that a healthy service does not give. Prints its address."""
+"""Answers every request with 500, with the document's example of it: the one answer that a service
+can't be made to give. Prints its address."""
 
 import json
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 with open(sys.argv[1], encoding="utf-8") as file:
-    DOCUMENT = json.load(file)
+    RESPONSES = json.load(file)["paths"]["/genes"]["get"]["responses"]
+BODY = json.dumps(RESPONSES["500"]["content"]["application/json"]["example"]).encode()
 
 
-class Faults(BaseHTTPRequestHandler):
+class Fault(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
-        status = self.path.split("/")[1]
-        path = "/genes/{id}/phenotype" if "/phenotype" in self.path else "/genes"
-        response = DOCUMENT["paths"][path]["get"]["responses"][status]
-        body = json.dumps(response["content"]["application/json"]["example"]).encode()
-        self.send_response(int(status))
+        self.send_response(500)
         self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Content-Length", str(len(BODY)))
         self.end_headers()
-        self.wfile.write(body)
+        self.wfile.write(BODY)
 
     def log_message(self, *_: object) -> None:
         pass
 
 
-server = ThreadingHTTPServer(("127.0.0.1", 0), Faults)
+server = ThreadingHTTPServer(("127.0.0.1", 0), Fault)
 print(f"http://127.0.0.1:{server.server_port}", flush=True)
 server.serve_forever()

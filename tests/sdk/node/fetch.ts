@@ -3,8 +3,8 @@ import createClient from "openapi-fetch";
 import type { paths } from "./schema.js";
 import { scenario, type Make } from "./scenario.js";
 
-const make: Make = (baseUrl, key) => {
-  const client = createClient<paths>({ baseUrl, headers: { "X-API-Key": key } });
+const make: Make = (baseUrl, key, fetch) => {
+  const client = createClient<paths>({ baseUrl, headers: { "X-API-Key": key }, ...(fetch ? { fetch } : {}) });
   return {
     search: (query, tag) =>
       client.GET("/genes", { params: { query, ...(tag ? { header: { "If-None-Match": tag } } : {}) } }),

@@ -9,8 +9,9 @@ function reached<T>(got: { data?: T; error?: unknown; response?: Response }): Go
   return got as Got<T>;
 }
 
-const make: Make = (baseUrl, key) => {
-  const client = createClient(createConfig({ baseUrl, auth: key }));
+const make: Make = (baseUrl, key, send) => {
+  const fetch_ = send && ((input: RequestInfo | URL, init?: RequestInit) => send(new Request(input, init)));
+  const client = createClient(createConfig({ baseUrl, auth: key, ...(fetch_ ? { fetch: fetch_ } : {}) }));
   return {
     search: async (query, tag) =>
       reached(await searchGenes({ client, query, ...(tag ? { headers: { "If-None-Match": tag } } : {}) })),

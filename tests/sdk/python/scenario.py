@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
 from uuid import UUID
 
+import httpx
 from registry_client import AuthenticatedClient
 from registry_client.api.nonstandard import get_arena_insights, get_gene_phenotype, search_genes
 from registry_client.models import (
@@ -26,8 +27,19 @@ LARGEST = 2**53 - 1
 NO_GENE = UUID("11111111-1111-4111-8111-111111111111")
 
 
-def make(base: str, key: str) -> AuthenticatedClient:
-    return AuthenticatedClient(base_url=base, token=key, prefix="", auth_header_name="X-API-Key")
+class Posted(httpx.HTTPTransport):
+    """Sends what the client made by another method; the client itself knows GET alone."""
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        request.method = "POST"
+        return super().handle_request(request)
+
+
+def make(base: str, key: str, transport: httpx.BaseTransport | None = None) -> AuthenticatedClient:
+    args: dict[str, Any] = {"transport": transport} if transport else {}
+    return AuthenticatedClient(
+        base_url=base, token=key, prefix="", auth_header_name="X-API-Key", httpx_args=args
+    )
 
 
 def page(got: Response[Any | Error | GenePage]) -> GenePage:
@@ -124,14 +136,30 @@ def errors(client: AuthenticatedClient) -> None:
     refused(no_domain, 404, ErrorCode.NOT_FOUND)
     stranger = make(os.environ["BASE_URL"], "wrong")
     refused(search_genes.sync_detailed(client=stranger), 401, ErrorCode.UNAUTHORIZED)
-    for status, code in [
-        (405, ErrorCode.METHOD_NOT_ALLOWED),
-        (500, ErrorCode.INTERNAL),
-        (502, ErrorCode.DB_ERROR),
-        (503, ErrorCode.UNAVAILABLE),
-    ]:
-        faulty = make(f"{os.environ['FAULTS_URL']}/{status}", "any")
-        refused(search_genes.sync_detailed(client=faulty), status, code)
+    posted = make(os.environ["BASE_URL"], os.environ["API_KEY"], Posted())
+    refused(search_genes.sync_detailed(client=posted), 405, ErrorCode.METHOD_NOT_ALLOWED)
+    # A service that works has no such answer: this is the document's own.
+    faulty = make(os.environ["FAULT_URL"], "any")
+    refused(search_genes.sync_detailed(client=faulty), 500, ErrorCode.INTERNAL)
+
+
+def outage(client: AuthenticatedClient) -> None:
+    """What a service whose database is away says, and one that can't count."""
+    found = search_genes.sync_detailed(client=client, domain="outage")
+    refused(found, 502, ErrorCode.DB_ERROR)
+    refused(get_gene_phenotype.sync_detailed(client=client, id=NO_GENE), 502, ErrorCode.DB_ERROR)
+    health = get_arena_insights.sync_detailed(client=client, domain="outage")
+    refused(health, 502, ErrorCode.DB_ERROR)
+    refusing = make(os.environ["REFUSING_URL"], os.environ["API_KEY"])
+    busy = search_genes.sync_detailed(client=refusing)
+    refused(busy, 503, ErrorCode.UNAVAILABLE)
+    retry_after(busy)
+
+
+def retry_after(got: Response[Any]) -> int:
+    wait = int(got.headers["retry-after"])
+    assert 1 <= wait <= 60
+    return wait
 
 
 def limits(client: AuthenticatedClient) -> None:
@@ -140,9 +168,7 @@ def limits(client: AuthenticatedClient) -> None:
         if got.status_code != 200:
             break
     refused(got, 429, ErrorCode.RATE_LIMITED)
-    wait = int(got.headers["retry-after"])
-    assert 1 <= wait <= 60
-    time.sleep(wait)
+    time.sleep(retry_after(got))
     page(search_genes.sync_detailed(client=client, limit=1))
 
 
@@ -151,6 +177,8 @@ def main() -> None:
     with ThreadPoolExecutor() as pool:
         if sys.argv[1:] == ["brief"]:
             answers(client)
+        elif sys.argv[1:] == ["outage"]:
+            outage(client)
         else:
             limited = pool.submit(limits, make(os.environ["BASE_URL"], os.environ["SMALL_KEY"]))
             answers(client)

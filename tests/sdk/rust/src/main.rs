@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use reqwest::Method;
 use reqwest::header::{HeaderMap, HeaderValue};
 
 progenitor::generate_api!(spec = "../../../target/sdk/openapi.json", interface = Builder);
@@ -24,7 +25,24 @@ fn make(base: &str, key: &str) -> Client {
     Client::new_with_client(base, client)
 }
 
-/// Waits as a refusal says, which is a typed one.
+tokio::task_local! {
+    /// How requests are changed on their way out, for what the client's types can't express.
+    static BEND: fn(&mut reqwest::Request);
+}
+
+impl ClientHooks for Client {
+    async fn exec(
+        &self,
+        mut request: reqwest::Request,
+        _: &OperationInfo,
+    ) -> reqwest::Result<reqwest::Response> {
+        // Nothing is changed outside of `BEND.scope`.
+        let _ = BEND.try_with(|bend| bend(&mut request));
+        self.client().execute(request).await
+    }
+}
+
+/// A typed refusal; its headers.
 fn refused<T: std::fmt::Debug>(got: Result<T, Failure>, status: u16, code: ErrorCode) -> HeaderMap {
     match got {
         Err(Failure::ErrorResponse(answer)) => {
@@ -100,17 +118,36 @@ async fn errors(client: &Client) {
     refused(no_domain.send().await, 404, ErrorCode::NotFound);
     let stranger = make(&env("BASE_URL"), "wrong");
     refused(stranger.search_genes().send().await, 401, ErrorCode::Unauthorized);
-    for (status, code) in [
-        (400, ErrorCode::InvalidId),
-        (405, ErrorCode::MethodNotAllowed),
-        (500, ErrorCode::Internal),
-        (502, ErrorCode::DbError),
-        (503, ErrorCode::Unavailable),
-    ] {
-        let faulty = make(&format!("{}/{status}", env("FAULTS_URL")), "any");
-        let id = uuid::Uuid::nil();
-        refused(faulty.get_gene_phenotype().id(id).send().await, status, code);
-    }
+    let get = || client.get_gene_phenotype().id(uuid::Uuid::nil()).send();
+    let by_post: fn(&mut reqwest::Request) = |request| *request.method_mut() = Method::POST;
+    refused(BEND.scope(by_post, get()).await, 405, ErrorCode::MethodNotAllowed);
+    let no_uuid: fn(&mut reqwest::Request) = |request| {
+        let path = request.url().path().replace(&uuid::Uuid::nil().to_string(), "no-uuid");
+        request.url_mut().set_path(&path);
+    };
+    refused(BEND.scope(no_uuid, get()).await, 400, ErrorCode::InvalidId);
+    // A service that works has no such answer: this is the document's own.
+    let faulty = make(&env("FAULT_URL"), "any");
+    refused(faulty.search_genes().send().await, 500, ErrorCode::Internal);
+}
+
+/// What a service whose database is away says, and one that can't count.
+async fn outage(client: &Client) {
+    let page = client.search_genes().domain("outage");
+    refused(page.send().await, 502, ErrorCode::DbError);
+    let gene = client.get_gene_phenotype().id(uuid::Uuid::from_u128(2));
+    refused(gene.send().await, 502, ErrorCode::DbError);
+    let health = client.get_arena_insights().domain("outage");
+    refused(health.send().await, 502, ErrorCode::DbError);
+    let refusing = make(&env("REFUSING_URL"), &env("API_KEY"));
+    let busy = refused(refusing.search_genes().send().await, 503, ErrorCode::Unavailable);
+    retry_after(&busy);
+}
+
+fn retry_after(headers: &HeaderMap) -> u64 {
+    let wait = headers["retry-after"].to_str().expect("text").parse().expect("a number");
+    assert!((1..=60).contains(&wait));
+    wait
 }
 
 async fn limits(client: &Client) {
@@ -120,9 +157,7 @@ async fn limits(client: &Client) {
             continue;
         }
         let headers = refused(got, 429, ErrorCode::RateLimited);
-        let wait: u64 = headers["retry-after"].to_str().expect("text").parse().expect("a number");
-        assert!((1..=60).contains(&wait));
-        tokio::time::sleep(Duration::from_secs(wait)).await;
+        tokio::time::sleep(Duration::from_secs(retry_after(&headers))).await;
         client.search_genes().send().await.expect("served after the wait");
         return;
     }
@@ -131,17 +166,20 @@ async fn limits(client: &Client) {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
+    rustls::crypto::ring::default_provider().install_default().expect("the first one");
     let client = make(&env("BASE_URL"), &env("API_KEY"));
-    if std::env::args().nth(1).as_deref() == Some("brief") {
-        answers(&client).await;
-    } else {
-        let limited = make(&env("BASE_URL"), &env("SMALL_KEY"));
-        let rest = async {
-            answers(&client).await;
-            foreign(&client).await;
-            errors(&client).await;
-        };
-        futures::join!(limits(&limited), rest);
+    match std::env::args().nth(1).as_deref() {
+        Some("brief") => answers(&client).await,
+        Some("outage") => outage(&client).await,
+        _ => {
+            let limited = make(&env("BASE_URL"), &env("SMALL_KEY"));
+            let rest = async {
+                answers(&client).await;
+                foreign(&client).await;
+                errors(&client).await;
+            };
+            futures::join!(limits(&limited), rest);
+        }
     }
     println!("progenitor: good");
 }
