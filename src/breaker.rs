@@ -1,7 +1,8 @@
 //! A breaker: nobody waits for a store that is known to be away.
 //!
-//! Closed, every call passes. It opens at once on a refusal, and after two timeouts in a row;
-//! open, calls are turned away without waiting, and once per pause one of them is told to try
+//! Closed, every call passes. It opens at once on a refusal, and after two timeouts in a row,
+//! where one counts only if nobody was answered meanwhile: a store that answers others is there,
+//! however crowded the way to it; open, calls are turned away without waiting, and once per pause one of them is told to try
 //! the store behind its caller's back. The first success closes it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -48,6 +49,7 @@ pub struct Breaker {
 #[derive(Debug, Default)]
 struct State {
     losses: u32,
+    answered: Option<Instant>,
     next_probe: Option<Instant>,
 }
 
@@ -77,18 +79,20 @@ impl Breaker {
         }
     }
 
-    /// Takes in how a call ended at `now`.
-    pub fn record(&self, outcome: Outcome, now: Instant) {
+    /// Takes in how a call that began at `begun` ended at `now`.
+    pub fn record(&self, outcome: Outcome, begun: Instant, now: Instant) {
         match outcome {
-            Outcome::Answered => self.answered(),
+            Outcome::Answered => self.answered(now),
+            Outcome::Lost if self.lock().answered.is_some_and(|at| at > begun) => {}
             Outcome::Lost => self.failed(1, now),
             Outcome::Refused => self.failed(TIMEOUTS_TO_OPEN, now),
         }
     }
 
-    fn answered(&self) {
+    fn answered(&self, now: Instant) {
         let mut state = self.lock();
         state.losses = 0;
+        state.answered = Some(now);
         if self.open.swap(false, Ordering::AcqRel) {
             tracing::info!(store = self.name, "in use again");
         }
@@ -118,27 +122,42 @@ mod tests {
     #[test]
     fn two_losses_in_a_row_open_it_and_an_answer_between_does_not() {
         let (breaker, now) = (Breaker::new("test"), Instant::now());
-        breaker.record(Outcome::Lost, now);
-        breaker.record(Outcome::Answered, now);
-        breaker.record(Outcome::Lost, now);
+        breaker.record(Outcome::Lost, now, now);
+        breaker.record(Outcome::Answered, now, now);
+        breaker.record(Outcome::Lost, now, now);
         assert_eq!(breaker.permit(now), Permit::Call);
-        breaker.record(Outcome::Lost, now);
+        breaker.record(Outcome::Lost, now, now);
         assert_eq!(breaker.permit(now), Permit::TurnAway);
     }
 
     #[test]
     fn open_it_sends_one_probe_a_pause_and_closes_on_the_first_answer() {
         let (breaker, now) = (Breaker::new("test"), Instant::now());
-        breaker.record(Outcome::Refused, now);
+        breaker.record(Outcome::Refused, now, now);
         assert_eq!(breaker.permit(now), Permit::TurnAway);
         assert_eq!(breaker.permit(now + PAUSE), Permit::Probe);
         assert_eq!(breaker.permit(now + PAUSE), Permit::TurnAway);
-        breaker.record(Outcome::Lost, now + PAUSE);
+        breaker.record(Outcome::Lost, now + PAUSE, now + PAUSE);
         assert_eq!(breaker.permit(now + 2 * PAUSE), Permit::Probe);
-        breaker.record(Outcome::Answered, now + 2 * PAUSE);
+        breaker.record(Outcome::Answered, now + 2 * PAUSE, now + 2 * PAUSE);
         assert_eq!(breaker.permit(now + 2 * PAUSE), Permit::Call);
         // The losses before do not count any more.
-        breaker.record(Outcome::Lost, now + 3 * PAUSE);
+        breaker.record(Outcome::Lost, now + 3 * PAUSE, now + 3 * PAUSE);
         assert_eq!(breaker.permit(now + 3 * PAUSE), Permit::Call);
+    }
+
+    #[test]
+    fn a_loss_does_not_count_where_somebody_was_answered_since_it_began() {
+        let (breaker, begun) = (Breaker::new("test"), Instant::now());
+        let [answered, lost] = [1, 2].map(|second| begun + Duration::from_secs(second));
+        breaker.record(Outcome::Answered, begun, answered);
+        for _ in 0..10 {
+            breaker.record(Outcome::Lost, begun, lost);
+        }
+        assert_eq!(breaker.permit(lost), Permit::Call);
+        for _ in 0..2 {
+            breaker.record(Outcome::Lost, answered, lost);
+        }
+        assert_eq!(breaker.permit(lost), Permit::TurnAway);
     }
 }

@@ -15,7 +15,7 @@ use hyper_util::server::conn::auto::Builder;
 use poem::http::uri::Scheme;
 use poem::http::{StatusCode, Version, header};
 use poem::web::{LocalAddr, RemoteAddr};
-use poem::{Addr, Request, Response};
+use poem::{Addr, IntoResponse, Request, Response};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -165,8 +165,8 @@ impl<H: Handler> Acceptor<H> {
                     (Arc::clone(&handler), watched.begin(request.version()));
                 async move {
                     let _watched = request_watched;
-                    if let Some(status) = refused_head(&request) {
-                        return Ok(hyper::Response::from(Response::from(status)));
+                    if let Some(refusal) = refused_head(&request) {
+                        return Ok(hyper::Response::from(refusal));
                     }
                     let request = Request::from((
                         request,
@@ -205,14 +205,16 @@ impl<H: Handler> Acceptor<H> {
 
 /// What the HTTP library lets through: more fields than on HTTP/1.1 (HTTP/2), no host or several
 /// (RFC 9112, section 3.2).
-fn refused_head(request: &hyper::Request<Incoming>) -> Option<StatusCode> {
+fn refused_head(request: &hyper::Request<Incoming>) -> Option<Response> {
     let headers = request.headers();
     if headers.len() > MAX_HEADER_FIELDS {
-        return Some(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
+        return Some(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE.into());
     }
     let hosts = headers.get_all(header::HOST).iter().count();
     let is_wrong = request.version() == Version::HTTP_11 && hosts != 1;
-    is_wrong.then_some(StatusCode::BAD_REQUEST)
+    // Like every refusal of a head: what such a peer sends next is not listened to.
+    is_wrong
+        .then(|| StatusCode::BAD_REQUEST.with_header(header::CONNECTION, "close").into_response())
 }
 
 fn http() -> Builder<TokioExecutor> {

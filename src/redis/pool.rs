@@ -186,7 +186,8 @@ impl Inner {
         side: Side,
         commands: &Pipeline,
     ) -> Result<Vec<RedisResult<Value>>, NoAnswer> {
-        let deadline = tokio::time::Instant::now() + self.timeout;
+        let begun = Instant::now();
+        let deadline = tokio::time::Instant::from_std(begun + self.timeout);
         let result = match timeout_at(deadline, self.connection()).await {
             Ok(Ok(mut connection)) => match timeout_at(deadline, connection.send(commands)).await {
                 Ok(replies) => replies.map_err(NoAnswer::Failed),
@@ -196,7 +197,7 @@ impl Inner {
             Err(_elapsed) => Err(self.none_free()),
         };
         if let Some(outcome) = outcome(&result) {
-            self.breakers.of(side).record(outcome, Instant::now());
+            self.breakers.of(side).record(outcome, begun, Instant::now());
         }
         result
     }
@@ -276,8 +277,8 @@ impl ErrorSink<RedisError> for ConnectErrors {
     fn sink(&self, error: RedisError) {
         if error.is_connection_refusal() || error.kind() == ErrorKind::AuthenticationFailed {
             let now = Instant::now();
-            self.breakers.read.record(Outcome::Refused, now);
-            self.breakers.write.record(Outcome::Refused, now);
+            self.breakers.read.record(Outcome::Refused, now, now);
+            self.breakers.write.record(Outcome::Refused, now, now);
             self.refused.notify_waiters();
         }
         tracing::debug!(%error, "redis connection");

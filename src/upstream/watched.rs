@@ -74,18 +74,18 @@ impl Watched {
     }
 
     async fn ping(&self) {
-        let asked = Timestamp::now();
+        let (begun, asked) = (Instant::now(), Timestamp::now());
         let answer = self.upstream.ping().await;
-        self.judge(answer.as_ref().err());
+        self.judge(answer.as_ref().err(), begun);
         if let Ok(now) = answer {
             self.clock.set(now, asked);
         }
     }
 
     async fn look(&self) {
-        let asked = Timestamp::now();
+        let (begun, asked) = (Instant::now(), Timestamp::now());
         let found = self.upstream.changes(self.log.present().as_ref()).await;
-        self.judge(found.as_ref().err());
+        self.judge(found.as_ref().err(), begun);
         match found {
             Ok(found) => {
                 self.clock.set(found.seen.read_at, asked);
@@ -184,11 +184,12 @@ impl Watched {
         self: &Arc<Self>,
         read: impl Future<Output = Result<T, UpstreamError>>,
     ) -> Result<T, UpstreamError> {
+        let begun = Instant::now();
         let result = read.await;
         match &result {
             // One slow statement does not say that the database is away; ask it.
             Err(UpstreamError::Timeout) => self.ask_whether_it_is_there(),
-            other => self.judge(other.as_ref().err()),
+            other => self.judge(other.as_ref().err(), begun),
         }
         result
     }
@@ -200,19 +201,20 @@ impl Watched {
         }
         let this = Arc::clone(self);
         tokio::spawn(async move {
+            let begun = Instant::now();
             let answer = this.upstream.ping().await;
-            this.judge(answer.as_ref().err());
+            this.judge(answer.as_ref().err(), begun);
             this.being_asked.store(false, Ordering::Release);
         });
     }
 
-    fn judge(&self, error: Option<&UpstreamError>) {
+    fn judge(&self, error: Option<&UpstreamError>, begun: Instant) {
         let outcome = match error {
             Some(UpstreamError::Unreachable(_)) => Outcome::Refused,
             Some(UpstreamError::Timeout) => Outcome::Lost,
             _ => Outcome::Answered,
         };
-        self.breaker.record(outcome, Instant::now());
+        self.breaker.record(outcome, begun, Instant::now());
     }
 }
 

@@ -7,6 +7,7 @@ mod support;
 mod commands;
 mod connections;
 mod contract;
+mod crowds;
 mod currency;
 mod harness;
 mod limit_faults;

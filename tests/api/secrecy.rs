@@ -11,7 +11,7 @@ use crate::support::binary::Served;
 use crate::support::need_own_servers;
 use crate::support::postgres::{PostgresOptions, PostgresServer};
 use crate::support::redis::RedisServer;
-use crate::support::replica::{Answer, Fleet, sample};
+use crate::support::replica::{Answer, Fleet, READER, sample};
 use crate::support::traffic::{routes, uncached};
 use crate::support::wait::eventually;
 
@@ -113,7 +113,7 @@ async fn a_request_is_logged_once_with_the_prefix_of_its_key_and_nothing_of_its_
     let postgres = PostgresServer::shared().await;
     let database = sample(postgres).await;
     let key = database.new_key(1_000).await;
-    let url = database.url_as(crate::support::replica::READER);
+    let url = database.url_as(READER);
     let served = Served::start(&[("DATABASE_URL", &url)]).await;
 
     let path = "/genes?domain=search&tracking=visible-nowhere";
@@ -125,6 +125,27 @@ async fn a_request_is_logged_once_with_the_prefix_of_its_key_and_nothing_of_its_
     })
     .await;
     assert_eq!(served.lines_with(&["visible-nowhere"]), 0, "{}", served.log());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_log_alone_says_why_the_database_could_not_be_read() {
+    let database = sample(PostgresServer::shared().await).await;
+    let key = database.new_key(1_000).await;
+    let served = Served::start(&[("DATABASE_URL", &database.url_as(READER))]).await;
+    assert_eq!(served.replica.get("/genes", Some(&key)).await.status, 200);
+    let trouble = "alter view registry_read.gene rename to elsewhere";
+    database.connect().await.batch_execute(trouble).await.unwrap();
+
+    let answer = served.replica.get(&uncached(), Some(&key)).await;
+
+    answer.assert_refused(502, "DB_ERROR");
+    assert!(!seen(&answer).contains("registry_read"), "{answer:?}");
+    let id = answer.header("x-request-id").to_owned();
+    eventually(SOON, "the cause is logged with the request's id", || async {
+        let cause = "relation \\\"registry_read.gene\\\" does not exist";
+        served.lines_with(&[&id, "\"status\":502", cause]) == 1
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -127,6 +127,7 @@ impl SimulatedRedis {
     }
 
     async fn call(self, asks: Vec<Ask<Key>>) -> Result<Replies, NoAnswer> {
+        let begun = now();
         let refused = lock(&self.server).ways[self.replica] == Way::Refused;
         let (result, outcome) = if refused {
             (Err(cut()), Outcome::Refused)
@@ -139,7 +140,7 @@ impl SimulatedRedis {
                 Ok(Ok(replies)) => (Ok(replies), Outcome::Answered),
             }
         };
-        self.breaker.record(outcome, now());
+        self.breaker.record(outcome, begun, now());
         result
     }
 

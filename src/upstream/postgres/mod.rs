@@ -1,7 +1,9 @@
 //! The registry in Postgres: the read path through the views of schema `registry_read`, and the
 //! default schema behind them, for those who have no registry yet.
 
+mod failure;
 pub mod maintain;
+mod places;
 mod pool;
 mod queries;
 mod rows;

@@ -11,14 +11,14 @@
 
 use std::future::Future;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use deadpool_postgres::{
-    Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime, TimeoutType,
+    Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime,
 };
 use deadpool_postgres::{QueueMode, tokio_postgres::CancelToken};
-use tokio::time::{error::Elapsed, timeout};
-use tokio_postgres::error::SqlState;
+use tokio::time::{Instant, error::Elapsed, sleep, timeout, timeout_at};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Config, Row};
 use tokio_postgres_rustls::MakeRustlsConnect;
@@ -27,6 +27,8 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::config::UpstreamConfig;
 use crate::upstream::UpstreamError;
 
+use super::failure::{Failure, classify, is_full, not_connected, refused};
+use super::places::{Place, Places};
 use super::queries::Statement;
 use super::url::SetupError;
 
@@ -41,30 +43,23 @@ const SILENCE: Duration = Duration::from_millis(150);
 /// pools together want can then give it to another replica.
 const IDLE: Duration = Duration::from_secs(10);
 
+/// Between two tries to get a connection from a server that has none left, where we have none.
+const FULL: Duration = Duration::from_millis(25);
+
 /// Between two searches for such connections.
 const IDLE_ROUND: Duration = Duration::from_secs(2);
 
 /// The pool and how long to wait for what.
 pub(super) struct Connections {
     pool: Pool,
+    places: Arc<Places>,
+    wait: Duration,
     _trimming: AbortOnDropHandle<()>,
     tls: MakeRustlsConnect,
     query: Duration,
     connect: Duration,
     deadline: Duration,
     prepared: bool,
-}
-
-/// Why one attempt failed.
-#[derive(Debug)]
-enum Failure {
-    /// The connection died under the statement, or its prepared statements are no longer
-    /// valid: another connection may well do.
-    Lost(tokio_postgres::Error),
-    /// Nothing came on the connection any more, not even the word that the statement was cancelled.
-    Silent,
-    /// Anything else.
-    Final(UpstreamError),
 }
 
 impl Connections {
@@ -86,9 +81,13 @@ impl Connections {
             .runtime(Runtime::Tokio1)
             .build()
             .map_err(|_| SetupError::Pool)?;
-        let trimming = AbortOnDropHandle::new(tokio::spawn(trim(pool.clone())));
+        let places = Arc::new(Places::new(config.pool_size.max(1)));
+        let trimming = tokio::spawn(trim(pool.clone(), Arc::clone(&places)));
+        let trimming = AbortOnDropHandle::new(trimming);
         Ok(Self {
             pool,
+            places,
+            wait: config.wait(),
             _trimming: trimming,
             tls,
             query: config.query(),
@@ -136,9 +135,9 @@ impl Connections {
         statement: Statement,
         values: &[Value<'_>],
     ) -> Result<Vec<Row>, Failure> {
-        let client = self.connection().await?;
+        let (client, place) = self.connection().await?;
         let tls = self.cancels().then_some(&self.tls);
-        let mut lease = Lease { client: Some(client), tls, patience: self.connect };
+        let mut lease = Lease { client: Some(client), tls, patience: self.connect, _place: place };
         let Some(client) = lease.client.as_ref() else {
             return Err(Failure::Final(UpstreamError::Timeout));
         };
@@ -166,19 +165,29 @@ impl Connections {
         }
     }
 
-    /// A connection, new or idle. A server that gives no more makes us do with those we have:
-    /// the pool shrinks to them, and grows again bit by bit (see [`trim`]).
-    async fn connection(&self) -> Result<Object, Failure> {
-        match self.pool.get().await {
-            Err(PoolError::Backend(error)) if is_full(&error) => {
-                let have = self.pool.status().size;
-                if have == 0 {
-                    return Err(Failure::Final(refused(error)));
+    /// A connection, new or idle, and the right to use it. Where the server gives no more, we
+    /// wait for one of those we have.
+    async fn connection(&self) -> Result<(Object, Place), Failure> {
+        let until = Instant::now() + self.wait;
+        loop {
+            let place = match timeout_at(until, self.places.take()).await {
+                Ok(Some(place)) => place,
+                Ok(None) | Err(Elapsed { .. }) => {
+                    return Err(Failure::Final(UpstreamError::Timeout));
                 }
-                self.pool.resize(have);
-                self.pool.get().await.map_err(not_connected)
+            };
+            match self.pool.get().await {
+                Ok(client) => return Ok((client, place)),
+                Err(PoolError::Backend(error)) if is_full(&error) => {
+                    if let Some(_last) = self.places.withhold(place) {
+                        sleep(FULL).await;
+                    }
+                    if Instant::now() >= until {
+                        return Err(Failure::Final(refused(error)));
+                    }
+                }
+                Err(error) => return Err(not_connected(error)),
             }
-            other => other.map_err(not_connected),
         }
     }
 
@@ -229,16 +238,13 @@ impl Connections {
     }
 }
 
-/// Ends connections that are not needed, until it is dropped.
-async fn trim(pool: Pool) {
-    let most = pool.status().max_size;
+/// Ends connections that are not needed, and gives one back that the server had refused, until
+/// it is dropped.
+async fn trim(pool: Pool, places: Arc<Places>) {
     loop {
-        tokio::time::sleep(IDLE_ROUND).await;
+        sleep(IDLE_ROUND).await;
         pool.retain(|_, metrics| metrics.last_used() < IDLE);
-        let now = pool.status().max_size;
-        if now < most {
-            pool.resize(now + 1);
-        }
+        places.give_back_one();
     }
 }
 
@@ -258,6 +264,7 @@ struct Lease<'a> {
     /// For a cancellation; none where nothing is cancelled.
     tls: Option<&'a MakeRustlsConnect>,
     patience: Duration,
+    _place: Place,
 }
 
 impl Lease<'_> {
@@ -289,93 +296,4 @@ impl Drop for Lease<'_> {
             drop(client);
         });
     }
-}
-
-fn not_connected(error: PoolError) -> Failure {
-    Failure::Final(match error {
-        // Connecting that takes too long is trouble with the connection; waiting for a free one
-        // is not.
-        PoolError::Timeout(TimeoutType::Wait) => UpstreamError::Timeout,
-        PoolError::Backend(error) => refused(error),
-        other => UpstreamError::Unreachable(other.into()),
-    })
-}
-
-/// A failed log-in or a certificate that is not trusted is for an operator to look at; a server
-/// that starts up, is full or can't be reached is passing.
-fn refused(error: tokio_postgres::Error) -> UpstreamError {
-    let for_an_operator = error.code().is_some_and(|code| {
-        // 28: invalid authorization, 3D: no such database.
-        code.code().starts_with("28") || code.code().starts_with("3D")
-    });
-    if for_an_operator || is_distrusted(&error) {
-        UpstreamError::Failed(error.into())
-    } else if is_full(&error) {
-        // It is there, and busy with others.
-        UpstreamError::Timeout
-    } else {
-        UpstreamError::Unreachable(error.into())
-    }
-}
-
-/// Too many connections, of all or of our role.
-fn is_full(error: &tokio_postgres::Error) -> bool {
-    error.code() == Some(&SqlState::TOO_MANY_CONNECTIONS)
-}
-
-fn is_distrusted(error: &tokio_postgres::Error) -> bool {
-    std::error::Error::source(error)
-        .and_then(|cause| cause.downcast_ref::<std::io::Error>())
-        .and_then(std::io::Error::get_ref)
-        .is_some_and(|cause| {
-            matches!(cause.downcast_ref(), Some(rustls::Error::InvalidCertificate(_)))
-        })
-}
-
-fn classify(error: tokio_postgres::Error) -> Failure {
-    let Some(database) = error.as_db_error() else {
-        return if is_transport(&error) {
-            Failure::Lost(error)
-        } else {
-            Failure::Final(UpstreamError::Failed(error.into()))
-        };
-    };
-    let code = database.code();
-    if *code == SqlState::QUERY_CANCELED || *code == SqlState::LOCK_NOT_AVAILABLE {
-        Failure::Final(UpstreamError::Timeout)
-    } else if ends_the_connection(code) || is_stale_statement(code, database.message()) {
-        Failure::Lost(error)
-    } else {
-        Failure::Final(UpstreamError::Failed(error.into()))
-    }
-}
-
-fn is_transport(error: &tokio_postgres::Error) -> bool {
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        if cause.is::<std::io::Error>() {
-            return true;
-        }
-        source = cause.source();
-    }
-    error.is_closed()
-}
-
-/// Shut down, crashed, starting up, idle for too long, or anything of class 08, which is what
-/// poolers send when they lose a server.
-fn ends_the_connection(code: &SqlState) -> bool {
-    *code == SqlState::ADMIN_SHUTDOWN
-        || *code == SqlState::CRASH_SHUTDOWN
-        || *code == SqlState::CANNOT_CONNECT_NOW
-        || code.code() == "57P05"
-        || code.code().starts_with("08")
-}
-
-/// The prepared statement is gone (a pooler gave us another server connection), or the schema
-/// changed under it. Prepared afresh it works.
-fn is_stale_statement(code: &SqlState, message: &str) -> bool {
-    *code == SqlState::INVALID_SQL_STATEMENT_NAME
-        || *code == SqlState::DUPLICATE_PSTATEMENT
-        || (*code == SqlState::FEATURE_NOT_SUPPORTED && message.contains("cached plan"))
-        || (*code == SqlState::PROTOCOL_VIOLATION && message.contains("bind message"))
 }

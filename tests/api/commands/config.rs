@@ -42,6 +42,18 @@ async fn config_check_names_the_key_of_every_fault() {
         ("[log]\nlevel = \"info,=,\"", "log.level"),
         ("[log]\nformat = \"xml\"", "log.format"),
         ("[server]\npublic_url = \"api.example\"", "server.public_url"),
+        ("[server]\npublic_url = \"https://api.example/?q\"", "server.public_url"),
+        ("[server]\nmax_connections = 1000001", "server.max_connections: must be 1000000 or less"),
+        ("[server]\nidle_timeout_ms = 86400001", "server.idle_timeout_ms"),
+        ("[server]\nbind = \"127.0.0.1:9464\"", "ops.bind"),
+        ("[upstream]\npool_size = 10001", "upstream.pool_size"),
+        ("[upstream]\ndeadline_ms = 9223372036854775807", "upstream.deadline_ms"),
+        ("[upstream]\nurl = \"mysql://h/d\"", "upstream.url"),
+        ("[redis]\npool_size = 0", "redis.pool_size"),
+        ("[redis]\nurl = \"http://h\"", "redis.url"),
+        ("[cache]\nnot_found_s = 86401", "cache.not_found_s"),
+        ("[cache.search]\nif_error_s = 86401", "cache.search.if_error_s"),
+        ("[rate_limit]\nreplicas = 0", "rate_limit.replicas"),
     ] {
         let ended = run(config("check", text)).await.failed(1, &[]);
         assert!(ended.stderr.contains(named), "{text}: {ended:?}");

@@ -1,8 +1,11 @@
 //! `serve`, `healthcheck`, `openapi`
 
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
+use std::sync::Arc;
 
+use gene_registry::app::{self, StartError};
+use gene_registry::upstream::Postgres;
 use serde_json::Value;
 
 use super::{SOON, gene_registry, run};
@@ -77,6 +80,21 @@ async fn serve_without_a_database_or_with_a_taken_address_says_what_is_wrong() {
         assert!(ended.stderr.contains(&name) && ended.stderr.contains(&taken), "{ended:?}");
     }
     assert!(!ready.exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_that_fails_leaves_no_listener_behind() {
+    let database = sample(PostgresServer::shared().await).await;
+    let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let mut config = config(&database.url_as(READER), None);
+    config.server.bind = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
+    config.ops.bind = taken.local_addr().unwrap();
+    let upstream = Postgres::new(&config.upstream, "get {id}".to_owned()).unwrap();
+
+    let failed = app::start(&config, Arc::new(upstream)).await;
+
+    assert!(matches!(failed, Err(StartError::Bind { key: "ops.bind", .. })), "{failed:?}");
+    TcpListener::bind(config.server.bind).expect("the public address is free again");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,20 +1,26 @@
 //! API keys: what is done to one is known to every replica within two seconds, with or without
 //! Redis.
 
+use std::time::Duration;
+
 use futures_util::future::join_all;
 use gene_registry::keys::{ApiKey, NewKey, store};
+use gene_registry::registry::Timestamp;
 use tokio::time::Instant;
 
 use super::{REPLICAS, SEEN, never_old};
+use crate::support::binary::Served;
+use crate::support::clock::shifting_library;
 use crate::support::need_own_servers;
 use crate::support::postgres::PostgresServer;
 use crate::support::proxy::{FaultProxy, Mode};
 use crate::support::redis::RedisServer;
-use crate::support::replica::{Fleet, READER};
+use crate::support::replica::{Fleet, READER, sample};
 use crate::support::traffic::routes;
 use crate::support::wait::eventually;
 
 const PATH: &str = "/genes";
+const SOON: Duration = Duration::from_secs(10);
 
 /// What is done to the key, and then its status and the limit that its answers name.
 const STEPS: &[(&str, u16, &str)] = &[
@@ -126,4 +132,32 @@ async fn known_keys_are_let_in_while_postgres_is_away_and_what_changed_is_known_
 
     assert_treated(&fleet, &revoked, 401, "", false).await;
     assert_treated(&fleet, &kept, 200, "1000000", false).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_ends_by_the_databases_clock_whatever_a_replicas_own_says() {
+    let database = sample(PostgresServer::shared().await).await;
+    let now = Timestamp::now();
+    let ending = async |minutes: i64| {
+        let at = now + jiff::SignedDuration::from_mins(minutes);
+        database.new_key_with(|key| key.expires_at = Some(at)).await
+    };
+    let (ended, good) = (ending(-10).await, ending(10).await);
+    let (database_url, library) = (database.url_as(READER), shifting_library());
+    for shift in ["-3600", "3600"] {
+        let served = Served::start(&[
+            ("DATABASE_URL", &database_url),
+            ("LD_PRELOAD", &library.display().to_string()),
+            ("CLOCK_SHIFT_SECONDS", shift),
+        ])
+        .await;
+        eventually(SOON, "the replica knows the database's clock", || async {
+            served.replica.ops("/readyz").await.status == 200
+        })
+        .await;
+        for (key, status) in [(&ended, 401), (&good, 200)] {
+            let answer = served.replica.get(PATH, Some(key)).await;
+            assert_eq!(answer.status, status, "{shift}: {answer:?}");
+        }
+    }
 }

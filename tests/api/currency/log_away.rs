@@ -148,3 +148,54 @@ async fn a_log_that_goes_while_replicas_run_leaves_them_with_ages() {
         .await;
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_that_cannot_be_read_is_said_once_and_so_is_its_return() {
+    let database = sample(PostgresServer::shared().await).await;
+    let client = database.connect().await;
+    let served = Served::start(&[("DATABASE_URL", &database.url_as(READER))]).await;
+    for (change, words) in [
+        ("alter view registry_read.change rename column scope to reach", "cannot be read"),
+        ("alter view registry_read.change rename column reach to scope", "is read again"),
+        ("revoke select on registry_read.change from gene_registry_reader", "cannot be read"),
+        ("grant select on registry_read.change to gene_registry_reader", "is read again"),
+    ] {
+        let before = served.lines_with(&["change log", words]);
+        client.batch_execute(change).await.unwrap();
+        eventually(SOON, &format!("{change}: {words}"), || async {
+            served.lines_with(&["change log", words]) == before + 1
+        })
+        .await;
+    }
+    for (words, lines) in [("cannot be read", 2), ("is read again", 2)] {
+        assert_eq!(served.lines_with(&["change log", words]), lines, "{}", served.log());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_that_appears_while_replicas_run_counts_from_then_on() {
+    let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
+    let mut fleet = Fleet::start_with(0, postgres, redis, never_old).await;
+    let (client, key) = (fleet.database.connect().await, fleet.database.new_key(1_000_000).await);
+    client.batch_execute("alter view registry_read.change rename to later").await.unwrap();
+    fleet.grow(REPLICAS).await;
+    let genes = genes_of(&client, DOMAIN).await;
+    let (paths, truthful) = (paths_of(&genes), truthful(&fleet).await);
+    for replica in &fleet.replicas {
+        eventually(SOON, "answers are kept without a log", || async {
+            answers(replica, &key, &paths).await;
+            is_hit(&replica.get(&paths[0], Some(&key)).await)
+        })
+        .await;
+    }
+
+    client.batch_execute("alter view registry_read.later rename to change").await.unwrap();
+    // The log reaches back: what was done before a replica knew of it is seen, too.
+    edit(&client, &genes[0], "logged").await;
+
+    let (committed, truth) = (Instant::now(), answers(&truthful, &key, &paths).await);
+    assert_seen(&fleet.replicas, &key, &paths, &truth, committed, "the log has come").await;
+    edit(&client, &genes[0], "logged again").await;
+    let (committed, truth) = (Instant::now(), answers(&truthful, &key, &paths).await);
+    assert_seen(&fleet.replicas, &key, &paths, &truth, committed, "and goes on").await;
+}

@@ -48,6 +48,19 @@ async fn many_requests_share_one_http2_connection() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_head_of_more_fields_than_http1_takes_is_431_and_the_connection_goes_on() {
+    let (replica, key) = replica(|config| config.server.max_connections = 1).await;
+    let (client, url) = (client(), format!("{}/genes", replica.base));
+    for (fields, status) in [(200, 200), (257, 431), (600, 431), (0, 200)] {
+        let mut request = client.get(&url).header("X-API-Key", &key);
+        for number in 0..fields {
+            request = request.header(format!("x-extra-{number}"), "value");
+        }
+        assert_eq!(request.send().await.unwrap().status(), status, "{fields}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_head_beyond_the_bound_ends_its_request_alone() {
     let (replica, key) = replica(|_| {}).await;
     let client = client();

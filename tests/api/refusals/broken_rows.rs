@@ -118,6 +118,17 @@ async fn answers_match_the_document_where_every_column_is_empty_that_can_be() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn rows_that_were_left_out_are_counted_in_a_metric() {
+    let foreign = Foreign::start().await;
+    let replica = &foreign.replicas[1];
+    assert_eq!(replica.metric("gene_registry_broken_rows").await, Some(0.0), "nothing is known");
+
+    assert_eq!(replica.get("/genes", Some(&foreign.key)).await.status, 200);
+
+    assert_eq!(replica.metric("gene_registry_broken_rows").await, Some(5.0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn empty_columns_are_shown_as_documented() {
     let foreign = Foreign::start().await;
     let empty = json!({"type": "object", "properties": {}});

@@ -1,0 +1,84 @@
+//! Crowds: many cold requests at once, or more connections than there may be, say nothing about
+//! whether a store is there. No breaker opens, and no limit is overshot.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+
+use crate::support::binary::Served;
+use crate::support::need_own_servers;
+use crate::support::postgres::{PostgresOptions, PostgresServer};
+use crate::support::proxy::{FaultProxy, Mode};
+use crate::support::redis::RedisServer;
+use crate::support::replica::{Answer, READER, sample};
+use crate::support::traffic::uncached;
+
+/// Of each answer from Redis; with two connections, most of a crowd never gets one in time.
+const REDIS_TAKES: Duration = Duration::from_millis(300);
+
+/// The line of a breaker that opens.
+const OPENED: &[&str] = &["not in use: it refuses or does not answer"];
+
+async fn crowd(served: &Served, key: &str, count: usize) -> Vec<Answer> {
+    join_all((0..count).map(|_| async { served.replica.get(&uncached(), Some(key)).await })).await
+}
+
+fn with_status(answers: &[Answer], status: u16) -> usize {
+    answers.iter().filter(|answer| answer.status == status).count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_burst_of_cold_requests_opens_no_breaker_and_overshoots_no_limit() {
+    let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
+    let database = sample(postgres).await;
+    let (warm, key) = (database.new_key(1_000_000).await, database.new_key(280).await);
+    let (database_url, prefix) = (database.url_as(READER), RedisServer::new_prefix());
+    let proxy = FaultProxy::start(redis.addr()).await;
+    let redis_url = proxy.url(&redis.url());
+    let served = Served::start(&[
+        ("DATABASE_URL", &database_url),
+        ("REDIS_URL", &redis_url),
+        ("GENE_REGISTRY__REDIS__PREFIX", &prefix),
+        ("GENE_REGISTRY__REDIS__POOL_SIZE", "2"),
+        ("GENE_REGISTRY__REDIS__TIMEOUT_MS", "2000"),
+        ("GENE_REGISTRY__UPSTREAM__QUERY_MS", "10000"),
+        ("GENE_REGISTRY__UPSTREAM__WAIT_MS", "10000"),
+        ("GENE_REGISTRY__UPSTREAM__DEADLINE_MS", "20000"),
+    ])
+    .await;
+    assert_eq!(served.replica.get(&uncached(), Some(&warm)).await.status, 200);
+
+    proxy.set(Mode::Delay(REDIS_TAKES)).await;
+    let answers = crowd(&served, &key, 600).await;
+
+    assert_eq!(with_status(&answers, 200), 280);
+    assert_eq!(with_status(&answers, 429), 320);
+    assert_eq!(served.lines_with(OPENED), 0, "{}", served.log());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_postgres_opens_no_breaker() {
+    need_own_servers!();
+    // Three of them are the superuser's, one looks into the change log.
+    let options = PostgresOptions { max_connections: 8, ..Default::default() };
+    let postgres = PostgresServer::start(options).await;
+    let database = sample(&postgres).await;
+    let key = database.new_key(1_000_000).await;
+    let database_url = database.url_as(READER);
+    let served = Served::start(&[
+        ("DATABASE_URL", &database_url),
+        ("GENE_REGISTRY__UPSTREAM__QUERY_MS", "10000"),
+        ("GENE_REGISTRY__UPSTREAM__WAIT_MS", "10000"),
+        ("GENE_REGISTRY__UPSTREAM__DEADLINE_MS", "20000"),
+    ])
+    .await;
+
+    for _ in 0..3 {
+        let answers = crowd(&served, &key, 100).await;
+        assert_eq!(with_status(&answers, 200), 100, "{}", served.log());
+    }
+
+    let refused = |line: &&str| line.contains("too many") || line.contains("remaining connection");
+    assert!(postgres.log().lines().any(|line| refused(&line)), "the server was never full");
+    assert_eq!(served.lines_with(OPENED), 0, "{}", served.log());
+}
