@@ -4,5 +4,6 @@
 mod answers;
 mod compare;
 mod document;
+mod foreign;
 mod gate;
 mod publication;
