@@ -7,6 +7,7 @@ use utf8;
 use HTTP::Tiny;
 use JSON::PP;
 
+my $LARGEST = "9007199254740991";
 my $http = HTTP::Tiny->new(default_headers => { "X-API-Key" => $ENV{API_KEY} });
 
 sub gene {
@@ -23,9 +24,9 @@ sub same {
 my $large = gene("foreign.large");
 same("name", $large->{name}, "\x{1F9EC} \"\\\" \x{2028} %");
 same("description", $large->{description}, "\x{1D4B3}" x 20000);
-same("downloads", $large->{downloads}, 2**53 - 1);
-same("arena_rank", $large->{arena_rank}, 2**53 - 1);
-same("total_calls", $large->{arena_history}[0]{total_calls}, 2**53 - 1);
+same("downloads", $large->{downloads}, $LARGEST);
+same("arena_rank", $large->{arena_rank}, $LARGEST);
+same("total_calls", $large->{arena_history}[0]{total_calls}, $LARGEST);
 same("evaluated_at", $large->{arena_history}[0]{evaluated_at}, "2025-12-31T18:45:00Z");
 my $empty = gene("foreign.empty");
 same($_, $empty->{$_}, "") for qw(name description owner);
