@@ -152,7 +152,7 @@ fn shared_cache(
     // A lease that ended before its owner could say that it had failed would send the next
     // replica the same way, and so on.
     let upstream = &config.upstream;
-    let longest_try = upstream.wait() + upstream.connect() + upstream.query();
+    let longest_try = config.shed.wait() + upstream.wait() + upstream.connect() + upstream.query();
     SharedCache::new(
         pool.clone(),
         keys.clone(),

@@ -4,6 +4,7 @@ mod cache;
 mod load;
 mod redis;
 mod server;
+mod shed;
 mod small;
 mod upstream;
 
@@ -14,6 +15,7 @@ pub use cache::{AgesConfig, CacheConfig};
 pub use load::{Effective, InvalidConfig, Loaded};
 pub use redis::{RateLimitConfig, RedisConfig};
 pub use server::{OpsConfig, ServerConfig};
+pub use shed::ShedConfig;
 pub use small::{KeysConfig, LogConfig, LogFormat, RegistryConfig};
 pub use upstream::UpstreamConfig;
 
@@ -25,6 +27,7 @@ pub struct Config {
     pub server: ServerConfig,
     pub ops: OpsConfig,
     pub upstream: UpstreamConfig,
+    pub shed: ShedConfig,
     pub redis: RedisConfig,
     pub cache: CacheConfig,
     pub rate_limit: RateLimitConfig,
@@ -56,6 +59,7 @@ impl Config {
             ("redis.timeout_ms", self.redis.timeout_ms),
             ("redis.pool_size", self.redis.pool_size.into()),
             ("rate_limit.replicas", self.rate_limit.replicas.into()),
+            ("shed.max_misses", self.shed.max_misses.unwrap_or(1) as u64),
         ] {
             must(value > 0, key, "must be 1 or more");
         }
@@ -74,6 +78,8 @@ impl Config {
             ("server.grace_ms", self.server.grace_ms, DAY_S * 1000),
             ("upstream.deadline_ms", self.upstream.deadline_ms, DAY_S * 1000),
             ("redis.timeout_ms", self.redis.timeout_ms, DAY_S * 1000),
+            ("shed.queue", self.shed.queue as u64, 1_000_000),
+            ("shed.wait_ms", self.shed.wait_ms, DAY_S * 1000),
         ] {
             must(value <= most, key, &format!("must be {most} or less"));
         }
@@ -83,6 +89,12 @@ impl Config {
             self.upstream.deadline_ms >= self.upstream.query_ms,
             "upstream.deadline_ms",
             "must not be shorter than upstream.query_ms",
+        );
+        let (misses, pool_size) = (self.shed.max_misses, self.upstream.pool_size);
+        must(
+            misses.is_none_or(|misses| misses < pool_size.max(2)),
+            "shed.max_misses",
+            "must be less than upstream.pool_size: look-ups of keys need connections too",
         );
         must(!self.redis.prefix.is_empty(), "redis.prefix", "must not be empty");
         for (kind, ages) in [
@@ -154,6 +166,8 @@ mod tests {
             ("[cache.search]\nif_error_s = 10", "cache.search.if_error_s"),
             ("[upstream]\ndeadline_ms = 10", "upstream.deadline_ms"),
             ("[server]\npublic_url = \"api.example\"", "server.public_url"),
+            ("[shed]\nmax_misses = 0", "shed.max_misses: must be 1 or more"),
+            ("[shed]\nmax_misses = 16", "shed.max_misses: must be less than upstream.pool_size"),
         ] {
             let error = read(text).expect_err(text);
             assert!(error.contains(expected), "{text}: {error}");

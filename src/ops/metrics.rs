@@ -7,6 +7,8 @@
 //! | `gene_registry_request_seconds` | histogram | `route` | time from a request's head to its answer, seconds |
 //! | `gene_registry_answers_total` | counter | `source` | answers by where they were found |
 //! | `gene_registry_loads_total` | counter | `result` | reads from the upstream for the caches, `ok` or `failed` |
+//! | `gene_registry_misses` | gauge | `state` | reads from the upstream for the caches: `reading`, or `queued` for their turn |
+//! | `gene_registry_shed_total` | counter | `what` | reads for which there was no room: `miss` and `deep_walk` (503, or an older answer), `refresh` (nobody waited) |
 //! | `gene_registry_refreshes_total` | counter | | stale answers read again behind the one sent |
 //! | `gene_registry_waits_for_other_replica_total` | counter | | times another replica's read was waited for |
 //! | `gene_registry_not_current_total` | counter | | answers at hand that a known change concerned |
@@ -36,6 +38,7 @@ use metrics_exporter_prometheus::{
 };
 
 use super::limit_metrics::{self, LimitMetrics};
+use super::shed_metrics::ShedMetrics;
 
 const REQUESTS: &str = "gene_registry_requests_total";
 const REQUEST_SECONDS: &str = "gene_registry_request_seconds";
@@ -151,6 +154,11 @@ impl Metrics {
     /// What the limiter counts and measures.
     pub fn limits(&self) -> LimitMetrics {
         LimitMetrics::new(&self.recorder)
+    }
+
+    /// What is counted about reads of the upstream.
+    pub fn shed(&self) -> ShedMetrics {
+        ShedMetrics::new(&self.recorder)
     }
 
     /// Everything in the Prometheus text format.
