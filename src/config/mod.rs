@@ -6,6 +6,7 @@ mod redis;
 mod server;
 mod shed;
 mod small;
+mod tls;
 mod upstream;
 
 use secrecy::ExposeSecret;
@@ -17,6 +18,7 @@ pub use redis::{RateLimitConfig, RedisConfig};
 pub use server::{OpsConfig, ServerConfig};
 pub use shed::ShedConfig;
 pub use small::{KeysConfig, LogConfig, LogFormat, RegistryConfig};
+pub use tls::TlsConfig;
 pub use upstream::UpstreamConfig;
 
 /// A whole configuration. Every key has a default but the URLs.
@@ -52,6 +54,7 @@ impl Config {
             ("server.max_connections", self.server.max_connections as u64),
             ("server.head_timeout_ms", self.server.head_timeout_ms),
             ("server.idle_timeout_ms", self.server.idle_timeout_ms),
+            ("server.tls.handshake_timeout_ms", self.server.tls.handshake_timeout_ms),
             ("upstream.pool_size", self.upstream.pool_size as u64),
             ("upstream.wait_ms", self.upstream.wait_ms),
             ("upstream.connect_ms", self.upstream.connect_ms),
@@ -74,6 +77,7 @@ impl Config {
             ("cache.not_found_s", self.cache.not_found_s, DAY_S),
             ("server.head_timeout_ms", self.server.head_timeout_ms, DAY_S * 1000),
             ("server.idle_timeout_ms", self.server.idle_timeout_ms, DAY_S * 1000),
+            ("server.tls.handshake_timeout_ms", self.server.tls.handshake_timeout_ms, DAY_S * 1000),
             ("server.drain_ms", self.server.drain_ms, DAY_S * 1000),
             ("server.grace_ms", self.server.grace_ms, DAY_S * 1000),
             ("upstream.deadline_ms", self.upstream.deadline_ms, DAY_S * 1000),
@@ -83,6 +87,12 @@ impl Config {
         ] {
             must(value <= most, key, &format!("must be {most} or less"));
         }
+        let tls = &self.server.tls;
+        must(
+            tls.cert_file.is_some() == tls.key_file.is_some(),
+            if tls.cert_file.is_some() { "server.tls.key_file" } else { "server.tls.cert_file" },
+            "must be set too: TLS needs a certificate and its key",
+        );
         let (public, ops) = (self.server.bind, self.ops.bind);
         must(public != ops || ops.port() == 0, "ops.bind", "must not be the same as server.bind");
         must(
@@ -166,6 +176,8 @@ mod tests {
             ("[cache.search]\nif_error_s = 10", "cache.search.if_error_s"),
             ("[upstream]\ndeadline_ms = 10", "upstream.deadline_ms"),
             ("[server]\npublic_url = \"api.example\"", "server.public_url"),
+            ("[server.tls]\ncert_file = \"a.pem\"", "server.tls.key_file: must be set too"),
+            ("[server.tls]\nkey_file = \"a.pem\"", "server.tls.cert_file: must be set too"),
             ("[shed]\nmax_misses = 0", "shed.max_misses: must be 1 or more"),
             ("[shed]\nmax_misses = 16", "shed.max_misses: must be less than upstream.pool_size"),
         ] {

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use super::tls::TlsConfig;
+
 /// The public listener. Times are in milliseconds.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -23,6 +25,8 @@ pub struct ServerConfig {
     pub drain_ms: u64,
     /// How long requests under way may take at the end.
     pub grace_ms: u64,
+    /// TLS.
+    pub tls: TlsConfig,
 }
 
 impl ServerConfig {

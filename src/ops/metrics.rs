@@ -27,6 +27,8 @@
 //! | `gene_registry_limit_batch_requests` | histogram | | requests counted in one round trip |
 //! | `gene_registry_limit_batch_commands` | histogram | | commands in one round trip: one a key |
 //! | `gene_registry_limit_policy` | gauge | `state` | 1 for how limits are held now: `shared`, `local` (by this replica's own share), `refusing` (not counted, 503); else 0 |
+//! | `gene_registry_certificate_expiry_timestamp_seconds` | gauge | | when the public listener's certificate ends, seconds since 1970; absent without TLS |
+//! | `gene_registry_certificate_reloads_total` | counter | `result` | times its files had changed: `ok`, or `failed`, with the one before still in use |
 //! | `gene_registry_build_info` | gauge | `version` | 1 |
 
 use std::time::Duration;
@@ -46,6 +48,8 @@ const ANSWERS: &str = "gene_registry_answers_total";
 const BROKEN_ROWS: &str = "gene_registry_broken_rows";
 const UPSTREAM_IN_USE: &str = "gene_registry_upstream_in_use";
 const REDIS_IN_USE: &str = "gene_registry_redis_in_use";
+const CERTIFICATE_EXPIRY: &str = "gene_registry_certificate_expiry_timestamp_seconds";
+const CERTIFICATE_RELOADS: &str = "gene_registry_certificate_reloads_total";
 const BUILD_INFO: &str = "gene_registry_build_info";
 
 /// Bounds of the histograms, in seconds: hits are far below a millisecond.
@@ -149,6 +153,19 @@ impl Metrics {
     /// Whether Redis is in use for commands of a side.
     pub fn redis_in_use(&self, side: &'static str, in_use: bool) {
         self.gauge(REDIS_IN_USE, "side", side).set(f64::from(u8::from(in_use)));
+    }
+
+    /// When the certificate in use ends, in seconds since 1970.
+    pub fn certificate_expires(&self, at: u64) {
+        let key = Key::from_static_name(CERTIFICATE_EXPIRY);
+        self.recorder.register_gauge(&key, &METADATA).set(at as f64);
+    }
+
+    /// Counts that the certificate's files had changed.
+    pub fn certificate_reloaded(&self, ok: bool) {
+        let result = Label::new("result", if ok { "ok" } else { "failed" });
+        let key = Key::from_parts(CERTIFICATE_RELOADS, vec![result]);
+        self.recorder.register_counter(&key, &METADATA).increment(1);
     }
 
     /// What the limiter counts and measures.

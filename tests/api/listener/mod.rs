@@ -7,6 +7,7 @@ mod operations;
 mod pages;
 mod panics;
 mod shutdown;
+mod tls;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
