@@ -128,6 +128,7 @@ pub async fn start(config: &Config, upstream: Arc<dyn Upstream>) -> Result<Runni
         dependencies: Arc::clone(&dependencies),
     };
     let public = PublicApi::new(reads, gate, pages, Arc::clone(&metrics));
+    let public = public.with_cors(&config.server.cors);
     let tls = tls(config)?;
     let public_listener = Listener::new(public_listener, tls.clone());
     let public = listen(public_at, public_listener, public, limits(config))?;

@@ -1,6 +1,7 @@
 //! Configuration: one struct a concern, every key documented in `config/default.toml`.
 
 mod cache;
+mod cors;
 mod load;
 mod redis;
 mod server;
@@ -13,6 +14,7 @@ use secrecy::ExposeSecret;
 use serde::Deserialize;
 
 pub use cache::{AgesConfig, CacheConfig};
+pub use cors::CorsConfig;
 pub use load::{Effective, InvalidConfig, Loaded};
 pub use redis::{RateLimitConfig, RedisConfig};
 pub use server::{OpsConfig, ServerConfig};
@@ -87,6 +89,11 @@ impl Config {
         ] {
             must(value <= most, key, &format!("must be {most} or less"));
         }
+        must(
+            self.server.cors.is_usable(),
+            "server.cors.origins",
+            "must each be like https://app.example, lowercase and without a path, or * alone",
+        );
         let tls = &self.server.tls;
         must(
             tls.cert_file.is_some() == tls.key_file.is_some(),
@@ -178,6 +185,7 @@ mod tests {
             ("[server]\npublic_url = \"api.example\"", "server.public_url"),
             ("[server.tls]\ncert_file = \"a.pem\"", "server.tls.key_file: must be set too"),
             ("[server.tls]\nkey_file = \"a.pem\"", "server.tls.cert_file: must be set too"),
+            ("[server.cors]\norigins = [\"app.example\"]", "server.cors.origins: must"),
             ("[shed]\nmax_misses = 0", "shed.max_misses: must be 1 or more"),
             ("[shed]\nmax_misses = 16", "shed.max_misses: must be less than upstream.pool_size"),
         ] {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use super::cors::CorsConfig;
 use super::tls::TlsConfig;
 
 /// The public listener. Times are in milliseconds.
@@ -27,6 +28,8 @@ pub struct ServerConfig {
     pub grace_ms: u64,
     /// TLS.
     pub tls: TlsConfig,
+    /// Pages of other origins.
+    pub cors: CorsConfig,
 }
 
 impl ServerConfig {

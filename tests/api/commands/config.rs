@@ -39,6 +39,7 @@ async fn config_check_names_the_key_of_every_fault() {
             "[server.tls]\ncert_file = \"/nowhere.crt\"\nkey_file = \"/nowhere.key\"",
             "server.tls: /nowhere.crt",
         ),
+        ("[server.cors]\norigins = [\"app.example\"]", "server.cors.origins"),
         ("[shed]\nmax_misses = 16", "shed.max_misses"),
         ("[upstream]\nquery_ms = 0", "upstream.query_ms"),
         ("[upstream]\ndeadline_ms = 1", "upstream.deadline_ms"),

@@ -2,6 +2,7 @@
 //! key.
 
 mod connections;
+mod cors;
 mod http2;
 mod operations;
 mod pages;
