@@ -116,6 +116,7 @@ pub async fn start(config: &Config, upstream: Arc<dyn Upstream>) -> Result<Runni
     let gate = Gate {
         authenticator: Authenticator::new(Arc::clone(&upstream), foreign, Arc::clone(&metrics)),
         limiter: limiter(config, redis.as_ref(), &metrics)?,
+        patience: config.server.request_timeout(),
     };
     let dependencies: AskDependencies = {
         let upstream = Arc::clone(&upstream);

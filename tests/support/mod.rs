@@ -9,6 +9,7 @@ pub(crate) mod binary;
 pub(crate) mod clock;
 pub(crate) mod database;
 pub(crate) mod document;
+pub(crate) mod frames;
 pub(crate) mod limiters;
 pub(crate) mod pgbouncer;
 pub(crate) mod postgres;
