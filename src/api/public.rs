@@ -1,5 +1,5 @@
 //! The public listener: every route, and what surrounds them all. From the outside in:
-//! request id, log, errors as JSON; route; method; then [`super::guard`].
+//! request id, log, other origins' pages, errors as JSON; route; method; then [`super::guard`].
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
@@ -13,11 +13,13 @@ use poem::http::{HeaderMap, HeaderValue, Method};
 use poem::{Endpoint, IntoResponse, PathPattern, Request, Response, Result, Route};
 use poem_openapi::OpenApi;
 
+use super::cors::Cors;
 use super::error::{ApiError, Cause, refusal};
 use super::guard::{Gate, Guarded};
 use super::headers;
 use super::pages::Pages;
 use crate::cache::{ReadThrough, Source};
+use crate::config::CorsConfig;
 use crate::ops::{Metrics, RequestLabels};
 use crate::server::Handler;
 use crate::upstream::ApiKeyRecord;
@@ -25,6 +27,7 @@ use crate::upstream::ApiKeyRecord;
 /// What the public listener serves.
 pub struct PublicApi {
     routes: Route,
+    cors: Cors,
     request_ids: RequestIds,
     metrics: Arc<Metrics>,
 }
@@ -40,7 +43,14 @@ impl PublicApi {
                 routes = routes.at(path, OnlyGet(endpoint));
             }
         }
-        Self { routes, request_ids: RequestIds::default(), metrics }
+        let (cors, request_ids) = (Cors::Off, RequestIds::default());
+        Self { routes, cors, request_ids, metrics }
+    }
+
+    /// Pages of these origins may read answers.
+    #[must_use]
+    pub fn with_cors(self, config: &CorsConfig) -> Self {
+        Self { cors: Cors::new(config), ..self }
     }
 }
 
@@ -49,12 +59,12 @@ impl Handler for PublicApi {
         let begun = Instant::now();
         let id = self.request_ids.of(request.headers());
         let method = request.method().clone();
-        let answer = AssertUnwindSafe(self.route(request)).catch_unwind().await;
-        let mut response = match answer {
-            Ok(Ok(response)) => response,
-            Ok(Err(error)) => refusal(error),
-            Err(_) => ApiError::Internal.into_response(),
+        let asked = self.cors.of(&request);
+        let mut response = match self.cors.preflight(&asked) {
+            Some(response) => response,
+            None => self.routed(request).await,
         };
+        self.cors.add(&asked, response.headers_mut());
         let labels = labels(&method, &response);
         self.metrics.request(labels, begun.elapsed());
         log(labels, &response, &id, begun);
@@ -64,6 +74,14 @@ impl Handler for PublicApi {
 }
 
 impl PublicApi {
+    async fn routed(&self, request: Request) -> Response {
+        match AssertUnwindSafe(self.route(request)).catch_unwind().await {
+            Ok(Ok(response)) => response,
+            Ok(Err(error)) => refusal(error),
+            Err(_) => ApiError::Internal.into_response(),
+        }
+    }
+
     async fn route(&self, request: Request) -> Result<Response> {
         // To the framework, what is between two slashes is a path parameter too.
         if request.uri().path().contains("//") {

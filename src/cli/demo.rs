@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use clap::Args;
 
-use super::{Outcome, block_on, signals};
+use super::signals::Signals;
+use super::{Outcome, block_on};
 use crate::app::{self, Running, StartError};
-use crate::config::{Config, Loaded};
+use crate::config::{Config, CorsConfig, Loaded};
 use crate::keys::{ApiKey, READ_SCOPE};
 use crate::ops::telemetry;
 use crate::registry::Timestamp;
@@ -41,6 +42,8 @@ impl Demo {
         config.redis.url = None;
         config.rate_limit.replicas = 1;
         config.server.bind = self.bind.unwrap_or(DEFAULT);
+        // Its keys end with it, and open nothing that a page should not see.
+        config.server.cors = CorsConfig::any();
         telemetry::init(&config.log)?;
         let fixed = self.bind.is_some();
         block_on(async move { demo(config, fixed).await })
@@ -55,9 +58,10 @@ async fn demo(config: Config, fixed: bool) -> Outcome {
     let catalogue = Catalogue::sample()?;
     let upstream = Arc::new(Embedded::from_catalogue(&catalogue, now, records, install));
     let running = start(config, fixed, upstream).await?;
+    let mut signals = Signals::new()?;
     print(&running, &keys, &catalogue);
-    signals::asked_to_end().await?;
-    signals::end_at_once_when_asked_again();
+    signals.asked_to_end().await;
+    signals.end_at_once_when_asked_again();
     running.shutdown().await;
     Ok(ExitCode::SUCCESS)
 }

@@ -7,6 +7,8 @@
 //! | `gene_registry_request_seconds` | histogram | `route` | time from a request's head to its answer, seconds |
 //! | `gene_registry_answers_total` | counter | `source` | answers by where they were found |
 //! | `gene_registry_loads_total` | counter | `result` | reads from the upstream for the caches, `ok` or `failed` |
+//! | `gene_registry_misses` | gauge | `state` | reads from the upstream for the caches: `reading`, or `queued` for their turn |
+//! | `gene_registry_shed_total` | counter | `what` | reads for which there was no room: `miss` and `deep_walk` (503, or an older answer), `refresh` (nobody waited) |
 //! | `gene_registry_refreshes_total` | counter | | stale answers read again behind the one sent |
 //! | `gene_registry_waits_for_other_replica_total` | counter | | times another replica's read was waited for |
 //! | `gene_registry_not_current_total` | counter | | answers at hand that a known change concerned |
@@ -25,6 +27,8 @@
 //! | `gene_registry_limit_batch_requests` | histogram | | requests counted in one round trip |
 //! | `gene_registry_limit_batch_commands` | histogram | | commands in one round trip: one a key |
 //! | `gene_registry_limit_policy` | gauge | `state` | 1 for how limits are held now: `shared`, `local` (by this replica's own share), `refusing` (not counted, 503); else 0 |
+//! | `gene_registry_certificate_expiry_timestamp_seconds` | gauge | | when the public listener's certificate ends, seconds since 1970; absent without TLS |
+//! | `gene_registry_certificate_reloads_total` | counter | `result` | times its files had changed: `ok`, or `failed`, with the one before still in use |
 //! | `gene_registry_build_info` | gauge | `version` | 1 |
 
 use std::time::Duration;
@@ -36,6 +40,7 @@ use metrics_exporter_prometheus::{
 };
 
 use super::limit_metrics::{self, LimitMetrics};
+use super::shed_metrics::ShedMetrics;
 
 const REQUESTS: &str = "gene_registry_requests_total";
 const REQUEST_SECONDS: &str = "gene_registry_request_seconds";
@@ -43,6 +48,8 @@ const ANSWERS: &str = "gene_registry_answers_total";
 const BROKEN_ROWS: &str = "gene_registry_broken_rows";
 const UPSTREAM_IN_USE: &str = "gene_registry_upstream_in_use";
 const REDIS_IN_USE: &str = "gene_registry_redis_in_use";
+const CERTIFICATE_EXPIRY: &str = "gene_registry_certificate_expiry_timestamp_seconds";
+const CERTIFICATE_RELOADS: &str = "gene_registry_certificate_reloads_total";
 const BUILD_INFO: &str = "gene_registry_build_info";
 
 /// Bounds of the histograms, in seconds: hits are far below a millisecond.
@@ -148,9 +155,27 @@ impl Metrics {
         self.gauge(REDIS_IN_USE, "side", side).set(f64::from(u8::from(in_use)));
     }
 
+    /// When the certificate in use ends, in seconds since 1970.
+    pub fn certificate_expires(&self, at: u64) {
+        let key = Key::from_static_name(CERTIFICATE_EXPIRY);
+        self.recorder.register_gauge(&key, &METADATA).set(at as f64);
+    }
+
+    /// Counts that the certificate's files had changed.
+    pub fn certificate_reloaded(&self, ok: bool) {
+        let result = Label::new("result", if ok { "ok" } else { "failed" });
+        let key = Key::from_parts(CERTIFICATE_RELOADS, vec![result]);
+        self.recorder.register_counter(&key, &METADATA).increment(1);
+    }
+
     /// What the limiter counts and measures.
     pub fn limits(&self) -> LimitMetrics {
         LimitMetrics::new(&self.recorder)
+    }
+
+    /// What is counted about reads of the upstream.
+    pub fn shed(&self) -> ShedMetrics {
+        ShedMetrics::new(&self.recorder)
     }
 
     /// Everything in the Prometheus text format.

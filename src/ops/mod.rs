@@ -5,6 +5,7 @@ mod health;
 mod limit_metrics;
 mod listener;
 mod metrics;
+mod shed_metrics;
 pub mod telemetry;
 
 pub use cache_metrics::CacheEvent;
@@ -12,3 +13,4 @@ pub use health::{Dependency, Health};
 pub use limit_metrics::{LimitMetrics, LimitResult};
 pub use listener::{AskDependencies, Dependencies, OpsApi};
 pub use metrics::{Metrics, RequestLabels};
+pub use shed_metrics::{Counted, Shed, ShedMetrics};

@@ -44,6 +44,10 @@ async fn a_burst_of_cold_requests_opens_no_breaker_and_overshoots_no_limit() {
         ("GENE_REGISTRY__UPSTREAM__QUERY_MS", "10000"),
         ("GENE_REGISTRY__UPSTREAM__WAIT_MS", "10000"),
         ("GENE_REGISTRY__UPSTREAM__DEADLINE_MS", "20000"),
+        ("GENE_REGISTRY__SERVER__REQUEST_TIMEOUT_MS", "60000"),
+        // Nothing is shed: it is the stores' bounds that the crowd meets.
+        ("GENE_REGISTRY__SHED__QUEUE", "1000"),
+        ("GENE_REGISTRY__SHED__WAIT_MS", "10000"),
     ])
     .await;
     assert_eq!(served.replica.get(&uncached(), Some(&warm)).await.status, 200);
@@ -70,6 +74,10 @@ async fn a_full_postgres_opens_no_breaker() {
         ("GENE_REGISTRY__UPSTREAM__QUERY_MS", "10000"),
         ("GENE_REGISTRY__UPSTREAM__WAIT_MS", "10000"),
         ("GENE_REGISTRY__UPSTREAM__DEADLINE_MS", "20000"),
+        ("GENE_REGISTRY__SERVER__REQUEST_TIMEOUT_MS", "60000"),
+        // Nothing is shed: it is the stores' bounds that the crowd meets.
+        ("GENE_REGISTRY__SHED__QUEUE", "1000"),
+        ("GENE_REGISTRY__SHED__WAIT_MS", "10000"),
     ])
     .await;
 
