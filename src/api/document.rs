@@ -1,6 +1,8 @@
 //! The OpenAPI document: what the framework knows of the operations, made into the document
 //! that clients are generated from by one step that says what the framework can't.
 
+use std::marker::PhantomData;
+
 use bytes::Bytes;
 use poem_openapi::OpenApiService;
 use serde_json::{Map, Value, json};
@@ -43,15 +45,21 @@ impl Document {
 }
 
 /// The operations' metadata needs no handlers, so the document needs no running service.
-struct Described;
+pub(crate) struct Described<A>(PhantomData<A>);
 
-impl poem_openapi::OpenApi for Described {
+impl<A> Default for Described<A> {
+    fn default() -> Self {
+        Self(PhantomData)
+    }
+}
+
+impl<A: poem_openapi::OpenApi> poem_openapi::OpenApi for Described<A> {
     fn meta() -> Vec<poem_openapi::registry::MetaApi> {
-        <Operations as poem_openapi::OpenApi>::meta()
+        A::meta()
     }
 
     fn register(registry: &mut poem_openapi::registry::Registry) {
-        <Operations as poem_openapi::OpenApi>::register(registry);
+        A::register(registry);
     }
 
     fn add_routes(
@@ -65,14 +73,15 @@ impl poem_openapi::OpenApi for Described {
 }
 
 fn value(public_url: Option<&str>) -> Value {
-    let service =
-        OpenApiService::new(Described, TITLE, env!("CARGO_PKG_VERSION")).description(DESCRIPTION);
+    let described = Described::<Operations>::default();
+    let version = env!("CARGO_PKG_VERSION");
+    let service = OpenApiService::new(described, TITLE, version).description(DESCRIPTION);
     // What the framework writes is JSON; were it not, the committed document's test would fail.
     let mut document: Value = serde_json::from_str(&service.spec()).unwrap_or_default();
     document["openapi"] = "3.0.3".into();
     document["servers"] = json!([{ "url": server_url(public_url) }]);
     document["security"] = json!([{ SCHEME: [] }]);
-    move_version_to_server(&mut document);
+    move_paths_below(&mut document, "/v1");
     examples::add_to(&mut document);
     tidy(&mut document);
     in_order(document)
@@ -82,17 +91,17 @@ fn server_url(public_url: Option<&str>) -> String {
     format!("{}/v1", public_url.unwrap_or_default().trim_end_matches('/'))
 }
 
-/// Routes carry the version, the document's paths do not: clients join server and path.
-fn move_version_to_server(document: &mut Value) {
+/// Routes carry their base, the document's paths do not: clients join server and path.
+pub(crate) fn move_paths_below(document: &mut Value, base: &str) {
     let Some(paths) = document["paths"].as_object_mut() else { return };
     *paths = std::mem::take(paths)
         .into_iter()
-        .map(|(path, item)| (path.strip_prefix("/v1").unwrap_or(&path).to_owned(), item))
+        .map(|(path, item)| (path.strip_prefix(base).unwrap_or(&path).to_owned(), item))
         .collect();
 }
 
 /// Drops what says nothing, and writes whole numbers as such.
-fn tidy(document: &mut Value) {
+pub(crate) fn tidy(document: &mut Value) {
     for_each_object(document, &mut |object| {
         for noise in ["explode", "deprecated", "style"] {
             if matches!(object.get(noise), Some(Value::Bool(_) | Value::Null)) {
@@ -122,7 +131,7 @@ fn is_description_alone(schema: &Value) -> bool {
 }
 
 /// The order in which people read a document.
-fn in_order(document: Value) -> Value {
+pub(crate) fn in_order(document: Value) -> Value {
     let Value::Object(mut fields) = document else { return document };
     let mut ordered = Map::new();
     for key in ["openapi", "info", "servers", "security", "tags", "paths", "components"] {

@@ -1,19 +1,20 @@
 //! The public API: parameters, handlers, answers, and the document that describes them.
 
 mod conditional;
-mod document;
+pub(crate) mod document;
 mod error;
 mod examples;
 mod genes;
 mod guard;
-mod headers;
+pub(crate) mod headers;
 mod insights;
 pub mod model;
-mod pages;
+pub(crate) mod pages;
 mod phenotype;
 mod public;
-mod query;
+pub(crate) mod query;
 mod reply;
+pub(crate) mod request_log;
 mod security;
 mod tags;
 

@@ -4,14 +4,12 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use serde_json::json;
-use tokio_postgres::Client;
 
 use super::{ConfigFile, Outcome, block_on};
-use crate::keys::store::{self, Revoked, Status, StoredKey};
-use crate::keys::{ApiKey, NewKey, READ_SCOPE};
+use crate::keys::store::{Listing, Revoked, Status, StoredKey};
+use crate::keys::{KeyStore, NewKey, PostgresKeys, READ_SCOPE};
 use crate::registry::{Timestamp, rfc3339_seconds};
 use crate::upstream::ApiKeyRecord;
-use crate::upstream::postgres::connect;
 
 /// The exit status when nothing was done because the wish was not clear.
 const UNCLEAR: u8 = 2;
@@ -84,8 +82,8 @@ struct Direct {
 }
 
 impl Direct {
-    async fn connect(&self) -> Result<Client, Error> {
-        Ok(connect(&self.config.read()?.config.upstream).await?)
+    fn store(&self) -> Result<PostgresKeys, Error> {
+        Ok(PostgresKeys::new(&self.config.read()?.config.upstream)?)
     }
 }
 
@@ -103,8 +101,7 @@ impl ApiKeyCommand {
 
 impl Create {
     async fn run(self) -> Outcome {
-        let mut client = self.direct.connect().await?;
-        let key = ApiKey::generate()?;
+        let store = self.direct.store()?;
         let new = NewKey {
             owner: self.direct.owner.clone(),
             name: self.name,
@@ -112,7 +109,7 @@ impl Create {
             rate_limit_per_minute: self.rate_limit,
             expires_at: self.expires,
         };
-        store::insert(&mut client, &key, &new).await?;
+        let (key, _) = store.create(&new).await?;
         if self.direct.json {
             let shown = json!({
                 "key": key.expose(),
@@ -134,8 +131,8 @@ impl Create {
 
 impl List {
     async fn run(self) -> Outcome {
-        let client = self.direct.connect().await?;
-        let keys = store::list(&client, Some(&self.direct.owner)).await?;
+        let store = self.direct.store()?;
+        let keys = store.list(Some(&self.direct.owner), Listing::ALL).await?.keys;
         if self.direct.json {
             println!("{}", serde_json::to_string(&keys)?);
         } else {
@@ -147,9 +144,9 @@ impl List {
 
 impl Revoke {
     async fn run(self) -> Outcome {
-        let client = self.direct.connect().await?;
+        let store = self.direct.store()?;
         let owner = self.direct.owner.as_str();
-        match store::revoke(&client, Some(owner), &self.prefix).await? {
+        match store.revoke(Some(owner), &self.prefix.parse()?).await? {
             Revoked::Key(key) if self.direct.json => println!("{}", serde_json::to_string(&key)?),
             Revoked::Key(key) => println!("Revoked {} ({}).", key.prefix, key.name),
             Revoked::None => {
@@ -201,7 +198,7 @@ fn print_table(keys: &[StoredKey]) {
 }
 
 /// A duration from now, a date (its beginning in UTC) or a time.
-fn expiry(text: &str) -> Result<Timestamp, String> {
+pub(super) fn expiry(text: &str) -> Result<Timestamp, String> {
     let utc = jiff::tz::TimeZone::UTC;
     if let Ok(at) = text.parse::<Timestamp>() {
         return Ok(at);

@@ -10,6 +10,7 @@ mod openapi;
 mod seed;
 mod serve;
 mod signals;
+mod token;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -46,6 +47,8 @@ enum Command {
     Healthcheck(healthcheck::Healthcheck),
     /// Create, list and revoke API keys
     ApiKey(api_key::ApiKeyCommand),
+    /// Make login tokens for the control listener, for operators
+    Token(token::TokenCommand),
 }
 
 /// Where the configuration file is.
@@ -77,6 +80,7 @@ pub fn run() -> ExitCode {
         Command::Config(command) => command.run(),
         Command::Healthcheck(command) => command.run(),
         Command::ApiKey(command) => command.run(),
+        Command::Token(command) => command.run(),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("gene-registry: {}", with_sources(&*error));
