@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 use thiserror::Error;
 
 use super::base62::NoRandomness;
@@ -30,7 +30,7 @@ pub struct NewKey {
 }
 
 /// A stored key as its owner sees it: everything but a secret.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "named as the columns of `registry.api_key`")]
 pub struct StoredKey {
     pub prefix: String,
@@ -64,7 +64,7 @@ fn as_time_or_null<S: Serializer>(
 }
 
 /// Whether a key is good.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
     /// It is.
