@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::keeper::{Created, Keeper, KeyError, Rotated, Wish};
-use crate::cli::session::{ControlError, Refused, Session};
+use crate::cli::session::{ControlError, Session};
 use crate::cli::{Error, Unclear};
 use crate::keys::KeyPrefix;
 use crate::keys::store::StoredKey;
@@ -80,19 +80,18 @@ impl Keeper for Remote {
 
 /// What a refusal of the control API means to whoever asked.
 fn meaning(error: Error) -> KeyError {
-    let Some(ControlError::Refused(Refused { code, message, body, .. })) = error.downcast_ref()
-    else {
+    let Some(ControlError::Refused(refused)) = error.downcast_ref() else {
         return KeyError::Other(error);
     };
-    match code.as_str() {
+    match refused.code.as_str() {
         "NOT_FOUND" => KeyError::Unknown,
         "AMBIGUOUS" => {
-            let keys = body.get("candidates").cloned().unwrap_or_default();
+            let keys = refused.body.get("candidates").cloned().unwrap_or_default();
             KeyError::Ambiguous(serde_json::from_value(keys).unwrap_or_default())
         }
         "NOT_ACTIVE" => KeyError::NotActive,
         "INVALID_PREFIX" | "INVALID_PARAMETERS" => {
-            KeyError::other(Unclear::new(format!("nothing was done: {message}")))
+            KeyError::other(Unclear::new(format!("nothing was done: {}", refused.message)))
         }
         _ => KeyError::Other(error),
     }

@@ -62,7 +62,7 @@ pub(in crate::cli) enum ControlError {
     Web { server: ServerAddress, source: WebError },
     /// The control API refused.
     #[error("{0}")]
-    Refused(Refused),
+    Refused(Box<Refused>),
     #[error(
         "{server} does not answer as a control API does (status {status}); \
          is it the address of the control listener?"
@@ -155,9 +155,9 @@ impl Control {
     }
 }
 
-fn refused(status: StatusCode, body: &[u8]) -> Option<Refused> {
+fn refused(status: StatusCode, body: &[u8]) -> Option<Box<Refused>> {
     let body: Value = serde_json::from_slice(body).ok()?;
     let code = body.get("code")?.as_str()?.to_owned();
     let message = harmless(body.get("error")?.as_str()?);
-    Some(Refused { status, code, message, body })
+    Some(Box::new(Refused { status, code, message, body }))
 }

@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 pub(super) use address::ServerAddress;
-pub(super) use control::{Control, ControlError, LoginMetadata, OidcMetadata, Refused, WhoAmI};
+pub(super) use control::{Control, ControlError, LoginMetadata, OidcMetadata, WhoAmI};
 pub(super) use credentials::{CredentialStore, Login, Logins, OidcLogin};
 pub(super) use device::DeviceLogin;
 pub(super) use issuer::Issuer;
@@ -117,5 +117,5 @@ impl Session {
 }
 
 fn is_unauthorized(error: &ControlError) -> bool {
-    matches!(error, ControlError::Refused(Refused { status: StatusCode::UNAUTHORIZED, .. }))
+    matches!(error, ControlError::Refused(refused) if refused.status == StatusCode::UNAUTHORIZED)
 }

@@ -1,5 +1,6 @@
 //! The commands of the real binary.
 
+mod account;
 mod api_key;
 mod config;
 mod database;
