@@ -7,6 +7,7 @@ mod support;
 mod commands;
 mod connections;
 mod contract;
+mod control;
 mod currency;
 mod harness;
 mod limit_faults;
