@@ -11,6 +11,9 @@ use crate::keys::KeyPrefix;
 use crate::keys::store::{StoreError, StoredKey};
 use crate::registry::Timestamp;
 
+/// Of keys that begin alike, so many are shown.
+const SHOWN: usize = 20;
+
 /// A key to be made.
 #[derive(Debug, Serialize)]
 pub(super) struct Wish {
@@ -94,8 +97,11 @@ impl From<KeyError> for Error {
                 let mut text = "several keys begin like that; nothing was done. Give more of one \
                      of these prefixes:"
                     .to_owned();
-                for key in &keys {
+                for key in keys.iter().take(SHOWN) {
                     text.push_str(&format!("\n  {}", Named(key)));
+                }
+                if keys.len() > SHOWN {
+                    text.push_str("\n  and others");
                 }
                 Unclear::new(text).into()
             }

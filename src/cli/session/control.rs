@@ -96,7 +96,14 @@ impl Control {
 
     /// How to log in.
     pub(in crate::cli) async fn login(&self) -> Result<LoginMetadata, ControlError> {
-        self.ask(Method::GET, "/login", None, None).await
+        match self.ask(Method::GET, "/login", None, None).await {
+            // Something else that speaks JSON, such as the public listener.
+            Err(ControlError::Refused(refused)) if refused.status == StatusCode::NOT_FOUND => {
+                let (server, status) = (self.server.clone(), refused.status);
+                Err(ControlError::NotControl { server, status })
+            }
+            answer => answer,
+        }
     }
 
     /// Whose the token is.

@@ -32,7 +32,7 @@ async fn a_thousand_keys_are_listed_and_one_of_them_is_revoked() {
         async move { ana.run(&["api-key", "revoke", "--prefix", prefix]).await }
     };
     let ended = revoke("0000").await.failed(2, &[]);
-    assert!(ended.stderr.lines().count() < 100, "not all of them: {ended:?}");
+    assert!(ended.stderr.lines().count() < 30, "not all of them: {ended:?}");
     revoke("00000500").await.ok();
     let keys = stand.keys().await;
     let revoked = keys.iter().filter(|key| key["status"] == "revoked");

@@ -65,7 +65,7 @@ async fn what_is_no_good_token_changes_nothing_and_is_not_repeated() {
         ("a\u{1b}[31mb\nc", 1),
         (&"x".repeat(100_000), 1),
     ] {
-        let secret = if input.len() > 4 { input } else { "nothing" };
+        let secret = if input.len() > 4 { input } else { "no secret" };
         stand.ana.run_with_input(&login, input).await.failed(code, &[secret]);
     }
     // Without a terminal nobody can be asked.
@@ -123,7 +123,7 @@ async fn what_is_no_control_listener_is_named_as_such() {
     let stand = Stand::with(|_| {}).await;
     let public = stand.replica.base.trim_end_matches("/v1");
     let ended = stand.ana.run(&["login", "--server", public]).await.failed(1, &[]);
-    assert!(ended.stderr.contains("control"), "{ended:?}");
+    assert!(ended.stderr.contains("control listener"), "{ended:?}");
     let ended = stand.ana.run(&["login", "--server", &stand.replica.ops]).await.failed(1, &[]);
     assert!(ended.stderr.contains("control listener"), "{ended:?}");
 }
