@@ -2,6 +2,7 @@
 
 mod credentials;
 mod device;
+mod hostile;
 mod keys;
 mod many;
 mod refresh;

@@ -88,6 +88,16 @@ async fn a_token_that_was_taken_off_the_list_says_what_to_do() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_token_that_has_ended_says_what_to_do() {
+    let stand = Stand::start().await;
+    let mut all = stand.ana.credentials();
+    all["servers"][stand.server()]["expires_at"] = json!("2020-01-01T00:00:00Z");
+    stand.ana.set_credentials(&all.to_string());
+    let ended = stand.ana.run(&["whoami"]).await.failed(1, &[&stand.token]);
+    assert!(ended.stderr.contains("has ended: gene-registry login --server"), "{ended:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn several_servers_are_kept_apart_and_the_last_login_is_meant_by_default() {
     let (one, mut ben) = (Stand::with(|_| {}).await, String::new());
     let two = Stand::with(|config| ben = new_token(config, "ben")).await;
