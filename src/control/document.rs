@@ -31,10 +31,25 @@ pub fn document(public_url: Option<&str>) -> Bytes {
     let server = format!("{}{BASE}", public_url.unwrap_or_default().trim_end_matches('/'));
     document["servers"] = json!([{ "url": server }]);
     move_paths_below(&mut document, BASE);
+    say_what_may_be_null(&mut document);
     tidy(&mut document);
     let mut json = serde_json::to_string_pretty(&in_order(document)).unwrap_or_default();
     json.push('\n');
     json.into()
+}
+
+/// A reference can't say that there may be null instead (OpenAPI 3.0.3): what it refers to can.
+fn say_what_may_be_null(document: &mut Value) {
+    let schemas = &mut document["components"]["schemas"];
+    let Some(mut oidc) = schemas.as_object_mut().and_then(|schemas| schemas.remove("Oidc")) else {
+        return;
+    };
+    oidc["nullable"] = true.into();
+    let login = &mut schemas["Login"];
+    login["properties"]["oidc"] = oidc;
+    if let Some(required) = login["required"].as_array_mut() {
+        required.push("oidc".into());
+    }
 }
 
 /// The operations as routes.

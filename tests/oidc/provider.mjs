@@ -16,7 +16,7 @@
 import { readFileSync } from "node:fs";
 import { createServer as createPlainServer } from "node:http";
 import { createServer as createTlsServer } from "node:https";
-import { generateKeyPairSync, randomBytes } from "node:crypto";
+import { createPrivateKey, generateKeyPairSync, randomBytes } from "node:crypto";
 import { SignJWT, importJWK } from "jose";
 import Provider from "oidc-provider";
 
@@ -77,8 +77,16 @@ function newKey(alg) {
     ES256: ["ec", { namedCurve: "P-256" }],
     EdDSA: ["ed25519", {}],
   };
-  const { privateKey } = generateKeyPairSync(...kinds[alg]);
-  return { ...privateKey.export({ format: "jwk" }), kid: randomBytes(8).toString("hex"), alg, use: "sig" };
+  // By way of PEM: Node.js 20 can deadlock where the two keys of a pair share their memory, and one
+  // is collected while the other is exported.
+  const [type, options] = kinds[alg];
+  const { privateKey } = generateKeyPairSync(type, {
+    ...options,
+    publicKeyEncoding: { type: "spki", format: "pem" },
+    privateKeyEncoding: { type: "pkcs8", format: "pem" },
+  });
+  const jwk = createPrivateKey(privateKey).export({ format: "jwk" });
+  return { ...jwk, kid: randomBytes(8).toString("hex"), alg, use: "sig" };
 }
 
 // A new one is the old one with other keys.

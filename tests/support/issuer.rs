@@ -1,10 +1,12 @@
 //! A real OpenID provider (npm's `oidc-provider`, see `tests/oidc`), with the device flow, and the
 //! people who use it.
 
+use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use gene_registry::config::Config;
 use gene_registry::web::WebClient;
 use hyper::{Request, StatusCode};
@@ -15,7 +17,7 @@ use tokio::sync::OnceCell;
 use super::authority::{Authority, VALID};
 use super::free_port;
 use super::process::{Launch, Process};
-use super::wait::until;
+use super::wait::eventually;
 
 /// As whom the command line logs in.
 pub(crate) const CLIENT: &str = "gene-registry-cli";
@@ -66,11 +68,13 @@ impl Issuer {
             launch = launch.env("TLS_CERT", certificate).env("TLS_KEY", key);
         }
         let process = launch.start();
-        until(START, "the OpenID provider listens", || async {
+        let ready = eventually(START, "the OpenID provider listens", || async {
             assert!(process.is_running(), "it did not start: {}", process.report());
-            process.stdout().contains("ready").then_some(())
-        })
-        .await;
+            process.stdout().contains("ready")
+        });
+        if AssertUnwindSafe(ready).catch_unwind().await.is_err() {
+            panic!("it does not listen: {}", process.report());
+        }
         let scheme = if authority.is_some() { "https" } else { "http" };
         let url = format!("{scheme}://localhost:{port}");
         let trusted = authority.map(|authority| authority.file.as_path());
