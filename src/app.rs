@@ -14,12 +14,15 @@ use tokio::task::JoinHandle;
 
 use crate::api::{Document, Gate, Pages, PublicApi, TrustedProxies};
 use crate::cache::{ReadThrough, SharedCache};
-use crate::config::Config;
-use crate::keys::Authenticator;
+use crate::config::{Config, UpstreamConfig};
+use crate::control::{ControlApi, Identities};
+use crate::keys::{Authenticator, KeyStore, PostgresKeys, UsageCounts, UsageWriter};
 use crate::limit::{LimitOptions, Limiter};
 use crate::ops::{AskDependencies, Dependencies, Dependency, Health, Metrics, OpsApi};
 use crate::redis::{RedisKeys, RedisPool, Side};
 use crate::server::{Limits, Listener, Reloaded, Serving, Tls, TlsError, serve};
+use crate::tls::TlsError as AuthoritiesError;
+use crate::upstream::postgres::SetupError;
 use crate::upstream::{KeyId, Upstream, Watched};
 
 /// How long a replica waits for the upstream before it calls itself ready all the same.
@@ -34,8 +37,8 @@ const METRICS_ROUND: Duration = Duration::from_secs(5);
 /// Connections to Redis for limits alone: one is in use, one in case that it breaks.
 const LIMIT_CONNECTIONS: u32 = 2;
 
-/// Connections to the operations listener at once.
-const OPS_CONNECTIONS: usize = 64;
+/// Connections to the operations listener, or to the control listener, at once.
+const FEW_CONNECTIONS: usize = 64;
 
 /// Whoever asks for health or metrics at the end is answered at once.
 const OPS_GRACE: Duration = Duration::from_secs(1);
@@ -59,6 +62,49 @@ pub enum StartError {
     /// The certificate or its key can't be used.
     #[error("server.tls: {0}")]
     Tls(#[from] TlsError),
+    /// The database that keys are written to can't be used as it is configured.
+    #[error("{}", keys_database_text(.0))]
+    KeysDatabase(SetupError),
+    /// The issuer's certificate authorities can't be read.
+    #[error("control.oidc.tls_ca_file: {0}")]
+    Issuer(#[from] AuthoritiesError),
+}
+
+fn keys_database_text(error: &SetupError) -> String {
+    match error {
+        SetupError::Url(why) => {
+            format!("control.database_url: not a valid postgres:// URL: {why}")
+        }
+        other => other.to_string(),
+    }
+}
+
+/// Where keys are managed.
+#[derive(Clone)]
+pub struct KeysAt {
+    /// There.
+    pub store: Arc<dyn KeyStore>,
+    /// Whether anything may be written there: if so, keys' use is.
+    pub writable: bool,
+}
+
+impl KeysAt {
+    /// Where the configuration says; `None` where nobody wants to know.
+    ///
+    /// # Errors
+    /// [`StartError::KeysDatabase`].
+    pub fn configured(config: &Config) -> Result<Option<Self>, StartError> {
+        let store = match &config.control.database_url {
+            Some(url) => {
+                let own = UpstreamConfig { url: Some(url.clone()), ..config.upstream.clone() };
+                PostgresKeys::new(&own)
+            }
+            None if config.control.bind.is_some() => PostgresKeys::read_only(&config.upstream),
+            None => return Ok(None),
+        };
+        let store = Arc::new(store.map_err(StartError::KeysDatabase)?);
+        Ok(Some(Self { store, writable: config.control.database_url.is_some() }))
+    }
 }
 
 /// A replica that is running.
@@ -66,6 +112,8 @@ pub enum StartError {
 pub struct Running {
     public: Serving,
     ops: Serving,
+    control: Option<Serving>,
+    usage: Option<UsageWriter>,
     health: Arc<Health>,
     drain: Duration,
     background: Vec<JoinHandle<()>>,
@@ -82,39 +130,66 @@ impl Running {
         format!("http://{}", reachable(self.ops.address))
     }
 
+    /// Where keys are managed, if that is on: the listener's address, under which is
+    /// `/control/v1`.
+    pub fn control_url(&self) -> Option<String> {
+        let address = self.control.as_ref()?.address;
+        Some(format!("http://{}", reachable(address)))
+    }
+
     /// Ends: readiness fails first, and clients that keep connections are sent elsewhere; then no
-    /// new connections; then requests under way finish.
+    /// new connections; then requests under way finish; then what was gathered is sent.
     pub async fn shutdown(self) {
         self.health.set_draining();
         self.public.drain();
         tokio::time::sleep(self.drain).await;
         self.public.shutdown().await;
-        // Here, where nobody adds to it any more, is the place to send what was gathered and not
-        // yet sent. Of the limits nothing is: a request is not answered before it is counted.
+        if let Some(control) = self.control {
+            control.shutdown().await;
+        }
         self.ops.shutdown().await;
         self.background.iter().for_each(JoinHandle::abort);
+        if let Some(usage) = self.usage {
+            usage.finish().await;
+        }
     }
 }
 
-/// Starts a replica in front of `upstream`. It listens when this returns.
+/// Starts a replica in front of `upstream`, whose keys are managed where the configuration says.
+/// It listens when this returns.
 ///
 /// # Errors
 /// [`StartError`].
 pub async fn start(config: &Config, upstream: Arc<dyn Upstream>) -> Result<Running, StartError> {
-    // Both before anything is served: a start that fails leaves nothing behind.
+    start_with_keys(config, upstream, KeysAt::configured(config)?).await
+}
+
+/// As [`start`], with the keys managed elsewhere.
+///
+/// # Errors
+/// [`StartError`].
+pub async fn start_with_keys(
+    config: &Config,
+    upstream: Arc<dyn Upstream>,
+    keys: Option<KeysAt>,
+) -> Result<Running, StartError> {
+    // All before anything is served: a start that fails leaves nothing behind.
     let public_at = ("server.bind", config.server.bind);
     let public_listener = bind(public_at.0, public_at.1).await?;
     let ops_at = ("ops.bind", config.ops.bind);
     let ops_listener = bind(ops_at.0, ops_at.1).await?;
+    let (health, metrics) = (Arc::new(Health::default()), Arc::new(Metrics::default()));
+    let control = control(config, keys.as_ref(), &metrics).await?;
     let redis = redis(config)?;
     let document = Document::new();
-    let (health, metrics) = (Arc::new(Health::default()), Arc::new(Metrics::default()));
     let upstream = Watched::new(upstream);
     let shared = redis.as_ref().map(|redis| shared_cache(config, redis, &document, &metrics));
     let reads = ReadThrough::new(config, shared, Arc::clone(&upstream), Arc::clone(&metrics));
+    let (counts, usage) = usage(keys);
     let foreign = config.keys.accept_foreign;
+    let authenticator = Authenticator::new(Arc::clone(&upstream), foreign, Arc::clone(&metrics));
     let gate = Gate {
-        authenticator: Authenticator::new(Arc::clone(&upstream), foreign, Arc::clone(&metrics)),
+        authenticator: authenticator.counting(counts),
         limiter: limiter(config, redis.as_ref(), &metrics)?,
         patience: config.server.request_timeout(),
     };
@@ -135,16 +210,49 @@ pub async fn start(config: &Config, upstream: Arc<dyn Upstream>) -> Result<Runni
     let public_listener = Listener::new(public_listener, tls.clone());
     let public = listen(public_at, public_listener, public, limits(config))?;
     let ops = OpsApi { health: Arc::clone(&health), metrics: Arc::clone(&metrics), dependencies };
-    let ops_limits = Limits { connections: OPS_CONNECTIONS, grace: OPS_GRACE, ..limits(config) };
-    let ops = listen(ops_at, ops_listener, ops, ops_limits)?;
+    let few = Limits { connections: FEW_CONNECTIONS, ..limits(config) };
+    let ops = listen(ops_at, ops_listener, ops, Limits { grace: OPS_GRACE, ..few })?;
+    let control = control.map(|(at, listener, api)| listen(at, listener, api, few)).transpose()?;
     let mut background = vec![
         tokio::spawn(Arc::clone(&upstream).watch()),
         tokio::spawn(await_upstream(upstream, Arc::clone(&health))),
         tokio::spawn(tend(Arc::clone(&metrics))),
     ];
     background.extend(tls.map(|tls| tokio::spawn(watch(tls, metrics))));
+    background
+        .extend(usage.clone().map(|usage| tokio::spawn(usage.run(config.keys.usage_every()))));
     let drain = config.server.drain();
-    Ok(Running { public, ops, health, drain, background })
+    Ok(Running { public, ops, control, usage, health, drain, background })
+}
+
+type Bound<H> = ((&'static str, SocketAddr), TcpListener, H);
+
+/// The control listener, if it is on: bound, and not served yet.
+async fn control(
+    config: &Config,
+    keys: Option<&KeysAt>,
+    metrics: &Arc<Metrics>,
+) -> Result<Option<Bound<ControlApi>>, StartError> {
+    let (Some(address), Some(keys)) = (config.control.bind, keys) else { return Ok(None) };
+    let at = ("control.bind", address);
+    let listener = bind(at.0, at.1).await?;
+    if !keys.writable {
+        tracing::warn!("no control.database_url: keys can be listed, and neither made nor revoked");
+    }
+    let identities = Identities::new(&config.control)?;
+    let store = Arc::clone(&keys.store);
+    let api = ControlApi::new(&config.control, identities, store, Arc::clone(metrics));
+    Ok(Some((at, listener, api)))
+}
+
+/// What counts keys' use, and what writes it down, where there is somewhere to write.
+fn usage(keys: Option<KeysAt>) -> (Option<Arc<UsageCounts>>, Option<UsageWriter>) {
+    let Some(keys) = keys.filter(|keys| keys.writable) else {
+        tracing::info!("no control.database_url: keys' last use is not written down");
+        return (None, None);
+    };
+    let counts = Arc::new(UsageCounts::default());
+    (Some(Arc::clone(&counts)), Some(UsageWriter::new(counts, keys.store)))
 }
 
 type Redis = (RedisPool, RedisKeys);

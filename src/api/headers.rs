@@ -6,7 +6,7 @@ use crate::cache::{Served, Source};
 use crate::limit::{Decision, WINDOW};
 
 pub(super) const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
-pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
 const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");

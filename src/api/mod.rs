@@ -2,19 +2,20 @@
 
 mod conditional;
 mod cors;
-mod document;
+pub(crate) mod document;
 mod error;
 mod forwarded;
 mod genes;
 mod guard;
-mod headers;
+pub(crate) mod headers;
 mod insights;
 pub mod model;
-mod pages;
+pub(crate) mod pages;
 mod phenotype;
 mod public;
-mod query;
+pub(crate) mod query;
 mod reply;
+pub(crate) mod request_log;
 mod security;
 mod tags;
 

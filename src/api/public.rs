@@ -4,12 +4,11 @@
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use futures_util::FutureExt;
 use poem::endpoint::BoxEndpoint;
-use poem::http::{HeaderMap, HeaderValue, Method};
+use poem::http::{HeaderValue, Method};
 use poem::{Endpoint, IntoResponse, PathPattern, Request, Response, Result, Route};
 use poem_openapi::OpenApi;
 
@@ -18,6 +17,7 @@ use super::error::{ApiError, Cause, refusal};
 use super::guard::{Gate, Guarded};
 use super::headers;
 use super::pages::Pages;
+use super::request_log::{RequestIds, known_method, with_sources};
 use crate::cache::{ReadThrough, Source};
 use crate::config::CorsConfig;
 use crate::ops::{Metrics, RequestLabels};
@@ -137,82 +137,4 @@ fn log(labels: RequestLabels<'_>, response: &Response, id: &HeaderValue, begun: 
         cause = response.data::<Cause>().map(|cause| with_sources(&*cause.0)),
         "request"
     );
-}
-
-fn known_method(method: &Method) -> &'static str {
-    match *method {
-        Method::GET => "GET",
-        Method::HEAD => "HEAD",
-        Method::POST => "POST",
-        Method::PUT => "PUT",
-        Method::PATCH => "PATCH",
-        Method::DELETE => "DELETE",
-        Method::OPTIONS => "OPTIONS",
-        _ => "other",
-    }
-}
-
-fn with_sources(error: &(dyn std::error::Error + Send + Sync)) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        source = error.source();
-    }
-    text
-}
-
-/// Identifiers of requests, unique among replicas: a random beginning and a number.
-struct RequestIds {
-    beginning: u64,
-    next: AtomicU64,
-}
-
-impl Default for RequestIds {
-    fn default() -> Self {
-        // Without randomness, ids are only unique within this replica.
-        Self { beginning: getrandom::u64().unwrap_or_default(), next: AtomicU64::new(1) }
-    }
-}
-
-impl RequestIds {
-    /// The caller's own id where it has the right form, else a new one.
-    fn of(&self, headers: &HeaderMap) -> HeaderValue {
-        let given = headers.get(headers::REQUEST_ID).filter(|id| is_request_id(id.as_bytes()));
-        given.cloned().unwrap_or_else(|| self.new_id())
-    }
-
-    fn new_id(&self) -> HeaderValue {
-        let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let id = format!("{:016x}-{number:x}", self.beginning);
-        HeaderValue::from_maybe_shared(bytes::Bytes::from(id))
-            .unwrap_or(HeaderValue::from_static("-"))
-    }
-}
-
-fn is_request_id(id: &[u8]) -> bool {
-    let allowed = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-".contains(byte);
-    (1..=64).contains(&id.len()) && id.iter().all(allowed)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn request_ids_are_taken_over_only_in_the_right_form() {
-        let ids = RequestIds::default();
-        let of = |given: &[u8]| {
-            let mut headers = HeaderMap::new();
-            headers.insert(headers::REQUEST_ID, HeaderValue::from_bytes(given).expect("a value"));
-            ids.of(&headers)
-        };
-        assert_eq!(of(b"a.B_c-9"), "a.B_c-9");
-        assert_eq!(of(&[b'a'; 64]), "a".repeat(64));
-        for wrong in [&b""[..], b"a b", b"a\"", b"\xc3\xa9", &[b'a'; 65]] {
-            assert_ne!(of(wrong).as_bytes(), wrong);
-            assert!(is_request_id(of(wrong).as_bytes()));
-        }
-    }
 }

@@ -15,10 +15,10 @@ use super::error::ApiError;
 use crate::registry::{DomainName, Fidelity, GeneId, Page, Sort};
 
 /// A query parameter of type `T`.
-pub(super) struct Query<T>(pub(super) T);
+pub(crate) struct Query<T>(pub(crate) T);
 
 /// A type that a query parameter can have.
-pub(super) trait QueryValue: Sized + Send {
+pub(crate) trait QueryValue: Sized + Send {
     /// Whether the parameter must be given.
     const REQUIRED: bool = false;
 

@@ -37,7 +37,8 @@ async fn serve(config: Config, ready_file: Option<PathBuf>) -> Outcome {
     let running = app::start(&config, Arc::clone(&postgres) as _).await?;
     // Before anybody is told: whoever knows that it runs may ask it to end.
     let mut signals = Signals::new()?;
-    tracing::info!(base_url = running.base_url(), ops_url = running.ops_url(), "listening");
+    let (base_url, ops_url) = (running.base_url(), running.ops_url());
+    tracing::info!(base_url, ops_url, control_url = running.control_url(), "listening");
     if let Some(path) = ready_file {
         write_ready_file(&path, &running)?;
     }
@@ -62,7 +63,7 @@ fn write_ready_file(path: &Path, running: &Running) -> std::io::Result<()> {
     let ready = json!({
         "base_url": running.base_url(),
         "ops_url": running.ops_url(),
-        "control_url": null,
+        "control_url": running.control_url(),
     });
     let unfinished = path.with_added_extension("part");
     std::fs::write(&unfinished, format!("{ready}\n"))?;

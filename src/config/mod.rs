@@ -1,6 +1,7 @@
 //! Configuration: one struct a concern, every key documented in `config/default.toml`.
 
 mod cache;
+mod control;
 mod cors;
 mod load;
 mod network;
@@ -15,6 +16,8 @@ use secrecy::ExposeSecret;
 use serde::Deserialize;
 
 pub use cache::{AgesConfig, CacheConfig};
+pub use control::{ControlConfig, OidcConfig, TokenConfig};
+pub(crate) use control::{is_handle, is_trustworthy};
 pub use cors::CorsConfig;
 pub use load::{Effective, InvalidConfig, Loaded};
 pub use network::{InvalidNetwork, Network};
@@ -32,6 +35,7 @@ pub use upstream::UpstreamConfig;
 pub struct Config {
     pub server: ServerConfig,
     pub ops: OpsConfig,
+    pub control: ControlConfig,
     pub upstream: UpstreamConfig,
     pub shed: ShedConfig,
     pub redis: RedisConfig,
@@ -122,6 +126,17 @@ impl Config {
             "server.request_timeout_ms",
             "must be longer than upstream.deadline_ms",
         );
+        let taken = self.control.bind.filter(|bind| bind.port() != 0);
+        must(
+            taken.is_none_or(|bind| bind != public && bind != ops),
+            "control.bind",
+            "must not be the same as server.bind or ops.bind",
+        );
+        must(
+            (1..=DAY_S).contains(&self.keys.usage_every_s),
+            "keys.usage_every_s",
+            &format!("must be 1 to {DAY_S}"),
+        );
         must(!self.redis.prefix.is_empty(), "redis.prefix", "must not be empty");
         for (kind, ages) in [
             ("search", self.cache.search),
@@ -143,12 +158,13 @@ impl Config {
             "server.public_url",
             "must begin with http:// or https://, without a query or fragment",
         );
+        found.extend(self.control.contradictions());
         found
     }
 
     /// A URL that is set to nothing is not set: that is how compose files unset things.
     fn without_empty_urls(mut self) -> Self {
-        for url in [&mut self.upstream.url, &mut self.redis.url] {
+        for url in [&mut self.upstream.url, &mut self.redis.url, &mut self.control.database_url] {
             if url.as_ref().is_some_and(|url| url.expose_secret().is_empty()) {
                 *url = None;
             }

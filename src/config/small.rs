@@ -1,5 +1,7 @@
 //! `[keys]`, `[registry]` and `[log]`.
 
+use std::time::Duration;
+
 use serde::Deserialize;
 
 /// API keys.
@@ -8,6 +10,15 @@ use serde::Deserialize;
 pub struct KeysConfig {
     /// Also look up keys that were made elsewhere.
     pub accept_foreign: bool,
+    /// Between two batches of counts of keys' use, in seconds, 1 to 86400.
+    pub usage_every_s: u64,
+}
+
+impl KeysConfig {
+    /// Between two batches of counts of keys' use.
+    pub const fn usage_every(&self) -> Duration {
+        Duration::from_secs(self.usage_every_s)
+    }
 }
 
 /// What the registry itself leaves open.

@@ -29,6 +29,7 @@
 //! | `gene_registry_limit_policy` | gauge | `state` | 1 for how limits are held now: `shared`, `local` (by this replica's own share), `refusing` (not counted, 503); else 0 |
 //! | `gene_registry_certificate_expiry_timestamp_seconds` | gauge | | when the public listener's certificate ends, seconds since 1970; absent without TLS |
 //! | `gene_registry_certificate_reloads_total` | counter | `result` | times its files had changed: `ok`, or `failed`, with the one before still in use |
+//! | `gene_registry_control_requests_total` | counter | `route`, `method`, `status` | requests answered on the control listener |
 //! | `gene_registry_build_info` | gauge | `version` | 1 |
 
 use std::time::Duration;
@@ -44,6 +45,7 @@ use super::shed_metrics::ShedMetrics;
 
 const REQUESTS: &str = "gene_registry_requests_total";
 const REQUEST_SECONDS: &str = "gene_registry_request_seconds";
+const CONTROL_REQUESTS: &str = "gene_registry_control_requests_total";
 const ANSWERS: &str = "gene_registry_answers_total";
 const BROKEN_ROWS: &str = "gene_registry_broken_rows";
 const UPSTREAM_IN_USE: &str = "gene_registry_upstream_in_use";
@@ -90,6 +92,17 @@ pub struct RequestLabels<'a> {
     pub source: Option<&'static str>,
 }
 
+/// What a request on the control listener is counted under: fixed words only.
+#[derive(Debug, Clone, Copy)]
+pub struct ControlLabels<'a> {
+    /// The route.
+    pub route: &'a str,
+    /// The method, or `other`.
+    pub method: &'static str,
+    /// The status.
+    pub status: u16,
+}
+
 impl std::fmt::Debug for Metrics {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Metrics")
@@ -127,6 +140,17 @@ impl Metrics {
             let key = Key::from_parts(ANSWERS, vec![Label::new("source", source)]);
             self.recorder.register_counter(&key, &METADATA).increment(1);
         }
+    }
+
+    /// Counts a request on the control listener.
+    pub fn control_request(&self, labels: ControlLabels<'_>) {
+        let labels = vec![
+            Label::new("route", labels.route.to_owned()),
+            Label::new("method", labels.method),
+            Label::new("status", labels.status.to_string()),
+        ];
+        let key = Key::from_parts(CONTROL_REQUESTS, labels);
+        self.recorder.register_counter(&key, &METADATA).increment(1);
     }
 
     /// Counts something that happened in the read path.

@@ -12,5 +12,5 @@ pub use cache_metrics::CacheEvent;
 pub use health::{Dependency, Health};
 pub use limit_metrics::{LimitMetrics, LimitResult};
 pub use listener::{AskDependencies, Dependencies, OpsApi};
-pub use metrics::{Metrics, RequestLabels};
+pub use metrics::{ControlLabels, Metrics, RequestLabels};
 pub use shed_metrics::{Counted, Shed, ShedMetrics};

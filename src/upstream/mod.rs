@@ -4,6 +4,7 @@
 mod catalogue;
 pub mod change_log;
 mod embedded;
+mod embedded_keys;
 pub mod generate;
 pub mod postgres;
 pub mod snapshot;
@@ -20,6 +21,7 @@ use crate::registry::{
 pub use catalogue::{Catalogue, CatalogueEvaluation, CatalogueGene};
 pub use change_log::{Change, ChangeLog, Changes, Concern, Scope, Seen};
 pub use embedded::{Embedded, EmbeddedGene};
+pub use embedded_keys::{EmbeddedKey, EmbeddedKeys, KeysByHash};
 pub use postgres::Postgres;
 pub use snapshot::Snapshot;
 pub use watched::Watched;

@@ -7,6 +7,7 @@ mod support;
 mod commands;
 mod connections;
 mod contract;
+mod control;
 mod crowds;
 mod currency;
 mod harness;

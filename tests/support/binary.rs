@@ -31,6 +31,7 @@ impl Served {
             .env("GENE_REGISTRY__UPSTREAM__WAIT_MS", "1500")
             .env("GENE_REGISTRY__UPSTREAM__CONNECT_MS", "1500")
             .env_remove("GENE_REGISTRY_CONFIG")
+            .env_remove("CONTROL_DATABASE_URL")
             .env_remove("REDIS_URL");
         for (name, value) in env {
             launch = launch.env(name, value);
@@ -43,7 +44,11 @@ impl Served {
         })
         .await;
         let address = |name: &str| addresses[name].as_str().unwrap().to_owned();
-        let replica = Replica::at(&address("base_url"), &address("ops_url"));
+        let replica = Replica::at(
+            &address("base_url"),
+            &address("ops_url"),
+            addresses["control_url"].as_str(),
+        );
         Self { process, replica }
     }
 

@@ -7,9 +7,11 @@
 pub(crate) mod authority;
 pub(crate) mod binary;
 pub(crate) mod clock;
+pub(crate) mod control;
 pub(crate) mod database;
 pub(crate) mod document;
 pub(crate) mod frames;
+pub(crate) mod issuer;
 pub(crate) mod limiters;
 pub(crate) mod pgbouncer;
 pub(crate) mod postgres;

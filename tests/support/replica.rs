@@ -49,6 +49,8 @@ pub(crate) struct Replica {
     /// Ends in `/v1`.
     pub(crate) base: String,
     pub(crate) ops: String,
+    /// The control listener, where it is on.
+    pub(crate) control: Option<String>,
 }
 
 impl Replica {
@@ -63,13 +65,15 @@ impl Replica {
     pub(crate) async fn over(config: &Config, upstream: Arc<dyn Upstream>) -> Self {
         let running = app::start(config, upstream).await.unwrap();
         let (base, ops) = (running.base_url(), running.ops_url());
-        Self { running: Some(running), client: reqwest::Client::new(), base, ops }
+        let control = running.control_url();
+        Self { running: Some(running), client: reqwest::Client::new(), base, ops, control }
     }
 
     /// A replica that runs elsewhere.
-    pub(super) fn at(base: &str, ops: &str) -> Self {
+    pub(super) fn at(base: &str, ops: &str, control: Option<&str>) -> Self {
         let (base, ops) = (base.to_owned(), ops.to_owned());
-        Self { running: None, client: reqwest::Client::new(), base, ops }
+        let control = control.map(str::to_owned);
+        Self { running: None, client: reqwest::Client::new(), base, ops, control }
     }
 
     /// GET of a path below `/v1`, with a key or without one.

@@ -4,17 +4,17 @@ use serde_json::{Map, Value, json};
 
 use super::for_each_object;
 
-/// Routes carry the version, the document's paths do not: clients join server and path.
-pub(super) fn move_version_to_server(document: &mut Value) {
+/// Routes carry their base, the document's paths do not: clients join server and path.
+pub(crate) fn move_paths_below(document: &mut Value, base: &str) {
     let Some(paths) = document["paths"].as_object_mut() else { return };
     *paths = std::mem::take(paths)
         .into_iter()
-        .map(|(path, item)| (path.strip_prefix("/v1").unwrap_or(&path).to_owned(), item))
+        .map(|(path, item)| (path.strip_prefix(base).unwrap_or(&path).to_owned(), item))
         .collect();
 }
 
 /// Drops what says nothing, and writes whole numbers as such. Examples are data: they come later.
-pub(super) fn tidy(document: &mut Value) {
+pub(crate) fn tidy(document: &mut Value) {
     for_each_object(document, &mut |object| {
         for noise in ["explode", "deprecated", "style"] {
             if matches!(object.get(noise), Some(Value::Bool(_) | Value::Null)) {
@@ -44,7 +44,7 @@ fn is_description_alone(schema: &Value) -> bool {
 }
 
 /// The order in which people read a document.
-pub(super) fn in_order(document: Value) -> Value {
+pub(crate) fn in_order(document: Value) -> Value {
     let Value::Object(mut fields) = document else { return document };
     let mut ordered = Map::new();
     for key in ["openapi", "info", "servers", "security", "tags", "paths", "components"] {

@@ -11,7 +11,7 @@ use poem::http::{HeaderMap, HeaderValue, Method, header};
 use poem::{Request, Route};
 
 use self::document::Publication;
-use self::fixed::Fixed;
+pub(crate) use self::fixed::Fixed;
 use self::front::Front;
 use super::document::Document;
 use super::error::ApiError;
@@ -57,6 +57,21 @@ const FILES: [(&str, &str, &[u8]); 20] = files! {
     "/arena/table.js", SCRIPT, "arena/table.js";
     "/arena/phenotype.js", SCRIPT, "arena/phenotype.js";
 };
+
+/// Of these, what any page with Swagger UI is made of.
+const SWAGGER_UI: [&str; 5] = [
+    "/assets/style.css",
+    "/assets/icon.svg",
+    "/docs/docs.css",
+    "/docs/swagger-ui-bundle.js",
+    "/docs/swagger-ui.css",
+];
+
+/// What a page with Swagger UI is made of, but for the page itself and `/docs/init.js`.
+pub(crate) fn swagger_ui() -> impl Iterator<Item = (&'static str, Fixed)> {
+    let files = FILES.into_iter().filter(|(path, ..)| SWAGGER_UI.contains(path));
+    files.map(|(path, content_type, body)| (path, Fixed::new(content_type, body)))
+}
 
 /// What the pages are made of.
 pub struct Pages {
