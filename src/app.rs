@@ -12,15 +12,20 @@ use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-use crate::api::{Document, Gate, Pages, PublicApi};
+use crate::api::{Document, Gate, Pages, PublicApi, Watch};
 use crate::cache::{ReadThrough, SharedCache};
 use crate::config::Config;
 use crate::keys::Authenticator;
 use crate::limit::{LimitOptions, Limiter};
 use crate::ops::{AskDependencies, Dependencies, Dependency, Health, Metrics, OpsApi};
+use crate::ops::{Traces, TracesError};
 use crate::redis::{RedisKeys, RedisPool, Side};
 use crate::server::{Limits, Serving, serve};
 use crate::upstream::{KeyId, Upstream, Watched};
+
+mod look;
+
+use look::Look;
 
 /// How long a replica waits for the upstream before it calls itself ready all the same.
 const UPSTREAM_PATIENCE: Duration = Duration::from_secs(10);
@@ -53,6 +58,9 @@ pub enum StartError {
     /// The Redis URL can't be used. It is not repeated, for it may hold a password.
     #[error("redis.url: not a usable URL")]
     RedisUrl(#[source] RedisError),
+    /// Spans can't be sent there.
+    #[error("telemetry.otlp_endpoint: {0}")]
+    Traces(#[from] TracesError),
 }
 
 /// A replica that is running.
@@ -63,6 +71,7 @@ pub struct Running {
     health: Arc<Health>,
     drain: Duration,
     background: Vec<JoinHandle<()>>,
+    traces: Traces,
 }
 
 impl Running {
@@ -83,6 +92,7 @@ impl Running {
         self.public.shutdown().await;
         self.ops.shutdown().await;
         self.background.iter().for_each(JoinHandle::abort);
+        self.traces.end().await;
     }
 }
 
@@ -103,10 +113,22 @@ pub async fn start(config: &Config, upstream: Arc<dyn Upstream>) -> Result<Runni
     let shared = redis.as_ref().map(|redis| shared_cache(config, redis, &document, &metrics));
     let reads = ReadThrough::new(config, shared, Arc::clone(&upstream), Arc::clone(&metrics));
     let foreign = config.keys.accept_foreign;
-    let gate = Gate {
-        authenticator: Authenticator::new(Arc::clone(&upstream), foreign, Arc::clone(&metrics)),
-        limiter: limiter(config, redis.as_ref(), &metrics)?,
+    let authenticator = Authenticator::new(Arc::clone(&upstream), foreign, Arc::clone(&metrics));
+    let authenticator = Arc::new(authenticator);
+    // A burst of cold requests must not keep limits from being counted.
+    let for_limits = redis.as_ref().map(|(pool, _)| pool.reserved(LIMIT_CONNECTIONS));
+    let for_limits = for_limits.transpose().map_err(StartError::RedisUrl)?;
+    let pools = redis.as_ref().map(|(pool, _)| pool.clone()).zip(for_limits.clone());
+    let look = Look {
+        health: Arc::clone(&health),
+        upstream: Arc::clone(&upstream),
+        reads: reads.clone(),
+        authenticator: Arc::clone(&authenticator),
+        redis: pools.map(Into::into),
     };
+    let redis_keys = redis.as_ref().map(|(_, keys)| keys.clone());
+    let limiter = limiter(config, for_limits.zip(redis_keys), &metrics);
+    let gate = Gate { authenticator, limiter };
     let dependencies: AskDependencies = {
         let upstream = Arc::clone(&upstream);
         Arc::new(move || dependencies(&upstream, redis.as_ref().map(|(pool, _)| pool)))
@@ -117,9 +139,16 @@ pub async fn start(config: &Config, upstream: Arc<dyn Upstream>) -> Result<Runni
         health: Arc::clone(&health),
         dependencies: Arc::clone(&dependencies),
     };
-    let public = PublicApi::new(reads, gate, pages, Arc::clone(&metrics));
+    let traces = Traces::new(&config.telemetry)?;
+    let watch = Watch { metrics: Arc::clone(&metrics), traces: traces.clone() };
+    let public = PublicApi::new(reads, gate, pages, watch);
     let public = listen(public_at, public_listener, public, limits(config))?;
-    let ops = OpsApi { health: Arc::clone(&health), metrics: Arc::clone(&metrics), dependencies };
+    let ops = OpsApi {
+        health: Arc::clone(&health),
+        metrics: Arc::clone(&metrics),
+        dependencies,
+        look: Arc::new(move |out| look.around(out)),
+    };
     let ops_limits = Limits { connections: OPS_CONNECTIONS, ..limits(config) };
     let ops = listen(ops_at, ops_listener, ops, ops_limits)?;
     let background = vec![
@@ -128,7 +157,7 @@ pub async fn start(config: &Config, upstream: Arc<dyn Upstream>) -> Result<Runni
         tokio::spawn(tend(metrics)),
     ];
     let drain = config.server.drain();
-    Ok(Running { public, ops, health, drain, background })
+    Ok(Running { public, ops, health, drain, background, traces })
 }
 
 type Redis = (RedisPool, RedisKeys);
@@ -163,21 +192,17 @@ fn shared_cache(
     )
 }
 
-fn limiter(
-    config: &Config,
-    redis: Option<&Redis>,
-    metrics: &Metrics,
-) -> Result<Limiter<KeyId>, StartError> {
+fn limiter(config: &Config, redis: Option<Redis>, metrics: &Metrics) -> Limiter<KeyId> {
     let options = LimitOptions {
         replicas: config.rate_limit.replicas,
         without_redis: config.rate_limit.without_redis,
         enforce: config.rate_limit.enforce,
         metrics: metrics.limits(),
     };
-    let Some((pool, keys)) = redis else { return Ok(Limiter::in_process(options)) };
-    // A burst of cold requests must not keep limits from being counted.
-    let pool = pool.reserved(LIMIT_CONNECTIONS).map_err(StartError::RedisUrl)?;
-    Ok(Limiter::shared(pool, keys.clone(), options))
+    match redis {
+        Some((pool, keys)) => Limiter::shared(pool, keys, options),
+        None => Limiter::in_process(options),
+    }
 }
 
 fn limits(config: &Config) -> Limits {
@@ -211,7 +236,6 @@ fn dependencies(upstream: &Watched, redis: Option<&RedisPool>) -> Dependencies {
         upstream: of(upstream.is_settled() && upstream.is_in_use()),
         redis_read: side(Side::Read),
         redis_write: side(Side::Write),
-        broken_rows: upstream.broken_rows(),
     }
 }
 

@@ -21,7 +21,7 @@ pub use document::Document;
 pub use error::{ApiError, ErrorCode};
 pub use guard::Gate;
 pub use pages::Pages;
-pub use public::PublicApi;
+pub use public::{PublicApi, Watch};
 
 use crate::cache::ReadThrough;
 

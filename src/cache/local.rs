@@ -52,6 +52,11 @@ impl LocalCache {
         }
     }
 
+    /// Weight and number of the answers held, as of a moment ago.
+    pub(super) fn held(&self) -> (u64, u64) {
+        (self.entries.weighted_size(), self.entries.entry_count())
+    }
+
     pub(super) fn get(&self, request: &Request) -> Option<Arc<Entry>> {
         self.entries.get(request)
     }

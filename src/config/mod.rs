@@ -14,7 +14,7 @@ pub use cache::{AgesConfig, CacheConfig};
 pub use load::{Effective, InvalidConfig, Loaded};
 pub use redis::{RateLimitConfig, RedisConfig};
 pub use server::{OpsConfig, ServerConfig};
-pub use small::{KeysConfig, LogConfig, LogFormat, RegistryConfig};
+pub use small::{KeysConfig, LogConfig, LogFormat, RegistryConfig, TelemetryConfig};
 pub use upstream::UpstreamConfig;
 
 /// A whole configuration. Every key has a default but the URLs.
@@ -31,6 +31,7 @@ pub struct Config {
     pub keys: KeysConfig,
     pub registry: RegistryConfig,
     pub log: LogConfig,
+    pub telemetry: TelemetryConfig,
 }
 
 /// A day, in seconds.
@@ -95,6 +96,9 @@ impl Config {
                 &format!("cache.{kind}.if_error_s"),
                 "must not be shorter than fresh_s and stale_s together",
             );
+        }
+        for problem in self.telemetry.problems(cfg!(feature = "otlp")) {
+            must(false, problem.0, problem.1);
         }
         let url = self.server.public_url.as_deref();
         must(

@@ -70,6 +70,11 @@ impl Records {
         }
     }
 
+    /// Known and unknown keys remembered, as of a moment ago.
+    pub(super) fn remembered(&self) -> (u64, u64) {
+        (self.known.entry_count(), self.unknown.entry_count())
+    }
+
     /// The time by the upstream's clock.
     pub(super) fn now(&self) -> Timestamp {
         self.upstream.now()

@@ -67,18 +67,25 @@ pub struct Pages<'a> {
     pub dependencies: AskDependencies,
 }
 
+/// Where the document is.
+const DOCUMENTS: [&str; 4] =
+    ["/v1/openapi.json", "/v1/openapi.yaml", "/openapi.json", "/openapi.yaml"];
+
+/// Every path that is served here.
+pub(super) fn paths() -> impl Iterator<Item = &'static str> {
+    ["/"].into_iter().chain(DOCUMENTS).chain(FILES.into_iter().map(|(path, ..)| path))
+}
+
 impl Pages<'_> {
     pub(super) fn add_to(self, route: Route) -> Route {
         let json = Fixed::kept_for_an_hour("application/json", self.document.json.clone());
         let yaml = Fixed::kept_for_an_hour("application/yaml", self.document.yaml.clone());
         let front = Front::new(self.public_url, self.health, self.dependencies);
-        let route = route
-            .at("/", front)
-            .at("/v1/openapi.json", json.clone())
-            .at("/v1/openapi.yaml", yaml.clone())
-            .at("/openapi.json", json)
-            .at("/openapi.yaml", yaml);
-        FILES.into_iter().fold(route, |route, (path, content_type, body)| {
+        let documents = DOCUMENTS.into_iter().fold(route.at("/", front), |route, path| {
+            let file = if path.ends_with("json") { &json } else { &yaml };
+            route.at(path, file.clone())
+        });
+        FILES.into_iter().fold(documents, |route, (path, content_type, body)| {
             route.at(path, Fixed::new(content_type, body))
         })
     }
