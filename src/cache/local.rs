@@ -52,8 +52,10 @@ impl LocalCache {
         }
     }
 
-    /// Weight and number of the answers held, as of a moment ago.
+    /// Weight and number of the answers held.
     pub(super) fn held(&self) -> (u64, u64) {
+        // It counts behind, and otherwise only while it is used.
+        self.entries.run_pending_tasks();
         (self.entries.weighted_size(), self.entries.entry_count())
     }
 

@@ -70,8 +70,11 @@ impl Records {
         }
     }
 
-    /// Known and unknown keys remembered, as of a moment ago.
+    /// Known and unknown keys remembered.
     pub(super) fn remembered(&self) -> (u64, u64) {
+        // They count behind, and otherwise only while they are used.
+        self.known.run_pending_tasks();
+        self.unknown.run_pending_tasks();
         (self.known.entry_count(), self.unknown.entry_count())
     }
 

@@ -166,11 +166,13 @@ impl Sender {
 impl HttpClient for Sender {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let client = self.client.clone();
-        let sent = self.runtime.spawn(tokio::time::timeout(SEND, async move {
+        let exchange = async move {
             let (head, body) = client.request(request.map(Full::new)).await?.into_parts();
             let body = Limited::new(body, MAX_ANSWER_BYTES).collect().await?.to_bytes();
             Ok::<_, HttpError>(Response::from_parts(head, body))
-        }));
+        };
+        // The timer needs the runtime too, so it is made there.
+        let sent = self.runtime.spawn(async move { tokio::time::timeout(SEND, exchange).await });
         let answer = match sent.await {
             Ok(Ok(answer)) => answer,
             Ok(Err(elapsed)) => Err(elapsed.into()),
