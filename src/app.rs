@@ -20,7 +20,7 @@ use crate::limit::{LimitOptions, Limiter};
 use crate::ops::{AskDependencies, Dependencies, Dependency, Health, Metrics, OpsApi};
 use crate::ops::{Traces, TracesError};
 use crate::redis::{RedisKeys, RedisPool, Side};
-use crate::server::{Limits, Serving, serve};
+use crate::server::{Limits, Listener, Reloaded, Serving, Tls, TlsError, serve};
 use crate::upstream::{KeyId, Upstream, Watched};
 
 mod look;
@@ -42,6 +42,9 @@ const LIMIT_CONNECTIONS: u32 = 2;
 /// Connections to the operations listener at once.
 const OPS_CONNECTIONS: usize = 64;
 
+/// Whoever asks for health or metrics at the end is answered at once.
+const OPS_GRACE: Duration = Duration::from_secs(1);
+
 /// Why a replica could not start.
 #[derive(Debug, Error)]
 pub enum StartError {
@@ -61,6 +64,9 @@ pub enum StartError {
     /// Spans can't be sent there.
     #[error("telemetry.otlp_endpoint: {0}")]
     Traces(#[from] TracesError),
+    /// The certificate or its key can't be used.
+    #[error("server.tls: {0}")]
+    Tls(#[from] TlsError),
 }
 
 /// A replica that is running.
@@ -77,7 +83,7 @@ pub struct Running {
 impl Running {
     /// Where the API is, with its version: `http://127.0.0.1:8080/v1`.
     pub fn base_url(&self) -> String {
-        format!("http://{}/v1", reachable(self.public.address))
+        format!("{}://{}/v1", self.public.scheme, reachable(self.public.address))
     }
 
     /// Where health and metrics are.
@@ -85,11 +91,15 @@ impl Running {
         format!("http://{}", reachable(self.ops.address))
     }
 
-    /// Ends: readiness fails first, then no new connections, then requests under way finish.
+    /// Ends: readiness fails first, and clients that keep connections are sent elsewhere; then no
+    /// new connections; then requests under way finish.
     pub async fn shutdown(self) {
         self.health.set_draining();
+        self.public.drain();
         tokio::time::sleep(self.drain).await;
         self.public.shutdown().await;
+        // Here, where nobody adds to it any more, is the place to send what was gathered and not
+        // yet sent. Of the limits nothing is: a request is not answered before it is counted.
         self.ops.shutdown().await;
         self.background.iter().for_each(JoinHandle::abort);
         self.traces.end().await;
@@ -140,8 +150,10 @@ pub async fn start(config: &Config, upstream: Arc<dyn Upstream>) -> Result<Runni
         dependencies: Arc::clone(&dependencies),
     };
     let traces = Traces::new(&config.telemetry)?;
-    let watch = Watch { metrics: Arc::clone(&metrics), traces: traces.clone() };
-    let public = PublicApi::new(reads, gate, pages, watch);
+    let watched_by = Watch { metrics: Arc::clone(&metrics), traces: traces.clone() };
+    let public = PublicApi::new(reads, gate, pages, watched_by).with_cors(&config.server.cors);
+    let tls = tls(config)?;
+    let public_listener = Listener::new(public_listener, tls.clone());
     let public = listen(public_at, public_listener, public, limits(config))?;
     let ops = OpsApi {
         health: Arc::clone(&health),
@@ -149,13 +161,14 @@ pub async fn start(config: &Config, upstream: Arc<dyn Upstream>) -> Result<Runni
         dependencies,
         look: Arc::new(move |out| look.around(out)),
     };
-    let ops_limits = Limits { connections: OPS_CONNECTIONS, ..limits(config) };
+    let ops_limits = Limits { connections: OPS_CONNECTIONS, grace: OPS_GRACE, ..limits(config) };
     let ops = listen(ops_at, ops_listener, ops, ops_limits)?;
-    let background = vec![
+    let mut background = vec![
         tokio::spawn(Arc::clone(&upstream).watch()),
         tokio::spawn(await_upstream(upstream, Arc::clone(&health))),
-        tokio::spawn(tend(metrics)),
+        tokio::spawn(tend(Arc::clone(&metrics))),
     ];
+    background.extend(tls.map(|tls| tokio::spawn(watch(tls, metrics))));
     let drain = config.server.drain();
     Ok(Running { public, ops, health, drain, background, traces })
 }
@@ -181,7 +194,7 @@ fn shared_cache(
     // A lease that ended before its owner could say that it had failed would send the next
     // replica the same way, and so on.
     let upstream = &config.upstream;
-    let longest_try = upstream.wait() + upstream.connect() + upstream.query();
+    let longest_try = config.shed.wait() + upstream.wait() + upstream.connect() + upstream.query();
     SharedCache::new(
         pool.clone(),
         keys.clone(),
@@ -214,6 +227,24 @@ fn limits(config: &Config) -> Limits {
     }
 }
 
+/// TLS on the public listener, if it is on.
+pub(crate) fn tls(config: &Config) -> Result<Option<Tls>, StartError> {
+    let tls = &config.server.tls;
+    let on = |(cert, key)| Tls::new(cert, key, tls.handshake_timeout());
+    Ok(tls.files().map(on).transpose()?)
+}
+
+/// Keeps the certificate up to date, and says when it ends.
+async fn watch(tls: Tls, metrics: Arc<Metrics>) {
+    metrics.certificate_expires(tls.expires_at());
+    let shown = tls.clone();
+    tls.watch(|reloaded| {
+        metrics.certificate_reloaded(reloaded == Reloaded::InUse);
+        metrics.certificate_expires(shown.expires_at());
+    })
+    .await;
+}
+
 async fn bind(key: &'static str, address: SocketAddr) -> Result<TcpListener, StartError> {
     let listener = TcpListener::bind(address).await;
     listener.map_err(|source| StartError::Bind { key, address, source })
@@ -221,7 +252,7 @@ async fn bind(key: &'static str, address: SocketAddr) -> Result<TcpListener, Sta
 
 fn listen<H: crate::server::Handler>(
     (key, address): (&'static str, SocketAddr),
-    listener: TcpListener,
+    listener: impl Into<Listener>,
     handler: H,
     limits: Limits,
 ) -> Result<Serving, StartError> {

@@ -40,7 +40,8 @@ pub(super) fn add_cache(headers: &mut HeaderMap, served: &Served, tag: String) {
     headers.insert(header::AGE, age.into());
     let ttl = seconds_left(served);
     // Age counts from the read, so the lifetime that a client has left is added to it.
-    let may_be_kept = ttl > 0 && served.source != Source::StaleIfError;
+    let may_be_kept =
+        ttl > 0 && !matches!(served.source, Source::StaleIfError | Source::StaleIfBusy);
     let kept = u64::try_from(ttl).unwrap_or(0).min(CLIENT_KEEPS_S);
     let max_age = if may_be_kept { age + kept } else { 0 };
     insert_text(headers, header::CACHE_CONTROL, format!("private, max-age={max_age}"));
@@ -50,6 +51,7 @@ pub(super) fn add_cache(headers: &mut HeaderMap, served: &Served, tag: String) {
         Source::Upstream { collapsed: false } => "gene-registry; fwd=miss".to_owned(),
         Source::Upstream { collapsed: true } => "gene-registry; fwd=miss; collapsed".to_owned(),
         Source::StaleIfError => "gene-registry; fwd=stale; fwd-status=502".to_owned(),
+        Source::StaleIfBusy => "gene-registry; fwd=stale; fwd-status=503".to_owned(),
     };
     insert_text(headers, CACHE_STATUS, status);
     if !served.entry.link.is_empty() {

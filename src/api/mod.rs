@@ -1,6 +1,7 @@
 //! The public API: parameters, handlers, answers, and the document that describes them.
 
 mod conditional;
+mod cors;
 mod document;
 mod error;
 mod examples;

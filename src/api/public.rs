@@ -1,5 +1,5 @@
 //! The public listener: every route, and what surrounds them all. From the outside in:
-//! request id, log, errors as JSON; route; method; then [`super::guard`].
+//! request id, log, other origins' pages, errors as JSON; route; method; then [`super::guard`].
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
@@ -13,11 +13,13 @@ use poem::http::{HeaderMap, HeaderValue, Method};
 use poem::{Endpoint, IntoResponse, PathPattern, Request, Response, Result, Route};
 use poem_openapi::OpenApi;
 
+use super::cors::Cors;
 use super::error::{ApiError, Cause, refusal};
 use super::guard::{Gate, Guarded};
 use super::headers;
 use super::pages::{self, Pages};
 use crate::cache::{ReadThrough, Source};
+use crate::config::CorsConfig;
 use crate::ops::{Metrics, RequestLabels, RequestMetrics, RequestTrace, Traces, method_word};
 use crate::server::Handler;
 use crate::upstream::ApiKeyRecord;
@@ -26,6 +28,7 @@ use crate::upstream::ApiKeyRecord;
 pub struct PublicApi {
     routes: Route,
     requests: RequestMetrics,
+    cors: Cors,
     request_ids: RequestIds,
     watch: Watch,
 }
@@ -53,7 +56,14 @@ impl PublicApi {
             }
         }
         let requests = watch.metrics.requests(templates);
-        Self { routes, requests, request_ids: RequestIds::default(), watch }
+        let (cors, request_ids) = (Cors::Off, RequestIds::default());
+        Self { routes, requests, cors, request_ids, watch }
+    }
+
+    /// Pages of these origins may read answers.
+    #[must_use]
+    pub fn with_cors(self, config: &CorsConfig) -> Self {
+        Self { cors: Cors::new(config), ..self }
     }
 }
 
@@ -63,12 +73,12 @@ impl Handler for PublicApi {
         let id = self.request_ids.of(request.headers());
         let trace = self.watch.traces.begin(request.headers());
         let method = request.method().clone();
-        let answer = AssertUnwindSafe(self.route(request)).catch_unwind().await;
-        let mut response = match answer {
-            Ok(Ok(response)) => response,
-            Ok(Err(error)) => refusal(error),
-            Err(_) => ApiError::Internal.into_response(),
+        let asked = self.cors.of(&request);
+        let mut response = match self.cors.preflight(&asked) {
+            Some(response) => response,
+            None => self.routed(request).await,
         };
+        self.cors.add(&asked, response.headers_mut());
         let labels = labels(&method, &response);
         let took = begun.elapsed();
         self.watch.metrics.request(&self.requests, labels, took);
@@ -81,6 +91,14 @@ impl Handler for PublicApi {
 }
 
 impl PublicApi {
+    async fn routed(&self, request: Request) -> Response {
+        match AssertUnwindSafe(self.route(request)).catch_unwind().await {
+            Ok(Ok(response)) => response,
+            Ok(Err(error)) => refusal(error),
+            Err(_) => ApiError::Internal.into_response(),
+        }
+    }
+
     async fn route(&self, request: Request) -> Result<Response> {
         // To the framework, what is between two slashes is a path parameter too.
         if request.uri().path().contains("//") {

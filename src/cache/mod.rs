@@ -1,13 +1,14 @@
 //! Finished answers, near and shared, in front of the upstream. [`ReadThrough`] is the way in.
 
+mod admission;
 mod answer;
 mod codec;
 mod entry;
 mod freshness;
 mod key;
 mod load;
-mod load_page;
 mod local;
+mod read;
 mod read_through;
 mod shared;
 mod total;

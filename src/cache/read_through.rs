@@ -27,6 +27,9 @@ pub enum ReadError {
     /// The upstream failed, and there is no older answer that may be sent.
     #[error("the registry cannot be read")]
     Upstream(#[source] Arc<UpstreamError>),
+    /// There is too much to read already, and no older answer that may be sent.
+    #[error("too many answers are being read")]
+    Busy,
     /// The load crashed.
     #[error(transparent)]
     Crashed(#[from] Crashed),
@@ -59,6 +62,8 @@ pub enum Source {
     },
     /// An older answer, because the upstream was tried in vain.
     StaleIfError,
+    /// An older answer, because there is too much to read already.
+    StaleIfBusy,
 }
 
 impl Source {
@@ -70,6 +75,7 @@ impl Source {
             Self::Upstream { collapsed: false } => "miss",
             Self::Upstream { collapsed: true } => "collapsed",
             Self::StaleIfError => "stale-if-error",
+            Self::StaleIfBusy => "stale-if-busy",
         }
     }
 }
@@ -144,7 +150,8 @@ impl ReadThrough {
             Loaded::Local(entry) => (entry, Source::Local),
             Loaded::Shared(entry) => (entry, Source::Shared),
             Loaded::Upstream(entry) => (entry, Source::Upstream { collapsed: landed.joined }),
-            Loaded::Stale(entry) => return Ok(self.served(request, entry, Source::StaleIfError)),
+            Loaded::Stale(entry) => (entry, Source::StaleIfError),
+            Loaded::StaleIfBusy(entry) => (entry, Source::StaleIfBusy),
         };
         if matches!(source, Source::Local | Source::Shared)
             && loader.judge(request, &entry) == Freshness::Stale

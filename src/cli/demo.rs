@@ -9,7 +9,7 @@ use clap::Args;
 
 use super::{Outcome, block_on, signals};
 use crate::app::{self, Running, StartError};
-use crate::config::{Config, Loaded};
+use crate::config::{Config, CorsConfig, Loaded};
 use crate::keys::{ApiKey, READ_SCOPE};
 use crate::ops::telemetry;
 use crate::registry::Timestamp;
@@ -41,6 +41,8 @@ impl Demo {
         config.redis.url = None;
         config.rate_limit.replicas = 1;
         config.server.bind = self.bind.unwrap_or(DEFAULT);
+        // Its keys end with it, and open nothing that a page should not see.
+        config.server.cors = CorsConfig::any();
         telemetry::init(&config.log)?;
         let fixed = self.bind.is_some();
         block_on(async move { demo(config, fixed).await })

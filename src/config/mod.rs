@@ -1,20 +1,26 @@
 //! Configuration: one struct a concern, every key documented in `config/default.toml`.
 
 mod cache;
+mod cors;
 mod load;
 mod redis;
 mod server;
+mod shed;
 mod small;
+mod tls;
 mod upstream;
 
 use secrecy::ExposeSecret;
 use serde::Deserialize;
 
 pub use cache::{AgesConfig, CacheConfig};
+pub use cors::CorsConfig;
 pub use load::{Effective, InvalidConfig, Loaded};
 pub use redis::{RateLimitConfig, RedisConfig};
 pub use server::{OpsConfig, ServerConfig};
+pub use shed::ShedConfig;
 pub use small::{KeysConfig, LogConfig, LogFormat, RegistryConfig, TelemetryConfig};
+pub use tls::TlsConfig;
 pub use upstream::UpstreamConfig;
 
 /// A whole configuration. Every key has a default but the URLs.
@@ -25,6 +31,7 @@ pub struct Config {
     pub server: ServerConfig,
     pub ops: OpsConfig,
     pub upstream: UpstreamConfig,
+    pub shed: ShedConfig,
     pub redis: RedisConfig,
     pub cache: CacheConfig,
     pub rate_limit: RateLimitConfig,
@@ -50,6 +57,7 @@ impl Config {
             ("server.max_connections", self.server.max_connections as u64),
             ("server.head_timeout_ms", self.server.head_timeout_ms),
             ("server.idle_timeout_ms", self.server.idle_timeout_ms),
+            ("server.tls.handshake_timeout_ms", self.server.tls.handshake_timeout_ms),
             ("upstream.pool_size", self.upstream.pool_size as u64),
             ("upstream.wait_ms", self.upstream.wait_ms),
             ("upstream.connect_ms", self.upstream.connect_ms),
@@ -57,6 +65,7 @@ impl Config {
             ("redis.timeout_ms", self.redis.timeout_ms),
             ("redis.pool_size", self.redis.pool_size.into()),
             ("rate_limit.replicas", self.rate_limit.replicas.into()),
+            ("shed.max_misses", self.shed.max_misses.unwrap_or(1) as u64),
         ] {
             must(value > 0, key, "must be 1 or more");
         }
@@ -71,19 +80,39 @@ impl Config {
             ("cache.not_found_s", self.cache.not_found_s, DAY_S),
             ("server.head_timeout_ms", self.server.head_timeout_ms, DAY_S * 1000),
             ("server.idle_timeout_ms", self.server.idle_timeout_ms, DAY_S * 1000),
+            ("server.tls.handshake_timeout_ms", self.server.tls.handshake_timeout_ms, DAY_S * 1000),
             ("server.drain_ms", self.server.drain_ms, DAY_S * 1000),
             ("server.grace_ms", self.server.grace_ms, DAY_S * 1000),
             ("upstream.deadline_ms", self.upstream.deadline_ms, DAY_S * 1000),
             ("redis.timeout_ms", self.redis.timeout_ms, DAY_S * 1000),
+            ("shed.queue", self.shed.queue as u64, 1_000_000),
+            ("shed.wait_ms", self.shed.wait_ms, DAY_S * 1000),
         ] {
             must(value <= most, key, &format!("must be {most} or less"));
         }
+        must(
+            self.server.cors.is_usable(),
+            "server.cors.origins",
+            "must each be like https://app.example, lowercase and without a path, or * alone",
+        );
+        let tls = &self.server.tls;
+        must(
+            tls.cert_file.is_some() == tls.key_file.is_some(),
+            if tls.cert_file.is_some() { "server.tls.key_file" } else { "server.tls.cert_file" },
+            "must be set too: TLS needs a certificate and its key",
+        );
         let (public, ops) = (self.server.bind, self.ops.bind);
         must(public != ops || ops.port() == 0, "ops.bind", "must not be the same as server.bind");
         must(
             self.upstream.deadline_ms >= self.upstream.query_ms,
             "upstream.deadline_ms",
             "must not be shorter than upstream.query_ms",
+        );
+        let (misses, pool_size) = (self.shed.max_misses, self.upstream.pool_size);
+        must(
+            misses.is_none_or(|misses| misses < pool_size.max(2)),
+            "shed.max_misses",
+            "must be less than upstream.pool_size: look-ups of keys need connections too",
         );
         must(!self.redis.prefix.is_empty(), "redis.prefix", "must not be empty");
         for (kind, ages) in [
@@ -158,6 +187,11 @@ mod tests {
             ("[cache.search]\nif_error_s = 10", "cache.search.if_error_s"),
             ("[upstream]\ndeadline_ms = 10", "upstream.deadline_ms"),
             ("[server]\npublic_url = \"api.example\"", "server.public_url"),
+            ("[server.tls]\ncert_file = \"a.pem\"", "server.tls.key_file: must be set too"),
+            ("[server.tls]\nkey_file = \"a.pem\"", "server.tls.cert_file: must be set too"),
+            ("[server.cors]\norigins = [\"app.example\"]", "server.cors.origins: must"),
+            ("[shed]\nmax_misses = 0", "shed.max_misses: must be 1 or more"),
+            ("[shed]\nmax_misses = 16", "shed.max_misses: must be less than upstream.pool_size"),
         ] {
             let error = read(text).expect_err(text);
             assert!(error.contains(expected), "{text}: {error}");

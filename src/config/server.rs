@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use super::cors::CorsConfig;
+use super::tls::TlsConfig;
+
 /// The public listener. Times are in milliseconds.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -23,6 +26,10 @@ pub struct ServerConfig {
     pub drain_ms: u64,
     /// How long requests under way may take at the end.
     pub grace_ms: u64,
+    /// TLS.
+    pub tls: TlsConfig,
+    /// Pages of other origins.
+    pub cors: CorsConfig,
 }
 
 impl ServerConfig {

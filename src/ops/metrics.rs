@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use metrics::{Key, KeyName, Label, Level, Metadata, Recorder};
+use metrics::{Counter, Key, KeyName, Label, Level, Metadata, Recorder};
 use metrics_exporter_prometheus::{
     Matcher, PrometheusBuilder, PrometheusHandle, PrometheusRecorder,
 };
@@ -16,7 +16,10 @@ use super::limit_metrics::{self, LimitMetrics};
 use super::process;
 use super::request_metrics::{self, RequestLabels, RequestMetrics};
 use super::series::{self, Kind};
+use super::shed_metrics::ShedMetrics;
 
+const CERTIFICATE_EXPIRY: &str = "gene_registry_certificate_expiry_timestamp_seconds";
+const CERTIFICATE_RELOADS: &str = "gene_registry_certificate_reloads_total";
 const BUILD_INFO: &str = "gene_registry_build_info";
 
 /// Bounds of the histograms, in seconds: hits are far below a millisecond.
@@ -45,6 +48,7 @@ pub struct Metrics {
     handle: PrometheusHandle,
     caches: CacheCounters,
     domains: DomainMetrics,
+    certificate_reloads: [Counter; 2],
 }
 
 impl std::fmt::Debug for Metrics {
@@ -66,8 +70,13 @@ impl Default for Metrics {
         let version = Label::new("version", env!("CARGO_PKG_VERSION"));
         let build = Key::from_parts(BUILD_INFO, vec![version]);
         recorder.register_gauge(&build, &METADATA).set(1.0);
+        let certificate_reloads = ["failed", "ok"].map(|result| {
+            let key = Key::from_parts(CERTIFICATE_RELOADS, vec![Label::new("result", result)]);
+            recorder.register_counter(&key, &METADATA)
+        });
         let (handle, caches) = (recorder.handle(), CacheCounters::new(&recorder));
-        Self { recorder, handle, caches, domains: DomainMetrics::default() }
+        let domains = DomainMetrics::default();
+        Self { recorder, handle, caches, domains, certificate_reloads }
     }
 }
 
@@ -103,9 +112,25 @@ impl Metrics {
         self.domains.take_in(domain, answer, age, read_at_seconds, Instant::now());
     }
 
+    /// When the certificate in use ends, in seconds since 1970.
+    pub fn certificate_expires(&self, at: u64) {
+        let key = Key::from_static_name(CERTIFICATE_EXPIRY);
+        self.recorder.register_gauge(&key, &METADATA).set(at as f64);
+    }
+
+    /// Counts that the certificate's files had changed.
+    pub fn certificate_reloaded(&self, ok: bool) {
+        self.certificate_reloads[usize::from(ok)].increment(1);
+    }
+
     /// What the limiter counts and measures.
     pub fn limits(&self) -> LimitMetrics {
         LimitMetrics::new(&self.recorder)
+    }
+
+    /// What is counted about reads of the upstream.
+    pub fn shed(&self) -> ShedMetrics {
+        ShedMetrics::new(&self.recorder)
     }
 
     /// Everything in the Prometheus text format, with what `look` adds.

@@ -69,6 +69,10 @@ pub const ALL: &[Series] = series! {
         "answers by where they were found: `local`, `shared` (Redis), `miss`, `collapsed` (with another request's read), `stale-if-error`";
     Counter "gene_registry_loads_total" ["result"]
         "reads from the upstream for the caches, `ok` or `failed`";
+    Gauge "gene_registry_misses" ["state"]
+        "reads from the upstream for the caches: `reading`, or `queued` for their turn";
+    Counter "gene_registry_shed_total" ["what"]
+        "reads for which there was no room: `miss` and `deep_walk` (503, or an older answer), `refresh` (nobody waited)";
     Counter "gene_registry_refreshes_total" []
         "stale answers read again behind the one sent";
     Counter "gene_registry_waits_for_other_replica_total" []
@@ -143,6 +147,10 @@ pub const ALL: &[Series] = series! {
         "when the database was read for it, seconds since 1970";
     Gauge "gene_registry_tasks" []
         "asynchronous tasks that have not ended";
+    Gauge "gene_registry_certificate_expiry_timestamp_seconds" []
+        "when the public listener's certificate ends, seconds since 1970; absent without TLS";
+    Counter "gene_registry_certificate_reloads_total" ["result"]
+        "times its files had changed: `ok`, or `failed`, with the one before still in use";
     Gauge "gene_registry_build_info" ["version"]
         "1";
     Gauge "process_resident_memory_bytes" []

@@ -12,7 +12,7 @@ use crate::support::postgres::{PostgresOptions, PostgresServer};
 use crate::support::proxy::{FaultProxy, Mode};
 use crate::support::redis::RedisServer;
 use crate::support::replica::{Answer, Fleet};
-use crate::support::traffic::{Timed, Traffic, burst, routes, uncached};
+use crate::support::traffic::{Timed, Traffic, assert_shed, burst, routes, uncached};
 use crate::support::wait::eventually;
 
 pub(crate) const REPLICAS: u32 = 3;
@@ -40,6 +40,7 @@ async fn fleet_behind<'a>(postgres: &'a PostgresServer, proxy: Option<&FaultProx
     config.upstream.connect_ms = 1_000;
     config.upstream.query_ms = 600;
     config.upstream.deadline_ms = 2_000;
+    config.shed.wait_ms = 500;
     if let Some(proxy) = proxy {
         let url = proxy.url(&fleet.database.url_as(crate::support::replica::READER));
         config.upstream.url = Some(url.into());
@@ -66,6 +67,23 @@ pub(crate) fn assert_db_error(answer: &Answer) {
 #[track_caller]
 fn assert_all_are_db_errors_in_time(answers: &[Timed]) {
     for Timed { answer, took } in answers {
+        assert_db_error(answer);
+        assert!(*took < DEADLINE, "{took:?}");
+    }
+}
+
+/// What the database was asked for in vain, and what it was not asked for, since it has enough to
+/// do.
+#[track_caller]
+fn assert_all_are_refused_in_time(answers: &[Timed]) {
+    let shed = |timed: &&Timed| timed.answer.status == 503;
+    for Timed { answer, took } in answers.iter().filter(shed) {
+        assert_shed(answer);
+        assert!(*took < DEADLINE, "{took:?}");
+    }
+    let tried: Vec<_> = answers.iter().filter(|timed| !shed(timed)).collect();
+    assert!(!tried.is_empty(), "some get through to the database");
+    for Timed { answer, took } in tried {
         assert_db_error(answer);
         assert!(*took < DEADLINE, "{took:?}");
     }
@@ -265,7 +283,7 @@ async fn a_network_that_stalls_is_a_502_within_the_deadline_and_over_when_it_pas
 
     for mode in [Mode::Stall, Mode::Refuse] {
         proxy.set(mode).await;
-        assert_all_are_db_errors_in_time(&burst(&fleet.replicas, &key, 90).await);
+        assert_all_are_refused_in_time(&burst(&fleet.replicas, &key, 90).await);
         proxy.set(Mode::Pass).await;
         eventually(SOON, "every replica serves again", || async {
             let answers = burst(&fleet.replicas, &key, 60).await;
@@ -305,7 +323,7 @@ async fn a_locked_table_is_a_502_for_what_needs_it_and_nothing_for_the_rest() {
     let (answers, quick) =
         tokio::join!(burst(&fleet.replicas, &key, 200), tokio::time::timeout(DEADLINE, meanwhile));
     assert!(quick.is_ok(), "cached answers, probes or the document were slow");
-    assert_all_are_db_errors_in_time(&answers);
+    assert_all_are_refused_in_time(&answers);
     eventually(SOON, "no statement of ours lingers, though the lock is there", || async {
         running(&admin, fleet.database.name()).await == 0
     })

@@ -4,6 +4,7 @@
 //! With `TEST_DATABASE_URL` or `TEST_REDIS_URL` set, the shared servers are those; tests that
 //! break a server begin with [`need_own_servers!`] and are then listed as not run.
 
+pub(crate) mod authority;
 pub(crate) mod binary;
 pub(crate) mod clock;
 pub(crate) mod database;

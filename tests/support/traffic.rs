@@ -36,6 +36,18 @@ pub(crate) struct Timed {
     pub(crate) took: Duration,
 }
 
+/// Refused at once, for there is too much to read: the whole answer.
+#[track_caller]
+pub(crate) fn assert_shed(answer: &Answer) {
+    answer.assert_refused(503, "UNAVAILABLE");
+    assert_eq!(answer.header("cache-control"), "no-store", "{answer:?}");
+    let wait: u64 = answer.header("retry-after").parse().unwrap();
+    assert!((1..=60).contains(&wait), "{answer:?}");
+    for name in ["ratelimit", "ratelimit-policy", "x-ratelimit-remaining"] {
+        assert_ne!(answer.header(name), "", "{name}: {answer:?}");
+    }
+}
+
 /// `count` uncached requests at once, spread over the replicas.
 pub(crate) async fn burst(replicas: &[Replica], key: &str, count: usize) -> Vec<Timed> {
     let requests = (0..count).map(|number| async move {

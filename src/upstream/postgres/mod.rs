@@ -1,6 +1,7 @@
 //! The registry in Postgres: the read path through the views of schema `registry_read`, and the
 //! default schema behind them, for those who have no registry yet.
 
+mod failure;
 pub mod maintain;
 mod pool;
 mod queries;

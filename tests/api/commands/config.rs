@@ -34,6 +34,13 @@ async fn config_check_names_the_key_of_every_fault() {
         ("[server]\nmax_connections = -1", "server.max_connections"),
         ("[redis]\ntimeout_ms = \"soon\"", "redis.timeout_ms"),
         ("[redis]\nprefix = \"\"", "redis.prefix"),
+        ("[server.tls]\ncert_file = \"/nowhere.crt\"", "server.tls.key_file"),
+        (
+            "[server.tls]\ncert_file = \"/nowhere.crt\"\nkey_file = \"/nowhere.key\"",
+            "server.tls: /nowhere.crt",
+        ),
+        ("[server.cors]\norigins = [\"app.example\"]", "server.cors.origins"),
+        ("[shed]\nmax_misses = 16", "shed.max_misses"),
         ("[upstream]\nquery_ms = 0", "upstream.query_ms"),
         ("[upstream]\ndeadline_ms = 1", "upstream.deadline_ms"),
         ("[upstream]\nurl = 5", "upstream.url"),

@@ -54,6 +54,7 @@ async fn the_demo_prints_a_working_key_first_and_curl_lines_that_work() {
     let answer = get(&format!("{}/genes", demo.base), &demo.key).await;
     assert_eq!(answer.status(), 200);
     assert_eq!(answer.headers()["x-ratelimit-limit"], "5000");
+    assert_eq!(answer.headers()["access-control-allow-origin"], "*", "for any page");
 
     let curls: Vec<_> = demo.text.lines().filter(|line| line.starts_with("curl ")).collect();
     assert_eq!(curls.len(), 3, "one for each operation");

@@ -2,11 +2,13 @@
 //! key.
 
 mod connections;
+mod cors;
 mod http2;
 mod operations;
 mod pages;
 mod panics;
 mod shutdown;
+mod tls;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

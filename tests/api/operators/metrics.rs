@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use gene_registry::ops::series::{self, Series};
 
 use super::rules::names_in;
+use crate::support::authority::{Authority, VALID};
 use crate::support::postgres::PostgresServer;
 use crate::support::redis::RedisServer;
-use crate::support::replica::{Answer, Fleet};
+use crate::support::replica::{Answer, Fleet, Replica, config};
 use crate::support::traffic::routes;
 
 /// The metrics of a replica that has been asked for everything once.
@@ -20,6 +21,17 @@ pub(super) async fn metrics_of_a_replica() -> Answer {
     }
     fleet.replicas[0].ops("/metrics").await
 }
+
+/// The metrics of a replica that speaks TLS.
+pub(super) async fn metrics_with_tls() -> Answer {
+    let files = Authority::new().certify("localhost", VALID);
+    let mut config = config("postgres://127.0.0.1:1/none", None);
+    (config.server.tls.cert_file, config.server.tls.key_file) = (Some(files.0), Some(files.1));
+    Replica::start(&config).await.ops("/metrics").await
+}
+
+/// Absent where it has nothing to say.
+const WITH_TLS: &str = "gene_registry_certificate_expiry_timestamp_seconds";
 
 /// The samples: metric (without the suffixes of histograms' own), label names, value.
 fn samples(text: &str) -> Vec<(String, Vec<String>, f64)> {
@@ -41,12 +53,14 @@ async fn a_replica_has_exactly_the_listed_metrics_with_their_kinds_and_labels() 
     let listed: BTreeMap<_, _> = series::ALL.iter().map(|one| (one.name, one)).collect();
     let kinds: BTreeMap<_, _> =
         text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' ')).collect();
-    let expected: BTreeMap<_, _> =
-        listed.iter().map(|(name, one)| (*name, one.kind.as_str())).collect();
+    let here = listed.iter().filter(|(name, _)| **name != WITH_TLS);
+    let expected: BTreeMap<_, _> = here.map(|(name, one)| (*name, one.kind.as_str())).collect();
     assert_eq!(kinds, expected);
     for Series { name, help, .. } in series::ALL {
-        assert!(text.contains(&format!("# HELP {name} {help}\n")), "{name}: {text}");
+        let said = format!("# HELP {name} {help}\n");
+        assert!(text.contains(&said) || *name == WITH_TLS, "{name}: {text}");
     }
+    assert!(metrics_with_tls().await.text.contains(&format!("\n{WITH_TLS} ")));
     for (name, labels, _) in samples(&text) {
         let given: Vec<_> = labels.iter().filter(|label| *label != "le").collect();
         assert_eq!(given, listed[name.as_str()].labels.iter().collect::<Vec<_>>(), "{name}");

@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 use gene_registry::ops::series::{self, Kind};
 use serde_json::Value;
 
-use super::metrics::metrics_of_a_replica;
+use super::metrics::{metrics_of_a_replica, metrics_with_tls};
 use crate::support::process::find_program;
 
 /// Names of the service's metrics, or of the process's, in an expression; of histograms without
@@ -68,7 +68,7 @@ fn succeeded(output: &Output) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_metric_that_an_alert_or_the_dashboard_names_is_on_a_running_replica() {
-    let text = metrics_of_a_replica().await.text;
+    let text = metrics_of_a_replica().await.text + &metrics_with_tls().await.text;
     let there: BTreeSet<_> =
         text.lines().filter(|line| !line.starts_with('#')).flat_map(names_in).collect();
 
