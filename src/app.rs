@@ -125,23 +125,18 @@ pub async fn start(config: &Config, upstream: Arc<dyn Upstream>) -> Result<Runni
     let foreign = config.keys.accept_foreign;
     let authenticator = Authenticator::new(Arc::clone(&upstream), foreign, Arc::clone(&metrics));
     let authenticator = Arc::new(authenticator);
-    // A burst of cold requests must not keep limits from being counted.
-    let for_limits = redis.as_ref().map(|(pool, _)| pool.reserved(LIMIT_CONNECTIONS));
-    let for_limits = for_limits.transpose().map_err(StartError::RedisUrl)?;
-    let pools = redis.as_ref().map(|(pool, _)| pool.clone()).zip(for_limits.clone());
     let look = Look {
         health: Arc::clone(&health),
         upstream: Arc::clone(&upstream),
         reads: reads.clone(),
         authenticator: Arc::clone(&authenticator),
-        redis: pools.map(Into::into),
+        redis: redis.as_ref().map(|redis| [redis.cache.clone(), redis.limits.clone()]),
     };
-    let redis_keys = redis.as_ref().map(|(_, keys)| keys.clone());
-    let limiter = limiter(config, for_limits.zip(redis_keys), &metrics);
-    let gate = Gate { authenticator, limiter };
+    let limiter = limiter(config, redis.as_ref(), &metrics);
+    let gate = Gate { authenticator, limiter, patience: config.server.request_timeout() };
     let dependencies: AskDependencies = {
         let upstream = Arc::clone(&upstream);
-        Arc::new(move || dependencies(&upstream, redis.as_ref().map(|(pool, _)| pool)))
+        Arc::new(move || dependencies(&upstream, redis.as_ref().map(|redis| &redis.cache)))
     };
     let pages = Pages {
         document: &document,
@@ -173,7 +168,13 @@ pub async fn start(config: &Config, upstream: Arc<dyn Upstream>) -> Result<Runni
     Ok(Running { public, ops, health, drain, background, traces })
 }
 
-type Redis = (RedisPool, RedisKeys);
+/// The ways to Redis.
+struct Redis {
+    cache: RedisPool,
+    /// A burst of cold requests must not keep limits from being counted.
+    limits: RedisPool,
+    keys: RedisKeys,
+}
 
 fn redis(config: &Config) -> Result<Option<Redis>, StartError> {
     let Some(url) = &config.redis.url else {
@@ -181,13 +182,14 @@ fn redis(config: &Config) -> Result<Option<Redis>, StartError> {
         return Ok(None);
     };
     let (size, timeout) = (config.redis.pool_size, config.redis.timeout());
-    let pool = RedisPool::new(url.expose_secret(), size, timeout).map_err(StartError::RedisUrl)?;
-    Ok(Some((pool, RedisKeys::new(&config.redis.prefix))))
+    let cache = RedisPool::new(url.expose_secret(), size, timeout).map_err(StartError::RedisUrl)?;
+    let limits = cache.reserved(LIMIT_CONNECTIONS).map_err(StartError::RedisUrl)?;
+    Ok(Some(Redis { cache, limits, keys: RedisKeys::new(&config.redis.prefix) }))
 }
 
 fn shared_cache(
     config: &Config,
-    (pool, keys): &Redis,
+    redis: &Redis,
     document: &Document,
     metrics: &Arc<Metrics>,
 ) -> SharedCache {
@@ -196,8 +198,8 @@ fn shared_cache(
     let upstream = &config.upstream;
     let longest_try = config.shed.wait() + upstream.wait() + upstream.connect() + upstream.query();
     SharedCache::new(
-        pool.clone(),
-        keys.clone(),
+        redis.cache.clone(),
+        redis.keys.clone(),
         document.fingerprint(),
         config.cache.shared_max_entry_bytes,
         longest_try,
@@ -205,7 +207,7 @@ fn shared_cache(
     )
 }
 
-fn limiter(config: &Config, redis: Option<Redis>, metrics: &Metrics) -> Limiter<KeyId> {
+fn limiter(config: &Config, redis: Option<&Redis>, metrics: &Metrics) -> Limiter<KeyId> {
     let options = LimitOptions {
         replicas: config.rate_limit.replicas,
         without_redis: config.rate_limit.without_redis,
@@ -213,7 +215,7 @@ fn limiter(config: &Config, redis: Option<Redis>, metrics: &Metrics) -> Limiter<
         metrics: metrics.limits(),
     };
     match redis {
-        Some((pool, keys)) => Limiter::shared(pool, keys, options),
+        Some(redis) => Limiter::shared(redis.limits.clone(), redis.keys.clone(), options),
         None => Limiter::in_process(options),
     }
 }

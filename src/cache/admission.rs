@@ -156,13 +156,13 @@ mod tests {
     async fn what_does_not_fit_is_shed_at_once_and_what_waits_is_shed_in_time() {
         let admission = admission(2, 1);
         let admit = || admission.admit(Urgency::Awaited, false);
-        let _first = admit().await.ok().expect("a place");
-        let second = admit().await.ok().expect("a place");
+        let _first = admit().await.expect("a place");
+        let second = admit().await.expect("a place");
         let mut waiting = Box::pin(admit());
         assert!(waiting.as_mut().now_or_never().is_none(), "it waits for its turn");
         assert!(matches!(admit().now_or_never(), Some(Err(Busy))), "the queue is full");
         drop(second);
-        let third = waiting.await.ok().expect("its turn");
+        let third = waiting.await.expect("its turn");
         let begun = Instant::now();
         assert!(admit().await.is_err());
         assert!((WAIT..WAIT * 2).contains(&begun.elapsed()), "{:?}", begun.elapsed());
@@ -193,7 +193,7 @@ mod tests {
     async fn deep_walks_are_few_and_keep_nobody_else_out() {
         let admission = admission(4, 100);
         let deep = || admission.admit(Urgency::Awaited, true);
-        let _walks = [deep().await.ok().expect("a walk"), deep().await.ok().expect("a walk")];
+        let _walks = [deep().await.expect("a walk"), deep().await.expect("a walk")];
         let mut waiting: Vec<_> = (0..DEEP_QUEUE).map(|_| Box::pin(deep())).collect();
         assert!(waiting.iter_mut().all(|walk| walk.as_mut().now_or_never().is_none()));
         assert!(matches!(deep().now_or_never(), Some(Err(Busy))));

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use clap::Args;
 
-use super::{Outcome, block_on, signals};
+use super::signals::Signals;
+use super::{Outcome, block_on};
 use crate::app::{self, Running, StartError};
 use crate::config::{Config, CorsConfig, Loaded};
 use crate::keys::{ApiKey, READ_SCOPE};
@@ -57,9 +58,10 @@ async fn demo(config: Config, fixed: bool) -> Outcome {
     let catalogue = Catalogue::sample()?;
     let upstream = Arc::new(Embedded::from_catalogue(&catalogue, now, records, install));
     let running = start(config, fixed, upstream).await?;
+    let mut signals = Signals::new()?;
     print(&running, &keys, &catalogue);
-    signals::asked_to_end().await?;
-    signals::end_at_once_when_asked_again();
+    signals.asked_to_end().await;
+    signals.end_at_once_when_asked_again();
     running.shutdown().await;
     Ok(ExitCode::SUCCESS)
 }

@@ -57,6 +57,7 @@ impl Config {
             ("server.max_connections", self.server.max_connections as u64),
             ("server.head_timeout_ms", self.server.head_timeout_ms),
             ("server.idle_timeout_ms", self.server.idle_timeout_ms),
+            ("server.request_timeout_ms", self.server.request_timeout_ms),
             ("server.tls.handshake_timeout_ms", self.server.tls.handshake_timeout_ms),
             ("upstream.pool_size", self.upstream.pool_size as u64),
             ("upstream.wait_ms", self.upstream.wait_ms),
@@ -81,6 +82,7 @@ impl Config {
             ("server.head_timeout_ms", self.server.head_timeout_ms, DAY_S * 1000),
             ("server.idle_timeout_ms", self.server.idle_timeout_ms, DAY_S * 1000),
             ("server.tls.handshake_timeout_ms", self.server.tls.handshake_timeout_ms, DAY_S * 1000),
+            ("server.request_timeout_ms", self.server.request_timeout_ms, DAY_S * 1000),
             ("server.drain_ms", self.server.drain_ms, DAY_S * 1000),
             ("server.grace_ms", self.server.grace_ms, DAY_S * 1000),
             ("upstream.deadline_ms", self.upstream.deadline_ms, DAY_S * 1000),
@@ -113,6 +115,11 @@ impl Config {
             misses.is_none_or(|misses| misses < pool_size.max(2)),
             "shed.max_misses",
             "must be less than upstream.pool_size: look-ups of keys need connections too",
+        );
+        must(
+            self.server.request_timeout_ms > self.upstream.deadline_ms,
+            "server.request_timeout_ms",
+            "must be longer than upstream.deadline_ms",
         );
         must(!self.redis.prefix.is_empty(), "redis.prefix", "must not be empty");
         for (kind, ages) in [
@@ -190,6 +197,7 @@ mod tests {
             ("[server.tls]\ncert_file = \"a.pem\"", "server.tls.key_file: must be set too"),
             ("[server.tls]\nkey_file = \"a.pem\"", "server.tls.cert_file: must be set too"),
             ("[server.cors]\norigins = [\"app.example\"]", "server.cors.origins: must"),
+            ("[server]\nrequest_timeout_ms = 2000", "server.request_timeout_ms: must be longer"),
             ("[shed]\nmax_misses = 0", "shed.max_misses: must be 1 or more"),
             ("[shed]\nmax_misses = 16", "shed.max_misses: must be less than upstream.pool_size"),
         ] {

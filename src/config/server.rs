@@ -22,6 +22,8 @@ pub struct ServerConfig {
     pub head_timeout_ms: u64,
     /// Of a kept-alive connection without a request.
     pub idle_timeout_ms: u64,
+    /// For the answer to a request.
+    pub request_timeout_ms: u64,
     /// How long readiness fails before connections are refused.
     pub drain_ms: u64,
     /// How long requests under way may take at the end.
@@ -41,6 +43,11 @@ impl ServerConfig {
     /// Of a kept-alive connection without a request.
     pub const fn idle_timeout(&self) -> Duration {
         Duration::from_millis(self.idle_timeout_ms)
+    }
+
+    /// For the answer to a request.
+    pub const fn request_timeout(&self) -> Duration {
+        Duration::from_millis(self.request_timeout_ms)
     }
 
     /// How long readiness fails before connections are refused.

@@ -11,8 +11,10 @@ use crate::support::need_own_servers;
 use crate::support::postgres::{PostgresOptions, PostgresServer};
 use crate::support::proxy::{FaultProxy, Mode};
 use crate::support::redis::RedisServer;
-use crate::support::replica::{Answer, Fleet};
-use crate::support::traffic::{Timed, Traffic, assert_shed, burst, routes, uncached};
+use crate::support::replica::Fleet;
+use crate::support::traffic::{
+    Timed, Traffic, assert_db_error, assert_shed, burst, routes, uncached,
+};
 use crate::support::wait::eventually;
 
 pub(crate) const REPLICAS: u32 = 3;
@@ -49,21 +51,6 @@ async fn fleet_behind<'a>(postgres: &'a PostgresServer, proxy: Option<&FaultProx
     fleet
 }
 
-/// Exactly the one body, with nothing about the database in it.
-#[track_caller]
-pub(crate) fn assert_db_error(answer: &Answer) {
-    answer.assert_refused(502, "DB_ERROR");
-    assert_eq!(answer.header("cache-control"), "no-store", "{answer:?}");
-    let text = answer.text.to_lowercase();
-    for word in ["127.0.0.1", "localhost", "gene_registry_reader", "registry.", "registry_read"] {
-        assert!(!text.contains(word), "{word}: {answer:?}");
-    }
-    for word in ["select", "gr_test_", "sqlstate", "57p", "55p", "08006", "timeout", "pool"] {
-        assert!(!text.contains(word), "{word}: {answer:?}");
-    }
-    assert!(!text.chars().any(|c| c.is_ascii_digit()), "{answer:?}");
-}
-
 #[track_caller]
 fn assert_all_are_db_errors_in_time(answers: &[Timed]) {
     for Timed { answer, took } in answers {
@@ -72,21 +59,14 @@ fn assert_all_are_db_errors_in_time(answers: &[Timed]) {
     }
 }
 
-/// What the database was asked for in vain, and what it was not asked for, since it has enough to
-/// do.
+/// Tried in vain, or not tried, since the database has enough to do.
 #[track_caller]
 fn assert_all_are_refused_in_time(answers: &[Timed]) {
-    let shed = |timed: &&Timed| timed.answer.status == 503;
-    for Timed { answer, took } in answers.iter().filter(shed) {
-        assert_shed(answer);
+    for Timed { answer, took } in answers {
         assert!(*took < DEADLINE, "{took:?}");
+        if answer.status == 503 { assert_shed(answer) } else { assert_db_error(answer) }
     }
-    let tried: Vec<_> = answers.iter().filter(|timed| !shed(timed)).collect();
-    assert!(!tried.is_empty(), "some get through to the database");
-    for Timed { answer, took } in tried {
-        assert_db_error(answer);
-        assert!(*took < DEADLINE, "{took:?}");
-    }
+    assert!(answers.iter().any(|timed| timed.answer.status == 502), "some are tried");
 }
 
 #[track_caller]

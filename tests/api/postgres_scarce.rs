@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use crate::postgres_faults::{DEADLINE, SOON, assert_db_error, fleet, own_server};
+use crate::postgres_faults::{DEADLINE, SOON, fleet, own_server};
 use crate::support::need_own_servers;
 use crate::support::postgres::{PostgresOptions, PostgresServer};
-use crate::support::traffic::{Timed, assert_shed, burst, uncached};
+use crate::support::traffic::{Timed, assert_db_error, assert_shed, burst, uncached};
 use crate::support::wait::eventually;
 
 #[tokio::test(flavor = "multi_thread")]

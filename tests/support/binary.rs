@@ -47,6 +47,14 @@ impl Served {
         Self { process, replica }
     }
 
+    /// Memory that it holds at the moment, in bytes.
+    pub(crate) fn memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.pid()));
+        let status = status.unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.split_whitespace().next().unwrap().parse::<u64>().unwrap() * 1024
+    }
+
     /// Everything it has logged.
     pub(crate) fn log(&self) -> String {
         self.process.stderr()

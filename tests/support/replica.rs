@@ -34,6 +34,7 @@ pub(crate) fn config(database_url: &str, redis: Option<(&str, &str)>) -> Config 
 /// Times for tests of what is answered, not of how fast: a loaded machine gets more of them.
 pub(crate) fn patient(config: &mut Config) {
     config.redis.timeout_ms = 10_000;
+    config.server.request_timeout_ms = 60_000;
     config.shed.wait_ms = 10_000;
     config.upstream.wait_ms = 10_000;
     config.upstream.connect_ms = 10_000;
@@ -227,6 +228,7 @@ impl<'a> Fleet<'a> {
         let redis_url = redis.url();
         let mut config = config(&database.url_as(READER), Some((&redis_url, &prefix)));
         config.rate_limit.replicas = count;
+        config.server.request_timeout_ms = 30_000;
         config.shed.wait_ms = 5_000;
         config.upstream.wait_ms = 5_000;
         config.upstream.connect_ms = 5_000;

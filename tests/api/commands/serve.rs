@@ -61,6 +61,33 @@ async fn serve_writes_the_ready_file_when_it_listens_and_ends_with_0_when_termin
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_second_signal_ends_serve_at_once() {
+    let database = sample(PostgresServer::shared().await).await;
+    for second in [Signal::Term, Signal::Int] {
+        let file = scratch_folder("ready").join("ready.json");
+        let launch = serve(&database.url_as(READER), &file);
+        let process = launch.env("GENE_REGISTRY__SERVER__DRAIN_MS", "600000").start();
+        let ready = until(SOON, "the ready file is written", || async {
+            serde_json::from_str::<Value>(&std::fs::read_to_string(&file).ok()?).ok()
+        })
+        .await;
+        let readyz = format!("{}/readyz", ready["ops_url"].as_str().unwrap());
+
+        process.signal(Signal::Term);
+        eventually(SOON, "it drains", || async {
+            let answer = reqwest::get(&readyz).await.unwrap();
+            answer.text().await.unwrap().contains("draining")
+        })
+        .await;
+        assert!(process.is_running(), "{}", process.report());
+        process.signal(second);
+
+        let code = process.wait_exit(SOON).await.code();
+        assert_eq!(code, Some(130), "{}", process.report());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn serve_without_a_database_or_with_a_taken_address_says_what_is_wrong() {
     let ended = run(gene_registry(["serve"])).await.failed(1, &[]);
     assert!(ended.stderr.contains("upstream.url"), "{ended:?}");
