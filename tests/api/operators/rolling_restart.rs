@@ -24,7 +24,8 @@ const PACE: Duration = Duration::from_millis(10);
 const STREAMS: usize = 4;
 
 /// The registry's database may take its time here: that is what makes a request slow.
-const PATIENT: [(&str, &str); 4] = [
+const PATIENT: [(&str, &str); 5] = [
+    ("GENE_REGISTRY__SERVER__REQUEST_TIMEOUT_MS", "20000"),
     ("GENE_REGISTRY__UPSTREAM__QUERY_MS", "9000"),
     ("GENE_REGISTRY__UPSTREAM__DEADLINE_MS", "9500"),
     ("GENE_REGISTRY__UPSTREAM__WAIT_MS", "9000"),
