@@ -12,18 +12,23 @@ use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-use crate::api::{Document, Gate, Pages, PublicApi, TrustedProxies};
+use crate::api::{Document, Gate, Pages, PublicApi, TrustedProxies, Watch};
 use crate::cache::{ReadThrough, SharedCache};
 use crate::config::{Config, UpstreamConfig};
 use crate::control::{ControlApi, Identities};
 use crate::keys::{Authenticator, KeyStore, PostgresKeys, UsageCounts, UsageWriter};
 use crate::limit::{LimitOptions, Limiter};
 use crate::ops::{AskDependencies, Dependencies, Dependency, Health, Metrics, OpsApi};
+use crate::ops::{Traces, TracesError};
 use crate::redis::{RedisKeys, RedisPool, Side};
 use crate::server::{Limits, Listener, Reloaded, Serving, Tls, TlsError, serve};
 use crate::tls::TlsError as AuthoritiesError;
 use crate::upstream::postgres::SetupError;
 use crate::upstream::{KeyId, Upstream, Watched};
+
+mod look;
+
+use look::Look;
 
 /// How long a replica waits for the upstream before it calls itself ready all the same.
 const UPSTREAM_PATIENCE: Duration = Duration::from_secs(10);
@@ -59,6 +64,9 @@ pub enum StartError {
     /// The Redis URL can't be used. It is not repeated, for it may hold a password.
     #[error("redis.url: not a usable URL")]
     RedisUrl(#[source] RedisError),
+    /// Spans can't be sent there.
+    #[error("telemetry.otlp_endpoint: {0}")]
+    Traces(#[from] TracesError),
     /// The certificate or its key can't be used.
     #[error("server.tls: {0}")]
     Tls(#[from] TlsError),
@@ -117,6 +125,7 @@ pub struct Running {
     health: Arc<Health>,
     drain: Duration,
     background: Vec<JoinHandle<()>>,
+    traces: Traces,
 }
 
 impl Running {
@@ -152,6 +161,7 @@ impl Running {
         if let Some(usage) = self.usage {
             usage.finish().await;
         }
+        self.traces.end().await;
     }
 }
 
@@ -188,14 +198,19 @@ pub async fn start_with_keys(
     let (counts, usage) = usage(keys);
     let foreign = config.keys.accept_foreign;
     let authenticator = Authenticator::new(Arc::clone(&upstream), foreign, Arc::clone(&metrics));
-    let gate = Gate {
-        authenticator: authenticator.counting(counts),
-        limiter: limiter(config, redis.as_ref(), &metrics)?,
-        patience: config.server.request_timeout(),
+    let authenticator = Arc::new(authenticator.counting(counts));
+    let look = Look {
+        health: Arc::clone(&health),
+        upstream: Arc::clone(&upstream),
+        reads: reads.clone(),
+        authenticator: Arc::clone(&authenticator),
+        redis: redis.as_ref().map(|redis| [redis.cache.clone(), redis.limits.clone()]),
     };
+    let limiter = limiter(config, redis.as_ref(), &metrics);
+    let gate = Gate { authenticator, limiter, patience: config.server.request_timeout() };
     let dependencies: AskDependencies = {
         let upstream = Arc::clone(&upstream);
-        Arc::new(move || dependencies(&upstream, redis.as_ref().map(|(pool, _)| pool)))
+        Arc::new(move || dependencies(&upstream, redis.as_ref().map(|redis| &redis.cache)))
     };
     let pages = Pages {
         document,
@@ -204,12 +219,18 @@ pub async fn start_with_keys(
         health: Arc::clone(&health),
         dependencies: Arc::clone(&dependencies),
     };
-    let public = PublicApi::new(reads, gate, pages, Arc::clone(&metrics));
-    let public = public.with_cors(&config.server.cors);
+    let traces = Traces::new(&config.telemetry)?;
+    let watched_by = Watch { metrics: Arc::clone(&metrics), traces: traces.clone() };
+    let public = PublicApi::new(reads, gate, pages, watched_by).with_cors(&config.server.cors);
     let tls = tls(config)?;
     let public_listener = Listener::new(public_listener, tls.clone());
     let public = listen(public_at, public_listener, public, limits(config))?;
-    let ops = OpsApi { health: Arc::clone(&health), metrics: Arc::clone(&metrics), dependencies };
+    let ops = OpsApi {
+        health: Arc::clone(&health),
+        metrics: Arc::clone(&metrics),
+        dependencies,
+        look: Arc::new(move |out| look.around(out)),
+    };
     let few = Limits { connections: FEW_CONNECTIONS, ..limits(config) };
     let ops = listen(ops_at, ops_listener, ops, Limits { grace: OPS_GRACE, ..few })?;
     let control = control.map(|(at, listener, api)| listen(at, listener, api, few)).transpose()?;
@@ -222,7 +243,7 @@ pub async fn start_with_keys(
     background
         .extend(usage.clone().map(|usage| tokio::spawn(usage.run(config.keys.usage_every()))));
     let drain = config.server.drain();
-    Ok(Running { public, ops, control, usage, health, drain, background })
+    Ok(Running { public, ops, control, usage, health, drain, background, traces })
 }
 
 type Bound<H> = ((&'static str, SocketAddr), TcpListener, H);
@@ -255,7 +276,13 @@ fn usage(keys: Option<KeysAt>) -> (Option<Arc<UsageCounts>>, Option<UsageWriter>
     (Some(Arc::clone(&counts)), Some(UsageWriter::new(counts, keys.store)))
 }
 
-type Redis = (RedisPool, RedisKeys);
+/// The ways to Redis.
+struct Redis {
+    cache: RedisPool,
+    /// A burst of cold requests must not keep limits from being counted.
+    limits: RedisPool,
+    keys: RedisKeys,
+}
 
 fn redis(config: &Config) -> Result<Option<Redis>, StartError> {
     let Some(url) = &config.redis.url else {
@@ -263,13 +290,14 @@ fn redis(config: &Config) -> Result<Option<Redis>, StartError> {
         return Ok(None);
     };
     let (size, timeout) = (config.redis.pool_size, config.redis.timeout());
-    let pool = RedisPool::new(url.expose_secret(), size, timeout).map_err(StartError::RedisUrl)?;
-    Ok(Some((pool, RedisKeys::new(&config.redis.prefix))))
+    let cache = RedisPool::new(url.expose_secret(), size, timeout).map_err(StartError::RedisUrl)?;
+    let limits = cache.reserved(LIMIT_CONNECTIONS).map_err(StartError::RedisUrl)?;
+    Ok(Some(Redis { cache, limits, keys: RedisKeys::new(&config.redis.prefix) }))
 }
 
 fn shared_cache(
     config: &Config,
-    (pool, keys): &Redis,
+    redis: &Redis,
     document: &Document,
     metrics: &Arc<Metrics>,
 ) -> SharedCache {
@@ -278,8 +306,8 @@ fn shared_cache(
     let upstream = &config.upstream;
     let longest_try = config.shed.wait() + upstream.wait() + upstream.connect() + upstream.query();
     SharedCache::new(
-        pool.clone(),
-        keys.clone(),
+        redis.cache.clone(),
+        redis.keys.clone(),
         document.fingerprint(),
         config.cache.shared_max_entry_bytes,
         longest_try,
@@ -287,21 +315,17 @@ fn shared_cache(
     )
 }
 
-fn limiter(
-    config: &Config,
-    redis: Option<&Redis>,
-    metrics: &Metrics,
-) -> Result<Limiter<KeyId>, StartError> {
+fn limiter(config: &Config, redis: Option<&Redis>, metrics: &Metrics) -> Limiter<KeyId> {
     let options = LimitOptions {
         replicas: config.rate_limit.replicas,
         without_redis: config.rate_limit.without_redis,
         enforce: config.rate_limit.enforce,
         metrics: metrics.limits(),
     };
-    let Some((pool, keys)) = redis else { return Ok(Limiter::in_process(options)) };
-    // A burst of cold requests must not keep limits from being counted.
-    let pool = pool.reserved(LIMIT_CONNECTIONS).map_err(StartError::RedisUrl)?;
-    Ok(Limiter::shared(pool, keys.clone(), options))
+    match redis {
+        Some(redis) => Limiter::shared(redis.limits.clone(), redis.keys.clone(), options),
+        None => Limiter::in_process(options),
+    }
 }
 
 fn limits(config: &Config) -> Limits {
@@ -353,7 +377,6 @@ fn dependencies(upstream: &Watched, redis: Option<&RedisPool>) -> Dependencies {
         upstream: of(upstream.is_settled() && upstream.is_in_use()),
         redis_read: side(Side::Read),
         redis_write: side(Side::Write),
-        broken_rows: upstream.broken_rows(),
     }
 }
 

@@ -27,7 +27,7 @@ const MAX_URL_BYTES: usize = 8192;
 /// Who may pass, and how often. One for each replica.
 pub struct Gate {
     /// Checks keys.
-    pub authenticator: Authenticator,
+    pub authenticator: Arc<Authenticator>,
     /// Counts requests.
     pub limiter: Limiter<KeyId>,
     /// How long an operation may take, once its request has been counted.

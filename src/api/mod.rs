@@ -24,7 +24,7 @@ pub use error::{ApiError, ErrorCode};
 pub use forwarded::TrustedProxies;
 pub use guard::Gate;
 pub use pages::Pages;
-pub use public::PublicApi;
+pub use public::{PublicApi, Watch};
 
 use crate::cache::ReadThrough;
 

@@ -4,11 +4,11 @@
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use poem::endpoint::BoxEndpoint;
-use poem::http::{HeaderValue, Method};
+use poem::http::Method;
 use poem::{Endpoint, IntoResponse, PathPattern, Request, Response, Result, Route};
 use poem_openapi::OpenApi;
 
@@ -16,35 +16,48 @@ use super::cors::Cors;
 use super::error::{ApiError, Cause, refusal};
 use super::guard::{Gate, Guarded};
 use super::headers;
-use super::pages::Pages;
-use super::request_log::{RequestIds, known_method, with_sources};
+use super::pages::{self, Pages};
+use super::request_log::{RequestIds, with_sources};
 use crate::cache::{ReadThrough, Source};
 use crate::config::CorsConfig;
-use crate::ops::{Metrics, RequestLabels};
+use crate::ops::{Metrics, RequestLabels, RequestMetrics, RequestTrace, Traces, method_word};
 use crate::server::Handler;
 use crate::upstream::ApiKeyRecord;
 
 /// What the public listener serves.
 pub struct PublicApi {
     routes: Route,
+    requests: RequestMetrics,
     cors: Cors,
     request_ids: RequestIds,
-    metrics: Arc<Metrics>,
+    watch: Watch,
+}
+
+/// How requests are watched.
+pub struct Watch {
+    /// Counts them.
+    pub metrics: Arc<Metrics>,
+    /// Follows them.
+    pub traces: Traces,
 }
 
 impl PublicApi {
     /// The operations behind `gate`, and the `pages`.
-    pub fn new(reads: ReadThrough, gate: Gate, pages: Pages, metrics: Arc<Metrics>) -> Self {
+    pub fn new(reads: ReadThrough, gate: Gate, pages: Pages, watch: Watch) -> Self {
         let mut operations = HashMap::new();
         Guarded::new(super::operations(reads), Arc::new(gate)).add_routes(&mut operations);
         let mut routes = pages.add_to(Route::new());
+        let mut templates: Vec<_> =
+            operations.keys().map(|path| template(path).to_owned()).collect();
+        templates.extend(pages::paths().map(str::to_owned));
         for (path, mut methods) in operations {
             if let Some(endpoint) = methods.remove(&Method::GET) {
                 routes = routes.at(path, OnlyGet(endpoint));
             }
         }
+        let requests = watch.metrics.requests(templates);
         let (cors, request_ids) = (Cors::Off, RequestIds::default());
-        Self { routes, cors, request_ids, metrics }
+        Self { routes, requests, cors, request_ids, watch }
     }
 
     /// Pages of these origins may read answers.
@@ -58,6 +71,7 @@ impl Handler for PublicApi {
     async fn answer(&self, request: Request) -> Response {
         let begun = Instant::now();
         let id = self.request_ids.of(request.headers());
+        let trace = self.watch.traces.begin(request.headers());
         let method = request.method().clone();
         let asked = self.cors.of(&request);
         let mut response = match self.cors.preflight(&asked) {
@@ -66,8 +80,11 @@ impl Handler for PublicApi {
         };
         self.cors.add(&asked, response.headers_mut());
         let labels = labels(&method, &response);
-        self.metrics.request(labels, begun.elapsed());
-        log(labels, &response, &id, begun);
+        let took = begun.elapsed();
+        self.watch.metrics.request(&self.requests, labels, took);
+        let id_text = id.to_str().unwrap_or_default();
+        log(labels, &response, took, id_text, &trace);
+        trace.end(labels, id_text);
         response.headers_mut().insert(headers::REQUEST_ID, id);
         response
     }
@@ -106,10 +123,10 @@ impl Endpoint for OnlyGet {
 }
 
 /// What a request is counted and logged under: from here, never from the caller.
-fn labels<'a>(method: &Method, response: &'a Response) -> RequestLabels<'a> {
+fn labels<'a>(method: &'a Method, response: &'a Response) -> RequestLabels<'a> {
     RequestLabels {
-        route: response.data::<PathPattern>().map_or("unknown", |pattern| template(&pattern.0)),
-        method: known_method(method),
+        route: response.data::<PathPattern>().map(|pattern| template(&pattern.0)),
+        method,
         status: response.status().as_u16(),
         source: response.data::<Source>().map(|source| source.as_str()),
     }
@@ -124,16 +141,23 @@ fn template(pattern: &str) -> &str {
 }
 
 /// One event a request; no key, no query.
-fn log(labels: RequestLabels<'_>, response: &Response, id: &HeaderValue, begun: Instant) {
+fn log(
+    labels: RequestLabels<'_>,
+    response: &Response,
+    took: Duration,
+    request_id: &str,
+    trace: &RequestTrace,
+) {
     tracing::info!(
         target: "gene_registry::request",
-        method = labels.method,
-        route = labels.route,
+        method = method_word(labels.method),
+        route = labels.route.unwrap_or("unknown"),
         status = labels.status,
-        ms = begun.elapsed().as_secs_f64() * 1000.0,
+        ms = took.as_secs_f64() * 1000.0,
         cache = labels.source,
         key = response.data::<Arc<ApiKeyRecord>>().map(|key| key.prefix.as_str()),
-        request_id = id.to_str().unwrap_or_default(),
+        request_id,
+        trace_id = trace.id().map(tracing::field::display),
         cause = response.data::<Cause>().map(|cause| with_sources(&*cause.0)),
         "request"
     );

@@ -1,24 +1,10 @@
-//! What listeners say of requests in their logs: their ids, methods and causes.
+//! What listeners say of requests in their logs: their ids and causes.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use poem::http::{HeaderMap, HeaderValue, Method};
+use poem::http::{HeaderMap, HeaderValue};
 
 use super::headers;
-
-/// The method as it is logged and counted.
-pub(crate) fn known_method(method: &Method) -> &'static str {
-    match *method {
-        Method::GET => "GET",
-        Method::HEAD => "HEAD",
-        Method::POST => "POST",
-        Method::PUT => "PUT",
-        Method::PATCH => "PATCH",
-        Method::DELETE => "DELETE",
-        Method::OPTIONS => "OPTIONS",
-        _ => "other",
-    }
-}
 
 /// An error and what caused it.
 pub(crate) fn with_sources(error: &(dyn std::error::Error + Send + Sync)) -> String {

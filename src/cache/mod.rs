@@ -15,5 +15,5 @@ mod total;
 
 pub use answer::Answer;
 pub use entry::{Coded, Entry};
-pub use read_through::{ReadError, ReadThrough, Served, Source};
+pub use read_through::{Held, ReadError, ReadThrough, Served, Source};
 pub use shared::SharedCache;

@@ -93,6 +93,18 @@ struct Inner {
     /// Nobody does.
     refreshes: Flights<Request, ()>,
     metrics: Arc<Metrics>,
+    max_bytes: u64,
+}
+
+/// What is held in this process.
+#[derive(Debug, Clone, Copy)]
+pub struct Held {
+    /// Weight of the answers.
+    pub bytes: u64,
+    /// The most that it may be.
+    pub max_bytes: u64,
+    /// Answers.
+    pub entries: u64,
 }
 
 impl ReadThrough {
@@ -105,7 +117,14 @@ impl ReadThrough {
     ) -> Self {
         let loader = Arc::new(Loader::new(config, shared, upstream, Arc::clone(&metrics)));
         let (loads, refreshes) = (Flights::default(), Flights::default());
-        Self(Arc::new(Inner { loader, loads, refreshes, metrics }))
+        let max_bytes = config.cache.local_max_bytes;
+        Self(Arc::new(Inner { loader, loads, refreshes, metrics, max_bytes }))
+    }
+
+    /// What is held in this process.
+    pub fn held(&self) -> Held {
+        let (bytes, entries) = self.0.loader.local.held();
+        Held { bytes, max_bytes: self.0.max_bytes, entries }
     }
 
     /// The answer to `request`.
@@ -139,6 +158,7 @@ impl ReadThrough {
         {
             self.refresh(request);
         }
+        self.0.show(request, &entry);
         Ok(self.served(request, entry, source))
     }
 
@@ -167,11 +187,22 @@ impl ReadThrough {
         if !self.0.loader.may_refresh(request) {
             return;
         }
-        let (loader, request_again) = (Arc::clone(&self.0.loader), request.clone());
-        let metrics = Arc::clone(&self.0.metrics);
+        let (this, request_again) = (Arc::clone(&self.0), request.clone());
         self.0.refreshes.begin(request, || async move {
-            metrics.count(CacheEvent::Refresh);
-            loader.refresh(&request_again).await;
+            this.metrics.count(CacheEvent::Refresh);
+            this.loader.refresh(&request_again).await;
+            if let Some(entry) = this.loader.local.get(&request_again) {
+                this.show(&request_again, &entry);
+            }
         });
+    }
+}
+
+impl Inner {
+    /// Shows in the metrics what was read of a domain's arena.
+    fn show(&self, request: &Request, entry: &Entry) {
+        let Request::Insights(domain) = request else { return };
+        let read_at = entry.seen.read_at.as_microsecond() as f64 / 1e6;
+        self.metrics.domain(domain.as_str(), &entry.body, self.loader.age(&entry.seen), read_at);
     }
 }

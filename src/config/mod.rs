@@ -24,7 +24,7 @@ pub use network::{InvalidNetwork, Network};
 pub use redis::{RateLimitConfig, RedisConfig};
 pub use server::{OpsConfig, ServerConfig};
 pub use shed::ShedConfig;
-pub use small::{KeysConfig, LogConfig, LogFormat, RegistryConfig};
+pub use small::{KeysConfig, LogConfig, LogFormat, RegistryConfig, TelemetryConfig};
 pub use tls::TlsConfig;
 pub use upstream::UpstreamConfig;
 
@@ -44,6 +44,7 @@ pub struct Config {
     pub keys: KeysConfig,
     pub registry: RegistryConfig,
     pub log: LogConfig,
+    pub telemetry: TelemetryConfig,
 }
 
 /// A day, in seconds.
@@ -148,6 +149,9 @@ impl Config {
                 &format!("cache.{kind}.if_error_s"),
                 "must not be shorter than fresh_s and stale_s together",
             );
+        }
+        for problem in self.telemetry.problems(cfg!(feature = "otlp")) {
+            must(false, problem.0, problem.1);
         }
         let url = self.server.public_url.as_deref();
         must(

@@ -21,10 +21,10 @@ use super::keys::KeysApi;
 use super::login::{HowToLogIn, LoginApi};
 use crate::api::headers::REQUEST_ID;
 use crate::api::pages::{self, Fixed};
-use crate::api::request_log::{RequestIds, known_method, with_sources};
+use crate::api::request_log::{RequestIds, with_sources};
 use crate::config::ControlConfig;
 use crate::keys::KeyStore;
-use crate::ops::{ControlLabels, Metrics};
+use crate::ops::{ControlLabels, Metrics, method_word};
 use crate::server::Handler;
 
 /// What the control listener serves.
@@ -91,7 +91,7 @@ impl Handler for ControlApi {
     async fn answer(&self, request: Request) -> Response {
         let begun = Instant::now();
         let id = self.request_ids.of(request.headers());
-        let method = known_method(request.method());
+        let method = method_word(request.method());
         let answer = AssertUnwindSafe(self.routes.call(request)).catch_unwind().await;
         let mut response = match answer {
             Ok(Ok(response)) => response,

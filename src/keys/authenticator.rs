@@ -72,6 +72,11 @@ impl Authenticator {
         self
     }
 
+    /// How many keys are remembered with their record, and how many as unknown.
+    pub fn remembered(&self) -> (u64, u64) {
+        self.records.remembered()
+    }
+
     /// The record of the key in `presented`, the values of the key header, judged by the
     /// upstream's clock: replicas whose own clocks differ agree on when a key ends.
     ///

@@ -101,7 +101,7 @@ impl KeyStore for MemoryKeys {
             old.record.expires_at = Some(old.record.expires_at.map_or(end, |own| own.min(end)));
             let (changed, replaced) = (vec![old.record.hash, key.hash()], stored(old, now));
             let new = add(keys, record, now);
-            (changed, Rotated::Key { key, new, replaced })
+            (changed, Rotated::Key { key, new: Box::new(new), replaced: Box::new(replaced) })
         }))
     }
 

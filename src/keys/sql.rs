@@ -233,7 +233,7 @@ pub(super) async fn rotate(
     transaction.execute_typed(end, &values).await?;
     let new = by_prefix(transaction, key.prefix()).await?;
     let replaced = by_prefix(transaction, &old.prefix).await?;
-    Ok(Rotated::Key { key, new, replaced })
+    Ok(Rotated::Key { key, new: Box::new(new), replaced: Box::new(replaced) })
 }
 
 /// Adds to what is known of keys' use, in one statement. Ordered, so that replicas that do it at

@@ -117,9 +117,9 @@ pub enum Rotated {
         /// The new key in plain text.
         key: ApiKey,
         /// The new key as it is stored.
-        new: StoredKey,
+        new: Box<StoredKey>,
         /// The old key.
-        replaced: StoredKey,
+        replaced: Box<StoredKey>,
     },
     /// No key begins like this.
     None,

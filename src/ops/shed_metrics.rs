@@ -1,4 +1,4 @@
-//! The metrics of what is read at once, what waits and what is shed. The table in `metrics.rs`
+//! The metrics of what is read at once, what waits and what is shed. The list in [`super::series`]
 //! says what each means.
 
 use metrics::{Counter, Gauge, Key, Label, Recorder};

@@ -20,6 +20,7 @@ mod limits_exact;
 mod limits_window;
 mod listener;
 mod not_found;
+mod operators;
 mod pages;
 mod poolers;
 mod postgres_faults;

@@ -70,7 +70,7 @@ impl Replica {
     }
 
     /// A replica that runs elsewhere.
-    pub(super) fn at(base: &str, ops: &str, control: Option<&str>) -> Self {
+    pub(crate) fn at(base: &str, ops: &str, control: Option<&str>) -> Self {
         let (base, ops) = (base.to_owned(), ops.to_owned());
         let control = control.map(str::to_owned);
         Self { running: None, client: reqwest::Client::new(), base, ops, control }
@@ -183,18 +183,23 @@ impl Database<'_> {
 
     /// Stores a new key, changed as wished.
     pub(crate) async fn new_key_with(&self, change: impl FnOnce(&mut NewKey)) -> String {
-        let mut new = NewKey {
-            owner: "team-test".to_owned(),
-            name: "test".to_owned(),
-            scopes: vec!["read".to_owned()],
-            rate_limit_per_minute: 1_000_000,
-            expires_at: None,
-        };
-        change(&mut new);
-        let key = ApiKey::generate().unwrap();
-        store::insert(&mut self.connect().await, &key, &new).await.unwrap();
-        key.expose().to_owned()
+        new_key_in(&self.url(), change).await
     }
+}
+
+/// Stores a new key in the database with this URL, its owner's, changed as wished.
+pub(crate) async fn new_key_in(url: &str, change: impl FnOnce(&mut NewKey)) -> String {
+    let mut new = NewKey {
+        owner: "team-test".to_owned(),
+        name: "test".to_owned(),
+        scopes: vec!["read".to_owned()],
+        rate_limit_per_minute: 1_000_000,
+        expires_at: None,
+    };
+    change(&mut new);
+    let key = ApiKey::generate().unwrap();
+    store::insert(&mut super::postgres::connect(url).await, &key, &new).await.unwrap();
+    key.expose().to_owned()
 }
 
 /// `count` replicas that share the sample registry, a Redis and a key prefix.

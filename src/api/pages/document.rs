@@ -15,6 +15,14 @@ use crate::api::query::parse_parameter;
 /// How many texts are kept: all forms for a few addresses. Each costs its text and the coding.
 const KEPT: u64 = 16;
 
+/// Where it is.
+pub(super) const PATHS: [(&str, Format); 4] = [
+    ("/v1/openapi.json", Format::Json),
+    ("/v1/openapi.yaml", Format::Yaml),
+    ("/openapi.json", Format::Json),
+    ("/openapi.yaml", Format::Yaml),
+];
+
 /// What decides about the text besides the query, where proxies are believed.
 const VARY: HeaderValue = HeaderValue::from_static(
     "Accept-Encoding, Forwarded, X-Forwarded-Proto, X-Forwarded-Host, X-Forwarded-Prefix, Host",
@@ -34,12 +42,7 @@ type Texts = Cache<(Version, Format, String), Fixed>;
 impl Publication {
     pub(super) fn add_to(self, mut route: Route) -> Route {
         let (publication, texts) = (Arc::new(self), Texts::new(KEPT));
-        for (path, format) in [
-            ("/v1/openapi.json", Format::Json),
-            ("/v1/openapi.yaml", Format::Yaml),
-            ("/openapi.json", Format::Json),
-            ("/openapi.yaml", Format::Yaml),
-        ] {
+        for (path, format) in PATHS {
             let (publication, texts) = (Arc::clone(&publication), texts.clone());
             route = route.at(path, Served { publication, texts, format });
         }

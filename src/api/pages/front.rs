@@ -144,7 +144,7 @@ mod tests {
     }
 
     fn dependencies(upstream: Dependency, redis: Dependency) -> Dependencies {
-        Dependencies { upstream, redis_read: redis, redis_write: redis, broken_rows: 0 }
+        Dependencies { upstream, redis_read: redis, redis_write: redis }
     }
 
     #[test]

@@ -87,6 +87,12 @@ pub struct Pages {
     pub dependencies: AskDependencies,
 }
 
+/// Every path that is served here.
+pub(super) fn paths() -> impl Iterator<Item = &'static str> {
+    let documents = document::PATHS.into_iter().map(|(path, _)| path);
+    ["/"].into_iter().chain(documents).chain(FILES.into_iter().map(|(path, ..)| path))
+}
+
 impl Pages {
     pub(super) fn add_to(self, route: Route) -> Route {
         let Self { document, public_url, trusted_proxies, health, dependencies } = self;

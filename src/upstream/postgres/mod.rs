@@ -22,6 +22,7 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Row};
 
 use crate::config::UpstreamConfig;
+use crate::ops::PoolState;
 use crate::registry::{
     ArenaInsights, Count, DomainName, GeneFilter, GeneId, GenePage, GenePhenotype, GeneSearch,
     GeneSummary, Timestamp, arena,
@@ -182,6 +183,10 @@ impl Upstream for Postgres {
     fn broken_rows(&self) -> i64 {
         let broken = self.broken.lock().unwrap_or_else(PoisonError::into_inner);
         broken.get(&None).copied().unwrap_or(0)
+    }
+
+    fn pools(&self) -> Vec<(&'static str, PoolState)> {
+        vec![("postgres", self.connections.state()), ("postgres_side", self.side.state())]
     }
 
     async fn ping(&self) -> Result<Timestamp, UpstreamError> {
