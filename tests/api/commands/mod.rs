@@ -5,6 +5,7 @@ mod config;
 mod database;
 mod demo;
 mod serve;
+mod token;
 
 use std::ffi::OsStr;
 use std::time::Duration;
