@@ -152,11 +152,11 @@ pub async fn start_with_keys(
     let upstream = Watched::new(upstream);
     let shared = redis.as_ref().map(|redis| shared_cache(config, redis, &document, &metrics));
     let reads = ReadThrough::new(config, shared, Arc::clone(&upstream), Arc::clone(&metrics));
-    let (counts, usage) = keys_at::usage(keys);
+    let usage = keys_at::usage(keys);
     let foreign = config.keys.accept_foreign;
     let authenticator = Authenticator::new(Arc::clone(&upstream), foreign, Arc::clone(&metrics));
     let gate = Gate {
-        authenticator: authenticator.counting(counts),
+        authenticator: authenticator.counting(usage.as_ref().map(|(counts, _)| Arc::clone(counts))),
         limiter: limiter(config, redis.as_ref(), &metrics)?,
     };
     let dependencies: AskDependencies = {
@@ -175,13 +175,13 @@ pub async fn start_with_keys(
     let few = Limits { connections: FEW_CONNECTIONS, ..limits(config) };
     let ops = listen(ops_at, ops_listener, ops, few)?;
     let control = control.map(|(at, listener, api)| listen(at, listener, api, few)).transpose()?;
-    let mut background = vec![
+    let background = vec![
         tokio::spawn(Arc::clone(&upstream).watch()),
         tokio::spawn(await_upstream(upstream, Arc::clone(&health))),
         tokio::spawn(tend(metrics)),
     ];
-    background
-        .extend(usage.clone().map(|usage| tokio::spawn(usage.run(config.keys.usage_every()))));
+    let every = config.keys.usage_every();
+    let usage = usage.map(|(counts, store)| UsageWriter::start(counts, store, every));
     let drain = config.server.drain();
     Ok(Running { public, ops, control, usage, health, drain, background })
 }

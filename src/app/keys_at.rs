@@ -8,7 +8,7 @@ use tokio::net::TcpListener;
 use super::{StartError, bind};
 use crate::config::{Config, UpstreamConfig};
 use crate::control::{ControlApi, Identities};
-use crate::keys::{KeyStore, PostgresKeys, UsageCounts, UsageWriter};
+use crate::keys::{KeyStore, PostgresKeys, UsageCounts};
 use crate::ops::Metrics;
 
 /// Where keys are managed.
@@ -59,12 +59,11 @@ pub(super) async fn control(
     Ok(Some((at, listener, api)))
 }
 
-/// What counts keys' use, and what writes it down, where there is somewhere to write.
-pub(super) fn usage(keys: Option<KeysAt>) -> (Option<Arc<UsageCounts>>, Option<UsageWriter>) {
+/// What keys' use is counted in, and where it is to be written, if anywhere.
+pub(super) fn usage(keys: Option<KeysAt>) -> Option<(Arc<UsageCounts>, Arc<dyn KeyStore>)> {
     let Some(keys) = keys.filter(|keys| keys.writable) else {
         tracing::info!("no control.database_url: keys' last use is not written down");
-        return (None, None);
+        return None;
     };
-    let counts = Arc::new(UsageCounts::default());
-    (Some(Arc::clone(&counts)), Some(UsageWriter::new(counts, keys.store)))
+    Some((Arc::default(), keys.store))
 }
