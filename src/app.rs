@@ -1,6 +1,8 @@
 //! The composition root: turns a validated configuration into a running replica. Nothing else
 //! puts the rooms together; tests and commands run this very code.
 
+mod keys_at;
+
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -14,9 +16,8 @@ use tokio::task::JoinHandle;
 
 use crate::api::{Document, Gate, Pages, PublicApi};
 use crate::cache::{ReadThrough, SharedCache};
-use crate::config::{Config, UpstreamConfig};
-use crate::control::{ControlApi, Identities};
-use crate::keys::{Authenticator, KeyStore, PostgresKeys, UsageCounts, UsageWriter};
+use crate::config::Config;
+use crate::keys::{Authenticator, UsageWriter};
 use crate::limit::{LimitOptions, Limiter};
 use crate::ops::{AskDependencies, Dependencies, Dependency, Health, Metrics, OpsApi};
 use crate::redis::{RedisKeys, RedisPool, Side};
@@ -24,6 +25,8 @@ use crate::server::{Limits, Serving, serve};
 use crate::tls::TlsError;
 use crate::upstream::postgres::SetupError;
 use crate::upstream::{KeyId, Upstream, Watched};
+
+pub use keys_at::KeysAt;
 
 /// How long a replica waits for the upstream before it calls itself ready all the same.
 const UPSTREAM_PATIENCE: Duration = Duration::from_secs(10);
@@ -70,34 +73,6 @@ fn keys_database_text(error: &SetupError) -> String {
             format!("control.database_url: not a valid postgres:// URL: {why}")
         }
         other => other.to_string(),
-    }
-}
-
-/// Where keys are managed.
-#[derive(Clone)]
-pub struct KeysAt {
-    /// There.
-    pub store: Arc<dyn KeyStore>,
-    /// Whether anything may be written there: if so, keys' use is.
-    pub writable: bool,
-}
-
-impl KeysAt {
-    /// Where the configuration says; `None` where nobody wants to know.
-    ///
-    /// # Errors
-    /// [`StartError::KeysDatabase`].
-    pub fn configured(config: &Config) -> Result<Option<Self>, StartError> {
-        let store = match &config.control.database_url {
-            Some(url) => {
-                let own = UpstreamConfig { url: Some(url.clone()), ..config.upstream.clone() };
-                PostgresKeys::new(&own)
-            }
-            None if config.control.bind.is_some() => PostgresKeys::read_only(&config.upstream),
-            None => return Ok(None),
-        };
-        let store = Arc::new(store.map_err(StartError::KeysDatabase)?);
-        Ok(Some(Self { store, writable: config.control.database_url.is_some() }))
     }
 }
 
@@ -171,17 +146,17 @@ pub async fn start_with_keys(
     let ops_at = ("ops.bind", config.ops.bind);
     let ops_listener = bind(ops_at.0, ops_at.1).await?;
     let (health, metrics) = (Arc::new(Health::default()), Arc::new(Metrics::default()));
-    let control = control(config, keys.as_ref(), &metrics).await?;
+    let control = keys_at::control(config, keys.as_ref(), &metrics).await?;
     let redis = redis(config)?;
     let document = Document::new(config.server.public_url.as_deref());
     let upstream = Watched::new(upstream);
     let shared = redis.as_ref().map(|redis| shared_cache(config, redis, &document, &metrics));
     let reads = ReadThrough::new(config, shared, Arc::clone(&upstream), Arc::clone(&metrics));
-    let (counts, usage) = usage(keys);
+    let usage = keys_at::usage(keys);
     let foreign = config.keys.accept_foreign;
     let authenticator = Authenticator::new(Arc::clone(&upstream), foreign, Arc::clone(&metrics));
     let gate = Gate {
-        authenticator: authenticator.counting(counts),
+        authenticator: authenticator.counting(usage.as_ref().map(|(counts, _)| Arc::clone(counts))),
         limiter: limiter(config, redis.as_ref(), &metrics)?,
     };
     let dependencies: AskDependencies = {
@@ -200,45 +175,15 @@ pub async fn start_with_keys(
     let few = Limits { connections: FEW_CONNECTIONS, ..limits(config) };
     let ops = listen(ops_at, ops_listener, ops, few)?;
     let control = control.map(|(at, listener, api)| listen(at, listener, api, few)).transpose()?;
-    let mut background = vec![
+    let background = vec![
         tokio::spawn(Arc::clone(&upstream).watch()),
         tokio::spawn(await_upstream(upstream, Arc::clone(&health))),
         tokio::spawn(tend(metrics)),
     ];
-    background
-        .extend(usage.clone().map(|usage| tokio::spawn(usage.run(config.keys.usage_every()))));
+    let every = config.keys.usage_every();
+    let usage = usage.map(|(counts, store)| UsageWriter::start(counts, store, every));
     let drain = config.server.drain();
     Ok(Running { public, ops, control, usage, health, drain, background })
-}
-
-type Bound<H> = ((&'static str, SocketAddr), TcpListener, H);
-
-/// The control listener, if it is on: bound, and not served yet.
-async fn control(
-    config: &Config,
-    keys: Option<&KeysAt>,
-    metrics: &Arc<Metrics>,
-) -> Result<Option<Bound<ControlApi>>, StartError> {
-    let (Some(address), Some(keys)) = (config.control.bind, keys) else { return Ok(None) };
-    let at = ("control.bind", address);
-    let listener = bind(at.0, at.1).await?;
-    if !keys.writable {
-        tracing::warn!("no control.database_url: keys can be listed, and neither made nor revoked");
-    }
-    let identities = Identities::new(&config.control)?;
-    let store = Arc::clone(&keys.store);
-    let api = ControlApi::new(&config.control, identities, store, Arc::clone(metrics));
-    Ok(Some((at, listener, api)))
-}
-
-/// What counts keys' use, and what writes it down, where there is somewhere to write.
-fn usage(keys: Option<KeysAt>) -> (Option<Arc<UsageCounts>>, Option<UsageWriter>) {
-    let Some(keys) = keys.filter(|keys| keys.writable) else {
-        tracing::info!("no control.database_url: keys' last use is not written down");
-        return (None, None);
-    };
-    let counts = Arc::new(UsageCounts::default());
-    (Some(Arc::clone(&counts)), Some(UsageWriter::new(counts, keys.store)))
 }
 
 type Redis = (RedisPool, RedisKeys);

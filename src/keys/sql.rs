@@ -210,7 +210,7 @@ pub(super) async fn rotate(
     }
     let Some(old) = found.pop() else { return Ok(Rotated::None) };
     if old.status != Status::Active {
-        return Ok(Rotated::NotActive(old));
+        return Ok(Rotated::NotActive(Box::new(old)));
     }
     let key = ApiKey::generate()?;
     // Before the old one's end is moved: its lifetime is copied.
@@ -233,7 +233,7 @@ pub(super) async fn rotate(
     transaction.execute_typed(end, &values).await?;
     let new = by_prefix(transaction, key.prefix()).await?;
     let replaced = by_prefix(transaction, &old.prefix).await?;
-    Ok(Rotated::Key { key, new, replaced })
+    Ok(Rotated::Key { key, new: Box::new(new), replaced: Box::new(replaced) })
 }
 
 /// Adds to what is known of keys' use, in one statement. Ordered, so that replicas that do it at

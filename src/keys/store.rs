@@ -117,16 +117,16 @@ pub enum Rotated {
         /// The new key in plain text.
         key: ApiKey,
         /// The new key as it is stored.
-        new: StoredKey,
+        new: Box<StoredKey>,
         /// The old key.
-        replaced: StoredKey,
+        replaced: Box<StoredKey>,
     },
     /// No key begins like this.
     None,
     /// Several do, of which these are the first; none was rotated.
     Ambiguous(Vec<StoredKey>),
     /// It has ended or was revoked; nothing was done.
-    NotActive(StoredKey),
+    NotActive(Box<StoredKey>),
 }
 
 /// Why keys could not be read or written.
