@@ -1,6 +1,9 @@
 //! The composition root: turns a validated configuration into a running replica. Nothing else
 //! puts the rooms together; tests and commands run this very code.
 
+mod keys_at;
+mod look;
+
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -14,9 +17,8 @@ use tokio::task::JoinHandle;
 
 use crate::api::{Document, Gate, Pages, PublicApi, TrustedProxies, Watch};
 use crate::cache::{ReadThrough, SharedCache};
-use crate::config::{Config, UpstreamConfig};
-use crate::control::{ControlApi, Identities};
-use crate::keys::{Authenticator, KeyStore, PostgresKeys, UsageCounts, UsageWriter};
+use crate::config::Config;
+use crate::keys::{Authenticator, UsageWriter};
 use crate::limit::{LimitOptions, Limiter};
 use crate::ops::{AskDependencies, Dependencies, Dependency, Health, Metrics, OpsApi};
 use crate::ops::{Traces, TracesError};
@@ -26,9 +28,9 @@ use crate::tls::TlsError as AuthoritiesError;
 use crate::upstream::postgres::SetupError;
 use crate::upstream::{KeyId, Upstream, Watched};
 
-mod look;
-
 use look::Look;
+
+pub use keys_at::KeysAt;
 
 /// How long a replica waits for the upstream before it calls itself ready all the same.
 const UPSTREAM_PATIENCE: Duration = Duration::from_secs(10);
@@ -84,34 +86,6 @@ fn keys_database_text(error: &SetupError) -> String {
             format!("control.database_url: not a valid postgres:// URL: {why}")
         }
         other => other.to_string(),
-    }
-}
-
-/// Where keys are managed.
-#[derive(Clone)]
-pub struct KeysAt {
-    /// There.
-    pub store: Arc<dyn KeyStore>,
-    /// Whether anything may be written there: if so, keys' use is.
-    pub writable: bool,
-}
-
-impl KeysAt {
-    /// Where the configuration says; `None` where nobody wants to know.
-    ///
-    /// # Errors
-    /// [`StartError::KeysDatabase`].
-    pub fn configured(config: &Config) -> Result<Option<Self>, StartError> {
-        let store = match &config.control.database_url {
-            Some(url) => {
-                let own = UpstreamConfig { url: Some(url.clone()), ..config.upstream.clone() };
-                PostgresKeys::new(&own)
-            }
-            None if config.control.bind.is_some() => PostgresKeys::read_only(&config.upstream),
-            None => return Ok(None),
-        };
-        let store = Arc::new(store.map_err(StartError::KeysDatabase)?);
-        Ok(Some(Self { store, writable: config.control.database_url.is_some() }))
     }
 }
 
@@ -189,15 +163,16 @@ pub async fn start_with_keys(
     let ops_at = ("ops.bind", config.ops.bind);
     let ops_listener = bind(ops_at.0, ops_at.1).await?;
     let (health, metrics) = (Arc::new(Health::default()), Arc::new(Metrics::default()));
-    let control = control(config, keys.as_ref(), &metrics).await?;
+    let control = keys_at::control(config, keys.as_ref(), &metrics).await?;
     let redis = redis(config)?;
     let document = Document::new();
     let upstream = Watched::new(upstream);
     let shared = redis.as_ref().map(|redis| shared_cache(config, redis, &document, &metrics));
     let reads = ReadThrough::new(config, shared, Arc::clone(&upstream), Arc::clone(&metrics));
-    let (counts, usage) = usage(keys);
+    let usage = keys_at::usage(keys);
     let foreign = config.keys.accept_foreign;
     let authenticator = Authenticator::new(Arc::clone(&upstream), foreign, Arc::clone(&metrics));
+    let counts = usage.as_ref().map(|(counts, _)| Arc::clone(counts));
     let authenticator = Arc::new(authenticator.counting(counts));
     let look = Look {
         health: Arc::clone(&health),
@@ -240,40 +215,10 @@ pub async fn start_with_keys(
         tokio::spawn(tend(Arc::clone(&metrics))),
     ];
     background.extend(tls.map(|tls| tokio::spawn(watch(tls, metrics))));
-    background
-        .extend(usage.clone().map(|usage| tokio::spawn(usage.run(config.keys.usage_every()))));
+    let every = config.keys.usage_every();
+    let usage = usage.map(|(counts, store)| UsageWriter::start(counts, store, every));
     let drain = config.server.drain();
     Ok(Running { public, ops, control, usage, health, drain, background, traces })
-}
-
-type Bound<H> = ((&'static str, SocketAddr), TcpListener, H);
-
-/// The control listener, if it is on: bound, and not served yet.
-async fn control(
-    config: &Config,
-    keys: Option<&KeysAt>,
-    metrics: &Arc<Metrics>,
-) -> Result<Option<Bound<ControlApi>>, StartError> {
-    let (Some(address), Some(keys)) = (config.control.bind, keys) else { return Ok(None) };
-    let at = ("control.bind", address);
-    let listener = bind(at.0, at.1).await?;
-    if !keys.writable {
-        tracing::warn!("no control.database_url: keys can be listed, and neither made nor revoked");
-    }
-    let identities = Identities::new(&config.control)?;
-    let store = Arc::clone(&keys.store);
-    let api = ControlApi::new(&config.control, identities, store, Arc::clone(metrics));
-    Ok(Some((at, listener, api)))
-}
-
-/// What counts keys' use, and what writes it down, where there is somewhere to write.
-fn usage(keys: Option<KeysAt>) -> (Option<Arc<UsageCounts>>, Option<UsageWriter>) {
-    let Some(keys) = keys.filter(|keys| keys.writable) else {
-        tracing::info!("no control.database_url: keys' last use is not written down");
-        return (None, None);
-    };
-    let counts = Arc::new(UsageCounts::default());
-    (Some(Arc::clone(&counts)), Some(UsageWriter::new(counts, keys.store)))
 }
 
 /// The ways to Redis.

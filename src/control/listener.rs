@@ -93,11 +93,7 @@ impl Handler for ControlApi {
         let id = self.request_ids.of(request.headers());
         let method = method_word(request.method());
         let answer = AssertUnwindSafe(self.routes.call(request)).catch_unwind().await;
-        let mut response = match answer {
-            Ok(Ok(response)) => response,
-            Ok(Err(error)) => refusal(error),
-            Err(_) => ControlError::Internal.into_response(),
-        };
+        let mut response = answered(answer);
         let route = response.data::<PathPattern>().map_or("unknown", |pattern| &*pattern.0);
         let status = response.status().as_u16();
         self.metrics.control_request(ControlLabels { route, method, status });
@@ -114,6 +110,15 @@ impl Handler for ControlApi {
         );
         response.headers_mut().insert(REQUEST_ID, id);
         response
+    }
+}
+
+/// The answer for whatever came out, a panic included.
+fn answered(outcome: std::thread::Result<Result<Response>>) -> Response {
+    match outcome {
+        Ok(Ok(response)) => response,
+        Ok(Err(error)) => refusal(error),
+        Err(_) => ControlError::Internal.into_response(),
     }
 }
 
@@ -142,10 +147,13 @@ impl Endpoint for Methods {
     type Output = Response;
 
     async fn call(&self, request: Request) -> Result<Response> {
-        match self.endpoints.get(request.method()) {
-            Some(endpoint) => endpoint.call(request).await,
-            None => Err(ControlError::MethodNotAllowed { allow: self.allow.clone() }.into()),
-        }
+        let Some(endpoint) = self.endpoints.get(request.method()) else {
+            let error = ControlError::MethodNotAllowed { allow: self.allow.clone() };
+            return Ok(error.into_response());
+        };
+        // Answered here, where it is known which route it was.
+        let answer = AssertUnwindSafe(endpoint.call(request)).catch_unwind().await;
+        Ok(answered(answer))
     }
 }
 
@@ -166,15 +174,12 @@ impl Endpoint for Identified {
             Addr::SocketAddr(address) => address.ip(),
             _ => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
         };
-        let caller = self.identities.caller(request.headers(), from).await;
-        let caller = Arc::new(caller.map_err(ControlError::from)?);
-        request.set_data(Arc::clone(&caller));
-        let answer = AssertUnwindSafe(self.inner.call(request)).catch_unwind().await;
-        let mut response = match answer {
-            Ok(Ok(response)) => response,
-            Ok(Err(error)) => refusal(error),
-            Err(_) => ControlError::Internal.into_response(),
+        let caller = match self.identities.caller(request.headers(), from).await {
+            Ok(caller) => Arc::new(caller),
+            Err(error) => return Ok(ControlError::from(error).into_response()),
         };
+        request.set_data(Arc::clone(&caller));
+        let mut response = self.inner.call(request).await?;
         response.headers_mut().insert(header::VARY, HeaderValue::from_static("Authorization"));
         response.set_data(caller);
         Ok(response)

@@ -86,7 +86,7 @@ impl KeyStore for MemoryKeys {
             };
             let before = stored(old, now);
             if before.status != Status::Active {
-                return (vec![], Rotated::NotActive(before));
+                return (vec![], Rotated::NotActive(Box::new(before)));
             }
             let expires_at = old.record.expires_at.map(|end| {
                 now.saturating_add(end.duration_since(old.created_at)).unwrap_or(Timestamp::MAX)
@@ -99,9 +99,10 @@ impl KeyStore for MemoryKeys {
                 ..old.record.clone()
             };
             old.record.expires_at = Some(old.record.expires_at.map_or(end, |own| own.min(end)));
-            let (changed, replaced) = (vec![old.record.hash, key.hash()], stored(old, now));
-            let new = add(keys, record, now);
-            (changed, Rotated::Key { key, new: Box::new(new), replaced: Box::new(replaced) })
+            let changed = vec![old.record.hash, key.hash()];
+            let replaced = Box::new(stored(old, now));
+            let new = Box::new(add(keys, record, now));
+            (changed, Rotated::Key { key, new, replaced })
         }))
     }
 

@@ -210,7 +210,7 @@ pub(super) async fn rotate(
     }
     let Some(old) = found.pop() else { return Ok(Rotated::None) };
     if old.status != Status::Active {
-        return Ok(Rotated::NotActive(old));
+        return Ok(Rotated::NotActive(Box::new(old)));
     }
     let key = ApiKey::generate()?;
     // Before the old one's end is moved: its lifetime is copied.

@@ -126,7 +126,7 @@ pub enum Rotated {
     /// Several do, of which these are the first; none was rotated.
     Ambiguous(Vec<StoredKey>),
     /// It has ended or was revoked; nothing was done.
-    NotActive(StoredKey),
+    NotActive(Box<StoredKey>),
 }
 
 /// Why keys could not be read or written.

@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 use super::store::KeyStore;
 use crate::registry::Timestamp;
@@ -74,54 +76,50 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Writes counts down.
-#[derive(Clone)]
+/// Writes counts down, until it is told to end.
+#[derive(Debug)]
 pub struct UsageWriter {
-    counts: Arc<UsageCounts>,
-    store: Arc<dyn KeyStore>,
-}
-
-impl std::fmt::Debug for UsageWriter {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("UsageWriter")
-    }
+    stop: CancellationToken,
+    writing: JoinHandle<()>,
 }
 
 impl UsageWriter {
-    /// Writes `counts` into `store`.
-    pub fn new(counts: Arc<UsageCounts>, store: Arc<dyn KeyStore>) -> Self {
-        Self { counts, store }
-    }
-
-    /// Writes a batch every so often, for ever.
-    pub async fn run(self, every: Duration) {
-        loop {
-            tokio::time::sleep(every).await;
-            self.write().await;
-        }
+    /// Writes a batch of `counts` into `store` every so often.
+    pub fn start(counts: Arc<UsageCounts>, store: Arc<dyn KeyStore>, every: Duration) -> Self {
+        let stop = CancellationToken::new();
+        let stopped = stop.clone();
+        let writing = tokio::spawn(async move {
+            // A batch under way is always seen to its end: cut off, it would be lost unsaid.
+            while stopped.run_until_cancelled(tokio::time::sleep(every)).await.is_some() {
+                write(&counts, &*store).await;
+            }
+            write(&counts, &*store).await;
+        });
+        Self { stop, writing }
     }
 
     /// Writes the last batch, if that can be done soon.
     pub async fn finish(self) {
-        if timeout(GOODBYE, self.write()).await.is_err() {
+        self.stop.cancel();
+        if timeout(GOODBYE, self.writing).await.is_err() {
             tracing::warn!("the last counts of keys' use could not be written in time");
         }
     }
+}
 
-    async fn write(&self) {
-        let not_counted = self.counts.not_counted.swap(0, Ordering::Relaxed);
-        if not_counted > 0 {
-            tracing::warn!(requests = not_counted, "too many keys in use to count all of it");
-        }
-        let batch = self.counts.take();
-        if batch.is_empty() {
-            return;
-        }
-        if let Err(error) = self.store.add_usage(&batch).await {
-            let cause = std::error::Error::source(&error).map(ToString::to_string);
-            let keys = batch.len();
-            tracing::warn!(%error, cause, keys, "counts of keys' use are lost");
-        }
+async fn write(counts: &UsageCounts, store: &dyn KeyStore) {
+    let not_counted = counts.not_counted.swap(0, Ordering::Relaxed);
+    if not_counted > 0 {
+        tracing::warn!(requests = not_counted, "too many keys in use to count all of it");
+    }
+    let batch = counts.take();
+    if batch.is_empty() {
+        return;
+    }
+    if let Err(error) = store.add_usage(&batch).await {
+        let cause = std::error::Error::source(&error).map(ToString::to_string);
+        let keys = batch.len();
+        tracing::warn!(%error, cause, keys, "counts of keys' use are lost");
     }
 }
 

@@ -134,23 +134,29 @@ impl Issuer {
         self.log_in_for(user, AUDIENCE).await
     }
 
-    /// The same, for another resource.
-    pub(crate) async fn log_in_for(&self, user: &str, resource: &str) -> Tokens {
+    /// What a device is told that begins to log somebody in.
+    pub(crate) async fn begin(&self, resource: &str) -> Value {
         let scope = "openid offline_access";
         let asked = [("client_id", CLIENT), ("scope", scope), ("resource", resource)];
-        let device = self.post("/device/auth", &asked).await;
+        self.post("/device/auth", &asked).await
+    }
+
+    /// What a device is told that asks whether it has been let in.
+    pub(crate) async fn poll(&self, device: &Value, resource: &str) -> Value {
+        let asked = [
+            ("grant_type", DEVICE_GRANT),
+            ("client_id", CLIENT),
+            ("device_code", device["device_code"].as_str().unwrap()),
+            ("resource", resource),
+        ];
+        self.post("/token", &asked).await
+    }
+
+    /// The same, for another resource.
+    pub(crate) async fn log_in_for(&self, user: &str, resource: &str) -> Tokens {
+        let device = self.begin(resource).await;
         self.approve(device["user_code"].as_str().unwrap(), user).await;
-        let tokens = self
-            .post(
-                "/token",
-                &[
-                    ("grant_type", DEVICE_GRANT),
-                    ("client_id", CLIENT),
-                    ("device_code", device["device_code"].as_str().unwrap()),
-                    ("resource", resource),
-                ],
-            )
-            .await;
+        let tokens = self.poll(&device, resource).await;
         let text = |name: &str| tokens[name].as_str().unwrap_or_else(|| panic!("{tokens}")).into();
         Tokens {
             access: text("access_token"),

@@ -53,8 +53,8 @@ impl Keeper for Direct {
         let overlap = Duration::from_secs(overlap_s.into());
         match self.store.rotate(self.owner.as_deref(), prefix, overlap).await? {
             store::Rotated::Key { key, new, replaced } => {
-                let created = Created { key: key.expose().to_owned(), stored: new };
-                Ok(Rotated { created, replaced })
+                let created = Created { key: key.expose().to_owned(), stored: *new };
+                Ok(Rotated { created, replaced: *replaced })
             }
             store::Rotated::None => Err(KeyError::Unknown),
             store::Rotated::Ambiguous(keys) => Err(KeyError::Ambiguous(keys)),

@@ -8,6 +8,7 @@ mod demo;
 mod help;
 mod person;
 mod serve;
+mod token;
 
 use std::ffi::OsStr;
 use std::time::Duration;

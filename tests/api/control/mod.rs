@@ -7,8 +7,11 @@ mod fleet;
 mod issuer_keys;
 mod keys;
 mod login_tokens;
+mod provider;
 mod rights;
 mod rotation;
+mod secrecy;
+mod stores;
 mod usage;
 
 use gene_registry::config::Config;

@@ -1,11 +1,14 @@
 //! Without a role that may write keys the listener says so; without its database too.
 
+use futures_util::future::join_all;
 use gene_registry::config::Config;
 use serde_json::json;
 
 use super::replica;
-use crate::support::control::{ControlClient, new_token, prefix};
-use crate::support::postgres::PostgresServer;
+use crate::support::control::{ControlClient, KEYS_ROLE, new_token, prefix};
+use crate::support::need_own_servers;
+use crate::support::pgbouncer::PgBouncer;
+use crate::support::postgres::{PostgresOptions, PostgresServer};
 use crate::support::proxy::{FaultProxy, Mode};
 use crate::support::replica::{READER, Replica, migrated};
 
@@ -87,7 +90,7 @@ async fn while_its_database_is_away_the_listener_says_so_and_works_again_after_i
     let database = migrated(PostgresServer::shared().await).await;
     let (replica, _other): (Replica, _) = replica(|config| {
         token = new_token(config, "alice");
-        let keys = database.url_as(crate::support::control::KEYS_ROLE);
+        let keys = database.url_as(KEYS_ROLE);
         config.control.database_url = Some(proxy.url(&keys).into());
     })
     .await;
@@ -107,4 +110,29 @@ async fn while_its_database_is_away_the_listener_says_so_and_works_again_after_i
         let revoked = alice.post("/api-keys/revoke", &json!({ "prefix": prefix(&key) })).await;
         assert_eq!(revoked.status, 200, "{revoked:?}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_are_managed_through_a_pooler_in_transaction_mode() {
+    need_own_servers!();
+    let postgres = PostgresServer::start(PostgresOptions::default()).await;
+    // Statements of one caller come on this connection, then on that.
+    let lines = ["default_pool_size = 2", "server_lifetime = 1", "server_idle_timeout = 1"];
+    let bouncer = PgBouncer::start(&postgres, &lines).await;
+    let database = migrated(&postgres).await;
+    let mut token = String::new();
+    let (replica, _other) = replica(|config| {
+        token = new_token(config, "alice");
+        config.control.database_url = Some(bouncer.url(database.name(), KEYS_ROLE).into());
+    })
+    .await;
+    let alice = ControlClient::new(&replica, Some(&token));
+    let keys = join_all((0..20).map(|_| alice.create("ci"))).await;
+    let rotate = json!({ "prefix": prefix(&keys[0]) });
+    assert_eq!(alice.post("/api-keys/rotate", &rotate).await.status, 201);
+    for key in &keys {
+        let revoke = json!({ "prefix": prefix(key) });
+        assert_eq!(alice.post("/api-keys/revoke", &revoke).await.status, 200);
+    }
+    assert_eq!(alice.list().await.len(), 21);
 }
