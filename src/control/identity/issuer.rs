@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn a_key_is_used_for_nothing_but_what_it_is_for() {
         let key = |value: Value| serde_json::from_value::<Jwk>(value).expect("a key");
-        let rsa = json!({ "kty": "RSA", "kid": "a", "n": "x".repeat(342), "e": "AQAB" });
+        let rsa = json!({ "kty": "RSA", "kid": "a", "n": "A".repeat(342), "e": "AQAB" });
         let with = |name: &str, value: &str| {
             let mut changed = rsa.clone();
             changed[name] = value.into();
