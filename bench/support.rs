@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
-use gene_registry::api::{Document, Gate, Pages, PublicApi};
+use gene_registry::api::{Document, Gate, Pages, PublicApi, TrustedProxies, Watch};
 use gene_registry::cache::ReadThrough;
 use gene_registry::config::{Config, Loaded};
 use gene_registry::keys::{ApiKey, Authenticator, READ_SCOPE};
 use gene_registry::limit::{LimitOptions, Limiter};
-use gene_registry::ops::{Dependencies, Dependency, Health, Metrics};
+use gene_registry::ops::{Dependencies, Dependency, Health, Metrics, Traces};
 use gene_registry::registry::Timestamp;
 use gene_registry::upstream::{ApiKeyRecord, Catalogue, Embedded, Watched, generate};
 use poem::http::{HeaderValue, Method, Uri, header};
@@ -67,24 +67,23 @@ pub fn public_api() -> PublicApi {
     let upstream = upstream(&config);
     tokio::spawn(Arc::clone(&upstream).watch());
     let reads = ReadThrough::new(&config, None, Arc::clone(&upstream), Arc::clone(&metrics));
+    let authenticator = Authenticator::new(upstream, false, Arc::clone(&metrics));
     let gate = Gate {
-        authenticator: Authenticator::new(upstream, false, Arc::clone(&metrics)),
+        authenticator: Arc::new(authenticator),
         limiter: limiter(&metrics),
+        patience: config.server.request_timeout(),
     };
-    let document = Document::new(None);
-    let up = Dependencies {
-        upstream: Dependency::Up,
-        redis_read: Dependency::None,
-        redis_write: Dependency::None,
-        broken_rows: 0,
-    };
+    let none = Dependency::None;
+    let dependencies = Dependencies { upstream: none, redis_read: none, redis_write: none };
     let pages = Pages {
-        document: &document,
+        document: Document::new(),
         public_url: None,
+        trusted_proxies: TrustedProxies::new(Vec::new()),
         health: Arc::new(Health::default()),
-        dependencies: Arc::new(move || up),
+        dependencies: Arc::new(move || dependencies),
     };
-    PublicApi::new(reads, gate, pages, metrics)
+    let traces = Traces::new(&config.telemetry).expect("no traces");
+    PublicApi::new(reads, gate, pages, Watch { metrics, traces })
 }
 
 /// A request as browsers and SDKs send it.

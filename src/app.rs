@@ -1,6 +1,9 @@
 //! The composition root: turns a validated configuration into a running replica. Nothing else
 //! puts the rooms together; tests and commands run this very code.
 
+mod keys_at;
+mod look;
+
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -12,15 +15,22 @@ use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-use crate::api::{Document, Gate, Pages, PublicApi};
+use crate::api::{Document, Gate, Pages, PublicApi, TrustedProxies, Watch};
 use crate::cache::{ReadThrough, SharedCache};
 use crate::config::Config;
-use crate::keys::Authenticator;
+use crate::keys::{Authenticator, UsageWriter};
 use crate::limit::{LimitOptions, Limiter};
 use crate::ops::{AskDependencies, Dependencies, Dependency, Health, Metrics, OpsApi};
+use crate::ops::{Traces, TracesError};
 use crate::redis::{RedisKeys, RedisPool, Side};
-use crate::server::{Limits, Serving, serve};
+use crate::server::{Limits, Listener, Reloaded, Serving, Tls, TlsError, serve};
+use crate::tls::TlsError as AuthoritiesError;
+use crate::upstream::postgres::SetupError;
 use crate::upstream::{KeyId, Upstream, Watched};
+
+use look::Look;
+
+pub use keys_at::KeysAt;
 
 /// How long a replica waits for the upstream before it calls itself ready all the same.
 const UPSTREAM_PATIENCE: Duration = Duration::from_secs(10);
@@ -34,8 +44,11 @@ const METRICS_ROUND: Duration = Duration::from_secs(5);
 /// Connections to Redis for limits alone: one is in use, one in case that it breaks.
 const LIMIT_CONNECTIONS: u32 = 2;
 
-/// Connections to the operations listener at once.
-const OPS_CONNECTIONS: usize = 64;
+/// Connections to the operations listener, or to the control listener, at once.
+const FEW_CONNECTIONS: usize = 64;
+
+/// Whoever asks for health or metrics at the end is answered at once.
+const OPS_GRACE: Duration = Duration::from_secs(1);
 
 /// Why a replica could not start.
 #[derive(Debug, Error)]
@@ -53,6 +66,27 @@ pub enum StartError {
     /// The Redis URL can't be used. It is not repeated, for it may hold a password.
     #[error("redis.url: not a usable URL")]
     RedisUrl(#[source] RedisError),
+    /// Spans can't be sent there.
+    #[error("telemetry.otlp_endpoint: {0}")]
+    Traces(#[from] TracesError),
+    /// The certificate or its key can't be used.
+    #[error("server.tls: {0}")]
+    Tls(#[from] TlsError),
+    /// The database that keys are written to can't be used as it is configured.
+    #[error("{}", keys_database_text(.0))]
+    KeysDatabase(SetupError),
+    /// The issuer's certificate authorities can't be read.
+    #[error("control.oidc.tls_ca_file: {0}")]
+    Issuer(#[from] AuthoritiesError),
+}
+
+fn keys_database_text(error: &SetupError) -> String {
+    match error {
+        SetupError::Url(why) => {
+            format!("control.database_url: not a valid postgres:// URL: {why}")
+        }
+        other => other.to_string(),
+    }
 }
 
 /// A replica that is running.
@@ -60,15 +94,18 @@ pub enum StartError {
 pub struct Running {
     public: Serving,
     ops: Serving,
+    control: Option<Serving>,
+    usage: Option<UsageWriter>,
     health: Arc<Health>,
     drain: Duration,
     background: Vec<JoinHandle<()>>,
+    traces: Traces,
 }
 
 impl Running {
     /// Where the API is, with its version: `http://127.0.0.1:8080/v1`.
     pub fn base_url(&self) -> String {
-        format!("http://{}/v1", reachable(self.public.address))
+        format!("{}://{}/v1", self.public.scheme, reachable(self.public.address))
     }
 
     /// Where health and metrics are.
@@ -76,62 +113,121 @@ impl Running {
         format!("http://{}", reachable(self.ops.address))
     }
 
-    /// Ends: readiness fails first, then no new connections, then requests under way finish.
+    /// Where keys are managed, if that is on: the listener's address, under which is
+    /// `/control/v1`.
+    pub fn control_url(&self) -> Option<String> {
+        let address = self.control.as_ref()?.address;
+        Some(format!("http://{}", reachable(address)))
+    }
+
+    /// Ends: readiness fails first, and clients that keep connections are sent elsewhere; then no
+    /// new connections; then requests under way finish; then what was gathered is sent.
     pub async fn shutdown(self) {
         self.health.set_draining();
+        self.public.drain();
         tokio::time::sleep(self.drain).await;
         self.public.shutdown().await;
+        if let Some(control) = self.control {
+            control.shutdown().await;
+        }
         self.ops.shutdown().await;
         self.background.iter().for_each(JoinHandle::abort);
+        if let Some(usage) = self.usage {
+            usage.finish().await;
+        }
+        self.traces.end().await;
     }
 }
 
-/// Starts a replica in front of `upstream`. It listens when this returns.
+/// Starts a replica in front of `upstream`, whose keys are managed where the configuration says.
+/// It listens when this returns.
 ///
 /// # Errors
 /// [`StartError`].
 pub async fn start(config: &Config, upstream: Arc<dyn Upstream>) -> Result<Running, StartError> {
-    // Both before anything is served: a start that fails leaves nothing behind.
+    start_with_keys(config, upstream, KeysAt::configured(config)?).await
+}
+
+/// As [`start`], with the keys managed elsewhere.
+///
+/// # Errors
+/// [`StartError`].
+pub async fn start_with_keys(
+    config: &Config,
+    upstream: Arc<dyn Upstream>,
+    keys: Option<KeysAt>,
+) -> Result<Running, StartError> {
+    // All before anything is served: a start that fails leaves nothing behind.
     let public_at = ("server.bind", config.server.bind);
     let public_listener = bind(public_at.0, public_at.1).await?;
     let ops_at = ("ops.bind", config.ops.bind);
     let ops_listener = bind(ops_at.0, ops_at.1).await?;
-    let redis = redis(config)?;
-    let document = Document::new(config.server.public_url.as_deref());
     let (health, metrics) = (Arc::new(Health::default()), Arc::new(Metrics::default()));
+    let control = keys_at::control(config, keys.as_ref(), &metrics).await?;
+    let redis = redis(config)?;
+    let document = Document::new();
     let upstream = Watched::new(upstream);
     let shared = redis.as_ref().map(|redis| shared_cache(config, redis, &document, &metrics));
     let reads = ReadThrough::new(config, shared, Arc::clone(&upstream), Arc::clone(&metrics));
+    let usage = keys_at::usage(keys);
     let foreign = config.keys.accept_foreign;
-    let gate = Gate {
-        authenticator: Authenticator::new(Arc::clone(&upstream), foreign, Arc::clone(&metrics)),
-        limiter: limiter(config, redis.as_ref(), &metrics)?,
+    let authenticator = Authenticator::new(Arc::clone(&upstream), foreign, Arc::clone(&metrics));
+    let counts = usage.as_ref().map(|(counts, _)| Arc::clone(counts));
+    let authenticator = Arc::new(authenticator.counting(counts));
+    let look = Look {
+        health: Arc::clone(&health),
+        upstream: Arc::clone(&upstream),
+        reads: reads.clone(),
+        authenticator: Arc::clone(&authenticator),
+        redis: redis.as_ref().map(|redis| [redis.cache.clone(), redis.limits.clone()]),
     };
+    let limiter = limiter(config, redis.as_ref(), &metrics);
+    let gate = Gate { authenticator, limiter, patience: config.server.request_timeout() };
     let dependencies: AskDependencies = {
         let upstream = Arc::clone(&upstream);
-        Arc::new(move || dependencies(&upstream, redis.as_ref().map(|(pool, _)| pool)))
+        Arc::new(move || dependencies(&upstream, redis.as_ref().map(|redis| &redis.cache)))
     };
     let pages = Pages {
-        document: &document,
-        public_url: config.server.public_url.as_deref(),
+        document,
+        public_url: config.server.public_url.clone(),
+        trusted_proxies: TrustedProxies::new(config.server.trusted_proxies.clone()),
         health: Arc::clone(&health),
         dependencies: Arc::clone(&dependencies),
     };
-    let public = PublicApi::new(reads, gate, pages, Arc::clone(&metrics));
+    let traces = Traces::new(&config.telemetry)?;
+    let watched_by = Watch { metrics: Arc::clone(&metrics), traces: traces.clone() };
+    let public = PublicApi::new(reads, gate, pages, watched_by).with_cors(&config.server.cors);
+    let tls = tls(config)?;
+    let public_listener = Listener::new(public_listener, tls.clone());
     let public = listen(public_at, public_listener, public, limits(config))?;
-    let ops = OpsApi { health: Arc::clone(&health), metrics: Arc::clone(&metrics), dependencies };
-    let ops_limits = Limits { connections: OPS_CONNECTIONS, ..limits(config) };
-    let ops = listen(ops_at, ops_listener, ops, ops_limits)?;
-    let background = vec![
+    let ops = OpsApi {
+        health: Arc::clone(&health),
+        metrics: Arc::clone(&metrics),
+        dependencies,
+        look: Arc::new(move |out| look.around(out)),
+    };
+    let few = Limits { connections: FEW_CONNECTIONS, ..limits(config) };
+    let ops = listen(ops_at, ops_listener, ops, Limits { grace: OPS_GRACE, ..few })?;
+    let control = control.map(|(at, listener, api)| listen(at, listener, api, few)).transpose()?;
+    let mut background = vec![
         tokio::spawn(Arc::clone(&upstream).watch()),
         tokio::spawn(await_upstream(upstream, Arc::clone(&health))),
-        tokio::spawn(tend(metrics)),
+        tokio::spawn(tend(Arc::clone(&metrics))),
     ];
+    background.extend(tls.map(|tls| tokio::spawn(watch(tls, metrics))));
+    let every = config.keys.usage_every();
+    let usage = usage.map(|(counts, store)| UsageWriter::start(counts, store, every));
     let drain = config.server.drain();
-    Ok(Running { public, ops, health, drain, background })
+    Ok(Running { public, ops, control, usage, health, drain, background, traces })
 }
 
-type Redis = (RedisPool, RedisKeys);
+/// The ways to Redis.
+struct Redis {
+    cache: RedisPool,
+    /// A burst of cold requests must not keep limits from being counted.
+    limits: RedisPool,
+    keys: RedisKeys,
+}
 
 fn redis(config: &Config) -> Result<Option<Redis>, StartError> {
     let Some(url) = &config.redis.url else {
@@ -139,23 +235,24 @@ fn redis(config: &Config) -> Result<Option<Redis>, StartError> {
         return Ok(None);
     };
     let (size, timeout) = (config.redis.pool_size, config.redis.timeout());
-    let pool = RedisPool::new(url.expose_secret(), size, timeout).map_err(StartError::RedisUrl)?;
-    Ok(Some((pool, RedisKeys::new(&config.redis.prefix))))
+    let cache = RedisPool::new(url.expose_secret(), size, timeout).map_err(StartError::RedisUrl)?;
+    let limits = cache.reserved(LIMIT_CONNECTIONS).map_err(StartError::RedisUrl)?;
+    Ok(Some(Redis { cache, limits, keys: RedisKeys::new(&config.redis.prefix) }))
 }
 
 fn shared_cache(
     config: &Config,
-    (pool, keys): &Redis,
+    redis: &Redis,
     document: &Document,
     metrics: &Arc<Metrics>,
 ) -> SharedCache {
     // A lease that ended before its owner could say that it had failed would send the next
     // replica the same way, and so on.
     let upstream = &config.upstream;
-    let longest_try = upstream.wait() + upstream.connect() + upstream.query();
+    let longest_try = config.shed.wait() + upstream.wait() + upstream.connect() + upstream.query();
     SharedCache::new(
-        pool.clone(),
-        keys.clone(),
+        redis.cache.clone(),
+        redis.keys.clone(),
         document.fingerprint(),
         config.cache.shared_max_entry_bytes,
         longest_try,
@@ -163,21 +260,17 @@ fn shared_cache(
     )
 }
 
-fn limiter(
-    config: &Config,
-    redis: Option<&Redis>,
-    metrics: &Metrics,
-) -> Result<Limiter<KeyId>, StartError> {
+fn limiter(config: &Config, redis: Option<&Redis>, metrics: &Metrics) -> Limiter<KeyId> {
     let options = LimitOptions {
         replicas: config.rate_limit.replicas,
         without_redis: config.rate_limit.without_redis,
         enforce: config.rate_limit.enforce,
         metrics: metrics.limits(),
     };
-    let Some((pool, keys)) = redis else { return Ok(Limiter::in_process(options)) };
-    // A burst of cold requests must not keep limits from being counted.
-    let pool = pool.reserved(LIMIT_CONNECTIONS).map_err(StartError::RedisUrl)?;
-    Ok(Limiter::shared(pool, keys.clone(), options))
+    match redis {
+        Some(redis) => Limiter::shared(redis.limits.clone(), redis.keys.clone(), options),
+        None => Limiter::in_process(options),
+    }
 }
 
 fn limits(config: &Config) -> Limits {
@@ -189,6 +282,24 @@ fn limits(config: &Config) -> Limits {
     }
 }
 
+/// TLS on the public listener, if it is on.
+pub(crate) fn tls(config: &Config) -> Result<Option<Tls>, StartError> {
+    let tls = &config.server.tls;
+    let on = |(cert, key)| Tls::new(cert, key, tls.handshake_timeout());
+    Ok(tls.files().map(on).transpose()?)
+}
+
+/// Keeps the certificate up to date, and says when it ends.
+async fn watch(tls: Tls, metrics: Arc<Metrics>) {
+    metrics.certificate_expires(tls.expires_at());
+    let shown = tls.clone();
+    tls.watch(|reloaded| {
+        metrics.certificate_reloaded(reloaded == Reloaded::InUse);
+        metrics.certificate_expires(shown.expires_at());
+    })
+    .await;
+}
+
 async fn bind(key: &'static str, address: SocketAddr) -> Result<TcpListener, StartError> {
     let listener = TcpListener::bind(address).await;
     listener.map_err(|source| StartError::Bind { key, address, source })
@@ -196,7 +307,7 @@ async fn bind(key: &'static str, address: SocketAddr) -> Result<TcpListener, Sta
 
 fn listen<H: crate::server::Handler>(
     (key, address): (&'static str, SocketAddr),
-    listener: TcpListener,
+    listener: impl Into<Listener>,
     handler: H,
     limits: Limits,
 ) -> Result<Serving, StartError> {
@@ -211,7 +322,6 @@ fn dependencies(upstream: &Watched, redis: Option<&RedisPool>) -> Dependencies {
         upstream: of(upstream.is_settled() && upstream.is_in_use()),
         redis_read: side(Side::Read),
         redis_write: side(Side::Write),
-        broken_rows: upstream.broken_rows(),
     }
 }
 

@@ -5,7 +5,7 @@
 //! however crowded the way to it; open, calls are turned away without waiting, and once per pause one of them is told to try
 //! the store behind its caller's back. The first success closes it.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -43,6 +43,7 @@ pub struct Breaker {
     name: &'static str,
     // Read on every call; the lock is taken only when there is something to change.
     open: AtomicBool,
+    openings: AtomicU64,
     state: Mutex<State>,
 }
 
@@ -56,12 +57,22 @@ struct State {
 impl Breaker {
     /// A closed breaker. `name` stands in the log when it opens and closes.
     pub fn new(name: &'static str) -> Self {
-        Self { name, open: AtomicBool::new(false), state: Mutex::default() }
+        Self {
+            name,
+            open: AtomicBool::new(false),
+            openings: AtomicU64::new(0),
+            state: Mutex::default(),
+        }
     }
 
     /// Whether calls are turned away.
     pub fn is_open(&self) -> bool {
         self.open.load(Ordering::Acquire)
+    }
+
+    /// How often it has opened.
+    pub fn openings(&self) -> u64 {
+        self.openings.load(Ordering::Relaxed)
     }
 
     /// What a caller may do at `now`.
@@ -106,6 +117,7 @@ impl Breaker {
         }
         if !self.open.swap(true, Ordering::AcqRel) {
             state.next_probe = Some(now + PAUSE);
+            self.openings.fetch_add(1, Ordering::Relaxed);
             tracing::warn!(store = self.name, "not in use: it refuses or does not answer");
         }
     }
@@ -128,6 +140,8 @@ mod tests {
         assert_eq!(breaker.permit(now), Permit::Call);
         breaker.record(Outcome::Lost, now, now);
         assert_eq!(breaker.permit(now), Permit::TurnAway);
+        breaker.record(Outcome::Lost, now, now);
+        assert_eq!(breaker.openings(), 1, "it is open already");
     }
 
     #[test]

@@ -8,10 +8,8 @@ use std::future::Future;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use futures_util::FutureExt;
-use futures_util::future::Shared;
 use thiserror::Error;
-use tokio::sync::oneshot;
+use tokio::sync::watch;
 
 /// The work panicked; the panic itself has been reported where it happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
@@ -24,7 +22,9 @@ pub struct Flights<K, V: Clone> {
     under_way: Arc<Mutex<HashMap<K, Landing<V>>>>,
 }
 
-type Landing<V> = Shared<oneshot::Receiver<V>>;
+/// Each who waits is woken for itself. Where one wakes the others, as with a shared future, one
+/// that leaves at the wrong moment leaves them asleep.
+type Landing<V> = watch::Receiver<Option<V>>;
 
 /// The outcome of a piece of work, and whether somebody else had begun it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,9 +55,10 @@ where
         W: FnOnce() -> F,
         F: Future<Output = V> + Send + 'static,
     {
-        let (landing, joined) = self.landing(key, work);
-        let value = landing.await.map_err(|_| Crashed)?;
-        Ok(Landed { value, joined })
+        let (mut landing, joined) = self.landing(key, work);
+        // Closed without a value is what a panic leaves behind.
+        let value = landing.wait_for(Option::is_some).await.map_err(|_| Crashed)?.clone();
+        Ok(Landed { value: value.ok_or(Crashed)?, joined })
     }
 
     /// Begins the work on `key`, where none is under way; nobody waits for it.
@@ -78,8 +79,7 @@ where
         if let Some(landing) = under_way.get(key) {
             return (landing.clone(), true);
         }
-        let (sender, receiver) = oneshot::channel();
-        let landing = receiver.shared();
+        let (sender, landing) = watch::channel(None);
         under_way.insert(key.clone(), landing.clone());
         // Not held while somebody else's code runs, whose panic would want it too.
         drop(under_way);
@@ -92,7 +92,7 @@ where
                 work.await
             };
             // Nobody waits any more: the work was still worth finishing.
-            let _ = sender.send(value);
+            let _ = sender.send(Some(value));
         });
         (landing, false)
     }

@@ -196,6 +196,7 @@ impl From<ReadError> for ApiError {
         match error {
             ReadError::NotFound => Self::NotFound,
             ReadError::Upstream(error) => Self::Database(error),
+            ReadError::Busy => Self::Unavailable,
             ReadError::Crashed(_) => Self::Internal,
         }
     }

@@ -1,10 +1,11 @@
 //! `GET /v1/genes`
+#![expect(clippy::too_many_arguments, reason = "the framework wants each parameter as one")]
 
 use poem_openapi::OpenApi;
 
 use super::error::ApiError;
 use super::model::GenePage;
-use super::query::{Limit, Offset, Query};
+use super::query::{IfNoneMatch, Limit, Offset, Query};
 use super::reply::Reply;
 use super::security::NeedsApiKey;
 use super::tags::Tag;
@@ -42,6 +43,9 @@ impl Genes {
         limit: Query<Limit>,
         /// Genes skipped. Past the end, `data` is empty and `total` still right.
         offset: Query<Offset>,
+        /// Entity tags of answers that you have. If one of them is this answer's, you get 304.
+        #[oai(name = "If-None-Match")]
+        _has: IfNoneMatch,
     ) -> poem::Result<Reply<GenePage>> {
         let filter = GeneFilter { domain: domain.0, fidelity: fidelity.0 };
         let page = Page::new(limit.0.0, offset.0.0).map_err(unlikely)?;

@@ -12,6 +12,7 @@ use poem::http::{HeaderValue, Method};
 use poem::{Endpoint, EndpointExt, IntoResponse, Request, Response, Result};
 use poem_openapi::OpenApi;
 use poem_openapi::registry::{MetaApi, Registry};
+use tokio::time::{error::Elapsed, timeout};
 
 use super::conditional::Conditions;
 use super::error::{ApiError, OVERLOAD_SECONDS, refusal};
@@ -26,9 +27,11 @@ const MAX_URL_BYTES: usize = 8192;
 /// Who may pass, and how often. One for each replica.
 pub struct Gate {
     /// Checks keys.
-    pub authenticator: Authenticator,
+    pub authenticator: Arc<Authenticator>,
     /// Counts requests.
     pub limiter: Limiter<KeyId>,
+    /// How long an operation may take, once its request has been counted.
+    pub patience: Duration,
 }
 
 /// An API whose operations are all behind the gate.
@@ -119,10 +122,13 @@ impl GuardedEndpoint {
             return error.into_response();
         }
         let conditions = Conditions::of(request.headers());
-        let mut response = match AssertUnwindSafe(self.inner.call(request)).catch_unwind().await {
-            Ok(Ok(response)) => response,
-            Ok(Err(error)) => refusal(error),
-            Err(_) => ApiError::Internal.into_response(),
+        let answer = AssertUnwindSafe(self.inner.call(request)).catch_unwind();
+        let mut response = match timeout(self.gate.patience, answer).await {
+            Ok(Ok(Ok(response))) => response,
+            Ok(Ok(Err(error))) => refusal(error),
+            Ok(Err(_)) => ApiError::Internal.into_response(),
+            // All that it waits for has bounds of its own; this is for what nobody has thought of.
+            Err(Elapsed { .. }) => ApiError::Unavailable.into_response(),
         };
         conditions.apply(&mut response);
         response

@@ -6,7 +6,7 @@ use crate::cache::{EntityTag, Served, Source};
 use crate::limit::{Decision, WINDOW};
 
 pub(super) const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
-pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
 const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
@@ -40,7 +40,8 @@ pub(super) fn add_cache(headers: &mut HeaderMap, served: &Served, tag: &EntityTa
     headers.insert(header::AGE, age.into());
     let ttl = seconds_left(served);
     // Age counts from the read, so the lifetime that a client has left is added to it.
-    let may_be_kept = ttl > 0 && served.source != Source::StaleIfError;
+    let may_be_kept =
+        ttl > 0 && !matches!(served.source, Source::StaleIfError | Source::StaleIfBusy);
     let kept = u64::try_from(ttl).unwrap_or(0).min(CLIENT_KEEPS_S);
     let max_age = if may_be_kept { age + kept } else { 0 };
     let control = Short::default().text("private, max-age=").number(max_age).value();
@@ -58,12 +59,14 @@ fn cache_status(source: Source, ttl: i64) -> HeaderValue {
     const MISS: &str = "gene-registry; fwd=miss";
     const COLLAPSED: &str = "gene-registry; fwd=miss; collapsed";
     const STALE: &str = "gene-registry; fwd=stale; fwd-status=502";
+    const BUSY: &str = "gene-registry; fwd=stale; fwd-status=503";
     match source {
         Source::Local => hit(ttl, "local"),
         Source::Shared => hit(ttl, "shared"),
         Source::Upstream { collapsed: false } => HeaderValue::from_static(MISS),
         Source::Upstream { collapsed: true } => HeaderValue::from_static(COLLAPSED),
         Source::StaleIfError => HeaderValue::from_static(STALE),
+        Source::StaleIfBusy => HeaderValue::from_static(BUSY),
     }
 }
 

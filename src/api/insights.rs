@@ -4,7 +4,7 @@ use poem_openapi::OpenApi;
 
 use super::error::ApiError;
 use super::model::ArenaInsights;
-use super::query::Query;
+use super::query::{IfNoneMatch, Query};
 use super::reply::Reply;
 use super::security::NeedsApiKey;
 use super::tags::Tag;
@@ -30,6 +30,9 @@ impl Insights {
         _key: NeedsApiKey,
         /// The domain, matched exactly.
         domain: Query<DomainName>,
+        /// Entity tags of answers that you have. If one of them is this answer's, you get 304.
+        #[oai(name = "If-None-Match")]
+        _has: IfNoneMatch,
     ) -> poem::Result<Reply<ArenaInsights>> {
         let served = self.0.get(&Request::Insights(domain.0)).await.map_err(ApiError::from)?;
         Ok(served.into())

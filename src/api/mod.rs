@@ -1,27 +1,30 @@
 //! The public API: parameters, handlers, answers, and the document that describes them.
 
 mod conditional;
-mod document;
+mod cors;
+pub(crate) mod document;
 mod error;
-mod examples;
+mod forwarded;
 mod genes;
 mod guard;
-mod headers;
+pub(crate) mod headers;
 mod insights;
 pub mod model;
-mod pages;
+pub(crate) mod pages;
 mod phenotype;
 mod public;
-mod query;
+pub(crate) mod query;
 mod reply;
+pub(crate) mod request_log;
 mod security;
 mod tags;
 
-pub use document::Document;
+pub use document::{Document, Format, Version};
 pub use error::{ApiError, ErrorCode};
+pub use forwarded::TrustedProxies;
 pub use guard::Gate;
 pub use pages::Pages;
-pub use public::PublicApi;
+pub use public::{PublicApi, Watch};
 
 use crate::cache::ReadThrough;
 

@@ -1,12 +1,8 @@
 //! The answers as the document describes them. Answers are written from the domain's own
 //! values (`registry/`); a test holds every served answer against these descriptions.
 
-use std::borrow::Cow;
-
-use poem_openapi::registry::{MetaSchema, MetaSchemaRef, Registry};
-use poem_openapi::types::{ParseFromJSON, ParseResult, ToJSON, Type};
+use poem_openapi::registry::{MetaSchema, MetaSchemaRef};
 use poem_openapi::{Enum, Object};
-use serde_json::Value;
 use uuid::Uuid;
 
 use super::error::ErrorCode;
@@ -191,24 +187,24 @@ pub struct Error {
 
 /// A type that stands in the document alone: its values are never made here.
 macro_rules! documented {
-    ($(#[$doc:meta])* $type:ident, $name:literal, $schema:expr) => {
+    ($(#[$doc:meta])* $vis:vis $type:ident, $name:literal, $schema:expr) => {
         $(#[$doc])*
-        pub struct $type(Value);
+        $vis struct $type(serde_json::Value);
 
-        impl Type for $type {
+        impl poem_openapi::types::Type for $type {
             const IS_REQUIRED: bool = true;
             type RawValueType = Self;
             type RawElementValueType = Self;
 
-            fn name() -> Cow<'static, str> {
+            fn name() -> std::borrow::Cow<'static, str> {
                 $name.into()
             }
 
-            fn schema_ref() -> MetaSchemaRef {
-                MetaSchemaRef::Inline(Box::new($schema))
+            fn schema_ref() -> poem_openapi::registry::MetaSchemaRef {
+                poem_openapi::registry::MetaSchemaRef::Inline(Box::new($schema))
             }
 
-            fn register(_: &mut Registry) {}
+            fn register(_: &mut poem_openapi::registry::Registry) {}
 
             fn as_raw_value(&self) -> Option<&Self> {
                 Some(self)
@@ -219,23 +215,24 @@ macro_rules! documented {
             }
         }
 
-        impl ToJSON for $type {
-            fn to_json(&self) -> Option<Value> {
+        impl poem_openapi::types::ToJSON for $type {
+            fn to_json(&self) -> Option<serde_json::Value> {
                 Some(self.0.clone())
             }
         }
 
-        impl ParseFromJSON for $type {
-            fn parse_from_json(value: Option<Value>) -> ParseResult<Self> {
+        impl poem_openapi::types::ParseFromJSON for $type {
+            fn parse_from_json(value: Option<serde_json::Value>) -> poem_openapi::types::ParseResult<Self> {
                 Ok(Self(value.unwrap_or_default()))
             }
         }
     };
 }
+pub(crate) use documented;
 
 documented!(
     /// A JSON-Schema-style description: an object with any members.
-    SchemaObject,
+    pub SchemaObject,
     "object",
     MetaSchema {
         additional_properties: Some(Box::new(MetaSchemaRef::Inline(Box::new(MetaSchema::ANY)))),
@@ -245,7 +242,7 @@ documented!(
 
 documented!(
     /// A moment: RFC 3339, UTC, whole seconds.
-    Time,
+    pub Time,
     "string_date-time",
     MetaSchema::new_with_format("string", "date-time")
 );

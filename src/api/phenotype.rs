@@ -4,7 +4,7 @@ use poem_openapi::OpenApi;
 
 use super::error::ApiError;
 use super::model::GenePhenotype;
-use super::query::Path;
+use super::query::{IfNoneMatch, Path};
 use super::reply::Reply;
 use super::security::NeedsApiKey;
 use super::tags::Tag;
@@ -30,6 +30,9 @@ impl Phenotypes {
         _key: NeedsApiKey,
         /// The gene's id: a UUID of 8-4-4-4-12 hexadecimal digits, in any case.
         id: Path,
+        /// Entity tags of answers that you have. If one of them is this answer's, you get 304.
+        #[oai(name = "If-None-Match")]
+        _has: IfNoneMatch,
     ) -> poem::Result<Reply<GenePhenotype>> {
         let served = self.0.get(&Request::Phenotype(id.0)).await.map_err(ApiError::from)?;
         Ok(served.into())

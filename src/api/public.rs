@@ -1,46 +1,69 @@
 //! The public listener: every route, and what surrounds them all. From the outside in:
-//! request id, log, errors as JSON; route; method; then [`super::guard`].
+//! request id, log, other origins' pages, errors as JSON; route; method; then [`super::guard`].
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use poem::endpoint::BoxEndpoint;
-use poem::http::{HeaderMap, HeaderValue, Method};
+use poem::http::Method;
 use poem::{Endpoint, IntoResponse, PathPattern, Request, Response, Result, Route};
 use poem_openapi::OpenApi;
 
+use super::cors::Cors;
 use super::error::{ApiError, Cause, refusal};
 use super::guard::{Gate, Guarded};
 use super::headers;
-use super::pages::Pages;
+use super::pages::{self, Pages};
+use super::request_log::{RequestIds, with_sources};
 use crate::cache::{ReadThrough, Source};
-use crate::ops::{Metrics, RequestLabels};
+use crate::config::CorsConfig;
+use crate::ops::{Metrics, RequestLabels, RequestMetrics, RequestTrace, Traces, method_word};
 use crate::server::Handler;
 use crate::upstream::ApiKeyRecord;
 
 /// What the public listener serves.
 pub struct PublicApi {
     routes: Route,
+    requests: RequestMetrics,
+    cors: Cors,
     request_ids: RequestIds,
-    metrics: Arc<Metrics>,
+    watch: Watch,
+}
+
+/// How requests are watched.
+pub struct Watch {
+    /// Counts them.
+    pub metrics: Arc<Metrics>,
+    /// Follows them.
+    pub traces: Traces,
 }
 
 impl PublicApi {
     /// The operations behind `gate`, and the `pages`.
-    pub fn new(reads: ReadThrough, gate: Gate, pages: Pages<'_>, metrics: Arc<Metrics>) -> Self {
+    pub fn new(reads: ReadThrough, gate: Gate, pages: Pages, watch: Watch) -> Self {
         let mut operations = HashMap::new();
         Guarded::new(super::operations(reads), Arc::new(gate)).add_routes(&mut operations);
         let mut routes = pages.add_to(Route::new());
+        let mut templates: Vec<_> =
+            operations.keys().map(|path| template(path).to_owned()).collect();
+        templates.extend(pages::paths().map(str::to_owned));
         for (path, mut methods) in operations {
             if let Some(endpoint) = methods.remove(&Method::GET) {
                 routes = routes.at(path, OnlyGet(endpoint));
             }
         }
-        Self { routes, request_ids: RequestIds::default(), metrics }
+        let requests = watch.metrics.requests(templates);
+        let (cors, request_ids) = (Cors::Off, RequestIds::default());
+        Self { routes, requests, cors, request_ids, watch }
+    }
+
+    /// Pages of these origins may read answers.
+    #[must_use]
+    pub fn with_cors(self, config: &CorsConfig) -> Self {
+        Self { cors: Cors::new(config), ..self }
     }
 }
 
@@ -48,22 +71,34 @@ impl Handler for PublicApi {
     async fn answer(&self, request: Request) -> Response {
         let begun = Instant::now();
         let id = self.request_ids.of(request.headers());
+        let trace = self.watch.traces.begin(request.headers());
         let method = request.method().clone();
-        let answer = AssertUnwindSafe(self.route(request)).catch_unwind().await;
-        let mut response = match answer {
-            Ok(Ok(response)) => response,
-            Ok(Err(error)) => refusal(error),
-            Err(_) => ApiError::Internal.into_response(),
+        let asked = self.cors.of(&request);
+        let mut response = match self.cors.preflight(&asked) {
+            Some(response) => response,
+            None => self.routed(request).await,
         };
+        self.cors.add(&asked, response.headers_mut());
         let labels = labels(&method, &response);
-        self.metrics.request(labels, begun.elapsed());
-        log(labels, &response, &id, begun);
+        let took = begun.elapsed();
+        self.watch.metrics.request(&self.requests, labels, took);
+        let id_text = id.to_str().unwrap_or_default();
+        log(labels, &response, took, id_text, &trace);
+        trace.end(labels, id_text);
         response.headers_mut().insert(headers::REQUEST_ID, id);
         response
     }
 }
 
 impl PublicApi {
+    async fn routed(&self, request: Request) -> Response {
+        match AssertUnwindSafe(self.route(request)).catch_unwind().await {
+            Ok(Ok(response)) => response,
+            Ok(Err(error)) => refusal(error),
+            Err(_) => ApiError::Internal.into_response(),
+        }
+    }
+
     async fn route(&self, request: Request) -> Result<Response> {
         // To the framework, what is between two slashes is a path parameter too.
         if request.uri().path().contains("//") {
@@ -88,10 +123,10 @@ impl Endpoint for OnlyGet {
 }
 
 /// What a request is counted and logged under: from here, never from the caller.
-fn labels<'a>(method: &Method, response: &'a Response) -> RequestLabels<'a> {
+fn labels<'a>(method: &'a Method, response: &'a Response) -> RequestLabels<'a> {
     RequestLabels {
-        route: response.data::<PathPattern>().map_or("unknown", |pattern| template(&pattern.0)),
-        method: known_method(method),
+        route: response.data::<PathPattern>().map(|pattern| template(&pattern.0)),
+        method,
         status: response.status().as_u16(),
         source: response.data::<Source>().map(|source| source.as_str()),
     }
@@ -106,92 +141,24 @@ fn template(pattern: &str) -> &str {
 }
 
 /// One event a request; no key, no query.
-fn log(labels: RequestLabels<'_>, response: &Response, id: &HeaderValue, begun: Instant) {
+fn log(
+    labels: RequestLabels<'_>,
+    response: &Response,
+    took: Duration,
+    request_id: &str,
+    trace: &RequestTrace,
+) {
     tracing::info!(
         target: "gene_registry::request",
-        method = labels.method,
-        route = labels.route,
+        method = method_word(labels.method),
+        route = labels.route.unwrap_or("unknown"),
         status = labels.status,
-        ms = begun.elapsed().as_secs_f64() * 1000.0,
+        ms = took.as_secs_f64() * 1000.0,
         cache = labels.source,
         key = response.data::<Arc<ApiKeyRecord>>().map(|key| key.prefix.as_str()),
-        request_id = id.to_str().unwrap_or_default(),
+        request_id,
+        trace_id = trace.id().map(tracing::field::display),
         cause = response.data::<Cause>().map(|cause| with_sources(&*cause.0)),
         "request"
     );
-}
-
-fn known_method(method: &Method) -> &'static str {
-    match *method {
-        Method::GET => "GET",
-        Method::HEAD => "HEAD",
-        Method::POST => "POST",
-        Method::PUT => "PUT",
-        Method::PATCH => "PATCH",
-        Method::DELETE => "DELETE",
-        Method::OPTIONS => "OPTIONS",
-        _ => "other",
-    }
-}
-
-fn with_sources(error: &(dyn std::error::Error + Send + Sync)) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        source = error.source();
-    }
-    text
-}
-
-/// Identifiers of requests, unique among replicas: a random beginning and a number.
-struct RequestIds {
-    beginning: u64,
-    next: AtomicU64,
-}
-
-impl Default for RequestIds {
-    fn default() -> Self {
-        // Without randomness, ids are only unique within this replica.
-        Self { beginning: getrandom::u64().unwrap_or_default(), next: AtomicU64::new(1) }
-    }
-}
-
-impl RequestIds {
-    /// The caller's own id where it has the right form, else a new one.
-    fn of(&self, headers: &HeaderMap) -> HeaderValue {
-        let given = headers.get(headers::REQUEST_ID).filter(|id| is_request_id(id.as_bytes()));
-        given.cloned().unwrap_or_else(|| self.new_id())
-    }
-
-    fn new_id(&self) -> HeaderValue {
-        headers::request_id(self.beginning, self.next.fetch_add(1, Ordering::Relaxed))
-    }
-}
-
-fn is_request_id(id: &[u8]) -> bool {
-    let allowed = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-".contains(byte);
-    (1..=64).contains(&id.len()) && id.iter().all(allowed)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn request_ids_are_taken_over_only_in_the_right_form() {
-        let ids = RequestIds::default();
-        let of = |given: &[u8]| {
-            let mut headers = HeaderMap::new();
-            headers.insert(headers::REQUEST_ID, HeaderValue::from_bytes(given).expect("a value"));
-            ids.of(&headers)
-        };
-        assert_eq!(of(b"a.B_c-9"), "a.B_c-9");
-        assert_eq!(of(&[b'a'; 64]), "a".repeat(64));
-        for wrong in [&b""[..], b"a b", b"a\"", b"\xc3\xa9", &[b'a'; 65]] {
-            assert_ne!(of(wrong).as_bytes(), wrong);
-            assert!(is_request_id(of(wrong).as_bytes()));
-        }
-    }
 }

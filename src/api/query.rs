@@ -15,10 +15,10 @@ use super::error::ApiError;
 use crate::registry::{DomainName, Fidelity, GeneId, Page, Sort};
 
 /// A query parameter of type `T`.
-pub(super) struct Query<T>(pub(super) T);
+pub(crate) struct Query<T>(pub(crate) T);
 
 /// A type that a query parameter can have.
-pub(super) trait QueryValue: Sized + Send {
+pub(crate) trait QueryValue: Sized + Send {
     /// Whether the parameter must be given.
     const REQUIRED: bool = false;
 
@@ -59,7 +59,7 @@ impl<'a, T: QueryValue> ApiExtractor<'a> for Query<T> {
     }
 }
 
-fn parse_parameter<T: QueryValue>(query: &str, name: &str) -> Result<T, ApiError> {
+pub(super) fn parse_parameter<T: QueryValue>(query: &str, name: &str) -> Result<T, ApiError> {
     let refused = |given: &str| ApiError::parameter(name, T::ALLOWED, given);
     let mut values = pairs(query).filter(|(given, _)| is_named(given, name)).map(|(_, value)| value);
     let Some(raw) = values.next() else {
@@ -117,6 +117,35 @@ fn has_only_whole_escapes(text: &str) -> bool {
     text.split('%').skip(1).all(|rest| {
         rest.as_bytes().first_chunk::<2>().is_some_and(|hex| hex.iter().all(u8::is_ascii_hexdigit))
     })
+}
+
+/// `If-None-Match`, for the document alone: [`super::conditional`] compares it, once the answer
+/// is there.
+pub(super) struct IfNoneMatch;
+
+impl<'a> ApiExtractor<'a> for IfNoneMatch {
+    const TYPES: &'static [ApiExtractorType] = &[ApiExtractorType::Parameter];
+
+    type ParamType = ();
+    type ParamRawType = ();
+
+    fn register(_: &mut Registry) {}
+
+    fn param_in() -> Option<MetaParamIn> {
+        Some(MetaParamIn::Header)
+    }
+
+    fn param_schema_ref() -> Option<MetaSchemaRef> {
+        Some(MetaSchemaRef::Inline(Box::new(MetaSchema::new("string"))))
+    }
+
+    async fn from_request(
+        _: &'a Request,
+        _: &mut RequestBody,
+        _: ExtractParamOptions<()>,
+    ) -> Result<Self> {
+        Ok(Self)
+    }
 }
 
 /// The path's gene id. The framework's macro wants this name.

@@ -243,11 +243,19 @@ fn text() -> MetaSchema {
 }
 
 fn count() -> MetaSchema {
-    MetaSchema { minimum: Some(0.0), ..MetaSchema::new("integer") }
+    integer(0, i32::MAX)
 }
 
 fn wait() -> MetaSchema {
-    MetaSchema { minimum: Some(1.0), maximum: Some(60.0), ..MetaSchema::new("integer") }
+    integer(1, 60)
+}
+
+fn integer(minimum: i32, maximum: i32) -> MetaSchema {
+    MetaSchema {
+        minimum: Some(minimum.into()),
+        maximum: Some(maximum.into()),
+        ..MetaSchema::new_with_format("integer", "int32")
+    }
 }
 
 fn described(status: u16, description: &'static str, headers: &[&[Header]]) -> MetaResponse {

@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use moka::sync::Cache;
-use tokio::sync::Semaphore;
+use thiserror::Error;
 use tokio::time::{Instant, sleep};
 
-use super::answer::Answer;
+use super::admission::{Admission, Busy, Urgency};
 use super::entry::Entry;
 use super::freshness::{Ages, Freshness};
-use super::load_page::{DEEP_WALKS, of_filter};
 use super::local::LocalCache;
+use super::read::{Found, of_filter};
 use super::read_through::ReadError;
 use super::shared::{Claim, Lease, SharedCache, Waited};
 use crate::config::Config;
@@ -37,10 +37,23 @@ pub(super) enum Loaded {
     Upstream(Arc<Entry>),
     /// An older one, because the upstream was tried in vain.
     Stale(Arc<Entry>),
+    /// An older one, because there is too much to read already.
+    StaleIfBusy(Arc<Entry>),
+}
+
+/// Why nothing was read.
+#[derive(Debug, Error)]
+pub(super) enum NotRead {
+    /// The upstream was tried in vain.
+    #[error(transparent)]
+    Failed(#[from] UpstreamError),
+    /// The upstream was not tried.
+    #[error(transparent)]
+    Busy(#[from] Busy),
 }
 
 /// What reading an answer gave: it, or that there is no such thing.
-type Filled = Result<Option<Loaded>, UpstreamError>;
+type Filled = Result<Option<Loaded>, NotRead>;
 
 /// Comes by answers.
 pub(super) struct Loader {
@@ -51,8 +64,7 @@ pub(super) struct Loader {
     phenotype: Ages,
     insights: Ages,
     deadline: Duration,
-    pub(super) wait: Duration,
-    pub(super) deep_walks: Semaphore,
+    pub(super) admission: Admission,
     refreshed_in_vain: Cache<Request, ()>,
     metrics: Arc<Metrics>,
 }
@@ -77,8 +89,7 @@ impl Loader {
             phenotype,
             insights,
             deadline: config.upstream.deadline(),
-            wait: config.upstream.wait(),
-            deep_walks: Semaphore::new(DEEP_WALKS),
+            admission: admission(config, &metrics),
             refreshed_in_vain: Cache::builder().max_capacity(VAIN).time_to_live(PAUSE).build(),
             metrics,
         }
@@ -162,15 +173,23 @@ impl Loader {
         {
             return Ok(Loaded::Stale(entry));
         }
-        match self.fill(request, shared.as_deref()).await {
+        match self.fill(request, shared.as_deref(), Urgency::Awaited).await {
             Ok(Some(loaded)) => Ok(loaded),
             Ok(None) => Err(ReadError::NotFound),
             // Not trouble with the upstream, which an older answer could tide over.
-            Err(error @ UpstreamError::Contract(_)) => Err(ReadError::Upstream(Arc::new(error))),
-            Err(error) => match self.older(request, shared) {
+            Err(NotRead::Failed(error @ UpstreamError::Contract(_))) => {
+                Err(ReadError::Upstream(Arc::new(error)))
+            }
+            Err(NotRead::Failed(error)) => match self.older(request, shared) {
                 Some(entry) => Ok(Loaded::Stale(entry)),
                 None => Err(ReadError::Upstream(Arc::new(error))),
             },
+            // The upstream is there: what is known to be out of date is not sent.
+            Err(NotRead::Busy(Busy)) => {
+                let older = self.older(request, shared);
+                let current = older.filter(|entry| self.is_current(request, &entry.seen));
+                current.map(Loaded::StaleIfBusy).ok_or(ReadError::Busy)
+            }
         }
     }
 
@@ -188,7 +207,7 @@ impl Loader {
             self.local.put(request, entry);
             return;
         }
-        if let Err(error) = self.fill(request, shared.as_deref()).await {
+        if let Err(error) = self.fill(request, shared.as_deref(), Urgency::Behind).await {
             self.refreshed_in_vain.insert(request.clone(), ());
             tracing::debug!(%error, "a stale answer could not be read again");
         }
@@ -213,8 +232,9 @@ impl Loader {
 
     /// Reads the answer, or waits for the replica that does. `known` is what Redis has, as far as
     /// we know.
-    async fn fill(&self, request: &Request, known: Option<&Entry>) -> Filled {
-        let Some(shared) = &self.shared else { return self.read_for_all(request, None).await };
+    async fn fill(&self, request: &Request, known: Option<&Entry>, urgency: Urgency) -> Filled {
+        let read_for_all = |lease| self.read_for_all(request, lease, urgency);
+        let Some(shared) = &self.shared else { return read_for_all(None).await };
         let deadline = Instant::now() + self.deadline / 2;
         let is_fresh = |entry: &Entry| self.is_fresh(request, entry);
         let found = |entry| {
@@ -229,9 +249,9 @@ impl Loader {
                         shared.give_back(&lease).await;
                         return found(entry);
                     }
-                    return self.read_for_all(request, Some(lease)).await;
+                    return read_for_all(Some(lease)).await;
                 }
-                Claim::NoLeases => return self.read_for_all(request, None).await,
+                Claim::NoLeases => return read_for_all(None).await,
                 Claim::Theirs(token) => token,
             };
             self.metrics.count(CacheEvent::Waited);
@@ -243,19 +263,34 @@ impl Loader {
                 }
                 // Read before a change that is known here.
                 Waited::Absent(_) if Instant::now() < deadline => sleep(LOOK_AGAIN).await,
-                Waited::Absent(_) => return self.read_for_all(request, None).await,
+                Waited::Absent(_) => return read_for_all(None).await,
                 // Rather than what is known to be out of date.
                 Waited::Failed if self.upstream.is_in_use() && self.local.knows(request) => {}
-                Waited::Failed => return Err(UpstreamError::Elsewhere),
-                Waited::GaveUp => return self.read_for_all(request, None).await,
+                Waited::Failed => return Err(UpstreamError::Elsewhere.into()),
+                Waited::GaveUp => return read_for_all(None).await,
                 Waited::LeaseEnded => {}
             }
         }
     }
 
     /// Reads from the upstream, and lets everybody know.
-    async fn read_for_all(&self, request: &Request, lease: Option<Lease>) -> Filled {
-        let read = self.read(request).await;
+    async fn read_for_all(
+        &self,
+        request: &Request,
+        lease: Option<Lease>,
+        urgency: Urgency,
+    ) -> Filled {
+        let read = match self.read(request, urgency).await {
+            Ok(found) => Ok(found),
+            Err(NotRead::Failed(error)) => Err(error),
+            Err(NotRead::Busy(busy)) => {
+                // Another replica may have room for it.
+                if let (Some(shared), Some(lease)) = (&self.shared, &lease) {
+                    shared.give_back(lease).await;
+                }
+                return Err(busy.into());
+            }
+        };
         self.metrics.count(CacheEvent::Load { failed: read.is_err() });
         match read {
             Ok(Found::Answer(entry)) => {
@@ -280,32 +315,13 @@ impl Loader {
                     let speaks_for_all = self.upstream.is_in_use();
                     shared.publish_failure(lease, speaks_for_all).await;
                 }
-                Err(error)
+                Err(error.into())
             }
         }
     }
-
-    async fn read(&self, request: &Request) -> Result<Found, UpstreamError> {
-        let answer = match request {
-            Request::Search(search) => return self.read_page(request, search).await,
-            Request::Phenotype(id) => {
-                let read = self.upstream.phenotype(*id).await?;
-                (read.value.map(|value| Answer::of(&value)), read.seen)
-            }
-            Request::Insights(domain) => {
-                let read = self.upstream.insights(domain).await?;
-                (read.value.map(|value| Answer::of(&value)), read.seen)
-            }
-        };
-        Ok(match answer {
-            (Some(answer), seen) => Found::Answer(Entry::new(request, answer, seen)),
-            (None, seen) => Found::Nothing(seen),
-        })
-    }
 }
 
-/// What a read found.
-pub(super) enum Found {
-    Answer(Entry),
-    Nothing(Seen),
+fn admission(config: &Config, metrics: &Metrics) -> Admission {
+    let misses = config.shed.misses(config.upstream.pool_size);
+    Admission::new(misses, config.shed.queue, config.shed.wait(), metrics.shed())
 }

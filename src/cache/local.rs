@@ -52,6 +52,13 @@ impl LocalCache {
         }
     }
 
+    /// Weight and number of the answers held.
+    pub(super) fn held(&self) -> (u64, u64) {
+        // It counts behind, and otherwise only while it is used.
+        self.entries.run_pending_tasks();
+        (self.entries.weighted_size(), self.entries.entry_count())
+    }
+
     pub(super) fn get(&self, request: &Request) -> Option<Arc<Entry>> {
         self.entries.get(request)
     }

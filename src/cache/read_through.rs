@@ -27,6 +27,9 @@ pub enum ReadError {
     /// The upstream failed, and there is no older answer that may be sent.
     #[error("the registry cannot be read")]
     Upstream(#[source] Arc<UpstreamError>),
+    /// There is too much to read already, and no older answer that may be sent.
+    #[error("too many answers are being read")]
+    Busy,
     /// The load crashed.
     #[error(transparent)]
     Crashed(#[from] Crashed),
@@ -59,6 +62,8 @@ pub enum Source {
     },
     /// An older answer, because the upstream was tried in vain.
     StaleIfError,
+    /// An older answer, because there is too much to read already.
+    StaleIfBusy,
 }
 
 impl Source {
@@ -70,6 +75,7 @@ impl Source {
             Self::Upstream { collapsed: false } => "miss",
             Self::Upstream { collapsed: true } => "collapsed",
             Self::StaleIfError => "stale-if-error",
+            Self::StaleIfBusy => "stale-if-busy",
         }
     }
 }
@@ -87,6 +93,18 @@ struct Inner {
     /// Nobody does.
     refreshes: Flights<Request, ()>,
     metrics: Arc<Metrics>,
+    max_bytes: u64,
+}
+
+/// What is held in this process.
+#[derive(Debug, Clone, Copy)]
+pub struct Held {
+    /// Weight of the answers.
+    pub bytes: u64,
+    /// The most that it may be.
+    pub max_bytes: u64,
+    /// Answers.
+    pub entries: u64,
 }
 
 impl ReadThrough {
@@ -99,7 +117,14 @@ impl ReadThrough {
     ) -> Self {
         let loader = Arc::new(Loader::new(config, shared, upstream, Arc::clone(&metrics)));
         let (loads, refreshes) = (Flights::default(), Flights::default());
-        Self(Arc::new(Inner { loader, loads, refreshes, metrics }))
+        let max_bytes = config.cache.local_max_bytes;
+        Self(Arc::new(Inner { loader, loads, refreshes, metrics, max_bytes }))
+    }
+
+    /// What is held in this process.
+    pub fn held(&self) -> Held {
+        let (bytes, entries) = self.0.loader.local.held();
+        Held { bytes, max_bytes: self.0.max_bytes, entries }
     }
 
     /// The answer to `request`.
@@ -125,13 +150,15 @@ impl ReadThrough {
             Loaded::Local(entry) => (entry, Source::Local),
             Loaded::Shared(entry) => (entry, Source::Shared),
             Loaded::Upstream(entry) => (entry, Source::Upstream { collapsed: landed.joined }),
-            Loaded::Stale(entry) => return Ok(self.served(request, entry, Source::StaleIfError)),
+            Loaded::Stale(entry) => (entry, Source::StaleIfError),
+            Loaded::StaleIfBusy(entry) => (entry, Source::StaleIfBusy),
         };
         if matches!(source, Source::Local | Source::Shared)
             && loader.judge(request, &entry) == Freshness::Stale
         {
             self.refresh(request);
         }
+        self.0.show(request, &entry);
         Ok(self.served(request, entry, source))
     }
 
@@ -161,11 +188,22 @@ impl ReadThrough {
         if !self.0.loader.may_refresh(request) {
             return;
         }
-        let (loader, request_again) = (Arc::clone(&self.0.loader), request.clone());
-        let metrics = Arc::clone(&self.0.metrics);
+        let (this, request_again) = (Arc::clone(&self.0), request.clone());
         self.0.refreshes.begin(request, || async move {
-            metrics.count(CacheEvent::Refresh);
-            loader.refresh(&request_again).await;
+            this.metrics.count(CacheEvent::Refresh);
+            this.loader.refresh(&request_again).await;
+            if let Some(entry) = this.loader.local.get(&request_again) {
+                this.show(&request_again, &entry);
+            }
         });
+    }
+}
+
+impl Inner {
+    /// Shows in the metrics what was read of a domain's arena.
+    fn show(&self, request: &Request, entry: &Entry) {
+        let Request::Insights(domain) = request else { return };
+        let read_at = entry.seen.read_at.as_microsecond() as f64 / 1e6;
+        self.metrics.domain(domain.as_str(), &entry.body, self.loader.age(&entry.seen), read_at);
     }
 }

@@ -6,6 +6,7 @@ use clap::{Args, Subcommand};
 use secrecy::ExposeSecret;
 
 use super::{ConfigFile, Outcome};
+use crate::app;
 use crate::ops::telemetry;
 use crate::upstream::postgres;
 
@@ -36,6 +37,7 @@ impl ConfigCommand {
                     let checked = crate::redis::check(url.expose_secret());
                     checked.map_err(|_| "redis.url: not a usable URL")?;
                 }
+                app::tls(&config)?;
                 println!("The configuration is good.");
             }
             Action::Print(file) => {

@@ -7,15 +7,24 @@ use std::sync::Arc;
 
 use clap::Args;
 
-use super::{Outcome, block_on, signals};
-use crate::app::{self, Running, StartError};
-use crate::config::{Config, Loaded};
-use crate::keys::{ApiKey, READ_SCOPE};
+use super::signals::Signals;
+use super::{Outcome, block_on};
+use crate::app::{self, KeysAt, Running, StartError};
+use crate::config::{Config, CorsConfig, Loaded, TokenConfig};
+use crate::control::LoginToken;
+use crate::keys::{ApiKey, MemoryKeys, READ_SCOPE};
 use crate::ops::telemetry;
 use crate::registry::Timestamp;
 use crate::upstream::{ApiKeyRecord, Catalogue, Embedded, Upstream};
 
 const DEFAULT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
+const CONTROL: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8081);
+
+/// Whose the demo's keys are, and who logs in with its token.
+const OWNER: &str = "demo";
+
+/// Whoever tries it wants to see at once that a key was used.
+const USAGE_EVERY_S: u64 = 2;
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
@@ -41,13 +50,20 @@ impl Demo {
         config.redis.url = None;
         config.rate_limit.replicas = 1;
         config.server.bind = self.bind.unwrap_or(DEFAULT);
+        // Its keys end with it, and open nothing that a page should not see.
+        config.server.cors = CorsConfig::any();
+        config.control.bind = Some(CONTROL);
+        config.keys.usage_every_s = USAGE_EVERY_S;
         telemetry::init(&config.log)?;
         let fixed = self.bind.is_some();
         block_on(async move { demo(config, fixed).await })
     }
 }
 
-async fn demo(config: Config, fixed: bool) -> Outcome {
+async fn demo(mut config: Config, fixed: bool) -> Outcome {
+    let token = LoginToken::generate()?;
+    let listed = TokenConfig { user: OWNER.to_owned(), sha256: token.hash(), expires: None };
+    config.control.tokens.push(listed);
     let now = Timestamp::now();
     let keys = demo_keys(now)?;
     let records = keys.iter().map(|key| key.record.clone()).collect();
@@ -55,21 +71,20 @@ async fn demo(config: Config, fixed: bool) -> Outcome {
     let catalogue = Catalogue::sample()?;
     let upstream = Arc::new(Embedded::from_catalogue(&catalogue, now, records, install));
     let running = start(config, fixed, upstream).await?;
-    print(&running, &keys, &catalogue);
-    signals::asked_to_end().await?;
-    signals::end_at_once_when_asked_again();
+    let mut signals = Signals::new()?;
+    print(&running, &keys, &catalogue, &token);
+    signals.asked_to_end().await;
+    signals.end_at_once_when_asked_again();
     running.shutdown().await;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Starts; where a default address is taken, on a free port instead.
-async fn start(
-    mut config: Config,
-    fixed: bool,
-    upstream: Arc<dyn Upstream>,
-) -> Result<Running, Error> {
+async fn start(mut config: Config, fixed: bool, upstream: Arc<Embedded>) -> Result<Running, Error> {
+    let keys = KeysAt { store: Arc::new(MemoryKeys::new(upstream.keys())), writable: true };
     loop {
-        let error = match app::start(&config, Arc::clone(&upstream)).await {
+        let upstream = Arc::clone(&upstream) as Arc<dyn Upstream>;
+        let error = match app::start_with_keys(&config, upstream, Some(keys.clone())).await {
             Ok(running) => return Ok(running),
             Err(error) => error,
         };
@@ -85,6 +100,12 @@ async fn start(
             {
                 eprintln!("{address} is taken; taking a free port for health and metrics instead.");
                 config.ops.bind.set_port(0);
+            }
+            StartError::Bind { key: "control.bind", address, source }
+                if address.port() != 0 && is_taken(source) =>
+            {
+                eprintln!("{address} is taken; taking a free port for login and keys instead.");
+                config.control.bind = Some(SocketAddr::new(address.ip(), 0));
             }
             _ => return Err(error.into()),
         }
@@ -110,7 +131,7 @@ fn demo_keys(now: Timestamp) -> Result<Vec<DemoKey>, Error> {
         let record = ApiKeyRecord {
             hash: key.hash(),
             prefix: key.prefix().to_owned(),
-            owner: "demo".to_owned(),
+            owner: OWNER.to_owned(),
             name: label.to_owned(),
             scopes: vec![READ_SCOPE.to_owned()],
             rate_limit_per_minute: limit,
@@ -125,7 +146,7 @@ fn demo_keys(now: Timestamp) -> Result<Vec<DemoKey>, Error> {
     Ok(keys)
 }
 
-fn print(running: &Running, keys: &[DemoKey], catalogue: &Catalogue) {
+fn print(running: &Running, keys: &[DemoKey], catalogue: &Catalogue, token: &LoginToken) {
     let base = running.base_url();
     let key = keys[0].key.expose();
     let published = catalogue.genes.iter().filter(|gene| gene.published);
@@ -148,5 +169,11 @@ fn print(running: &Running, keys: &[DemoKey], catalogue: &Catalogue) {
         println!("  {}  {label}", key.expose());
     }
     println!();
+    if let Some(control) = running.control_url() {
+        println!("Keys of your own, from another terminal:");
+        println!("  Login token: {}", token.expose());
+        println!("  Control API: {control}/control/v1 ({control}/docs)");
+        println!();
+    }
     println!("Everything is in memory. Ctrl-C ends it.");
 }

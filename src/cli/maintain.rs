@@ -6,7 +6,8 @@ use std::time::Duration;
 use clap::Args;
 use jiff::SignedDuration;
 
-use super::{ConfigFile, Outcome, block_on, signals};
+use super::signals::Signals;
+use super::{ConfigFile, Outcome, block_on};
 use crate::config::UpstreamConfig;
 use crate::ops::telemetry;
 use crate::upstream::postgres::{connect, maintain};
@@ -36,18 +37,21 @@ impl Maintain {
     }
 }
 
-/// A round that fails is logged; the next one tries again.
+/// A round that fails is logged; the next one tries again. One that is under way at the end is
+/// given up: each statement of it stands by itself.
 async fn rounds(config: &UpstreamConfig, every: Duration) -> Result<(), Error> {
-    let end = signals::asked_to_end();
-    tokio::pin!(end);
-    loop {
-        if let Err(error) = round(config).await {
-            tracing::warn!(error = &*error, "a round of maintenance failed");
+    let mut signals = Signals::new()?;
+    let rounds = async {
+        loop {
+            if let Err(error) = round(config).await {
+                tracing::warn!(error = &*error, "a round of maintenance failed");
+            }
+            tokio::time::sleep(every).await;
         }
-        tokio::select! {
-            ended = &mut end => return Ok(ended?),
-            () = tokio::time::sleep(every) => {}
-        }
+    };
+    tokio::select! {
+        () = signals.asked_to_end() => Ok(()),
+        () = rounds => Ok(()),
     }
 }
 

@@ -1,15 +1,24 @@
 //! The command line: one file a command.
 
 mod api_key;
+mod completions;
 mod config;
 mod demo;
 mod healthcheck;
+mod login;
+mod logout;
 mod maintain;
+mod man;
 mod migrate;
 mod openapi;
 mod seed;
 mod serve;
+mod session;
+mod show;
 mod signals;
+mod terminal;
+mod token;
+mod whoami;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -19,9 +28,21 @@ use clap::{Args, Parser, Subcommand};
 use crate::config::{InvalidConfig, Loaded};
 use crate::ops::telemetry;
 
+const EXIT_STATUS: &str = "\
+Exit status:
+  0  it was done
+  1  it failed; the message says why
+  2  nothing was done, for it was not clear what was wanted: a wrong argument, a prefix that fits no
+     key or several, no server named
+
+Colours are used on terminals alone, and never with NO_COLOR set.";
+
+/// The exit status when nothing was done because the wish was not clear.
+const UNCLEAR: u8 = 2;
+
 /// Read-only, caching JSON API over a public gene registry.
 #[derive(Debug, Parser)]
-#[command(name = "gene-registry", version, about)]
+#[command(name = "gene-registry", version, about, after_help = EXIT_STATUS)]
 pub struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -45,8 +66,20 @@ enum Command {
     Config(config::ConfigCommand),
     /// Ask a running replica whether it is ready: exit status 0 or 1
     Healthcheck(healthcheck::Healthcheck),
-    /// Create, list and revoke API keys
+    /// Log in to a server, to manage your API keys there
+    Login(login::LoginCommand),
+    /// Log out, and forget the credentials
+    Logout(logout::Logout),
+    /// Show who you are to which server, and until when
+    Whoami(whoami::WhoAmICommand),
+    /// Create, list, revoke and rotate API keys
     ApiKey(api_key::ApiKeyCommand),
+    /// Make login tokens for the control listener, for operators
+    Token(token::TokenCommand),
+    /// Print completions for a shell
+    Completions(completions::Completions),
+    /// Print the man page, or write those of all commands
+    Man(man::ManCommand),
 }
 
 /// Where the configuration file is.
@@ -63,12 +96,31 @@ impl ConfigFile {
     }
 }
 
+/// Why a command failed.
+type Error = Box<dyn std::error::Error + Send + Sync>;
+
 /// What a command ends with: an exit status, or an error to show.
-type Outcome = Result<ExitCode, Box<dyn std::error::Error + Send + Sync>>;
+type Outcome = Result<ExitCode, Error>;
+
+/// Nothing was done, for it was not clear what was wanted. Holds no secret, also none that was
+/// typed by mistake.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Unclear(String);
+
+impl Unclear {
+    fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+}
 
 /// Parses the arguments and runs the command.
 pub fn run() -> ExitCode {
-    let outcome = match Cli::parse().command {
+    let command = match Cli::try_parse() {
+        Ok(cli) => cli.command,
+        Err(error) => return misunderstood(&error),
+    };
+    let outcome = match command {
         Command::Serve(command) => command.run(),
         Command::Demo(command) => command.run(),
         Command::Migrate(command) => command.run(),
@@ -77,14 +129,32 @@ pub fn run() -> ExitCode {
         Command::Openapi(command) => command.run(),
         Command::Config(command) => command.run(),
         Command::Healthcheck(command) => command.run(),
+        Command::Login(command) => command.run(),
+        Command::Logout(command) => command.run(),
+        Command::Whoami(command) => command.run(),
         Command::ApiKey(command) => command.run(),
+        Command::Completions(command) => command.run(),
+        Command::Man(command) => command.run(),
+        Command::Token(command) => command.run(),
     };
     // What the log still holds comes before what stands below it.
     telemetry::write_out();
     outcome.unwrap_or_else(|error| {
         eprintln!("gene-registry: {}", with_sources(&*error));
-        ExitCode::FAILURE
+        if error.is::<Unclear>() { UNCLEAR.into() } else { ExitCode::FAILURE }
     })
+}
+
+/// Says what is wrong with the arguments, or shows the help that was asked for. People paste keys
+/// and tokens where they don't belong; those are not repeated.
+fn misunderstood(error: &clap::Error) -> ExitCode {
+    if !error.use_stderr() {
+        // Ignored: whoever closed standard output does not want the help.
+        let _ = error.print();
+        return ExitCode::SUCCESS;
+    }
+    anstream::eprint!("{}", show::without_secrets(&error.render().ansi().to_string()));
+    UNCLEAR.into()
 }
 
 fn with_sources(error: &(dyn std::error::Error + 'static)) -> String {

@@ -6,13 +6,16 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 
 use super::Outcome;
-use crate::api::Document;
+use crate::api;
 
 #[derive(Debug, Args)]
 pub(super) struct Openapi {
     /// How to write it
     #[arg(long, value_enum, default_value_t = Format::Json)]
     format: Format,
+    /// Version of OpenAPI
+    #[arg(long, value_enum, default_value_t = Version::V30)]
+    version: Version,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -21,14 +24,25 @@ enum Format {
     Yaml,
 }
 
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Version {
+    #[value(name = "3.0")]
+    V30,
+    #[value(name = "3.1")]
+    V31,
+}
+
 impl Openapi {
     pub(super) fn run(self) -> Outcome {
-        let document = Document::new(None);
-        let text = match self.format {
-            Format::Json => document.json,
-            Format::Yaml => document.yaml,
+        let version = match self.version {
+            Version::V30 => api::Version::V30,
+            Version::V31 => api::Version::V31,
         };
-        std::io::stdout().write_all(&text)?;
+        let format = match self.format {
+            Format::Json => api::Format::Json,
+            Format::Yaml => api::Format::Yaml,
+        };
+        std::io::stdout().write_all(&api::Document::new().text(version, format, ""))?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use clap::Args;
 use serde_json::json;
 
-use super::{ConfigFile, Outcome, block_on, signals};
+use super::signals::Signals;
+use super::{ConfigFile, Outcome, block_on};
 use crate::app::{self, Running};
 use crate::config::Config;
 use crate::ops::telemetry;
@@ -34,7 +35,10 @@ async fn serve(config: Config, ready_file: Option<PathBuf>) -> Outcome {
     let postgres = Postgres::new(&config.upstream, config.registry.install_command.clone())?;
     let postgres = Arc::new(postgres);
     let running = app::start(&config, Arc::clone(&postgres) as _).await?;
-    tracing::info!(base_url = running.base_url(), ops_url = running.ops_url(), "listening");
+    // Before anybody is told: whoever knows that it runs may ask it to end.
+    let mut signals = Signals::new()?;
+    let (base_url, ops_url) = (running.base_url(), running.ops_url());
+    tracing::info!(base_url, ops_url, control_url = running.control_url(), "listening");
     if let Some(path) = ready_file {
         write_ready_file(&path, &running)?;
     }
@@ -47,9 +51,9 @@ async fn serve(config: Config, ready_file: Option<PathBuf>) -> Outcome {
             }
         }
     });
-    signals::asked_to_end().await?;
+    signals.asked_to_end().await;
     tracing::info!("ending");
-    signals::end_at_once_when_asked_again();
+    signals.end_at_once_when_asked_again();
     running.shutdown().await;
     Ok(ExitCode::SUCCESS)
 }
@@ -59,7 +63,7 @@ fn write_ready_file(path: &Path, running: &Running) -> std::io::Result<()> {
     let ready = json!({
         "base_url": running.base_url(),
         "ops_url": running.ops_url(),
-        "control_url": null,
+        "control_url": running.control_url(),
     });
     let unfinished = path.with_added_extension("part");
     std::fs::write(&unfinished, format!("{ready}\n"))?;

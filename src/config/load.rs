@@ -14,7 +14,7 @@ const DEFAULTS: &str = include_str!("../../config/default.toml");
 const PREFIX: &str = "GENE_REGISTRY__";
 
 /// Keys whose values are never shown.
-const SECRETS: [&str; 2] = ["upstream.url", "redis.url"];
+const SECRETS: [&str; 3] = ["upstream.url", "redis.url", "control.database_url"];
 
 /// The configuration can't be used. Each line names the key.
 #[derive(Debug, Error)]
@@ -53,6 +53,7 @@ impl Loaded {
         let figment = figment
             .merge(well_known("DATABASE_URL", "upstream.url"))
             .merge(well_known("REDIS_URL", "redis.url"))
+            .merge(well_known("CONTROL_DATABASE_URL", "control.database_url"))
             .merge(Env::prefixed(PREFIX).split("__"));
         let config: Config = figment.extract().map_err(|errors| {
             InvalidConfig(errors.into_iter().map(|error| explain(&figment, &error)).collect())
@@ -111,7 +112,12 @@ fn source_name(metadata: &figment::Metadata, key: &str) -> String {
             format!("{PREFIX}{}", key.to_uppercase().replace('.', "__"))
         }
         (_, name) if name.contains("environment") => {
-            if key == "upstream.url" { "DATABASE_URL" } else { "REDIS_URL" }.to_owned()
+            let variable = match key {
+                "upstream.url" => "DATABASE_URL",
+                "redis.url" => "REDIS_URL",
+                _ => "CONTROL_DATABASE_URL",
+            };
+            variable.to_owned()
         }
         _ => "default".to_owned(),
     }

@@ -1,20 +1,31 @@
 //! Configuration: one struct a concern, every key documented in `config/default.toml`.
 
 mod cache;
+mod control;
+mod cors;
 mod load;
+mod network;
 mod redis;
 mod server;
+mod shed;
 mod small;
+mod tls;
 mod upstream;
 
 use secrecy::ExposeSecret;
 use serde::Deserialize;
 
 pub use cache::{AgesConfig, CacheConfig};
+pub use control::{ControlConfig, OidcConfig, TokenConfig};
+pub(crate) use control::{is_handle, is_trustworthy};
+pub use cors::CorsConfig;
 pub use load::{Effective, InvalidConfig, Loaded};
+pub use network::{InvalidNetwork, Network};
 pub use redis::{RateLimitConfig, RedisConfig};
 pub use server::{OpsConfig, ServerConfig};
-pub use small::{KeysConfig, LogConfig, LogFormat, RegistryConfig};
+pub use shed::ShedConfig;
+pub use small::{KeysConfig, LogConfig, LogFormat, RegistryConfig, TelemetryConfig};
+pub use tls::TlsConfig;
 pub use upstream::UpstreamConfig;
 
 /// A whole configuration. Every key has a default but the URLs.
@@ -24,13 +35,16 @@ pub use upstream::UpstreamConfig;
 pub struct Config {
     pub server: ServerConfig,
     pub ops: OpsConfig,
+    pub control: ControlConfig,
     pub upstream: UpstreamConfig,
+    pub shed: ShedConfig,
     pub redis: RedisConfig,
     pub cache: CacheConfig,
     pub rate_limit: RateLimitConfig,
     pub keys: KeysConfig,
     pub registry: RegistryConfig,
     pub log: LogConfig,
+    pub telemetry: TelemetryConfig,
 }
 
 /// A day, in seconds.
@@ -49,6 +63,8 @@ impl Config {
             ("server.max_connections", self.server.max_connections as u64),
             ("server.head_timeout_ms", self.server.head_timeout_ms),
             ("server.idle_timeout_ms", self.server.idle_timeout_ms),
+            ("server.request_timeout_ms", self.server.request_timeout_ms),
+            ("server.tls.handshake_timeout_ms", self.server.tls.handshake_timeout_ms),
             ("upstream.pool_size", self.upstream.pool_size as u64),
             ("upstream.wait_ms", self.upstream.wait_ms),
             ("upstream.connect_ms", self.upstream.connect_ms),
@@ -56,6 +72,7 @@ impl Config {
             ("redis.timeout_ms", self.redis.timeout_ms),
             ("redis.pool_size", self.redis.pool_size.into()),
             ("rate_limit.replicas", self.rate_limit.replicas.into()),
+            ("shed.max_misses", self.shed.max_misses.unwrap_or(1) as u64),
         ] {
             must(value > 0, key, "must be 1 or more");
         }
@@ -70,19 +87,56 @@ impl Config {
             ("cache.not_found_s", self.cache.not_found_s, DAY_S),
             ("server.head_timeout_ms", self.server.head_timeout_ms, DAY_S * 1000),
             ("server.idle_timeout_ms", self.server.idle_timeout_ms, DAY_S * 1000),
+            ("server.tls.handshake_timeout_ms", self.server.tls.handshake_timeout_ms, DAY_S * 1000),
+            ("server.request_timeout_ms", self.server.request_timeout_ms, DAY_S * 1000),
             ("server.drain_ms", self.server.drain_ms, DAY_S * 1000),
             ("server.grace_ms", self.server.grace_ms, DAY_S * 1000),
             ("upstream.deadline_ms", self.upstream.deadline_ms, DAY_S * 1000),
             ("redis.timeout_ms", self.redis.timeout_ms, DAY_S * 1000),
+            ("shed.queue", self.shed.queue as u64, 1_000_000),
+            ("shed.wait_ms", self.shed.wait_ms, DAY_S * 1000),
         ] {
             must(value <= most, key, &format!("must be {most} or less"));
         }
+        must(
+            self.server.cors.is_usable(),
+            "server.cors.origins",
+            "must each be like https://app.example, lowercase and without a path, or * alone",
+        );
+        let tls = &self.server.tls;
+        must(
+            tls.cert_file.is_some() == tls.key_file.is_some(),
+            if tls.cert_file.is_some() { "server.tls.key_file" } else { "server.tls.cert_file" },
+            "must be set too: TLS needs a certificate and its key",
+        );
         let (public, ops) = (self.server.bind, self.ops.bind);
         must(public != ops || ops.port() == 0, "ops.bind", "must not be the same as server.bind");
         must(
             self.upstream.deadline_ms >= self.upstream.query_ms,
             "upstream.deadline_ms",
             "must not be shorter than upstream.query_ms",
+        );
+        let (misses, pool_size) = (self.shed.max_misses, self.upstream.pool_size);
+        must(
+            misses.is_none_or(|misses| misses < pool_size.max(2)),
+            "shed.max_misses",
+            "must be less than upstream.pool_size: look-ups of keys need connections too",
+        );
+        must(
+            self.server.request_timeout_ms > self.upstream.deadline_ms,
+            "server.request_timeout_ms",
+            "must be longer than upstream.deadline_ms",
+        );
+        let taken = self.control.bind.filter(|bind| bind.port() != 0);
+        must(
+            taken.is_none_or(|bind| bind != public && bind != ops),
+            "control.bind",
+            "must not be the same as server.bind or ops.bind",
+        );
+        must(
+            (1..=DAY_S).contains(&self.keys.usage_every_s),
+            "keys.usage_every_s",
+            &format!("must be 1 to {DAY_S}"),
         );
         must(!self.redis.prefix.is_empty(), "redis.prefix", "must not be empty");
         for (kind, ages) in [
@@ -96,6 +150,9 @@ impl Config {
                 "must not be shorter than fresh_s and stale_s together",
             );
         }
+        for problem in self.telemetry.problems(cfg!(feature = "otlp")) {
+            must(false, problem.0, problem.1);
+        }
         let url = self.server.public_url.as_deref();
         must(
             url.is_none_or(|url| {
@@ -105,12 +162,13 @@ impl Config {
             "server.public_url",
             "must begin with http:// or https://, without a query or fragment",
         );
+        found.extend(self.control.contradictions());
         found
     }
 
     /// A URL that is set to nothing is not set: that is how compose files unset things.
     fn without_empty_urls(mut self) -> Self {
-        for url in [&mut self.upstream.url, &mut self.redis.url] {
+        for url in [&mut self.upstream.url, &mut self.redis.url, &mut self.control.database_url] {
             if url.as_ref().is_some_and(|url| url.expose_secret().is_empty()) {
                 *url = None;
             }
@@ -154,6 +212,12 @@ mod tests {
             ("[cache.search]\nif_error_s = 10", "cache.search.if_error_s"),
             ("[upstream]\ndeadline_ms = 10", "upstream.deadline_ms"),
             ("[server]\npublic_url = \"api.example\"", "server.public_url"),
+            ("[server.tls]\ncert_file = \"a.pem\"", "server.tls.key_file: must be set too"),
+            ("[server.tls]\nkey_file = \"a.pem\"", "server.tls.cert_file: must be set too"),
+            ("[server.cors]\norigins = [\"app.example\"]", "server.cors.origins: must"),
+            ("[server]\nrequest_timeout_ms = 2000", "server.request_timeout_ms: must be longer"),
+            ("[shed]\nmax_misses = 0", "shed.max_misses: must be 1 or more"),
+            ("[shed]\nmax_misses = 16", "shed.max_misses: must be less than upstream.pool_size"),
         ] {
             let error = read(text).expect_err(text);
             assert!(error.contains(expected), "{text}: {error}");

@@ -5,6 +5,10 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use super::Network;
+use super::cors::CorsConfig;
+use super::tls::TlsConfig;
+
 /// The public listener. Times are in milliseconds.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -13,16 +17,24 @@ pub struct ServerConfig {
     pub bind: SocketAddr,
     /// Where clients reach the service, without `/v1`.
     pub public_url: Option<String>,
+    /// Proxies whose `Forwarded` and `X-Forwarded-*` are believed.
+    pub trusted_proxies: Vec<Network>,
     /// Connections at once.
     pub max_connections: usize,
     /// For the head of a request.
     pub head_timeout_ms: u64,
     /// Of a kept-alive connection without a request.
     pub idle_timeout_ms: u64,
+    /// For the answer to a request.
+    pub request_timeout_ms: u64,
     /// How long readiness fails before connections are refused.
     pub drain_ms: u64,
     /// How long requests under way may take at the end.
     pub grace_ms: u64,
+    /// TLS.
+    pub tls: TlsConfig,
+    /// Pages of other origins.
+    pub cors: CorsConfig,
 }
 
 impl ServerConfig {
@@ -34,6 +46,11 @@ impl ServerConfig {
     /// Of a kept-alive connection without a request.
     pub const fn idle_timeout(&self) -> Duration {
         Duration::from_millis(self.idle_timeout_ms)
+    }
+
+    /// For the answer to a request.
+    pub const fn request_timeout(&self) -> Duration {
+        Duration::from_millis(self.request_timeout_ms)
     }
 
     /// How long readiness fails before connections are refused.

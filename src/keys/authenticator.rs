@@ -7,6 +7,7 @@ use thiserror::Error;
 
 use super::records::Records;
 use super::token;
+use super::usage::UsageCounts;
 use crate::ops::Metrics;
 use crate::registry::Timestamp;
 use crate::upstream::{ApiKeyRecord, KeyHash, UpstreamError, Watched};
@@ -55,12 +56,25 @@ pub enum NotAuthenticated {
 pub struct Authenticator {
     records: Records,
     accept_foreign: bool,
+    usage: Option<Arc<UsageCounts>>,
 }
 
 impl Authenticator {
     /// `accept_foreign`: also look up keys that were made elsewhere, of another form.
     pub fn new(upstream: Arc<Watched>, accept_foreign: bool, metrics: Arc<Metrics>) -> Self {
-        Self { records: Records::new(upstream, metrics), accept_foreign }
+        Self { records: Records::new(upstream, metrics), accept_foreign, usage: None }
+    }
+
+    /// Counts, from now on, how keys are used.
+    #[must_use]
+    pub fn counting(mut self, usage: Option<Arc<UsageCounts>>) -> Self {
+        self.usage = usage;
+        self
+    }
+
+    /// How many keys are remembered with their record, and how many as unknown.
+    pub fn remembered(&self) -> (u64, u64) {
+        self.records.remembered()
     }
 
     /// The record of the key in `presented`, the values of the key header, judged by the
@@ -74,7 +88,11 @@ impl Authenticator {
     ) -> Result<Arc<ApiKeyRecord>, NotAuthenticated> {
         let hash = self.hash_of(presented)?;
         let record = self.records.get(&hash).await?;
-        judge(&record, &hash, self.records.now())?;
+        let now = self.records.now();
+        judge(&record, &hash, now)?;
+        if let Some(usage) = &self.usage {
+            usage.note(&hash, now);
+        }
         Ok(record)
     }
 

@@ -70,6 +70,14 @@ impl Records {
         }
     }
 
+    /// Known and unknown keys remembered.
+    pub(super) fn remembered(&self) -> (u64, u64) {
+        // They count behind, and otherwise only while they are used.
+        self.known.run_pending_tasks();
+        self.unknown.run_pending_tasks();
+        (self.known.entry_count(), self.unknown.entry_count())
+    }
+
     /// The time by the upstream's clock.
     pub(super) fn now(&self) -> Timestamp {
         self.upstream.now()

@@ -12,13 +12,12 @@ use secrecy::zeroize::Zeroize;
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
+use super::base62::{CHECK_CHARS, NoRandomness, check_characters, push_random_digits};
 use crate::upstream::KeyHash;
 
-const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const BRAND: &str = "gr_";
 const PREFIX_CHARS: usize = 8;
 const SECRET_CHARS: usize = 32;
-const CHECK_CHARS: usize = 6;
 const PREFIX_LENGTH: usize = BRAND.len() + PREFIX_CHARS;
 const LENGTH: usize = PREFIX_LENGTH + 1 + SECRET_CHARS + CHECK_CHARS;
 
@@ -30,11 +29,6 @@ pub struct ApiKey(String);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("not an API key: expected gr_ + 8 characters + _ + 38 characters with a right check")]
 pub struct MalformedKey;
-
-/// The operating system has no randomness to give.
-#[derive(Debug, Error)]
-#[error("the operating system gave no randomness: {0}")]
-pub struct NoRandomness(getrandom::Error);
 
 impl ApiKey {
     /// A new key, from the operating system's randomness.
@@ -48,7 +42,7 @@ impl ApiKey {
         text.push('_');
         push_random_digits(&mut text, SECRET_CHARS)?;
         let check = check_characters(text.as_bytes());
-        text.extend(check.iter().copied().map(char::from));
+        text.extend(check.map(char::from));
         Ok(Self(text))
     }
 
@@ -109,58 +103,12 @@ impl Drop for ApiKey {
     }
 }
 
-fn check_characters(body: &[u8]) -> [u8; CHECK_CHARS] {
-    let mut rest = crc32fast::hash(body) as usize;
-    let mut check = [b'0'; CHECK_CHARS];
-    for digit in check.iter_mut().rev() {
-        *digit = DIGITS[rest % DIGITS.len()];
-        rest /= DIGITS.len();
-    }
-    check
-}
-
-fn push_random_digits(text: &mut String, count: usize) -> Result<(), NoRandomness> {
-    // Bytes beyond the last whole multiple of 62 are thrown away, so every digit is as likely.
-    const FAIR: usize = 256 - 256 % DIGITS.len();
-    let wanted = text.len() + count;
-    let mut bytes = [0; 64];
-    while text.len() < wanted {
-        getrandom::fill(&mut bytes).map_err(NoRandomness)?;
-        let digits = bytes.iter().map(|byte| usize::from(*byte)).filter(|byte| *byte < FAIR);
-        let missing = wanted - text.len();
-        text.extend(digits.map(|byte| char::from(DIGITS[byte % DIGITS.len()])).take(missing));
-    }
-    bytes.zeroize();
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
-
-    /// CRC-32 (IEEE 802.3) bit by bit, as the standard defines it.
-    fn crc32_by_definition(bytes: &[u8]) -> u32 {
-        let mut crc = u32::MAX;
-        for byte in bytes {
-            crc ^= u32::from(*byte);
-            for _ in 0..8 {
-                crc = if crc & 1 == 1 { (crc >> 1) ^ 0xEDB8_8320 } else { crc >> 1 };
-            }
-        }
-        !crc
-    }
-
-    #[test]
-    fn the_check_is_crc32_in_base_62() {
-        assert_eq!(crc32_by_definition(b"123456789"), 0xCBF4_3926, "the check value of CRC-32");
-        // 0xCBF43926 = 3*62^5 + 45*62^4 + 35*62^3 + 27*62^2 + 22*62 + 14.
-        let digits = [3, 45, 35, 27, 22, 14].map(|at: usize| DIGITS[at]);
-        let value = [3, 45, 35, 27, 22, 14].iter().fold(0_u64, |sum, digit| sum * 62 + digit);
-        assert_eq!(value, 0xCBF4_3926);
-        assert_eq!(check_characters(b"123456789"), digits);
-    }
+    use crate::keys::base62::DIGITS;
 
     #[test]
     fn generated_keys_are_read_back_and_differ() {

@@ -1,4 +1,8 @@
-//! What caches and keys count. The table is in [`super::metrics`].
+//! What caches and keys count. The list in [`super::series`] says what each means.
+
+use metrics::{Counter, Key, Label, Recorder};
+
+use super::metrics::METADATA;
 
 /// Something that happened in the read path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,10 +34,38 @@ pub enum CacheEvent {
 }
 
 impl CacheEvent {
-    /// The counter's name and label.
-    pub(super) const fn series(self) -> (&'static str, Option<(&'static str, &'static str)>) {
-        const fn result(failed: bool) -> Option<(&'static str, &'static str)> {
-            Some(("result", if failed { "failed" } else { "ok" }))
+    const ALL: [Self; 11] = [
+        Self::Load { failed: false },
+        Self::Load { failed: true },
+        Self::Refresh,
+        Self::Waited,
+        Self::NotCurrent,
+        Self::SharedUndecodable,
+        Self::SharedTooLarge,
+        Self::SharedWriteFailed,
+        Self::KeyLookUp { failed: false },
+        Self::KeyLookUp { failed: true },
+        Self::KeyLookUpRefused,
+    ];
+
+    const fn place(self) -> usize {
+        match self {
+            Self::Load { failed } => failed as usize,
+            Self::Refresh => 2,
+            Self::Waited => 3,
+            Self::NotCurrent => 4,
+            Self::SharedUndecodable => 5,
+            Self::SharedTooLarge => 6,
+            Self::SharedWriteFailed => 7,
+            Self::KeyLookUp { failed } => 8 + failed as usize,
+            Self::KeyLookUpRefused => 10,
+        }
+    }
+
+    /// The counter's name, and its label `result` where it has one.
+    const fn series(self) -> (&'static str, Option<&'static str>) {
+        const fn result(failed: bool) -> Option<&'static str> {
+            Some(if failed { "failed" } else { "ok" })
         }
         match self {
             Self::Load { failed } => ("gene_registry_loads_total", result(failed)),
@@ -45,6 +77,37 @@ impl CacheEvent {
             Self::SharedWriteFailed => ("gene_registry_shared_write_failures_total", None),
             Self::KeyLookUp { failed } => ("gene_registry_key_lookups_total", result(failed)),
             Self::KeyLookUpRefused => ("gene_registry_key_lookups_refused_total", None),
+        }
+    }
+}
+
+/// A counter for each event, from the start: what has not happened yet is 0, not absent.
+#[derive(Debug)]
+pub(super) struct CacheCounters([Counter; CacheEvent::ALL.len()]);
+
+impl CacheCounters {
+    pub(super) fn new(recorder: &impl Recorder) -> Self {
+        Self(CacheEvent::ALL.map(|event| {
+            let (name, result) = event.series();
+            let labels =
+                result.map(|word| Label::new("result", word)).into_iter().collect::<Vec<_>>();
+            recorder.register_counter(&Key::from_parts(name, labels), &METADATA)
+        }))
+    }
+
+    pub(super) fn count(&self, event: CacheEvent) {
+        self.0[event.place()].increment(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_event_has_its_own_place() {
+        for (place, event) in CacheEvent::ALL.into_iter().enumerate() {
+            assert_eq!(event.place(), place);
         }
     }
 }

@@ -16,6 +16,19 @@ pub enum Dependency {
     None,
 }
 
+/// A pool's connections.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct PoolState {
+    /// Connections at most.
+    pub most: usize,
+    /// Connections there are.
+    pub size: usize,
+    /// Of these, not in use.
+    pub idle: usize,
+    /// Those who wait for one.
+    pub waiting: usize,
+}
+
 /// Readiness: from the first time the service can serve until it drains.
 #[derive(Debug, Default)]
 pub struct Health {

@@ -1,4 +1,4 @@
-//! The metrics of the limits. The table in `metrics.rs` says what each means.
+//! The metrics of the limits. The list in [`super::series`] says what each means.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

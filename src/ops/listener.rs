@@ -7,6 +7,7 @@ use poem::http::{Method, StatusCode, header};
 use poem::{Request, Response};
 use serde::Serialize;
 
+use super::exposition::Exposition;
 use super::health::{Dependency, Health};
 use super::metrics::Metrics;
 use crate::server::Handler;
@@ -20,13 +21,13 @@ pub struct Dependencies {
     pub redis_read: Dependency,
     /// Redis, for limits and for filling the shared cache.
     pub redis_write: Dependency,
-    /// Rows of the registry that are left out because they break the contract.
-    #[serde(skip)]
-    pub broken_rows: i64,
 }
 
 /// Asks how the dependencies are; answers from memory.
 pub type AskDependencies = Arc<dyn Fn() -> Dependencies + Send + Sync>;
+
+/// Looks how everything is at the moment, for the metrics; answers from memory.
+pub type LookAround = Arc<dyn Fn(&mut Exposition) + Send + Sync>;
 
 /// What the operations listener serves.
 pub struct OpsApi {
@@ -36,6 +37,8 @@ pub struct OpsApi {
     pub metrics: Arc<Metrics>,
     /// Asks how the dependencies are; answers from memory.
     pub dependencies: AskDependencies,
+    /// Looks how everything is, for the metrics.
+    pub look: LookAround,
 }
 
 #[derive(Serialize)]
@@ -71,14 +74,9 @@ impl OpsApi {
     }
 
     fn metrics(&self) -> Response {
-        let dependencies = (self.dependencies)();
-        self.metrics.broken_rows(dependencies.broken_rows);
-        self.metrics.upstream_in_use(dependencies.upstream == Dependency::Up);
-        self.metrics.redis_in_use("read", dependencies.redis_read == Dependency::Up);
-        self.metrics.redis_in_use("write", dependencies.redis_write == Dependency::Up);
         Response::builder()
             .header(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")
-            .body(self.metrics.render())
+            .body(self.metrics.render(&*self.look))
     }
 }
 

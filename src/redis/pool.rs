@@ -2,6 +2,7 @@
 //! or word that there is none. Callers degrade; nothing here fails a request.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use bb8::{ErrorSink, Pool, PooledConnection, RunError};
@@ -15,6 +16,7 @@ use tokio::time::timeout_at;
 
 use super::manager::Manager;
 use crate::breaker::{Breaker, Outcome, Permit};
+use crate::ops::PoolState;
 
 /// Which breaker a command is under: a full or read-only server still answers reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,6 +66,8 @@ struct Inner {
     timeout: Duration,
     breakers: Arc<Breakers>,
     refused: Arc<Notify>,
+    size: u32,
+    waiting: AtomicUsize,
 }
 
 #[derive(Debug)]
@@ -119,12 +123,29 @@ impl RedisPool {
             .test_on_check_out(true)
             .error_sink(Box::new(sink))
             .build_unchecked(Manager::new(info.clone(), timeout)?);
-        Ok(Self(Arc::new(Inner { pool, info, timeout, breakers, refused })))
+        let waiting = AtomicUsize::new(0);
+        Ok(Self(Arc::new(Inner { pool, info, timeout, breakers, refused, size, waiting })))
     }
 
     /// Whether commands of this side are turned away at the moment.
     pub fn is_away(&self, side: Side) -> bool {
         self.0.breakers.of(side).is_open()
+    }
+
+    /// How often commands of this side began to be turned away.
+    pub fn openings(&self, side: Side) -> u64 {
+        self.0.breakers.of(side).openings()
+    }
+
+    /// Its connections.
+    pub fn state(&self) -> PoolState {
+        let state = self.0.pool.state();
+        PoolState {
+            most: self.0.size as usize,
+            size: state.connections as usize,
+            idle: state.idle_connections as usize,
+            waiting: self.0.waiting.load(Ordering::Relaxed),
+        }
     }
 
     /// Sends one command.
@@ -203,6 +224,7 @@ impl Inner {
     }
 
     async fn connection(&self) -> Result<PooledConnection<'_, Manager>, NoAnswer> {
+        let _waiting = Waiting::begin(&self.waiting);
         // The pool itself would keep us waiting until its timeout when the address refuses.
         tokio::select! {
             connection = self.pool.get() => connection.map_err(|error| match error {
@@ -217,6 +239,22 @@ impl Inner {
     /// have one say themselves when Redis does not answer.)
     fn none_free(&self) -> NoAnswer {
         if self.pool.state().connections > 0 { NoAnswer::Crowded } else { NoAnswer::Timeout }
+    }
+}
+
+/// One who waits for a connection, however that ends.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl<'a> Waiting<'a> {
+    fn begin(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -1,12 +1,12 @@
 //! A registry in memory: what `demo` serves, and what the Postgres one is compared with.
 
-use std::collections::HashMap;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 
 use super::{
-    ApiKeyRecord, Catalogue, CatalogueGene, Changes, KeyHash, Read, Seen, Snapshot, Upstream,
-    UpstreamError,
+    ApiKeyRecord, Catalogue, CatalogueGene, Changes, EmbeddedKeys, KeyHash, Read, Snapshot,
+    Upstream, UpstreamError,
 };
 use crate::registry::arena::{
     DomainStanding, FitnessSums, StandingGene, TOP_GENES, TREND_EVALUATIONS, insights,
@@ -28,11 +28,11 @@ pub struct EmbeddedGene {
     pub published: bool,
 }
 
-/// A registry in memory. It never changes.
+/// A registry in memory. Its genes never change; its keys do.
 pub struct Embedded {
     /// Published genes alone; evaluations newest first, without those that do not count.
     genes: Vec<EmbeddedGene>,
-    keys: HashMap<KeyHash, ApiKeyRecord>,
+    keys: Arc<EmbeddedKeys>,
     install_template: String,
 }
 
@@ -49,8 +49,17 @@ impl Embedded {
             gene.evaluations.retain(RawEvaluation::counts);
             gene.evaluations.sort_by(RawEvaluation::newest_first);
         }
-        let keys = keys.into_iter().map(|key| (key.hash, key)).collect();
+        let keys = Arc::new(EmbeddedKeys::new(keys, Timestamp::now()));
         Self { genes, keys, install_template }
+    }
+
+    /// Its keys, to be managed.
+    pub fn keys(&self) -> Arc<EmbeddedKeys> {
+        Arc::clone(&self.keys)
+    }
+
+    fn read<T>(&self, value: T) -> Read<T> {
+        Read { value, seen: self.keys.seen() }
     }
 
     /// The registry that a catalogue describes, seen from `now`, with exact ranks.
@@ -151,7 +160,7 @@ impl Upstream for Embedded {
             .map(|gene| gene.raw.clone().into_summary(gene.evaluations.clone()))
             .collect();
         let total = Count::saturating(i64::try_from(found.len()).unwrap_or(i64::MAX));
-        Ok(read(GenePage { data: data?, total, limit, offset }))
+        Ok(self.read(GenePage { data: data?, total, limit, offset }))
     }
 
     async fn page(&self, search: &GeneSearch) -> Result<Read<Vec<GeneSummary>>, UpstreamError> {
@@ -162,7 +171,7 @@ impl Upstream for Embedded {
     async fn phenotype(&self, id: GeneId) -> Result<Read<Option<GenePhenotype>>, UpstreamError> {
         let gene = self.genes.iter().find(|gene| gene.raw.id == id.uuid());
         let shown = gene.map(|gene| gene.raw.clone().into_phenotype(&self.install_template));
-        Ok(read(shown.transpose()?))
+        Ok(self.read(shown.transpose()?))
     }
 
     async fn insights(
@@ -172,24 +181,20 @@ impl Upstream for Embedded {
     ) -> Result<Read<Option<ArenaInsights>>, UpstreamError> {
         let filter = GeneFilter { domain: Some(domain.clone()), fidelity: None };
         let genes: Vec<&EmbeddedGene> = self.matching(&filter).collect();
-        Ok(read(insights(domain, standing(&genes, now))))
+        Ok(self.read(insights(domain, standing(&genes, now))))
     }
 
     async fn api_key(&self, hash: &KeyHash) -> Result<Read<Option<ApiKeyRecord>>, UpstreamError> {
-        Ok(read(self.keys.get(hash).cloned()))
+        Ok(self.keys.record(hash))
     }
 
-    async fn changes(&self, _: Option<&Snapshot>) -> Result<Read<Changes>, UpstreamError> {
-        Ok(read(Changes::NoLog))
+    async fn changes(&self, since: Option<&Snapshot>) -> Result<Read<Changes>, UpstreamError> {
+        Ok(self.keys.changes(since))
     }
 
     async fn ping(&self) -> Result<Timestamp, UpstreamError> {
         Ok(Timestamp::now())
     }
-}
-
-fn read<T>(value: T) -> Read<T> {
-    Read { value, seen: Seen::new(Timestamp::now(), None) }
 }
 
 fn standing(genes: &[&EmbeddedGene], now: Timestamp) -> DomainStanding {

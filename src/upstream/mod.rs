@@ -4,6 +4,7 @@
 mod catalogue;
 pub mod change_log;
 mod embedded;
+mod embedded_keys;
 pub mod generate;
 pub mod postgres;
 pub mod snapshot;
@@ -12,6 +13,7 @@ mod watched;
 use async_trait::async_trait;
 use thiserror::Error;
 
+use crate::ops::PoolState;
 use crate::registry::{
     ArenaInsights, ContractBreach, DomainName, GeneId, GenePage, GenePhenotype, GeneSearch,
     GeneSummary, Timestamp,
@@ -20,9 +22,10 @@ use crate::registry::{
 pub use catalogue::{Catalogue, CatalogueEvaluation, CatalogueGene};
 pub use change_log::{Change, ChangeLog, Changes, Concern, Scope, Seen};
 pub use embedded::{Embedded, EmbeddedGene};
+pub use embedded_keys::{EmbeddedKey, EmbeddedKeys, KeysByHash};
 pub use postgres::Postgres;
 pub use snapshot::Snapshot;
-pub use watched::Watched;
+pub use watched::{Looks, Watched};
 
 /// What a read found, and when.
 #[derive(Debug, Clone, PartialEq)]
@@ -62,6 +65,11 @@ pub trait Upstream: Send + Sync + 'static {
     /// Rows that the latest unfiltered search left out because they break the contract.
     fn broken_rows(&self) -> i64 {
         0
+    }
+
+    /// Its pools of connections by name, where it has any.
+    fn pools(&self) -> Vec<(&'static str, PoolState)> {
+        Vec::new()
     }
 
     /// Whether the upstream answers at all; its time.

@@ -38,6 +38,11 @@ impl Snapshot {
         self.xmax
     }
 
+    /// All that came before the transaction `next`, where they come one after the other.
+    pub fn before(next: u64) -> Self {
+        Self { xmin: next, xmax: next, running: Box::default() }
+    }
+
     /// The part of a standby's snapshot that can be relied on: there the list of running
     /// transactions may lack some, so only what is below the oldest counts as seen.
     pub fn of_standby(self) -> Self {

@@ -6,12 +6,13 @@
 //! request after its return is served.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::change_log::{ChangeLog, Concern, Seen};
-use super::{ApiKeyRecord, KeyHash, Read, Upstream, UpstreamError};
+use super::{ApiKeyRecord, Changes, KeyHash, Read, Upstream, UpstreamError};
 use crate::breaker::{Breaker, Outcome};
+use crate::ops::PoolState;
 use crate::registry::{
     ArenaInsights, DomainName, GeneId, GenePage, GenePhenotype, GeneSearch, GeneSummary, Timestamp,
 };
@@ -27,6 +28,52 @@ pub struct Watched {
     clock: Clock,
     being_asked: AtomicBool,
     unreadable: AtomicBool,
+    looks: LookCounts,
+}
+
+/// The looks into the change log up to now.
+#[derive(Debug, Clone, Copy)]
+pub struct Looks {
+    /// Time since the last good one; at first, since the beginning.
+    pub age: Duration,
+    /// Those that were good.
+    pub good: u64,
+    /// Those that failed.
+    pub failed: u64,
+    /// Changes that they found, without the first one's.
+    pub changes: u64,
+}
+
+#[derive(Debug)]
+struct LookCounts {
+    begun: Instant,
+    last_good_ms: AtomicU64,
+    good: AtomicU64,
+    failed: AtomicU64,
+    changes: AtomicU64,
+}
+
+impl LookCounts {
+    fn begin() -> Self {
+        let (last_good_ms, good) = (AtomicU64::new(0), AtomicU64::new(0));
+        let (failed, changes) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self { begun: Instant::now(), last_good_ms, good, failed, changes }
+    }
+
+    fn good(&self, found: &Changes) {
+        let now = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.last_good_ms.store(now, Ordering::Relaxed);
+        let is_first = self.good.fetch_add(1, Ordering::Relaxed) == 0;
+        if let Changes::These(changes) = found
+            && !is_first
+        {
+            self.changes.fetch_add(changes.len() as u64, Ordering::Relaxed);
+        }
+    }
+
+    fn failed(&self) {
+        self.failed.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 /// The upstream's clock, as far as it is known: replicas whose clocks differ agree on ages.
@@ -60,6 +107,7 @@ impl Watched {
             clock: Clock::default(),
             being_asked: AtomicBool::new(false),
             unreadable: AtomicBool::new(false),
+            looks: LookCounts::begin(),
         })
     }
 
@@ -88,6 +136,7 @@ impl Watched {
         self.judge(found.as_ref().err(), begun);
         match found {
             Ok(found) => {
+                self.looks.good(&found.value);
                 self.clock.set(found.seen.read_at, asked);
                 if self.unreadable.swap(false, Ordering::AcqRel) {
                     tracing::info!("the registry's change log is read again");
@@ -97,6 +146,7 @@ impl Watched {
                 }
             }
             Err(error) => {
+                self.looks.failed();
                 if !self.unreadable.swap(true, Ordering::AcqRel) {
                     let cause = std::error::Error::source(&error).map(ToString::to_string);
                     tracing::warn!(
@@ -123,6 +173,28 @@ impl Watched {
     /// Whether the database is in use: not known to be away.
     pub fn is_in_use(&self) -> bool {
         !self.breaker.is_open()
+    }
+
+    /// How often the database was found to be away.
+    pub fn openings(&self) -> u64 {
+        self.breaker.openings()
+    }
+
+    /// Its pools of connections by name, where it has any.
+    pub fn pools(&self) -> Vec<(&'static str, PoolState)> {
+        self.upstream.pools()
+    }
+
+    /// The looks into the change log up to now.
+    pub fn looks(&self) -> Looks {
+        let LookCounts { begun, last_good_ms, good, failed, changes } = &self.looks;
+        let last_good = Duration::from_millis(last_good_ms.load(Ordering::Relaxed));
+        Looks {
+            age: begun.elapsed().saturating_sub(last_good),
+            good: good.load(Ordering::Relaxed),
+            failed: failed.load(Ordering::Relaxed),
+            changes: changes.load(Ordering::Relaxed),
+        }
     }
 
     /// Rows that the latest unfiltered search left out because they break the contract.

@@ -3,13 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use gene_registry::config::Config;
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 
+use crate::support::authority::{Authority, EXPIRED, VALID};
 use crate::support::database::Database;
 use crate::support::need_own_servers;
 use crate::support::postgres::{PostgresOptions, PostgresServer, SUPERUSER};
 use crate::support::replica::{Answer, Replica, config, sample};
-use crate::support::scratch_folder;
 
 /// Everything that has a meaning in a URL, and what it looks like there.
 const PASSWORD: &str = "p@:/#%?=&+ w";
@@ -103,42 +102,6 @@ async fn ipv6_addresses_stand_in_brackets() {
     let answer = first_answer(&database, &url, |_| {}).await;
     assert_eq!(answer.status, 200, "{answer:?}");
 }
-
-/// A certificate authority of the tests' own.
-struct Authority {
-    issuer: CertifiedIssuer<'static, KeyPair>,
-    /// Its certificate, PEM.
-    file: PathBuf,
-}
-
-impl Authority {
-    fn new() -> Self {
-        let mut params = CertificateParams::default();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.distinguished_name.push(DnType::CommonName, "test authority");
-        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
-        let file = scratch_folder("authority").join("ca.pem");
-        std::fs::write(&file, issuer.pem()).unwrap();
-        Self { issuer, file }
-    }
-
-    /// Certificate and key of a server, as files.
-    fn certify(&self, name: &str, years: (i32, i32)) -> (PathBuf, PathBuf) {
-        let mut params = CertificateParams::new([name.to_owned()]).unwrap();
-        params.not_before = rcgen::date_time_ymd(years.0, 1, 1);
-        params.not_after = rcgen::date_time_ymd(years.1, 1, 1);
-        let key = KeyPair::generate().unwrap();
-        let certificate = params.signed_by(&key, &self.issuer).unwrap();
-        let folder = scratch_folder("certificate");
-        let files = (folder.join("server.crt"), folder.join("server.key"));
-        std::fs::write(&files.0, certificate.pem()).unwrap();
-        std::fs::write(&files.1, key.serialize_pem()).unwrap();
-        files
-    }
-}
-
-const VALID: (i32, i32) = (2020, 4000);
-const EXPIRED: (i32, i32) = (2020, 2021);
 
 /// What a replica answers in front of a server that takes nothing but TLS.
 async fn answer_over_tls(

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { accessible, demo, fits, keys, looks, onPage, proxied, shot, start, stop } from "./support.mjs";
+import { accessible, demo, fits, keys, looks, onPage, proxied, shot, start, stop, untold } from "./support.mjs";
 
 before(start);
 after(stop);
@@ -46,9 +46,16 @@ for (const look of looks) {
   }));
 }
 
-for (const [where, url] of [["plainly", demo], ["behind TLS and a prefix", proxied]]) {
+for (const [where, url, server] of [
+  ["plainly", demo, "/v1"],
+  ["behind TLS and a prefix", proxied, `${proxied}/v1`],
+  // The document can't be right there; the page is all the same.
+  ["behind a prefix that the service is not told of", untold, "/v1"],
+]) {
   test(`every operation can be tried with its example, ${where}`, () => onPage({}, async (page, seen) => {
     await open(page, url);
+    const served = await page.evaluate(async () => (await fetch("openapi.json")).json());
+    assert.deepEqual(served.servers, [{ url: server }]);
     await authorize(page, keys.good);
     for (const path of OPERATIONS) {
       const { status, url: asked, body } = await tryIt(page, path);

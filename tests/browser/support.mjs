@@ -10,6 +10,8 @@ const { DEMO_URL, AWAY_URL, PROXIED_URL, DEMO_OUTPUT, BROWSER_OUT } = process.en
 export const demo = DEMO_URL;
 export const away = AWAY_URL;
 export const proxied = PROXIED_URL;
+/** Behind the same proxy, which does not tell the service so. */
+export const untold = new URL("untold", PROXIED_URL).href;
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 

@@ -31,6 +31,7 @@ impl Served {
             .env("GENE_REGISTRY__UPSTREAM__WAIT_MS", "1500")
             .env("GENE_REGISTRY__UPSTREAM__CONNECT_MS", "1500")
             .env_remove("GENE_REGISTRY_CONFIG")
+            .env_remove("CONTROL_DATABASE_URL")
             .env_remove("REDIS_URL");
         for (name, value) in env {
             launch = launch.env(name, value);
@@ -43,8 +44,20 @@ impl Served {
         })
         .await;
         let address = |name: &str| addresses[name].as_str().unwrap().to_owned();
-        let replica = Replica::at(&address("base_url"), &address("ops_url"));
+        let replica = Replica::at(
+            &address("base_url"),
+            &address("ops_url"),
+            addresses["control_url"].as_str(),
+        );
         Self { process, replica }
+    }
+
+    /// Memory that it holds at the moment, in bytes.
+    pub(crate) fn memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.pid()));
+        let status = status.unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.split_whitespace().next().unwrap().parse::<u64>().unwrap() * 1024
     }
 
     /// Everything it has logged.

@@ -4,10 +4,15 @@
 //! With `TEST_DATABASE_URL` or `TEST_REDIS_URL` set, the shared servers are those; tests that
 //! break a server begin with [`need_own_servers!`] and are then listed as not run.
 
+pub(crate) mod authority;
 pub(crate) mod binary;
 pub(crate) mod clock;
+pub(crate) mod control;
 pub(crate) mod database;
 pub(crate) mod document;
+pub(crate) mod fleet;
+pub(crate) mod frames;
+pub(crate) mod issuer;
 pub(crate) mod limiters;
 pub(crate) mod pgbouncer;
 pub(crate) mod postgres;

@@ -249,7 +249,8 @@ fn stat(pid: u32) -> Option<(char, u32)> {
     Some((fields.next()?.chars().next()?, fields.next()?.parse().ok()?))
 }
 
-fn send(signal: Signal, pids: &[u32]) {
+/// Sends a signal to processes that this test process has begun.
+pub(crate) fn send(signal: Signal, pids: &[u32]) {
     let pids = pids.iter().map(u32::to_string);
     // The shell's own `kill`; a process that has just ended is no fault.
     let script = r#"signal=$1; shift; kill -"$signal" "$@" 2>/dev/null"#;

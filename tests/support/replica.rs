@@ -34,6 +34,8 @@ pub(crate) fn config(database_url: &str, redis: Option<(&str, &str)>) -> Config 
 /// Times for tests of what is answered, not of how fast: a loaded machine gets more of them.
 pub(crate) fn patient(config: &mut Config) {
     config.redis.timeout_ms = 10_000;
+    config.server.request_timeout_ms = 60_000;
+    config.shed.wait_ms = 10_000;
     config.upstream.wait_ms = 10_000;
     config.upstream.connect_ms = 10_000;
     config.upstream.query_ms = 20_000;
@@ -47,6 +49,8 @@ pub(crate) struct Replica {
     /// Ends in `/v1`.
     pub(crate) base: String,
     pub(crate) ops: String,
+    /// The control listener, where it is on.
+    pub(crate) control: Option<String>,
 }
 
 impl Replica {
@@ -61,13 +65,15 @@ impl Replica {
     pub(crate) async fn over(config: &Config, upstream: Arc<dyn Upstream>) -> Self {
         let running = app::start(config, upstream).await.unwrap();
         let (base, ops) = (running.base_url(), running.ops_url());
-        Self { running: Some(running), client: reqwest::Client::new(), base, ops }
+        let control = running.control_url();
+        Self { running: Some(running), client: reqwest::Client::new(), base, ops, control }
     }
 
     /// A replica that runs elsewhere.
-    pub(super) fn at(base: &str, ops: &str) -> Self {
+    pub(crate) fn at(base: &str, ops: &str, control: Option<&str>) -> Self {
         let (base, ops) = (base.to_owned(), ops.to_owned());
-        Self { running: None, client: reqwest::Client::new(), base, ops }
+        let control = control.map(str::to_owned);
+        Self { running: None, client: reqwest::Client::new(), base, ops, control }
     }
 
     /// GET of a path below `/v1`, with a key or without one.
@@ -177,18 +183,23 @@ impl Database<'_> {
 
     /// Stores a new key, changed as wished.
     pub(crate) async fn new_key_with(&self, change: impl FnOnce(&mut NewKey)) -> String {
-        let mut new = NewKey {
-            owner: "team-test".to_owned(),
-            name: "test".to_owned(),
-            scopes: vec!["read".to_owned()],
-            rate_limit_per_minute: 1_000_000,
-            expires_at: None,
-        };
-        change(&mut new);
-        let key = ApiKey::generate().unwrap();
-        store::insert(&mut self.connect().await, &key, &new).await.unwrap();
-        key.expose().to_owned()
+        new_key_in(&self.url(), change).await
     }
+}
+
+/// Stores a new key in the database with this URL, its owner's, changed as wished.
+pub(crate) async fn new_key_in(url: &str, change: impl FnOnce(&mut NewKey)) -> String {
+    let mut new = NewKey {
+        owner: "team-test".to_owned(),
+        name: "test".to_owned(),
+        scopes: vec!["read".to_owned()],
+        rate_limit_per_minute: 1_000_000,
+        expires_at: None,
+    };
+    change(&mut new);
+    let key = ApiKey::generate().unwrap();
+    store::insert(&mut super::postgres::connect(url).await, &key, &new).await.unwrap();
+    key.expose().to_owned()
 }
 
 /// `count` replicas that share the sample registry, a Redis and a key prefix.
@@ -221,6 +232,8 @@ impl<'a> Fleet<'a> {
         let redis_url = redis.url();
         let mut config = config(&database.url_as(READER), Some((&redis_url, &prefix)));
         config.rate_limit.replicas = count;
+        config.server.request_timeout_ms = 30_000;
+        config.shed.wait_ms = 5_000;
         config.upstream.wait_ms = 5_000;
         config.upstream.connect_ms = 5_000;
         config.upstream.query_ms = 5_000;

@@ -36,6 +36,33 @@ pub(crate) struct Timed {
     pub(crate) took: Duration,
 }
 
+/// Exactly the one body, with nothing about the database in it.
+#[track_caller]
+pub(crate) fn assert_db_error(answer: &Answer) {
+    answer.assert_refused(502, "DB_ERROR");
+    assert_eq!(answer.header("cache-control"), "no-store", "{answer:?}");
+    let text = answer.text.to_lowercase();
+    for word in ["127.0.0.1", "localhost", "gene_registry_reader", "registry.", "registry_read"] {
+        assert!(!text.contains(word), "{word}: {answer:?}");
+    }
+    for word in ["select", "gr_test_", "sqlstate", "57p", "55p", "08006", "timeout", "pool"] {
+        assert!(!text.contains(word), "{word}: {answer:?}");
+    }
+    assert!(!text.chars().any(|c| c.is_ascii_digit()), "{answer:?}");
+}
+
+/// Refused at once, for there is too much to read: the whole answer.
+#[track_caller]
+pub(crate) fn assert_shed(answer: &Answer) {
+    answer.assert_refused(503, "UNAVAILABLE");
+    assert_eq!(answer.header("cache-control"), "no-store", "{answer:?}");
+    let wait: u64 = answer.header("retry-after").parse().unwrap();
+    assert!((1..=60).contains(&wait), "{answer:?}");
+    for name in ["ratelimit", "ratelimit-policy", "x-ratelimit-remaining"] {
+        assert_ne!(answer.header(name), "", "{name}: {answer:?}");
+    }
+}
+
 /// `count` uncached requests at once, spread over the replicas.
 pub(crate) async fn burst(replicas: &[Replica], key: &str, count: usize) -> Vec<Timed> {
     let requests = (0..count).map(|number| async move {

@@ -18,7 +18,7 @@ const HOUR: HeaderValue = HeaderValue::from_static("public, max-age=3600");
 
 /// One such file, in both codings.
 #[derive(Clone)]
-pub(super) struct Fixed(Arc<File>);
+pub(crate) struct Fixed(Arc<File>);
 
 struct File {
     content_type: &'static str,
@@ -31,12 +31,12 @@ struct File {
 
 impl Fixed {
     /// A part of a page.
-    pub(super) fn new(content_type: &'static str, body: impl Into<Bytes>) -> Self {
+    pub(crate) fn new(content_type: &'static str, body: impl Into<Bytes>) -> Self {
         Self::kept(content_type, body.into(), ASK_EACH_TIME)
     }
 
     /// What stands for itself, and is asked for often.
-    pub(super) fn kept_for_an_hour(content_type: &'static str, body: Bytes) -> Self {
+    pub(crate) fn kept_for_an_hour(content_type: &'static str, body: Bytes) -> Self {
         Self::kept(content_type, body, HOUR)
     }
 
@@ -72,12 +72,19 @@ impl File {
     }
 }
 
+impl Fixed {
+    /// The file in the coding asked for, or that whoever asks has it.
+    pub(super) fn answer(&self, request: &HeaderMap) -> Response {
+        self.0.answer(request)
+    }
+}
+
 impl Endpoint for Fixed {
     type Output = Response;
 
     async fn call(&self, request: Request) -> Result<Response> {
         super::get_or_head(&request)?;
-        Ok(self.0.answer(request.headers()))
+        Ok(self.answer(request.headers()))
     }
 }
 

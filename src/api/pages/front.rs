@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use poem::http::uri::Scheme;
 use poem::http::{HeaderMap, HeaderValue, header};
 use poem::{Endpoint, Request, Response, Result};
 
@@ -26,12 +27,12 @@ impl Front {
         Self { public_url, health, dependencies }
     }
 
-    fn page(&self, request: &HeaderMap, authority: Option<&str>) -> String {
+    fn page(&self, request: &HeaderMap, scheme: &Scheme, authority: Option<&str>) -> String {
         let dependencies = (self.dependencies)();
         let said = said(self.health.status(), dependencies);
         let (known, address) = match &self.public_url {
             Some(url) => ("configured", url.clone()),
-            None => ("guessed", guessed(request, authority)),
+            None => ("guessed", guessed(request, scheme, authority)),
         };
         let shared = match (dependencies.redis_read, dependencies.redis_write) {
             (Dependency::None, _) => Dependency::None,
@@ -55,7 +56,7 @@ impl Endpoint for Front {
     async fn call(&self, request: Request) -> Result<Response> {
         super::get_or_head(&request)?;
         let authority = request.original_uri().authority().map(|authority| authority.as_str());
-        let page = self.page(request.headers(), authority);
+        let page = self.page(request.headers(), request.scheme(), authority);
         let mut response = Response::builder().content_type(super::HTML).body(page);
         let headers = response.headers_mut();
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -114,9 +115,10 @@ const fn word(dependency: Dependency) -> &'static str {
 
 /// The address the page was asked for under, as far as a request tells. Behind a proxy it may be
 /// wrong, so a script in the page, which knows better, puts it right.
-fn guessed(request: &HeaderMap, authority: Option<&str>) -> String {
+fn guessed(request: &HeaderMap, scheme: &Scheme, authority: Option<&str>) -> String {
     let text = |name: &str| request.get(name).and_then(|value| value.to_str().ok());
-    let scheme = if text("x-forwarded-proto") == Some("https") { "https" } else { "http" };
+    let secure = *scheme == Scheme::HTTPS || text("x-forwarded-proto") == Some("https");
+    let scheme = if secure { "https" } else { "http" };
     let host = authority.or_else(|| text("host")).filter(|host| is_host(host));
     format!("{scheme}://{}", host.unwrap_or("localhost"))
 }
@@ -142,7 +144,7 @@ mod tests {
     }
 
     fn dependencies(upstream: Dependency, redis: Dependency) -> Dependencies {
-        Dependencies { upstream, redis_read: redis, redis_write: redis, broken_rows: 0 }
+        Dependencies { upstream, redis_read: redis, redis_write: redis }
     }
 
     #[test]
@@ -155,33 +157,38 @@ mod tests {
             (Down, Up, "Answering from memory"),
             (Down, Down, "Answering from memory"),
         ] {
-            let page = front(None, dependencies(upstream, redis)).page(&HeaderMap::new(), None);
+            let page = front(None, dependencies(upstream, redis)).page(
+                &HeaderMap::new(),
+                &Scheme::HTTP,
+                None,
+            );
             assert!(page.contains(state), "{upstream:?} {redis:?}: {page}");
             assert!(!page.contains("{{"), "all is filled in: {page}");
         }
         let all_up = dependencies(Up, Up);
         let draining = front(None, all_up);
         draining.health.set_draining();
-        assert!(draining.page(&HeaderMap::new(), None).contains("Closing"));
+        assert!(draining.page(&HeaderMap::new(), &Scheme::HTTP, None).contains("Closing"));
         let starting = Front::new(None, Arc::default(), Arc::new(move || all_up));
-        assert!(starting.page(&HeaderMap::new(), None).contains("Starting"));
+        assert!(starting.page(&HeaderMap::new(), &Scheme::HTTP, None).contains("Starting"));
     }
 
     #[test]
     fn addresses_come_from_the_configuration_or_the_request_and_never_bring_markup() {
         let well = dependencies(Dependency::Up, Dependency::None);
         let configured = front(Some("https://api.example/genes/"), well);
-        let page = configured.page(&HeaderMap::new(), Some("other.example"));
+        let page = configured.page(&HeaderMap::new(), &Scheme::HTTP, Some("other.example"));
         assert!(page.contains("https://api.example/genes/v1</span>/genes?"), "{page}");
         let address = |host: &'static str, proto: &'static str| {
             let mut headers = HeaderMap::new();
             headers.insert("host", HeaderValue::from_static(host));
             headers.insert("x-forwarded-proto", HeaderValue::from_static(proto));
-            guessed(&headers, None)
+            guessed(&headers, &Scheme::HTTP, None)
         };
         assert_eq!(address("api.example:8443", "https"), "https://api.example:8443");
         assert_eq!(address("[::1]:80", "gopher"), "http://[::1]:80");
         assert_eq!(address("<b>", "https"), "https://localhost");
+        assert_eq!(guessed(&HeaderMap::new(), &Scheme::HTTPS, Some("a.b")), "https://a.b");
         assert_eq!(escaped("<&\"'>"), "&lt;&amp;&quot;&#39;&gt;");
     }
 }

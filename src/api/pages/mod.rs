@@ -1,6 +1,7 @@
 //! What is served without a key: the document, and the pages for people. Nothing of it is
 //! counted. All references are relative, so that it works under any path prefix.
 
+mod document;
 mod fixed;
 mod front;
 
@@ -9,10 +10,12 @@ use std::sync::Arc;
 use poem::http::{HeaderMap, HeaderValue, Method, header};
 use poem::{Request, Route};
 
-use self::fixed::Fixed;
+use self::document::Publication;
+pub(crate) use self::fixed::Fixed;
 use self::front::Front;
 use super::document::Document;
 use super::error::ApiError;
+use super::forwarded::TrustedProxies;
 use crate::ops::{AskDependencies, Health};
 
 /// Nothing but this service's own files; no inline scripts or styles; no other site.
@@ -55,29 +58,47 @@ const FILES: [(&str, &str, &[u8]); 20] = files! {
     "/arena/phenotype.js", SCRIPT, "arena/phenotype.js";
 };
 
+/// Of these, what any page with Swagger UI is made of.
+const SWAGGER_UI: [&str; 5] = [
+    "/assets/style.css",
+    "/assets/icon.svg",
+    "/docs/docs.css",
+    "/docs/swagger-ui-bundle.js",
+    "/docs/swagger-ui.css",
+];
+
+/// What a page with Swagger UI is made of, but for the page itself and `/docs/init.js`.
+pub(crate) fn swagger_ui() -> impl Iterator<Item = (&'static str, Fixed)> {
+    let files = FILES.into_iter().filter(|(path, ..)| SWAGGER_UI.contains(path));
+    files.map(|(path, content_type, body)| (path, Fixed::new(content_type, body)))
+}
+
 /// What the pages are made of.
-pub struct Pages<'a> {
+pub struct Pages {
     /// What they describe.
-    pub document: &'a Document,
+    pub document: Document,
     /// Where the service is reached, if that is configured.
-    pub public_url: Option<&'a str>,
+    pub public_url: Option<String>,
+    /// Who else may say so.
+    pub trusted_proxies: TrustedProxies,
     /// Readiness, for the front page.
     pub health: Arc<Health>,
     /// How the dependencies are, for the front page.
     pub dependencies: AskDependencies,
 }
 
-impl Pages<'_> {
+/// Every path that is served here.
+pub(super) fn paths() -> impl Iterator<Item = &'static str> {
+    let documents = document::PATHS.into_iter().map(|(path, _)| path);
+    ["/"].into_iter().chain(documents).chain(FILES.into_iter().map(|(path, ..)| path))
+}
+
+impl Pages {
     pub(super) fn add_to(self, route: Route) -> Route {
-        let json = Fixed::kept_for_an_hour("application/json", self.document.json.clone());
-        let yaml = Fixed::kept_for_an_hour("application/yaml", self.document.yaml.clone());
-        let front = Front::new(self.public_url, self.health, self.dependencies);
-        let route = route
-            .at("/", front)
-            .at("/v1/openapi.json", json.clone())
-            .at("/v1/openapi.yaml", yaml.clone())
-            .at("/openapi.json", json)
-            .at("/openapi.yaml", yaml);
+        let Self { document, public_url, trusted_proxies, health, dependencies } = self;
+        let front = Front::new(public_url.as_deref(), health, dependencies);
+        let publication = Publication { document, public_url, trusted_proxies };
+        let route = publication.add_to(route.at("/", front));
         FILES.into_iter().fold(route, |route, (path, content_type, body)| {
             route.at(path, Fixed::new(content_type, body))
         })

@@ -16,11 +16,13 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
+use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
 use thiserror::Error;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Row};
 
 use crate::config::UpstreamConfig;
+use crate::ops::PoolState;
 use crate::registry::{
     ArenaInsights, Count, DomainName, GeneFilter, GeneId, GenePage, GenePhenotype, GeneSearch,
     GeneSummary, Timestamp, arena,
@@ -183,6 +185,10 @@ impl Upstream for Postgres {
         broken.get(&None).copied().unwrap_or(0)
     }
 
+    fn pools(&self) -> Vec<(&'static str, PoolState)> {
+        vec![("postgres", self.connections.state()), ("postgres_side", self.side.state())]
+    }
+
     async fn ping(&self) -> Result<Timestamp, UpstreamError> {
         let rows = self.side.run(queries::PING, &[]).await?;
         let Moment(now) = field(first(&rows)?, "read_at")?;
@@ -276,6 +282,27 @@ pub async fn connect(config: &UpstreamConfig) -> Result<Client, ConnectError> {
         }
     });
     Ok(client)
+}
+
+/// A pool for what is asked rarely and not by requests: each connection is tried before it is
+/// used. No connection is made yet.
+///
+/// # Errors
+///
+/// As [`Postgres::new`].
+pub fn small_pool(config: &UpstreamConfig, connections: usize) -> Result<Pool, SetupError> {
+    let connection = url::connection(config)?;
+    let tls = tls::connector(config.tls_ca_file.as_deref())?;
+    let recycling = ManagerConfig { recycling_method: RecyclingMethod::Verified };
+    let patience = config.connect().max(std::time::Duration::from_secs(2));
+    Pool::builder(Manager::from_config(connection, tls, recycling))
+        .max_size(connections)
+        .wait_timeout(Some(patience))
+        .create_timeout(Some(patience))
+        .recycle_timeout(Some(patience))
+        .runtime(Runtime::Tokio1)
+        .build()
+        .map_err(|_| SetupError::Pool)
 }
 
 /// Every statement of ours answers with a row at least.

@@ -25,6 +25,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::config::UpstreamConfig;
+use crate::ops::PoolState;
 use crate::upstream::UpstreamError;
 
 use super::failure::{Failure, classify, is_full, not_connected, refused};
@@ -95,6 +96,16 @@ impl Connections {
             deadline: config.deadline(),
             prepared: config.prepared_statements,
         })
+    }
+
+    pub(super) fn state(&self) -> PoolState {
+        let status = self.pool.status();
+        PoolState {
+            most: status.max_size,
+            size: status.size,
+            idle: status.available,
+            waiting: status.waiting,
+        }
     }
 
     /// How often a read whose connection died is tried again. A pooler may have more than one

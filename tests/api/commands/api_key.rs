@@ -177,7 +177,7 @@ async fn unclear_prefixes_revoke_nothing() {
     // Too short, no beginning of a key, or a whole key, which nobody should type here.
     for wrong in ["", "sam", "gr_", "s%me", "____", keys[0].as_str()] {
         let ended = stand.api_key(&["revoke", "--prefix", wrong]).await;
-        ended.failed(1, &[&keys[0][11..]]);
+        ended.failed(2, &[&keys[0][11..]]);
     }
     let active = stand.statuses().await.iter().all(|(_, status)| status == "active");
     assert!(active, "nothing was revoked");

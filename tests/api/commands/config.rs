@@ -34,6 +34,13 @@ async fn config_check_names_the_key_of_every_fault() {
         ("[server]\nmax_connections = -1", "server.max_connections"),
         ("[redis]\ntimeout_ms = \"soon\"", "redis.timeout_ms"),
         ("[redis]\nprefix = \"\"", "redis.prefix"),
+        ("[server.tls]\ncert_file = \"/nowhere.crt\"", "server.tls.key_file"),
+        (
+            "[server.tls]\ncert_file = \"/nowhere.crt\"\nkey_file = \"/nowhere.key\"",
+            "server.tls: /nowhere.crt",
+        ),
+        ("[server.cors]\norigins = [\"app.example\"]", "server.cors.origins"),
+        ("[shed]\nmax_misses = 16", "shed.max_misses"),
         ("[upstream]\nquery_ms = 0", "upstream.query_ms"),
         ("[upstream]\ndeadline_ms = 1", "upstream.deadline_ms"),
         ("[upstream]\nurl = 5", "upstream.url"),
@@ -54,6 +61,19 @@ async fn config_check_names_the_key_of_every_fault() {
         ("[cache]\nnot_found_s = 86401", "cache.not_found_s"),
         ("[cache.search]\nif_error_s = 86401", "cache.search.if_error_s"),
         ("[rate_limit]\nreplicas = 0", "rate_limit.replicas"),
+        ("[control]\npublic_url = \"keys.example\"", "control.public_url"),
+        ("[control]\nbind = \"127.0.0.1:8081\"", "control.bind"),
+        ("[control]\noperators = [\"\"]", "control.operators"),
+        ("[control.oidc]\nissuer = \"http://id.example\"", "control.oidc.issuer"),
+        ("[control.oidc]\nissuer = \"https://id.example\"", "control.oidc.audience"),
+        (
+            "[control.oidc]\nissuer = \"https://id.example\"\naudience = \"a\"\nclient_id = \"a\"",
+            "control.oidc.audience",
+        ),
+        ("[control.oidc]\nissuers = \"x\"", "control.oidc.issuers"),
+        ("[[control.tokens]]\nuser = \"a\"\nsha256 = \"abc\"", "control.tokens"),
+        ("[[control.tokens]]\nuser = \"a\"", "control.tokens"),
+        ("[keys]\nusage_every_s = 0", "keys.usage_every_s"),
     ] {
         let ended = run(config("check", text)).await.failed(1, &[]);
         assert!(ended.stderr.contains(named), "{text}: {ended:?}");
@@ -82,10 +102,11 @@ async fn config_check_names_the_variable_of_a_fault() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn config_print_masks_secrets_and_shows_where_each_value_came_from() {
-    let secrets = ["s3cret-of-postgres", "s3cret-of-redis"];
+    let secrets = ["s3cret-of-postgres", "s3cret-of-redis", "s3cret-of-keys"];
     let path = file("[server]\nmax_connections = 77\nhead_timeout_ms = 88\n");
     let printed = gene_registry(["config", "print", "--config", path.to_str().unwrap()])
         .env("DATABASE_URL", format!("postgres://user:{}@db/registry", secrets[0]))
+        .env("CONTROL_DATABASE_URL", format!("postgres://keys:{}@db/registry", secrets[2]))
         .env("GENE_REGISTRY__REDIS__URL", format!("redis://:{}@cache", secrets[1]))
         .env("REDIS_URL", format!("redis://:{}@other", secrets[1]))
         .env("GENE_REGISTRY__SERVER__HEAD_TIMEOUT_MS", "99")
@@ -99,6 +120,7 @@ async fn config_print_masks_secrets_and_shows_where_each_value_came_from() {
         "server.head_timeout_ms = 99  # GENE_REGISTRY__SERVER__HEAD_TIMEOUT_MS",
         "log.level = \"debug\"  # GENE_REGISTRY__LOG__LEVEL",
         "upstream.url = \"***\"  # DATABASE_URL",
+        "control.database_url = \"***\"  # CONTROL_DATABASE_URL",
         "redis.url = \"***\"  # GENE_REGISTRY__REDIS__URL",
         "server.idle_timeout_ms = 75000  # default",
         "cache.search.fresh_s = 30  # default",
@@ -110,6 +132,10 @@ async fn config_print_masks_secrets_and_shows_where_each_value_came_from() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_secret_that_is_wrong_is_not_repeated() {
     let secret = "s3cret-of-postgres";
+    // Where a hash is wanted, somebody may give the token itself.
+    let token = "[[control.tokens]]\nuser = \"a\"\nsha256 = \"s3cret-of-postgres\"";
+    let ended = run(config("check", token)).await.failed(1, &[secret]);
+    assert!(ended.stderr.contains("sha256"), "{ended:?}");
     let text = format!("[upstream]\nurl = [\"{secret}\"]\n");
     for action in ["check", "print"] {
         let ended = run(config(action, &text)).await.failed(1, &[secret]);

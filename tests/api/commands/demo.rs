@@ -3,10 +3,11 @@
 use std::net::{Ipv4Addr, TcpListener};
 
 use reqwest::StatusCode;
+use serde_json::{Value, json};
 
 use super::{SOON, gene_registry};
 use crate::support::process::{Process, Signal};
-use crate::support::wait::until;
+use crate::support::wait::{eventually, until};
 
 struct Demo {
     process: Process,
@@ -54,6 +55,7 @@ async fn the_demo_prints_a_working_key_first_and_curl_lines_that_work() {
     let answer = get(&format!("{}/genes", demo.base), &demo.key).await;
     assert_eq!(answer.status(), 200);
     assert_eq!(answer.headers()["x-ratelimit-limit"], "5000");
+    assert_eq!(answer.headers()["access-control-allow-origin"], "*", "for any page");
 
     let curls: Vec<_> = demo.text.lines().filter(|line| line.starts_with("curl ")).collect();
     assert_eq!(curls.len(), 3, "one for each operation");
@@ -89,11 +91,43 @@ async fn the_demos_other_keys_behave_as_they_are_labelled() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_key_of_ones_own_can_be_made_used_seen_and_revoked_in_the_demo() {
+    let demo = Demo::start(&["--bind", "127.0.0.1:0"]).await;
+    let after = |label: &str| {
+        let line = demo.text.lines().find_map(|line| line.trim().strip_prefix(label));
+        line.unwrap_or_else(|| panic!("no {label:?}: {}", demo.text)).trim().to_owned()
+    };
+    let (token, control) = (after("Login token:"), after("Control API:"));
+    let control = control.split(' ').next().unwrap();
+    let client = reqwest::Client::new();
+    let send = async |request: reqwest::RequestBuilder| {
+        let answer = request.header("Authorization", format!("Bearer {token}")).send().await;
+        answer.unwrap().json::<Value>().await.unwrap()
+    };
+    let who = send(client.get(format!("{control}/whoami"))).await;
+    assert_eq!(who["user"], "demo");
+    let wish = json!({ "name": "mine" }).to_string();
+    let made = send(client.post(format!("{control}/api-keys")).body(wish)).await;
+    let key = made["key"].as_str().unwrap();
+    assert_eq!(demo.ask(key).await, 200);
+    eventually(SOON, "its use is seen", || async {
+        let listed = send(client.get(format!("{control}/api-keys?limit=1"))).await;
+        listed["data"][0]["name"] == "mine" && listed["data"][0]["request_count"] == 1
+    })
+    .await;
+    let wish = json!({ "prefix": made["prefix"] }).to_string();
+    let revoked = send(client.post(format!("{control}/api-keys/revoke")).body(wish)).await;
+    assert_eq!(revoked["status"], "revoked");
+    eventually(SOON, "it is refused", || async { demo.ask(key).await == 401 }).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_demo_moves_to_a_free_port_where_its_own_is_taken() {
     // Taken by this test, or by somebody else.
-    let _taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 8080));
+    let _taken = [8080, 8081].map(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)));
     let demo = Demo::start(&[]).await;
     assert!(!demo.base.contains(":8080"), "{}", demo.base);
+    assert!(!demo.text.contains("127.0.0.1:8081"), "{}", demo.text);
     assert!(demo.process.stderr().contains("127.0.0.1:8080 is taken"), "{}", demo.process.report());
     assert_eq!(demo.ask(&demo.key).await, 200);
 }

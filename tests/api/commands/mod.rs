@@ -1,26 +1,34 @@
 //! The commands of the real binary.
 
+mod account;
 mod api_key;
 mod config;
 mod database;
 mod demo;
+mod help;
+mod person;
 mod serve;
+mod token;
 
 use std::ffi::OsStr;
 use std::time::Duration;
 
 use crate::support::process::Launch;
+use crate::support::scratch_folder;
 
 /// Within this, even on a loaded machine.
 const SOON: Duration = Duration::from_secs(30);
 
-/// The binary, without any configuration of whoever runs the tests.
+/// The binary, without any configuration or credentials of whoever runs the tests.
 fn gene_registry<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Launch {
-    let launch = Launch::new("gene-registry", env!("CARGO_BIN_EXE_gene-registry")).args(args);
+    let launch = Launch::new("gene-registry", env!("CARGO_BIN_EXE_gene-registry"))
+        .args(args)
+        .env("XDG_CONFIG_HOME", scratch_folder("config"));
     std::env::vars_os().map(|(name, _)| name).fold(launch, |launch, name| {
         let text = name.to_string_lossy();
         let configures = text.starts_with("GENE_REGISTRY__")
-            || ["GENE_REGISTRY_CONFIG", "DATABASE_URL", "REDIS_URL"].contains(&&*text);
+            || ["GENE_REGISTRY_CONFIG", "DATABASE_URL", "REDIS_URL", "CONTROL_DATABASE_URL"]
+                .contains(&&*text);
         if configures { launch.env_remove(&name) } else { launch }
     })
 }

@@ -64,6 +64,57 @@ async fn serve_writes_the_ready_file_when_it_listens_and_ends_with_0_when_termin
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_second_signal_ends_serve_at_once() {
+    let database = sample(PostgresServer::shared().await).await;
+    for second in [Signal::Term, Signal::Int] {
+        let file = scratch_folder("ready").join("ready.json");
+        let launch = serve(&database.url_as(READER), &file);
+        let process = launch.env("GENE_REGISTRY__SERVER__DRAIN_MS", "600000").start();
+        let ready = until(SOON, "the ready file is written", || async {
+            serde_json::from_str::<Value>(&std::fs::read_to_string(&file).ok()?).ok()
+        })
+        .await;
+        let readyz = format!("{}/readyz", ready["ops_url"].as_str().unwrap());
+
+        process.signal(Signal::Term);
+        eventually(SOON, "it drains", || async {
+            let answer = reqwest::get(&readyz).await.unwrap();
+            answer.text().await.unwrap().contains("draining")
+        })
+        .await;
+        assert!(process.is_running(), "{}", process.report());
+        process.signal(second);
+
+        let code = process.wait_exit(SOON).await.code();
+        assert_eq!(code, Some(130), "{}", process.report());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn serve_says_where_the_control_listener_is_and_stops_where_nobody_could_log_in() {
+    let database = sample(PostgresServer::shared().await).await;
+    let file = scratch_folder("ready").join("ready.json");
+    let token = format!("[{{user=\"alice\",sha256=\"{}\"}}]", "ab".repeat(32));
+    let command = || {
+        serve(&database.url_as(READER), &file).env("GENE_REGISTRY__CONTROL__BIND", "127.0.0.1:0")
+    };
+    let ended = run(command()).await.failed(1, &[]);
+    assert!(ended.stderr.contains("control.bind"), "{ended:?}");
+    let process = command().env("GENE_REGISTRY__CONTROL__TOKENS", &token).start();
+    let ready = until(SOON, "the ready file is written", || async {
+        assert!(process.is_running(), "{}", process.report());
+        std::fs::read_to_string(&file).ok()
+    })
+    .await;
+    let ready: Value = serde_json::from_str(&ready).unwrap();
+    let control = ready["control_url"].as_str().unwrap();
+    let login = reqwest::get(format!("{control}/control/v1/login")).await.unwrap();
+    assert_eq!(login.json::<Value>().await.unwrap()["methods"][0], "token");
+    process.signal(Signal::Term);
+    assert_eq!(process.wait_exit(SOON).await.code(), Some(0), "{}", process.report());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn serve_without_a_database_or_with_a_taken_address_says_what_is_wrong() {
     let ended = run(gene_registry(["serve"])).await.failed(1, &[]);
     assert!(ended.stderr.contains("upstream.url"), "{ended:?}");
@@ -71,9 +122,12 @@ async fn serve_without_a_database_or_with_a_taken_address_says_what_is_wrong() {
     let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let taken = taken.local_addr().unwrap().to_string();
     let ready = scratch_folder("ready").join("ready.json");
-    for key in ["SERVER__BIND", "OPS__BIND"] {
+    for key in ["SERVER__BIND", "OPS__BIND", "CONTROL__BIND"] {
         let url = "postgres://127.0.0.1:1/none";
-        let command = serve(url, &ready).env(format!("GENE_REGISTRY__{key}"), &taken);
+        let token = format!("[{{user=\"alice\",sha256=\"{}\"}}]", "ab".repeat(32));
+        let command = serve(url, &ready)
+            .env("GENE_REGISTRY__CONTROL__TOKENS", &token)
+            .env(format!("GENE_REGISTRY__{key}"), &taken);
         let ended = run(command).await;
         let name = key.to_lowercase().replace("__", ".");
         assert_eq!(ended.code, 1, "{ended:?}");

@@ -27,23 +27,28 @@ async fn replica(public_url: Option<&str>) -> Replica {
     Replica::over(&config, Arc::new(upstream)).await
 }
 
-fn printed(format: &str) -> String {
+fn printed_as(version: &str, format: &str) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_gene-registry"));
-    let output = command.args(["openapi", "--format", format]).output().unwrap();
+    command.args(["openapi", "--format", format, "--version", version]);
+    let output = command.output().unwrap();
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout).unwrap()
 }
 
 #[test]
 fn the_committed_document_is_what_the_code_says() {
-    for format in ["json", "yaml"] {
-        let file = format!("openapi/openapi.{format}");
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(&file);
+    for (version, format, file) in [
+        ("3.0", "json", "openapi/openapi.json"),
+        ("3.0", "yaml", "openapi/openapi.yaml"),
+        ("3.1", "json", "openapi/openapi-3.1.json"),
+        ("3.1", "yaml", "openapi/openapi-3.1.yaml"),
+    ] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
         let committed = std::fs::read_to_string(path).unwrap_or_default();
         assert!(
-            committed == printed(format),
+            committed == printed_as(version, format),
             "{file} is not what the code says. This mends it:\n\n    \
-             cargo run -- openapi --format {format} > {file}\n"
+             cargo run -- openapi --version {version} --format {format} > {file}\n"
         );
     }
 }
@@ -53,20 +58,24 @@ async fn the_served_document_is_the_printed_one_at_every_address() {
     let replica = replica(None).await;
     let root = replica.base.strip_suffix("/v1").unwrap();
     for (format, kind) in [("json", "application/json"), ("yaml", "application/yaml")] {
-        for below in ["", "/v1"] {
-            let url = format!("{root}{below}/openapi.{format}");
-            let answer = replica.send(reqwest::Method::GET, &url, &[]).await;
-            assert_eq!((answer.status.as_u16(), answer.header("content-type")), (200, kind));
-            assert!(answer.text == printed(format), "{url}");
+        for (query, version) in [("", "3.0"), ("?version=3.0", "3.0"), ("?version=3.1", "3.1")] {
+            for below in ["", "/v1"] {
+                let url = format!("{root}{below}/openapi.{format}{query}");
+                let answer = replica.send(reqwest::Method::GET, &url, &[]).await;
+                assert_eq!((answer.status.as_u16(), answer.header("content-type")), (200, kind));
+                assert!(answer.text == printed_as(version, format), "{url}");
+            }
         }
     }
 }
 
 #[test]
 fn json_and_yaml_say_the_same() {
-    let json: Value = serde_json::from_str(&printed("json")).unwrap();
-    let yaml: Value = serde_saphyr::from_str(&printed("yaml")).unwrap();
-    assert!(json == yaml);
+    for version in ["3.0", "3.1"] {
+        let json: Value = serde_json::from_str(&printed_as(version, "json")).unwrap();
+        let yaml: Value = serde_saphyr::from_str(&printed_as(version, "yaml")).unwrap();
+        assert!(json == yaml, "{version}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -155,6 +164,9 @@ async fn each_parameter_has_a_description_bounds_and_an_example_that_keeps_them(
         ("/genes", "offset", false, json!({"minimum": 0, "maximum": 2_147_483_647, "default": 0})),
         ("/genes/{id}/phenotype", "id", true, json!({"format": "uuid"})),
         ("/arena/insights", "domain", true, json!({"minLength": 1, "maxLength": 255})),
+        ("/genes", "If-None-Match", false, json!({"type": "string"})),
+        ("/genes/{id}/phenotype", "If-None-Match", false, json!({"type": "string"})),
+        ("/arena/insights", "If-None-Match", false, json!({"type": "string"})),
     ] {
         let parameters = document.operation(path)["parameters"].as_array().unwrap();
         let parameter = parameters.iter().find(|parameter| parameter["name"] == name).unwrap();
@@ -172,7 +184,7 @@ async fn each_parameter_has_a_description_bounds_and_an_example_that_keeps_them(
     }
     let count = OPERATIONS
         .map(|(path, _)| document.operation(path)["parameters"].as_array().unwrap().len());
-    assert_eq!(count, [5, 1, 1], "no parameter is left out above");
+    assert_eq!(count, [6, 2, 2], "no parameter is left out above");
 }
 
 #[tokio::test(flavor = "multi_thread")]

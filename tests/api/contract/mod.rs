@@ -2,4 +2,8 @@
 //! to it.
 
 mod answers;
+mod compare;
 mod document;
+mod foreign;
+mod gate;
+mod publication;

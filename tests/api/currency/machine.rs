@@ -260,6 +260,7 @@ fn outcome(result: Result<Served, ReadError>) -> Outcome {
         }
         Err(ReadError::NotFound) => Outcome::NotFound,
         Err(ReadError::Upstream(_)) => Outcome::Failed,
+        Err(ReadError::Busy) => panic!("one request at a time is never too much"),
         Err(ReadError::Crashed(crashed)) => panic!("{crashed}"),
     }
 }

@@ -2,11 +2,16 @@
 //! key.
 
 mod connections;
+mod cors;
+mod floods;
 mod http2;
+mod junk;
 mod operations;
 mod pages;
 mod panics;
 mod shutdown;
+mod slow_peers;
+mod tls;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -132,6 +137,8 @@ async fn replica(change: impl FnOnce(&mut Config)) -> (Replica, String) {
 
 async fn over(held: Arc<Held>, change: impl FnOnce(&mut Config)) -> Replica {
     let mut config = config("", None);
+    // For as long as tests hold answers back.
+    config.server.request_timeout_ms = 60_000;
     change(&mut config);
     Replica::over(&config, held).await
 }

@@ -5,7 +5,9 @@ use std::sync::atomic::Ordering;
 
 use futures_util::future::join_all;
 
-use super::{Held, over};
+use super::{Held, SOON, over};
+use crate::support::traffic::assert_shed;
+use crate::support::wait::eventually;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_panic_is_a_500_of_the_one_shape_for_all_who_wait_and_over_with_the_next_request() {
@@ -23,4 +25,21 @@ async fn a_panic_is_a_500_of_the_one_shape_for_all_who_wait_and_over_with_the_ne
     held.crashes.store(false, Ordering::SeqCst);
     assert_eq!(replica.get(path, Some(&key)).await.status, 200);
     assert_eq!(replica.get("/genes", Some(&key)).await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operation_that_takes_too_long_is_a_503_and_the_next_one_is_served() {
+    let (held, key) = Held::new();
+    let replica = over(Arc::clone(&held), |config| config.server.request_timeout_ms = 300).await;
+    let path = "/arena/insights?domain=search";
+
+    held.close();
+    assert_shed(&replica.get(path, Some(&key)).await);
+    assert_eq!(replica.get("/genes", Some(&key)).await.status, 200);
+    held.open();
+
+    eventually(SOON, "what was held has landed", || async {
+        replica.get(path, Some(&key)).await.status == 200
+    })
+    .await;
 }

@@ -3,11 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::{Held, SOON, over};
+use crate::support::frames::{
+    self, DATA, END_HEADERS, END_STREAM, GET, GOAWAY, HEADERS, connect, frame, goodbye,
+    next_politely,
+};
 use crate::support::raw::{address, parse, until_closed};
 use crate::support::wait::eventually;
 
@@ -93,6 +97,82 @@ async fn while_it_drains_a_replica_is_not_ready_but_still_serves() {
     let request = reqwest::Client::new().get(format!("{base}/genes")).header("X-API-Key", key);
     assert_eq!(request.send().await.unwrap().status(), 200);
     shutdown.abort();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn while_it_drains_each_answer_is_the_last_one_on_its_connection() {
+    let (held, key) = Held::new();
+    let drain = |config: &mut gene_registry::config::Config| config.server.drain_ms = 60_000;
+    let replica = over(held, drain).await;
+    let (address, ops) = (address(&replica.base), replica.ops.clone());
+    let mut kept = TcpStream::connect(&address).await.unwrap();
+    let ask = format!("HEAD /v1/genes HTTP/1.1\r\nHost: t\r\nX-API-Key: {key}\r\n\r\n");
+    kept.write_all(b"HEAD / HTTP/1.1\r\nHost: t\r\n\r\n").await.unwrap();
+    let mut first = Vec::new();
+    while !first.ends_with(b"\r\n\r\n") {
+        timeout(SOON, kept.read_buf(&mut first)).await.expect("an answer").unwrap();
+    }
+    assert_eq!(parse(&first).header("connection"), "", "before that it is kept");
+    let mut http2 = connect(&address, &[]).await;
+
+    let shutdown = tokio::spawn(replica.shutdown());
+    eventually(SOON, "the replica drains", || async {
+        reqwest::get(format!("{ops}/readyz")).await.unwrap().status() == 503
+    })
+    .await;
+
+    // A new one too: balancers need a moment to look elsewhere.
+    for mut stream in [kept, TcpStream::connect(&address).await.unwrap()] {
+        stream.write_all(ask.as_bytes()).await.unwrap();
+        let answer = parse(&until_closed(&mut stream).await);
+        assert_eq!((answer.status.as_u16(), answer.header("connection")), (405, "close"));
+    }
+    http2.write_all(&frame(HEADERS, END_HEADERS | END_STREAM, 1, GET)).await.unwrap();
+    let frames = frames::politely_until_closed(&mut http2).await;
+    assert!(frames.iter().any(|frame| frame.kind == DATA && frame.flags & END_STREAM != 0));
+    assert_eq!(goodbye(&frames), Some(0), "{frames:?}");
+    assert!(!shutdown.is_finished(), "it still drains");
+    shutdown.abort();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn at_the_end_http2_connections_are_told_so_and_their_streams_finish() {
+    let (held, key) = Held::new();
+    held.close();
+    let replica = over(Arc::clone(&held), |config| config.server.grace_ms = 60_000).await;
+    let address = address(&replica.base);
+    let mut idle = connect(&address, &[]).await;
+    idle.write_all(&frame(HEADERS, END_HEADERS | END_STREAM, 1, GET)).await.unwrap();
+    while next_politely(&mut idle).await.expect("an answer").stream != 1 {}
+    let mut busy = connect(&address, &[]).await;
+    let target = format!("/v1{PATH}");
+    // Literals without indexing, of the static table's names :path (4) and the key's own.
+    let path = [&[0x04, u8::try_from(target.len()).unwrap()], target.as_bytes()].concat();
+    let name = [&[0x00, 9], &b"x-api-key"[..], &[u8::try_from(key.len()).unwrap()]].concat();
+    let head = [&[0x82, 0x86], &path[..], &[0x01, 1, b't'], &name, key.as_bytes()].concat();
+    busy.write_all(&frame(HEADERS, END_HEADERS | END_STREAM, 1, &head)).await.unwrap();
+    held.begun().await;
+
+    let shutdown = tokio::spawn(replica.shutdown());
+
+    let told = frames::politely_until_closed(&mut idle).await;
+    assert_eq!(goodbye(&told), Some(0), "the idle one is closed: {told:?}");
+    let first = async {
+        loop {
+            let frame = next_politely(&mut busy).await.expect("not closed yet");
+            if frame.kind == GOAWAY {
+                return frame;
+            }
+        }
+    };
+    assert_eq!(goodbye(&[timeout(SOON, first).await.expect("a goodbye")]), Some(0));
+    assert!(!shutdown.is_finished(), "it waits for what is under way");
+    held.open();
+    let rest = frames::politely_until_closed(&mut busy).await;
+    let body: Vec<_> = rest.iter().filter(|frame| frame.kind == DATA).collect();
+    assert!(body.iter().any(|frame| frame.flags & END_STREAM != 0), "whole: {rest:?}");
+    assert!(String::from_utf8_lossy(&body[0].payload).contains("\"search\""));
+    timeout(SOON, shutdown).await.expect("it ends").unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -14,6 +14,7 @@ mod newest_wins;
 mod one_entry;
 mod releases;
 mod rubbish;
+mod shedding;
 mod stuck;
 mod totals;
 mod unknown_keys;
@@ -62,6 +63,8 @@ async fn sum(replicas: &[Replica], series: &str) -> usize {
 /// Patient with Redis, so that counts are exact on a loaded machine.
 fn patient(config: &mut Config) {
     config.redis.timeout_ms = 5_000;
+    config.server.request_timeout_ms = 90_000;
+    config.shed.wait_ms = 10_000;
     config.upstream.wait_ms = 10_000;
     config.upstream.connect_ms = 10_000;
     config.upstream.query_ms = 20_000;

@@ -17,7 +17,7 @@ const STUCK: usize = 200;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn hits_are_served_while_200_misses_are_stuck() {
-    let (fleet, probe) = probed(|_| {}).await;
+    let (fleet, probe) = probed(|config| config.shed.max_misses = Some(STUCK)).await;
     let key = fleet.database.new_key(1_000_000).await;
     let paths = routes(&fleet.database).await;
     for replica in &fleet.replicas {

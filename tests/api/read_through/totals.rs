@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use super::{SOON, arrived, assert_ok, probed};
 use crate::support::probe::{Hold, Probe};
 use crate::support::replica::Replica;
-use crate::support::traffic::uncached;
+use crate::support::traffic::{assert_shed, uncached};
 use crate::support::wait::eventually;
 
 fn counted(probe: &Probe) -> usize {
@@ -133,14 +133,14 @@ async fn two_walk_deep_at_a_time_while_shallow_pages_go_on() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_waits_too_long_for_a_deep_walk_is_told_so() {
-    let (fleet, probe) = probed(|config| config.upstream.wait_ms = 500).await;
+    let (fleet, probe) = probed(|config| config.shed.wait_ms = 500).await;
     let (key, replica) = (fleet.database.new_key(1_000_000).await, &fleet.replicas[0]);
     probe.hold(Hold::DeepWalks);
     let walk = async || replica.get(&format!("{}&offset=5000", uncached()), Some(&key)).await;
     let others = async {
         eventually(SOON, "two walk", || async { probe.waiting() == 2 }).await;
         let answers = join_all((0..10).map(|_| walk())).await;
-        answers.iter().for_each(|answer| answer.assert_refused(502, "DB_ERROR"));
+        answers.iter().for_each(|answer| assert_shed(answer));
         assert_eq!(probe.reads(), 2, "the database was not asked");
         assert_ok(&replica.get(&uncached(), Some(&key)).await);
         probe.hold(Hold::Nothing);

@@ -6,8 +6,9 @@ use futures_util::stream;
 use gene_registry::keys::ApiKey;
 use tokio::time::Instant;
 
-use super::{assert_ok, probed, sum};
+use super::{SOON, assert_ok, probed, sum};
 use crate::support::redis::RedisServer;
+use crate::support::wait::eventually;
 
 const STRANGERS: usize = 4_000;
 const AT_ONCE: usize = 50;
@@ -99,4 +100,35 @@ async fn many_first_requests_with_one_good_key_are_one_look_up_and_all_are_serve
         let looked_up = key_look_ups(&probe) - before;
         assert!(looked_up < BURST / 2, "{looked_up}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn probes_metrics_and_document_cost_no_key_no_count_and_no_query() {
+    let (fleet, probe) = probed(|_| {}).await;
+    let redis = RedisServer::shared().await;
+    let keys = redis.keys(&fleet.prefix).await;
+    let monitor = redis.monitor().await;
+
+    // Five seconds of twenty a second, as fast as they come.
+    for _ in 0..100 {
+        for replica in &fleet.replicas {
+            for path in ["/livez", "/readyz", "/metrics"] {
+                assert_eq!(replica.ops(path).await.status, 200, "{path}");
+            }
+            for path in ["/openapi.json", "/openapi.yaml"] {
+                let answer = replica.get(path, None).await;
+                assert_ok(&answer);
+                assert_eq!(answer.header("x-ratelimit-limit"), "", "{answer:?}");
+            }
+        }
+    }
+
+    assert_eq!((probe.reads(), key_look_ups(&probe)), (0, 0), "no query");
+    // The monitor has seen all when it has seen this.
+    let mark = format!("{}:mark", fleet.prefix);
+    let _: Option<String> = redis.command(&["GET", &mark]).await;
+    eventually(SOON, "the mark is seen", || async { !monitor.lines_with(&mark).is_empty() }).await;
+    let others: Vec<_> = monitor.lines_with(&fleet.prefix);
+    assert!(others.iter().all(|line| line.contains(&mark)), "{others:?}");
+    assert_eq!(redis.keys(&fleet.prefix).await, keys, "no counter");
 }

@@ -1,0 +1,64 @@
+//! Code samples: each operation as a line of curl, in JavaScript and in Python, with nothing
+//! but what those bring along. The tests run them.
+
+use serde_json::{Value, json};
+
+use super::examples::{DOMAIN, GENE};
+
+pub(super) fn add_to(document: &mut Value) {
+    for (path, request, use_js, use_py) in [
+        (
+            "/genes",
+            format!("/genes?domain={DOMAIN}&fidelity=Native&sort=fitness&limit=2"),
+            "for (const gene of answer.data) console.log(gene.name, gene.fitness_score);",
+            "for gene in answer[\"data\"]:\n    print(gene[\"name\"], gene[\"fitness_score\"])",
+        ),
+        (
+            "/genes/{id}/phenotype",
+            format!("/genes/{GENE}/phenotype"),
+            "console.log(answer.install_command, answer.phenotype.input);",
+            "print(answer[\"install_command\"], answer[\"phenotype\"][\"input\"])",
+        ),
+        (
+            "/arena/insights",
+            format!("/arena/insights?domain={DOMAIN}"),
+            "console.log(answer.shannon_diversity, answer.top_genes);",
+            "print(answer[\"shannon_diversity\"], answer[\"top_genes\"])",
+        ),
+    ] {
+        document["paths"][path]["get"]["x-codeSamples"] = json!([
+            { "lang": "Shell", "label": "curl", "source": curl(&request) },
+            { "lang": "JavaScript", "label": "JavaScript", "source": javascript(&request, use_js) },
+            { "lang": "Python", "label": "Python", "source": python(&request, use_py) },
+        ]);
+    }
+}
+
+fn curl(request: &str) -> String {
+    format!("curl --fail-with-body -H \"X-API-Key: $API_KEY\" \"$BASE_URL{request}\"\n")
+}
+
+fn javascript(request: &str, then: &str) -> String {
+    format!(
+        "const {{ BASE_URL, API_KEY }} = process.env;\n\
+         const response = await fetch(`${{BASE_URL}}{request}`, {{\n  \
+           headers: {{ \"X-API-Key\": API_KEY }},\n\
+         }});\n\
+         const answer = await response.json();\n\
+         if (!response.ok) throw new Error(`${{answer.code}}: ${{answer.error}}`);\n\
+         {then}\n"
+    )
+}
+
+fn python(request: &str, then: &str) -> String {
+    format!(
+        "import json\nimport os\nimport urllib.request\n\n\
+         request = urllib.request.Request(\n    \
+             os.environ[\"BASE_URL\"] + \"{request}\",\n    \
+             headers={{\"X-API-Key\": os.environ[\"API_KEY\"]}},\n\
+         )\n\
+         with urllib.request.urlopen(request) as response:\n    \
+             answer = json.load(response)\n\
+         {then}\n"
+    )
+}

@@ -1,0 +1,95 @@
+//! How everything is at the moment, for `/metrics`: asked when that is read, answered from memory.
+
+use std::sync::Arc;
+
+use crate::cache::ReadThrough;
+use crate::keys::Authenticator;
+use crate::ops::{Exposition, Health};
+use crate::redis::{RedisPool, Side};
+use crate::upstream::Watched;
+
+/// Whom to ask.
+pub(super) struct Look {
+    pub(super) health: Arc<Health>,
+    pub(super) upstream: Arc<Watched>,
+    pub(super) reads: ReadThrough,
+    pub(super) authenticator: Arc<Authenticator>,
+    /// The pool for the cache, and the one for limits.
+    pub(super) redis: Option<[RedisPool; 2]>,
+}
+
+impl Look {
+    pub(super) fn around(&self, out: &mut Exposition) {
+        out.flag("gene_registry_ready", &[], self.health.is_ready());
+        self.stores(out);
+        self.pools(out);
+        self.change_log(out);
+        self.memory(out);
+        let tasks = tokio::runtime::Handle::try_current()
+            .map_or(0, |runtime| runtime.metrics().num_alive_tasks());
+        out.sample("gene_registry_tasks", &[], tasks as f64);
+    }
+
+    fn stores(&self, out: &mut Exposition) {
+        let in_use = self.upstream.is_settled() && self.upstream.is_in_use();
+        out.flag("gene_registry_upstream_in_use", &[], in_use);
+        let redis = self.redis.as_ref().map(|[pool, _]| pool);
+        let sides = [("read", Side::Read), ("write", Side::Write)];
+        for (word, side) in sides.into_iter().take_while(|_| redis.is_some()) {
+            let in_use = redis.is_some_and(|pool| !pool.is_away(side));
+            out.flag("gene_registry_redis_in_use", &[("side", word)], in_use);
+        }
+        let opened = |side| redis.map_or(0, |pool| pool.openings(side));
+        for (store, openings) in [
+            ("postgres", self.upstream.openings()),
+            ("redis_read", opened(Side::Read)),
+            ("redis_write", opened(Side::Write)),
+        ] {
+            let labels = [("store", store)];
+            out.sample("gene_registry_breaker_openings_total", &labels, openings as f64);
+        }
+    }
+
+    fn pools(&self, out: &mut Exposition) {
+        let mut pools = self.upstream.pools();
+        if let Some([cache, limits]) = &self.redis {
+            pools.extend([("redis", cache.state()), ("redis_limits", limits.state())]);
+        }
+        for (pool, state) in &pools {
+            let in_use = state.size.saturating_sub(state.idle);
+            for (word, count) in [("in_use", in_use), ("idle", state.idle)] {
+                let labels = [("pool", *pool), ("state", word)];
+                out.sample("gene_registry_pool_connections", &labels, count as f64);
+            }
+        }
+        for (pool, state) in &pools {
+            let labels = [("pool", *pool)];
+            out.sample("gene_registry_pool_max_connections", &labels, state.most as f64);
+        }
+        for (pool, state) in &pools {
+            out.sample("gene_registry_pool_waiting", &[("pool", *pool)], state.waiting as f64);
+        }
+    }
+
+    fn change_log(&self, out: &mut Exposition) {
+        let looks = self.upstream.looks();
+        out.sample("gene_registry_change_log_age_seconds", &[], looks.age.as_secs_f64());
+        for (result, count) in [("ok", looks.good), ("failed", looks.failed)] {
+            let labels = [("result", result)];
+            out.sample("gene_registry_change_log_looks_total", &labels, count as f64);
+        }
+        out.sample("gene_registry_change_log_changes_total", &[], looks.changes as f64);
+        out.sample("gene_registry_broken_rows", &[], self.upstream.broken_rows() as f64);
+    }
+
+    fn memory(&self, out: &mut Exposition) {
+        let held = self.reads.held();
+        out.sample("gene_registry_local_cache_bytes", &[], held.bytes as f64);
+        out.sample("gene_registry_local_cache_max_bytes", &[], held.max_bytes as f64);
+        out.sample("gene_registry_local_cache_entries", &[], held.entries as f64);
+        let (known, unknown) = self.authenticator.remembered();
+        for (word, count) in [("yes", known), ("no", unknown)] {
+            out.sample("gene_registry_key_records", &[("known", word)], count as f64);
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! The reads themselves: where there is room for them, and what pages take from totals that are
+//! known.
+
+use std::sync::Arc;
+
+use super::admission::Urgency;
+use super::answer::Answer;
+use super::entry::Entry;
+use super::load::{Loader, NotRead};
+use super::total::{self, Total};
+use crate::registry::{Count, GeneFilter, GenePage, GeneSearch, GeneSummary, Request};
+use crate::upstream::{Concern, Seen, UpstreamError};
+
+/// Pages that skip more than this walk deep, and are read a few at a time.
+const DEEP: u32 = 1000;
+
+/// What a read found.
+pub(super) enum Found {
+    Answer(Entry),
+    Nothing(Seen),
+}
+
+impl Loader {
+    /// The answer, read from the upstream where there is room for that.
+    pub(super) async fn read(&self, request: &Request, urgency: Urgency) -> Result<Found, NotRead> {
+        let is_deep = match request {
+            Request::Search(search) => {
+                if let Some(total) = self.known_total(&search.filter)
+                    && total::is_past(total.count, search.page)
+                {
+                    return Ok(page(request, search, Vec::new(), total.count, total.seen.clone()));
+                }
+                search.page.offset() > DEEP
+            }
+            Request::Phenotype(_) | Request::Insights(_) => false,
+        };
+        let _place = self.admission.admit(urgency, is_deep).await?;
+        let (answer, seen) = match request {
+            Request::Search(search) => return Ok(self.read_page(request, search).await?),
+            Request::Phenotype(id) => {
+                let read = self.upstream.phenotype(*id).await?;
+                (read.value.map(|value| Answer::of(&value)), read.seen)
+            }
+            Request::Insights(domain) => {
+                let read = self.upstream.insights(domain).await?;
+                (read.value.map(|value| Answer::of(&value)), read.seen)
+            }
+        };
+        Ok(match answer {
+            Some(answer) => Found::Answer(Entry::new(request, answer, seen)),
+            None => Found::Nothing(seen),
+        })
+    }
+
+    /// A page, with its total where that is not known, or no longer fits.
+    async fn read_page(
+        &self,
+        request: &Request,
+        search: &GeneSearch,
+    ) -> Result<Found, UpstreamError> {
+        if let Some(known) = self.known_total(&search.filter) {
+            let read = self.upstream.page(search).await?;
+            if total::fits(known.count, search.page, read.value.len()) {
+                let seen = known.seen.earlier(&read.seen).clone();
+                return Ok(page(request, search, read.value, known.count, seen));
+            }
+        }
+        let read = self.upstream.search(search).await?;
+        let count = read.value.total;
+        self.local.put_total(&search.filter, Total { count, seen: read.seen.clone() });
+        Ok(page(request, search, read.value.data, count, read.seen))
+    }
+
+    /// A total that is current, and young enough for what is made with it to live a while.
+    fn known_total(&self, filter: &GeneFilter) -> Option<Arc<Total>> {
+        let total = self.local.total(filter)?;
+        let young = self.age(&total.seen) < self.search.fresh / 2;
+        (young && self.upstream.is_current(of_filter(filter), &total.seen)).then_some(total)
+    }
+}
+
+fn page(
+    request: &Request,
+    search: &GeneSearch,
+    data: Vec<GeneSummary>,
+    total: Count,
+    seen: Seen,
+) -> Found {
+    let (limit, offset) = (search.page.limit(), search.page.offset());
+    let page = GenePage { data, total, limit, offset };
+    Found::Answer(Entry::new(request, Answer::page(search, &page), seen))
+}
+
+pub(super) fn of_filter(filter: &GeneFilter) -> Concern<'_> {
+    filter.domain.as_ref().map_or(Concern::Catalogue, Concern::Domain)
+}

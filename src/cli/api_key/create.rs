@@ -1,0 +1,93 @@
+//! `gene-registry api-key create`
+
+use std::process::ExitCode;
+
+use clap::Args;
+
+use super::keeper::{Created, Named, Wish};
+use super::{Place, when};
+use crate::cli::show::{harmless, harmless_json, local, print_secret};
+use crate::cli::{Error, Outcome};
+use crate::keys::READ_SCOPE;
+use crate::registry::Timestamp;
+use crate::upstream::ApiKeyRecord;
+
+/// Longest name, in characters.
+const LONGEST_NAME: usize = 200;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  gene-registry api-key create --name laptop
+  KEY=$(gene-registry api-key create --name ci --expires 90d)
+  gene-registry api-key create --name dashboard --rate-limit 600 --json")]
+pub(super) struct Create {
+    #[command(flatten)]
+    place: Place,
+    /// What the key is called, up to 200 characters
+    #[arg(long, value_parser = name)]
+    name: String,
+    /// What the key may do; can be given more than once
+    #[arg(long = "scope", default_value = READ_SCOPE, value_parser = scope)]
+    scopes: Vec<String>,
+    /// When the key ends: a duration (90d, 12h, 1s), a date or a time; without it, never
+    #[arg(long, value_name = "WHEN", value_parser = when::expiry)]
+    expires: Option<Timestamp>,
+    /// Requests a minute, 0 to 2147483647
+    #[arg(long, default_value_t = ApiKeyRecord::DEFAULT_RATE_LIMIT,
+          value_parser = clap::value_parser!(u32).range(..=i64::from(i32::MAX)))]
+    rate_limit: u32,
+}
+
+impl Create {
+    pub(super) async fn run(self) -> Outcome {
+        let mut keeper = self.place.open(false).await?;
+        let wish = Wish {
+            name: self.name,
+            scopes: self.scopes,
+            rate_limit_per_minute: self.rate_limit,
+            expires_at: self.expires,
+        };
+        let created = keeper.create(&wish).await.map_err(Error::from)?;
+        if self.place.json {
+            hand_over(&harmless_json(&serde_json::to_string(&created)?), &created)?;
+        } else {
+            let owner = harmless(&created.stored.owner);
+            let ends = created.stored.expires_at.map(|at| format!(" It ends {}.", local(at)));
+            eprintln!(
+                "Created {} for {owner}.{} The key is shown this once:",
+                Named(&created.stored),
+                ends.unwrap_or_default()
+            );
+            hand_over(&created.key, &created)?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Writes what holds the plain key. If it can't be written, nobody will ever see the key.
+pub(super) fn hand_over(text: &str, created: &Created) -> Result<(), Error> {
+    print_secret(text).map_err(|error| {
+        let prefix = harmless(&created.stored.prefix);
+        format!(
+            "the key was made, but could not be written ({error}). Nobody has seen it; revoke it: \
+             gene-registry api-key revoke --prefix {prefix}"
+        )
+        .into()
+    })
+}
+
+fn name(text: &str) -> Result<String, String> {
+    let length = text.chars().count();
+    if text.trim().is_empty() || length > LONGEST_NAME {
+        return Err(format!("a name has 1 to {LONGEST_NAME} characters, and not only spaces"));
+    }
+    Ok(text.to_owned())
+}
+
+fn scope(text: &str) -> Result<String, String> {
+    if text.trim().is_empty() {
+        return Err("a scope can't be empty; there is one at present: read".to_owned());
+    }
+    Ok(text.to_owned())
+}

@@ -1,0 +1,64 @@
+//! Keys straight on the database.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::keeper::{Created, Keeper, KeyError, Rotated, Wish};
+use crate::config::UpstreamConfig;
+use crate::keys::store::{self, Listing, Revoked, StoredKey};
+use crate::keys::{KeyPrefix, KeyStore, NewKey, PostgresKeys};
+use crate::upstream::postgres::SetupError;
+
+/// See the module.
+pub(super) struct Direct {
+    store: PostgresKeys,
+    owner: Option<String>,
+}
+
+impl Direct {
+    /// The owner's keys; everybody's without one.
+    pub(super) fn new(config: &UpstreamConfig, owner: Option<String>) -> Result<Self, SetupError> {
+        Ok(Self { store: PostgresKeys::new(config)?, owner })
+    }
+}
+
+#[async_trait]
+impl Keeper for Direct {
+    async fn create(&mut self, wish: &Wish) -> Result<Created, KeyError> {
+        let new = NewKey {
+            owner: self.owner.clone().unwrap_or_default(),
+            name: wish.name.clone(),
+            scopes: wish.scopes.clone(),
+            rate_limit_per_minute: wish.rate_limit_per_minute,
+            expires_at: wish.expires_at,
+        };
+        let (key, stored) = self.store.create(&new).await?;
+        Ok(Created { key: key.expose().to_owned(), stored })
+    }
+
+    async fn list(&mut self) -> Result<Vec<StoredKey>, KeyError> {
+        Ok(self.store.list(self.owner.as_deref(), Listing::ALL).await?.keys)
+    }
+
+    async fn revoke(&mut self, prefix: &KeyPrefix) -> Result<StoredKey, KeyError> {
+        match self.store.revoke(self.owner.as_deref(), prefix).await? {
+            Revoked::Key(key) => Ok(key),
+            Revoked::None => Err(KeyError::Unknown),
+            Revoked::Ambiguous(keys) => Err(KeyError::Ambiguous(keys)),
+        }
+    }
+
+    async fn rotate(&mut self, prefix: &KeyPrefix, overlap_s: u32) -> Result<Rotated, KeyError> {
+        let overlap = Duration::from_secs(overlap_s.into());
+        match self.store.rotate(self.owner.as_deref(), prefix, overlap).await? {
+            store::Rotated::Key { key, new, replaced } => {
+                let created = Created { key: key.expose().to_owned(), stored: *new };
+                Ok(Rotated { created, replaced: *replaced })
+            }
+            store::Rotated::None => Err(KeyError::Unknown),
+            store::Rotated::Ambiguous(keys) => Err(KeyError::Ambiguous(keys)),
+            store::Rotated::NotActive(_) => Err(KeyError::NotActive),
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! `gene-registry api-key list`
+
+use std::process::ExitCode;
+
+use anstyle::{AnsiColor, Style};
+use clap::Args;
+
+use super::Place;
+use crate::cli::show::{Cell, Table, harmless, local, local_or_never, print, print_json};
+use crate::cli::{Error, Outcome};
+use crate::keys::store::{Status, StoredKey};
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Times are those of your own time zone (TZ, or the system's); in JSON they are UTC.
+
+Examples:
+  gene-registry api-key list
+  gene-registry api-key list --json
+  gene-registry api-key list --all      # everybody's keys, for operators")]
+pub(super) struct List {
+    #[command(flatten)]
+    place: Place,
+    /// Everybody's keys; for operators
+    #[arg(long)]
+    all: bool,
+}
+
+impl List {
+    pub(super) async fn run(self) -> Outcome {
+        let mut keeper = self.place.open(self.all).await?;
+        let keys = keeper.list().await.map_err(Error::from)?;
+        if self.place.json {
+            print_json(&keys)?;
+        } else {
+            print(&table(&keys, self.all).to_text())?;
+            if keys.is_empty() {
+                eprintln!("No keys. Make one: gene-registry api-key create --name NAME");
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn table(keys: &[StoredKey], with_owner: bool) -> Table {
+    let mut header =
+        vec!["PREFIX", "NAME", "SCOPES", "LIMIT", "CREATED", "EXPIRES", "LAST USED", "STATUS"];
+    if with_owner {
+        header.insert(1, "OWNER");
+    }
+    let mut table = Table::new(&header);
+    for key in keys {
+        let mut row: Vec<Cell> = vec![
+            harmless(&key.prefix).into(),
+            harmless(&key.name).into(),
+            harmless(&key.scopes.join(",")).into(),
+            key.rate_limit_per_minute.to_string().into(),
+            local(key.created_at).into(),
+            local_or_never(key.expires_at).into(),
+            local_or_never(key.last_used_at).into(),
+            status(key.status),
+        ];
+        if with_owner {
+            row.insert(1, harmless(&key.owner).into());
+        }
+        table.push(row);
+    }
+    table
+}
+
+fn status(status: Status) -> Cell {
+    let (text, colour) = match status {
+        Status::Active => ("active", AnsiColor::Green),
+        Status::Expired => ("expired", AnsiColor::Yellow),
+        Status::Revoked => ("revoked", AnsiColor::Red),
+    };
+    Cell::styled(text, Style::new().fg_color(Some(colour.into())))
+}

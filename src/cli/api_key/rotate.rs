@@ -1,0 +1,52 @@
+//! `gene-registry api-key rotate`
+
+use std::process::ExitCode;
+
+use clap::Args;
+
+use super::create::hand_over;
+use super::keeper::{Named, parse_prefix};
+use super::{Place, when};
+use crate::cli::show::{harmless_json, local_or_never};
+use crate::cli::{Error, Outcome};
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The new key has the owner, name, scopes, limit and lifetime of the old one. Put it in place while
+both are good.
+
+Examples:
+  gene-registry api-key rotate --prefix gr_aB3dEf7h
+  KEY=$(gene-registry api-key rotate --prefix gr_aB3dEf7h --overlap 7d)
+  gene-registry api-key rotate --prefix gr_aB3dEf7h --overlap 0s   # the old one ends at once")]
+pub(super) struct Rotate {
+    #[command(flatten)]
+    place: Place,
+    /// The key's beginning, with or without gr_, from 4 characters on; never the whole key
+    #[arg(long)]
+    prefix: String,
+    /// How long the old key goes on: 24h, 7d, 0s
+    #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = when::seconds)]
+    overlap: u32,
+    /// Also keys of others; for operators
+    #[arg(long)]
+    all: bool,
+}
+
+impl Rotate {
+    pub(super) async fn run(self) -> Outcome {
+        let prefix = parse_prefix(&self.prefix)?;
+        let mut keeper = self.place.open(self.all).await?;
+        let rotated = keeper.rotate(&prefix, self.overlap).await.map_err(Error::from)?;
+        if self.place.json {
+            hand_over(&harmless_json(&serde_json::to_string(&rotated)?), &rotated.created)?;
+        } else {
+            let (new, old) = (&rotated.created.stored, &rotated.replaced);
+            let ends = local_or_never(old.expires_at);
+            eprintln!("{} takes the place of {}, which ends {ends}.", Named(new), old.prefix);
+            eprintln!("The new key is shown this once:");
+            hand_over(&rotated.created.key, &rotated.created)?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,92 @@
+//! `gene-registry token`: login tokens, which the configuration knows by their hash.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+
+use super::Outcome;
+use super::api_key::expiry;
+use crate::config::is_handle;
+use crate::control::LoginToken;
+use crate::registry::Timestamp;
+
+#[derive(Debug, Args)]
+pub(super) struct TokenCommand {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Make a login token: it is printed once, alone on standard output, and on standard error the
+    /// lines for the configuration of every replica with a control listener
+    New(New),
+}
+
+#[derive(Debug, Args)]
+struct New {
+    /// Whose token it is: the user who will own the keys made with it
+    #[arg(long, value_name = "HANDLE", value_parser = handle)]
+    user: String,
+    /// When the token ends: a duration (90d, 12h, 1s), a date or a time; without it, never
+    #[arg(long, value_name = "WHEN", value_parser = expiry)]
+    expires: Option<Timestamp>,
+}
+
+fn handle(text: &str) -> Result<String, String> {
+    let wrong = || "expected 1 to 200 characters without control characters".to_owned();
+    is_handle(text).then(|| text.to_owned()).ok_or_else(wrong)
+}
+
+impl TokenCommand {
+    pub(super) fn run(self) -> Outcome {
+        let Action::New(new) = self.action;
+        let token = LoginToken::generate()?;
+        eprintln!("The token is shown this once. For the configuration:\n");
+        eprint!("{}", configuration(&new, &token.hash()));
+        println!("{}", token.expose());
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// A table of `control.tokens`, as TOML.
+fn configuration(new: &New, hash: &[u8; 32]) -> String {
+    let hash = hash.iter().fold(String::new(), |mut text, byte| {
+        // Writing to memory can't fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    });
+    let mut lines = format!("[[control.tokens]]\nuser = {}\n", quoted(&new.user));
+    lines += &format!("sha256 = \"{hash}\"\n");
+    if let Some(end) = new.expires {
+        lines += &format!("expires = \"{end:.0}\"\n");
+    }
+    lines
+}
+
+/// A TOML string. There are no control characters in it.
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+    use crate::config::Loaded;
+
+    #[test]
+    fn the_lines_are_a_configuration() {
+        let expires = Some("2030-01-31T12:00:00.5Z".parse().expect("a time"));
+        let new = New { user: r#"a "b" \ c ü"#.to_owned(), expires };
+        let mut file = tempfile::NamedTempFile::new().expect("a file");
+        file.write_all(configuration(&new, &[0xAB; 32]).as_bytes()).expect("written");
+        let loaded = Loaded::read(Some(file.path())).expect("a configuration");
+        let token = &loaded.config.control.tokens[0];
+        assert_eq!((token.user.as_str(), token.sha256), (r#"a "b" \ c ü"#, [0xAB; 32]));
+        let end = token.expires.map(|end| end.to_string());
+        assert_eq!(end.as_deref(), Some("2030-01-31T12:00:00Z"));
+    }
+}

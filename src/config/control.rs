@@ -1,0 +1,213 @@
+//! `[control]`: the listener for key management, and who may use it.
+
+use std::collections::HashSet;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+use hyper::Uri;
+use secrecy::SecretString;
+use serde::{Deserialize, Deserializer};
+
+use crate::registry::Timestamp;
+
+/// The control listener. Off without an address.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ControlConfig {
+    /// Where it listens.
+    pub bind: Option<SocketAddr>,
+    /// `postgres://…` with the role that writes keys and their use; `CONTROL_DATABASE_URL` sets
+    /// it too.
+    pub database_url: Option<SecretString>,
+    /// Where clients reach the listener, without `/control/v1`.
+    pub public_url: Option<String>,
+    /// Users who may see and change everybody's keys.
+    pub operators: Vec<String>,
+    /// The OpenID Connect issuer whose access tokens are taken.
+    pub oidc: OidcConfig,
+    /// Login tokens that are taken.
+    #[serde(default)]
+    pub tokens: Vec<TokenConfig>,
+}
+
+/// An OpenID Connect issuer. Off without `issuer`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OidcConfig {
+    /// Its identifier: a URL.
+    pub issuer: Option<String>,
+    /// Whom access tokens must be made out to.
+    pub audience: Option<String>,
+    /// The client as which the command line logs in.
+    pub client_id: Option<String>,
+    /// What the command line asks for.
+    pub scopes: String,
+    /// The claim that says who the user is.
+    pub user_claim: String,
+    /// The resource that the command line asks a token for (RFC 8707).
+    pub resource: Option<String>,
+    /// A PEM file with the certificate authorities to trust instead of the system's.
+    pub tls_ca_file: Option<PathBuf>,
+}
+
+/// A login token, known by its hash.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TokenConfig {
+    /// Whose it is.
+    pub user: String,
+    /// SHA-256 of the whole token.
+    #[serde(deserialize_with = "hash")]
+    pub sha256: [u8; 32],
+    /// When it ends; without it, never.
+    #[serde(default, deserialize_with = "time")]
+    pub expires: Option<Timestamp>,
+}
+
+fn hash<'de, D: Deserializer<'de>>(deserializer: D) -> Result<[u8; 32], D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let digits = text.as_bytes();
+    let byte = |pair: &[u8]| {
+        let pair = std::str::from_utf8(pair).ok()?;
+        let is_hex = pair.bytes().all(|digit| digit.is_ascii_hexdigit());
+        is_hex.then(|| u8::from_str_radix(pair, 16).ok())?
+    };
+    let bytes: Option<Vec<u8>> = digits.chunks(2).map(byte).collect();
+    // What was given is not repeated: it may be the token itself.
+    let wrong = || serde::de::Error::custom("must be 64 hexadecimal digits (of a SHA-256)");
+    bytes.and_then(|bytes| bytes.try_into().ok()).ok_or_else(wrong)
+}
+
+fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
+    let text = Option::<String>::deserialize(deserializer)?;
+    let parsed = text.map(|text| text.parse()).transpose();
+    parsed.map_err(|_| {
+        serde::de::Error::custom("must be a time in quotes, such as \"2030-01-31T12:00:00Z\"")
+    })
+}
+
+impl ControlConfig {
+    /// What can't be as it is, a line each, naming the key.
+    pub(super) fn contradictions(&self) -> Vec<String> {
+        let mut found = self.oidc.contradictions();
+        for (at, token) in self.tokens.iter().enumerate() {
+            if !is_handle(&token.user) {
+                found.push(format!("control.tokens[{at}].user: must be {HANDLE}"));
+            }
+        }
+        let hashes: HashSet<_> = self.tokens.iter().map(|token| token.sha256).collect();
+        if hashes.len() < self.tokens.len() {
+            found.push("control.tokens: two have the same sha256".to_owned());
+        }
+        if self.operators.iter().any(|user| !is_handle(user)) {
+            found.push(format!("control.operators: each must be {HANDLE}"));
+        }
+        if self.bind.is_some() && self.tokens.is_empty() && self.oidc.issuer.is_none() {
+            found.push(
+                "control.bind: nobody could log in: set control.oidc.issuer, or control.tokens \
+                 (gene-registry token new makes one)"
+                    .to_owned(),
+            );
+        }
+        if let Some(url) = &self.public_url
+            && (!is_web(url) || url.contains(['?', '#']))
+        {
+            found.push(
+                "control.public_url: must begin with http:// or https://, without a query or \
+                 fragment"
+                    .to_owned(),
+            );
+        }
+        found
+    }
+}
+
+const HANDLE: &str = "1 to 200 characters without control characters";
+
+/// Whether this can be a user's name: what owns keys.
+pub(crate) fn is_handle(text: &str) -> bool {
+    (1..=200).contains(&text.chars().count()) && !text.chars().any(char::is_control)
+}
+
+impl OidcConfig {
+    fn contradictions(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        let Some(issuer) = &self.issuer else { return found };
+        if !is_trustworthy(issuer) {
+            found.push(
+                "control.oidc.issuer: must be an https:// URL without a query or fragment \
+                 (http:// is possible on this machine alone)"
+                    .to_owned(),
+            );
+        }
+        for (key, value) in [("audience", &self.audience), ("client_id", &self.client_id)] {
+            if value.as_ref().is_none_or(String::is_empty) {
+                found.push(format!("control.oidc.{key}: must be set where there is an issuer"));
+            }
+        }
+        if self.audience.is_some() && self.audience == self.client_id {
+            found.push(
+                "control.oidc.audience: must not be client_id: ID tokens are made out to that, and \
+                 are no access tokens"
+                    .to_owned(),
+            );
+        }
+        if self.user_claim.is_empty() {
+            found.push("control.oidc.user_claim: must not be empty".to_owned());
+        }
+        found
+    }
+}
+
+fn is_web(url: &str) -> bool {
+    url.starts_with("http://") || url.starts_with("https://")
+}
+
+/// Whether nobody between here and there could change what is said: https, or this machine.
+pub(crate) fn is_trustworthy(url: &str) -> bool {
+    let Ok(parsed) = url.parse::<Uri>() else { return false };
+    let is_plain = parsed.query().is_none() && !url.contains(['#', '@']);
+    match (parsed.scheme_str(), parsed.host()) {
+        (Some("https"), Some(_)) => is_plain,
+        (Some("http"), Some(host)) => is_plain && is_loopback(host),
+        _ => false,
+    }
+}
+
+fn is_loopback(host: &str) -> bool {
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    host == "localhost" || bare.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_https_or_this_machine_is_trustworthy() {
+        for good in [
+            "https://id.example",
+            "https://id.example:8443/realms/a",
+            "http://localhost:3000",
+            "http://127.0.0.1:3000/",
+            "http://[::1]:3000",
+        ] {
+            assert!(is_trustworthy(good), "{good}");
+        }
+        for bad in [
+            "http://id.example",
+            "http://localhost.example",
+            "http://127.0.0.1.example",
+            "http://10.0.0.1",
+            "https://id.example?x=1",
+            "https://id.example#x",
+            "https://user@id.example",
+            "ftp://localhost",
+            "id.example",
+            "/x",
+            "",
+        ] {
+            assert!(!is_trustworthy(bad), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! The header `Authorization` (RFC 6750).
+
+use poem::http::{HeaderMap, header};
+
+use super::Refusal;
+
+/// Tokens may be this long.
+const MAX_BYTES: usize = 8 * 1024;
+
+/// The one token that was sent.
+pub(super) fn token(headers: &HeaderMap) -> Result<&str, Refusal> {
+    let mut sent = headers.get_all(header::AUTHORIZATION).iter();
+    let value = sent.next().ok_or(Refusal::Missing)?;
+    if sent.next().is_some() {
+        return Err(Refusal::NotBearer);
+    }
+    let (scheme, token) = value
+        .to_str()
+        .ok()
+        .and_then(|text| text.trim().split_once(' '))
+        .ok_or(Refusal::NotBearer)?;
+    let token = token.trim_start();
+    let is_token = scheme.eq_ignore_ascii_case("bearer")
+        && (1..=MAX_BYTES).contains(&token.len())
+        && token.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(&byte));
+    is_token.then_some(token).ok_or(Refusal::NotBearer)
+}
+
+#[cfg(test)]
+mod tests {
+    use poem::http::HeaderValue;
+
+    use super::*;
+
+    fn of(values: &[&str]) -> Result<String, Refusal> {
+        let mut headers = HeaderMap::new();
+        for value in values {
+            let value = HeaderValue::from_bytes(value.as_bytes()).expect("a value");
+            headers.append(header::AUTHORIZATION, value);
+        }
+        token(&headers).map(str::to_owned)
+    }
+
+    #[test]
+    fn one_token_of_the_right_form_is_taken() {
+        assert_eq!(of(&["Bearer a.b-c_d~e+f/g="]).as_deref(), Ok("a.b-c_d~e+f/g="));
+        assert_eq!(of(&["bEARER  x"]).as_deref(), Ok("x"));
+        assert_eq!(of(&[]), Err(Refusal::Missing));
+        let long = format!("Bearer {}", "x".repeat(MAX_BYTES + 1));
+        for wrong in
+            [&["Bearer"][..], &["Bearer "], &["Basic x"], &["Bearer x y"], &["Bearer ü"], &[&long]]
+        {
+            assert_eq!(of(wrong), Err(Refusal::NotBearer), "{wrong:?}");
+        }
+        assert_eq!(of(&["Bearer x", "Bearer x"]), Err(Refusal::NotBearer));
+    }
+}

@@ -1,0 +1,180 @@
+//! Keys of a registry in memory, as `demo` has them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::prefix::KeyPrefix;
+use super::store::{
+    KeyStore, Listed, Listing, NewKey, Revoked, Rotated, Status, StoreError, StoredKey,
+};
+use super::token::ApiKey;
+use super::usage::Usage;
+use crate::registry::Timestamp;
+use crate::upstream::{ApiKeyRecord, EmbeddedKey, EmbeddedKeys, KeyHash, KeysByHash};
+
+/// See the module. What is done here, the registry's readers learn from its change log.
+pub struct MemoryKeys(Arc<EmbeddedKeys>);
+
+impl MemoryKeys {
+    /// Manages these keys.
+    pub fn new(keys: Arc<EmbeddedKeys>) -> Self {
+        Self(keys)
+    }
+}
+
+#[async_trait]
+impl KeyStore for MemoryKeys {
+    async fn create(&self, new: &NewKey) -> Result<(ApiKey, StoredKey), StoreError> {
+        let (key, now) = (ApiKey::generate()?, Timestamp::now());
+        let record = ApiKeyRecord {
+            hash: key.hash(),
+            prefix: key.prefix().to_owned(),
+            owner: new.owner.clone(),
+            name: new.name.clone(),
+            scopes: new.scopes.clone(),
+            rate_limit_per_minute: new.rate_limit_per_minute,
+            expires_at: new.expires_at,
+            revoked_at: None,
+        };
+        Ok(self.0.change(|keys| {
+            let stored = add(keys, record, now);
+            (vec![key.hash()], (key, stored))
+        }))
+    }
+
+    async fn list(&self, owner: Option<&str>, listing: Listing) -> Result<Listed, StoreError> {
+        let now = Timestamp::now();
+        Ok(self.0.read(|keys| {
+            let mut found: Vec<&EmbeddedKey> =
+                keys.values().filter(|key| is_owned(key, owner)).collect();
+            found.sort_by(|a, b| {
+                b.created_at.cmp(&a.created_at).then_with(|| a.record.prefix.cmp(&b.record.prefix))
+            });
+            let size = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
+            let shown = found.iter().skip(size(listing.offset)).take(size(listing.limit));
+            Listed { keys: shown.map(|key| stored(key, now)).collect(), total: found.len() as u64 }
+        }))
+    }
+
+    async fn revoke(&self, owner: Option<&str>, prefix: &KeyPrefix) -> Result<Revoked, StoreError> {
+        let now = Timestamp::now();
+        Ok(self.0.change(|keys| {
+            let found = match one(keys, owner, prefix, now) {
+                One::Key(found) => found,
+                One::None => return (vec![], Revoked::None),
+                One::Ambiguous(several) => return (vec![], Revoked::Ambiguous(several)),
+            };
+            found.record.revoked_at.get_or_insert(now);
+            (vec![found.record.hash], Revoked::Key(stored(found, now)))
+        }))
+    }
+
+    async fn rotate(
+        &self,
+        owner: Option<&str>,
+        prefix: &KeyPrefix,
+        overlap: Duration,
+    ) -> Result<Rotated, StoreError> {
+        let (key, now) = (ApiKey::generate()?, Timestamp::now());
+        Ok(self.0.change(|keys| {
+            let old = match one(keys, owner, prefix, now) {
+                One::Key(found) => found,
+                One::None => return (vec![], Rotated::None),
+                One::Ambiguous(several) => return (vec![], Rotated::Ambiguous(several)),
+            };
+            let before = stored(old, now);
+            if before.status != Status::Active {
+                return (vec![], Rotated::NotActive(Box::new(before)));
+            }
+            let expires_at = old.record.expires_at.map(|end| {
+                now.saturating_add(end.duration_since(old.created_at)).unwrap_or(Timestamp::MAX)
+            });
+            let end = now.saturating_add(overlap).unwrap_or(Timestamp::MAX);
+            let record = ApiKeyRecord {
+                hash: key.hash(),
+                prefix: key.prefix().to_owned(),
+                expires_at,
+                ..old.record.clone()
+            };
+            old.record.expires_at = Some(old.record.expires_at.map_or(end, |own| own.min(end)));
+            let changed = vec![old.record.hash, key.hash()];
+            let replaced = Box::new(stored(old, now));
+            let new = Box::new(add(keys, record, now));
+            (changed, Rotated::Key { key, new, replaced })
+        }))
+    }
+
+    async fn add_usage(&self, usage: &[Usage]) -> Result<(), StoreError> {
+        self.0.change(|keys| {
+            for Usage { key, last_used_at, requests } in usage {
+                if let Some(known) = keys.get_mut(key) {
+                    known.last_used_at = known.last_used_at.max(Some(*last_used_at));
+                    known.request_count = known.request_count.saturating_add(*requests);
+                }
+            }
+            (vec![], ())
+        });
+        Ok(())
+    }
+}
+
+fn add(keys: &mut KeysByHash, record: ApiKeyRecord, now: Timestamp) -> StoredKey {
+    let hash: KeyHash = record.hash;
+    let key = EmbeddedKey::new(record, now);
+    let shown = stored(&key, now);
+    keys.insert(hash, key);
+    shown
+}
+
+enum One<'a> {
+    Key(&'a mut EmbeddedKey),
+    None,
+    Ambiguous(Vec<StoredKey>),
+}
+
+fn one<'a>(
+    keys: &'a mut KeysByHash,
+    owner: Option<&str>,
+    prefix: &KeyPrefix,
+    now: Timestamp,
+) -> One<'a> {
+    let is_meant =
+        |key: &EmbeddedKey| is_owned(key, owner) && key.record.prefix.starts_with(prefix.as_str());
+    let mut found: Vec<&mut EmbeddedKey> = keys.values_mut().filter(|key| is_meant(key)).collect();
+    if found.len() > 1 {
+        let mut several: Vec<_> = found.iter().map(|key| stored(key, now)).collect();
+        several.sort_by(|a, b| a.prefix.cmp(&b.prefix));
+        return One::Ambiguous(several);
+    }
+    found.pop().map_or(One::None, One::Key)
+}
+
+fn is_owned(key: &EmbeddedKey, owner: Option<&str>) -> bool {
+    owner.is_none_or(|owner| key.record.owner == owner)
+}
+
+fn stored(key: &EmbeddedKey, now: Timestamp) -> StoredKey {
+    let EmbeddedKey { record, created_at, last_used_at, request_count } = key;
+    let status = if record.revoked_at.is_some() {
+        Status::Revoked
+    } else if record.expires_at.is_some_and(|end| now >= end) {
+        Status::Expired
+    } else {
+        Status::Active
+    };
+    StoredKey {
+        prefix: record.prefix.clone(),
+        owner: record.owner.clone(),
+        name: record.name.clone(),
+        scopes: record.scopes.clone(),
+        rate_limit_per_minute: i32::try_from(record.rate_limit_per_minute).unwrap_or(i32::MAX),
+        created_at: *created_at,
+        expires_at: record.expires_at,
+        revoked_at: record.revoked_at,
+        last_used_at: *last_used_at,
+        request_count: i64::try_from(*request_count).unwrap_or(i64::MAX),
+        status,
+    }
+}

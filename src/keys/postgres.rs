@@ -1,0 +1,153 @@
+//! Keys in Postgres, through a few connections of their own.
+
+use std::future::Future;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use deadpool_postgres::{Object, Pool, PoolError};
+use tokio_postgres::{Client, Transaction};
+
+use super::prefix::KeyPrefix;
+use super::sql::{self, Source};
+use super::store::{KeyStore, Listed, Listing, NewKey, Revoked, Rotated, StoreError, StoredKey};
+use super::token::ApiKey;
+use super::usage::Usage;
+use crate::config::UpstreamConfig;
+use crate::upstream::postgres::{SetupError, small_pool};
+
+/// For everything that one call does.
+const DEADLINE: Duration = Duration::from_secs(5);
+
+/// How the transaction of a call is: no statement of it outlives the call.
+const WRITE: &str = "SET LOCAL statement_timeout = '4s'";
+const READ: &str = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY;
+    SET LOCAL statement_timeout = '4s'";
+
+/// Connections at most.
+const CONNECTIONS: usize = 4;
+
+/// See the module.
+pub struct PostgresKeys {
+    pool: Pool,
+    source: Source,
+}
+
+impl PostgresKeys {
+    /// The keys of the default schema, to be read and written. Connects to nothing yet.
+    ///
+    /// # Errors
+    /// The URL or the certificate authorities can't be read.
+    pub fn new(config: &UpstreamConfig) -> Result<Self, SetupError> {
+        Ok(Self { pool: small_pool(config, CONNECTIONS)?, source: Source::Tables })
+    }
+
+    /// Any registry's keys, to be read through the role that reads its views.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn read_only(config: &UpstreamConfig) -> Result<Self, SetupError> {
+        Ok(Self { pool: small_pool(config, CONNECTIONS)?, source: Source::View })
+    }
+
+    async fn client(&self) -> Result<Object, StoreError> {
+        self.pool.get().await.map_err(|error| match error {
+            PoolError::Timeout(_) => StoreError::Timeout,
+            PoolError::Backend(error) => StoreError::Unreachable(error.into()),
+            other => StoreError::Unreachable(other.into()),
+        })
+    }
+
+    fn writable(&self) -> Result<(), StoreError> {
+        match self.source {
+            Source::Tables => Ok(()),
+            Source::View => Err(StoreError::ReadOnly),
+        }
+    }
+
+    /// What is not done in time is given up, and so are the connections.
+    async fn in_time<T>(
+        &self,
+        work: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        match tokio::time::timeout(DEADLINE, work).await {
+            Ok(done) => done,
+            Err(_elapsed) => {
+                self.pool.retain(|_, _| false);
+                Err(StoreError::Timeout)
+            }
+        }
+    }
+}
+
+async fn begin<'a>(client: &'a mut Client, how: &str) -> Result<Transaction<'a>, StoreError> {
+    let transaction = client.transaction().await?;
+    transaction.batch_execute(how).await?;
+    Ok(transaction)
+}
+
+#[async_trait]
+impl KeyStore for PostgresKeys {
+    async fn create(&self, new: &NewKey) -> Result<(ApiKey, StoredKey), StoreError> {
+        self.writable()?;
+        self.in_time(async {
+            let mut client = self.client().await?;
+            let transaction = begin(&mut client, WRITE).await?;
+            let created = sql::create(&transaction, new).await?;
+            transaction.commit().await?;
+            Ok(created)
+        })
+        .await
+    }
+
+    async fn list(&self, owner: Option<&str>, listing: Listing) -> Result<Listed, StoreError> {
+        self.in_time(async {
+            let mut client = self.client().await?;
+            let transaction = begin(&mut client, READ).await?;
+            let listed = sql::list(&transaction, self.source, owner, listing).await?;
+            transaction.commit().await?;
+            Ok(listed)
+        })
+        .await
+    }
+
+    async fn revoke(&self, owner: Option<&str>, prefix: &KeyPrefix) -> Result<Revoked, StoreError> {
+        self.writable()?;
+        self.in_time(async {
+            let mut client = self.client().await?;
+            let transaction = begin(&mut client, WRITE).await?;
+            let revoked = sql::revoke(&transaction, owner, prefix).await?;
+            transaction.commit().await?;
+            Ok(revoked)
+        })
+        .await
+    }
+
+    async fn rotate(
+        &self,
+        owner: Option<&str>,
+        prefix: &KeyPrefix,
+        overlap: Duration,
+    ) -> Result<Rotated, StoreError> {
+        self.writable()?;
+        self.in_time(async {
+            let mut client = self.client().await?;
+            let transaction = begin(&mut client, WRITE).await?;
+            let rotated = sql::rotate(&transaction, owner, prefix, overlap).await?;
+            transaction.commit().await?;
+            Ok(rotated)
+        })
+        .await
+    }
+
+    async fn add_usage(&self, usage: &[Usage]) -> Result<(), StoreError> {
+        self.writable()?;
+        self.in_time(async {
+            let mut client = self.client().await?;
+            let transaction = begin(&mut client, WRITE).await?;
+            sql::add_usage(&transaction, usage).await?;
+            transaction.commit().await?;
+            Ok(())
+        })
+        .await
+    }
+}

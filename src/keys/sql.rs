@@ -1,0 +1,291 @@
+//! Key management's statements on the default schema. All are unnamed and typed, so that they
+//! work behind a pooler in transaction mode.
+
+use std::time::{Duration, SystemTime};
+
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Client, Row, Transaction};
+
+use super::prefix::KeyPrefix;
+use super::store::{Listed, Listing, NewKey, Revoked, Rotated, Status, StoreError, StoredKey};
+use super::token::ApiKey;
+use super::usage::Usage;
+use crate::registry::Timestamp;
+
+/// Candidates shown where a prefix is ambiguous.
+const CANDIDATES: usize = 100;
+
+/// Times beyond this can't be shown.
+const LAST_TIME: &str = "'9999-12-30 00:00:00+00'";
+
+type Value<'a> = (&'a (dyn ToSql + Sync), Type);
+
+/// Where keys are read from.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Source {
+    /// The tables of the default schema.
+    Tables,
+    /// The view that any registry has, in which there is nothing about use.
+    View,
+}
+
+impl Source {
+    fn select(self) -> String {
+        let (usage, from) = match self {
+            Self::Tables => (
+                "CASE WHEN isfinite(u.last_used_at) THEN u.last_used_at END AS last_used_at,
+                coalesce(u.request_count, 0) AS request_count",
+                "registry.api_key k LEFT JOIN registry.api_key_usage u USING (key_hash)",
+            ),
+            Self::View => (
+                "NULL::timestamptz AS last_used_at, 0::bigint AS request_count",
+                "registry_read.api_key k",
+            ),
+        };
+        format!(
+            "SELECT k.prefix, coalesce(k.owner, '') AS owner, coalesce(k.name, '') AS name,
+                coalesce(k.scopes, '{{}}') AS scopes,
+                coalesce(k.rate_limit_per_minute, 30) AS rate_limit_per_minute, k.created_at,
+                k.revoked_at IS NOT NULL AS revoked, k.expires_at <= now() AS expired,
+                CASE WHEN isfinite(k.expires_at) THEN k.expires_at END AS expires_at,
+                CASE WHEN isfinite(k.revoked_at) THEN k.revoked_at END AS revoked_at, {usage}
+            FROM {from}"
+        )
+    }
+
+    const fn table(self) -> &'static str {
+        match self {
+            Self::Tables => "registry.api_key",
+            Self::View => "registry_read.api_key",
+        }
+    }
+}
+
+impl From<tokio_postgres::Error> for StoreError {
+    fn from(error: tokio_postgres::Error) -> Self {
+        match error.code() {
+            Some(code)
+                if *code == SqlState::INSUFFICIENT_PRIVILEGE
+                    || *code == SqlState::READ_ONLY_SQL_TRANSACTION =>
+            {
+                Self::Forbidden(error)
+            }
+            Some(code)
+                if *code == SqlState::UNDEFINED_TABLE || *code == SqlState::INVALID_SCHEMA_NAME =>
+            {
+                Self::NoSchema(error)
+            }
+            Some(code)
+                if *code == SqlState::QUERY_CANCELED || *code == SqlState::LOCK_NOT_AVAILABLE =>
+            {
+                Self::Timeout
+            }
+            _ => Self::Database(error),
+        }
+    }
+}
+
+/// Stores a key.
+///
+/// # Errors
+/// [`StoreError`], also where its prefix is taken.
+pub async fn insert(client: &mut Client, key: &ApiKey, new: &NewKey) -> Result<(), StoreError> {
+    let transaction = client.transaction().await?;
+    insert_key(&transaction, key, new).await?;
+    transaction.commit().await?;
+    Ok(())
+}
+
+async fn insert_key(
+    transaction: &Transaction<'_>,
+    key: &ApiKey,
+    new: &NewKey,
+) -> Result<(), StoreError> {
+    let owner = "INSERT INTO registry.owner (handle) VALUES ($1) ON CONFLICT DO NOTHING";
+    transaction.execute_typed(owner, &[(&new.owner, Type::TEXT)]).await?;
+    let insert = "INSERT INTO registry.api_key
+        (key_hash, prefix, owner, name, scopes, rate_limit_per_minute, expires_at)
+        VALUES ($1, $2, $3, $4, $5, $6, $7)";
+    let limit = i32::try_from(new.rate_limit_per_minute).unwrap_or(i32::MAX);
+    let expires_at = new.expires_at.map(SystemTime::try_from).transpose()?;
+    let (hash, prefix) = (key.hash().0, key.prefix());
+    let values: [Value<'_>; 7] = [
+        (&hash.as_slice(), Type::BYTEA),
+        (&prefix, Type::TEXT),
+        (&new.owner, Type::TEXT),
+        (&new.name, Type::TEXT),
+        (&new.scopes, Type::TEXT_ARRAY),
+        (&limit, Type::INT4),
+        (&expires_at, Type::TIMESTAMPTZ),
+    ];
+    transaction.execute_typed(insert, &values).await?;
+    Ok(())
+}
+
+/// Stores a new key.
+pub(super) async fn create(
+    transaction: &Transaction<'_>,
+    new: &NewKey,
+) -> Result<(ApiKey, StoredKey), StoreError> {
+    let key = ApiKey::generate()?;
+    insert_key(transaction, &key, new).await?;
+    let stored = by_prefix(transaction, key.prefix()).await?;
+    Ok((key, stored))
+}
+
+/// Keys, newest first.
+pub(super) async fn list(
+    transaction: &Transaction<'_>,
+    source: Source,
+    owner: Option<&str>,
+    listing: Listing,
+) -> Result<Listed, StoreError> {
+    let count = format!(
+        "SELECT count(*) AS total FROM {} k WHERE $1::text IS NULL OR k.owner = $1",
+        source.table()
+    );
+    let row = transaction.query_typed_one(&count, &[(&owner, Type::TEXT)]).await?;
+    let total: i64 = row.try_get("total")?;
+    let sql = format!(
+        "{} WHERE $1::text IS NULL OR k.owner = $1
+        ORDER BY k.created_at DESC, k.prefix LIMIT $2 OFFSET $3",
+        source.select()
+    );
+    let (limit, offset) = (i64::from(listing.limit), i64::from(listing.offset));
+    let values: [Value<'_>; 3] =
+        [(&owner, Type::TEXT), (&limit, Type::INT8), (&offset, Type::INT8)];
+    let rows = transaction.query_typed(&sql, &values).await?;
+    let keys = rows.iter().map(stored).collect::<Result<_, _>>()?;
+    Ok(Listed { keys, total: total.unsigned_abs() })
+}
+
+/// The keys that begin with `prefix`, locked until the transaction ends.
+async fn locked(
+    transaction: &Transaction<'_>,
+    owner: Option<&str>,
+    prefix: &KeyPrefix,
+) -> Result<Vec<StoredKey>, StoreError> {
+    let sql = format!(
+        "{} WHERE ($1::text IS NULL OR k.owner = $1) AND starts_with(k.prefix, $2)
+        ORDER BY k.prefix LIMIT {CANDIDATES} FOR UPDATE OF k",
+        Source::Tables.select()
+    );
+    let values: [Value<'_>; 2] = [(&owner, Type::TEXT), (&prefix.as_str(), Type::TEXT)];
+    transaction.query_typed(&sql, &values).await?.iter().map(stored).collect()
+}
+
+async fn by_prefix(transaction: &Transaction<'_>, prefix: &str) -> Result<StoredKey, StoreError> {
+    let sql = format!("{} WHERE k.prefix = $1", Source::Tables.select());
+    stored(&transaction.query_typed_one(&sql, &[(&prefix, Type::TEXT)]).await?)
+}
+
+/// Revokes the one key that begins with `prefix`.
+pub(super) async fn revoke(
+    transaction: &Transaction<'_>,
+    owner: Option<&str>,
+    prefix: &KeyPrefix,
+) -> Result<Revoked, StoreError> {
+    let mut found = locked(transaction, owner, prefix).await?;
+    if found.len() > 1 {
+        return Ok(Revoked::Ambiguous(found));
+    }
+    let Some(key) = found.pop() else { return Ok(Revoked::None) };
+    let update = "UPDATE registry.api_key SET revoked_at = now()
+        WHERE prefix = $1 AND revoked_at IS NULL";
+    transaction.execute_typed(update, &[(&key.prefix, Type::TEXT)]).await?;
+    Ok(Revoked::Key(by_prefix(transaction, &key.prefix).await?))
+}
+
+/// Replaces the one active key that begins with `prefix`.
+pub(super) async fn rotate(
+    transaction: &Transaction<'_>,
+    owner: Option<&str>,
+    prefix: &KeyPrefix,
+    overlap: Duration,
+) -> Result<Rotated, StoreError> {
+    let mut found = locked(transaction, owner, prefix).await?;
+    if found.len() > 1 {
+        return Ok(Rotated::Ambiguous(found));
+    }
+    let Some(old) = found.pop() else { return Ok(Rotated::None) };
+    if old.status != Status::Active {
+        return Ok(Rotated::NotActive(Box::new(old)));
+    }
+    let key = ApiKey::generate()?;
+    // Before the old one's end is moved: its lifetime is copied.
+    let copy = format!(
+        "INSERT INTO registry.api_key
+        (key_hash, prefix, owner, name, scopes, rate_limit_per_minute, expires_at)
+        SELECT $1, $2, owner, name, scopes, rate_limit_per_minute,
+            CASE WHEN isfinite(expires_at)
+                THEN least(now() + (expires_at - created_at), {LAST_TIME}) END
+        FROM registry.api_key WHERE prefix = $3"
+    );
+    let (hash, new_prefix) = (key.hash().0, key.prefix());
+    let values: [Value<'_>; 3] =
+        [(&hash.as_slice(), Type::BYTEA), (&new_prefix, Type::TEXT), (&old.prefix, Type::TEXT)];
+    transaction.execute_typed(&copy, &values).await?;
+    let end = "UPDATE registry.api_key
+        SET expires_at = least(expires_at, now() + make_interval(secs => $2)) WHERE prefix = $1";
+    let overlap = overlap.as_secs_f64();
+    let values: [Value<'_>; 2] = [(&old.prefix, Type::TEXT), (&overlap, Type::FLOAT8)];
+    transaction.execute_typed(end, &values).await?;
+    let new = by_prefix(transaction, key.prefix()).await?;
+    let replaced = by_prefix(transaction, &old.prefix).await?;
+    Ok(Rotated::Key { key, new: Box::new(new), replaced: Box::new(replaced) })
+}
+
+/// Adds to what is known of keys' use, in one statement. Ordered, so that replicas that do it at
+/// the same time wait for each other and never in a circle.
+pub(super) async fn add_usage(
+    transaction: &Transaction<'_>,
+    usage: &[Usage],
+) -> Result<(), StoreError> {
+    let sql = "INSERT INTO registry.api_key_usage AS known (key_hash, last_used_at, request_count)
+        SELECT key_hash, used.at, used.requests
+        FROM unnest($1::bytea[], $2::timestamptz[], $3::bigint[]) AS used (key_hash, at, requests)
+        JOIN registry.api_key USING (key_hash)
+        ORDER BY key_hash
+        ON CONFLICT (key_hash) DO UPDATE SET
+            last_used_at = greatest(known.last_used_at, excluded.last_used_at),
+            request_count = known.request_count + excluded.request_count";
+    let hashes: Vec<&[u8]> = usage.iter().map(|usage| usage.key.0.as_slice()).collect();
+    let times = usage.iter().map(|usage| SystemTime::try_from(usage.last_used_at));
+    let times: Vec<SystemTime> = times.collect::<Result<_, _>>()?;
+    let requests: Vec<i64> =
+        usage.iter().map(|usage| i64::try_from(usage.requests).unwrap_or(i64::MAX)).collect();
+    let values: [Value<'_>; 3] = [
+        (&hashes, Type::BYTEA_ARRAY),
+        (&times, Type::TIMESTAMPTZ_ARRAY),
+        (&requests, Type::INT8_ARRAY),
+    ];
+    transaction.execute_typed(sql, &values).await?;
+    Ok(())
+}
+
+fn stored(row: &Row) -> Result<StoredKey, StoreError> {
+    let time = |name| -> Result<Option<Timestamp>, StoreError> {
+        let time: Option<SystemTime> = row.try_get(name)?;
+        Ok(time.map(Timestamp::try_from).transpose()?)
+    };
+    let expired: Option<bool> = row.try_get("expired")?;
+    let status = match (row.try_get("revoked")?, expired) {
+        (true, _) => Status::Revoked,
+        (false, Some(true)) => Status::Expired,
+        (false, _) => Status::Active,
+    };
+    Ok(StoredKey {
+        prefix: row.try_get("prefix")?,
+        owner: row.try_get("owner")?,
+        name: row.try_get("name")?,
+        scopes: row.try_get("scopes")?,
+        rate_limit_per_minute: row.try_get("rate_limit_per_minute")?,
+        created_at: time("created_at")?.unwrap_or(Timestamp::UNIX_EPOCH),
+        expires_at: time("expires_at")?,
+        revoked_at: time("revoked_at")?,
+        last_used_at: time("last_used_at")?,
+        request_count: row.try_get("request_count")?,
+        status,
+    })
+}

@@ -1,0 +1,193 @@
+//! Spans by OpenTelemetry: protobuf over HTTP, in batches, from a bounded queue. What does not fit
+//! is dropped; nothing here slows a request or fails one.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use opentelemetry::trace::{
+    Span as _, SpanContext, SpanId, SpanKind, Status, TraceContextExt, TraceFlags, TraceState,
+    Tracer, TracerProvider,
+};
+use opentelemetry::{Context, KeyValue};
+use opentelemetry_http::{HttpClient, HttpError, Request, Response};
+use opentelemetry_otlp::{
+    ExporterBuildError, Protocol, SpanExporter, WithExportConfig, WithHttpConfig,
+};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::trace::{
+    BatchConfigBuilder, BatchSpanProcessor, Sampler, SdkTracer, SdkTracerProvider, Span,
+};
+use tokio::runtime::Handle;
+
+use super::request_metrics::{RequestLabels, method_word};
+use super::trace_context::{TraceContext, TraceId};
+use crate::config::TelemetryConfig;
+
+/// Why spans can't be sent.
+pub type SetupError = ExporterBuildError;
+
+/// Spans that wait to be sent, at most.
+const QUEUE: usize = 2048;
+
+/// Spans sent at once, at most.
+const BATCH: usize = 512;
+
+/// Between two batches, unless one is full earlier.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// For one batch.
+const SEND: Duration = Duration::from_secs(3);
+
+/// For what is left at the end.
+const END: Duration = Duration::from_secs(5);
+
+/// An answer of a collector is a few bytes.
+const MAX_ANSWER_BYTES: usize = 64 * 1024;
+
+/// Sends spans. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(super) struct Exporter {
+    provider: SdkTracerProvider,
+    tracer: SdkTracer,
+}
+
+impl Exporter {
+    /// `None` where no endpoint is configured.
+    pub(super) fn new(config: &TelemetryConfig) -> Result<Option<Self>, SetupError> {
+        let Some(endpoint) = &config.otlp_endpoint else { return Ok(None) };
+        let exporter = SpanExporter::builder()
+            .with_http()
+            .with_http_client(Sender::new())
+            .with_protocol(Protocol::HttpBinary)
+            .with_endpoint(format!("{}/v1/traces", endpoint.trim_end_matches('/')))
+            .with_timeout(SEND)
+            .build()?;
+        let batches = BatchConfigBuilder::default()
+            .with_max_queue_size(QUEUE)
+            .with_max_export_batch_size(BATCH)
+            .with_scheduled_delay(PAUSE)
+            .build();
+        let resource = Resource::builder()
+            .with_service_name("gene-registry")
+            .with_attribute(KeyValue::new("service.version", env!("CARGO_PKG_VERSION")))
+            .build();
+        let by_itself = Sampler::TraceIdRatioBased(config.sample_ratio);
+        let provider = SdkTracerProvider::builder()
+            .with_span_processor(
+                BatchSpanProcessor::builder(exporter).with_batch_config(batches).build(),
+            )
+            // Whoever has sent a trace has decided already.
+            .with_sampler(Sampler::ParentBased(Box::new(by_itself)))
+            .with_resource(resource)
+            .build();
+        let tracer = provider.tracer("gene-registry");
+        Ok(Some(Self { provider, tracer }))
+    }
+
+    pub(super) fn begin(&self, parent: Option<&TraceContext>) -> RequestSpan {
+        let parent = parent.map_or_else(Context::new, |parent| {
+            let flags = if parent.sampled { TraceFlags::SAMPLED } else { TraceFlags::NOT_SAMPLED };
+            Context::new().with_remote_span_context(SpanContext::new(
+                opentelemetry::trace::TraceId::from_bytes(parent.trace.0),
+                SpanId::from_bytes(parent.parent),
+                flags,
+                true,
+                TraceState::NONE,
+            ))
+        });
+        let span = self.tracer.span_builder("request").with_kind(SpanKind::Server);
+        RequestSpan(span.start_with_context(&self.tracer, &parent))
+    }
+
+    pub(super) async fn end(self) {
+        // It blocks its thread.
+        let ended =
+            tokio::task::spawn_blocking(move || self.provider.shutdown_with_timeout(END)).await;
+        if !matches!(ended, Ok(Ok(()))) {
+            tracing::warn!("the last spans could not be sent");
+        }
+    }
+}
+
+/// A request's span.
+#[derive(Debug)]
+pub(super) struct RequestSpan(Span);
+
+impl RequestSpan {
+    pub(super) fn trace_id(&self) -> TraceId {
+        TraceId(self.0.span_context().trace_id().to_bytes())
+    }
+
+    /// Fixed words and the request's id alone: no path, query or key.
+    pub(super) fn end(mut self, labels: RequestLabels<'_>, request_id: &str) {
+        let span = &mut self.0;
+        if !span.is_recording() {
+            return;
+        }
+        let (method, route) = (method_word(labels.method), labels.route.unwrap_or("unknown"));
+        span.update_name(format!("{method} {route}"));
+        span.set_attribute(KeyValue::new("http.request.method", method));
+        span.set_attribute(KeyValue::new("http.route", route.to_owned()));
+        span.set_attribute(KeyValue::new("http.response.status_code", i64::from(labels.status)));
+        span.set_attribute(KeyValue::new("gene_registry.request_id", request_id.to_owned()));
+        if let Some(source) = labels.source {
+            span.set_attribute(KeyValue::new("gene_registry.cache", source));
+        }
+        if labels.status >= 500 {
+            span.set_status(Status::error(""));
+        }
+        span.end();
+    }
+}
+
+/// Sends batches. The library asks from a thread of its own, which is on no runtime.
+#[derive(Debug)]
+struct Sender {
+    runtime: Handle,
+    client: Client<HttpConnector, Full<Bytes>>,
+    fails: Arc<AtomicBool>,
+}
+
+impl Sender {
+    fn new() -> Self {
+        let client = Client::builder(TokioExecutor::new()).build_http();
+        Self { runtime: Handle::current(), client, fails: Arc::default() }
+    }
+}
+
+#[async_trait]
+impl HttpClient for Sender {
+    async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
+        let client = self.client.clone();
+        let exchange = async move {
+            let (head, body) = client.request(request.map(Full::new)).await?.into_parts();
+            let body = Limited::new(body, MAX_ANSWER_BYTES).collect().await?.to_bytes();
+            Ok::<_, HttpError>(Response::from_parts(head, body))
+        };
+        // The timer needs the runtime too, so it is made there.
+        let sent = self.runtime.spawn(async move { tokio::time::timeout(SEND, exchange).await });
+        let answer = match sent.await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(elapsed)) => Err(elapsed.into()),
+            Err(crashed) => Err(crashed.into()),
+        };
+        let failed = !answer.as_ref().is_ok_and(|answer| answer.status().is_success());
+        if self.fails.swap(failed, Ordering::Relaxed) != failed {
+            match (&answer, failed) {
+                (_, false) => tracing::info!("spans are sent again"),
+                (Err(error), true) => tracing::warn!(error, "spans cannot be sent"),
+                (Ok(answer), true) => {
+                    tracing::warn!(status = answer.status().as_u16(), "spans are refused");
+                }
+            }
+        }
+        answer
+    }
+}

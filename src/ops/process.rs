@@ -1,0 +1,78 @@
+//! What the system knows of this process: the standard process metrics. Where there is no
+//! `/proc` there are none.
+
+use std::fs;
+
+use super::exposition::Exposition;
+
+/// Ticks of the processor's clock in a second, as `/proc` counts them (`USER_HZ`), whatever the
+/// kernel's own are.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// Adds them.
+pub(super) fn write(out: &mut Exposition) {
+    if let Some(status) = read("/proc/self/status") {
+        let kilobytes = |name| field(&status, name).map(|value| value * 1024.0);
+        add(out, "process_resident_memory_bytes", kilobytes("VmRSS:"));
+        add(out, "process_virtual_memory_bytes", kilobytes("VmSize:"));
+        add(out, "process_threads", field(&status, "Threads:"));
+    }
+    if let Some(stat) = read("/proc/self/stat") {
+        // After the name, which may hold anything: state is field 3.
+        let ticks = |number: usize| {
+            let after = stat.rsplit_once(") ")?.1;
+            after.split(' ').nth(number - 3)?.parse::<f64>().ok()
+        };
+        let used = ticks(14).zip(ticks(15)).map(|(user, system)| user + system);
+        add(out, "process_cpu_seconds_total", used.map(|used| used / TICKS_PER_SECOND));
+        let booted = read("/proc/stat").and_then(|stat| field(&stat, "btime"));
+        let began = booted.zip(ticks(22)).map(|(at, after)| at + after / TICKS_PER_SECOND);
+        add(out, "process_start_time_seconds", began);
+    }
+    // One of them is the folder that is being read.
+    let open = fs::read_dir("/proc/self/fd").ok().map(|all| all.count().saturating_sub(1) as f64);
+    add(out, "process_open_fds", open);
+    let most = read("/proc/self/limits").and_then(|limits| field(&limits, "Max open files"));
+    add(out, "process_max_fds", most);
+}
+
+fn add(out: &mut Exposition, name: &'static str, value: Option<f64>) {
+    if let Some(value) = value {
+        out.sample(name, &[], value);
+    }
+}
+
+fn read(path: &str) -> Option<String> {
+    fs::read_to_string(path).ok()
+}
+
+/// The first number after `name` at the beginning of a line.
+fn field(text: &str, name: &str) -> Option<f64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::time::{SystemTime, UNIX_EPOCH};
+
+    use super::*;
+
+    #[test]
+    fn this_process_is_of_a_likely_size_and_age() {
+        let mut out = Exposition::default();
+        write(&mut out);
+        let text = out.into_text();
+        let value = |name: &str| field(&text, name).unwrap_or_else(|| panic!("{name}: {text}"));
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs_f64();
+        let age = now - value("process_start_time_seconds ");
+        assert!((-2.0..86_400.0).contains(&age), "{age}");
+        let memory = value("process_resident_memory_bytes ");
+        assert!((1e6..1e10).contains(&memory), "{memory}");
+        assert!(value("process_virtual_memory_bytes ") >= memory);
+        assert!(value("process_open_fds ") >= 3.0);
+        assert!(value("process_max_fds ") >= value("process_open_fds "));
+        assert!(value("process_threads ") >= 1.0);
+        assert!(value("process_cpu_seconds_total ") < 1e6);
+    }
+}

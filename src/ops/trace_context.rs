@@ -1,0 +1,118 @@
+//! W3C Trace Context: what `traceparent` says, so that logs and spans belong to the caller's trace.
+//! <https://www.w3.org/TR/trace-context/>
+
+use std::fmt;
+
+use poem::http::HeaderMap;
+
+const HEADER: &str = "traceparent";
+
+/// Version, trace, parent and flags, with dashes between.
+const LENGTH: usize = 55;
+
+/// The identifier of a trace; never zero.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TraceId(pub [u8; 16]);
+
+impl fmt::Display for TraceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// Where a request stands in its caller's trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TraceContext {
+    /// The trace.
+    pub trace: TraceId,
+    /// The caller's span; never zero.
+    pub parent: [u8; 8],
+    /// Whether the caller records it.
+    pub sampled: bool,
+}
+
+impl TraceContext {
+    /// What a request says of its trace; nothing, unless it is said once and in the right form.
+    pub fn of(headers: &HeaderMap) -> Option<Self> {
+        let mut given = headers.get_all(HEADER).iter();
+        let (one, more) = (given.next()?, given.next());
+        if more.is_some() { None } else { Self::parse(one.as_bytes()) }
+    }
+
+    fn parse(text: &[u8]) -> Option<Self> {
+        let (known, rest) = text.split_at_checked(LENGTH)?;
+        let version = bytes::<1>(&known[..2])?[0];
+        // Later versions may add something behind another dash.
+        let is_of_this_form = match version {
+            0 => rest.is_empty(),
+            0xff => false,
+            _ => rest.is_empty() || rest.starts_with(b"-"),
+        };
+        if !is_of_this_form || [2, 35, 52].iter().any(|place| known[*place] != b'-') {
+            return None;
+        }
+        let (trace, parent) = (bytes::<16>(&known[3..35])?, bytes::<8>(&known[36..52])?);
+        let flags = bytes::<1>(&known[53..])?[0];
+        let is_valid = trace != [0; 16] && parent != [0; 8];
+        is_valid.then_some(Self { trace: TraceId(trace), parent, sampled: flags & 1 == 1 })
+    }
+}
+
+/// Lower-case hex digits, two for each of `N` bytes.
+fn bytes<const N: usize>(digits: &[u8]) -> Option<[u8; N]> {
+    let digit = |byte: u8| match byte {
+        b'0'..=b'9' => Some(byte - b'0'),
+        b'a'..=b'f' => Some(byte - b'a' + 10),
+        _ => None,
+    };
+    let mut found = [0; N];
+    for (byte, pair) in found.iter_mut().zip(digits.chunks_exact(2)) {
+        *byte = digit(pair[0])? << 4 | digit(pair[1])?;
+    }
+    Some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use poem::http::HeaderValue;
+
+    use super::*;
+
+    const GOOD: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
+    #[test]
+    fn a_parent_is_taken_over_with_its_flag() {
+        let context = TraceContext::parse(GOOD.as_bytes()).expect("a context");
+        assert_eq!(context.trace.to_string(), "4bf92f3577b34da6a3ce929d0e0e4736");
+        assert_eq!(context.parent, [0, 0xf0, 0x67, 0xaa, 0x0b, 0xa9, 0x02, 0xb7]);
+        assert!(context.sampled);
+        let not_sampled = GOOD.replace("-01", "-02");
+        assert!(!TraceContext::parse(not_sampled.as_bytes()).expect("a context").sampled);
+        let later = format!("01{}-more", &GOOD[2..]);
+        assert_eq!(TraceContext::parse(later.as_bytes()), Some(context));
+    }
+
+    #[test]
+    fn anything_else_is_as_if_nothing_was_said() {
+        let wrong = [
+            String::new(),
+            GOOD[..54].to_owned(),
+            format!("{GOOD}0"),
+            format!("{GOOD}-more"),
+            GOOD.to_uppercase(),
+            GOOD.replace('-', "_"),
+            format!("ff{}", &GOOD[2..]),
+            GOOD.replace("4bf92f3577b34da6a3ce929d0e0e4736", &"0".repeat(32)),
+            GOOD.replace("00f067aa0ba902b7", &"0".repeat(16)),
+            format!("01{}x", &GOOD[2..]),
+        ];
+        for text in wrong {
+            assert_eq!(TraceContext::parse(text.as_bytes()), None, "{text}");
+        }
+        let mut twice = HeaderMap::new();
+        twice.append(HEADER, HeaderValue::from_static(GOOD));
+        assert!(TraceContext::of(&twice).is_some());
+        twice.append(HEADER, HeaderValue::from_static(GOOD));
+        assert_eq!(TraceContext::of(&twice), None);
+    }
+}

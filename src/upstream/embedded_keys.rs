@@ -1,0 +1,141 @@
+//! The keys of a registry in memory, and the log of what is done to them.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::{ApiKeyRecord, Change, Changes, KeyHash, Read, Scope, Seen, Snapshot};
+use crate::registry::Timestamp;
+
+/// Changes that are remembered; who asks about older ones hears that there were too many.
+const REMEMBERED: usize = 1_000;
+
+/// A key of a registry in memory.
+#[derive(Debug, Clone)]
+pub struct EmbeddedKey {
+    /// What the registry knows of it.
+    pub record: ApiKeyRecord,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// Its last request that has been written down.
+    pub last_used_at: Option<Timestamp>,
+    /// Requests that have been written down.
+    pub request_count: u64,
+}
+
+impl EmbeddedKey {
+    /// A key that was never used.
+    pub fn new(record: ApiKeyRecord, created_at: Timestamp) -> Self {
+        Self { record, created_at, last_used_at: None, request_count: 0 }
+    }
+}
+
+/// The keys, by hash.
+pub type KeysByHash = HashMap<KeyHash, EmbeddedKey>;
+
+/// See the module. Each change is a transaction, numbered from 1; they never overlap.
+#[derive(Debug, Default)]
+pub struct EmbeddedKeys(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    keys: KeysByHash,
+    /// The latest transactions, oldest first.
+    changes: VecDeque<Change>,
+    last: u64,
+}
+
+impl EmbeddedKeys {
+    pub(super) fn new(records: Vec<ApiKeyRecord>, now: Timestamp) -> Self {
+        let keys = records.into_iter().map(|key| (key.hash, EmbeddedKey::new(key, now))).collect();
+        Self(Mutex::new(State { keys, ..State::default() }))
+    }
+
+    /// What `look` makes of the keys.
+    pub fn read<T>(&self, look: impl FnOnce(&KeysByHash) -> T) -> T {
+        look(&self.lock().keys)
+    }
+
+    /// Changes keys; `change` says which ones differ from before in what the log is about.
+    pub fn change<T>(&self, change: impl FnOnce(&mut KeysByHash) -> (Vec<KeyHash>, T)) -> T {
+        let mut state = self.lock();
+        let (changed, value) = change(&mut state.keys);
+        if !changed.is_empty() {
+            state.last += 1;
+            let xid = state.last;
+            let changed = changed.into_iter().map(|key| Change { scope: Scope::Key(key), xid });
+            state.changes.extend(changed);
+            let excess = state.changes.len().saturating_sub(REMEMBERED);
+            state.changes.drain(..excess);
+        }
+        value
+    }
+
+    pub(super) fn record(&self, hash: &KeyHash) -> Read<Option<ApiKeyRecord>> {
+        let state = self.lock();
+        Read { value: state.keys.get(hash).map(|key| key.record.clone()), seen: state.seen() }
+    }
+
+    pub(super) fn seen(&self) -> Seen {
+        self.lock().seen()
+    }
+
+    pub(super) fn changes(&self, since: Option<&Snapshot>) -> Read<Changes> {
+        let state = self.lock();
+        let known = |xid| since.is_some_and(|since| since.sees(xid));
+        let oldest = state.changes.front().map_or(state.last + 1, |change| change.xid);
+        let is_whole = oldest == 1 || known(oldest - 1);
+        let value = if is_whole {
+            let unknown = state.changes.iter().filter(|change| !known(change.xid));
+            Changes::These(unknown.cloned().collect())
+        } else {
+            Changes::TooMany
+        };
+        Read { value, seen: state.seen() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn seen(&self) -> Seen {
+        Seen::new(Timestamp::now(), Some(Snapshot::before(self.last + 1)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_log_says_what_changed_since_or_that_it_was_too_much() {
+        let keys = EmbeddedKeys::default();
+        let hash = |number: u64| {
+            let mut hash = [0; 32];
+            hash[..8].copy_from_slice(&number.to_le_bytes());
+            KeyHash(hash)
+        };
+        assert_eq!(keys.changes(None).value, Changes::These(vec![]));
+        let begin = keys.seen().snapshot.expect("a snapshot");
+        let touch = |number| keys.change(|_| (vec![hash(number)], ()));
+        touch(1);
+        let middle = keys.seen().snapshot.expect("a snapshot");
+        touch(2);
+        let of = |number: u64| Change { scope: Scope::Key(hash(number)), xid: number };
+        assert_eq!(keys.changes(Some(&begin)).value, Changes::These(vec![of(1), of(2)]));
+        assert_eq!(keys.changes(Some(&middle)).value, Changes::These(vec![of(2)]));
+        assert_eq!(keys.changes(None).value, Changes::These(vec![of(1), of(2)]));
+        (3..=REMEMBERED as u64 + 2).for_each(touch);
+        assert_eq!(keys.changes(Some(&begin)).value, Changes::TooMany);
+        assert_eq!(keys.changes(None).value, Changes::TooMany);
+        let Changes::These(since) = keys.changes(Some(&keys_seen_after(2))).value else {
+            panic!("all of them are remembered")
+        };
+        assert_eq!(since.len(), REMEMBERED);
+    }
+
+    fn keys_seen_after(xid: u64) -> Snapshot {
+        Snapshot::before(xid + 1)
+    }
+}

@@ -1,0 +1,66 @@
+//! The file of credentials, where it is not as it should be.
+
+use super::Stand;
+use crate::commands::person::mode;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_file_is_never_overwritten_and_never_shown() {
+    let stand = Stand::start().await;
+    let good = std::fs::read_to_string(stand.ana.credentials_path()).unwrap();
+    let half = &good[..good.len() / 2];
+    let wrong_type = good.replace("\"version\": 1", &format!("\"version\": \"{}\"", stand.token));
+    let newer = good.replace("\"version\": 1", "\"version\": 2, \"more\": true");
+    for text in ["", "\0\0", half, "[]", wrong_type.as_str(), newer.as_str()] {
+        stand.ana.set_credentials(text);
+        let login = ["login", "--server", stand.server(), "--token-stdin"];
+        let tried = [
+            stand.ana.run(&["whoami"]).await,
+            stand.ana.run(&["api-key", "list"]).await,
+            stand.ana.run(&["logout"]).await,
+            stand.ana.run_with_input(&login, &stand.token).await,
+        ];
+        for ended in tried {
+            let ended = ended.failed(1, &[&stand.token]);
+            assert!(ended.stderr.contains("credentials.json: "), "{ended:?}");
+            assert!(!ended.stderr.contains("panicked"), "{ended:?}");
+        }
+        assert_eq!(std::fs::read_to_string(stand.ana.credentials_path()).unwrap(), text);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_others_could_read_is_shut_again() {
+    use std::os::unix::fs::PermissionsExt;
+    let stand = Stand::start().await;
+    let path = stand.ana.credentials_path();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+    let ended = stand.ana.run(&["whoami"]).await.ok();
+    assert!(ended.stderr.contains("others could read it"), "{ended:?}");
+    assert_eq!(mode(&path), 0o600);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_folder_that_cannot_be_written_is_named_before_anything_is_lost() {
+    let stand = Stand::with(|_| {}).await;
+    // A file where the folder should be: no folder can be made there, also not by root.
+    std::fs::write(stand.ana.folder.join("config"), "").unwrap();
+    let login = ["login", "--server", stand.server(), "--token-stdin"];
+    let ended = stand.ana.run_with_input(&login, &stand.token).await.failed(1, &[&stand.token]);
+    assert!(ended.stderr.contains("config/gene-registry"), "{ended:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_logins_at_once_are_all_kept() {
+    let stands = [Stand::with(|_| {}).await, Stand::with(|_| {}).await, Stand::with(|_| {}).await];
+    let person = &stands[0].ana;
+    let logins = stands.iter().map(|stand| stand.log_in(person, &stand.token));
+    futures_util::future::join_all(logins).await;
+    for stand in &stands {
+        person.run(&["whoami", "--server", stand.server()]).await.ok();
+    }
+    let left: Vec<_> = std::fs::read_dir(person.credentials_path().parent().unwrap())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    assert_eq!(left.len(), 2, "nothing unfinished is left: {left:?}");
+}

@@ -1,0 +1,128 @@
+//! Servers that mean harm, or are somebody else's.
+
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::Stand;
+use crate::commands::person::Person;
+use crate::support::proxy::FaultProxy;
+use crate::support::raw::address;
+
+/// Answers every request in the same way.
+struct Responder {
+    url: String,
+    _task: AbortOnDropHandle<()>,
+}
+
+impl Responder {
+    async fn start(head: &str, body: &str) -> Self {
+        let length = body.len();
+        let answer = format!(
+            "HTTP/1.1 {head}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+        );
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let task = tokio::spawn(async move {
+            loop {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let answer = answer.clone();
+                tokio::spawn(async move {
+                    // The whole request is in the first piece; a client may leave at any time.
+                    let _ = stream.read(&mut [0; 16 * 1024]).await;
+                    let _ = stream.write_all(answer.as_bytes()).await;
+                });
+            }
+        });
+        Self { url, _task: AbortOnDropHandle::new(task) }
+    }
+}
+
+/// Somebody who has a login to this server.
+fn with_login_to(url: &str) -> Person {
+    let person = Person::new();
+    let login = json!({ "user": "ana", "token": "grt_secretsecret", "expires_at": null,
+                        "oidc": null });
+    let kept = json!({ "version": 1, "default": url, "servers": { url: login } });
+    person.set_credentials(&kept.to_string());
+    person
+}
+
+const COMMANDS: [&[&str]; 5] = [
+    &["whoami"],
+    &["api-key", "list"],
+    &["api-key", "create", "--name", "x"],
+    &["api-key", "revoke", "--prefix", "gr_aaaa"],
+    &["login"],
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn redirects_are_not_followed_so_that_nobody_else_gets_the_token() {
+    let stand = Stand::start().await;
+    let elsewhere = FaultProxy::start(address(stand.server())).await;
+    for status in ["301 Moved Permanently", "302 Found", "307 Temporary Redirect"] {
+        let head = format!("{status}\r\nLocation: http://{}/control/v1/whoami", elsewhere.addr());
+        let responder = Responder::start(&head, "").await;
+        let person = with_login_to(&responder.url);
+        for command in COMMANDS {
+            person.run(command).await.failed(1, &["grt_secretsecret"]);
+        }
+    }
+    assert_eq!(elsewhere.accepted(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_server_says_harms_no_terminal() {
+    let evil = "\u{1b}]0;owned\u{7}\u{1b}[2J\u{9b}31m\r\n\u{202e}gnp.exe";
+    let refusal = json!({ "error": evil, "code": evil }).to_string();
+    let key = json!({ "prefix": evil, "owner": evil, "name": evil, "scopes": [evil],
+        "rate_limit_per_minute": 1, "created_at": "2026-01-01T00:00:00Z", "expires_at": null,
+        "revoked_at": null, "last_used_at": null, "request_count": 0, "status": "active" });
+    let page = json!({ "data": [key], "total": 1, "has_more": true }).to_string();
+    let who = json!({ "user": evil, "operator": false, "method": evil, "expires_at": null });
+    for (head, body) in [
+        ("400 Bad Request", refusal.as_str()),
+        ("409 Conflict", refusal.as_str()),
+        ("500 Internal Server Error", refusal.as_str()),
+        ("200 OK", page.as_str()),
+        ("200 OK", &who.to_string()),
+        ("200 OK", &key.to_string()),
+    ] {
+        let responder = Responder::start(head, body).await;
+        let person = with_login_to(&responder.url);
+        for command in COMMANDS {
+            for json in [&[][..], &["--json"]] {
+                let json = if command[0] == "login" { &[] } else { json };
+                let ended = person.run(&[command, json].concat()).await;
+                let harmful = |character: char| {
+                    (character.is_control() && character != '\n') || character == '\u{202e}'
+                };
+                let said = format!("{}{}", ended.stdout, ended.stderr);
+                assert!(!said.contains(harmful), "{command:?}: {ended:?}");
+                assert!(!said.contains("panicked"), "{ended:?}");
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_that_make_no_sense_are_named_and_bounded() {
+    let long = format!("{{\"data\": \"{}\"}}", "x".repeat(4 * 1024 * 1024));
+    for (head, body) in [
+        ("200 OK", ""),
+        ("200 OK", "<html>hello</html>"),
+        ("200 OK", "[]"),
+        ("200 OK", long.as_str()),
+        ("404 Not Found", "no"),
+        ("502 Bad Gateway", "<html>nginx</html>"),
+    ] {
+        let responder = Responder::start(head, body).await;
+        let person = with_login_to(&responder.url);
+        for command in COMMANDS {
+            let ended = person.run(command).await.failed(1, &["grt_secretsecret", "panicked"]);
+            assert!(ended.stderr.len() < 1_000, "{ended:?}");
+            assert!(ended.stderr.contains(&responder.url), "who it was: {ended:?}");
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! `login`, `logout`, `whoami`, and `api-key` through a control listener.
+
+mod credentials;
+mod device;
+mod hostile;
+mod keys;
+mod many;
+mod refresh;
+mod revoke;
+mod rotate;
+mod token;
+
+use gene_registry::config::Config;
+use serde_json::Value;
+
+use super::person::Person;
+use crate::support::control::{new_token, with_control};
+use crate::support::database::Database;
+use crate::support::postgres::PostgresServer;
+use crate::support::replica::{READER, Replica, config, patient, sample};
+
+/// A replica with a control listener, and Ana, who is logged in to it by a token.
+struct Stand {
+    replica: Replica,
+    database: Database<'static>,
+    ana: Person,
+    /// Ana's.
+    token: String,
+    /// Of an operator who is not logged in yet.
+    operator_token: String,
+}
+
+impl Stand {
+    async fn start() -> Self {
+        let stand = Self::with(|_| {}).await;
+        stand.log_in(&stand.ana, &stand.token).await;
+        stand
+    }
+
+    /// One to which nobody is logged in, configured like this.
+    async fn with(configure: impl FnOnce(&mut Config)) -> Self {
+        let database = sample(PostgresServer::shared().await).await;
+        let mut config = config(&database.url_as(READER), None);
+        patient(&mut config);
+        with_control(&mut config, &database);
+        let token = new_token(&mut config, "ana");
+        let operator_token = new_token(&mut config, "olga");
+        config.control.operators = vec!["olga".to_owned()];
+        configure(&mut config);
+        let replica = Replica::start(&config).await;
+        Self { replica, database, ana: Person::new(), token, operator_token }
+    }
+
+    fn server(&self) -> &str {
+        self.replica.control.as_deref().unwrap()
+    }
+
+    async fn log_in(&self, person: &Person, token: &str) {
+        let login = ["login", "--server", self.server(), "--token-stdin"];
+        person.run_with_input(&login, &format!("{token}\n")).await.ok();
+    }
+
+    /// The operator, logged in.
+    async fn operator(&self) -> Person {
+        let operator = Person::new();
+        self.log_in(&operator, &self.operator_token).await;
+        operator
+    }
+
+    /// A new key of Ana's.
+    async fn create(&self, name: &str) -> String {
+        let created = self.ana.run(&["api-key", "create", "--name", name]).await.ok();
+        created.stdout.strip_suffix('\n').unwrap().to_owned()
+    }
+
+    /// Ana's keys.
+    async fn keys(&self) -> Vec<Value> {
+        let listed = self.ana.run(&["api-key", "list", "--json"]).await.ok();
+        serde_json::from_str(&listed.stdout).unwrap()
+    }
+
+    async fn status_of(&self, key: &str) -> u16 {
+        self.replica.get("/genes?limit=1", Some(key)).await.status.as_u16()
+    }
+
+    async fn execute(&self, sql: &str) {
+        self.database.connect().await.batch_execute(sql).await.unwrap();
+    }
+}

@@ -1,0 +1,80 @@
+//! Rotating keys, through a control listener and straight on the database.
+
+use gene_registry::keys::ApiKey;
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::Stand;
+use crate::commands::{SOON, run_on};
+use crate::support::wait::eventually;
+
+fn ends(key: &Value) -> i64 {
+    let at: Timestamp = key["expires_at"].as_str().unwrap().parse().unwrap();
+    at.duration_since(Timestamp::now()).as_secs()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_key_takes_the_place_of_the_old_one_which_goes_on_for_the_overlap() {
+    let stand = Stand::start().await;
+    let create = ["api-key", "create", "--name", "ci", "--rate-limit", "77", "--expires", "90d"];
+    let old = stand.ana.run(&create).await.ok().stdout.trim().to_owned();
+    let rotate = ["api-key", "rotate", "--prefix", &old[3..7], "--overlap", "2h"];
+    let rotated = stand.ana.run(&rotate).await.ok();
+    let new = rotated.stdout.strip_suffix('\n').unwrap();
+    assert!(new.parse::<ApiKey>().is_ok(), "alone on standard output: {rotated:?}");
+    assert!(!rotated.stderr.contains(new) && rotated.stderr.contains(&old[..11]), "{rotated:?}");
+    for key in [old.as_str(), new] {
+        assert_eq!(stand.status_of(key).await, 200);
+    }
+    let keys = stand.keys().await;
+    assert_eq!(keys[0]["prefix"], new[..11], "newest first");
+    for field in ["owner", "name", "scopes", "rate_limit_per_minute"] {
+        assert_eq!(keys[0][field], keys[1][field], "{field}");
+    }
+    assert!((7_100..=7_201).contains(&ends(&keys[1])), "{}", keys[1]);
+    assert!((89 * 86_400..=90 * 86_400 + 1).contains(&ends(&keys[0])), "{}", keys[0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_an_overlap_the_old_key_ends_at_once() {
+    let stand = Stand::start().await;
+    let old = stand.create("ci").await;
+    assert_eq!(stand.status_of(&old).await, 200);
+    let rotate = ["api-key", "rotate", "--prefix", &old[..11], "--overlap", "0s", "--json"];
+    let shown: Value = serde_json::from_str(&stand.ana.run(&rotate).await.ok().stdout).unwrap();
+    assert_eq!(shown["replaced"]["prefix"], old[..11]);
+    assert_eq!(stand.status_of(shown["key"].as_str().unwrap()).await, 200);
+    eventually(SOON, "the old one is refused", || async { stand.status_of(&old).await == 401 })
+        .await;
+    let ended = stand.ana.run(&rotate).await.failed(1, &[]);
+    assert!(ended.stderr.contains("has ended or was revoked"), "{ended:?}");
+    for wrong in ["", "-1h", "soon", "1000y"] {
+        let rotate = ["api-key", "rotate", "--prefix", "gr_aaaa", "--overlap", wrong];
+        stand.ana.run(&rotate).await.failed(2, &[]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn operators_rotate_straight_on_the_database() {
+    let stand = Stand::start().await;
+    let old = stand.create("ci").await;
+    let url = stand.database.url();
+    let whose = [&["--direct", "--owner", "ana"][..], &["--direct", "--all"]];
+    for (whose, prefix) in whose.into_iter().zip([&old[..11], &old[3..11]]) {
+        let rotate = ["api-key", "rotate", "--prefix", prefix];
+        let rotated = run_on(&url, [&rotate[..], whose].concat()).await.ok();
+        assert_eq!(stand.status_of(rotated.stdout.trim()).await, 200, "{rotated:?}");
+    }
+    let list = ["api-key", "list", "--direct", "--all", "--json"];
+    let all: Vec<Value> = serde_json::from_str(&run_on(&url, list).await.ok().stdout).unwrap();
+    assert_eq!(all.len(), 3);
+    for wrong in [
+        &["--direct"][..],
+        &["--direct", "--owner", "ben", "--all"],
+        &["--direct", "--owner", "ana", "--server", stand.server()],
+        &["--owner", "ana"],
+    ] {
+        let rotate = ["api-key", "rotate", "--prefix", &old[..11]];
+        run_on(&url, [&rotate[..], wrong].concat()).await.failed(2, &[]);
+    }
+}

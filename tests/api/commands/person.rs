@@ -1,0 +1,136 @@
+//! Somebody at the command line: with a configuration folder of their own, standard input, and,
+//! where a test asks for one, a terminal.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use tokio::fs::File;
+use tokio::io::AsyncWriteExt;
+
+use super::{Ended, SOON, gene_registry, run};
+use crate::support::process::{Launch, Process};
+use crate::support::scratch_folder;
+use crate::support::wait::until;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_gene-registry");
+
+/// See the module. Clone one to have somebody else at the same folder.
+#[derive(Debug, Clone)]
+pub(super) struct Person {
+    pub(super) folder: PathBuf,
+}
+
+impl Person {
+    pub(super) fn new() -> Self {
+        Self { folder: scratch_folder("person") }
+    }
+
+    /// A command in this person's environment.
+    pub(super) fn command(&self, args: &[&str]) -> Launch {
+        self.at_home(gene_registry(args))
+    }
+
+    pub(super) async fn run(&self, args: &[&str]) -> Ended {
+        run(self.command(args)).await
+    }
+
+    /// A command that finds this on its standard input.
+    pub(super) async fn run_with_input(&self, args: &[&str], input: &str) -> Ended {
+        let file = scratch_folder("input").join("input");
+        std::fs::write(&file, input).unwrap();
+        let script = r#"input=$1; shift; exec "$@" <"$input""#;
+        let launch = Launch::new("gene-registry", "sh").args(["-c", script, "sh"]).arg(&file);
+        run(self.at_home(launch.arg(PROGRAM).args(args))).await
+    }
+
+    /// A command at a terminal of its own.
+    pub(super) async fn at_terminal(&self, args: &[&str]) -> AtTerminal {
+        self.terminal(args, |launch| launch.env_remove("NO_COLOR")).await
+    }
+
+    /// The same, where no colours are wanted.
+    pub(super) async fn at_plain_terminal(&self, args: &[&str]) -> AtTerminal {
+        self.terminal(args, |launch| launch.env("NO_COLOR", "1")).await
+    }
+
+    async fn terminal(&self, args: &[&str], with: impl FnOnce(Launch) -> Launch) -> AtTerminal {
+        let fifo = scratch_folder("terminal").join("input");
+        let made = std::process::Command::new("mkfifo").arg(&fifo).status().unwrap();
+        assert!(made.success());
+        let command = std::iter::once(PROGRAM).chain(args.iter().copied());
+        let quoted: Vec<_> = command.map(|word| format!("'{word}'")).collect();
+        let script = r#"exec script -qec "$1" /dev/null <"$2""#;
+        let launch = Launch::new("terminal", "sh")
+            .args(["-c", script, "sh", &quoted.join(" ")])
+            .arg(&fifo)
+            .env("TERM", "xterm");
+        let process = with(self.at_home(launch)).start();
+        // Opens as soon as the other side reads.
+        let input = File::options().write(true).open(&fifo).await.unwrap();
+        AtTerminal { process, input }
+    }
+
+    fn at_home(&self, launch: Launch) -> Launch {
+        launch
+            .env("HOME", &self.folder)
+            .env("XDG_CONFIG_HOME", self.folder.join("config"))
+            .env_remove("DATABASE_URL")
+    }
+
+    pub(super) fn credentials_path(&self) -> PathBuf {
+        self.folder.join("config/gene-registry/credentials.json")
+    }
+
+    /// What is kept of this person's logins.
+    pub(super) fn credentials(&self) -> Value {
+        let text = std::fs::read_to_string(self.credentials_path()).unwrap();
+        serde_json::from_str(&text).unwrap()
+    }
+
+    /// Writes what somebody else might have.
+    pub(super) fn set_credentials(&self, text: &str) {
+        std::fs::create_dir_all(self.credentials_path().parent().unwrap()).unwrap();
+        std::fs::write(self.credentials_path(), text).unwrap();
+    }
+}
+
+/// The mode of a file or folder.
+pub(super) fn mode(path: &Path) -> u32 {
+    std::fs::metadata(path).unwrap().permissions().mode() & 0o7777
+}
+
+/// A command that runs at a terminal.
+pub(super) struct AtTerminal {
+    process: Process,
+    input: File,
+}
+
+impl AtTerminal {
+    /// Everything that the terminal has shown.
+    pub(super) fn shown(&self) -> String {
+        self.process.stdout()
+    }
+
+    /// Waits until the terminal shows this.
+    pub(super) async fn shows(&self, text: &str) {
+        until(SOON, &format!("the terminal shows {text:?}"), || async {
+            let shown = self.shown();
+            assert!(self.process.is_running() || shown.contains(text), "{shown}");
+            shown.contains(text).then_some(())
+        })
+        .await;
+    }
+
+    /// Types a line.
+    pub(super) async fn types(&mut self, line: &str) {
+        self.input.write_all(format!("{line}\n").as_bytes()).await.unwrap();
+        self.input.flush().await.unwrap();
+    }
+
+    /// Waits for the end; the exit status, and everything that was shown.
+    pub(super) async fn ends(self) -> (i32, String) {
+        let status = self.process.wait_exit(SOON).await;
+        (status.code().unwrap(), self.shown())
+    }
+}

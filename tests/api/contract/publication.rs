@@ -1,0 +1,157 @@
+//! How the document is published: its versions, its entity tag, its server's address.
+
+use std::sync::Arc;
+
+use gene_registry::config::Config;
+use gene_registry::registry::Timestamp;
+use gene_registry::upstream::{Catalogue, Embedded};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::support::replica::{Answer, Replica, config};
+
+async fn replica(change: impl FnOnce(&mut Config)) -> Replica {
+    let mut config = config("", None);
+    change(&mut config);
+    let sample = Catalogue::sample().unwrap();
+    let upstream = Embedded::from_catalogue(&sample, Timestamp::now(), vec![], String::new());
+    Replica::over(&config, Arc::new(upstream)).await
+}
+
+async fn document(replica: &Replica, query: &str, headers: &[(&str, &str)]) -> Answer {
+    replica.send(Method::GET, &format!("{}/openapi.json{query}", replica.base), headers).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unknown_version_is_400_in_the_one_shape() {
+    let replica = replica(|_| {}).await;
+    for query in ["?version=", "?version=2", "?version=3.2", "?version=3.1&version=3.1"] {
+        let refused = document(&replica, query, &[]).await;
+        refused.assert_refused(400, "MISSING_PARAM");
+        assert!(refused.json()["error"].as_str().unwrap().starts_with("version must be "));
+    }
+    let other = document(&replica, "?v=3.1", &[]).await;
+    assert_eq!(other.json()["openapi"], "3.0.3", "unknown parameters are ignored");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_has_the_document_is_told_so() {
+    let replica = replica(|_| {}).await;
+    let (old, new) =
+        (document(&replica, "", &[]).await, document(&replica, "?version=3.1", &[]).await);
+    assert_ne!(old.header("etag"), new.header("etag"));
+    for (query, answer) in [("", &old), ("?version=3.1", &new)] {
+        let tag = answer.header("etag");
+        for list in [tag, &format!("W/{tag}"), "*", &format!("\"x\", {tag}")] {
+            let again = document(&replica, query, &[("If-None-Match", list)]).await;
+            assert_eq!((again.status.as_u16(), again.text.as_str()), (304, ""), "{list}");
+            assert_eq!(again.header("etag"), tag);
+        }
+        let other = document(&replica, query, &[("If-None-Match", "\"x\"")]).await;
+        assert_eq!(other.text, answer.text);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_newer_version_says_the_same_in_its_own_words() {
+    let replica = replica(|_| {}).await;
+    let old = document(&replica, "", &[]).await;
+    for unused in ["nullable", "exclusiveMinimum", "exclusiveMaximum", "discriminator"] {
+        assert!(
+            !old.text.contains(&format!("\"{unused}\":")),
+            "{unused} means another thing in 3.1"
+        );
+    }
+    let (mut old, new) = (old.json(), document(&replica, "?version=3.1", &[]).await.json());
+    assert_eq!((&old["openapi"], &new["openapi"]), (&json!("3.0.3"), &json!("3.1.0")));
+    old["openapi"] = "3.1.0".into();
+    assert!(old == new, "no schema has an example of its own, so nothing else differs");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_trusted_proxies_say_where_the_service_is() {
+    let told: &[(&str, &str)] = &[
+        ("X-Forwarded-Proto", "https"),
+        ("X-Forwarded-Host", "api.example"),
+        ("X-Forwarded-Prefix", "/genes/"),
+    ];
+    let forwarded: &[(&str, &str)] = &[("Forwarded", "for=192.0.2.1;proto=https;host=api.example")];
+    let (trusted, other) = ("127.0.0.0/8", "10.0.0.0/8");
+    for (networks, public_url, headers, server) in [
+        (trusted, None, told, "https://api.example/genes/v1"),
+        (trusted, None, forwarded, "https://api.example/v1"),
+        (trusted, None, &[][..], "/v1"),
+        (other, None, told, "/v1"),
+        (trusted, Some("https://fixed.example"), told, "https://fixed.example/v1"),
+    ] {
+        let replica = replica(|config| {
+            config.server.trusted_proxies = vec![networks.parse().unwrap()];
+            config.server.public_url = public_url.map(str::to_owned);
+        })
+        .await;
+        let answer = document(&replica, "", headers).await;
+        assert_eq!(answer.json()["servers"], json!([{ "url": server }]), "{headers:?}");
+        for header in ["Accept-Encoding", "X-Forwarded-Host"] {
+            assert!(answer.header("vary").contains(header), "{answer:?}");
+        }
+        let url = format!("{}/openapi.yaml", replica.base);
+        let yaml = replica.send(Method::GET, &url, headers).await.text;
+        let yaml: Value = serde_saphyr::from_str(&yaml).unwrap();
+        assert!(yaml == answer.json());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_address_is_told_its_own_document_in_every_coding() {
+    let replica =
+        replica(|config| config.server.trusted_proxies = vec!["127.0.0.1".parse().unwrap()]).await;
+    let told = |host: &'static str| [("X-Forwarded-Proto", "https"), ("X-Forwarded-Host", host)];
+    let mut tags = Vec::new();
+    // More addresses than are kept, and then the first ones again.
+    let hosts: Vec<&'static str> = (0..40).map(|n| &*format!("h{n}.example").leak()).collect();
+    for host in hosts.iter().chain(&hosts[..3]) {
+        let mut headers = told(host).to_vec();
+        let plain = document(&replica, "", &headers).await;
+        let server = format!("https://{host}/v1");
+        assert_eq!(plain.json()["servers"], json!([{ "url": server }]));
+        headers.push(("Accept-Encoding", "gzip"));
+        let gzip = replica.raw("HEAD", "/v1/openapi.json", &headers).await;
+        assert_eq!(gzip.header("content-encoding"), "gzip", "{host}");
+        assert_ne!(gzip.header("etag"), plain.header("etag"), "another coding, another tag");
+        tags.push(plain.header("etag").to_owned());
+    }
+    assert_eq!(tags[..3], tags[40..], "the same text, the same tag");
+    tags.truncate(40);
+    tags.sort();
+    tags.dedup();
+    assert_eq!(tags.len(), 40, "another text, another tag");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobodys_word_is_taken_by_default() {
+    let replica = replica(|_| {}).await;
+    let answer = document(&replica, "", &[("X-Forwarded-Prefix", "/x")]).await;
+    assert_eq!(answer.json()["servers"], json!([{ "url": "/v1" }]));
+    assert_eq!(answer.header("vary"), "Accept-Encoding");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_framework_cannot_say_is_there() {
+    let document = document(&replica(|_| {}).await, "", &[]).await.json();
+    assert_eq!(document["security"], json!([{ "ApiKey": [] }]));
+    assert!(document["x-speakeasy-retries"]["statusCodes"].is_array());
+    let paths = document["paths"].as_object().unwrap();
+    assert!(paths["/genes"]["get"]["x-speakeasy-pagination"].is_object());
+    for (path, item) in paths {
+        let samples = item["get"]["x-codeSamples"].as_array().unwrap();
+        let languages: Vec<_> = samples.iter().map(|sample| &sample["lang"]).collect();
+        assert_eq!(languages, ["Shell", "JavaScript", "Python"], "{path}");
+        for (status, response) in item["get"]["responses"].as_object().unwrap() {
+            for (name, header) in response["headers"].as_object().unwrap() {
+                assert!(!header["example"].is_null(), "{path} {status} {name}");
+            }
+            let example = &response["content"]["application/json"]["example"];
+            assert!(status == "304" || example.is_object(), "{path} {status}");
+        }
+    }
+}

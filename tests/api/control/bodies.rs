@@ -1,0 +1,104 @@
+//! What is asked for wrongly is named, and never repeated.
+
+use gene_registry::keys::ApiKey;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::replica;
+use crate::support::control::{ControlClient, new_token};
+use crate::support::replica::Replica;
+
+async fn alice() -> (ControlClient, Replica, impl Sized) {
+    let mut token = String::new();
+    let (replica, database) = replica(|config| token = new_token(config, "alice")).await;
+    (ControlClient::new(&replica, Some(&token)), replica, database)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_wrong_in_a_body_is_named_and_nothing_is_made() {
+    let (alice, _replica, _database) = alice().await;
+    let named = |value: Value| json!({ "name": value });
+    let with = |field: &str, value: Value| json!({ "name": "ci", field: value });
+    for (body, field) in [
+        (json!({}), "name"),
+        (named(Value::Null), "name"),
+        (named(json!("")), "name"),
+        (named(json!(5)), "name"),
+        (named(json!("x".repeat(201))), "name"),
+        (named(json!("a\u{0}b")), "name"),
+        (with("scopes", json!([])), "scopes"),
+        (with("scopes", json!("read")), "scopes"),
+        (with("scopes", json!(["re ad"])), "scopes"),
+        (with("scopes", json!([1])), "scopes"),
+        (with("scopes", json!(vec!["read"; 17])), "scopes"),
+        (with("rate_limit_per_minute", json!(-1)), "rate_limit_per_minute"),
+        (with("rate_limit_per_minute", json!(1.5)), "rate_limit_per_minute"),
+        (with("rate_limit_per_minute", json!("30")), "rate_limit_per_minute"),
+        (with("rate_limit_per_minute", json!(2_147_483_648_u32)), "rate_limit_per_minute"),
+        (with("expires_at", json!("2001-01-01T00:00:00Z")), "expires_at"),
+        (with("expires_at", json!("soon")), "expires_at"),
+        (with("expires_at", json!(1)), "expires_at"),
+        (with("owner", json!("bob")), "body"),
+    ] {
+        let answer = alice.post("/api-keys", &body).await;
+        answer.assert_refused(400, "MISSING_PARAM");
+        let text = answer.json()["error"].as_str().unwrap().to_owned();
+        assert!(text.starts_with(field), "{body}: {text}");
+    }
+    for body in ["", "x", "[]", "\"x\"", "{\"name\":", "{\"name\":\"\\ud800\"}", "\u{feff}{}"] {
+        let answer = alice.send(Method::POST, "/api-keys", Some(body.to_owned())).await;
+        answer.assert_refused(400, "MISSING_PARAM");
+    }
+    let long = format!("{{\"name\":\"{}\"}}", "x".repeat(20_000));
+    alice.send(Method::POST, "/api-keys", Some(long)).await.assert_refused(400, "MISSING_PARAM");
+    assert!(alice.list().await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_wrong_in_the_query_is_named() {
+    let (alice, _replica, _database) = alice().await;
+    for query in [
+        "limit=0",
+        "limit=1001",
+        "limit=",
+        "limit=+5",
+        "limit=1&limit=1",
+        "offset=-1",
+        "offset=x",
+        "offset=2147483648",
+        "all=yes",
+        "all=",
+    ] {
+        let answer = alice.get(&format!("/api-keys?{query}")).await;
+        answer.assert_refused(400, "MISSING_PARAM");
+        let text = answer.json()["error"].as_str().unwrap().to_owned();
+        assert!(text.starts_with(query.split('=').next().unwrap()), "{query}: {text}");
+    }
+    let page = alice.get("/api-keys?unknown=1&limit=1000&offset=2147483647&all=false").await;
+    assert_eq!(page.json(), json!({ "data": [], "total": 0, "has_more": false }));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_prefix_touches_nothing_and_is_not_repeated() {
+    let (alice, _replica, _database) = alice().await;
+    let key = alice.create("ci").await;
+    let other = ApiKey::generate().unwrap().expose().to_owned();
+    let secret = key.split('_').nth(2).unwrap();
+    for prefix in ["", "gr_", "gr_a", "%", "gr_%%%%", "____", &key, &other, secret, &key[..12]] {
+        for path in ["/api-keys/revoke", "/api-keys/rotate"] {
+            let answer = alice.post(path, &json!({ "prefix": prefix })).await;
+            answer.assert_refused(400, "INVALID_PREFIX");
+            assert!(answer.text.contains("never give the whole key"), "{answer:?}");
+            assert!(!answer.text.contains(secret) && !answer.text.contains(&other), "{answer:?}");
+        }
+    }
+    for body in [json!({}), json!({ "prefix": null }), json!({ "prefix": 5 })] {
+        alice.post("/api-keys/revoke", &body).await.assert_refused(400, "MISSING_PARAM");
+    }
+    for overlap in [json!(-1), json!("24h"), json!(31_536_001)] {
+        let body = json!({ "prefix": &key[..11], "overlap_s": overlap });
+        alice.post("/api-keys/rotate", &body).await.assert_refused(400, "MISSING_PARAM");
+    }
+    let listed = alice.list().await;
+    assert_eq!((listed.len(), listed[0]["status"].as_str()), (1, Some("active")));
+}

@@ -1,0 +1,103 @@
+//! The issuer's keys: exchanged, withdrawn, away, and not read too often.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use reqwest::StatusCode;
+use serde_json::json;
+
+use super::replica;
+use crate::support::control::ControlClient;
+use crate::support::issuer::Issuer;
+use crate::support::replica::{Answer, Replica};
+use crate::support::wait::eventually;
+
+/// Keys are read again within this; a loaded machine gets more.
+const SOON: Duration = Duration::from_secs(30);
+
+async fn who(replica: &Replica, token: &str) -> Answer {
+    ControlClient::new(replica, Some(token)).get("/whoami").await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn exchanged_keys_are_found_and_withdrawn_ones_are_worth_nothing() {
+    let issuer = Issuer::start().await;
+    let (replica, _database) = replica(|config| issuer.configure(config)).await;
+    let old = issuer.log_in("alice").await.access;
+    assert_eq!(who(&replica, &old).await.status, 200);
+    issuer.rotate("ES256", true).await;
+    let new = issuer.log_in("alice").await.access;
+    eventually(SOON, "the new key is found", || async { who(&replica, &new).await.status == 200 })
+        .await;
+    assert_eq!(who(&replica, &old).await.status, 200, "the old key is still published");
+    issuer.rotate("EdDSA", false).await;
+    let newest = issuer.log_in("alice").await.access;
+    eventually(SOON, "the newest key is found", || async {
+        who(&replica, &newest).await.status == 200
+    })
+    .await;
+    for withdrawn in [&old, &new] {
+        who(&replica, withdrawn).await.assert_refused(401, "UNAUTHORIZED");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_issuer_is_asked_once_for_many_and_hardly_ever_for_made_up_keys() {
+    let issuer = Issuer::start().await;
+    let (replica, _database) = replica(|config| issuer.configure(config)).await;
+    let token = issuer.log_in("alice").await.access;
+    let answers = join_all((0..20).map(|_| who(&replica, &token))).await;
+    assert!(answers.iter().all(|answer| answer.status == 200));
+    assert_eq!(issuer.fetches().await, 1);
+    let begun = std::time::Instant::now();
+    for number in 0..25 {
+        let header = json!({ "kid": format!("made up {number}") });
+        let made_up = issuer.sign(json!({ "sub": "mallory" }), header).await;
+        assert_eq!(who(&replica, &made_up).await.status, 401);
+    }
+    let most = 2 + begun.elapsed().as_secs() / 5;
+    let fetches = issuer.fetches().await;
+    assert!(fetches <= most, "{fetches} in {:?}", begun.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn known_keys_are_kept_while_the_issuer_is_away_and_unknown_ones_cannot_be_judged() {
+    let issuer = Issuer::start().await;
+    let (knowing, _database) = replica(|config| issuer.configure(config)).await;
+    let (ignorant, _database2) = replica(|config| issuer.configure(config)).await;
+    let token = issuer.log_in("alice").await.access;
+    assert_eq!(who(&knowing, &token).await.status, 200);
+    let header = json!({ "kid": "of tomorrow" });
+    let unknown = issuer.sign(json!({ "sub": "alice" }), header).await;
+    issuer.set(json!({ "refuse": true })).await;
+    assert_eq!(who(&knowing, &token).await.status, 200);
+    let answer = who(&ignorant, &token).await;
+    answer.assert_refused(503, "ISSUER_UNAVAILABLE");
+    assert!(!answer.header("retry-after").is_empty());
+    eventually(SOON, "the issuer has been asked in vain", || async {
+        who(&knowing, &unknown).await.status == StatusCode::SERVICE_UNAVAILABLE
+    })
+    .await;
+    issuer.set(json!({ "refuse": false })).await;
+    eventually(SOON, "the issuer is back", || async { who(&ignorant, &token).await.status == 200 })
+        .await;
+    issuer.stop();
+    assert_eq!(who(&knowing, &token).await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_starts_without_its_issuer_and_login_tokens_go_on() {
+    let issuer = Issuer::start().await;
+    let token = issuer.log_in("alice").await.access;
+    let mut login = String::new();
+    let (replica, _database) = replica(|config| {
+        issuer.configure(config);
+        login = crate::support::control::new_token(config, "bob");
+    })
+    .await;
+    issuer.stop();
+    who(&replica, &token).await.assert_refused(503, "ISSUER_UNAVAILABLE");
+    assert_eq!(who(&replica, &login).await.json()["user"], "bob");
+    let methods = ControlClient::new(&replica, None).get("/login").await.json()["methods"].clone();
+    assert_eq!(methods, json!(["oidc", "token"]));
+}

@@ -1,0 +1,32 @@
+//! The control listener: who is asking, and what is done with keys.
+
+mod access_tokens;
+mod bodies;
+mod document;
+mod fleet;
+mod issuer_keys;
+mod keys;
+mod login_tokens;
+mod provider;
+mod rights;
+mod rotation;
+mod secrecy;
+mod stores;
+mod usage;
+
+use gene_registry::config::Config;
+
+use crate::support::control::with_control;
+use crate::support::database::Database;
+use crate::support::postgres::PostgresServer;
+use crate::support::replica::{READER, Replica, config, patient, sample};
+
+/// A replica whose control listener is on, in front of the sample registry.
+async fn replica(change: impl FnOnce(&mut Config)) -> (Replica, Database<'static>) {
+    let database = sample(PostgresServer::shared().await).await;
+    let mut config = config(&database.url_as(READER), None);
+    patient(&mut config);
+    with_control(&mut config, &database);
+    change(&mut config);
+    (Replica::start(&config).await, database)
+}

@@ -1,0 +1,118 @@
+//! Rotation: a new key with the same settings; the old one ends after the overlap.
+
+use std::time::Duration;
+
+use gene_registry::registry::Timestamp;
+use serde_json::{Value, json};
+
+use super::replica;
+use crate::support::control::{ControlClient, new_token, prefix};
+use crate::support::database::Database;
+use crate::support::replica::Replica;
+use crate::support::wait::eventually;
+
+const SOON: Duration = Duration::from_secs(20);
+
+async fn alice() -> (ControlClient, Replica, Database<'static>) {
+    let mut token = String::new();
+    let (replica, database) = replica(|config| token = new_token(config, "alice")).await;
+    (ControlClient::new(&replica, Some(&token)), replica, database)
+}
+
+fn time(value: &Value) -> Timestamp {
+    value.as_str().unwrap().parse().unwrap()
+}
+
+fn seconds_between(earlier: &Value, later: &Value) -> i64 {
+    time(later).as_second() - time(earlier).as_second()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_new_key_is_like_the_old_one_which_goes_on_for_the_overlap() {
+    let (alice, replica, _database) = alice().await;
+    let end = Timestamp::now() + jiff::SignedDuration::from_hours(48);
+    let wish = json!({
+        "name": "ci \"1\"", "scopes": ["read", "x"], "rate_limit_per_minute": 55,
+        "expires_at": end.to_string(),
+    });
+    let old = alice.post("/api-keys", &wish).await.json();
+    let old_key = old["key"].as_str().unwrap();
+    let answer = alice.post("/api-keys/rotate", &json!({ "prefix": prefix(old_key) })).await;
+    assert_eq!(answer.status, 201, "{answer:?}");
+    let new = answer.json();
+    let new_key = new["key"].as_str().unwrap();
+    assert_ne!(new_key, old_key);
+    for same in ["owner", "name", "scopes", "rate_limit_per_minute"] {
+        assert_eq!(new[same], old[same], "{same}");
+    }
+    assert_eq!(new["status"], "active");
+    let lifetime = seconds_between(&new["created_at"], &new["expires_at"]);
+    assert!((48 * 3_600 - 120..=48 * 3_600 + 1).contains(&lifetime), "{lifetime}");
+    let overlap = seconds_between(&new["created_at"], &new["replaced"]["expires_at"]);
+    assert_eq!((overlap, &new["replaced"]["prefix"]), (86_400, &old["prefix"]), "a day");
+    for key in [old_key, new_key] {
+        let served = replica.get("/genes", Some(key)).await;
+        assert_eq!((served.status.as_u16(), served.header("x-ratelimit-limit")), (200, "55"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_an_overlap_the_old_key_ends_at_once_and_can_not_be_rotated_again() {
+    let (alice, replica, _database) = alice().await;
+    let old = alice.create("ci").await;
+    assert_eq!(replica.get("/genes", Some(&old)).await.status, 200);
+    let wish = json!({ "prefix": prefix(&old), "overlap_s": 0 });
+    let new = alice.post("/api-keys/rotate", &wish).await.json();
+    assert_eq!((&new["replaced"]["status"], &new["expires_at"]), (&json!("expired"), &Value::Null));
+    eventually(SOON, "the old key is refused", || async {
+        replica.get("/genes", Some(&old)).await.status == 401
+    })
+    .await;
+    assert_eq!(replica.get("/genes", new["key"].as_str()).await.status, 200);
+    alice.post("/api-keys/rotate", &wish).await.assert_refused(409, "NOT_ACTIVE");
+    let revoked = json!({ "prefix": new["prefix"] });
+    assert_eq!(alice.post("/api-keys/revoke", &revoked).await.status, 200);
+    alice.post("/api-keys/rotate", &revoked).await.assert_refused(409, "NOT_ACTIVE");
+    assert_eq!(alice.list().await.len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_overlap_never_prolongs_a_key() {
+    let (alice, _replica, _database) = alice().await;
+    let end = Timestamp::now() + jiff::SignedDuration::from_mins(30);
+    let wish = json!({ "name": "ci", "expires_at": end.to_string() });
+    let old = alice.post("/api-keys", &wish).await.json();
+    let new = alice.post("/api-keys/rotate", &json!({ "prefix": old["prefix"] })).await.json();
+    assert_eq!(new["replaced"]["expires_at"], old["expires_at"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_rotations_at_the_same_time_each_gives_a_key_or_says_why_not() {
+    let (alice, replica, _database) = alice().await;
+    let old = alice.create("ci").await;
+    let wish = json!({ "prefix": prefix(&old), "overlap_s": 0 });
+    let both =
+        tokio::join!(alice.post("/api-keys/rotate", &wish), alice.post("/api-keys/rotate", &wish));
+    let mut statuses = [both.0.status.as_u16(), both.1.status.as_u16()];
+    statuses.sort_unstable();
+    assert_eq!(statuses, [201, 409]);
+    let listed = alice.list().await;
+    assert_eq!(listed.iter().filter(|key| key["status"] == "active").count(), 1);
+    let made = if both.0.status == 201 { both.0 } else { both.1 };
+    assert_eq!(replica.get("/genes", made.json()["key"].as_str()).await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rotation_that_fails_midway_leaves_the_old_key_as_it_was() {
+    let (alice, _replica, database) = alice().await;
+    let old = alice.create("ci").await;
+    let forbid = "create function no_end() returns trigger language plpgsql as
+            $$ begin raise exception 'no'; end $$;
+        create trigger no_end before update on registry.api_key
+            for each row execute function no_end()";
+    database.connect().await.batch_execute(forbid).await.unwrap();
+    let answer = alice.post("/api-keys/rotate", &json!({ "prefix": prefix(&old) })).await;
+    answer.assert_refused(502, "DB_ERROR");
+    let listed = alice.list().await;
+    assert_eq!((listed.len(), &listed[0]["expires_at"]), (1, &Value::Null));
+}

@@ -1,0 +1,144 @@
+//! Last use and number of requests: counted by replicas, written down together.
+
+use std::time::{Duration, Instant};
+
+use gene_registry::config::Config;
+use gene_registry::registry::Timestamp;
+use serde_json::Value;
+use tokio_postgres::Client;
+
+use super::replica;
+use crate::support::binary::Served;
+use crate::support::control::{ControlClient, KEYS_ROLE, new_token, prefix};
+use crate::support::need_own_servers;
+use crate::support::postgres::PostgresServer;
+use crate::support::proxy::{FaultProxy, Mode};
+use crate::support::replica::{READER, Replica, sample};
+use crate::support::traffic::uncached;
+use crate::support::wait::eventually;
+
+const SOON: Duration = Duration::from_secs(20);
+
+async fn ask(replica: &Replica, key: &str, times: usize) {
+    for _ in 0..times {
+        assert_eq!(replica.get("/genes", Some(key)).await.status, 200);
+    }
+}
+
+/// Requests of a key that have been written down.
+async fn written(client: &Client, key: &str) -> i64 {
+    let sql = "select coalesce(sum(request_count), 0)::bigint from registry.api_key_usage u
+        join registry.api_key k using (key_hash) where k.prefix = $1";
+    client.query_one(sql, &[&prefix(key)]).await.unwrap().get(0)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn owners_see_when_and_how_often_their_keys_were_used() {
+    let mut token = String::new();
+    let mut config = None;
+    let (first, _database) = replica(|changed: &mut Config| {
+        token = new_token(changed, "alice");
+        changed.keys.usage_every_s = 1;
+        config = Some(changed.clone());
+    })
+    .await;
+    let mut config = config.unwrap();
+    // A replica that nobody manages keys on counts as well.
+    config.control.bind = None;
+    let second = Replica::start(&config).await;
+    let alice = ControlClient::new(&first, Some(&token));
+    let (used, unused) = (alice.create("used").await, alice.create("unused").await);
+    let begun = Timestamp::now();
+    ask(&first, &used, 3).await;
+    ask(&second, &used, 4).await;
+    // Refused for what is asked, not for the key: that is use too.
+    assert_eq!(first.get("/genes?limit=0", Some(&used)).await.status, 400);
+    eventually(SOON, "eight requests are seen", || async {
+        alice.list().await[1]["request_count"] == 8
+    })
+    .await;
+    let listed = alice.list().await;
+    assert_eq!(listed[1]["prefix"], prefix(&used));
+    let last: Timestamp = listed[1]["last_used_at"].as_str().unwrap().parse().unwrap();
+    assert!((begun.as_second() - 2..=Timestamp::now().as_second() + 1).contains(&last.as_second()));
+    assert_eq!(listed[0]["prefix"], prefix(&unused));
+    assert_eq!(
+        (&listed[0]["request_count"], &listed[0]["last_used_at"]),
+        (&0.into(), &Value::Null)
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_counted_is_written_when_a_replica_ends_and_refused_keys_are_not_counted() {
+    let (replica, database) = replica(|config| {
+        new_token(config, "alice");
+        config.keys.usage_every_s = 86_400;
+    })
+    .await;
+    let client = database.connect().await;
+    let (used, gone) = (database.new_key(1_000_000).await, database.new_key(1_000_000).await);
+    let revoked = database.new_key(1_000_000).await;
+    let sql = "update registry.api_key set revoked_at = now() where prefix = $1";
+    client.execute(sql, &[&prefix(&revoked)]).await.unwrap();
+    ask(&replica, &used, 5).await;
+    ask(&replica, &gone, 1).await;
+    assert_eq!(replica.get("/genes", Some(&revoked)).await.status, 401);
+    // A key that is gone by then spoils nothing.
+    let sql = "delete from registry.api_key where prefix = $1";
+    client.execute(sql, &[&prefix(&gone)]).await.unwrap();
+    assert_eq!(written(&client, &used).await, 0, "nothing is written on a request's way");
+    replica.shutdown().await;
+    assert_eq!(written(&client, &used).await, 5);
+    let rows = client.query("select from registry.api_key_usage", &[]).await.unwrap();
+    assert_eq!(rows.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_that_is_lost_is_logged_and_holds_up_nobody() {
+    need_own_servers!();
+    let postgres = PostgresServer::shared().await;
+    let database = sample(postgres).await;
+    let proxy = FaultProxy::start(postgres.addr()).await;
+    let served = Served::start(&[
+        ("DATABASE_URL", &database.url_as(READER)),
+        ("CONTROL_DATABASE_URL", &proxy.url(&database.url_as(KEYS_ROLE))),
+        ("GENE_REGISTRY__KEYS__USAGE_EVERY_S", "1"),
+    ])
+    .await;
+    let key = database.new_key(1_000_000).await;
+    let client = database.connect().await;
+    for (mode, batches) in [(Mode::Refuse, 1), (Mode::Stall, 2)] {
+        proxy.set(mode).await;
+        let begun = Instant::now();
+        let mut slowest = Duration::ZERO;
+        while served.lines_with(&["counts of keys' use are lost"]) < batches {
+            assert!(begun.elapsed() < SOON, "not logged: {}", served.log());
+            let asked = Instant::now();
+            assert_eq!(served.replica.get(&uncached(), Some(&key)).await.status, 200);
+            slowest = slowest.max(asked.elapsed());
+        }
+        // The attempt itself takes five seconds where nothing answers.
+        assert!(slowest < Duration::from_secs(4), "{slowest:?}");
+    }
+    proxy.set(Mode::Pass).await;
+    let before = written(&client, &key).await;
+    eventually(SOON, "requests are counted again", || async {
+        served.replica.get("/genes", Some(&key)).await;
+        written(&client, &key).await > before
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_role_to_write_with_nothing_is_written_and_that_is_said_once() {
+    let database = sample(PostgresServer::shared().await).await;
+    let served = Served::start(&[
+        ("DATABASE_URL", &database.url_as(READER)),
+        ("GENE_REGISTRY__KEYS__USAGE_EVERY_S", "1"),
+    ])
+    .await;
+    let key = database.new_key(1_000_000).await;
+    ask(&served.replica, &key, 3).await;
+    assert_eq!(served.lines_with(&["no control.database_url", "last use"]), 1, "{}", served.log());
+    assert_eq!(served.lines_with(&["are lost"]), 0);
+}

@@ -1,0 +1,212 @@
+//! Peers that take their answers slowly or not at all, send bodies that nobody wants, are thousands
+//! or simply wait.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use gene_registry::config::Config;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::{SOON, replica};
+use crate::support::frames::{
+    DATA, END_HEADERS, END_STREAM, Frame, GET, HEADERS, connect, frame, next, until_closed,
+};
+use crate::support::raw::address;
+
+const HEAD: Duration = Duration::from_millis(1_000);
+const IDLE: Duration = Duration::from_millis(2_000);
+
+/// Between two bytes of what drips.
+const DRIP: Duration = Duration::from_millis(20);
+
+/// The largest answer there is, at once on one connection: more than the system's buffers hold.
+const LARGE: &str = "/docs/swagger-ui-bundle.js";
+const REQUESTS: usize = 40;
+
+fn short_times(config: &mut Config) {
+    config.server.head_timeout_ms = HEAD.as_millis() as u64;
+    config.server.idle_timeout_ms = IDLE.as_millis() as u64;
+}
+
+/// Sends bytes until the other side has closed; panics if it does not.
+async fn drip_until_closed(stream: &mut TcpStream, drop_of: &[u8]) -> Vec<u8> {
+    let begun = Instant::now();
+    let (mut bytes, mut buffer) = (Vec::new(), vec![0; 64 * 1024]);
+    loop {
+        match timeout(DRIP, stream.read(&mut buffer)).await {
+            Ok(Ok(0) | Err(_)) => return bytes,
+            Ok(Ok(length)) => bytes.extend_from_slice(&buffer[..length]),
+            // Ignored: the other side may have closed meanwhile.
+            Err(_) => drop(stream.write_all(drop_of).await),
+        }
+        assert!(begun.elapsed() < SOON, "still open");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_never_takes_its_answers_is_cut_off() {
+    let (replica, key) = replica(|config| {
+        short_times(config);
+        config.server.max_connections = 1;
+    })
+    .await;
+    let address = address(&replica.base);
+    for drips in [false, true] {
+        let mut greedy = TcpStream::connect(&address).await.unwrap();
+        let request = format!("GET {LARGE} HTTP/1.1\r\nHost: t\r\n\r\n").repeat(REQUESTS);
+        greedy.write_all(request.as_bytes()).await.unwrap();
+        greedy.readable().await.unwrap();
+
+        // There is one place only, so that another answer means that the first one is gone.
+        let mut taken = 0;
+        let other = timeout(SOON, replica.get("/genes", Some(&key)));
+        tokio::pin!(other);
+        let answer = loop {
+            tokio::select! {
+                answer = &mut other => break answer.expect("the greedy one is cut off"),
+                () = sleep(DRIP), if drips => taken += greedy.read(&mut [0; 1]).await.unwrap_or(0),
+            }
+        };
+        assert_eq!(answer.status, 200);
+        assert!(!drips || taken > 0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_http2_peer_that_leaves_no_room_for_its_answer_is_cut_off() {
+    let (replica, _) = replica(short_times).await;
+    // SETTINGS_INITIAL_WINDOW_SIZE = 0
+    let mut stream = connect(&address(&replica.base), &[0, 4, 0, 0, 0, 0]).await;
+    let begun = Instant::now();
+    stream.write_all(&frame(HEADERS, END_HEADERS | END_STREAM, 1, GET)).await.unwrap();
+
+    let frames = until_closed(&mut stream).await;
+
+    assert!(frames.iter().any(|frame| frame.kind == HEADERS), "its head was sent");
+    assert!(!frames.iter().any(|frame| frame.kind == DATA && !frame.payload.is_empty()));
+    assert!(begun.elapsed() + Duration::from_millis(50) >= IDLE, "{:?}", begun.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bodies_that_nobody_wants_are_not_waited_for() {
+    let (replica, key) = replica(short_times).await;
+    for framing in ["Content-Length: 100000", "Transfer-Encoding: chunked"] {
+        for path in ["/v1/genes", "/docs", "/v1/none"] {
+            let mut stream = TcpStream::connect(address(&replica.base)).await.unwrap();
+            let head =
+                format!("GET {path} HTTP/1.1\r\nHost: t\r\nX-API-Key: {key}\r\n{framing}\r\n\r\n");
+            stream.write_all(head.as_bytes()).await.unwrap();
+            let begun = Instant::now();
+            let answer = drip_until_closed(&mut stream, b"1\r\nx\r\n").await;
+            let answer = String::from_utf8_lossy(&answer);
+            let expected = if path == "/v1/none" { "HTTP/1.1 404" } else { "HTTP/1.1 200" };
+            assert!(answer.starts_with(expected), "{framing} {path}: {answer}");
+            assert_eq!(answer.matches("HTTP/1.1 ").count(), 1, "no byte of it is a request");
+            assert!(begun.elapsed() < SOON / 2, "{:?}", begun.elapsed());
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_http2_body_that_drips_holds_nothing_up() {
+    let (replica, _) = replica(short_times).await;
+    let (mut reader, mut writer) = connect(&address(&replica.base), &[]).await.into_split();
+    writer.write_all(&frame(HEADERS, END_HEADERS, 1, GET)).await.unwrap();
+    let dripping = tokio::spawn(async move {
+        while writer.write_all(&frame(DATA, 0, 1, b"x")).await.is_ok() {
+            sleep(DRIP).await;
+        }
+    });
+
+    let frames = until_closed(&mut reader).await;
+
+    let of_answer = |frame: &&Frame| frame.stream == 1 && frame.kind == HEADERS;
+    assert_eq!(frames.iter().filter(of_answer).count(), 1, "it is answered all the same");
+    timeout(SOON, dripping).await.expect("the connection is closed").unwrap();
+}
+
+/// How many connections this process may open for one test; the server's ends are its own too.
+fn affordable(wanted: usize) -> usize {
+    let limits = std::fs::read_to_string("/proc/self/limits").unwrap();
+    let line = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
+    let soft = line.split_whitespace().nth(3).unwrap().parse::<usize>().unwrap_or(usize::MAX);
+    wanted.min(soft / 4)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn thousands_of_silent_and_dripping_connections_are_closed_in_time() {
+    let count = affordable(3_000);
+    let (replica, key) = replica(|config| config.server.head_timeout_ms = 3_000).await;
+    let address = address(&replica.base);
+    let begun = Instant::now();
+    let mut crowd = Vec::new();
+    for n in 0..count {
+        let mut stream = TcpStream::connect(&address).await.unwrap();
+        let beginning =
+            [&b""[..], b"GET /docs HTTP/1.1\r\nX: ", b"PRI * HTTP/2.0\r\n\r\nSM"][n % 3];
+        stream.write_all(beginning).await.unwrap();
+        crowd.push(stream);
+    }
+    let connected = begun.elapsed();
+
+    let closed = join_all(crowd.into_iter().enumerate().map(|(n, mut stream)| async move {
+        let mut buffer = vec![0; 1024];
+        loop {
+            match timeout(10 * DRIP, stream.read(&mut buffer)).await {
+                Ok(Ok(0) | Err(_)) => return,
+                Ok(Ok(_)) => {}
+                Err(_) if n % 3 == 1 => drop(stream.write_all(b"x").await),
+                Err(_) => {}
+            }
+        }
+    }));
+    let closed = timeout(SOON, closed);
+    tokio::pin!(closed);
+    let mut served = 0;
+    loop {
+        tokio::select! {
+            closed = &mut closed => {
+                closed.expect("all are closed in time");
+                break;
+            }
+            answer = timeout(SOON, replica.get("/genes", Some(&key))) => {
+                assert_eq!(answer.expect("others are served").status, 200);
+                served += 1;
+            }
+        }
+    }
+    assert!(served > 10, "{served}");
+    assert!(begun.elapsed() >= Duration::from_millis(2_900), "{connected:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_that_idles_for_longer_than_a_balancers_minute_is_still_good() {
+    let (replica, key) = replica(|_| {}).await;
+    let address = address(&replica.base);
+    let mut http1 = TcpStream::connect(&address).await.unwrap();
+    let request = format!("HEAD /docs HTTP/1.1\r\nHost: t\r\nX-API-Key: {key}\r\n\r\n");
+    let mut http2 = connect(&address, &[]).await;
+    let mut ask = async |stream: u32| {
+        http1.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"\r\n\r\n") {
+            let read = timeout(SOON, http1.read_buf(&mut answer)).await.expect("an answer");
+            assert_ne!(read.unwrap(), 0, "not closed");
+        }
+        assert!(answer.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&answer));
+        let open = frame(HEADERS, END_HEADERS | END_STREAM, stream, GET);
+        http2.write_all(&open).await.unwrap();
+        loop {
+            let frame = next(&mut http2).await.expect("not closed");
+            if frame.stream == stream && frame.flags & END_STREAM != 0 {
+                return;
+            }
+        }
+    };
+    ask(1).await;
+    // The thing itself is the time that passes.
+    sleep(Duration::from_secs(62)).await;
+    ask(3).await;
+}

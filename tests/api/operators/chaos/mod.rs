@@ -1,0 +1,193 @@
+//! Both stores are stopped, stalled and restarted at random under mixed traffic. Nothing crashes
+//! or grows, every answer is an allowed one, and soon after the end all is as before.
+//!
+//! `CHAOS_SEED` repeats a run's faults and requests (their timing is the machine's);
+//! `CHAOS_SECONDS` makes it longer than the ninety seconds it takes by default.
+
+mod faults;
+mod random;
+mod traffic;
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tokio::time::Instant;
+
+use self::random::Random;
+use self::traffic::{Counts, World};
+use crate::support::binary::Served;
+use crate::support::database::Database;
+use crate::support::need_own_servers;
+use crate::support::postgres::{PostgresOptions, PostgresServer};
+use crate::support::redis::RedisServer;
+use crate::support::replica::{READER, Replica, sample};
+use crate::support::traffic::{routes, uncached};
+use crate::support::wait::eventually;
+
+/// After the end all is normal within this.
+const BACK: Duration = Duration::from_secs(5);
+
+/// For things to calm down: connections that idle are closed after ten seconds.
+const CALM: Duration = Duration::from_secs(30);
+
+/// Callers of each replica.
+const STREAMS: u64 = 5;
+
+/// A small local cache, so that what grows shows.
+const CACHE_BYTES: &str = "4194304";
+
+/// How much more a replica may hold at the end than at the beginning.
+const MEMORY_MORE: f64 = 48.0 * 1024.0 * 1024.0;
+const DESCRIPTORS_MORE: f64 = 40.0;
+const TASKS_MORE: f64 = 40.0;
+
+fn given(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok().map(|value| value.parse().unwrap())
+}
+
+/// What must not grow.
+#[derive(Debug, Clone, Copy)]
+struct Size {
+    memory: f64,
+    descriptors: f64,
+    tasks: f64,
+}
+
+impl Size {
+    async fn of(replica: &Replica) -> Self {
+        let metric = async |name: &str| replica.metric(name).await.unwrap();
+        Self {
+            memory: metric("process_resident_memory_bytes").await,
+            descriptors: metric("process_open_fds").await,
+            tasks: metric("gene_registry_tasks").await,
+        }
+    }
+
+    fn is_about(self, before: Self) -> bool {
+        self.memory < before.memory + MEMORY_MORE
+            && self.descriptors < before.descriptors + DESCRIPTORS_MORE
+            && self.tasks < before.tasks + TASKS_MORE
+    }
+}
+
+/// Keys, and the answers there are before anything breaks, which each replica then has.
+async fn world(database: &Database<'_>, fleet: &[Served]) -> World {
+    let (key, narrow) = (database.new_key(1_000_000_000).await, database.new_key(30).await);
+    let revoked = database.new_key(100).await;
+    let owner = database.connect().await;
+    let sql = "update registry.api_key set revoked_at = now() where prefix = $1";
+    assert_eq!(owner.execute(sql, &[&&revoked[..11]]).await.unwrap(), 1);
+    let mut paths = routes(database).await[..2].to_vec();
+    for row in owner.query("select id::text from registry_read.gene limit 20", &[]).await.unwrap() {
+        paths.push(format!("/genes/{}/phenotype", row.get::<_, String>(0)));
+    }
+    for offset in [0, 20, 40, 60] {
+        paths.push(format!("/genes?sort=downloads&offset={offset}"));
+    }
+    let mut known = Vec::new();
+    for served in fleet {
+        known.clear();
+        for path in &paths {
+            let answer = served.replica.get(path, Some(&key)).await;
+            assert_eq!(answer.status, 200, "{answer:?}");
+            known.push((path.clone(), answer.text));
+        }
+        assert_eq!(served.replica.get("/genes", Some(&narrow)).await.status, 200);
+        assert_eq!(served.replica.get("/genes", Some(&revoked)).await.status, 401);
+    }
+    World { key, narrow, revoked, known }
+}
+
+/// Probes and metrics are there whatever is broken.
+async fn probe(replica: &Replica, end: Instant) -> Result<Counts, String> {
+    while Instant::now() < end {
+        for path in ["/livez", "/readyz", "/metrics"] {
+            let answer = replica.ops(path).await;
+            if answer.status != 200 {
+                return Err(format!("{path}: {answer:?}"));
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    Ok(Counts::new())
+}
+
+/// Everything works, through every layer.
+async fn is_normal(replica: &Replica, key: &str) -> bool {
+    let ready = replica.ops("/readyz").await.json();
+    let stores = ["upstream", "redis_read", "redis_write"].iter().all(|name| ready[*name] == "up");
+    let shared = replica.metric(r#"gene_registry_limit_policy{state="shared"}"#).await;
+    let answer = replica.get(&uncached(), Some(key)).await;
+    let age = replica.metric("gene_registry_change_log_age_seconds").await.unwrap();
+    stores && shared == Some(1.0) && answer.status == 200 && age < 3.0
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whatever_happens_to_the_stores_answers_are_allowed_ones_and_nothing_grows() {
+    need_own_servers!();
+    let seed = given("CHAOS_SEED").unwrap_or_else(|| getrandom::u64().unwrap());
+    let lasts = Duration::from_secs(given("CHAOS_SECONDS").unwrap_or(90));
+    // Shown where the test fails.
+    eprintln!("CHAOS_SEED={seed} CHAOS_SECONDS={}", lasts.as_secs());
+    let postgres = PostgresServer::start(PostgresOptions::default()).await;
+    let redis = RedisServer::start(&[]).await;
+    let database = sample(&postgres).await;
+    let (database_url, redis_url) = (database.url_as(READER), redis.url());
+    let env = [
+        ("DATABASE_URL", database_url.as_str()),
+        ("REDIS_URL", redis_url.as_str()),
+        ("GENE_REGISTRY__RATE_LIMIT__REPLICAS", "3"),
+        ("GENE_REGISTRY__CACHE__LOCAL_MAX_BYTES", CACHE_BYTES),
+        ("GENE_REGISTRY__LOG__LEVEL", "warn"),
+    ];
+    let fleet = [Served::start(&env).await, Served::start(&env).await, Served::start(&env).await];
+    let world = world(&database, &fleet).await;
+    let start = Instant::now();
+
+    // A tenth of it without faults, to see how large a replica is that has something to do.
+    let streams = |end: Instant, round: u64| {
+        fleet
+            .iter()
+            .enumerate()
+            .flat_map(|(place, served)| {
+                (0..STREAMS).map(move |number| (place as u64 * STREAMS + number, served))
+            })
+            .map(|(number, served)| {
+                let random = Random::new(seed, 100 * round + number);
+                traffic::stream(served.replica.base.clone(), world.clone(), random, end)
+            })
+            .collect::<Vec<_>>()
+    };
+    for result in join_all(streams(start + lasts / 10, 1)).await {
+        result.unwrap_or_else(|error| panic!("CHAOS_SEED={seed}, before any fault: {error}"));
+    }
+    let before = join_all(fleet.iter().map(|served| Size::of(&served.replica))).await;
+
+    let end = start + lasts;
+    let (answers, probes, of_redis, of_postgres) = tokio::join!(
+        join_all(streams(end, 2).into_iter().map(tokio::spawn)),
+        join_all(fleet.iter().map(|served| probe(&served.replica, end))),
+        faults::happen_to(&redis, Random::new(seed, 1), end),
+        faults::happen_to(&postgres, Random::new(seed, 2), end),
+    );
+
+    for served in &fleet {
+        eventually(BACK, "all is normal", || is_normal(&served.replica, &world.key)).await;
+    }
+    let mut counts = Counts::new();
+    for result in answers.into_iter().map(Result::unwrap).chain(probes) {
+        let some = result.unwrap_or_else(|error| panic!("CHAOS_SEED={seed}: {error}"));
+        some.into_iter().for_each(|(kind, count)| *counts.entry(kind).or_default() += count);
+    }
+    eprintln!("chaos: {of_redis} faults of Redis, {of_postgres} of Postgres; {counts:?}");
+    assert!(of_redis > 3 && of_postgres > 3, "{of_redis} and {of_postgres} faults");
+    for (served, before) in fleet.iter().zip(before) {
+        eventually(CALM, "it is as large as before", || async {
+            let now = Size::of(&served.replica).await;
+            eprintln!("chaos: {before:?}, now {now:?}");
+            now.is_about(before)
+        })
+        .await;
+        assert_eq!(served.lines_with(&["panicked"]), 0, "{}", served.log());
+    }
+}

@@ -1,0 +1,98 @@
+//! The list of metrics against a running replica.
+
+use std::collections::BTreeMap;
+
+use gene_registry::ops::series::{self, Series};
+
+use super::rules::names_in;
+use crate::support::authority::{Authority, VALID};
+use crate::support::postgres::PostgresServer;
+use crate::support::redis::RedisServer;
+use crate::support::replica::{Answer, Fleet, Replica, config};
+use crate::support::traffic::routes;
+
+/// The metrics of a replica that has been asked for everything once.
+pub(super) async fn metrics_of_a_replica() -> Answer {
+    let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
+    let fleet = Fleet::start(1, postgres, redis).await;
+    let key = fleet.database.new_key(1000).await;
+    for path in routes(&fleet.database).await {
+        assert_eq!(fleet.replicas[0].get(&path, Some(&key)).await.status, 200);
+    }
+    fleet.replicas[0].ops("/metrics").await
+}
+
+/// The metrics of a replica that speaks TLS.
+pub(super) async fn metrics_with_tls() -> Answer {
+    let files = Authority::new().certify("localhost", VALID);
+    let mut config = config("postgres://127.0.0.1:1/none", None);
+    (config.server.tls.cert_file, config.server.tls.key_file) = (Some(files.0), Some(files.1));
+    Replica::start(&config).await.ops("/metrics").await
+}
+
+/// Absent where it has nothing to say.
+const WITH_TLS: &str = "gene_registry_certificate_expiry_timestamp_seconds";
+
+/// The samples: metric (without the suffixes of histograms' own), label names, value.
+fn samples(text: &str) -> Vec<(String, Vec<String>, f64)> {
+    let lines = text.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
+    let sample = |line: &str| {
+        let (series, value) = line.rsplit_once(' ').unwrap();
+        let (name, labels) = series.split_once('{').unwrap_or((series, ""));
+        // Values of labels hold none of these here.
+        let labels = labels.trim_end_matches('}').split(',').filter(|label| !label.is_empty());
+        let labels = labels.map(|label| label.split_once('=').unwrap().0.to_owned());
+        (names_in(name).remove(0), labels.collect(), value.parse().unwrap())
+    };
+    lines.map(sample).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_has_exactly_the_listed_metrics_with_their_kinds_and_labels() {
+    let text = metrics_of_a_replica().await.text;
+    let listed: BTreeMap<_, _> = series::ALL.iter().map(|one| (one.name, one)).collect();
+    let kinds: BTreeMap<_, _> =
+        text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' ')).collect();
+    let here = listed.iter().filter(|(name, _)| **name != WITH_TLS);
+    let expected: BTreeMap<_, _> = here.map(|(name, one)| (*name, one.kind.as_str())).collect();
+    assert_eq!(kinds, expected);
+    for Series { name, help, .. } in series::ALL {
+        let said = format!("# HELP {name} {help}\n");
+        assert!(text.contains(&said) || *name == WITH_TLS, "{name}: {text}");
+    }
+    assert!(metrics_with_tls().await.text.contains(&format!("\n{WITH_TLS} ")));
+    for (name, labels, _) in samples(&text) {
+        let given: Vec<_> = labels.iter().filter(|label| *label != "le").collect();
+        assert_eq!(given, listed[name.as_str()].labels.iter().collect::<Vec<_>>(), "{name}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_shown_of_stores_caches_and_domains_is_what_there_is() {
+    let text = metrics_of_a_replica().await.text;
+    let value = |series: &str| -> f64 {
+        let line = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+        line.unwrap_or_else(|| panic!("{series}: {text}")).parse().unwrap()
+    };
+    let is = |series: &str, expected: f64| {
+        assert!((value(series) - expected).abs() < 1e-9, "{series}: {}", value(series));
+    };
+    is("gene_registry_ready", 1.0);
+    is("gene_registry_local_cache_entries", 3.0);
+    assert!(value("gene_registry_local_cache_bytes") > 1000.0);
+    is(r#"gene_registry_key_records{known="yes"}"#, 1.0);
+    is(r#"gene_registry_domain_genes{domain="search"}"#, 13.0);
+    is(r#"gene_registry_pool_max_connections{pool="postgres"}"#, 16.0);
+    is(r#"gene_registry_pool_max_connections{pool="redis"}"#, 8.0);
+    for pool in ["postgres", "redis", "redis_limits"] {
+        let of = |state| {
+            value(&format!(r#"gene_registry_pool_connections{{pool="{pool}",state="{state}"}}"#))
+        };
+        assert!(of("idle") + of("in_use") >= 1.0, "{pool}: {text}");
+        is(&format!(r#"gene_registry_pool_waiting{{pool="{pool}"}}"#), 0.0);
+    }
+    assert!(value(r#"gene_registry_change_log_looks_total{result="ok"}"#) >= 1.0);
+    assert!(value("gene_registry_change_log_age_seconds") < 30.0);
+    let hundred_microseconds = r#"gene_registry_request_seconds_bucket{route="/v1/genes",method="GET",status="200",le="0.0001"}"#;
+    assert!(value(hundred_microseconds) <= 1.0, "there is such a bucket");
+}

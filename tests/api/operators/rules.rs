@@ -1,0 +1,127 @@
+//! Alerts and dashboard: Prometheus accepts them, they do what their own tests say, and name
+//! nothing that is not there.
+
+use std::collections::BTreeSet;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+use gene_registry::ops::series::{self, Kind};
+use serde_json::Value;
+
+use super::metrics::{metrics_of_a_replica, metrics_with_tls};
+use crate::support::process::find_program;
+
+/// Names of the service's metrics, or of the process's, in an expression; of histograms without
+/// the suffixes of their parts.
+pub(super) fn names_in(expression: &str) -> Vec<String> {
+    let is_part = |character: char| character.is_ascii_alphanumeric() || "_:".contains(character);
+    let words = expression.split(|character| !is_part(character));
+    let ours =
+        words.filter(|word| word.starts_with("gene_registry_") || word.starts_with("process_"));
+    let whole = |word: &str| {
+        let parts = ["_bucket", "_sum", "_count"].iter();
+        let base = parts.filter_map(|part| word.strip_suffix(part)).find(|base| {
+            let found = series::ALL.iter().find(|one| one.name == *base);
+            found.is_some_and(|one| one.kind == Kind::Histogram)
+        });
+        base.unwrap_or(word).to_owned()
+    };
+    ours.map(whole).collect()
+}
+
+fn file(path: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+fn read(path: &str) -> String {
+    std::fs::read_to_string(file(path)).unwrap()
+}
+
+fn alerts() -> Vec<Value> {
+    let rules: Value = serde_saphyr::from_str(&read("config/prometheus/alerts.yml")).unwrap();
+    let groups = rules["groups"].as_array().unwrap();
+    groups.iter().flat_map(|group| group["rules"].as_array().unwrap().clone()).collect()
+}
+
+/// Every string under a key of this name, however deep.
+fn strings_under(value: &Value, key: &str, found: &mut Vec<String>) {
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                match value {
+                    Value::String(text) if name == key => found.push(text.clone()),
+                    other => strings_under(other, key, found),
+                }
+            }
+        }
+        Value::Array(values) => values.iter().for_each(|one| strings_under(one, key, found)),
+        _ => {}
+    }
+}
+
+#[track_caller]
+fn succeeded(output: &Output) {
+    let said = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+    assert!(output.status.success(), "{}{}", said[0], said[1]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_metric_that_an_alert_or_the_dashboard_names_is_on_a_running_replica() {
+    let text = metrics_of_a_replica().await.text + &metrics_with_tls().await.text;
+    let there: BTreeSet<_> =
+        text.lines().filter(|line| !line.starts_with('#')).flat_map(names_in).collect();
+
+    let dashboard: Value =
+        serde_json::from_str(&read("config/grafana/dashboards/gene-registry.json")).unwrap();
+    let mut expressions = Vec::new();
+    strings_under(&dashboard, "expr", &mut expressions);
+    strings_under(&dashboard["templating"], "query", &mut expressions);
+    let on_dashboard = expressions.len();
+    expressions.extend(alerts().iter().map(|rule| rule["expr"].as_str().unwrap().to_owned()));
+
+    assert!(on_dashboard > 50 && expressions.len() > on_dashboard + 15, "all were found");
+    for expression in &expressions {
+        for name in names_in(expression) {
+            assert!(there.contains(&name), "{name}, in {expression}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn prometheus_accepts_rules_and_metrics_and_the_rules_pass_their_tests() {
+    let promtool = find_program("promtool");
+    let run = |args: &[&str], path: &str| {
+        Command::new(&promtool).args(args).arg(file(path)).output().unwrap()
+    };
+    succeeded(&run(&["check", "config"], "config/prometheus/prometheus.yml"));
+    succeeded(&run(&["check", "rules"], "config/prometheus/alerts.yml"));
+    succeeded(&run(&["test", "rules"], "config/prometheus/alerts_test.yml"));
+
+    let mut check = Command::new(&promtool);
+    check.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut check = check.stderr(Stdio::piped()).spawn().unwrap();
+    let text = metrics_of_a_replica().await.text;
+    check.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    succeeded(&check.wait_with_output().unwrap());
+}
+
+#[test]
+fn every_alert_is_tested_and_has_a_section_that_says_what_to_do() {
+    let tests = read("config/prometheus/alerts_test.yml");
+    let guide = read("docs/operations.md");
+    let alerts = alerts();
+    for alert in &alerts {
+        let name = alert["alert"].as_str().unwrap();
+        assert!(tests.contains(&format!("alertname: {name}\n        exp_alerts:")), "{name}");
+        assert!(guide.contains(&format!("\n### {name}\n")), "docs/operations.md: {name}");
+        let annotations = &alert["annotations"];
+        let section = format!("docs/operations.md#{}", name.to_lowercase());
+        assert_eq!(annotations["runbook_url"], *section, "{name}");
+        assert!(annotations["summary"].is_string(), "{name}");
+        let severity = alert["labels"]["severity"].as_str().unwrap();
+        assert!(["page", "ticket", "info"].contains(&severity), "{name}: {severity}");
+    }
+    let sections = guide.lines().filter_map(|line| line.strip_prefix("### GeneRegistry"));
+    assert_eq!(sections.count(), alerts.len(), "no section without its alert");
+}

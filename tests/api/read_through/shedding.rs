@@ -1,0 +1,274 @@
+//! More misses than may be read at once: hits pass, what does not fit is refused at once and costs
+//! the database nothing, and what was read before tides over.
+
+use std::time::Duration;
+
+use futures_util::future::{join, join_all};
+use tokio::time::Instant;
+
+use super::{SOON, all_ready, assert_ok, probed, sum};
+use crate::support::need_own_servers;
+use crate::support::postgres::{PostgresOptions, PostgresServer};
+use crate::support::probe::{Hold, Probe};
+use crate::support::redis::RedisServer;
+use crate::support::replica::{Answer, Fleet, Replica};
+use crate::support::traffic::{assert_shed, routes, uncached};
+use crate::support::wait::eventually;
+
+const MISSES: usize = 3;
+const QUEUE: usize = 4;
+const ADMITTED: usize = MISSES + QUEUE;
+
+fn narrow(config: &mut gene_registry::config::Config) {
+    config.shed.max_misses = Some(MISSES);
+    config.shed.queue = QUEUE;
+}
+
+/// How many are read or wait for their turn, by the replica's own count.
+async fn misses(replica: &Replica, state: &str) -> usize {
+    let series = format!("gene_registry_misses{{state=\"{state}\"}}");
+    replica.metric(&series).await.unwrap_or(0.0) as usize
+}
+
+/// Until all places and the queue of a replica are taken.
+async fn saturated(replica: &Replica) {
+    eventually(SOON, "all places are taken", || async {
+        misses(replica, "reading").await == MISSES && misses(replica, "queued").await == QUEUE
+    })
+    .await;
+}
+
+/// Takes all places of a replica with requests that are held, runs `meanwhile`, lets go.
+async fn while_saturated(
+    probe: &Probe,
+    replica: &Replica,
+    key: &str,
+    meanwhile: impl Future<Output = ()>,
+) {
+    probe.hold(Hold::Everything);
+    let held = join_all((0..ADMITTED).map(|_| async { replica.get(&uncached(), Some(key)).await }));
+    let (held, ()) = join(held, async {
+        saturated(replica).await;
+        meanwhile.await;
+        probe.hold(Hold::Nothing);
+    })
+    .await;
+    held.iter().for_each(assert_ok);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_does_not_fit_is_refused_at_once_and_hits_pass() {
+    let (fleet, probe) = probed(narrow).await;
+    let key = fleet.database.new_key(1_000_000).await;
+    let (replica, paths) = (&fleet.replicas[0], routes(&fleet.database).await);
+    for path in &paths {
+        assert_ok(&replica.get(path, Some(&key)).await);
+    }
+    let elsewhere = uncached();
+    assert_ok(&fleet.replicas[1].get(&elsewhere, Some(&key)).await);
+    let before = probe.reads();
+
+    while_saturated(&probe, replica, &key, async {
+        let begun = Instant::now();
+        // With those that are held, four times what is admitted.
+        let more = (0..3 * ADMITTED).map(|_| async { replica.get(&uncached(), Some(&key)).await });
+        join_all(more).await.iter().for_each(assert_shed);
+        assert!(begun.elapsed() < Duration::from_secs(8), "at once: they would wait for longer");
+        for path in paths.iter().cycle().take(60) {
+            let hit = replica.get(path, Some(&key)).await;
+            assert_ok(&hit);
+            assert!(hit.header("cache-status").contains("; hit"), "{hit:?}");
+        }
+        let shared = replica.get(&elsewhere, Some(&key)).await;
+        assert_ok(&shared);
+        assert!(shared.header("cache-status").contains("detail=shared"), "{shared:?}");
+        assert_eq!(probe.reads() - before, MISSES, "no more has reached the database");
+    })
+    .await;
+
+    let shed = replica.metric(r#"gene_registry_shed_total{what="miss"}"#).await;
+    assert_eq!(shed, Some(3.0 * ADMITTED as f64));
+    assert_eq!((misses(replica, "reading").await, misses(replica, "queued").await), (0, 0));
+    let refused = sum(&fleet.replicas, r#"gene_registry_loads_total{result="failed"}"#).await;
+    assert_eq!(refused, 0, "what was shed is no load that failed");
+    assert_ok(&replica.get(&uncached(), Some(&key)).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_who_wait_for_one_answer_take_one_place() {
+    let (fleet, probe) = probed(narrow).await;
+    let key = fleet.database.new_key(1_000_000).await;
+    let replica = &fleet.replicas[0];
+
+    probe.hold(Hold::Everything);
+    let path = uncached();
+    let same = join_all((0..10 * ADMITTED).map(|_| replica.get(&path, Some(&key))));
+    let (same, others) = join(same, async {
+        eventually(SOON, "it is read", || async { probe.waiting() == 1 }).await;
+        let others = (1..ADMITTED).map(|_| async { replica.get(&uncached(), Some(&key)).await });
+        let (others, ()) = join(join_all(others), async {
+            saturated(replica).await;
+            probe.hold(Hold::Nothing);
+        })
+        .await;
+        others
+    })
+    .await;
+
+    same.iter().chain(&others).for_each(assert_ok);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_replica_that_has_room_reads_what_was_shed() {
+    let (fleet, probe) = probed(narrow).await;
+    let key = fleet.database.new_key(1_000_000).await;
+    let (full, free) = (&fleet.replicas[0], &fleet.replicas[1]);
+    while_saturated(&probe, full, &key, async {
+        let path = uncached();
+        assert_shed(&full.get(&path, Some(&key)).await);
+        let read = free.get(&path, Some(&key));
+        let (read, ()) = join(read, async {
+            let its_own = || async { probe.waiting() == MISSES + 1 };
+            eventually(SOON, "no lease keeps it from reading", its_own).await;
+            probe.hold(Hold::Nothing);
+        })
+        .await;
+        assert_ok(&read);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_older_answer_is_sent_rather_than_a_503_unless_it_is_known_to_be_out_of_date() {
+    let (fleet, probe) = probed(narrow).await;
+    let key = fleet.database.new_key(1_000_000).await;
+    let (replica, [_, phenotype, insights]) = (&fleet.replicas[0], routes(&fleet.database).await);
+    let old = |answer: &Answer| answer.header("age").parse::<u64>().unwrap() >= 4_000;
+    probe.age_by(4_000);
+    for path in [&phenotype, &insights] {
+        assert_ok(&replica.get(path, Some(&key)).await);
+    }
+    probe.age_by(0);
+    let gene = phenotype.split('/').nth(2).unwrap();
+    let change = format!("update registry.gene set name = name || '!' where id = '{gene}'");
+
+    while_saturated(&probe, replica, &key, async {
+        let older = replica.get(&phenotype, Some(&key)).await;
+        assert_ok(&older);
+        assert!(old(&older), "{older:?}");
+        assert_eq!(older.header("cache-status"), "gene-registry; fwd=stale; fwd-status=503");
+        assert_eq!(older.header("cache-control"), "private, max-age=0");
+        fleet.database.connect().await.batch_execute(&change).await.unwrap();
+        eventually(SOON, "what is out of date is no longer sent", || async {
+            let answer = replica.get(&phenotype, Some(&key)).await;
+            if answer.status == 200 {
+                return false;
+            }
+            assert_shed(&answer);
+            true
+        })
+        .await;
+    })
+    .await;
+
+    let newer = replica.get(&phenotype, Some(&key)).await;
+    assert_ok(&newer);
+    assert!(!old(&newer), "{newer:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn refreshes_leave_room_for_those_who_wait_and_are_shed_first() {
+    let (fleet, probe) = probed(narrow).await;
+    let key = fleet.database.new_key(1_000_000).await;
+    let replica = &fleet.replicas[0];
+    // Stale, whatever their jitter, and not yet too old to be sent: 30 s fresh, 60 s at most.
+    probe.age_by(40);
+    let stale: Vec<_> = (0..10).map(|_| uncached()).collect();
+    for path in &stale {
+        assert_ok(&replica.get(path, Some(&key)).await);
+    }
+    probe.age_by(0);
+    let shed = async |what| {
+        let series = format!("gene_registry_shed_total{{what=\"{what}\"}}");
+        replica.metric(&series).await.unwrap_or(0.0)
+    };
+
+    probe.hold(Hold::Everything);
+    for path in &stale {
+        assert_ok(&replica.get(path, Some(&key)).await);
+    }
+    let rest = stale.len() - MISSES / 2;
+    eventually(SOON, "most refreshes are shed", || async { shed("refresh").await >= rest as f64 })
+        .await;
+    assert_eq!(probe.waiting(), MISSES / 2, "and some read");
+    let awaited =
+        (MISSES / 2..MISSES).map(|_| async { replica.get(&uncached(), Some(&key)).await });
+    let (awaited, ()) = join(join_all(awaited), async {
+        eventually(SOON, "who waits is read", || async { probe.waiting() == MISSES }).await;
+        probe.hold(Hold::Nothing);
+    })
+    .await;
+    awaited.iter().for_each(assert_ok);
+    assert_eq!(shed("miss").await, 0.0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_database_never_sees_more_misses_than_the_bound_and_keys_are_still_looked_up() {
+    need_own_servers!();
+    const POOL: usize = 8;
+    let postgres = PostgresServer::start(PostgresOptions::default()).await;
+    let redis = RedisServer::shared().await;
+    let fleet = Fleet::start_with(1, &postgres, redis, |config| {
+        config.upstream.pool_size = POOL;
+        config.upstream.query_ms = 1_000;
+        config.upstream.deadline_ms = 2_000;
+        config.shed.queue = 8;
+        config.shed.wait_ms = 300;
+    })
+    .await;
+    all_ready(&fleet.replicas).await;
+    let (replica, bound) = (&fleet.replicas[0], POOL - 1);
+    let key = fleet.database.new_key(1_000_000).await;
+    let paths = routes(&fleet.database).await;
+    for path in &paths {
+        assert_ok(&replica.get(path, Some(&key)).await);
+    }
+    let admin = fleet.database.connect().await;
+    let reading = async || -> i64 {
+        let sql = "select count(*) from pg_stat_activity where datname = $1
+            and usename = 'gene_registry_reader' and state <> 'idle' and wait_event_type = 'Lock'";
+        admin.query_one(sql, &[&fleet.database.name()]).await.unwrap().get(0)
+    };
+
+    let lock = super::lock_genes(&fleet).await;
+    let burst = join_all(
+        (0..4 * (bound + 8)).map(|_| async { replica.get(&uncached(), Some(&key)).await }),
+    );
+    tokio::pin!(burst);
+    let mut most = 0;
+    let answers = loop {
+        tokio::select! {
+            answers = &mut burst => break answers,
+            now = reading() => most = most.max(now),
+        }
+        for path in &paths {
+            assert_ok(&replica.get(path, Some(&key)).await);
+        }
+        let another = fleet.database.new_key(1_000_000).await;
+        assert_ok(&replica.get(&paths[0], Some(&another)).await);
+    };
+    assert!((1..=bound as i64).contains(&most), "{most} at once");
+    let shed: Vec<_> = answers.iter().filter(|answer| answer.status == 503).collect();
+    shed.iter().for_each(|answer| assert_shed(answer));
+    assert!(shed.len() >= 3 * (bound + 8), "{} of {}", shed.len(), answers.len());
+    for answer in answers.iter().filter(|answer| answer.status != 503) {
+        answer.assert_refused(502, "DB_ERROR");
+    }
+
+    lock.batch_execute("rollback").await.unwrap();
+    eventually(Duration::from_secs(5), "all is as usual", || async {
+        let answers = (0..bound).map(|_| async { replica.get(&uncached(), Some(&key)).await });
+        join_all(answers).await.iter().all(|answer| answer.status == 200)
+    })
+    .await;
+}

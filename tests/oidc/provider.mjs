@@ -1,0 +1,223 @@
+// A real OpenID provider with the device flow, for tests. What its users would do in a browser,
+// and what an operator would change, is asked for under /test/, with JSON in the body:
+//
+//   approve  { user_code, user }      the user lets the device in
+//   deny     { user_code }            the user refuses
+//   rotate   { alg, keep }            signs with a new key from now on; the old ones stay
+//                                     published where `keep` is true
+//   settings { access_token_s, device_code_s, interval_s, slow_downs, refuse }
+//                                     lifetimes; how many of the next polls are answered with
+//                                     slow_down; whether all documents are answered with 503
+//   sign     { claims, header }       signs anything with the present key
+//   polls    {}                       when the token endpoint was asked for a device, ms
+//   fetches  {}                       how often the key set was read
+//
+// Environment: PORT; TLS_CERT and TLS_KEY (files) for https. Says `ready` when it listens.
+import { readFileSync } from "node:fs";
+import { createServer as createPlainServer } from "node:http";
+import { createServer as createTlsServer } from "node:https";
+import { createPrivateKey, generateKeyPairSync, randomBytes } from "node:crypto";
+import { SignJWT, importJWK } from "jose";
+import Provider from "oidc-provider";
+
+const { PORT, TLS_CERT, TLS_KEY } = process.env;
+const ISSUER = `${TLS_CERT ? "https" : "http"}://localhost:${PORT}`;
+const CLIENT = "gene-registry-cli";
+// The first is what tests configure as audience; the second is somebody else's.
+const RESOURCES = ["https://keys.example/", "https://other.example/"];
+const DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code";
+
+const settings = { access_token_s: 300, device_code_s: 300, interval_s: 1, slow_downs: 0, refuse: false };
+const polls = [];
+let fetches = 0;
+let keys = [newKey("RS256")];
+
+// What has been issued, by kind and id; it outlives the provider that issued it.
+const issued = new Map();
+
+class Adapter {
+  constructor(kind) {
+    this.kind = kind;
+  }
+  #all() {
+    if (!issued.has(this.kind)) issued.set(this.kind, new Map());
+    return issued.get(this.kind);
+  }
+  async upsert(id, payload) {
+    this.#all().set(id, payload);
+  }
+  async find(id) {
+    return this.#all().get(id);
+  }
+  async findByUid(uid) {
+    return [...this.#all().values()].find((payload) => payload.uid === uid);
+  }
+  async findByUserCode(userCode) {
+    return [...this.#all().values()].find((payload) => payload.userCode === userCode);
+  }
+  async consume(id) {
+    this.#all().get(id).consumed = Math.floor(Date.now() / 1000);
+  }
+  async destroy(id) {
+    this.#all().delete(id);
+  }
+  async revokeByGrantId(grantId) {
+    for (const all of issued.values()) {
+      for (const [id, payload] of all) if (payload.grantId === grantId) all.delete(id);
+    }
+  }
+}
+
+let provider = newProvider();
+
+function newKey(alg) {
+  const kinds = {
+    RS256: ["rsa", { modulusLength: 2048 }],
+    PS256: ["rsa", { modulusLength: 2048 }],
+    ES256: ["ec", { namedCurve: "P-256" }],
+    EdDSA: ["ed25519", {}],
+  };
+  // By way of PEM: Node.js 20 can deadlock where the two keys of a pair share their memory, and one
+  // is collected while the other is exported.
+  const [type, options] = kinds[alg];
+  const { privateKey } = generateKeyPairSync(type, {
+    ...options,
+    publicKeyEncoding: { type: "spki", format: "pem" },
+    privateKeyEncoding: { type: "pkcs8", format: "pem" },
+  });
+  const jwk = createPrivateKey(privateKey).export({ format: "jwk" });
+  return { ...jwk, kid: randomBytes(8).toString("hex"), alg, use: "sig" };
+}
+
+// A new one is the old one with other keys.
+function newProvider() {
+  const alg = keys[0].alg;
+  const made = new Provider(ISSUER, {
+    adapter: Adapter,
+    jwks: { keys },
+    cookies: { keys: ["tests"] },
+    clients: [
+      {
+        client_id: CLIENT,
+        application_type: "native",
+        token_endpoint_auth_method: "none",
+        grant_types: [DEVICE_GRANT, "refresh_token"],
+        response_types: [],
+        redirect_uris: [],
+        id_token_signed_response_alg: alg,
+      },
+    ],
+    enabledJWA: { idTokenSigningAlgValues: ["RS256", "PS256", "ES256", "EdDSA"] },
+    scopes: ["openid", "offline_access"],
+    findAccount: (_, id) => ({ accountId: id, claims: () => ({ sub: id }) }),
+    extraTokenClaims: (_, token) => ({ preferred_username: `${token.accountId}@example` }),
+    rotateRefreshToken: true,
+    ttl: {
+      AccessToken: () => settings.access_token_s,
+      DeviceCode: () => settings.device_code_s,
+      Grant: 3600,
+      IdToken: 3600,
+      RefreshToken: 3600,
+    },
+    features: {
+      devInteractions: { enabled: false },
+      deviceFlow: { enabled: true },
+      revocation: { enabled: true },
+      resourceIndicators: {
+        enabled: true,
+        defaultResource: () => undefined,
+        getResourceServerInfo: (_, resource) => {
+          if (!RESOURCES.includes(resource)) throw new Error("no such resource");
+          return { audience: resource, scope: "", accessTokenFormat: "jwt", jwt: { sign: { alg } } };
+        },
+      },
+    },
+  });
+  made.use(async (context, next) => {
+    if (context.path === "/jwks") fetches += 1;
+    await next();
+    if (context.path === "/device/auth" && context.status === 200) {
+      context.body = { ...context.body, interval: settings.interval_s };
+    }
+  });
+  return made;
+}
+
+async function deviceCode(userCode) {
+  const code = await provider.DeviceCode.findByUserCode(userCode.replaceAll("-", "").toUpperCase());
+  if (!code || code.isExpired || code.accountId || code.error) throw new Error("no such user code");
+  return code;
+}
+
+const actions = {
+  async approve({ user_code, user }) {
+    const code = await deviceCode(user_code);
+    const grant = new provider.Grant({ accountId: user, clientId: code.clientId });
+    grant.addOIDCScope("openid offline_access");
+    RESOURCES.forEach((resource) => grant.addResourceScope(resource, "openid offline_access"));
+    Object.assign(code, {
+      accountId: user,
+      authTime: Math.floor(Date.now() / 1000),
+      grantId: await grant.save(),
+      scope: code.params.scope,
+      resource: code.params.resource,
+    });
+    await code.save();
+  },
+  async deny({ user_code }) {
+    const code = await deviceCode(user_code);
+    Object.assign(code, { error: "access_denied", errorDescription: "the user refused" });
+    await code.save();
+  },
+  rotate({ alg = "RS256", keep = false }) {
+    keys = [newKey(alg), ...(keep ? keys : [])];
+    provider = newProvider();
+  },
+  settings: (changed) => Object.assign(settings, changed),
+  async sign({ claims, header = {} }) {
+    const { alg, kid } = keys[0];
+    return new SignJWT(claims).setProtectedHeader({ alg, kid, ...header }).sign(await importJWK(keys[0], alg));
+  },
+  polls: () => polls,
+  fetches: () => fetches,
+};
+
+async function body(request) {
+  const parts = [];
+  for await (const part of request) parts.push(part);
+  return Buffer.concat(parts).toString();
+}
+
+function answer(response, status, value) {
+  response.writeHead(status, { "content-type": "application/json", "cache-control": "no-store" });
+  response.end(JSON.stringify(value ?? null));
+}
+
+async function serve(request, response) {
+  const action = request.url.match(/^\/test\/(\w+)$/)?.[1];
+  if (action) {
+    try {
+      return answer(response, 200, await actions[action](JSON.parse(await body(request))));
+    } catch (error) {
+      return answer(response, 400, { error: String(error) });
+    }
+  }
+  if (settings.refuse) return answer(response, 503, { error: "temporarily_unavailable" });
+  if (request.method === "POST" && request.url === "/token") {
+    // The provider takes what a framework before it has read.
+    request.body = Object.fromEntries(new URLSearchParams(await body(request)));
+    if (request.body.grant_type === DEVICE_GRANT) {
+      polls.push(Date.now());
+      if (settings.slow_downs > 0) {
+        settings.slow_downs -= 1;
+        return answer(response, 400, { error: "slow_down" });
+      }
+    }
+  }
+  return provider.callback()(request, response);
+}
+
+const server = TLS_CERT
+  ? createTlsServer({ cert: readFileSync(TLS_CERT), key: readFileSync(TLS_KEY) }, serve)
+  : createPlainServer(serve);
+server.listen(Number(PORT), "127.0.0.1", () => console.log("ready"));

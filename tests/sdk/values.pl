@@ -1,0 +1,34 @@
+#!/usr/bin/env perl
+# Reads the registry's largest and emptiest values in one more language, without a generated client:
+# any strict reader of JSON sees the same. BASE_URL and API_KEY name the service.
+use strict;
+use warnings;
+use utf8;
+use HTTP::Tiny;
+use JSON::PP;
+
+my $LARGEST = "9007199254740991";
+my $http = HTTP::Tiny->new(default_headers => { "X-API-Key" => $ENV{API_KEY} });
+
+sub gene {
+    my $answer = $http->get("$ENV{BASE_URL}/genes?domain=$_[0]");
+    die "$_[0]: $answer->{status}\n" unless $answer->{success};
+    return JSON::PP->new->utf8->decode($answer->{content})->{data}[0];
+}
+
+sub same {
+    my ($what, $found, $wanted) = @_;
+    die "$what is not what it should be\n" unless defined $found && $found eq $wanted;
+}
+
+my $large = gene("foreign.large");
+same("name", $large->{name}, "\x{1F9EC} \"\\\" \x{2028} %");
+same("description", $large->{description}, "\x{1D4B3}" x 20000);
+same("downloads", $large->{downloads}, $LARGEST);
+same("arena_rank", $large->{arena_rank}, $LARGEST);
+same("total_calls", $large->{arena_history}[0]{total_calls}, $LARGEST);
+same("evaluated_at", $large->{arena_history}[0]{evaluated_at}, "2025-12-31T18:45:00Z");
+my $empty = gene("foreign.empty");
+same($_, $empty->{$_}, "") for qw(name description owner);
+same($_, $empty->{$_}, 0) for qw(fitness_score reputation_score downloads arena_rank);
+print "values in Perl: good\n";

@@ -1,0 +1,44 @@
+//! Certificates of the tests' own.
+
+use std::path::PathBuf;
+
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+
+use super::scratch_folder;
+
+/// From the first day of one year to the first of another.
+pub(crate) const VALID: (i32, i32) = (2020, 4000);
+pub(crate) const EXPIRED: (i32, i32) = (2020, 2021);
+
+/// A certificate authority of the tests' own.
+pub(crate) struct Authority {
+    issuer: CertifiedIssuer<'static, KeyPair>,
+    /// Its certificate, PEM.
+    pub(crate) file: PathBuf,
+}
+
+impl Authority {
+    pub(crate) fn new() -> Self {
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.distinguished_name.push(DnType::CommonName, "test authority");
+        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+        let file = scratch_folder("authority").join("ca.pem");
+        std::fs::write(&file, issuer.pem()).unwrap();
+        Self { issuer, file }
+    }
+
+    /// Certificate and key of a server, as files.
+    pub(crate) fn certify(&self, name: &str, years: (i32, i32)) -> (PathBuf, PathBuf) {
+        let mut params = CertificateParams::new([name.to_owned()]).unwrap();
+        params.not_before = rcgen::date_time_ymd(years.0, 1, 1);
+        params.not_after = rcgen::date_time_ymd(years.1, 1, 1);
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        let folder = scratch_folder("certificate");
+        let files = (folder.join("server.crt"), folder.join("server.key"));
+        std::fs::write(&files.0, certificate.pem()).unwrap();
+        std::fs::write(&files.1, key.serialize_pem()).unwrap();
+        files
+    }
+}

@@ -1,0 +1,89 @@
+//! Speaking to a replica's control listener.
+
+use gene_registry::config::{Config, TokenConfig};
+use gene_registry::control::LoginToken;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::database::Database;
+use super::replica::{Answer, Replica};
+
+/// The role that keys are written as.
+pub(crate) const KEYS_ROLE: &str = "gene_registry_keys";
+
+/// Switches the control listener on, on a free port, with keys written to this database.
+pub(crate) fn with_control(config: &mut Config, database: &Database<'_>) {
+    config.control.bind = Some("127.0.0.1:0".parse().unwrap());
+    config.control.database_url = Some(database.url_as(KEYS_ROLE).into());
+}
+
+/// Lists a new login token of this user.
+pub(crate) fn new_token(config: &mut Config, user: &str) -> String {
+    let token = LoginToken::generate().unwrap();
+    let listed = TokenConfig { user: user.to_owned(), sha256: token.hash(), expires: None };
+    config.control.tokens.push(listed);
+    token.expose().to_owned()
+}
+
+/// Somebody who speaks to a control listener.
+#[derive(Clone)]
+pub(crate) struct ControlClient {
+    client: reqwest::Client,
+    base: String,
+    token: Option<String>,
+}
+
+impl ControlClient {
+    /// With a token, or without one.
+    pub(crate) fn new(replica: &Replica, token: Option<&str>) -> Self {
+        let root = replica.control.as_ref().expect("the control listener is on");
+        let base = format!("{root}/control/v1");
+        Self { client: reqwest::Client::new(), base, token: token.map(str::to_owned) }
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Answer {
+        self.send(Method::GET, path, None).await
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Answer {
+        self.send(Method::POST, path, Some(body.to_string())).await
+    }
+
+    pub(crate) async fn send(&self, method: Method, path: &str, body: Option<String>) -> Answer {
+        let mut request = self.client.request(method, format!("{}{path}", self.base));
+        if let Some(token) = &self.token {
+            request = request.header("Authorization", format!("Bearer {token}"));
+        }
+        if let Some(body) = body {
+            request = request.header("Content-Type", "application/json").body(body);
+        }
+        Answer::of(request.send().await.unwrap()).await
+    }
+
+    /// A new key of this name, with a limit that no test reaches: the key itself.
+    pub(crate) async fn create(&self, name: &str) -> String {
+        let wish = json!({ "name": name, "rate_limit_per_minute": 1_000_000 });
+        let answer = self.post("/api-keys", &wish).await;
+        assert_eq!(answer.status, 201, "{answer:?}");
+        answer.json()["key"].as_str().unwrap().to_owned()
+    }
+
+    /// All of the caller's keys, page by page.
+    pub(crate) async fn list(&self) -> Vec<Value> {
+        let mut found = Vec::new();
+        loop {
+            let answer = self.get(&format!("/api-keys?limit=1000&offset={}", found.len())).await;
+            assert_eq!(answer.status, 200, "{answer:?}");
+            let page = answer.json();
+            found.extend(page["data"].as_array().unwrap().iter().cloned());
+            if page["has_more"] == false {
+                return found;
+            }
+        }
+    }
+}
+
+/// The beginning of a key by which it is named.
+pub(crate) fn prefix(key: &str) -> &str {
+    &key[..11]
+}

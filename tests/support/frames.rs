@@ -1,0 +1,98 @@
+//! HTTP/2 by hand (RFC 9113), for what a well-behaved client cannot send.
+
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+pub(crate) const DATA: u8 = 0;
+pub(crate) const HEADERS: u8 = 1;
+pub(crate) const RST_STREAM: u8 = 3;
+pub(crate) const SETTINGS: u8 = 4;
+pub(crate) const PING: u8 = 6;
+pub(crate) const GOAWAY: u8 = 7;
+pub(crate) const CONTINUATION: u8 = 9;
+
+pub(crate) const END_STREAM: u8 = 1;
+pub(crate) const ACK: u8 = 1;
+pub(crate) const END_HEADERS: u8 = 4;
+
+/// `GET / HTTP/2` of the host `t`: all but the host are entries of the static table.
+pub(crate) const GET: &[u8] = &[0x82, 0x86, 0x84, 0x01, 0x01, b't'];
+
+/// One frame.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Frame {
+    pub(crate) kind: u8,
+    pub(crate) flags: u8,
+    pub(crate) stream: u32,
+    pub(crate) payload: Vec<u8>,
+}
+
+/// A frame's bytes.
+pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
+    let head = [&length[1..], &[kind, flags], &stream.to_be_bytes()].concat();
+    [&head, payload].concat()
+}
+
+/// A connection on which these settings have been sent.
+pub(crate) async fn connect(address: &str, settings: &[u8]) -> TcpStream {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let hello = [PREFACE, &frame(SETTINGS, 0, 0, settings)].concat();
+    stream.write_all(&hello).await.unwrap();
+    stream
+}
+
+/// The next frame; `None` once the other side has closed or reset the connection.
+pub(crate) async fn next(stream: &mut (impl AsyncReadExt + Unpin)) -> Option<Frame> {
+    let read = async {
+        let mut head = [0; 9];
+        stream.read_exact(&mut head).await.ok()?;
+        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+        let mut payload = vec![0; length as usize];
+        stream.read_exact(&mut payload).await.ok()?;
+        let number = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
+        Some(Frame { kind: head[3], flags: head[4], stream: number, payload })
+    };
+    timeout(PATIENCE, read).await.expect("a frame, or the end")
+}
+
+/// All frames up to the end.
+pub(crate) async fn until_closed(stream: &mut (impl AsyncReadExt + Unpin)) -> Vec<Frame> {
+    let mut frames = Vec::new();
+    while let Some(frame) = next(stream).await {
+        frames.push(frame);
+    }
+    frames
+}
+
+/// The next frame, on the side of a client that answers pings, as the end asks for.
+pub(crate) async fn next_politely(stream: &mut TcpStream) -> Option<Frame> {
+    let frame = next(stream).await?;
+    if (frame.kind, frame.flags) == (PING, 0) {
+        // Ignored: the other side may have closed already.
+        drop(stream.write_all(&self::frame(PING, ACK, 0, &frame.payload)).await);
+    }
+    Some(frame)
+}
+
+/// All frames up to the end, on the side of such a client.
+pub(crate) async fn politely_until_closed(stream: &mut TcpStream) -> Vec<Frame> {
+    let mut frames = Vec::new();
+    while let Some(frame) = next_politely(stream).await {
+        frames.push(frame);
+    }
+    frames
+}
+
+/// The error code of the last GOAWAY; `None` where there was none.
+pub(crate) fn goodbye(frames: &[Frame]) -> Option<u32> {
+    let last = frames.iter().rfind(|frame| frame.kind == GOAWAY)?;
+    Some(u32::from_be_bytes(last.payload[4..8].try_into().unwrap()))
+}
