@@ -85,8 +85,7 @@ async fn serve_poem(stream: TcpStream, peer: SocketAddr, route: Arc<Route>) {
     let service = service_fn(move |request: hyper::Request<Incoming>| {
         let route = Arc::clone(&route);
         let (local, remote) = (Addr::SocketAddr(peer), Addr::SocketAddr(peer));
-        let request =
-            Request::from((request, LocalAddr(local), RemoteAddr(remote), Scheme::HTTP));
+        let request = Request::from((request, LocalAddr(local), RemoteAddr(remote), Scheme::HTTP));
         async move {
             let answer = route.call(request).await.unwrap_or_else(|error| error.into_response());
             Ok::<_, Infallible>(hyper::Response::from(answer))

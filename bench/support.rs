@@ -88,8 +88,7 @@ pub fn public_api() -> PublicApi {
 
 /// A request as browsers and SDKs send it.
 pub fn request(path: &'static str) -> Request {
-    let mut request =
-        Request::builder().method(Method::GET).uri(Uri::from_static(path)).finish();
+    let mut request = Request::builder().method(Method::GET).uri(Uri::from_static(path)).finish();
     let headers = request.headers_mut();
     headers.insert(header::HOST, HeaderValue::from_static("localhost:8080"));
     headers.insert(header::USER_AGENT, HeaderValue::from_static("bench"));

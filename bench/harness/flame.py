@@ -1,10 +1,6 @@
-"""Where a hit's time goes: samples of `perf script` folded into a flame graph.
-
-    perf script -i FILE | PYTHONPATH=bench python3 -m harness.flame TITLE > flame.svg
-"""
+"""Samples as `perf script` prints them, folded into a flame graph."""
 
 import re
-import sys
 from html import escape
 
 WIDTH, ROW, LEAST = 1200, 17, 0.4
@@ -74,8 +70,8 @@ def draw(node, total, x, depth, parts):
         x += width
 
 
-def main():
-    root, parts = fold(stacks(sys.stdin)), []
+def draw_all(lines, title):
+    root, parts = fold(stacks(lines)), []
     draw(root, root.count, 0, 0, parts)
     deepest = max(depth for depth, _ in parts)
     height = (deepest + 2) * ROW + 24
@@ -83,12 +79,8 @@ def main():
     print(f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}">'
           "<style>text{font:11px monospace}</style>"
           f'<rect width="{WIDTH}" height="{height}" fill="#fff"/>'
-          f'<text x="4" y="16">{escape(sys.argv[1])} ({root.count} samples)</text>')
+          f'<text x="4" y="16">{escape(title)} ({root.count} samples)</text>')
     for depth, part in parts:
         print(part.replace(f"@{depth}@", str(place(depth)))
               .replace(f"@{depth}t@", str(place(depth) + 12)))
     print("</svg>")
-
-
-if __name__ == "__main__":
-    main()

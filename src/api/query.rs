@@ -61,7 +61,8 @@ impl<'a, T: QueryValue> ApiExtractor<'a> for Query<T> {
 
 pub(super) fn parse_parameter<T: QueryValue>(query: &str, name: &str) -> Result<T, ApiError> {
     let refused = |given: &str| ApiError::parameter(name, T::ALLOWED, given);
-    let mut values = pairs(query).filter(|(given, _)| is_named(given, name)).map(|(_, value)| value);
+    let mut values =
+        pairs(query).filter(|(given, _)| is_named(given, name)).map(|(_, value)| value);
     let Some(raw) = values.next() else {
         return T::parse(None)
             .ok_or_else(|| ApiError::Parameter(format!("{name} is required: {}", T::ALLOWED)));
