@@ -3,6 +3,7 @@
 
 mod keys_at;
 mod look;
+mod shared;
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -10,25 +11,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::RedisError;
-use secrecy::ExposeSecret;
 use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 use crate::api::{Document, Gate, Pages, PublicApi, TrustedProxies, Watch};
-use crate::cache::{ReadThrough, SharedCache};
+use crate::cache::ReadThrough;
 use crate::config::Config;
 use crate::keys::{Authenticator, UsageWriter};
-use crate::limit::{LimitOptions, Limiter};
 use crate::ops::{AskDependencies, Dependencies, Dependency, Health, Metrics, OpsApi};
 use crate::ops::{Traces, TracesError};
-use crate::redis::{RedisKeys, RedisPool, Side};
+use crate::redis::{RedisPool, Side};
 use crate::server::{Limits, Listener, Reloaded, Serving, Tls, TlsError, serve};
 use crate::tls::TlsError as AuthoritiesError;
 use crate::upstream::postgres::SetupError;
-use crate::upstream::{KeyId, Upstream, Watched};
+use crate::upstream::{Upstream, Watched};
 
 use look::Look;
+use shared::{limiter, redis, shared_cache};
 
 pub use keys_at::KeysAt;
 
@@ -40,9 +40,6 @@ const SETTLED_LOOK: Duration = Duration::from_millis(20);
 
 /// Between two rounds of keeping the metrics small.
 const METRICS_ROUND: Duration = Duration::from_secs(5);
-
-/// Connections to Redis for limits alone: one is in use, one in case that it breaks.
-const LIMIT_CONNECTIONS: u32 = 2;
 
 /// Connections to the operations listener, or to the control listener, at once.
 const FEW_CONNECTIONS: usize = 64;
@@ -219,58 +216,6 @@ pub async fn start_with_keys(
     let usage = usage.map(|(counts, store)| UsageWriter::start(counts, store, every));
     let drain = config.server.drain();
     Ok(Running { public, ops, control, usage, health, drain, background, traces })
-}
-
-/// The ways to Redis.
-struct Redis {
-    cache: RedisPool,
-    /// A burst of cold requests must not keep limits from being counted.
-    limits: RedisPool,
-    keys: RedisKeys,
-}
-
-fn redis(config: &Config) -> Result<Option<Redis>, StartError> {
-    let Some(url) = &config.redis.url else {
-        tracing::info!("no redis.url: answers are cached, and limits counted, in this process");
-        return Ok(None);
-    };
-    let (size, timeout) = (config.redis.pool_size, config.redis.timeout());
-    let cache = RedisPool::new(url.expose_secret(), size, timeout).map_err(StartError::RedisUrl)?;
-    let limits = cache.reserved(LIMIT_CONNECTIONS).map_err(StartError::RedisUrl)?;
-    Ok(Some(Redis { cache, limits, keys: RedisKeys::new(&config.redis.prefix) }))
-}
-
-fn shared_cache(
-    config: &Config,
-    redis: &Redis,
-    document: &Document,
-    metrics: &Arc<Metrics>,
-) -> SharedCache {
-    // A lease that ended before its owner could say that it had failed would send the next
-    // replica the same way, and so on.
-    let upstream = &config.upstream;
-    let longest_try = config.shed.wait() + upstream.wait() + upstream.connect() + upstream.query();
-    SharedCache::new(
-        redis.cache.clone(),
-        redis.keys.clone(),
-        document.fingerprint(),
-        config.cache.shared_max_entry_bytes,
-        longest_try,
-        Arc::clone(metrics),
-    )
-}
-
-fn limiter(config: &Config, redis: Option<&Redis>, metrics: &Metrics) -> Limiter<KeyId> {
-    let options = LimitOptions {
-        replicas: config.rate_limit.replicas,
-        without_redis: config.rate_limit.without_redis,
-        enforce: config.rate_limit.enforce,
-        metrics: metrics.limits(),
-    };
-    match redis {
-        Some(redis) => Limiter::shared(redis.limits.clone(), redis.keys.clone(), options),
-        None => Limiter::in_process(options),
-    }
 }
 
 fn limits(config: &Config) -> Limits {

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 
 use gene_registry::ops::series::{self, Series};
+use reqwest::Method;
 
 use super::rules::names_in;
 use crate::support::authority::{Authority, VALID};
+use crate::support::control::new_token;
 use crate::support::postgres::PostgresServer;
 use crate::support::redis::RedisServer;
 use crate::support::replica::{Answer, Fleet, Replica, config};
@@ -14,12 +16,18 @@ use crate::support::traffic::routes;
 /// The metrics of a replica that has been asked for everything once.
 pub(super) async fn metrics_of_a_replica() -> Answer {
     let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
-    let fleet = Fleet::start(1, postgres, redis).await;
-    let key = fleet.database.new_key(1000).await;
+    let fleet = Fleet::start_with(1, postgres, redis, |config| {
+        config.control.bind = Some("127.0.0.1:0".parse().unwrap());
+        new_token(config, "alice");
+    })
+    .await;
+    let (replica, key) = (&fleet.replicas[0], fleet.database.new_key(1000).await);
     for path in routes(&fleet.database).await {
-        assert_eq!(fleet.replicas[0].get(&path, Some(&key)).await.status, 200);
+        assert_eq!(replica.get(&path, Some(&key)).await.status, 200);
     }
-    fleet.replicas[0].ops("/metrics").await
+    let login = format!("{}/control/v1/login", replica.control.clone().unwrap());
+    assert_eq!(replica.send(Method::GET, &login, &[]).await.status, 200);
+    replica.ops("/metrics").await
 }
 
 /// The metrics of a replica that speaks TLS.
