@@ -14,6 +14,7 @@ pub(crate) mod pages;
 mod phenotype;
 mod public;
 pub(crate) mod query;
+mod raw_query;
 mod reply;
 pub(crate) mod request_log;
 mod security;

@@ -3,15 +3,13 @@
 //! The framework's own extractors take the first of two values silently and decode bad UTF-8
 //! lossily; here both are errors that name the parameter. Unknown parameters are ignored.
 
-use std::borrow::Cow;
-
-use percent_encoding::percent_decode_str;
 use poem::{Request, RequestBody, Result};
 use poem_openapi::registry::{MetaParamIn, MetaSchema, MetaSchemaRef, Registry};
 use poem_openapi::{ApiExtractor, ApiExtractorType, ExtractParamOptions};
 use serde_json::Value;
 
 use super::error::ApiError;
+use super::raw_query::{decoded, is_named, pairs};
 use crate::registry::{DomainName, Fidelity, GeneId, Page, Sort};
 
 /// A query parameter of type `T`.
@@ -72,52 +70,6 @@ pub(super) fn parse_parameter<T: QueryValue>(query: &str, name: &str) -> Result<
     }
     let given = decoded(raw).ok_or_else(|| refused(raw))?;
     T::parse(Some(&given)).ok_or_else(|| refused(&given))
-}
-
-/// Names and values as they were sent. By bytes: a query is too short for a search by `char` to
-/// pay, and every parameter walks it.
-fn pairs(query: &str) -> impl Iterator<Item = (&str, &str)> {
-    let mut rest = Some(query);
-    std::iter::from_fn(move || {
-        let text = rest?;
-        let (pair, behind) = cut(text, b'&').map_or((text, None), |(pair, b)| (pair, Some(b)));
-        rest = behind;
-        Some(cut(pair, b'=').unwrap_or((pair, "")))
-    })
-}
-
-/// What is before and behind the first `mark`, an ASCII character.
-fn cut(text: &str, mark: u8) -> Option<(&str, &str)> {
-    let at = text.bytes().position(|byte| byte == mark)?;
-    Some((&text[..at], &text[at + 1..]))
-}
-
-/// Whether a name as it was sent, perhaps with escapes, means this one.
-fn is_named(raw: &str, name: &str) -> bool {
-    raw == name || (is_coded(raw) && decoded(raw).as_deref() == Some(name))
-}
-
-fn is_coded(raw: &str) -> bool {
-    raw.bytes().any(|byte| byte == b'%' || byte == b'+')
-}
-
-/// Percent-decoded, `+` as a space; `None` for a bad escape or bad UTF-8.
-fn decoded(raw: &str) -> Option<Cow<'_, str>> {
-    if !is_coded(raw) {
-        return Some(Cow::Borrowed(raw));
-    }
-    let spaced = raw.replace('+', " ");
-    has_only_whole_escapes(&spaced)
-        .then(|| {
-            percent_decode_str(&spaced).decode_utf8().ok().map(|text| text.into_owned().into())
-        })
-        .flatten()
-}
-
-fn has_only_whole_escapes(text: &str) -> bool {
-    text.split('%').skip(1).all(|rest| {
-        rest.as_bytes().first_chunk::<2>().is_some_and(|hex| hex.iter().all(u8::is_ascii_hexdigit))
-    })
 }
 
 /// `If-None-Match`, for the document alone: [`super::conditional`] compares it, once the answer

@@ -1,0 +1,51 @@
+//! The query as it was sent: its pairs, and what their escapes mean.
+
+use std::borrow::Cow;
+
+use percent_encoding::percent_decode_str;
+
+/// Names and values as they were sent. By bytes: a query is too short for a search by `char` to
+/// pay, and every parameter walks it.
+pub(super) fn pairs(query: &str) -> impl Iterator<Item = (&str, &str)> {
+    let mut rest = Some(query);
+    std::iter::from_fn(move || {
+        let text = rest?;
+        let (pair, behind) = cut(text, b'&').map_or((text, None), |(pair, b)| (pair, Some(b)));
+        rest = behind;
+        Some(cut(pair, b'=').unwrap_or((pair, "")))
+    })
+}
+
+/// What is before and behind the first `mark`, an ASCII character.
+fn cut(text: &str, mark: u8) -> Option<(&str, &str)> {
+    let at = text.bytes().position(|byte| byte == mark)?;
+    Some((&text[..at], &text[at + 1..]))
+}
+
+/// Whether a name as it was sent, perhaps with escapes, means this one.
+pub(super) fn is_named(raw: &str, name: &str) -> bool {
+    raw == name || (is_coded(raw) && decoded(raw).as_deref() == Some(name))
+}
+
+fn is_coded(raw: &str) -> bool {
+    raw.bytes().any(|byte| byte == b'%' || byte == b'+')
+}
+
+/// Percent-decoded, `+` as a space; `None` for a bad escape or bad UTF-8.
+pub(super) fn decoded(raw: &str) -> Option<Cow<'_, str>> {
+    if !is_coded(raw) {
+        return Some(Cow::Borrowed(raw));
+    }
+    let spaced = raw.replace('+', " ");
+    has_only_whole_escapes(&spaced)
+        .then(|| {
+            percent_decode_str(&spaced).decode_utf8().ok().map(|text| text.into_owned().into())
+        })
+        .flatten()
+}
+
+fn has_only_whole_escapes(text: &str) -> bool {
+    text.split('%').skip(1).all(|rest| {
+        rest.as_bytes().first_chunk::<2>().is_some_and(|hex| hex.iter().all(u8::is_ascii_hexdigit))
+    })
+}
