@@ -6,7 +6,8 @@ use clap::{Args, Subcommand};
 use secrecy::ExposeSecret;
 
 use super::{ConfigFile, Outcome};
-use crate::app;
+use crate::app::{self, StartError};
+use crate::config::UpstreamConfig;
 use crate::ops::telemetry;
 use crate::upstream::postgres;
 
@@ -32,6 +33,10 @@ impl ConfigCommand {
                 telemetry::check(&config.log)?;
                 if config.upstream.url.is_some() {
                     postgres::check(&config.upstream)?;
+                }
+                if let Some(url) = &config.control.database_url {
+                    let own = UpstreamConfig { url: Some(url.clone()), ..config.upstream.clone() };
+                    postgres::check(&own).map_err(StartError::KeysDatabase)?;
                 }
                 if let Some(url) = &config.redis.url {
                     let checked = crate::redis::check(url.expose_secret());

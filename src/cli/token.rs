@@ -43,7 +43,7 @@ impl TokenCommand {
     pub(super) fn run(self) -> Outcome {
         let Action::New(new) = self.action;
         let token = LoginToken::generate()?;
-        eprintln!("The token is shown this once. For the configuration:\n");
+        eprintln!("# The token is shown this once. For the configuration:\n");
         eprint!("{}", configuration(&new, &token.hash()));
         println!("{}", token.expose());
         Ok(ExitCode::SUCCESS)

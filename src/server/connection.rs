@@ -11,7 +11,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto::Builder;
 use poem::http::uri::Scheme;
-use poem::http::{HeaderValue, StatusCode, Version, header};
+use poem::http::{HeaderValue, Method, StatusCode, Version, header};
 use poem::web::{LocalAddr, RemoteAddr};
 use poem::{Addr, Request, Response};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -150,7 +150,7 @@ impl<H: Handler> Service<H> {
         if let Some(refusal) = refused_head(&request) {
             return Ok(refusal.into());
         }
-        let version = request.version();
+        let (version, is_head) = (request.version(), request.method() == Method::HEAD);
         let request = Request::from((
             request,
             LocalAddr(Addr::SocketAddr(self.local)),
@@ -158,6 +158,10 @@ impl<H: Handler> Service<H> {
             self.scheme.clone(),
         ));
         let mut response = self.handler.answer(request).await;
+        // The HTTP library leaves bodies out on HTTP/1.1 alone.
+        if is_head && version == Version::HTTP_2 {
+            response.take_body();
+        }
         if self.drain.is_cancelled() {
             self.say_goodbye(version, &mut response);
         }

@@ -11,6 +11,7 @@
 //   sign     { claims, header }       signs anything with the present key
 //   polls    {}                       when the token endpoint was asked for a device, ms
 //   fetches  {}                       how often the key set was read
+//   refusals {}                       how many requests were refused by the setting
 //
 // Environment: PORT; TLS_CERT and TLS_KEY (files) for https. Says `ready` when it listens.
 import { readFileSync } from "node:fs";
@@ -30,6 +31,7 @@ const DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code";
 const settings = { access_token_s: 300, device_code_s: 300, interval_s: 1, slow_downs: 0, refuse: false };
 const polls = [];
 let fetches = 0;
+let refusals = 0;
 let keys = [newKey("RS256")];
 
 // What has been issued, by kind and id; it outlives the provider that issued it.
@@ -180,6 +182,7 @@ const actions = {
   },
   polls: () => polls,
   fetches: () => fetches,
+  refusals: () => refusals,
 };
 
 async function body(request) {
@@ -202,7 +205,10 @@ async function serve(request, response) {
       return answer(response, 400, { error: String(error) });
     }
   }
-  if (settings.refuse) return answer(response, 503, { error: "temporarily_unavailable" });
+  if (settings.refuse) {
+    refusals += 1;
+    return answer(response, 503, { error: "temporarily_unavailable" });
+  }
   if (request.method === "POST" && request.url === "/token") {
     // The provider takes what a framework before it has read.
     request.body = Object.fromEntries(new URLSearchParams(await body(request)));

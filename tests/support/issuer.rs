@@ -129,6 +129,11 @@ impl Issuer {
         self.act("fetches", json!({})).await.as_u64().unwrap()
     }
 
+    /// How many requests it has refused because it was set to.
+    pub(crate) async fn refusals(&self) -> u64 {
+        self.act("refusals", json!({})).await.as_u64().unwrap()
+    }
+
     /// What a user gets who logs in with a device.
     pub(crate) async fn log_in(&self, user: &str) -> Tokens {
         self.log_in_for(user, AUDIENCE).await

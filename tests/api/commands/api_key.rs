@@ -133,6 +133,16 @@ async fn list_shows_expired_and_revoked_keys_as_such_and_no_secret() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn times_without_an_end_are_shown_as_never() {
+    let stand = Stand::start().await;
+    stand.create(&[]).await;
+    stand.execute("update registry.api_key set expires_at = 'infinity'").await;
+    let listed = stand.list().await.remove(0);
+    assert_eq!((&listed["status"], &listed["expires_at"]), (&"active".into(), &Value::Null));
+    assert!(stand.api_key(&["list"]).await.ok().stdout.contains("never"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn list_and_revoke_see_the_owners_keys_alone() {
     let stand = Stand::start().await;
     let other = stand.0.new_key_with(|key| key.owner = "team-b".to_owned()).await;

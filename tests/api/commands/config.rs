@@ -62,6 +62,7 @@ async fn config_check_names_the_key_of_every_fault() {
         ("[cache.search]\nif_error_s = 86401", "cache.search.if_error_s"),
         ("[rate_limit]\nreplicas = 0", "rate_limit.replicas"),
         ("[control]\npublic_url = \"keys.example\"", "control.public_url"),
+        ("[control]\ndatabase_url = \"mysql://u:pw@h/d\"", "control.database_url"),
         ("[control]\nbind = \"127.0.0.1:8081\"", "control.bind"),
         ("[control]\noperators = [\"\"]", "control.operators"),
         ("[control.oidc]\nissuer = \"http://id.example\"", "control.oidc.issuer"),

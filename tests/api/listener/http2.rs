@@ -36,6 +36,22 @@ async fn http2_is_served_by_prior_knowledge_like_http1() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn heads_have_no_body_and_leave_their_connection_whole() {
+    let (replica, key) = replica(|config| config.server.max_connections = 1).await;
+    let (client, root) = (client(), replica.base.trim_end_matches("/v1").to_owned());
+    for (path, status) in
+        [("/docs", 200), ("/", 200), ("/v1/openapi.json", 200), ("/v1/genes", 405)]
+    {
+        let head = client.head(format!("{root}{path}")).header("X-API-Key", &key).send().await;
+        let head = head.unwrap();
+        assert_eq!(head.status(), status, "{path}");
+        assert_eq!(head.bytes().await.unwrap().len(), 0, "{path}");
+        let next = client.get(format!("{root}/docs")).send().await.unwrap();
+        assert!(!next.bytes().await.unwrap().is_empty(), "{path}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn many_requests_share_one_http2_connection() {
     let (replica, key) = replica(|config| config.server.max_connections = 1).await;
     let client = client();

@@ -7,7 +7,7 @@ use crate::commands::SOON;
 use crate::commands::person::Person;
 use crate::support::issuer::Issuer;
 use crate::support::process::Process;
-use crate::support::wait::until;
+use crate::support::wait::{eventually, until};
 
 /// A login that waits for somebody to agree.
 struct Waiting {
@@ -105,12 +105,13 @@ async fn questions_come_at_the_interval_asked_for_and_more_slowly_when_told_so()
 async fn an_issuer_that_is_away_for_a_moment_is_asked_again() {
     let (stand, issuer) = stand().await;
     let waiting = Waiting::start(&stand, &stand.ana).await;
-    issuer.approve(&waiting.code, "ana").await;
     issuer.set(json!({ "refuse": true })).await;
-    let pid = waiting.process.pid();
-    // At least one question has been answered with 503 when this is over.
-    tokio::time::sleep(std::time::Duration::from_millis(2_500)).await;
-    assert!(waiting.process.is_running(), "{pid}: {}", waiting.process.report());
+    issuer.approve(&waiting.code, "ana").await;
+    eventually(SOON, "a question is answered with 503", || async {
+        assert!(waiting.process.is_running(), "{}", waiting.process.report());
+        issuer.refusals().await > 0
+    })
+    .await;
     issuer.set(json!({ "refuse": false })).await;
     let (code, said) = waiting.ends().await;
     assert_eq!(code, 0, "{said}");
