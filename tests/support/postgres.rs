@@ -26,7 +26,7 @@ listen_addresses = '127.0.0.1'
 fsync = off
 full_page_writes = off
 shared_buffers = '64MB'
-max_wal_size = '4GB'
+max_wal_size = '512MB'
 dynamic_shared_memory_type = mmap
 log_line_prefix = '%m [%p] %u@%d '
 ";
