@@ -27,6 +27,12 @@ impl Budget {
         granted
     }
 
+    /// Takes back what was taken for nothing.
+    pub(crate) fn give_back(&self) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.0 = (state.0 + 1.0).min(self.most);
+    }
+
     /// Whether there is not even one.
     pub(crate) fn is_used_up(&self, now: Instant) -> bool {
         let state = *self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -56,5 +62,9 @@ mod tests {
         assert!(budget.take(at(500)));
         assert!(!budget.take(at(500)));
         assert_eq!((0..10).filter(|_| budget.take(at(60_000))).count(), 3);
+        budget.give_back();
+        assert!(budget.take(at(60_000)) && !budget.take(at(60_000)));
+        (0..10).for_each(|_| budget.give_back());
+        assert_eq!((0..10).filter(|_| budget.take(at(60_000))).count(), 3, "never above its most");
     }
 }

@@ -3,6 +3,7 @@
 mod authenticator;
 pub(crate) mod base62;
 mod budget;
+mod first_looks;
 mod memory;
 mod postgres;
 mod prefix;

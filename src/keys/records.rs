@@ -3,7 +3,7 @@
 //! A record is used for [`FRESH`], and looked up again behind from [`REFRESH`] on; after that a
 //! request waits for the look-up, and only if it fails, or the database is known to be away, does
 //! the old record serve, for [`IF_UPSTREAM_FAILS`] at most. The same holds for a record that a
-//! known change concerns, whatever its age. How often keys never seen are looked up is bounded.
+//! known change concerns, whatever its age.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use moka::sync::Cache;
 
 use super::authenticator::{Denial, NotAuthenticated};
-use super::budget::Budget;
+use super::first_looks::FirstLooks;
 use crate::flight::Flights;
 use crate::ops::{CacheEvent, Metrics};
 use crate::registry::Timestamp;
@@ -35,10 +35,6 @@ const RECORDS: u64 = 200_000;
 /// Unknown keys remembered: a small budget of their own, so that junk pushes out no record.
 const UNKNOWN_KEYS: u64 = 10_000;
 
-/// Look-ups of keys never seen: so many at once, and so many a second on average.
-const UNKNOWN_BURST: u32 = 100;
-const UNKNOWN_PER_SECOND: u32 = 50;
-
 type LookUp = Result<Option<Arc<Known>>, NotAuthenticated>;
 
 #[derive(Debug)]
@@ -54,7 +50,7 @@ pub(super) struct Records {
     known: Cache<KeyHash, Arc<Known>>,
     unknown: Cache<KeyHash, Arc<Seen>>,
     flights: Flights<KeyHash, LookUp>,
-    budget: Budget,
+    first_looks: FirstLooks,
     metrics: Arc<Metrics>,
 }
 
@@ -65,7 +61,7 @@ impl Records {
             known: Cache::builder().max_capacity(RECORDS).time_to_live(IF_UPSTREAM_FAILS).build(),
             unknown: Cache::builder().max_capacity(UNKNOWN_KEYS).time_to_live(UNKNOWN).build(),
             flights: Flights::default(),
-            budget: Budget::new(UNKNOWN_BURST, UNKNOWN_PER_SECOND, Instant::now()),
+            first_looks: FirstLooks::new(),
             metrics,
         }
     }
@@ -109,22 +105,25 @@ impl Records {
         if self.unknown.get(hash).is_some_and(|seen| self.is_current(hash, &seen)) {
             return Err(Denial::Unknown.into());
         }
-        let landed = self.flights.join(hash, || {
-            // Here, so that those who join a look-up take nothing from the budget.
-            let granted = self.budget.take(Instant::now());
-            if !granted {
-                self.metrics.count(CacheEvent::KeyLookUpRefused);
+        let found = self.flights.join(hash, || self.first_look(*hash)).await?.value?;
+        Ok(Arc::clone(&found.ok_or(Denial::Unknown)?.record))
+    }
+
+    /// Leave is taken in the flight, so that those who join a look-up need none.
+    fn first_look(&self, hash: KeyHash) -> impl Future<Output = LookUp> + Send + use<> {
+        let (first_looks, metrics) = (self.first_looks.clone(), Arc::clone(&self.metrics));
+        let look_up = self.look_up(hash);
+        async move {
+            let Some(first_look) = first_looks.begin().await else {
+                metrics.count(CacheEvent::KeyLookUpRefused);
+                return Err(NotAuthenticated::TooManyUnknown);
+            };
+            let found = look_up.await?;
+            if found.is_some() {
+                first_look.found();
             }
-            let look_up = granted.then(|| self.look_up(*hash));
-            async move {
-                match look_up {
-                    Some(look_up) => look_up.await,
-                    None => Err(NotAuthenticated::TooManyUnknown),
-                }
-            }
-        });
-        let found = landed.await?.value?.ok_or(Denial::Unknown)?;
-        Ok(Arc::clone(&found.record))
+            Ok(found)
+        }
     }
 
     fn is_current(&self, hash: &KeyHash, seen: &Seen) -> bool {

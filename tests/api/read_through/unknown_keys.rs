@@ -103,6 +103,30 @@ async fn many_first_requests_with_one_good_key_are_one_look_up_and_all_are_serve
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_new_replica_lets_many_callers_in_at_once_and_strangers_no_more_than_before() {
+    let (fleet, probe) = probed(|_| {}).await;
+    let replica = &fleet.replicas[0];
+    let mut keys = Vec::new();
+    for _ in 0..4 * BURST {
+        keys.push(fleet.database.new_key(1_000).await);
+    }
+    let asked = keys.iter().map(|key| replica.get("/genes?limit=1", Some(key)));
+    let begun = Instant::now();
+    stream::iter(asked).buffer_unordered(AT_ONCE).for_each(async |it| assert_ok(&it)).await;
+    assert!(key_look_ups(&probe) >= keys.len());
+
+    let known = key_look_ups(&probe);
+    let strangers: Vec<_> = (0..4 * BURST).map(|_| ApiKey::generate().unwrap()).collect();
+    let asked = strangers.iter().map(|key| replica.get("/genes", Some(key.expose())));
+    let answers: Vec<_> = stream::iter(asked).buffer_unordered(AT_ONCE).collect().await;
+    assert!(answers.iter().all(|it| it.status == 401 || it.status == 503));
+    let budget = BURST as f64 + PER_SECOND * begun.elapsed().as_secs_f64();
+    let looked_up = key_look_ups(&probe) - known;
+    // Some of the valid keys may have been looked up again behind.
+    assert!((BURST / 2..=budget as usize + keys.len() / 4).contains(&looked_up), "{looked_up}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn probes_metrics_and_document_cost_no_key_no_count_and_no_query() {
     let (fleet, probe) = probed(|_| {}).await;
     let redis = RedisServer::shared().await;
