@@ -4,6 +4,7 @@ mod authenticator;
 pub(crate) mod base62;
 mod budget;
 mod first_looks;
+mod look_ups;
 mod memory;
 mod postgres;
 mod prefix;

@@ -12,6 +12,7 @@ use moka::sync::Cache;
 
 use super::authenticator::{Denial, NotAuthenticated};
 use super::first_looks::FirstLooks;
+use super::look_ups::LookUps;
 use crate::flight::Flights;
 use crate::ops::{CacheEvent, Metrics};
 use crate::registry::Timestamp;
@@ -51,12 +52,14 @@ pub(super) struct Records {
     unknown: Cache<KeyHash, Arc<Seen>>,
     flights: Flights<KeyHash, LookUp>,
     first_looks: FirstLooks,
+    look_ups: LookUps,
     metrics: Arc<Metrics>,
 }
 
 impl Records {
     pub(super) fn new(upstream: Arc<Watched>, metrics: Arc<Metrics>) -> Self {
         Self {
+            look_ups: LookUps::new(Arc::clone(&upstream)),
             upstream,
             known: Cache::builder().max_capacity(RECORDS).time_to_live(IF_UPSTREAM_FAILS).build(),
             unknown: Cache::builder().max_capacity(UNKNOWN_KEYS).time_to_live(UNKNOWN).build(),
@@ -131,13 +134,13 @@ impl Records {
     }
 
     fn look_up(&self, hash: KeyHash) -> impl Future<Output = LookUp> + Send + use<> {
-        let (upstream, metrics) = (Arc::clone(&self.upstream), Arc::clone(&self.metrics));
+        let (look_ups, metrics) = (self.look_ups.clone(), Arc::clone(&self.metrics));
         let (known, unknown) = (self.known.clone(), self.unknown.clone());
         async move {
             let looked_up = Instant::now();
-            let read = upstream.api_key(&hash).await;
+            let read = look_ups.record(hash).await;
             metrics.count(CacheEvent::KeyLookUp { failed: read.is_err() });
-            let read = read.map_err(|error| NotAuthenticated::Unavailable(Arc::new(error)))?;
+            let read = read.map_err(NotAuthenticated::Unavailable)?;
             let Some(record) = read.value else {
                 known.invalidate(&hash);
                 unknown.insert(hash, Arc::new(read.seen));

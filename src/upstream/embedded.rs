@@ -184,8 +184,11 @@ impl Upstream for Embedded {
         Ok(self.read(insights(domain, standing(&genes, now))))
     }
 
-    async fn api_key(&self, hash: &KeyHash) -> Result<Read<Option<ApiKeyRecord>>, UpstreamError> {
-        Ok(self.keys.record(hash))
+    async fn api_keys(
+        &self,
+        hashes: &[KeyHash],
+    ) -> Result<Read<Vec<Option<ApiKeyRecord>>>, UpstreamError> {
+        Ok(self.keys.records(hashes))
     }
 
     async fn changes(&self, since: Option<&Snapshot>) -> Result<Read<Changes>, UpstreamError> {

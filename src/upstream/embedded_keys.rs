@@ -70,9 +70,10 @@ impl EmbeddedKeys {
         value
     }
 
-    pub(super) fn record(&self, hash: &KeyHash) -> Read<Option<ApiKeyRecord>> {
+    pub(super) fn records(&self, hashes: &[KeyHash]) -> Read<Vec<Option<ApiKeyRecord>>> {
         let state = self.lock();
-        Read { value: state.keys.get(hash).map(|key| key.record.clone()), seen: state.seen() }
+        let record = |hash| state.keys.get(hash).map(|key| key.record.clone());
+        Read { value: hashes.iter().map(record).collect(), seen: state.seen() }
     }
 
     pub(super) fn seen(&self) -> Seen {

@@ -55,8 +55,18 @@ pub trait Upstream: Send + Sync + 'static {
         now: Timestamp,
     ) -> Result<Read<Option<ArenaInsights>>, UpstreamError>;
 
-    /// The record of the API key with this hash; `None` where there is none.
-    async fn api_key(&self, hash: &KeyHash) -> Result<Read<Option<ApiKeyRecord>>, UpstreamError>;
+    /// The records of the API keys with these hashes, in their order, all from one look; `None`
+    /// where there is none.
+    async fn api_keys(
+        &self,
+        hashes: &[KeyHash],
+    ) -> Result<Read<Vec<Option<ApiKeyRecord>>>, UpstreamError>;
+
+    /// The record of one API key.
+    async fn api_key(&self, hash: &KeyHash) -> Result<Read<Option<ApiKeyRecord>>, UpstreamError> {
+        let Read { value, seen } = self.api_keys(std::slice::from_ref(hash)).await?;
+        Ok(Read { value: value.into_iter().next().flatten(), seen })
+    }
 
     /// The changes that are not visible in `since`; without it, those of the last
     /// [`change_log::HORIZON_HOURS`].

@@ -244,12 +244,12 @@ impl Watched {
         self.guarded(self.upstream.insights(domain, self.now())).await
     }
 
-    /// See [`Upstream::api_key`].
-    pub async fn api_key(
+    /// See [`Upstream::api_keys`].
+    pub async fn api_keys(
         self: &Arc<Self>,
-        hash: &KeyHash,
-    ) -> Result<Read<Option<ApiKeyRecord>>, UpstreamError> {
-        self.guarded(self.upstream.api_key(hash)).await
+        hashes: &[KeyHash],
+    ) -> Result<Read<Vec<Option<ApiKeyRecord>>>, UpstreamError> {
+        self.guarded(self.upstream.api_keys(hashes)).await
     }
 
     async fn guarded<T>(

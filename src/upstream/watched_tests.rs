@@ -42,7 +42,10 @@ impl Upstream for Elsewhere {
         Err(UpstreamError::Timeout)
     }
 
-    async fn api_key(&self, _: &KeyHash) -> Result<Read<Option<ApiKeyRecord>>, UpstreamError> {
+    async fn api_keys(
+        &self,
+        _: &[KeyHash],
+    ) -> Result<Read<Vec<Option<ApiKeyRecord>>>, UpstreamError> {
         Err(UpstreamError::Timeout)
     }
 

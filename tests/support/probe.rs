@@ -45,6 +45,8 @@ pub(crate) struct Probe {
     pub(crate) others: AtomicUsize,
     /// Look-ups of keys.
     pub(crate) keys: AtomicUsize,
+    /// Statements that they were in.
+    pub(crate) key_statements: AtomicUsize,
 }
 
 impl Probe {
@@ -60,6 +62,7 @@ impl Probe {
             pages: AtomicUsize::new(0),
             others: AtomicUsize::new(0),
             keys: AtomicUsize::new(0),
+            key_statements: AtomicUsize::new(0),
         })
     }
 
@@ -148,9 +151,13 @@ impl Upstream for Probe {
         self.read(&self.others, false, self.inner.insights(domain, now)).await
     }
 
-    async fn api_key(&self, hash: &KeyHash) -> Result<Read<Option<ApiKeyRecord>>, UpstreamError> {
-        self.keys.fetch_add(1, Ordering::SeqCst);
-        self.inner.api_key(hash).await
+    async fn api_keys(
+        &self,
+        hashes: &[KeyHash],
+    ) -> Result<Read<Vec<Option<ApiKeyRecord>>>, UpstreamError> {
+        self.keys.fetch_add(hashes.len(), Ordering::SeqCst);
+        self.key_statements.fetch_add(1, Ordering::SeqCst);
+        self.inner.api_keys(hashes).await
     }
 
     async fn changes(&self, since: Option<&Snapshot>) -> Result<Read<Changes>, UpstreamError> {

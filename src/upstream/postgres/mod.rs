@@ -157,11 +157,15 @@ impl Upstream for Postgres {
         Ok(Read { value, seen: seen(row)? })
     }
 
-    async fn api_key(&self, hash: &KeyHash) -> Result<Read<Option<ApiKeyRecord>>, UpstreamError> {
-        let rows = self.connections.run(queries::API_KEY, &[&hash.0.as_slice()]).await?;
-        let row = first(&rows)?;
-        let value = rows::api_key(row, *hash).map_err(unexpected)?;
-        Ok(Read { value, seen: seen(row)? })
+    async fn api_keys(
+        &self,
+        hashes: &[KeyHash],
+    ) -> Result<Read<Vec<Option<ApiKeyRecord>>>, UpstreamError> {
+        let asked: Vec<&[u8]> = hashes.iter().map(|hash| hash.0.as_slice()).collect();
+        let rows = self.connections.run(queries::API_KEYS, &[&asked]).await?;
+        let records = rows.iter().zip(hashes).map(|(row, hash)| rows::api_key(row, *hash));
+        let value: Vec<_> = records.collect::<Result<_, _>>().map_err(unexpected)?;
+        Ok(Read { value, seen: seen(first(&rows)?)? })
     }
 
     async fn changes(&self, since: Option<&Snapshot>) -> Result<Read<Changes>, UpstreamError> {

@@ -133,7 +133,10 @@ impl Upstream for Scripted {
         unreachable!("nobody asks for insights")
     }
 
-    async fn api_key(&self, _: &KeyHash) -> Result<Read<Option<ApiKeyRecord>>, UpstreamError> {
+    async fn api_keys(
+        &self,
+        _: &[KeyHash],
+    ) -> Result<Read<Vec<Option<ApiKeyRecord>>>, UpstreamError> {
         unreachable!("nobody sends a key")
     }
 

@@ -114,8 +114,11 @@ impl Upstream for Held {
         self.inner.insights(domain, now).await
     }
 
-    async fn api_key(&self, hash: &KeyHash) -> Result<Read<Option<ApiKeyRecord>>, UpstreamError> {
-        self.inner.api_key(hash).await
+    async fn api_keys(
+        &self,
+        hashes: &[KeyHash],
+    ) -> Result<Read<Vec<Option<ApiKeyRecord>>>, UpstreamError> {
+        self.inner.api_keys(hashes).await
     }
 
     async fn changes(&self, since: Option<&Snapshot>) -> Result<Read<Changes>, UpstreamError> {

@@ -114,6 +114,8 @@ async fn a_new_replica_lets_many_callers_in_at_once_and_strangers_no_more_than_b
     let begun = Instant::now();
     stream::iter(asked).buffer_unordered(AT_ONCE).for_each(async |it| assert_ok(&it)).await;
     assert!(key_look_ups(&probe) >= keys.len());
+    let statements = probe.key_statements.load(std::sync::atomic::Ordering::SeqCst);
+    assert!(statements < keys.len() * 3 / 4, "those who wait share statements: {statements}");
 
     let known = key_look_ups(&probe);
     let strangers: Vec<_> = (0..4 * BURST).map(|_| ApiKey::generate().unwrap()).collect();

@@ -128,22 +128,24 @@ pub(super) const INSIGHTS: Statement = Statement {
     types: &[Type::TEXT, Type::TIMESTAMPTZ],
 };
 
-/// The record of an API key. `$1` its hash. One row always; `found` says whether there is one.
-pub(super) const API_KEY: Statement = Statement {
+/// The records of API keys. `$1` their hashes. One row for each, in their order; `found` says
+/// whether there is one.
+pub(super) const API_KEYS: Statement = Statement {
     sql: concat!(
         "SELECT ",
         seen!(),
         ", coalesce(key.found, false) AS found, key.*
-        FROM (SELECT) one LEFT JOIN LATERAL (
+        FROM unnest($1) WITH ORDINALITY asked (hash, place) LEFT JOIN LATERAL (
             SELECT true AS found, prefix::text AS prefix, owner::text AS owner,
                 name::text AS name, scopes::text[] AS scopes,
                 least(greatest(coalesce(rate_limit_per_minute, 30), 0), 2147483647)::bigint
                     AS rate_limit_per_minute,
                 expires_at::timestamptz AS expires_at, revoked_at::timestamptz AS revoked_at
-            FROM registry_read.api_key WHERE key_hash = $1 LIMIT 1
-        ) key ON true"
+            FROM registry_read.api_key WHERE key_hash = asked.hash LIMIT 1
+        ) key ON true
+        ORDER BY asked.place"
     ),
-    types: &[Type::BYTEA],
+    types: &[Type::BYTEA_ARRAY],
 };
 
 /// Changes to one look at most; more are as if everything had changed.

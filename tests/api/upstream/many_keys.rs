@@ -1,0 +1,74 @@
+//! Look-ups of several keys in one statement.
+
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use gene_registry::keys::{ApiKey, Authenticator, Denial, NotAuthenticated};
+use gene_registry::ops::Metrics;
+use gene_registry::upstream::{KeyHash, Upstream, Watched};
+
+use super::database::fresh_database;
+
+/// A registry of somebody else's, whose keys end at times that are kept as text.
+const FOREIGN: &str = "
+    CREATE SCHEMA foreign_keys;
+    CREATE TABLE foreign_keys.api_key (key_hash bytea PRIMARY KEY, expires_at text);
+    CREATE OR REPLACE VIEW registry_read.api_key AS
+        SELECT key_hash, 'p'::text AS prefix, 'o'::text AS owner, 'n'::text AS name,
+            '{read}'::text[] AS scopes, 30 AS rate_limit_per_minute, now() AS created_at,
+            expires_at::timestamptz AS expires_at, NULL::timestamptz AS revoked_at
+        FROM foreign_keys.api_key;";
+
+#[tokio::test]
+async fn records_come_in_the_order_asked_for_and_twice_where_asked_for_twice() {
+    let database = fresh_database().await;
+    let client = database.client().await;
+    client
+        .batch_execute("INSERT INTO registry.owner (handle) VALUES ('o')")
+        .await
+        .expect("an owner");
+    let hash = |byte| KeyHash([byte; 32]);
+    for byte in [1, 2, 3] {
+        let insert = "INSERT INTO registry.api_key (key_hash, prefix, owner, name, scopes,
+            rate_limit_per_minute) VALUES ($1, $2, 'o', $2, '{read}', 7)";
+        let prefix = format!("gr_0000000{byte}");
+        client.execute(insert, &[&hash(byte).0.as_slice(), &prefix]).await.expect("a key");
+    }
+    let asked = [3, 9, 1, 3, 2].map(hash);
+    let read = database.upstream().api_keys(&asked).await.expect("a read");
+    let prefixes = read.value.iter().map(|record| record.as_ref().map(|it| it.prefix.as_str()));
+    let expected =
+        [Some("gr_00000003"), None, Some("gr_00000001"), Some("gr_00000003"), Some("gr_00000002")];
+    assert_eq!(prefixes.collect::<Vec<_>>(), expected);
+    assert!(read.value.iter().flatten().zip([3, 1, 3, 2]).all(|(it, byte)| it.hash == hash(byte)));
+    assert!(read.seen.snapshot.is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_row_that_a_statement_fails_on_harms_no_other_key_in_it() {
+    let database = fresh_database().await;
+    let client = database.client().await;
+    let drop = "DROP VIEW registry_read.api_key CASCADE";
+    client.batch_execute(&format!("{drop}; {FOREIGN}")).await.expect("a view");
+    let grant = "GRANT SELECT ON registry_read.api_key TO PUBLIC";
+    client.batch_execute(grant).await.expect("rights");
+    let keys: Vec<_> = (0..60).map(|_| ApiKey::generate().expect("a key")).collect();
+    for (place, key) in keys.iter().enumerate() {
+        let ends = if place == 30 { "one day" } else { "infinity" };
+        let insert = "INSERT INTO foreign_keys.api_key VALUES ($1, $2)";
+        client.execute(insert, &[&key.hash().0.as_slice(), &ends]).await.expect("a key");
+    }
+    let upstream = Watched::new(Arc::new(database.upstream()));
+    let authenticator = Authenticator::new(upstream, false, Arc::new(Metrics::default()));
+    let strange = ApiKey::generate().expect("a key");
+    let all = keys.iter().chain([&strange]);
+    let checks = all.map(|key| authenticator.check([key.expose().as_bytes()].into_iter()));
+    let checked = join_all(checks).await;
+    for (place, found) in checked.iter().enumerate() {
+        match place {
+            30 => assert!(matches!(found, Err(NotAuthenticated::Unavailable(_))), "{found:?}"),
+            60 => assert!(matches!(found, Err(NotAuthenticated::Denied(Denial::Unknown)))),
+            _ => assert!(found.is_ok(), "{place}: {found:?}"),
+        }
+    }
+}
