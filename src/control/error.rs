@@ -40,6 +40,8 @@ pub(super) enum ControlCode {
     MethodNotAllowed,
     /// 409: several keys begin like that.
     Ambiguous,
+    /// 409: the key was rotated before, and its successor is good.
+    AlreadyRotated,
     /// 409: the key has ended or was revoked.
     NotActive,
     /// 429: too many wrong tokens.
@@ -79,6 +81,11 @@ pub(super) enum ControlError {
     NoSuchKey,
     #[error("several keys begin like that; nothing was done: give more of the prefix")]
     Ambiguous(Vec<StoredKey>),
+    #[error(
+        "the key was rotated before, and {} took its place; nothing was done. Rotate that one \
+         instead (with overlap_s 0 if its key was lost), or revoke it first", .0.prefix
+    )]
+    AlreadyRotated(Box<StoredKey>),
     #[error("the key has ended or was revoked: create a new one")]
     NotActive,
     #[error("{}", store_text(.0))]
@@ -102,7 +109,7 @@ const fn store_text(error: &StoreError) -> &'static str {
         }
         StoreError::NoSchema(_) => {
             "keys cannot be managed here: the database in control.database_url lacks the default \
-             schema, which gene-registry migrate makes"
+             schema of this release, which gene-registry migrate makes"
         }
         _ => "the database of the keys cannot be used at the moment; try again",
     }
@@ -118,6 +125,8 @@ struct Body<'a> {
     code: ControlCode,
     #[serde(skip_serializing_if = "Option::is_none")]
     candidates: Option<&'a [StoredKey]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    successor: Option<&'a StoredKey>,
 }
 
 impl ControlError {
@@ -134,6 +143,7 @@ impl ControlError {
             Self::Parameter(_) => (StatusCode::BAD_REQUEST, Code::MissingParam),
             Self::InvalidPrefix(_) => (StatusCode::BAD_REQUEST, Code::InvalidPrefix),
             Self::Ambiguous(_) => (StatusCode::CONFLICT, Code::Ambiguous),
+            Self::AlreadyRotated(_) => (StatusCode::CONFLICT, Code::AlreadyRotated),
             Self::NotActive => (StatusCode::CONFLICT, Code::NotActive),
             Self::Store(error) => match **error {
                 StoreError::ReadOnly | StoreError::Forbidden(_) | StoreError::NoSchema(_) => {
@@ -177,11 +187,12 @@ impl IntoResponse for ControlError {
     fn into_response(self) -> Response {
         let (status, code) = self.status_and_code();
         let error = self.to_string();
-        let candidates = match &self {
-            Self::Ambiguous(candidates) => Some(candidates.as_slice()),
-            _ => None,
+        let (candidates, successor) = match &self {
+            Self::Ambiguous(candidates) => (Some(candidates.as_slice()), None),
+            Self::AlreadyRotated(successor) => (None, Some(&**successor)),
+            _ => (None, None),
         };
-        let body = Body { error: &error, code, candidates };
+        let body = Body { error: &error, code, candidates, successor };
         let mut response =
             Response::builder().status(status).body(serde_json::to_vec(&body).unwrap_or_default());
         super::reply::add_headers(response.headers_mut());

@@ -161,6 +161,8 @@ pub(super) struct ErrorBody {
     code: ControlCode,
     /// With `AMBIGUOUS` alone: keys that begin like that.
     candidates: Option<Vec<ApiKey>>,
+    /// With `ALREADY_ROTATED` alone: the key that took its place.
+    successor: Option<ApiKey>,
 }
 
 impl Answer for Login {

@@ -15,6 +15,10 @@ use crate::cli::{Error, Outcome};
 The new key has the owner, name, scopes, limit and lifetime of the old one. Put it in place while
 both are good.
 
+A key that was rotated before is not rotated again while the key that took its place is good: if the
+new key was lost, rotate that one, by the prefix that the message names. Once it has ended or was
+revoked, the old key can be rotated again, with its first lifetime, as long as it is good itself.
+
 Examples:
   gene-registry api-key rotate --prefix gr_aB3dEf7h
   KEY=$(gene-registry api-key rotate --prefix gr_aB3dEf7h --overlap 7d)
