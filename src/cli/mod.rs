@@ -20,7 +20,7 @@ mod terminal;
 mod token;
 mod whoami;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
@@ -82,17 +82,24 @@ enum Command {
     Man(man::ManCommand),
 }
 
+/// Names the configuration file.
+const CONFIG_FILE: &str = "GENE_REGISTRY_CONFIG";
+
 /// Where the configuration file is.
 #[derive(Debug, Args)]
 struct ConfigFile {
     /// Configuration file (TOML); keys it leaves out have their defaults
-    #[arg(long, value_name = "FILE", env = "GENE_REGISTRY_CONFIG")]
+    #[arg(long, value_name = "FILE", env = CONFIG_FILE)]
     config: Option<PathBuf>,
 }
 
 impl ConfigFile {
     fn read(&self) -> Result<Loaded, InvalidConfig> {
-        Loaded::read(self.config.as_deref())
+        Loaded::read(self.path())
+    }
+
+    fn path(&self) -> Option<&Path> {
+        self.config.as_deref()
     }
 }
 
