@@ -52,17 +52,21 @@ impl TokenCommand {
 
 /// A table of `control.tokens`, as TOML.
 fn configuration(new: &New, hash: &[u8; 32]) -> String {
-    let hash = hash.iter().fold(String::new(), |mut text, byte| {
-        // Writing to memory can't fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    });
     let mut lines = format!("[[control.tokens]]\nuser = {}\n", quoted(&new.user));
-    lines += &format!("sha256 = \"{hash}\"\n");
+    lines += &format!("sha256 = \"{}\"\n", hex(hash));
     if let Some(end) = new.expires {
         lines += &format!("expires = \"{end:.0}\"\n");
     }
     lines
+}
+
+/// A hash as the configuration has it.
+pub(super) fn hex(hash: &[u8; 32]) -> String {
+    hash.iter().fold(String::new(), |mut text, byte| {
+        // Writing to memory can't fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 /// A TOML string. There are no control characters in it.
