@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize, Serializer};
 use thiserror::Error;
 
-use super::base62::NoRandomness;
 use super::prefix::KeyPrefix;
+use super::sealed::NoRandomness;
 use super::token::ApiKey;
 use super::usage::Usage;
 use crate::registry::{Timestamp, rfc3339_seconds};
