@@ -47,6 +47,29 @@ pub enum WebError {
     },
 }
 
+impl WebError {
+    /// Whether the other side's certificate is not trusted, or not its own.
+    pub fn is_untrusted(&self) -> bool {
+        let mut next: Option<&(dyn std::error::Error + 'static)> = Some(self);
+        while let Some(error) = next {
+            // An I/O error is not the source of what it wraps: it stands in its place.
+            let wrapped = error.downcast_ref::<std::io::Error>().and_then(|error| error.get_ref());
+            let error: &(dyn std::error::Error + 'static) = match wrapped {
+                Some(wrapped) => wrapped,
+                None => error,
+            };
+            if matches!(
+                error.downcast_ref::<rustls::Error>(),
+                Some(rustls::Error::InvalidCertificate(_))
+            ) {
+                return true;
+            }
+            next = error.source();
+        }
+        false
+    }
+}
+
 /// Asks others. Cheap to clone; keeps connections.
 #[derive(Debug, Clone)]
 pub struct WebClient {

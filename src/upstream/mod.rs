@@ -22,7 +22,7 @@ use crate::registry::{
 pub use catalogue::{Catalogue, CatalogueEvaluation, CatalogueGene};
 pub use change_log::{Change, ChangeLog, Changes, Concern, Scope, Seen};
 pub use embedded::{Embedded, EmbeddedGene};
-pub use embedded_keys::{EmbeddedKey, EmbeddedKeys, KeysByHash};
+pub use embedded_keys::{EmbeddedKey, EmbeddedKeys, KeysByHash, Rotation};
 pub use postgres::Postgres;
 pub use snapshot::Snapshot;
 pub use watched::{Looks, Watched};
