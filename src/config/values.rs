@@ -21,7 +21,7 @@ pub(super) fn read(
     let (mut given, defaults) = match (values_of(figment), values_of(defaults)) {
         (Ok(given), Ok(defaults)) => (given, defaults),
         (Err(errors), _) | (_, Err(errors)) => {
-            let faults = errors.into_iter().map(|error| explain(&error.path, &error));
+            let faults = (*errors).into_iter().map(|error| explain(&error.path, &error));
             return (None, faults.collect());
         }
     };
@@ -41,9 +41,9 @@ pub(super) fn read(
     }
 }
 
-fn values_of(figment: &Figment) -> figment::Result<Value> {
+fn values_of(figment: &Figment) -> Result<Value, Box<figment::Error>> {
     // Unlike `data`, it says in which file something is wrong.
-    figment.extract::<Dict>().map(Value::from)
+    figment.extract::<Dict>().map(Value::from).map_err(Box::new)
 }
 
 /// Where the error is. Of an unknown key the library may tell the section alone.
