@@ -7,9 +7,8 @@ use clap::{Args, Subcommand};
 
 use super::Outcome;
 use super::api_key::expiry;
-use crate::config::is_handle;
 use crate::control::LoginToken;
-use crate::registry::Timestamp;
+use crate::registry::{LABEL, Timestamp, is_label};
 
 #[derive(Debug, Args)]
 pub(super) struct TokenCommand {
@@ -35,8 +34,7 @@ struct New {
 }
 
 fn handle(text: &str) -> Result<String, String> {
-    let wrong = || "expected 1 to 200 characters without control characters".to_owned();
-    is_handle(text).then(|| text.to_owned()).ok_or_else(wrong)
+    is_label(text).then(|| text.to_owned()).ok_or_else(|| format!("expected {LABEL}"))
 }
 
 impl TokenCommand {

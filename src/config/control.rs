@@ -9,7 +9,7 @@ use secrecy::SecretString;
 use serde::{Deserialize, Deserializer};
 
 use super::rules::{PUBLIC_URL, Rules, is_public_url};
-use crate::registry::Timestamp;
+use crate::registry::{LABEL, Timestamp, is_label};
 
 /// The control listener. Off without an address.
 #[derive(Debug, Clone, Deserialize)]
@@ -93,16 +93,16 @@ impl ControlConfig {
         self.oidc.rules(rules);
         for (at, token) in self.tokens.iter().enumerate() {
             let key = format!("control.tokens.{at}.user");
-            rules.must(is_handle(&token.user), &[&key], &format!("must be {HANDLE}"));
+            rules.must(is_label(&token.user), &[&key], &format!("must be {LABEL}"));
         }
         const TOKENS: &str = "control.tokens";
         let hashes: HashSet<_> = self.tokens.iter().map(|token| token.sha256).collect();
         let holds = hashes.len() == self.tokens.len();
         rules.must(holds, &[TOKENS], "two have the same sha256");
         rules.must(
-            self.operators.iter().all(|user| is_handle(user)),
+            self.operators.iter().all(|user| is_label(user)),
             &["control.operators"],
-            &format!("each must be {HANDLE}"),
+            &format!("each must be {LABEL}"),
         );
         rules.must(
             self.bind.is_none() || !self.tokens.is_empty() || self.oidc.issuer.is_some(),
@@ -113,13 +113,6 @@ impl ControlConfig {
         let holds = self.public_url.as_deref().is_none_or(is_public_url);
         rules.must(holds, &["control.public_url"], PUBLIC_URL);
     }
-}
-
-const HANDLE: &str = "1 to 200 characters without control characters";
-
-/// Whether this can be a user's name: what owns keys.
-pub(crate) fn is_handle(text: &str) -> bool {
-    (1..=200).contains(&text.chars().count()) && !text.chars().any(char::is_control)
 }
 
 impl OidcConfig {

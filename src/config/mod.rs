@@ -19,8 +19,8 @@ use secrecy::ExposeSecret;
 use serde::Deserialize;
 
 pub use cache::{AgesConfig, CacheConfig};
+pub(crate) use control::is_trustworthy;
 pub use control::{ControlConfig, OidcConfig, TokenConfig};
-pub(crate) use control::{is_handle, is_trustworthy};
 pub use cors::CorsConfig;
 pub use fault::{Fault, InvalidConfig};
 pub use load::{Effective, Loaded};

@@ -44,6 +44,8 @@ pub(super) enum ControlCode {
     AlreadyRotated,
     /// 409: the key has ended or was revoked.
     NotActive,
+    /// 415: the body is no JSON by its content type.
+    UnsupportedMediaType,
     /// 429: too many wrong tokens.
     RateLimited,
     /// 500: a fault of this service.
@@ -75,6 +77,8 @@ pub(super) enum ControlError {
     /// The text begins with the name of what is wrong.
     #[error("{0}")]
     Parameter(String),
+    #[error("the body must be JSON, sent with Content-Type: application/json")]
+    NotJson,
     #[error(transparent)]
     InvalidPrefix(#[from] NotAPrefix),
     #[error("there is no such key")]
@@ -143,6 +147,7 @@ impl ControlError {
             Self::Parameter(_) => (StatusCode::BAD_REQUEST, Code::MissingParam),
             Self::InvalidPrefix(_) => (StatusCode::BAD_REQUEST, Code::InvalidPrefix),
             Self::Ambiguous(_) => (StatusCode::CONFLICT, Code::Ambiguous),
+            Self::NotJson => (StatusCode::UNSUPPORTED_MEDIA_TYPE, Code::UnsupportedMediaType),
             Self::AlreadyRotated(_) => (StatusCode::CONFLICT, Code::AlreadyRotated),
             Self::NotActive => (StatusCode::CONFLICT, Code::NotActive),
             Self::Store(error) => match **error {

@@ -9,6 +9,7 @@ mod records;
 pub(crate) mod sealed;
 mod sql;
 pub mod store;
+pub(crate) mod terms;
 mod token;
 mod usage;
 

@@ -29,8 +29,8 @@ pub(super) struct Rotate {
     /// The key's beginning, with or without gr_, from 4 characters on; never the whole key
     #[arg(long)]
     prefix: String,
-    /// How long the old key goes on: 24h, 7d, 0s
-    #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = when::seconds)]
+    /// How long the old key goes on, up to 365 days: 24h, 7d, 0s
+    #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = when::overlap)]
     overlap: u32,
     /// Also keys of others; for operators
     #[arg(long)]
