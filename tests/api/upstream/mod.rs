@@ -9,3 +9,4 @@ mod plans;
 mod property;
 mod schema;
 mod suite;
+mod sums;
