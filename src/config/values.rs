@@ -41,9 +41,9 @@ pub(super) fn read(
     }
 }
 
-fn values_of(figment: &Figment) -> figment::Result<Value> {
+fn values_of(figment: &Figment) -> Result<Value, Box<figment::Error>> {
     // Unlike `data`, it says in which file something is wrong.
-    figment.extract::<Dict>().map(Value::from)
+    figment.extract::<Dict>().map(Value::from).map_err(Box::new)
 }
 
 /// Where the error is. Of an unknown key the library may tell the section alone.
