@@ -52,19 +52,15 @@ impl WebError {
     pub fn is_untrusted(&self) -> bool {
         let mut next: Option<&(dyn std::error::Error + 'static)> = Some(self);
         while let Some(error) = next {
-            // An I/O error is not the source of what it wraps: it stands in its place.
-            let wrapped = error.downcast_ref::<std::io::Error>().and_then(|error| error.get_ref());
-            let error: &(dyn std::error::Error + 'static) = match wrapped {
-                Some(wrapped) => wrapped,
-                None => error,
-            };
-            if matches!(
-                error.downcast_ref::<rustls::Error>(),
-                Some(rustls::Error::InvalidCertificate(_))
-            ) {
+            if let Some(rustls::Error::InvalidCertificate(_)) = error.downcast_ref() {
                 return true;
             }
-            next = error.source();
+            // An I/O error is not the source of what it wraps: it stands in its place.
+            let wrapped = error.downcast_ref::<std::io::Error>().and_then(|error| error.get_ref());
+            next = match wrapped {
+                Some(wrapped) => Some(wrapped),
+                None => error.source(),
+            };
         }
         false
     }

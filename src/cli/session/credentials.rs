@@ -164,6 +164,9 @@ impl CredentialStore {
         let text = match fs::read(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Logins::default()),
+            Err(source) if source.kind() == ErrorKind::NotADirectory => {
+                return Err(CredentialsError::Unwritable { path: self.folder.clone(), source });
+            }
             Err(source) => return Err(CredentialsError::File { path, source }),
         };
         let damaged = |error: serde_json::Error| {
