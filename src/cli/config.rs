@@ -3,12 +3,12 @@
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use secrecy::ExposeSecret;
 
 use super::{ConfigFile, Outcome};
 use crate::app::{self, StartError};
 use crate::config::UpstreamConfig;
 use crate::ops::telemetry;
+use crate::redis::Servers;
 use crate::upstream::postgres;
 
 #[derive(Debug, Args)]
@@ -38,10 +38,7 @@ impl ConfigCommand {
                     let own = UpstreamConfig { url: Some(url.clone()), ..config.upstream.clone() };
                     postgres::check(&own).map_err(StartError::KeysDatabase)?;
                 }
-                if let Some(url) = &config.redis.url {
-                    let checked = crate::redis::check(url.expose_secret());
-                    checked.map_err(|_| "redis.url: not a usable URL")?;
-                }
+                Servers::read(&config.redis)?;
                 app::tls(&config)?;
                 println!("The configuration is good.");
             }

@@ -10,7 +10,7 @@ use clap::Args;
 use super::signals::Signals;
 use super::{Outcome, block_on};
 use crate::app::{self, KeysAt, Running, StartError};
-use crate::config::{Config, CorsConfig, Loaded, TokenConfig};
+use crate::config::{Config, CorsConfig, Loaded, TokenConfig, Topology};
 use crate::control::LoginToken;
 use crate::keys::{ApiKey, MemoryKeys, READ_SCOPE};
 use crate::ops::telemetry;
@@ -47,6 +47,7 @@ impl Demo {
         let mut config = Loaded::read(None)?.config;
         // A demo shows what one does, not what it does inside.
         config.log.level = std::env::var("GENE_REGISTRY__LOG__LEVEL").unwrap_or("warn".to_owned());
+        config.redis.topology = Topology::Single;
         config.redis.url = None;
         config.rate_limit.replicas = 1;
         config.server.bind = self.bind.unwrap_or(DEFAULT);
