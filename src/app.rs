@@ -11,7 +11,6 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::RedisError;
 use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -22,7 +21,7 @@ use crate::config::Config;
 use crate::keys::{Authenticator, UsageWriter};
 use crate::ops::{AskDependencies, Dependencies, Dependency, Health, Metrics, OpsApi};
 use crate::ops::{Traces, TracesError};
-use crate::redis::{RedisPool, Side};
+use crate::redis::{RedisPool, ServersError, Side};
 use crate::server::{Limits, Listener, Reloaded, Serving, Tls, TlsError, serve};
 use crate::tls::TlsError as AuthoritiesError;
 use crate::upstream::postgres::SetupError;
@@ -62,9 +61,9 @@ pub enum StartError {
         /// What the system said.
         source: io::Error,
     },
-    /// The Redis URL can't be used. It is not repeated, for it may hold a password.
-    #[error("redis.url: not a usable URL")]
-    RedisUrl(#[source] RedisError),
+    /// Redis can't be used as it is configured.
+    #[error(transparent)]
+    Redis(#[from] ServersError),
     /// Spans can't be sent there.
     #[error("telemetry.otlp_endpoint: {0}")]
     Traces(#[from] TracesError),
@@ -264,7 +263,7 @@ fn listen<H: crate::server::Handler>(
 
 fn dependencies(upstream: &Watched, redis: Option<&RedisPool>) -> Dependencies {
     let of = |up| if up { Dependency::Up } else { Dependency::Down };
-    let side = |side| redis.map_or(Dependency::None, |pool| of(!pool.is_away(side)));
+    let side = |side| redis.map_or(Dependency::None, |pool| of(pool.is_whole(side)));
     Dependencies {
         upstream: of(upstream.is_settled() && upstream.is_in_use()),
         redis_read: side(Side::Read),

@@ -2,11 +2,13 @@
 //!
 //! Closed, every call passes. It opens at once on a refusal, and after two timeouts in a row,
 //! where one counts only if nobody was answered meanwhile: a store that answers others is there,
-//! however crowded the way to it; open, calls are turned away without waiting, and once per pause one of them is told to try
-//! the store behind its caller's back. The first success closes it.
+//! however crowded the way to it. Open, calls are turned away without waiting, and once
+//! per pause one of them is told to try the store behind its caller's back. The first success
+//! closes it.
 
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Timeouts in a row that open a breaker.
@@ -40,10 +42,10 @@ pub enum Outcome {
 /// See the module.
 #[derive(Debug)]
 pub struct Breaker {
-    name: &'static str,
+    name: Cow<'static, str>,
     // Read on every call; the lock is taken only when there is something to change.
     open: AtomicBool,
-    openings: AtomicU64,
+    openings: Arc<AtomicU64>,
     state: Mutex<State>,
 }
 
@@ -56,13 +58,14 @@ struct State {
 
 impl Breaker {
     /// A closed breaker. `name` stands in the log when it opens and closes.
-    pub fn new(name: &'static str) -> Self {
-        Self {
-            name,
-            open: AtomicBool::new(false),
-            openings: AtomicU64::new(0),
-            state: Mutex::default(),
-        }
+    pub fn new(name: impl Into<Cow<'static, str>>) -> Self {
+        Self::counted_in(Arc::default(), name)
+    }
+
+    /// A closed breaker whose openings are counted with those of others.
+    pub fn counted_in(openings: Arc<AtomicU64>, name: impl Into<Cow<'static, str>>) -> Self {
+        let (name, state) = (name.into(), Mutex::default());
+        Self { name, open: AtomicBool::new(false), openings, state }
     }
 
     /// Whether calls are turned away.
@@ -70,7 +73,7 @@ impl Breaker {
         self.open.load(Ordering::Acquire)
     }
 
-    /// How often it has opened.
+    /// How often it has opened, with those that are counted with it.
     pub fn openings(&self) -> u64 {
         self.openings.load(Ordering::Relaxed)
     }
@@ -105,7 +108,7 @@ impl Breaker {
         state.losses = 0;
         state.answered = Some(now);
         if self.open.swap(false, Ordering::AcqRel) {
-            tracing::info!(store = self.name, "in use again");
+            tracing::info!(store = &*self.name, "in use again");
         }
     }
 
@@ -118,7 +121,7 @@ impl Breaker {
         if !self.open.swap(true, Ordering::AcqRel) {
             state.next_probe = Some(now + PAUSE);
             self.openings.fetch_add(1, Ordering::Relaxed);
-            tracing::warn!(store = self.name, "not in use: it refuses or does not answer");
+            tracing::warn!(store = &*self.name, "not in use: it refuses or does not answer");
         }
     }
 

@@ -3,11 +3,10 @@
 
 use std::path::Path;
 
-use secrecy::ExposeSecret;
-
 use super::StartError;
 use crate::config::{Config, Fault, InvalidConfig, Loaded, UpstreamConfig};
 use crate::ops::telemetry;
+use crate::redis::Servers;
 use crate::server::Tls;
 use crate::tls;
 use crate::upstream::postgres::{self, SetupError};
@@ -34,10 +33,8 @@ fn unusable(config: &Config) -> Vec<Fault> {
     }
     found.extend(upstream(config));
     found.extend(keys_database(config));
-    if let Some(url) = &config.redis.url
-        && crate::redis::check(url.expose_secret()).is_err()
-    {
-        found.push(Fault::new(&["redis.url"], "not a usable URL"));
+    if let Err(error) = Servers::read(&config.redis) {
+        found.push(Fault::worded(&[error.key], error.to_string()));
     }
     for (key, path) in [
         ("upstream.tls_ca_file", &config.upstream.tls_ca_file),

@@ -36,7 +36,7 @@ impl Look {
         let redis = self.redis.as_ref().map(|[pool, _]| pool);
         let sides = [("read", Side::Read), ("write", Side::Write)];
         for (word, side) in sides.into_iter().take_while(|_| redis.is_some()) {
-            let in_use = redis.is_some_and(|pool| !pool.is_away(side));
+            let in_use = redis.is_some_and(|pool| pool.is_whole(side));
             out.flag("gene_registry_redis_in_use", &[("side", word)], in_use);
         }
         let opened = |side| redis.map_or(0, |pool| pool.openings(side));

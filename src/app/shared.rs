@@ -2,19 +2,14 @@
 
 use std::sync::Arc;
 
-use secrecy::ExposeSecret;
-
 use super::StartError;
 use crate::api::Document;
 use crate::cache::SharedCache;
 use crate::config::Config;
 use crate::limit::{LimitOptions, Limiter};
 use crate::ops::Metrics;
-use crate::redis::{RedisKeys, RedisPool};
+use crate::redis::{RedisKeys, RedisPool, Servers};
 use crate::upstream::KeyId;
-
-/// Connections to Redis for limits alone: one is in use, one in case that it breaks.
-const LIMIT_CONNECTIONS: u32 = 2;
 
 /// The ways to Redis.
 pub(super) struct Redis {
@@ -26,13 +21,13 @@ pub(super) struct Redis {
 
 /// The ways there, where a Redis is configured. Connects to nothing yet.
 pub(super) fn redis(config: &Config) -> Result<Option<Redis>, StartError> {
-    let Some(url) = &config.redis.url else {
+    let Some(servers) = Servers::read(&config.redis)? else {
         tracing::info!("no redis.url: answers are cached, and limits counted, in this process");
         return Ok(None);
     };
     let (size, timeout) = (config.redis.pool_size, config.redis.timeout());
-    let cache = RedisPool::new(url.expose_secret(), size, timeout).map_err(StartError::RedisUrl)?;
-    let limits = cache.reserved(LIMIT_CONNECTIONS).map_err(StartError::RedisUrl)?;
+    let cache = RedisPool::new(servers, size, timeout);
+    let limits = cache.reserved();
     Ok(Some(Redis { cache, limits, keys: RedisKeys::new(&config.redis.prefix) }))
 }
 

@@ -100,7 +100,7 @@ impl SharedCache {
         let key = self.keys(request).answer;
         let mut command = cmd("GET");
         command.arg(&key);
-        match self.0.pool.send(Side::Read, command).await {
+        match self.0.pool.send(Side::Read, &key, command).await {
             Ok(value) => self.decoded(&key, request, value).await,
             Err(error) => {
                 // A list or the like: the next answer takes its place.
@@ -138,7 +138,7 @@ impl SharedCache {
             .arg(milliseconds(self.0.lease_lives));
         let mut read_at = cmd("GETRANGE");
         read_at.arg(&keys.answer).arg(codec::READ_AT.start).arg(codec::READ_AT.end - 1);
-        let calls = [claim, Call::command(read_at)];
+        let calls = [claim, Call::command(&keys.answer, read_at)];
         let Ok(replies) = self.0.pool.run(Side::Write, &calls).await else {
             return Claim::NoLeases;
         };
@@ -211,7 +211,7 @@ impl SharedCache {
             let mut marker = cmd("SET");
             marker.arg(&lease.keys.outcome).arg(format!("{} {outcome}", lease.token));
             marker.arg("PX").arg(OUTCOME_LIVES.as_millis() as u64);
-            calls.push(Call::command(marker));
+            calls.push(Call::command(&lease.keys.outcome, marker));
         }
         let release = lease.map(|lease| self.release(lease));
         calls.extend(release);
@@ -260,7 +260,8 @@ impl SharedCache {
             }
             let mut look = cmd("MGET");
             look.arg(&keys.answer).arg(&keys.outcome).arg(&keys.lease);
-            let Ok(Value::Array(found)) = self.0.pool.send(Side::Read, look).await else {
+            let Ok(Value::Array(found)) = self.0.pool.send(Side::Read, &keys.answer, look).await
+            else {
                 return Waited::GaveUp;
             };
             let Ok([answer, outcome, holder]) = <[Value; 3]>::try_from(found) else {

@@ -11,7 +11,7 @@ use super::signals::Signals;
 use super::token::hex;
 use super::{CONFIG_FILE, Outcome, block_on};
 use crate::app::{self, KeysAt, Running, StartError};
-use crate::config::{Config, Loaded, TokenConfig};
+use crate::config::{Config, Loaded, TokenConfig, Topology};
 use crate::control::LoginToken;
 use crate::keys::{ApiKey, MemoryKeys, READ_SCOPE};
 use crate::ops::telemetry;
@@ -74,6 +74,7 @@ impl Demo {
         };
         let unused = unused(&loaded);
         let mut config = loaded.config;
+        config.redis.topology = Topology::Single;
         config.redis.url = None;
         config.rate_limit.replicas = 1;
         config.server.bind = self.bind.unwrap_or(config.server.bind);

@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use figment::providers::{Env, Format, Toml};
-use figment::{Figment, Profile, Provider};
+use figment::util::nest;
+use figment::value::{Dict, Map};
+use figment::{Figment, Metadata, Profile, Provider};
 
 use super::fault::{self, Fault, InvalidConfig};
 use super::{Config, values};
@@ -17,7 +19,23 @@ const PREFIX: &str = "GENE_REGISTRY__";
 const DEFAULT: &str = "default";
 
 /// Keys whose values are never shown.
-const SECRETS: [&str; 3] = ["upstream.url", "redis.url", "control.database_url"];
+const SECRETS: [&str; 6] = [
+    "upstream.url",
+    "redis.url",
+    "redis.urls",
+    "redis.password",
+    "redis.sentinel.password",
+    "control.database_url",
+];
+
+/// Keys whose values are texts, also in the environment.
+const TEXTS: [&str; 5] = [
+    "redis.username",
+    "redis.password",
+    "redis.sentinel.service",
+    "redis.sentinel.username",
+    "redis.sentinel.password",
+];
 
 /// A configuration and where its values came from.
 #[derive(Debug, Clone)]
@@ -62,6 +80,7 @@ impl Loaded {
             .merge(well_known("REDIS_URL", "redis.url"))
             .merge(well_known("CONTROL_DATABASE_URL", "control.database_url"))
             .merge(Env::prefixed(PREFIX).split("__"));
+        let figment = TEXTS.into_iter().fold(figment, |figment, key| figment.merge(Text(key)));
         let explain = |path: &[String], error: &figment::Error| explain(&figment, path, error);
         let (config, mut faults) = values::read(&figment, &defaults, explain);
         if let Some(config) = &config {
@@ -117,12 +136,31 @@ fn well_known(variable: &'static str, key: &'static str) -> Env {
     Env::raw().only(&[variable]).map(move |_| key.into()).split(".")
 }
 
-fn source_name(metadata: &figment::Metadata, key: &str) -> String {
+/// A value of the environment that is a text whatever it looks like: `007`, `true` or `"x"` can be
+/// a password, which is not what it would be in TOML.
+struct Text(&'static str);
+
+impl Provider for Text {
+    fn metadata(&self) -> Metadata {
+        Metadata::named(format!("`{PREFIX}` environment variable(s)"))
+    }
+
+    fn data(&self) -> Result<Map<Profile, Dict>, figment::Error> {
+        let value = std::env::var(variable_of(self.0)).ok();
+        let nested = value.and_then(|value| nest(self.0, value.into()).into_dict());
+        Ok(Profile::Default.collect(nested.unwrap_or_default()))
+    }
+}
+
+/// The variable that sets a key.
+fn variable_of(key: &str) -> String {
+    format!("{PREFIX}{}", key.to_uppercase().replace('.', "__"))
+}
+
+fn source_name(metadata: &Metadata, key: &str) -> String {
     match (&metadata.source, metadata.name.as_ref()) {
         (Some(figment::Source::File(path)), _) => path.display().to_string(),
-        (_, name) if name.contains(PREFIX) => {
-            format!("{PREFIX}{}", key.to_uppercase().replace('.', "__"))
-        }
+        (_, name) if name.contains(PREFIX) => variable_of(key),
         (_, name) if name.contains("environment") => {
             let variable = match key {
                 "upstream.url" => "DATABASE_URL",
@@ -147,6 +185,10 @@ fn explain(figment: &Figment, path: &[String], error: &figment::Error) -> Fault 
         figment::error::Kind::UnknownField(_, expected) => {
             format!("unknown key; known here: {}", expected.join(", "))
         }
+        _ if key == "redis.urls" => {
+            "not a list of URLs: urls = [\"redis://host:6379\", …]".to_owned()
+        }
+        _ if key.ends_with("password") => "not a text".to_owned(),
         _ if SECRETS.contains(&key.as_str()) => "not a usable URL".to_owned(),
         kind => kind.to_string(),
     };

@@ -25,7 +25,7 @@ pub use cors::CorsConfig;
 pub use fault::{Fault, InvalidConfig};
 pub use load::{Effective, Loaded};
 pub use network::{InvalidNetwork, Network};
-pub use redis::{RateLimitConfig, RedisConfig};
+pub use redis::{RateLimitConfig, RedisConfig, SentinelConfig, Topology};
 pub use server::{OpsConfig, ServerConfig};
 pub use shed::ShedConfig;
 pub use small::{KeysConfig, LogConfig, LogFormat, RegistryConfig, TelemetryConfig};
@@ -94,6 +94,18 @@ mod tests {
             ("[server]\nbind = \"nowhere\"", "server.bind"),
             ("[redis]\ntimeout_ms = \"soon\"", "redis.timeout_ms"),
             ("[redis]\ntimeout_ms = 0", "redis.timeout_ms: must be 1 or more"),
+            ("[redis]\ntopology = \"ring\"", "redis.topology"),
+            (
+                "[redis]\nurls = [\"redis://h\"]",
+                "redis.urls: is not for redis.topology = \"single\"",
+            ),
+            ("[redis]\ntopology = \"cluster\"", "redis.urls: must be set too"),
+            ("[redis]\ntopology = \"cluster\"\nurl = \"redis://h\"", "redis.url: is not for"),
+            ("[redis]\ntopology = \"cluster\"\nprefix = \"{a}\"", "redis.prefix: must not"),
+            ("[redis]\ntopology = \"sentinel\"", "redis.sentinel.service: must be set too"),
+            ("[redis.sentinel]\nservice = \"a\"", "redis.sentinel.service: is only for"),
+            ("[redis.sentinel]\npassword = \"a\"", "redis.sentinel.password: is only for"),
+            ("[redis]\nusername = \"a\"", "redis.password: must be set too"),
             ("[rate_limit]\nwithout_redis = \"hope\"", "rate_limit.without_redis"),
             ("[cache.search]\nif_error_s = 10", "cache.search.if_error_s"),
             ("[upstream]\ndeadline_ms = 10", "upstream.deadline_ms"),

@@ -164,6 +164,9 @@ impl Config {
         for (key, what) in self.telemetry.problems(cfg!(feature = "otlp")) {
             rules.must(false, &[key], what);
         }
+        for (key, what) in self.redis.contradictions() {
+            rules.must(false, &[key], &what);
+        }
     }
 }
 

@@ -10,14 +10,14 @@
 //! When a round trip fails, each request in it hears so, once. When it has failed for want of an
 //! answer in time, so do those who gathered behind it: they have waited long enough.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use tokio::sync::oneshot;
 
+use super::losses::Losses;
 use super::memory::FullKeys;
 use super::now;
 use super::store::{Ask, Replies, Store};
@@ -35,7 +35,7 @@ const MAX_WAITING: usize = 65_536;
 /// Why a request was not counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NotCounted {
-    /// The store did not answer. Losses are numbered: one lasts until the store answers again.
+    /// The store did not answer, or the part of it that has the key. Losses are numbered.
     Lost(u32),
     /// Too many wait already.
     Crowded,
@@ -101,7 +101,8 @@ where
         let (outcome, receiver) = oneshot::channel();
         self.enqueue(Waiter { key, limit, outcome })?;
         // The driver keeps its promise, or crashed.
-        let outcome = receiver.await.unwrap_or_else(|_| Err(self.0.losses.current()));
+        let outcome =
+            receiver.await.unwrap_or_else(|_| Err(NotCounted::Lost(self.0.losses.newest())));
         self.0.metrics.waited(now().saturating_duration_since(begun));
         outcome
     }
@@ -122,14 +123,20 @@ where
     }
 }
 
+impl<K, S: Store<K>> Inner<K, S> {
+    fn lost(&self, key: &K) -> NotCounted {
+        NotCounted::Lost(self.losses.begin(self.store.part(key)))
+    }
+
+    fn give_up_waiting(&self) {
+        let waiting = std::mem::take(&mut self.queue().waiting);
+        waiting.into_iter().for_each(|one| answer(one.outcome, Err(self.lost(&one.key))));
+    }
+}
+
 impl<K, S> Inner<K, S> {
     fn queue(&self) -> MutexGuard<'_, Queue<K>> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn give_up_waiting(&self, loss: NotCounted) {
-        let waiting = std::mem::take(&mut self.queue().waiting);
-        waiting.into_iter().for_each(|waiter| answer(waiter.outcome, Err(loss)));
     }
 }
 
@@ -212,7 +219,7 @@ where
     }
 
     async fn commit(&self, groups: Vec<Group<K>>) {
-        let Inner { store, losses, metrics, .. } = &*self.inner;
+        let Inner { store, metrics, .. } = &*self.inner;
         let asks: Vec<_> = groups.iter().map(|group| group.ask).collect();
         let sent = now();
         let replies = store.admit(&asks).await;
@@ -225,10 +232,12 @@ where
             Ok(replies) => self.share_out(groups, replies, (sent, received)),
             Err(error) => {
                 tracing::debug!(%error, requests, "requests were not counted in the store");
-                let loss = losses.begin();
-                groups.into_iter().for_each(|group| group.fail(loss));
+                for group in groups {
+                    let loss = self.inner.lost(&group.ask.key);
+                    group.fail(loss);
+                }
                 if late {
-                    self.inner.give_up_waiting(loss);
+                    self.inner.give_up_waiting();
                 }
             }
         }
@@ -236,10 +245,8 @@ where
 
     /// Each command has a reply or an error of its own.
     fn share_out(&self, groups: Vec<Group<K>>, replies: Replies, times: (Instant, Instant)) {
-        let Inner { full, losses, .. } = &*self.inner;
-        if replies.iter().all(Result::is_ok) {
-            losses.end();
-        }
+        let full = &self.inner.full;
+        self.end_losses(&groups, &replies);
         for (group, reply) in groups.into_iter().zip(replies) {
             match reply {
                 Ok(standing) => {
@@ -248,10 +255,23 @@ where
                 }
                 Err(error) => {
                     tracing::debug!(%error, "a key's requests were not counted in the store");
-                    group.fail(losses.begin());
+                    let loss = self.inner.lost(&group.ask.key);
+                    group.fail(loss);
                 }
             }
         }
+    }
+
+    /// A part of the store is there again when all that was asked of it was answered.
+    fn end_losses(&self, groups: &[Group<K>], replies: &Replies) {
+        let Inner { store, losses, .. } = &*self.inner;
+        if !losses.any() {
+            return;
+        }
+        let parts: Vec<_> = groups.iter().map(|group| store.part(&group.ask.key)).collect();
+        let failed = parts.iter().zip(replies).filter(|(_, reply)| reply.is_err());
+        let failed: HashSet<_> = failed.map(|(part, _)| part).collect();
+        parts.iter().filter(|part| !failed.contains(part)).for_each(|part| losses.end(*part));
     }
 }
 
@@ -278,32 +298,9 @@ fn answer(to: oneshot::Sender<Outcome>, outcome: Outcome) {
     let _ = to.send(outcome);
 }
 
-/// Numbers the times when the store was lost. Changed by the one driver only.
-#[derive(Debug, Default)]
-struct Losses {
-    lasts: AtomicBool,
-    number: AtomicU32,
-}
-
-impl Losses {
-    fn begin(&self) -> NotCounted {
-        if !self.lasts.swap(true, Ordering::Relaxed) {
-            self.number.fetch_add(1, Ordering::Relaxed);
-        }
-        self.current()
-    }
-
-    fn end(&self) {
-        self.lasts.store(false, Ordering::Relaxed);
-    }
-
-    fn current(&self) -> NotCounted {
-        NotCounted::Lost(self.number.load(Ordering::Relaxed))
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::Duration;
 
     use futures_util::future::join_all;

@@ -10,6 +10,7 @@
 
 mod batch;
 mod local;
+mod losses;
 mod memory;
 mod policy;
 mod shared;

@@ -1,8 +1,7 @@
 //! Windows counted in Redis, by its clock, for all replicas together.
 //!
-//! Each command touches one key, so all of this is valid in Redis Cluster, but for one thing: a
-//! pipeline there can't cross slots. [`Store::admit`] here is where the commands of a batch would be
-//! parted by slot and sent side by side; nothing else knows that they travel together.
+//! Each command touches one key, so all of this is valid in Redis Cluster, where the commands of a
+//! batch are sent to their nodes side by side.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -13,7 +12,7 @@ use super::store::{Ask, Replies, Store};
 use super::window::{Standing, WINDOW};
 use crate::redis::{Call, NoAnswer, Prepared, RedisKeys, RedisPool, Side};
 
-/// Counts windows in Redis: one command a key, one round trip a batch.
+/// Counts windows in Redis: one command a key, one exchange a batch.
 #[derive(Debug)]
 pub(super) struct RedisWindows {
     pool: RedisPool,
@@ -47,7 +46,11 @@ impl<K: Display + Send + Sync + 'static> Store<K> for RedisWindows {
     }
 
     fn is_away(&self) -> bool {
-        self.pool.is_away(Side::Write)
+        !self.pool.is_whole(Side::Write)
+    }
+
+    fn part(&self, key: &K) -> u16 {
+        self.pool.part(&self.keys.limit(key))
     }
 }
 

@@ -27,6 +27,11 @@ pub(super) trait Store<K>: Send + Sync + 'static {
     /// [`NoAnswer`] when nothing is known about any of them: each may have been counted or not.
     fn admit(&self, asks: &[Ask<K>]) -> impl Future<Output = Result<Replies, NoAnswer>> + Send;
 
-    /// Whether the store is known to take no counts at the moment.
+    /// Whether the store is known to take no counts at the moment, of some keys at least.
     fn is_away(&self) -> bool;
+
+    /// The part of the store that counts a key, where parts can be lost each on their own.
+    fn part(&self, _key: &K) -> u16 {
+        0
+    }
 }

@@ -1,83 +1,99 @@
-//! Several scripts and commands in one round trip, healing themselves when the server has
+//! Several scripts and commands at once, healing themselves when the server has
 //! forgotten a script.
 
-use redis::{Cmd, Pipeline, RedisResult, Value};
+use redis::{Cmd, RedisResult, Value};
 
-use super::pool::{NoAnswer, RedisPool, Side};
+use super::answer::NoAnswer;
+use super::node::Side;
+use super::pool::RedisPool;
 use super::scripts::Prepared;
 
-/// Something to be run.
+/// Something to be run. Its key says where, in a cluster.
 #[derive(Debug)]
 pub struct Call<'a> {
-    script: Option<&'a Prepared>,
     key: &'a str,
-    arguments: Vec<Vec<u8>>,
-    command: Option<Cmd>,
+    what: What<'a>,
+}
+
+#[derive(Debug)]
+enum What<'a> {
+    Script { script: &'a Prepared, arguments: Vec<Vec<u8>> },
+    Command(Cmd),
 }
 
 impl<'a> Call<'a> {
-    /// A script on one key.
+    /// A script on one key. Arguments follow.
     pub fn script(script: &'a Prepared, key: &'a str) -> Self {
-        Self { script: Some(script), key, arguments: Vec::new(), command: None }
+        Self { key, what: What::Script { script, arguments: Vec::new() } }
     }
 
-    /// A command.
-    pub fn command(command: Cmd) -> Self {
-        Self { script: None, key: "", arguments: Vec::new(), command: Some(command) }
+    /// A command that concerns `key`.
+    pub fn command(key: &'a str, command: Cmd) -> Self {
+        Self { key, what: What::Command(command) }
     }
 
-    /// Adds an argument of a script.
+    /// Adds an argument.
     pub fn arg(mut self, argument: impl Into<Vec<u8>>) -> Self {
-        self.arguments.push(argument.into());
+        match &mut self.what {
+            What::Script { arguments, .. } => arguments.push(argument.into()),
+            What::Command(command) => {
+                command.arg(argument.into());
+            }
+        }
         self
     }
 
-    fn by_hash(&self) -> Cmd {
-        match (self.script, &self.command) {
-            (Some(script), _) => self.with_arguments(script.by_hash(self.key)),
-            (None, Some(command)) => command.clone(),
-            (None, None) => redis::cmd("PING"),
+    fn first_try(&self) -> Cmd {
+        match &self.what {
+            What::Script { script, arguments } => with(script.by_hash(self.key), arguments),
+            What::Command(command) => command.clone(),
         }
     }
 
-    fn with_arguments(&self, mut command: Cmd) -> Cmd {
-        self.arguments.iter().for_each(|argument| {
-            command.arg(argument);
-        });
-        command
+    /// By source, where the server has not run it because it does not know the script.
+    fn second_try(&self, reply: &RedisResult<Value>) -> Option<Cmd> {
+        match (&self.what, reply) {
+            (What::Script { script, arguments }, Err(error)) if Prepared::is_unknown(error) => {
+                Some(with(script.by_source(self.key), arguments))
+            }
+            _ => None,
+        }
     }
 }
 
+fn with(mut command: Cmd, arguments: &[Vec<u8>]) -> Cmd {
+    arguments.iter().for_each(|argument| {
+        command.arg(argument);
+    });
+    command
+}
+
 impl RedisPool {
-    /// Runs `calls` in one round trip; each has a result of its own, in the same order. Scripts
-    /// that the server has forgotten are sent again by source, and only they.
+    /// Runs `calls` at once; each has a result of its own, in the same order. Scripts that a server
+    /// has forgotten are sent again by source, and only they.
     ///
     /// # Errors
-    /// [`NoAnswer`], when nothing is known of any of them.
+    /// [`NoAnswer`], when nothing is known of any of them; never later than `redis.timeout_ms`
+    /// after the call.
     pub async fn run(
         &self,
         side: Side,
         calls: &[Call<'_>],
     ) -> Result<Vec<RedisResult<Value>>, NoAnswer> {
-        let mut pipeline = Pipeline::with_capacity(calls.len());
-        calls.iter().for_each(|call| {
-            pipeline.add_command(call.by_hash());
-        });
-        let mut replies = self.send_all(side, pipeline).await?;
-        let mut again = Pipeline::new();
-        let mut places = Vec::new();
+        let deadline = self.deadline();
+        let commands = calls.iter().map(|call| (call.key, call.first_try()));
+        let mut replies = self.exchange(side, commands, deadline).await?;
+        let (mut again, mut places) = (Vec::new(), Vec::new());
         for (place, (call, reply)) in calls.iter().zip(&replies).enumerate() {
-            if let (Some(script), Err(error)) = (call.script, reply)
-                && Prepared::is_unknown(error)
-            {
-                again.add_command(call.with_arguments(script.by_source(call.key)));
+            if let Some(command) = call.second_try(reply) {
+                again.push((call.key, command));
                 places.push(place);
             }
         }
         if !places.is_empty() {
             // Where that fails, these still have their error, and the others their answer.
-            let healed = self.send_all(side, again).await.unwrap_or_default();
-            for (place, reply) in places.into_iter().zip(healed) {
+            let healed = self.exchange(side, again.into_iter(), deadline).await;
+            for (place, reply) in places.into_iter().zip(healed.unwrap_or_default()) {
                 replies[place] = reply;
             }
         }

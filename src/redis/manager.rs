@@ -1,27 +1,39 @@
 //! Connections for the pool, and the truth about whether they still work.
 //!
-//! The stock manager says of every connection that it is fine, and a multiplexed connection
-//! does not reconnect by itself. Here a connection that was left in the middle of a command,
-//! or that failed, never goes back into the pool; and when one connection is found dead, all
-//! that are as old as it are tried no more. Checking one out costs no round trip.
+//! A multiplexed connection does not reconnect by itself. Here a connection that was left in the
+//! middle of a command, or that failed, never goes back into the pool; and when one connection is
+//! found dead, or leads to a server that is no primary any more, all that are as old as it are
+//! tried no more. Checking one out costs no round trip.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bb8::ManageConnection;
-use bb8_redis::RedisConnectionManager;
 use redis::aio::{ConnectionLike, MultiplexedConnection};
-use redis::{
-    ErrorKind, IntoConnectionInfo, Pipeline, RedisError, RedisResult, ServerErrorKind, Value,
-};
+use redis::{ErrorKind, Pipeline, RedisError, RedisResult, ServerErrorKind, Value};
+
+use super::dial::dial;
+use super::servers::{Sentinels, Server};
+
+/// Where connections lead.
+#[derive(Debug, Clone)]
+pub(super) enum Place {
+    /// To one server, whichever its name leads to.
+    Server(Server),
+    /// To the primary that sentinels name.
+    Primary(Sentinels),
+}
 
 /// Makes connections and judges them.
 #[derive(Debug)]
 pub(super) struct Manager {
-    inner: RedisConnectionManager,
+    place: Place,
     timeout: Duration,
     generation: Arc<AtomicU64>,
+    /// The primary that was connected to last.
+    primary: Mutex<Option<String>>,
+    complaints: Arc<Complaints>,
 }
 
 /// A connection that knows whether it can be used again.
@@ -34,9 +46,31 @@ pub(super) struct Connection {
 }
 
 impl Manager {
-    pub(super) fn new(info: impl IntoConnectionInfo, timeout: Duration) -> RedisResult<Self> {
-        let inner = RedisConnectionManager::new(info)?;
-        Ok(Self { inner, timeout, generation: Arc::default() })
+    pub(super) fn new(place: Place, timeout: Duration, complaints: Arc<Complaints>) -> Self {
+        Self { place, timeout, generation: Arc::default(), primary: Mutex::default(), complaints }
+    }
+
+    async fn dial(&self) -> RedisResult<MultiplexedConnection> {
+        match &self.place {
+            Place::Server(server) => dial(server, self.timeout).await,
+            Place::Primary(sentinels) => {
+                let found = sentinels.primary(self.timeout).await?;
+                self.follow(found.address);
+                Ok(found.connection)
+            }
+        }
+    }
+
+    /// Connections to the primary before this one are tried no more.
+    fn follow(&self, address: String) {
+        let mut primary = self.primary.lock().unwrap_or_else(PoisonError::into_inner);
+        if primary.as_ref() != Some(&address) {
+            if primary.is_some() {
+                self.generation.fetch_add(1, Ordering::AcqRel);
+            }
+            tracing::info!(%address, "redis primary");
+            *primary = Some(address);
+        }
     }
 }
 
@@ -45,12 +79,15 @@ impl ManageConnection for Manager {
     type Error = RedisError;
 
     async fn connect(&self) -> RedisResult<Connection> {
-        let generation = self.generation.load(Ordering::Acquire);
-        let mut inner = tokio::time::timeout(self.timeout, self.inner.connect())
-            .await
-            .map_err(|_| RedisError::from((ErrorKind::Io, "no connection in time")))??;
-        // The library's own limit, which would cut a longer configured one short.
-        inner.set_response_timeout(self.timeout);
+        // What is found dead meanwhile concerns this one too, but not that it is the first to
+        // another primary.
+        let before = self.generation.load(Ordering::Acquire);
+        let inner = self.dial().await.inspect_err(|error| self.complaints.make(error))?;
+        self.complaints.end();
+        let generation = match self.place {
+            Place::Server(_) => before,
+            Place::Primary(_) => self.generation.load(Ordering::Acquire),
+        };
         Ok(Connection { inner, usable: true, generation, newest: Arc::clone(&self.generation) })
     }
 
@@ -90,8 +127,53 @@ impl Connection {
 }
 
 /// A demoted node goes on serving its connections; the name behind the URL may lead to the new
-/// primary by now.
+/// primary by now, and the sentinels may name it.
 fn must_reconnect(reply: &RedisResult<Value>) -> bool {
     let Err(error) = reply else { return false };
-    error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly) || error.is_unrecoverable_error()
+    is_read_only(error) || error.is_unrecoverable_error()
+}
+
+/// Before version 7, an error inside a script is wrapped into the script's own.
+fn is_read_only(error: &RedisError) -> bool {
+    error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly)
+        || error.detail().is_some_and(|detail| detail.contains("-READONLY "))
+}
+
+/// Whether an attempt to connect was turned down, so that the next one will be too for a while.
+pub(super) fn is_refusal(error: &RedisError) -> bool {
+    let turned_down = matches!(
+        error.kind(),
+        ErrorKind::AuthenticationFailed
+            | ErrorKind::InvalidClientConfig
+            | ErrorKind::MasterNameNotFoundBySentinel
+            | ErrorKind::Server(ServerErrorKind::NoPerm)
+    );
+    turned_down || error.is_connection_refusal()
+}
+
+/// Says why no connection can be made where that will not mend by itself: once, until the reason
+/// is another or a connection is made. That a server is away is the breakers' to say.
+#[derive(Debug, Default)]
+pub(super) struct Complaints(Mutex<Option<String>>);
+
+impl Complaints {
+    pub(super) fn make(&self, error: &RedisError) {
+        let lasting = is_refusal(error) && !error.is_connection_refusal();
+        tracing::debug!(%error, "redis connection");
+        // Some tell for how many seconds it has been so.
+        let reason = error.to_string().replace(|c: char| c.is_ascii_digit(), "");
+        let mut last = self.last();
+        if lasting && last.as_ref() != Some(&reason) {
+            tracing::warn!(%error, "redis cannot be connected to");
+            *last = Some(reason);
+        }
+    }
+
+    fn end(&self) {
+        *self.last() = None;
+    }
+
+    fn last(&self) -> std::sync::MutexGuard<'_, Option<String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }

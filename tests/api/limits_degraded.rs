@@ -136,7 +136,7 @@ async fn limits_that_are_not_enforced_refuse_nobody_without_redis_either() {
         enforce: false,
         metrics: LimitMetrics::default(),
     };
-    let pool = RedisPool::new(redis.url(), 2, PATIENT).unwrap();
+    let pool = RedisPool::new(redis.servers(), 2, PATIENT);
     let limiter = Limiter::shared(pool, RedisKeys::new("gr"), options);
     redis.kill().await;
     let decided = join_all((0..50).map(|_| limiter.decide(1, 2))).await;

@@ -32,7 +32,7 @@ impl Limiters {
     ) -> Self {
         let prefix = RedisServer::new_prefix();
         let limiter = |_| {
-            let pool = RedisPool::new(redis.url(), 8, timeout).unwrap();
+            let pool = RedisPool::new(redis.servers(), 8, timeout);
             let options = LimitOptions {
                 replicas: count,
                 without_redis,

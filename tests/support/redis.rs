@@ -7,6 +7,7 @@ use std::time::Duration;
 use ::redis::aio::MultiplexedConnection;
 use ::redis::{Client, FromRedisValue, RedisResult, cmd};
 use futures_util::StreamExt;
+use gene_registry::redis::Servers;
 use tokio::sync::OnceCell;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -59,6 +60,11 @@ impl RedisServer {
             Kind::Own { port, .. } => format!("redis://127.0.0.1:{port}/"),
             Kind::External(url) => url.clone(),
         }
+    }
+
+    /// What a pool connects to.
+    pub(crate) fn servers(&self) -> Servers {
+        Servers::single(&self.url()).unwrap()
     }
 
     /// `redis+unix://…`

@@ -68,7 +68,26 @@ async fn config_check_names_the_key_of_every_fault() {
         ("[upstream]\ndeadline_ms = 9223372036854775807", "upstream.deadline_ms"),
         ("[upstream]\nurl = \"mysql://h/d\"", "upstream.url"),
         ("[redis]\npool_size = 0", "redis.pool_size"),
-        ("[redis]\nurl = \"http://h\"", "redis.url"),
+        ("[redis]\nurl = \"http://h\"", "redis.url: not a usable URL"),
+        ("[redis]\nurl = \"rediss://h#insecure\"", "redis.url: must have no fragment"),
+        ("[redis]\nurl = \"redis://h\"\ntls_ca_file = \"a\"", "redis.tls_ca_file: only for"),
+        (
+            "[redis]\nurl = \"rediss://h\"\ntls_ca_file = \"/nowhere.pem\"",
+            "redis.tls_ca_file: /nowhere.pem",
+        ),
+        ("[redis]\ntopology = \"sentinel\"\nurls = [\"redis://h\"]", "redis.sentinel.service"),
+        (
+            "[redis]\ntopology = \"cluster\"\nurls = [\"redis://h/1\"]",
+            "redis.urls: must name no database but 0",
+        ),
+        (
+            "[redis]\ntopology = \"cluster\"\nurls = [\"redis://h\", \"rediss://i\"]",
+            "redis.urls: must all begin",
+        ),
+        (
+            "[redis]\ntopology = \"cluster\"\nurls = [\"redis+unix:///h\"]",
+            "redis.urls: must be hosts",
+        ),
         ("[cache]\nnot_found_s = 86401", "cache.not_found_s"),
         ("[cache.search]\nif_error_s = 86401", "cache.search.if_error_s"),
         ("[rate_limit]\nreplicas = 0", "rate_limit.replicas"),
@@ -167,13 +186,14 @@ async fn config_check_names_the_variable_of_a_fault() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn config_print_masks_secrets_and_shows_where_each_value_came_from() {
-    let secrets = ["s3cret-of-postgres", "s3cret-of-redis", "s3cret-of-keys"];
+    let secrets = ["s3cret-of-postgres", "s3cret-of-redis", "s3cret-of-keys", "\"00\""];
     let path = file("[server]\nmax_connections = 77\nhead_timeout_ms = 88\n");
     let printed = gene_registry(["config", "print", "--config", path.to_str().unwrap()])
         .env("DATABASE_URL", format!("postgres://user:{}@db/registry", secrets[0]))
         .env("CONTROL_DATABASE_URL", format!("postgres://keys:{}@db/registry", secrets[2]))
         .env("GENE_REGISTRY__REDIS__URL", format!("redis://:{}@cache", secrets[1]))
         .env("REDIS_URL", format!("redis://:{}@other", secrets[1]))
+        .env("GENE_REGISTRY__REDIS__PASSWORD", secrets[3])
         .env("GENE_REGISTRY__SERVER__HEAD_TIMEOUT_MS", "99")
         .env("GENE_REGISTRY__LOG__LEVEL", "debug");
     let printed = run(printed).await.ok();
@@ -187,6 +207,7 @@ async fn config_print_masks_secrets_and_shows_where_each_value_came_from() {
         "upstream.url = \"***\"  # DATABASE_URL",
         "control.database_url = \"***\"  # CONTROL_DATABASE_URL",
         "redis.url = \"***\"  # GENE_REGISTRY__REDIS__URL",
+        "redis.password = \"***\"  # GENE_REGISTRY__REDIS__PASSWORD",
         "server.idle_timeout_ms = 75000  # default",
         "cache.search.fresh_s = 30  # default",
     ] {

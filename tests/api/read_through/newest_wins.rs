@@ -33,7 +33,7 @@ struct Stand {
 impl Stand {
     async fn new() -> Self {
         let redis = RedisServer::shared().await;
-        let pool = RedisPool::new(redis.url(), 2, Duration::from_secs(5)).unwrap();
+        let pool = RedisPool::new(redis.servers(), 2, Duration::from_secs(5));
         let key = format!("{}:answer", RedisServer::new_prefix());
         Self { pool, scripts: CacheScripts::default(), key }
     }

@@ -28,7 +28,7 @@ async fn release(probe: &Arc<Probe>, prefix: &str, schema: &str) -> Release {
     config.upstream.deadline_ms = 20_000;
     let (redis, metrics) = (RedisServer::shared().await, Arc::new(Metrics::default()));
     let timeout = std::time::Duration::from_secs(5);
-    let pool = RedisPool::new(redis.url(), 4, timeout).unwrap();
+    let pool = RedisPool::new(redis.servers(), 4, timeout);
     let keys = RedisKeys::new(prefix);
     let (schema, lease) = (schema.to_owned(), std::time::Duration::from_secs(5));
     let shared = SharedCache::new(pool, keys, schema, 1 << 20, lease, Arc::clone(&metrics));

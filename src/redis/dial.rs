@@ -1,0 +1,77 @@
+//! Making a connection. Names are resolved anew each time; certificates are always verified.
+
+use std::io;
+use std::net::Ipv6Addr;
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{
+    AsyncConnectionConfig, ConnectionAddr, ErrorKind, RedisConnectionInfo, RedisError, RedisResult,
+};
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
+use tokio_rustls::TlsConnector;
+
+use super::servers::Server;
+
+/// A connection to `server`, logged in, within `timeout`, which is also its own for any answer.
+pub(super) async fn dial(server: &Server, timeout: Duration) -> RedisResult<MultiplexedConnection> {
+    let connected = tokio::time::timeout(timeout, connect(server)).await;
+    let mut connection = connected.map_err(|_| late("no connection in time"))??;
+    // The library's own limit would cut a longer configured one short.
+    connection.set_response_timeout(timeout);
+    Ok(connection)
+}
+
+/// An error that is a timeout.
+pub(super) fn late(what: &'static str) -> RedisError {
+    io::Error::new(io::ErrorKind::TimedOut, what).into()
+}
+
+async fn connect(server: &Server) -> RedisResult<MultiplexedConnection> {
+    let Server { at, login, tls } = server;
+    let (host, port) = match at {
+        ConnectionAddr::Unix(path) => return log_in(login, UnixStream::connect(path).await?).await,
+        ConnectionAddr::Tcp(host, port) => (host.as_str(), *port),
+        other => {
+            let what = "not an address that can be connected to";
+            return Err((ErrorKind::InvalidClientConfig, what, other.to_string()).into());
+        }
+    };
+    let stream = TcpStream::connect((host, port)).await?;
+    stream.set_nodelay(true)?;
+    let Some(tls) = tls else { return log_in(login, stream).await };
+    let name = ServerName::try_from(host.to_owned())
+        .map_err(|_| (ErrorKind::InvalidClientConfig, "no name that a certificate can have"))?;
+    let stream = TlsConnector::from(tls.clone()).connect(name, stream).await.map_err(in_tls)?;
+    log_in(login, stream).await
+}
+
+/// That a certificate is not accepted will not mend by itself.
+fn in_tls(error: io::Error) -> RedisError {
+    if error.kind() == io::ErrorKind::InvalidData {
+        return (ErrorKind::InvalidClientConfig, "no TLS", error.to_string()).into();
+    }
+    error.into()
+}
+
+async fn log_in<S>(login: &RedisConnectionInfo, stream: S) -> RedisResult<MultiplexedConnection>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let config = AsyncConnectionConfig::new();
+    let (connection, driver) =
+        MultiplexedConnection::new_with_config(login, stream, config).await?;
+    // It ends with the connection.
+    tokio::spawn(driver);
+    Ok(connection)
+}
+
+/// Host and port of an address as Redis writes it: `host:port`, also for IPv6, also in brackets.
+pub(super) fn host_and_port(address: &str) -> Option<(&str, u16)> {
+    let (host, port) = address.rsplit_once(':')?;
+    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    let host = bare.filter(|host| host.parse::<Ipv6Addr>().is_ok()).unwrap_or(host);
+    Some((host, port.parse().ok()?))
+}

@@ -1,0 +1,226 @@
+//! Where Redis is and who we are there: the configuration, read into what can be connected to.
+
+use std::sync::Arc;
+
+use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo};
+use rustls::ClientConfig;
+use secrecy::{ExposeSecret, SecretString};
+use thiserror::Error;
+
+use crate::config::{RedisConfig, Topology};
+use crate::tls;
+
+const URL_FORM: &str = "must be like redis://user:password@host:6379/0, rediss:// for TLS or \
+    redis+unix:///path, with what is special in a URL percent-encoded";
+
+/// The configuration can't be used. No value is repeated, for it may hold a password.
+#[derive(Debug, Error)]
+#[error("{key}: {what}")]
+pub struct ServersError {
+    /// The key that is wrong.
+    pub key: &'static str,
+    what: String,
+}
+
+/// The servers of one topology.
+#[derive(Debug, Clone)]
+pub enum Servers {
+    /// One server, or a name that leads to the primary.
+    Single(Server),
+    /// A primary, to be asked for.
+    Sentinel(Sentinels),
+    /// Some nodes of a cluster.
+    Cluster {
+        /// One of them.
+        node: Server,
+        /// The others.
+        others: Vec<Server>,
+    },
+}
+
+/// A server, or what is known of it before its address is.
+#[derive(Debug, Clone)]
+pub struct Server {
+    pub(super) at: ConnectionAddr,
+    pub(super) login: RedisConnectionInfo,
+    pub(super) tls: Option<Arc<ClientConfig>>,
+}
+
+/// Sentinels, and the primary they know.
+#[derive(Debug, Clone)]
+pub struct Sentinels {
+    pub(super) nodes: Vec<Server>,
+    pub(super) service: Arc<str>,
+    pub(super) login: RedisConnectionInfo,
+}
+
+impl Server {
+    /// The same at another address.
+    pub(super) fn moved(&self, host: &str, port: u16) -> Self {
+        Self { at: ConnectionAddr::Tcp(host.to_owned(), port), ..self.clone() }
+    }
+
+    /// The same with another login.
+    pub(super) fn known_as(&self, login: RedisConnectionInfo) -> Self {
+        Self { login, ..self.clone() }
+    }
+}
+
+impl Servers {
+    /// One server.
+    ///
+    /// # Errors
+    /// When `url` can't be used.
+    pub fn single(url: &str) -> Result<Self, ServersError> {
+        let fault = |what| ServersError { key: "redis.url", what };
+        Ok(Self::Single(Parsed::read(url).map_err(fault)?.server(&Tls::System).map_err(fault)?))
+    }
+
+    /// What `config` names; `None` where it names no Redis.
+    ///
+    /// # Errors
+    /// [`ServersError`] names the key.
+    pub fn read(config: &RedisConfig) -> Result<Option<Self>, ServersError> {
+        if !config.is_used() {
+            return Ok(None);
+        }
+        let (key, urls): (_, Vec<_>) = match config.topology {
+            Topology::Single => ("redis.url", config.url.iter().collect()),
+            Topology::Sentinel | Topology::Cluster => ("redis.urls", config.urls.iter().collect()),
+        };
+        let fault = |what| ServersError { key, what };
+        let parsed: Result<Vec<_>, _> =
+            urls.iter().map(|url| Parsed::read(url.expose_secret())).collect();
+        let parsed = parsed.map_err(fault)?;
+        check(config.topology, &parsed).map_err(fault)?;
+        let tls = trust(config, &parsed)?;
+        let servers: Result<Vec<_>, _> = parsed.iter().map(|one| one.server(&tls)).collect();
+        let mut servers = servers.map_err(fault)?;
+        let own = |login| login_as(login, config.username.as_deref(), config.password.as_ref());
+        Ok(match config.topology {
+            Topology::Single => servers.pop().map(|one| {
+                let login = own(one.login.clone());
+                Self::Single(one.known_as(login))
+            }),
+            Topology::Cluster => {
+                let known = |one: &Server| one.known_as(own(one.login.clone()));
+                let others = servers.iter().skip(1).map(known).collect();
+                servers.first().map(|first| Self::Cluster { node: known(first), others })
+            }
+            Topology::Sentinel => Some(Self::Sentinel(sentinels(config, servers, own))),
+        })
+    }
+}
+
+/// What a sentinel's URL says about user and password is for the sentinel; its database is the
+/// primary's, for sentinels have none.
+fn sentinels(
+    config: &RedisConfig,
+    servers: Vec<Server>,
+    own: impl Fn(RedisConnectionInfo) -> RedisConnectionInfo,
+) -> Sentinels {
+    let asked = &config.sentinel;
+    let database = servers.first().map_or(0, |one| one.login.db());
+    let nodes = servers.into_iter().map(|one| {
+        let (user, password) = (asked.username.as_deref(), asked.password.as_ref());
+        let login = login_as(one.login.clone().set_db(0), user, password);
+        one.known_as(login)
+    });
+    Sentinels {
+        nodes: nodes.collect(),
+        service: asked.service.clone().unwrap_or_default().into(),
+        login: own(RedisConnectionInfo::default().set_db(database)),
+    }
+}
+
+fn login_as(
+    mut login: RedisConnectionInfo,
+    user: Option<&str>,
+    password: Option<&SecretString>,
+) -> RedisConnectionInfo {
+    if let Some(password) = password.map(ExposeSecret::expose_secret).filter(|it| !it.is_empty()) {
+        login = login.set_password(password);
+    }
+    match user.filter(|user| !user.is_empty()) {
+        Some(user) => login.set_username(user),
+        None => login,
+    }
+}
+
+/// What a URL says.
+struct Parsed {
+    info: ConnectionInfo,
+    tls: bool,
+}
+
+impl Parsed {
+    fn read(url: &str) -> Result<Self, String> {
+        // Whether there is TLS is ours to do, with the settings it has everywhere here.
+        let (tls, url) = match url.strip_prefix("rediss://") {
+            Some(rest) => (true, format!("redis://{rest}")),
+            None => (false, url.to_owned()),
+        };
+        if url.contains('#') {
+            return Err(format!("must have no fragment; {URL_FORM}"));
+        }
+        match url.as_str().into_connection_info() {
+            Ok(info) => Ok(Self { info, tls }),
+            Err(_) => Err(format!("not a usable URL: {URL_FORM}")),
+        }
+    }
+
+    fn server(&self, tls: &Tls) -> Result<Server, String> {
+        let tls = if self.tls { Some(tls.client()?) } else { None };
+        let login = self.info.redis_settings().clone();
+        Ok(Server { at: self.info.addr().clone(), login, tls })
+    }
+
+    fn database(&self) -> i64 {
+        self.info.redis_settings().db()
+    }
+}
+
+/// Whom to trust.
+enum Tls {
+    System,
+    Only(Arc<ClientConfig>),
+}
+
+impl Tls {
+    fn client(&self) -> Result<Arc<ClientConfig>, String> {
+        match self {
+            Self::Only(client) => Ok(Arc::clone(client)),
+            Self::System => {
+                tls::client(None).map(Arc::new).map_err(|error| format!("rediss://: {error}"))
+            }
+        }
+    }
+}
+
+fn trust(config: &RedisConfig, parsed: &[Parsed]) -> Result<Tls, ServersError> {
+    let Some(file) = config.tls_ca_file.as_deref() else { return Ok(Tls::System) };
+    let fault = |what| ServersError { key: "redis.tls_ca_file", what };
+    if !parsed.iter().any(|one| one.tls) {
+        return Err(fault("only for URLs that begin with rediss://".to_owned()));
+    }
+    let client = tls::client(Some(file)).map_err(|error| fault(error.to_string()))?;
+    Ok(Tls::Only(Arc::new(client)))
+}
+
+fn check(topology: Topology, parsed: &[Parsed]) -> Result<(), String> {
+    let alike = |of: fn(&Parsed) -> i64| parsed.windows(2).all(|two| of(&two[0]) == of(&two[1]));
+    if !alike(|one| one.tls.into()) {
+        return Err("must all begin with redis:// or all with rediss://".to_owned());
+    }
+    let unix = |one: &Parsed| matches!(one.info.addr(), ConnectionAddr::Unix(_));
+    if topology != Topology::Single && parsed.iter().any(unix) {
+        return Err(format!("must be hosts, not sockets, for redis.topology = \"{topology}\""));
+    }
+    if topology == Topology::Cluster && parsed.iter().any(|one| one.database() != 0) {
+        return Err("must name no database but 0: a cluster has no other".to_owned());
+    }
+    if !alike(Parsed::database) {
+        return Err("must all name the same database, the primary's".to_owned());
+    }
+    Ok(())
+}

@@ -1,0 +1,92 @@
+//! Users, passwords of any characters, sockets and IPv6.
+
+use std::time::Duration;
+
+use gene_registry::config::Config;
+
+use crate::support::need_own_servers;
+use crate::support::postgres::PostgresServer;
+use crate::support::redis::RedisServer;
+use crate::support::replica::{Fleet, patient};
+use crate::support::traffic::uncached;
+use crate::support::wait::eventually;
+
+/// Everything that means something in a URL, and what would be something else in TOML.
+const PASSWORD: &str = "p@ss:w/o#r%d?=\"'é ";
+const ENCODED: &str = "p%40ss%3Aw%2Fo%23r%25d%3F%3D%22%27%C3%A9%20";
+
+/// Two replicas with this configuration count, and share answers, in `redis`.
+pub(super) async fn assert_used(redis: &RedisServer, change: impl FnOnce(&mut Config)) {
+    let change = |config: &mut Config| {
+        patient(config);
+        change(config);
+    };
+    let fleet = Fleet::start_with(2, PostgresServer::shared().await, redis, change).await;
+    let key = fleet.database.new_key(1_000).await;
+    eventually(Duration::from_secs(20), "one replica has the other's answer", || async {
+        let path = uncached();
+        let [first, second] = [&fleet.replicas[0], &fleet.replicas[1]];
+        assert_eq!(first.get(&path, Some(&key)).await.status, 200);
+        let answer = second.get(&path, Some(&key)).await;
+        assert_eq!(answer.status, 200);
+        answer.header("cache-status").contains("detail=shared")
+    })
+    .await;
+    let mut remaining = Vec::new();
+    for replica in &fleet.replicas {
+        let answer = replica.get("/genes", Some(&key)).await;
+        remaining.push(answer.header("x-ratelimit-remaining").parse::<i64>().unwrap());
+    }
+    assert_eq!(remaining[0] - remaining[1], 1, "they count together");
+}
+
+fn with_login(redis: &RedisServer, login: &str) -> String {
+    redis.url().replace("://", &format!("://{login}@"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn passwords_of_any_characters_are_good_in_the_url_and_in_a_key_of_their_own() {
+    need_own_servers!();
+    let redis = RedisServer::start(&[]).await;
+    for user in ["reader", "we:ird/u#ser"] {
+        let password = format!(">{PASSWORD}");
+        let words = ["ACL", "SETUSER", user, "reset", "on", &password, "~*", "+@all"];
+        let () = redis.command(&words).await;
+    }
+    let url = with_login(&redis, &format!("reader:{ENCODED}"));
+    assert_used(&redis, |config| config.redis.url = Some(url.into())).await;
+    let url = with_login(&redis, &format!("we%3Aird%2Fu%23ser:{ENCODED}"));
+    assert_used(&redis, |config| config.redis.url = Some(url.into())).await;
+    // Those in keys of their own win.
+    let url = with_login(&redis, "nobody:wrong");
+    assert_used(&redis, |config| {
+        config.redis.url = Some(url.into());
+        config.redis.username = Some("reader".to_owned());
+        config.redis.password = Some(PASSWORD.into());
+    })
+    .await;
+    let refused: Vec<redis::Value> = redis.command(&["ACL", "LOG"]).await;
+    assert!(refused.is_empty(), "{refused:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_who_may_do_only_what_is_documented_is_enough() {
+    need_own_servers!();
+    let redis = RedisServer::start(&[]).await;
+    let rights = "+get +getrange +set +mget +evalsha +eval +incrby +pttl +pexpire +del +ping";
+    let mut words = vec!["ACL", "SETUSER", "least", "reset", "on", ">secret", "~gr-test-*"];
+    words.extend(rights.split(' '));
+    let () = redis.command(&words).await;
+    let url = with_login(&redis, "least:secret");
+    assert_used(&redis, |config| config.redis.url = Some(url.into())).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sockets_and_ipv6_lead_to_redis_too() {
+    need_own_servers!();
+    let redis = RedisServer::start(&["--bind", "127.0.0.1", "::1"]).await;
+    let socket = redis.socket_url();
+    assert_used(&redis, |config| config.redis.url = Some(socket.into())).await;
+    let six = redis.url().replace("127.0.0.1", "[::1]");
+    assert_used(&redis, |config| config.redis.url = Some(six.into())).await;
+}

@@ -1,0 +1,81 @@
+//! TLS to Redis: a private authority is trusted where it is named, and nobody else is.
+
+use super::logins::assert_used;
+use crate::support::authority::{Authority, EXPIRED, VALID};
+use crate::support::binary::Served;
+use crate::support::free_port;
+use crate::support::need_own_servers;
+use crate::support::postgres::PostgresServer;
+use crate::support::redis::RedisServer;
+use crate::support::replica::{READER, sample};
+use crate::support::traffic::uncached;
+use crate::support::wait::eventually;
+
+/// A server that speaks TLS too, and its URL.
+async fn encrypted(authority: &Authority, name: &str, years: (i32, i32)) -> (RedisServer, String) {
+    let (certificate, key) = authority.certify(name, years);
+    let port = free_port().to_string();
+    let redis = RedisServer::start(&[
+        "--tls-port",
+        &port,
+        "--tls-cert-file",
+        certificate.to_str().unwrap(),
+        "--tls-key-file",
+        key.to_str().unwrap(),
+        "--tls-ca-cert-file",
+        authority.file.to_str().unwrap(),
+        "--tls-auth-clients",
+        "no",
+    ])
+    .await;
+    (redis, format!("rediss://127.0.0.1:{port}"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_private_authority_is_trusted_where_it_is_named() {
+    need_own_servers!();
+    let authority = Authority::new();
+    let (redis, url) = encrypted(&authority, "127.0.0.1", VALID).await;
+    assert_used(&redis, |config| {
+        config.redis.url = Some(url.into());
+        config.redis.tls_ca_file = Some(authority.file.clone());
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_certificate_that_is_not_good_is_refused_and_the_log_says_why_once() {
+    need_own_servers!();
+    let (ours, theirs) = (Authority::new(), Authority::new());
+    for (certifier, name, years, reason) in [
+        (&ours, "127.0.0.1", EXPIRED, "expired"),
+        (&ours, "other.example", VALID, "not valid for name"),
+        (&theirs, "127.0.0.1", VALID, "UnknownIssuer"),
+    ] {
+        let (redis, url) = encrypted(certifier, name, years).await;
+        let database = sample(PostgresServer::shared().await).await;
+        let key = database.new_key(1_000_000).await;
+        let served = Served::start(&[
+            ("DATABASE_URL", &database.url_as(READER)),
+            ("REDIS_URL", &url),
+            ("GENE_REGISTRY__REDIS__TIMEOUT_MS", "5000"),
+            ("GENE_REGISTRY__REDIS__TLS_CA_FILE", ours.file.to_str().unwrap()),
+        ])
+        .await;
+        eventually(std::time::Duration::from_secs(20), "the log says why", || async {
+            assert_eq!(served.replica.get(&uncached(), Some(&key)).await.status, 200);
+            eprintln!("{}", served.log());
+            served.lines_with(&["WARN", "redis cannot be connected to", reason]) > 0
+        })
+        .await;
+        // It tries again twice a second.
+        let openings = "gene_registry_redis_in_use{side=\"write\"}";
+        for _ in 0..200 {
+            assert_eq!(served.replica.get(&uncached(), Some(&key)).await.status, 200);
+        }
+        assert_eq!(served.replica.metric(openings).await, Some(0.0));
+        assert_eq!(served.lines_with(&["redis cannot be connected to"]), 1, "{}", served.log());
+        let counters = redis.keys("gr").await;
+        assert!(counters.is_empty(), "{counters:?}");
+    }
+}
