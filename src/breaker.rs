@@ -5,6 +5,7 @@
 //! however crowded the way to it; open, calls are turned away without waiting, and once per pause one of them is told to try
 //! the store behind its caller's back. The first success closes it.
 
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -40,7 +41,7 @@ pub enum Outcome {
 /// See the module.
 #[derive(Debug)]
 pub struct Breaker {
-    name: &'static str,
+    name: Cow<'static, str>,
     // Read on every call; the lock is taken only when there is something to change.
     open: AtomicBool,
     openings: AtomicU64,
@@ -56,9 +57,9 @@ struct State {
 
 impl Breaker {
     /// A closed breaker. `name` stands in the log when it opens and closes.
-    pub fn new(name: &'static str) -> Self {
+    pub fn new(name: impl Into<Cow<'static, str>>) -> Self {
         Self {
-            name,
+            name: name.into(),
             open: AtomicBool::new(false),
             openings: AtomicU64::new(0),
             state: Mutex::default(),
@@ -105,7 +106,7 @@ impl Breaker {
         state.losses = 0;
         state.answered = Some(now);
         if self.open.swap(false, Ordering::AcqRel) {
-            tracing::info!(store = self.name, "in use again");
+            tracing::info!(store = &*self.name, "in use again");
         }
     }
 
@@ -118,7 +119,7 @@ impl Breaker {
         if !self.open.swap(true, Ordering::AcqRel) {
             state.next_probe = Some(now + PAUSE);
             self.openings.fetch_add(1, Ordering::Relaxed);
-            tracing::warn!(store = self.name, "not in use: it refuses or does not answer");
+            tracing::warn!(store = &*self.name, "not in use: it refuses or does not answer");
         }
     }
 

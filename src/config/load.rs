@@ -14,7 +14,8 @@ const DEFAULTS: &str = include_str!("../../config/default.toml");
 const PREFIX: &str = "GENE_REGISTRY__";
 
 /// Keys whose values are never shown.
-const SECRETS: [&str; 3] = ["upstream.url", "redis.url", "control.database_url"];
+const SECRETS: [&str; 4] =
+    ["upstream.url", "upstream.read_urls", "redis.url", "control.database_url"];
 
 /// The configuration can't be used. Each line names the key.
 #[derive(Debug, Error)]
@@ -140,7 +141,7 @@ fn explain(figment: &Figment, error: &figment::Error) -> String {
                 expected.join(", ")
             );
         }
-        _ if SECRETS.contains(&key.as_str()) => "not a usable URL".to_owned(),
+        _ if SECRETS.iter().any(|secret| key.starts_with(secret)) => "not a usable URL".to_owned(),
         kind => kind.to_string(),
     };
     format!("{key} ({source}): {what}")

@@ -47,6 +47,9 @@ pub struct Config {
     pub telemetry: TelemetryConfig,
 }
 
+/// Standbys, which are told apart in metrics.
+const MOST_STANDBYS: u64 = 16;
+
 /// A day, in seconds.
 const DAY_S: u64 = 86_400;
 
@@ -69,6 +72,7 @@ impl Config {
             ("upstream.wait_ms", self.upstream.wait_ms),
             ("upstream.connect_ms", self.upstream.connect_ms),
             ("upstream.query_ms", self.upstream.query_ms),
+            ("upstream.max_lag_ms", self.upstream.max_lag_ms),
             ("redis.timeout_ms", self.redis.timeout_ms),
             ("redis.pool_size", self.redis.pool_size.into()),
             ("rate_limit.replicas", self.rate_limit.replicas.into()),
@@ -92,6 +96,8 @@ impl Config {
             ("server.drain_ms", self.server.drain_ms, DAY_S * 1000),
             ("server.grace_ms", self.server.grace_ms, DAY_S * 1000),
             ("upstream.deadline_ms", self.upstream.deadline_ms, DAY_S * 1000),
+            ("upstream.max_lag_ms", self.upstream.max_lag_ms, DAY_S * 1000),
+            ("upstream.read_urls", self.upstream.read_urls.len() as u64, MOST_STANDBYS),
             ("redis.timeout_ms", self.redis.timeout_ms, DAY_S * 1000),
             ("shed.queue", self.shed.queue as u64, 1_000_000),
             ("shed.wait_ms", self.shed.wait_ms, DAY_S * 1000),

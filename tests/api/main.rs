@@ -30,4 +30,5 @@ mod redis_away;
 mod redis_faults;
 mod refusals;
 mod secrecy;
+mod standby;
 mod upstream;
