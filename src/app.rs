@@ -1,6 +1,7 @@
 //! The composition root: turns a validated configuration into a running replica. Nothing else
 //! puts the rooms together; tests and commands run this very code.
 
+mod check;
 mod keys_at;
 mod look;
 mod shared;
@@ -30,6 +31,7 @@ use crate::upstream::{Upstream, Watched};
 use look::Look;
 use shared::{limiter, redis, shared_cache};
 
+pub use check::usable;
 pub use keys_at::KeysAt;
 
 /// How long a replica waits for the upstream before it calls itself ready all the same.
@@ -228,7 +230,7 @@ fn limits(config: &Config) -> Limits {
 }
 
 /// TLS on the public listener, if it is on.
-pub(crate) fn tls(config: &Config) -> Result<Option<Tls>, StartError> {
+fn tls(config: &Config) -> Result<Option<Tls>, StartError> {
     let tls = &config.server.tls;
     let on = |(cert, key)| Tls::new(cert, key, tls.handshake_timeout());
     Ok(tls.files().map(on).transpose()?)

@@ -9,6 +9,8 @@ pub mod cache;
 pub mod cli;
 pub mod config;
 pub mod control;
+#[cfg(test)]
+mod ending;
 pub mod flight;
 pub mod keys;
 pub mod limit;

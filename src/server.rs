@@ -13,6 +13,7 @@ use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
 mod connection;
+mod sent;
 mod tls;
 mod watchdog;
 

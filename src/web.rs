@@ -47,6 +47,25 @@ pub enum WebError {
     },
 }
 
+impl WebError {
+    /// Whether the other side's certificate is not trusted, or not its own.
+    pub fn is_untrusted(&self) -> bool {
+        let mut next: Option<&(dyn std::error::Error + 'static)> = Some(self);
+        while let Some(error) = next {
+            if let Some(rustls::Error::InvalidCertificate(_)) = error.downcast_ref() {
+                return true;
+            }
+            // An I/O error is not the source of what it wraps: it stands in its place.
+            let wrapped = error.downcast_ref::<std::io::Error>().and_then(|error| error.get_ref());
+            next = match wrapped {
+                Some(wrapped) => Some(wrapped),
+                None => error.source(),
+            };
+        }
+        false
+    }
+}
+
 /// Asks others. Cheap to clone; keeps connections.
 #[derive(Debug, Clone)]
 pub struct WebClient {

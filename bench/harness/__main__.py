@@ -86,7 +86,7 @@ def grow(chosen, result, fleet, folder, setting, postgres, redis):
         setting, (1, 64) if quick else (1, 8, 64, 256, 1000), chosen.seconds)
     grown["replicas"] = growth.of_replicas(setting, (1, 3), chosen.seconds)
     grown["keys"] = growth.of_keys(
-        setting, postgres, "bench", (1, 100) if quick else (1, 1000, 10_000), chosen.seconds)
+        setting, postgres, "bench", (1, 100) if quick else (1, 1000, 100_000), chosen.seconds)
     grown["genes"] = growth.of_genes(
         fleet, folder, BINARIES, postgres, redis,
         (100, 1_000) if quick else (1_000, 100_000, 1_000_000), chosen.seconds)

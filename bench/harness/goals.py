@@ -33,10 +33,13 @@ def ratios(result):
              quiet("plain as large as gzip")),
         pair("Shared hit ÷ local hit", 2.0, quiet("shared hit"), quiet(page)),
     ]
-    alone, misses = result.get("pgbench", {}).get("prepared"), modes.get(quiet("miss"))
-    if alone and misses:
-        found.append(("Misses a second ÷ pgbench, prepared", "≥ 0.8",
-                      round(misses["per_second"] / alone, 2), -0.8))
+    for name, mode, label in (
+        ("miss", "prepared", "prepared"), ("miss, unnamed", "unnamed", "unnamed"),
+        ("miss, without Redis", "prepared", "prepared, without Redis")):
+        alone, misses = result.get("pgbench", {}).get(mode), modes.get(quiet(name))
+        if alone and misses:
+            found.append((f"Misses a second ÷ pgbench, {label}", "≥ 0.8",
+                          round(misses["per_second"] / alone, 2), -0.8))
     return found + latency(result) + growth(result) + sizes(result)
 
 

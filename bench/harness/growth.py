@@ -64,23 +64,29 @@ def of_connections(setting, counts, seconds):
 
 
 def of_keys(setting, postgres, database, counts, seconds):
-    """Keys in turn, all known to the replica: it bounds how fast it gets to know them."""
-    found, known = {}, 0
+    """Keys in turn, all of which the replica has got to know before."""
+    found = {}
     keys = [api_key("g", number) for number in range(max(counts))]
     postgres.add_keys(database, [(key, KEYS_LIMIT) for key in keys])
     for count in sorted(counts):
-        begun = time.monotonic()
-        for key in keys[known:count]:
-            while get(setting.quiet.port, PAGE, key)[0] == 503:
-                time.sleep(0.01)
-        took, known = time.monotonic() - begun, count
         # One key alone has the largest limit.
         lines = [(PAGE, key, "") for key in keys[:count]] if count > 1 else [
             (PAGE, setting.key, "")]
-        mode = Mode(f"{count} keys", setting.quiet, setting.requests("grown-keys", lines))
+        requests = setting.requests("grown-keys", lines)
+        took = get_to_know(setting.quiet.port, requests, count)
+        mode = Mode(f"{count} keys", setting.quiet, requests)
         result = rounds.medians(rounds.run([mode], 3, seconds))[mode.name]
         found[count] = {**result, "known_after_s": round(took, 1)}
     return found
+
+
+def get_to_know(port, requests, count):
+    """Seconds until each key has been let in: a second's load asks for all of them, or some."""
+    begun, asked = time.monotonic(), 0
+    while asked < count:
+        result = load.wrk(port, requests, seconds=max(1, count / 10_000))
+        asked += result["requests"] - result["not_200"]
+    return time.monotonic() - begun
 
 
 def of_replicas(setting, counts, seconds):

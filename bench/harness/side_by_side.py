@@ -26,14 +26,17 @@ class Setting:
             database, "SELECT id FROM registry.gene WHERE published ORDER BY id LIMIT 100000"
         ).split()
 
-        def replica(name, **settings):
+        def replica(name, redis_url=redis.url, **settings):
             return contestants.service(fleet, folder, binaries["service"], name,
-                                       postgres.url(database), redis.url, settings)
+                                       postgres.url(database), redis_url, settings)
 
         self.replica = replica
         self.hit = replica("hit", **LONG)
         self.quiet = replica("quiet", **LONG, LOG__LEVEL="warn")
-        self.shared = replica("shared", **LONG, **NO_LOCAL, LOG__LEVEL="warn")
+        bare = {**LONG, **NO_LOCAL, "LOG__LEVEL": "warn"}
+        self.shared = replica("shared", **bare)
+        self.unnamed = replica("unnamed", **bare, UPSTREAM__PREPARED_STATEMENTS="false")
+        self.alone = replica("alone", redis_url="", **bare)
         self.small = self.page_near(2048)
         self.answers = {}
         for name, target in (("20 genes", PAGE), ("2 KB", self.small)):
@@ -132,8 +135,10 @@ class Setting:
         misses = [(f"/v1/genes/{gene}/phenotype", self.key, "") for gene in self.genes]
         return [
             Mode("service, no log: shared hit", self.shared, self.requests("shared", pages)),
-            Mode("service, no log: miss", self.shared, self.requests("miss", misses), "miss",
-                 before=lambda: self.forget()),
+            *(Mode(f"service, no log: {name}", replica, self.requests("miss", misses), "miss",
+                   before=self.forget)
+              for name, replica in (("miss", self.shared), ("miss, unnamed", self.unnamed),
+                                    ("miss, without Redis", self.alone))),
         ]
 
     def forget(self):

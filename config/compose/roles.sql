@@ -1,5 +1,9 @@
--- `migrate` creates the service's role without a password. This sets the one that the compose file
--- names, on every start, so that changing it there is enough.
+-- `migrate` creates the service's roles without passwords. This sets those that the compose file
+-- names, on every start, so that changing them there is enough.
 \set ON_ERROR_STOP on
 \getenv password READER_PASSWORD
 alter role gene_registry_reader login password :'password';
+\getenv keys_password KEYS_PASSWORD
+\if :{?keys_password}
+    alter role gene_registry_keys login password :'keys_password';
+\endif

@@ -4,10 +4,13 @@
 use poem::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use poem::{Request, Response};
 
+use super::pages;
 use crate::config::CorsConfig;
 
-/// What pages may send: HEAD and POST they may always, and are told what is wrong with it.
-const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD");
+/// What pages may send: what is supported there. HEAD and POST browsers send without asking; they
+/// are told what is wrong with it.
+const TO_PAGES: HeaderValue = HeaderValue::from_static("GET, HEAD");
+const TO_OPERATIONS: HeaderValue = HeaderValue::from_static("GET");
 const REQUEST_HEADERS: HeaderValue = HeaderValue::from_static(
     "X-API-Key, X-Request-Id, Accept, Accept-Encoding, Cache-Control, Content-Type, \
      If-None-Match, Pragma, Traceparent, Tracestate",
@@ -39,7 +42,8 @@ pub(super) enum Cors {
 #[derive(Debug, Default)]
 pub(super) struct Asked {
     origin: Option<HeaderValue>,
-    is_preflight: bool,
+    /// The methods to be allowed, where this is a preflight.
+    preflight: Option<HeaderValue>,
 }
 
 impl Cors {
@@ -58,22 +62,24 @@ impl Cors {
     pub(super) fn of(&self, request: &Request) -> Asked {
         let fields = request.headers();
         match fields.get(header::ORIGIN) {
-            Some(origin) if !matches!(self, Self::Off) => Asked {
-                origin: Some(origin.clone()),
-                is_preflight: *request.method() == Method::OPTIONS
-                    && fields.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD),
-            },
+            Some(origin) if !matches!(self, Self::Off) => {
+                let is_preflight = *request.method() == Method::OPTIONS
+                    && fields.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
+                let preflight = is_preflight.then(|| methods(request.uri().path()));
+                Asked { origin: Some(origin.clone()), preflight }
+            }
             _ => Asked::default(),
         }
     }
 
     /// The answer to a preflight of an origin that is allowed: it needs no key, counts nowhere,
-    /// and is the same for all paths, so that pages can read why the request itself is refused.
+    /// and is given for all paths, so that pages can read why the request itself is refused.
     pub(super) fn preflight(&self, asked: &Asked) -> Option<Response> {
-        self.allowed(asked).filter(|_| asked.is_preflight)?;
+        self.allowed(asked)?;
+        let methods = asked.preflight.clone()?;
         let mut response = Response::builder().status(StatusCode::NO_CONTENT).finish();
         let fields = response.headers_mut();
-        fields.insert(header::ACCESS_CONTROL_ALLOW_METHODS, METHODS);
+        fields.insert(header::ACCESS_CONTROL_ALLOW_METHODS, methods);
         fields.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, REQUEST_HEADERS);
         fields.insert(header::ACCESS_CONTROL_MAX_AGE, KEPT);
         fields.append(header::VARY, BY_PREFLIGHT);
@@ -88,7 +94,7 @@ impl Cors {
         }
         let Some(allowed) = self.allowed(asked) else { return };
         fields.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, allowed);
-        if !asked.is_preflight {
+        if asked.preflight.is_none() {
             fields.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, RESPONSE_HEADERS);
         }
     }
@@ -105,4 +111,9 @@ impl Cors {
             (Self::Listed(_), None) => None,
         }
     }
+}
+
+fn methods(path: &str) -> HeaderValue {
+    let is_page = pages::paths().any(|page| page == path);
+    if is_page { TO_PAGES } else { TO_OPERATIONS }
 }

@@ -140,10 +140,16 @@ fn tidied(prefix: &str) -> String {
     }
 }
 
+/// Longest prefix, in bytes: it goes into every copy of the document.
+const LONGEST_PREFIX: usize = 255;
+
+/// Unreserved characters (RFC 3986) between single slashes: nothing that has to be escaped, and no
+/// part that leads elsewhere.
 fn is_path(path: &str) -> bool {
-    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~%".contains(&byte);
-    !path.contains("//")
-        && !path.split('/').any(|part| part == "..")
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte);
+    path.len() <= LONGEST_PREFIX
+        && !path.contains("//")
+        && !path.split('/').any(|part| part == "." || part == "..")
         && path.bytes().all(is_allowed)
 }
 
@@ -159,6 +165,17 @@ mod tests {
     use super::*;
 
     type Header = (&'static str, &'static str);
+
+    /// A prefix one byte too long.
+    const LONG: &str = match std::str::from_utf8(&LONG_BYTES) {
+        Ok(text) => text,
+        Err(_) => "",
+    };
+    const LONG_BYTES: [u8; 256] = {
+        let mut bytes = [b'a'; 256];
+        bytes[0] = b'/';
+        bytes
+    };
 
     /// What is made of headers that came from a trusted peer, with `Host: inner:8080`.
     fn told(headers: &[Header]) -> Option<String> {
@@ -210,7 +227,14 @@ mod tests {
             (&[(proto, "https"), (host, "a/b\"")], None),
             (&[(prefix, "/a//b")], None),
             (&[(prefix, "/../x")], None),
+            (&[(prefix, "/./x")], None),
             (&[(prefix, "/\"x")], None),
+            (&[(prefix, "/a%2e%2e/b")], None),
+            (&[(prefix, "/a%zz")], None),
+            (&[(prefix, "/a?b")], None),
+            (&[(prefix, "/a b")], None),
+            (&[(prefix, LONG.split_at(255).0)], Some(LONG.split_at(255).0)),
+            (&[(prefix, LONG)], None),
         ];
         for (headers, address) in cases {
             assert_eq!(told(headers).as_deref(), *address, "{headers:?}");

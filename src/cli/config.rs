@@ -3,13 +3,9 @@
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use secrecy::ExposeSecret;
 
 use super::{ConfigFile, Outcome};
-use crate::app::{self, StartError};
-use crate::config::UpstreamConfig;
-use crate::ops::telemetry;
-use crate::upstream::postgres;
+use crate::app;
 
 #[derive(Debug, Args)]
 pub(super) struct ConfigCommand {
@@ -29,20 +25,7 @@ impl ConfigCommand {
     pub(super) fn run(self) -> Outcome {
         match self.action {
             Action::Check(file) => {
-                let config = file.read()?.config;
-                telemetry::check(&config.log)?;
-                if config.upstream.url.is_some() {
-                    postgres::check(&config.upstream)?;
-                }
-                if let Some(url) = &config.control.database_url {
-                    let own = UpstreamConfig { url: Some(url.clone()), ..config.upstream.clone() };
-                    postgres::check(&own).map_err(StartError::KeysDatabase)?;
-                }
-                if let Some(url) = &config.redis.url {
-                    let checked = crate::redis::check(url.expose_secret());
-                    checked.map_err(|_| "redis.url: not a usable URL")?;
-                }
-                app::tls(&config)?;
+                app::usable(file.path())?;
                 println!("The configuration is good.");
             }
             Action::Print(file) => {

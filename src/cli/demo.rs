@@ -8,27 +8,44 @@ use std::sync::Arc;
 use clap::Args;
 
 use super::signals::Signals;
-use super::{Outcome, block_on};
+use super::token::hex;
+use super::{CONFIG_FILE, Outcome, block_on};
 use crate::app::{self, KeysAt, Running, StartError};
-use crate::config::{Config, CorsConfig, Loaded, TokenConfig};
+use crate::config::{Config, Loaded, TokenConfig};
 use crate::control::LoginToken;
 use crate::keys::{ApiKey, MemoryKeys, READ_SCOPE};
 use crate::ops::telemetry;
 use crate::registry::Timestamp;
 use crate::upstream::{ApiKeyRecord, Catalogue, Embedded, Upstream};
 
-const DEFAULT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
+/// The demo's own defaults, below what the environment says. It shows what one does, not what it
+/// does inside; its keys end with it, and open nothing that a page should not see; whoever tries
+/// it wants to see at once that a key was used.
+const DEFAULTS: &str = r#"
+[server]
+bind = "127.0.0.1:8080"
+[server.cors]
+origins = ["*"]
+[keys]
+usage_every_s = 2
+[log]
+level = "warn"
+"#;
+
+/// Where the control listener is unless somebody says so. No default of the configuration: next to
+/// an address that somebody has chosen it would look like a contradiction.
 const CONTROL: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8081);
 
 /// Whose the demo's keys are, and who logs in with its token.
 const OWNER: &str = "demo";
 
-/// Whoever tries it wants to see at once that a key was used.
-const USAGE_EVERY_S: u64 = 2;
-
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
 #[derive(Debug, Args)]
+#[command(after_help = "\
+It takes GENE_REGISTRY__SECTION__KEY from the environment, as serve does, but no configuration file,
+and nothing about databases: those that are set are named and not used. An address that was chosen
+is not left for another where it is taken.")]
 pub(super) struct Demo {
     /// Address to listen on [default: 127.0.0.1:8080, or a free port where that is taken]
     #[arg(long, value_name = "ADDR")]
@@ -44,26 +61,62 @@ struct DemoKey {
 
 impl Demo {
     pub(super) fn run(self) -> Outcome {
-        let mut config = Loaded::read(None)?.config;
-        // A demo shows what one does, not what it does inside.
-        config.log.level = std::env::var("GENE_REGISTRY__LOG__LEVEL").unwrap_or("warn".to_owned());
+        let token = LoginToken::generate()?;
+        let own = format!(
+            "{DEFAULTS}\n[[control.tokens]]\nuser = \"{OWNER}\"\nsha256 = \"{}\"\n",
+            hex(&token.hash())
+        );
+        let loaded = Loaded::read_over(&own, None)?;
+        let fixed = Fixed {
+            public: self.bind.is_some() || !loaded.is_default("server.bind"),
+            ops: !loaded.is_default("ops.bind"),
+            control: !loaded.is_default("control.bind"),
+        };
+        let unused = unused(&loaded);
+        let mut config = loaded.config;
         config.redis.url = None;
         config.rate_limit.replicas = 1;
-        config.server.bind = self.bind.unwrap_or(DEFAULT);
-        // Its keys end with it, and open nothing that a page should not see.
-        config.server.cors = CorsConfig::any();
-        config.control.bind = Some(CONTROL);
-        config.keys.usage_every_s = USAGE_EVERY_S;
+        config.server.bind = self.bind.unwrap_or(config.server.bind);
+        config.control.bind.get_or_insert(CONTROL);
+        // Tokens from the environment come beside the demo's own.
+        if config.control.tokens.iter().all(|known| known.sha256 != token.hash()) {
+            let own = TokenConfig { user: OWNER.to_owned(), sha256: token.hash(), expires: None };
+            config.control.tokens.push(own);
+        }
         telemetry::init(&config.log)?;
-        let fixed = self.bind.is_some();
-        block_on(async move { demo(config, fixed).await })
+        if !unused.is_empty() {
+            eprintln!(
+                "The demo keeps everything in memory, and does not use {}.",
+                unused.join(", ")
+            );
+        }
+        block_on(async move { demo(config, fixed, token).await })
     }
 }
 
-async fn demo(mut config: Config, fixed: bool) -> Outcome {
-    let token = LoginToken::generate()?;
-    let listed = TokenConfig { user: OWNER.to_owned(), sha256: token.hash(), expires: None };
-    config.control.tokens.push(listed);
+/// Addresses that somebody has chosen: where one is taken, no other is.
+#[derive(Debug, Clone, Copy)]
+struct Fixed {
+    public: bool,
+    ops: bool,
+    control: bool,
+}
+
+/// Settings that mean nothing here, by what sets them.
+fn unused(loaded: &Loaded) -> Vec<String> {
+    let without_meaning = |key: &str| {
+        ["upstream.", "redis."].iter().any(|section| key.starts_with(section))
+            || ["control.database_url", "rate_limit.replicas", "rate_limit.without_redis"]
+                .contains(&key)
+    };
+    let set = loaded.effective().into_iter();
+    let set = set.filter(|value| without_meaning(&value.key) && !loaded.is_default(&value.key));
+    let mut names: Vec<_> = set.map(|value| value.source).collect();
+    names.extend(std::env::var_os(CONFIG_FILE).map(|_| CONFIG_FILE.to_owned()));
+    names
+}
+
+async fn demo(config: Config, fixed: Fixed, token: LoginToken) -> Outcome {
     let now = Timestamp::now();
     let keys = demo_keys(now)?;
     let records = keys.iter().map(|key| key.record.clone()).collect();
@@ -80,7 +133,11 @@ async fn demo(mut config: Config, fixed: bool) -> Outcome {
 }
 
 /// Starts; where a default address is taken, on a free port instead.
-async fn start(mut config: Config, fixed: bool, upstream: Arc<Embedded>) -> Result<Running, Error> {
+async fn start(
+    mut config: Config,
+    fixed: Fixed,
+    upstream: Arc<Embedded>,
+) -> Result<Running, Error> {
     let keys = KeysAt { store: Arc::new(MemoryKeys::new(upstream.keys())), writable: true };
     loop {
         let upstream = Arc::clone(&upstream) as Arc<dyn Upstream>;
@@ -88,26 +145,20 @@ async fn start(mut config: Config, fixed: bool, upstream: Arc<Embedded>) -> Resu
             Ok(running) => return Ok(running),
             Err(error) => error,
         };
-        match &error {
-            StartError::Bind { key: "server.bind", address, source }
-                if !fixed && address.port() != 0 && is_taken(source) =>
-            {
-                eprintln!("{address} is taken; taking a free port instead.");
-                config.server.bind.set_port(0);
-            }
-            StartError::Bind { key: "ops.bind", address, source }
-                if address.port() != 0 && is_taken(source) =>
-            {
-                eprintln!("{address} is taken; taking a free port for health and metrics instead.");
-                config.ops.bind.set_port(0);
-            }
-            StartError::Bind { key: "control.bind", address, source }
-                if address.port() != 0 && is_taken(source) =>
-            {
-                eprintln!("{address} is taken; taking a free port for login and keys instead.");
-                config.control.bind = Some(SocketAddr::new(address.ip(), 0));
-            }
-            _ => return Err(error.into()),
+        let StartError::Bind { key, address, source } = &error else { return Err(error.into()) };
+        let (is_fixed, what) = match *key {
+            "server.bind" => (fixed.public, ""),
+            "ops.bind" => (fixed.ops, " for health and metrics"),
+            _ => (fixed.control, " for login and keys"),
+        };
+        if is_fixed || address.port() == 0 || !is_taken(source) {
+            return Err(error.into());
+        }
+        eprintln!("{address} is taken; taking a free port{what} instead.");
+        match *key {
+            "server.bind" => config.server.bind.set_port(0),
+            "ops.bind" => config.ops.bind.set_port(0),
+            _ => config.control.bind = Some(SocketAddr::new(address.ip(), 0)),
         }
     }
 }

@@ -44,8 +44,9 @@ impl LoginCommand {
     pub(super) fn run(self) -> Outcome {
         block_on(async {
             let store = CredentialStore::of_user()?;
-            // Read first: a login that could not be kept would be in vain.
+            // First: a login that could not be kept would be in vain.
             let server = meant(self.server.as_deref(), &store.read()?)?;
+            drop(store.lock().await?);
             let web = web_client()?;
             let control = Control::new(&web, &server);
             let metadata = control.login().await?;

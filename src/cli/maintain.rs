@@ -18,9 +18,10 @@ type Error = Box<dyn std::error::Error + Send + Sync>;
 pub(super) struct Maintain {
     #[command(flatten)]
     config: ConfigFile,
-    /// Go on for ever, a round each time this long has passed; without it, one round
-    #[arg(long, value_name = "DURATION", num_args = 0..=1, default_missing_value = "60s")]
-    every: Option<SignedDuration>,
+    /// Go on for ever, a round each time this long (1s to 24h) has passed; without it, one round
+    #[arg(long, value_name = "DURATION", num_args = 0..=1, default_missing_value = "60s",
+          value_parser = pause)]
+    every: Option<Duration>,
 }
 
 impl Maintain {
@@ -30,11 +31,19 @@ impl Maintain {
         block_on(async {
             match self.every {
                 None => round(&config.upstream).await?,
-                Some(every) => rounds(&config.upstream, Duration::try_from(every)?).await?,
+                Some(every) => rounds(&config.upstream, every).await?,
             }
             Ok(ExitCode::SUCCESS)
         })
     }
+}
+
+fn pause(text: &str) -> Result<Duration, String> {
+    let given =
+        text.parse::<SignedDuration>().ok().and_then(|given| Duration::try_from(given).ok());
+    let range = Duration::from_secs(1)..=Duration::from_secs(86_400);
+    let expected = "expected a duration of 1s to 24h, such as 60s or 5m";
+    given.filter(|given| range.contains(given)).ok_or_else(|| expected.to_owned())
 }
 
 /// A round that fails is logged; the next one tries again. One that is under way at the end is

@@ -20,13 +20,14 @@ mod terminal;
 mod token;
 mod whoami;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 
 use crate::config::{InvalidConfig, Loaded};
 use crate::ops::{telemetry, with_sources};
+use crate::web::WebError;
 
 const EXIT_STATUS: &str = "\
 Exit status:
@@ -34,6 +35,7 @@ Exit status:
   1  it failed; the message says why
   2  nothing was done, for it was not clear what was wanted: a wrong argument, a prefix that fits no
      key or several, no server named
+  130  it was interrupted before its end; serve and demo: for the second time
 
 Colours are used on terminals alone, and never with NO_COLOR set.";
 
@@ -82,17 +84,24 @@ enum Command {
     Man(man::ManCommand),
 }
 
+/// Names the configuration file.
+const CONFIG_FILE: &str = "GENE_REGISTRY_CONFIG";
+
 /// Where the configuration file is.
 #[derive(Debug, Args)]
 struct ConfigFile {
     /// Configuration file (TOML); keys it leaves out have their defaults
-    #[arg(long, value_name = "FILE", env = "GENE_REGISTRY_CONFIG")]
+    #[arg(long, value_name = "FILE", env = CONFIG_FILE)]
     config: Option<PathBuf>,
 }
 
 impl ConfigFile {
     fn read(&self) -> Result<Loaded, InvalidConfig> {
-        Loaded::read(self.config.as_deref())
+        Loaded::read(self.path())
+    }
+
+    fn path(&self) -> Option<&Path> {
+        self.config.as_deref()
     }
 }
 
@@ -141,8 +150,23 @@ pub fn run() -> ExitCode {
     telemetry::write_out();
     outcome.unwrap_or_else(|error| {
         eprintln!("gene-registry: {}", with_sources(&*error));
+        if is_untrusted(&*error) {
+            eprintln!("{UNTRUSTED}");
+        }
         if error.is::<Unclear>() { UNCLEAR.into() } else { ExitCode::FAILURE }
     })
+}
+
+/// What can be done about a server or issuer whose certificate is not trusted.
+const UNTRUSTED: &str = "\
+The certificate is not trusted. If you know the authority that made it, or it is the server's own,
+name its PEM file by SSL_CERT_FILE: SSL_CERT_FILE=ca.pem gene-registry …";
+
+fn is_untrusted(error: &(dyn std::error::Error + 'static)) -> bool {
+    let of_web = |error: &&(dyn std::error::Error + 'static)| error.is::<WebError>();
+    let mut errors = std::iter::successors(Some(error), |error| error.source());
+    let found = errors.find(of_web).and_then(|error| error.downcast_ref::<WebError>());
+    found.is_some_and(WebError::is_untrusted)
 }
 
 /// Says what is wrong with the arguments, or shows the help that was asked for. People paste keys
@@ -153,7 +177,11 @@ fn misunderstood(error: &clap::Error) -> ExitCode {
         let _ = error.print();
         return ExitCode::SUCCESS;
     }
-    anstream::eprint!("{}", show::without_secrets(&error.render().ansi().to_string()));
+    let message = error.render();
+    // Colours are controls too: there are none where what was typed holds controls of its own.
+    let harmless = show::harmless_lines(&message.to_string());
+    let shown = harmless.unwrap_or_else(|| message.ansi().to_string());
+    anstream::eprint!("{}", show::without_secrets(&shown));
     UNCLEAR.into()
 }
 

@@ -29,7 +29,8 @@ pub(super) struct Seed {
     /// What the generated genes follow from: the same number gives the same genes
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
-    /// Take the API key from the first line of this file instead of making one
+    /// Read the API key from this file (its first line that is not empty and no comment) instead of
+    /// making one; the file has to be there, and is not changed
     #[arg(long, value_name = "F")]
     key_file: Option<PathBuf>,
 }
@@ -73,12 +74,19 @@ fn new_key() -> NewKey {
 }
 
 fn read_key(path: &Path) -> Result<ApiKey, Error> {
-    let text = Zeroizing::new(std::fs::read_to_string(path)?);
+    let unreadable = |error| {
+        format!(
+            "--key-file {}: cannot be read: {error}. The key to use is read from it; nothing is \
+             written to it. Without --key-file a key is made, and printed",
+            path.display()
+        )
+    };
+    let text = Zeroizing::new(std::fs::read_to_string(path).map_err(unreadable)?);
     let line = text.lines().find(|line| !line.trim().is_empty() && !line.starts_with('#'));
     line.unwrap_or_default()
         .trim()
         .parse()
-        .map_err(|error| format!("{}: {error}", path.display()).into())
+        .map_err(|error| format!("--key-file {}: {error}", path.display()).into())
 }
 
 async fn load(client: &mut Client, genes: Option<u64>, from: u64) -> Result<seed::Seeded, Error> {

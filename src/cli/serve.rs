@@ -25,7 +25,7 @@ pub(super) struct Serve {
 
 impl Serve {
     pub(super) fn run(self) -> Outcome {
-        let config = self.config.read()?.config;
+        let config = app::usable(self.config.path())?.config;
         telemetry::init(&config.log)?;
         block_on(serve(config, self.ready_file))
     }

@@ -7,9 +7,8 @@ use clap::{Args, Subcommand};
 
 use super::Outcome;
 use super::api_key::expiry;
-use crate::config::is_handle;
 use crate::control::LoginToken;
-use crate::registry::Timestamp;
+use crate::registry::{LABEL, Timestamp, is_label};
 
 #[derive(Debug, Args)]
 pub(super) struct TokenCommand {
@@ -35,8 +34,7 @@ struct New {
 }
 
 fn handle(text: &str) -> Result<String, String> {
-    let wrong = || "expected 1 to 200 characters without control characters".to_owned();
-    is_handle(text).then(|| text.to_owned()).ok_or_else(wrong)
+    is_label(text).then(|| text.to_owned()).ok_or_else(|| format!("expected {LABEL}"))
 }
 
 impl TokenCommand {
@@ -52,17 +50,21 @@ impl TokenCommand {
 
 /// A table of `control.tokens`, as TOML.
 fn configuration(new: &New, hash: &[u8; 32]) -> String {
-    let hash = hash.iter().fold(String::new(), |mut text, byte| {
-        // Writing to memory can't fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    });
     let mut lines = format!("[[control.tokens]]\nuser = {}\n", quoted(&new.user));
-    lines += &format!("sha256 = \"{hash}\"\n");
+    lines += &format!("sha256 = \"{}\"\n", hex(hash));
     if let Some(end) = new.expires {
         lines += &format!("expires = \"{end:.0}\"\n");
     }
     lines
+}
+
+/// A hash as the configuration has it.
+pub(super) fn hex(hash: &[u8; 32]) -> String {
+    hash.iter().fold(String::new(), |mut text, byte| {
+        // Writing to memory can't fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 /// A TOML string. There are no control characters in it.

@@ -8,7 +8,8 @@ use hyper::Uri;
 use secrecy::SecretString;
 use serde::{Deserialize, Deserializer};
 
-use crate::registry::Timestamp;
+use super::rules::{PUBLIC_URL, Rules, is_public_url};
+use crate::registry::{LABEL, Timestamp, is_label};
 
 /// The control listener. Off without an address.
 #[derive(Debug, Clone, Deserialize)]
@@ -87,80 +88,56 @@ fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>,
 }
 
 impl ControlConfig {
-    /// What can't be as it is, a line each, naming the key.
-    pub(super) fn contradictions(&self) -> Vec<String> {
-        let mut found = self.oidc.contradictions();
+    /// What can't be as it is.
+    pub(super) fn rules(&self, rules: &mut Rules) {
+        self.oidc.rules(rules);
         for (at, token) in self.tokens.iter().enumerate() {
-            if !is_handle(&token.user) {
-                found.push(format!("control.tokens[{at}].user: must be {HANDLE}"));
-            }
+            let key = format!("control.tokens.{at}.user");
+            rules.must(is_label(&token.user), &[&key], &format!("must be {LABEL}"));
         }
+        const TOKENS: &str = "control.tokens";
         let hashes: HashSet<_> = self.tokens.iter().map(|token| token.sha256).collect();
-        if hashes.len() < self.tokens.len() {
-            found.push("control.tokens: two have the same sha256".to_owned());
-        }
-        if self.operators.iter().any(|user| !is_handle(user)) {
-            found.push(format!("control.operators: each must be {HANDLE}"));
-        }
-        if self.bind.is_some() && self.tokens.is_empty() && self.oidc.issuer.is_none() {
-            found.push(
-                "control.bind: nobody could log in: set control.oidc.issuer, or control.tokens \
-                 (gene-registry token new makes one)"
-                    .to_owned(),
-            );
-        }
-        if let Some(url) = &self.public_url
-            && (!is_web(url) || url.contains(['?', '#']))
-        {
-            found.push(
-                "control.public_url: must begin with http:// or https://, without a query or \
-                 fragment"
-                    .to_owned(),
-            );
-        }
-        found
+        let holds = hashes.len() == self.tokens.len();
+        rules.must(holds, &[TOKENS], "two have the same sha256");
+        rules.must(
+            self.operators.iter().all(|user| is_label(user)),
+            &["control.operators"],
+            &format!("each must be {LABEL}"),
+        );
+        rules.must(
+            self.bind.is_none() || !self.tokens.is_empty() || self.oidc.issuer.is_some(),
+            &["control.bind", TOKENS, "control.oidc.issuer"],
+            "nobody could log in: set control.oidc.issuer, or control.tokens (gene-registry token \
+             new makes one)",
+        );
+        let holds = self.public_url.as_deref().is_none_or(is_public_url);
+        rules.must(holds, &["control.public_url"], PUBLIC_URL);
     }
-}
-
-const HANDLE: &str = "1 to 200 characters without control characters";
-
-/// Whether this can be a user's name: what owns keys.
-pub(crate) fn is_handle(text: &str) -> bool {
-    (1..=200).contains(&text.chars().count()) && !text.chars().any(char::is_control)
 }
 
 impl OidcConfig {
-    fn contradictions(&self) -> Vec<String> {
-        let mut found = Vec::new();
-        let Some(issuer) = &self.issuer else { return found };
-        if !is_trustworthy(issuer) {
-            found.push(
-                "control.oidc.issuer: must be an https:// URL without a query or fragment \
-                 (http:// is possible on this machine alone)"
-                    .to_owned(),
-            );
+    fn rules(&self, rules: &mut Rules) {
+        let [issuer_key, audience_key, client_key] =
+            ["control.oidc.issuer", "control.oidc.audience", "control.oidc.client_id"];
+        let Some(issuer) = &self.issuer else { return };
+        rules.must(
+            is_trustworthy(issuer),
+            &[issuer_key],
+            "must be an https:// URL without a query or fragment (http:// is possible on this \
+             machine alone)",
+        );
+        for (key, value) in [(audience_key, &self.audience), (client_key, &self.client_id)] {
+            let holds = value.as_ref().is_some_and(|value| !value.is_empty());
+            rules.must(holds, &[key, issuer_key], "must be set where there is an issuer");
         }
-        for (key, value) in [("audience", &self.audience), ("client_id", &self.client_id)] {
-            if value.as_ref().is_none_or(String::is_empty) {
-                found.push(format!("control.oidc.{key}: must be set where there is an issuer"));
-            }
-        }
-        if self.audience.is_some() && self.audience == self.client_id {
-            found.push(
-                "control.oidc.audience: must not be client_id: ID tokens are made out to that, and \
-                 are no access tokens"
-                    .to_owned(),
-            );
-        }
-        if self.user_claim.is_empty() {
-            found.push("control.oidc.user_claim: must not be empty".to_owned());
-        }
-        found
+        rules.must(
+            self.audience.is_none() || self.audience != self.client_id,
+            &[audience_key, client_key],
+            "must not be client_id: ID tokens are made out to that, and are no access tokens",
+        );
+        let holds = !self.user_claim.is_empty();
+        rules.must(holds, &["control.oidc.user_claim"], "must not be empty");
     }
-}
-
-fn is_web(url: &str) -> bool {
-    url.starts_with("http://") || url.starts_with("https://")
 }
 
 /// Whether nobody between here and there could change what is said: https, or this machine.

@@ -15,11 +15,6 @@ pub struct CorsConfig {
 }
 
 impl CorsConfig {
-    /// Any origin.
-    pub fn any() -> Self {
-        Self { origins: vec![ANY.to_owned()] }
-    }
-
     /// Whether pages of any origin may.
     pub fn is_any(&self) -> bool {
         self.origins.iter().any(|origin| origin == ANY)

@@ -4,23 +4,21 @@ use std::path::Path;
 
 use figment::providers::{Env, Format, Toml};
 use figment::{Figment, Profile, Provider};
-use thiserror::Error;
 
-use super::Config;
+use super::fault::{self, Fault, InvalidConfig};
+use super::{Config, values};
 
 const DEFAULTS: &str = include_str!("../../config/default.toml");
 
 /// Environment variables that override keys begin with this.
 const PREFIX: &str = "GENE_REGISTRY__";
 
+/// Where a value came from that nobody has set.
+const DEFAULT: &str = "default";
+
 /// Keys whose values are never shown.
 const SECRETS: [&str; 4] =
     ["upstream.url", "upstream.read_urls", "redis.url", "control.database_url"];
-
-/// The configuration can't be used. Each line names the key.
-#[derive(Debug, Error)]
-#[error("the configuration cannot be used:\n  {}", .0.join("\n  "))]
-pub struct InvalidConfig(Vec<String>);
 
 /// A configuration and where its values came from.
 #[derive(Debug, Clone)]
@@ -45,9 +43,18 @@ impl Loaded {
     /// Reads defaults, then `file`, then the environment.
     ///
     /// # Errors
-    /// [`InvalidConfig`].
+    /// [`InvalidConfig`], with everything that is wrong.
     pub fn read(file: Option<&Path>) -> Result<Self, InvalidConfig> {
-        let mut figment = Figment::from(Toml::string(DEFAULTS));
+        Self::read_over("", file)
+    }
+
+    /// As [`Self::read`], for a command that has defaults of its own: `own`, as TOML.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn read_over(own: &str, file: Option<&Path>) -> Result<Self, InvalidConfig> {
+        let defaults = Figment::from(Toml::string(DEFAULTS)).merge(Toml::string(own));
+        let mut figment = defaults.clone();
         if let Some(file) = file {
             figment = figment.merge(Toml::file_exact(file));
         }
@@ -56,15 +63,20 @@ impl Loaded {
             .merge(well_known("REDIS_URL", "redis.url"))
             .merge(well_known("CONTROL_DATABASE_URL", "control.database_url"))
             .merge(Env::prefixed(PREFIX).split("__"));
-        let config: Config = figment.extract().map_err(|errors| {
-            InvalidConfig(errors.into_iter().map(|error| explain(&figment, &error)).collect())
-        })?;
-        let contradictions = config.contradictions();
-        if contradictions.is_empty() {
-            Ok(Self { config: config.without_empty_urls(), figment })
-        } else {
-            Err(InvalidConfig(contradictions))
+        let explain = |path: &[String], error: &figment::Error| explain(&figment, path, error);
+        let (config, mut faults) = values::read(&figment, &defaults, explain);
+        if let Some(config) = &config {
+            fault::add(&mut faults, config.contradictions());
         }
+        match config.map(Config::without_empty_urls) {
+            Some(config) if faults.is_empty() => Ok(Self { config, figment }),
+            mended => Err(InvalidConfig { faults, mended: mended.map(Box::new) }),
+        }
+    }
+
+    /// Whether neither the file nor the environment says what this key is.
+    pub fn is_default(&self, key: &str) -> bool {
+        self.source_of(key) == DEFAULT
     }
 
     /// Every effective value, in the order of the keys.
@@ -96,7 +108,7 @@ impl Loaded {
     fn source_of(&self, key: &str) -> String {
         match self.figment.find_metadata(key) {
             Some(metadata) => source_name(metadata, key),
-            None => "unknown".to_owned(),
+            None => DEFAULT.to_owned(),
         }
     }
 }
@@ -120,29 +132,24 @@ fn source_name(metadata: &figment::Metadata, key: &str) -> String {
             };
             variable.to_owned()
         }
-        _ => "default".to_owned(),
+        _ => DEFAULT.to_owned(),
     }
 }
 
 /// Names the key and where it stands; never repeats the value of a secret.
-fn explain(figment: &Figment, error: &figment::Error) -> String {
-    let key = error.path.join(".");
-    let source = match (&error.metadata, figment.find_metadata(&key)) {
-        (Some(metadata), _) | (None, Some(metadata)) => source_name(metadata, &key),
-        (None, None) => "configuration".to_owned(),
-    };
+fn explain(figment: &Figment, path: &[String], error: &figment::Error) -> Fault {
+    let key = path.join(".");
+    // What stands in an array has the array's source.
+    let known =
+        (1..=path.len()).rev().find_map(|end| figment.find_metadata(&path[..end].join(".")));
+    let source = error.metadata.as_ref().filter(|metadata| metadata.name != "values").or(known);
+    let source = source.map_or("configuration".to_owned(), |metadata| source_name(metadata, &key));
     let what = match &error.kind {
-        figment::error::Kind::UnknownField(field, expected) => {
-            let section = error.path.iter().filter(|part| part != &field);
-            let section = section.cloned().collect::<Vec<_>>().join(".");
-            let dot = if section.is_empty() { "" } else { "." };
-            return format!(
-                "{section}{dot}{field} ({source}): unknown key; known here: {}",
-                expected.join(", ")
-            );
+        figment::error::Kind::UnknownField(_, expected) => {
+            format!("unknown key; known here: {}", expected.join(", "))
         }
         _ if SECRETS.iter().any(|secret| key.starts_with(secret)) => "not a usable URL".to_owned(),
         kind => kind.to_string(),
     };
-    format!("{key} ({source}): {what}")
+    Fault::worded(&[&key], format!("{key} ({source}): {what}"))
 }

@@ -1,15 +1,19 @@
 //! Bodies of requests: JSON objects, read field by field. What is wrong is named by the field and
 //! never repeated, for people paste secrets by mistake.
 
+use std::fmt;
 use std::time::Duration;
 
+use poem::http::{HeaderMap, header};
 use poem::{Request, RequestBody, Result};
 use poem_openapi::registry::{MetaMediaType, MetaRequest, Registry};
 use poem_openapi::types::Type;
 use poem_openapi::{ApiExtractor, ApiExtractorType, ExtractParamOptions};
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
 use super::error::ControlError;
+use crate::keys::terms::LAST_END;
 use crate::registry::Timestamp;
 
 const MAX_BYTES: usize = 16 * 1024;
@@ -49,10 +53,13 @@ impl<'a, T: FromFields> ApiExtractor<'a> for Body<T> {
     }
 
     async fn from_request(
-        _: &'a Request,
+        request: &'a Request,
         body: &mut RequestBody,
         _: ExtractParamOptions<()>,
     ) -> Result<Self> {
+        if !is_json(request.headers()) {
+            return Err(ControlError::NotJson.into());
+        }
         let body = body.take().map_err(|_| ControlError::Internal)?;
         let bytes = tokio::time::timeout(PATIENCE, body.into_bytes_limit(MAX_BYTES)).await;
         let bytes = bytes.map_err(|_elapsed| wrong("must come within 10 s"))?;
@@ -62,16 +69,61 @@ impl<'a, T: FromFields> ApiExtractor<'a> for Body<T> {
 }
 
 fn fields<T: FromFields>(bytes: &[u8]) -> Result<Fields, ControlError> {
-    let value: Value = serde_json::from_slice(bytes).map_err(|error| {
+    let not_json = |error: serde_json::Error| {
         let (line, column) = (error.line(), error.column());
         wrong(&format!("must be JSON; it is not at line {line}, column {column}"))
-    })?;
-    let Value::Object(fields) = value else { return Err(wrong("must be a JSON object")) };
-    if fields.keys().any(|name| !T::FIELDS.contains(&name.as_str())) {
-        let known = T::FIELDS.join(", ");
-        return Err(wrong(&format!("has an unknown field; known here: {known}")));
+    };
+    let value: Value = serde_json::from_slice(bytes).map_err(not_json)?;
+    if !value.is_object() {
+        return Err(wrong("must be a JSON object"));
+    }
+    let Pairs(pairs) = serde_json::from_slice(bytes).map_err(not_json)?;
+    let mut fields = Map::new();
+    for (name, value) in pairs {
+        let Some(known) = T::FIELDS.iter().find(|known| **known == name) else {
+            let known = T::FIELDS.join(", ");
+            return Err(wrong(&format!("has an unknown field; known here: {known}")));
+        };
+        if fields.insert(name, value).is_some() {
+            return Err(ControlError::Parameter(format!("{known} must be given once")));
+        }
     }
     Ok(Fields(fields))
+}
+
+/// One content type, `application/json`, whatever its parameters.
+fn is_json(headers: &HeaderMap) -> bool {
+    let mut given = headers.get_all(header::CONTENT_TYPE).iter();
+    let (Some(given), None) = (given.next(), given.next()) else { return false };
+    let kind = given.to_str().unwrap_or_default().split(';').next().unwrap_or_default();
+    kind.trim().eq_ignore_ascii_case("application/json")
+}
+
+/// An object's fields as they were given: a map would keep the last of those with the same name.
+struct Pairs(Vec<(String, Value)>);
+
+impl<'de> Deserialize<'de> for Pairs {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(PairsVisitor)
+    }
+}
+
+struct PairsVisitor;
+
+impl<'de> Visitor<'de> for PairsVisitor {
+    type Value = Pairs;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Pairs, A::Error> {
+        let mut pairs = Vec::new();
+        while let Some(pair) = fields.next_entry()? {
+            pairs.push(pair);
+        }
+        Ok(Pairs(pairs))
+    }
 }
 
 fn wrong(what: &str) -> ControlError {
@@ -143,13 +195,10 @@ impl Fields {
         now: Timestamp,
     ) -> Result<Option<Timestamp>, ControlError> {
         self.read(name, "a time to come, such as 2030-01-31T12:00:00Z", |value| {
-            value.as_str()?.parse().ok().filter(|at| *at > now && *at < LAST)
+            value.as_str()?.parse().ok().filter(|at| *at > now && *at < LAST_END)
         })
     }
 }
-
-/// Year 9999: later times can't be stored and shown everywhere.
-const LAST: Timestamp = Timestamp::constant(253_402_128_000, 0);
 
 /// The field must be there.
 pub(super) fn required<T>(field: Option<T>, name: &str, allowed: &str) -> Result<T, ControlError> {

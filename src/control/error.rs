@@ -40,8 +40,12 @@ pub(super) enum ControlCode {
     MethodNotAllowed,
     /// 409: several keys begin like that.
     Ambiguous,
+    /// 409: the key was rotated before, and its successor is good.
+    AlreadyRotated,
     /// 409: the key has ended or was revoked.
     NotActive,
+    /// 415: the body is no JSON by its content type.
+    UnsupportedMediaType,
     /// 429: too many wrong tokens.
     RateLimited,
     /// 500: a fault of this service.
@@ -73,12 +77,19 @@ pub(super) enum ControlError {
     /// The text begins with the name of what is wrong.
     #[error("{0}")]
     Parameter(String),
+    #[error("the body must be JSON, sent with Content-Type: application/json")]
+    NotJson,
     #[error(transparent)]
     InvalidPrefix(#[from] NotAPrefix),
     #[error("there is no such key")]
     NoSuchKey,
     #[error("several keys begin like that; nothing was done: give more of the prefix")]
     Ambiguous(Vec<StoredKey>),
+    #[error(
+        "the key was rotated before, and {} took its place; nothing was done. Rotate that one \
+         instead (with overlap_s 0 if its key was lost), or revoke it first", .0.prefix
+    )]
+    AlreadyRotated(Box<StoredKey>),
     #[error("the key has ended or was revoked: create a new one")]
     NotActive,
     #[error("{}", store_text(.0))]
@@ -102,7 +113,7 @@ const fn store_text(error: &StoreError) -> &'static str {
         }
         StoreError::NoSchema(_) => {
             "keys cannot be managed here: the database in control.database_url lacks the default \
-             schema, which gene-registry migrate makes"
+             schema of this release, which gene-registry migrate makes"
         }
         _ => "the database of the keys cannot be used at the moment; try again",
     }
@@ -118,6 +129,8 @@ struct Body<'a> {
     code: ControlCode,
     #[serde(skip_serializing_if = "Option::is_none")]
     candidates: Option<&'a [StoredKey]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    successor: Option<&'a StoredKey>,
 }
 
 impl ControlError {
@@ -134,6 +147,8 @@ impl ControlError {
             Self::Parameter(_) => (StatusCode::BAD_REQUEST, Code::MissingParam),
             Self::InvalidPrefix(_) => (StatusCode::BAD_REQUEST, Code::InvalidPrefix),
             Self::Ambiguous(_) => (StatusCode::CONFLICT, Code::Ambiguous),
+            Self::NotJson => (StatusCode::UNSUPPORTED_MEDIA_TYPE, Code::UnsupportedMediaType),
+            Self::AlreadyRotated(_) => (StatusCode::CONFLICT, Code::AlreadyRotated),
             Self::NotActive => (StatusCode::CONFLICT, Code::NotActive),
             Self::Store(error) => match **error {
                 StoreError::ReadOnly | StoreError::Forbidden(_) | StoreError::NoSchema(_) => {
@@ -177,11 +192,12 @@ impl IntoResponse for ControlError {
     fn into_response(self) -> Response {
         let (status, code) = self.status_and_code();
         let error = self.to_string();
-        let candidates = match &self {
-            Self::Ambiguous(candidates) => Some(candidates.as_slice()),
-            _ => None,
+        let (candidates, successor) = match &self {
+            Self::Ambiguous(candidates) => (Some(candidates.as_slice()), None),
+            Self::AlreadyRotated(successor) => (None, Some(&**successor)),
+            _ => (None, None),
         };
-        let body = Body { error: &error, code, candidates };
+        let body = Body { error: &error, code, candidates, successor };
         let mut response =
             Response::builder().status(status).body(serde_json::to_vec(&body).unwrap_or_default());
         super::reply::add_headers(response.headers_mut());

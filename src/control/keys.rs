@@ -116,7 +116,8 @@ impl KeysApi {
     /// Replace an API key
     ///
     /// By a new one of the same owner, name, scopes, limit and lifetime. The old one ends after
-    /// the overlap, or when it would have ended anyway.
+    /// the overlap, or when it would have ended anyway. Doing it again, because the answer was lost
+    /// for example, is refused while the key that took its place is good: rotate that one then.
     #[oai(path = "/control/v1/api-keys/rotate", method = "post", operation_id = "rotateApiKey")]
     async fn rotate(
         &self,
@@ -132,6 +133,7 @@ impl KeysApi {
             }
             Rotated::None => Err(ControlError::NoSuchKey.into()),
             Rotated::Ambiguous(keys) => Err(ControlError::Ambiguous(keys).into()),
+            Rotated::Already { successor } => Err(ControlError::AlreadyRotated(successor).into()),
             Rotated::NotActive(_) => Err(ControlError::NotActive.into()),
         }
     }

@@ -1,24 +1,20 @@
-//! The form of a login token: `grt_` + 40 characters + 6 check characters, of the same digits and
-//! with the same check as an API key.
+//! The form of a login token: `grt_` + 40 characters + 6 check characters, as that of an API key
+//! (see [`crate::keys`]).
 
-use std::fmt;
 use std::str::FromStr;
 
-use secrecy::zeroize::Zeroize;
-use sha2::{Digest, Sha256};
 use thiserror::Error;
 
 use crate::keys::NoRandomness;
-use crate::keys::base62::{CHECK_CHARS, check_characters, push_random_digits};
+use crate::keys::sealed::{Form, Sealed};
 
 /// How each begins.
 pub(super) const BRAND: &str = "grt_";
-const SECRET_CHARS: usize = 40;
-const LENGTH: usize = BRAND.len() + SECRET_CHARS + CHECK_CHARS;
+const FORM: Form = Form { brand: BRAND, parts: &[40] };
 
 /// A login token in plain text. Never logged; wiped when dropped.
-#[derive(Clone, PartialEq, Eq)]
-pub struct LoginToken(String);
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoginToken(Sealed);
 
 /// The text has not the form of a login token, or its check characters are wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
@@ -31,22 +27,17 @@ impl LoginToken {
     /// # Errors
     /// [`NoRandomness`].
     pub fn generate() -> Result<Self, NoRandomness> {
-        let mut text = String::with_capacity(LENGTH);
-        text.push_str(BRAND);
-        push_random_digits(&mut text, SECRET_CHARS)?;
-        let check = check_characters(text.as_bytes());
-        text.extend(check.map(char::from));
-        Ok(Self(text))
+        FORM.generate().map(Self)
     }
 
     /// The plain token, for the person it is for.
     pub fn expose(&self) -> &str {
-        &self.0
+        self.0.expose()
     }
 
     /// What the configuration knows of it: SHA-256 of its text.
     pub fn hash(&self) -> [u8; 32] {
-        Sha256::digest(self.0.as_bytes()).into()
+        self.0.hash()
     }
 }
 
@@ -54,24 +45,7 @@ impl FromStr for LoginToken {
     type Err = MalformedLoginToken;
 
     fn from_str(text: &str) -> Result<Self, MalformedLoginToken> {
-        let secret = text.strip_prefix(BRAND).ok_or(MalformedLoginToken)?;
-        let (body, check) = text.as_bytes().split_at(text.len().saturating_sub(CHECK_CHARS));
-        let fits = text.len() == LENGTH
-            && secret.bytes().all(|byte| byte.is_ascii_alphanumeric())
-            && check_characters(body) == check;
-        fits.then(|| Self(text.to_owned())).ok_or(MalformedLoginToken)
-    }
-}
-
-impl fmt::Debug for LoginToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("LoginToken(…)")
-    }
-}
-
-impl Drop for LoginToken {
-    fn drop(&mut self) {
-        self.0.zeroize();
+        FORM.read(text).map(Self).ok_or(MalformedLoginToken)
     }
 }
 

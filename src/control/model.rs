@@ -161,6 +161,8 @@ pub(super) struct ErrorBody {
     code: ControlCode,
     /// With `AMBIGUOUS` alone: keys that begin like that.
     candidates: Option<Vec<ApiKey>>,
+    /// With `ALREADY_ROTATED` alone: the key that took its place.
+    successor: Option<ApiKey>,
 }
 
 impl Answer for Login {
@@ -181,16 +183,16 @@ impl Answer for ApiKeyPage {
 impl Answer for NewApiKey {
     const STATUS: u16 = 201;
     const DESCRIPTION: &'static str = "The new key.";
-    const ERRORS: &'static [u16] = &[400, 401, 405, 429, 500, 502, 503];
+    const ERRORS: &'static [u16] = &[400, 401, 405, 415, 429, 500, 502, 503];
 }
 
 impl Answer for ApiKey {
     const DESCRIPTION: &'static str = "The key, which is revoked, now or since before.";
-    const ERRORS: &'static [u16] = &[400, 401, 403, 404, 405, 409, 429, 500, 502, 503];
+    const ERRORS: &'static [u16] = &[400, 401, 403, 404, 405, 409, 415, 429, 500, 502, 503];
 }
 
 impl Answer for RotatedApiKey {
     const STATUS: u16 = 201;
     const DESCRIPTION: &'static str = "The new key, and the one it replaces.";
-    const ERRORS: &'static [u16] = &[400, 401, 403, 404, 405, 409, 429, 500, 502, 503];
+    const ERRORS: &'static [u16] = &[400, 401, 403, 404, 405, 409, 415, 429, 500, 502, 503];
 }

@@ -82,8 +82,9 @@ const ERRORS: &[(u16, &str)] = &[
     (405, "`METHOD_NOT_ALLOWED`: see `Allow`."),
     (
         409,
-        "`AMBIGUOUS`: several keys begin like that, `candidates` among them; nothing was done. `NOT_ACTIVE`: the key has ended or was revoked.",
+        "`AMBIGUOUS`: several keys begin like that, `candidates` among them; nothing was done. `ALREADY_ROTATED`: it was rotated before, and its `successor` is good. `NOT_ACTIVE`: the key has ended or was revoked.",
     ),
+    (415, "`UNSUPPORTED_MEDIA_TYPE`: the body must be sent as `application/json`."),
     (429, "`RATE_LIMITED`: too many wrong tokens came from this address; see `Retry-After`."),
     (500, "`INTERNAL`: a fault of this service."),
     (502, "`DB_ERROR`: the database of the keys cannot be used."),

@@ -6,20 +6,20 @@ use poem_openapi::Object;
 
 use super::body::{Fields, FromFields, required};
 use super::error::ControlError;
+use crate::keys::terms::{LONGEST_OVERLAP_S, MOST_SCOPES, is_scope};
 use crate::keys::{KeyPrefix, READ_SCOPE};
-use crate::registry::Timestamp;
+use crate::registry::{LABEL, Timestamp, is_label};
 use crate::upstream::ApiKeyRecord;
 
-const NAME: &str = "1 to 200 characters without NUL";
 const SCOPES: &str = "a list of 1 to 16 scopes, each 1 to 64 of the characters a-z, 0-9, : . _ -";
 const PREFIX: &str = "the beginning of the key";
-const MAX_OVERLAP_S: u32 = 365 * 86_400;
 const DEFAULT_OVERLAP_S: u32 = 86_400;
 
 /// A key to be made.
 #[derive(Object)]
 pub(super) struct CreateApiKey {
-    /// What it is called.
+    /// What it is called: not only spaces, without control characters, marks of direction and other
+    /// invisible characters.
     #[oai(validator(min_length = 1, max_length = 200))]
     name: String,
     /// What it may do, each 1 to 64 of the characters `a-z`, `0-9`, `: . _ -`; `["read"]` if
@@ -79,14 +79,12 @@ impl FromFields for CreateApiKey {
         &["name", "scopes", "rate_limit_per_minute", "expires_at"];
 
     fn from_fields(fields: &Fields) -> Result<Wanted, ControlError> {
-        let is_name =
-            |text: &str| (1..=200).contains(&text.chars().count()) && !text.contains('\0');
         let scopes = fields.texts("scopes", SCOPES, |scopes| {
-            (1..=16).contains(&scopes.len()) && scopes.iter().all(|scope| is_scope(scope))
+            (1..=MOST_SCOPES).contains(&scopes.len()) && scopes.iter().all(|scope| is_scope(scope))
         })?;
         let limit = fields.integer("rate_limit_per_minute", i32::MAX.unsigned_abs())?;
         Ok(Wanted {
-            name: required(fields.text("name", NAME, is_name)?, "name", NAME)?,
+            name: required(fields.text("name", LABEL, is_label)?, "name", LABEL)?,
             scopes: scopes.unwrap_or_else(|| vec![READ_SCOPE.to_owned()]),
             rate_limit_per_minute: limit.unwrap_or(ApiKeyRecord::DEFAULT_RATE_LIMIT),
             expires_at: fields.future("expires_at", Timestamp::now())?,
@@ -110,7 +108,7 @@ impl FromFields for RotateApiKey {
     const FIELDS: &'static [&'static str] = &["prefix", "overlap_s", "all"];
 
     fn from_fields(fields: &Fields) -> Result<(Meant, Duration), ControlError> {
-        let overlap = fields.integer("overlap_s", MAX_OVERLAP_S)?.unwrap_or(DEFAULT_OVERLAP_S);
+        let overlap = fields.integer("overlap_s", LONGEST_OVERLAP_S)?.unwrap_or(DEFAULT_OVERLAP_S);
         Ok((meant(fields)?, Duration::from_secs(overlap.into())))
     }
 }
@@ -118,10 +116,4 @@ impl FromFields for RotateApiKey {
 fn meant(fields: &Fields) -> Result<Meant, ControlError> {
     let prefix = required(fields.text("prefix", "a text", |_| true)?, "prefix", PREFIX)?;
     Ok(Meant { prefix: prefix.parse()?, all: fields.flag("all")? })
-}
-
-fn is_scope(text: &str) -> bool {
-    let allowed =
-        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b":._-".contains(&byte);
-    (1..=64).contains(&text.len()) && text.bytes().all(allowed)
 }

@@ -54,11 +54,14 @@ impl LookUps {
     fn enqueue(&self, hash: KeyHash, answer: oneshot::Sender<Answer>) {
         let mut queue = self.0.queue();
         queue.waiting.push_back((hash, answer));
-        if queue.lanes < LANES {
-            queue.lanes += 1;
-            let lane = Lane { inner: Arc::clone(&self.0), signed_off: false };
-            tokio::spawn(lane.run());
+        if queue.lanes == LANES {
+            return;
         }
+        queue.lanes += 1;
+        drop(queue);
+        // Without the lock: a runtime that is ending drops the lane at once, which takes it.
+        let lane = Lane { inner: Arc::clone(&self.0), signed_off: false };
+        tokio::spawn(lane.run());
     }
 }
 
@@ -74,7 +77,8 @@ impl Inner {
     }
 }
 
-/// Sends statements until nobody waits. Should it crash, those in its statement hear of it.
+/// Sends statements until nobody waits. Should it crash, those whom it leaves alone
+/// hear of it.
 struct Lane {
     inner: Arc<Inner>,
     signed_off: bool,
@@ -82,8 +86,14 @@ struct Lane {
 
 impl Drop for Lane {
     fn drop(&mut self) {
-        if !self.signed_off {
-            self.inner.queue().lanes -= 1;
+        if self.signed_off {
+            return;
+        }
+        let mut queue = self.inner.queue();
+        queue.lanes -= 1;
+        // With no other lane nobody would come to those who wait.
+        if queue.lanes == 0 {
+            queue.waiting.clear();
         }
     }
 }
@@ -152,4 +162,22 @@ impl Lane {
 /// Nobody minds when the caller has left.
 fn answer(to: oneshot::Sender<Answer>, read: Answer) {
     let _ = to.send(read);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registry::Timestamp;
+    use crate::upstream::{Catalogue, Embedded};
+
+    #[test]
+    fn a_process_that_ends_hangs_nobody() {
+        let found = crate::ending::on_an_ending_runtime(async {
+            let empty = Catalogue { genes: Vec::new() };
+            let upstream =
+                Embedded::from_catalogue(&empty, Timestamp::now(), vec![], String::new());
+            LookUps::new(Watched::new(Arc::new(upstream))).record(KeyHash([1; 32])).await
+        });
+        assert!(matches!(found, Some(Err(_))), "{found:?}");
+    }
 }

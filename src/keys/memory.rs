@@ -12,7 +12,7 @@ use super::store::{
 use super::token::ApiKey;
 use super::usage::Usage;
 use crate::registry::Timestamp;
-use crate::upstream::{ApiKeyRecord, EmbeddedKey, EmbeddedKeys, KeyHash, KeysByHash};
+use crate::upstream::{ApiKeyRecord, EmbeddedKey, EmbeddedKeys, KeyHash, KeysByHash, Rotation};
 
 /// See the module. What is done here, the registry's readers learn from its change log.
 pub struct MemoryKeys(Arc<EmbeddedKeys>);
@@ -80,27 +80,21 @@ impl KeyStore for MemoryKeys {
         let (key, now) = (ApiKey::generate()?, Timestamp::now());
         Ok(self.0.change(|keys| {
             let old = match one(keys, owner, prefix, now) {
-                One::Key(found) => found,
+                One::Key(found) => found.clone(),
                 One::None => return (vec![], Rotated::None),
                 One::Ambiguous(several) => return (vec![], Rotated::Ambiguous(several)),
             };
-            let before = stored(old, now);
+            if let Some(successor) = successor(keys, &old, now) {
+                return (vec![], Rotated::Already { successor: Box::new(successor) });
+            }
+            let before = stored(&old, now);
             if before.status != Status::Active {
                 return (vec![], Rotated::NotActive(Box::new(before)));
             }
-            let expires_at = old.record.expires_at.map(|end| {
-                now.saturating_add(end.duration_since(old.created_at)).unwrap_or(Timestamp::MAX)
-            });
-            let end = now.saturating_add(overlap).unwrap_or(Timestamp::MAX);
-            let record = ApiKeyRecord {
-                hash: key.hash(),
-                prefix: key.prefix().to_owned(),
-                expires_at,
-                ..old.record.clone()
-            };
-            old.record.expires_at = Some(old.record.expires_at.map_or(end, |own| own.min(end)));
-            let changed = vec![old.record.hash, key.hash()];
-            let replaced = Box::new(stored(old, now));
+            let (ended, record) = rotated(old, &key, now, overlap);
+            let changed = vec![ended.record.hash, key.hash()];
+            let replaced = Box::new(stored(&ended, now));
+            keys.insert(ended.record.hash, ended);
             let new = Box::new(add(keys, record, now));
             (changed, Rotated::Key { key, new, replaced })
         }))
@@ -126,6 +120,36 @@ fn add(keys: &mut KeysByHash, record: ApiKeyRecord, now: Timestamp) -> StoredKey
     let shown = stored(&key, now);
     keys.insert(hash, key);
     shown
+}
+
+/// The last of the keys that came after this one, of those that are good.
+fn successor(keys: &KeysByHash, old: &EmbeddedKey, now: Timestamp) -> Option<StoredKey> {
+    let next = |key: &&EmbeddedKey| keys.get(&key.rotation?.replaced_by);
+    std::iter::successors(next(&old), next)
+        .map(|key| stored(key, now))
+        .filter(|key| key.status == Status::Active && key.owner == old.record.owner)
+        .last()
+}
+
+/// The old key with its end, and a new one like it, with the lifetime that the old one had before
+/// any rotation.
+fn rotated(
+    mut old: EmbeddedKey,
+    key: &ApiKey,
+    now: Timestamp,
+    overlap: Duration,
+) -> (EmbeddedKey, ApiKeyRecord) {
+    let own_end = old.record.expires_at;
+    let first_expires_at = old.rotation.map_or(own_end, |before| before.first_expires_at);
+    let expires_at = first_expires_at.map(|end| {
+        now.saturating_add(end.duration_since(old.created_at)).unwrap_or(Timestamp::MAX)
+    });
+    let (hash, prefix) = (key.hash(), key.prefix().to_owned());
+    let record = ApiKeyRecord { hash, prefix, expires_at, ..old.record.clone() };
+    let end = now.saturating_add(overlap).unwrap_or(Timestamp::MAX);
+    old.record.expires_at = Some(own_end.map_or(end, |own| own.min(end)));
+    old.rotation = Some(Rotation { replaced_by: hash, first_expires_at });
+    (old, record)
 }
 
 enum One<'a> {
@@ -156,7 +180,7 @@ fn is_owned(key: &EmbeddedKey, owner: Option<&str>) -> bool {
 }
 
 fn stored(key: &EmbeddedKey, now: Timestamp) -> StoredKey {
-    let EmbeddedKey { record, created_at, last_used_at, request_count } = key;
+    let EmbeddedKey { record, created_at, last_used_at, request_count, .. } = key;
     let status = if record.revoked_at.is_some() {
         Status::Revoked
     } else if record.expires_at.is_some_and(|end| now >= end) {

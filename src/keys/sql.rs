@@ -1,17 +1,21 @@
 //! Key management's statements on the default schema. All are unnamed and typed, so that they
 //! work behind a pooler in transaction mode.
 
-use std::time::{Duration, SystemTime};
+mod rotation;
+
+use std::time::SystemTime;
 
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row, Transaction};
 
 use super::prefix::KeyPrefix;
-use super::store::{Listed, Listing, NewKey, Revoked, Rotated, Status, StoreError, StoredKey};
+use super::store::{Listed, Listing, NewKey, Revoked, Status, StoreError, StoredKey};
 use super::token::ApiKey;
 use super::usage::Usage;
 use crate::registry::Timestamp;
+
+pub(super) use rotation::rotate;
 
 /// Candidates shown where a prefix is ambiguous.
 const CANDIDATES: usize = 100;
@@ -72,7 +76,9 @@ impl From<tokio_postgres::Error> for StoreError {
                 Self::Forbidden(error)
             }
             Some(code)
-                if *code == SqlState::UNDEFINED_TABLE || *code == SqlState::INVALID_SCHEMA_NAME =>
+                if *code == SqlState::UNDEFINED_TABLE
+                    || *code == SqlState::UNDEFINED_COLUMN
+                    || *code == SqlState::INVALID_SCHEMA_NAME =>
             {
                 Self::NoSchema(error)
             }
@@ -195,45 +201,6 @@ pub(super) async fn revoke(
         WHERE prefix = $1 AND revoked_at IS NULL";
     transaction.execute_typed(update, &[(&key.prefix, Type::TEXT)]).await?;
     Ok(Revoked::Key(by_prefix(transaction, &key.prefix).await?))
-}
-
-/// Replaces the one active key that begins with `prefix`.
-pub(super) async fn rotate(
-    transaction: &Transaction<'_>,
-    owner: Option<&str>,
-    prefix: &KeyPrefix,
-    overlap: Duration,
-) -> Result<Rotated, StoreError> {
-    let mut found = locked(transaction, owner, prefix).await?;
-    if found.len() > 1 {
-        return Ok(Rotated::Ambiguous(found));
-    }
-    let Some(old) = found.pop() else { return Ok(Rotated::None) };
-    if old.status != Status::Active {
-        return Ok(Rotated::NotActive(Box::new(old)));
-    }
-    let key = ApiKey::generate()?;
-    // Before the old one's end is moved: its lifetime is copied.
-    let copy = format!(
-        "INSERT INTO registry.api_key
-        (key_hash, prefix, owner, name, scopes, rate_limit_per_minute, expires_at)
-        SELECT $1, $2, owner, name, scopes, rate_limit_per_minute,
-            CASE WHEN isfinite(expires_at)
-                THEN least(now() + (expires_at - created_at), {LAST_TIME}) END
-        FROM registry.api_key WHERE prefix = $3"
-    );
-    let (hash, new_prefix) = (key.hash().0, key.prefix());
-    let values: [Value<'_>; 3] =
-        [(&hash.as_slice(), Type::BYTEA), (&new_prefix, Type::TEXT), (&old.prefix, Type::TEXT)];
-    transaction.execute_typed(&copy, &values).await?;
-    let end = "UPDATE registry.api_key
-        SET expires_at = least(expires_at, now() + make_interval(secs => $2)) WHERE prefix = $1";
-    let overlap = overlap.as_secs_f64();
-    let values: [Value<'_>; 2] = [(&old.prefix, Type::TEXT), (&overlap, Type::FLOAT8)];
-    transaction.execute_typed(end, &values).await?;
-    let new = by_prefix(transaction, key.prefix()).await?;
-    let replaced = by_prefix(transaction, &old.prefix).await?;
-    Ok(Rotated::Key { key, new: Box::new(new), replaced: Box::new(replaced) })
 }
 
 /// Adds to what is known of keys' use, in one statement. Ordered, so that replicas that do it at

@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize, Serializer};
 use thiserror::Error;
 
-use super::base62::NoRandomness;
 use super::prefix::KeyPrefix;
+use super::sealed::NoRandomness;
 use super::token::ApiKey;
 use super::usage::Usage;
 use crate::registry::{Timestamp, rfc3339_seconds};
@@ -125,6 +125,11 @@ pub enum Rotated {
     None,
     /// Several do, of which these are the first; none was rotated.
     Ambiguous(Vec<StoredKey>),
+    /// It was rotated before, and what took its place is good; nothing was done.
+    Already {
+        /// The key that took its place.
+        successor: Box<StoredKey>,
+    },
     /// It has ended or was revoked; nothing was done.
     NotActive(Box<StoredKey>),
 }
@@ -147,8 +152,8 @@ pub enum StoreError {
     /// The role's rights, or the database's, do not suffice.
     #[error("the role may not do this, or the database may only be read")]
     Forbidden(#[source] tokio_postgres::Error),
-    /// The database has not the default schema.
-    #[error("the database has not the default schema, in which keys are kept")]
+    /// The database has not the default schema, or an older one.
+    #[error("the database has not the default schema of this release, in which keys are kept")]
     NoSchema(#[source] tokio_postgres::Error),
     /// A stored time is outside what can be shown.
     #[error("a stored time cannot be shown")]
@@ -172,7 +177,8 @@ pub trait KeyStore: Send + Sync + 'static {
 
     /// Replaces the one active key that begins with `prefix` by a new one of the same owner, name,
     /// scopes, limit and lifetime. The old one ends after `overlap`, or when it would have ended
-    /// anyway.
+    /// anyway. A key whose successor is good is not rotated again; once that one has ended or was
+    /// revoked, it can be, if it is active itself.
     async fn rotate(
         &self,
         owner: Option<&str>,

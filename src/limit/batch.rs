@@ -113,6 +113,8 @@ where
         }
         queue.waiting.push(waiter);
         if !std::mem::replace(&mut queue.driven, true) {
+            drop(queue);
+            // Without the lock: a runtime that is ending drops the driver at once, which takes it.
             let driver = Driver { inner: Arc::clone(&self.0), signed_off: false };
             tokio::spawn(driver.run());
         }
@@ -334,5 +336,13 @@ mod tests {
         let next = join_all((0..5).map(|_| batcher.ask(1, 9))).await;
         let remaining: Vec<_> = next.iter().map(|o| o.map(|c| c.decision.remaining)).collect();
         assert_eq!(remaining, [8, 7, 6, 5, 4].map(Ok));
+    }
+
+    #[test]
+    fn a_process_that_ends_hangs_nobody() {
+        let outcome = crate::ending::on_an_ending_runtime(async {
+            Batcher::new(Crashing::default(), LimitMetrics::default()).ask(1, 9).await
+        });
+        assert!(matches!(outcome, Some(Err(NotCounted::Lost(_)))), "{outcome:?}");
     }
 }

@@ -7,6 +7,7 @@
 
 pub mod arena;
 mod gene;
+mod label;
 mod number;
 mod phenotype;
 mod raw;
@@ -17,6 +18,7 @@ pub use gene::{
     ArenaHistoryEntry, ArenaInsights, Compatibility, Fidelity, GeneId, GenePage, GenePhenotype,
     GeneSummary, InvalidGeneId, TopGene, Trend, UnknownFidelity,
 };
+pub use label::{LABEL, LONGEST_LABEL, is_deceptive, is_label};
 pub use number::{Count, MAX_SAFE_INTEGER};
 pub use phenotype::Phenotype;
 pub use raw::{ContractBreach, RawEvaluation, RawGene};

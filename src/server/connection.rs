@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -18,7 +19,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
-use super::watchdog::{Answering, Watchdog, Watched};
+use super::sent::Sent;
+use super::watchdog::{Watchdog, Watched};
 use super::{Handler, Limits, Tls};
 
 /// The head of a request may take this much, and hold this many fields.
@@ -99,8 +101,17 @@ impl<H: Handler> Connection<H> {
         });
         let watched = Arc::clone(&watchdog);
         let service = service_fn(move |request: hyper::Request<Incoming>| {
-            let answering = watched.begin(request.version());
-            Arc::clone(&service).answer(request, answering)
+            let (version, watched) = (request.version(), Arc::clone(&watched));
+            let answering = watched.begin(version);
+            let answer = Arc::clone(&service).answer(request);
+            async move {
+                let answer = answer.await.map(|body| match version {
+                    Version::HTTP_2 => Sent::new(body, watched.sends()).boxed(),
+                    _ => body,
+                });
+                drop(answering);
+                Ok::<_, Infallible>(answer)
+            }
         });
         let builder = http();
         let connection = builder.serve_connection(io, service);
@@ -120,10 +131,10 @@ impl<H: Handler> Connection<H> {
         }
         connection.as_mut().graceful_shutdown();
         // Requests under way may finish; heads that don't come don't hold up the end, nor do
-        // answers that nobody takes.
+        // answers that nobody takes, nor peers that have nothing to wait for and don't leave.
         tokio::select! {
             ended = connection => report(ended),
-            () = watchdog.head_awaited_for(GOODBYE) => {}
+            () = watchdog.kept_in_vain_for(GOODBYE) => {}
             () = watchdog.expired() => {}
         }
     }
@@ -142,13 +153,9 @@ struct Service<H> {
 }
 
 impl<H: Handler> Service<H> {
-    async fn answer(
-        self: Arc<Self>,
-        request: hyper::Request<Incoming>,
-        _answering: Answering,
-    ) -> Result<Answer, Infallible> {
+    async fn answer(self: Arc<Self>, request: hyper::Request<Incoming>) -> Answer {
         if let Some(refusal) = refused_head(&request) {
-            return Ok(refusal.into());
+            return refusal.into();
         }
         let (version, is_head) = (request.version(), request.method() == Method::HEAD);
         let request = Request::from((
@@ -165,7 +172,7 @@ impl<H: Handler> Service<H> {
         if self.drain.is_cancelled() {
             self.say_goodbye(version, &mut response);
         }
-        Ok(response.into())
+        response.into()
     }
 
     /// So that the client takes its next request elsewhere.

@@ -95,6 +95,18 @@ impl Tls {
         Ok(Self { files, current, acceptor, handshake })
     }
 
+    /// Everything that is wrong with the two files; nothing where [`Self::new`] would take them.
+    pub fn faults(cert: &Path, key: &Path) -> Vec<TlsError> {
+        let files = Files { cert: cert.to_owned(), key: key.to_owned() };
+        let chain = read(&files.cert).and_then(|text| files.chain(&text)).map(drop);
+        let key = read(&files.key).and_then(|text| files.key(&text)).map(drop);
+        let found: Vec<_> = [chain, key].into_iter().filter_map(Result::err).collect();
+        if !found.is_empty() {
+            return found;
+        }
+        files.read().and_then(|contents| files.pair(&contents)).err().into_iter().collect()
+    }
+
     /// When the certificate in use ends, in seconds since 1970.
     pub fn expires_at(&self) -> u64 {
         self.current.get().expires_at
@@ -196,29 +208,38 @@ impl Contents {
     }
 }
 
+fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
+    std::fs::read(path).map_err(|source| TlsError::Unreadable { path: path.to_owned(), source })
+}
+
 impl Files {
     fn read(&self) -> Result<Contents, TlsError> {
-        let read = |path: &PathBuf| {
-            std::fs::read(path)
-                .map_err(|source| TlsError::Unreadable { path: path.clone(), source })
-        };
         Ok(Contents { cert: read(&self.cert)?, key: read(&self.key)? })
     }
 
     fn pair(&self, contents: &Contents) -> Result<Pair, TlsError> {
+        let (chain, expires_at) = self.chain(&contents.cert)?;
+        let key = self.key(&contents.key)?;
+        let provider = rustls::crypto::ring::default_provider();
+        let key = CertifiedKey::from_der(chain, key, &provider);
+        let key = Arc::new(key.map_err(|error| self.unfit(error))?);
+        Ok(Pair { key, expires_at })
+    }
+
+    /// The certificates, and when the first ends.
+    fn chain(&self, text: &[u8]) -> Result<(Vec<CertificateDer<'static>>, u64), TlsError> {
         let no_certificate = || TlsError::NoCertificate(self.cert.clone());
-        let chain: Vec<_> = CertificateDer::pem_slice_iter(&contents.cert)
+        let chain: Vec<_> = CertificateDer::pem_slice_iter(text)
             .collect::<Result<_, _>>()
             .map_err(|_| no_certificate())?;
         let first = chain.first().ok_or_else(no_certificate)?;
         let certificate = x509_cert::Certificate::from_der(first).map_err(|_| no_certificate())?;
         let not_after = certificate.tbs_certificate.validity.not_after;
-        let key = PrivateKeyDer::from_pem_slice(&contents.key)
-            .map_err(|_| TlsError::NoKey(self.key.clone()))?;
-        let provider = rustls::crypto::ring::default_provider();
-        let key = CertifiedKey::from_der(chain, key, &provider);
-        let key = Arc::new(key.map_err(|error| self.unfit(error))?);
-        Ok(Pair { key, expires_at: not_after.to_unix_duration().as_secs() })
+        Ok((chain, not_after.to_unix_duration().as_secs()))
+    }
+
+    fn key(&self, text: &[u8]) -> Result<PrivateKeyDer<'static>, TlsError> {
+        PrivateKeyDer::from_pem_slice(text).map_err(|_| TlsError::NoKey(self.key.clone()))
     }
 
     fn unfit(&self, source: rustls::Error) -> TlsError {

@@ -26,6 +26,8 @@ pub(super) struct Watchdog {
     idle: Duration,
     born: Instant,
     answering: AtomicUsize,
+    /// Answers on HTTP/2 that are not all written yet.
+    sending: AtomicUsize,
     had_request: AtomicBool,
     is_http1: AtomicBool,
     // Milliseconds since `born`.
@@ -40,6 +42,7 @@ impl Watchdog {
             idle,
             born: Instant::now(),
             answering: AtomicUsize::new(0),
+            sending: AtomicUsize::new(0),
             had_request: AtomicBool::new(false),
             is_http1: AtomicBool::new(true),
             idle_since: AtomicU64::new(0),
@@ -54,6 +57,12 @@ impl Watchdog {
         self.is_http1.store(version != Version::HTTP_2, Ordering::Release);
         self.head_since.store(NONE, Ordering::Release);
         Answering(Arc::clone(self))
+    }
+
+    /// An answer's body is being sent on HTTP/2, until all of what this returns is dropped.
+    pub(super) fn sends(self: &Arc<Self>) -> Arc<Sending> {
+        self.sending.fetch_add(1, Ordering::AcqRel);
+        Arc::new(Sending(Arc::clone(self)))
     }
 
     /// Done when the connection has been silent or dripping for too long.
@@ -83,21 +92,24 @@ impl Watchdog {
         by_idleness.min(self.born + Duration::from_millis(head_since) + self.head)
     }
 
-    /// Done when the connection has been kept for `long` by nothing but a head that is not whole.
-    pub(super) async fn head_awaited_for(&self, long: Duration) {
+    /// Done when the connection has been kept for `long` by nothing that is under way: by a head
+    /// that is not whole, or, on HTTP/2, by a peer that does not answer our goodbye.
+    pub(super) async fn kept_in_vain_for(&self, long: Duration) {
         loop {
             tokio::time::sleep(long).await;
-            if self.awaits_head() {
+            if self.is_kept_in_vain() {
                 return;
             }
         }
     }
 
-    fn awaits_head(&self) -> bool {
-        let begun_another = self.is_http1.load(Ordering::Acquire)
-            && self.head_since.load(Ordering::Acquire) != NONE;
-        self.answering.load(Ordering::Acquire) == 0
-            && (begun_another || !self.had_request.load(Ordering::Acquire))
+    fn is_kept_in_vain(&self) -> bool {
+        if self.answering.load(Ordering::Acquire) > 0 || self.sending.load(Ordering::Acquire) > 0 {
+            return false;
+        }
+        let is_http1 = self.is_http1.load(Ordering::Acquire);
+        let begun_another = is_http1 && self.head_since.load(Ordering::Acquire) != NONE;
+        !is_http1 || begun_another || !self.had_request.load(Ordering::Acquire)
     }
 
     fn bytes_came(&self) {
@@ -121,6 +133,16 @@ impl Drop for Answering {
     fn drop(&mut self) {
         self.0.idle_since.store(self.0.now(), Ordering::Release);
         self.0.answering.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// An answer that is being sent.
+#[derive(Debug)]
+pub(super) struct Sending(Arc<Watchdog>);
+
+impl Drop for Sending {
+    fn drop(&mut self) {
+        self.0.sending.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -223,18 +245,38 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn on_http2_nothing_is_given_up_at_the_end_but_a_connection_without_streams() {
+        let second = Duration::from_secs(1);
+        let watchdog = Watchdog::new(HEAD, IDLE);
+        let answering = watchdog.begin(Version::HTTP_2);
+        let sending = watchdog.sends();
+        let part = Arc::clone(&sending);
+        let waits = async || {
+            let waited = tokio::time::timeout(second * 10, watchdog.kept_in_vain_for(second));
+            waited.await.is_err()
+        };
+        assert!(waits().await, "while a request is answered");
+        drop(answering);
+        assert!(waits().await, "while its answer is sent");
+        drop(sending);
+        assert!(waits().await, "while a part of it is sent");
+        drop(part);
+        assert!(!waits().await);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn only_an_unfinished_head_is_given_up_at_the_end() {
         let second = Duration::from_secs(1);
         let watchdog = Watchdog::new(HEAD, IDLE);
-        watchdog.head_awaited_for(second).await;
+        watchdog.kept_in_vain_for(second).await;
         let answering = watchdog.begin(Version::HTTP_11);
-        let waited = tokio::time::timeout(second * 10, watchdog.head_awaited_for(second));
+        let waited = tokio::time::timeout(second * 10, watchdog.kept_in_vain_for(second));
         assert!(waited.await.is_err(), "while a request is answered");
         drop(answering);
-        let waited = tokio::time::timeout(second * 10, watchdog.head_awaited_for(second));
+        let waited = tokio::time::timeout(second * 10, watchdog.kept_in_vain_for(second));
         assert!(waited.await.is_err(), "while its answer is sent");
         watchdog.bytes_came();
-        watchdog.head_awaited_for(second).await;
+        watchdog.kept_in_vain_for(second).await;
     }
 
     #[tokio::test(start_paused = true)]

@@ -203,7 +203,10 @@ impl Upstream for Embedded {
 fn standing(genes: &[&EmbeddedGene], now: Timestamp) -> DomainStanding {
     let largest = genes.iter().map(|gene| fitness(&gene.raw)).fold(0.0, f64::max);
     let mut sums = FitnessSums::up_to(largest);
-    genes.iter().for_each(|gene| sums.add(fitness(&gene.raw)));
+    // From the least to the greatest, as the other upstream does it.
+    let mut ascending: Vec<f64> = genes.iter().map(|gene| fitness(&gene.raw)).collect();
+    ascending.sort_by(f64::total_cmp);
+    ascending.into_iter().for_each(|fitness| sums.add(fitness));
     let mut evaluated: Vec<&EmbeddedGene> =
         genes.iter().copied().filter(|gene| !gene.evaluations.is_empty()).collect();
     evaluated.sort_by(|a, b| best_first(Sort::Fitness, &a.raw, &b.raw));
@@ -211,7 +214,7 @@ fn standing(genes: &[&EmbeddedGene], now: Timestamp) -> DomainStanding {
         gene_count: length(genes.len()),
         fitness: sums,
         evaluated_count: length(evaluated.len()),
-        evaluated_sum: evaluated.iter().map(|gene| fitness(&gene.raw) / sums.scale).sum(),
+        evaluated_sum: evaluated.iter().rev().map(|gene| fitness(&gene.raw) / sums.scale).sum(),
         evaluations: genes.iter().map(|gene| length(gene.evaluations.len())).sum(),
         top_now: evaluated.iter().take(TOP_GENES).map(|gene| standing_gene(gene)).collect(),
         top_then: top_at(&evaluated, turnover_begins(now)),

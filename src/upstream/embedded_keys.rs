@@ -20,12 +20,23 @@ pub struct EmbeddedKey {
     pub last_used_at: Option<Timestamp>,
     /// Requests that have been written down.
     pub request_count: u64,
+    /// What its rotation has left behind.
+    pub rotation: Option<Rotation>,
+}
+
+/// What a key's rotation leaves behind.
+#[derive(Debug, Clone, Copy)]
+pub struct Rotation {
+    /// The key that took its place.
+    pub replaced_by: KeyHash,
+    /// When it would have ended without the rotation; `None` for never.
+    pub first_expires_at: Option<Timestamp>,
 }
 
 impl EmbeddedKey {
     /// A key that was never used.
     pub fn new(record: ApiKeyRecord, created_at: Timestamp) -> Self {
-        Self { record, created_at, last_used_at: None, request_count: 0 }
+        Self { record, created_at, last_used_at: None, request_count: 0, rotation: None }
     }
 }
 

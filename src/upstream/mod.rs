@@ -28,7 +28,7 @@ pub use catalogue::{Catalogue, CatalogueEvaluation, CatalogueGene};
 pub use change_log::{Change, ChangeLog, Changes, Concern, Scope, Seen};
 pub use course::Position;
 pub use embedded::{Embedded, EmbeddedGene};
-pub use embedded_keys::{EmbeddedKey, EmbeddedKeys, KeysByHash};
+pub use embedded_keys::{EmbeddedKey, EmbeddedKeys, KeysByHash, Rotation};
 pub use looks::Looks;
 pub use postgres::Postgres;
 pub use snapshot::Snapshot;

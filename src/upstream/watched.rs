@@ -126,7 +126,12 @@ impl Watched {
             self.judge(found.as_ref().err(), begun);
             let found = found?;
             // After it, so that what is known to have changed was there to be seen.
-            let position = self.upstream.position().await.ok().flatten();
+            let position = match self.upstream.position().await {
+                Ok(position) => position,
+                Err(UpstreamError::Failed(_)) => None,
+                // Then it is not known whose changes these are.
+                Err(error) => return Err(error),
+            };
             if self.has_begun_again(&found, position.as_ref()) {
                 continue;
             }

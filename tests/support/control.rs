@@ -60,6 +60,16 @@ impl ControlClient {
         Answer::of(request.send().await.unwrap()).await
     }
 
+    /// Posts a body under these content types.
+    pub(crate) async fn send_as(&self, kinds: &[&str], path: &str, body: &str) -> Answer {
+        let request = self.client.post(format!("{}{path}", self.base)).body(body.to_owned());
+        let token = self.token.as_deref().unwrap_or_default();
+        let request = request.header("Authorization", format!("Bearer {token}"));
+        let request =
+            kinds.iter().fold(request, |request, kind| request.header("Content-Type", *kind));
+        Answer::of(request.send().await.unwrap()).await
+    }
+
     /// A new key of this name, with a limit that no test reaches: the key itself.
     pub(crate) async fn create(&self, name: &str) -> String {
         let wish = json!({ "name": name, "rate_limit_per_minute": 1_000_000 });

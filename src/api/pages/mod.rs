@@ -35,13 +35,14 @@ macro_rules! files {
     };
 }
 
-const FILES: [(&str, &str, &[u8]); 20] = files! {
+const FILES: [(&str, &str, &[u8]); 21] = files! {
     "/assets/style.css", STYLE, "assets/style.css";
     "/assets/icon.svg", ICON, "assets/icon.svg";
     "/assets/front.css", STYLE, "front/front.css";
     "/assets/front.js", SCRIPT, "front/front.js";
     "/docs", HTML, "docs/index.html";
     "/docs/init.js", SCRIPT, "docs/init.js";
+    "/docs/swagger.js", SCRIPT, "docs/swagger.js";
     "/docs/docs.css", STYLE, "docs/docs.css";
     "/docs/swagger-ui-bundle.js", SCRIPT, "swagger_ui/swagger-ui-bundle.js";
     "/docs/swagger-ui.css", STYLE, "swagger_ui/swagger-ui.css";
@@ -59,10 +60,11 @@ const FILES: [(&str, &str, &[u8]); 20] = files! {
 };
 
 /// Of these, what any page with Swagger UI is made of.
-const SWAGGER_UI: [&str; 5] = [
+const SWAGGER_UI: [&str; 6] = [
     "/assets/style.css",
     "/assets/icon.svg",
     "/docs/docs.css",
+    "/docs/swagger.js",
     "/docs/swagger-ui-bundle.js",
     "/docs/swagger-ui.css",
 ];

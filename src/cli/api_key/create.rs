@@ -7,13 +7,11 @@ use clap::Args;
 use super::keeper::{Created, Named, Wish};
 use super::{Place, when};
 use crate::cli::show::{harmless, harmless_json, local, print_secret};
-use crate::cli::{Error, Outcome};
+use crate::cli::{Error, Outcome, Unclear};
 use crate::keys::READ_SCOPE;
-use crate::registry::Timestamp;
+use crate::keys::terms::{MOST_SCOPES, SCOPE, is_scope};
+use crate::registry::{LABEL, Timestamp, is_label};
 use crate::upstream::ApiKeyRecord;
-
-/// Longest name, in characters.
-const LONGEST_NAME: usize = 200;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -27,7 +25,7 @@ pub(super) struct Create {
     /// What the key is called, up to 200 characters
     #[arg(long, value_parser = name)]
     name: String,
-    /// What the key may do; can be given more than once
+    /// What the key may do; can be given up to 16 times
     #[arg(long = "scope", default_value = READ_SCOPE, value_parser = scope)]
     scopes: Vec<String>,
     /// When the key ends: a duration (90d, 12h, 1s), a date or a time; without it, never
@@ -41,6 +39,13 @@ pub(super) struct Create {
 
 impl Create {
     pub(super) async fn run(self) -> Outcome {
+        if self.scopes.len() > MOST_SCOPES {
+            return Err(Unclear::new(format!("--scope: {MOST_SCOPES} at most")).into());
+        }
+        // Only here: keys of owners who are there already, whatever their names, can be managed.
+        if self.place.owner.as_deref().is_some_and(|owner| !is_label(owner)) {
+            return Err(Unclear::new(format!("--owner: expected {LABEL}")).into());
+        }
         let mut keeper = self.place.open(false).await?;
         let wish = Wish {
             name: self.name,
@@ -78,16 +83,10 @@ pub(super) fn hand_over(text: &str, created: &Created) -> Result<(), Error> {
 }
 
 fn name(text: &str) -> Result<String, String> {
-    let length = text.chars().count();
-    if text.trim().is_empty() || length > LONGEST_NAME {
-        return Err(format!("a name has 1 to {LONGEST_NAME} characters, and not only spaces"));
-    }
-    Ok(text.to_owned())
+    is_label(text).then(|| text.to_owned()).ok_or_else(|| format!("expected {LABEL}"))
 }
 
 fn scope(text: &str) -> Result<String, String> {
-    if text.trim().is_empty() {
-        return Err("a scope can't be empty; there is one at present: read".to_owned());
-    }
-    Ok(text.to_owned())
+    let wrong = || format!("expected {SCOPE}; there is one at present: {READ_SCOPE}");
+    is_scope(text).then(|| text.to_owned()).ok_or_else(wrong)
 }

@@ -58,6 +58,7 @@ impl Keeper for Direct {
             }
             store::Rotated::None => Err(KeyError::Unknown),
             store::Rotated::Ambiguous(keys) => Err(KeyError::Ambiguous(keys)),
+            store::Rotated::Already { successor } => Err(KeyError::AlreadyRotated(successor)),
             store::Rotated::NotActive(_) => Err(KeyError::NotActive),
         }
     }

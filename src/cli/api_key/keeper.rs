@@ -5,7 +5,7 @@ use std::fmt;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use crate::cli::show::harmless;
+use crate::cli::show::{harmless, local};
 use crate::cli::{Error, Unclear};
 use crate::keys::KeyPrefix;
 use crate::keys::store::{StoreError, StoredKey};
@@ -67,6 +67,8 @@ pub(super) enum KeyError {
     Unknown,
     /// Several do.
     Ambiguous(Vec<StoredKey>),
+    /// The key was rotated before, and this one, which took its place, is good.
+    AlreadyRotated(Box<StoredKey>),
     /// The key has ended or was revoked.
     NotActive,
     /// Anything else.
@@ -105,6 +107,7 @@ impl From<KeyError> for Error {
                 }
                 Unclear::new(text).into()
             }
+            KeyError::AlreadyRotated(successor) => already_rotated(&successor).into(),
             KeyError::NotActive => {
                 "the key has ended or was revoked, so it can't be rotated; nothing was done. To \
                  make a new one: gene-registry api-key create --name NAME"
@@ -113,6 +116,20 @@ impl From<KeyError> for Error {
             KeyError::Other(error) => error,
         }
     }
+}
+
+fn already_rotated(successor: &StoredKey) -> String {
+    let prefix = harmless(&successor.prefix);
+    let used = match successor.last_used_at {
+        Some(at) => format!("last used {}", local(at)),
+        None => "not known to have been used".to_owned(),
+    };
+    format!(
+        "the key was rotated before: {} took its place ({}, {used}); nothing was done. If nobody \
+         has the new key, replace it: gene-registry api-key rotate --prefix {prefix} --overlap 0s",
+        Named(successor),
+        local(successor.created_at),
+    )
 }
 
 /// A key as people call it: `gr_aB3dEf7h (ci)`.

@@ -89,6 +89,11 @@ fn meaning(error: Error) -> KeyError {
             let keys = refused.body.get("candidates").cloned().unwrap_or_default();
             KeyError::Ambiguous(serde_json::from_value(keys).unwrap_or_default())
         }
+        "ALREADY_ROTATED" => {
+            let successor = refused.body.get("successor").cloned().unwrap_or_default();
+            let successor = serde_json::from_value(successor);
+            successor.map_or(KeyError::Other(error), KeyError::AlreadyRotated)
+        }
         "NOT_ACTIVE" => KeyError::NotActive,
         "INVALID_PREFIX" | "INVALID_PARAMETERS" => {
             KeyError::other(Unclear::new(format!("nothing was done: {}", refused.message)))

@@ -15,6 +15,10 @@ use crate::cli::{Error, Outcome};
 The new key has the owner, name, scopes, limit and lifetime of the old one. Put it in place while
 both are good.
 
+A key that was rotated before is not rotated again while the key that took its place is good: if the
+new key was lost, rotate that one, by the prefix that the message names. Once it has ended or was
+revoked, the old key can be rotated again, with its first lifetime, as long as it is good itself.
+
 Examples:
   gene-registry api-key rotate --prefix gr_aB3dEf7h
   KEY=$(gene-registry api-key rotate --prefix gr_aB3dEf7h --overlap 7d)
@@ -25,8 +29,8 @@ pub(super) struct Rotate {
     /// The key's beginning, with or without gr_, from 4 characters on; never the whole key
     #[arg(long)]
     prefix: String,
-    /// How long the old key goes on: 24h, 7d, 0s
-    #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = when::seconds)]
+    /// How long the old key goes on, up to 365 days: 24h, 7d, 0s
+    #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = when::overlap)]
     overlap: u32,
     /// Also keys of others; for operators
     #[arg(long)]

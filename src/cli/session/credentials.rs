@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -81,6 +81,18 @@ pub(in crate::cli) enum CredentialsError {
     #[error("{}: {source}", .path.display())]
     File { path: PathBuf, source: io::Error },
     #[error(
+        "{}: cannot be written ({source}), and credentials are kept there; nothing was changed. Make \
+         it a folder that you can write, or name another configuration folder by XDG_CONFIG_HOME",
+        .path.display()
+    )]
+    Unwritable { path: PathBuf, source: io::Error },
+    #[error(
+        "{}: belongs to another user (of the id {owner}), who could read or replace your \
+         credentials; nothing was done. Make it yours, or name another configuration folder by \
+         XDG_CONFIG_HOME", .path.display()
+    )]
+    NotYours { path: PathBuf, owner: u32 },
+    #[error(
         "{}: damaged (line {line}, column {column}); nothing was changed. Mend it, or remove it \
          and log in again", .path.display()
     )]
@@ -147,12 +159,16 @@ impl CredentialStore {
     /// What is in the file; nothing where there is none.
     pub(in crate::cli) fn read(&self) -> Result<Logins, CredentialsError> {
         let path = self.path();
+        shut(&self.folder, 0o700)?;
+        shut(&path, 0o600)?;
         let text = match fs::read(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Logins::default()),
+            Err(source) if source.kind() == ErrorKind::NotADirectory => {
+                return Err(CredentialsError::Unwritable { path: self.folder.clone(), source });
+            }
             Err(source) => return Err(CredentialsError::File { path, source }),
         };
-        shut(&path).map_err(|source| CredentialsError::File { path: path.clone(), source })?;
         let damaged = |error: serde_json::Error| {
             let (line, column) = (error.line(), error.column());
             // Its text may repeat what is in the file.
@@ -169,11 +185,14 @@ impl CredentialStore {
     pub(in crate::cli) async fn lock(&self) -> Result<Locked<'_>, CredentialsError> {
         let path = self.folder.join(LOCK);
         let failed = |source| CredentialsError::File { path: path.clone(), source };
+        let unwritable =
+            |source| CredentialsError::Unwritable { path: self.folder.clone(), source };
         let mut builder = DirBuilder::new();
-        builder.recursive(true).mode(0o700).create(&self.folder).map_err(failed)?;
+        builder.recursive(true).mode(0o700).create(&self.folder).map_err(unwritable)?;
+        shut(&self.folder, 0o700)?;
         let mut options = OpenOptions::new();
         let file = options.write(true).create(true).truncate(false).mode(0o600).open(&path);
-        let file = file.map_err(failed)?;
+        let file = file.map_err(unwritable)?;
         let end = Instant::now() + LOCK_PATIENCE;
         loop {
             match file.try_lock() {
@@ -218,16 +237,28 @@ impl Locked<'_> {
             file.persist(&path)?;
             io::Result::Ok(())
         };
-        write().map_err(|source| CredentialsError::File { path: path.clone(), source })
+        let unwritable =
+            |source| CredentialsError::Unwritable { path: self.store.folder.clone(), source };
+        write().map_err(unwritable)
     }
 }
 
-/// Takes away from others what they should never have had.
-fn shut(path: &Path) -> io::Result<()> {
-    let mode = fs::metadata(path)?.permissions().mode();
-    if mode & 0o077 != 0 {
-        eprintln!("{}: others could read it; its mode is 0600 again.", path.display());
-        fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
+/// Takes away from others what they should never have had, as ssh does; what is somebody else's is
+/// not used. What is not there needs nothing.
+fn shut(path: &Path, mode: u32) -> Result<(), CredentialsError> {
+    let failed = |source| CredentialsError::File { path: path.to_owned(), source };
+    let known = match fs::metadata(path) {
+        Ok(known) => known,
+        // Whatever else is wrong shows, better worded, when it is read or written.
+        Err(_) => return Ok(()),
+    };
+    if known.uid() != rustix::process::geteuid().as_raw() {
+        return Err(CredentialsError::NotYours { path: path.to_owned(), owner: known.uid() });
+    }
+    if known.permissions().mode() & 0o077 != 0 {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).map_err(failed)?;
+        let path = path.display();
+        eprintln!("{path}: others could read or change it; its mode is 0{mode:o} again.");
     }
     Ok(())
 }

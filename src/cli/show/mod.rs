@@ -7,7 +7,7 @@ mod time;
 use std::io::{self, ErrorKind, Write};
 
 pub(super) use table::{Cell, Table};
-pub(super) use text::{harmless, harmless_json, without_secrets};
+pub(super) use text::{harmless, harmless_json, harmless_lines, without_secrets};
 pub(super) use time::{local, local_or_never};
 
 /// Writes to standard output, with colours where it is a terminal that wants them. Whoever has

@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use crate::registry::is_deceptive;
+
 /// Beyond this, in characters, a text from elsewhere is cut.
 const LONGEST: usize = 300;
 
@@ -19,18 +21,35 @@ pub(in crate::cli) fn harmless(text: &str) -> String {
         }
         match character {
             '\\' => shown.push_str("\\\\"),
-            _ if is_harmful(character) => shown.extend(character.escape_default()),
+            _ if is_deceptive(character) => shown.extend(character.escape_default()),
             _ => shown.push(character),
         }
     }
     shown
 }
 
+/// The same for a message of several lines, of any length, whose own backslashes stay as they are.
+/// `None` where there is nothing to be escaped.
+pub(in crate::cli) fn harmless_lines(message: &str) -> Option<String> {
+    let harms = |character: char| is_deceptive(character) && character != '\n';
+    message.contains(harms).then(|| {
+        let mut shown = String::with_capacity(message.len());
+        for character in message.chars() {
+            if harms(character) {
+                shown.extend(character.escape_default());
+            } else {
+                shown.push(character);
+            }
+        }
+        shown
+    })
+}
+
 /// JSON with the same characters as its own escapes: it means what it meant.
 pub(in crate::cli) fn harmless_json(json: &str) -> String {
     let mut shown = String::with_capacity(json.len());
     for character in json.chars() {
-        if is_harmful(character) {
+        if is_deceptive(character) {
             // None of them is beyond the basic plane but the tags.
             for unit in character.encode_utf16(&mut [0; 2]) {
                 // Writing to a string can't fail.
@@ -41,15 +60,6 @@ pub(in crate::cli) fn harmless_json(json: &str) -> String {
         }
     }
     shown
-}
-
-/// Controls, separators of lines, marks of direction, invisible tags.
-fn is_harmful(character: char) -> bool {
-    character.is_control()
-        || matches!(character,
-            '\u{61c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
-            | '\u{e0000}'..='\u{e007f}')
 }
 
 /// A message that may repeat what somebody typed, without what looks like a key or a token.
@@ -94,7 +104,7 @@ mod tests {
         let name = "a\u{1b}\u{9b}\u{7f}\u{202e}\u{e0041}日本 \\ \"";
         let json = serde_json::to_string(name).expect("JSON");
         let shown = harmless_json(&json);
-        assert!(!shown.contains(is_harmful), "{shown:?}");
+        assert!(!shown.contains(is_deceptive), "{shown:?}");
         assert_eq!(serde_json::from_str::<String>(&shown).expect("JSON"), name);
     }
 

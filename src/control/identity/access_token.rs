@@ -9,8 +9,8 @@ use serde_json::{Map, Value};
 
 use super::issuer::IssuerKeys;
 use super::{Method, NotIdentified, Proven, Refusal};
-use crate::config::{OidcConfig, is_handle};
-use crate::registry::Timestamp;
+use crate::config::OidcConfig;
+use crate::registry::{Timestamp, is_label};
 use crate::tls::TlsError;
 use crate::web::WebClient;
 
@@ -86,7 +86,7 @@ impl AccessTokens {
             return Err(Refusal::Invalid("it is of another issuer"));
         }
         let user = claims.get(&self.user_claim).and_then(Value::as_str);
-        let user = user.filter(|user| is_handle(user));
+        let user = user.filter(|user| is_label(user));
         let user = user.ok_or_else(|| Refusal::NoUser(self.user_claim.clone()))?;
         // A fraction of a second is cut off.
         let end = claims.get("exp").and_then(Value::as_f64).map(|end| end as i64);

@@ -59,8 +59,11 @@ pub struct Postgres {
     tells_no_position: AtomicBool,
     standbys: StandbySet,
     /// Rows that break the contract, by domain (`None`: everywhere); absent where there are none.
-    broken: Mutex<HashMap<Option<DomainName>, i64>>,
+    broken: Broken,
 }
+
+/// Shared by the primary and its standbys.
+type Broken = Arc<Mutex<HashMap<Option<DomainName>, i64>>>;
 
 impl Postgres {
     /// A registry that is not connected yet: connections are made when they are needed.
@@ -69,7 +72,15 @@ impl Postgres {
     ///
     /// The URL or the certificate authorities can't be read.
     pub fn new(config: &UpstreamConfig, install_template: String) -> Result<Self, SetupError> {
-        let standbys = standbys::set(config, &install_template)?;
+        Self::counting(config, install_template, Broken::default())
+    }
+
+    fn counting(
+        config: &UpstreamConfig,
+        install_template: String,
+        broken: Broken,
+    ) -> Result<Self, SetupError> {
+        let standbys = standbys::set(config, &install_template, &broken)?;
         let hosts = Arc::new(Hosts::new(config, config.connect())?);
         let one = UpstreamConfig { pool_size: 1, ..config.clone() };
         Ok(Self {
@@ -80,7 +91,7 @@ impl Postgres {
             standbys,
             install_template,
             longest_statement: config.deadline(),
-            broken: Mutex::default(),
+            broken,
         })
     }
 

@@ -2,17 +2,21 @@
 
 use std::sync::Arc;
 
-use super::Postgres;
 use super::hosts::Hosts;
 use super::url::SetupError;
+use super::{Broken, Postgres};
 use crate::config::UpstreamConfig;
 use crate::ops::PoolState;
 use crate::upstream::{StandbySet, Upstream};
 
 /// The standbys, connected to none yet.
-pub(super) fn set(config: &UpstreamConfig, install: &str) -> Result<StandbySet, SetupError> {
+pub(super) fn set(
+    config: &UpstreamConfig,
+    install: &str,
+    broken: &Broken,
+) -> Result<StandbySet, SetupError> {
     let standby = |(at, one): (usize, UpstreamConfig)| {
-        let standby = Postgres::new(&one, install.to_owned());
+        let standby = Postgres::counting(&one, install.to_owned(), Arc::clone(broken));
         standby.map(|standby| Arc::new(standby) as Arc<dyn Upstream>).map_err(|e| of_list(e, at))
     };
     let each = each(config)?.into_iter().enumerate().map(standby).collect::<Result<_, _>>()?;

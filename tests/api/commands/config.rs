@@ -37,8 +37,19 @@ async fn config_check_names_the_key_of_every_fault() {
         ("[server.tls]\ncert_file = \"/nowhere.crt\"", "server.tls.key_file"),
         (
             "[server.tls]\ncert_file = \"/nowhere.crt\"\nkey_file = \"/nowhere.key\"",
-            "server.tls: /nowhere.crt",
+            "server.tls: /nowhere.key",
         ),
+        (
+            "[server.tls]\ncert_file = \"\"\nkey_file = \"\"",
+            "server.tls.cert_file: must name a PEM",
+        ),
+        (
+            "[control.oidc]\ntls_ca_file = \"/nowhere.pem\"",
+            "control.oidc.tls_ca_file: /nowhere.pem",
+        ),
+        ("[upstream]\ntls_ca_file = \"/nowhere.pem\"", "upstream.tls_ca_file: /nowhere.pem"),
+        ("[upstream]\ntls_ca_file = \"\"", "upstream.tls_ca_file: must name a PEM"),
+        ("[shed]\nwait_ms = 2001", "shed.wait_ms"),
         ("[server.cors]\norigins = [\"app.example\"]", "server.cors.origins"),
         ("[shed]\nmax_misses = 16", "shed.max_misses"),
         ("[upstream]\nquery_ms = 0", "upstream.query_ms"),
@@ -100,6 +111,59 @@ async fn config_check_names_the_key_of_every_fault() {
     let missing = gene_registry(["config", "check", "--config", "/nowhere/registry.toml"]);
     let ended = run(missing).await.failed(1, &[]);
     assert!(ended.stderr.contains("/nowhere/registry.toml"), "{ended:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn config_check_and_serve_name_everything_that_is_wrong_at_once() {
+    let no_pem = file("no certificate, and no key");
+    let text = format!(
+        "[server]
+        bnid = \"x\"
+        idle_timeout_ms = \"soon\"
+        [server.tls]
+        cert_file = {no_pem:?}
+        key_file = \"/nowhere.key\"
+        [shed]
+        wait_ms = 3000
+        [log]
+        level = \"info,=,\"
+        [upstream]
+        tls_ca_file = {no_pem:?}
+        url = \"mysql://hunter2@h/d\"
+        [control]
+        database_url = \"mysql://hunter2@h/d\"
+        [control.oidc]
+        issuer = \"https://id.example\"
+        tls_ca_file = \"/nowhere.pem\""
+    );
+    let path = file(&text);
+    for command in [&["config", "check"][..], &["serve"]] {
+        let args = [command, &["--config", path.to_str().unwrap()]].concat();
+        let wrong = gene_registry(args)
+            .env("GENE_REGISTRY__REDIS__URL", "http://hunter2@h")
+            .env("GENE_REGISTRY__KEYS__USAGE_EVERY_S", "0");
+        let ended = run(wrong).await.failed(1, &["hunter2"]);
+        for named in [
+            "server.bnid (",
+            "server.idle_timeout_ms (",
+            &format!("server.tls: {}", no_pem.display()),
+            "server.tls: /nowhere.key",
+            "shed.wait_ms: must not be longer than upstream.deadline_ms",
+            "log.level: ",
+            &format!("upstream.tls_ca_file: {}: no certificate in it", no_pem.display()),
+            "upstream.url: ",
+            "control.database_url: ",
+            "control.oidc.audience: ",
+            "control.oidc.client_id: ",
+            "control.oidc.tls_ca_file: /nowhere.pem",
+            "redis.url: ",
+            "keys.usage_every_s: must be 1 or more",
+        ] {
+            let is_there = |line: &str| line.trim_start().starts_with(named);
+            assert!(ended.stderr.lines().any(is_there), "{named}: {ended:?}");
+        }
+        assert_eq!(ended.stderr.lines().count(), 15, "nothing else: {ended:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

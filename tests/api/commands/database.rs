@@ -174,3 +174,26 @@ async fn commands_that_cannot_reach_the_database_say_so_without_its_password() {
         assert!(ended.stderr.contains("DATABASE_URL"), "{ended:?}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_file_that_is_not_there_is_named_and_nothing_is_loaded() {
+    let database = with_schema().await;
+    let file = scratch_folder("key").join("api-key.txt");
+    let seed = ["seed", "--key-file", file.to_str().unwrap()];
+    let ended = run_on(&database.url(), seed).await.failed(1, &[]);
+    for told in [file.to_str().unwrap(), "--key-file", "is read from it"] {
+        assert!(ended.stderr.contains(told), "{told}: {ended:?}");
+    }
+    assert!(!file.exists());
+    assert_eq!(genes(&database).await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn maintain_refuses_a_pause_that_is_none_before_it_connects() {
+    for wrong in ["0s", "-1s", "soon", "25h", ""] {
+        let every = format!("--every={wrong}");
+        let ended =
+            run_on("postgres://127.0.0.1:1/none", ["maintain", &every]).await.failed(2, &[]);
+        assert!(ended.stderr.contains("--every"), "{wrong}: {ended:?}");
+    }
+}

@@ -6,7 +6,10 @@ use reqwest::StatusCode;
 use serde_json::{Value, json};
 
 use super::{SOON, gene_registry};
-use crate::support::process::{Process, Signal};
+use crate::support::control::new_token;
+use crate::support::free_port;
+use crate::support::process::{Launch, Process, Signal};
+use crate::support::replica::config;
 use crate::support::wait::{eventually, until};
 
 struct Demo {
@@ -18,7 +21,11 @@ struct Demo {
 
 impl Demo {
     async fn start(args: &[&str]) -> Self {
-        let process = gene_registry([&["demo"], args].concat()).start();
+        Self::begin(gene_registry([&["demo"], args].concat())).await
+    }
+
+    async fn begin(command: Launch) -> Self {
+        let process = command.start();
         let text = until(SOON, "the demo says how it is used", || async {
             assert!(process.is_running(), "{}", process.report());
             Some(process.stdout()).filter(|text| text.contains("Ctrl-C"))
@@ -106,8 +113,8 @@ async fn a_key_of_ones_own_can_be_made_used_seen_and_revoked_in_the_demo() {
     };
     let who = send(client.get(format!("{control}/whoami"))).await;
     assert_eq!(who["user"], "demo");
-    let wish = json!({ "name": "mine" }).to_string();
-    let made = send(client.post(format!("{control}/api-keys")).body(wish)).await;
+    let wish = json!({ "name": "mine" });
+    let made = send(client.post(format!("{control}/api-keys")).json(&wish)).await;
     let key = made["key"].as_str().unwrap();
     assert_eq!(demo.ask(key).await, 200);
     eventually(SOON, "its use is seen", || async {
@@ -115,8 +122,8 @@ async fn a_key_of_ones_own_can_be_made_used_seen_and_revoked_in_the_demo() {
         listed["data"][0]["name"] == "mine" && listed["data"][0]["request_count"] == 1
     })
     .await;
-    let wish = json!({ "prefix": made["prefix"] }).to_string();
-    let revoked = send(client.post(format!("{control}/api-keys/revoke")).body(wish)).await;
+    let wish = json!({ "prefix": made["prefix"] });
+    let revoked = send(client.post(format!("{control}/api-keys/revoke")).json(&wish)).await;
     assert_eq!(revoked["status"], "revoked");
     eventually(SOON, "it is refused", || async { demo.ask(key).await == 401 }).await;
 }
@@ -168,5 +175,54 @@ async fn the_demo_ignores_databases_that_it_does_not_need() {
         process.stdout().contains("API key:").then_some(())
     })
     .await;
-    assert!(!process.report().contains(secret));
+    let report = process.report();
+    assert!(!report.contains(secret), "{report}");
+    assert!(report.contains("does not use REDIS_URL, DATABASE_URL"), "{report}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_demo_takes_settings_from_the_environment() {
+    let mut elsewhere = config("postgres://h/d", None);
+    let hers = new_token(&mut elsewhere, "alice");
+    let hash = elsewhere.control.tokens[0].sha256.map(|byte| format!("{byte:02x}")).concat();
+    let (public, ops, control) = (free_port(), free_port(), free_port());
+    let at = |port: u16| format!("127.0.0.1:{port}");
+    let command = gene_registry(["demo"])
+        .env("GENE_REGISTRY__SERVER__BIND", at(public))
+        .env("GENE_REGISTRY__OPS__BIND", at(ops))
+        .env("GENE_REGISTRY__CONTROL__BIND", at(control))
+        .env("GENE_REGISTRY__CONTROL__TOKENS", format!("[{{user=\"alice\",sha256=\"{hash}\"}}]"))
+        .env("GENE_REGISTRY__SERVER__CORS__ORIGINS", "[\"https://app.example\"]")
+        .env("GENE_REGISTRY__REGISTRY__INSTALL_COMMAND", "get {id}");
+    let demo = Demo::begin(command).await;
+    assert_eq!(demo.base, format!("http://127.0.0.1:{public}/v1"));
+    for told in [format!("http://{}/readyz", at(ops)), format!("http://{}/docs", at(control))] {
+        assert!(demo.text.contains(&told), "{told}: {}", demo.text);
+    }
+    let answer = get(&format!("{}/genes", demo.base), &demo.key).await;
+    assert!(!answer.headers().contains_key("access-control-allow-origin"), "{answer:?}");
+    let (_, own) = demo.text.split_once("Login token:").unwrap();
+    for (token, user) in [(own.split_whitespace().next().unwrap(), "demo"), (&hers, "alice")] {
+        let who = reqwest::Client::new()
+            .get(format!("http://{}/control/v1/whoami", at(control)))
+            .header("Authorization", format!("Bearer {token}"));
+        let who = who.send().await.unwrap().json::<Value>().await.unwrap();
+        assert_eq!(who["user"], user);
+    }
+    assert_eq!(demo.process.stderr(), "", "nothing was set in vain");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_demo_does_not_move_from_addresses_of_the_environment() {
+    for (variable, key) in [
+        ("GENE_REGISTRY__SERVER__BIND", "server.bind"),
+        ("GENE_REGISTRY__OPS__BIND", "ops.bind"),
+        ("GENE_REGISTRY__CONTROL__BIND", "control.bind"),
+    ] {
+        let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let address = taken.local_addr().unwrap().to_string();
+        let ended =
+            super::run(gene_registry(["demo"]).env(variable, &address)).await.failed(1, &[]);
+        assert!(ended.stderr.contains(&format!("{key}: cannot listen on {address}")), "{ended:?}");
+    }
 }

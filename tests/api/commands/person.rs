@@ -37,11 +37,20 @@ impl Person {
 
     /// A command that finds this on its standard input.
     pub(super) async fn run_with_input(&self, args: &[&str], input: &str) -> Ended {
+        run(self.with_input(args, input)).await
+    }
+
+    /// The same, still running.
+    pub(super) fn begin_with_input(&self, args: &[&str], input: &str) -> Process {
+        self.with_input(args, input).start()
+    }
+
+    fn with_input(&self, args: &[&str], input: &str) -> Launch {
         let file = scratch_folder("input").join("input");
         std::fs::write(&file, input).unwrap();
         let script = r#"input=$1; shift; exec "$@" <"$input""#;
         let launch = Launch::new("gene-registry", "sh").args(["-c", script, "sh"]).arg(&file);
-        run(self.at_home(launch.arg(PROGRAM).args(args))).await
+        self.at_home(launch.arg(PROGRAM).args(args))
     }
 
     /// A command at a terminal of its own.
@@ -107,6 +116,10 @@ pub(super) struct AtTerminal {
 }
 
 impl AtTerminal {
+    pub(super) fn process(&self) -> &Process {
+        &self.process
+    }
+
     /// Everything that the terminal has shown.
     pub(super) fn shown(&self) -> String {
         self.process.stdout()

@@ -31,6 +31,8 @@ async fn token_new_refuses_what_is_no_user_or_end() {
         &["token", "new"][..],
         &["token", "new", "--user", ""],
         &["token", "new", "--user", "a\nb"],
+        &["token", "new", "--user", "  "],
+        &["token", "new", "--user", "a\u{202e}b"],
         &["token", "new", "--user", "a", "--expires", "yesterday"],
     ] {
         run(gene_registry(args)).await.failed(2, &["grt_"]);

@@ -25,7 +25,16 @@ async fn what_is_wrong_in_a_body_is_named_and_nothing_is_made() {
         (named(json!("")), "name"),
         (named(json!(5)), "name"),
         (named(json!("x".repeat(201))), "name"),
+        (named(json!("   ")), "name"),
+        (named(json!("\u{a0}\u{3000}\u{200d}")), "name"),
         (named(json!("a\u{0}b")), "name"),
+        (named(json!("line\nend")), "name"),
+        (named(json!("a\u{1b}[31mb")), "name"),
+        (named(json!("a\u{9b}b")), "name"),
+        (named(json!("\u{202e}evil\u{202c}")), "name"),
+        (named(json!("a\u{2066}b")), "name"),
+        (named(json!("a\u{200b}b")), "name"),
+        (named(json!("a\u{feff}b")), "name"),
         (with("scopes", json!([])), "scopes"),
         (with("scopes", json!("read")), "scopes"),
         (with("scopes", json!(["re ad"])), "scopes"),
@@ -49,9 +58,45 @@ async fn what_is_wrong_in_a_body_is_named_and_nothing_is_made() {
         let answer = alice.send(Method::POST, "/api-keys", Some(body.to_owned())).await;
         answer.assert_refused(400, "MISSING_PARAM");
     }
+    for (body, field) in [
+        (r#"{"name":"a","name":"b"}"#, "name must be given once"),
+        (r#"{"name":null,"name":"b"}"#, "name must be given once"),
+        (r#"{"name":"b","n\u0061me":"b"}"#, "name must be given once"),
+        (r#"{"s3cret":1,"s3cret":1}"#, "body has an unknown field"),
+    ] {
+        let answer = alice.send(Method::POST, "/api-keys", Some(body.to_owned())).await;
+        answer.assert_refused(400, "MISSING_PARAM");
+        let text = answer.json()["error"].as_str().unwrap().to_owned();
+        assert!(text.starts_with(field) && !text.contains("s3cret"), "{body}: {text}");
+    }
     let long = format!("{{\"name\":\"{}\"}}", "x".repeat(20_000));
     alice.send(Method::POST, "/api-keys", Some(long)).await.assert_refused(400, "MISSING_PARAM");
     assert!(alice.list().await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_is_sent_as_json_or_refused() {
+    let (alice, _replica, _database) = alice().await;
+    let body = json!({ "name": "ci" }).to_string();
+    for (kinds, status) in [
+        (&["application/json"][..], 201),
+        (&["Application/JSON; charset=utf-8"], 201),
+        (&[], 415),
+        (&[""], 415),
+        (&["text/plain"], 415),
+        (&["application/x-www-form-urlencoded"], 415),
+        (&["multipart/form-data; boundary=x"], 415),
+        (&["application/jsonp"], 415),
+        (&["application/json", "text/plain"], 415),
+    ] {
+        let answer = alice.send_as(kinds, "/api-keys", &body).await;
+        assert_eq!(answer.status.as_u16(), status, "{kinds:?}: {answer:?}");
+        if status == 415 {
+            answer.assert_refused(415, "UNSUPPORTED_MEDIA_TYPE");
+            assert!(answer.text.contains("application/json"), "{answer:?}");
+        }
+    }
+    assert_eq!(alice.list().await.len(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]

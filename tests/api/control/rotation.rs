@@ -69,10 +69,14 @@ async fn without_an_overlap_the_old_key_ends_at_once_and_can_not_be_rotated_agai
     })
     .await;
     assert_eq!(replica.get("/genes", new["key"].as_str()).await.status, 200);
-    alice.post("/api-keys/rotate", &wish).await.assert_refused(409, "NOT_ACTIVE");
+    let again = alice.post("/api-keys/rotate", &wish).await;
+    let body = again.json();
+    assert_eq!((again.status.as_u16(), body["code"].as_str()), (409, Some("ALREADY_ROTATED")));
+    assert_eq!(body["successor"]["prefix"], new["prefix"]);
     let revoked = json!({ "prefix": new["prefix"] });
     assert_eq!(alice.post("/api-keys/revoke", &revoked).await.status, 200);
     alice.post("/api-keys/rotate", &revoked).await.assert_refused(409, "NOT_ACTIVE");
+    alice.post("/api-keys/rotate", &wish).await.assert_refused(409, "NOT_ACTIVE");
     assert_eq!(alice.list().await.len(), 2);
 }
 
@@ -87,19 +91,38 @@ async fn the_overlap_never_prolongs_a_key() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_rotations_at_the_same_time_each_gives_a_key_or_says_why_not() {
+async fn of_rotations_at_the_same_time_one_gives_a_key_and_the_others_name_it() {
     let (alice, replica, _database) = alice().await;
+    for (overlap_s, active) in [(0, 1), (3600, 2)] {
+        let old = alice.create(&overlap_s.to_string()).await;
+        let wish = json!({ "prefix": prefix(&old), "overlap_s": overlap_s });
+        let (one, other) = tokio::join!(
+            alice.post("/api-keys/rotate", &wish),
+            alice.post("/api-keys/rotate", &wish)
+        );
+        let (made, late) = if one.status == 201 { (one, other) } else { (other, one) };
+        assert_eq!((made.status.as_u16(), late.status.as_u16()), (201, 409), "{late:?}");
+        assert_eq!(late.json()["code"], "ALREADY_ROTATED");
+        assert_eq!(late.json()["successor"]["prefix"], made.json()["prefix"]);
+        let listed = alice.list().await;
+        let is_active = |key: &&Value| {
+            key["status"] == "active" && key["name"] == overlap_s.to_string().as_str()
+        };
+        assert_eq!(listed.iter().filter(is_active).count(), active);
+        assert_eq!(replica.get("/genes", made.json()["key"].as_str()).await.status, 200);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_a_schema_of_an_older_release_keys_are_not_rotated_and_the_message_says_what_to_do() {
+    let (alice, _replica, database) = alice().await;
     let old = alice.create("ci").await;
-    let wish = json!({ "prefix": prefix(&old), "overlap_s": 0 });
-    let both =
-        tokio::join!(alice.post("/api-keys/rotate", &wish), alice.post("/api-keys/rotate", &wish));
-    let mut statuses = [both.0.status.as_u16(), both.1.status.as_u16()];
-    statuses.sort_unstable();
-    assert_eq!(statuses, [201, 409]);
-    let listed = alice.list().await;
-    assert_eq!(listed.iter().filter(|key| key["status"] == "active").count(), 1);
-    let made = if both.0.status == 201 { both.0 } else { both.1 };
-    assert_eq!(replica.get("/genes", made.json()["key"].as_str()).await.status, 200);
+    let older =
+        "alter table registry.api_key drop column replaced_by, drop column first_expires_at";
+    database.connect().await.batch_execute(older).await.unwrap();
+    let answer = alice.post("/api-keys/rotate", &json!({ "prefix": prefix(&old) })).await;
+    answer.assert_refused(503, "KEYS_READ_ONLY");
+    assert!(answer.text.contains("gene-registry migrate"), "{answer:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -162,6 +162,56 @@ async fn a_rotated_key_has_the_same_settings_and_lifetime() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_key_has_one_good_successor_at_most_and_keeps_its_first_lifetime() {
+    let hour = Duration::from_secs(3_600);
+    for Pair { name, store, .. } in both().await {
+        for end in [None, Some(hours(500))] {
+            let old = store.create(&new("a", "n", end)).await.unwrap().0;
+            let rotate = async |key: &ApiKey, overlap| {
+                store.rotate(Some("a"), &prefix(key), overlap).await.unwrap()
+            };
+            let made = async |key: &ApiKey, overlap| match rotate(key, overlap).await {
+                Rotated::Key { key, new, .. } => {
+                    assert_eq!(new.expires_at.is_some(), end.is_some(), "{name}");
+                    if let Some(end) = end {
+                        near(new.expires_at, end);
+                    }
+                    key
+                }
+                other => panic!("{name}: {other:?}"),
+            };
+            let refused_for = async |key: &ApiKey, by: &ApiKey| match rotate(key, hour).await {
+                Rotated::Already { successor } => {
+                    assert_eq!(
+                        (&*successor.prefix, successor.status),
+                        (by.prefix(), Status::Active)
+                    );
+                }
+                other => panic!("{name}: {other:?}"),
+            };
+            let first = made(&old, hour).await;
+            refused_for(&old, &first).await;
+            // The answer with it was lost: it is replaced, and the old key knows.
+            let second = made(&first, Duration::ZERO).await;
+            refused_for(&old, &second).await;
+            refused_for(&first, &second).await;
+            // It was revoked instead: the old one, which goes on for an hour, is rotated again.
+            store.revoke(Some("a"), &prefix(&second)).await.unwrap();
+            assert!(matches!(rotate(&first, hour).await, Rotated::NotActive(_)), "{name}");
+            let third = made(&old, hour).await;
+            refused_for(&old, &third).await;
+            let listed = store.list(Some("a"), Listing::ALL).await.unwrap().keys;
+            let active = listed.iter().filter(|key| key.status == Status::Active);
+            let active: Vec<_> = active.map(|key| key.prefix.as_str()).collect();
+            assert!(active.contains(&third.prefix()) && active.contains(&old.prefix()), "{name}");
+            for key in [old, third] {
+                store.revoke(Some("a"), &prefix(&key)).await.unwrap();
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn use_adds_up_and_the_latest_counts() {
     for Pair { name, store, .. } in both().await {
         let [one, other] = [

@@ -9,8 +9,8 @@ use tokio::time::timeout;
 
 use super::{Held, SOON, over};
 use crate::support::frames::{
-    self, DATA, END_HEADERS, END_STREAM, GET, GOAWAY, HEADERS, connect, frame, goodbye,
-    next_politely,
+    self, DATA, END_HEADERS, END_STREAM, GET, GOAWAY, HEADERS, SETTINGS, WINDOW_UPDATE, connect,
+    frame, goodbye, next_politely,
 };
 use crate::support::raw::{address, parse, until_closed};
 use crate::support::wait::eventually;
@@ -192,4 +192,51 @@ async fn a_silent_connection_does_not_hold_up_the_end() {
     for stream in [&mut silent, &mut half, &mut preface] {
         until_closed(stream).await;
     }
+}
+
+/// Frames up to the end of the answer on stream 1; pings stay unanswered.
+async fn whole_answer(stream: &mut TcpStream) -> String {
+    let mut body = Vec::new();
+    loop {
+        let frame = frames::next(stream).await.expect("the rest of the answer");
+        if (frame.kind, frame.stream) == (DATA, 1) {
+            body.extend(&frame.payload);
+        }
+        if frame.stream == 1 && frame.flags & END_STREAM != 0 && frame.kind != SETTINGS {
+            return String::from_utf8(body).unwrap();
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_http2_peer_without_streams_that_answers_no_ping_does_not_hold_up_the_end() {
+    let (held, _) = Held::new();
+    let replica = over(held, |config| config.server.grace_ms = 60_000).await;
+    let address = address(&replica.base);
+    let mut quiet = connect(&address, &[]).await;
+    quiet.write_all(&frame(HEADERS, END_HEADERS | END_STREAM, 1, GET)).await.unwrap();
+    assert!(whole_answer(&mut quiet).await.trim_end().ends_with("</html>"));
+    let ended = timeout(Duration::from_secs(10), replica.shutdown()).await;
+    assert!(ended.is_ok(), "it ends long before the grace time does");
+    frames::until_closed(&mut quiet).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_http2_answer_that_waits_for_its_window_is_not_cut_off_at_the_end() {
+    let (held, _) = Held::new();
+    let replica = over(held, |config| config.server.grace_ms = 60_000).await;
+    let address = address(&replica.base);
+    // SETTINGS_INITIAL_WINDOW_SIZE: nothing may be sent until it is asked for.
+    let mut slow = connect(&address, &[0, 4, 0, 0, 0, 0]).await;
+    slow.write_all(&frame(HEADERS, END_HEADERS | END_STREAM, 1, GET)).await.unwrap();
+    while frames::next(&mut slow).await.expect("a head").kind != HEADERS {}
+
+    let mut shutdown = tokio::spawn(replica.shutdown());
+    let waited = timeout(Duration::from_secs(4), &mut shutdown).await;
+    assert!(waited.is_err(), "it waits for the answer that is being sent");
+
+    let open = 1_u32 << 20;
+    slow.write_all(&frame(WINDOW_UPDATE, 0, 1, &open.to_be_bytes())).await.unwrap();
+    assert!(whole_answer(&mut slow).await.trim_end().ends_with("</html>"), "whole");
+    timeout(Duration::from_secs(10), shutdown).await.expect("it ends").unwrap();
 }

@@ -10,3 +10,4 @@ mod plans;
 mod property;
 mod schema;
 mod suite;
+mod sums;

@@ -48,7 +48,9 @@ pub(super) const PHENOTYPE: Statement = Statement {
 /// `standing` visits each gene's evaluations once, by an index-only scan in the order of the
 /// genes' ids. Sums are of fitness divided by `scale` (see `registry::arena::FitnessSums`);
 /// what vanishes beside a huge scale is taken as 0, since Postgres fails where a division
-/// underflows (5e-324 is the least positive number).
+/// underflows (5e-324 is the least positive number). The order of what is summed decides the last
+/// digits, and a plan the order: shares are summed from the least to the greatest, so that all
+/// replicas, whatever their plans, show the same.
 pub(super) const INSIGHTS: Statement = Statement {
     sql: concat!(
         "WITH gene AS NOT MATERIALIZED (
@@ -91,6 +93,7 @@ pub(super) const INSIGHTS: Statement = Statement {
                 SELECT evaluations, CASE WHEN scale = 1 THEN fitness
                     WHEN fitness < scale * '5e-324'::float8 THEN 0 ELSE fitness / scale END AS share
                 FROM standing CROSS JOIN scaled
+                ORDER BY share
             ) shares
         )
         SELECT ",

@@ -35,8 +35,56 @@ async fn a_file_that_others_could_read_is_shut_again() {
     let path = stand.ana.credentials_path();
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
     let ended = stand.ana.run(&["whoami"]).await.ok();
-    assert!(ended.stderr.contains("others could read it"), "{ended:?}");
+    assert!(ended.stderr.contains("others could read or change it"), "{ended:?}");
     assert_eq!(mode(&path), 0o600);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_folder_that_others_could_enter_or_change_is_shut_again() {
+    use std::os::unix::fs::PermissionsExt;
+    let stand = Stand::start().await;
+    let folder = stand.ana.credentials_path().parent().unwrap().to_owned();
+    for open in [0o777, 0o770, 0o755, 0o701] {
+        for args in [&["whoami"][..], &["api-key", "list"]] {
+            std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(open)).unwrap();
+            let ended = stand.ana.run(args).await.ok();
+            assert!(ended.stderr.contains("its mode is 0700 again"), "{open:o}: {ended:?}");
+            assert_eq!(mode(&folder), 0o700);
+        }
+    }
+    assert_eq!(stand.ana.run(&["whoami"]).await.ok().stderr, "", "once");
+    // Somebody made it before the first login.
+    let other = Stand::with(|_| {}).await;
+    let folder = other.ana.credentials_path().parent().unwrap().to_owned();
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o777)).unwrap();
+    other.log_in(&other.ana, &other.token).await;
+    assert_eq!(mode(&folder), 0o700);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_folder_or_file_of_another_user_is_not_used() {
+    use crate::support::process::{account, give_to_account};
+    // Only root can give things away.
+    if account().is_none() {
+        return crate::support::record_not_run("a folder or file of another user");
+    }
+    for is_folder in [true, false] {
+        let stand = Stand::start().await;
+        let file = stand.ana.credentials_path();
+        let given = if is_folder { file.parent().unwrap() } else { &file };
+        give_to_account(given);
+        let login = ["login", "--server", stand.server(), "--token-stdin"];
+        for ended in [
+            stand.ana.run(&["whoami"]).await,
+            stand.ana.run(&["logout"]).await,
+            stand.ana.run_with_input(&login, &stand.token).await,
+        ] {
+            let ended = ended.failed(1, &[&stand.token]);
+            let told = format!("{}: belongs to another user", given.display());
+            assert!(ended.stderr.contains(&told), "{ended:?}");
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -46,7 +94,9 @@ async fn a_folder_that_cannot_be_written_is_named_before_anything_is_lost() {
     std::fs::write(stand.ana.folder.join("config"), "").unwrap();
     let login = ["login", "--server", stand.server(), "--token-stdin"];
     let ended = stand.ana.run_with_input(&login, &stand.token).await.failed(1, &[&stand.token]);
-    assert!(ended.stderr.contains("config/gene-registry"), "{ended:?}");
+    for told in ["config/gene-registry", "cannot be written", "XDG_CONFIG_HOME"] {
+        assert!(ended.stderr.contains(told), "{told}: {ended:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -9,6 +9,8 @@ mod refresh;
 mod revoke;
 mod rotate;
 mod token;
+mod untrusted;
+mod visible;
 
 use gene_registry::config::Config;
 use serde_json::Value;

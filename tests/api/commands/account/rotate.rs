@@ -46,11 +46,48 @@ async fn without_an_overlap_the_old_key_ends_at_once() {
     assert_eq!(stand.status_of(shown["key"].as_str().unwrap()).await, 200);
     eventually(SOON, "the old one is refused", || async { stand.status_of(&old).await == 401 })
         .await;
+    let revoke = ["api-key", "revoke", "--prefix", shown["prefix"].as_str().unwrap()];
+    stand.ana.run(&revoke).await.ok();
     let ended = stand.ana.run(&rotate).await.failed(1, &[]);
     assert!(ended.stderr.contains("has ended or was revoked"), "{ended:?}");
-    for wrong in ["", "-1h", "soon", "1000y"] {
-        let rotate = ["api-key", "rotate", "--prefix", "gr_aaaa", "--overlap", wrong];
-        stand.ana.run(&rotate).await.failed(2, &[]);
+    for wrong in ["", "-1h", "soon", "1000y", "366d", "400d", "31536001s"] {
+        let overlap = format!("--overlap={wrong}");
+        let rotate = ["api-key", "rotate", "--prefix", "gr_aaaa", &overlap];
+        let ended = stand.ana.run(&rotate).await.failed(2, &[]);
+        assert!(ended.stderr.contains("--overlap"), "{wrong}: {ended:?}");
+    }
+    // What is taken here is taken there: it is the key that is not known.
+    let rotate = ["api-key", "rotate", "--prefix", "gr_aaaa", "--overlap", "365d"];
+    let ended = stand.ana.run(&rotate).await.failed(2, &[]);
+    assert!(ended.stderr.contains("no key that you can see"), "{ended:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rotation_whose_answer_was_lost_is_made_good_by_the_message() {
+    let stand = Stand::start().await;
+    let url = stand.database.url();
+    for direct in [false, true] {
+        let old = stand.create("ci").await;
+        let rotate = async |prefix: &str, more: &[&str]| {
+            let rotate = [&["api-key", "rotate", "--prefix", prefix], more].concat();
+            if direct {
+                run_on(&url, [&rotate[..], &["--direct", "--owner", "ana"]].concat()).await
+            } else {
+                stand.ana.run(&rotate).await
+            }
+        };
+        let lost = rotate(&old[..11], &[]).await.ok().stdout;
+        let (lost, lost_prefix) = (lost.trim(), &lost[..11]);
+        let retry = rotate(&old[..11], &[]).await.failed(1, &[lost]);
+        let (_, advice) = retry.stderr.split_once("replace it: ").expect("advice");
+        let asked = format!("gene-registry api-key rotate --prefix {lost_prefix} --overlap 0s\n");
+        assert_eq!(advice, asked, "{retry:?}");
+        let new = rotate(lost_prefix, &["--overlap", "0s"]).await.ok().stdout;
+        assert_eq!(stand.status_of(new.trim()).await, 200);
+        eventually(SOON, "the lost one is refused", || async {
+            stand.status_of(lost).await == 401
+        })
+        .await;
     }
 }
 
@@ -59,11 +96,13 @@ async fn operators_rotate_straight_on_the_database() {
     let stand = Stand::start().await;
     let old = stand.create("ci").await;
     let url = stand.database.url();
+    let mut last = old.clone();
     let whose = [&["--direct", "--owner", "ana"][..], &["--direct", "--all"]];
-    for (whose, prefix) in whose.into_iter().zip([&old[..11], &old[3..11]]) {
-        let rotate = ["api-key", "rotate", "--prefix", prefix];
+    for (whose, cut) in whose.into_iter().zip([0, 3]) {
+        let rotate = ["api-key", "rotate", "--prefix", &last[cut..11]];
         let rotated = run_on(&url, [&rotate[..], whose].concat()).await.ok();
         assert_eq!(stand.status_of(rotated.stdout.trim()).await, 200, "{rotated:?}");
+        last = rotated.stdout.trim().to_owned();
     }
     let list = ["api-key", "list", "--direct", "--all", "--json"];
     let all: Vec<Value> = serde_json::from_str(&run_on(&url, list).await.ok().stdout).unwrap();

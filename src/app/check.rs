@@ -1,0 +1,81 @@
+//! Whether a configuration can be used: what its values refer to, files and addresses, is looked
+//! at before anything is started. `config check` and `serve` ask this.
+
+use std::path::Path;
+
+use secrecy::ExposeSecret;
+
+use super::StartError;
+use crate::config::{Config, Fault, InvalidConfig, Loaded, UpstreamConfig};
+use crate::ops::telemetry;
+use crate::server::Tls;
+use crate::tls;
+use crate::upstream::postgres::{self, SetupError};
+
+/// Reads a configuration that can be used.
+///
+/// # Errors
+/// [`InvalidConfig`], with everything that is wrong.
+pub fn usable(file: Option<&Path>) -> Result<Loaded, InvalidConfig> {
+    match Loaded::read(file) {
+        Ok(loaded) => match unusable(&loaded.config) {
+            faults if faults.is_empty() => Ok(loaded),
+            faults => Err(faults.into()),
+        },
+        Err(invalid) => Err(invalid.and(unusable)),
+    }
+}
+
+/// Of a configuration whose values are good by themselves, what can't be used.
+fn unusable(config: &Config) -> Vec<Fault> {
+    let mut found = Vec::new();
+    if let Err(error) = telemetry::check(&config.log) {
+        found.push(Fault::worded(&["log.level"], error.to_string()));
+    }
+    found.extend(upstream(config));
+    found.extend(keys_database(config));
+    if let Some(url) = &config.redis.url
+        && crate::redis::check(url.expose_secret()).is_err()
+    {
+        found.push(Fault::new(&["redis.url"], "not a usable URL"));
+    }
+    for (key, path) in [
+        ("upstream.tls_ca_file", &config.upstream.tls_ca_file),
+        ("control.oidc.tls_ca_file", &config.control.oidc.tls_ca_file),
+    ] {
+        if let Some(path) = path.as_deref().filter(|path| !path.as_os_str().is_empty())
+            && let Err(error) = tls::client(Some(path))
+        {
+            found.push(Fault::new(&[key], &error.to_string()));
+        }
+    }
+    found.extend(certificate(config));
+    found
+}
+
+fn upstream(config: &Config) -> Option<Fault> {
+    config.upstream.url.as_ref()?;
+    let error = url_fault(config.upstream.clone())?;
+    Some(Fault::worded(&["upstream.url"], error.to_string()))
+}
+
+fn keys_database(config: &Config) -> Option<Fault> {
+    let url = config.control.database_url.clone()?;
+    let error = url_fault(UpstreamConfig { url: Some(url), ..config.upstream.clone() })?;
+    let text = StartError::KeysDatabase(error).to_string();
+    Some(Fault::worded(&["control.database_url"], text))
+}
+
+/// The authorities are looked at by themselves.
+fn url_fault(config: UpstreamConfig) -> Option<SetupError> {
+    postgres::check(&UpstreamConfig { tls_ca_file: None, ..config }).err()
+}
+
+fn certificate(config: &Config) -> Vec<Fault> {
+    let Some((cert, key)) = config.server.tls.files() else { return Vec::new() };
+    if [cert, key].iter().any(|path| path.as_os_str().is_empty()) {
+        return Vec::new();
+    }
+    let keys = ["server.tls", "server.tls.cert_file", "server.tls.key_file"];
+    Tls::faults(cert, key).iter().map(|error| Fault::new(&keys, &error.to_string())).collect()
+}

@@ -1,0 +1,100 @@
+//! Rotation. A key has one successor that is good, at most: whoever rotates it again, for example
+//! because the answer was lost, would otherwise leave a key behind that nobody knows.
+
+use std::time::Duration;
+
+use tokio_postgres::Transaction;
+use tokio_postgres::types::Type;
+
+use super::{LAST_TIME, Source, Value, by_prefix, locked, stored};
+use crate::keys::prefix::KeyPrefix;
+use crate::keys::store::{Rotated, Status, StoreError, StoredKey};
+use crate::keys::token::ApiKey;
+
+/// Replaces the one active key that begins with `prefix`.
+pub(in crate::keys) async fn rotate(
+    transaction: &Transaction<'_>,
+    owner: Option<&str>,
+    prefix: &KeyPrefix,
+    overlap: Duration,
+) -> Result<Rotated, StoreError> {
+    let mut found = locked(transaction, owner, prefix).await?;
+    if found.len() > 1 {
+        return Ok(Rotated::Ambiguous(found));
+    }
+    let Some(old) = found.pop() else { return Ok(Rotated::None) };
+    // A statement of its own: it sees what a rotation that was waited for has done.
+    if let Some(successor) = successor(transaction, &old).await? {
+        return Ok(Rotated::Already { successor: Box::new(successor) });
+    }
+    if old.status != Status::Active {
+        return Ok(Rotated::NotActive(Box::new(old)));
+    }
+    let key = ApiKey::generate()?;
+    copy(transaction, &old, &key).await?;
+    end(transaction, &old, &key, overlap).await?;
+    let new = by_prefix(transaction, key.prefix()).await?;
+    let replaced = by_prefix(transaction, &old.prefix).await?;
+    Ok(Rotated::Key { key, new: Box::new(new), replaced: Box::new(replaced) })
+}
+
+/// The last of the keys that came after this one, of those that are good.
+async fn successor(
+    transaction: &Transaction<'_>,
+    old: &StoredKey,
+) -> Result<Option<StoredKey>, StoreError> {
+    let sql = format!(
+        "WITH RECURSIVE successor AS (
+            SELECT replaced_by AS key_hash, 1 AS step FROM registry.api_key WHERE prefix = $1
+            UNION ALL
+            SELECT next.replaced_by, step + 1
+            FROM registry.api_key next JOIN successor USING (key_hash)
+        )
+        {} JOIN successor USING (key_hash)
+        WHERE k.owner = $2 AND k.revoked_at IS NULL AND (k.expires_at <= now()) IS NOT TRUE
+        ORDER BY step DESC LIMIT 1",
+        Source::Tables.select()
+    );
+    let values: [Value<'_>; 2] = [(&old.prefix, Type::TEXT), (&old.owner, Type::TEXT)];
+    transaction.query_typed(&sql, &values).await?.first().map(stored).transpose()
+}
+
+/// Stores a key like the old one, with the lifetime that it had before any rotation.
+async fn copy(
+    transaction: &Transaction<'_>,
+    old: &StoredKey,
+    key: &ApiKey,
+) -> Result<(), StoreError> {
+    let sql = format!(
+        "INSERT INTO registry.api_key
+        (key_hash, prefix, owner, name, scopes, rate_limit_per_minute, expires_at)
+        SELECT $1, $2, owner, name, scopes, rate_limit_per_minute,
+            CASE WHEN isfinite(coalesce(first_expires_at, expires_at))
+                THEN least(now() + (coalesce(first_expires_at, expires_at) - created_at),
+                    {LAST_TIME}) END
+        FROM registry.api_key WHERE prefix = $3"
+    );
+    let (hash, prefix) = (key.hash().0, key.prefix());
+    let values: [Value<'_>; 3] =
+        [(&hash.as_slice(), Type::BYTEA), (&prefix, Type::TEXT), (&old.prefix, Type::TEXT)];
+    transaction.execute_typed(&sql, &values).await?;
+    Ok(())
+}
+
+/// The old key ends after `overlap`, or when it would have ended anyway.
+async fn end(
+    transaction: &Transaction<'_>,
+    old: &StoredKey,
+    key: &ApiKey,
+    overlap: Duration,
+) -> Result<(), StoreError> {
+    let sql = "UPDATE registry.api_key
+        SET expires_at = least(expires_at, now() + make_interval(secs => $2)), replaced_by = $3,
+            first_expires_at = coalesce(first_expires_at, expires_at, 'infinity')
+        WHERE prefix = $1";
+    let (overlap, hash) = (overlap.as_secs_f64(), key.hash().0);
+    let values: [Value<'_>; 3] =
+        [(&old.prefix, Type::TEXT), (&overlap, Type::FLOAT8), (&hash.as_slice(), Type::BYTEA)];
+    transaction.execute_typed(sql, &values).await?;
+    Ok(())
+}

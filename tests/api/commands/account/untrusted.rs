@@ -1,0 +1,33 @@
+//! Servers whose certificate is of somebody's own making.
+
+use super::Stand;
+use crate::commands::run;
+use crate::support::authority::{Authority, EXPIRED, VALID};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_certificate_that_is_not_trusted_says_how_to_name_its_authority() {
+    let authority = Authority::new();
+    for (years, is_good) in [(VALID, true), (EXPIRED, false)] {
+        let files = authority.certify("localhost", years);
+        // The public listener is the one that speaks TLS by itself; the control listener has a
+        // proxy in front of it.
+        let stand = Stand::with(|config| {
+            (config.server.tls.cert_file, config.server.tls.key_file) =
+                (Some(files.0), Some(files.1));
+        })
+        .await;
+        let port = stand.replica.base.trim_end_matches("/v1").rsplit_once(':').unwrap().1;
+        let server = format!("https://localhost:{port}");
+        let login = || stand.ana.command(&["login", "--server", &server]);
+        let ended = run(login()).await.failed(1, &[]);
+        assert!(ended.stderr.contains("SSL_CERT_FILE=ca.pem gene-registry"), "{ended:?}");
+        assert!(ended.stderr.contains(&server), "{ended:?}");
+        let ended = run(login().env("SSL_CERT_FILE", &authority.file)).await.failed(1, &[]);
+        let trusted = ended.stderr.contains("is it the address of the control listener?");
+        assert_eq!(trusted, is_good, "{ended:?}");
+        assert_eq!(ended.stderr.contains("SSL_CERT_FILE"), !is_good, "{ended:?}");
+    }
+    let stand = Stand::with(|_| {}).await;
+    let ended = stand.ana.run(&["login", "--server", "http://127.0.0.1:1"]).await.failed(1, &[]);
+    assert!(!ended.stderr.contains("SSL_CERT_FILE"), "nothing to do with it: {ended:?}");
+}

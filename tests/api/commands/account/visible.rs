@@ -1,0 +1,143 @@
+//! What others on the machine can see of a command that has secrets: its arguments and, if they are
+//! the same user or root, its environment.
+
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::Stand;
+use crate::commands::SOON;
+use crate::commands::person::Person;
+use crate::support::control::new_token;
+use crate::support::issuer::{AUDIENCE, CLIENT, Issuer};
+use crate::support::process::{Process, tree};
+use crate::support::proxy::{FaultProxy, Mode};
+use crate::support::raw::address;
+use crate::support::replica::config;
+use crate::support::wait::until;
+
+/// Of the process and everything below it.
+fn visible(process: &Process) -> String {
+    let read = |pid: u32, name: &str| {
+        let bytes = std::fs::read(format!("/proc/{pid}/{name}")).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).replace('\0', " ")
+    };
+    let all = tree(process.pid()).into_iter();
+    all.map(|pid| format!("{}\n{}\n", read(pid, "cmdline"), read(pid, "environ"))).collect()
+}
+
+/// A control listener that says how to log in and then never answers. Whoever asks it for more
+/// has sent a token: that is what comes out of it.
+struct Stuck {
+    url: String,
+    tokens: mpsc::UnboundedReceiver<String>,
+    _task: AbortOnDropHandle<()>,
+}
+
+impl Stuck {
+    async fn start(how: serde_json::Value) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let (sent, tokens) = mpsc::unbounded_channel();
+        let how = how.to_string();
+        let task = tokio::spawn(async move {
+            loop {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let (how, sent) = (how.clone(), sent.clone());
+                tokio::spawn(async move {
+                    let mut bytes = vec![0; 16 * 1024];
+                    // Each request comes in one piece, or the test waits in vain.
+                    while let Ok(length @ 1..) = stream.read(&mut bytes).await {
+                        let request = String::from_utf8_lossy(&bytes[..length]).into_owned();
+                        let token = request.lines().find_map(|line| {
+                            let (name, value) = line.split_once(": ")?;
+                            name.eq_ignore_ascii_case("authorization").then(|| value.to_owned())
+                        });
+                        if let Some(token) = token {
+                            sent.send(token.trim_start_matches("Bearer ").to_owned()).unwrap();
+                            continue;
+                        }
+                        let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json";
+                        let length = how.len();
+                        let answer = format!("{head}\r\nContent-Length: {length}\r\n\r\n{how}");
+                        stream.write_all(answer.as_bytes()).await.unwrap();
+                    }
+                });
+            }
+        });
+        Self { url, tokens, _task: AbortOnDropHandle::new(task) }
+    }
+
+    async fn token(&mut self) -> String {
+        let token = tokio::time::timeout(SOON, self.tokens.recv()).await;
+        token.expect("a token is sent").unwrap()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tokens_are_in_no_argument_and_no_environment_of_a_command() {
+    let stand = Stand::start().await;
+    let proxy = FaultProxy::start(address(stand.server())).await;
+    let through = format!("http://{}", proxy.addr());
+    let person = Person::new();
+    let login = ["login", "--server", through.as_str(), "--token-stdin"];
+    person.run_with_input(&login, &stand.token).await.ok();
+    // It hangs in the middle of a request, with everything that it has.
+    proxy.set(Mode::Stall).await;
+    let process = person.command(&["api-key", "create", "--name", "ci"]).start();
+    let seen = until(SOON, "the program runs", || async {
+        Some(visible(&process)).filter(|text| text.contains("api-key create"))
+    })
+    .await;
+    assert!(!seen.contains(&stand.token), "{seen}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_login_by_a_token_shows_it_in_no_argument_and_no_environment() {
+    let token = new_token(&mut config("postgres://h/d", None), "ana");
+    let mut stuck = Stuck::start(json!({ "methods": ["token"], "oidc": null })).await;
+    let url = stuck.url.clone();
+    let login = ["login", "--server", url.as_str()];
+    let person = Person::new();
+
+    let process = person.begin_with_input(&[&login[..], &["--token-stdin"]].concat(), &token);
+    assert_eq!(stuck.token().await, token, "it is in the middle of a request");
+    let seen = visible(&process);
+    assert!(seen.contains("--token-stdin") && !seen.contains(&token), "{seen}");
+
+    let mut terminal = person.at_terminal(&login).await;
+    terminal.shows("it is not shown").await;
+    terminal.types(&token).await;
+    assert_eq!(stuck.token().await, token, "it is in the middle of a request");
+    let seen = visible(terminal.process());
+    assert!(seen.contains(&url) && !seen.contains(&token), "{seen}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_login_by_an_issuer_shows_nothing_of_it_in_arguments_and_environment() {
+    let issuer = Issuer::start().await;
+    let oidc = json!({ "issuer": issuer.url, "client_id": CLIENT, "audience": AUDIENCE,
+        "scopes": "openid offline_access", "resource": AUDIENCE });
+    let mut stuck = Stuck::start(json!({ "methods": ["oidc"], "oidc": oidc })).await;
+    let person = Person::new();
+    let process = person.command(&["login", "--server", &stuck.url]).start();
+    let code = until(SOON, "the code is shown", || async {
+        assert!(process.is_running(), "{}", process.report());
+        let said = process.stderr();
+        let line = said.lines().find(|line| line.contains("this code: "))?;
+        Some(line.rsplit_once(' ').unwrap().1.to_owned())
+    })
+    .await;
+    let waiting = visible(&process);
+    issuer.approve(&code, "ana").await;
+    let token = stuck.token().await;
+    let seen = visible(&process);
+    assert!(seen.contains("login --server"), "{seen}");
+    // Any token of the issuer that is a JWT begins like this.
+    assert!(token.starts_with("eyJ"), "an access token");
+    for text in [waiting, seen] {
+        assert!(!text.contains("eyJ") && !text.contains(&code), "{text}");
+    }
+}
