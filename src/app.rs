@@ -264,7 +264,11 @@ fn listen<H: crate::server::Handler>(
 fn dependencies(upstream: &Watched, redis: Option<&RedisPool>) -> Dependencies {
     let of = |up| if up { Dependency::Up } else { Dependency::Down };
     let side = |side| redis.map_or(Dependency::None, |pool| of(pool.is_whole(side)));
+    let standbys: Vec<_> =
+        upstream.standby_states().iter().map(|standby| of(standby.in_use)).collect();
     Dependencies {
+        primary: (!standbys.is_empty()).then(|| of(upstream.is_primary_in_use())),
+        standbys,
         upstream: of(upstream.is_settled() && upstream.is_in_use()),
         redis_read: side(Side::Read),
         redis_write: side(Side::Write),

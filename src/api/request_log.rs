@@ -6,17 +6,7 @@ use poem::http::{HeaderMap, HeaderValue};
 
 use super::headers;
 
-/// An error and what caused it.
-pub(crate) fn with_sources(error: &(dyn std::error::Error + Send + Sync)) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        source = error.source();
-    }
-    text
-}
+pub(crate) use crate::ops::with_sources;
 
 /// Identifiers of requests, unique among replicas: a random beginning and a number.
 pub(crate) struct RequestIds {

@@ -33,6 +33,7 @@ impl Look {
     fn stores(&self, out: &mut Exposition) {
         let in_use = self.upstream.is_settled() && self.upstream.is_in_use();
         out.flag("gene_registry_upstream_in_use", &[], in_use);
+        self.standbys(out);
         let redis = self.redis.as_ref().map(|[pool, _]| pool);
         let sides = [("read", Side::Read), ("write", Side::Write)];
         for (word, side) in sides.into_iter().take_while(|_| redis.is_some()) {
@@ -48,6 +49,35 @@ impl Look {
             let labels = [("store", store)];
             out.sample("gene_registry_breaker_openings_total", &labels, openings as f64);
         }
+    }
+
+    fn standbys(&self, out: &mut Exposition) {
+        let standbys = self.upstream.standby_states();
+        if !standbys.is_empty() {
+            let in_use = self.upstream.is_primary_in_use();
+            out.flag("gene_registry_primary_in_use", &[], in_use);
+        }
+        let numbered =
+            || standbys.iter().enumerate().map(|(at, state)| ((at + 1).to_string(), state));
+        for (number, state) in numbered() {
+            out.flag("gene_registry_standby_in_use", &[("standby", &number)], state.in_use);
+        }
+        for (number, state) in numbered() {
+            if let Some(lag) = state.lag {
+                let labels = [("standby", number.as_str())];
+                out.sample("gene_registry_standby_lag_seconds", &labels, lag.as_secs_f64());
+            }
+        }
+        for (number, state) in numbered() {
+            for (result, count) in
+                [("answered", state.answered), ("behind", state.behind), ("failed", state.failed)]
+            {
+                let labels = [("standby", number.as_str()), ("result", result)];
+                out.sample("gene_registry_standby_reads_total", &labels, count as f64);
+            }
+        }
+        let ended = self.upstream.histories_ended();
+        out.sample("gene_registry_histories_ended_total", &[], ended as f64);
     }
 
     fn pools(&self, out: &mut Exposition) {

@@ -11,12 +11,12 @@ use super::admission::{Admission, Busy, Urgency};
 use super::entry::Entry;
 use super::freshness::{Ages, Freshness};
 use super::local::LocalCache;
-use super::read::{Found, of_filter};
+use super::read::Found;
 use super::read_through::ReadError;
 use super::shared::{Claim, Lease, SharedCache, Waited};
 use crate::config::Config;
 use crate::ops::{CacheEvent, Metrics};
-use crate::registry::Request;
+use crate::registry::{Request, Timestamp};
 use crate::upstream::{Concern, Seen, UpstreamError, Watched};
 
 /// Before another try to take a lease that ended with something too old.
@@ -124,7 +124,7 @@ impl Loader {
         let concern = match request {
             Request::Phenotype(id) => Concern::Gene(*id),
             Request::Insights(domain) => Concern::Domain(domain),
-            Request::Search(search) => of_filter(&search.filter),
+            Request::Search(search) => Concern::of_filter(&search.filter),
         };
         self.upstream.is_current(concern, seen)
     }
@@ -233,7 +233,8 @@ impl Loader {
     /// Reads the answer, or waits for the replica that does. `known` is what Redis has, as far as
     /// we know.
     async fn fill(&self, request: &Request, known: Option<&Entry>, urgency: Urgency) -> Filled {
-        let read_for_all = |lease| self.read_for_all(request, lease, urgency);
+        let since = self.local.newest(request).max(known.map(|entry| entry.seen.read_at));
+        let read_for_all = |lease| self.read_for_all(request, since, lease, urgency);
         let Some(shared) = &self.shared else { return read_for_all(None).await };
         let deadline = Instant::now() + self.deadline / 2;
         let is_fresh = |entry: &Entry| self.is_fresh(request, entry);
@@ -277,10 +278,11 @@ impl Loader {
     async fn read_for_all(
         &self,
         request: &Request,
+        since: Option<Timestamp>,
         lease: Option<Lease>,
         urgency: Urgency,
     ) -> Filled {
-        let read = match self.read(request, urgency).await {
+        let read = match self.read(request, since, urgency).await {
             Ok(found) => Ok(found),
             Err(NotRead::Failed(error)) => Err(error),
             Err(NotRead::Busy(busy)) => {

@@ -74,6 +74,17 @@ impl LocalCache {
         self.gone.get(id).is_some_and(|gone_at| entry.seen.read_at <= gone_at)
     }
 
+    /// The time as of which something is remembered of it: an answer, or that there was none.
+    pub(super) fn newest(&self, request: &Request) -> Option<Timestamp> {
+        let gone = match request {
+            Request::Phenotype(id) => self.gone.get(id),
+            Request::Search(_) | Request::Insights(_) => None,
+        };
+        let held = self.entries.get(request).map(|entry| entry.seen.read_at);
+        let absent = self.not_found.get(request).map(|seen| seen.read_at);
+        gone.max(held).max(absent)
+    }
+
     /// Whether anything is remembered of it: an answer, or that there was none.
     pub(super) fn knows(&self, request: &Request) -> bool {
         let is_gone = match request {

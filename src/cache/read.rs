@@ -8,7 +8,7 @@ use super::answer::Answer;
 use super::entry::Entry;
 use super::load::{Loader, NotRead};
 use super::total::{self, Total};
-use crate::registry::{Count, GeneFilter, GenePage, GeneSearch, GeneSummary, Request};
+use crate::registry::{Count, GeneFilter, GenePage, GeneSearch, GeneSummary, Request, Timestamp};
 use crate::upstream::{Concern, Seen, UpstreamError};
 
 /// Pages that skip more than this walk deep, and are read a few at a time.
@@ -21,8 +21,13 @@ pub(super) enum Found {
 }
 
 impl Loader {
-    /// The answer, read from the upstream where there is room for that.
-    pub(super) async fn read(&self, request: &Request, urgency: Urgency) -> Result<Found, NotRead> {
+    /// The answer, later than `since`, read from the upstream where there is room for that.
+    pub(super) async fn read(
+        &self,
+        request: &Request,
+        since: Option<Timestamp>,
+        urgency: Urgency,
+    ) -> Result<Found, NotRead> {
         let is_deep = match request {
             Request::Search(search) => {
                 if let Some(total) = self.known_total(&search.filter)
@@ -36,13 +41,13 @@ impl Loader {
         };
         let _place = self.admission.admit(urgency, is_deep).await?;
         let (answer, seen) = match request {
-            Request::Search(search) => return Ok(self.read_page(request, search).await?),
+            Request::Search(search) => return Ok(self.read_page(request, search, since).await?),
             Request::Phenotype(id) => {
-                let read = self.upstream.phenotype(*id).await?;
+                let read = self.upstream.phenotype(*id, since).await?;
                 (read.value.map(|value| Answer::of(&value)), read.seen)
             }
             Request::Insights(domain) => {
-                let read = self.upstream.insights(domain).await?;
+                let read = self.upstream.insights(domain, since).await?;
                 (read.value.map(|value| Answer::of(&value)), read.seen)
             }
         };
@@ -57,15 +62,18 @@ impl Loader {
         &self,
         request: &Request,
         search: &GeneSearch,
+        since: Option<Timestamp>,
     ) -> Result<Found, UpstreamError> {
         if let Some(known) = self.known_total(&search.filter) {
-            let read = self.upstream.page(search).await?;
+            // No page is of an earlier time than its total.
+            let since = since.max(Some(known.seen.read_at));
+            let read = self.upstream.page(search, since).await?;
             if total::fits(known.count, search.page, read.value.len()) {
                 let seen = known.seen.earlier(&read.seen).clone();
                 return Ok(page(request, search, read.value, known.count, seen));
             }
         }
-        let read = self.upstream.search(search).await?;
+        let read = self.upstream.search(search, since).await?;
         let count = read.value.total;
         self.local.put_total(&search.filter, Total { count, seen: read.seen.clone() });
         Ok(page(request, search, read.value.data, count, read.seen))
@@ -75,7 +83,8 @@ impl Loader {
     fn known_total(&self, filter: &GeneFilter) -> Option<Arc<Total>> {
         let total = self.local.total(filter)?;
         let young = self.age(&total.seen) < self.search.fresh / 2;
-        (young && self.upstream.is_current(of_filter(filter), &total.seen)).then_some(total)
+        (young && self.upstream.is_current(Concern::of_filter(filter), &total.seen))
+            .then_some(total)
     }
 }
 
@@ -89,8 +98,4 @@ fn page(
     let (limit, offset) = (search.page.limit(), search.page.offset());
     let page = GenePage { data, total, limit, offset };
     Found::Answer(Entry::new(request, Answer::page(search, &page), seen))
-}
-
-pub(super) fn of_filter(filter: &GeneFilter) -> Concern<'_> {
-    filter.domain.as_ref().map_or(Concern::Catalogue, Concern::Domain)
 }

@@ -8,7 +8,8 @@ use secrecy::SecretString;
 use super::session::{
     CredentialStore, Issuer, Login, Logins, OidcLogin, ServerAddress, meant, web_client,
 };
-use super::{Error, Outcome, block_on, with_sources};
+use super::{Error, Outcome, block_on};
+use crate::ops::with_sources;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\

@@ -26,7 +26,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 
 use crate::config::{InvalidConfig, Loaded};
-use crate::ops::telemetry;
+use crate::ops::{telemetry, with_sources};
 use crate::web::WebError;
 
 const EXIT_STATUS: &str = "\
@@ -183,20 +183,6 @@ fn misunderstood(error: &clap::Error) -> ExitCode {
     let shown = harmless.unwrap_or_else(|| message.ansi().to_string());
     anstream::eprint!("{}", show::without_secrets(&shown));
     UNCLEAR.into()
-}
-
-fn with_sources(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        let next = error.to_string();
-        if !text.contains(&next) {
-            text.push_str(": ");
-            text.push_str(&next);
-        }
-        source = error.source();
-    }
-    text
 }
 
 /// Runs a command's asynchronous part.

@@ -46,7 +46,7 @@ async fn serve(config: Config, ready_file: Option<PathBuf>) -> Outcome {
         match postgres.verify().await {
             Ok(warnings) => warnings.iter().for_each(|warning| tracing::warn!("{warning}")),
             Err(error) => {
-                let error = super::with_sources(&error);
+                let error = crate::ops::with_sources(&error);
                 tracing::warn!(error, "the database's role could not be checked");
             }
         }

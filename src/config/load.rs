@@ -19,8 +19,9 @@ const PREFIX: &str = "GENE_REGISTRY__";
 const DEFAULT: &str = "default";
 
 /// Keys whose values are never shown.
-const SECRETS: [&str; 6] = [
+const SECRETS: [&str; 7] = [
     "upstream.url",
+    "upstream.read_urls",
     "redis.url",
     "redis.urls",
     "redis.password",
@@ -189,7 +190,7 @@ fn explain(figment: &Figment, path: &[String], error: &figment::Error) -> Fault 
             "not a list of URLs: urls = [\"redis://host:6379\", …]".to_owned()
         }
         _ if key.ends_with("password") => "not a text".to_owned(),
-        _ if SECRETS.contains(&key.as_str()) => "not a usable URL".to_owned(),
+        _ if SECRETS.iter().any(|secret| key.starts_with(secret)) => "not a usable URL".to_owned(),
         kind => kind.to_string(),
     };
     Fault::worded(&[&key], format!("{key} ({source}): {what}"))

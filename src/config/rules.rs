@@ -7,6 +7,9 @@ use super::{AgesConfig, Config};
 const DAY_S: u64 = 86_400;
 const DAY_MS: u64 = DAY_S * 1000;
 
+/// Standbys are told apart in metrics, by as many labels.
+const MOST_STANDBYS: usize = 16;
+
 /// What was found wrong.
 #[derive(Debug, Default)]
 pub(super) struct Rules(Vec<Fault>);
@@ -29,6 +32,7 @@ impl Config {
     pub(super) fn contradictions(&self) -> Vec<Fault> {
         let mut rules = Rules::default();
         self.ranges(&mut rules);
+        self.standbys(&mut rules);
         self.addresses(&mut rules);
         self.tls_files(&mut rules);
         self.patience(&mut rules);
@@ -53,6 +57,7 @@ impl Config {
             ("upstream.connect_ms", upstream.connect_ms, 1..=u64::MAX),
             ("upstream.query_ms", upstream.query_ms, 1..=u64::MAX),
             ("upstream.deadline_ms", upstream.deadline_ms, 0..=DAY_MS),
+            ("upstream.max_lag_ms", upstream.max_lag_ms, 1..=DAY_MS),
             ("redis.timeout_ms", self.redis.timeout_ms, 1..=DAY_MS),
             ("redis.pool_size", self.redis.pool_size.into(), 1..=10_000),
             ("rate_limit.replicas", self.rate_limit.replicas.into(), 1..=u64::MAX),
@@ -70,6 +75,12 @@ impl Config {
             rules.must(value >= least, &[key], &format!("must be {least} or more"));
             rules.must(value <= most, &[key], &format!("must be {most} or less"));
         }
+    }
+
+    fn standbys(&self, rules: &mut Rules) {
+        let holds = self.upstream.read_urls.len() <= MOST_STANDBYS;
+        let what = format!("must name {MOST_STANDBYS} standbys or fewer");
+        rules.must(holds, &["upstream.read_urls"], &what);
     }
 
     fn addresses(&self, rules: &mut Rules) {

@@ -12,6 +12,10 @@ use serde::Deserialize;
 pub struct UpstreamConfig {
     /// `postgres://…`; `DATABASE_URL` sets it too.
     pub url: Option<SecretString>,
+    /// `postgres://…` of standbys, one server each, that answers are read from too.
+    pub read_urls: Vec<SecretString>,
+    /// A standby that lags by more is not read.
+    pub max_lag_ms: u64,
     /// A PEM file with the certificate authorities to trust instead of the system's.
     pub tls_ca_file: Option<PathBuf>,
     /// Connections at most.
@@ -49,6 +53,11 @@ impl UpstreamConfig {
     /// How long sent data may stay unacknowledged.
     pub const fn tcp_user_timeout(&self) -> Duration {
         Duration::from_millis(self.tcp_user_timeout_ms)
+    }
+
+    /// The most that a standby may lag.
+    pub const fn max_lag(&self) -> Duration {
+        Duration::from_millis(self.max_lag_ms)
     }
 
     /// Longest wait for one read.

@@ -4,7 +4,6 @@ use std::future::Future;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use deadpool_postgres::{Object, Pool, PoolError};
 use tokio_postgres::{Client, Transaction};
 
 use super::prefix::KeyPrefix;
@@ -13,7 +12,7 @@ use super::store::{KeyStore, Listed, Listing, NewKey, Revoked, Rotated, StoreErr
 use super::token::ApiKey;
 use super::usage::Usage;
 use crate::config::UpstreamConfig;
-use crate::upstream::postgres::{SetupError, small_pool};
+use crate::upstream::postgres::{Object, Pool, PoolError, SetupError, small_pool};
 
 /// For everything that one call does.
 const DEADLINE: Duration = Duration::from_secs(5);

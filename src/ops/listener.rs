@@ -13,10 +13,16 @@ use super::metrics::Metrics;
 use crate::server::Handler;
 
 /// How the dependencies are at the moment.
-#[derive(Debug, Clone, Copy, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 pub struct Dependencies {
-    /// The registry's database.
+    /// The registry's database: its primary, or a standby.
     pub upstream: Dependency,
+    /// Its primary, where there are standbys to be told from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub primary: Option<Dependency>,
+    /// Each of its standbys, if there are any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub standbys: Vec<Dependency>,
     /// Redis, for the shared cache.
     pub redis_read: Dependency,
     /// Redis, for limits and for filling the shared cache.

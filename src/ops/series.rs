@@ -116,13 +116,23 @@ pub const ALL: &[Series] = series! {
     Gauge "gene_registry_ready" []
         "1 while requests should be sent here, as `/readyz` says, else 0";
     Gauge "gene_registry_upstream_in_use" []
-        "1 while the database is read, 0 while it is known to be away";
+        "1 while the database is read, at the primary or at a standby, 0 while it is known to be away";
+    Gauge "gene_registry_primary_in_use" []
+        "1 while the primary is read, 0 while it is known to be away; absent without `upstream.read_urls`";
+    Gauge "gene_registry_standby_in_use" ["standby"]
+        "1 while a standby is read, else 0; by its place in `upstream.read_urls`, from 1";
+    Gauge "gene_registry_standby_lag_seconds" ["standby"]
+        "time by which it lags at most, seconds; a second or two when it does not; absent while that is not known";
+    Counter "gene_registry_standby_reads_total" ["standby", "result"]
+        "reads of a standby: `answered`, `behind` (it lacked a known change, so the primary was read), `failed` (likewise)";
+    Counter "gene_registry_histories_ended_total" []
+        "times the database was found to have begun another history: a standby was promoted, or a copy restored";
     Gauge "gene_registry_redis_in_use" ["side"]
         "1 while commands of this side (`read`, `write`) are sent to Redis, else 0; absent without a `redis.url`";
     Counter "gene_registry_breaker_openings_total" ["store"]
         "times a store (`postgres`, `redis_read`, `redis_write`) was found to be away";
     Gauge "gene_registry_pool_connections" ["pool", "state"]
-        "connections of a pool, `in_use` or `idle`: `postgres` (reads), `postgres_side` (change log and pings), `redis` (cache), `redis_limits`";
+        "connections of a pool, `in_use` or `idle`: `postgres` (reads), `postgres_side` (change log and pings), `postgres_standbys` and `postgres_standbys_side` (all standbys together), `redis` (cache), `redis_limits`";
     Gauge "gene_registry_pool_max_connections" ["pool"]
         "connections that a pool may have; less than configured while the server gives no more";
     Gauge "gene_registry_pool_waiting" ["pool"]

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 use uuid::Uuid;
 
+use super::super::known_changes::{RECENT, SCOPES};
 use super::*;
 
 fn at(second: i64) -> Timestamp {
@@ -141,7 +142,7 @@ fn memory_is_bounded_and_what_is_forgotten_counts_as_changed() {
     assert!(!log.is_current(Concern::Gene(gene(u128::MAX)), &before));
     assert!(log.is_current(Concern::Gene(gene(0)), &seen(1, "12:12:")));
     let State::Loaded(loaded) = &*log.read() else { panic!("loaded") };
-    assert!(loaded.scopes.is_empty());
+    assert_eq!(loaded.scopes(), 0);
 }
 
 #[test]
@@ -190,4 +191,46 @@ proptest! {
             prop_assert_eq!(found, by_definition);
         }
     }
+}
+
+#[test]
+fn a_standby_takes_nothing_back_and_adds_what_it_shows() {
+    let log = ChangeLog::default();
+    let (one, two) = (Concern::Gene(gene(1)), Concern::Gene(gene(2)));
+    log.looked(look(0, "20:20:", &[(Scope::Gene(gene(1)), 19)]));
+    // It lags: it has not come to the known change, and shows no other.
+    log.looked_at_standby(look(5, "15:15:", &[]));
+    assert_eq!(log.present(), Some(snapshot("20:20:")));
+    assert!(!log.is_current(one, &seen(5, "15:15:")) && log.is_current(two, &seen(5, "15:15:")));
+    // It goes on, and shows a change above what it has certainly seen all of.
+    log.looked_at_standby(look(6, "22:22:", &[(Scope::Gene(gene(2)), 25)]));
+    assert!(log.is_current(one, &seen(6, "22:22:")) && !log.is_current(two, &seen(6, "22:22:")));
+    assert!(log.is_current(two, &seen(7, "26:26:")));
+    // The same changes once more, and more than are known one by one.
+    for second in 8..12 {
+        let many: Vec<_> = (25..40).map(|xid| (Scope::Gene(gene(2)), xid)).collect();
+        log.looked_at_standby(look(second, "22:22:", &many));
+    }
+    assert!(!log.is_current(two, &seen(12, "39:39:")) && log.is_current(two, &seen(12, "40:40:")));
+    assert!(log.is_current(one, &seen(12, "22:22:")));
+}
+
+#[test]
+fn another_history_begins_with_nothing() {
+    let log = ChangeLog::default();
+    log.looked(look(0, "20:20:", &[(Scope::Gene(gene(1)), 19)]));
+    assert!(log.is_ahead_of(&look(5, "19:19:", &[])) && !log.is_ahead_of(&look(5, "20:20:", &[])));
+    log.begin_again(at(5));
+    assert!(!log.is_settled() && log.present().is_none());
+    assert!(!log.is_current(Concern::Gene(gene(2)), &seen(6, "30:30:")));
+    // It has gone further than the one that has ended: only times tell them apart.
+    assert_eq!(log.looked(look(6, "30:30:", &[(Scope::Gene(gene(1)), 18)])), Some(true));
+    for concern in [Concern::Gene(gene(1)), Concern::Gene(gene(2))] {
+        assert!(!log.is_current(concern, &seen(4, "21:21:")));
+        assert!(log.is_current(concern, &seen(6, "30:30:")));
+    }
+    let no_log = ChangeLog::default();
+    no_log.looked(Read { value: Changes::NoLog, seen: seen(0, "1:1:") });
+    no_log.begin_again(at(5));
+    assert!(no_log.is_settled(), "without a log ages alone count, before and after");
 }

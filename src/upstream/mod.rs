@@ -3,11 +3,16 @@
 
 mod catalogue;
 pub mod change_log;
+mod course;
 mod embedded;
 mod embedded_keys;
 pub mod generate;
+mod known_changes;
+mod looks;
 pub mod postgres;
+mod reads;
 pub mod snapshot;
+mod standbys;
 mod watched;
 
 use async_trait::async_trait;
@@ -21,11 +26,14 @@ use crate::registry::{
 
 pub use catalogue::{Catalogue, CatalogueEvaluation, CatalogueGene};
 pub use change_log::{Change, ChangeLog, Changes, Concern, Scope, Seen};
+pub use course::Position;
 pub use embedded::{Embedded, EmbeddedGene};
 pub use embedded_keys::{EmbeddedKey, EmbeddedKeys, KeysByHash, Rotation};
+pub use looks::Looks;
 pub use postgres::Postgres;
 pub use snapshot::Snapshot;
-pub use watched::{Looks, Watched};
+pub use standbys::{StandbySet, StandbyState};
+pub use watched::Watched;
 
 /// What a read found, and when.
 #[derive(Debug, Clone, PartialEq)]
@@ -80,6 +88,20 @@ pub trait Upstream: Send + Sync + 'static {
     /// Its pools of connections by name, where it has any.
     fn pools(&self) -> Vec<(&'static str, PoolState)> {
         Vec::new()
+    }
+
+    /// Where it is in the database's history, if it can tell.
+    async fn position(&self) -> Result<Option<Position>, UpstreamError> {
+        Ok(None)
+    }
+
+    /// Connections that there are may lead to a server that is not the primary any more: none of
+    /// them is used again.
+    fn renew(&self) {}
+
+    /// Further servers that answers may be read from.
+    fn standbys(&self) -> StandbySet {
+        StandbySet::default()
     }
 
     /// Whether the upstream answers at all; its time.
@@ -150,6 +172,9 @@ pub enum UpstreamError {
     /// Another replica has just tried the same in vain.
     #[error("another replica could not read the database just now")]
     Elsewhere,
+    /// Only a standby is there, and it lacks a change that is known: passing.
+    #[error("the standby that is left lacks a known change")]
+    Behind,
     /// It did not answer in time, or no connection was free in time: passing.
     #[error("the database did not answer in time")]
     Timeout,

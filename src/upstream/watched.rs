@@ -4,120 +4,201 @@
 //! Whoever has something older to send asks [`Watched::is_in_use`] first and does not wait for a
 //! database that is known to be away. Whoever has nothing tries all the same: so the very first
 //! request after its return is served.
+//!
+//! The change log is read at the primary, and while that is away at the standby that has come
+//! furthest.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
+use tokio::sync::watch;
+
 use super::change_log::{ChangeLog, Concern, Seen};
-use super::{ApiKeyRecord, Changes, KeyHash, Read, Upstream, UpstreamError};
-use crate::breaker::{Breaker, Outcome};
-use crate::ops::PoolState;
-use crate::registry::{
-    ArenaInsights, DomainName, GeneId, GenePage, GenePhenotype, GeneSearch, GeneSummary, Timestamp,
-};
+use super::course::{Course, Position};
+use super::looks::{Clock, LookCounts, Looks};
+use super::standbys::{Standby, StandbyState, Standbys, outcome};
+use super::{Changes, Read, Upstream, UpstreamError};
+use crate::breaker::Breaker;
+use crate::ops::{PoolState, with_sources};
+use crate::registry::Timestamp;
 
 /// Between two looks into the change log.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// See the module.
 pub struct Watched {
-    upstream: Arc<dyn Upstream>,
+    /// The primary, as far as it is known.
+    pub(super) upstream: Arc<dyn Upstream>,
+    pub(super) standbys: Standbys,
     breaker: Breaker,
     log: ChangeLog,
     clock: Clock,
+    course: Mutex<Course>,
+    /// What is called the primary is a standby at the moment.
+    pub(super) only_follows: AtomicBool,
     being_asked: AtomicBool,
     unreadable: AtomicBool,
+    read_at_standby: AtomicBool,
     looks: LookCounts,
-}
-
-/// The looks into the change log up to now.
-#[derive(Debug, Clone, Copy)]
-pub struct Looks {
-    /// Time since the last good one; at first, since the beginning.
-    pub age: Duration,
-    /// Those that were good.
-    pub good: u64,
-    /// Those that failed.
-    pub failed: u64,
-    /// Changes that they found, without the first one's.
-    pub changes: u64,
-}
-
-#[derive(Debug)]
-struct LookCounts {
-    begun: Instant,
-    last_good_ms: AtomicU64,
-    good: AtomicU64,
-    failed: AtomicU64,
-    changes: AtomicU64,
-}
-
-impl LookCounts {
-    fn begin() -> Self {
-        let (last_good_ms, good) = (AtomicU64::new(0), AtomicU64::new(0));
-        let (failed, changes) = (AtomicU64::new(0), AtomicU64::new(0));
-        Self { begun: Instant::now(), last_good_ms, good, failed, changes }
-    }
-
-    fn good(&self, found: &Changes) {
-        let now = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
-        self.last_good_ms.store(now, Ordering::Relaxed);
-        let is_first = self.good.fetch_add(1, Ordering::Relaxed) == 0;
-        if let Changes::These(changes) = found
-            && !is_first
-        {
-            self.changes.fetch_add(changes.len() as u64, Ordering::Relaxed);
-        }
-    }
-
-    fn failed(&self) {
-        self.failed.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-/// The upstream's clock, as far as it is known: replicas whose clocks differ agree on ages.
-#[derive(Debug, Default)]
-struct Clock {
-    ahead_by_us: AtomicI64,
-}
-
-impl Clock {
-    fn now(&self) -> Timestamp {
-        let ahead = jiff::SignedDuration::from_micros(self.ahead_by_us.load(Ordering::Relaxed));
-        let now = Timestamp::now();
-        now.saturating_add(ahead).unwrap_or(now)
-    }
-
-    /// The upstream's clock showed `upstream` between `asked` and now.
-    fn set(&self, upstream: Timestamp, asked: Timestamp) {
-        let middle = asked.as_microsecond().midpoint(Timestamp::now().as_microsecond());
-        let ahead = upstream.as_microsecond().saturating_sub(middle);
-        self.ahead_by_us.store(ahead, Ordering::Relaxed);
-    }
+    looked: watch::Sender<()>,
 }
 
 impl Watched {
     /// An upstream of which nothing is known yet; [`Self::watch`] must run.
     pub fn new(upstream: Arc<dyn Upstream>) -> Arc<Self> {
         Arc::new(Self {
+            standbys: Standbys::new(upstream.standbys()),
             upstream,
             breaker: Breaker::new("the registry's database"),
             log: ChangeLog::default(),
             clock: Clock::default(),
+            course: Mutex::default(),
+            only_follows: AtomicBool::new(false),
             being_asked: AtomicBool::new(false),
             unreadable: AtomicBool::new(false),
+            read_at_standby: AtomicBool::new(false),
             looks: LookCounts::begin(),
+            looked: watch::Sender::new(()),
         })
     }
 
     /// Looks into the change log, once a second, for ever. This also notices when the database
-    /// goes away and when it is back.
+    /// goes away and when it is back, and how far standbys have followed.
     pub async fn watch(self: Arc<Self>) {
-        loop {
+        let looks = async {
+            loop {
+                let begun = Instant::now();
+                self.look().await;
+                self.looked.send_replace(());
+                tokio::time::sleep(LOOK_EVERY.saturating_sub(begun.elapsed())).await;
+            }
+        };
+        // Each by itself: one that hangs delays nobody.
+        let standbys = join_all(self.standbys.iter().map(|standby| self.follow(standby)));
+        tokio::join!(looks, standbys);
+    }
+
+    /// Looks at a standby after each look at the primary.
+    async fn follow(&self, standby: &Standby) {
+        let mut looked = self.looked.subscribe();
+        while looked.changed().await.is_ok() {
             let begun = Instant::now();
-            self.look().await;
-            tokio::time::sleep(LOOK_EVERY.saturating_sub(begun.elapsed())).await;
+            let found = standby.upstream().position().await;
+            self.standbys.looked(standby, found, &self.course(), (begun, self.now()));
+        }
+    }
+
+    async fn look(&self) {
+        let away = self.breaker.is_open() && !self.standbys.is_empty();
+        let (found, at_standby) = if away {
+            // Not one after the other: the primary may take its time to say nothing.
+            tokio::join!(self.look_at_primary(), self.look_at_standby())
+        } else {
+            (self.look_at_primary().await, false)
+        };
+        let Err(error) = found else { return };
+        let is_away = matches!(error, UpstreamError::Unreachable(_) | UpstreamError::Timeout);
+        if at_standby || (is_away && !away && self.look_at_standby().await) {
+            return;
+        }
+        self.looks.failed();
+        if !self.unreadable.swap(true, Ordering::AcqRel) {
+            let error = with_sources(&error);
+            tracing::warn!(
+                error,
+                "the registry's change log (registry_read.change) cannot be read: only what was \
+                 read after the last look counts as current"
+            );
+        }
+        self.log.look_failed();
+        if matches!(error, UpstreamError::Failed(_)) {
+            // The log alone: the rest is read, and has ages.
+            self.ping().await;
+        }
+    }
+
+    async fn look_at_primary(&self) -> Result<(), UpstreamError> {
+        loop {
+            let (begun, asked) = (Instant::now(), Timestamp::now());
+            let found = self.upstream.changes(self.log.present().as_ref()).await;
+            self.judge(found.as_ref().err(), begun);
+            let found = found?;
+            // After it, so that what is known to have changed was there to be seen.
+            let position = match self.upstream.position().await {
+                Ok(position) => position,
+                Err(UpstreamError::Failed(_)) => None,
+                // Then it is not known whose changes these are.
+                Err(error) => return Err(error),
+            };
+            if self.has_begun_again(&found, position.as_ref()) {
+                continue;
+            }
+            self.clock.set(found.seen.read_at, asked);
+            let only_follows = position.as_ref().is_some_and(|position| position.is_standby);
+            self.only_follows.store(only_follows, Ordering::Release);
+            self.learn(found, only_follows);
+            if let Some(position) = &position {
+                self.course().add(position);
+            }
+            if self.read_at_standby.swap(false, Ordering::AcqRel) {
+                tracing::info!("the registry's change log is read at the primary again");
+            }
+            return Ok(());
+        }
+    }
+
+    /// Whether what was found belongs to another history of the database than what is known:
+    /// another server was promoted, or a copy restored. Then nothing that is known holds.
+    fn has_begun_again(&self, found: &Read<Changes>, position: Option<&Position>) -> bool {
+        let follows = position.is_some_and(|position| position.is_standby);
+        let another = position.is_some_and(|position| self.course().is_left_by(position))
+            || (!follows && self.log.is_ahead_of(found));
+        if another {
+            // By whichever clock is ahead, so that nothing read before it is later than it.
+            let at = self.now().max(found.seen.read_at);
+            self.course().begin_again();
+            self.log.begin_again(at);
+            self.upstream.renew();
+            tracing::warn!(
+                "the registry's database has begun another history (a standby was promoted, or a \
+                 copy restored): everything is read again"
+            );
+        }
+        another
+    }
+
+    /// Whether the log was read at a standby.
+    async fn look_at_standby(&self) -> bool {
+        for standby in self.standbys.furthest_first() {
+            let (upstream, at) = (standby.upstream(), self.now());
+            let Ok(Read { value, seen }) = upstream.changes(self.log.present().as_ref()).await
+            else {
+                continue;
+            };
+            let Ok(Some(position)) = upstream.position().await else { continue };
+            self.learn(Read { value, seen: Seen::new(at, seen.snapshot) }, true);
+            self.course().add_of_standby(&position, at);
+            if !self.read_at_standby.swap(true, Ordering::AcqRel) {
+                tracing::warn!(
+                    "the primary is away: the registry's change log is read at a standby"
+                );
+            }
+            return true;
+        }
+        false
+    }
+
+    fn learn(&self, found: Read<Changes>, at_standby: bool) {
+        self.looks.good(&found.value);
+        if self.unreadable.swap(false, Ordering::AcqRel) {
+            tracing::info!("the registry's change log is read again");
+        }
+        let is_news =
+            if at_standby { self.log.looked_at_standby(found) } else { self.log.looked(found) };
+        if is_news == Some(false) {
+            tracing::info!("the registry has no change log: ages alone count");
         }
     }
 
@@ -130,49 +211,29 @@ impl Watched {
         }
     }
 
-    async fn look(&self) {
-        let (begun, asked) = (Instant::now(), Timestamp::now());
-        let found = self.upstream.changes(self.log.present().as_ref()).await;
-        self.judge(found.as_ref().err(), begun);
-        match found {
-            Ok(found) => {
-                self.looks.good(&found.value);
-                self.clock.set(found.seen.read_at, asked);
-                if self.unreadable.swap(false, Ordering::AcqRel) {
-                    tracing::info!("the registry's change log is read again");
-                }
-                if self.log.looked(found) == Some(false) {
-                    tracing::info!("the registry has no change log: ages alone count");
-                }
-            }
-            Err(error) => {
-                self.looks.failed();
-                if !self.unreadable.swap(true, Ordering::AcqRel) {
-                    let cause = std::error::Error::source(&error).map(ToString::to_string);
-                    tracing::warn!(
-                        %error,
-                        cause,
-                        "the registry's change log (registry_read.change) cannot be read: only \
-                         what was read after the last look counts as current"
-                    );
-                }
-                self.log.look_failed();
-                if matches!(error, UpstreamError::Failed(_)) {
-                    // The log alone: the rest is read, and has ages.
-                    self.ping().await;
-                }
-            }
-        }
-    }
-
     /// Whether it is known what is current, so that shared answers can be judged.
     pub fn is_settled(&self) -> bool {
         self.log.is_settled()
     }
 
-    /// Whether the database is in use: not known to be away.
+    /// Whether the database is in use: not known to be away, or one of its standbys is read.
     pub fn is_in_use(&self) -> bool {
+        self.is_primary_in_use() || self.standbys.is_any_in_use(self.now())
+    }
+
+    /// Whether the primary is in use.
+    pub fn is_primary_in_use(&self) -> bool {
         !self.breaker.is_open()
+    }
+
+    /// How each standby is.
+    pub fn standby_states(&self) -> Vec<StandbyState> {
+        self.standbys.states(self.now())
+    }
+
+    /// How often the database has begun another history.
+    pub fn histories_ended(&self) -> u64 {
+        self.course().ended()
     }
 
     /// How often the database was found to be away.
@@ -187,14 +248,7 @@ impl Watched {
 
     /// The looks into the change log up to now.
     pub fn looks(&self) -> Looks {
-        let LookCounts { begun, last_good_ms, good, failed, changes } = &self.looks;
-        let last_good = Duration::from_millis(last_good_ms.load(Ordering::Relaxed));
-        Looks {
-            age: begun.elapsed().saturating_sub(last_good),
-            good: good.load(Ordering::Relaxed),
-            failed: failed.load(Ordering::Relaxed),
-            changes: changes.load(Ordering::Relaxed),
-        }
+        self.looks.up_to_now()
     }
 
     /// Rows that the latest unfiltered search left out because they break the contract.
@@ -212,47 +266,7 @@ impl Watched {
         self.clock.now()
     }
 
-    /// See [`Upstream::search`].
-    pub async fn search(
-        self: &Arc<Self>,
-        search: &GeneSearch,
-    ) -> Result<Read<GenePage>, UpstreamError> {
-        self.guarded(self.upstream.search(search)).await
-    }
-
-    /// See [`Upstream::page`].
-    pub async fn page(
-        self: &Arc<Self>,
-        search: &GeneSearch,
-    ) -> Result<Read<Vec<GeneSummary>>, UpstreamError> {
-        self.guarded(self.upstream.page(search)).await
-    }
-
-    /// See [`Upstream::phenotype`].
-    pub async fn phenotype(
-        self: &Arc<Self>,
-        id: GeneId,
-    ) -> Result<Read<Option<GenePhenotype>>, UpstreamError> {
-        self.guarded(self.upstream.phenotype(id)).await
-    }
-
-    /// See [`Upstream::insights`].
-    pub async fn insights(
-        self: &Arc<Self>,
-        domain: &DomainName,
-    ) -> Result<Read<Option<ArenaInsights>>, UpstreamError> {
-        self.guarded(self.upstream.insights(domain, self.now())).await
-    }
-
-    /// See [`Upstream::api_keys`].
-    pub async fn api_keys(
-        self: &Arc<Self>,
-        hashes: &[KeyHash],
-    ) -> Result<Read<Vec<Option<ApiKeyRecord>>>, UpstreamError> {
-        self.guarded(self.upstream.api_keys(hashes)).await
-    }
-
-    async fn guarded<T>(
+    pub(super) async fn guarded<T>(
         self: &Arc<Self>,
         read: impl Future<Output = Result<T, UpstreamError>>,
     ) -> Result<T, UpstreamError> {
@@ -281,12 +295,11 @@ impl Watched {
     }
 
     fn judge(&self, error: Option<&UpstreamError>, begun: Instant) {
-        let outcome = match error {
-            Some(UpstreamError::Unreachable(_)) => Outcome::Refused,
-            Some(UpstreamError::Timeout) => Outcome::Lost,
-            _ => Outcome::Answered,
-        };
-        self.breaker.record(outcome, begun, Instant::now());
+        self.breaker.record(outcome(error), begun, Instant::now());
+    }
+
+    fn course(&self) -> MutexGuard<'_, Course> {
+        self.course.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

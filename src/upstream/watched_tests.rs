@@ -6,7 +6,10 @@ use async_trait::async_trait;
 use jiff::SignedDuration;
 
 use super::*;
-use crate::upstream::{Changes, Snapshot};
+use crate::registry::{
+    ArenaInsights, DomainName, GeneId, GenePage, GenePhenotype, GeneSearch, GeneSummary,
+};
+use crate::upstream::{ApiKeyRecord, KeyHash, Snapshot};
 
 /// Says how far its clock is ahead of this machine's, and has a change log or none.
 struct Elsewhere {

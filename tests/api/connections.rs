@@ -1,14 +1,17 @@
 //! The ways to the database: passwords with special characters, unix sockets, IPv6, TLS.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use gene_registry::config::Config;
 
 use crate::support::authority::{Authority, EXPIRED, VALID};
+use crate::support::binary::Served;
 use crate::support::database::Database;
 use crate::support::need_own_servers;
 use crate::support::postgres::{PostgresOptions, PostgresServer, SUPERUSER};
 use crate::support::replica::{Answer, Replica, config, sample};
+use crate::support::wait::eventually;
 
 /// Everything that has a meaning in a URL, and what it looks like there.
 const PASSWORD: &str = "p@:/#%?=&+ w";
@@ -130,7 +133,9 @@ async fn tls_with_a_private_authority_works_in_every_mode_but_disable() {
     let certificate = authority.certify("127.0.0.1", VALID);
     let answer = |mode| answer_over_tls(certificate.clone(), Some(&authority.file), mode);
 
-    for mode in ["", "?sslmode=prefer", "?sslmode=require", "?sslmode=verify-full"] {
+    for mode in
+        ["", "?sslmode=prefer", "?sslmode=require", "?sslmode=verify-ca", "?sslmode=verify-full"]
+    {
         let answer = answer(mode).await;
         assert_eq!(answer.status, 200, "{mode}: {answer:?}");
     }
@@ -148,12 +153,51 @@ async fn certificates_that_prove_nothing_are_refused() {
         (authority.certify("127.0.0.1", VALID), None),
     ];
     for (certificate, trusted) in refused {
-        for mode in ["", "?sslmode=require"] {
+        for mode in ["", "?sslmode=verify-full"] {
             let answer =
                 answer_over_tls(certificate.clone(), trusted.map(PathBuf::as_path), mode).await;
             answer.assert_refused(502, "DB_ERROR");
             assert!(!answer.text.to_lowercase().contains("certificate"), "{answer:?}");
         }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn verify_ca_takes_any_name_and_nothing_else_that_is_wrong() {
+    need_own_servers!();
+    let (authority, other) = (Authority::new(), Authority::new());
+    let mode = "?sslmode=verify-ca";
+    let named_otherwise = authority.certify("db.example", VALID);
+    let answer = answer_over_tls(named_otherwise, Some(&authority.file), mode).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    for certificate in [authority.certify("db.example", EXPIRED), other.certify("127.0.0.1", VALID)]
+    {
+        let answer = answer_over_tls(certificate, Some(&authority.file), mode).await;
+        answer.assert_refused(502, "DB_ERROR");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_log_says_what_is_wrong_with_a_certificate_once() {
+    need_own_servers!();
+    let authority = Authority::new();
+    for (certificate, why) in [
+        (authority.certify("127.0.0.1", EXPIRED), "expired"),
+        (authority.certify("db.example", VALID), "not valid for name"),
+    ] {
+        let postgres = picky(&[], Some(certificate)).await;
+        let database = sample(&postgres).await;
+        let served = Served::start(&[
+            ("DATABASE_URL", &database.url_as("gene_registry_reader")),
+            ("GENE_REGISTRY__UPSTREAM__TLS_CA_FILE", authority.file.to_str().unwrap()),
+        ])
+        .await;
+        eventually(Duration::from_secs(10), "the log has the reason", || async {
+            served.log().to_lowercase().contains(why)
+        })
+        .await;
+        let lines = served.lines_with(&["change log", "cannot be read"]);
+        assert_eq!(lines, 1, "{}", served.log());
     }
 }
 

@@ -30,5 +30,6 @@ mod redis_away;
 mod redis_faults;
 mod refusals;
 mod secrecy;
+mod standby;
 mod topology;
 mod upstream;

@@ -22,6 +22,7 @@ pub(crate) mod proxy;
 pub(crate) mod raw;
 pub(crate) mod redis;
 pub(crate) mod replica;
+pub(crate) mod standby;
 pub(crate) mod traffic;
 pub(crate) mod wait;
 mod watchdog;

@@ -83,10 +83,25 @@ impl PostgresServer {
     /// A server of the caller's own, to be broken.
     pub(crate) async fn start(options: PostgresOptions) -> Self {
         let template = template_folder().await;
+        let copy = |data: &Path| {
+            let mut copy = Command::new("cp");
+            copy.arg("-a").arg(template).arg(data);
+            copy
+        };
+        Self::start_from(options, copy).await
+    }
+
+    /// A server whose data folder `make` makes.
+    pub(super) async fn start_from(
+        options: PostgresOptions,
+        make: impl FnOnce(&Path) -> Command,
+    ) -> Self {
         let folder = scratch_folder("postgres");
         give_to_account(&folder);
         let port = free_port();
-        run(Command::new("cp").arg("-a").arg(template).arg(folder.join("data")));
+        let mut make = make(&folder.join("data"));
+        run_as_account(&mut make);
+        run(&mut make);
         configure(&folder, port, &options);
         let server = Self::with_kind(Kind::Own { folder, port, process: Mutex::new(None) });
         server.launch().await;
@@ -180,9 +195,16 @@ impl PostgresServer {
 
     /// Ends the server at once, without a checkpoint, and waits until it is gone.
     pub(crate) async fn stop_immediate(&self) {
+        self.end_by(Signal::Quit).await;
+    }
+
+    pub(super) async fn end_by(&self, signal: Signal) {
         let Some(process) = self.own().take() else { return };
         let all = tree(process.pid());
-        process.signal(Signal::Quit);
+        match signal {
+            Signal::Kill => process.signal_tree(signal),
+            _ => process.signal(signal),
+        }
         process.signal_tree(Signal::Cont);
         process.wait_exit(Duration::from_secs(10)).await;
         eventually(Duration::from_secs(10), "the backends are gone", || async {
@@ -290,7 +312,7 @@ async fn template_folder() -> &'static PathBuf {
 }
 
 /// Programs of one version, even where `PATH` has links to some of them only.
-fn postgres_program(name: &str) -> PathBuf {
+pub(super) fn postgres_program(name: &str) -> PathBuf {
     let initdb = find_program("initdb").canonicalize().unwrap();
     initdb.with_file_name(name)
 }

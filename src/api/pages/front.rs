@@ -29,7 +29,7 @@ impl Front {
 
     fn page(&self, request: &HeaderMap, scheme: &Scheme, authority: Option<&str>) -> String {
         let dependencies = (self.dependencies)();
-        let said = said(self.health.status(), dependencies);
+        let said = said(self.health.status(), &dependencies);
         let (known, address) = match &self.public_url {
             Some(url) => ("configured", url.clone()),
             None => ("guessed", guessed(request, scheme, authority)),
@@ -71,8 +71,8 @@ struct Said {
     explanation: &'static str,
 }
 
-fn said(status: &str, dependencies: Dependencies) -> Said {
-    let Dependencies { upstream, redis_read, redis_write, .. } = dependencies;
+fn said(status: &str, dependencies: &Dependencies) -> Said {
+    let &Dependencies { upstream, redis_read, redis_write, .. } = dependencies;
     match status {
         "starting" => Said {
             tone: "warn",
@@ -140,11 +140,12 @@ mod tests {
     fn front(public_url: Option<&str>, dependencies: Dependencies) -> Front {
         let health = Arc::new(Health::default());
         health.set_ready();
-        Front::new(public_url, health, Arc::new(move || dependencies))
+        Front::new(public_url, health, Arc::new(move || dependencies.clone()))
     }
 
     fn dependencies(upstream: Dependency, redis: Dependency) -> Dependencies {
-        Dependencies { upstream, redis_read: redis, redis_write: redis }
+        let (primary, standbys) = (None, Vec::new());
+        Dependencies { upstream, primary, standbys, redis_read: redis, redis_write: redis }
     }
 
     #[test]
@@ -166,10 +167,10 @@ mod tests {
             assert!(!page.contains("{{"), "all is filled in: {page}");
         }
         let all_up = dependencies(Up, Up);
-        let draining = front(None, all_up);
+        let draining = front(None, all_up.clone());
         draining.health.set_draining();
         assert!(draining.page(&HeaderMap::new(), &Scheme::HTTP, None).contains("Closing"));
-        let starting = Front::new(None, Arc::default(), Arc::new(move || all_up));
+        let starting = Front::new(None, Arc::default(), Arc::new(move || all_up.clone()));
         assert!(starting.page(&HeaderMap::new(), &Scheme::HTTP, None).contains("Starting"));
     }
 

@@ -1,9 +1,11 @@
 //! What an error of the pool or of a statement means: whether another connection may do, whether
 //! the database is away, or whether an operator must look.
 
-use deadpool_postgres::{PoolError, TimeoutType};
+use deadpool::managed::TimeoutType;
 use tokio_postgres::error::SqlState;
 
+use super::hosts::{NoHost, Refusal};
+use super::manager::PoolError;
 use crate::upstream::UpstreamError;
 
 /// Why one attempt failed.
@@ -29,25 +31,34 @@ pub(super) fn not_connected(error: PoolError) -> Failure {
 }
 
 /// A failed log-in or a certificate that is not trusted is for an operator to look at; a server
-/// that starts up, is full or can't be reached is passing.
-pub(super) fn refused(error: tokio_postgres::Error) -> UpstreamError {
-    let for_an_operator = error.code().is_some_and(|code| {
-        // 28: invalid authorization, 3D: no such database.
-        code.code().starts_with("28") || code.code().starts_with("3D")
-    });
-    if for_an_operator || is_distrusted(&error) {
-        UpstreamError::Failed(error.into())
-    } else if is_full(&error) {
+/// that starts up, is full or can't be reached is passing. So it is for several hosts if it is
+/// for one of them.
+pub(super) fn refused(error: NoHost) -> UpstreamError {
+    if is_full(&error) {
         // It is there, and busy with others.
         UpstreamError::Timeout
+    } else if error.refusals().all(is_for_an_operator) {
+        UpstreamError::Failed(error.into())
     } else {
         UpstreamError::Unreachable(error.into())
     }
 }
 
 /// Too many connections, of all or of our role.
-pub(super) fn is_full(error: &tokio_postgres::Error) -> bool {
-    error.code() == Some(&SqlState::TOO_MANY_CONNECTIONS)
+pub(super) fn is_full(error: &NoHost) -> bool {
+    error.refusals().any(|refusal| match refusal {
+        Refusal::Connection(error) => error.code() == Some(&SqlState::TOO_MANY_CONNECTIONS),
+        _ => false,
+    })
+}
+
+fn is_for_an_operator(refusal: &Refusal) -> bool {
+    let Refusal::Connection(error) = refusal else { return false };
+    let not_let_in = error.code().is_some_and(|code| {
+        // 28: invalid authorization, 3D: no such database.
+        code.code().starts_with("28") || code.code().starts_with("3D")
+    });
+    not_let_in || is_distrusted(error)
 }
 
 fn is_distrusted(error: &tokio_postgres::Error) -> bool {

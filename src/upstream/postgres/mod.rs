@@ -2,50 +2,68 @@
 //! default schema behind them, for those who have no registry yet.
 
 mod failure;
+mod hosts;
 pub mod maintain;
+mod manager;
 mod places;
 mod pool;
 mod queries;
 mod rows;
 pub mod schema;
 pub mod seed;
+mod standbys;
 mod tls;
 mod url;
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
-use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
+use deadpool::Runtime;
 use thiserror::Error;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Row};
 
 use crate::config::UpstreamConfig;
-use crate::ops::PoolState;
+use crate::ops::{PoolState, with_sources};
 use crate::registry::{
     ArenaInsights, Count, DomainName, GeneFilter, GeneId, GenePage, GenePhenotype, GeneSearch,
     GeneSummary, Timestamp, arena,
 };
 
 use super::change_log::HORIZON_HOURS;
-use super::{ApiKeyRecord, Changes, KeyHash, Read, Seen, Snapshot, Upstream, UpstreamError};
+use super::{
+    ApiKeyRecord, Changes, KeyHash, Position, Read, Seen, Snapshot, StandbySet, Upstream,
+    UpstreamError,
+};
+use hosts::Hosts;
+use manager::Manager;
 use pool::{Connections, Value};
 use queries::Counting;
 use rows::Moment;
 
+pub(crate) use manager::{Object, Pool, PoolError};
 pub use url::SetupError;
 
 /// A registry in Postgres.
 pub struct Postgres {
     connections: Connections,
+    hosts: Arc<Hosts>,
     /// For looks into the change log and for pings: a full pool must not blind a replica.
     side: Connections,
     install_template: String,
-    longest_statement: std::time::Duration,
+    longest_statement: Duration,
+    /// Whether the server has told that it can't say where it is.
+    tells_no_position: AtomicBool,
+    standbys: StandbySet,
     /// Rows that break the contract, by domain (`None`: everywhere); absent where there are none.
-    broken: Mutex<HashMap<Option<DomainName>, i64>>,
+    broken: Broken,
 }
+
+/// Shared by the primary and its standbys.
+type Broken = Arc<Mutex<HashMap<Option<DomainName>, i64>>>;
 
 impl Postgres {
     /// A registry that is not connected yet: connections are made when they are needed.
@@ -54,15 +72,26 @@ impl Postgres {
     ///
     /// The URL or the certificate authorities can't be read.
     pub fn new(config: &UpstreamConfig, install_template: String) -> Result<Self, SetupError> {
-        let connection = url::connection(config)?;
-        let tls = tls::connector(config.tls_ca_file.as_deref())?;
+        Self::counting(config, install_template, Broken::default())
+    }
+
+    fn counting(
+        config: &UpstreamConfig,
+        install_template: String,
+        broken: Broken,
+    ) -> Result<Self, SetupError> {
+        let standbys = standbys::set(config, &install_template, &broken)?;
+        let hosts = Arc::new(Hosts::new(config, config.connect())?);
         let one = UpstreamConfig { pool_size: 1, ..config.clone() };
         Ok(Self {
-            side: Connections::new(&one, connection.clone(), tls.clone())?,
-            connections: Connections::new(config, connection, tls)?,
+            side: Connections::new(&one, Arc::clone(&hosts))?,
+            connections: Connections::new(config, Arc::clone(&hosts))?,
+            hosts,
+            tells_no_position: AtomicBool::new(false),
+            standbys,
             install_template,
             longest_statement: config.deadline(),
-            broken: Mutex::default(),
+            broken,
         })
     }
 
@@ -190,7 +219,46 @@ impl Upstream for Postgres {
     }
 
     fn pools(&self) -> Vec<(&'static str, PoolState)> {
-        vec![("postgres", self.connections.state()), ("postgres_side", self.side.state())]
+        let mut pools =
+            vec![("postgres", self.connections.state()), ("postgres_side", self.side.state())];
+        let of_standbys = self.standbys.each.iter().flat_map(|standby| standby.pools());
+        pools.extend(standbys::together(of_standbys));
+        pools
+    }
+
+    async fn position(&self) -> Result<Option<Position>, UpstreamError> {
+        if self.tells_no_position.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        let rows = match self.side.run(queries::POSITION, &[]).await {
+            // Asked each second, it would fill the log of somebody else's server.
+            Err(error) if is_not_offered(&error) => {
+                tracing::warn!(
+                    error = with_sources(&error),
+                    "the database does not say where it is in its history: fail-overs are not \
+                     noticed, and no standby is read"
+                );
+                self.tells_no_position.store(true, Ordering::Relaxed);
+                return Ok(None);
+            }
+            found => found?,
+        };
+        let position = rows::position(first(&rows)?).map_err(UpstreamError::Failed)?;
+        if position.is_standby && self.hosts.wants_primary() {
+            // Whatever stands between us has moved us.
+            self.renew();
+            return Err(UpstreamError::Unreachable("connected to a standby".into()));
+        }
+        Ok(Some(position))
+    }
+
+    fn renew(&self) {
+        self.connections.renew();
+        self.side.renew();
+    }
+
+    fn standbys(&self) -> StandbySet {
+        self.standbys.clone()
     }
 
     async fn ping(&self) -> Result<Timestamp, UpstreamError> {
@@ -237,6 +305,21 @@ fn is_undefined_table(error: &UpstreamError) -> bool {
     cause.and_then(tokio_postgres::Error::code) == Some(&SqlState::UNDEFINED_TABLE)
 }
 
+/// Whether the server does not have, or does not let us use, what the statement needs.
+fn is_not_offered(error: &UpstreamError) -> bool {
+    let UpstreamError::Failed(cause) = error else { return false };
+    let cause = cause.downcast_ref::<tokio_postgres::Error>();
+    let code = cause.and_then(tokio_postgres::Error::code);
+    code.is_some_and(|code| {
+        [
+            SqlState::UNDEFINED_FUNCTION,
+            SqlState::INSUFFICIENT_PRIVILEGE,
+            SqlState::FEATURE_NOT_SUPPORTED,
+        ]
+        .contains(code)
+    })
+}
+
 /// The text of the statement that answers this search, for whoever wants to see its plan.
 /// Parameters: limit, offset, then the domain, then the fidelity, each where it is asked for.
 pub fn search_statement(search: &GeneSearch) -> &'static str {
@@ -249,9 +332,8 @@ pub fn search_statement(search: &GeneSearch) -> &'static str {
 ///
 /// As [`Postgres::new`].
 pub fn check(config: &UpstreamConfig) -> Result<(), SetupError> {
-    url::connection(config)?;
-    tls::connector(config.tls_ca_file.as_deref())?;
-    Ok(())
+    standbys::check(config)?;
+    Hosts::new(config, config.connect()).map(drop)
 }
 
 /// Why a command line tool has no connection.
@@ -271,20 +353,12 @@ pub enum ConnectError {
 ///
 /// As [`Postgres::new`], or the connection fails.
 pub async fn connect(config: &UpstreamConfig) -> Result<Client, ConnectError> {
-    let connection = url::connection(config)?;
-    let tls = tls::connector(config.tls_ca_file.as_deref())?;
     // Statements of the tools run long; nobody has to answer anybody meanwhile.
-    let patience = config.connect().max(std::time::Duration::from_secs(5));
-    let connected = tokio::time::timeout(patience, connection.connect(tls)).await;
-    let (client, driver) = match connected {
-        Ok(connected) => connected.map_err(|error| UpstreamError::Unreachable(error.into()))?,
-        Err(_elapsed) => return Err(UpstreamError::Timeout.into()),
-    };
-    tokio::spawn(async move {
-        if let Err(error) = driver.await {
-            tracing::debug!(%error, "the connection ended");
-        }
-    });
+    let hosts = Hosts::new(config, config.connect().max(Duration::from_secs(5)))?;
+    let connected = hosts.connect().await;
+    let (client, driver) = connected.map_err(|error| UpstreamError::Unreachable(error.into()))?;
+    // It ends with the client.
+    drop(driver.detach());
     Ok(client)
 }
 
@@ -294,15 +368,12 @@ pub async fn connect(config: &UpstreamConfig) -> Result<Client, ConnectError> {
 /// # Errors
 ///
 /// As [`Postgres::new`].
-pub fn small_pool(config: &UpstreamConfig, connections: usize) -> Result<Pool, SetupError> {
-    let connection = url::connection(config)?;
-    let tls = tls::connector(config.tls_ca_file.as_deref())?;
-    let recycling = ManagerConfig { recycling_method: RecyclingMethod::Verified };
-    let patience = config.connect().max(std::time::Duration::from_secs(2));
-    Pool::builder(Manager::from_config(connection, tls, recycling))
+pub(crate) fn small_pool(config: &UpstreamConfig, connections: usize) -> Result<Pool, SetupError> {
+    let patience = config.connect().max(Duration::from_secs(2));
+    let hosts = Arc::new(Hosts::new(config, patience)?);
+    Pool::builder(Manager::new(hosts, true))
         .max_size(connections)
         .wait_timeout(Some(patience))
-        .create_timeout(Some(patience))
         .recycle_timeout(Some(patience))
         .runtime(Runtime::Tokio1)
         .build()

@@ -14,13 +14,12 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use deadpool_postgres::{
-    Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime,
-};
-use deadpool_postgres::{QueueMode, tokio_postgres::CancelToken};
+use deadpool::Runtime;
+use deadpool::managed::QueueMode;
+use tokio::sync::watch;
 use tokio::time::{Instant, error::Elapsed, sleep, timeout, timeout_at};
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Config, Row};
+use tokio_postgres::{CancelToken, Row};
 use tokio_postgres_rustls::MakeRustlsConnect;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -29,6 +28,8 @@ use crate::ops::PoolState;
 use crate::upstream::UpstreamError;
 
 use super::failure::{Failure, classify, is_full, not_connected, refused};
+use super::hosts::Hosts;
+use super::manager::{Manager, Object, Pool, PoolError};
 use super::places::{Place, Places};
 use super::queries::Statement;
 use super::url::SetupError;
@@ -53,6 +54,8 @@ const IDLE_ROUND: Duration = Duration::from_secs(2);
 /// The pool and how long to wait for what.
 pub(super) struct Connections {
     pool: Pool,
+    /// Connections from before this are thrown away.
+    oldest: watch::Sender<std::time::Instant>,
     places: Arc<Places>,
     wait: Duration,
     _trimming: AbortOnDropHandle<()>,
@@ -65,19 +68,13 @@ pub(super) struct Connections {
 
 impl Connections {
     /// An empty pool. Connections are made when they are needed. Must be called on a runtime.
-    pub(super) fn new(
-        config: &UpstreamConfig,
-        connection: Config,
-        tls: MakeRustlsConnect,
-    ) -> Result<Self, SetupError> {
-        let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-        let manager = Manager::from_config(connection, tls.clone(), recycling);
-        let pool = Pool::builder(manager)
+    pub(super) fn new(config: &UpstreamConfig, hosts: Arc<Hosts>) -> Result<Self, SetupError> {
+        let tls = hosts.tls().clone();
+        let pool = Pool::builder(Manager::new(hosts, false))
             .max_size(config.pool_size.max(1))
             // The one used last is taken first, so that those not needed grow old.
             .queue_mode(QueueMode::Lifo)
             .wait_timeout(Some(config.wait()))
-            .create_timeout(Some(config.connect()))
             .recycle_timeout(Some(config.connect()))
             .runtime(Runtime::Tokio1)
             .build()
@@ -87,6 +84,7 @@ impl Connections {
         let trimming = AbortOnDropHandle::new(trimming);
         Ok(Self {
             pool,
+            oldest: watch::Sender::new(std::time::Instant::now()),
             places,
             wait: config.wait(),
             _trimming: trimming,
@@ -96,6 +94,12 @@ impl Connections {
             deadline: config.deadline(),
             prepared: config.prepared_statements,
         })
+    }
+
+    /// None of the connections that there are is used again.
+    pub(super) fn renew(&self) {
+        self.oldest.send_replace(std::time::Instant::now());
+        self.pool.retain(|_, _| false);
     }
 
     pub(super) fn state(&self) -> PoolState {
@@ -147,14 +151,21 @@ impl Connections {
         values: &[Value<'_>],
     ) -> Result<Vec<Row>, Failure> {
         let (client, place) = self.connection().await?;
+        let created = Object::metrics(&client).created;
         let tls = self.cancels().then_some(&self.tls);
         let mut lease = Lease { client: Some(client), tls, patience: self.connect, _place: place };
         let Some(client) = lease.client.as_ref() else {
             return Err(Failure::Final(UpstreamError::Timeout));
         };
-        match self.exchange(client, statement, values).await {
+        let ended = self.exchange(client, statement, values).await;
+        let is_outdated = created < *self.oldest.borrow();
+        match ended {
             Ended::InTime(Ok(rows)) => {
-                lease.give_back();
+                if is_outdated {
+                    lease.throw_away();
+                } else {
+                    lease.give_back();
+                }
                 Ok(rows)
             }
             Ended::InTime(Err(error)) => {

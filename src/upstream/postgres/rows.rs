@@ -9,7 +9,7 @@ use tokio_postgres::types::{
 
 use crate::registry::arena::{DomainStanding, FitnessSums, StandingGene};
 use crate::registry::{GeneId, RawEvaluation, RawGene, Timestamp};
-use crate::upstream::{ApiKeyRecord, Change, Changes, KeyHash, Scope, Seen, Snapshot};
+use crate::upstream::{ApiKeyRecord, Change, Changes, KeyHash, Position, Scope, Seen, Snapshot};
 
 use super::queries;
 
@@ -44,6 +44,20 @@ impl ToSql for Moment {
 
     accepts!(TIMESTAMPTZ);
     to_sql_checked!();
+}
+
+/// Where a server is in its database's history.
+pub(super) fn position(row: &Row) -> Result<Position, Box<dyn Error + Sync + Send>> {
+    let seen = seen(row)?;
+    let wal: Option<i64> = row.try_get("wal")?;
+    let timeline: Option<&str> = row.try_get("timeline")?;
+    Ok(Position {
+        read_at: seen.read_at,
+        snapshot: seen.snapshot.ok_or("a position without a snapshot")?,
+        is_standby: row.try_get("is_standby")?,
+        wal: u64::try_from(wal.unwrap_or(0))?,
+        timeline: timeline.map(|digits| u32::from_str_radix(digits, 16)).transpose()?,
+    })
 }
 
 /// When the statement read, and in which state of the database.

@@ -67,6 +67,22 @@ async fn config_check_names_the_key_of_every_fault() {
         ("[upstream]\npool_size = 10001", "upstream.pool_size"),
         ("[upstream]\ndeadline_ms = 9223372036854775807", "upstream.deadline_ms"),
         ("[upstream]\nurl = \"mysql://h/d\"", "upstream.url"),
+        (
+            "[upstream]\nurl = \"postgres://h/d?target_session_attrs=master\"",
+            "target_session_attrs; it is any, primary",
+        ),
+        ("[upstream]\nurl = \"postgres://h/d?sslmode=allow\"", "sslmode; it is disable"),
+        ("[upstream]\nread_urls = [5]", "upstream.read_urls"),
+        ("[upstream]\nread_urls = \"postgres://h/d\"", "upstream.read_urls"),
+        (
+            "[upstream]\nurl = \"postgres://h/d\"\nread_urls = [\"mysql://h/d\"]",
+            "upstream.read_urls: number 1 is",
+        ),
+        (
+            "[upstream]\nurl = \"postgres://h/d\"\nread_urls = [\"postgres://a,b/d\"]",
+            "each standby has a URL of its own",
+        ),
+        ("[upstream]\nmax_lag_ms = 0", "upstream.max_lag_ms: must be 1 or more"),
         ("[redis]\npool_size = 0", "redis.pool_size"),
         ("[redis]\nurl = \"http://h\"", "redis.url: not a usable URL"),
         ("[redis]\nurl = \"rediss://h#insecure\"", "redis.url: must have no fragment"),
@@ -186,11 +202,21 @@ async fn config_check_names_the_variable_of_a_fault() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn config_print_masks_secrets_and_shows_where_each_value_came_from() {
-    let secrets = ["s3cret-of-postgres", "s3cret-of-redis", "s3cret-of-keys", "\"00\""];
+    let secrets = [
+        "s3cret-of-postgres",
+        "s3cret-of-redis",
+        "s3cret-of-keys",
+        "\"00\"",
+        "s3cret-of-a-standby",
+    ];
     let path = file("[server]\nmax_connections = 77\nhead_timeout_ms = 88\n");
     let printed = gene_registry(["config", "print", "--config", path.to_str().unwrap()])
         .env("DATABASE_URL", format!("postgres://user:{}@db/registry", secrets[0]))
         .env("CONTROL_DATABASE_URL", format!("postgres://keys:{}@db/registry", secrets[2]))
+        .env(
+            "GENE_REGISTRY__UPSTREAM__READ_URLS",
+            format!("[\"postgres://user:{}@standby/registry\"]", secrets[4]),
+        )
         .env("GENE_REGISTRY__REDIS__URL", format!("redis://:{}@cache", secrets[1]))
         .env("REDIS_URL", format!("redis://:{}@other", secrets[1]))
         .env("GENE_REGISTRY__REDIS__PASSWORD", secrets[3])
@@ -205,6 +231,7 @@ async fn config_print_masks_secrets_and_shows_where_each_value_came_from() {
         "server.head_timeout_ms = 99  # GENE_REGISTRY__SERVER__HEAD_TIMEOUT_MS",
         "log.level = \"debug\"  # GENE_REGISTRY__LOG__LEVEL",
         "upstream.url = \"***\"  # DATABASE_URL",
+        "upstream.read_urls = \"***\"  # GENE_REGISTRY__UPSTREAM__READ_URLS",
         "control.database_url = \"***\"  # CONTROL_DATABASE_URL",
         "redis.url = \"***\"  # GENE_REGISTRY__REDIS__URL",
         "redis.password = \"***\"  # GENE_REGISTRY__REDIS__PASSWORD",
@@ -222,6 +249,15 @@ async fn a_secret_that_is_wrong_is_not_repeated() {
     let token = "[[control.tokens]]\nuser = \"a\"\nsha256 = \"s3cret-of-postgres\"";
     let ended = run(config("check", token)).await.failed(1, &[secret]);
     assert!(ended.stderr.contains("sha256"), "{ended:?}");
+    // A list that is no list, or one of something else; and no URL.
+    for text in [
+        format!("[upstream]\nread_urls = \"{secret}\"\n"),
+        format!("[upstream]\nread_urls = [[\"{secret}\"]]\n"),
+        format!("[upstream]\nurl = \"postgres://h/d\"\nread_urls = [\"{secret}\"]\n"),
+    ] {
+        let ended = run(config("check", &text)).await.failed(1, &[secret]);
+        assert!(ended.stderr.contains("upstream.read_urls"), "{ended:?}");
+    }
     let text = format!("[upstream]\nurl = [\"{secret}\"]\n");
     for action in ["check", "print"] {
         let ended = run(config(action, &text)).await.failed(1, &[secret]);

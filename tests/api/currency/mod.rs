@@ -35,7 +35,7 @@ const REPLICAS: u32 = 3;
 const SEEN: Duration = Duration::from_secs(2);
 
 /// The domain whose genes the tests change, and another one.
-const DOMAIN: &str = "search";
+pub(crate) const DOMAIN: &str = "search";
 const OTHER: &str = "code.testing";
 
 /// Three replicas whose answers stay fresh for as long as any test takes: only what the change
@@ -44,7 +44,7 @@ async fn fleet(postgres: &'static PostgresServer, redis: &RedisServer) -> Fleet<
     Fleet::start_with(REPLICAS, postgres, redis, never_old).await
 }
 
-fn never_old(config: &mut Config) {
+pub(crate) fn never_old(config: &mut Config) {
     for ages in [&mut config.cache.search, &mut config.cache.phenotype, &mut config.cache.insights]
     {
         ages.fresh_s = 3_600;
@@ -66,14 +66,14 @@ async fn truthful(fleet: &Fleet<'_>) -> Replica {
 }
 
 /// The ids of the published genes of a domain, best first.
-async fn genes_of(client: &Client, domain: &str) -> Vec<String> {
+pub(crate) async fn genes_of(client: &Client, domain: &str) -> Vec<String> {
     let sql = "select id::text from registry_read.gene where domain = $1
         order by fitness_score desc, id";
     client.query(sql, &[&domain]).await.unwrap().iter().map(|row| row.get(0)).collect()
 }
 
 /// Answers on all three routes and for all kinds of filter that show these genes.
-fn paths_of(genes: &[String]) -> Vec<String> {
+pub(crate) fn paths_of(genes: &[String]) -> Vec<String> {
     let mut paths: Vec<String> = [
         "/genes?limit=50",
         "/genes?limit=50&fidelity=Native&sort=downloads",
@@ -92,7 +92,7 @@ fn paths_of(genes: &[String]) -> Vec<String> {
 }
 
 /// Status and body of each path, asked for all at once.
-async fn answers(replica: &Replica, key: &str, paths: &[String]) -> Vec<(u16, String)> {
+pub(crate) async fn answers(replica: &Replica, key: &str, paths: &[String]) -> Vec<(u16, String)> {
     let answers = paths.iter().map(|path| async move {
         let answer = replica.get(path, Some(key)).await;
         assert!(matches!(answer.status.as_u16(), 200 | 404), "{path}: {answer:?}");
@@ -103,7 +103,7 @@ async fn answers(replica: &Replica, key: &str, paths: &[String]) -> Vec<(u16, St
 
 /// Waits until every replica answers each path as the database stands; fails two seconds after
 /// `committed`.
-async fn assert_seen(
+pub(crate) async fn assert_seen(
     replicas: &[Replica],
     key: &str,
     paths: &[String],
@@ -133,7 +133,7 @@ async fn assert_seen(
 
 /// The answers are those of the database; if not, the first that is another one is shown.
 #[track_caller]
-fn assert_same(found: &[(u16, String)], truth: &[(u16, String)], paths: &[String]) {
+pub(crate) fn assert_same(found: &[(u16, String)], truth: &[(u16, String)], paths: &[String]) {
     for ((found, truth), path) in found.iter().zip(truth).zip(paths) {
         assert_eq!(found, truth, "{path}");
     }

@@ -1,6 +1,7 @@
 //! The list of metrics against a running replica.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use gene_registry::ops::series::{self, Series};
 use reqwest::Method;
@@ -12,6 +13,7 @@ use crate::support::postgres::PostgresServer;
 use crate::support::redis::RedisServer;
 use crate::support::replica::{Answer, Fleet, Replica, config};
 use crate::support::traffic::routes;
+use crate::support::wait::eventually;
 
 /// The metrics of a replica that has been asked for everything once.
 pub(super) async fn metrics_of_a_replica() -> Answer {
@@ -19,6 +21,13 @@ pub(super) async fn metrics_of_a_replica() -> Answer {
     let fleet = Fleet::start_with(1, postgres, redis, |config| {
         config.control.bind = Some("127.0.0.1:0".parse().unwrap());
         new_token(config, "alice");
+        // The primary follows itself as well as a standby would.
+        config.upstream.read_urls.extend(config.upstream.url.clone());
+    })
+    .await;
+    let lag = "gene_registry_standby_lag_seconds{standby=\"1\"}";
+    eventually(Duration::from_secs(10), "the standby's lag is known", || async {
+        fleet.replicas[0].metric(lag).await.is_some()
     })
     .await;
     let (replica, key) = (&fleet.replicas[0], fleet.database.new_key(1000).await);

@@ -45,6 +45,8 @@ fn of(held: Database<'static>) -> TestDatabase {
 pub(crate) fn config(url: &str) -> UpstreamConfig {
     UpstreamConfig {
         url: Some(SecretString::from(url.to_owned())),
+        read_urls: Vec::new(),
+        max_lag_ms: 10_000,
         tls_ca_file: None,
         pool_size: 4,
         wait_ms: 5_000,

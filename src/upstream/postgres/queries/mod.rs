@@ -197,6 +197,21 @@ pub(super) const CHANGES_OF_HORIZON: Statement = Statement {
     types: &[Type::INT4],
 };
 
+/// Where the server is in its database's history. Its log is read after the snapshot was taken, so
+/// that all that is seen in that stands there. Names of log files begin with their timeline.
+pub(super) const POSITION: Statement = Statement {
+    sql: concat!(
+        "SELECT ",
+        seen!(),
+        ",
+            (CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()
+                ELSE pg_current_wal_insert_lsn() END - '0/0'::pg_lsn)::bigint AS wal,
+            CASE WHEN NOT pg_is_in_recovery()
+                THEN left(pg_walfile_name(pg_current_wal_lsn()), 8) END AS timeline"
+    ),
+    types: &[],
+};
+
 /// Whether the database answers.
 pub(super) const PING: Statement = Statement { sql: "SELECT now() AS read_at", types: &[] };
 

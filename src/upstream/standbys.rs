@@ -1,0 +1,243 @@
+//! Standbys: further servers that answers are read from, in turn. Whoever lags too far, fails or
+//! follows another history than the primary is left out, until a look finds it well again.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::time::timeout;
+
+use super::change_log::Seen;
+use super::course::{Course, Follower, Position};
+use super::{Read, Upstream, UpstreamError};
+use crate::breaker::{Breaker, Outcome};
+use crate::ops::with_sources;
+use crate::registry::Timestamp;
+
+/// What an upstream has beside its primary.
+#[derive(Clone, Default)]
+pub struct StandbySet {
+    /// Each of them.
+    pub each: Vec<Arc<dyn Upstream>>,
+    /// Those that lag by more are not read.
+    pub max_lag: Duration,
+    /// Longest wait for one read, wherever it is tried.
+    pub deadline: Duration,
+}
+
+/// How a standby is, for health and metrics.
+#[derive(Debug, Clone, Copy)]
+pub struct StandbyState {
+    /// Whether it is read.
+    pub in_use: bool,
+    /// By how much it lags at most; `None` where that is not known.
+    pub lag: Option<Duration>,
+    /// Reads that were answered from it.
+    pub answered: u64,
+    /// Those that were read again elsewhere, for it lacked a known change.
+    pub behind: u64,
+    /// Those that failed.
+    pub failed: u64,
+}
+
+/// The standbys of one replica.
+pub(super) struct Standbys {
+    each: Vec<Standby>,
+    max_lag: Duration,
+    deadline: Duration,
+    turn: AtomicUsize,
+}
+
+/// One of them.
+pub(super) struct Standby {
+    upstream: Arc<dyn Upstream>,
+    number: usize,
+    breaker: Breaker,
+    looks: Mutex<Looks>,
+    answered: AtomicU64,
+    behind: AtomicU64,
+    failed: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Looks {
+    follower: Follower,
+    /// What a read sees at least; `None` where it is not to be read.
+    seen: Option<Seen>,
+    wal: u64,
+    /// What was last said of it.
+    said: Option<bool>,
+}
+
+impl Standbys {
+    pub(super) fn new(set: StandbySet) -> Self {
+        let each = set.each.into_iter().enumerate();
+        Self {
+            each: each.map(|(at, upstream)| Standby::new(at + 1, upstream)).collect(),
+            max_lag: set.max_lag,
+            deadline: set.deadline,
+            turn: AtomicUsize::new(0),
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.each.is_empty()
+    }
+
+    pub(super) const fn deadline(&self) -> Duration {
+        self.deadline
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Standby> {
+        self.each.iter()
+    }
+
+    pub(super) fn is_any_in_use(&self, now: Timestamp) -> bool {
+        self.each.iter().any(|standby| self.seen_of(standby, now).is_some())
+    }
+
+    /// How each of them is.
+    pub(super) fn states(&self, now: Timestamp) -> Vec<StandbyState> {
+        let state = |standby: &Standby| StandbyState {
+            in_use: self.seen_of(standby, now).is_some(),
+            lag: standby.looks().seen.as_ref().map(|seen| lag(seen, now)),
+            answered: standby.answered.load(Ordering::Relaxed),
+            behind: standby.behind.load(Ordering::Relaxed),
+            failed: standby.failed.load(Ordering::Relaxed),
+        };
+        self.each.iter().map(state).collect()
+    }
+
+    /// Reads from the next one that may be read and has come past `since`, in half of the time
+    /// there is. `accept` says whether what it has seen will do.
+    pub(super) async fn read<T, R>(
+        &self,
+        now: Timestamp,
+        since: Option<Timestamp>,
+        accept: impl Fn(&Seen) -> bool,
+        read: impl FnOnce(Arc<dyn Upstream>) -> R,
+    ) -> Option<Read<T>>
+    where
+        R: Future<Output = Result<Read<T>, UpstreamError>>,
+    {
+        let (standby, seen) = self.next(now, since)?;
+        let begun = Instant::now();
+        let found = timeout(self.deadline / 2, read(Arc::clone(&standby.upstream))).await;
+        let found = found.unwrap_or(Err(UpstreamError::Timeout));
+        standby.breaker.record(outcome(found.as_ref().err()), begun, Instant::now());
+        let Ok(found) = found else {
+            standby.failed.fetch_add(1, Ordering::Relaxed);
+            return None;
+        };
+        // Known before the read or meanwhile, all the same.
+        if !accept(&seen) {
+            standby.behind.fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
+        standby.answered.fetch_add(1, Ordering::Relaxed);
+        Some(Read { value: found.value, seen })
+    }
+
+    fn next(&self, now: Timestamp, since: Option<Timestamp>) -> Option<(&Standby, Seen)> {
+        let first = self.turn.fetch_add(1, Ordering::Relaxed);
+        (0..self.each.len()).find_map(|step| {
+            let standby = &self.each[(first.wrapping_add(step)) % self.each.len()];
+            let seen = self.seen_of(standby, now)?;
+            since.is_none_or(|since| seen.read_at > since).then_some((standby, seen))
+        })
+    }
+
+    fn seen_of(&self, standby: &Standby, now: Timestamp) -> Option<Seen> {
+        if standby.breaker.is_open() {
+            return None;
+        }
+        let looks = standby.looks();
+        let seen = looks.seen.as_ref()?;
+        (lag(seen, now) <= self.max_lag).then(|| seen.clone())
+    }
+
+    /// Takes in what a look at a standby found, made after the latest milestone of `course`.
+    pub(super) fn looked(
+        &self,
+        standby: &Standby,
+        found: Result<Option<Position>, UpstreamError>,
+        course: &Course,
+        (begun, now): (Instant, Timestamp),
+    ) {
+        standby.breaker.record(outcome(found.as_ref().err()), begun, Instant::now());
+        let why = match &found {
+            Ok(None) => Some("it does not say how far it has followed".to_owned()),
+            Ok(Some(_)) => None,
+            Err(error) => Some(with_sources(error)),
+        };
+        {
+            let mut looks = standby.looks();
+            let position = found.ok().flatten();
+            looks.seen = position.as_ref().and_then(|at| looks.follower.looked(at, course));
+            looks.wal = position.map_or(0, |position| position.wal);
+        }
+        self.tell(standby, why, now);
+    }
+
+    /// Says so where a standby is read from now on, or no longer.
+    fn tell(&self, standby: &Standby, why: Option<String>, now: Timestamp) {
+        let in_use = self.seen_of(standby, now).is_some();
+        let mut looks = standby.looks();
+        if looks.said.replace(in_use) == Some(in_use) {
+            return;
+        }
+        let number = standby.number;
+        if in_use {
+            tracing::info!(standby = number, "the standby is read");
+            return;
+        }
+        let why = why.unwrap_or_else(|| match &looks.seen {
+            Some(seen) => format!("it lags by {} s", lag(seen, now).as_secs()),
+            None => "it is not known to follow the primary".to_owned(),
+        });
+        tracing::warn!(standby = number, why, "the standby is not read");
+    }
+
+    /// Those that belong to the present history, the one that has come furthest first.
+    pub(super) fn furthest_first(&self) -> Vec<&Standby> {
+        let mut each: Vec<_> =
+            self.each.iter().filter(|standby| standby.looks().seen.is_some()).collect();
+        each.sort_by_key(|standby| std::cmp::Reverse(standby.looks().wal));
+        each
+    }
+}
+
+impl Standby {
+    fn new(number: usize, upstream: Arc<dyn Upstream>) -> Self {
+        Self {
+            upstream,
+            number,
+            breaker: Breaker::new(format!("standby {number} of the registry's database")),
+            looks: Mutex::default(),
+            answered: AtomicU64::new(0),
+            behind: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+        }
+    }
+
+    pub(super) fn upstream(&self) -> &Arc<dyn Upstream> {
+        &self.upstream
+    }
+
+    fn looks(&self) -> MutexGuard<'_, Looks> {
+        self.looks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn lag(seen: &Seen, now: Timestamp) -> Duration {
+    Duration::try_from(now.duration_since(seen.read_at)).unwrap_or_default()
+}
+
+/// What an error says of the server's being there.
+pub(super) fn outcome(error: Option<&UpstreamError>) -> Outcome {
+    match error {
+        Some(UpstreamError::Unreachable(_)) => Outcome::Refused,
+        Some(UpstreamError::Timeout) => Outcome::Lost,
+        _ => Outcome::Answered,
+    }
+}

@@ -1,0 +1,267 @@
+//! The primary is killed, and a standby promoted.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tokio::time::Instant;
+
+use super::{SOON, fleet, keep_nothing, until_in_use};
+use crate::currency::{DOMAIN, answers, assert_same, assert_seen, genes_of, never_old, paths_of};
+use crate::support::need_own_servers;
+use crate::support::postgres::PostgresServer;
+use crate::support::proxy::{FaultProxy, Mode};
+use crate::support::replica::{Fleet, READER, Replica};
+use crate::support::standby::primary;
+use crate::support::wait::eventually;
+
+/// Within this after the promotion, everything is read again.
+const RESUMED: Duration = Duration::from_secs(10);
+
+/// As `restored.rs` does it: so many that the new history is ahead of the old one.
+const TRANSACTIONS: &str = "do $$ begin
+        for n in 1..3000 loop perform pg_current_xact_id(); commit; end loop;
+    end $$";
+
+fn both(hosts: [&PostgresServer; 2], database: &str) -> String {
+    let [first, second] = hosts.map(PostgresServer::addr);
+    format!("postgres://{READER}@{first},{second}/{database}?target_session_attrs=primary")
+}
+
+/// As operators have it: what takes longer is no answer.
+fn impatient(config: &mut gene_registry::config::Config) {
+    (config.upstream.wait_ms, config.upstream.connect_ms) = (600, 1_000);
+    (config.upstream.query_ms, config.upstream.deadline_ms) = (600, 2_000);
+}
+
+/// Asks all the time, until `done` does what it does. Panics unless each answer is a good one or
+/// the documented trouble.
+async fn under_load<T>(replicas: &[Replica], key: &str, done: impl Future<Output = T>) -> T {
+    let asking = async {
+        loop {
+            let asked = replicas.iter().map(|replica| replica.get("/genes?limit=5", Some(key)));
+            for answer in join_all(asked).await {
+                match answer.status.as_u16() {
+                    200 => {}
+                    502 => answer.assert_refused(502, "DB_ERROR"),
+                    503 => answer.assert_refused(503, "UNAVAILABLE"),
+                    _ => panic!("{answer:?}"),
+                }
+            }
+        }
+    };
+    tokio::select! {
+        done = done => done,
+        () = asking => unreachable!("it asks for ever"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn reads_resume_after_a_promotion_without_a_restart() {
+    need_own_servers!();
+    let first = primary().await;
+    let second = first.start_standby().await;
+    let fleet = fleet(2, &first, &[&second], |config, database| {
+        keep_nothing(config);
+        impatient(config);
+        config.upstream.url = Some(both([&first, &second], database.name()).into());
+    })
+    .await;
+    let key = fleet.database.new_key(1_000_000).await;
+    first.followed_by(&second).await;
+    for replica in &fleet.replicas {
+        assert_eq!(replica.get("/genes", Some(&key)).await.status, 200);
+    }
+
+    under_load(&fleet.replicas, &key, async {
+        first.kill().await;
+        second.promote().await;
+        let promoted = Instant::now();
+        for replica in &fleet.replicas {
+            let left = RESUMED.saturating_sub(promoted.elapsed());
+            eventually(left, "the new primary is read", || async {
+                let ready = replica.ops("/readyz").await.json();
+                let asked = join_all((0..5).map(|_| replica.get("/genes", Some(&key)))).await;
+                ready["primary"] == "up" && asked.iter().all(|answer| answer.status == 200)
+            })
+            .await;
+        }
+    })
+    .await;
+
+    // The new primary is the truth from now on, on every way to it.
+    let client = crate::support::postgres::connect(
+        &second.url(fleet.database.name(), crate::support::postgres::SUPERUSER),
+    )
+    .await;
+    let genes = genes_of(&client, DOMAIN).await;
+    let path = [format!("/genes/{}/phenotype", genes[0])];
+    let sql = "update registry.gene set published = false where id = $1::text::uuid";
+    client.execute(sql, &[&genes[0]]).await.unwrap();
+    let committed = Instant::now();
+    for replica in &fleet.replicas {
+        let left = Duration::from_secs(2).saturating_sub(committed.elapsed());
+        eventually(left.max(Duration::from_millis(100)), "the gene is gone", || async {
+            replica.get(&path[0], Some(&key)).await.status == 404
+        })
+        .await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_committed_and_lost_is_not_shown_after_the_promotion() {
+    need_own_servers!();
+    let first = primary().await;
+    let stream = FaultProxy::start(first.addr()).await;
+    let second = first.start_standby_through(stream.addr().port()).await;
+    let fleet = fleet(2, &first, &[&second], |config, database| {
+        impatient(config);
+        config.upstream.url = Some(both([&first, &second], database.name()).into());
+    })
+    .await;
+    let (client, key) = (fleet.database.connect().await, fleet.database.new_key(1_000_000).await);
+    first.followed_by(&second).await;
+    let genes = genes_of(&client, DOMAIN).await;
+    let paths = paths_of(&genes);
+    for replica in &fleet.replicas {
+        answers(replica, &key, &paths).await;
+    }
+
+    // The standby receives nothing any more; what is committed now is read, kept, and lost.
+    stream.set(Mode::Refuse).await;
+    let sql = "update registry.gene set name = 'lost', description = 'lost'";
+    client.batch_execute(sql).await.unwrap();
+    for replica in &fleet.replicas {
+        eventually(SOON, "the edit is shown", || async {
+            let found = answers(replica, &key, &paths).await;
+            found.iter().filter(|(_, text)| text.contains("lost")).count() > paths.len() / 2
+        })
+        .await;
+    }
+    drop(client);
+    first.kill().await;
+    second.promote().await;
+    let promoted = Instant::now();
+    second.admin().await.batch_execute(TRANSACTIONS).await.unwrap();
+
+    let mut config = fleet.config.clone();
+    keep_nothing(&mut config);
+    config.upstream.read_urls.clear();
+    let truth = answers(&Replica::start(&config).await, &key, &paths).await;
+    assert!(truth.iter().all(|(_, text)| !text.contains("lost")));
+    for replica in &fleet.replicas {
+        let left = RESUMED.saturating_sub(promoted.elapsed());
+        eventually(left, "nothing of what was lost is shown", || async {
+            let asked = paths.iter().map(|path| replica.get(path, Some(&key)));
+            let found = join_all(asked).await;
+            found.iter().zip(&truth).all(|(answer, (status, text))| {
+                answer.status.as_u16() == *status && answer.text == *text
+            })
+        })
+        .await;
+        assert_eq!(replica.metric("gene_registry_histories_ended_total").await, Some(1.0));
+    }
+    // Nor does Redis bring it back.
+    let late = Replica::start(&fleet.config).await;
+    eventually(SOON, "it is ready", || async { late.ops("/readyz").await.status == 200 }).await;
+    assert_same(&answers(&late, &key, &paths).await, &truth, &paths);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn while_only_a_standby_is_left_reads_and_keys_go_on_and_nothing_known_is_forgotten() {
+    need_own_servers!();
+    let first = primary().await;
+    let standby = first.start_standby().await;
+    let fleet = fleet(1, &first, &[&standby], |config, _| {
+        keep_nothing(config);
+        impatient(config);
+    })
+    .await;
+    let client = fleet.database.connect().await;
+    let [key, never_seen] =
+        [fleet.database.new_key(1_000_000).await, fleet.database.new_key(1_000_000).await];
+    let replica = &fleet.replicas[0];
+    let genes = genes_of(&client, DOMAIN).await;
+    let phenotype = |at: usize| format!("/genes/{}/phenotype", genes[at]);
+    first.followed_by(&standby).await;
+    assert_eq!(replica.get(&phenotype(0), Some(&key)).await.status, 200);
+
+    standby.pause_replay().await;
+    let sql = "update registry.gene set published = false where id = $1::text::uuid";
+    client.execute(sql, &[&genes[0]]).await.unwrap();
+    eventually(SOON, "the gene is gone", || async {
+        replica.get(&phenotype(0), Some(&key)).await.status == 404
+    })
+    .await;
+    drop(client);
+    first.kill().await;
+    eventually(SOON, "it is known to be away", || async {
+        replica.ops("/readyz").await.json()["primary"] == "down"
+    })
+    .await;
+
+    let until = Instant::now() + Duration::from_secs(5);
+    while Instant::now() < until {
+        let other = replica.get(&phenotype(1), Some(&key)).await;
+        assert_eq!(other.status, 200, "{other:?}");
+        assert_eq!(replica.get(&phenotype(1), Some(&never_seen)).await.status, 200);
+        // The standby still has it, and the replica knows better.
+        let gone = replica.get(&phenotype(0), Some(&key)).await;
+        assert_ne!(gone.status, 200, "{gone:?}");
+    }
+    assert_eq!(replica.ops("/readyz").await.json()["upstream"], "up");
+
+    standby.resume_replay().await;
+    eventually(SOON, "the standby shows it too", || async {
+        replica.get(&phenotype(0), Some(&key)).await.status == 404
+    })
+    .await;
+    first.restart().await;
+    eventually(SOON, "the primary is back", || async {
+        replica.ops("/readyz").await.json()["primary"] == "up"
+    })
+    .await;
+    until_in_use(replica, 1, true).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_that_starts_while_only_a_standby_is_left_serves() {
+    need_own_servers!();
+    let first = primary().await;
+    let standby = first.start_standby().await;
+    let mut fleet = fleet(0, &first, &[], |_, _| {}).await;
+    never_old(&mut fleet.config);
+    impatient(&mut fleet.config);
+    let key = fleet.database.new_key(1_000_000).await;
+    first.followed_by(&standby).await;
+    first.kill().await;
+    let database = fleet.database.name().to_owned();
+    fleet.config.upstream.url = Some(
+        format!(
+            "postgres://{READER}@{},{}/{database}?target_session_attrs=any",
+            first.addr(),
+            standby.addr()
+        )
+        .into(),
+    );
+    fleet.grow(1).await;
+    let Fleet { replicas, .. } = &fleet;
+    eventually(SOON, "it serves", || async {
+        replicas[0].get("/genes", Some(&key)).await.status == 200
+    })
+    .await;
+
+    standby.promote().await;
+    let client = crate::support::postgres::connect(
+        &standby.url(&database, crate::support::postgres::SUPERUSER),
+    )
+    .await;
+    let genes = genes_of(&client, DOMAIN).await;
+    let paths = paths_of(&genes);
+    answers(&replicas[0], &key, &paths).await;
+    client.batch_execute("update registry.gene set name = 'new'").await.unwrap();
+    let committed = Instant::now();
+    let mut config = fleet.config.clone();
+    keep_nothing(&mut config);
+    let truth = answers(&Replica::start(&config).await, &key, &paths).await;
+    assert_seen(replicas, &key, &paths, &truth, committed, "the promoted one goes on").await;
+}

@@ -1,0 +1,112 @@
+//! Several hosts in one URL.
+
+use gene_registry::config::UpstreamConfig;
+use gene_registry::registry::GeneSearch;
+use gene_registry::upstream::{Postgres, Upstream, UpstreamError};
+
+use crate::support::database::Database;
+use crate::support::need_own_servers;
+use crate::support::postgres::PostgresServer;
+use crate::support::proxy::{FaultProxy, Mode};
+use crate::support::replica::{READER, config, sample};
+use crate::support::standby::primary;
+
+/// A URL of several hosts (`host:port`).
+fn url(hosts: &[&str], database: &Database<'_>, query: &str) -> String {
+    format!("postgres://{READER}@{}/{}?{query}", hosts.join(","), database.name())
+}
+
+fn upstream(url: &str, change: impl FnOnce(&mut UpstreamConfig)) -> Postgres {
+    let mut upstream = config(url, None).upstream;
+    // Within which a loaded machine makes a connection in any case; the deadline stays.
+    upstream.connect_ms = 1_200;
+    change(&mut upstream);
+    Postgres::new(&upstream, "{id}".to_owned()).unwrap()
+}
+
+async fn read(upstream: &Postgres) -> Result<u64, UpstreamError> {
+    let found = upstream.search(&GeneSearch::default()).await?;
+    Ok(found.value.total.get())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_first_host_that_swallows_everything_costs_a_moment_at_the_start_and_later() {
+    let postgres = PostgresServer::shared().await;
+    let database = sample(postgres).await;
+    let first = FaultProxy::start(postgres.addr()).await;
+    let (first_addr, second) = (first.addr().to_string(), postgres.addr());
+    let url = url(&[&first_addr, &second], &database, "");
+
+    first.set(Mode::Stall).await;
+    for _ in 0..3 {
+        let starting = upstream(&url, |_| {});
+        assert!(read(&starting).await.unwrap() > 0);
+        starting.ping().await.unwrap();
+    }
+
+    first.set(Mode::Pass).await;
+    let later = upstream(&url, |_| {});
+    read(&later).await.unwrap();
+    let connections = first.accepted();
+    first.set(Mode::Stall).await;
+    for _ in 0..3 {
+        // The connections that there are have fallen silent, and new ones are swallowed.
+        assert!(read(&later).await.unwrap() > 0);
+    }
+    assert!(connections > 0, "the first host was used while it could be");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_that_refuses_is_passed_over_and_the_error_tells_of_each() {
+    let postgres = PostgresServer::shared().await;
+    let database = sample(postgres).await;
+    let second = FaultProxy::start(postgres.addr()).await;
+    let second_addr = second.addr().to_string();
+    let upstream = upstream(&url(&["127.0.0.1:1", &second_addr], &database, ""), |_| {});
+    assert!(read(&upstream).await.unwrap() > 0);
+
+    second.set(Mode::Refuse).await;
+
+    let Err(UpstreamError::Unreachable(why)) = read(&upstream).await else { panic!("it is away") };
+    let why = why.to_string();
+    assert!(why.contains("host 1: ") && why.contains("host 2: "), "{why}");
+    assert!(!why.contains(READER) && !why.contains(database.name()), "{why}");
+    second.set(Mode::Pass).await;
+    assert!(read(&upstream).await.unwrap() > 0, "the next read is served");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hosts_are_chosen_by_what_they_are() {
+    need_own_servers!();
+    let first = primary().await;
+    let database = sample(&first).await;
+    let second = first.start_standby().await;
+    let hosts = [first.addr(), second.addr()];
+    let both = [hosts[0].as_str(), hosts[1].as_str()];
+    for (wanted, standby) in [
+        ("primary", false),
+        ("read-write", false),
+        ("standby", true),
+        ("read-only", true),
+        ("prefer-standby", true),
+    ] {
+        for hosts in [both, [both[1], both[0]]] {
+            let query = format!("target_session_attrs={wanted}");
+            let upstream = upstream(&url(&hosts, &database, &query), |_| {});
+            let found = upstream.position().await.unwrap().expect("a position");
+            assert_eq!(found.is_standby, standby, "{wanted} of {hosts:?}");
+            assert!(read(&upstream).await.unwrap() > 0);
+        }
+    }
+    for (wanted, host, why) in
+        [("primary", both[1], "is a standby"), ("standby", both[0], "is a primary")]
+    {
+        let query = format!("target_session_attrs={wanted}");
+        let upstream = upstream(&url(&[host], &database, &query), |_| {});
+        let Err(UpstreamError::Unreachable(error)) = read(&upstream).await else { panic!() };
+        assert!(error.to_string().contains(why), "{error}");
+    }
+    let query = "target_session_attrs=prefer-standby";
+    let upstream = upstream(&url(&both[..1], &database, query), |_| {});
+    assert!(read(&upstream).await.unwrap() > 0, "a primary is better than nothing");
+}

@@ -1,0 +1,171 @@
+//! A standby whose replay stands still, and goes on.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::{SOON, fleet, keep_nothing, reads, until_in_use};
+use crate::currency::{DOMAIN, answers, assert_same, assert_seen, genes_of, paths_of};
+use crate::support::need_own_servers;
+use crate::support::replica::Replica;
+use crate::support::standby::primary;
+use crate::support::wait::eventually;
+
+const SEEN: Duration = Duration::from_secs(2);
+
+/// Long enough for several looks.
+const A_WHILE: Duration = Duration::from_secs(4);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_standby_lacks_is_seen_within_two_seconds_all_the_same() {
+    need_own_servers!();
+    let primary = primary().await;
+    let standby = primary.start_standby().await;
+    let fleet = fleet(2, &primary, &[&standby], |_, _| {}).await;
+    let client = fleet.database.connect().await;
+    let key = fleet.database.new_key(1_000_000).await;
+    let revoked = fleet.database.new_key(1_000_000).await;
+    let genes = genes_of(&client, DOMAIN).await;
+    let (paths, mut plain) = (paths_of(&genes), fleet.config.clone());
+    plain.upstream.read_urls.clear();
+    keep_nothing(&mut plain);
+    let truthful = Replica::start(&plain).await;
+    primary.followed_by(&standby).await;
+
+    // Both caches are filled from a standby that already stands still.
+    standby.pause_replay().await;
+    for replica in &fleet.replicas {
+        answers(replica, &key, &paths).await;
+        assert_eq!(replica.get("/genes", Some(&revoked)).await.status, 200);
+    }
+    assert!(reads(&fleet.replicas[0], "answered").await > 0.0);
+
+    let sql = "update registry.gene set published = false where id = $1::text::uuid";
+    assert_eq!(client.execute(sql, &[&genes[0]]).await.unwrap(), 1);
+    let sql = "update registry.gene set name = 'renamed' where id = $1::text::uuid";
+    assert_eq!(client.execute(sql, &[&genes[1]]).await.unwrap(), 1);
+    let prefix = &revoked[..11];
+    let sql = "update registry.api_key set revoked_at = now() where prefix = $1";
+    assert_eq!(client.execute(sql, &[&prefix]).await.unwrap(), 1);
+    let committed = Instant::now();
+    let truth = answers(&truthful, &key, &paths).await;
+
+    assert_seen(&fleet.replicas, &key, &paths, &truth, committed, "the standby lacks it").await;
+    for replica in &fleet.replicas {
+        let left = SEEN.saturating_sub(committed.elapsed()).max(Duration::from_millis(200));
+        eventually(left, "the key is refused", || async {
+            replica.get("/genes", Some(&revoked)).await.status == 401
+        })
+        .await;
+    }
+    // And it stays so while the standby stands still, also for a replica that starts now, to which
+    // the standby has not come as far as the first look at the primary.
+    let late = Replica::start(&fleet.config).await;
+    eventually(SOON, "it is ready", || async { late.ops("/readyz").await.status == 200 }).await;
+    let until = Instant::now() + A_WHILE;
+    while Instant::now() < until {
+        for replica in fleet.replicas.iter().chain([&late]) {
+            assert_same(&answers(replica, &key, &paths).await, &truth, &paths);
+            assert_eq!(replica.get("/genes", Some(&revoked)).await.status, 401);
+        }
+    }
+    let mut behind = 0.0;
+    for replica in &fleet.replicas {
+        behind += reads(replica, "behind").await;
+    }
+    assert!(behind > 0.0, "no read of the standby was found to lack anything");
+
+    standby.resume_replay().await;
+    primary.followed_by(&standby).await;
+    let sql = "update registry.gene set description = 'later' where id = $1::text::uuid";
+    eventually(SOON, "the standby is read again, and is right", || async {
+        let before = reads(&fleet.replicas[0], "answered").await;
+        client.execute(sql, &[&genes[1]]).await.unwrap();
+        let (committed, truth) = (Instant::now(), answers(&truthful, &key, &paths).await);
+        assert_seen(&fleet.replicas, &key, &paths, &truth, committed, "it goes on").await;
+        reads(&fleet.replicas[0], "answered").await > before
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_standby_that_lags_too_far_is_not_read_and_health_and_metrics_say_so() {
+    need_own_servers!();
+    let primary = primary().await;
+    let [paused, well] = [primary.start_standby().await, primary.start_standby().await];
+    let fleet = fleet(1, &primary, &[&paused, &well], |config, _| {
+        keep_nothing(config);
+        config.upstream.max_lag_ms = 5_000;
+    })
+    .await;
+    let (client, replica) = (fleet.database.connect().await, &fleet.replicas[0]);
+    let key = fleet.database.new_key(1_000_000).await;
+    let standbys = || async { replica.ops("/readyz").await.json()["standbys"].clone() };
+    assert_eq!(standbys().await, json!(["up", "up"]));
+
+    paused.pause_replay().await;
+    // Something must be lacking: a standby of an idle primary does not lag.
+    client.batch_execute("update registry.gene set downloads = downloads + 1").await.unwrap();
+    until_in_use(replica, 1, false).await;
+
+    let ready = replica.ops("/readyz").await.json();
+    assert_eq!((&ready["standbys"], &ready["primary"]), (&json!(["down", "up"]), &json!("up")));
+    let lag = |number: u32| format!("gene_registry_standby_lag_seconds{{standby=\"{number}\"}}");
+    assert!(replica.metric(&lag(1)).await.unwrap() > 5.0);
+    assert!(replica.metric(&lag(2)).await.unwrap() < 5.0);
+    let before = reads(replica, "answered").await;
+    for _ in 0..20 {
+        assert_eq!(replica.get("/genes", Some(&key)).await.status, 200);
+    }
+    assert_eq!(reads(replica, "answered").await, before);
+
+    paused.resume_replay().await;
+    until_in_use(replica, 1, true).await;
+    assert!(replica.metric(&lag(1)).await.unwrap() < 5.0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_never_shows_an_earlier_state_than_one_before_it() {
+    need_own_servers!();
+    let primary = primary().await;
+    let standby = primary.start_standby().await;
+    let fleet = fleet(1, &primary, &[&standby], |config, _| {
+        config.cache.phenotype.fresh_s = 0;
+        config.cache.phenotype.stale_s = 0;
+    })
+    .await;
+    let (client, replica) = (fleet.database.connect().await, &fleet.replicas[0]);
+    let key = fleet.database.new_key(1_000_000).await;
+    let gene = genes_of(&client, DOMAIN).await.swap_remove(0);
+    let path = format!("/genes/{gene}/phenotype");
+    // A score: the change log says nothing of it, so only the order of reads counts.
+    let set = "update registry.gene set reputation_score = $2::float8 where id = $1::text::uuid";
+    let reputation = |answer: &crate::support::replica::Answer| {
+        answer.json()["reputation_score"].as_f64().unwrap()
+    };
+
+    let mut before = 0.0;
+    for round in 1..=3 {
+        standby.pause_replay().await;
+        let score = 1_000.0 * f64::from(round);
+        client.execute(set, &[&gene, &score]).await.unwrap();
+        // Away for a moment, so that the primary is read; it shows the new score.
+        standby.pause();
+        eventually(SOON, "the primary was read", || async {
+            reputation(&replica.get(&path, Some(&key)).await) == score
+        })
+        .await;
+        standby.resume();
+        before = f64::max(before, score);
+        let until = Instant::now() + A_WHILE;
+        while Instant::now() < until {
+            let answer = replica.get(&path, Some(&key)).await;
+            assert_eq!(answer.status, 200, "{answer:?}");
+            assert!(reputation(&answer) >= before, "back to an earlier state: {answer:?}");
+        }
+        standby.resume_replay().await;
+        primary.followed_by(&standby).await;
+        until_in_use(replica, 1, true).await;
+    }
+}

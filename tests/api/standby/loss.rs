@@ -1,0 +1,51 @@
+//! A standby that is lost: killed, or hanging.
+
+use tokio::time::{Duration, Instant};
+
+use super::{fleet, keep_nothing, reads, until_in_use};
+use crate::support::need_own_servers;
+use crate::support::standby::primary;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_standby_that_is_killed_or_hangs_costs_nobody_an_answer() {
+    need_own_servers!();
+    let primary = primary().await;
+    let standby = primary.start_standby().await;
+    let fleet = fleet(2, &primary, &[&standby], |config, _| keep_nothing(config)).await;
+    let key = fleet.database.new_key(1_000_000).await;
+    primary.followed_by(&standby).await;
+    let ask_for = |time: Duration| {
+        let (replicas, key) = (&fleet.replicas, &key);
+        async move {
+            let until = Instant::now() + time;
+            while Instant::now() < until {
+                for replica in replicas {
+                    let answer = replica.get("/genes?limit=3", Some(key)).await;
+                    assert_eq!(answer.status, 200, "{answer:?}");
+                }
+            }
+        }
+    };
+    ask_for(Duration::from_millis(500)).await;
+    assert!(reads(&fleet.replicas[0], "answered").await > 0.0);
+
+    standby.kill().await;
+    ask_for(Duration::from_secs(3)).await;
+    for replica in &fleet.replicas {
+        until_in_use(replica, 1, false).await;
+    }
+    standby.restart().await;
+    for replica in &fleet.replicas {
+        until_in_use(replica, 1, true).await;
+    }
+
+    standby.pause();
+    ask_for(Duration::from_secs(8)).await;
+    standby.resume();
+    for replica in &fleet.replicas {
+        until_in_use(replica, 1, true).await;
+    }
+    let before = reads(&fleet.replicas[0], "answered").await;
+    ask_for(Duration::from_millis(500)).await;
+    assert!(reads(&fleet.replicas[0], "answered").await > before);
+}

@@ -1,0 +1,70 @@
+//! More than one Postgres: several hosts in a URL, fail-over, standbys that are read from.
+
+mod fail_over;
+mod hosts;
+mod lag;
+mod loss;
+
+use std::time::Duration;
+
+use gene_registry::config::Config;
+
+use crate::currency::never_old;
+use crate::support::database::Database;
+use crate::support::postgres::PostgresServer;
+use crate::support::redis::RedisServer;
+use crate::support::replica::{Fleet, READER, Replica};
+use crate::support::wait::eventually;
+
+const SOON: Duration = Duration::from_secs(20);
+
+/// `count` replicas that read answers from `standbys`; what they keep stays fresh for as long as
+/// any test takes.
+async fn fleet<'a>(
+    count: u32,
+    primary: &'a PostgresServer,
+    standbys: &[&PostgresServer],
+    change: impl FnOnce(&mut Config, &Database<'_>),
+) -> Fleet<'a> {
+    let redis = RedisServer::shared().await;
+    let mut fleet = Fleet::start_with(0, primary, redis, never_old).await;
+    for standby in standbys {
+        primary.followed_by(standby).await;
+        fleet.config.upstream.read_urls.push(standby.url(fleet.database.name(), READER).into());
+    }
+    // The lag of a loaded machine is nobody's concern here.
+    fleet.config.upstream.max_lag_ms = 60_000;
+    change(&mut fleet.config, &fleet.database);
+    fleet.grow(count).await;
+    for replica in &fleet.replicas {
+        for number in 1..=standbys.len() {
+            until_in_use(replica, number, true).await;
+        }
+    }
+    fleet
+}
+
+/// Nothing is kept: each answer is read.
+fn keep_nothing(config: &mut Config) {
+    config.redis.url = None;
+    config.cache.not_found_s = 0;
+    for ages in [&mut config.cache.search, &mut config.cache.phenotype, &mut config.cache.insights]
+    {
+        (ages.fresh_s, ages.stale_s, ages.if_error_s) = (0, 0, 0);
+    }
+}
+
+/// Waits until a standby is read, or no longer.
+async fn until_in_use(replica: &Replica, number: usize, in_use: bool) {
+    let series = format!("gene_registry_standby_in_use{{standby=\"{number}\"}}");
+    eventually(SOON, &format!("standby {number} in use: {in_use}"), || async {
+        replica.metric(&series).await == Some(if in_use { 1.0 } else { 0.0 })
+    })
+    .await;
+}
+
+/// Reads of the first standby that ended like this.
+async fn reads(replica: &Replica, result: &str) -> f64 {
+    let labels = format!("{{standby=\"1\",result=\"{result}\"}}");
+    replica.metric(&format!("gene_registry_standby_reads_total{labels}")).await.unwrap()
+}

@@ -1,0 +1,89 @@
+//! Streaming standbys of servers that the tests start.
+
+use std::process::Command;
+use std::time::Duration;
+
+use tokio_postgres::Client;
+
+use super::postgres::{PostgresOptions, PostgresServer, SUPERUSER};
+use super::process::Signal;
+use super::wait::eventually;
+
+const SOON: Duration = Duration::from_secs(20);
+
+/// A server that may have standbys.
+pub(crate) async fn primary() -> PostgresServer {
+    PostgresServer::start(options()).await
+}
+
+fn options() -> PostgresOptions {
+    let conf = ["wal_retrieve_retry_interval = '100ms'", "recovery_target_timeline = 'latest'"];
+    PostgresOptions {
+        hba: vec!["host replication all 127.0.0.1/32 trust".to_owned()],
+        conf: conf.map(str::to_owned).into(),
+        ..PostgresOptions::default()
+    }
+}
+
+impl PostgresServer {
+    /// A standby that streams from this server, and has followed it up to now.
+    pub(crate) async fn start_standby(&self) -> Self {
+        self.start_standby_through(self.port()).await
+    }
+
+    /// A standby that streams through what listens on `port` in front of this server.
+    pub(crate) async fn start_standby_through(&self, port: u16) -> Self {
+        let port = port.to_string();
+        let standby = Self::start_from(options(), |data| {
+            let mut backup = Command::new(super::postgres::postgres_program("pg_basebackup"));
+            backup.args(["-h", "127.0.0.1", "-p", &port, "-U", SUPERUSER, "-R", "-X", "stream"]);
+            backup.args(["-c", "fast", "--no-sync", "--no-manifest", "-D"]).arg(data);
+            backup
+        })
+        .await;
+        self.followed_by(&standby).await;
+        standby
+    }
+
+    /// Waits until `standby` has replayed all that this server has written up to now.
+    pub(crate) async fn followed_by(&self, standby: &Self) {
+        let sql = "select (pg_current_wal_flush_lsn() - '0/0')::int8";
+        let written = number(&self.admin().await, sql).await;
+        let admin = standby.admin().await;
+        eventually(SOON, "the standby has followed", || async {
+            number(&admin, "select (pg_last_wal_replay_lsn() - '0/0')::int8").await >= written
+        })
+        .await;
+    }
+
+    /// The standby goes on receiving, and shows nothing of it.
+    pub(crate) async fn pause_replay(&self) {
+        let admin = self.admin().await;
+        admin.batch_execute("select pg_wal_replay_pause()").await.unwrap();
+        eventually(SOON, "replay is paused", || async {
+            let sql = "select pg_get_wal_replay_pause_state() = 'paused'";
+            admin.query_one(sql, &[]).await.unwrap().get(0)
+        })
+        .await;
+    }
+
+    /// Ends a [`pause_replay`](Self::pause_replay).
+    pub(crate) async fn resume_replay(&self) {
+        self.admin().await.batch_execute("select pg_wal_replay_resume()").await.unwrap();
+    }
+
+    /// Makes the standby a primary, and waits until it is one.
+    pub(crate) async fn promote(&self) {
+        let sql = "select pg_promote(true, 60)";
+        assert!(self.admin().await.query_one(sql, &[]).await.unwrap().get::<_, bool>(0));
+    }
+
+    /// Ends every process of the server at once, by SIGKILL.
+    pub(crate) async fn kill(&self) {
+        self.end_by(Signal::Kill).await;
+    }
+}
+
+async fn number(client: &Client, sql: &str) -> i64 {
+    client.query_one(sql, &[]).await.unwrap().get(0)
+}
