@@ -50,13 +50,13 @@ async fn until_away(fleet: &Fleet<'_>, key: &str) {
 }
 
 /// Answers from the local cache are traffic enough.
-async fn until_back(fleet: &Fleet<'_>, key: &str) {
+pub(crate) async fn until_back(fleet: &Fleet<'_>, key: &str) {
     let cached = || "/arena/insights?domain=search".to_owned();
     until_in_use_by(fleet, key, &[(READ, true), (WRITE, true)], cached).await;
 }
 
 /// How many of 30 requests of a new key of limit 20 each replica admits, over all three routes.
-async fn admitted_by_each(fleet: &Fleet<'_>) -> Vec<usize> {
+pub(crate) async fn admitted_by_each(fleet: &Fleet<'_>) -> Vec<usize> {
     let (key, paths) = (fleet.database.new_key(20).await, routes(&fleet.database).await);
     let mut admitted = Vec::new();
     for replica in &fleet.replicas {
@@ -93,7 +93,7 @@ async fn assert_serving_by_share(fleet: &Fleet<'_>, key: &str) {
 }
 
 /// Counters are exact again, across replicas.
-async fn assert_counted_together(fleet: &Fleet<'_>) {
+pub(crate) async fn assert_counted_together(fleet: &Fleet<'_>) {
     assert_eq!(admitted_by_each(fleet).await, [20, 0, 0]);
 }
 

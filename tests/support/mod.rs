@@ -21,6 +21,8 @@ pub(crate) mod process;
 pub(crate) mod proxy;
 pub(crate) mod raw;
 pub(crate) mod redis;
+pub(crate) mod redis_cluster;
+pub(crate) mod redis_sentinel;
 pub(crate) mod replica;
 pub(crate) mod standby;
 pub(crate) mod traffic;

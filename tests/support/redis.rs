@@ -83,6 +83,14 @@ impl RedisServer {
         }
     }
 
+    /// Where it listens.
+    pub(crate) fn port(&self) -> u16 {
+        match &self.kind {
+            Kind::Own { port, .. } => *port,
+            Kind::External(_) => panic!("an external server"),
+        }
+    }
+
     /// The server's working folder, where its unix socket is.
     pub(crate) fn folder(&self) -> &Path {
         match &self.kind {

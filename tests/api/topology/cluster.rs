@@ -1,0 +1,158 @@
+//! A cluster: keys are counted and answers kept on the nodes that have them, and a node that is
+//! lost or a slot that moves harms nobody.
+
+use std::time::Duration;
+
+use gene_registry::config::{Config, Topology};
+use gene_registry::keys::ApiKey;
+
+use super::hammer::Hammer;
+use crate::redis_faults::{admitted_by_each, assert_counted_together, until_back};
+use crate::support::need_own_servers;
+use crate::support::postgres::PostgresServer;
+use crate::support::redis_cluster::RedisCluster;
+use crate::support::replica::Fleet;
+use crate::support::traffic::{Traffic, uncached};
+use crate::support::wait::eventually;
+
+/// Within this, the node that took over is in use.
+const RESUMED: Duration = Duration::from_secs(10);
+
+async fn fleet(redis: &RedisCluster) -> Fleet<'static> {
+    let configure = |config: &mut Config| {
+        config.redis.url = None;
+        config.redis.topology = Topology::Cluster;
+        config.redis.urls = redis.urls().into_iter().map(Into::into).collect();
+        // A loaded machine is not taken for a Redis that is away.
+        config.redis.timeout_ms = 500;
+    };
+    let postgres = PostgresServer::shared().await;
+    let fleet = Fleet::start_with(3, postgres, &redis.nodes[0], configure).await;
+    let key = fleet.database.new_key(1_000_000).await;
+    until_back(&fleet, &key).await;
+    fleet
+}
+
+/// A new key, and the slot of its counter.
+async fn key_with_slot(redis: &RedisCluster, fleet: &Fleet<'_>, limit: u32) -> (String, u16) {
+    let key = fleet.database.new_key(limit).await;
+    let id = key.parse::<ApiKey>().unwrap().hash().id();
+    let slot = redis.slot(&format!("{}:limit:{id}", fleet.prefix)).await;
+    (key, slot)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn counters_and_answers_are_on_all_nodes_and_all_of_them_expire() {
+    need_own_servers!();
+    let redis = RedisCluster::start().await;
+    let fleet = fleet(&redis).await;
+    assert_counted_together(&fleet).await;
+    let mut shared = 0;
+    for _ in 0..30 {
+        let (path, key) = (uncached(), fleet.database.new_key(100).await);
+        assert_eq!(fleet.replicas[0].get(&path, Some(&key)).await.status, 200);
+        let answer = fleet.replicas[1].get(&path, Some(&key)).await;
+        shared += usize::from(answer.header("cache-status").contains("detail=shared"));
+        assert_eq!(answer.header("x-ratelimit-remaining"), "98", "{answer:?}");
+    }
+    // An answer is published just after it was given.
+    assert!(shared > 10, "{shared}");
+    let keys = redis.keys("").await;
+    assert!(keys.len() > 60, "{keys:?}");
+    for (key, left) in keys {
+        assert!(key.starts_with(&fleet.prefix) && left != -1, "{key} {left}");
+    }
+    for primary in redis.primaries(0).await {
+        assert!(!redis.nodes[primary].keys(&fleet.prefix).await.is_empty(), "{primary}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_primary_is_followed_by_its_replica_and_the_other_keys_notice_nothing() {
+    need_own_servers!();
+    let redis = RedisCluster::start().await;
+    for node in &redis.nodes {
+        let () = node.command(&["CONFIG", "SET", "cluster-require-full-coverage", "no"]).await;
+    }
+    let fleet = fleet(&redis).await;
+    let (limited, slot) = key_with_slot(&redis, &fleet, 60).await;
+    let busy = fleet.database.new_key(1_000_000).await;
+    let traffic = Traffic::start(&fleet, &busy, "/arena/insights?domain=search");
+    let hammer = Hammer::start(&fleet, &limited);
+
+    let lost = redis.primary_of(slot, 0).await;
+    redis.nodes[lost].kill().await;
+    let unharmed = loop {
+        let (key, slot) = key_with_slot(&redis, &fleet, 20).await;
+        if redis.primary_of(slot, (lost + 1) % 6).await != lost {
+            break key;
+        }
+    };
+    assert_eq!(admitted(&fleet, &unharmed).await, 20);
+
+    let now = redis.taken_over(slot, lost).await;
+    let fresh = fleet.database.new_key(1_000_000).await;
+    eventually(RESUMED, "the node that took over counts", || async {
+        for replica in &fleet.replicas {
+            assert_eq!(replica.get("/genes", Some(&fresh)).await.status, 200);
+        }
+        let counters = redis.nodes[now].keys(&format!("{}:limit", fleet.prefix)).await;
+        !counters.is_empty()
+    })
+    .await;
+    until_back(&fleet, &fresh).await;
+    let (passed, refused) = hammer.stop().await;
+    // The limit, again for the data that a fail-over may lose, and each replica's share.
+    assert!((60..=180).contains(&passed), "{passed} admitted, {refused} refused");
+    for answer in traffic.stop().await {
+        assert_eq!(answer.status, 200, "{answer:?}");
+    }
+    for _ in 0..5 {
+        assert_eq!(admitted_by_each(&fleet).await, [20, 0, 0]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn counting_is_exact_over_a_slot_that_moves() {
+    need_own_servers!();
+    let redis = RedisCluster::start().await;
+    let fleet = fleet(&redis).await;
+    let (limited, slot) = key_with_slot(&redis, &fleet, 200).await;
+    let busy = fleet.database.new_key(1_000_000).await;
+    let traffic = Traffic::start(&fleet, &busy, "/arena/insights?domain=search");
+    let hammer = Hammer::start(&fleet, &limited);
+
+    let mut owner = redis.primary_of(slot, 0).await;
+    let primaries = redis.primaries(0).await;
+    for round in 0..3 {
+        let target = primaries[(primaries.iter().position(|at| *at == owner).unwrap() + 1) % 3];
+        redis.begin_move(slot, owner, target).await;
+        if round == 0 {
+            // Keys that are not at the source any more, or not yet anywhere.
+            let (other, _) = key_with_slot(&redis, &fleet, 10).await;
+            assert_eq!(admitted(&fleet, &other).await, 10);
+        }
+        redis.end_move(slot, owner, target).await;
+        owner = target;
+    }
+    // Until all is used up, in one window.
+    tokio::time::timeout(Duration::from_secs(40), async {
+        while fleet.replicas[0].get("/genes", Some(&limited)).await.status == 200 {}
+    })
+    .await
+    .unwrap();
+    let (passed, refused) = hammer.stop().await;
+    let traffic = traffic.stop().await;
+    assert!(traffic.iter().all(|answer| answer.status == 200));
+    assert!(refused > 0 && passed <= 200, "{passed} admitted, {refused} refused");
+}
+
+/// How many of 30 requests over all replicas pass.
+async fn admitted(fleet: &Fleet<'_>, key: &str) -> usize {
+    let mut passed = 0;
+    for number in 0..30 {
+        let answer = fleet.replicas[number % 3].get("/genes", Some(key)).await;
+        passed += usize::from(answer.status == 200);
+    }
+    passed
+}

@@ -1,0 +1,114 @@
+//! Sentinels name the primary; when they name another, it is used.
+
+use std::time::Duration;
+
+use gene_registry::config::{Config, Topology};
+
+use super::hammer::Hammer;
+use crate::redis_faults::{assert_counted_together, until_back};
+use crate::support::need_own_servers;
+use crate::support::postgres::PostgresServer;
+use crate::support::redis_sentinel::{SERVICE, WatchedRedis};
+use crate::support::replica::Fleet;
+use crate::support::traffic::Traffic;
+use crate::support::wait::eventually;
+
+/// Within this, a new primary is in use.
+const RESUMED: Duration = Duration::from_secs(10);
+const LIMIT: usize = 60;
+
+fn watched_by(config: &mut Config, urls: Vec<String>) {
+    config.redis.url = None;
+    config.redis.topology = Topology::Sentinel;
+    config.redis.urls = urls.into_iter().map(Into::into).collect();
+    config.redis.sentinel.service = Some(SERVICE.to_owned());
+    // A loaded machine is not taken for a Redis that is away.
+    config.redis.timeout_ms = 500;
+}
+
+async fn fleet(redis: &WatchedRedis, change: impl FnOnce(&mut Config)) -> Fleet<'static> {
+    let configure = |config: &mut Config| {
+        watched_by(config, redis.urls(""));
+        change(config);
+    };
+    let postgres = PostgresServer::shared().await;
+    let fleet = Fleet::start_with(3, postgres, &redis.servers[0], configure).await;
+    let key = fleet.database.new_key(1_000_000).await;
+    until_back(&fleet, &key).await;
+    fleet
+}
+
+/// What must hold through a fail-over that `happen` brings about.
+async fn assert_followed<F: Future<Output = ()>>(redis: &WatchedRedis, happen: impl FnOnce() -> F) {
+    let fleet = fleet(redis, |_| {}).await;
+    let [busy, limited] =
+        [fleet.database.new_key(1_000_000).await, fleet.database.new_key(LIMIT as u32).await];
+    let traffic = Traffic::start(&fleet, &busy, "/arena/insights?domain=search");
+    let hammer = Hammer::start(&fleet, &limited);
+
+    happen().await;
+    redis.promoted().await;
+
+    // Counters and answers that nobody has made before.
+    let fresh = fleet.database.new_key(1_000_000).await;
+    eventually(RESUMED, "the new primary counts and caches", || async {
+        for replica in &fleet.replicas {
+            assert_eq!(replica.get("/genes", Some(&fresh)).await.status, 200);
+        }
+        let limits = redis.servers[1].keys(&format!("{}:limit", fleet.prefix)).await;
+        let answers = redis.servers[1].keys(&format!("{}:answer", fleet.prefix)).await;
+        !limits.is_empty() && !answers.is_empty()
+    })
+    .await;
+    until_back(&fleet, &fresh).await;
+
+    let (admitted, refused) = hammer.stop().await;
+    // The limit, again for the data that a fail-over may lose, and each replica's share.
+    assert!((LIMIT..=3 * LIMIT).contains(&admitted), "{admitted} admitted, {refused} refused");
+    for answer in traffic.stop().await {
+        assert_eq!(answer.status, 200, "{answer:?}");
+    }
+    assert_counted_together(&fleet).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_primary_is_followed_by_its_replica_under_load() {
+    need_own_servers!();
+    let redis = WatchedRedis::start(None).await;
+    assert_followed(&redis, || redis.servers[0].kill()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_primary_that_hangs_is_followed_by_its_replica_under_load() {
+    need_own_servers!();
+    let redis = WatchedRedis::start(None).await;
+    assert_followed(&redis, || async { redis.servers[0].pause() }).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_primary_that_is_demoted_is_left_though_it_goes_on_answering() {
+    need_own_servers!();
+    let redis = WatchedRedis::start(None).await;
+    assert_followed(&redis, || redis.fail_over()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sentinels_have_a_password_of_their_own_and_one_that_is_away_costs_nothing() {
+    need_own_servers!();
+    let redis = WatchedRedis::start(Some("of-the-sentinels")).await;
+    let words = ["ACL", "SETUSER", "registry", "on", ">of/the@data", "~*", "+@all"];
+    for server in &redis.servers {
+        let () = server.command(&words).await;
+    }
+    let closed = format!("redis://127.0.0.1:{}", crate::support::free_port());
+    let fleet = fleet(&redis, |config| {
+        config.redis.username = Some("registry".to_owned());
+        config.redis.password = Some("of/the@data".into());
+        config.redis.urls.insert(0, closed.into());
+        config.redis.sentinel.password = Some("of-the-sentinels".into());
+    })
+    .await;
+    assert_counted_together(&fleet).await;
+    let clients: String = redis.servers[0].command(&["CLIENT", "LIST"]).await;
+    assert!(clients.contains("user=registry"), "{clients}");
+}
