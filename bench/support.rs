@@ -74,7 +74,13 @@ pub fn public_api() -> PublicApi {
         patience: config.server.request_timeout(),
     };
     let none = Dependency::None;
-    let dependencies = Dependencies { upstream: none, redis_read: none, redis_write: none };
+    let dependencies = Dependencies {
+        upstream: none,
+        primary: None,
+        standbys: Vec::new(),
+        redis_read: none,
+        redis_write: none,
+    };
     let pages = Pages {
         document: Document::new(),
         public_url: None,
