@@ -24,7 +24,7 @@ async fn fleet(redis: &RedisCluster) -> Fleet<'static> {
         config.redis.topology = Topology::Cluster;
         config.redis.urls = redis.urls().into_iter().map(Into::into).collect();
         // A loaded machine is not taken for a Redis that is away.
-        config.redis.timeout_ms = 500;
+        config.redis.timeout_ms = 1_000;
     };
     let postgres = PostgresServer::shared().await;
     let fleet = Fleet::start_with(3, postgres, &redis.nodes[0], configure).await;
