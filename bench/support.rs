@@ -86,7 +86,7 @@ pub fn public_api() -> PublicApi {
         public_url: None,
         trusted_proxies: TrustedProxies::new(Vec::new()),
         health: Arc::new(Health::default()),
-        dependencies: Arc::new(move || dependencies),
+        dependencies: Arc::new(move || dependencies.clone()),
     };
     let traces = Traces::new(&config.telemetry).expect("no traces");
     PublicApi::new(reads, gate, pages, Watch { metrics, traces })

@@ -8,7 +8,8 @@
 //! counted.
 //!
 //! When a round trip fails, each request in it hears so, once. When it has failed for want of an
-//! answer in time, so do those who gathered behind it: they have waited long enough.
+//! answer in time, so do those who gathered behind it for the same part of the store: they have
+//! waited long enough.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
@@ -128,9 +129,15 @@ impl<K, S: Store<K>> Inner<K, S> {
         NotCounted::Lost(self.losses.begin(self.store.part(key)))
     }
 
-    fn give_up_waiting(&self) {
-        let waiting = std::mem::take(&mut self.queue().waiting);
-        waiting.into_iter().for_each(|one| answer(one.outcome, Err(self.lost(&one.key))));
+    /// Those who wait for these parts wait no longer.
+    fn give_up_waiting(&self, parts: &HashSet<u16>) {
+        let mut queue = self.queue();
+        let waiting = std::mem::take(&mut queue.waiting);
+        let lost = |one: &Waiter<K>| parts.contains(&self.store.part(&one.key));
+        let (lost, others): (Vec<_>, _) = waiting.into_iter().partition(lost);
+        queue.waiting = others;
+        drop(queue);
+        lost.into_iter().for_each(|one| answer(one.outcome, Err(self.lost(&one.key))));
     }
 }
 
@@ -232,12 +239,13 @@ where
             Ok(replies) => self.share_out(groups, replies, (sent, received)),
             Err(error) => {
                 tracing::debug!(%error, requests, "requests were not counted in the store");
+                let parts = groups.iter().map(|group| store.part(&group.ask.key)).collect();
                 for group in groups {
                     let loss = self.inner.lost(&group.ask.key);
                     group.fail(loss);
                 }
                 if late {
-                    self.inner.give_up_waiting();
+                    self.inner.give_up_waiting(&parts);
                 }
             }
         }

@@ -128,7 +128,7 @@ pub const ALL: &[Series] = series! {
     Counter "gene_registry_histories_ended_total" []
         "times the database was found to have begun another history: a standby was promoted, or a copy restored";
     Gauge "gene_registry_redis_in_use" ["side"]
-        "1 while commands of this side (`read`, `write`) are sent to Redis, else 0; absent without a `redis.url`";
+        "1 while commands of this side (`read`, `write`) are sent to Redis, in a cluster to all its primaries, else 0; absent without Redis";
     Counter "gene_registry_breaker_openings_total" ["store"]
         "times a store (`postgres`, `redis_read`, `redis_write`) was found to be away";
     Gauge "gene_registry_pool_connections" ["pool", "state"]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use gene_registry::config::{Config, Topology};
 
-use super::hammer::Hammer;
+use super::hammer::{Hammer, use_up};
 use crate::redis_faults::{assert_counted_together, until_back};
 use crate::support::need_own_servers;
 use crate::support::postgres::PostgresServer;
@@ -62,7 +62,8 @@ async fn assert_followed<F: Future<Output = ()>>(redis: &WatchedRedis, happen: i
     .await;
     until_back(&fleet, &fresh).await;
 
-    let (admitted, refused) = hammer.stop().await;
+    let (hammered, refused) = hammer.stop().await;
+    let admitted = hammered + use_up(&fleet, &limited).await;
     // The limit, again for the data that a fail-over may lose, and each replica's share.
     assert!((LIMIT..=3 * LIMIT).contains(&admitted), "{admitted} admitted, {refused} refused");
     for answer in traffic.stop().await {
