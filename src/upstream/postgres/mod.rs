@@ -13,6 +13,7 @@ pub mod schema;
 pub mod seed;
 mod standbys;
 mod tls;
+mod tools;
 mod url;
 
 use std::collections::HashMap;
@@ -21,10 +22,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use deadpool::Runtime;
-use thiserror::Error;
+use tokio_postgres::Row;
 use tokio_postgres::error::SqlState;
-use tokio_postgres::{Client, Row};
 
 use crate::config::UpstreamConfig;
 use crate::ops::{PoolState, with_sources};
@@ -39,12 +38,13 @@ use super::{
     UpstreamError,
 };
 use hosts::Hosts;
-use manager::Manager;
 use pool::{Connections, Value};
 use queries::Counting;
 use rows::Moment;
 
 pub(crate) use manager::{Object, Pool, PoolError};
+pub(crate) use tools::small_pool;
+pub use tools::{ConnectError, check, connect};
 pub use url::SetupError;
 
 /// A registry in Postgres.
@@ -324,60 +324,6 @@ fn is_not_offered(error: &UpstreamError) -> bool {
 /// Parameters: limit, offset, then the domain, then the fidelity, each where it is asked for.
 pub fn search_statement(search: &GeneSearch) -> &'static str {
     queries::search(&search.filter, search.sort, Counting::WithTotal).sql
-}
-
-/// Whether the configuration says how to connect. Connects to nothing.
-///
-/// # Errors
-///
-/// As [`Postgres::new`].
-pub fn check(config: &UpstreamConfig) -> Result<(), SetupError> {
-    standbys::check(config)?;
-    Hosts::new(config, config.connect()).map(drop)
-}
-
-/// Why a command line tool has no connection.
-#[derive(Debug, Error)]
-pub enum ConnectError {
-    /// The configuration does not say how.
-    #[error(transparent)]
-    Setup(#[from] SetupError),
-    /// The database did not let it in.
-    #[error(transparent)]
-    Upstream(#[from] UpstreamError),
-}
-
-/// One connection for a command line tool, driven by a task of its own.
-///
-/// # Errors
-///
-/// As [`Postgres::new`], or the connection fails.
-pub async fn connect(config: &UpstreamConfig) -> Result<Client, ConnectError> {
-    // Statements of the tools run long; nobody has to answer anybody meanwhile.
-    let hosts = Hosts::new(config, config.connect().max(Duration::from_secs(5)))?;
-    let connected = hosts.connect().await;
-    let (client, driver) = connected.map_err(|error| UpstreamError::Unreachable(error.into()))?;
-    // It ends with the client.
-    drop(driver.detach());
-    Ok(client)
-}
-
-/// A pool for what is asked rarely and not by requests: each connection is tried before it is
-/// used. No connection is made yet.
-///
-/// # Errors
-///
-/// As [`Postgres::new`].
-pub(crate) fn small_pool(config: &UpstreamConfig, connections: usize) -> Result<Pool, SetupError> {
-    let patience = config.connect().max(Duration::from_secs(2));
-    let hosts = Arc::new(Hosts::new(config, patience)?);
-    Pool::builder(Manager::new(hosts, true))
-        .max_size(connections)
-        .wait_timeout(Some(patience))
-        .recycle_timeout(Some(patience))
-        .runtime(Runtime::Tokio1)
-        .build()
-        .map_err(|_| SetupError::Pool)
 }
 
 /// Every statement of ours answers with a row at least.
