@@ -153,7 +153,7 @@ async fn certificates_that_prove_nothing_are_refused() {
         (authority.certify("127.0.0.1", VALID), None),
     ];
     for (certificate, trusted) in refused {
-        for mode in ["", "?sslmode=verify-full"] {
+        for mode in ["", "?sslmode=require", "?sslmode=verify-full"] {
             let answer =
                 answer_over_tls(certificate.clone(), trusted.map(PathBuf::as_path), mode).await;
             answer.assert_refused(502, "DB_ERROR");
