@@ -4,13 +4,17 @@ use std::io;
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
+use bb8::ManageConnection;
+use bb8_redis::RedisConnectionManager;
 use redis::aio::MultiplexedConnection;
+use redis::io::tcp::TcpSettings;
 use redis::{
-    AsyncConnectionConfig, ConnectionAddr, ErrorKind, RedisConnectionInfo, RedisError, RedisResult,
+    AsyncConnectionConfig, ConnectionAddr, ErrorKind, IntoConnectionInfo, RedisConnectionInfo,
+    RedisError, RedisResult,
 };
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpStream, UnixStream};
+use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use super::servers::Server;
@@ -31,21 +35,27 @@ pub(super) fn late(what: &'static str) -> RedisError {
 
 async fn connect(server: &Server) -> RedisResult<MultiplexedConnection> {
     let Server { at, login, tls } = server;
-    let (host, port) = match at {
-        ConnectionAddr::Unix(path) => return log_in(login, UnixStream::connect(path).await?).await,
-        ConnectionAddr::Tcp(host, port) => (host.as_str(), *port),
-        other => {
-            let what = "not an address that can be connected to";
-            return Err((ErrorKind::InvalidClientConfig, what, other.to_string()).into());
-        }
+    let (Some(tls), ConnectionAddr::Tcp(host, port)) = (tls, at) else {
+        return plain(at, login).await;
     };
-    let stream = TcpStream::connect((host, port)).await?;
+    let stream = TcpStream::connect((host.as_str(), *port)).await?;
     stream.set_nodelay(true)?;
-    let Some(tls) = tls else { return log_in(login, stream).await };
     let name = ServerName::try_from(host.to_owned())
         .map_err(|_| (ErrorKind::InvalidClientConfig, "no name that a certificate can have"))?;
     let stream = TlsConnector::from(tls.clone()).connect(name, stream).await.map_err(in_tls)?;
     log_in(login, stream).await
+}
+
+/// As bb8-redis does it. Its TLS would read the system's authorities anew for each connection, and
+/// none of ours.
+async fn plain(
+    at: &ConnectionAddr,
+    login: &RedisConnectionInfo,
+) -> RedisResult<MultiplexedConnection> {
+    let tcp = TcpSettings::default().set_nodelay(true);
+    let info = at.clone().into_connection_info()?;
+    let info = info.set_redis_settings(login.clone()).set_tcp_settings(tcp);
+    RedisConnectionManager::new(info)?.connect().await
 }
 
 /// That a certificate is not accepted will not mend by itself.
