@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use crate::support::need_own_servers;
 use crate::support::postgres::{PostgresOptions, PostgresServer};
 use crate::support::redis::RedisServer;
-use crate::support::replica::Fleet;
+use crate::support::replica::{Fleet, Replica};
 use crate::support::traffic::Traffic;
 use crate::support::wait::eventually;
 
@@ -40,6 +40,12 @@ async fn counting_goes_on_exactly_while_scripts_are_flushed() {
     }
 }
 
+/// Round trips for counts that Redis has answered.
+async fn counted_in_redis(replica: &Replica) -> f64 {
+    let series = r#"gene_registry_limit_round_trip_seconds_count{outcome="answered"}"#;
+    replica.metric(series).await.unwrap_or(0.0)
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn counting_goes_on_after_redis_was_restarted_under_traffic() {
     need_own_servers!();
@@ -53,12 +59,11 @@ async fn counting_goes_on_after_redis_was_restarted_under_traffic() {
 
     for _ in 0..3 {
         redis.restart().await;
+        // Whatever is answered from now on, the new server has answered.
+        let before = join_all(fleet.replicas.iter().map(counted_in_redis)).await;
         eventually(SOON, "every replica counts in Redis again", || async {
-            let away = fleet.replicas.iter().map(|replica| async move {
-                let series = r#"gene_registry_redis_in_use{side="write"}"#;
-                replica.metric(series).await != Some(1.0)
-            });
-            !join_all(away).await.contains(&true)
+            let now = join_all(fleet.replicas.iter().map(counted_in_redis)).await;
+            now.iter().zip(&before).all(|(now, before)| now > before)
         })
         .await;
         let key = fleet.database.new_key(10).await;
