@@ -23,7 +23,7 @@ use super::memory::FullKeys;
 use super::now;
 use super::store::{Ask, Replies, Store};
 use super::window::{Decision, Standing};
-use crate::ops::LimitMetrics;
+use crate::ops::{LimitMetrics, with_sources};
 use crate::redis::NoAnswer;
 
 /// Commands in one round trip, for however many requests: they keep Redis busy for a few
@@ -233,7 +233,12 @@ where
         let received = now();
         let requests = asks.iter().map(|ask| ask.requests).sum();
         metrics.round_trip(asks.len(), requests, replies.is_ok(), received - sent);
-        metrics.store_is_away(store.is_away());
+        let refused = replies.iter().flatten().find_map(|reply| reply.as_ref().err());
+        let changed = metrics.store_is_away(store.is_away() || refused.is_some());
+        if changed && let Some(error) = refused {
+            // It answers, but not this: a right that is missing, a node that has not the key.
+            tracing::warn!(error = with_sources(error), "redis refuses to count");
+        }
         let late = replies.as_ref().is_err_and(NoAnswer::is_late);
         match replies {
             Ok(replies) => self.share_out(groups, replies, (sent, received)),

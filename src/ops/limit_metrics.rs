@@ -124,13 +124,13 @@ impl LimitMetrics {
         self.batch_commands.record(u32::try_from(commands).unwrap_or(u32::MAX));
     }
 
-    /// Shows, and where it changes logs, whether the shared count is away.
-    pub fn store_is_away(&self, away: bool) {
+    /// Shows, and where it changes logs, whether the shared count is away. Whether it has changed.
+    pub fn store_is_away(&self, away: bool) -> bool {
         let policy = &self.policy;
         if policy.away.load(Ordering::Relaxed) == away
             || policy.away.swap(away, Ordering::Relaxed) == away
         {
-            return;
+            return false;
         }
         policy.show(away);
         match (away, policy.refuses_when_away.load(Ordering::Relaxed)) {
@@ -138,6 +138,7 @@ impl LimitMetrics {
             (true, true) => tracing::warn!("limits cannot be counted: requests are refused"),
             (true, false) => tracing::warn!("limits are this replica's own share for now"),
         }
+        true
     }
 }
 

@@ -65,6 +65,7 @@ struct Looks {
     /// What a read sees at least; `None` where it is not to be read.
     seen: Option<Seen>,
     wal: u64,
+    looked: bool,
     /// What was last said of it.
     said: Option<bool>,
 }
@@ -183,6 +184,11 @@ impl Standbys {
     fn tell(&self, standby: &Standby, why: Option<String>, now: Timestamp) {
         let in_use = self.seen_of(standby, now).is_some();
         let mut looks = standby.looks();
+        // The first look shows where it is; only the next ones, whether it follows.
+        let is_first = !std::mem::replace(&mut looks.looked, true);
+        if is_first && !in_use && why.is_none() {
+            return;
+        }
         if looks.said.replace(in_use) == Some(in_use) {
             return;
         }

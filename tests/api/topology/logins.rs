@@ -82,6 +82,33 @@ async fn a_user_who_may_do_only_what_is_documented_is_enough() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn limits_that_a_server_refuses_to_count_are_shown_to_be_each_replicas_own() {
+    need_own_servers!();
+    let redis = RedisServer::start(&[]).await;
+    // The script that counts may be run, but not all that it does.
+    let rights = "+get +getrange +set +mget +evalsha +eval +incrby +del +ping";
+    let mut words = vec!["ACL", "SETUSER", "less", "reset", "on", ">secret", "~gr-test-*"];
+    words.extend(rights.split(' '));
+    let () = redis.command(&words).await;
+    let url = with_login(&redis, "less:secret");
+    let change = |config: &mut Config| {
+        patient(config);
+        config.redis.url = Some(url.into());
+    };
+    let fleet = Fleet::start_with(1, PostgresServer::shared().await, &redis, change).await;
+    let (replica, key) = (&fleet.replicas[0], fleet.database.new_key(1_000).await);
+    let is_shown = async |state: &str| {
+        assert_eq!(replica.get("/genes", Some(&key)).await.status, 200);
+        let series = format!("gene_registry_limit_policy{{state=\"{state}\"}}");
+        replica.metric(&series).await == Some(1.0)
+    };
+    let soon = Duration::from_secs(20);
+    eventually(soon, "the replica's own share", || is_shown("local")).await;
+    let () = redis.command(&["ACL", "SETUSER", "less", "+pttl", "+pexpire"]).await;
+    eventually(soon, "counted together again", || is_shown("shared")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn sockets_and_ipv6_lead_to_redis_too() {
     need_own_servers!();
     let redis = RedisServer::start(&["--bind", "127.0.0.1", "::1"]).await;
