@@ -69,15 +69,20 @@ async fn passwords_of_any_characters_are_good_in_the_url_and_in_a_key_of_their_o
     assert!(refused.is_empty(), "{refused:?}");
 }
 
+/// The URL of a user who has these rights on the tests' keys, and no others.
+async fn as_user_with(redis: &RedisServer, rights: &str) -> String {
+    let mut words = vec!["ACL", "SETUSER", "least", "reset", "on", ">secret", "~gr-test-*"];
+    words.extend(rights.split(' '));
+    let () = redis.command(&words).await;
+    with_login(redis, "least:secret")
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_user_who_may_do_only_what_is_documented_is_enough() {
     need_own_servers!();
     let redis = RedisServer::start(&[]).await;
     let rights = "+get +getrange +set +mget +evalsha +eval +incrby +pttl +pexpire +del +ping";
-    let mut words = vec!["ACL", "SETUSER", "least", "reset", "on", ">secret", "~gr-test-*"];
-    words.extend(rights.split(' '));
-    let () = redis.command(&words).await;
-    let url = with_login(&redis, "least:secret");
+    let url = as_user_with(&redis, rights).await;
     assert_used(&redis, |config| config.redis.url = Some(url.into())).await;
 }
 
@@ -87,10 +92,7 @@ async fn limits_that_a_server_refuses_to_count_are_shown_to_be_each_replicas_own
     let redis = RedisServer::start(&[]).await;
     // The script that counts may be run, but not all that it does.
     let rights = "+get +getrange +set +mget +evalsha +eval +incrby +del +ping";
-    let mut words = vec!["ACL", "SETUSER", "less", "reset", "on", ">secret", "~gr-test-*"];
-    words.extend(rights.split(' '));
-    let () = redis.command(&words).await;
-    let url = with_login(&redis, "less:secret");
+    let url = as_user_with(&redis, rights).await;
     let change = |config: &mut Config| {
         patient(config);
         config.redis.url = Some(url.into());
@@ -104,7 +106,7 @@ async fn limits_that_a_server_refuses_to_count_are_shown_to_be_each_replicas_own
     };
     let soon = Duration::from_secs(20);
     eventually(soon, "the replica's own share", || is_shown("local")).await;
-    let () = redis.command(&["ACL", "SETUSER", "less", "+pttl", "+pexpire"]).await;
+    let () = redis.command(&["ACL", "SETUSER", "least", "+pttl", "+pexpire"]).await;
     eventually(soon, "counted together again", || is_shown("shared")).await;
 }
 

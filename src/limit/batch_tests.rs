@@ -1,0 +1,42 @@
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+
+use super::*;
+
+/// Crashes once.
+#[derive(Debug, Default)]
+struct Crashing(AtomicBool);
+
+impl Store<u8> for Crashing {
+    async fn admit(&self, asks: &[Ask<u8>]) -> Result<Replies, NoAnswer> {
+        assert!(self.0.swap(true, Ordering::Relaxed), "a crash that the test asks for");
+        let left = Duration::from_secs(1);
+        let standing =
+            |ask: &Ask<u8>| Standing { admitted: ask.requests, count: ask.requests, left };
+        Ok(asks.iter().map(|ask| Ok(standing(ask))).collect())
+    }
+
+    fn is_away(&self) -> bool {
+        false
+    }
+}
+
+#[tokio::test]
+async fn after_a_crash_nobody_waits_in_vain() {
+    let batcher = Batcher::new(Crashing::default(), LimitMetrics::default());
+    let crashed = join_all((0..5).map(|_| batcher.ask(1, 9))).await;
+    assert!(crashed.iter().all(|outcome| matches!(outcome, Err(NotCounted::Lost(_)))));
+    let next = join_all((0..5).map(|_| batcher.ask(1, 9))).await;
+    let remaining: Vec<_> = next.iter().map(|o| o.map(|c| c.decision.remaining)).collect();
+    assert_eq!(remaining, [8, 7, 6, 5, 4].map(Ok));
+}
+
+#[test]
+fn a_process_that_ends_hangs_nobody() {
+    let outcome = crate::ending::on_an_ending_runtime(async {
+        Batcher::new(Crashing::default(), LimitMetrics::default()).ask(1, 9).await
+    });
+    assert!(matches!(outcome, Some(Err(NotCounted::Lost(_)))), "{outcome:?}");
+}
