@@ -28,7 +28,7 @@ use crate::upstream::postgres::SetupError;
 use crate::upstream::{Upstream, Watched};
 
 use look::Look;
-use shared::{limiter, redis, shared_cache};
+use shared::{Redis, limiter, redis, shared_cache};
 
 pub use check::usable;
 pub use keys_at::KeysAt;
@@ -180,6 +180,7 @@ pub async fn start_with_keys(
         redis: redis.as_ref().map(|redis| [redis.cache.clone(), redis.limits.clone()]),
     };
     let limiter = limiter(config, redis.as_ref(), &metrics);
+    let probes = redis.as_ref().map(Redis::keep_trying);
     let gate = Gate { authenticator, limiter, patience: config.server.request_timeout() };
     let dependencies: AskDependencies = {
         let upstream = Arc::clone(&upstream);
@@ -212,6 +213,7 @@ pub async fn start_with_keys(
         tokio::spawn(await_upstream(upstream, Arc::clone(&health))),
         tokio::spawn(tend(Arc::clone(&metrics))),
     ];
+    background.extend(probes.map(tokio::spawn));
     background.extend(tls.map(|tls| tokio::spawn(watch(tls, metrics))));
     let every = config.keys.usage_every();
     let usage = usage.map(|(counts, store)| UsageWriter::start(counts, store, every));

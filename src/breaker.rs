@@ -95,11 +95,22 @@ impl Breaker {
 
     /// Takes in how a call that began at `begun` ended at `now`.
     pub fn record(&self, outcome: Outcome, begun: Instant, now: Instant) {
+        self.record_because(outcome, begun, now, || None);
+    }
+
+    /// As [`Self::record`]; `why` is asked for the log's sake, where this opens it.
+    pub fn record_because(
+        &self,
+        outcome: Outcome,
+        begun: Instant,
+        now: Instant,
+        why: impl FnOnce() -> Option<String>,
+    ) {
         match outcome {
             Outcome::Answered => self.answered(now),
             Outcome::Lost if self.lock().answered.is_some_and(|at| at > begun) => {}
-            Outcome::Lost => self.failed(1, now),
-            Outcome::Refused => self.failed(TIMEOUTS_TO_OPEN, now),
+            Outcome::Lost => self.failed(1, now, why),
+            Outcome::Refused => self.failed(TIMEOUTS_TO_OPEN, now, why),
         }
     }
 
@@ -112,7 +123,7 @@ impl Breaker {
         }
     }
 
-    fn failed(&self, weight: u32, now: Instant) {
+    fn failed(&self, weight: u32, now: Instant, why: impl FnOnce() -> Option<String>) {
         let mut state = self.lock();
         state.losses = state.losses.saturating_add(weight);
         if state.losses < TIMEOUTS_TO_OPEN {
@@ -121,7 +132,8 @@ impl Breaker {
         if !self.open.swap(true, Ordering::AcqRel) {
             state.next_probe = Some(now + PAUSE);
             self.openings.fetch_add(1, Ordering::Relaxed);
-            tracing::warn!(store = &*self.name, "not in use: it refuses or does not answer");
+            let (store, why) = (&*self.name, why());
+            tracing::warn!(store, why, "not in use: it refuses or does not answer");
         }
     }
 

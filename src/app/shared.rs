@@ -19,6 +19,13 @@ pub(super) struct Redis {
     keys: RedisKeys,
 }
 
+impl Redis {
+    /// Notices the return of what is away, also without requests; for ever.
+    pub(super) fn keep_trying(&self) -> impl Future<Output = ()> + use<> {
+        self.cache.clone().keep_trying(self.keys.clone())
+    }
+}
+
 /// The ways there, where a Redis is configured. Connects to nothing yet.
 pub(super) fn redis(config: &Config) -> Result<Option<Redis>, StartError> {
     let Some(servers) = Servers::read(&config.redis)? else {

@@ -5,6 +5,7 @@ use thiserror::Error;
 
 use super::dial::late;
 use crate::breaker::Outcome;
+use crate::ops::with_sources;
 
 /// What a server says to several commands, each on its own, in their order.
 pub(super) type Replies = Vec<RedisResult<Value>>;
@@ -54,6 +55,17 @@ pub(super) fn outcome(result: &Result<Replies, NoAnswer>) -> Option<Outcome> {
         Err(NoAnswer::Crowded) => None,
         // A refused connection has already been recorded where it was seen.
         Err(NoAnswer::Away | NoAnswer::Timeout | NoAnswer::Failed(_)) => Some(Outcome::Lost),
+    }
+}
+
+/// Why the store was not answering, where [`outcome`] says so.
+pub(super) fn reason(result: &Result<Replies, NoAnswer>) -> Option<String> {
+    match result {
+        Ok(replies) => {
+            let refusal = replies.iter().find(|reply| refuses_service(reply));
+            refusal.and_then(|reply| reply.as_ref().err()).map(ToString::to_string)
+        }
+        Err(error) => Some(with_sources(error)),
     }
 }
 

@@ -15,6 +15,8 @@ use tokio::time::Instant;
 use super::answer::{NoAnswer, Replies, unexpected};
 use super::dial::host_and_port;
 use super::node::{Lane, Node, Side};
+use super::probes::MOST_KEYS;
+use super::slots::slot;
 use super::topology::{Topology, View};
 use crate::ops::PoolState;
 
@@ -49,6 +51,19 @@ impl Cluster {
     /// Whether commands of this side are sent, whatever their keys.
     pub(super) fn is_whole(&self, side: Side) -> bool {
         self.nodes(|nodes| !nodes.iter().any(|node| node.is_away(side)), false)
+    }
+
+    /// A key for each node that is away; any key, where no node is known though they were asked.
+    pub(super) fn keys_away(&self, side: Side, key: impl Fn(u32) -> String) -> Vec<String> {
+        let known = self.0.known();
+        let Some(view) = known.view else {
+            return known.in_vain.then(|| key(0)).into_iter().collect();
+        };
+        let of = |node: &Arc<Node>| {
+            let is_its = |key: &String| view.of(slot(key)).is_some_and(|of| Arc::ptr_eq(of, node));
+            (0..MOST_KEYS).map(&key).find(is_its)
+        };
+        view.nodes.iter().filter(|node| node.is_away(side)).filter_map(of).collect()
     }
 
     /// Before the first look it is taken to be there.

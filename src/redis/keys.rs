@@ -5,6 +5,7 @@
 //! | `<prefix>:limit:<key id>` | the requests admitted in the API key's window, a number |
 //! | `<prefix>:answer:<format>:<schema>:{<request>}` | a finished answer, as `cache/codec.rs` writes it |
 //! | `<prefix>:lease:<format>:<schema>:{<request>}` | the random token of the replica that reads this answer from the upstream |
+//! | `<prefix>:probe:<number>` | nothing; whether it can be written says whether Redis is back |
 //! | `<prefix>:outcome:<format>:<schema>:{<request>}` | a lease's token and what came of it, where that was no answer |
 //!
 //! The braces make the three keys of a request fall into one slot of a Redis Cluster.
@@ -27,6 +28,11 @@ impl RedisKeys {
     /// The counter of an API key's window.
     pub fn limit(&self, key_id: impl Display) -> String {
         format!("{}:limit:{key_id}", self.prefix)
+    }
+
+    /// One of the keys that only show whether they can be read and written.
+    pub fn probe(&self, number: u32) -> String {
+        format!("{}:probe:{number}", self.prefix)
     }
 
     /// The keys of a request. `format` is the version of the answers' encoding, `schema` a

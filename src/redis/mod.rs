@@ -9,6 +9,7 @@ mod keys;
 mod manager;
 mod node;
 mod pool;
+mod probes;
 mod scripts;
 mod sentinel;
 mod servers;

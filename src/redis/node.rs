@@ -10,7 +10,7 @@ use redis::{Pipeline, RedisError};
 use tokio::sync::Notify;
 use tokio::time::{Instant as Deadline, timeout_at};
 
-use super::answer::{NoAnswer, Replies, outcome};
+use super::answer::{NoAnswer, Replies, outcome, reason};
 use super::manager::{Complaints, Manager, Place, is_refusal};
 use crate::breaker::{Breaker, Outcome, Permit};
 use crate::ops::PoolState;
@@ -180,7 +180,8 @@ impl Connections {
             Err(_elapsed) => Err(self.none_free()),
         };
         if let Some(outcome) = outcome(&result) {
-            self.breakers.of(side).record(outcome, begun, Instant::now());
+            let why = || reason(&result);
+            self.breakers.of(side).record_because(outcome, begun, Instant::now(), why);
         }
         result
     }
@@ -240,8 +241,10 @@ impl ErrorSink<RedisError> for ConnectErrors {
     fn sink(&self, error: RedisError) {
         if is_refusal(&error) {
             let now = Instant::now();
-            self.breakers.read.record(Outcome::Refused, now, now);
-            self.breakers.write.record(Outcome::Refused, now, now);
+            for breaker in [&self.breakers.read, &self.breakers.write] {
+                let why = || Some(error.to_string());
+                breaker.record_because(Outcome::Refused, now, now, why);
+            }
             self.refused.notify_waiters();
         }
     }

@@ -80,6 +80,14 @@ impl RedisPool {
         }
     }
 
+    /// A key, made by `key` of some number, for each part of Redis that is away.
+    pub(super) fn keys_away(&self, side: Side, key: impl Fn(u32) -> String) -> Vec<String> {
+        match &self.way.nodes {
+            Nodes::One(node) => node.is_away(side).then(|| key(0)).into_iter().collect(),
+            Nodes::Cluster(cluster) => cluster.keys_away(side, key),
+        }
+    }
+
     /// The part of Redis that has a key, where parts can be away each on their own: its slot.
     pub fn part(&self, key: &str) -> u16 {
         match &self.way.nodes {

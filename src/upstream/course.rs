@@ -36,8 +36,8 @@ struct Milestone {
     at: Timestamp,
     snapshot: Snapshot,
     wal: u64,
-    /// Or of a standby, while the primary was away.
-    of_primary: bool,
+    /// Which look at the primary found it; `None` for one at a standby, while that was away.
+    look: Option<u64>,
 }
 
 /// The milestones of one history.
@@ -47,6 +47,8 @@ pub(super) struct Course {
     milestones: VecDeque<Milestone>,
     /// How many there have been.
     passed: u64,
+    /// How many looks at the primary have begun.
+    begun: u64,
     /// How many histories have ended.
     ended: u64,
 }
@@ -59,7 +61,8 @@ impl Course {
 
     /// Another history begins: nothing is known of it yet.
     pub(super) fn begin_again(&mut self) {
-        *self = Self { ended: self.ended + 1, passed: self.passed, ..Self::default() };
+        let Self { ended, passed, begun, .. } = *self;
+        *self = Self { ended: ended + 1, passed, begun, ..Self::default() };
     }
 
     /// How many histories have ended.
@@ -67,11 +70,17 @@ impl Course {
         self.ended
     }
 
-    /// A look at the primary.
+    /// A look at the primary begins.
+    pub(super) const fn begin_look(&mut self) {
+        self.begun += 1;
+    }
+
+    /// What the look that has begun found.
     pub(super) fn add(&mut self, position: &Position) {
         self.timeline = position.timeline.or(self.timeline);
         let Position { read_at: at, snapshot, wal, is_standby, .. } = position.clone();
-        self.push(Milestone { at, snapshot, wal, of_primary: !is_standby });
+        let look = (!is_standby).then_some(self.begun);
+        self.push(Milestone { at, snapshot, wal, look });
     }
 
     /// A look, at the time `at` by the primary's clock, at the standby that is followed while the
@@ -81,7 +90,7 @@ impl Course {
         // The better of what it shows by itself and what it is known to have reached.
         let snapshot = proven.filter(|proven| !position.snapshot.sees_all_of(proven));
         let snapshot = snapshot.unwrap_or(&position.snapshot).clone();
-        self.push(Milestone { at, snapshot, wal: position.wal, of_primary: false });
+        self.push(Milestone { at, snapshot, wal: position.wal, look: None });
     }
 
     fn push(&mut self, milestone: Milestone) {
@@ -98,12 +107,24 @@ impl Course {
         })
     }
 
-    /// Whether a server that was at `wal` when `passed` milestones had passed was further then
-    /// than the primary was later: it has what the primary has lost.
-    fn was_overtaken_by(&self, (wal, passed): (u64, u64)) -> bool {
-        let newest = self.milestones.back().filter(|newest| newest.of_primary);
-        passed < self.passed && newest.is_some_and(|newest| wal > newest.wal)
+    /// Whether a server has what the primary has lost: it was further than the primary was later.
+    fn was_overtaken_by(&self, was: &Was) -> Overtaken {
+        let newest = self.milestones.back().filter(|_| was.passed < self.passed);
+        match newest.map(|newest| (newest.look, was.wal > newest.wal)) {
+            Some((Some(look), true)) if look > was.begun => Overtaken::Yes,
+            Some((Some(_), true)) => Overtaken::Perhaps,
+            _ => Overtaken::No,
+        }
     }
+}
+
+/// Whether a primary has lost what a standby shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Overtaken {
+    No,
+    /// The looks at both overlapped: the primary's may have been the earlier.
+    Perhaps,
+    Yes,
 }
 
 /// Whether what a standby shows belongs to the present history.
@@ -122,9 +143,18 @@ enum Trust {
 #[derive(Debug)]
 pub(super) struct Follower {
     trust: Trust,
-    /// Where it was at the latest look, and how many milestones had passed.
-    was: Option<(u64, u64)>,
+    was: Option<Was>,
     ended: u64,
+}
+
+/// Where a standby was at its latest look.
+#[derive(Debug)]
+struct Was {
+    wal: u64,
+    /// Milestones that had passed by its end.
+    passed: u64,
+    /// Looks at the primary that had begun by its end.
+    begun: u64,
 }
 
 impl Default for Follower {
@@ -137,9 +167,10 @@ impl Follower {
     /// Takes in a look, made after the latest milestone. Returns what reads from now on have seen
     /// at least; `None` where they can't be used.
     pub(super) fn looked(&mut self, position: &Position, course: &Course) -> Option<Seen> {
+        let overtaken = self.was.as_ref().map_or(Overtaken::No, |was| course.was_overtaken_by(was));
         if self.ended != course.ended {
             (self.ended, self.trust) = (course.ended, Trust::Doubted);
-        } else if self.was.is_some_and(|was| course.was_overtaken_by(was)) {
+        } else if overtaken == Overtaken::Yes {
             self.trust = Trust::Doubted;
         }
         self.trust = match self.trust {
@@ -153,8 +184,9 @@ impl Follower {
             Trust::StoodAt(wal) if position.wal <= wal => Trust::StoodAt(wal),
             _ => Trust::Follows,
         };
-        self.was = Some((position.wal, course.passed));
-        if self.trust != Trust::Follows {
+        let Course { passed, begun, .. } = *course;
+        self.was = Some(Was { wal: position.wal, passed, begun });
+        if self.trust != Trust::Follows || overtaken == Overtaken::Perhaps {
             return None;
         }
         let reached = course.newest_reached(position)?;

@@ -125,7 +125,7 @@ impl Standbys {
         let begun = Instant::now();
         let found = timeout(self.deadline / 2, read(Arc::clone(&standby.upstream))).await;
         let found = found.unwrap_or(Err(UpstreamError::Timeout));
-        standby.breaker.record(outcome(found.as_ref().err()), begun, Instant::now());
+        standby.judge(found.as_ref().err(), begun);
         let Ok(found) = found else {
             standby.failed.fetch_add(1, Ordering::Relaxed);
             return None;
@@ -165,7 +165,7 @@ impl Standbys {
         course: &Course,
         (begun, now): (Instant, Timestamp),
     ) {
-        standby.breaker.record(outcome(found.as_ref().err()), begun, Instant::now());
+        standby.judge(found.as_ref().err(), begun);
         let why = match &found {
             Ok(None) => Some("it does not say how far it has followed".to_owned()),
             Ok(Some(_)) => None,
@@ -228,6 +228,11 @@ impl Standby {
 
     pub(super) fn upstream(&self) -> &Arc<dyn Upstream> {
         &self.upstream
+    }
+
+    fn judge(&self, error: Option<&UpstreamError>, begun: Instant) {
+        let why = || error.map(|error| with_sources(error));
+        self.breaker.record_because(outcome(error), begun, Instant::now(), why);
     }
 
     fn looks(&self) -> MutexGuard<'_, Looks> {

@@ -122,6 +122,7 @@ impl Watched {
     async fn look_at_primary(&self) -> Result<(), UpstreamError> {
         loop {
             let (begun, asked) = (Instant::now(), Timestamp::now());
+            self.course().begin_look();
             let found = self.upstream.changes(self.log.present().as_ref()).await;
             self.judge(found.as_ref().err(), begun);
             let found = found?;
@@ -295,7 +296,8 @@ impl Watched {
     }
 
     fn judge(&self, error: Option<&UpstreamError>, begun: Instant) {
-        self.breaker.record(outcome(error), begun, Instant::now());
+        let why = || error.map(|error| with_sources(error));
+        self.breaker.record_because(outcome(error), begun, Instant::now(), why);
     }
 
     fn course(&self) -> MutexGuard<'_, Course> {

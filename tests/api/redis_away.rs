@@ -110,3 +110,45 @@ async fn the_log_has_one_line_for_each_change_however_many_requests() {
     let () = redis.command(&["CONFIG", "SET", "maxmemory", "0"]).await;
     until_logged("writes", (2, 2)).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_without_requests_notices_that_redis_is_back() {
+    need_own_servers!();
+    let redis = RedisServer::start(&[]).await;
+    let fleet = Fleet::start_with(1, PostgresServer::shared().await, &redis, |config| {
+        config.redis.timeout_ms = 1_000;
+    })
+    .await;
+    let (replica, key) = (&fleet.replicas[0], fleet.database.new_key(1_000_000).await);
+    let is = async |reads: &str, writes: &str| {
+        let ready = replica.ops("/readyz").await.json();
+        ready["redis_read"] == reads && ready["redis_write"] == writes
+    };
+    let away = async |reads: &str, writes: &str| {
+        eventually(BACK, "it is noticed", async || {
+            replica.get(&uncached(), Some(&key)).await;
+            is(reads, writes).await
+        })
+        .await;
+    };
+    let back =
+        async || eventually(BACK, "its return is noticed", async || is("up", "up").await).await;
+
+    redis.kill().await;
+    away("down", "down").await;
+    redis.restart().await;
+    back().await;
+
+    let () = redis.command(&["CONFIG", "SET", "maxmemory", "1"]).await;
+    away("up", "down").await;
+    let refused = async || {
+        let errors: String = redis.command(&["INFO", "errorstats"]).await;
+        let count = errors.lines().find_map(|line| line.strip_prefix("errorstat_OOM:count="));
+        count.map_or(0, |count| count.parse::<u32>().unwrap())
+    };
+    let before = refused().await;
+    eventually(BACK, "it is tried by writes", async || refused().await > before + 1).await;
+    assert!(is("up", "down").await, "what answers reads alone is not back");
+    let () = redis.command(&["CONFIG", "SET", "maxmemory", "0"]).await;
+    back().await;
+}

@@ -7,9 +7,11 @@ use serde_json::Value;
 use super::process::{Launch, Process};
 use super::replica::Replica;
 use super::scratch_folder;
-use super::wait::until;
+use super::wait::{eventually, until};
 
 const START: Duration = Duration::from_secs(30);
+
+const SAID: Duration = Duration::from_secs(10);
 
 /// `gene-registry serve`. Dropping it ends it.
 pub(crate) struct Served {
@@ -69,5 +71,15 @@ impl Served {
     pub(crate) fn lines_with(&self, words: &[&str]) -> usize {
         let has_all = |line: &&str| words.iter().all(|word| line.contains(word));
         self.log().lines().filter(has_all).count()
+    }
+
+    /// Waits for a line with all of these words, for it may leave a moment after what it is about;
+    /// panics if there is another.
+    pub(crate) async fn says_once(&self, words: &[&str]) {
+        eventually(SAID, &format!("the log says {words:?}"), || async {
+            self.lines_with(words) > 0
+        })
+        .await;
+        assert_eq!(self.lines_with(words), 1, "{}", self.log());
     }
 }

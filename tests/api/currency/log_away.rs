@@ -116,8 +116,7 @@ async fn without_a_log_ages_alone_count_which_is_said_once() {
         })
         .await;
     }
-    let lines = served.lines_with(&["no change log", "ages alone count"]);
-    assert_eq!(lines, 1, "{}", served.log());
+    served.says_once(&["no change log", "ages alone count"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

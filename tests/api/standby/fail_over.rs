@@ -199,6 +199,11 @@ async fn while_only_a_standby_is_left_reads_and_keys_go_on_and_nothing_known_is_
     })
     .await;
 
+    // Until it is known what the standby shows, a key that was never seen cannot be judged.
+    eventually(RESUMED, "reads resume", || async {
+        replica.get(&phenotype(1), Some(&never_seen)).await.status == 200
+    })
+    .await;
     let until = Instant::now() + Duration::from_secs(5);
     while Instant::now() < until {
         let other = replica.get(&phenotype(1), Some(&key)).await;

@@ -8,6 +8,7 @@ mod loss;
 use std::time::Duration;
 
 use gene_registry::config::Config;
+use tokio::time::timeout;
 
 use crate::currency::never_old;
 use crate::support::database::Database;
@@ -57,10 +58,17 @@ fn keep_nothing(config: &mut Config) {
 /// Waits until a standby is read, or no longer.
 async fn until_in_use(replica: &Replica, number: usize, in_use: bool) {
     let series = format!("gene_registry_standby_in_use{{standby=\"{number}\"}}");
-    eventually(SOON, &format!("standby {number} in use: {in_use}"), || async {
-        replica.metric(&series).await == Some(if in_use { 1.0 } else { 0.0 })
-    })
-    .await;
+    let wanted = Some(if in_use { 1.0 } else { 0.0 });
+    let known = async || replica.metric(&series).await == wanted;
+    if timeout(SOON, eventually(2 * SOON, "it is known", known)).await.is_err() {
+        let metrics = replica.ops("/metrics").await.text;
+        let of_standbys = metrics.lines().filter(|line| {
+            !line.starts_with('#')
+                && ["standby", "histories", "readable"].iter().any(|word| line.contains(word))
+        });
+        let of_standbys: Vec<_> = of_standbys.collect();
+        panic!("standby {number} in use: not {in_use} in {SOON:?}: {of_standbys:#?}");
+    }
 }
 
 /// Reads of the first standby that ended like this.
