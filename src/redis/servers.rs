@@ -7,7 +7,7 @@ use rustls::ClientConfig;
 use secrecy::{ExposeSecret, SecretString};
 use thiserror::Error;
 
-use crate::config::{RedisConfig, Topology};
+use crate::config::{RedisConfig, Topology, check_escapes};
 use crate::tls;
 
 const URL_FORM: &str = "must be like redis://user:password@host:6379/0, rediss:// for TLS or \
@@ -160,9 +160,7 @@ impl Parsed {
             Some(rest) => (true, format!("redis://{rest}")),
             None => (false, url.to_owned()),
         };
-        if url.contains('#') {
-            return Err(format!("must have no fragment; {URL_FORM}"));
-        }
+        check_escapes(&url)?;
         match url.as_str().into_connection_info() {
             Ok(info) => Ok(Self { info, tls }),
             Err(_) => Err(format!("not a usable URL: {URL_FORM}")),

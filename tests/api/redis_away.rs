@@ -95,6 +95,7 @@ async fn the_log_has_one_line_for_each_change_however_many_requests() {
     until_logged("reads", (1, 0)).await;
     ask(100).await;
     assert_eq!((lines("reads"), lines("writes")), ((1, 0), (1, 0)));
+    served.says_once(&["redis, for writes", "not in use", "refused"]).await;
     redis.restart().await;
     until_logged("reads", (1, 1)).await;
     until_logged("writes", (1, 1)).await;
@@ -107,6 +108,7 @@ async fn the_log_has_one_line_for_each_change_however_many_requests() {
         ask(10).await;
     }
     assert_eq!((lines("reads"), lines("writes")), ((1, 1), (2, 1)));
+    served.says_once(&["redis, for writes", "not in use", "OOM"]).await;
     let () = redis.command(&["CONFIG", "SET", "maxmemory", "0"]).await;
     until_logged("writes", (2, 2)).await;
 }

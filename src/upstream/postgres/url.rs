@@ -9,7 +9,7 @@ use tokio_postgres::Config;
 use tokio_postgres::config::{LoadBalanceHosts, TargetSessionAttrs};
 
 use super::tls::Proof;
-use crate::config::UpstreamConfig;
+use crate::config::{UpstreamConfig, check_escapes};
 
 /// Why no connection could even be tried. Never holds the URL, which holds the password.
 #[derive(Debug, Error)]
@@ -81,6 +81,7 @@ fn parse(url: &SecretString) -> Result<Target, String> {
     if !url.starts_with("postgres://") && !url.starts_with("postgresql://") {
         return Err("it must begin with postgres://".to_owned());
     }
+    check_escapes(url)?;
     let (url, asked) = Asked::taken_from(url)?;
     let mut config: Config = url.parse().map_err(|error| harmless(&error))?;
     if config.get_user().is_none() {

@@ -110,6 +110,41 @@ async fn limits_that_a_server_refuses_to_count_are_shown_to_be_each_replicas_own
     eventually(soon, "counted together again", || is_shown("shared")).await;
 }
 
+/// How often a right was lacking.
+async fn refusals(redis: &RedisServer) -> u32 {
+    let errors: String = redis.command(&["INFO", "errorstats"]).await;
+    let count = errors.lines().find_map(|line| line.strip_prefix("errorstat_NOPERM:count="));
+    count.map_or(0, |count| count.parse().unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_requests_a_right_that_is_lacking_is_noticed_as_long_as_it_is() {
+    need_own_servers!();
+    let redis = RedisServer::start(&[]).await;
+    let url = as_user_with(&redis, "+get +getrange +set +mget +ping").await;
+    let change = |config: &mut Config| {
+        patient(config);
+        config.redis.url = Some(url.into());
+    };
+    let fleet = Fleet::start_with(1, PostgresServer::shared().await, &redis, change).await;
+    let (replica, key) = (&fleet.replicas[0], fleet.database.new_key(1_000).await);
+    let soon = Duration::from_secs(20);
+    let writes =
+        async || replica.metric("gene_registry_redis_in_use{side=\"write\"}").await == Some(1.0);
+    eventually(soon, "it is noticed", async || {
+        assert_eq!(replica.get("/genes", Some(&key)).await.status, 200);
+        !writes().await
+    })
+    .await;
+    let openings = "gene_registry_breaker_openings_total{store=\"redis_write\"}";
+    let (opened, refused) = (replica.metric(openings).await, refusals(&redis).await);
+    eventually(soon, "it is tried", async || refusals(&redis).await > refused + 3).await;
+    assert_eq!(replica.metric(openings).await, opened, "it never seemed to be back");
+    let rights = ["+evalsha", "+eval", "+incrby", "+pttl", "+pexpire", "+del"];
+    let () = redis.command(&[&["ACL", "SETUSER", "least"][..], &rights].concat()).await;
+    eventually(soon, "it is back", writes).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn sockets_and_ipv6_lead_to_redis_too() {
     need_own_servers!();
