@@ -114,6 +114,25 @@ async fn a_killed_primary_is_followed_by_its_replica_and_the_other_keys_notice_n
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_replica_without_requests_notices_who_took_over() {
+    need_own_servers!();
+    let redis = RedisCluster::start().await;
+    let fleet = fleet(&redis).await;
+    let (key, slot) = key_with_slot(&redis, &fleet, 1_000_000).await;
+    let replica = &fleet.replicas[0];
+    let writes = async || replica.ops("/readyz").await.json()["redis_write"].clone();
+    let lost = redis.primary_of(slot, 0).await;
+    redis.nodes[lost].kill().await;
+    eventually(RESUMED, "it is noticed", async || {
+        assert_eq!(replica.get("/genes", Some(&key)).await.status, 200);
+        writes().await == "down"
+    })
+    .await;
+    redis.taken_over(slot, lost).await;
+    eventually(RESUMED, "all keys have a node again", async || writes().await == "up").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn counting_is_exact_over_a_slot_that_moves() {
     need_own_servers!();
     let redis = RedisCluster::start().await;
