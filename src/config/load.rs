@@ -30,7 +30,10 @@ const SECRETS: [&str; 7] = [
 ];
 
 /// Keys whose values are texts, also in the environment.
-const TEXTS: [&str; 5] = [
+const TEXTS: [&str; 8] = [
+    "control.oidc.audience",
+    "control.oidc.client_id",
+    "redis.prefix",
     "redis.username",
     "redis.password",
     "redis.sentinel.service",

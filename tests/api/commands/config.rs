@@ -267,3 +267,20 @@ async fn a_secret_that_is_wrong_is_not_repeated() {
         assert!(ended.stderr.contains("upstream.url"), "{ended:?}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn texts_in_the_environment_may_look_like_numbers() {
+    let printed = gene_registry(["config", "print"])
+        .env("GENE_REGISTRY__REDIS__PREFIX", "007")
+        .env("GENE_REGISTRY__CONTROL__OIDC__ISSUER", "https://id.example")
+        .env("GENE_REGISTRY__CONTROL__OIDC__AUDIENCE", "true")
+        .env("GENE_REGISTRY__CONTROL__OIDC__CLIENT_ID", "1e5");
+    let printed = run(printed).await.ok().stdout;
+    for (key, value) in [
+        ("redis.prefix", "007"),
+        ("control.oidc.audience", "true"),
+        ("control.oidc.client_id", "1e5"),
+    ] {
+        assert!(printed.contains(&format!("{key} = \"{value}\"")), "{key}: {printed}");
+    }
+}

@@ -26,8 +26,10 @@ pub(super) async fn metrics_of_a_replica() -> Answer {
     })
     .await;
     let lag = "gene_registry_standby_lag_seconds{standby=\"1\"}";
-    eventually(Duration::from_secs(10), "the standby's lag is known", || async {
-        fleet.replicas[0].metric(lag).await.is_some()
+    eventually(Duration::from_secs(20), "it is ready, and the standby's lag known", async || {
+        let replica = &fleet.replicas[0];
+        let is_ready = replica.metric("gene_registry_ready").await == Some(1.0);
+        is_ready && replica.metric(lag).await.is_some()
     })
     .await;
     let (replica, key) = (&fleet.replicas[0], fleet.database.new_key(1000).await);
