@@ -1,11 +1,11 @@
-//! Limits while Redis forgets, and requests that must cost neither Redis nor Postgres anything.
+//! Limits while Redis forgets.
 
 use std::time::Duration;
 
 use futures_util::future::join_all;
 
 use crate::support::need_own_servers;
-use crate::support::postgres::{PostgresOptions, PostgresServer};
+use crate::support::postgres::PostgresServer;
 use crate::support::redis::RedisServer;
 use crate::support::replica::{Fleet, Replica};
 use crate::support::traffic::Traffic;
@@ -79,40 +79,4 @@ async fn counting_goes_on_after_redis_was_restarted_under_traffic() {
     for answer in traffic.stop().await {
         assert_eq!(answer.status, 200, "{answer:?}");
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn probes_metrics_and_the_document_cost_no_counter_and_no_query() {
-    need_own_servers!();
-    let conf = vec!["log_statement = 'all'".to_owned(), "log_connections = on".to_owned()];
-    let options = PostgresOptions { conf, ..Default::default() };
-    let (postgres, redis) = (PostgresServer::start(options).await, RedisServer::start(&[]).await);
-    let fleet = Fleet::start(1, &postgres, &redis).await;
-    let replica = &fleet.replicas[0];
-    let ready = || async { replica.ops("/readyz").await.status == 200 };
-    eventually(SOON, "it is ready", ready).await;
-    let monitor = redis.monitor().await;
-    let ours = || postgres.log().matches("gene_registry_reader@").count();
-    let before = ours();
-
-    for _ in 0..20 {
-        for path in ["/livez", "/readyz", "/metrics"] {
-            assert_eq!(replica.ops(path).await.status, 200);
-        }
-        for path in ["/openapi.json", "/openapi.yaml"] {
-            assert_eq!(replica.get(path, None).await.status, 200);
-        }
-        replica.get("/genes", None).await.assert_refused(401, "UNAUTHORIZED");
-    }
-
-    // What comes after them is seen, so they would have been seen too.
-    let () = redis.command(&["SET", "last-word", "1"]).await;
-    postgres.admin().await.simple_query("select 'last-word'").await.unwrap();
-    eventually(SOON, "both logs are complete", || async {
-        !monitor.lines_with("last-word").is_empty() && postgres.log().contains("last-word")
-    })
-    .await;
-    assert_eq!(ours(), before);
-    assert_eq!(monitor.lines_with(&fleet.prefix), Vec::<String>::new());
-    assert_eq!(redis.keys(&fleet.prefix).await, Vec::<String>::new());
 }

@@ -1,6 +1,6 @@
 //! Requests a minute, across replicas.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use reqwest::Method;
@@ -159,13 +159,20 @@ async fn whoever_waits_as_told_is_served_also_at_the_very_end_of_a_window() {
 
     // A window's end comes sooner than it would by itself: under keys of which no replica knows
     // yet that they are at their limit.
-    for (left_ms, index) in [(1_900, 0), (700, 1)] {
+    let mut cases = vec![(1_900, 0), (700, 1)];
+    while let Some((left_ms, index)) = cases.pop() {
         let (key, before) = (fleet.database.new_key(5).await, counters(&fleet).await);
         assert_eq!(fleet.replicas[index].get("/genes", Some(&key)).await.status, 200);
         let mut counter = counters(&fleet).await;
         counter.retain(|counter| !before.contains(counter));
+        let set = Instant::now();
         let () = redis.command(&["SET", &counter[0], "5", "PX", &left_ms.to_string()]).await;
         let answer = fleet.replicas[index].get("/genes", Some(&key)).await;
+        if answer.status == 200 && set.elapsed() > Duration::from_millis(left_ms) {
+            // A loaded machine has let the window end.
+            cases.push((left_ms, index));
+            continue;
+        }
         answer.assert_refused(429, "RATE_LIMITED");
         let wait = number(&answer, "retry-after");
         assert!((1..=left_ms / 1_000 + 1).contains(&wait), "{answer:?}");

@@ -176,7 +176,12 @@ async fn the_log_says_once_how_limits_are_held() {
     let database = sample(postgres).await;
     let (key, database_url, redis_url) =
         (database.new_key(1_000_000).await, database.url_as(READER), redis.url());
-    let served = Served::start(&[("DATABASE_URL", &database_url), ("REDIS_URL", &redis_url)]).await;
+    let served = Served::start(&[
+        ("DATABASE_URL", &database_url),
+        ("REDIS_URL", &redis_url),
+        ("GENE_REGISTRY__REDIS__TIMEOUT_MS", "1000"),
+    ])
+    .await;
     let ask = || async { assert_eq!(served.replica.get(PATH, Some(&key)).await.status, 200) };
     let lines = || {
         let alone = served.lines_with(&["WARN", "limits are this replica's own share"]);
@@ -201,6 +206,7 @@ async fn the_log_says_once_how_limits_are_held() {
     for _ in 0..100 {
         ask().await;
     }
+    assert_eq!(lines(), (1, 1));
 }
 
 async fn policy(replica: &Replica) -> [Option<f64>; 3] {

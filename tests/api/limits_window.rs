@@ -60,7 +60,7 @@ async fn whoever_waits_as_told_is_served_whichever_replica_said_so() {
 async fn a_client_that_polls_slightly_too_fast_gets_its_full_limit_in_each_window() {
     let redis = RedisServer::shared().await;
     let limiters = Limiters::three(redis);
-    let (limit, window_ms, pause_ms) = (5, 1000, 150);
+    let (limit, window_ms, pause_ms) = (5, 3000, 150);
     let mut poll = tokio::time::interval(Duration::from_millis(pause_ms));
     let (mut served, mut refused, mut replica) = (Vec::new(), 0, 0);
     // Refused requests come all the time, and prolong nothing.

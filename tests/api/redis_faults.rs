@@ -159,7 +159,7 @@ async fn a_redis_that_hangs_costs_the_first_few_requests_little_and_the_others_n
             assert_eq!(replica.get(&uncached(), Some(&key)).await.status, 200);
         }
         // Waiting each time, for the counter and for both sides of the cache, takes 15 s.
-        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+        assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
     }
     until_away(&fleet, &key).await;
     assert_serving_by_share(&fleet, &key).await;

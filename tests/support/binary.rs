@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::process::{Launch, Process};
+use super::process::{Launch, Process, Signal};
 use super::replica::Replica;
 use super::scratch_folder;
 use super::wait::{eventually, until};
@@ -29,9 +29,13 @@ impl Served {
             .arg(&ready)
             .env("GENE_REGISTRY__SERVER__BIND", "127.0.0.1:0")
             .env("GENE_REGISTRY__OPS__BIND", "127.0.0.1:0")
-            // A loaded machine takes its time to make connections.
+            // A loaded machine takes its time.
             .env("GENE_REGISTRY__UPSTREAM__WAIT_MS", "1500")
             .env("GENE_REGISTRY__UPSTREAM__CONNECT_MS", "1500")
+            .env("GENE_REGISTRY__UPSTREAM__QUERY_MS", "5000")
+            .env("GENE_REGISTRY__UPSTREAM__DEADLINE_MS", "9000")
+            .env("GENE_REGISTRY__SHED__WAIT_MS", "5000")
+            .env("GENE_REGISTRY__SERVER__REQUEST_TIMEOUT_MS", "30000")
             .env_remove("GENE_REGISTRY_CONFIG")
             .env_remove("CONTROL_DATABASE_URL")
             .env_remove("REDIS_URL");
@@ -65,6 +69,13 @@ impl Served {
     /// Everything it has logged.
     pub(crate) fn log(&self) -> String {
         self.process.stderr()
+    }
+
+    /// Ends it; its whole log.
+    pub(crate) async fn ended(self) -> String {
+        self.process.signal(Signal::Term);
+        self.process.wait_exit(START).await;
+        self.log()
     }
 
     /// How many lines of the log contain all of these words.

@@ -128,8 +128,10 @@ impl AtTerminal {
     /// Waits until the terminal shows this.
     pub(super) async fn shows(&self, text: &str) {
         until(SOON, &format!("the terminal shows {text:?}"), || async {
+            // In this order: what it showed last may be just before its end.
+            let is_running = self.process.is_running();
             let shown = self.shown();
-            assert!(self.process.is_running() || shown.contains(text), "{shown}");
+            assert!(is_running || shown.contains(text), "{shown}");
             shown.contains(text).then_some(())
         })
         .await;

@@ -99,12 +99,12 @@ async fn tokens_and_new_keys_are_in_no_log_metric_or_other_answer() {
     }
     assert_silent("an answer", &answers, &secrets);
     assert_silent("the metrics", &served.replica.ops("/metrics").await.text, &secrets);
-    let log = served.log();
+    let metrics = served.replica.ops("/metrics").await.text;
+    let counted = r#"gene_registry_control_requests_total{route="/control/v1/whoami",method="GET",status="401"}"#;
+    assert!(metrics.contains(counted), "{metrics}");
+    let log = served.ended().await;
     assert_silent("the log", &log, &secrets);
     for told in ["TRACE", "the login token is unknown", "its signature is wrong"] {
         assert!(log.contains(told), "{told}");
     }
-    let metrics = served.replica.ops("/metrics").await.text;
-    let counted = r#"gene_registry_control_requests_total{route="/control/v1/whoami",method="GET",status="401"}"#;
-    assert!(metrics.contains(counted), "{metrics}");
 }
