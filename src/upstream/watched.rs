@@ -174,11 +174,19 @@ impl Watched {
     async fn look_at_standby(&self) -> bool {
         for standby in self.standbys.furthest_first() {
             let (upstream, at) = (standby.upstream(), self.now());
-            let Ok(Read { value, seen }) = upstream.changes(self.log.present().as_ref()).await
-            else {
-                continue;
+            let looked = async {
+                let found = upstream.changes(self.log.present().as_ref()).await?;
+                Ok::<_, UpstreamError>((found, upstream.position().await?))
             };
-            let Ok(Some(position)) = upstream.position().await else { continue };
+            let (Read { value, seen }, position) = match looked.await {
+                Ok((found, Some(position))) => (found, position),
+                Ok((_, None)) => continue,
+                Err(error) => {
+                    let error = with_sources(&error);
+                    tracing::debug!(error, "the change log was not read at a standby");
+                    continue;
+                }
+            };
             self.learn(Read { value, seen: Seen::new(at, seen.snapshot) }, true);
             self.course().add_of_standby(&position, at);
             if !self.read_at_standby.swap(true, Ordering::AcqRel) {
