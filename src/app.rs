@@ -168,10 +168,11 @@ pub async fn start_with_keys(
     let shared = redis.as_ref().map(|redis| shared_cache(config, redis, &document, &metrics));
     let reads = ReadThrough::new(config, shared, Arc::clone(&upstream), Arc::clone(&metrics));
     let usage = keys_at::usage(keys);
-    let foreign = config.keys.accept_foreign;
-    let authenticator = Authenticator::new(Arc::clone(&upstream), foreign, Arc::clone(&metrics));
-    let counts = usage.as_ref().map(|(counts, _)| Arc::clone(counts));
-    let authenticator = Arc::new(authenticator.counting(counts));
+    let authenticator = {
+        let (upstream, foreign) = (Arc::clone(&upstream), config.keys.accept_foreign);
+        let counts = usage.as_ref().map(|(counts, _)| Arc::clone(counts));
+        Arc::new(Authenticator::new(upstream, foreign, Arc::clone(&metrics)).counting(counts))
+    };
     let look = Look {
         health: Arc::clone(&health),
         upstream: Arc::clone(&upstream),
@@ -208,13 +209,8 @@ pub async fn start_with_keys(
     let few = Limits { connections: FEW_CONNECTIONS, ..limits(config) };
     let ops = listen(ops_at, ops_listener, ops, Limits { grace: OPS_GRACE, ..few })?;
     let control = control.map(|(at, listener, api)| listen(at, listener, api, few)).transpose()?;
-    let mut background = vec![
-        tokio::spawn(Arc::clone(&upstream).watch()),
-        tokio::spawn(await_upstream(upstream, Arc::clone(&health))),
-        tokio::spawn(tend(Arc::clone(&metrics))),
-    ];
+    let mut background = begin_watching(upstream, &health, &metrics, tls);
     background.extend(probes.map(tokio::spawn));
-    background.extend(tls.map(|tls| tokio::spawn(watch(tls, metrics))));
     let every = config.keys.usage_every();
     let usage = usage.map(|(counts, store)| UsageWriter::start(counts, store, every));
     let drain = config.server.drain();
@@ -275,6 +271,22 @@ fn dependencies(upstream: &Watched, redis: Option<&RedisPool>) -> Dependencies {
         redis_read: side(Side::Read),
         redis_write: side(Side::Write),
     }
+}
+
+/// What goes on beside requests, until it is aborted.
+fn begin_watching(
+    upstream: Arc<Watched>,
+    health: &Arc<Health>,
+    metrics: &Arc<Metrics>,
+    tls: Option<Tls>,
+) -> Vec<JoinHandle<()>> {
+    let mut background = vec![
+        tokio::spawn(Arc::clone(&upstream).watch()),
+        tokio::spawn(await_upstream(upstream, Arc::clone(health))),
+        tokio::spawn(tend(Arc::clone(metrics))),
+    ];
+    background.extend(tls.map(|tls| tokio::spawn(watch(tls, Arc::clone(metrics)))));
+    background
 }
 
 /// Ready when the change log has been loaded, so that shared answers can be judged, or has been
