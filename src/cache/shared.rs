@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use redis::{Value, cmd};
+use redis::{RedisResult, Value, cmd};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use super::codec::{self, sortable};
@@ -46,6 +46,8 @@ struct Inner {
 pub(super) struct Lease {
     keys: AnswerKeys,
     token: String,
+    /// There was no answer when it was taken.
+    is_vacant: bool,
 }
 
 /// Who reads.
@@ -150,8 +152,9 @@ impl SharedCache {
         }
         let known = known.map(|entry| sortable(entry.seen.read_at)).unwrap_or_default();
         // An error where there is something that is no answer.
-        let has_news = read_at.is_ok_and(|read_at| text(&read_at) != known);
-        Claim::Ours { lease: Lease { keys, token }, has_news }
+        let has_news = read_at.as_ref().is_ok_and(|read_at| text(read_at) != known);
+        let is_vacant = read_at.is_ok_and(|read_at| read_at == Value::BulkString(Vec::new()));
+        Claim::Ours { lease: Lease { keys, token, is_vacant }, has_news }
     }
 
     /// Gives a lease back that was not needed.
@@ -168,20 +171,42 @@ impl SharedCache {
         entry: &Entry,
         lifetime: Duration,
     ) {
-        let keys = self.keys(request);
-        let mut calls = Vec::new();
-        if entry.body.len() <= self.0.max_entry_bytes {
-            let keep = Call::script(&self.0.scripts.keep, &keys.answer)
-                .arg(codec::encode(&keys.answer, entry))
-                .arg(sortable(entry.seen.read_at))
-                .arg(milliseconds(lifetime))
-                .arg(vec![codec::FORMAT]);
-            calls.push(keep);
-        } else {
+        let mut release = lease.as_ref().map(|lease| self.release(lease));
+        if entry.body.len() > self.0.max_entry_bytes {
             self.0.metrics.count(CacheEvent::SharedTooLarge);
+            self.run(&Vec::from_iter(release)).await;
+            return;
         }
-        calls.extend(lease.as_ref().map(|lease| self.release(lease)));
-        self.run(&calls).await;
+        let key = self.keys(request).answer;
+        // By a script it would cost Redis twice as much, for that copies what it is handed.
+        if lease.as_ref().is_some_and(|lease| lease.is_vacant) {
+            let put = self.put(&key, entry, lifetime);
+            let replies = self.run(&Vec::from_iter([put].into_iter().chain(release.take()))).await;
+            let has_company =
+                replies.is_some_and(|replies| replies.first() == Some(&Ok(Value::Nil)));
+            // It may have been read earlier.
+            if !has_company {
+                return;
+            }
+        }
+        let keep = self.keep(&key, entry, lifetime);
+        self.run(&Vec::from_iter([keep].into_iter().chain(release))).await;
+    }
+
+    /// Keeps an answer where there is none.
+    fn put<'a>(&self, key: &'a str, entry: &Entry, lifetime: Duration) -> Call<'a> {
+        let mut put = cmd("SET");
+        put.arg(key).arg(codec::encode(key, entry)).arg("NX").arg("PX").arg(milliseconds(lifetime));
+        Call::command(key, put)
+    }
+
+    /// Keeps an answer, unless one that was read later is there.
+    fn keep<'a>(&'a self, key: &'a str, entry: &Entry, lifetime: Duration) -> Call<'a> {
+        Call::script(&self.0.scripts.keep, key)
+            .arg(codec::encode(key, entry))
+            .arg(sortable(entry.seen.read_at))
+            .arg(milliseconds(lifetime))
+            .arg(vec![codec::FORMAT])
     }
 
     /// Tells those who wait that there is no such thing, takes away an answer from before, and
@@ -222,20 +247,23 @@ impl SharedCache {
         Call::script(&self.0.scripts.release, &lease.keys.lease).arg(lease.token.as_bytes())
     }
 
-    async fn run(&self, calls: &[Call<'_>]) {
+    /// What was said to each, where Redis answered.
+    async fn run(&self, calls: &[Call<'_>]) -> Option<Vec<RedisResult<Value>>> {
         if calls.is_empty() || self.0.pool.is_away(Side::Write) {
-            return;
+            return None;
         }
         match self.0.pool.run(Side::Write, calls).await {
             Ok(replies) => {
                 replies.iter().filter_map(|reply| reply.as_ref().err()).for_each(|error| {
                     self.0.metrics.count(CacheEvent::SharedWriteFailed);
                     tracing::debug!(%error, "redis refused a write");
-                })
+                });
+                Some(replies)
             }
             Err(error) => {
                 self.0.metrics.count(CacheEvent::SharedWriteFailed);
                 tracing::debug!(%error, "something was not written to redis");
+                None
             }
         }
     }

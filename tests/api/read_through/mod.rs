@@ -7,6 +7,7 @@ mod coalescing;
 mod cold_fleet;
 mod conditional;
 mod entries;
+mod exchanges;
 mod failures;
 mod leases;
 mod leavers;

@@ -6,9 +6,11 @@ use std::time::Duration;
 use ::redis::Value;
 use gene_registry::redis::{CacheScripts, Call, RedisPool, Side};
 
-use super::{answer_keys, assert_ok, probed};
+use super::{SOON, answer_keys, assert_ok, probed};
+use crate::support::probe::Hold;
 use crate::support::redis::RedisServer;
 use crate::support::traffic::uncached;
+use crate::support::wait::eventually;
 
 const FORMAT: u8 = 7;
 
@@ -175,4 +177,43 @@ async fn a_late_writer_with_an_early_read_changes_no_answer_in_redis_or_in_a_rep
         let age: i64 = answer.header("age").parse().unwrap();
         assert!((67_000..67_600).contains(&age), "{age}");
     }
+}
+
+/// Where there was nothing, an answer is kept without a look at what has come there meanwhile, but
+/// only if nothing has.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_came_while_an_answer_was_read_gives_way_unless_it_was_read_later() {
+    let (fleet, probe) = probed(|_| {}).await;
+    let (key, redis) = (fleet.database.new_key(1_000_000).await, RedisServer::shared().await);
+    assert_ok(&fleet.replicas[0].get(&uncached(), Some(&key)).await);
+    let [other] = answer_keys(&fleet).await.try_into().unwrap();
+    let mut connection = redis.connect().await.unwrap();
+    let mut later: Vec<u8> =
+        ::redis::cmd("GET").arg(&other).query_async(&mut connection).await.unwrap();
+    later[5..21].copy_from_slice(b"00ffffffffffffff");
+
+    for (came, stays) in [(b"earlier".to_vec(), false), (later, true)] {
+        let path = uncached();
+        probe.hold(Hold::Everything);
+        let reading = fleet.replicas[0].get(&path, Some(&key));
+        let meanwhile = async {
+            let leases = format!("{}:lease", fleet.prefix);
+            eventually(SOON, "it has the lease", || async { redis.keys(&leases).await.len() == 1 })
+                .await;
+            let [lease] = redis.keys(&leases).await.try_into().unwrap();
+            let answer = lease.replace(":lease:", ":answer:");
+            let mut connection = connection.clone();
+            let set = ::redis::cmd("SET").arg(&answer).arg(&came).to_owned();
+            let () = set.query_async(&mut connection).await.unwrap();
+            probe.hold(Hold::Nothing);
+            answer
+        };
+        let (read, answer) = tokio::join!(reading, meanwhile);
+        assert_ok(&read);
+        let mut connection = connection.clone();
+        let get = ::redis::cmd("GET").arg(&answer).to_owned();
+        let now: Vec<u8> = get.query_async(&mut connection).await.unwrap();
+        assert_eq!(now == came, stays, "{now:?}");
+    }
+    assert_eq!(redis.keys(&format!("{}:lease", fleet.prefix)).await, Vec::<String>::new());
 }
