@@ -6,6 +6,7 @@ use poem::http::{HeaderMap, HeaderValue, StatusCode, header};
 
 use super::headers;
 use crate::cache::Served;
+use crate::limit::Decision;
 
 /// What the request said about the answer it wants.
 pub(super) struct Conditions {
@@ -21,13 +22,11 @@ impl Conditions {
         }
     }
 
-    /// Puts the bytes into an answer that was found, or makes it a 304 if the caller has them.
-    /// Any other answer stays as it is.
-    pub(super) fn apply(&self, response: &mut Response) {
-        let Some(served) = response.data::<Served>() else { return };
-        let served = served.clone();
+    /// Makes of what was found the whole answer, or a 304 if the caller has it.
+    pub(super) fn apply(&self, response: &mut Response, served: &Served, decision: &Decision) {
         let is_gzip = self.accepts_gzip && served.entry.is_compressible();
         let tag = served.entry.etag(is_gzip);
+        *response.headers_mut() = headers::found(served, &tag, decision);
         if self.has.iter().any(|list| matches(list.as_bytes(), tag.as_str())) {
             response.set_status(StatusCode::NOT_MODIFIED);
             response.headers_mut().remove(header::CONTENT_TYPE);
@@ -38,7 +37,6 @@ impl Conditions {
                 response.headers_mut().insert(header::CONTENT_ENCODING, headers::GZIP);
             }
         }
-        headers::add_cache(response.headers_mut(), &served, &tag);
     }
 }
 

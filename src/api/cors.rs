@@ -60,15 +60,18 @@ impl Cors {
 
     /// To be asked before a request is answered.
     pub(super) fn of(&self, request: &Request) -> Asked {
+        if matches!(self, Self::Off) {
+            return Asked::default();
+        }
         let fields = request.headers();
         match fields.get(header::ORIGIN) {
-            Some(origin) if !matches!(self, Self::Off) => {
+            Some(origin) => {
                 let is_preflight = *request.method() == Method::OPTIONS
                     && fields.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
                 let preflight = is_preflight.then(|| methods(request.uri().path()));
                 Asked { origin: Some(origin.clone()), preflight }
             }
-            _ => Asked::default(),
+            None => Asked::default(),
         }
     }
 

@@ -7,16 +7,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use poem::endpoint::BoxEndpoint;
+use poem::endpoint::{BoxEndpoint, DynEndpoint};
 use poem::http::{HeaderValue, Method};
-use poem::{Endpoint, EndpointExt, IntoResponse, Request, Response, Result};
+use poem::{Endpoint, IntoResponse, Request, Response, Result};
 use poem_openapi::OpenApi;
-use poem_openapi::registry::{MetaApi, Registry};
 use tokio::time::{error::Elapsed, timeout};
 
 use super::conditional::Conditions;
 use super::error::{ApiError, OVERLOAD_SECONDS, refusal};
 use super::headers;
+use crate::cache::{Served, Source};
 use crate::keys::Authenticator;
 use crate::limit::{Decision, Limiter};
 use crate::upstream::{ApiKeyRecord, KeyId};
@@ -34,105 +34,119 @@ pub struct Gate {
     pub patience: Duration,
 }
 
-/// An API whose operations are all behind the gate.
-pub(super) struct Guarded<A> {
-    api: A,
-    gate: Arc<Gate>,
+/// Who was let in, and where their answer was found: goes with the answer, for log and metrics.
+#[derive(Debug, Clone)]
+pub(super) struct Passed {
+    pub(super) key: Arc<ApiKeyRecord>,
+    pub(super) source: Option<Source>,
 }
 
-impl<A> Guarded<A> {
-    pub(super) fn new(api: A, gate: Arc<Gate>) -> Self {
-        Self { api, gate }
-    }
-}
-
-type Routes = HashMap<String, HashMap<Method, BoxEndpoint<'static>>>;
-
-impl<A: OpenApi> OpenApi for Guarded<A> {
-    fn meta() -> Vec<MetaApi> {
-        A::meta()
-    }
-
-    fn register(registry: &mut Registry) {
-        A::register(registry);
-    }
-
-    /// Routes as the framework has them, each wrapped. They all answer to GET alone.
-    fn add_routes(self, routes: &mut Routes) {
-        let mut open = Routes::new();
-        self.api.add_routes(&mut open);
-        for (path, methods) in open {
-            let guarded = methods.into_iter().map(|(method, inner)| {
-                (method, GuardedEndpoint { inner, gate: Arc::clone(&self.gate) }.boxed())
-            });
-            routes.entry(path).or_default().extend(guarded);
-        }
-    }
-}
-
-struct GuardedEndpoint {
+/// An operation behind the gate. HEAD is kept out like every other method but GET: the framework
+/// would run it.
+pub(super) struct Guarded {
     inner: BoxEndpoint<'static>,
     gate: Arc<Gate>,
 }
 
-impl Endpoint for GuardedEndpoint {
+/// The operations of `api` by path.
+pub(super) fn guarded(
+    api: impl OpenApi,
+    gate: Arc<Gate>,
+) -> impl Iterator<Item = (String, Guarded)> {
+    let mut operations = HashMap::new();
+    api.add_routes(&mut operations);
+    operations.into_iter().filter_map(move |(path, mut methods)| {
+        let inner = methods.remove(&Method::GET)?;
+        Some((path, Guarded { inner, gate: Arc::clone(&gate) }))
+    })
+}
+
+impl Endpoint for Guarded {
     type Output = Response;
 
-    async fn call(&self, request: Request) -> Result<Response> {
-        let mut response = match self.identify(&request).await {
-            Ok(key) => {
-                let mut response = self.count(request, &key).await;
-                response.set_data(key);
-                response
+    #[expect(clippy::manual_async_fn, reason = "an async function keeps what it is given twice")]
+    fn call(&self, request: Request) -> impl Future<Output = Result<Response>> + Send {
+        // The request stays in one place until the operation gets it: whoever took it over on the
+        // way would copy it, and so would the box around this.
+        async move {
+            if *request.method() != Method::GET {
+                return Err(ApiError::MethodNotAllowed { allow: "GET" }.into());
             }
-            Err(error) => error.into_response(),
-        };
-        headers::add_vary(response.headers_mut());
-        Ok(response)
+            let key = match self.identify(&request).await {
+                Ok(key) => key,
+                Err(error) => return Ok(not_let_in(error)),
+            };
+            let conditions = Conditions::of(request.headers());
+            let (decision, refused) = self.decide(&request, &key).await;
+            let response = match refused {
+                None => self.answer(request).await,
+                Some(error) => error.into_response(),
+            };
+            Ok(let_in(response, &conditions, &decision, key))
+        }
     }
 }
 
-impl GuardedEndpoint {
+impl Guarded {
     async fn identify(&self, request: &Request) -> Result<Arc<ApiKeyRecord>, ApiError> {
         let presented = request.headers().get_all(headers::API_KEY);
         let presented = presented.iter().map(HeaderValue::as_bytes);
         Ok(self.gate.authenticator.check(presented).await?)
     }
 
-    async fn count(&self, request: Request, key: &ApiKeyRecord) -> Response {
+    /// How the key's window stands, and why the request goes no further, if so.
+    async fn decide(&self, request: &Request, key: &ApiKeyRecord) -> (Decision, Option<ApiError>) {
         let limit = key.rate_limit_per_minute;
-        let (mut response, decision) = match self.gate.limiter.decide(key.hash.id(), limit).await {
-            Ok(decision) => (self.answer(request, &decision).await, decision),
+        match self.gate.limiter.decide(key.hash.id(), limit).await {
+            Ok(decision) if decision.admitted => (decision, check_length(request).err()),
+            Ok(decision) => (decision, Some(ApiError::RateLimited(decision))),
             // How the window stands is not known; the client is told what fits its waiting.
             Err(error) => {
                 let wait = Duration::from_secs(OVERLOAD_SECONDS);
-                let decision = Decision::of(false, limit, limit, wait);
-                (ApiError::from(error).into_response(), decision)
+                (Decision::of(false, limit, limit, wait), Some(error.into()))
             }
-        };
-        headers::add_rate_limit(response.headers_mut(), &decision);
-        response
+        }
     }
 
-    async fn answer(&self, request: Request, decision: &Decision) -> Response {
-        if !decision.admitted {
-            return ApiError::RateLimited(*decision).into_response();
+    fn answer(&self, request: Request) -> impl Future<Output = Response> {
+        // Boxed as it comes: it is not moved about here.
+        let answer = AssertUnwindSafe(DynEndpoint::call(&*self.inner, request)).catch_unwind();
+        let answer = timeout(self.gate.patience, answer);
+        async {
+            match answer.await {
+                Ok(Ok(Ok(response))) => response,
+                Ok(Ok(Err(error))) => refusal(error),
+                Ok(Err(_)) => ApiError::Internal.into_response(),
+                // All that it waits for has bounds of its own; this is for what nobody thought of.
+                Err(Elapsed { .. }) => ApiError::Unavailable.into_response(),
+            }
         }
-        if let Err(error) = check_length(&request) {
-            return error.into_response();
-        }
-        let conditions = Conditions::of(request.headers());
-        let answer = AssertUnwindSafe(self.inner.call(request)).catch_unwind();
-        let mut response = match timeout(self.gate.patience, answer).await {
-            Ok(Ok(Ok(response))) => response,
-            Ok(Ok(Err(error))) => refusal(error),
-            Ok(Err(_)) => ApiError::Internal.into_response(),
-            // All that it waits for has bounds of its own; this is for what nobody has thought of.
-            Err(Elapsed { .. }) => ApiError::Unavailable.into_response(),
-        };
-        conditions.apply(&mut response);
-        response
     }
+}
+
+fn not_let_in(error: ApiError) -> Response {
+    let mut response = error.into_response();
+    headers::add_vary(response.headers_mut());
+    response
+}
+
+/// What every answer to a valid key carries.
+fn let_in(
+    mut response: Response,
+    conditions: &Conditions,
+    decision: &Decision,
+    key: Arc<ApiKeyRecord>,
+) -> Response {
+    let served = response.extensions_mut().remove::<Served>();
+    match &served {
+        Some(served) => conditions.apply(&mut response, served, decision),
+        None => {
+            headers::add_rate_limit(response.headers_mut(), decision);
+            headers::add_vary(response.headers_mut());
+        }
+    }
+    response.set_data(Passed { key, source: served.map(|served| served.source) });
+    response
 }
 
 /// A path of any length is left to the id's own check.

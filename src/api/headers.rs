@@ -1,7 +1,10 @@
 //! Names and values of the headers that answers carry, and the arithmetic of the cache ones.
 
+use std::sync::LazyLock;
+
 use poem::http::{HeaderMap, HeaderName, HeaderValue, header};
 
+use super::header_text::{HeaderText, number, visible};
 use crate::cache::{EntityTag, Served, Source};
 use crate::limit::{Decision, WINDOW};
 
@@ -24,57 +27,82 @@ const VARY: HeaderValue = HeaderValue::from_static("X-API-Key, Accept-Encoding")
 /// Seconds that a client may keep an answer which is fresh for longer.
 const CLIENT_KEEPS_S: u64 = 30;
 
-/// Headers of an answer at most, so that the map never grows: there is room for these from the
-/// first one on.
-pub(super) const ROOM: usize = 16;
+/// How the key's window stands but for its end, in this order: the IETF draft's fields
+/// (draft-ietf-httpapi-ratelimit-headers) and their older kin.
+const RATE_LIMIT: [HeaderName; 4] =
+    [RATELIMIT_POLICY, RATELIMIT, X_RATELIMIT_LIMIT, X_RATELIMIT_REMAINING];
+
+/// The fields of every answer that was found, so that a map's place for each name is looked for
+/// once, and not for each answer. The first ones get their values in [`found`]; the request's id
+/// gets its own where it is known.
+static FOUND: LazyLock<HeaderMap> = LazyLock::new(|| {
+    const LATER: HeaderValue = HeaderValue::from_static("");
+    let ready = [header::ETAG, header::LINK, header::AGE, X_RATELIMIT_RESET].into_iter();
+    let written = [header::CACHE_CONTROL, CACHE_STATUS].into_iter().chain(RATE_LIMIT);
+    let first = ready.chain(written).map(|name| (name, LATER));
+    let last = [(header::CONTENT_TYPE, JSON), (header::VARY, VARY), (REQUEST_ID, LATER)];
+    first.chain(last).collect()
+});
 
 /// What every answer of the operations carries: it depends on the key that was sent.
 pub(super) fn add_vary(headers: &mut HeaderMap) {
     headers.insert(header::VARY, VARY);
 }
 
-/// What the answer is, how it was come by and how long it may be kept (RFC 9110, 9111, 9211).
-pub(super) fn add_cache(headers: &mut HeaderMap, served: &Served, tag: &EntityTag) {
-    headers.insert(header::ETAG, Short::default().text(tag.as_str()).value());
+/// All that an answer which was found carries, but for its coding and the request's id: what it
+/// is, how it was come by and how long it may be kept (RFC 9110, 9111, 9211), and how the key's
+/// window stands.
+pub(super) fn found(served: &Served, tag: &EntityTag, decision: &Decision) -> HeaderMap {
+    let mut text = HeaderText::default();
+    write_cache(&mut text, served);
+    write_rate_limit(&mut text, decision);
+    let mut headers = FOUND.clone();
+    let mut fields = headers.values_mut();
+    let ready = [
+        visible(tag.bytes().clone()),
+        visible(served.entry.link.clone()),
+        number(served.age.as_secs()),
+        number(decision.reset_seconds()),
+    ];
+    // In this order: whatever stands first in a zip is asked once more than there are pairs.
+    for (ready, field) in ready.into_iter().zip(&mut fields) {
+        *field = ready;
+    }
+    text.fill(fields);
+    if served.entry.link.is_empty() {
+        headers.remove(header::LINK);
+    }
+    headers
+}
+
+fn write_cache(text: &mut HeaderText, served: &Served) {
     let age = served.age.as_secs();
-    headers.insert(header::AGE, age.into());
     let ttl = seconds_left(served);
     // Age counts from the read, so the lifetime that a client has left is added to it.
     let may_be_kept =
         ttl > 0 && !matches!(served.source, Source::StaleIfError | Source::StaleIfBusy);
     let kept = u64::try_from(ttl).unwrap_or(0).min(CLIENT_KEEPS_S);
     let max_age = if may_be_kept { age + kept } else { 0 };
-    let control = Short::default().text("private, max-age=").number(max_age).value();
-    headers.insert(header::CACHE_CONTROL, control);
-    headers.insert(CACHE_STATUS, cache_status(served.source, ttl));
-    // Made of visible ASCII; if it were not, the header would be left out.
-    if let Ok(link) = HeaderValue::from_str(&served.entry.link)
-        && !link.is_empty()
-    {
-        headers.insert(header::LINK, link);
-    }
+    text.text("private, max-age=").number(max_age).end();
+    write_cache_status(text, served.source, ttl);
 }
 
-fn cache_status(source: Source, ttl: i64) -> HeaderValue {
-    const MISS: &str = "gene-registry; fwd=miss";
-    const COLLAPSED: &str = "gene-registry; fwd=miss; collapsed";
-    const STALE: &str = "gene-registry; fwd=stale; fwd-status=502";
-    const BUSY: &str = "gene-registry; fwd=stale; fwd-status=503";
-    match source {
-        Source::Local => hit(ttl, "local"),
-        Source::Shared => hit(ttl, "shared"),
-        Source::Upstream { collapsed: false } => HeaderValue::from_static(MISS),
-        Source::Upstream { collapsed: true } => HeaderValue::from_static(COLLAPSED),
-        Source::StaleIfError => HeaderValue::from_static(STALE),
-        Source::StaleIfBusy => HeaderValue::from_static(BUSY),
-    }
-}
-
-fn hit(ttl: i64, detail: &str) -> HeaderValue {
+fn write_cache_status(text: &mut HeaderText, source: Source, ttl: i64) {
+    let detail = match source {
+        Source::Local => "local",
+        Source::Shared => "shared",
+        Source::Upstream { collapsed: false } => return text.text("gene-registry; fwd=miss").end(),
+        Source::Upstream { collapsed: true } => {
+            return text.text("gene-registry; fwd=miss; collapsed").end();
+        }
+        Source::StaleIfError => {
+            return text.text("gene-registry; fwd=stale; fwd-status=502").end();
+        }
+        Source::StaleIfBusy => return text.text("gene-registry; fwd=stale; fwd-status=503").end(),
+    };
     let sign = if ttl < 0 { "-" } else { "" };
-    let mut status = Short::default();
-    status.text("gene-registry; hit; ttl=").text(sign);
-    status.number(ttl.unsigned_abs()).text("; detail=").text(detail).value()
+    text.text("gene-registry; hit; ttl=").text(sign).number(ttl.unsigned_abs());
+    text.text("; detail=").text(detail).end();
 }
 
 /// Whole seconds for which an answer is still fresh, rounded down; below 0 as soon as it is stale.
@@ -90,83 +118,21 @@ fn seconds_left(served: &Served) -> i64 {
     }
 }
 
-/// How the key's window stands: the IETF draft's fields (draft-ietf-httpapi-ratelimit-headers)
-/// and their older kin.
+/// How the key's window stands, on an answer that was not found.
 pub(super) fn add_rate_limit(headers: &mut HeaderMap, decision: &Decision) {
-    let Decision { limit, remaining, .. } = *decision;
+    let mut text = HeaderText::default();
+    write_rate_limit(&mut text, decision);
+    headers.extend(RATE_LIMIT.into_iter().zip(text.values::<4>()));
+    headers.insert(X_RATELIMIT_RESET, number(decision.reset_seconds()));
+}
+
+fn write_rate_limit(text: &mut HeaderText, decision: &Decision) {
+    let (limit, remaining) = (decision.limit.into(), decision.remaining.into());
     let (window, reset) = (WINDOW.as_secs(), decision.reset_seconds());
-    let number = |number: u64| Short::default().number(number).value();
-    let pair = |name, first: u64, between, second| {
-        Short::default().text(name).number(first).text(between).number(second).value()
-    };
-    headers.insert(RATELIMIT_POLICY, pair("\"key\";q=", limit.into(), ";w=", window));
-    headers.insert(RATELIMIT, pair("\"key\";r=", remaining.into(), ";t=", reset));
-    headers.insert(X_RATELIMIT_LIMIT, number(limit.into()));
-    headers.insert(X_RATELIMIT_REMAINING, number(remaining.into()));
-    headers.insert(X_RATELIMIT_RESET, number(reset));
-}
-
-/// A new request's identifier.
-pub(super) fn request_id(beginning: u64, number: u64) -> HeaderValue {
-    Short::default().hexadecimal(beginning, 16).text("-").hexadecimal(number, 1).value()
-}
-
-/// A short value of visible ASCII, put together on the stack: it then takes one allocation, of its
-/// very length. By hand, for the formatting machinery costs more than all of the rest of a header,
-/// and each answer has a dozen.
-struct Short {
-    bytes: [u8; Self::MOST],
-    length: usize,
-}
-
-impl Default for Short {
-    fn default() -> Self {
-        Self { bytes: [0; Self::MOST], length: 0 }
-    }
-}
-
-impl Short {
-    /// More than any value above; what is beyond it would be left out.
-    const MOST: usize = 80;
-
-    fn text(&mut self, text: &str) -> &mut Self {
-        self.add(text.as_bytes())
-    }
-
-    fn number(&mut self, number: u64) -> &mut Self {
-        self.digits::<10>(number, 1)
-    }
-
-    /// With `least` digits at least.
-    fn hexadecimal(&mut self, number: u64, least: usize) -> &mut Self {
-        self.digits::<16>(number, least)
-    }
-
-    fn digits<const BASE: u64>(&mut self, number: u64, least: usize) -> &mut Self {
-        const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        let (mut digits, mut begin, mut rest) = ([b'0'; 20], 20, number);
-        while rest > 0 || begin > 20 - least {
-            begin -= 1;
-            digits[begin] = DIGITS[(rest % BASE) as usize];
-            rest /= BASE;
-        }
-        self.add(&digits[begin..])
-    }
-
-    fn add(&mut self, bytes: &[u8]) -> &mut Self {
-        let end = self.length + bytes.len();
-        debug_assert!(end <= Self::MOST, "{bytes:?}");
-        if let Some(place) = self.bytes.get_mut(self.length..end) {
-            place.copy_from_slice(bytes);
-            self.length = end;
-        }
-        self
-    }
-
-    fn value(&self) -> HeaderValue {
-        let value = HeaderValue::from_bytes(&self.bytes[..self.length]);
-        value.unwrap_or(HeaderValue::from_static(""))
-    }
+    text.text("\"key\";q=").number(limit).text(";w=").number(window).end();
+    text.text("\"key\";r=").number(remaining).text(";t=").number(reset).end();
+    text.number(limit).end();
+    text.number(remaining).end();
 }
 
 #[cfg(test)]
@@ -189,8 +155,8 @@ mod tests {
         let seen = Seen::new(Timestamp::UNIX_EPOCH, None);
         let entry = Arc::new(Entry::new(&request, answer, seen));
         let (age, fresh) = (Duration::from_millis(age), Duration::from_millis(fresh));
-        let (tag, mut headers) = (entry.etag(true), HeaderMap::new());
-        add_cache(&mut headers, &Served { entry, source, age, fresh }, &tag);
+        let (tag, decision) = (entry.etag(true), Decision::never());
+        let headers = found(&Served { entry, source, age, fresh }, &tag, &decision);
         assert_eq!(headers[header::ETAG], *tag.as_str());
         assert_eq!(headers[header::AGE].to_str().expect("ASCII"), age.as_secs().to_string());
         let text = |name| headers[&name].to_str().expect("ASCII").to_owned();
@@ -237,11 +203,37 @@ mod tests {
         add_rate_limit(&mut headers, &most);
         assert_eq!(headers["ratelimit-policy"], r#""key";q=4294967295;w=60"#);
         assert!(!headers["ratelimit"].is_empty());
-        assert!(!cache_status(Source::Shared, i64::MIN).is_empty());
-        let id = request_id(u64::MAX, u64::MAX);
-        assert_eq!(id, "ffffffffffffffff-ffffffffffffffff");
-        assert_eq!(request_id(0xab, 0), "00000000000000ab-0");
-        assert_eq!(Short::default().number(u64::MAX).value(), u64::MAX.to_string());
+        let (_, status) = cache_headers(Source::Shared, u64::MAX / 1000, 0);
+        assert_eq!(status, format!("gene-registry; hit; ttl=-{}; detail=shared", u64::MAX / 1000));
+    }
+
+    #[test]
+    fn each_value_of_what_was_found_stands_under_its_name() {
+        let request = Request::Phenotype(uuid::Uuid::nil().into());
+        let answer = Answer { body: "{}".into(), link: "<?a>; rel=\"next\"".into() };
+        let seen = Seen::new(Timestamp::UNIX_EPOCH, None);
+        let entry = Arc::new(Entry::new(&request, answer, seen));
+        let (age, fresh) = (Duration::from_secs(70), Duration::from_secs(99));
+        let (tag, source) = (entry.etag(false), Source::Local);
+        let decision = Decision::of(true, 30, 7, Duration::from_millis(41_001));
+        let headers = found(&Served { entry, source, age, fresh }, &tag, &decision);
+        for (name, value) in [
+            ("content-type", "application/json"),
+            ("etag", tag.as_str()),
+            ("age", "70"),
+            ("cache-control", "private, max-age=99"),
+            ("cache-status", "gene-registry; hit; ttl=29; detail=local"),
+            ("link", "<?a>; rel=\"next\""),
+            ("ratelimit-policy", r#""key";q=30;w=60"#),
+            ("ratelimit", r#""key";r=23;t=42"#),
+            ("x-ratelimit-limit", "30"),
+            ("x-ratelimit-remaining", "23"),
+            ("x-ratelimit-reset", "42"),
+            ("vary", "X-API-Key, Accept-Encoding"),
+        ] {
+            assert_eq!(headers[name], value, "{name}");
+        }
+        assert_eq!(headers.len(), 13, "these and the request's id");
     }
 
     #[test]

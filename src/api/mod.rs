@@ -7,6 +7,7 @@ mod error;
 mod forwarded;
 mod genes;
 mod guard;
+mod header_text;
 pub(crate) mod headers;
 mod insights;
 pub mod model;

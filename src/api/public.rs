@@ -1,20 +1,17 @@
 //! The public listener: every route, and what surrounds them all. From the outside in:
-//! request id, log, other origins' pages, errors as JSON; route; method; then [`super::guard`].
+//! request id, log, other origins' pages, errors as JSON; route; then [`super::guard`].
 
-use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
-use poem::endpoint::BoxEndpoint;
 use poem::http::Method;
 use poem::{Endpoint, IntoResponse, PathPattern, Request, Response, Result, Route};
-use poem_openapi::OpenApi;
 
 use super::cors::Cors;
 use super::error::{ApiError, Cause, refusal};
-use super::guard::{Gate, Guarded};
+use super::guard::{Gate, Passed, guarded};
 use super::headers;
 use super::pages::{self, Pages};
 use super::request_log::{RequestIds, with_sources};
@@ -22,7 +19,6 @@ use crate::cache::{ReadThrough, Source};
 use crate::config::CorsConfig;
 use crate::ops::{Metrics, RequestLabels, RequestMetrics, RequestTrace, Traces, method_word};
 use crate::server::Handler;
-use crate::upstream::ApiKeyRecord;
 
 /// What the public listener serves.
 pub struct PublicApi {
@@ -44,17 +40,12 @@ pub struct Watch {
 impl PublicApi {
     /// The operations behind `gate`, and the `pages`.
     pub fn new(reads: ReadThrough, gate: Gate, pages: Pages, watch: Watch) -> Self {
-        let mut operations = HashMap::new();
-        Guarded::new(super::operations(reads), Arc::new(gate)).add_routes(&mut operations);
-        let mut routes = pages.add_to(Route::new());
-        let mut templates: Vec<_> =
-            operations.keys().map(|path| template(path).to_owned()).collect();
-        templates.extend(pages::paths().map(str::to_owned));
-        for (path, mut methods) in operations {
-            if let Some(endpoint) = methods.remove(&Method::GET) {
-                routes = routes.at(path, OnlyGet(endpoint));
-            }
+        let (mut routes, mut templates) = (pages.add_to(Route::new()), Vec::new());
+        for (path, operation) in guarded(super::operations(reads), Arc::new(gate)) {
+            templates.push(template(&path).to_owned());
+            routes = routes.at(path, operation);
         }
+        templates.extend(pages::paths().map(str::to_owned));
         let requests = watch.metrics.requests(templates);
         let (cors, request_ids) = (Cors::Off, RequestIds::default());
         Self { routes, requests, cors, request_ids, watch }
@@ -76,7 +67,9 @@ impl Handler for PublicApi {
         let asked = self.cors.of(&request);
         let mut response = match self.cors.preflight(&asked) {
             Some(response) => response,
-            None => self.routed(request).await,
+            // To the framework, what is between two slashes is a path parameter too.
+            None if request.uri().path().contains("//") => ApiError::UnknownRoute.into_response(),
+            None => answered(AssertUnwindSafe(self.routes.call(request)).catch_unwind().await),
         };
         self.cors.add(&asked, response.headers_mut());
         let labels = labels(&method, &response);
@@ -90,35 +83,12 @@ impl Handler for PublicApi {
     }
 }
 
-impl PublicApi {
-    async fn routed(&self, request: Request) -> Response {
-        match AssertUnwindSafe(self.route(request)).catch_unwind().await {
-            Ok(Ok(response)) => response,
-            Ok(Err(error)) => refusal(error),
-            Err(_) => ApiError::Internal.into_response(),
-        }
-    }
-
-    async fn route(&self, request: Request) -> Result<Response> {
-        // To the framework, what is between two slashes is a path parameter too.
-        if request.uri().path().contains("//") {
-            return Err(ApiError::UnknownRoute.into());
-        }
-        self.routes.call(request).await
-    }
-}
-
-/// Keeps every method but GET from an operation: HEAD too, which would run it.
-struct OnlyGet(BoxEndpoint<'static>);
-
-impl Endpoint for OnlyGet {
-    type Output = Response;
-
-    async fn call(&self, request: Request) -> Result<Response> {
-        match *request.method() {
-            Method::GET => self.0.call(request).await,
-            _ => Err(ApiError::MethodNotAllowed { allow: "GET" }.into()),
-        }
+/// The answer for whatever came out, a panic included.
+fn answered(outcome: std::thread::Result<Result<Response>>) -> Response {
+    match outcome {
+        Ok(Ok(response)) => response,
+        Ok(Err(error)) => refusal(error),
+        Err(_) => ApiError::Internal.into_response(),
     }
 }
 
@@ -128,7 +98,7 @@ fn labels<'a>(method: &'a Method, response: &'a Response) -> RequestLabels<'a> {
         route: response.data::<PathPattern>().map(|pattern| template(&pattern.0)),
         method,
         status: response.status().as_u16(),
-        source: response.data::<Source>().map(|source| source.as_str()),
+        source: response.data::<Passed>().and_then(|passed| passed.source).map(Source::as_str),
     }
 }
 
@@ -155,7 +125,7 @@ fn log(
         status = labels.status,
         ms = took.as_secs_f64() * 1000.0,
         cache = labels.source,
-        key = response.data::<Arc<ApiKeyRecord>>().map(|key| key.prefix.as_str()),
+        key = response.data::<Passed>().map(|passed| passed.key.prefix.as_str()),
         request_id,
         trace_id = trace.id().map(tracing::field::display),
         cause = response.data::<Cause>().map(|cause| with_sources(&*cause.0)),

@@ -18,17 +18,18 @@ pub(super) fn pairs(query: &str) -> impl Iterator<Item = (&str, &str)> {
 
 /// What is before and behind the first `mark`, an ASCII character.
 fn cut(text: &str, mark: u8) -> Option<(&str, &str)> {
-    let at = text.bytes().position(|byte| byte == mark)?;
+    let at = text.as_bytes().iter().position(|byte| *byte == mark)?;
     Some((&text[..at], &text[at + 1..]))
 }
 
 /// Whether a name as it was sent, perhaps with escapes, means this one.
 pub(super) fn is_named(raw: &str, name: &str) -> bool {
-    raw == name || (is_coded(raw) && decoded(raw).as_deref() == Some(name))
+    // An escape is two bytes longer than what it stands for, and no name has a space.
+    raw == name || (raw.len() >= name.len() + 2 && decoded(raw).as_deref() == Some(name))
 }
 
 fn is_coded(raw: &str) -> bool {
-    raw.bytes().any(|byte| byte == b'%' || byte == b'+')
+    raw.as_bytes().iter().any(|byte| matches!(byte, b'%' | b'+'))
 }
 
 /// Percent-decoded, `+` as a space; `None` for a bad escape or bad UTF-8.

@@ -3,7 +3,6 @@
 
 use std::marker::PhantomData;
 
-use poem::http::header;
 use poem::{IntoResponse, Response};
 use poem_openapi::ApiResponse;
 use poem_openapi::payload::Payload;
@@ -12,7 +11,6 @@ use poem_openapi::registry::{
 };
 use poem_openapi::types::Type;
 
-use super::headers;
 use super::model::{ArenaInsights, Error, GenePage, GenePhenotype};
 use crate::cache::Served;
 
@@ -34,10 +32,7 @@ impl<T: Type> Payload for Finished<T> {
 impl<T: Type> IntoResponse for Finished<T> {
     fn into_response(self) -> Response {
         let mut response = Response::builder().finish();
-        response.headers_mut().reserve(headers::ROOM);
-        response.headers_mut().insert(header::CONTENT_TYPE, headers::JSON);
-        // Its bytes are put in where it is known in which coding, if at all, they are wanted.
-        response.set_data(self.0.source);
+        // Bytes and headers are put in where it is known in which coding, if at all, it is wanted.
         response.set_data(self.0);
         response
     }

@@ -4,20 +4,23 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use poem::http::{HeaderMap, HeaderValue};
 
+use super::header_text::HeaderText;
 use super::headers;
 
 pub(crate) use crate::ops::with_sources;
 
 /// Identifiers of requests, unique among replicas: a random beginning and a number.
 pub(crate) struct RequestIds {
-    beginning: u64,
+    /// With the dash behind it.
+    beginning: String,
     next: AtomicU64,
 }
 
 impl Default for RequestIds {
     fn default() -> Self {
         // Without randomness, ids are only unique within this replica.
-        Self { beginning: getrandom::u64().unwrap_or_default(), next: AtomicU64::new(1) }
+        let beginning = getrandom::u64().unwrap_or_default();
+        Self { beginning: format!("{beginning:016x}-"), next: AtomicU64::new(1) }
     }
 }
 
@@ -29,7 +32,11 @@ impl RequestIds {
     }
 
     fn new_id(&self) -> HeaderValue {
-        headers::request_id(self.beginning, self.next.fetch_add(1, Ordering::Relaxed))
+        let mut text = HeaderText::default();
+        text.text(&self.beginning);
+        text.hexadecimal(self.next.fetch_add(1, Ordering::Relaxed)).end();
+        let [id] = text.values();
+        id
     }
 }
 

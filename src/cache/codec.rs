@@ -37,7 +37,7 @@ pub(super) fn encode(key: &str, entry: &Entry) -> Vec<u8> {
     bytes.extend([0; HEAD]);
     bytes.extend(sortable(entry.seen.read_at).as_bytes());
     bytes.extend(entry.etag_bytes());
-    put_text(&mut bytes, &snapshot);
+    put_text(&mut bytes, snapshot.as_bytes());
     put_text(&mut bytes, &entry.link);
     bytes.extend(&entry.body);
     let sum = checksum(key, &bytes[HEAD..]);
@@ -71,9 +71,9 @@ pub(super) fn time(digits: &[u8]) -> Option<Timestamp> {
     Timestamp::from_microsecond(i64::try_from(micros).ok()?).ok()
 }
 
-fn put_text(bytes: &mut Vec<u8>, text: &str) {
+fn put_text(bytes: &mut Vec<u8>, text: &[u8]) {
     bytes.extend((text.len() as u32).to_be_bytes());
-    bytes.extend(text.as_bytes());
+    bytes.extend(text);
 }
 
 fn take_text(bytes: &[u8]) -> Result<(&str, &[u8]), Undecodable> {

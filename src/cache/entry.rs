@@ -26,12 +26,14 @@ pub struct Entry {
     /// The JSON.
     pub body: Bytes,
     /// The value of the `Link` header, empty where there is none.
-    pub link: Box<str>,
+    pub link: Bytes,
     /// When, and in which state of the database, it was read.
     pub seen: Seen,
     /// By how many thousandths its ages are shortened.
     pub(super) shortening: u32,
-    etag: [u8; 16],
+    hash: [u8; 16],
+    /// Of the plain bytes, and of the compressed ones.
+    etags: [EntityTag; 2],
     gzip: OnceLock<Bytes>,
 }
 
@@ -44,35 +46,29 @@ pub struct Coded {
     pub is_gzip: bool,
 }
 
-/// An entity tag (RFC 9110, section 8.8.3), with its quotes.
-#[derive(Debug, Clone, Copy)]
-pub struct EntityTag {
-    text: [u8; Self::MOST],
-    length: usize,
-}
+/// An entity tag (RFC 9110, section 8.8.3), with its quotes. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct EntityTag(Bytes);
 
 impl EntityTag {
-    const HASH: usize = 32;
-    const GZIP: &[u8] = b"-gzip";
-    const MOST: usize = Self::HASH + Self::GZIP.len() + 2;
-
-    fn new(hash: &[u8; 16], is_gzip: bool) -> Self {
-        let mut text = [b'"'; Self::MOST];
-        for (digits, byte) in text[1..=Self::HASH].chunks_exact_mut(2).zip(hash) {
-            digits[0] = HEX[usize::from(byte >> 4)];
-            digits[1] = HEX[usize::from(byte & 15)];
+    /// The tags of the plain bytes and of the compressed ones.
+    fn both(hash: &[u8; 16]) -> [Self; 2] {
+        let mut digits = String::with_capacity(2 * hash.len());
+        for byte in hash {
+            digits.extend([byte >> 4, byte & 15].map(|digit| char::from(HEX[usize::from(digit)])));
         }
-        if !is_gzip {
-            return Self { text, length: Self::HASH + 2 };
-        }
-        text[Self::HASH + 1..Self::MOST - 1].copy_from_slice(Self::GZIP);
-        Self { text, length: Self::MOST }
+        ["", "-gzip"].map(|coding| Self(format!("\"{digits}{coding}\"").into()))
     }
 
     /// As it stands in the header.
     pub fn as_str(&self) -> &str {
         // Made of ASCII above.
-        std::str::from_utf8(&self.text[..self.length]).unwrap_or_default()
+        std::str::from_utf8(&self.0).unwrap_or_default()
+    }
+
+    /// The same, to be shared.
+    pub fn bytes(&self) -> &Bytes {
+        &self.0
     }
 }
 
@@ -95,20 +91,21 @@ impl Entry {
         request: &Request,
         answer: Answer,
         seen: Seen,
-        etag: [u8; 16],
+        hash: [u8; 16],
     ) -> Self {
         let shortening = shortening(request, &seen);
         let Answer { body, link } = answer;
-        Self { body, link, seen, shortening, etag, gzip: OnceLock::new() }
+        let (link, etags) = (Bytes::from(link.into_boxed_bytes()), EntityTag::both(&hash));
+        Self { body, link, seen, shortening, hash, etags, gzip: OnceLock::new() }
     }
 
     pub(super) fn etag_bytes(&self) -> &[u8; 16] {
-        &self.etag
+        &self.hash
     }
 
     /// The entity tag of the plain bytes or of the compressed ones.
     pub fn etag(&self, is_gzip: bool) -> EntityTag {
-        EntityTag::new(&self.etag, is_gzip)
+        self.etags[usize::from(is_gzip)].clone()
     }
 
     /// Whether it is sent compressed to whoever accepts that.
@@ -129,7 +126,7 @@ impl Entry {
     /// The memory it takes in a cache, in bytes, with the book-keeping around it. The compressed
     /// form, which is never larger than the plain one to speak of, counts from the start.
     pub fn weight(&self) -> u32 {
-        const BOOK_KEEPING: usize = 384;
+        const BOOK_KEEPING: usize = 640;
         let forms = if self.is_compressible() { 2 } else { 1 };
         let bytes = BOOK_KEEPING + forms * self.body.len() + self.link.len();
         u32::try_from(bytes).unwrap_or(u32::MAX)

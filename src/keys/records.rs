@@ -82,9 +82,20 @@ impl Records {
         self.upstream.now()
     }
 
-    /// The record of the key with this hash.
-    pub(super) async fn get(&self, hash: &KeyHash) -> Result<Arc<ApiKeyRecord>, NotAuthenticated> {
-        let Some(known) = self.known.get(hash) else { return self.never_seen(hash).await };
+    /// The record of the key with this hash. Only keys that have a key's form are looked up, so
+    /// whether this one `has_form` is asked only where it is not known.
+    pub(super) async fn get(
+        &self,
+        hash: &KeyHash,
+        has_form: impl FnOnce() -> bool,
+    ) -> Result<Arc<ApiKeyRecord>, NotAuthenticated> {
+        let Some(known) = self.known.get(hash) else {
+            if !has_form() {
+                return Err(Denial::Malformed.into());
+            }
+            // Boxed like the look-up below: rare, and every request would carry the room for it.
+            return Box::pin(self.never_seen(hash)).await;
+        };
         let age = known.looked_up.elapsed();
         if age < FRESH && self.is_current(hash, &known.seen) {
             if age >= REFRESH && self.upstream.is_in_use() {
@@ -96,7 +107,7 @@ impl Records {
         if !self.upstream.is_in_use() && age < IF_UPSTREAM_FAILS {
             return Ok(Arc::clone(&known.record));
         }
-        match self.flights.join(hash, || self.look_up(*hash)).await?.value {
+        match Box::pin(self.flights.join(hash, || self.look_up(*hash))).await?.value {
             Ok(Some(found)) => Ok(Arc::clone(&found.record)),
             Ok(None) => Err(Denial::Unknown.into()),
             Err(_) if age < IF_UPSTREAM_FAILS => Ok(Arc::clone(&known.record)),

@@ -3,9 +3,9 @@
 
 use std::fmt;
 
-use poem::http::HeaderMap;
+use poem::http::{HeaderMap, HeaderName};
 
-const HEADER: &str = "traceparent";
+const HEADER: HeaderName = HeaderName::from_static("traceparent");
 
 /// Version, trace, parent and flags, with dashes between.
 const LENGTH: usize = 55;
