@@ -21,6 +21,7 @@ pub(super) async fn metrics_of_a_replica() -> Answer {
     let fleet = Fleet::start_with(1, postgres, redis, |config| {
         config.control.bind = Some("127.0.0.1:0".parse().unwrap());
         new_token(config, "alice");
+        config.redis.timeout_ms = 5_000;
         // The primary follows itself as well as a standby would.
         config.upstream.read_urls.extend(config.upstream.url.clone());
     })
