@@ -12,7 +12,7 @@ use crate::support::postgres::PostgresServer;
 use crate::support::proxy::{FaultProxy, Mode};
 use crate::support::replica::{Fleet, READER, Replica};
 use crate::support::standby::primary;
-use crate::support::wait::eventually;
+use crate::support::wait::{eventually, seen};
 
 /// Within this after the promotion, everything is read again.
 const RESUMED: Duration = Duration::from_secs(10);
@@ -99,9 +99,9 @@ async fn reads_resume_after_a_promotion_without_a_restart() {
     client.execute(sql, &[&genes[0]]).await.unwrap();
     let committed = Instant::now();
     for replica in &fleet.replicas {
-        let left = Duration::from_secs(2).saturating_sub(committed.elapsed());
-        eventually(left.max(Duration::from_millis(100)), "the gene is gone", || async {
-            replica.get(&path[0], Some(&key)).await.status == 404
+        seen(committed, Duration::from_secs(2), "the gene is gone", || async {
+            let found = replica.get(&path[0], Some(&key)).await.status;
+            if found == 404 { Ok(()) } else { Err(found.to_string()) }
         })
         .await;
     }
