@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use gene_registry::config::Config;
-use gene_registry::keys::{ApiKey, NewKey, store};
+use gene_registry::keys::{ApiKey, store};
 use gene_registry::registry::Timestamp;
 use tokio::time::Instant;
 
@@ -16,7 +16,7 @@ use crate::support::need_own_servers;
 use crate::support::postgres::PostgresServer;
 use crate::support::proxy::{FaultProxy, Mode};
 use crate::support::redis::RedisServer;
-use crate::support::replica::{Fleet, READER, sample};
+use crate::support::replica::{Fleet, READER, new_key, sample};
 use crate::support::traffic::routes;
 use crate::support::wait::{eventually, seen};
 
@@ -94,16 +94,6 @@ async fn a_key_is_treated_as_it_now_is_by_every_replica_with_and_without_redis()
         }
         store::insert(&mut client, &unborn, &new_key()).await.unwrap();
         assert_treated(&fleet, unborn.expose(), 200, "1000000", without_redis).await;
-    }
-}
-
-fn new_key() -> NewKey {
-    NewKey {
-        owner: "team-test".to_owned(),
-        name: "test".to_owned(),
-        scopes: vec!["read".to_owned()],
-        rate_limit_per_minute: 1_000_000,
-        expires_at: None,
     }
 }
 

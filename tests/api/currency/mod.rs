@@ -11,7 +11,7 @@ mod log_away;
 mod machine;
 
 mod order;
-mod restored;
+pub(crate) mod restored;
 mod snapshots;
 
 use std::time::Duration;

@@ -6,6 +6,7 @@ use futures_util::future::join_all;
 use tokio::time::Instant;
 
 use super::{SOON, fleet, keep_nothing, until_in_use};
+use crate::currency::restored::TRANSACTIONS;
 use crate::currency::{DOMAIN, answers, assert_same, assert_seen, genes_of, never_old, paths_of};
 use crate::support::need_own_servers;
 use crate::support::postgres::PostgresServer;
@@ -16,11 +17,6 @@ use crate::support::wait::{eventually, seen};
 
 /// Within this after the promotion, everything is read again.
 const RESUMED: Duration = Duration::from_secs(10);
-
-/// As `restored.rs` does it: so many that the new history is ahead of the old one.
-const TRANSACTIONS: &str = "do $$ begin
-        for n in 1..3000 loop perform pg_current_xact_id(); commit; end loop;
-    end $$";
 
 fn both(hosts: [&PostgresServer; 2], database: &str) -> String {
     let [first, second] = hosts.map(PostgresServer::addr);
