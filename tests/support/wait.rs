@@ -1,10 +1,13 @@
 //! Waiting for a condition, with a bound: tests never sleep and hope.
 
+use std::cell::Cell;
 use std::convert::Infallible;
 use std::panic::Location;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
+
+use super::postgres::PostgresServer;
 
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -57,18 +60,20 @@ pub(crate) fn seen<F: Future<Output = Result<(), String>>>(
 ) -> impl Future<Output = ()> {
     let caller = Location::caller();
     async move {
-        let mut late = Duration::ZERO;
+        let late = Cell::new(Duration::ZERO);
+        let measured = lateness(&late);
+        tokio::pin!(measured);
         loop {
             let begun = Instant::now();
             let found = tokio::select! {
                 found = tokio::time::timeout(LOOK, look()) => found,
-                never = lateness(&mut late) => match never {},
+                never = &mut measured => match never {},
             };
             let found = found.unwrap_or_else(|_| panic!("{caller}: no answer: {what}"));
             let Err(older) = found else { return };
             // As the checker in `currency` has it: nobody is held to a bound by a machine that
             // stands still.
-            if begun > since + bound + 2 * late {
+            if begun > since + bound + 2 * late.get() {
                 panic!("{caller}: not within {bound:?}: {what}: still {older}");
             }
             sleep(PAUSE).await;
@@ -76,12 +81,15 @@ pub(crate) fn seen<F: Future<Output = Result<(), String>>>(
     }
 }
 
-/// Measures for ever by how much this machine is late at most.
-async fn lateness(most: &mut Duration) -> Infallible {
+/// Measures for ever by how much this machine is late at most, its database too: a look into the
+/// change log waits for both.
+async fn lateness(most: &Cell<Duration>) -> Infallible {
+    let database = PostgresServer::shared().await.admin().await;
     loop {
         let begun = Instant::now();
         sleep(PAUSE).await;
-        *most = begun.elapsed().saturating_sub(2 * PAUSE).max(*most);
+        database.query_one("select 1", &[]).await.unwrap();
+        most.set(begun.elapsed().saturating_sub(2 * PAUSE).max(most.get()));
     }
 }
 
