@@ -8,10 +8,10 @@ use gene_registry::config::Config;
 use crate::support::authority::{Authority, EXPIRED, VALID};
 use crate::support::binary::Served;
 use crate::support::database::Database;
-use crate::support::need_own_servers;
 use crate::support::postgres::{PostgresOptions, PostgresServer, SUPERUSER};
 use crate::support::replica::{Answer, Replica, config, sample};
 use crate::support::wait::eventually;
+use crate::support::{need_own_servers, record_not_run, test_name};
 
 /// Everything that has a meaning in a URL, and what it looks like there.
 const PASSWORD: &str = "p@:/#%?=&+ w";
@@ -93,7 +93,8 @@ async fn unix_sockets_are_spoken_to_with_and_without_a_password() {
 async fn ipv6_addresses_stand_in_brackets() {
     need_own_servers!();
     if std::net::TcpListener::bind("[::1]:0").is_err() {
-        eprintln!("this machine has no IPv6");
+        fn here() {}
+        record_not_run(&format!("{}: needs IPv6", test_name(&here)));
         return;
     }
     let postgres = picky(&["host all gene_registry_reader ::1/128 scram-sha-256"], None).await;

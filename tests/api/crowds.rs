@@ -53,7 +53,7 @@ async fn a_burst_of_cold_requests_opens_no_breaker_and_overshoots_no_limit() {
         ("REDIS_URL", &redis_url),
         ("GENE_REGISTRY__REDIS__PREFIX", &prefix),
         ("GENE_REGISTRY__REDIS__POOL_SIZE", "2"),
-        ("GENE_REGISTRY__REDIS__TIMEOUT_MS", "2000"),
+        ("GENE_REGISTRY__REDIS__TIMEOUT_MS", "6000"),
     ])
     .await;
     assert_eq!(served.replica.get(&uncached(), Some(&warm)).await.status, 200);

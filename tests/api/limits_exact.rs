@@ -2,8 +2,10 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::join_all;
+use tokio::time::Instant;
 
 use crate::support::limiters::{Limiters, PATIENT};
 use crate::support::postgres::PostgresServer;
@@ -11,6 +13,13 @@ use crate::support::redis::RedisServer;
 use crate::support::replica::Fleet;
 
 const REQUESTS: usize = 10_000;
+
+/// Over HTTP, which takes its time: still more than twice as many as any key's limit.
+const REQUESTS_OVER_HTTP: usize = 3_000;
+
+/// A window: what takes longer is counted in two of them, and tried again with other keys.
+const WINDOW: Duration = Duration::from_secs(60);
+const TRIES: usize = 3;
 
 /// Clients that each send one request after another.
 const CLIENTS: usize = 200;
@@ -22,7 +31,26 @@ fn assert_exact(limit: u32, mut remaining_of_admitted: Vec<u32>) {
     assert_eq!(remaining_of_admitted, (0..limit).collect::<Vec<_>>(), "limit {limit}");
 }
 
+/// What `run` gives in one window.
+async fn in_one_window<T>(run: impl AsyncFn() -> T) -> T {
+    for _ in 0..TRIES {
+        let begun = Instant::now();
+        let ran = run().await;
+        if begun.elapsed() < WINDOW {
+            return ran;
+        }
+    }
+    panic!("{TRIES} times more than a window: this machine is too slow to say anything");
+}
+
 async fn limiters_admit_exactly(limit: u32, keys: u32) {
+    let remaining = in_one_window(async || ask_limiters(limit, keys).await).await;
+    assert_eq!(remaining.len(), keys as usize);
+    remaining.into_values().for_each(|of_key| assert_exact(limit, of_key));
+}
+
+/// What the admitted ones of all requests were told, by key.
+async fn ask_limiters(limit: u32, keys: u32) -> HashMap<u32, Vec<u32>> {
     let limiters = Arc::new(Limiters::three(RedisServer::shared().await));
     let clients = (0..CLIENTS).map(|client| {
         let limiters = Arc::clone(&limiters);
@@ -44,8 +72,7 @@ async fn limiters_admit_exactly(limit: u32, keys: u32) {
     for client in join_all(clients).await {
         client.unwrap().into_iter().for_each(|(key, r)| remaining.entry(key).or_default().push(r));
     }
-    assert_eq!(remaining.len(), keys as usize);
-    remaining.into_values().for_each(|of_key| assert_exact(limit, of_key));
+    remaining
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -62,26 +89,36 @@ async fn of_10000_requests_with_several_keys_exactly_the_limit_passes_for_each()
     }
 }
 
+/// One key for each.
+const LIMITS: [u32; 4] = [1, 5, 30, 300];
+
 #[tokio::test(flavor = "multi_thread")]
-async fn of_10000_requests_over_http_exactly_the_limits_pass_with_counting_headers() {
+async fn of_3000_requests_over_http_exactly_the_limits_pass_with_counting_headers() {
     let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
     let fleet = Fleet::start_with(3, postgres, redis, |config| {
         config.redis.timeout_ms = PATIENT.as_millis() as u64;
     })
     .await;
-    let limits = [1, 5, 30, 1000];
-    let keys = join_all(limits.map(|limit| fleet.database.new_key(limit))).await;
+    let admitted = in_one_window(async || ask_fleet(&fleet).await).await;
+    for (which, limit) in LIMITS.into_iter().enumerate() {
+        let of_key = admitted.iter().filter(|(key, _)| *key == which).map(|(_, r)| *r).collect();
+        assert_exact(limit, of_key);
+    }
+}
 
+/// What was told to those who were admitted, with new keys: which key, and what remains.
+async fn ask_fleet(fleet: &Fleet<'_>) -> Vec<(usize, u32)> {
+    let keys = join_all(LIMITS.map(|limit| fleet.database.new_key(limit))).await;
     let clients = (0..60).map(|client| {
-        let (fleet, keys) = (&fleet, &keys);
+        let keys = &keys;
         async move {
             let mut admitted = Vec::new();
-            for request in 0..REQUESTS.div_ceil(60) {
+            for request in 0..REQUESTS_OVER_HTTP.div_ceil(60) {
                 let which = (client + request) % keys.len();
                 let replica = &fleet.replicas[(client + request * 5) % 3];
                 let answer = replica.get("/arena/insights?domain=search", Some(&keys[which])).await;
                 let remaining = answer.header("x-ratelimit-remaining").parse::<u32>().unwrap();
-                assert_eq!(answer.header("x-ratelimit-limit"), limits[which].to_string());
+                assert_eq!(answer.header("x-ratelimit-limit"), LIMITS[which].to_string());
                 match answer.status.as_u16() {
                     200 => admitted.push((which, remaining)),
                     429 => assert_eq!(remaining, 0),
@@ -91,9 +128,5 @@ async fn of_10000_requests_over_http_exactly_the_limits_pass_with_counting_heade
             admitted
         }
     });
-    let admitted: Vec<_> = join_all(clients).await.into_iter().flatten().collect();
-    for (which, limit) in limits.into_iter().enumerate() {
-        let of_key = admitted.iter().filter(|(key, _)| *key == which).map(|(_, r)| *r).collect();
-        assert_exact(limit, of_key);
-    }
+    join_all(clients).await.into_iter().flatten().collect()
 }

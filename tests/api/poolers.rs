@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use gene_registry::config::Config;
+
 use crate::support::need_own_servers;
 use crate::support::pgbouncer::PgBouncer;
 use crate::support::postgres::{PostgresOptions, PostgresServer};
@@ -10,21 +12,20 @@ use crate::support::replica::{Fleet, READER};
 use crate::support::traffic::{Traffic, burst, routes, uncached};
 use crate::support::wait::eventually;
 
-const SOON: Duration = Duration::from_secs(5);
+const SOON: Duration = Duration::from_secs(20);
 
 /// Three replicas behind PgBouncer.
-async fn fleet<'a>(postgres: &'a PostgresServer, bouncer: &PgBouncer, prepared: bool) -> Fleet<'a> {
+async fn fleet<'a>(
+    postgres: &'a PostgresServer,
+    bouncer: &PgBouncer,
+    change: impl FnOnce(&mut Config),
+) -> Fleet<'a> {
     let redis = RedisServer::shared().await;
-    let mut fleet = Fleet::start_with(0, postgres, redis, |_| {}).await;
+    let mut fleet = Fleet::start_with(0, postgres, redis, change).await;
     let config = &mut fleet.config;
     config.rate_limit.replicas = 3;
     config.upstream.url = Some(bouncer.url(fleet.database.name(), READER).into());
-    config.upstream.prepared_statements = prepared;
-    // A loaded machine takes its time to make connections.
-    config.upstream.wait_ms = 1_000;
-    config.upstream.connect_ms = 1_000;
-    config.upstream.query_ms = 600;
-    config.upstream.deadline_ms = 2_000;
+    config.upstream.prepared_statements = false;
     fleet.grow(3).await;
     fleet
 }
@@ -36,7 +37,7 @@ async fn unnamed_statements_work_through_a_pooler_that_is_reloaded_midway() {
     // One server connection for all, and none for long: statements change connections all the time.
     let lines = ["default_pool_size = 2", "server_lifetime = 1", "server_idle_timeout = 1"];
     let bouncer = PgBouncer::start(&postgres, &lines).await;
-    let fleet = fleet(&postgres, &bouncer, false).await;
+    let fleet = fleet(&postgres, &bouncer, |_| {}).await;
     let key = fleet.database.new_key(1_000_000).await;
     let paths = routes(&fleet.database).await;
     for replica in &fleet.replicas {
@@ -63,7 +64,7 @@ async fn nobody_sees_that_the_pooler_has_lost_its_idle_server_connections() {
     need_own_servers!();
     let postgres = PostgresServer::start(PostgresOptions::default()).await;
     let bouncer = PgBouncer::start(&postgres, &[]).await;
-    let fleet = fleet(&postgres, &bouncer, false).await;
+    let fleet = fleet(&postgres, &bouncer, |_| {}).await;
     let key = fleet.database.new_key(1_000_000).await;
 
     for _ in 0..5 {
@@ -79,7 +80,7 @@ async fn statements_given_up_end_and_leave_the_pooler_whole() {
     need_own_servers!();
     let postgres = PostgresServer::start(PostgresOptions::default()).await;
     let bouncer = PgBouncer::start(&postgres, &[]).await;
-    let fleet = fleet(&postgres, &bouncer, false).await;
+    let fleet = fleet(&postgres, &bouncer, |config| config.upstream.query_ms = 2_000).await;
     let key = fleet.database.new_key(1_000_000).await;
     for replica in &fleet.replicas {
         assert_eq!(replica.get(&uncached(), Some(&key)).await.status, 200);

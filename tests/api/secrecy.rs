@@ -19,8 +19,9 @@ const SOON: Duration = Duration::from_secs(5);
 const DATABASE_PASSWORD: &str = "database-hunter2";
 const REDIS_PASSWORD: &str = "redis-hunter2";
 
+/// None of the secrets is in the text.
 #[track_caller]
-fn assert_silent(place: &str, text: &str, secrets: &[String]) {
+pub(crate) fn assert_silent(place: &str, text: &str, secrets: &[String]) {
     for secret in secrets {
         let found = text.lines().find(|line| line.contains(secret.as_str()));
         assert!(found.is_none(), "{place} has {secret}: {found:?}");

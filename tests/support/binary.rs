@@ -4,10 +4,14 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::hosts::Hosts;
 use super::process::{Launch, Process, Signal};
 use super::replica::Replica;
 use super::scratch_folder;
 use super::wait::{eventually, until};
+
+const NAME: &str = "gene-registry";
+const PROGRAM: &str = env!("CARGO_BIN_EXE_gene-registry");
 
 const START: Duration = Duration::from_secs(30);
 
@@ -23,8 +27,17 @@ pub(crate) struct Served {
 impl Served {
     /// Starts one on free ports; `env` names configuration keys by their environment variables.
     pub(crate) async fn start(env: &[(&str, &str)]) -> Self {
+        Self::launched(Launch::new(NAME, PROGRAM), env).await
+    }
+
+    /// The same, where names mean what `hosts` says.
+    pub(crate) async fn start_with(hosts: &Hosts, env: &[(&str, &str)]) -> Self {
+        Self::launched(hosts.launch(NAME, PROGRAM), env).await
+    }
+
+    async fn launched(launch: Launch, env: &[(&str, &str)]) -> Self {
         let ready = scratch_folder("ready").join("ready.json");
-        let mut launch = Launch::new("gene-registry", env!("CARGO_BIN_EXE_gene-registry"))
+        let mut launch = launch
             .args(["serve", "--ready-file"])
             .arg(&ready)
             .env("GENE_REGISTRY__SERVER__BIND", "127.0.0.1:0")

@@ -12,6 +12,7 @@ pub(crate) mod database;
 pub(crate) mod document;
 pub(crate) mod fleet;
 pub(crate) mod frames;
+pub(crate) mod hosts;
 pub(crate) mod issuer;
 pub(crate) mod limiters;
 pub(crate) mod pgbouncer;
@@ -19,6 +20,7 @@ pub(crate) mod postgres;
 pub(crate) mod probe;
 pub(crate) mod process;
 pub(crate) mod proxy;
+pub(crate) mod random;
 pub(crate) mod raw;
 pub(crate) mod redis;
 pub(crate) mod redis_cluster;
@@ -49,9 +51,9 @@ pub(crate) fn faults_available() -> bool {
     external("TEST_DATABASE_URL").is_none() && external("TEST_REDIS_URL").is_none()
 }
 
-/// Adds a test to the list of those not run, which `tests/run` prints at its end.
+/// Adds a test, and why, to the list of those not run, which `tests/run` prints at its end.
 pub(crate) fn record_not_run(test: &str) {
-    eprintln!("not run, for it needs servers of its own: {test}");
+    eprintln!("not run: {test}");
     if let Some(list) = std::env::var_os("GENE_REGISTRY_NOT_RUN") {
         let mut file = OpenOptions::new().append(true).create(true).open(&list).unwrap();
         file.write_all(format!("{test}\n").as_bytes()).unwrap();
@@ -63,7 +65,8 @@ macro_rules! need_own_servers {
     () => {
         if !$crate::support::faults_available() {
             fn here() {}
-            $crate::support::record_not_run($crate::support::test_name(&here));
+            let test = $crate::support::test_name(&here);
+            $crate::support::record_not_run(&format!("{test}: needs servers of its own"));
             return;
         }
     };

@@ -66,12 +66,16 @@ struct Counts {
 impl FaultProxy {
     /// Listens on a free port of 127.0.0.1 and forwards to `target` (`host:port`).
     pub(crate) async fn start(target: impl Into<String>) -> Self {
-        let target = target.into();
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, free_port())).await.unwrap();
+        Self::start_at((Ipv4Addr::LOCALHOST, free_port()), target).await
+    }
+
+    /// Listens on an address of the caller's choice.
+    pub(crate) async fn start_at(at: (Ipv4Addr, u16), target: impl Into<String>) -> Self {
+        let listener = TcpListener::bind(at).await.unwrap();
         let addr = listener.local_addr().unwrap();
         let state = State {
             mode: Mode::Pass,
-            target,
+            target: target.into(),
             epoch: Arc::default(),
             cut: Cut::Reset,
             silent_below: 0,

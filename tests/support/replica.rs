@@ -187,15 +187,20 @@ impl Database<'_> {
     }
 }
 
-/// Stores a new key in the database with this URL, its owner's, changed as wished.
-pub(crate) async fn new_key_in(url: &str, change: impl FnOnce(&mut NewKey)) -> String {
-    let mut new = NewKey {
+/// What there is to say of a key that a test makes: it may read, a million times a minute.
+pub(crate) fn new_key() -> NewKey {
+    NewKey {
         owner: "team-test".to_owned(),
         name: "test".to_owned(),
         scopes: vec!["read".to_owned()],
         rate_limit_per_minute: 1_000_000,
         expires_at: None,
-    };
+    }
+}
+
+/// Stores a new key in the database with this URL, its owner's, changed as wished.
+pub(crate) async fn new_key_in(url: &str, change: impl FnOnce(&mut NewKey)) -> String {
+    let mut new = new_key();
     change(&mut new);
     let key = ApiKey::generate().unwrap();
     store::insert(&mut super::postgres::connect(url).await, &key, &new).await.unwrap();

@@ -156,7 +156,6 @@ async fn healthcheck_ends_with_0_only_where_a_replica_is_ready() {
     let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
     let fleet = Fleet::start(1, postgres, redis).await;
     let ready = &fleet.replicas[0];
-    let starting = Replica::start(&config("postgres://127.0.0.1:1/none", None)).await;
     eventually(SOON, "the replica is ready", || async { ready.ops("/readyz").await.status == 200 })
         .await;
     let check = async |address: &str| {
@@ -167,6 +166,7 @@ async fn healthcheck_ends_with_0_only_where_a_replica_is_ready() {
     let port = address(&ready.ops).rsplit_once(':').unwrap().1.to_owned();
     check(&format!("0.0.0.0:{port}")).await.ok();
     assert_eq!(check(&format!("127.0.0.1:{}", free_port())).await.code, 1);
+    let starting = Replica::start(&config("postgres://127.0.0.1:1/none", None)).await;
     // Within its first ten seconds, for its database will never be there.
     assert_eq!(check(&address(&starting.ops)).await.code, 1);
 }

@@ -4,6 +4,7 @@
 use reqwest::Method;
 use serde_json::json;
 
+use crate::secrecy::assert_silent;
 use crate::support::binary::Served;
 use crate::support::control::{ControlClient, KEYS_ROLE};
 use crate::support::issuer::{AUDIENCE, CLIENT, Issuer};
@@ -13,14 +14,6 @@ use crate::support::replica::{READER, sample};
 use gene_registry::control::LoginToken;
 
 const PASSWORD: &str = "keys-hunter2";
-
-#[track_caller]
-fn assert_silent(place: &str, text: &str, secrets: &[String]) {
-    for secret in secrets {
-        let found = text.lines().find(|line| line.contains(secret.as_str()));
-        assert!(found.is_none(), "{place} has {secret}: {found:?}");
-    }
-}
 
 /// Everything in a token but what anybody knows: payload and signature.
 fn parts(token: &str) -> Vec<String> {

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::support::postgres::PostgresServer;
 use crate::support::redis::RedisServer;
-use crate::support::wait::eventually;
+use crate::support::wait::{eventually, seen};
 
 const SOON: Duration = Duration::from_secs(10);
 
@@ -116,9 +116,9 @@ async fn a_gene_is_a_404_when_it_is_unpublished_and_a_200_when_it_is_back() {
         client.execute(sql, &[&published, &id]).await.unwrap();
         let committed = Instant::now();
         for replica in &fleet.replicas {
-            let left = super::SEEN.saturating_sub(committed.elapsed());
-            eventually(left, "its status follows", || async {
-                replica.get(&path, Some(&key)).await.status == status
+            seen(committed, super::SEEN, "its status follows", || async {
+                let found = replica.get(&path, Some(&key)).await.status;
+                if found == status { Ok(()) } else { Err(found.to_string()) }
             })
             .await;
         }

@@ -15,6 +15,7 @@ use super::history::{Contract, History, Sight, Spells, State};
 use super::{REPLICAS, SEEN};
 use crate::support::postgres::PostgresServer;
 use crate::support::proxy::{Cut, FaultProxy, Mode};
+use crate::support::random::Random;
 use crate::support::redis::RedisServer;
 use crate::support::replica::{Answer, Fleet, READER, Replica};
 use crate::support::wait::eventually;
@@ -35,27 +36,6 @@ const CONTRACT: Contract = Contract { seen: SEEN, oldest };
 /// The oldest an answer may be, with a second for clocks that are read from afar.
 fn oldest(request: &str) -> Duration {
     Duration::from_secs(if request.ends_with("/phenotype") { 61 } else { 11 })
-}
-
-/// A small generator (SplitMix64), so that a seed says everything.
-struct Random(Cell<u64>);
-
-impl Random {
-    fn below(&self, bound: u64) -> u64 {
-        self.0.set(self.0.get().wrapping_add(0x9E37_79B9_7F4A_7C15));
-        let mut z = self.0.get();
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (z ^ (z >> 31)) % bound
-    }
-
-    fn millis(&self, from: u64, to: u64) -> Duration {
-        Duration::from_millis(from + self.below(to - from))
-    }
-
-    fn fork(&self) -> Self {
-        Self(Cell::new(self.below(u64::MAX)))
-    }
 }
 
 fn from_environment(name: &str) -> Option<u64> {
@@ -81,10 +61,10 @@ fn id(gene: usize) -> String {
 
 impl Run<'_> {
     /// Edits, unpublishes and publishes until the end; the first gene is always published.
-    async fn write(&self, random: Random, clients: &[Client; 2]) {
+    async fn write(&self, mut random: Random, clients: &[Client; 2]) {
         let (mut version, mut published) = (0, [true; GENES]);
         while !self.over.get() {
-            let gene = random.below(GENES as u64) as usize;
+            let gene = random.below(GENES);
             let (other, together) = ((gene + 1) % GENES, random.below(4) == 0);
             published[gene] = gene == 0 || random.below(3) != 0;
             let began = Instant::now();
@@ -96,7 +76,7 @@ impl Run<'_> {
                 version += 1;
                 set(&clients[1], other, version, published[other]).await;
                 self.came(other, published[other].then_some(version), began);
-                sleep(random.millis(0, 400)).await;
+                sleep(random.millis(0..400)).await;
                 let began = Instant::now();
                 clients[0].batch_execute("commit").await.unwrap();
                 self.came(gene, published[gene].then_some(version - 1), began);
@@ -105,7 +85,7 @@ impl Run<'_> {
                 set(&clients[0], gene, version, published[gene]).await;
                 self.came(gene, published[gene].then_some(version), began);
             }
-            sleep(random.millis(50, 700)).await;
+            sleep(random.millis(50..700)).await;
         }
     }
 
@@ -151,14 +131,20 @@ impl Run<'_> {
     }
 
     /// Breaks the way to a server for some of the replicas, again and again.
-    async fn break_(&self, random: Random, proxies: &[FaultProxy], until: Instant, postgres: bool) {
+    async fn break_(
+        &self,
+        mut random: Random,
+        proxies: &[FaultProxy],
+        until: Instant,
+        postgres: bool,
+    ) {
         while Instant::now() < until {
-            sleep(random.millis(200, 4_000)).await;
-            let whom = random.below(u64::from(REPLICAS) + 2) as usize;
+            sleep(random.millis(200..4_000)).await;
+            let whom = random.below(REPLICAS as usize + 2);
             let hit: Vec<usize> = (0..proxies.len())
                 .filter(|number| whom >= proxies.len() || *number == whom)
                 .collect();
-            let (kind, lasts) = (random.below(5), random.millis(100, 4_000));
+            let (kind, lasts) = (random.below(5), random.millis(100..4_000));
             if postgres {
                 hit.iter().for_each(|n| self.history.borrow_mut().cut_off[*n].begin());
             }
@@ -282,7 +268,7 @@ async fn nobody_shows_the_past_whatever_breaks() {
     let seed = from_environment("GENE_REGISTRY_CHECKER_SEED").unwrap_or_else(random);
     let seconds = from_environment("GENE_REGISTRY_CHECKER_SECONDS").unwrap_or(60);
     println!("GENE_REGISTRY_CHECKER_SEED={seed} GENE_REGISTRY_CHECKER_SECONDS={seconds}");
-    let random = Random(Cell::new(seed));
+    let random = |stream| Random::new(seed, stream);
     let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
     let mut fleet = Fleet::start_with(0, postgres, redis, |_| {}).await;
     let (to_postgres, to_redis) = (proxies(&postgres.addr()).await, proxies(&redis.addr()).await);
@@ -322,15 +308,15 @@ async fn nobody_shows_the_past_whatever_breaks() {
     let until = start + Duration::from_secs(seconds);
     let faults = async {
         tokio::join!(
-            run.break_(random.fork(), &to_postgres, until, true),
-            run.break_(random.fork(), &to_redis, until, false),
+            run.break_(random(1), &to_postgres, until, true),
+            run.break_(random(2), &to_redis, until, false),
         );
         run.heal().await;
         run.over.set(true);
     };
     let readers = (0..fleet.replicas.len())
         .flat_map(|number| requests().map(|requests| run.read(number, requests)));
-    tokio::join!(faults, join_all(readers), run.write(random.fork(), &clients), run.probe(&prober),);
+    tokio::join!(faults, join_all(readers), run.write(random(3), &clients), run.probe(&prober),);
 
     let (history, sights) = (run.history.into_inner(), run.sights.into_inner());
     let breaches = history.judge(&CONTRACT, &sights);

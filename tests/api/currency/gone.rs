@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 
 use super::{DOMAIN, REPLICAS, genes_of, never_old};
+use crate::support::need_own_servers;
 use crate::support::postgres::PostgresServer;
 use crate::support::proxy::{FaultProxy, Mode};
 use crate::support::redis::RedisServer;
@@ -54,9 +55,12 @@ async fn replicas_that_heard_from_another_that_a_gene_is_gone_do_not_show_it_aga
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_replica_that_is_cut_off_spoils_no_read_of_those_that_are_not() {
-    let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
+    need_own_servers!();
+    // Its own, for all that it does is watched.
+    let (postgres, redis) = (PostgresServer::shared().await, RedisServer::start(&[]).await);
+    let monitor = redis.monitor().await;
     let cut_off = FaultProxy::start(postgres.addr()).await;
-    let mut fleet = Fleet::start_with(REPLICAS - 1, postgres, redis, never_old).await;
+    let mut fleet = Fleet::start_with(REPLICAS - 1, postgres, &redis, never_old).await;
     fleet.config.upstream.url = Some(cut_off.url(&fleet.database.url_as(READER)).into());
     (fleet.config.upstream.wait_ms, fleet.config.upstream.connect_ms) = (500, 500);
     (fleet.config.upstream.query_ms, fleet.config.upstream.deadline_ms) = (600, 2_000);
@@ -75,10 +79,12 @@ async fn a_replica_that_is_cut_off_spoils_no_read_of_those_that_are_not() {
     .await;
     for path in &paths {
         // Begins to read for all, in vain.
+        let lease = format!("{}:lease", fleet.prefix);
+        let claimed = monitor.lines_with(&lease).len();
         let in_vain = sick.get(path, Some(&key));
         let right = async {
             eventually(Duration::from_secs(10), "it has the lease", || async {
-                !redis.keys(&format!("{}:lease", fleet.prefix)).await.is_empty()
+                monitor.lines_with(&lease).len() > claimed
             })
             .await;
             join_all(healthy.iter().map(|replica| replica.get(path, Some(&key)))).await

@@ -11,14 +11,11 @@ mod log_away;
 mod machine;
 
 mod order;
-mod restored;
+pub(crate) mod restored;
 mod snapshots;
 
-use std::panic::AssertUnwindSafe;
-use std::sync::Mutex;
 use std::time::Duration;
 
-use futures_util::FutureExt;
 use futures_util::future::join_all;
 use gene_registry::config::Config;
 use tokio::time::Instant;
@@ -27,7 +24,7 @@ use tokio_postgres::Client;
 use crate::support::postgres::PostgresServer;
 use crate::support::redis::RedisServer;
 use crate::support::replica::{Answer, Fleet, Replica};
-use crate::support::wait::eventually;
+use crate::support::wait::seen;
 
 const REPLICAS: u32 = 3;
 
@@ -101,8 +98,8 @@ pub(crate) async fn answers(replica: &Replica, key: &str, paths: &[String]) -> V
     join_all(answers).await
 }
 
-/// Waits until every replica answers each path as the database stands; fails two seconds after
-/// `committed`.
+/// Waits until every replica answers each path as the database stands; fails where one answers as
+/// it stood before, though it was asked later than two seconds after `committed`.
 pub(crate) async fn assert_seen(
     replicas: &[Replica],
     key: &str,
@@ -113,20 +110,13 @@ pub(crate) async fn assert_seen(
 ) {
     let each = replicas.iter().enumerate().map(|(number, replica)| async move {
         let what = format!("replica {number} shows what changed: {what}");
-        let old = Mutex::new(Vec::new());
-        let seen = AssertUnwindSafe(eventually(
-            SEEN.saturating_sub(committed.elapsed()),
-            &what,
-            || async {
-                let found = answers(replica, key, paths).await;
-                let differ = (0..paths.len()).filter(|at| found[*at] != truth[*at]);
-                *old.lock().unwrap() = differ.map(|at| &paths[at]).collect();
-                old.lock().unwrap().is_empty()
-            },
-        ));
-        if seen.catch_unwind().await.is_err() {
-            panic!("{what}: still older: {:?}", old.lock().unwrap());
-        }
+        seen(committed, SEEN, &what, || async {
+            let found = answers(replica, key, paths).await;
+            let differ = (0..paths.len()).filter(|at| found[*at] != truth[*at]);
+            let older: Vec<_> = differ.map(|at| &paths[at]).collect();
+            if older.is_empty() { Ok(()) } else { Err(format!("older: {older:?}")) }
+        })
+        .await;
     });
     join_all(each).await;
 }

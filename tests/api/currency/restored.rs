@@ -2,7 +2,7 @@
 //! shown, neither by replicas that lived through it nor by those that start after it.
 
 use gene_registry::config::{Config, RedisConfig};
-use gene_registry::keys::{ApiKey, NewKey, store};
+use gene_registry::keys::{ApiKey, store};
 use tokio::time::Instant;
 
 use super::{DOMAIN, REPLICAS, answers, assert_same, assert_seen, genes_of, never_old, paths_of};
@@ -10,9 +10,10 @@ use crate::support::need_own_servers;
 use crate::support::postgres::{PostgresOptions, PostgresServer};
 use crate::support::proxy::{Cut, FaultProxy};
 use crate::support::redis::RedisServer;
-use crate::support::replica::{Fleet, READER, Replica, sample};
+use crate::support::replica::{Fleet, READER, Replica, new_key, sample};
 
-const TRANSACTIONS: &str = "do $$ begin
+/// So many that another history is ahead of one without them.
+pub(crate) const TRANSACTIONS: &str = "do $$ begin
         for n in 1..3000 loop perform pg_current_xact_id(); commit; end loop;
     end $$";
 
@@ -63,15 +64,5 @@ async fn what_was_read_before_a_restore_is_never_shown_after_it() {
     for _ in 0..REPLICAS {
         let replica = Replica::start(&config).await;
         assert_same(&answers(&replica, &key, &paths).await, &truth, &paths);
-    }
-}
-
-fn new_key() -> NewKey {
-    NewKey {
-        owner: "team-test".to_owned(),
-        name: "test".to_owned(),
-        scopes: vec!["read".to_owned()],
-        rate_limit_per_minute: 1_000_000,
-        expires_at: None,
     }
 }

@@ -11,8 +11,9 @@ use super::{SOON, replica};
 use crate::support::raw::{address, answer, head, parse};
 use crate::support::replica::{Answer, Replica};
 
-const HEAD: Duration = Duration::from_millis(400);
-const IDLE: Duration = Duration::from_millis(800);
+// Long enough for a slow machine to read a request that was sent at once.
+const HEAD: Duration = Duration::from_secs(2);
+const IDLE: Duration = Duration::from_secs(4);
 
 /// Between two bytes of what drips.
 const DRIP: Duration = Duration::from_millis(20);

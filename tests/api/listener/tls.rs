@@ -73,6 +73,13 @@ fn certificate(path: &Path) -> CertificateDer<'static> {
     CertificateDer::from_pem_file(path).unwrap()
 }
 
+/// Puts a file in another's place, whole: nobody sees a half of it.
+fn replace(path: &Path, bytes: &[u8]) {
+    let beside = path.with_extension("new");
+    std::fs::write(&beside, bytes).unwrap();
+    std::fs::rename(beside, path).unwrap();
+}
+
 fn request(replica: &Replica, key: &str, version: hyper::Version) -> hyper::Request<Empty<Bytes>> {
     let uri = format!("{}/genes?limit=1", replica.base);
     let request = hyper::Request::get(uri).version(version).header("X-API-Key", key);
@@ -174,10 +181,10 @@ async fn a_new_certificate_is_taken_up_and_a_broken_one_never() {
     assert_eq!(shown(&replica, &authority).await, one);
 
     // One of the two has come: they don't fit together.
-    std::fs::copy(&second.0, &first.0).unwrap();
+    replace(&first.0, &std::fs::read(&second.0).unwrap());
     eventually(SOON, "the pair is refused", || async { reloads("failed").await == 1.0 }).await;
     assert_eq!(shown(&replica, &authority).await, one);
-    std::fs::copy(&second.1, &first.1).unwrap();
+    replace(&first.1, &std::fs::read(&second.1).unwrap());
     eventually(SOON, "the new one is shown", || async { shown(&replica, &authority).await == two })
         .await;
     eventually(SOON, "its end is shown", || async {
@@ -187,7 +194,7 @@ async fn a_new_certificate_is_taken_up_and_a_broken_one_never() {
     assert_eq!(ask(&replica, &key, kept_open).await.0, 200, "connections go on");
 
     for (n, broken) in [&b"-----BEGIN CERTIFICATE-----\nrubbish"[..], b""].iter().enumerate() {
-        std::fs::write(&first.0, broken).unwrap();
+        replace(&first.0, broken);
         let failed = 2.0 + n as f64;
         eventually(SOON, "it is refused", || async { reloads("failed").await == failed }).await;
         assert_eq!(shown(&replica, &authority).await, two);

@@ -1,6 +1,6 @@
 //! A Redis that can be read but not written: answers in it are still served, and writes skipped.
 
-use super::{Loads, SOON, all_ready, assert_ok, loads, patient, sum};
+use super::{Loads, SOON, all_ready, assert_ok, loads, patient, sum, young};
 use crate::support::need_own_servers;
 use crate::support::postgres::PostgresServer;
 use crate::support::redis::RedisServer;
@@ -11,6 +11,15 @@ use crate::support::wait::eventually;
 const FAILURES: &str = "gene_registry_shared_write_failures_total";
 const WRITE: &str = r#"gene_registry_redis_in_use{side="write"}"#;
 const READ: &str = r#"gene_registry_redis_in_use{side="read"}"#;
+
+async fn fleet(redis: &RedisServer) -> Fleet<'static> {
+    let postgres = PostgresServer::shared().await;
+    Fleet::start_with(3, postgres, redis, |config| {
+        patient(config);
+        young(config);
+    })
+    .await
+}
 
 async fn assert_all_expire(redis: &RedisServer, prefix: &str) -> usize {
     let keys = redis.keys(prefix).await;
@@ -26,7 +35,7 @@ async fn assert_all_expire(redis: &RedisServer, prefix: &str) -> usize {
 async fn a_redis_at_its_ceiling_costs_nothing_but_its_writes() {
     need_own_servers!();
     let redis = RedisServer::start(&["--maxmemory-policy", "noeviction"]).await;
-    let fleet = Fleet::start_with(3, PostgresServer::shared().await, &redis, patient).await;
+    let fleet = fleet(&redis).await;
     all_ready(&fleet.replicas).await;
     let key = fleet.database.new_key(1_000_000).await;
     let shared: Vec<String> = (0..20).map(|_| uncached()).collect();
@@ -70,7 +79,7 @@ async fn a_redis_at_its_ceiling_costs_nothing_but_its_writes() {
 async fn a_read_only_redis_still_gives_what_it_has_and_is_not_written_for_each_answer() {
     need_own_servers!();
     let redis = RedisServer::start(&[]).await;
-    let fleet = Fleet::start_with(3, PostgresServer::shared().await, &redis, patient).await;
+    let fleet = fleet(&redis).await;
     all_ready(&fleet.replicas).await;
     let key = fleet.database.new_key(1_000_000).await;
     let path = uncached();

@@ -1,17 +1,24 @@
 //! Many ask for the same thing at the same time: it is read once for the whole fleet.
 
+use std::time::Duration;
+
 use futures_util::future::join_all;
 use reqwest::Version;
+use tokio::time::Instant;
 
 use super::{
-    Loads, SOON, answer_keys, arrived, assert_ok, client, fleet, get, loads, lock_genes, probed,
+    Loads, REPLICAS, SOON, answer_keys, arrived, assert_ok, client, fleet, get, loads, lock_genes,
+    probed, waits,
 };
-use crate::support::probe::Hold;
-use crate::support::replica::Answer;
+use crate::support::probe::{Hold, Probe};
+use crate::support::replica::{Answer, Fleet};
 use crate::support::traffic::routes;
 use crate::support::wait::eventually;
 
 const REQUESTS: usize = 300;
+
+/// How long those who wait can hear what came of a read that gave no answer.
+const OUTCOME_LIVES: Duration = Duration::from_secs(1);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn three_hundred_identical_cold_requests_on_three_replicas_are_one_load() {
@@ -46,18 +53,22 @@ async fn three_hundred_identical_cold_requests_on_three_replicas_are_one_load() 
 async fn a_load_in_vain_is_heard_of_by_all_and_the_next_request_tries_again() {
     let (fleet, probe) = probed(|_| {}).await;
     let key = fleet.database.new_key(1_000_000).await;
+    let mut failed = 0;
     for (round, path) in routes(&fleet.database).await.iter().enumerate() {
         probe.hold(Hold::Everything);
         probe.set_failing(true);
+        let waited = waits(&fleet).await;
         let requests = (0..REQUESTS).map(|n| fleet.replicas[n % 3].get(path, Some(&key)));
         let release = async {
             arrived(&fleet, round * (REQUESTS + 3) + REQUESTS).await;
-            assert_eq!(probe.waiting(), 1, "{path}");
+            others_wait(&fleet, &probe, waited).await;
             probe.hold(Hold::Nothing);
+            Instant::now()
         };
-        let (answers, ()) = tokio::join!(join_all(requests), release);
+        let (answers, released) = tokio::join!(join_all(requests), release);
 
-        assert_eq!(loads(&fleet.replicas).await, Loads { ok: round, failed: round + 1 }, "{path}");
+        failed += tried_once(released, loads(&fleet.replicas).await.failed - failed);
+        assert_eq!(loads(&fleet.replicas).await, Loads { ok: round, failed }, "{path}");
         answers.iter().for_each(|answer| answer.assert_refused(502, "DB_ERROR"));
         assert_eq!(answer_keys(&fleet).await.len(), round, "{path}");
 
@@ -79,14 +90,33 @@ async fn what_does_not_exist_is_looked_for_once_by_all_who_wait() {
             .enumerate()
     {
         probe.hold(Hold::Everything);
+        let (waited, read) = (waits(&fleet).await, probe.reads());
         let requests = (0..60).map(|n| fleet.replicas[n % 3].get(path, Some(&key)));
         let release = async {
             arrived(&fleet, (round + 1) * 60).await;
-            eventually(SOON, "one read waits", || async { probe.waiting() == 1 }).await;
+            others_wait(&fleet, &probe, waited).await;
             probe.hold(Hold::Nothing);
+            Instant::now()
         };
-        let (answers, ()) = tokio::join!(join_all(requests), release);
+        let (answers, released) = tokio::join!(join_all(requests), release);
         answers.iter().for_each(|answer: &Answer| answer.assert_refused(404, "NOT_FOUND"));
-        assert_eq!(probe.reads(), round + 1, "{path}");
+        tried_once(released, probe.reads() - read);
     }
+}
+
+/// Waits until one replica's read is held and the two others wait for it.
+async fn others_wait(fleet: &Fleet<'_>, probe: &Probe, waited: usize) {
+    eventually(SOON, "one reads, the others wait", || async {
+        probe.waiting() == 1 && waits(fleet).await == waited + 2
+    })
+    .await;
+}
+
+/// Checks how often the fleet tried, and gives it back: once. Those who wait can hear for a second
+/// what came of it; who was stopped by a slow machine for all of that tries in turn.
+#[track_caller]
+fn tried_once(released: Instant, tries: usize) -> usize {
+    let most = if released.elapsed() < OUTCOME_LIVES { 1 } else { REPLICAS as usize };
+    assert!((1..=most).contains(&tries), "{tries}, {:?} after the release", released.elapsed());
+    tries
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use futures_util::future::join_all;
 use reqwest::Version;
 
-use super::{Loads, assert_ok, client, fleet, get, loads};
+use super::{Loads, assert_ok, client, fleet_with, get, loads, patient, young};
 
 const CLIENTS: usize = 1000;
 const DISTINCT: usize = 50;
@@ -13,7 +13,11 @@ const DISTINCT: usize = 50;
 /// Each client keeps its connection and asks for three things, one after the other.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fleet_that_starts_cold_under_load_reads_each_thing_once() {
-    let fleet = fleet().await;
+    let fleet = fleet_with(|config| {
+        patient(config);
+        young(config);
+    })
+    .await;
     let key = fleet.database.new_key(1_000_000).await;
     // A third has a connection of its own, the others share a few.
     let over_http2: Vec<_> = (0..12).map(|_| client(Version::HTTP_2)).collect();

@@ -1,6 +1,6 @@
 //! Entries written together do not expire together.
 
-use super::{answer_keys, assert_ok, fleet, number};
+use super::{answer_keys, assert_ok, fleet_with, number, patient, young};
 use crate::support::redis::RedisServer;
 use crate::support::traffic::uncached;
 
@@ -8,7 +8,11 @@ const ENTRIES: usize = 100;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hundred_entries_written_together_expire_over_a_tenth_of_their_time() {
-    let fleet = fleet().await;
+    let fleet = fleet_with(|config| {
+        patient(config);
+        young(config);
+    })
+    .await;
     let (redis, key) = (RedisServer::shared().await, fleet.database.new_key(1_000_000).await);
     let paths: Vec<String> = (0..ENTRIES).map(|_| uncached()).collect();
     for (n, path) in paths.iter().enumerate() {
@@ -41,5 +45,6 @@ async fn a_hundred_entries_written_together_expire_over_a_tenth_of_their_time() 
     }
     let (least, most) = (spread.iter().min().unwrap(), spread.iter().max().unwrap());
     assert!(most - least >= most / 10, "{least} {most}");
-    assert!(*most <= 30 && *least >= 23, "{least} {most}");
+    // By as much as a fifth of 3,000 s, in whole seconds.
+    assert!(*most <= 3_000 && *least >= 2_399, "{least} {most}");
 }

@@ -17,12 +17,16 @@ use crate::support::traffic::uncached;
 use crate::support::wait::eventually;
 
 /// Half of it is what anybody waits for another replica.
-const DEADLINE: Duration = Duration::from_secs(6);
+const DEADLINE: Duration = Duration::from_secs(16);
+
+/// Longer than that: who reads in vain is still at it.
+const STATEMENT_MS: u64 = 12_000;
 
 async fn start(count: u32, postgres: &PostgresServer) -> Fleet<'_> {
     let redis = RedisServer::shared().await;
     let fleet = Fleet::start_with(count, postgres, redis, |config| {
         config.redis.timeout_ms = 5_000;
+        config.upstream.query_ms = STATEMENT_MS;
         config.upstream.deadline_ms = DEADLINE.as_millis() as u64;
     })
     .await;
@@ -101,7 +105,8 @@ async fn an_owner_that_is_cut_off_from_the_database_holds_nobody_up_for_long() {
 async fn a_statement_that_times_out_is_one_load_in_vain_for_the_fleet() {
     let fleet = fleet_with(|config| {
         config.redis.timeout_ms = 5_000;
-        config.upstream.query_ms = 1_500;
+        config.upstream.query_ms = 4_000;
+        config.upstream.deadline_ms = 20_000;
     })
     .await;
     let key = fleet.database.new_key(1_000_000).await;

@@ -4,7 +4,9 @@ use futures_util::future::join_all;
 use reqwest::Version;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{Loads, SOON, arrived, assert_ok, client, fleet, get, loads, lock_genes};
+use super::{
+    Loads, SOON, arrived, assert_ok, client, fleet_with, get, loads, lock_genes, patient, young,
+};
 use crate::support::traffic::uncached;
 use crate::support::wait::eventually;
 
@@ -16,7 +18,11 @@ const CONNECTIONS: usize = 5;
 #[tokio::test(flavor = "multi_thread")]
 async fn one_who_waits_is_served_by_the_load_of_500_who_left() {
     for version in [Version::HTTP_11, Version::HTTP_2] {
-        let fleet = fleet().await;
+        let fleet = fleet_with(|config| {
+            patient(config);
+            young(config);
+        })
+        .await;
         let (key, path) = (fleet.database.new_key(1_000_000).await, uncached());
         let (replica, url) = (&fleet.replicas[0], format!("{}{path}", fleet.replicas[0].base));
         let clients: Vec<_> = (0..CONNECTIONS).map(|_| client(version)).collect();

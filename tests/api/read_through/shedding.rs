@@ -73,7 +73,7 @@ async fn what_does_not_fit_is_refused_at_once_and_hits_pass() {
         // With those that are held, four times what is admitted.
         let more = (0..3 * ADMITTED).map(|_| async { replica.get(&uncached(), Some(&key)).await });
         join_all(more).await.iter().for_each(assert_shed);
-        assert!(begun.elapsed() < Duration::from_secs(8), "at once: they would wait for longer");
+        assert!(begun.elapsed() < Duration::from_secs(30), "at once: they would wait for longer");
         for path in paths.iter().cycle().take(60) {
             let hit = replica.get(path, Some(&key)).await;
             assert_ok(&hit);

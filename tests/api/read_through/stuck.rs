@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use futures_util::future::join_all;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{SOON, all_ready, arrived, assert_ok, lock_genes, probed};
+use super::{SOON, all_ready, arrived, assert_ok, lock_genes, probed, young};
 use crate::support::postgres::PostgresServer;
 use crate::support::probe::Hold;
 use crate::support::redis::RedisServer;
@@ -17,7 +17,11 @@ const STUCK: usize = 200;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn hits_are_served_while_200_misses_are_stuck() {
-    let (fleet, probe) = probed(|config| config.shed.max_misses = Some(STUCK)).await;
+    let (fleet, probe) = probed(|config| {
+        young(config);
+        config.shed.max_misses = Some(STUCK);
+    })
+    .await;
     let key = fleet.database.new_key(1_000_000).await;
     let paths = routes(&fleet.database).await;
     for replica in &fleet.replicas {
@@ -64,7 +68,7 @@ async fn clients_that_leave_leave_no_statement_behind_and_the_pool_is_whole() {
     let fleet = Fleet::start_with(3, postgres, redis, |config| {
         config.redis.timeout_ms = 5_000;
         config.upstream.pool_size = POOL;
-        config.upstream.wait_ms = 2_000;
+        config.upstream.wait_ms = 5_000;
     })
     .await;
     all_ready(&fleet.replicas).await;

@@ -6,7 +6,7 @@ use futures_util::stream;
 use gene_registry::keys::ApiKey;
 use tokio::time::Instant;
 
-use super::{SOON, assert_ok, probed, sum};
+use super::{SOON, assert_ok, probed, sum, young};
 use crate::support::redis::RedisServer;
 use crate::support::wait::eventually;
 
@@ -18,7 +18,7 @@ const PER_SECOND: f64 = 50.0;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn thousands_of_unknown_keys_and_keyless_requests_cost_a_bounded_number_of_look_ups() {
-    let (fleet, probe) = probed(|_| {}).await;
+    let (fleet, probe) = probed(young).await;
     let key = fleet.database.new_key(1_000_000).await;
     for replica in &fleet.replicas {
         assert_ok(&replica.get("/genes", Some(&key)).await);
@@ -63,12 +63,17 @@ async fn thousands_of_unknown_keys_and_keyless_requests_cost_a_bounded_number_of
 
     let looked_up = key_look_ups(&probe) - known;
     let budget = 3.0 * (BURST as f64 + PER_SECOND * begun.elapsed().as_secs_f64());
-    // The valid key may have been looked up again behind.
-    assert!(looked_up as f64 <= budget + 3.0, "{looked_up} > {budget}");
-    assert_eq!(looked_up + refused, STRANGERS / 2, "each is looked up or refused");
+    // The valid key may have been looked up again behind, by each replica.
+    let again = fleet.replicas.len();
+    assert!(looked_up as f64 <= budget + again as f64, "{looked_up} > {budget}");
+    let strangers = STRANGERS / 2..=STRANGERS / 2 + again;
+    assert!(strangers.contains(&(looked_up + refused)), "each is looked up or refused");
     let counted = sum(&fleet.replicas, "gene_registry_key_lookups_refused_total").await;
     assert_eq!(counted, refused);
-    assert_eq!(redis.keys(&fleet.prefix).await, keys_before, "Redis does not grow");
+    // The valid key's window may have ended meanwhile.
+    let mut keys = redis.keys(&fleet.prefix).await;
+    keys.retain(|key| !keys_before.contains(key));
+    assert_eq!(keys, [""; 0], "Redis does not grow");
 }
 
 fn key_look_ups(probe: &crate::support::probe::Probe) -> usize {

@@ -2,6 +2,7 @@
 
 use gene_registry::keys::ApiKey;
 use gene_registry::registry::Timestamp;
+use tokio_postgres::types::ToSql;
 
 use super::{OPERATIONS, Stand, assert_refusal};
 use crate::support::redis::RedisServer;
@@ -18,6 +19,11 @@ async fn wrong_keys(stand: &Stand) -> Vec<(&'static str, Vec<String>)> {
     let revoke = "update registry.api_key set revoked_at = now() where prefix = $1";
     database.connect().await.execute(revoke, &[&&revoked[..11]]).await.unwrap();
     let unknown = ApiKey::generate().unwrap().expose().to_owned();
+    let namesake = ApiKey::generate().unwrap();
+    let named = database.new_key(100).await;
+    let rename = "update registry.api_key set prefix = $1 where prefix = $2";
+    let names: [&(dyn ToSql + Sync); 2] = [&namesake.prefix(), &&named[..11]];
+    assert_eq!(database.connect().await.execute(rename, &names).await.unwrap(), 1);
     let good = &stand.key;
     let mistyped = format!("{}{}", &good[..49], if good.ends_with('0') { '1' } else { '0' });
     vec![
@@ -34,6 +40,7 @@ async fn wrong_keys(stand: &Stand) -> Vec<(&'static str, Vec<String>)> {
         ("a key beyond ASCII", vec!["gr_ключ".to_owned()]),
         ("a foreign key", vec!["0123456789abcdef0123456789abcdef".to_owned()]),
         ("an unknown key", vec![unknown]),
+        ("a known prefix with another rest", vec![namesake.expose().to_owned()]),
         ("an expired key", vec![expired]),
         ("a revoked key", vec![revoked]),
         ("a key without scopes", vec![no_scope]),

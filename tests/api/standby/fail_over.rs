@@ -6,21 +6,17 @@ use futures_util::future::join_all;
 use tokio::time::Instant;
 
 use super::{SOON, fleet, keep_nothing, until_in_use};
+use crate::currency::restored::TRANSACTIONS;
 use crate::currency::{DOMAIN, answers, assert_same, assert_seen, genes_of, never_old, paths_of};
 use crate::support::need_own_servers;
 use crate::support::postgres::PostgresServer;
 use crate::support::proxy::{FaultProxy, Mode};
 use crate::support::replica::{Fleet, READER, Replica};
 use crate::support::standby::primary;
-use crate::support::wait::eventually;
+use crate::support::wait::{eventually, seen};
 
 /// Within this after the promotion, everything is read again.
 const RESUMED: Duration = Duration::from_secs(10);
-
-/// As `restored.rs` does it: so many that the new history is ahead of the old one.
-const TRANSACTIONS: &str = "do $$ begin
-        for n in 1..3000 loop perform pg_current_xact_id(); commit; end loop;
-    end $$";
 
 fn both(hosts: [&PostgresServer; 2], database: &str) -> String {
     let [first, second] = hosts.map(PostgresServer::addr);
@@ -99,9 +95,9 @@ async fn reads_resume_after_a_promotion_without_a_restart() {
     client.execute(sql, &[&genes[0]]).await.unwrap();
     let committed = Instant::now();
     for replica in &fleet.replicas {
-        let left = Duration::from_secs(2).saturating_sub(committed.elapsed());
-        eventually(left.max(Duration::from_millis(100)), "the gene is gone", || async {
-            replica.get(&path[0], Some(&key)).await.status == 404
+        seen(committed, Duration::from_secs(2), "the gene is gone", || async {
+            let found = replica.get(&path[0], Some(&key)).await.status;
+            if found == 404 { Ok(()) } else { Err(found.to_string()) }
         })
         .await;
     }

@@ -18,8 +18,9 @@ fn url(hosts: &[&str], database: &Database<'_>, query: &str) -> String {
 
 fn upstream(url: &str, change: impl FnOnce(&mut UpstreamConfig)) -> Postgres {
     let mut upstream = config(url, None).upstream;
-    // Within which a loaded machine makes a connection in any case; the deadline stays.
-    upstream.connect_ms = 1_200;
+    // Within which a loaded machine makes a connection in any case, and reads.
+    (upstream.connect_ms, upstream.wait_ms) = (1_200, 5_000);
+    (upstream.query_ms, upstream.deadline_ms) = (2_000, 10_000);
     change(&mut upstream);
     Postgres::new(&upstream, "{id}".to_owned()).unwrap()
 }

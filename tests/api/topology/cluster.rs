@@ -15,6 +15,9 @@ use crate::support::replica::Fleet;
 use crate::support::traffic::{Traffic, uncached};
 use crate::support::wait::eventually;
 
+/// Of a key's limit.
+const WINDOW: Duration = Duration::from_secs(60);
+
 /// Within this, the node that took over is in use.
 const RESUMED: Duration = Duration::from_secs(10);
 
@@ -24,7 +27,7 @@ async fn fleet(redis: &RedisCluster) -> Fleet<'static> {
         config.redis.topology = Topology::Cluster;
         config.redis.urls = redis.urls().into_iter().map(Into::into).collect();
         // A loaded machine is not taken for a Redis that is away.
-        config.redis.timeout_ms = 1_000;
+        config.redis.timeout_ms = 3_000;
     };
     let postgres = PostgresServer::shared().await;
     let fleet = Fleet::start_with(3, postgres, &redis.nodes[0], configure).await;
@@ -55,8 +58,8 @@ async fn counters_and_answers_are_on_all_nodes_and_all_of_them_expire() {
         shared += usize::from(answer.header("cache-status").contains("detail=shared"));
         assert_eq!(answer.header("x-ratelimit-remaining"), "98", "{answer:?}");
     }
-    // An answer is published just after it was given.
-    assert!(shared > 10, "{shared}");
+    // Whoever read it has published it before it answered.
+    assert_eq!(shared, 30);
     let keys = redis.keys("").await;
     assert!(keys.len() > 60, "{keys:?}");
     for (key, left) in keys {
@@ -92,12 +95,13 @@ async fn a_killed_primary_is_followed_by_its_replica_and_the_other_keys_notice_n
 
     let now = redis.taken_over(slot, lost).await;
     let fresh = fleet.database.new_key(1_000_000).await;
-    eventually(RESUMED, "the node that took over counts", || async {
+    eventually(RESUMED, "the node that took over counts and caches", || async {
         for replica in &fleet.replicas {
             assert_eq!(replica.get("/genes", Some(&fresh)).await.status, 200);
         }
-        let counters = redis.nodes[now].keys(&format!("{}:limit", fleet.prefix)).await;
-        !counters.is_empty()
+        let limits = redis.nodes[now].keys(&format!("{}:limit", fleet.prefix)).await;
+        let answers = redis.nodes[now].keys(&format!("{}:answer", fleet.prefix)).await;
+        !limits.is_empty() && !answers.is_empty()
     })
     .await;
     until_back(&fleet, &fresh).await;
@@ -137,12 +141,32 @@ async fn counting_is_exact_over_a_slot_that_moves() {
     need_own_servers!();
     let redis = RedisCluster::start().await;
     let fleet = fleet(&redis).await;
-    let (limited, slot) = key_with_slot(&redis, &fleet, 200).await;
     let busy = fleet.database.new_key(1_000_000).await;
-    let traffic = Traffic::start(&fleet, &busy, "/arena/insights?domain=search");
-    let begun = tokio::time::Instant::now();
-    let hammer = Hammer::start(&fleet, &limited);
+    for _ in 0..3 {
+        let traffic = Traffic::start(&fleet, &busy, "/arena/insights?domain=search");
+        let begun = tokio::time::Instant::now();
+        let (passed, refused) = admitted_over_moves(&redis, &fleet, 200).await;
+        let took = begun.elapsed();
+        let traffic = traffic.stop().await;
+        assert!(traffic.iter().all(|answer| answer.status == 200));
+        // Beyond it, the key has begun another window: again with another key.
+        if took < WINDOW {
+            assert_eq!(passed, 200, "{refused} were refused");
+            return;
+        }
+    }
+    panic!("three times more than a window: this machine is too slow to say anything");
+}
 
+/// How many requests with a new key pass while its counter moves three times, and how many are
+/// refused before the last ones.
+async fn admitted_over_moves(
+    redis: &RedisCluster,
+    fleet: &Fleet<'_>,
+    limit: u32,
+) -> (usize, usize) {
+    let (limited, slot) = key_with_slot(redis, fleet, limit).await;
+    let hammer = Hammer::start(fleet, &limited);
     let mut owner = redis.primary_of(slot, 0).await;
     let primaries = redis.primaries(0).await;
     for round in 0..3 {
@@ -150,18 +174,14 @@ async fn counting_is_exact_over_a_slot_that_moves() {
         redis.begin_move(slot, owner, target).await;
         if round == 0 {
             // Keys that are not at the source any more, or not yet anywhere.
-            let (other, _) = key_with_slot(&redis, &fleet, 10).await;
-            assert_eq!(admitted(&fleet, &other).await, 10);
+            let (other, _) = key_with_slot(redis, fleet, 10).await;
+            assert_eq!(admitted(fleet, &other).await, 10);
         }
         redis.end_move(slot, owner, target).await;
         owner = target;
     }
     let (hammered, refused) = hammer.stop().await;
-    let passed = hammered + use_up(&fleet, &limited).await;
-    assert!(begun.elapsed() < Duration::from_secs(60), "more than a window: {:?}", begun.elapsed());
-    let traffic = traffic.stop().await;
-    assert!(traffic.iter().all(|answer| answer.status == 200));
-    assert_eq!(passed, 200, "{refused} were refused");
+    (hammered + use_up(fleet, &limited).await, refused)
 }
 
 /// How many of 30 requests over all replicas pass.

@@ -23,7 +23,7 @@ fn watched_by(config: &mut Config, urls: Vec<String>) {
     config.redis.urls = urls.into_iter().map(Into::into).collect();
     config.redis.sentinel.service = Some(SERVICE.to_owned());
     // A loaded machine is not taken for a Redis that is away.
-    config.redis.timeout_ms = 500;
+    config.redis.timeout_ms = 1_500;
 }
 
 async fn fleet(redis: &WatchedRedis, change: impl FnOnce(&mut Config)) -> Fleet<'static> {

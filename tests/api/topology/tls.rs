@@ -68,11 +68,11 @@ async fn a_certificate_that_is_not_good_is_refused_and_the_log_says_why_once() {
         })
         .await;
         // It tries again twice a second.
-        let openings = "gene_registry_redis_in_use{side=\"write\"}";
+        let in_use = "gene_registry_redis_in_use{side=\"write\"}";
         for _ in 0..200 {
             assert_eq!(served.replica.get(&uncached(), Some(&key)).await.status, 200);
         }
-        assert_eq!(served.replica.metric(openings).await, Some(0.0));
+        assert_eq!(served.replica.metric(in_use).await, Some(0.0));
         assert_eq!(served.lines_with(&["redis cannot be connected to"]), 1, "{}", served.log());
         let counters = redis.keys("gr").await;
         assert!(counters.is_empty(), "{counters:?}");

@@ -16,7 +16,7 @@ use crate::support::process::{Process, tree};
 use crate::support::proxy::{FaultProxy, Mode};
 use crate::support::raw::address;
 use crate::support::replica::config;
-use crate::support::wait::until;
+use crate::support::wait::{eventually, until};
 
 /// Of the process and everything below it.
 fn visible(process: &Process) -> String {
@@ -86,12 +86,11 @@ async fn tokens_are_in_no_argument_and_no_environment_of_a_command() {
     person.run_with_input(&login, &stand.token).await.ok();
     // It hangs in the middle of a request, with everything that it has.
     proxy.set(Mode::Stall).await;
+    let connections = proxy.accepted();
     let process = person.command(&["api-key", "create", "--name", "ci"]).start();
-    let seen = until(SOON, "the program runs", || async {
-        Some(visible(&process)).filter(|text| text.contains("api-key create"))
-    })
-    .await;
-    assert!(!seen.contains(&stand.token), "{seen}");
+    eventually(SOON, "it asks", || async { proxy.accepted() > connections }).await;
+    let seen = visible(&process);
+    assert!(seen.contains("api-key create") && !seen.contains(&stand.token), "{seen}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

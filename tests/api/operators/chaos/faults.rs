@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::random::Random;
 use crate::support::postgres::PostgresServer;
+use crate::support::random::Random;
 use crate::support::redis::RedisServer;
 
 #[derive(Debug, Clone, Copy)]

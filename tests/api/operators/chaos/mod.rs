@@ -5,7 +5,6 @@
 //! `CHAOS_SECONDS` makes it longer than the ninety seconds it takes by default.
 
 mod faults;
-mod random;
 mod traffic;
 
 use std::time::Duration;
@@ -13,12 +12,12 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tokio::time::Instant;
 
-use self::random::Random;
 use self::traffic::{Counts, World};
 use crate::support::binary::Served;
 use crate::support::database::Database;
 use crate::support::need_own_servers;
 use crate::support::postgres::{PostgresOptions, PostgresServer};
+use crate::support::random::Random;
 use crate::support::redis::RedisServer;
 use crate::support::replica::{READER, Replica, sample};
 use crate::support::traffic::{routes, uncached};

@@ -8,7 +8,7 @@ use gene_registry::keys::ApiKey;
 use reqwest::{Client, Method};
 use tokio::time::Instant;
 
-use super::random::Random;
+use crate::support::random::Random;
 use crate::support::replica::Answer;
 use crate::support::traffic::uncached;
 
