@@ -178,7 +178,7 @@ impl SharedCache {
             return;
         }
         let key = self.keys(request).answer;
-        // By a script it would cost Redis twice as much, for that copies what it is handed.
+        // A script costs Redis a third more, for it copies what it is handed.
         if lease.as_ref().is_some_and(|lease| lease.is_vacant) {
             let put = self.put(&key, entry, lifetime);
             let replies = self.run(&Vec::from_iter([put].into_iter().chain(release.take()))).await;
