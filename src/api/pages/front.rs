@@ -3,15 +3,21 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use poem::http::uri::Scheme;
 use poem::http::{HeaderMap, HeaderValue, header};
 use poem::{Endpoint, Request, Response, Result};
 
+use super::template::{Parts, Template};
 use crate::ops::{AskDependencies, Dependencies, Dependency, Health};
 
 const PAGE: &str = include_str!("front/index.html");
 
+/// The longest host that a page repeats: a DNS name and a port.
+const MAX_HOST: usize = 260;
+
 pub(super) struct Front {
+    template: Template,
     public_url: Option<String>,
     health: Arc<Health>,
     dependencies: AskDependencies,
@@ -24,10 +30,10 @@ impl Front {
         dependencies: AskDependencies,
     ) -> Self {
         let public_url = public_url.map(|url| url.trim_end_matches('/').to_owned());
-        Self { public_url, health, dependencies }
+        Self { template: Template::new(PAGE), public_url, health, dependencies }
     }
 
-    fn page(&self, request: &HeaderMap, scheme: &Scheme, authority: Option<&str>) -> String {
+    fn page(&self, request: &HeaderMap, scheme: &Scheme, authority: Option<&str>) -> Parts {
         let dependencies = (self.dependencies)();
         let said = said(self.health.status(), &dependencies);
         let (known, address) = match &self.public_url {
@@ -39,15 +45,23 @@ impl Front {
             (Dependency::Up, Dependency::Up) => Dependency::Up,
             _ => Dependency::Down,
         };
-        PAGE.replace("{{tone}}", said.tone)
-            .replace("{{state}}", said.state)
-            .replace("{{explanation}}", said.explanation)
-            .replace("{{upstream}}", word(dependencies.upstream))
-            .replace("{{redis}}", word(shared))
-            .replace("{{known}}", known)
-            .replace("{{version}}", env!("CARGO_PKG_VERSION"))
-            .replace("{{base}}", &escaped(&format!("{address}/v1")))
+        let base = Bytes::from(escaped(&format!("{address}/v1")));
+        self.template.filled(|name| match name {
+            "tone" => text(said.tone),
+            "state" => text(said.state),
+            "explanation" => text(said.explanation),
+            "upstream" => text(word(dependencies.upstream)),
+            "redis" => text(word(shared)),
+            "known" => text(known),
+            "version" => text(env!("CARGO_PKG_VERSION")),
+            "base" => base.clone(),
+            _ => Bytes::new(),
+        })
     }
+}
+
+const fn text(text: &'static str) -> Bytes {
+    Bytes::from_static(text.as_bytes())
 }
 
 impl Endpoint for Front {
@@ -57,7 +71,7 @@ impl Endpoint for Front {
         super::get_or_head(&request)?;
         let authority = request.original_uri().authority().map(|authority| authority.as_str());
         let page = self.page(request.headers(), request.scheme(), authority);
-        let mut response = Response::builder().content_type(super::HTML).body(page);
+        let mut response = Response::builder().content_type(super::HTML).body(page.into_body());
         let headers = response.headers_mut();
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         super::add_policy(headers);
@@ -125,6 +139,7 @@ fn guessed(request: &HeaderMap, scheme: &Scheme, authority: Option<&str>) -> Str
 
 fn is_host(host: &str) -> bool {
     !host.is_empty()
+        && host.len() <= MAX_HOST
         && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-:[]".contains(&byte))
 }
 
@@ -163,15 +178,17 @@ mod tests {
                 &Scheme::HTTP,
                 None,
             );
+            let page = page.to_text();
             assert!(page.contains(state), "{upstream:?} {redis:?}: {page}");
             assert!(!page.contains("{{"), "all is filled in: {page}");
         }
         let all_up = dependencies(Up, Up);
         let draining = front(None, all_up.clone());
         draining.health.set_draining();
-        assert!(draining.page(&HeaderMap::new(), &Scheme::HTTP, None).contains("Closing"));
+        let page = |front: &Front| front.page(&HeaderMap::new(), &Scheme::HTTP, None).to_text();
+        assert!(page(&draining).contains("Closing"));
         let starting = Front::new(None, Arc::default(), Arc::new(move || all_up.clone()));
-        assert!(starting.page(&HeaderMap::new(), &Scheme::HTTP, None).contains("Starting"));
+        assert!(page(&starting).contains("Starting"));
     }
 
     #[test]
@@ -179,6 +196,7 @@ mod tests {
         let well = dependencies(Dependency::Up, Dependency::None);
         let configured = front(Some("https://api.example/genes/"), well);
         let page = configured.page(&HeaderMap::new(), &Scheme::HTTP, Some("other.example"));
+        let page = page.to_text();
         assert!(page.contains("https://api.example/genes/v1</span>/genes?"), "{page}");
         let address = |host: &'static str, proto: &'static str| {
             let mut headers = HeaderMap::new();
@@ -189,6 +207,8 @@ mod tests {
         assert_eq!(address("api.example:8443", "https"), "https://api.example:8443");
         assert_eq!(address("[::1]:80", "gopher"), "http://[::1]:80");
         assert_eq!(address("<b>", "https"), "https://localhost");
+        let long = "a".repeat(MAX_HOST + 1);
+        assert_eq!(guessed(&HeaderMap::new(), &Scheme::HTTP, Some(&long)), "http://localhost");
         assert_eq!(guessed(&HeaderMap::new(), &Scheme::HTTPS, Some("a.b")), "https://a.b");
         assert_eq!(escaped("<&\"'>"), "&lt;&amp;&quot;&#39;&gt;");
     }

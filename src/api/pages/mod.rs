@@ -4,6 +4,7 @@
 mod document;
 mod fixed;
 mod front;
+mod template;
 
 use std::sync::Arc;
 
