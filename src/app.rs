@@ -222,6 +222,7 @@ fn limits(config: &Config) -> Limits {
         connections: config.server.max_connections,
         head: config.server.head_timeout(),
         idle: config.server.idle_timeout(),
+        response: config.server.response_timeout(),
         grace: config.server.grace(),
     }
 }

@@ -13,16 +13,23 @@ use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
 mod connection;
-mod sent;
+mod http;
+mod streams;
+mod timed_io;
 mod tls;
+mod tracked_body;
 mod watchdog;
 
-use connection::{Connection, Ending};
+use connection::{Connection, ShutdownSignals};
 
 pub use tls::{Reloaded, Tls, TlsError};
 
 /// Pause after an accept that failed for want of descriptors or memory.
 const OUT_OF_RESOURCES: Duration = Duration::from_millis(50);
+
+/// How many unsent bytes the system holds for one connection.
+#[cfg(target_os = "linux")]
+const MAX_UNSENT: u32 = 128 * 1024;
 
 /// Answers requests.
 pub trait Handler: Send + Sync + 'static {
@@ -37,8 +44,10 @@ pub struct Limits {
     pub connections: usize,
     /// For the head of a request, and for a new connection's first request.
     pub head: Duration,
-    /// Without a request, and for taking an answer.
+    /// Without a request.
     pub idle: Duration,
+    /// For the client to take a response, plus one second for each 16 KiB of it.
+    pub response: Duration,
     /// For requests under way when the end has come.
     pub grace: Duration,
 }
@@ -53,6 +62,7 @@ pub struct Listener {
 impl Listener {
     /// With TLS, nothing else is spoken.
     pub fn new(tcp: TcpListener, tls: Option<Tls>) -> Self {
+        bound_unsent(&tcp);
         Self { tcp, tls }
     }
 }
@@ -63,6 +73,18 @@ impl From<TcpListener> for Listener {
     }
 }
 
+/// Bounds what the system holds of a response that has not been sent yet, for all connections of
+/// a listener: else a client that reads slowly is not told from one that does not read.
+#[cfg(target_os = "linux")]
+fn bound_unsent(tcp: &TcpListener) {
+    if let Err(error) = socket2::SockRef::from(tcp).set_tcp_notsent_lowat(MAX_UNSENT) {
+        tracing::debug!(%error, "TCP_NOTSENT_LOWAT could not be set");
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn bound_unsent(_: &TcpListener) {}
+
 /// A listener that is being served.
 #[derive(Debug)]
 pub struct Serving {
@@ -70,7 +92,7 @@ pub struct Serving {
     pub address: SocketAddr,
     /// `http`, or `https` where TLS is spoken.
     pub scheme: &'static str,
-    ending: Ending,
+    signals: ShutdownSignals,
     accepting: tokio::task::JoinHandle<()>,
     connections: TaskTracker,
     grace: Duration,
@@ -88,35 +110,35 @@ pub fn serve<H: Handler>(
     let listener = listener.into();
     let address = listener.tcp.local_addr()?;
     let scheme = if listener.tls.is_some() { "https" } else { "http" };
-    let (ending, connections) = (Ending::default(), TaskTracker::new());
+    let (signals, connections) = (ShutdownSignals::default(), TaskTracker::new());
     let acceptor = Acceptor {
         listener,
         handler,
         limits,
-        ending: ending.clone(),
+        signals: signals.clone(),
         connections: connections.clone(),
     };
     let accepting = tokio::spawn(acceptor.run());
-    Ok(Serving { address, scheme, ending, accepting, connections, grace: limits.grace })
+    Ok(Serving { address, scheme, signals, accepting, connections, grace: limits.grace })
 }
 
 impl Serving {
     /// From now on each answer is the last one on its connection: clients that keep connections
     /// go elsewhere. New ones are still served.
     pub fn drain(&self) {
-        self.ending.drain.cancel();
+        self.signals.drain.cancel();
     }
 
     /// Ends: no new connections; requests under way may finish within the grace time.
     pub async fn shutdown(self) {
         self.drain();
-        self.ending.stop.cancel();
+        self.signals.stop.cancel();
         // It ends on its own once told to; a panic in it has been reported already.
         let _ = self.accepting.await;
         self.connections.close();
         if tokio::time::timeout(self.grace, self.connections.wait()).await.is_err() {
             tracing::warn!("requests were still under way when the grace time ended");
-            self.ending.kill.cancel();
+            self.signals.kill.cancel();
             self.connections.wait().await;
         }
     }
@@ -126,7 +148,7 @@ struct Acceptor<H> {
     listener: Listener,
     handler: Arc<H>,
     limits: Limits,
-    ending: Ending,
+    signals: ShutdownSignals,
     connections: TaskTracker,
 }
 
@@ -135,7 +157,7 @@ impl<H: Handler> Acceptor<H> {
         let places = Arc::new(Semaphore::new(self.limits.connections));
         loop {
             let accepted = tokio::select! {
-                () = self.ending.stop.cancelled() => return,
+                () = self.signals.stop.cancelled() => return,
                 accepted = async {
                     // Acquired first: what can't be served stays in the backlog.
                     let place = Arc::clone(&places).acquire_owned().await;
@@ -168,7 +190,7 @@ impl<H: Handler> Acceptor<H> {
         let connection = Connection {
             handler: Arc::clone(&self.handler),
             limits: self.limits,
-            ending: self.ending.clone(),
+            signals: self.signals.clone(),
             peer,
         };
         connection.serve(stream, self.listener.tls.clone())
@@ -179,4 +201,20 @@ impl<H: Handler> Acceptor<H> {
 fn concerns_one_connection(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn accepted_connections_bound_what_the_system_holds_unsent() {
+        let tcp = TcpListener::bind("127.0.0.1:0").await.expect("a socket");
+        bound_unsent(&tcp);
+        let address = tcp.local_addr().expect("an address");
+        let _client = TcpStream::connect(address).await.expect("a connection");
+        let (accepted, _) = tcp.accept().await.expect("the same connection");
+        let bound = socket2::SockRef::from(&accepted).tcp_notsent_lowat();
+        assert_eq!(bound.expect("a value"), MAX_UNSENT);
+    }
 }

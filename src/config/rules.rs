@@ -49,6 +49,7 @@ impl Config {
             ("server.head_timeout_ms", server.head_timeout_ms, 1..=DAY_MS),
             ("server.idle_timeout_ms", server.idle_timeout_ms, 1..=DAY_MS),
             ("server.request_timeout_ms", server.request_timeout_ms, 1..=DAY_MS),
+            ("server.response_timeout_ms", server.response_timeout_ms, 1..=DAY_MS),
             ("server.drain_ms", server.drain_ms, 0..=DAY_MS),
             ("server.grace_ms", server.grace_ms, 0..=DAY_MS),
             ("server.tls.handshake_timeout_ms", server.tls.handshake_timeout_ms, 1..=DAY_MS),

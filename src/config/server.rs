@@ -27,6 +27,8 @@ pub struct ServerConfig {
     pub idle_timeout_ms: u64,
     /// For the answer to a request.
     pub request_timeout_ms: u64,
+    /// For a client to take a response, plus one second for each 16 KiB of it.
+    pub response_timeout_ms: u64,
     /// How long readiness fails before connections are refused.
     pub drain_ms: u64,
     /// How long requests under way may take at the end.
@@ -51,6 +53,11 @@ impl ServerConfig {
     /// For the answer to a request.
     pub const fn request_timeout(&self) -> Duration {
         Duration::from_millis(self.request_timeout_ms)
+    }
+
+    /// For a client to take a response, plus one second for each 16 KiB of it.
+    pub const fn response_timeout(&self) -> Duration {
+        Duration::from_millis(self.response_timeout_ms)
     }
 
     /// How long readiness fails before connections are refused.

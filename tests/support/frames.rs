@@ -26,6 +26,25 @@ pub(crate) const END_HEADERS: u8 = 4;
 /// `GET / HTTP/2` of the host `t`: all but the host are entries of the static table.
 pub(crate) const GET: &[u8] = &[0x82, 0x86, 0x84, 0x01, 0x01, b't'];
 
+/// The header block of a request without a key for `path` of the host `t`.
+pub(crate) fn request(method: &str, path: &str) -> Vec<u8> {
+    // Literals without indexing, of the static table's names :method, :path and :authority.
+    let literal = |name: u8, value: &str| {
+        let length = u8::try_from(value.len()).unwrap();
+        assert!(length < 127, "fits one byte");
+        [&[name, length], value.as_bytes()].concat()
+    };
+    [&[0x86][..], &literal(2, method), &literal(4, path), &literal(1, "t")].concat()
+}
+
+/// The frame that opens a stream with a request without a body.
+pub(crate) fn open(stream: u32, method: &str, path: &str) -> Vec<u8> {
+    frame(HEADERS, END_HEADERS | END_STREAM, stream, &request(method, path))
+}
+
+/// SETTINGS_INITIAL_WINDOW_SIZE = 0: no byte of a body may be sent until the client asks for it.
+pub(crate) const NO_WINDOW: &[u8] = &[0, 4, 0, 0, 0, 0];
+
 /// One frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Frame {

@@ -9,8 +9,10 @@ mod junk;
 mod operations;
 mod pages;
 mod panics;
+mod pinned_memory;
 mod shutdown;
 mod slow_peers;
+mod slow_readers;
 mod tls;
 
 use std::sync::Arc;

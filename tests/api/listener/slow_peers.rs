@@ -19,6 +19,7 @@ use crate::support::{record_not_run, test_name};
 
 const HEAD: Duration = Duration::from_millis(1_000);
 const IDLE: Duration = Duration::from_millis(2_000);
+const RESPONSE: Duration = Duration::from_millis(2_000);
 
 /// Between two bytes of what drips.
 const DRIP: Duration = Duration::from_millis(20);
@@ -33,6 +34,7 @@ const CROWD: usize = 3_000;
 fn short_times(config: &mut Config) {
     config.server.head_timeout_ms = HEAD.as_millis() as u64;
     config.server.idle_timeout_ms = IDLE.as_millis() as u64;
+    config.server.response_timeout_ms = RESPONSE.as_millis() as u64;
 }
 
 /// Sends bytes until the other side has closed; panics if it does not.
@@ -51,9 +53,11 @@ async fn drip_until_closed(stream: &mut TcpStream, drop_of: &[u8]) -> Vec<u8> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_never_takes_its_answers_is_cut_off() {
+async fn a_client_that_takes_its_responses_not_at_all_or_a_byte_at_a_time_is_cut_off() {
     let (replica, key) = replica(|config| {
         short_times(config);
+        // What is answered and waits to be read is not idle.
+        config.server.idle_timeout_ms = 600_000;
         config.server.max_connections = 1;
     })
     .await;

@@ -1,0 +1,145 @@
+//! A connection's bytes, with the watchdog told when they come, wait to be sent, and are sent.
+//!
+//! While bytes wait for the client, nothing is read from it: else it could ask for more and more
+//! responses that the HTTP library keeps for it.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::watchdog::Watchdog;
+
+/// A stream that tells the watchdog when bytes come and when what is to be sent waits for the
+/// peer. Reports nothing for writes that are taken at once.
+#[derive(Debug)]
+pub(super) struct TimedIo<S> {
+    stream: S,
+    watchdog: Arc<Watchdog>,
+    /// Whether bytes have waited since everything was last flushed.
+    is_blocked: bool,
+    /// Of a read that must wait until then.
+    reader: Option<Waker>,
+}
+
+impl<S> TimedIo<S> {
+    pub(super) fn new(stream: S, watchdog: Arc<Watchdog>) -> Self {
+        Self { stream, watchdog, is_blocked: false, reader: None }
+    }
+
+    fn note_written(&mut self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        match &written {
+            Poll::Pending => self.note_blocked(),
+            Poll::Ready(Ok(bytes)) if self.is_blocked => self.watchdog.written(*bytes),
+            Poll::Ready(_) => {}
+        }
+        written
+    }
+
+    fn note_drained(&mut self) {
+        self.is_blocked = false;
+        self.watchdog.write_drained();
+        if let Some(reader) = self.reader.take() {
+            reader.wake();
+        }
+    }
+
+    fn note_blocked(&mut self) {
+        if !self.is_blocked {
+            self.is_blocked = true;
+            self.watchdog.write_blocked();
+        }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for TimedIo<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.is_blocked {
+            self.reader = Some(context.waker().clone());
+            return Poll::Pending;
+        }
+        let before = buffer.filled().len();
+        let result = Pin::new(&mut self.stream).poll_read(context, buffer);
+        if buffer.filled().len() > before {
+            self.watchdog.bytes_came();
+        }
+        result
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for TimedIo<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.note_written(written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(context, bytes);
+        self.note_written(written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    /// The HTTP library calls this once it has written all that it holds.
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = Pin::new(&mut self.stream).poll_flush(context);
+        match &flushed {
+            Poll::Pending => self.note_blocked(),
+            Poll::Ready(Ok(())) if self.is_blocked => self.note_drained(),
+            Poll::Ready(_) => {}
+        }
+        flushed
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex, split};
+    use tokio::time::timeout;
+
+    use super::*;
+    use crate::server::watchdog::tests::watchdog;
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_is_read_while_bytes_wait_for_the_client() {
+        let (mut client, server) = duplex(16);
+        let (mut reader, mut writer) = split(TimedIo::new(server, watchdog()));
+        client.write_all(b"ask").await.expect("room");
+        let writing = tokio::spawn(async move {
+            writer.write_all(&[b'x'; 40]).await.expect("a client");
+            writer.flush().await.expect("a client");
+        });
+        tokio::task::yield_now().await;
+
+        let mut asked = [0; 3];
+        let mut read = Box::pin(reader.read_exact(&mut asked));
+        assert!(timeout(Duration::from_secs(9), &mut read).await.is_err(), "it waits");
+        client.read_exact(&mut [0; 40]).await.expect("all that was written");
+
+        timeout(Duration::from_secs(9), read).await.expect("it is woken").expect("three bytes");
+        assert_eq!(&asked, b"ask");
+        writing.await.expect("no panic");
+    }
+}

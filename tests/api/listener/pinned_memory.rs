@@ -1,0 +1,119 @@
+//! What clients without a key can make the server hold: little, whatever they ask for and however
+//! long they leave it lying.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::time::timeout;
+
+use super::SOON;
+use crate::support::binary::Served;
+use crate::support::frames::{
+    END_HEADERS, END_STREAM, HEADERS, NO_WINDOW, PREFACE, RST_STREAM, SETTINGS, connect, frame,
+    next, open, request,
+};
+use crate::support::postgres::PostgresServer;
+use crate::support::raw::address;
+use crate::support::replica::{READER, sample};
+
+const CONNECTIONS: usize = 260;
+const REQUESTS: u32 = 128;
+
+const GROWTH: u64 = 64 << 20;
+
+/// How long a connection that nobody reads may take one more piece of a flood.
+const BLOCKED: Duration = Duration::from_secs(1);
+
+/// The program, and a key.
+async fn served() -> (Served, String) {
+    let database = sample(PostgresServer::shared().await).await;
+    let key = database.new_key(1_000_000).await;
+    let served = Served::start(&[
+        ("DATABASE_URL", &database.url_as(READER)),
+        ("GENE_REGISTRY__LOG__LEVEL", "warn"),
+    ])
+    .await;
+    assert_eq!(served.replica.get("/genes", Some(&key)).await.status, 200);
+    (served, key)
+}
+
+/// Sends many requests for `path` whose bodies may not be sent, and waits until each has got its
+/// head, or is refused.
+async fn pin(address: &str, path: &str) -> TcpStream {
+    let mut stream = connect(address, NO_WINDOW).await;
+    let requests: Vec<u8> = (0..REQUESTS).flat_map(|n| open(2 * n + 1, "GET", path)).collect();
+    stream.write_all(&requests).await.unwrap();
+    let mut answered = 0;
+    while answered < REQUESTS {
+        let frame = next(&mut stream).await.expect("not closed");
+        let is_answer = frame.kind == HEADERS || frame.kind == RST_STREAM;
+        answered += u32::from(is_answer && frame.stream > 0);
+    }
+    stream
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn responses_that_nobody_takes_hold_little_memory() {
+    let (served, key) = served().await;
+    let address = address(&served.replica.base);
+    let before = served.memory();
+    let mut grown = Vec::new();
+    for path in ["/", "/v1/openapi.json", "/docs/swagger-ui-bundle.js", "/v1/genes", "/v1/none"] {
+        let pinned = join_all((0..CONNECTIONS).map(|_| pin(&address, path)));
+        let pinned = timeout(3 * SOON, pinned).await.expect("all are answered or refused");
+        grown.push((path, served.memory().saturating_sub(before) >> 20));
+        let other = timeout(SOON, served.replica.get("/genes", Some(&key)));
+        assert_eq!(other.await.expect("others are served").status, 200);
+        drop(pinned);
+    }
+    assert!(grown.iter().all(|(_, megabytes)| megabytes << 20 < GROWTH), "MB: {grown:?}");
+    println!("grown, MB: {grown:?}");
+}
+
+/// Sends `flood` again and again, reading nothing, until the connection takes no more of it.
+async fn flood(address: &str, hello: &[u8], flood: impl Fn(u32) -> Vec<u8>) -> TcpStream {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4 * 1024).unwrap();
+    let mut stream = socket.connect(address.parse().unwrap()).await.unwrap();
+    stream.write_all(hello).await.unwrap();
+    for round in 0..2_000 {
+        // Closed is as good as blocked.
+        if !matches!(timeout(BLOCKED, stream.write_all(&flood(round))).await, Ok(Ok(()))) {
+            break;
+        }
+    }
+    stream
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn heads_that_nobody_reads_hold_little_memory() {
+    const AT_ONCE: u32 = 1_000;
+    let (served, key) = served().await;
+    let address = address(&served.replica.base);
+    let before = served.memory();
+    let http1 = b"HEAD / HTTP/1.1\r\nHost: t\r\n\r\n".repeat(AT_ONCE as usize);
+    let http2 = |round: u32| -> Vec<u8> {
+        let head = request("HEAD", "/");
+        let streams = round * AT_ONCE..(round + 1) * AT_ONCE;
+        let opened = |n| frame(HEADERS, END_HEADERS | END_STREAM, 2 * n + 1, &head);
+        streams.flat_map(opened).collect()
+    };
+    let hello = [PREFACE, &frame(SETTINGS, 0, 0, &[])].concat();
+
+    let over_http1 = join_all((0..20).map(|_| flood(&address, b"", |_| http1.clone())));
+    let pinned = timeout(3 * SOON, over_http1).await.expect("the floods end");
+    let by_http1 = served.memory().saturating_sub(before) >> 20;
+    drop(pinned);
+    let over_http2 = join_all((0..20).map(|_| flood(&address, &hello, http2)));
+    let pinned = timeout(3 * SOON, over_http2).await.expect("the floods end");
+    let by_http2 = served.memory().saturating_sub(before) >> 20;
+
+    let grown = [("HTTP/1.1", by_http1), ("HTTP/2", by_http2)];
+    assert!(grown.iter().all(|(_, megabytes)| megabytes << 20 < GROWTH), "MB: {grown:?}");
+    println!("grown, MB: {grown:?}");
+    let other = timeout(SOON, served.replica.get("/genes", Some(&key)));
+    assert_eq!(other.await.expect("others are served").status, 200);
+    drop(pinned);
+}
