@@ -3,16 +3,16 @@
 
 mod check;
 mod keys_at;
+mod listeners;
 mod look;
 mod shared;
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use thiserror::Error;
-use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 use crate::api::{Document, Gate, Pages, PublicApi, TrustedProxies, Watch};
@@ -22,11 +22,12 @@ use crate::keys::{Authenticator, UsageWriter};
 use crate::ops::{AskDependencies, Dependencies, Dependency, Health, Metrics, OpsApi};
 use crate::ops::{Traces, TracesError};
 use crate::redis::{RedisPool, ServersError, Side};
-use crate::server::{Limits, Listener, Reloaded, Serving, Tls, TlsError, serve};
+use crate::server::{Reloaded, Serving, Tls, TlsError};
 use crate::tls::TlsError as AuthoritiesError;
 use crate::upstream::postgres::SetupError;
 use crate::upstream::{Upstream, Watched};
 
+use listeners::{ListenerPeers, bind, listen, reachable};
 use look::Look;
 use shared::{Redis, limiter, redis, shared_cache};
 
@@ -41,12 +42,6 @@ const SETTLED_LOOK: Duration = Duration::from_millis(20);
 
 /// Between two rounds of keeping the metrics small.
 const METRICS_ROUND: Duration = Duration::from_secs(5);
-
-/// Connections to the operations listener, or to the control listener, at once.
-const FEW_CONNECTIONS: usize = 64;
-
-/// Whoever asks for health or metrics at the end is answered at once.
-const OPS_GRACE: Duration = Duration::from_secs(1);
 
 /// Why a replica could not start.
 #[derive(Debug, Error)]
@@ -156,10 +151,9 @@ pub async fn start_with_keys(
     keys: Option<KeysAt>,
 ) -> Result<Running, StartError> {
     // All before anything is served: a start that fails leaves nothing behind.
-    let public_at = ("server.bind", config.server.bind);
-    let public_listener = bind(public_at.0, public_at.1).await?;
-    let ops_at = ("ops.bind", config.ops.bind);
-    let ops_listener = bind(ops_at.0, ops_at.1).await?;
+    let public_socket = bind("server.bind", config.server.bind).await?;
+    let ops_socket = bind("ops.bind", config.ops.bind).await?;
+    let peers = ListenerPeers::new(&config.server.trusted_proxies);
     let (health, metrics) = (Arc::new(Health::default()), Arc::new(Metrics::default()));
     let control = keys_at::control(config, keys.as_ref(), &metrics).await?;
     let redis = redis(config)?;
@@ -179,6 +173,7 @@ pub async fn start_with_keys(
         reads: reads.clone(),
         authenticator: Arc::clone(&authenticator),
         redis: redis.as_ref().map(|redis| [redis.cache.clone(), redis.limits.clone()]),
+        peers: peers.clone(),
     };
     let limiter = limiter(config, redis.as_ref(), &metrics);
     let probes = redis.as_ref().map(Redis::keep_trying);
@@ -198,33 +193,24 @@ pub async fn start_with_keys(
     let watched_by = Watch { metrics: Arc::clone(&metrics), traces: traces.clone() };
     let public = PublicApi::new(reads, gate, pages, watched_by).with_cors(&config.server.cors);
     let tls = tls(config)?;
-    let public_listener = Listener::new(public_listener, tls.clone());
-    let public = listen(public_at, public_listener, public, limits(config))?;
+    let limits = listeners::limits(config);
+    let public = listen(public_socket, tls.clone(), peers.public, public, limits)?;
     let ops = OpsApi {
         health: Arc::clone(&health),
         metrics: Arc::clone(&metrics),
         dependencies,
         look: Arc::new(move |out| look.around(out)),
     };
-    let few = Limits { connections: FEW_CONNECTIONS, ..limits(config) };
-    let ops = listen(ops_at, ops_listener, ops, Limits { grace: OPS_GRACE, ..few })?;
-    let control = control.map(|(at, listener, api)| listen(at, listener, api, few)).transpose()?;
+    let ops = listen(ops_socket, None, peers.ops, ops, listeners::ops_limits(config))?;
+    let few = listeners::control_limits(config);
+    let control = control.map(|(socket, api)| listen(socket, None, peers.control, api, few));
+    let control = control.transpose()?;
     let mut background = begin_watching(upstream, &health, &metrics, tls);
     background.extend(probes.map(tokio::spawn));
     let every = config.keys.usage_every();
     let usage = usage.map(|(counts, store)| UsageWriter::start(counts, store, every));
     let drain = config.server.drain();
     Ok(Running { public, ops, control, usage, health, drain, background, traces })
-}
-
-fn limits(config: &Config) -> Limits {
-    Limits {
-        connections: config.server.max_connections,
-        head: config.server.head_timeout(),
-        idle: config.server.idle_timeout(),
-        response: config.server.response_timeout(),
-        grace: config.server.grace(),
-    }
 }
 
 /// TLS on the public listener, if it is on.
@@ -243,21 +229,6 @@ async fn watch(tls: Tls, metrics: Arc<Metrics>) {
         metrics.certificate_expires(shown.expires_at());
     })
     .await;
-}
-
-async fn bind(key: &'static str, address: SocketAddr) -> Result<TcpListener, StartError> {
-    let listener = TcpListener::bind(address).await;
-    listener.map_err(|source| StartError::Bind { key, address, source })
-}
-
-fn listen<H: crate::server::Handler>(
-    (key, address): (&'static str, SocketAddr),
-    listener: impl Into<Listener>,
-    handler: H,
-    limits: Limits,
-) -> Result<Serving, StartError> {
-    let serving = serve(listener, Arc::new(handler), limits);
-    serving.map_err(|source| StartError::Bind { key, address, source })
 }
 
 fn dependencies(upstream: &Watched, redis: Option<&RedisPool>) -> Dependencies {
@@ -308,14 +279,5 @@ async fn tend(metrics: Arc<Metrics>) {
     loop {
         tokio::time::sleep(METRICS_ROUND).await;
         metrics.tend();
-    }
-}
-
-/// An address that can be connected to from this machine.
-fn reachable(address: SocketAddr) -> SocketAddr {
-    if address.ip().is_unspecified() {
-        SocketAddr::from((Ipv4Addr::LOCALHOST, address.port()))
-    } else {
-        address
     }
 }

@@ -14,6 +14,7 @@ use tokio_util::task::TaskTracker;
 
 mod connection;
 mod http;
+mod peers;
 mod streams;
 mod timed_io;
 mod tls;
@@ -22,6 +23,7 @@ mod watchdog;
 
 use connection::{Connection, ShutdownSignals};
 
+pub use peers::Peers;
 pub use tls::{Reloaded, Tls, TlsError};
 
 /// Pause after an accept that failed for want of descriptors or memory.
@@ -57,19 +59,14 @@ pub struct Limits {
 pub struct Listener {
     tcp: TcpListener,
     tls: Option<Tls>,
+    peers: Arc<Peers>,
 }
 
 impl Listener {
-    /// With TLS, nothing else is spoken.
-    pub fn new(tcp: TcpListener, tls: Option<Tls>) -> Self {
+    /// Accepts the connections of `peers`. With TLS, nothing else is spoken.
+    pub fn new(tcp: TcpListener, tls: Option<Tls>, peers: Arc<Peers>) -> Self {
         bound_unsent(&tcp);
-        Self { tcp, tls }
-    }
-}
-
-impl From<TcpListener> for Listener {
-    fn from(tcp: TcpListener) -> Self {
-        Self::new(tcp, None)
+        Self { tcp, tls, peers }
     }
 }
 
@@ -103,11 +100,10 @@ pub struct Serving {
 /// # Errors
 /// When the listener's address can't be told.
 pub fn serve<H: Handler>(
-    listener: impl Into<Listener>,
+    listener: Listener,
     handler: Arc<H>,
     limits: Limits,
 ) -> io::Result<Serving> {
-    let listener = listener.into();
     let address = listener.tcp.local_addr()?;
     let scheme = if listener.tls.is_some() { "https" } else { "http" };
     let (signals, connections) = (ShutdownSignals::default(), TaskTracker::new());
@@ -165,10 +161,17 @@ impl<H: Handler> Acceptor<H> {
                 } => accepted,
             };
             match accepted {
-                (Ok((stream, peer)), place) => {
-                    let connection = self.connection(stream, peer);
+                (Ok((stream, address)), place) => {
+                    let free = places.available_permits();
+                    // Refused: both are closed at once.
+                    let Some(slot) = self.listener.peers.admit(address.ip(), free) else {
+                        continue;
+                    };
+                    let connection = self.connection(stream, address);
                     self.connections.spawn(async move {
-                        let _place = place;
+                        // Dropped in this order: the next connection, which needs the permit,
+                        // must find the peer's count without this one.
+                        let _counted = (slot, place);
                         connection.await;
                     });
                 }

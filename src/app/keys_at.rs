@@ -1,11 +1,9 @@
 //! Where keys are managed, and what counts their use.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
-use tokio::net::TcpListener;
-
-use super::{StartError, bind};
+use super::StartError;
+use super::listeners::{Bound, bind};
 use crate::config::{Config, UpstreamConfig};
 use crate::control::{ControlApi, Identities};
 use crate::keys::{KeyStore, PostgresKeys, UsageCounts};
@@ -39,24 +37,21 @@ impl KeysAt {
     }
 }
 
-pub(super) type Bound<H> = ((&'static str, SocketAddr), TcpListener, H);
-
 /// The control listener, if it is on: bound, and not served yet.
 pub(super) async fn control(
     config: &Config,
     keys: Option<&KeysAt>,
     metrics: &Arc<Metrics>,
-) -> Result<Option<Bound<ControlApi>>, StartError> {
+) -> Result<Option<(Bound, ControlApi)>, StartError> {
     let (Some(address), Some(keys)) = (config.control.bind, keys) else { return Ok(None) };
-    let at = ("control.bind", address);
-    let listener = bind(at.0, at.1).await?;
+    let socket = bind("control.bind", address).await?;
     if !keys.writable {
         tracing::warn!("no control.database_url: keys can be listed, and neither made nor revoked");
     }
     let identities = Identities::new(&config.control)?;
     let store = Arc::clone(&keys.store);
     let api = ControlApi::new(&config.control, identities, store, Arc::clone(metrics));
-    Ok(Some((at, listener, api)))
+    Ok(Some((socket, api)))
 }
 
 /// What keys' use is counted in, and where it is to be written, if anywhere.

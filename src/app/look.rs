@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::listeners::ListenerPeers;
 use crate::cache::ReadThrough;
 use crate::keys::Authenticator;
 use crate::ops::{Exposition, Health};
@@ -16,11 +17,16 @@ pub(super) struct Look {
     pub(super) authenticator: Arc<Authenticator>,
     /// The pool for the cache, and the one for limits.
     pub(super) redis: Option<[RedisPool; 2]>,
+    pub(super) peers: ListenerPeers,
 }
 
 impl Look {
     pub(super) fn around(&self, out: &mut Exposition) {
         out.flag("gene_registry_ready", &[], self.health.is_ready());
+        for (listener, refused) in self.peers.refused() {
+            let labels = [("listener", listener)];
+            out.sample("gene_registry_connections_refused_total", &labels, refused as f64);
+        }
         self.stores(out);
         self.pools(out);
         self.change_log(out);

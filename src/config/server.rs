@@ -17,9 +17,10 @@ pub struct ServerConfig {
     pub bind: SocketAddr,
     /// Where clients reach the service, without `/v1`.
     pub public_url: Option<String>,
-    /// Proxies whose `Forwarded` and `X-Forwarded-*` are believed.
+    /// Proxies whose `Forwarded` and `X-Forwarded-*` are believed, and that may hold any number of
+    /// connections.
     pub trusted_proxies: Vec<Network>,
-    /// Connections at once.
+    /// Connections at once; a peer may hold as many as are free.
     pub max_connections: usize,
     /// For the head of a request.
     pub head_timeout_ms: u64,

@@ -115,6 +115,8 @@ pub const ALL: &[Series] = series! {
         "1 for how limits are held now: `shared`, `local` (by this replica's own share), `refusing` (not counted, 503); else 0";
     Gauge "gene_registry_ready" []
         "1 while requests should be sent here, as `/readyz` says, else 0";
+    Counter "gene_registry_connections_refused_total" ["listener"]
+        "connections closed at once, because their peer held as many as were free: of the listener `public`, `ops` or `control`";
     Gauge "gene_registry_upstream_in_use" []
         "1 while the database is read, at the primary or at a standby, 0 while it is known to be away";
     Gauge "gene_registry_primary_in_use" []

@@ -124,7 +124,11 @@ async fn ask(stream: &mut TcpStream, target: &str) -> Answer {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn connections_beyond_the_bound_wait_and_are_served_later() {
-    let (replica, key) = replica(|config| config.server.max_connections = 2).await;
+    let (replica, key) = replica(|config| {
+        config.server.max_connections = 2;
+        config.server.trusted_proxies = vec!["127.0.0.1".parse().unwrap()];
+    })
+    .await;
     let (one, mut other) = (served_connection(&replica).await, served_connection(&replica).await);
 
     let mut waiting = TcpStream::connect(address(&replica.base)).await.unwrap();

@@ -9,6 +9,7 @@ mod junk;
 mod operations;
 mod pages;
 mod panics;
+mod peers;
 mod pinned_memory;
 mod shutdown;
 mod slow_peers;

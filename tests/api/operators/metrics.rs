@@ -98,6 +98,7 @@ async fn what_is_shown_of_stores_caches_and_domains_is_what_there_is() {
         assert!((value(series) - expected).abs() < 1e-9, "{series}: {}", value(series));
     };
     is("gene_registry_ready", 1.0);
+    is(r#"gene_registry_connections_refused_total{listener="public"}"#, 0.0);
     is("gene_registry_local_cache_entries", 3.0);
     assert!(value("gene_registry_local_cache_bytes") > 1000.0);
     is(r#"gene_registry_key_records{known="yes"}"#, 1.0);

@@ -1,0 +1,175 @@
+//! How many connections one peer may hold.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::config::Network;
+
+/// An IPv6 peer is a network of this many bits: what one subscriber usually has.
+const IPV6_BITS: u32 = 64;
+
+/// The peers that hold connections to one listener: each at most as many as are free, and so at
+/// most half of all. Trusted proxies may hold any number. There are never more entries than
+/// connections.
+#[derive(Debug)]
+pub struct Peers {
+    trusted_proxies: Vec<Network>,
+    held: Mutex<HashMap<IpAddr, Held>>,
+    refused: AtomicU64,
+}
+
+/// What a peer holds.
+#[derive(Debug, Default)]
+struct Held {
+    connections: usize,
+    /// Whether the log says already that the peer has reached its bound.
+    is_reported: bool,
+}
+
+impl Peers {
+    /// No connections yet.
+    pub fn new(trusted_proxies: Vec<Network>) -> Self {
+        Self { trusted_proxies, held: Mutex::default(), refused: AtomicU64::new(0) }
+    }
+
+    /// How many connections have been refused.
+    pub fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
+
+    /// Counts a new connection from `address` until the result is dropped. `free` is how many
+    /// more the listener could accept beside it. `None` if the peer holds as many already; one is
+    /// always allowed.
+    pub(super) fn admit(self: &Arc<Self>, address: IpAddr, free: usize) -> Option<PeerSlot> {
+        if self.trusted_proxies.iter().any(|network| network.contains(address)) {
+            return Some(PeerSlot(None));
+        }
+        let peer = peer(address);
+        let mut held = self.lock();
+        let entry = held.entry(peer).or_default();
+        if entry.connections > 0 && entry.connections >= free {
+            let (connections, is_first) = (entry.connections, !entry.is_reported);
+            entry.is_reported = true;
+            drop(held);
+            self.refused.fetch_add(1, Ordering::Relaxed);
+            if is_first {
+                report(peer, connections, free);
+            }
+            return None;
+        }
+        entry.connections += 1;
+        Some(PeerSlot(Some((Arc::clone(self), peer))))
+    }
+
+    fn release(&self, peer: IpAddr) {
+        let mut held = self.lock();
+        let Some(entry) = held.get_mut(&peer) else { return };
+        entry.connections -= 1;
+        if entry.connections == 0 {
+            held.remove(&peer);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, Held>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn report(peer: IpAddr, connections: usize, free: usize) {
+    tracing::warn!(
+        %peer,
+        connections,
+        free,
+        "connections refused: this peer holds as many as are free. If it is a proxy, list it in \
+         server.trusted_proxies; else raise server.max_connections or block it"
+    );
+}
+
+/// An accepted connection, counted for its peer; `None` for a trusted proxy.
+#[derive(Debug)]
+pub(super) struct PeerSlot(Option<(Arc<Peers>, IpAddr)>);
+
+impl Drop for PeerSlot {
+    fn drop(&mut self) {
+        if let Some((peers, peer)) = &self.0 {
+            peers.release(*peer);
+        }
+    }
+}
+
+/// The address that a peer is counted under.
+fn peer(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => {
+            let network = address.to_bits() & (u128::MAX << (128 - IPV6_BITS));
+            IpAddr::V6(Ipv6Addr::from_bits(network))
+        }
+        ipv4 => ipv4,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().expect("an address")
+    }
+
+    /// As many connections of a listener with `max` as these peers get, in turn.
+    fn fill(peers: &Arc<Peers>, max: usize, addresses: &[&str]) -> Vec<PeerSlot> {
+        let mut slots = Vec::new();
+        for address in addresses {
+            while slots.len() < max {
+                let Some(slot) = peers.admit(ip(address), max - slots.len() - 1) else { break };
+                slots.push(slot);
+            }
+        }
+        slots
+    }
+
+    #[test]
+    fn a_peer_gets_half_of_what_is_free() {
+        for (max, addresses, expected) in [
+            (1, &["10.0.0.1"][..], 1),
+            (2, &["10.0.0.1"], 1),
+            (3, &["10.0.0.1"], 1),
+            (10_000, &["10.0.0.1"], 5_000),
+            (16, &["10.0.0.1", "10.0.0.2"], 8 + 4),
+            (2, &["10.0.0.1", "10.0.0.2", "10.0.0.3"], 2),
+        ] {
+            let peers = Arc::new(Peers::new(Vec::new()));
+            assert_eq!(fill(&peers, max, addresses).len(), expected, "{max} {addresses:?}");
+        }
+    }
+
+    #[test]
+    fn an_ipv6_peer_is_a_network_of_64_bits_and_a_mapped_address_is_its_ipv4_address() {
+        let peers = Arc::new(Peers::new(Vec::new()));
+        let same = ["2001:db8::1", "2001:db8::2", "2001:db8::ffff:0:0:1"];
+        assert_eq!(fill(&peers, 16, &same).len(), 8);
+        let peers = Arc::new(Peers::new(Vec::new()));
+        assert_eq!(fill(&peers, 16, &["2001:db8::1", "2001:db8:0:1::1"]).len(), 12);
+        let peers = Arc::new(Peers::new(Vec::new()));
+        assert_eq!(fill(&peers, 16, &["10.0.0.1", "::ffff:10.0.0.1"]).len(), 8);
+    }
+
+    #[test]
+    fn trusted_proxies_get_all_and_are_not_counted() {
+        let peers = Arc::new(Peers::new(vec!["10.0.0.0/8".parse().expect("a network")]));
+        assert_eq!(fill(&peers, 16, &["10.1.2.3"]).len(), 16);
+        assert!(peers.lock().is_empty());
+    }
+
+    #[test]
+    fn what_is_closed_is_free_again_and_leaves_no_entry_behind() {
+        let peers = Arc::new(Peers::new(Vec::new()));
+        let slots = fill(&peers, 16, &["10.0.0.1", "10.0.0.2"]);
+        assert_eq!((peers.lock().len(), peers.refused()), (2, 2));
+        drop(slots);
+        assert!(peers.lock().is_empty());
+        assert_eq!(fill(&peers, 16, &["10.0.0.1"]).len(), 8);
+    }
+}
