@@ -125,6 +125,7 @@ impl Unclear {
 
 /// Parses the arguments and runs the command.
 pub fn run() -> ExitCode {
+    let _flush = FlushLog;
     let command = match Cli::try_parse() {
         Ok(cli) => cli.command,
         Err(error) => return misunderstood(&error),
@@ -146,15 +147,22 @@ pub fn run() -> ExitCode {
         Command::Man(command) => command.run(),
         Command::Token(command) => command.run(),
     };
-    // What the log still holds comes before what stands below it.
-    telemetry::write_out();
     outcome.unwrap_or_else(|error| {
-        eprintln!("gene-registry: {}", with_sources(&*error));
+        telemetry::notice(&format!("gene-registry: {}", with_sources(&*error)));
         if is_untrusted(&*error) {
-            eprintln!("{UNTRUSTED}");
+            telemetry::notice(UNTRUSTED);
         }
         if error.is::<Unclear>() { UNCLEAR.into() } else { ExitCode::FAILURE }
     })
+}
+
+/// Writes what the log still holds when the command has ended, also by a panic.
+struct FlushLog;
+
+impl Drop for FlushLog {
+    fn drop(&mut self) {
+        telemetry::flush();
+    }
 }
 
 /// What can be done about a server or issuer whose certificate is not trusted.

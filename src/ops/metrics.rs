@@ -17,11 +17,13 @@ use super::process;
 use super::request_metrics::{self, RequestLabels, RequestMetrics};
 use super::series::{self, Kind};
 use super::shed_metrics::ShedMetrics;
+use super::telemetry;
 
 const CONTROL_REQUESTS: &str = "gene_registry_control_requests_total";
 const CERTIFICATE_EXPIRY: &str = "gene_registry_certificate_expiry_timestamp_seconds";
 const CERTIFICATE_RELOADS: &str = "gene_registry_certificate_reloads_total";
 const BUILD_INFO: &str = "gene_registry_build_info";
+const LOG_LINES_DROPPED: &str = "gene_registry_log_lines_dropped_total";
 
 /// Bounds of the histograms, in seconds: hits are far below a millisecond.
 const SECONDS: [f64; 15] = [
@@ -161,6 +163,7 @@ impl Metrics {
         let mut out = Exposition::after(self.handle.render());
         look(&mut out);
         self.domains.write(&mut out, Instant::now());
+        out.sample(LOG_LINES_DROPPED, &[], telemetry::lines_dropped() as f64);
         process::write(&mut out);
         out.into_text()
     }

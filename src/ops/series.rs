@@ -163,6 +163,8 @@ pub const ALL: &[Series] = series! {
         "when the public listener's certificate ends, seconds since 1970; absent without TLS";
     Counter "gene_registry_certificate_reloads_total" ["result"]
         "times its files had changed: `ok`, or `failed`, with the one before still in use";
+    Counter "gene_registry_log_lines_dropped_total" []
+        "lines of the log that were dropped: its reader had stalled and the queue was full, or it could not be written";
     Gauge "gene_registry_build_info" ["version"]
         "1";
     Gauge "process_resident_memory_bytes" []
