@@ -12,7 +12,7 @@ use super::session::{
     Control, ControlError, CredentialStore, DeviceLogin, Issuer, Login, LoginMetadata, OidcLogin,
     OidcMetadata, end_of, meant, web_client,
 };
-use super::show::{harmless, local};
+use super::show::{harmless, local, notice};
 use super::{Error, Outcome, Unclear, block_on, terminal};
 use crate::keys::ApiKey;
 use crate::web::WebClient;
@@ -55,8 +55,9 @@ impl LoginCommand {
                 Way::Device(oidc) => by_device(&web, &control, oidc).await?,
             };
             store.change(|logins| logins.insert(&server, login.clone())).await?;
-            eprintln!("Logged in to {server} as {}{}.", harmless(&login.user), duration(&login));
-            eprintln!("Next: gene-registry api-key create --name NAME");
+            let user = harmless(&login.user);
+            notice(&format!("Logged in to {server} as {user}{}.", duration(&login)));
+            notice("Next: gene-registry api-key create --name NAME");
             Ok(ExitCode::SUCCESS)
         })
     }
@@ -152,10 +153,11 @@ fn show(device: &DeviceLogin) {
         None => "enter this code there",
     };
     let minutes = device.expires_in.div_ceil(60);
-    anstream::eprintln!("Open this page in a browser, on any device:\n");
-    anstream::eprintln!("    {bold}{page}{bold:#}\n");
-    anstream::eprintln!("and {what}: {bold}{code}{bold:#}\n");
-    anstream::eprintln!("Waiting; the code holds for {minutes} min. Ctrl-C ends this.");
+    notice(&format!(
+        "Open this page in a browser, on any device:\n\n    {bold}{page}{bold:#}\n\n\
+         and {what}: {bold}{code}{bold:#}\n\n\
+         Waiting; the code holds for {minutes} min. Ctrl-C ends this."
+    ));
 }
 
 fn duration(login: &Login) -> String {

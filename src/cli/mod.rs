@@ -25,6 +25,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 
+use self::show::{notice, print};
 use crate::config::{InvalidConfig, Loaded};
 use crate::ops::{telemetry, with_sources};
 use crate::web::WebError;
@@ -147,13 +148,7 @@ pub fn run() -> ExitCode {
         Command::Man(command) => command.run(),
         Command::Token(command) => command.run(),
     };
-    outcome.unwrap_or_else(|error| {
-        telemetry::notice(&format!("gene-registry: {}", with_sources(&*error)));
-        if is_untrusted(&*error) {
-            telemetry::notice(UNTRUSTED);
-        }
-        if error.is::<Unclear>() { UNCLEAR.into() } else { ExitCode::FAILURE }
-    })
+    outcome.unwrap_or_else(|error| failed(&*error))
 }
 
 /// Writes what the log still holds when the command has ended, also by a panic.
@@ -163,6 +158,15 @@ impl Drop for FlushLog {
     fn drop(&mut self) {
         telemetry::flush();
     }
+}
+
+/// Says why the command failed.
+fn failed(error: &(dyn std::error::Error + Send + Sync + 'static)) -> ExitCode {
+    notice(&format!("gene-registry: {}", with_sources(error)));
+    if is_untrusted(error) {
+        notice(UNTRUSTED);
+    }
+    if error.is::<Unclear>() { UNCLEAR.into() } else { ExitCode::FAILURE }
 }
 
 /// What can be done about a server or issuer whose certificate is not trusted.
@@ -180,16 +184,15 @@ fn is_untrusted(error: &(dyn std::error::Error + 'static)) -> bool {
 /// Says what is wrong with the arguments, or shows the help that was asked for. People paste keys
 /// and tokens where they don't belong; those are not repeated.
 fn misunderstood(error: &clap::Error) -> ExitCode {
-    if !error.use_stderr() {
-        // Ignored: whoever closed standard output does not want the help.
-        let _ = error.print();
-        return ExitCode::SUCCESS;
-    }
     let message = error.render();
+    if !error.use_stderr() {
+        let printed = print(&message.ansi().to_string());
+        return printed.map_or_else(|error| failed(&error), |()| ExitCode::SUCCESS);
+    }
     // Colours are controls too: there are none where what was typed holds controls of its own.
     let harmless = show::harmless_lines(&message.to_string());
     let shown = harmless.unwrap_or_else(|| message.ansi().to_string());
-    anstream::eprint!("{}", show::without_secrets(&shown));
+    notice(show::without_secrets(&shown).trim_end_matches('\n'));
     UNCLEAR.into()
 }
 

@@ -7,6 +7,7 @@ use clap::{Args, Subcommand};
 
 use super::Outcome;
 use super::api_key::expiry;
+use super::show::{print_secret, print_to_stderr};
 use crate::control::LoginToken;
 use crate::registry::{LABEL, Timestamp, is_label};
 
@@ -41,9 +42,16 @@ impl TokenCommand {
     pub(super) fn run(self) -> Outcome {
         let Action::New(new) = self.action;
         let token = LoginToken::generate()?;
-        eprintln!("# The token is shown this once. For the configuration:\n");
-        eprint!("{}", configuration(&new, &token.hash()));
-        println!("{}", token.expose());
+        print_to_stderr(&format!(
+            "# The token is shown this once. For the configuration:\n\n{}",
+            configuration(&new, &token.hash())
+        ))?;
+        print_secret(token.expose()).map_err(|error| {
+            format!(
+                "{error}. The token is lost: do not use the lines for the configuration, and run \
+                 this again"
+            )
+        })?;
         Ok(ExitCode::SUCCESS)
     }
 }

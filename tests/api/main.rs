@@ -30,6 +30,7 @@ mod redis_away;
 mod redis_faults;
 mod refusals;
 mod secrecy;
+mod stalled_output;
 mod standby;
 mod topology;
 mod upstream;

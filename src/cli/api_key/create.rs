@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::keeper::{Created, Named, Wish};
 use super::{Place, when};
-use crate::cli::show::{harmless, harmless_json, local, print_secret};
+use crate::cli::show::{harmless, harmless_json, local, notice, print_secret};
 use crate::cli::{Error, Outcome, Unclear};
 use crate::keys::READ_SCOPE;
 use crate::keys::terms::{MOST_SCOPES, SCOPE, is_scope};
@@ -59,11 +59,11 @@ impl Create {
         } else {
             let owner = harmless(&created.stored.owner);
             let ends = created.stored.expires_at.map(|at| format!(" It ends {}.", local(at)));
-            eprintln!(
+            notice(&format!(
                 "Created {} for {owner}.{} The key is shown this once:",
                 Named(&created.stored),
                 ends.unwrap_or_default()
-            );
+            ));
             hand_over(&created.key, &created)?;
         }
         Ok(ExitCode::SUCCESS)

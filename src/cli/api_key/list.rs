@@ -6,7 +6,7 @@ use anstyle::{AnsiColor, Style};
 use clap::Args;
 
 use super::Place;
-use crate::cli::show::{Cell, Table, harmless, local, local_or_never, print, print_json};
+use crate::cli::show::{Cell, Table, harmless, local, local_or_never, notice, print, print_json};
 use crate::cli::{Error, Outcome};
 use crate::keys::store::{Status, StoredKey};
 
@@ -35,7 +35,7 @@ impl List {
         } else {
             print(&table(&keys, self.all).to_text())?;
             if keys.is_empty() {
-                eprintln!("No keys. Make one: gene-registry api-key create --name NAME");
+                notice("No keys. Make one: gene-registry api-key create --name NAME");
             }
         }
         Ok(ExitCode::SUCCESS)

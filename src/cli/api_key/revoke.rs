@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::Place;
 use super::keeper::{Keeper, KeyError, Named, parse_prefix};
-use crate::cli::show::{local, local_or_never, print, print_json};
+use crate::cli::show::{local, local_or_never, notice, print, print_json};
 use crate::cli::{Error, Outcome, UNCLEAR, terminal};
 use crate::keys::KeyPrefix;
 use crate::keys::store::StoredKey;
@@ -40,7 +40,7 @@ impl Revoke {
         if !self.yes && terminal::can_be_asked() {
             let key = the_one(&mut *keeper, &prefix).await.map_err(Error::from)?;
             if !is_meant(&key)? {
-                eprintln!("Nothing was revoked.");
+                notice("Nothing was revoked.");
                 return Ok(UNCLEAR.into());
             }
             prefix = key.prefix.parse()?;

@@ -7,7 +7,7 @@ use clap::Args;
 use super::create::hand_over;
 use super::keeper::{Named, parse_prefix};
 use super::{Place, when};
-use crate::cli::show::{harmless_json, local_or_never};
+use crate::cli::show::{harmless_json, local_or_never, notice};
 use crate::cli::{Error, Outcome};
 
 #[derive(Debug, Args)]
@@ -47,8 +47,11 @@ impl Rotate {
         } else {
             let (new, old) = (&rotated.created.stored, &rotated.replaced);
             let ends = local_or_never(old.expires_at);
-            eprintln!("{} takes the place of {}, which ends {ends}.", Named(new), old.prefix);
-            eprintln!("The new key is shown this once:");
+            notice(&format!(
+                "{} takes the place of {}, which ends {ends}.\nThe new key is shown this once:",
+                Named(new),
+                old.prefix
+            ));
             hand_over(&rotated.created.key, &rotated.created)?;
         }
         Ok(ExitCode::SUCCESS)

@@ -18,6 +18,7 @@ use thiserror::Error;
 use tokio::time::{Instant, sleep};
 
 use super::address::ServerAddress;
+use crate::cli::show::notice;
 use crate::registry::Timestamp;
 
 const FOLDER: &str = "gene-registry";
@@ -258,7 +259,7 @@ fn shut(path: &Path, mode: u32) -> Result<(), CredentialsError> {
     if known.permissions().mode() & 0o077 != 0 {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).map_err(failed)?;
         let path = path.display();
-        eprintln!("{path}: others could read or change it; its mode is 0{mode:o} again.");
+        notice(&format!("{path}: others could read or change it; its mode is 0{mode:o} again."));
     }
     Ok(())
 }
