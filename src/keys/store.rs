@@ -12,7 +12,7 @@ use super::token::ApiKey;
 use super::usage::Usage;
 use crate::registry::{Timestamp, rfc3339_seconds};
 
-pub use super::sql::insert;
+pub use super::sql::{insert, insert_key};
 
 /// A key to be stored.
 #[derive(Debug, Clone)]

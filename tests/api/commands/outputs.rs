@@ -2,15 +2,17 @@
 
 use std::os::fd::OwnedFd;
 
+use gene_registry::keys::ApiKey;
+
 use super::person::Person;
-use super::{SOON, gene_registry, run};
+use super::{Ended, SOON, gene_registry, run};
 use crate::support::control::{new_token, with_control};
 use crate::support::database::Database;
 use crate::support::free_port;
 use crate::support::pipes::{closed_pipe, full_device};
 use crate::support::postgres::PostgresServer;
 use crate::support::process::Launch;
-use crate::support::replica::{READER, Replica, config, patient, sample};
+use crate::support::replica::{READER, Replica, config, migrated, patient, sample};
 use crate::support::scratch_folder;
 
 /// Somebody with all that commands need: a login, a replica, a database with the schema.
@@ -65,6 +67,7 @@ impl Stand {
             "man",
             "healthcheck",
             "migrate",
+            "seed",
             "maintain",
             "whoami",
             "whoami --json",
@@ -202,4 +205,48 @@ async fn the_demo_ends_when_its_keys_cannot_be_written_and_goes_on_when_nobody_r
     .await;
     process.signal(crate::support::process::Signal::Term);
     assert_eq!(process.wait_exit(SOON).await.code(), Some(0), "{}", process.report());
+}
+
+async fn count(database: &Database<'_>, table: &str) -> i64 {
+    let sql = format!("select count(*) from registry.{table}");
+    database.connect().await.query_one(&sql, &[]).await.unwrap().get(0)
+}
+
+fn seed(database: &Database<'_>) -> Launch {
+    gene_registry(["seed"]).env("DATABASE_URL", database.url())
+}
+
+async fn seeds(database: &Database<'_>) -> Ended {
+    run(seed(database)).await.ok()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn seed_leaves_the_registry_empty_when_its_key_cannot_be_written() {
+    let database = migrated(PostgresServer::shared().await).await;
+    for (target, why) in [(full_device(), "No space left"), (closed_pipe(), "Broken pipe")] {
+        let ended = run(seed(&database).stdout_to(target)).await.failed(1, &[]);
+        assert!(ended.stderr.contains(why), "{ended:?}");
+        assert_eq!((count(&database, "gene").await, count(&database, "api_key").await), (0, 0));
+    }
+    let key = seeds(&database).await.stdout.trim_end().to_owned();
+    assert!(key.parse::<ApiKey>().is_ok(), "{key}");
+    let mut config = config(&database.url_as(READER), None);
+    patient(&mut config);
+    let replica = Replica::start(&config).await;
+    assert_eq!(replica.get("/genes", Some(&key)).await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn seed_says_that_the_printed_key_does_not_work_when_it_could_not_fill_the_registry() {
+    let database = migrated(PostgresServer::shared().await).await;
+    let refuse = "create function registry.refuse() returns trigger language plpgsql
+        as $$ begin raise exception 'refused'; end $$;
+        create trigger refuse before insert on registry.arena_evaluation
+        execute function registry.refuse()";
+    database.connect().await.batch_execute(refuse).await.unwrap();
+    let ended = run(seed(&database)).await;
+    assert_eq!(ended.code, 1, "{ended:?}");
+    assert!(ended.stdout.trim_end().parse::<ApiKey>().is_ok(), "{ended:?}");
+    assert!(ended.stderr.contains("the printed key does not work"), "{ended:?}");
+    assert_eq!((count(&database, "gene").await, count(&database, "api_key").await), (0, 0));
 }
