@@ -182,7 +182,11 @@ pub async fn start_with_keys(
     };
     let limiter = limiter(config, redis.as_ref(), &metrics);
     let probes = redis.as_ref().map(Redis::keep_trying);
-    let gate = Gate { authenticator, limiter, patience: config.server.request_timeout() };
+    let gate = Gate {
+        authenticator: Arc::clone(&authenticator),
+        limiter,
+        patience: config.server.request_timeout(),
+    };
     let dependencies: AskDependencies = {
         let upstream = Arc::clone(&upstream);
         Arc::new(move || dependencies(&upstream, redis.as_ref().map(|redis| &redis.cache)))
@@ -210,6 +214,7 @@ pub async fn start_with_keys(
     let ops = listen(ops_at, ops_listener, ops, Limits { grace: OPS_GRACE, ..few })?;
     let control = control.map(|(at, listener, api)| listen(at, listener, api, few)).transpose()?;
     let mut background = begin_watching(upstream, &health, &metrics, tls);
+    background.push(tokio::spawn(async move { authenticator.follow_changes().await }));
     background.extend(probes.map(tokio::spawn));
     let every = config.keys.usage_every();
     let usage = usage.map(|(counts, store)| UsageWriter::start(counts, store, every));

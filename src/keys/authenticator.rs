@@ -80,6 +80,12 @@ impl Authenticator {
         self.records.remembered()
     }
 
+    /// Follows the change log, so that no record of a key that is known to have changed lets
+    /// anybody in. Runs for ever; one task for each authenticator.
+    pub async fn follow_changes(&self) {
+        self.records.follow_changes().await;
+    }
+
     /// The record of the key in `presented`, the values of the key header, judged by the
     /// upstream's clock: replicas whose own clocks differ agree on when a key ends.
     ///

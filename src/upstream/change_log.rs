@@ -233,6 +233,14 @@ impl ChangeLog {
         current
     }
 
+    /// Whether a known change concerns what was `seen` and is not visible in it.
+    pub fn is_known_to_have_changed(&self, concern: Concern<'_>, seen: &Seen) -> bool {
+        match &*self.read() {
+            State::Unloaded(_) | State::NoLog => false,
+            State::Loaded(loaded) => loaded.has_change_after(concern, seen),
+        }
+    }
+
     fn read(&self) -> std::sync::RwLockReadGuard<'_, State> {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }

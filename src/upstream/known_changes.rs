@@ -174,6 +174,15 @@ impl Loaded {
         if seen.read_at < self.horizon || from_another_past || unknown_changes {
             return false;
         }
+        self.shows_all_known(concern, snapshot)
+    }
+
+    /// Whether a known change concerns what was `seen` and is not visible in it.
+    pub(super) fn has_change_after(&self, concern: Concern<'_>, seen: &Seen) -> bool {
+        seen.snapshot.as_ref().is_some_and(|snapshot| !self.shows_all_known(concern, snapshot))
+    }
+
+    fn shows_all_known(&self, concern: Concern<'_>, snapshot: &Snapshot) -> bool {
         self.all.visible_in(snapshot) && self.concerning(concern, snapshot)
     }
 

@@ -17,6 +17,7 @@ use tokio::sync::watch;
 
 use super::change_log::{ChangeLog, Concern, Seen};
 use super::course::{Course, Position};
+use super::key_changes::{ChangedKeys, KeyChanges};
 use super::looks::{Clock, LookCounts, Looks};
 use super::standbys::{Standby, StandbyState, Standbys, outcome};
 use super::{Changes, Read, Upstream, UpstreamError};
@@ -42,6 +43,7 @@ pub struct Watched {
     unreadable: AtomicBool,
     read_at_standby: AtomicBool,
     looks: LookCounts,
+    key_changes: KeyChanges,
     looked: watch::Sender<()>,
 }
 
@@ -60,6 +62,7 @@ impl Watched {
             unreadable: AtomicBool::new(false),
             read_at_standby: AtomicBool::new(false),
             looks: LookCounts::begin(),
+            key_changes: KeyChanges::default(),
             looked: watch::Sender::new(()),
         })
     }
@@ -201,6 +204,7 @@ impl Watched {
 
     fn learn(&self, found: Read<Changes>, at_standby: bool) {
         self.looks.good(&found.value);
+        let changed_keys = ChangedKeys::of(&found.value);
         if self.unreadable.swap(false, Ordering::AcqRel) {
             tracing::info!("the registry's change log is read again");
         }
@@ -209,6 +213,8 @@ impl Watched {
         if is_news == Some(false) {
             tracing::info!("the registry has no change log: ages alone count");
         }
+        // After the log has learnt of them: it is asked which records lack the change.
+        self.key_changes.add(changed_keys);
     }
 
     async fn ping(&self) {
@@ -268,6 +274,18 @@ impl Watched {
     /// Whether every known change that concerns what was `seen` is visible in it.
     pub fn is_current(&self, concern: Concern<'_>, seen: &Seen) -> bool {
         self.log.is_current(concern, seen)
+    }
+
+    /// Whether a change is known that concerns what was `seen` and is not visible in it. Unlike
+    /// [`Self::is_current`], doubt (an unreadable log, a fail-over) is no answer.
+    pub fn is_known_to_have_changed(&self, concern: Concern<'_>, seen: &Seen) -> bool {
+        self.log.is_known_to_have_changed(concern, seen)
+    }
+
+    /// Waits until polls find that API keys have changed, and takes those keys. Each is taken
+    /// once, so one task alone may call this.
+    pub async fn changed_keys(&self) -> ChangedKeys {
+        self.key_changes.take().await
     }
 
     /// The time by the upstream's clock.
