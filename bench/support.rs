@@ -9,8 +9,8 @@ use gene_registry::config::{Config, Loaded};
 use gene_registry::keys::{ApiKey, Authenticator, READ_SCOPE};
 use gene_registry::limit::{LimitOptions, Limiter};
 use gene_registry::ops::{Dependencies, Dependency, Health, Metrics, Traces};
-use gene_registry::registry::Timestamp;
-use gene_registry::upstream::{ApiKeyRecord, Catalogue, Embedded, Watched, generate};
+use gene_registry::registry::{ApiKeyRecord, Timestamp};
+use gene_registry::upstream::{Catalogue, Embedded, Watched, generate};
 use poem::http::{HeaderValue, Method, Uri, header};
 use poem::{Request, Response};
 

@@ -19,11 +19,11 @@ use crate::api::{Document, Gate, Pages, PublicApi, TrustedProxies, Watch};
 use crate::cache::ReadThrough;
 use crate::config::Config;
 use crate::keys::{Authenticator, UsageWriter};
+use crate::net::AuthoritiesError;
 use crate::ops::{AskDependencies, Dependencies, Dependency, Health, Metrics, OpsApi};
 use crate::ops::{Traces, TracesError};
 use crate::redis::{RedisPool, ServersError, Side};
 use crate::server::{Limits, Listener, Reloaded, Serving, Tls, TlsError, serve};
-use crate::tls::TlsError as AuthoritiesError;
 use crate::upstream::postgres::SetupError;
 use crate::upstream::{Upstream, Watched};
 

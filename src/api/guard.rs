@@ -19,7 +19,7 @@ use super::headers;
 use crate::cache::{Served, Source};
 use crate::keys::Authenticator;
 use crate::limit::{Decision, Limiter};
-use crate::upstream::{ApiKeyRecord, KeyId};
+use crate::registry::{ApiKeyRecord, KeyId};
 
 /// A URL may be this long.
 const MAX_URL_BYTES: usize = 8192;

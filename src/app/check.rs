@@ -5,10 +5,10 @@ use std::path::Path;
 
 use super::StartError;
 use crate::config::{Config, Fault, InvalidConfig, Loaded, UpstreamConfig};
+use crate::net::tls;
 use crate::ops::telemetry;
 use crate::redis::Servers;
 use crate::server::Tls;
-use crate::tls;
 use crate::upstream::postgres::{self, SetupError};
 
 /// Reads a configuration that can be used.

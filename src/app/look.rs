@@ -40,14 +40,14 @@ impl Look {
             let in_use = redis.is_some_and(|pool| pool.is_whole(side));
             out.flag("gene_registry_redis_in_use", &[("side", word)], in_use);
         }
-        let opened = |side| redis.map_or(0, |pool| pool.openings(side));
-        for (store, openings) in [
-            ("postgres", self.upstream.openings()),
+        let opened = |side| redis.map_or(0, |pool| pool.open_count(side));
+        for (store, open_count) in [
+            ("postgres", self.upstream.open_count()),
             ("redis_read", opened(Side::Read)),
             ("redis_write", opened(Side::Write)),
         ] {
             let labels = [("store", store)];
-            out.sample("gene_registry_breaker_openings_total", &labels, openings as f64);
+            out.sample("gene_registry_breaker_openings_total", &labels, open_count as f64);
         }
     }
 

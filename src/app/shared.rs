@@ -9,7 +9,7 @@ use crate::config::Config;
 use crate::limit::{LimitOptions, Limiter};
 use crate::ops::Metrics;
 use crate::redis::{RedisKeys, RedisPool, Servers};
-use crate::upstream::KeyId;
+use crate::registry::KeyId;
 
 /// The ways to Redis.
 pub(super) struct Redis {

@@ -13,9 +13,9 @@ use super::freshness::Freshness;
 use super::load::{Loaded, Loader};
 use super::shared::SharedCache;
 use crate::config::Config;
-use crate::flight::{Crashed, Flights};
 use crate::ops::{CacheEvent, Metrics};
 use crate::registry::Request;
+use crate::sync::{Crashed, SingleFlight};
 use crate::upstream::{UpstreamError, Watched};
 
 /// Why there is no answer.
@@ -89,9 +89,9 @@ pub struct ReadThrough(Arc<Inner>);
 struct Inner {
     loader: Arc<Loader>,
     /// Somebody waits for these.
-    loads: Flights<Request, Load>,
+    loads: SingleFlight<Request, Load>,
     /// Nobody does.
-    refreshes: Flights<Request, ()>,
+    refreshes: SingleFlight<Request, ()>,
     metrics: Arc<Metrics>,
     max_bytes: u64,
 }
@@ -116,7 +116,7 @@ impl ReadThrough {
         metrics: Arc<Metrics>,
     ) -> Self {
         let loader = Arc::new(Loader::new(config, shared, upstream, Arc::clone(&metrics)));
-        let (loads, refreshes) = (Flights::default(), Flights::default());
+        let (loads, refreshes) = (SingleFlight::default(), SingleFlight::default());
         let max_bytes = config.cache.local_max_bytes;
         Self(Arc::new(Inner { loader, loads, refreshes, metrics, max_bytes }))
     }
@@ -141,7 +141,7 @@ impl ReadThrough {
         if loader.is_known_absent(request) {
             return Err(ReadError::NotFound);
         }
-        let landed = self.0.loads.join(request, || {
+        let landed = self.0.loads.run(request, || {
             let (loader, request) = (Arc::clone(loader), request.clone());
             async move { loader.load(&request).await }
         });
@@ -189,7 +189,7 @@ impl ReadThrough {
             return;
         }
         let (this, request_again) = (Arc::clone(&self.0), request.clone());
-        self.0.refreshes.begin(request, || async move {
+        self.0.refreshes.spawn(request, || async move {
             this.metrics.count(CacheEvent::Refresh);
             this.loader.refresh(&request_again).await;
             if let Some(entry) = this.loader.local.get(&request_again) {

@@ -15,8 +15,8 @@ use crate::config::{Config, Loaded, TokenConfig, Topology};
 use crate::control::LoginToken;
 use crate::keys::{ApiKey, MemoryKeys, READ_SCOPE};
 use crate::ops::telemetry;
-use crate::registry::Timestamp;
-use crate::upstream::{ApiKeyRecord, Catalogue, Embedded, Upstream};
+use crate::registry::{ApiKeyRecord, Timestamp};
+use crate::upstream::{Catalogue, Embedded, Upstream};
 
 /// The demo's own defaults, below what the environment says. It shows what one does, not what it
 /// does inside; its keys end with it, and open nothing that a page should not see; whoever tries

@@ -15,7 +15,7 @@ use super::session::{
 use super::show::{harmless, local};
 use super::{Error, Outcome, Unclear, block_on, terminal};
 use crate::keys::ApiKey;
-use crate::web::WebClient;
+use crate::net::HttpClient;
 
 /// No token is longer, in bytes.
 const LONGEST_TOKEN: u64 = 16 * 1024;
@@ -115,7 +115,7 @@ fn read_token() -> Result<SecretString, Error> {
 }
 
 async fn by_device(
-    web: &WebClient,
+    web: &HttpClient,
     control: &Control,
     oidc: &OidcMetadata,
 ) -> Result<Login, Error> {

@@ -26,8 +26,8 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 
 use crate::config::{InvalidConfig, Loaded};
+use crate::net::HttpError;
 use crate::ops::{telemetry, with_sources};
-use crate::web::WebError;
 
 const EXIT_STATUS: &str = "\
 Exit status:
@@ -163,10 +163,10 @@ The certificate is not trusted. If you know the authority that made it, or it is
 name its PEM file by SSL_CERT_FILE: SSL_CERT_FILE=ca.pem gene-registry …";
 
 fn is_untrusted(error: &(dyn std::error::Error + 'static)) -> bool {
-    let of_web = |error: &&(dyn std::error::Error + 'static)| error.is::<WebError>();
+    let of_web = |error: &&(dyn std::error::Error + 'static)| error.is::<HttpError>();
     let mut errors = std::iter::successors(Some(error), |error| error.source());
-    let found = errors.find(of_web).and_then(|error| error.downcast_ref::<WebError>());
-    found.is_some_and(WebError::is_untrusted)
+    let found = errors.find(of_web).and_then(|error| error.downcast_ref::<HttpError>());
+    found.is_some_and(HttpError::is_untrusted)
 }
 
 /// Says what is wrong with the arguments, or shows the help that was asked for. People paste keys

@@ -26,7 +26,7 @@ pub use cors::CorsConfig;
 pub use fault::{Fault, InvalidConfig};
 pub use load::{Effective, Loaded};
 pub use network::{InvalidNetwork, Network};
-pub use redis::{RateLimitConfig, RedisConfig, SentinelConfig, Topology};
+pub use redis::{RateLimitConfig, RedisConfig, SentinelConfig, Topology, WithoutRedis};
 pub use secret_url::check_escapes;
 pub use server::{OpsConfig, ServerConfig};
 pub use shed::ShedConfig;

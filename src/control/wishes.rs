@@ -8,8 +8,7 @@ use super::body::{Fields, FromFields, required};
 use super::error::ControlError;
 use crate::keys::terms::{LONGEST_OVERLAP_S, MOST_SCOPES, is_scope};
 use crate::keys::{KeyPrefix, READ_SCOPE};
-use crate::registry::{LABEL, Timestamp, is_label};
-use crate::upstream::ApiKeyRecord;
+use crate::registry::{ApiKeyRecord, LABEL, Timestamp, is_label};
 
 const SCOPES: &str = "a list of 1 to 16 scopes, each 1 to 64 of the characters a-z, 0-9, : . _ -";
 const PREFIX: &str = "the beginning of the key";

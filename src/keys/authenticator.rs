@@ -9,8 +9,8 @@ use super::records::Records;
 use super::token;
 use super::usage::UsageCounts;
 use crate::ops::Metrics;
-use crate::registry::Timestamp;
-use crate::upstream::{ApiKeyRecord, KeyHash, UpstreamError, Watched};
+use crate::registry::{ApiKeyRecord, KeyHash, Timestamp};
+use crate::upstream::{UpstreamError, Watched};
 
 /// The scope that every operation needs.
 pub const READ_SCOPE: &str = "read";
@@ -52,7 +52,7 @@ pub enum NotAuthenticated {
     TooManyUnknown,
     /// The look-up crashed.
     #[error(transparent)]
-    Crashed(#[from] crate::flight::Crashed),
+    Crashed(#[from] crate::sync::Crashed),
 }
 
 /// Checks keys. One for each replica.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-use super::budget::Budget;
+use crate::sync::TokenBucket;
 
 /// Look-ups that find nothing: so many in a burst, and so many a second on average.
 const UNKNOWN_BURST: u32 = 100;
@@ -27,29 +27,29 @@ const WAIT: Duration = Duration::from_millis(300);
 #[derive(Debug, Clone)]
 pub(super) struct FirstLooks {
     places: Arc<Semaphore>,
-    budget: Arc<Budget>,
+    budget: Arc<TokenBucket>,
 }
 
 /// Leave to look a key up; it ends when this is dropped.
 pub(super) struct FirstLook {
-    budget: Arc<Budget>,
+    budget: Arc<TokenBucket>,
     _place: OwnedSemaphorePermit,
 }
 
 impl FirstLooks {
     pub(super) fn new() -> Self {
-        let budget = Budget::new(UNKNOWN_BURST, UNKNOWN_PER_SECOND, Instant::now());
+        let budget = TokenBucket::new(UNKNOWN_BURST, UNKNOWN_PER_SECOND, Instant::now());
         Self { places: Arc::new(Semaphore::new(AT_ONCE)), budget: Arc::new(budget) }
     }
 
     /// Leave for one look-up, or none: strangers have used up their share, or too many wait.
     pub(super) async fn begin(&self) -> Option<FirstLook> {
         // Those who would get nothing do not stand in the way of others.
-        if self.budget.is_used_up(Instant::now()) {
+        if self.budget.is_empty(Instant::now()) {
             return None;
         }
         let place = timeout(WAIT, Arc::clone(&self.places).acquire_owned()).await.ok()?.ok()?;
-        let granted = self.budget.take(Instant::now());
+        let granted = self.budget.try_take(Instant::now());
         granted.then(|| FirstLook { budget: Arc::clone(&self.budget), _place: place })
     }
 }
@@ -57,6 +57,6 @@ impl FirstLooks {
 impl FirstLook {
     /// The key exists: this look-up costs strangers' share nothing.
     pub(super) fn found(self) {
-        self.budget.give_back();
+        self.budget.refund();
     }
 }

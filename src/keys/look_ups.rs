@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
-use crate::upstream::{ApiKeyRecord, KeyHash, Read, UpstreamError, Watched};
+use crate::registry::{ApiKeyRecord, KeyHash};
+use crate::upstream::{Read, UpstreamError, Watched};
 
 /// Statements under way at once.
 const LANES: usize = 4;
@@ -172,7 +173,7 @@ mod tests {
 
     #[test]
     fn a_process_that_ends_hangs_nobody() {
-        let found = crate::ending::on_an_ending_runtime(async {
+        let found = crate::sync::ending_runtime::on_an_ending_runtime(async {
             let empty = Catalogue { genes: Vec::new() };
             let upstream =
                 Embedded::from_catalogue(&empty, Timestamp::now(), vec![], String::new());

@@ -1,7 +1,6 @@
 //! API keys: their form, who may come in, their records, how they are managed and used.
 
 mod authenticator;
-mod budget;
 mod first_looks;
 mod look_ups;
 mod memory;
@@ -16,7 +15,6 @@ mod token;
 mod usage;
 
 pub use authenticator::{Authenticator, Denial, NotAuthenticated, READ_SCOPE};
-pub(crate) use budget::Budget;
 pub use memory::MemoryKeys;
 pub use postgres::PostgresKeys;
 pub use prefix::{KeyPrefix, NotAPrefix};

@@ -18,10 +18,10 @@ use moka::sync::Cache;
 use super::authenticator::{Denial, NotAuthenticated};
 use super::first_looks::FirstLooks;
 use super::look_ups::LookUps;
-use crate::flight::Flights;
 use crate::ops::{CacheEvent, Metrics};
-use crate::registry::Timestamp;
-use crate::upstream::{ApiKeyRecord, ChangedKeys, Concern, KeyHash, Seen, Watched};
+use crate::registry::{ApiKeyRecord, KeyHash, Timestamp};
+use crate::sync::SingleFlight;
+use crate::upstream::{ChangedKeys, Concern, Seen, Watched};
 
 /// How long a record is used without another look-up behind.
 const REFRESH: Duration = Duration::from_secs(45);
@@ -72,7 +72,7 @@ pub(super) struct Records {
     upstream: Arc<Watched>,
     known: Cache<KeyHash, Arc<Known>>,
     unknown: Cache<KeyHash, Arc<Seen>>,
-    flights: Flights<KeyHash, LookUp>,
+    flights: SingleFlight<KeyHash, LookUp>,
     first_looks: FirstLooks,
     look_ups: LookUps,
     metrics: Arc<Metrics>,
@@ -85,7 +85,7 @@ impl Records {
             upstream,
             known: Cache::builder().max_capacity(RECORDS).time_to_live(IF_UPSTREAM_FAILS).build(),
             unknown: Cache::builder().max_capacity(UNKNOWN_KEYS).time_to_live(UNKNOWN).build(),
-            flights: Flights::default(),
+            flights: SingleFlight::default(),
             first_looks: FirstLooks::new(),
             metrics,
         }
@@ -121,7 +121,7 @@ impl Records {
         let age = known.looked_up.elapsed();
         if age < FRESH && !known.must_be_read() && self.is_current(hash, &known.seen) {
             if age >= REFRESH && self.upstream.is_in_use() {
-                self.flights.begin(hash, || self.look_up(*hash));
+                self.flights.spawn(hash, || self.look_up(*hash));
             }
             return Ok(Arc::clone(&known.record));
         }
@@ -129,7 +129,7 @@ impl Records {
         if !self.upstream.is_in_use() && known.serves_if_upstream_fails() {
             return Ok(Arc::clone(&known.record));
         }
-        match Box::pin(self.flights.join(hash, || self.look_up(*hash))).await?.value {
+        match Box::pin(self.flights.run(hash, || self.look_up(*hash))).await?.value {
             Ok(Some(found)) => Ok(Arc::clone(&found.record)),
             Ok(None) => Err(Denial::Unknown.into()),
             Err(_) if known.serves_if_upstream_fails() => Ok(Arc::clone(&known.record)),
@@ -141,7 +141,7 @@ impl Records {
         if self.unknown.get(hash).is_some_and(|seen| self.is_current(hash, &seen)) {
             return Err(Denial::Unknown.into());
         }
-        let found = self.flights.join(hash, || self.first_look(*hash)).await?.value?;
+        let found = self.flights.run(hash, || self.first_look(*hash)).await?.value?;
         Ok(Arc::clone(&found.ok_or(Denial::Unknown)?.record))
     }
 
@@ -206,7 +206,7 @@ impl Records {
                 return;
             }
             // A failure has been counted; the next request with this key tries again.
-            let _ = self.flights.join(&hash, || self.look_up(hash)).await;
+            let _ = self.flights.run(&hash, || self.look_up(hash)).await;
         }
     }
 

@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 use thiserror::Error;
 
 use super::sealed::{Form, NoRandomness, Sealed};
-use crate::upstream::KeyHash;
+use crate::registry::KeyHash;
 
 const BRAND: &str = "gr_";
 const PREFIX_CHARS: usize = 8;

@@ -35,7 +35,7 @@ async fn after_a_crash_nobody_waits_in_vain() {
 
 #[test]
 fn a_process_that_ends_hangs_nobody() {
-    let outcome = crate::ending::on_an_ending_runtime(async {
+    let outcome = crate::sync::ending_runtime::on_an_ending_runtime(async {
         Batcher::new(Crashing::default(), LimitMetrics::default()).ask(1, 9).await
     });
     assert!(matches!(outcome, Some(Err(NotCounted::Lost(_)))), "{outcome:?}");

@@ -23,25 +23,15 @@ use std::fmt::Display;
 use std::hash::Hash;
 use std::time::Instant;
 
-use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::config::WithoutRedis;
 use crate::ops::LimitMetrics;
 use crate::redis::{RedisKeys, RedisPool};
 
 use policy::Policy;
 use shared::RedisWindows;
 pub use window::{Decision, WINDOW};
-
-/// What to do with requests while Redis is away.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum WithoutRedis {
-    /// Each replica enforces ceil(limit / replicas) by itself.
-    Local,
-    /// Every request is refused with 503.
-    Refuse,
-}
 
 /// A request can't be counted, and is refused for that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]

@@ -6,7 +6,8 @@ use super::batch::{Batcher, Counted, NotCounted};
 use super::local::LocalLimiter;
 use super::store::Store;
 use super::window::Decision;
-use super::{CannotCount, LimitOptions, WithoutRedis, now};
+use super::{CannotCount, LimitOptions, now};
+use crate::config::WithoutRedis;
 use crate::ops::{LimitMetrics, LimitResult};
 
 /// Decides by the shared count where there is one, else by this replica's own.

@@ -4,8 +4,8 @@ use redis::{ErrorKind, RedisError, RedisResult, ServerErrorKind, Value};
 use thiserror::Error;
 
 use super::dial::late;
-use crate::breaker::Outcome;
 use crate::ops::with_sources;
+use crate::sync::CallOutcome;
 
 /// What a server says to several commands, each on its own, in their order.
 pub(super) type Replies = Vec<RedisResult<Value>>;
@@ -48,13 +48,13 @@ impl NoAnswer {
 }
 
 /// What a call says about the store, if anything.
-pub(super) fn outcome(result: &Result<Replies, NoAnswer>) -> Option<Outcome> {
+pub(super) fn outcome(result: &Result<Replies, NoAnswer>) -> Option<CallOutcome> {
     match result {
-        Ok(replies) if replies.iter().any(refuses_service) => Some(Outcome::Refused),
-        Ok(_) => Some(Outcome::Answered),
+        Ok(replies) if replies.iter().any(refuses_service) => Some(CallOutcome::Refused),
+        Ok(_) => Some(CallOutcome::Answered),
         Err(NoAnswer::Crowded) => None,
         // A refused connection has already been recorded where it was seen.
-        Err(NoAnswer::Away | NoAnswer::Timeout | NoAnswer::Failed(_)) => Some(Outcome::Lost),
+        Err(NoAnswer::Away | NoAnswer::Timeout | NoAnswer::Failed(_)) => Some(CallOutcome::Lost),
     }
 }
 

@@ -12,8 +12,8 @@ use tokio::time::{Instant as Deadline, timeout_at};
 
 use super::answer::{NoAnswer, Replies, outcome, reason};
 use super::manager::{Complaints, Manager, Place, is_refusal};
-use crate::breaker::{Breaker, Outcome, Permit};
 use crate::ops::PoolState;
+use crate::sync::{Breaker, CallOutcome, Permit};
 
 /// Which breaker a command is under: a full or read-only server still answers reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub(super) struct Settings {
     /// For any answer.
     pub(super) timeout: Duration,
     /// How often breakers have opened, for reads and for writes.
-    pub(super) openings: [Arc<AtomicU64>; 2],
+    pub(super) open_count: [Arc<AtomicU64>; 2],
     pub(super) complaints: Arc<Complaints>,
 }
 
@@ -73,8 +73,8 @@ impl Node {
     /// runtime. `name` stands in the log.
     pub(super) fn new(name: &str, place: &Place, settings: &Settings) -> Self {
         let breaker = |side: Side, word: &str| {
-            let openings = Arc::clone(&settings.openings[side as usize]);
-            Breaker::counted_in(openings, format!("{name}, for {word}"))
+            let open_count = Arc::clone(&settings.open_count[side as usize]);
+            Breaker::counted_in(open_count, format!("{name}, for {word}"))
         };
         let (read, write) = (breaker(Side::Read, "reads"), breaker(Side::Write, "writes"));
         let breakers = Arc::new(Breakers { read, write });
@@ -112,7 +112,7 @@ impl Node {
                 }
                 result
             }
-            Permit::TurnAway => Err(NoAnswer::Away),
+            Permit::Reject => Err(NoAnswer::Away),
             Permit::Probe => {
                 connections.probe(side, commands);
                 Err(NoAnswer::Away)
@@ -243,7 +243,7 @@ impl ErrorSink<RedisError> for ConnectErrors {
             let now = Instant::now();
             for breaker in [&self.breakers.read, &self.breakers.write] {
                 let why = || Some(error.to_string());
-                breaker.record_because(Outcome::Refused, now, now, why);
+                breaker.record_because(CallOutcome::Refused, now, now, why);
             }
             self.refused.notify_waiters();
         }

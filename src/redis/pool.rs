@@ -31,7 +31,7 @@ pub struct RedisPool {
 struct Way {
     nodes: Nodes,
     timeout: Duration,
-    openings: [Arc<AtomicU64>; 2],
+    open_count: [Arc<AtomicU64>; 2],
 }
 
 #[derive(Debug)]
@@ -45,7 +45,7 @@ impl RedisPool {
     /// called on a runtime.
     pub fn new(servers: Servers, size: u32, timeout: Duration) -> Self {
         let settings = Settings { sizes: [size, RESERVED], timeout, ..Settings::default() };
-        let openings = settings.openings.clone();
+        let open_count = settings.open_count.clone();
         let one = |place| Nodes::One(Node::new("redis", &place, &settings));
         let nodes = match servers {
             Servers::Single(server) => one(Place::Server(server)),
@@ -54,7 +54,7 @@ impl RedisPool {
                 Nodes::Cluster(Cluster::new(Topology::new(node, others, settings)))
             }
         };
-        Self { way: Arc::new(Way { nodes, timeout, openings }), lane: Lane::Common }
+        Self { way: Arc::new(Way { nodes, timeout, open_count }), lane: Lane::Common }
     }
 
     /// A few connections of their own to the same Redis, for those who must not wait behind
@@ -97,8 +97,8 @@ impl RedisPool {
     }
 
     /// How often commands of this side began to be turned away.
-    pub fn openings(&self, side: Side) -> u64 {
-        self.way.openings[side as usize].load(Ordering::Relaxed)
+    pub fn open_count(&self, side: Side) -> u64 {
+        self.way.open_count[side as usize].load(Ordering::Relaxed)
     }
 
     /// Its connections.

@@ -8,10 +8,10 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock};
 
+use super::Read;
 use super::known_changes::Loaded;
 use super::snapshot::Snapshot;
-use super::{KeyHash, Read};
-use crate::registry::{DomainName, GeneFilter, GeneId, Timestamp};
+use crate::registry::{DomainName, GeneFilter, GeneId, KeyHash, Timestamp};
 
 /// How far back the log is loaded at the start, in hours: longer than any answer is kept.
 pub const HORIZON_HOURS: i64 = 25;

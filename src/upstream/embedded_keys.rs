@@ -3,8 +3,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::{ApiKeyRecord, Change, Changes, KeyHash, Read, Scope, Seen, Snapshot};
-use crate::registry::Timestamp;
+use super::{Change, Changes, Read, Scope, Seen, Snapshot};
+use crate::registry::{ApiKeyRecord, KeyHash, Timestamp};
 
 /// Changes that are remembered; who asks about older ones hears that there were too many.
 const REMEMBERED: usize = 1_000;

@@ -7,8 +7,8 @@ use std::sync::{Mutex, PoisonError};
 
 use tokio::sync::Notify;
 
-use super::KeyHash;
 use super::change_log::{Changes, Scope};
+use crate::registry::KeyHash;
 
 /// Hashes kept one by one (32 bytes each).
 const MAX_HASHES: usize = 50_000;

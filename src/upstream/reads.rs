@@ -10,9 +10,10 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::change_log::Concern;
 use super::watched::Watched;
-use super::{ApiKeyRecord, KeyHash, Read, Seen, Upstream, UpstreamError};
+use super::{Read, Seen, Upstream, UpstreamError};
 use crate::registry::{
-    ArenaInsights, DomainName, GeneId, GenePage, GenePhenotype, GeneSearch, GeneSummary, Timestamp,
+    ApiKeyRecord, ArenaInsights, DomainName, GeneId, GenePage, GenePhenotype, GeneSearch,
+    GeneSummary, KeyHash, Timestamp,
 };
 
 impl Watched {

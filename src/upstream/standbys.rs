@@ -10,9 +10,9 @@ use tokio::time::timeout;
 use super::change_log::Seen;
 use super::course::{Course, Follower, Position};
 use super::{Read, Upstream, UpstreamError};
-use crate::breaker::{Breaker, Outcome};
 use crate::ops::with_sources;
 use crate::registry::Timestamp;
+use crate::sync::{Breaker, CallOutcome};
 
 /// What an upstream has beside its primary.
 #[derive(Clone, Default)]
@@ -245,10 +245,10 @@ fn lag(seen: &Seen, now: Timestamp) -> Duration {
 }
 
 /// What an error says of the server's being there.
-pub(super) fn outcome(error: Option<&UpstreamError>) -> Outcome {
+pub(super) fn outcome(error: Option<&UpstreamError>) -> CallOutcome {
     match error {
-        Some(UpstreamError::Unreachable(_)) => Outcome::Refused,
-        Some(UpstreamError::Timeout) => Outcome::Lost,
-        _ => Outcome::Answered,
+        Some(UpstreamError::Unreachable(_)) => CallOutcome::Refused,
+        Some(UpstreamError::Timeout) => CallOutcome::Lost,
+        _ => CallOutcome::Answered,
     }
 }

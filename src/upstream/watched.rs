@@ -21,9 +21,9 @@ use super::key_changes::{ChangedKeys, KeyChanges};
 use super::looks::{Clock, LookCounts, Looks};
 use super::standbys::{Standby, StandbyState, Standbys, outcome};
 use super::{Changes, Read, Upstream, UpstreamError};
-use crate::breaker::Breaker;
 use crate::ops::{PoolState, with_sources};
 use crate::registry::Timestamp;
+use crate::sync::Breaker;
 
 /// Between two looks into the change log.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -252,8 +252,8 @@ impl Watched {
     }
 
     /// How often the database was found to be away.
-    pub fn openings(&self) -> u64 {
-        self.breaker.openings()
+    pub fn open_count(&self) -> u64 {
+        self.breaker.open_count()
     }
 
     /// Its pools of connections by name, where it has any.

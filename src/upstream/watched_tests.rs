@@ -7,9 +7,10 @@ use jiff::SignedDuration;
 
 use super::*;
 use crate::registry::{
-    ArenaInsights, DomainName, GeneId, GenePage, GenePhenotype, GeneSearch, GeneSummary,
+    ApiKeyRecord, ArenaInsights, DomainName, GeneId, GenePage, GenePhenotype, GeneSearch,
+    GeneSummary, KeyHash,
 };
-use crate::upstream::{ApiKeyRecord, KeyHash, Snapshot};
+use crate::upstream::Snapshot;
 
 /// Says how far its clock is ahead of this machine's, and has a change log or none.
 struct Elsewhere {

@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use futures_util::future::join_all;
-use gene_registry::limit::{CannotCount, LimitOptions, Limiter, WithoutRedis};
+use gene_registry::config::WithoutRedis;
+use gene_registry::limit::{CannotCount, LimitOptions, Limiter};
 use gene_registry::ops::LimitMetrics;
 use gene_registry::redis::{RedisKeys, RedisPool};
 

@@ -7,11 +7,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use gene_registry::registry::{
-    ArenaInsights, DomainName, GeneId, GenePage, GenePhenotype, GeneSearch, GeneSummary, Timestamp,
+    ApiKeyRecord, ArenaInsights, DomainName, GeneId, GenePage, GenePhenotype, GeneSearch,
+    GeneSummary, KeyHash, Timestamp,
 };
-use gene_registry::upstream::{
-    ApiKeyRecord, Changes, KeyHash, Read, Seen, Snapshot, Upstream, UpstreamError,
-};
+use gene_registry::upstream::{Changes, Read, Seen, Snapshot, Upstream, UpstreamError};
 use tokio::sync::watch;
 
 /// Pages that skip more than this are deep walks to the service.

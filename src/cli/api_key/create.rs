@@ -10,8 +10,7 @@ use crate::cli::show::{harmless, harmless_json, local, print_secret};
 use crate::cli::{Error, Outcome, Unclear};
 use crate::keys::READ_SCOPE;
 use crate::keys::terms::{MOST_SCOPES, SCOPE, is_scope};
-use crate::registry::{LABEL, Timestamp, is_label};
-use crate::upstream::ApiKeyRecord;
+use crate::registry::{ApiKeyRecord, LABEL, Timestamp, is_label};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\

@@ -21,14 +21,14 @@ pub(super) use issuer::Issuer;
 pub(super) use refresh::end_of;
 
 use super::{Error, Unclear};
-use crate::web::WebClient;
+use crate::net::HttpClient;
 
 /// Longest wait for an answer from a server or an issuer.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A client for servers and issuers.
-pub(super) fn web_client() -> Result<WebClient, Error> {
-    Ok(WebClient::new(None, PATIENCE)?)
+pub(super) fn web_client() -> Result<HttpClient, Error> {
+    Ok(HttpClient::new(None, PATIENCE)?)
 }
 
 /// The server that is meant: the one named, else the one last logged in to.
@@ -54,7 +54,7 @@ fn known(logins: &Logins) -> String {
 /// A login, and the server it is for.
 pub(super) struct Session {
     store: CredentialStore,
-    web: WebClient,
+    web: HttpClient,
     pub(super) control: Control,
     pub(super) login: Login,
 }

@@ -10,9 +10,9 @@ use serde_json::{Map, Value};
 use super::issuer::IssuerKeys;
 use super::{Method, NotIdentified, Proven, Refusal};
 use crate::config::OidcConfig;
+use crate::net::AuthoritiesError;
+use crate::net::HttpClient;
 use crate::registry::{Timestamp, is_label};
-use crate::tls::TlsError;
-use crate::web::WebClient;
 
 /// What tokens may be signed with: asymmetric algorithms alone.
 const ALGORITHMS: [Algorithm; 4] =
@@ -35,11 +35,11 @@ pub(super) struct AccessTokens {
 
 impl AccessTokens {
     /// Those of the configured issuer, if there is one.
-    pub(super) fn new(config: &OidcConfig) -> Result<Option<Self>, TlsError> {
+    pub(super) fn new(config: &OidcConfig) -> Result<Option<Self>, AuthoritiesError> {
         let (Some(issuer), Some(audience)) = (&config.issuer, &config.audience) else {
             return Ok(None);
         };
-        let web = WebClient::new(config.tls_ca_file.as_deref(), PATIENCE)?;
+        let web = HttpClient::new(config.tls_ca_file.as_deref(), PATIENCE)?;
         Ok(Some(Self {
             issuer: issuer.clone(),
             audience: audience.clone(),

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use moka::sync::Cache;
 
-use crate::keys::Budget;
+use crate::sync::TokenBucket;
 
 /// Wrong tokens from one address: so many at once, and so many a second on average.
 const AT_ONCE: u32 = 30;
@@ -23,7 +23,7 @@ const ADDRESSES: u64 = 10_000;
 const TOKENS: u64 = 10_000;
 
 pub(super) struct Guesses {
-    by_address: Cache<IpAddr, Arc<Budget>>,
+    by_address: Cache<IpAddr, Arc<TokenBucket>>,
     /// By SHA-256 of the token.
     right: Cache<[u8; 32], ()>,
 }
@@ -39,7 +39,7 @@ impl Default for Guesses {
 impl Guesses {
     pub(super) fn may_try(&self, from: IpAddr, token: &[u8; 32]) -> bool {
         let used_up =
-            self.by_address.get(&block(from)).is_some_and(|left| left.is_used_up(Instant::now()));
+            self.by_address.get(&block(from)).is_some_and(|left| left.is_empty(Instant::now()));
         !used_up || self.right.contains_key(token)
     }
 
@@ -49,8 +49,8 @@ impl Guesses {
 
     pub(super) fn was_wrong(&self, from: IpAddr) {
         let now = Instant::now();
-        let new = || Arc::new(Budget::new(AT_ONCE, PER_SECOND, now));
-        self.by_address.get_with(block(from), new).take(now);
+        let new = || Arc::new(TokenBucket::new(AT_ONCE, PER_SECOND, now));
+        self.by_address.get_with(block(from), new).try_take(now);
     }
 }
 

@@ -19,8 +19,8 @@ use self::access_token::AccessTokens;
 use self::guesses::Guesses;
 use self::login_tokens::LoginTokens;
 use crate::config::ControlConfig;
+use crate::net::AuthoritiesError;
 use crate::registry::Timestamp;
-use crate::tls::TlsError;
 
 pub use self::issuer::IssuerError;
 
@@ -112,7 +112,7 @@ impl Identities {
     ///
     /// # Errors
     /// The certificate authorities of the issuer can't be read.
-    pub fn new(config: &ControlConfig) -> Result<Self, TlsError> {
+    pub fn new(config: &ControlConfig) -> Result<Self, AuthoritiesError> {
         Ok(Self {
             login_tokens: LoginTokens::new(config.tokens.clone()),
             access_tokens: AccessTokens::new(&config.oidc)?,

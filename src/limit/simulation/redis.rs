@@ -10,11 +10,11 @@ use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
 use super::Random;
-use crate::breaker::{Breaker, Outcome, Permit};
 use crate::limit::now;
 use crate::limit::store::{Ask, Replies, Store};
 use crate::limit::window::{Standing, WINDOW};
 use crate::redis::NoAnswer;
+use crate::sync::{Breaker, CallOutcome, Permit};
 
 pub(super) type Key = u8;
 
@@ -130,14 +130,14 @@ impl SimulatedRedis {
         let begun = now();
         let refused = lock(&self.server).ways[self.replica] == Way::Refused;
         let (result, outcome) = if refused {
-            (Err(cut()), Outcome::Refused)
+            (Err(cut()), CallOutcome::Refused)
         } else {
             let (reply, receiver) = oneshot::channel();
             tokio::spawn(self.clone().travel(asks, reply));
             match timeout(TIMEOUT, receiver).await {
-                Err(_) => (Err(NoAnswer::Timeout), Outcome::Lost),
-                Ok(Err(_)) => (Err(cut()), Outcome::Lost),
-                Ok(Ok(replies)) => (Ok(replies), Outcome::Answered),
+                Err(_) => (Err(NoAnswer::Timeout), CallOutcome::Lost),
+                Ok(Err(_)) => (Err(cut()), CallOutcome::Lost),
+                Ok(Ok(replies)) => (Ok(replies), CallOutcome::Answered),
             }
         };
         self.breaker.record(outcome, begun, now());
@@ -184,7 +184,7 @@ impl Store<Key> for SimulatedRedis {
             let (server, replica) = (Arc::clone(&this.server), this.replica);
             let replies = match this.breaker.permit(now()) {
                 Permit::Call => this.call(asks).await,
-                Permit::TurnAway => Err(NoAnswer::Away),
+                Permit::Reject => Err(NoAnswer::Away),
                 Permit::Probe => {
                     tokio::spawn(this.call(asks));
                     Err(NoAnswer::Away)

@@ -8,8 +8,9 @@ use tokio::time::{sleep, timeout};
 
 use super::Random;
 use super::redis::{Key, Loss, Server, Shared, SimulatedRedis, Way, WindowRecord, lock};
+use crate::config::WithoutRedis;
 use crate::limit::policy::Policy;
-use crate::limit::{LimitOptions, WithoutRedis, now};
+use crate::limit::{LimitOptions, now};
 use crate::ops::LimitMetrics;
 
 const LENGTH_MS: u64 = 200_000;

@@ -28,15 +28,12 @@ use tokio_postgres::error::SqlState;
 use crate::config::UpstreamConfig;
 use crate::ops::{PoolState, with_sources};
 use crate::registry::{
-    ArenaInsights, Count, DomainName, GeneFilter, GeneId, GenePage, GenePhenotype, GeneSearch,
-    GeneSummary, Timestamp, arena,
+    ApiKeyRecord, ArenaInsights, Count, DomainName, GeneFilter, GeneId, GenePage, GenePhenotype,
+    GeneSearch, GeneSummary, KeyHash, Timestamp, arena,
 };
 
 use super::change_log::HORIZON_HOURS;
-use super::{
-    ApiKeyRecord, Changes, KeyHash, Position, Read, Seen, Snapshot, StandbySet, Upstream,
-    UpstreamError,
-};
+use super::{Changes, Position, Read, Seen, Snapshot, StandbySet, Upstream, UpstreamError};
 use hosts::Hosts;
 use pool::{Connections, Value};
 use queries::Counting;

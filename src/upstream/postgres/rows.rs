@@ -8,8 +8,8 @@ use tokio_postgres::types::{
 };
 
 use crate::registry::arena::{DomainStanding, FitnessSums, StandingGene};
-use crate::registry::{GeneId, RawEvaluation, RawGene, Timestamp};
-use crate::upstream::{ApiKeyRecord, Change, Changes, KeyHash, Position, Scope, Seen, Snapshot};
+use crate::registry::{ApiKeyRecord, GeneId, KeyHash, RawEvaluation, RawGene, Timestamp};
+use crate::upstream::{Change, Changes, Position, Scope, Seen, Snapshot};
 
 use super::queries;
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use gene_registry::keys::store::{Listing, Revoked, Rotated, Status, StoredKey};
 use gene_registry::keys::{ApiKey, KeyPrefix, KeyStore, MemoryKeys, NewKey, PostgresKeys, Usage};
-use gene_registry::registry::Timestamp;
-use gene_registry::upstream::{Embedded, KeyHash, Upstream};
+use gene_registry::registry::{KeyHash, Timestamp};
+use gene_registry::upstream::{Embedded, Upstream};
 
 use crate::support::control::KEYS_ROLE;
 use crate::support::database::Database;

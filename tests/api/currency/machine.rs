@@ -9,12 +9,11 @@ use gene_registry::cache::{ReadError, ReadThrough, Served, Source};
 use gene_registry::config::{AgesConfig, Config};
 use gene_registry::ops::Metrics;
 use gene_registry::registry::{
-    ArenaInsights, DomainName, GeneId, GenePage, GenePhenotype, GeneSearch, GeneSummary, RawGene,
-    Request, Timestamp,
+    ApiKeyRecord, ArenaInsights, DomainName, GeneId, GenePage, GenePhenotype, GeneSearch,
+    GeneSummary, KeyHash, RawGene, Request, Timestamp,
 };
 use gene_registry::upstream::{
-    ApiKeyRecord, Change, Changes, KeyHash, Read, Scope, Seen, Snapshot, Upstream, UpstreamError,
-    Watched,
+    Change, Changes, Read, Scope, Seen, Snapshot, Upstream, UpstreamError, Watched,
 };
 use jiff::SignedDuration;
 use proptest::prelude::*;

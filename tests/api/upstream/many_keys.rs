@@ -5,7 +5,8 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use gene_registry::keys::{ApiKey, Authenticator, Denial, NotAuthenticated};
 use gene_registry::ops::Metrics;
-use gene_registry::upstream::{KeyHash, Upstream, Watched};
+use gene_registry::registry::KeyHash;
+use gene_registry::upstream::{Upstream, Watched};
 
 use super::database::fresh_database;
 

@@ -1,4 +1,4 @@
-//! Flights, also where many tasks race.
+//! SingleFlight, also where many tasks race.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::*;
 
 #[tokio::test]
 async fn those_who_ask_at_the_same_time_share_one_piece_of_work() {
-    let (flights, runs) = (Flights::default(), Arc::new(AtomicU32::new(0)));
+    let (flights, runs) = (SingleFlight::default(), Arc::new(AtomicU32::new(0)));
     let gate = Arc::new(Semaphore::new(0));
     let work = || {
         let (runs, gate) = (Arc::clone(&runs), Arc::clone(&gate));
@@ -20,45 +20,45 @@ async fn those_who_ask_at_the_same_time_share_one_piece_of_work() {
         }
     };
     // The first one leaves at once; its work goes on for those who stay.
-    assert!(flights.join(&1, work).now_or_never().is_none());
-    let waiting = futures_util::future::join_all((0..50).map(|_| flights.join(&1, work)));
+    assert!(flights.run(&1, work).now_or_never().is_none());
+    let waiting = futures_util::future::join_all((0..50).map(|_| flights.run(&1, work)));
     gate.add_permits(1);
     for landed in waiting.await {
-        assert_eq!(landed, Ok(Landed { value: 1, joined: true }));
+        assert_eq!(landed, Ok(FlightOutcome { value: 1, joined: true }));
     }
     gate.add_permits(1);
-    assert_eq!(flights.join(&1, work).await, Ok(Landed { value: 2, joined: false }));
+    assert_eq!(flights.run(&1, work).await, Ok(FlightOutcome { value: 2, joined: false }));
 }
 
 #[tokio::test]
 async fn a_crash_reaches_all_who_wait_and_leaves_nothing_behind() {
-    let flights: Flights<u8, u8> = Flights::default();
-    assert_eq!(flights.join(&1, || async { panic!("crash") }).await, Err(Crashed));
-    let landed = flights.join(&1, || async { 7 }).await;
-    assert_eq!(landed, Ok(Landed { value: 7, joined: false }));
+    let flights: SingleFlight<u8, u8> = SingleFlight::default();
+    assert_eq!(flights.run(&1, || async { panic!("crash") }).await, Err(Crashed));
+    let landed = flights.run(&1, || async { 7 }).await;
+    assert_eq!(landed, Ok(FlightOutcome { value: 7, joined: false }));
 }
 
 #[tokio::test]
 async fn work_that_can_not_even_begin_leaves_nothing_behind() {
-    let flights: Flights<u8, u8> = Flights::default();
+    let flights: SingleFlight<u8, u8> = SingleFlight::default();
     let begun = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        flights.begin(&1, || -> std::future::Ready<u8> { panic!("crash") });
+        flights.spawn(&1, || -> std::future::Ready<u8> { panic!("crash") });
     }));
     assert!(begun.is_err());
-    let landed = flights.join(&1, || async { 7 }).await;
-    assert_eq!(landed, Ok(Landed { value: 7, joined: false }));
+    let landed = flights.run(&1, || async { 7 }).await;
+    assert_eq!(landed, Ok(FlightOutcome { value: 7, joined: false }));
 }
 
 #[tokio::test]
 async fn work_of_a_runtime_that_ended_leaves_nothing_behind() {
-    let flights: Arc<Flights<u8, u8>> = Arc::default();
+    let flights: Arc<SingleFlight<u8, u8>> = Arc::default();
     let shared = Arc::clone(&flights);
     let gone = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-        runtime.block_on(async { shared.begin(&1, std::future::pending) });
+        runtime.block_on(async { shared.spawn(&1, std::future::pending) });
     });
     gone.join().expect("it ends");
-    assert_eq!(flights.join(&1, || async { 7 }).await.map(|landed| landed.value), Ok(7));
+    assert_eq!(flights.run(&1, || async { 7 }).await.map(|landed| landed.value), Ok(7));
 }
 
 /// A sequence of numbers that a seed gives again (xorshift, Marsaglia 2003).
@@ -78,7 +78,7 @@ const KEYS: usize = 3;
 /// What many tasks see of one set of flights.
 #[derive(Default)]
 struct Witness {
-    flights: Flights<usize, u32>,
+    flights: SingleFlight<usize, u32>,
     running: [AtomicBool; KEYS],
     runs: AtomicU32,
     answers: AtomicU32,
@@ -126,7 +126,7 @@ async fn ask(witness: Arc<Witness>, seed: u64) {
         pause(numbers.below(3)).await;
         let landed = tokio::select! {
             biased;
-            landed = witness.flights.join(&key, work) => landed,
+            landed = witness.flights.run(&key, work) => landed,
             () = pause(patience), if patience < 3 => continue,
         };
         // A crash is heard of as such, and never as another key's answer.
@@ -153,9 +153,9 @@ async fn tasks_that_race_for_keys_share_runs_and_all_hear_of_them() {
         }
         // What is still under way, begun by those who left, comes to its end.
         for key in 0..KEYS {
-            let landed = witness.flights.join(&key, move || async move { key as u32 }).await;
+            let landed = witness.flights.run(&key, move || async move { key as u32 }).await;
             drop(landed);
-            let landed = witness.flights.join(&key, move || async move { 100 + key as u32 }).await;
+            let landed = witness.flights.run(&key, move || async move { 100 + key as u32 }).await;
             assert!(landed.is_ok_and(|landed| landed.value == 100 + key as u32), "seed {seed:#x}");
         }
         assert!(lock(&witness.flights.under_way).is_empty(), "seed {seed:#x}");

@@ -25,12 +25,12 @@ pub enum Permit {
     /// Don't wait; but send this command in the background to see whether the store is back.
     Probe,
     /// Don't call.
-    TurnAway,
+    Reject,
 }
 
 /// How a call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum CallOutcome {
     /// The store answered.
     Answered,
     /// No answer in time, or the connection died.
@@ -45,7 +45,7 @@ pub struct Breaker {
     name: Cow<'static, str>,
     // Read on every call; the lock is taken only when there is something to change.
     open: AtomicBool,
-    openings: Arc<AtomicU64>,
+    open_count: Arc<AtomicU64>,
     state: Mutex<State>,
 }
 
@@ -63,9 +63,9 @@ impl Breaker {
     }
 
     /// A closed breaker whose openings are counted with those of others.
-    pub fn counted_in(openings: Arc<AtomicU64>, name: impl Into<Cow<'static, str>>) -> Self {
+    pub fn counted_in(open_count: Arc<AtomicU64>, name: impl Into<Cow<'static, str>>) -> Self {
         let (name, state) = (name.into(), Mutex::default());
-        Self { name, open: AtomicBool::new(false), openings, state }
+        Self { name, open: AtomicBool::new(false), open_count, state }
     }
 
     /// Whether calls are turned away.
@@ -74,8 +74,8 @@ impl Breaker {
     }
 
     /// How often it has opened, with those that are counted with it.
-    pub fn openings(&self) -> u64 {
-        self.openings.load(Ordering::Relaxed)
+    pub fn open_count(&self) -> u64 {
+        self.open_count.load(Ordering::Relaxed)
     }
 
     /// What a caller may do at `now`.
@@ -85,7 +85,7 @@ impl Breaker {
         }
         let mut state = self.lock();
         match state.next_probe {
-            Some(at) if now < at => Permit::TurnAway,
+            Some(at) if now < at => Permit::Reject,
             _ => {
                 state.next_probe = Some(now + PAUSE);
                 Permit::Probe
@@ -94,23 +94,23 @@ impl Breaker {
     }
 
     /// Takes in how a call that began at `begun` ended at `now`.
-    pub fn record(&self, outcome: Outcome, begun: Instant, now: Instant) {
+    pub fn record(&self, outcome: CallOutcome, begun: Instant, now: Instant) {
         self.record_because(outcome, begun, now, || None);
     }
 
     /// As [`Self::record`]; `why` is asked for the log's sake, where this opens it.
     pub fn record_because(
         &self,
-        outcome: Outcome,
+        outcome: CallOutcome,
         begun: Instant,
         now: Instant,
         why: impl FnOnce() -> Option<String>,
     ) {
         match outcome {
-            Outcome::Answered => self.answered(now),
-            Outcome::Lost if self.lock().answered.is_some_and(|at| at > begun) => {}
-            Outcome::Lost => self.failed(1, now, why),
-            Outcome::Refused => self.failed(TIMEOUTS_TO_OPEN, now, why),
+            CallOutcome::Answered => self.answered(now),
+            CallOutcome::Lost if self.lock().answered.is_some_and(|at| at > begun) => {}
+            CallOutcome::Lost => self.failed(1, now, why),
+            CallOutcome::Refused => self.failed(TIMEOUTS_TO_OPEN, now, why),
         }
     }
 
@@ -131,7 +131,7 @@ impl Breaker {
         }
         if !self.open.swap(true, Ordering::AcqRel) {
             state.next_probe = Some(now + PAUSE);
-            self.openings.fetch_add(1, Ordering::Relaxed);
+            self.open_count.fetch_add(1, Ordering::Relaxed);
             let (store, why) = (&*self.name, why());
             tracing::warn!(store, why, "not in use: it refuses or does not answer");
         }
@@ -149,29 +149,29 @@ mod tests {
     #[test]
     fn two_losses_in_a_row_open_it_and_an_answer_between_does_not() {
         let (breaker, now) = (Breaker::new("test"), Instant::now());
-        breaker.record(Outcome::Lost, now, now);
-        breaker.record(Outcome::Answered, now, now);
-        breaker.record(Outcome::Lost, now, now);
+        breaker.record(CallOutcome::Lost, now, now);
+        breaker.record(CallOutcome::Answered, now, now);
+        breaker.record(CallOutcome::Lost, now, now);
         assert_eq!(breaker.permit(now), Permit::Call);
-        breaker.record(Outcome::Lost, now, now);
-        assert_eq!(breaker.permit(now), Permit::TurnAway);
-        breaker.record(Outcome::Lost, now, now);
-        assert_eq!(breaker.openings(), 1, "it is open already");
+        breaker.record(CallOutcome::Lost, now, now);
+        assert_eq!(breaker.permit(now), Permit::Reject);
+        breaker.record(CallOutcome::Lost, now, now);
+        assert_eq!(breaker.open_count(), 1, "it is open already");
     }
 
     #[test]
     fn open_it_sends_one_probe_a_pause_and_closes_on_the_first_answer() {
         let (breaker, now) = (Breaker::new("test"), Instant::now());
-        breaker.record(Outcome::Refused, now, now);
-        assert_eq!(breaker.permit(now), Permit::TurnAway);
+        breaker.record(CallOutcome::Refused, now, now);
+        assert_eq!(breaker.permit(now), Permit::Reject);
         assert_eq!(breaker.permit(now + PAUSE), Permit::Probe);
-        assert_eq!(breaker.permit(now + PAUSE), Permit::TurnAway);
-        breaker.record(Outcome::Lost, now + PAUSE, now + PAUSE);
+        assert_eq!(breaker.permit(now + PAUSE), Permit::Reject);
+        breaker.record(CallOutcome::Lost, now + PAUSE, now + PAUSE);
         assert_eq!(breaker.permit(now + 2 * PAUSE), Permit::Probe);
-        breaker.record(Outcome::Answered, now + 2 * PAUSE, now + 2 * PAUSE);
+        breaker.record(CallOutcome::Answered, now + 2 * PAUSE, now + 2 * PAUSE);
         assert_eq!(breaker.permit(now + 2 * PAUSE), Permit::Call);
         // The losses before do not count any more.
-        breaker.record(Outcome::Lost, now + 3 * PAUSE, now + 3 * PAUSE);
+        breaker.record(CallOutcome::Lost, now + 3 * PAUSE, now + 3 * PAUSE);
         assert_eq!(breaker.permit(now + 3 * PAUSE), Permit::Call);
     }
 
@@ -179,14 +179,14 @@ mod tests {
     fn a_loss_does_not_count_where_somebody_was_answered_since_it_began() {
         let (breaker, begun) = (Breaker::new("test"), Instant::now());
         let [answered, lost] = [1, 2].map(|second| begun + Duration::from_secs(second));
-        breaker.record(Outcome::Answered, begun, answered);
+        breaker.record(CallOutcome::Answered, begun, answered);
         for _ in 0..10 {
-            breaker.record(Outcome::Lost, begun, lost);
+            breaker.record(CallOutcome::Lost, begun, lost);
         }
         assert_eq!(breaker.permit(lost), Permit::Call);
         for _ in 0..2 {
-            breaker.record(Outcome::Lost, answered, lost);
+            breaker.record(CallOutcome::Lost, answered, lost);
         }
-        assert_eq!(breaker.permit(lost), Permit::TurnAway);
+        assert_eq!(breaker.permit(lost), Permit::Reject);
     }
 }

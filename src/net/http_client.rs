@@ -14,14 +14,14 @@ use hyper_util::rt::TokioExecutor;
 use thiserror::Error;
 use tokio::time::timeout;
 
-use crate::tls::{self, TlsError};
+use super::tls::{self, AuthoritiesError};
 
 /// An answer may be this long.
 const MAX_BODY_BYTES: usize = 1024 * 1024;
 
 /// Why there is no answer.
 #[derive(Debug, Error)]
-pub enum WebError {
+pub enum HttpError {
     /// The address is no URL that can be asked.
     #[error("not a usable URL")]
     Url(#[from] hyper::http::Error),
@@ -47,7 +47,7 @@ pub enum WebError {
     },
 }
 
-impl WebError {
+impl HttpError {
     /// Whether the other side's certificate is not trusted, or not its own.
     pub fn is_untrusted(&self) -> bool {
         let mut next: Option<&(dyn std::error::Error + 'static)> = Some(self);
@@ -68,18 +68,18 @@ impl WebError {
 
 /// Asks others. Cheap to clone; keeps connections.
 #[derive(Debug, Clone)]
-pub struct WebClient {
+pub struct HttpClient {
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     patience: Duration,
 }
 
-impl WebClient {
+impl HttpClient {
     /// A client that trusts `ca_file`'s authorities, or else the system's, and waits `patience`
     /// for a whole answer.
     ///
     /// # Errors
-    /// [`TlsError`].
-    pub fn new(ca_file: Option<&Path>, patience: Duration) -> Result<Self, TlsError> {
+    /// [`AuthoritiesError`].
+    pub fn new(ca_file: Option<&Path>, patience: Duration) -> Result<Self, AuthoritiesError> {
         let https = HttpsConnectorBuilder::new()
             .with_tls_config(tls::client(ca_file)?)
             .https_or_http()
@@ -92,28 +92,31 @@ impl WebClient {
     /// The answer, read whole, whatever its status.
     ///
     /// # Errors
-    /// [`WebError`].
-    pub async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Bytes>, WebError> {
+    /// [`HttpError`].
+    pub async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Bytes>, HttpError> {
         let exchange = async {
             let (head, body) = self.client.request(request).await?.into_parts();
             let body = Limited::new(body, MAX_BODY_BYTES).collect().await;
-            let body = body.map_err(WebError::Body)?.to_bytes();
+            let body = body.map_err(HttpError::Body)?.to_bytes();
             Ok(Response::from_parts(head, body))
         };
-        timeout(self.patience, exchange).await.unwrap_or(Err(WebError::Timeout(self.patience)))
+        timeout(self.patience, exchange).await.unwrap_or(Err(HttpError::Timeout(self.patience)))
     }
 
     /// A document: JSON that is answered with 200.
     ///
     /// # Errors
-    /// [`WebError`].
-    pub async fn get_json<T: serde::de::DeserializeOwned>(&self, url: &str) -> Result<T, WebError> {
+    /// [`HttpError`].
+    pub async fn get_json<T: serde::de::DeserializeOwned>(
+        &self,
+        url: &str,
+    ) -> Result<T, HttpError> {
         let request = Request::get(url).header(header::ACCEPT, "application/json");
         let answer = self.send(request.body(Full::default())?).await?;
         if answer.status() != StatusCode::OK {
-            return Err(WebError::Status(answer.status()));
+            return Err(HttpError::Status(answer.status()));
         }
         serde_json::from_slice(answer.body())
-            .map_err(|error| WebError::Json { line: error.line(), column: error.column() })
+            .map_err(|error| HttpError::Json { line: error.line(), column: error.column() })
     }
 }

@@ -16,7 +16,7 @@ use thiserror::Error;
 
 /// Why TLS can't be set up.
 #[derive(Debug, Error)]
-pub enum TlsError {
+pub enum AuthoritiesError {
     /// The certificate authorities can't be read.
     #[error("{0}")]
     Authorities(String),
@@ -28,8 +28,8 @@ pub enum TlsError {
 /// A client that trusts `ca_file`'s authorities, or else the system's.
 ///
 /// # Errors
-/// [`TlsError`].
-pub fn client(ca_file: Option<&Path>) -> Result<ClientConfig, TlsError> {
+/// [`AuthoritiesError`].
+pub fn client(ca_file: Option<&Path>) -> Result<ClientConfig, AuthoritiesError> {
     let builder = ClientConfig::builder_with_provider(provider());
     let builder = builder.with_safe_default_protocol_versions()?;
     Ok(builder.with_root_certificates(roots(ca_file)?).with_no_client_auth())
@@ -39,15 +39,16 @@ pub fn client(ca_file: Option<&Path>) -> Result<ClientConfig, TlsError> {
 /// the servers meant.
 ///
 /// # Errors
-/// [`TlsError`].
-pub fn client_for_any_name(ca_file: Option<&Path>) -> Result<ClientConfig, TlsError> {
+/// [`AuthoritiesError`].
+pub fn client_for_any_name(ca_file: Option<&Path>) -> Result<ClientConfig, AuthoritiesError> {
     let mut config = client(ca_file)?;
     let roots = roots(ca_file)?;
     // Nothing can be verified without authorities, and nothing is.
     if !roots.is_empty() {
         let verifier =
             WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider()).build();
-        let verifier = verifier.map_err(|error| TlsError::Authorities(error.to_string()))?;
+        let verifier =
+            verifier.map_err(|error| AuthoritiesError::Authorities(error.to_string()))?;
         config.dangerous().set_certificate_verifier(Arc::new(AnyName(verifier)));
     }
     Ok(config)
@@ -57,7 +58,7 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
-fn roots(ca_file: Option<&Path>) -> Result<RootCertStore, TlsError> {
+fn roots(ca_file: Option<&Path>) -> Result<RootCertStore, AuthoritiesError> {
     ca_file.map_or_else(|| Ok(from_system()), from_file)
 }
 
@@ -106,9 +107,10 @@ impl ServerCertVerifier for AnyName {
     }
 }
 
-fn from_file(path: &Path) -> Result<RootCertStore, TlsError> {
-    let wrong =
-        |why: &dyn std::fmt::Display| TlsError::Authorities(format!("{}: {why}", path.display()));
+fn from_file(path: &Path) -> Result<RootCertStore, AuthoritiesError> {
+    let wrong = |why: &dyn std::fmt::Display| {
+        AuthoritiesError::Authorities(format!("{}: {why}", path.display()))
+    };
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_file_iter(path).map_err(|error| wrong(&error))? {
         let certificate = certificate.map_err(|error| wrong(&error))?;

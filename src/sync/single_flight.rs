@@ -18,30 +18,30 @@ pub struct Crashed;
 
 /// Pieces of work under way, by what they are for.
 #[derive(Debug)]
-pub struct Flights<K, V: Clone> {
-    under_way: Arc<Mutex<HashMap<K, Landing<V>>>>,
+pub struct SingleFlight<K, V: Clone> {
+    under_way: Arc<Mutex<HashMap<K, FlightReceiver<V>>>>,
 }
 
 /// Each who waits is woken for itself. Where one wakes the others, as with a shared future, one
 /// that leaves at the wrong moment leaves them asleep.
-type Landing<V> = watch::Receiver<Option<V>>;
+type FlightReceiver<V> = watch::Receiver<Option<V>>;
 
 /// The outcome of a piece of work, and whether somebody else had begun it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Landed<V> {
+pub struct FlightOutcome<V> {
     /// What the work gave.
     pub value: V,
     /// Whether this caller joined work that was under way.
     pub joined: bool,
 }
 
-impl<K, V: Clone> Default for Flights<K, V> {
+impl<K, V: Clone> Default for SingleFlight<K, V> {
     fn default() -> Self {
         Self { under_way: Arc::default() }
     }
 }
 
-impl<K, V> Flights<K, V>
+impl<K, V> SingleFlight<K, V>
 where
     K: Clone + Eq + Hash + Send + 'static,
     V: Clone + Send + Sync + 'static,
@@ -50,37 +50,37 @@ where
     ///
     /// # Errors
     /// [`Crashed`] when the work panicked.
-    pub async fn join<W, F>(&self, key: &K, work: W) -> Result<Landed<V>, Crashed>
+    pub async fn run<W, F>(&self, key: &K, work: W) -> Result<FlightOutcome<V>, Crashed>
     where
         W: FnOnce() -> F,
         F: Future<Output = V> + Send + 'static,
     {
-        let (mut landing, joined) = self.landing(key, work);
+        let (mut receiver, joined) = self.receiver(key, work);
         // Closed without a value is what a panic leaves behind.
-        let value = landing.wait_for(Option::is_some).await.map_err(|_| Crashed)?.clone();
-        Ok(Landed { value: value.ok_or(Crashed)?, joined })
+        let value = receiver.wait_for(Option::is_some).await.map_err(|_| Crashed)?.clone();
+        Ok(FlightOutcome { value: value.ok_or(Crashed)?, joined })
     }
 
     /// Begins the work on `key`, where none is under way; nobody waits for it.
-    pub fn begin<W, F>(&self, key: &K, work: W)
+    pub fn spawn<W, F>(&self, key: &K, work: W)
     where
         W: FnOnce() -> F,
         F: Future<Output = V> + Send + 'static,
     {
-        drop(self.landing(key, work));
+        drop(self.receiver(key, work));
     }
 
-    fn landing<W, F>(&self, key: &K, work: W) -> (Landing<V>, bool)
+    fn receiver<W, F>(&self, key: &K, work: W) -> (FlightReceiver<V>, bool)
     where
         W: FnOnce() -> F,
         F: Future<Output = V> + Send + 'static,
     {
         let mut under_way = lock(&self.under_way);
-        if let Some(landing) = under_way.get(key) {
-            return (landing.clone(), true);
+        if let Some(receiver) = under_way.get(key) {
+            return (receiver.clone(), true);
         }
-        let (sender, landing) = watch::channel(None);
-        under_way.insert(key.clone(), landing.clone());
+        let (sender, receiver) = watch::channel(None);
+        under_way.insert(key.clone(), receiver.clone());
         // Not held while somebody else's code runs, whose panic would want it too.
         drop(under_way);
         let entry = Entry { key: key.clone(), under_way: Arc::clone(&self.under_way) };
@@ -94,13 +94,13 @@ where
             // Nobody waits any more: the work was still worth finishing.
             let _ = sender.send(Some(value));
         });
-        (landing, false)
+        (receiver, false)
     }
 }
 
 struct Entry<K: Eq + Hash, V: Clone> {
     key: K,
-    under_way: Arc<Mutex<HashMap<K, Landing<V>>>>,
+    under_way: Arc<Mutex<HashMap<K, FlightReceiver<V>>>>,
 }
 
 impl<K: Eq + Hash, V: Clone> Drop for Entry<K, V> {
@@ -114,5 +114,5 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 #[cfg(test)]
-#[path = "flight_tests.rs"]
+#[path = "single_flight_tests.rs"]
 mod tests;
