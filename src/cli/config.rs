@@ -25,7 +25,7 @@ impl ConfigCommand {
     pub(super) fn run(self) -> Outcome {
         match self.action {
             Action::Check(file) => {
-                app::usable(file.path())?;
+                app::load_config(file.path())?;
                 println!("The configuration is good.");
             }
             Action::Print(file) => {

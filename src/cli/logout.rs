@@ -9,7 +9,7 @@ use super::session::{
     CredentialStore, Issuer, Login, Logins, OidcLogin, ServerAddress, meant, web_client,
 };
 use super::{Error, Outcome, block_on};
-use crate::ops::with_sources;
+use crate::ops::error_chain;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -71,7 +71,7 @@ async fn log_out(store: &CredentialStore, server: &ServerAddress) -> Result<(), 
             Err(error) => eprintln!(
                 "What the login was renewed by could not be revoked at the issuer ({}); \
                  it ends by itself.",
-                with_sources(&*error)
+                error_chain(&*error)
             ),
         }
     }

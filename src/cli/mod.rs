@@ -25,9 +25,9 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::config::{InvalidConfig, Loaded};
+use crate::config::{InvalidConfig, LoadedConfig};
 use crate::net::HttpError;
-use crate::ops::{telemetry, with_sources};
+use crate::ops::{error_chain, telemetry};
 
 const EXIT_STATUS: &str = "\
 Exit status:
@@ -40,7 +40,7 @@ Exit status:
 Colours are used on terminals alone, and never with NO_COLOR set.";
 
 /// The exit status when nothing was done because the wish was not clear.
-const UNCLEAR: u8 = 2;
+const USAGE_ERROR: u8 = 2;
 
 /// Read-only, caching JSON API over a public gene registry.
 #[derive(Debug, Parser)]
@@ -96,8 +96,8 @@ struct ConfigFile {
 }
 
 impl ConfigFile {
-    fn read(&self) -> Result<Loaded, InvalidConfig> {
-        Loaded::read(self.path())
+    fn read(&self) -> Result<LoadedConfig, InvalidConfig> {
+        LoadedConfig::read(self.path())
     }
 
     fn path(&self) -> Option<&Path> {
@@ -115,9 +115,9 @@ type Outcome = Result<ExitCode, Error>;
 /// typed by mistake.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-struct Unclear(String);
+struct UsageError(String);
 
-impl Unclear {
+impl UsageError {
     fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
@@ -149,11 +149,11 @@ pub fn run() -> ExitCode {
     // What the log still holds comes before what stands below it.
     telemetry::write_out();
     outcome.unwrap_or_else(|error| {
-        eprintln!("gene-registry: {}", with_sources(&*error));
+        eprintln!("gene-registry: {}", error_chain(&*error));
         if is_untrusted(&*error) {
             eprintln!("{UNTRUSTED}");
         }
-        if error.is::<Unclear>() { UNCLEAR.into() } else { ExitCode::FAILURE }
+        if error.is::<UsageError>() { USAGE_ERROR.into() } else { ExitCode::FAILURE }
     })
 }
 
@@ -179,10 +179,10 @@ fn misunderstood(error: &clap::Error) -> ExitCode {
     }
     let message = error.render();
     // Colours are controls too: there are none where what was typed holds controls of its own.
-    let harmless = show::harmless_lines(&message.to_string());
-    let shown = harmless.unwrap_or_else(|| message.ansi().to_string());
+    let sanitize = show::sanitize_lines(&message.to_string());
+    let shown = sanitize.unwrap_or_else(|| message.ansi().to_string());
     anstream::eprint!("{}", show::without_secrets(&shown));
-    UNCLEAR.into()
+    USAGE_ERROR.into()
 }
 
 /// Runs a command's asynchronous part.

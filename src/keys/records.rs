@@ -15,13 +15,13 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use moka::sync::Cache;
 
-use super::authenticator::{Denial, NotAuthenticated};
-use super::first_looks::FirstLooks;
-use super::look_ups::LookUps;
+use super::authenticator::{AuthDenied, NotAuthenticated};
+use super::lookup_limiter::LookupLimiter;
+use super::record_loader::RecordLoader;
 use crate::ops::{CacheEvent, Metrics};
 use crate::registry::{ApiKeyRecord, KeyHash, Timestamp};
 use crate::sync::SingleFlight;
-use crate::upstream::{ChangedKeys, Concern, Seen, Watched};
+use crate::upstream::{ChangedKeys, DependsOn, ReadStamp, UpstreamClient};
 
 /// How long a record is used without another look-up behind.
 const REFRESH: Duration = Duration::from_secs(45);
@@ -44,19 +44,19 @@ const UNKNOWN_KEYS: u64 = 10_000;
 /// Records of changed keys that are read again at once.
 const MAX_RE_READS: usize = 128;
 
-type LookUp = Result<Option<Arc<Known>>, NotAuthenticated>;
+type LookupResult = Result<Option<Arc<CachedRecord>>, NotAuthenticated>;
 
 #[derive(Debug)]
-struct Known {
+struct CachedRecord {
     record: Arc<ApiKeyRecord>,
-    seen: Seen,
+    seen: ReadStamp,
     looked_up: Instant,
     /// The key is known to have changed since. It never becomes false: the record that is read
     /// instead takes this one's place.
     must_be_read: AtomicBool,
 }
 
-impl Known {
+impl CachedRecord {
     fn must_be_read(&self) -> bool {
         self.must_be_read.load(Ordering::Relaxed)
     }
@@ -69,24 +69,24 @@ impl Known {
 
 /// The records of one replica.
 pub(super) struct Records {
-    upstream: Arc<Watched>,
-    known: Cache<KeyHash, Arc<Known>>,
-    unknown: Cache<KeyHash, Arc<Seen>>,
-    flights: SingleFlight<KeyHash, LookUp>,
-    first_looks: FirstLooks,
-    look_ups: LookUps,
+    upstream: Arc<UpstreamClient>,
+    known: Cache<KeyHash, Arc<CachedRecord>>,
+    unknown: Cache<KeyHash, Arc<ReadStamp>>,
+    flights: SingleFlight<KeyHash, LookupResult>,
+    lookup_limiter: LookupLimiter,
+    record_loader: RecordLoader,
     metrics: Arc<Metrics>,
 }
 
 impl Records {
-    pub(super) fn new(upstream: Arc<Watched>, metrics: Arc<Metrics>) -> Self {
+    pub(super) fn new(upstream: Arc<UpstreamClient>, metrics: Arc<Metrics>) -> Self {
         Self {
-            look_ups: LookUps::new(Arc::clone(&upstream)),
+            record_loader: RecordLoader::new(Arc::clone(&upstream)),
             upstream,
             known: Cache::builder().max_capacity(RECORDS).time_to_live(IF_UPSTREAM_FAILS).build(),
             unknown: Cache::builder().max_capacity(UNKNOWN_KEYS).time_to_live(UNKNOWN).build(),
             flights: SingleFlight::default(),
-            first_looks: FirstLooks::new(),
+            lookup_limiter: LookupLimiter::new(),
             metrics,
         }
     }
@@ -113,7 +113,7 @@ impl Records {
     ) -> Result<Arc<ApiKeyRecord>, NotAuthenticated> {
         let Some(known) = self.known.get(hash) else {
             if !has_form() {
-                return Err(Denial::Malformed.into());
+                return Err(AuthDenied::Malformed.into());
             }
             // Boxed like the look-up below: rare, and every request would carry the room for it.
             return Box::pin(self.never_seen(hash)).await;
@@ -131,7 +131,7 @@ impl Records {
         }
         match Box::pin(self.flights.run(hash, || self.look_up(*hash))).await?.value {
             Ok(Some(found)) => Ok(Arc::clone(&found.record)),
-            Ok(None) => Err(Denial::Unknown.into()),
+            Ok(None) => Err(AuthDenied::Unknown.into()),
             Err(_) if known.serves_if_upstream_fails() => Ok(Arc::clone(&known.record)),
             Err(error) => Err(error),
         }
@@ -139,18 +139,18 @@ impl Records {
 
     async fn never_seen(&self, hash: &KeyHash) -> Result<Arc<ApiKeyRecord>, NotAuthenticated> {
         if self.unknown.get(hash).is_some_and(|seen| self.is_current(hash, &seen)) {
-            return Err(Denial::Unknown.into());
+            return Err(AuthDenied::Unknown.into());
         }
         let found = self.flights.run(hash, || self.first_look(*hash)).await?.value?;
-        Ok(Arc::clone(&found.ok_or(Denial::Unknown)?.record))
+        Ok(Arc::clone(&found.ok_or(AuthDenied::Unknown)?.record))
     }
 
     /// Leave is taken in the flight, so that those who join a look-up need none.
-    fn first_look(&self, hash: KeyHash) -> impl Future<Output = LookUp> + Send + use<> {
-        let (first_looks, metrics) = (self.first_looks.clone(), Arc::clone(&self.metrics));
+    fn first_look(&self, hash: KeyHash) -> impl Future<Output = LookupResult> + Send + use<> {
+        let (lookup_limiter, metrics) = (self.lookup_limiter.clone(), Arc::clone(&self.metrics));
         let look_up = self.look_up(hash);
         async move {
-            let Some(first_look) = first_looks.begin().await else {
+            let Some(first_look) = lookup_limiter.begin().await else {
                 metrics.count(CacheEvent::KeyLookUpRefused);
                 return Err(NotAuthenticated::TooManyUnknown);
             };
@@ -180,8 +180,8 @@ impl Records {
     /// Marks those records of changed keys that lack the change, and gives their hashes.
     fn mark(&self, changed: ChangedKeys) -> Vec<KeyHash> {
         let mut marked = Vec::new();
-        let mut mark = |hash: KeyHash, known: &Known| {
-            if self.upstream.is_known_to_have_changed(Concern::Key(&hash), &known.seen) {
+        let mut mark = |hash: KeyHash, known: &CachedRecord| {
+            if self.upstream.is_known_to_have_changed(DependsOn::Key(&hash), &known.seen) {
                 known.must_be_read.store(true, Ordering::Relaxed);
                 marked.push(hash);
             }
@@ -210,17 +210,17 @@ impl Records {
         }
     }
 
-    fn is_current(&self, hash: &KeyHash, seen: &Seen) -> bool {
-        self.upstream.is_current(Concern::Key(hash), seen)
+    fn is_current(&self, hash: &KeyHash, seen: &ReadStamp) -> bool {
+        self.upstream.is_current(DependsOn::Key(hash), seen)
     }
 
-    fn look_up(&self, hash: KeyHash) -> impl Future<Output = LookUp> + Send + use<> {
-        let (look_ups, metrics) = (self.look_ups.clone(), Arc::clone(&self.metrics));
+    fn look_up(&self, hash: KeyHash) -> impl Future<Output = LookupResult> + Send + use<> {
+        let (record_loader, metrics) = (self.record_loader.clone(), Arc::clone(&self.metrics));
         let (known, unknown) = (self.known.clone(), self.unknown.clone());
         let upstream = Arc::clone(&self.upstream);
         async move {
             let looked_up = Instant::now();
-            let read = look_ups.record(hash).await;
+            let read = record_loader.record(hash).await;
             metrics.count(CacheEvent::KeyLookUp { failed: read.is_err() });
             let read = read.map_err(NotAuthenticated::Unavailable)?;
             let Some(record) = read.value else {
@@ -229,12 +229,12 @@ impl Records {
                 return Ok(None);
             };
             let must_be_read = {
-                let (about, seen) = (Concern::Key(&hash), &read.seen);
+                let (about, seen) = (DependsOn::Key(&hash), &read.seen);
                 let was_marked = known.get(&hash).is_some_and(|known| known.must_be_read());
                 upstream.is_known_to_have_changed(about, seen)
                     || (was_marked && !upstream.is_current(about, seen))
             };
-            let found = Arc::new(Known {
+            let found = Arc::new(CachedRecord {
                 record: Arc::new(record),
                 seen: read.seen,
                 looked_up,

@@ -9,9 +9,9 @@
 //! the replicas concerned; a loss of Redis's data adds the limit.
 
 mod batch;
+mod exhausted_keys;
 mod local;
-mod losses;
-mod memory;
+mod outages;
 mod policy;
 mod shared;
 #[cfg(test)]
@@ -36,7 +36,7 @@ pub use window::{Decision, WINDOW};
 /// A request can't be counted, and is refused for that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("requests cannot be counted at the moment")]
-pub struct CannotCount;
+pub struct LimiterUnavailable;
 
 /// How limits are enforced.
 #[derive(Debug, Clone)]
@@ -70,9 +70,9 @@ impl<K: Eq + Hash + Copy + Display + Send + Sync + 'static> Limiter<K> {
     /// called on a runtime. Dropped while it waits, it is not counted unless it was just sent.
     ///
     /// # Errors
-    /// [`CannotCount`] while Redis is away and the policy is to refuse, and when more requests
+    /// [`LimiterUnavailable`] while Redis is away and the policy is to refuse, and when more requests
     /// wait than can be held.
-    pub async fn decide(&self, key: K, limit: u32) -> Result<Decision, CannotCount> {
+    pub async fn decide(&self, key: K, limit: u32) -> Result<Decision, LimiterUnavailable> {
         self.0.decide(key, limit).await
     }
 

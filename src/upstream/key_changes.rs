@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use tokio::sync::Notify;
 
-use super::change_log::{Changes, Scope};
+use super::change_log::{ChangeScope, Changes};
 use crate::registry::KeyHash;
 
 /// Hashes kept one by one (32 bytes each).
@@ -39,9 +39,9 @@ impl ChangedKeys {
         let mut hashes = HashSet::new();
         for change in changes {
             match &change.scope {
-                Scope::Key(hash) => drop(hashes.insert(*hash)),
-                Scope::All => return Self::All,
-                Scope::Gene(_) | Scope::Domain(_) => {}
+                ChangeScope::Key(hash) => drop(hashes.insert(*hash)),
+                ChangeScope::All => return Self::All,
+                ChangeScope::Gene(_) | ChangeScope::Domain(_) => {}
             }
         }
         Self::These(hashes)
@@ -131,14 +131,14 @@ mod tests {
 
     #[test]
     fn only_changes_of_keys_and_of_everything_concern_keys() {
-        let of = |scopes: &[Scope]| {
+        let of = |scopes: &[ChangeScope]| {
             let changes = scopes.iter().map(|scope| Change { scope: scope.clone(), xid: 1 });
             ChangedKeys::of(&Changes::These(changes.collect()))
         };
-        let domain = Scope::Domain("search".into());
+        let domain = ChangeScope::Domain("search".into());
         assert_eq!(of(std::slice::from_ref(&domain)), these(0..0));
-        assert_eq!(of(&[domain.clone(), Scope::Key(hash(1))]), these(1..2));
-        assert_eq!(of(&[domain, Scope::All]), ChangedKeys::All);
+        assert_eq!(of(&[domain.clone(), ChangeScope::Key(hash(1))]), these(1..2));
+        assert_eq!(of(&[domain, ChangeScope::All]), ChangedKeys::All);
         assert_eq!(ChangedKeys::of(&Changes::TooMany), ChangedKeys::All);
         assert_eq!(ChangedKeys::of(&Changes::NoLog), these(0..0));
     }

@@ -2,16 +2,16 @@
 //! embedded sample registry. One trait, one behaviour suite.
 
 mod catalogue;
+mod change_index;
 pub mod change_log;
-mod course;
 mod embedded;
 mod embedded_keys;
 pub mod generate;
 mod key_changes;
-mod known_changes;
-mod looks;
+mod polls;
 pub mod postgres;
 mod reads;
+mod replication;
 pub mod snapshot;
 mod standbys;
 mod watched;
@@ -26,16 +26,16 @@ use crate::registry::{
 };
 
 pub use catalogue::{Catalogue, CatalogueEvaluation, CatalogueGene};
-pub use change_log::{Change, ChangeLog, Changes, Concern, Scope, Seen};
-pub use course::Position;
+pub use change_log::{Change, ChangeLog, ChangeScope, Changes, DependsOn, ReadStamp};
 pub use embedded::{Embedded, EmbeddedGene};
 pub use embedded_keys::{EmbeddedKey, EmbeddedKeys, KeysByHash, Rotation};
 pub use key_changes::ChangedKeys;
-pub use looks::Looks;
+pub use polls::PollCounts;
 pub use postgres::Postgres;
+pub use replication::Position;
 pub use snapshot::Snapshot;
 pub use standbys::{StandbySet, StandbyState};
-pub use watched::Watched;
+pub use watched::UpstreamClient;
 
 /// What a read found, and when.
 #[derive(Debug, Clone, PartialEq)]
@@ -43,7 +43,7 @@ pub struct Read<T> {
     /// What was found.
     pub value: T,
     /// When, and in which state of the database.
-    pub seen: Seen,
+    pub seen: ReadStamp,
 }
 
 /// A source of the registry's facts. Every read sees one consistent state.

@@ -11,7 +11,7 @@ use serde_json::Value;
 use thiserror::Error;
 
 use super::address::ServerAddress;
-use crate::cli::show::harmless;
+use crate::cli::show::sanitize;
 use crate::net::{HttpClient, HttpError};
 use crate::registry::Timestamp;
 
@@ -165,6 +165,6 @@ impl Control {
 fn refused(status: StatusCode, body: &[u8]) -> Option<Box<Refused>> {
     let body: Value = serde_json::from_slice(body).ok()?;
     let code = body.get("code")?.as_str()?.to_owned();
-    let message = harmless(body.get("error")?.as_str()?);
+    let message = sanitize(body.get("error")?.as_str()?);
     Some(Box::new(Refused { status, code, message, body }))
 }

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use thiserror::Error;
 
 use super::address::{UnfitAddress, fit};
-use crate::cli::show::harmless;
+use crate::cli::show::sanitize;
 use crate::net::{HttpClient, HttpError};
 
 /// What is sent as a form. Never logged: some values are secret.
@@ -58,12 +58,12 @@ pub(in crate::cli) enum IssuerError {
     #[error("the login server's answer (status {0}) makes no sense")]
     Nonsense(StatusCode),
     /// An error of RFC 6749.
-    #[error("the login server refused: {}{}", harmless(.code), shown(.description))]
+    #[error("the login server refused: {}{}", sanitize(.code), shown(.description))]
     Refused { code: String, description: Option<String> },
 }
 
 fn shown(text: &Option<String>) -> String {
-    text.as_deref().map(|text| format!(" ({})", harmless(text))).unwrap_or_default()
+    text.as_deref().map(|text| format!(" ({})", sanitize(text))).unwrap_or_default()
 }
 
 #[derive(Debug, Deserialize)]
@@ -82,7 +82,7 @@ impl Issuer {
         let url = format!("{}/.well-known/openid-configuration", issuer.trim_end_matches('/'));
         let metadata: Metadata = web.get_json(&url).await?;
         if metadata.issuer != issuer {
-            return Err(IssuerError::OtherIssuer(harmless(issuer)));
+            return Err(IssuerError::OtherIssuer(sanitize(issuer)));
         }
         let others = [&metadata.device_authorization_endpoint, &metadata.revocation_endpoint];
         for endpoint in others.into_iter().flatten().chain([&metadata.token_endpoint]) {

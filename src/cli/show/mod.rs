@@ -7,7 +7,7 @@ mod time;
 use std::io::{self, ErrorKind, Write};
 
 pub(super) use table::{Cell, Table};
-pub(super) use text::{harmless, harmless_json, harmless_lines, without_secrets};
+pub(super) use text::{sanitize, sanitize_json, sanitize_lines, without_secrets};
 pub(super) use time::{local, local_or_never};
 
 /// Writes to standard output, with colours where it is a terminal that wants them. Whoever has
@@ -21,7 +21,7 @@ pub(super) fn print(text: &str) -> io::Result<()> {
 
 /// Writes a value as one line of JSON.
 pub(super) fn print_json(value: &impl serde::Serialize) -> io::Result<()> {
-    let mut text = harmless_json(&serde_json::to_string(value)?);
+    let mut text = sanitize_json(&serde_json::to_string(value)?);
     text.push('\n');
     print(&text)
 }

@@ -8,7 +8,7 @@ use jsonwebtoken::{Algorithm, DecodingKey, Header, Validation, decode, decode_he
 use serde_json::{Map, Value};
 
 use super::issuer::IssuerKeys;
-use super::{Method, NotIdentified, Proven, Refusal};
+use super::{AuthError, Method, Refusal, VerifiedIdentity};
 use crate::config::OidcConfig;
 use crate::net::AuthoritiesError;
 use crate::net::HttpClient;
@@ -49,11 +49,11 @@ impl AccessTokens {
     }
 
     /// Whose access token this is.
-    pub(super) async fn judge(&self, token: &str) -> Result<Proven, NotIdentified> {
+    pub(super) async fn judge(&self, token: &str) -> Result<VerifiedIdentity, AuthError> {
         let header = decode_header(token).map_err(|_| Refusal::NotAJwt)?;
         check_header(&header)?;
         let candidates = self.keys.candidates(header.kid.as_deref(), header.alg).await;
-        let candidates = candidates.map_err(NotIdentified::IssuerUnavailable)?;
+        let candidates = candidates.map_err(AuthError::IssuerUnavailable)?;
         let claims = self.verified(token, header.alg, &candidates)?;
         Ok(self.proven(&claims)?)
     }
@@ -80,7 +80,7 @@ impl AccessTokens {
         Err(refusal)
     }
 
-    fn proven(&self, claims: &Claims) -> Result<Proven, Refusal> {
+    fn proven(&self, claims: &Claims) -> Result<VerifiedIdentity, Refusal> {
         // The library takes a list of issuers too; the standard knows one.
         if claims.get("iss").and_then(Value::as_str) != Some(&self.issuer) {
             return Err(Refusal::Invalid("it is of another issuer"));

@@ -44,7 +44,7 @@ pub(super) struct History {
     pub(super) calls: Vec<Call>,
     pub(super) windows: Vec<WindowRecord>,
     pub(super) emptied: Vec<Instant>,
-    pub(super) losses: Vec<Loss>,
+    pub(super) outages: Vec<Loss>,
 }
 
 struct Replica {
@@ -91,7 +91,7 @@ pub(super) async fn live(mut random: Random) -> History {
         calls,
         windows: server.windows.clone(),
         emptied: server.emptied.clone(),
-        losses: server.losses.clone(),
+        outages: server.outages.clone(),
     }
 }
 

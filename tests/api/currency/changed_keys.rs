@@ -16,7 +16,7 @@ use crate::support::wait::{eventually, until};
 const PATH: &str = "/genes";
 const SOON: Duration = Duration::from_secs(20);
 
-const GOOD_POLLS: &str = "gene_registry_change_log_looks_total{result=\"ok\"}";
+const GOOD_POLLS: &str = "gene_registry_change_log_polls_total{result=\"ok\"}";
 const LOOK_UPS: &str = "gene_registry_key_lookups_total{result=\"ok\"}";
 
 /// One replica behind a proxy to its database.
@@ -134,12 +134,12 @@ async fn records_of_changed_keys_are_read_again_without_a_request() {
     for _ in 0..KEYS {
         keys.push(scene.known_key().await);
     }
-    let look_ups = scene.metric(LOOK_UPS).await;
+    let record_loader = scene.metric(LOOK_UPS).await;
 
     let all: Vec<&str> = keys.iter().map(String::as_str).collect();
     scene.client.batch_execute(&revocation(&all)).await.unwrap();
     eventually(SOON, "each record is read again", || async {
-        scene.metric(LOOK_UPS).await >= look_ups + KEYS as f64
+        scene.metric(LOOK_UPS).await >= record_loader + KEYS as f64
     })
     .await;
 

@@ -1,6 +1,6 @@
 //! Ends and durations as people type them.
 
-use crate::keys::terms::{LAST_END, LONGEST_OVERLAP_S};
+use crate::keys::key_rules::{LAST_END, LONGEST_OVERLAP_S};
 use crate::registry::Timestamp;
 
 /// The end of a key: a duration from now, a date (its beginning in UTC) or a time; never past.

@@ -10,34 +10,34 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 
 use crate::registry::{ApiKeyRecord, KeyHash};
-use crate::upstream::{Read, UpstreamError, Watched};
+use crate::upstream::{Read, UpstreamClient, UpstreamError};
 
 /// Statements under way at once.
-const LANES: usize = 4;
+const WORKERS: usize = 4;
 
 /// Keys in one statement.
-const MOST: usize = 64;
+const MAX_BATCH: usize = 64;
 
-type Waiter = (KeyHash, oneshot::Sender<Answer>);
-type Answer = Result<Read<Option<ApiKeyRecord>>, Arc<UpstreamError>>;
+type Waiter = (KeyHash, oneshot::Sender<LoadResult>);
+type LoadResult = Result<Read<Option<ApiKeyRecord>>, Arc<UpstreamError>>;
 
 /// Looks keys up. Cheap to clone.
 #[derive(Clone)]
-pub(super) struct LookUps(Arc<Inner>);
+pub(super) struct RecordLoader(Arc<Inner>);
 
 struct Inner {
-    upstream: Arc<Watched>,
+    upstream: Arc<UpstreamClient>,
     queue: Mutex<Queue>,
 }
 
 #[derive(Default)]
 struct Queue {
     waiting: VecDeque<Waiter>,
-    lanes: usize,
+    workers: usize,
 }
 
-impl LookUps {
-    pub(super) fn new(upstream: Arc<Watched>) -> Self {
+impl RecordLoader {
+    pub(super) fn new(upstream: Arc<UpstreamClient>) -> Self {
         Self(Arc::new(Inner { upstream, queue: Mutex::default() }))
     }
 
@@ -45,23 +45,23 @@ impl LookUps {
     ///
     /// # Errors
     /// Those of the statement that it was in.
-    pub(super) async fn record(&self, hash: KeyHash) -> Answer {
+    pub(super) async fn record(&self, hash: KeyHash) -> LoadResult {
         let (answer, receiver) = oneshot::channel();
         self.enqueue(hash, answer);
         // A lane keeps its promise, or crashed.
         receiver.await.unwrap_or_else(|_| Err(Arc::new(UpstreamError::Failed("a crash".into()))))
     }
 
-    fn enqueue(&self, hash: KeyHash, answer: oneshot::Sender<Answer>) {
+    fn enqueue(&self, hash: KeyHash, answer: oneshot::Sender<LoadResult>) {
         let mut queue = self.0.queue();
         queue.waiting.push_back((hash, answer));
-        if queue.lanes == LANES {
+        if queue.workers == WORKERS {
             return;
         }
-        queue.lanes += 1;
+        queue.workers += 1;
         drop(queue);
         // Without the lock: a runtime that is ending drops the lane at once, which takes it.
-        let lane = Lane { inner: Arc::clone(&self.0), signed_off: false };
+        let lane = Worker { inner: Arc::clone(&self.0), finished: false };
         tokio::spawn(lane.run());
     }
 }
@@ -80,26 +80,26 @@ impl Inner {
 
 /// Sends statements until nobody waits. Should it crash, those whom it leaves alone
 /// hear of it.
-struct Lane {
+struct Worker {
     inner: Arc<Inner>,
-    signed_off: bool,
+    finished: bool,
 }
 
-impl Drop for Lane {
+impl Drop for Worker {
     fn drop(&mut self) {
-        if self.signed_off {
+        if self.finished {
             return;
         }
         let mut queue = self.inner.queue();
-        queue.lanes -= 1;
+        queue.workers -= 1;
         // With no other lane nobody would come to those who wait.
-        if queue.lanes == 0 {
+        if queue.workers == 0 {
             queue.waiting.clear();
         }
     }
 }
 
-impl Lane {
+impl Worker {
     async fn run(mut self) {
         while let Some(waiting) = self.next() {
             let (hashes, answers): (Vec<_>, Vec<_>) = waiting.into_iter().unzip();
@@ -128,16 +128,16 @@ impl Lane {
     fn next(&mut self) -> Option<Vec<Waiter>> {
         let mut queue = self.inner.queue();
         if queue.waiting.is_empty() {
-            queue.lanes -= 1;
-            self.signed_off = true;
+            queue.workers -= 1;
+            self.finished = true;
             return None;
         }
-        let most = queue.waiting.len().min(MOST);
+        let most = queue.waiting.len().min(MAX_BATCH);
         Some(queue.waiting.drain(..most).collect())
     }
 
     /// One row that the statement fails on is not everybody's trouble.
-    async fn one_by_one(&self, hashes: Vec<KeyHash>, answers: Vec<oneshot::Sender<Answer>>) {
+    async fn one_by_one(&self, hashes: Vec<KeyHash>, answers: Vec<oneshot::Sender<LoadResult>>) {
         let mut lost = None;
         for (hash, to) in hashes.iter().zip(answers) {
             let read = match &lost {
@@ -161,7 +161,7 @@ impl Lane {
 }
 
 /// Nobody minds when the caller has left.
-fn answer(to: oneshot::Sender<Answer>, read: Answer) {
+fn answer(to: oneshot::Sender<LoadResult>, read: LoadResult) {
     let _ = to.send(read);
 }
 
@@ -177,7 +177,9 @@ mod tests {
             let empty = Catalogue { genes: Vec::new() };
             let upstream =
                 Embedded::from_catalogue(&empty, Timestamp::now(), vec![], String::new());
-            LookUps::new(Watched::new(Arc::new(upstream))).record(KeyHash([1; 32])).await
+            RecordLoader::new(UpstreamClient::new(Arc::new(upstream)))
+                .record(KeyHash([1; 32]))
+                .await
         });
         assert!(matches!(found, Some(Err(_))), "{found:?}");
     }

@@ -8,7 +8,7 @@ use crate::registry::Timestamp;
 
 /// The looks into the change log up to now.
 #[derive(Debug, Clone, Copy)]
-pub struct Looks {
+pub struct PollCounts {
     /// Time since the last good one; at first, since the beginning.
     pub age: Duration,
     /// Those that were good.
@@ -20,7 +20,7 @@ pub struct Looks {
 }
 
 #[derive(Debug)]
-pub(super) struct LookCounts {
+pub(super) struct PollStats {
     begun: Instant,
     last_good_ms: AtomicU64,
     good: AtomicU64,
@@ -28,7 +28,7 @@ pub(super) struct LookCounts {
     changes: AtomicU64,
 }
 
-impl LookCounts {
+impl PollStats {
     pub(super) fn begin() -> Self {
         let (last_good_ms, good) = (AtomicU64::new(0), AtomicU64::new(0));
         let (failed, changes) = (AtomicU64::new(0), AtomicU64::new(0));
@@ -50,9 +50,9 @@ impl LookCounts {
         self.failed.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn up_to_now(&self) -> Looks {
+    pub(super) fn up_to_now(&self) -> PollCounts {
         let last_good = Duration::from_millis(self.last_good_ms.load(Ordering::Relaxed));
-        Looks {
+        PollCounts {
             age: self.begun.elapsed().saturating_sub(last_good),
             good: self.good.load(Ordering::Relaxed),
             failed: self.failed.load(Ordering::Relaxed),

@@ -22,13 +22,13 @@ const KNOWN: Duration = Duration::from_secs(600);
 const ADDRESSES: u64 = 10_000;
 const TOKENS: u64 = 10_000;
 
-pub(super) struct Guesses {
+pub(super) struct AuthThrottle {
     by_address: Cache<IpAddr, Arc<TokenBucket>>,
     /// By SHA-256 of the token.
     right: Cache<[u8; 32], ()>,
 }
 
-impl Default for Guesses {
+impl Default for AuthThrottle {
     fn default() -> Self {
         let right = Cache::builder().max_capacity(TOKENS).time_to_live(KNOWN).build();
         let by_address = Cache::builder().max_capacity(ADDRESSES).time_to_idle(FORGOTTEN).build();
@@ -36,7 +36,7 @@ impl Default for Guesses {
     }
 }
 
-impl Guesses {
+impl AuthThrottle {
     pub(super) fn may_try(&self, from: IpAddr, token: &[u8; 32]) -> bool {
         let used_up =
             self.by_address.get(&block(from)).is_some_and(|left| left.is_empty(Instant::now()));
@@ -68,17 +68,17 @@ mod tests {
 
     #[test]
     fn guessing_is_bounded_for_an_address_and_a_known_token_goes_on() {
-        let guesses = Guesses::default();
+        let auth_throttle = AuthThrottle::default();
         let ip = |text: &str| text.parse::<IpAddr>().expect("an address");
         let (good, bad) = ([1; 32], [2; 32]);
-        guesses.was_right(good);
+        auth_throttle.was_right(good);
         for number in 0..AT_ONCE {
             let from = ip(&format!("2001:db8::{number:x}"));
-            assert!(guesses.may_try(from, &bad));
-            guesses.was_wrong(from);
+            assert!(auth_throttle.may_try(from, &bad));
+            auth_throttle.was_wrong(from);
         }
-        assert!(!guesses.may_try(ip("2001:db8::ffff"), &bad));
-        assert!(guesses.may_try(ip("2001:db8::ffff"), &good));
-        assert!(guesses.may_try(ip("2001:db8:0:1::1"), &bad));
+        assert!(!auth_throttle.may_try(ip("2001:db8::ffff"), &bad));
+        assert!(auth_throttle.may_try(ip("2001:db8::ffff"), &good));
+        assert!(auth_throttle.may_try(ip("2001:db8:0:1::1"), &bad));
     }
 }

@@ -5,21 +5,21 @@ use std::sync::Arc;
 use crate::cache::ReadThrough;
 use crate::keys::Authenticator;
 use crate::ops::{Exposition, Health};
-use crate::redis::{RedisPool, Side};
-use crate::upstream::Watched;
+use crate::redis::{AccessMode, RedisPool};
+use crate::upstream::UpstreamClient;
 
 /// Whom to ask.
-pub(super) struct Look {
+pub(super) struct MetricsCollector {
     pub(super) health: Arc<Health>,
-    pub(super) upstream: Arc<Watched>,
+    pub(super) upstream: Arc<UpstreamClient>,
     pub(super) reads: ReadThrough,
     pub(super) authenticator: Arc<Authenticator>,
     /// The pool for the cache, and the one for limits.
     pub(super) redis: Option<[RedisPool; 2]>,
 }
 
-impl Look {
-    pub(super) fn around(&self, out: &mut Exposition) {
+impl MetricsCollector {
+    pub(super) fn collect(&self, out: &mut Exposition) {
         out.flag("gene_registry_ready", &[], self.health.is_ready());
         self.stores(out);
         self.pools(out);
@@ -35,16 +35,16 @@ impl Look {
         out.flag("gene_registry_upstream_in_use", &[], in_use);
         self.standbys(out);
         let redis = self.redis.as_ref().map(|[pool, _]| pool);
-        let sides = [("read", Side::Read), ("write", Side::Write)];
+        let sides = [("read", AccessMode::Read), ("write", AccessMode::Write)];
         for (word, side) in sides.into_iter().take_while(|_| redis.is_some()) {
-            let in_use = redis.is_some_and(|pool| pool.is_whole(side));
+            let in_use = redis.is_some_and(|pool| pool.is_fully_available(side));
             out.flag("gene_registry_redis_in_use", &[("side", word)], in_use);
         }
         let opened = |side| redis.map_or(0, |pool| pool.open_count(side));
         for (store, open_count) in [
             ("postgres", self.upstream.open_count()),
-            ("redis_read", opened(Side::Read)),
-            ("redis_write", opened(Side::Write)),
+            ("redis_read", opened(AccessMode::Read)),
+            ("redis_write", opened(AccessMode::Write)),
         ] {
             let labels = [("store", store)];
             out.sample("gene_registry_breaker_openings_total", &labels, open_count as f64);
@@ -102,13 +102,13 @@ impl Look {
     }
 
     fn change_log(&self, out: &mut Exposition) {
-        let looks = self.upstream.looks();
-        out.sample("gene_registry_change_log_age_seconds", &[], looks.age.as_secs_f64());
-        for (result, count) in [("ok", looks.good), ("failed", looks.failed)] {
+        let polls = self.upstream.polls();
+        out.sample("gene_registry_change_log_age_seconds", &[], polls.age.as_secs_f64());
+        for (result, count) in [("ok", polls.good), ("failed", polls.failed)] {
             let labels = [("result", result)];
-            out.sample("gene_registry_change_log_looks_total", &labels, count as f64);
+            out.sample("gene_registry_change_log_polls_total", &labels, count as f64);
         }
-        out.sample("gene_registry_change_log_changes_total", &[], looks.changes as f64);
+        out.sample("gene_registry_change_log_changes_total", &[], polls.changes as f64);
         out.sample("gene_registry_broken_rows", &[], self.upstream.broken_rows() as f64);
     }
 

@@ -18,7 +18,7 @@ const HOUR: HeaderValue = HeaderValue::from_static("public, max-age=3600");
 
 /// One such file, in both codings.
 #[derive(Clone)]
-pub(crate) struct Fixed(Arc<File>);
+pub(crate) struct StaticFile(Arc<File>);
 
 struct File {
     content_type: &'static str,
@@ -29,7 +29,7 @@ struct File {
     tag: String,
 }
 
-impl Fixed {
+impl StaticFile {
     /// A part of a page.
     pub(crate) fn new(content_type: &'static str, body: impl Into<Bytes>) -> Self {
         Self::kept(content_type, body.into(), ASK_EACH_TIME)
@@ -72,14 +72,14 @@ impl File {
     }
 }
 
-impl Fixed {
+impl StaticFile {
     /// The file in the coding asked for, or that whoever asks has it.
     pub(super) fn answer(&self, request: &HeaderMap) -> Response {
         self.0.answer(request)
     }
 }
 
-impl Endpoint for Fixed {
+impl Endpoint for StaticFile {
     type Output = Response;
 
     async fn call(&self, request: Request) -> Result<Response> {

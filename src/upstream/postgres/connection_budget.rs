@@ -1,7 +1,7 @@
 //! Places: how many connections a replica uses at once.
 //!
 //! A server that is full makes us do with the connections we have: each one that it refuses takes
-//! its place away, for somebody else's use, until [`Places::give_back_one`] tries again. The last
+//! its place away, for somebody else's use, until [`ConnectionBudget::grow`] tries again. The last
 //! place stays, so that there is always somebody who finds out that the server has room again.
 
 use std::sync::Arc;
@@ -14,13 +14,13 @@ pub(super) type Place = OwnedSemaphorePermit;
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Places {
+pub(super) struct ConnectionBudget {
     free: Arc<Semaphore>,
     most: usize,
     withheld: AtomicUsize,
 }
 
-impl Places {
+impl ConnectionBudget {
     /// `most` places, 1 at least.
     pub(super) fn new(most: usize) -> Self {
         Self { free: Arc::new(Semaphore::new(most)), most, withheld: AtomicUsize::new(0) }
@@ -34,7 +34,7 @@ impl Places {
 
     /// The server refused a connection for this place: it is taken away, or, where it is the last
     /// one, comes back as `Some`.
-    pub(super) fn withhold(&self, place: Place) -> Option<Place> {
+    pub(super) fn shrink(&self, place: Place) -> Option<Place> {
         let more = |withheld| Some(withheld + 1).filter(|&withheld| withheld < self.most);
         let taken = self.withheld.fetch_update(Ordering::AcqRel, Ordering::Acquire, more);
         if taken.is_err() {
@@ -45,7 +45,7 @@ impl Places {
     }
 
     /// One place that was withheld is there again.
-    pub(super) fn give_back_one(&self) {
+    pub(super) fn grow(&self) {
         let less = |withheld: usize| withheld.checked_sub(1);
         if self.withheld.fetch_update(Ordering::AcqRel, Ordering::Acquire, less).is_ok() {
             self.free.add_permits(1);
@@ -59,18 +59,18 @@ mod tests {
 
     #[tokio::test]
     async fn places_are_withheld_down_to_the_last_and_come_back_to_the_most() {
-        let places = Places::new(3);
+        let places = ConnectionBudget::new(3);
         let mut kept = Vec::new();
         for _ in 0..3 {
             kept.push(places.take().await.expect("a place"));
         }
-        assert!(places.withhold(kept.pop().expect("a place")).is_none());
-        assert!(places.withhold(kept.pop().expect("a place")).is_none());
-        let last = places.withhold(kept.pop().expect("a place")).expect("the last one stays");
+        assert!(places.shrink(kept.pop().expect("a place")).is_none());
+        assert!(places.shrink(kept.pop().expect("a place")).is_none());
+        let last = places.shrink(kept.pop().expect("a place")).expect("the last one stays");
         drop(last);
         assert_eq!(places.free.available_permits(), 1);
         for expected in [2, 3, 3, 3] {
-            places.give_back_one();
+            places.grow();
             assert_eq!(places.free.available_permits(), expected);
         }
     }

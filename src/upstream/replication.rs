@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use super::change_log::Seen;
+use super::change_log::ReadStamp;
 use super::snapshot::Snapshot;
 use crate::registry::Timestamp;
 
@@ -32,7 +32,7 @@ pub struct Position {
 }
 
 #[derive(Debug, Clone)]
-struct Milestone {
+struct Checkpoint {
     at: Timestamp,
     snapshot: Snapshot,
     wal: u64,
@@ -42,9 +42,9 @@ struct Milestone {
 
 /// The milestones of one history.
 #[derive(Debug, Default)]
-pub(super) struct Course {
+pub(super) struct ReplicationTracker {
     timeline: Option<u32>,
-    milestones: VecDeque<Milestone>,
+    milestones: VecDeque<Checkpoint>,
     /// How many there have been.
     passed: u64,
     /// How many looks at the primary have begun.
@@ -53,7 +53,7 @@ pub(super) struct Course {
     ended: u64,
 }
 
-impl Course {
+impl ReplicationTracker {
     /// Whether this primary writes another history than the one before it.
     pub(super) fn is_left_by(&self, position: &Position) -> bool {
         matches!((self.timeline, position.timeline), (Some(ours), Some(theirs)) if ours != theirs)
@@ -71,7 +71,7 @@ impl Course {
     }
 
     /// A look at the primary begins.
-    pub(super) const fn begin_look(&mut self) {
+    pub(super) const fn begin_poll(&mut self) {
         self.begun += 1;
     }
 
@@ -80,7 +80,7 @@ impl Course {
         self.timeline = position.timeline.or(self.timeline);
         let Position { read_at: at, snapshot, wal, is_standby, .. } = position.clone();
         let look = (!is_standby).then_some(self.begun);
-        self.push(Milestone { at, snapshot, wal, look });
+        self.push(Checkpoint { at, snapshot, wal, look });
     }
 
     /// A look, at the time `at` by the primary's clock, at the standby that is followed while the
@@ -90,10 +90,10 @@ impl Course {
         // The better of what it shows by itself and what it is known to have reached.
         let snapshot = proven.filter(|proven| !position.snapshot.sees_all_of(proven));
         let snapshot = snapshot.unwrap_or(&position.snapshot).clone();
-        self.push(Milestone { at, snapshot, wal: position.wal, look: None });
+        self.push(Checkpoint { at, snapshot, wal: position.wal, look: None });
     }
 
-    fn push(&mut self, milestone: Milestone) {
+    fn push(&mut self, milestone: Checkpoint) {
         if self.milestones.len() == MILESTONES {
             self.milestones.pop_front();
         }
@@ -101,26 +101,26 @@ impl Course {
         self.passed += 1;
     }
 
-    fn newest_reached(&self, position: &Position) -> Option<&Milestone> {
+    fn newest_reached(&self, position: &Position) -> Option<&Checkpoint> {
         self.milestones.iter().rev().find(|milestone| {
             position.wal >= milestone.wal || position.snapshot.sees_all_of(&milestone.snapshot)
         })
     }
 
     /// Whether a server has what the primary has lost: it was further than the primary was later.
-    fn was_overtaken_by(&self, was: &Was) -> Overtaken {
+    fn was_overtaken_by(&self, was: &LastPoll) -> LostData {
         let newest = self.milestones.back().filter(|_| was.passed < self.passed);
         match newest.map(|newest| (newest.look, was.wal > newest.wal)) {
-            Some((Some(look), true)) if look > was.begun => Overtaken::Yes,
-            Some((Some(_), true)) => Overtaken::Perhaps,
-            _ => Overtaken::No,
+            Some((Some(look), true)) if look > was.begun => LostData::Yes,
+            Some((Some(_), true)) => LostData::Perhaps,
+            _ => LostData::No,
         }
     }
 }
 
 /// Whether a primary has lost what a standby shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Overtaken {
+enum LostData {
     No,
     /// The looks at both overlapped: the primary's may have been the earlier.
     Perhaps,
@@ -129,27 +129,27 @@ enum Overtaken {
 
 /// Whether what a standby shows belongs to the present history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Trust {
+enum Lineage {
     /// It has been looked at once: nothing speaks against it, and nothing was compared yet.
-    New,
-    Follows,
+    Unknown,
+    Following,
     /// It may show what the primary has lost. To be seen at the next look.
-    Doubted,
+    Suspect,
     /// As [`Self::Doubted`], until it is seen to go on from here: what has been lost goes nowhere.
-    StoodAt(u64),
+    Stalled(u64),
 }
 
 /// One standby, as its looks have found it.
 #[derive(Debug)]
-pub(super) struct Follower {
-    trust: Trust,
-    was: Option<Was>,
+pub(super) struct StandbyTracker {
+    trust: Lineage,
+    was: Option<LastPoll>,
     ended: u64,
 }
 
 /// Where a standby was at its latest look.
 #[derive(Debug)]
-struct Was {
+struct LastPoll {
     wal: u64,
     /// Milestones that had passed by its end.
     passed: u64,
@@ -157,43 +157,47 @@ struct Was {
     begun: u64,
 }
 
-impl Default for Follower {
+impl Default for StandbyTracker {
     fn default() -> Self {
-        Self { trust: Trust::New, was: None, ended: 0 }
+        Self { trust: Lineage::Unknown, was: None, ended: 0 }
     }
 }
 
-impl Follower {
+impl StandbyTracker {
     /// Takes in a look, made after the latest milestone. Returns what reads from now on have seen
     /// at least; `None` where they can't be used.
-    pub(super) fn looked(&mut self, position: &Position, course: &Course) -> Option<Seen> {
-        let overtaken = self.was.as_ref().map_or(Overtaken::No, |was| course.was_overtaken_by(was));
+    pub(super) fn polled(
+        &mut self,
+        position: &Position,
+        course: &ReplicationTracker,
+    ) -> Option<ReadStamp> {
+        let overtaken = self.was.as_ref().map_or(LostData::No, |was| course.was_overtaken_by(was));
         if self.ended != course.ended {
-            (self.ended, self.trust) = (course.ended, Trust::Doubted);
-        } else if overtaken == Overtaken::Yes {
-            self.trust = Trust::Doubted;
+            (self.ended, self.trust) = (course.ended, Lineage::Suspect);
+        } else if overtaken == LostData::Yes {
+            self.trust = Lineage::Suspect;
         }
         self.trust = match self.trust {
             // Promoted, or the primary itself. There is no going on to be waited for.
             _ if !position.is_standby => {
                 let same = position.timeline.is_some() && position.timeline == course.timeline;
-                if same { Trust::Follows } else { Trust::Doubted }
+                if same { Lineage::Following } else { Lineage::Suspect }
             }
-            Trust::New if self.was.is_none() => Trust::New,
-            Trust::Doubted => Trust::StoodAt(position.wal),
-            Trust::StoodAt(wal) if position.wal <= wal => Trust::StoodAt(wal),
-            _ => Trust::Follows,
+            Lineage::Unknown if self.was.is_none() => Lineage::Unknown,
+            Lineage::Suspect => Lineage::Stalled(position.wal),
+            Lineage::Stalled(wal) if position.wal <= wal => Lineage::Stalled(wal),
+            _ => Lineage::Following,
         };
-        let Course { passed, begun, .. } = *course;
-        self.was = Some(Was { wal: position.wal, passed, begun });
-        if self.trust != Trust::Follows || overtaken == Overtaken::Perhaps {
+        let ReplicationTracker { passed, begun, .. } = *course;
+        self.was = Some(LastPoll { wal: position.wal, passed, begun });
+        if self.trust != Lineage::Following || overtaken == LostData::Perhaps {
             return None;
         }
         let reached = course.newest_reached(position)?;
-        Some(Seen::new(reached.at, Some(reached.snapshot.clone())))
+        Some(ReadStamp::new(reached.at, Some(reached.snapshot.clone())))
     }
 }
 
 #[cfg(test)]
-#[path = "course_tests.rs"]
+#[path = "replication_tests.rs"]
 mod tests;

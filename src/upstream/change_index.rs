@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::Read;
-use super::change_log::{Change, Changes, Concern, HORIZON_HOURS, Scope, Seen};
+use super::change_log::{Change, ChangeScope, Changes, DependsOn, HORIZON_HOURS, ReadStamp};
 use super::snapshot::Snapshot;
 use crate::registry::Timestamp;
 
@@ -18,28 +18,28 @@ pub(super) const SCOPES: usize = 200_000;
 
 /// A log that has been read.
 #[derive(Debug)]
-pub(super) struct Loaded {
+pub(super) struct ChangeIndex {
     /// The state of the database at the last good look.
     present: Arc<Snapshot>,
-    looked_at: Timestamp,
+    polled_at: Timestamp,
     /// Whether the last look failed.
     failing: bool,
     /// What was read before can't be judged.
     horizon: Timestamp,
-    all: Marks,
-    catalogue: Marks,
-    scopes: HashMap<Scope, Marks>,
+    all: ScopeChanges,
+    catalogue: ScopeChanges,
+    scopes: HashMap<ChangeScope, ScopeChanges>,
 }
 
 /// The changes of one scope.
 #[derive(Debug, Default)]
-struct Marks {
+struct ScopeChanges {
     /// All that is visible in this must have been seen.
     floor: Option<Arc<Snapshot>>,
     recent: Vec<u64>,
 }
 
-impl Marks {
+impl ScopeChanges {
     fn all_before(present: &Arc<Snapshot>) -> Self {
         Self { floor: Some(Arc::clone(present)), recent: Vec::new() }
     }
@@ -62,7 +62,7 @@ impl Marks {
     }
 }
 
-impl Loaded {
+impl ChangeIndex {
     /// The state of the database at the last good look.
     pub(super) fn present(&self) -> &Snapshot {
         &self.present
@@ -81,21 +81,21 @@ impl Loaded {
 
     /// The first look. What was read before `since` is worth nothing.
     pub(super) fn begin(found: Read<Changes>, present: Snapshot, since: Timestamp) -> Self {
-        let looked_at = found.seen.read_at;
+        let polled_at = found.seen.read_at;
         let back = jiff::SignedDuration::from_hours(HORIZON_HOURS);
-        let horizon = looked_at.saturating_sub(back).unwrap_or(Timestamp::MIN).max(since);
-        let cover = Arc::new(cover(&present, &found.value));
-        let mut loaded = Self {
+        let horizon = polled_at.saturating_sub(back).unwrap_or(Timestamp::MIN).max(since);
+        let covering_snapshot = Arc::new(covering_snapshot(&present, &found.value));
+        let mut index = Self {
             present: Arc::new(present),
-            looked_at,
+            polled_at,
             failing: false,
             horizon,
-            all: Marks::default(),
-            catalogue: Marks::default(),
+            all: ScopeChanges::default(),
+            catalogue: ScopeChanges::default(),
             scopes: HashMap::new(),
         };
-        loaded.take_in(found.value, &cover);
-        loaded
+        index.apply(found.value, &covering_snapshot);
+        index
     }
 
     /// Returns whether something that was current may no longer be, or the other way round.
@@ -105,17 +105,17 @@ impl Loaded {
             || self.failing
             || !matches!(&found.value, Changes::These(changes) if changes.is_empty());
         self.failing = false;
-        self.looked_at = found.seen.read_at;
+        self.polled_at = found.seen.read_at;
         self.present = Arc::new(present);
         if went_back {
             // A restored database: nothing from before it is worth anything, and what changed in
             // the future that it has lost will never be seen.
-            self.horizon = self.looked_at;
-            (self.all, self.catalogue) = (Marks::default(), Marks::default());
+            self.horizon = self.polled_at;
+            (self.all, self.catalogue) = (ScopeChanges::default(), ScopeChanges::default());
             self.scopes.clear();
         }
         let present = Arc::clone(&self.present);
-        self.take_in(found.value, &present);
+        self.apply(found.value, &present);
         changed
     }
 
@@ -125,52 +125,52 @@ impl Loaded {
         let changed =
             self.failing || !matches!(&found.value, Changes::These(changes) if changes.is_empty());
         self.failing = false;
-        self.looked_at = self.looked_at.max(found.seen.read_at);
+        self.polled_at = self.polled_at.max(found.seen.read_at);
         if seen.sees_all_of(&self.present) {
             self.present = Arc::new(seen);
         }
-        let cover = Arc::new(cover(&self.present, &found.value));
-        self.take_in(found.value, &cover);
+        let covering_snapshot = Arc::new(covering_snapshot(&self.present, &found.value));
+        self.apply(found.value, &covering_snapshot);
         changed
     }
 
-    /// `cover` sees all of the changes.
-    fn take_in(&mut self, changes: Changes, cover: &Arc<Snapshot>) {
+    /// `covering_snapshot` sees all of the changes.
+    fn apply(&mut self, changes: Changes, covering_snapshot: &Arc<Snapshot>) {
         match changes {
             Changes::NoLog => {}
-            Changes::TooMany => self.forget_scopes(cover),
+            Changes::TooMany => self.forget_scopes(covering_snapshot),
             Changes::These(changes) => {
-                changes.into_iter().for_each(|change| self.mark(change, cover));
+                changes.into_iter().for_each(|change| self.mark(change, covering_snapshot));
                 if self.scopes.len() > SCOPES {
-                    self.forget_scopes(cover);
+                    self.forget_scopes(covering_snapshot);
                 }
             }
         }
     }
 
     fn mark(&mut self, Change { scope, xid }: Change, present: &Arc<Snapshot>) {
-        if !matches!(scope, Scope::Key(_)) {
+        if !matches!(scope, ChangeScope::Key(_)) {
             self.catalogue.add(xid, present);
         }
         match scope {
-            Scope::All => self.all.add(xid, present),
+            ChangeScope::All => self.all.add(xid, present),
             scope => self.scopes.entry(scope).or_default().add(xid, present),
         }
     }
 
     /// What is not known one by one any more counts as changed.
     fn forget_scopes(&mut self, present: &Arc<Snapshot>) {
-        self.all = Marks::all_before(present);
-        self.catalogue = Marks::all_before(present);
+        self.all = ScopeChanges::all_before(present);
+        self.catalogue = ScopeChanges::all_before(present);
         self.scopes = HashMap::new();
     }
 
     /// Whether every known change that concerns what was `seen` is visible in it.
-    pub(super) fn is_current(&self, concern: Concern<'_>, seen: &Seen) -> bool {
+    pub(super) fn is_current(&self, concern: DependsOn<'_>, seen: &ReadStamp) -> bool {
         let Some(snapshot) = &seen.snapshot else { return false };
         let from_another_past =
-            seen.read_at <= self.looked_at && snapshot.xmax() > self.present.xmax();
-        let unknown_changes = self.failing && seen.read_at <= self.looked_at;
+            seen.read_at <= self.polled_at && snapshot.xmax() > self.present.xmax();
+        let unknown_changes = self.failing && seen.read_at <= self.polled_at;
         if seen.read_at < self.horizon || from_another_past || unknown_changes {
             return false;
         }
@@ -178,20 +178,20 @@ impl Loaded {
     }
 
     /// Whether a known change concerns what was `seen` and is not visible in it.
-    pub(super) fn has_change_after(&self, concern: Concern<'_>, seen: &Seen) -> bool {
+    pub(super) fn has_change_after(&self, concern: DependsOn<'_>, seen: &ReadStamp) -> bool {
         seen.snapshot.as_ref().is_some_and(|snapshot| !self.shows_all_known(concern, snapshot))
     }
 
-    fn shows_all_known(&self, concern: Concern<'_>, snapshot: &Snapshot) -> bool {
+    fn shows_all_known(&self, concern: DependsOn<'_>, snapshot: &Snapshot) -> bool {
         self.all.visible_in(snapshot) && self.concerning(concern, snapshot)
     }
 
-    fn concerning(&self, concern: Concern<'_>, snapshot: &Snapshot) -> bool {
+    fn concerning(&self, concern: DependsOn<'_>, snapshot: &Snapshot) -> bool {
         let scope = match concern {
-            Concern::Catalogue => return self.catalogue.visible_in(snapshot),
-            Concern::Gene(id) => Scope::Gene(id),
-            Concern::Domain(name) => Scope::Domain(name.as_str().into()),
-            Concern::Key(hash) => Scope::Key(*hash),
+            DependsOn::Catalogue => return self.catalogue.visible_in(snapshot),
+            DependsOn::Gene(id) => ChangeScope::Gene(id),
+            DependsOn::Domain(name) => ChangeScope::Domain(name.as_str().into()),
+            DependsOn::Key(hash) => ChangeScope::Key(*hash),
         };
         self.scopes.get(&scope).is_none_or(|marks| marks.visible_in(snapshot))
     }
@@ -199,7 +199,7 @@ impl Loaded {
 
 /// A snapshot that sees what `present` sees, and every one of the changes: a standby may show
 /// some that are above what it is certain to have seen all of.
-fn cover(present: &Snapshot, changes: &Changes) -> Snapshot {
+fn covering_snapshot(present: &Snapshot, changes: &Changes) -> Snapshot {
     let Changes::These(changes) = changes else { return present.clone() };
     let newest = changes.iter().map(|change| change.xid).filter(|xid| !present.sees(*xid)).max();
     newest

@@ -14,7 +14,7 @@ pub(crate) fn move_paths_below(document: &mut Value, base: &str) {
 }
 
 /// Drops what says nothing, and writes whole numbers as such. Examples are data: they come later.
-pub(crate) fn tidy(document: &mut Value) {
+pub(crate) fn normalize(document: &mut Value) {
     for_each_object(document, &mut |object| {
         for noise in ["explode", "deprecated", "style"] {
             if matches!(object.get(noise), Some(Value::Bool(_) | Value::Null)) {

@@ -23,18 +23,18 @@ pub struct NoRandomness(getrandom::Error);
 
 /// A form.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Form {
-    pub(crate) brand: &'static str,
+pub(crate) struct TokenFormat {
+    pub(crate) type_prefix: &'static str,
     /// How many digits each part has.
     pub(crate) parts: &'static [usize],
 }
 
-impl Form {
+impl TokenFormat {
     /// A new text of this form, from the operating system's randomness.
-    pub(crate) fn generate(&self) -> Result<Sealed, NoRandomness> {
+    pub(crate) fn generate(&self) -> Result<SecretToken, NoRandomness> {
         // Held from the start by what wipes it, and never moved by growing.
-        let mut sealed = Sealed(String::with_capacity(self.length()));
-        sealed.0.push_str(self.brand);
+        let mut sealed = SecretToken(String::with_capacity(self.length()));
+        sealed.0.push_str(self.type_prefix);
         for (at, count) in self.parts.iter().enumerate() {
             if at > 0 {
                 sealed.0.push('_');
@@ -47,16 +47,16 @@ impl Form {
     }
 
     /// The text, if it has this form and its check is right.
-    pub(crate) fn read(&self, text: &str) -> Option<Sealed> {
-        self.fits(text.as_bytes()).then(|| Sealed(text.to_owned()))
+    pub(crate) fn read(&self, text: &str) -> Option<SecretToken> {
+        self.fits(text.as_bytes()).then(|| SecretToken(text.to_owned()))
     }
 
     /// Whether it has this form and its check is right.
     pub(crate) fn fits(&self, text: &[u8]) -> bool {
-        if text.len() != self.length() || !text.starts_with(self.brand.as_bytes()) {
+        if text.len() != self.length() || !text.starts_with(self.type_prefix.as_bytes()) {
             return false;
         }
-        let mut rest = &text[self.brand.len()..];
+        let mut rest = &text[self.type_prefix.len()..];
         for (at, &count) in self.parts.iter().enumerate() {
             let (part, after) = rest.split_at(count);
             let is_last = at + 1 == self.parts.len();
@@ -70,7 +70,7 @@ impl Form {
 
     /// In characters.
     const fn length(&self) -> usize {
-        let mut length = self.brand.len() + CHECK_CHARS;
+        let mut length = self.type_prefix.len() + CHECK_CHARS;
         let mut at = 0;
         while at < self.parts.len() {
             length += self.parts[at] + (at > 0) as usize;
@@ -82,9 +82,9 @@ impl Form {
 
 /// A text that lets somebody in. Never stored, never logged; wiped when dropped.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Sealed(String);
+pub(crate) struct SecretToken(String);
 
-impl Sealed {
+impl SecretToken {
     /// The plain text. To be shown once, to the person it is for.
     pub(crate) fn expose(&self) -> &str {
         &self.0
@@ -96,13 +96,13 @@ impl Sealed {
     }
 }
 
-impl fmt::Debug for Sealed {
+impl fmt::Debug for SecretToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("…")
     }
 }
 
-impl Drop for Sealed {
+impl Drop for SecretToken {
     fn drop(&mut self) {
         self.0.zeroize();
     }
@@ -141,10 +141,10 @@ mod tests {
 
     use super::*;
 
-    const FORMS: [Form; 3] = [
-        Form { brand: "gr_", parts: &[8, 32] },
-        Form { brand: "grt_", parts: &[40] },
-        Form { brand: "x", parts: &[1, 2, 3] },
+    const FORMS: [TokenFormat; 3] = [
+        TokenFormat { type_prefix: "gr_", parts: &[8, 32] },
+        TokenFormat { type_prefix: "grt_", parts: &[40] },
+        TokenFormat { type_prefix: "x", parts: &[1, 2, 3] },
     ];
 
     #[test]
@@ -173,7 +173,7 @@ mod tests {
         fn other_text_is_refused(text in ".{0,60}", cut in 0..60_usize) {
             for form in FORMS {
                 prop_assert!(!form.fits(text.as_bytes()));
-                let branded = format!("{}{text}", form.brand);
+                let branded = format!("{}{text}", form.type_prefix);
                 prop_assert!(!form.fits(branded.as_bytes()));
                 let good = form.generate().expect("a text").expose().to_owned();
                 prop_assert!(cut >= good.len() || !form.fits(&good.as_bytes()[..cut]));

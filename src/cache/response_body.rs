@@ -8,14 +8,14 @@ use crate::registry::{GenePage, GeneSearch, Page, Sort};
 
 /// The bytes of an answer, and the one header that depends on them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
+pub struct ResponseBody {
     /// The JSON.
     pub body: Bytes,
     /// The value of the `Link` header, empty where there is none.
     pub link: Box<str>,
 }
 
-impl Answer {
+impl ResponseBody {
     /// A page, with links to the pages around it.
     pub fn page(search: &GeneSearch, page: &GenePage) -> Self {
         Self { body: json(page), link: links(search, page.total.get()).into() }

@@ -9,14 +9,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// See the module. Changed by one task only.
 #[derive(Debug, Default)]
-pub(super) struct Losses {
+pub(super) struct OutageTracker {
     /// Read for every batch; the lock is taken only while something is lost.
     any: AtomicBool,
     lasting: Mutex<HashMap<u16, u32>>,
     number: AtomicU32,
 }
 
-impl Losses {
+impl OutageTracker {
     /// The number of the loss of `part` that lasts, or begins.
     pub(super) fn begin(&self, part: u16) -> u32 {
         let mut lasting = self.lasting();
@@ -52,14 +52,14 @@ mod tests {
 
     #[test]
     fn the_loss_of_a_part_lasts_until_that_part_answers() {
-        let losses = Losses::default();
-        assert_eq!((losses.begin(7), losses.begin(7), losses.begin(8)), (1, 1, 2));
-        losses.end(8);
-        assert!(losses.any(), "7 is still lost");
-        assert_eq!((losses.begin(7), losses.begin(8)), (1, 3));
-        losses.end(7);
-        losses.end(8);
-        assert!(!losses.any());
-        assert_eq!((losses.begin(7), losses.newest()), (4, 4));
+        let outages = OutageTracker::default();
+        assert_eq!((outages.begin(7), outages.begin(7), outages.begin(8)), (1, 1, 2));
+        outages.end(8);
+        assert!(outages.any(), "7 is still lost");
+        assert_eq!((outages.begin(7), outages.begin(8)), (1, 3));
+        outages.end(7);
+        outages.end(8);
+        assert!(!outages.any());
+        assert_eq!((outages.begin(7), outages.newest()), (4, 4));
     }
 }

@@ -6,7 +6,7 @@ use poem_openapi::Object;
 
 use super::body::{Fields, FromFields, required};
 use super::error::ControlError;
-use crate::keys::terms::{LONGEST_OVERLAP_S, MOST_SCOPES, is_scope};
+use crate::keys::key_rules::{LONGEST_OVERLAP_S, MOST_SCOPES, is_scope};
 use crate::keys::{KeyPrefix, READ_SCOPE};
 use crate::registry::{ApiKeyRecord, LABEL, Timestamp, is_label};
 
@@ -66,7 +66,7 @@ pub(super) struct Wanted {
 }
 
 /// Which key is meant.
-pub(super) struct Meant {
+pub(super) struct KeySelector {
     pub(super) prefix: KeyPrefix,
     pub(super) all: bool,
 }
@@ -92,27 +92,27 @@ impl FromFields for CreateApiKey {
 }
 
 impl FromFields for RevokeApiKey {
-    type Read = Meant;
+    type Read = KeySelector;
 
     const FIELDS: &'static [&'static str] = &["prefix", "all"];
 
-    fn from_fields(fields: &Fields) -> Result<Meant, ControlError> {
+    fn from_fields(fields: &Fields) -> Result<KeySelector, ControlError> {
         meant(fields)
     }
 }
 
 impl FromFields for RotateApiKey {
-    type Read = (Meant, Duration);
+    type Read = (KeySelector, Duration);
 
     const FIELDS: &'static [&'static str] = &["prefix", "overlap_s", "all"];
 
-    fn from_fields(fields: &Fields) -> Result<(Meant, Duration), ControlError> {
+    fn from_fields(fields: &Fields) -> Result<(KeySelector, Duration), ControlError> {
         let overlap = fields.integer("overlap_s", LONGEST_OVERLAP_S)?.unwrap_or(DEFAULT_OVERLAP_S);
         Ok((meant(fields)?, Duration::from_secs(overlap.into())))
     }
 }
 
-fn meant(fields: &Fields) -> Result<Meant, ControlError> {
+fn meant(fields: &Fields) -> Result<KeySelector, ControlError> {
     let prefix = required(fields.text("prefix", "a text", |_| true)?, "prefix", PREFIX)?;
-    Ok(Meant { prefix: prefix.parse()?, all: fields.flag("all")? })
+    Ok(KeySelector { prefix: prefix.parse()?, all: fields.flag("all")? })
 }

@@ -6,13 +6,13 @@ use super::Config;
 
 /// One thing that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault {
+pub struct ConfigError {
     /// The keys it is about, the first of which is named.
     keys: Vec<String>,
     text: String,
 }
 
-impl Fault {
+impl ConfigError {
     /// `keys[0]` has to be as `what` says, which depends on the other keys too.
     pub(crate) fn new(keys: &[&str], what: &str) -> Self {
         let named = keys.first().copied().unwrap_or_default();
@@ -39,28 +39,28 @@ impl Fault {
 #[error("the configuration cannot be used:\n  {}", .faults.iter().map(|fault| fault.text.as_str())
     .collect::<Vec<_>>().join("\n  "))]
 pub struct InvalidConfig {
-    pub(super) faults: Vec<Fault>,
+    pub(super) faults: Vec<ConfigError>,
     /// With the defaults in place of what is wrong by itself.
     pub(super) mended: Option<Box<Config>>,
 }
 
 impl InvalidConfig {
     /// All that `look` finds in a configuration too, but what may only follow from the rest.
-    pub(crate) fn and(mut self, look: impl FnOnce(&Config) -> Vec<Fault>) -> Self {
+    pub(crate) fn and(mut self, look: impl FnOnce(&Config) -> Vec<ConfigError>) -> Self {
         let found = self.mended.as_deref().map(look).unwrap_or_default();
         add(&mut self.faults, found);
         self
     }
 }
 
-impl From<Vec<Fault>> for InvalidConfig {
-    fn from(faults: Vec<Fault>) -> Self {
+impl From<Vec<ConfigError>> for InvalidConfig {
+    fn from(faults: Vec<ConfigError>) -> Self {
         Self { faults, mended: None }
     }
 }
 
 /// Adds what does not only follow from what was found before.
-pub(super) fn add(faults: &mut Vec<Fault>, found: Vec<Fault>) {
+pub(super) fn add(faults: &mut Vec<ConfigError>, found: Vec<ConfigError>) {
     let new = found.into_iter().filter(|fault| !faults.iter().any(|b| fault.may_follow_from(b)));
     let new: Vec<_> = new.collect();
     faults.extend(new);

@@ -139,7 +139,7 @@ pub const ALL: &[Series] = series! {
         "requests that wait for a connection of a pool";
     Gauge "gene_registry_change_log_age_seconds" []
         "time since the change log was last read, or, without one, since the database last answered, seconds";
-    Counter "gene_registry_change_log_looks_total" ["result"]
+    Counter "gene_registry_change_log_polls_total" ["result"]
         "looks into the change log, `ok` or `failed`";
     Counter "gene_registry_change_log_changes_total" []
         "changes found in it, without those of the first look";

@@ -1,7 +1,7 @@
 //! An error with all that caused it.
 
 /// The error's text and its causes', each once.
-pub(crate) fn with_sources(error: &(dyn std::error::Error + 'static)) -> String {
+pub(crate) fn error_chain(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(error) = source {

@@ -13,14 +13,14 @@ use crate::ops::Metrics;
 
 /// Where keys are managed.
 #[derive(Clone)]
-pub struct KeysAt {
+pub struct KeyManagement {
     /// There.
     pub store: Arc<dyn KeyStore>,
     /// Whether anything may be written there: if so, keys' use is.
     pub writable: bool,
 }
 
-impl KeysAt {
+impl KeyManagement {
     /// Where the configuration says; `None` where nobody wants to know.
     ///
     /// # Errors
@@ -44,7 +44,7 @@ pub(super) type Bound<H> = ((&'static str, SocketAddr), TcpListener, H);
 /// The control listener, if it is on: bound, and not served yet.
 pub(super) async fn control(
     config: &Config,
-    keys: Option<&KeysAt>,
+    keys: Option<&KeyManagement>,
     metrics: &Arc<Metrics>,
 ) -> Result<Option<Bound<ControlApi>>, StartError> {
     let (Some(address), Some(keys)) = (config.control.bind, keys) else { return Ok(None) };
@@ -60,7 +60,7 @@ pub(super) async fn control(
 }
 
 /// What keys' use is counted in, and where it is to be written, if anywhere.
-pub(super) fn usage(keys: Option<KeysAt>) -> Option<(Arc<UsageCounts>, Arc<dyn KeyStore>)> {
+pub(super) fn usage(keys: Option<KeyManagement>) -> Option<(Arc<UsageCounts>, Arc<dyn KeyStore>)> {
     let Some(keys) = keys.filter(|keys| keys.writable) else {
         tracing::info!("no control.database_url: keys' last use is not written down");
         return None;

@@ -25,36 +25,36 @@ const WAIT: Duration = Duration::from_millis(300);
 
 /// Lets look-ups begin. Cheap to clone.
 #[derive(Debug, Clone)]
-pub(super) struct FirstLooks {
+pub(super) struct LookupLimiter {
     places: Arc<Semaphore>,
     budget: Arc<TokenBucket>,
 }
 
 /// Leave to look a key up; it ends when this is dropped.
-pub(super) struct FirstLook {
+pub(super) struct LookupPermit {
     budget: Arc<TokenBucket>,
     _place: OwnedSemaphorePermit,
 }
 
-impl FirstLooks {
+impl LookupLimiter {
     pub(super) fn new() -> Self {
         let budget = TokenBucket::new(UNKNOWN_BURST, UNKNOWN_PER_SECOND, Instant::now());
         Self { places: Arc::new(Semaphore::new(AT_ONCE)), budget: Arc::new(budget) }
     }
 
     /// Leave for one look-up, or none: strangers have used up their share, or too many wait.
-    pub(super) async fn begin(&self) -> Option<FirstLook> {
+    pub(super) async fn begin(&self) -> Option<LookupPermit> {
         // Those who would get nothing do not stand in the way of others.
         if self.budget.is_empty(Instant::now()) {
             return None;
         }
         let place = timeout(WAIT, Arc::clone(&self.places).acquire_owned()).await.ok()?.ok()?;
         let granted = self.budget.try_take(Instant::now());
-        granted.then(|| FirstLook { budget: Arc::clone(&self.budget), _place: place })
+        granted.then(|| LookupPermit { budget: Arc::clone(&self.budget), _place: place })
     }
 }
 
-impl FirstLook {
+impl LookupPermit {
     /// The key exists: this look-up costs strangers' share nothing.
     pub(super) fn found(self) {
         self.budget.refund();

@@ -5,8 +5,8 @@ use std::fmt;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use crate::cli::show::{harmless, local};
-use crate::cli::{Error, Unclear};
+use crate::cli::show::{local, sanitize};
+use crate::cli::{Error, UsageError};
 use crate::keys::KeyPrefix;
 use crate::keys::store::{StoreError, StoredKey};
 use crate::registry::Timestamp;
@@ -41,13 +41,13 @@ pub(super) struct Rotated {
 }
 
 /// The beginning of a key as typed: judged before anything is sent anywhere.
-pub(super) fn parse_prefix(typed: &str) -> Result<KeyPrefix, Unclear> {
-    typed.parse().map_err(|error| Unclear::new(format!("nothing was done: --prefix: {error}")))
+pub(super) fn parse_prefix(typed: &str) -> Result<KeyPrefix, UsageError> {
+    typed.parse().map_err(|error| UsageError::new(format!("nothing was done: --prefix: {error}")))
 }
 
 /// Keys of one user, or of all.
 #[async_trait]
-pub(super) trait Keeper: Send {
+pub(super) trait KeyClient: Send {
     async fn create(&mut self, wish: &Wish) -> Result<Created, KeyError>;
 
     /// All of them, newest first.
@@ -90,7 +90,7 @@ impl From<StoreError> for KeyError {
 impl From<KeyError> for Error {
     fn from(error: KeyError) -> Self {
         match error {
-            KeyError::Unknown => Unclear::new(
+            KeyError::Unknown => UsageError::new(
                 "no key that you can see begins like that; nothing was done. To see them: \
                  gene-registry api-key list",
             )
@@ -105,7 +105,7 @@ impl From<KeyError> for Error {
                 if keys.len() > SHOWN {
                     text.push_str("\n  and others");
                 }
-                Unclear::new(text).into()
+                UsageError::new(text).into()
             }
             KeyError::AlreadyRotated(successor) => already_rotated(&successor).into(),
             KeyError::NotActive => {
@@ -119,7 +119,7 @@ impl From<KeyError> for Error {
 }
 
 fn already_rotated(successor: &StoredKey) -> String {
-    let prefix = harmless(&successor.prefix);
+    let prefix = sanitize(&successor.prefix);
     let used = match successor.last_used_at {
         Some(at) => format!("last used {}", local(at)),
         None => "not known to have been used".to_owned(),
@@ -137,6 +137,6 @@ pub(super) struct Named<'a>(pub(super) &'a StoredKey);
 
 impl fmt::Display for Named<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({})", harmless(&self.0.prefix), harmless(&self.0.name))
+        write!(f, "{} ({})", sanitize(&self.0.prefix), sanitize(&self.0.name))
     }
 }
