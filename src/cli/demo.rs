@@ -12,13 +12,13 @@ use super::show::{OutputError, notice, print};
 use super::signals::Signals;
 use super::token::hex;
 use super::{CONFIG_FILE, Outcome, block_on};
-use crate::app::{self, KeysAt, Running, StartError};
-use crate::config::{Config, Loaded, TokenConfig, Topology};
+use crate::app::{self, KeyManagement, Running, StartError};
+use crate::config::{Config, LoadedConfig, TokenConfig, Topology};
 use crate::control::LoginToken;
 use crate::keys::{ApiKey, MemoryKeys, READ_SCOPE};
 use crate::ops::telemetry;
-use crate::registry::Timestamp;
-use crate::upstream::{ApiKeyRecord, Catalogue, Embedded, Upstream};
+use crate::registry::{ApiKeyRecord, Timestamp};
+use crate::upstream::{Catalogue, Embedded, Upstream};
 
 /// The demo's own defaults, below what the environment says. It shows what one does, not what it
 /// does inside; its keys end with it, and open nothing that a page should not see; whoever tries
@@ -68,7 +68,7 @@ impl Demo {
             "{DEFAULTS}\n[[control.tokens]]\nuser = \"{OWNER}\"\nsha256 = \"{}\"\n",
             hex(&token.hash())
         );
-        let loaded = Loaded::read_over(&own, None)?;
+        let loaded = LoadedConfig::read_over(&own, None)?;
         let fixed = Fixed {
             public: self.bind.is_some() || !loaded.is_default("server.bind"),
             ops: !loaded.is_default("ops.bind"),
@@ -104,7 +104,7 @@ struct Fixed {
 }
 
 /// Settings that mean nothing here, by what sets them.
-fn unused(loaded: &Loaded) -> Vec<String> {
+fn unused(loaded: &LoadedConfig) -> Vec<String> {
     let without_meaning = |key: &str| {
         ["upstream.", "redis."].iter().any(|section| key.starts_with(section))
             || ["control.database_url", "rate_limit.replicas", "rate_limit.without_redis"]
@@ -155,7 +155,7 @@ async fn start(
     fixed: Fixed,
     upstream: Arc<Embedded>,
 ) -> Result<Running, Error> {
-    let keys = KeysAt { store: Arc::new(MemoryKeys::new(upstream.keys())), writable: true };
+    let keys = KeyManagement { store: Arc::new(MemoryKeys::new(upstream.keys())), writable: true };
     loop {
         let upstream = Arc::clone(&upstream) as Arc<dyn Upstream>;
         let error = match app::start_with_keys(&config, upstream, Some(keys.clone())).await {

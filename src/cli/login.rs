@@ -15,7 +15,7 @@ use super::session::{
 use super::show::{harmless, local, notice};
 use super::{Error, Outcome, Unclear, block_on, terminal};
 use crate::keys::ApiKey;
-use crate::web::WebClient;
+use crate::net::HttpClient;
 
 /// No token is longer, in bytes.
 const LONGEST_TOKEN: u64 = 16 * 1024;
@@ -89,16 +89,16 @@ async fn by_token(control: &Control, from_stdin: bool) -> Result<Login, Error> {
         read_token()?
     } else {
         let how = "this server takes tokens: give one on standard input, with --token-stdin";
-        return Err(Unclear::new(how).into());
+        return Err(UsageError::new(how).into());
     };
     let token = SecretString::from(token.expose_secret().trim());
     if token.expose_secret().is_empty() {
-        return Err(Unclear::new("there was no token to read; nothing was changed").into());
+        return Err(UsageError::new("there was no token to read; nothing was changed").into());
     }
     if token.expose_secret().parse::<ApiKey>().is_ok() {
         let text = "that is an API key, for reading the registry; to log in takes a token, which \
                     the server's operator makes: gene-registry token new";
-        return Err(Unclear::new(text).into());
+        return Err(UsageError::new(text).into());
     }
     let known = control.whoami(&token).await.map_err(|error| match error {
         ControlError::Refused(refused) if refused.status.as_u16() == 401 => {
@@ -116,7 +116,7 @@ fn read_token() -> Result<SecretString, Error> {
 }
 
 async fn by_device(
-    web: &WebClient,
+    web: &HttpClient,
     control: &Control,
     oidc: &OidcMetadata,
 ) -> Result<Login, Error> {
@@ -147,7 +147,7 @@ async fn by_device(
 fn show(device: &DeviceLogin) {
     let bold = Style::new().bold();
     let page = device.verification_uri_complete.as_ref().unwrap_or(&device.verification_uri);
-    let (page, code) = (harmless(page), harmless(&device.user_code));
+    let (page, code) = (sanitize(page), sanitize(&device.user_code));
     let what = match device.verification_uri_complete {
         Some(_) => "agree there, if it shows this code",
         None => "enter this code there",

@@ -10,7 +10,7 @@ use super::session::{
 };
 use super::show::notice;
 use super::{Error, Outcome, block_on};
-use crate::ops::with_sources;
+use crate::ops::error_chain;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\

@@ -41,7 +41,7 @@ Exit status:
 Colours are used on terminals alone, and never with NO_COLOR set.";
 
 /// The exit status when nothing was done because the wish was not clear.
-const UNCLEAR: u8 = 2;
+const USAGE_ERROR: u8 = 2;
 
 /// Read-only, caching JSON API over a public gene registry.
 #[derive(Debug, Parser)]
@@ -97,8 +97,8 @@ struct ConfigFile {
 }
 
 impl ConfigFile {
-    fn read(&self) -> Result<Loaded, InvalidConfig> {
-        Loaded::read(self.path())
+    fn read(&self) -> Result<LoadedConfig, InvalidConfig> {
+        LoadedConfig::read(self.path())
     }
 
     fn path(&self) -> Option<&Path> {
@@ -116,9 +116,9 @@ type Outcome = Result<ExitCode, Error>;
 /// typed by mistake.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-struct Unclear(String);
+struct UsageError(String);
 
-impl Unclear {
+impl UsageError {
     fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
@@ -175,10 +175,10 @@ The certificate is not trusted. If you know the authority that made it, or it is
 name its PEM file by SSL_CERT_FILE: SSL_CERT_FILE=ca.pem gene-registry …";
 
 fn is_untrusted(error: &(dyn std::error::Error + 'static)) -> bool {
-    let of_web = |error: &&(dyn std::error::Error + 'static)| error.is::<WebError>();
+    let of_web = |error: &&(dyn std::error::Error + 'static)| error.is::<HttpError>();
     let mut errors = std::iter::successors(Some(error), |error| error.source());
-    let found = errors.find(of_web).and_then(|error| error.downcast_ref::<WebError>());
-    found.is_some_and(WebError::is_untrusted)
+    let found = errors.find(of_web).and_then(|error| error.downcast_ref::<HttpError>());
+    found.is_some_and(HttpError::is_untrusted)
 }
 
 /// Says what is wrong with the arguments, or shows the help that was asked for. People paste keys

@@ -85,7 +85,7 @@ mod tests {
     use std::io::Write as _;
 
     use super::*;
-    use crate::config::Loaded;
+    use crate::config::LoadedConfig;
 
     #[test]
     fn the_lines_are_a_configuration() {
@@ -93,7 +93,7 @@ mod tests {
         let new = New { user: r#"a "b" \ c ü"#.to_owned(), expires };
         let mut file = tempfile::NamedTempFile::new().expect("a file");
         file.write_all(configuration(&new, &[0xAB; 32]).as_bytes()).expect("written");
-        let loaded = Loaded::read(Some(file.path())).expect("a configuration");
+        let loaded = LoadedConfig::read(Some(file.path())).expect("a configuration");
         let token = &loaded.config.control.tokens[0];
         assert_eq!((token.user.as_str(), token.sha256), (r#"a "b" \ c ü"#, [0xAB; 32]));
         let end = token.expires.map(|end| end.to_string());

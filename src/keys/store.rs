@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use thiserror::Error;
 
 use super::prefix::KeyPrefix;
-use super::sealed::NoRandomness;
+use super::secret_token::NoRandomness;
 use super::token::ApiKey;
 use super::usage::Usage;
 use crate::registry::{Timestamp, rfc3339_seconds};

@@ -10,12 +10,12 @@ use metrics_exporter_prometheus::{
 };
 
 use super::cache_metrics::{CacheCounters, CacheEvent};
+use super::catalog::{self, Kind};
 use super::domain_metrics::DomainMetrics;
 use super::exposition::Exposition;
 use super::limit_metrics::{self, LimitMetrics};
 use super::process;
 use super::request_metrics::{self, RequestLabels, RequestMetrics};
-use super::series::{self, Kind};
 use super::shed_metrics::ShedMetrics;
 use super::telemetry;
 
@@ -95,7 +95,7 @@ impl Default for Metrics {
 }
 
 fn describe(recorder: &impl Recorder) {
-    for series in series::ALL {
+    for series in catalog::ALL {
         let (name, help) = (KeyName::from_const_str(series.name), series.help.into());
         match series.kind {
             Kind::Counter => recorder.describe_counter(name, None, help),
@@ -134,7 +134,7 @@ impl Metrics {
 
     /// Takes in the arena answer of a domain, read `age` ago, at `read_at_seconds` since 1970.
     pub fn domain(&self, domain: &str, answer: &[u8], age: Duration, read_at_seconds: f64) {
-        self.domains.take_in(domain, answer, age, read_at_seconds, Instant::now());
+        self.domains.observe(domain, answer, age, read_at_seconds, Instant::now());
     }
 
     /// When the certificate in use ends, in seconds since 1970.
@@ -169,7 +169,7 @@ impl Metrics {
     }
 
     /// To be called every few seconds: keeps memory flat where nobody reads the metrics.
-    pub fn tend(&self) {
+    pub fn run_upkeep(&self) {
         self.handle.run_upkeep();
     }
 }

@@ -28,8 +28,8 @@ pub(super) struct List {
 
 impl List {
     pub(super) async fn run(self) -> Outcome {
-        let mut keeper = self.place.open(self.all).await?;
-        let keys = keeper.list().await.map_err(Error::from)?;
+        let mut key_client = self.place.open(self.all).await?;
+        let keys = key_client.list().await.map_err(Error::from)?;
         if self.place.json {
             print_json(&keys)?;
         } else {
@@ -51,9 +51,9 @@ fn table(keys: &[StoredKey], with_owner: bool) -> Table {
     let mut table = Table::new(&header);
     for key in keys {
         let mut row: Vec<Cell> = vec![
-            harmless(&key.prefix).into(),
-            harmless(&key.name).into(),
-            harmless(&key.scopes.join(",")).into(),
+            sanitize(&key.prefix).into(),
+            sanitize(&key.name).into(),
+            sanitize(&key.scopes.join(",")).into(),
             key.rate_limit_per_minute.to_string().into(),
             local(key.created_at).into(),
             local_or_never(key.expires_at).into(),
@@ -61,7 +61,7 @@ fn table(keys: &[StoredKey], with_owner: bool) -> Table {
             status(key.status),
         ];
         if with_owner {
-            row.insert(1, harmless(&key.owner).into());
+            row.insert(1, sanitize(&key.owner).into());
         }
         table.push(row);
     }

@@ -7,5 +7,5 @@ mod time;
 
 pub(super) use output::{OutputError, notice, print, print_json, print_secret, print_to_stderr};
 pub(super) use table::{Cell, Table};
-pub(super) use text::{harmless, harmless_json, harmless_lines, without_secrets};
+pub(super) use text::{sanitize, sanitize_json, sanitize_lines, without_secrets};
 pub(super) use time::{local, local_or_never};
