@@ -27,7 +27,7 @@ impl ConfigCommand {
     pub(super) fn run(self) -> Outcome {
         match self.action {
             Action::Check(file) => {
-                app::usable(file.path())?;
+                app::load_config(file.path())?;
                 print("The configuration is good.\n")?;
             }
             Action::Print(file) => {

@@ -12,8 +12,8 @@ use super::session::{
     Control, ControlError, CredentialStore, DeviceLogin, Issuer, Login, LoginMetadata, OidcLogin,
     OidcMetadata, end_of, meant, web_client,
 };
-use super::show::{harmless, local, notice};
-use super::{Error, Outcome, Unclear, block_on, terminal};
+use super::show::{local, notice, sanitize};
+use super::{Error, Outcome, UsageError, block_on, terminal};
 use crate::keys::ApiKey;
 use crate::net::HttpClient;
 
@@ -55,7 +55,7 @@ impl LoginCommand {
                 Way::Device(oidc) => by_device(&web, &control, oidc).await?,
             };
             store.change(|logins| logins.insert(&server, login.clone())).await?;
-            let user = harmless(&login.user);
+            let user = sanitize(&login.user);
             notice(&format!("Logged in to {server} as {user}{}.", duration(&login)));
             notice("Next: gene-registry api-key create --name NAME");
             Ok(ExitCode::SUCCESS)

@@ -72,7 +72,7 @@ async fn log_out(store: &CredentialStore, server: &ServerAddress) -> Result<(), 
             Err(error) => notice(&format!(
                 "What the login was renewed by could not be revoked at the issuer ({}); \
                  it ends by itself.",
-                with_sources(&*error)
+                error_chain(&*error)
             )),
         }
     }

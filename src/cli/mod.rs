@@ -26,9 +26,9 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 
 use self::show::{notice, print};
-use crate::config::{InvalidConfig, Loaded};
-use crate::ops::{telemetry, with_sources};
-use crate::web::WebError;
+use crate::config::{InvalidConfig, LoadedConfig};
+use crate::ops::{error_chain, telemetry};
+use crate::net::HttpError;
 
 const EXIT_STATUS: &str = "\
 Exit status:
@@ -162,11 +162,11 @@ impl Drop for FlushLog {
 
 /// Says why the command failed.
 fn failed(error: &(dyn std::error::Error + Send + Sync + 'static)) -> ExitCode {
-    notice(&format!("gene-registry: {}", with_sources(error)));
+    notice(&format!("gene-registry: {}", error_chain(error)));
     if is_untrusted(error) {
         notice(UNTRUSTED);
     }
-    if error.is::<Unclear>() { UNCLEAR.into() } else { ExitCode::FAILURE }
+    if error.is::<UsageError>() { USAGE_ERROR.into() } else { ExitCode::FAILURE }
 }
 
 /// What can be done about a server or issuer whose certificate is not trusted.
@@ -190,10 +190,10 @@ fn misunderstood(error: &clap::Error) -> ExitCode {
         return printed.map_or_else(|error| failed(&error), |()| ExitCode::SUCCESS);
     }
     // Colours are controls too: there are none where what was typed holds controls of its own.
-    let harmless = show::harmless_lines(&message.to_string());
-    let shown = harmless.unwrap_or_else(|| message.ansi().to_string());
+    let sanitize = show::sanitize_lines(&message.to_string());
+    let shown = sanitize.unwrap_or_else(|| message.ansi().to_string());
     notice(show::without_secrets(&shown).trim_end_matches('\n'));
-    UNCLEAR.into()
+    USAGE_ERROR.into()
 }
 
 /// Runs a command's asynchronous part.

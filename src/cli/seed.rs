@@ -10,10 +10,10 @@ use secrecy::zeroize::Zeroizing;
 use super::show::{notice, print, print_secret};
 use super::{ConfigFile, Outcome, block_on};
 use crate::keys::{ApiKey, NewKey, READ_SCOPE, store};
-use crate::ops::with_sources;
+use crate::ops::error_chain;
 use crate::registry::Timestamp;
 use crate::upstream::postgres::connect;
-use crate::upstream::postgres::seed::{EmptyRegistry, Loaded, SeedError, vacuum};
+use crate::upstream::postgres::seed::{EmptyRegistry, LoadedRegistry, SeedError, vacuum};
 use crate::upstream::{Catalogue, generate};
 
 /// Requests a minute of the key that is printed.
@@ -55,10 +55,10 @@ impl Seed {
             // Nobody could use a registry whose only key was lost.
             print_secret(key.expose()).map_err(|error| format!("{error}; nothing was loaded"))?;
             let filled = fill(registry, self.genes, self.seed).await;
-            let Loaded { genes, evaluations } = filled.map_err(with_fate_of_key)?;
+            let LoadedRegistry { genes, evaluations } = filled.map_err(with_fate_of_key)?;
             notice(&format!("Loaded {genes} genes with {evaluations} evaluations."));
             if let Err(error) = vacuum(&client).await {
-                let error = with_sources(&error);
+                let error = error_chain(&error);
                 notice(&format!("warning: the tables could not be vacuumed: {error}"));
             }
             Ok(ExitCode::SUCCESS)
@@ -68,7 +68,7 @@ impl Seed {
 
 /// What became of the key that was printed, when the registry could not be filled.
 fn with_fate_of_key(error: Error) -> Error {
-    let error_text = with_sources(&*error);
+    let error_text = error_chain(&*error);
     if matches!(error.downcast_ref(), Some(SeedError::Unknown(_))) {
         return format!(
             "{error_text}. Run seed again: if it says that the registry has genes already, the \
@@ -106,7 +106,11 @@ fn read_key(path: &Path) -> Result<ApiKey, Error> {
 }
 
 /// Fills the registry with the sample, or with so many generated genes.
-async fn fill(registry: EmptyRegistry<'_>, genes: Option<u64>, from: u64) -> Result<Loaded, Error> {
+async fn fill(
+    registry: EmptyRegistry<'_>,
+    genes: Option<u64>,
+    from: u64,
+) -> Result<LoadedRegistry, Error> {
     let now = Timestamp::now();
     let loaded = match genes {
         None => registry.fill(Catalogue::sample()?.genes.into_iter(), now, |_| {}).await?,

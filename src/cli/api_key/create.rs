@@ -4,10 +4,10 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::keeper::{Created, Named, Wish};
-use super::{Place, when};
-use crate::cli::show::{harmless, harmless_json, local, notice, print_secret};
-use crate::cli::{Error, Outcome, Unclear};
+use super::key_client::{Created, Named, Wish};
+use super::{Place, expiry_arg};
+use crate::cli::show::{local, notice, print_secret, sanitize, sanitize_json};
+use crate::cli::{Error, Outcome, UsageError};
 use crate::keys::READ_SCOPE;
 use crate::keys::key_rules::{MOST_SCOPES, SCOPE, is_scope};
 use crate::registry::{ApiKeyRecord, LABEL, Timestamp, is_label};
@@ -63,7 +63,7 @@ impl Create {
                 Named(&created.stored),
                 ends.unwrap_or_default()
             ));
-            hand_over(&created.key, &created)?;
+            print_new_key(&created.key, &created)?;
         }
         Ok(ExitCode::SUCCESS)
     }

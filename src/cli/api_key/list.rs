@@ -6,7 +6,7 @@ use anstyle::{AnsiColor, Style};
 use clap::Args;
 
 use super::Place;
-use crate::cli::show::{Cell, Table, harmless, local, local_or_never, notice, print, print_json};
+use crate::cli::show::{Cell, Table, local, local_or_never, notice, print, print_json, sanitize};
 use crate::cli::{Error, Outcome};
 use crate::keys::store::{Status, StoredKey};
 

@@ -5,9 +5,9 @@ use std::process::ExitCode;
 use clap::Args;
 
 use super::Place;
-use super::keeper::{Keeper, KeyError, Named, parse_prefix};
+use super::key_client::{KeyClient, KeyError, Named, parse_prefix};
 use crate::cli::show::{local, local_or_never, notice, print, print_json};
-use crate::cli::{Error, Outcome, UNCLEAR, terminal};
+use crate::cli::{Error, Outcome, USAGE_ERROR, terminal};
 use crate::keys::KeyPrefix;
 use crate::keys::store::StoredKey;
 
@@ -41,7 +41,7 @@ impl Revoke {
             let key = the_one(&mut *key_client, &prefix).await.map_err(Error::from)?;
             if !is_meant(&key)? {
                 notice("Nothing was revoked.");
-                return Ok(UNCLEAR.into());
+                return Ok(USAGE_ERROR.into());
             }
             prefix = key.prefix.parse()?;
         }

@@ -4,10 +4,10 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::create::hand_over;
-use super::keeper::{Named, parse_prefix};
-use super::{Place, when};
-use crate::cli::show::{harmless_json, local_or_never, notice};
+use super::create::print_new_key;
+use super::key_client::{Named, parse_prefix};
+use super::{Place, expiry_arg};
+use crate::cli::show::{local_or_never, notice, sanitize_json};
 use crate::cli::{Error, Outcome};
 
 #[derive(Debug, Args)]
@@ -52,7 +52,7 @@ impl Rotate {
                 Named(new),
                 old.prefix
             ));
-            hand_over(&rotated.created.key, &rotated.created)?;
+            print_new_key(&rotated.created.key, &rotated.created)?;
         }
         Ok(ExitCode::SUCCESS)
     }

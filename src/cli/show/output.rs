@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind, Write};
 use serde::Serialize;
 use thiserror::Error;
 
-use super::text::harmless_json;
+use super::text::sanitize_json;
 
 pub(in crate::cli) use crate::ops::telemetry::notice;
 
@@ -40,7 +40,7 @@ pub(in crate::cli) fn print(text: &str) -> Result<(), OutputError> {
 pub(in crate::cli) fn print_json(
     value: &impl Serialize,
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-    let mut text = harmless_json(&serde_json::to_string(value)?);
+    let mut text = sanitize_json(&serde_json::to_string(value)?);
     text.push('\n');
     Ok(print(&text)?)
 }

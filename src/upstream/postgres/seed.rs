@@ -18,12 +18,12 @@ pub enum Seeded {
     /// The registry has genes already; nothing was changed.
     AlreadyFilled,
     /// All of it is in the registry.
-    Loaded(Loaded),
+    Loaded(LoadedRegistry),
 }
 
 /// How much was loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Loaded {
+pub struct LoadedRegistry {
     /// Genes, unpublished ones too.
     pub genes: u64,
     /// Their evaluations.
@@ -126,11 +126,11 @@ impl<'a> EmptyRegistry<'a> {
         genes: impl Iterator<Item = CatalogueGene>,
         now: Timestamp,
         mut progress: impl FnMut(u64),
-    ) -> Result<Loaded, SeedError> {
+    ) -> Result<LoadedRegistry, SeedError> {
         let transaction = &self.transaction;
         transaction.batch_execute(STAGE).await?;
         let set_aside = SetAside::take(transaction).await?;
-        let mut loaded = Loaded { genes: 0, evaluations: 0 };
+        let mut loaded = LoadedRegistry { genes: 0, evaluations: 0 };
         let mut genes = genes.peekable();
         while genes.peek().is_some() {
             let batch: Vec<CatalogueGene> = genes.by_ref().take(BATCH).collect();
