@@ -3,14 +3,16 @@
 
 use std::sync::Arc;
 
-use gene_registry::api::{Document, Gate, Pages, PublicApi, TrustedProxies, Watch};
+use gene_registry::api::{
+    AccessControl, Document, Observability, Pages, PublicApi, TrustedProxies,
+};
 use gene_registry::cache::ReadThrough;
-use gene_registry::config::{Config, Loaded};
+use gene_registry::config::{Config, LoadedConfig};
 use gene_registry::keys::{ApiKey, Authenticator, READ_SCOPE};
 use gene_registry::limit::{LimitOptions, Limiter};
 use gene_registry::ops::{Dependencies, Dependency, Health, Metrics, Traces};
-use gene_registry::registry::Timestamp;
-use gene_registry::upstream::{ApiKeyRecord, Catalogue, Embedded, Watched, generate};
+use gene_registry::registry::{ApiKeyRecord, Timestamp};
+use gene_registry::upstream::{Catalogue, Embedded, UpstreamClient, generate};
 use poem::http::{HeaderValue, Method, Uri, header};
 use poem::{Request, Response};
 
@@ -22,13 +24,13 @@ pub const PAGE: &str = "/v1/genes?domain=bench.large&limit=20";
 
 /// The configuration as it comes, without Redis.
 pub fn config() -> Config {
-    let mut config = Loaded::read(None).expect("the defaults").config;
+    let mut config = LoadedConfig::read(None).expect("the defaults").config;
     config.redis.url = None;
     config
 }
 
 /// A registry of a thousand genes in memory, with one key of the largest limit.
-pub fn upstream(config: &Config) -> Arc<Watched> {
+pub fn upstream(config: &Config) -> Arc<UpstreamClient> {
     let catalogue = Catalogue { genes: generate::genes(1000, 1).collect() };
     let key: ApiKey = KEY.parse().expect("a key");
     let record = ApiKeyRecord {
@@ -43,7 +45,7 @@ pub fn upstream(config: &Config) -> Arc<Watched> {
     };
     let install = config.registry.install_command.clone();
     let (now, keys) = (Timestamp::now(), vec![record]);
-    Watched::new(Arc::new(Embedded::from_catalogue(&catalogue, now, keys, install)))
+    UpstreamClient::new(Arc::new(Embedded::from_catalogue(&catalogue, now, keys, install)))
 }
 
 /// The limiter of a replica without Redis.
@@ -68,7 +70,7 @@ pub fn public_api() -> PublicApi {
     tokio::spawn(Arc::clone(&upstream).watch());
     let reads = ReadThrough::new(&config, None, Arc::clone(&upstream), Arc::clone(&metrics));
     let authenticator = Authenticator::new(upstream, false, Arc::clone(&metrics));
-    let gate = Gate {
+    let gate = AccessControl {
         authenticator: Arc::new(authenticator),
         limiter: limiter(&metrics),
         patience: config.server.request_timeout(),
@@ -89,7 +91,7 @@ pub fn public_api() -> PublicApi {
         dependencies: Arc::new(move || dependencies.clone()),
     };
     let traces = Traces::new(&config.telemetry).expect("no traces");
-    PublicApi::new(reads, gate, pages, Watch { metrics, traces })
+    PublicApi::new(reads, gate, pages, Observability { metrics, traces })
 }
 
 /// A request as browsers and SDKs send it.

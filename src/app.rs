@@ -2,9 +2,9 @@
 //! puts the rooms together; tests and commands run this very code.
 
 mod check;
-mod keys_at;
+mod key_management;
 mod listeners;
-mod look;
+mod metrics_collector;
 mod shared;
 
 use std::io;
@@ -15,27 +15,27 @@ use std::time::Duration;
 use thiserror::Error;
 use tokio::task::JoinHandle;
 
-use crate::api::{Document, Gate, Pages, PublicApi, TrustedProxies, Watch};
+use crate::api::{AccessControl, Document, Observability, Pages, PublicApi, TrustedProxies};
 use crate::cache::ReadThrough;
 use crate::config::Config;
 use crate::keys::{Authenticator, UsageWriter};
+use crate::net::AuthoritiesError;
 use crate::ops::{AskDependencies, Dependencies, Dependency, Health, Metrics, OpsApi};
 use crate::ops::{Traces, TracesError};
-use crate::redis::{RedisPool, ServersError, Side};
+use crate::redis::{AccessMode, RedisPool, ServersError};
 use crate::server::{Reloaded, Serving, Tls, TlsError};
-use crate::tls::TlsError as AuthoritiesError;
 use crate::upstream::postgres::SetupError;
-use crate::upstream::{Upstream, Watched};
+use crate::upstream::{Upstream, UpstreamClient};
 
 use listeners::{ListenerPeers, bind, listen, reachable};
-use look::Look;
+use metrics_collector::MetricsCollector;
 use shared::{Redis, limiter, redis, shared_cache};
 
-pub use check::usable;
-pub use keys_at::KeysAt;
+pub use check::load_config;
+pub use key_management::KeyManagement;
 
 /// How long a replica waits for the upstream before it calls itself ready all the same.
-const UPSTREAM_PATIENCE: Duration = Duration::from_secs(10);
+const READY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Between two looks whether the upstream has been reached at the start.
 const SETTLED_LOOK: Duration = Duration::from_millis(20);
@@ -138,7 +138,7 @@ impl Running {
 /// # Errors
 /// [`StartError`].
 pub async fn start(config: &Config, upstream: Arc<dyn Upstream>) -> Result<Running, StartError> {
-    start_with_keys(config, upstream, KeysAt::configured(config)?).await
+    start_with_keys(config, upstream, KeyManagement::configured(config)?).await
 }
 
 /// As [`start`], with the keys managed elsewhere.
@@ -148,26 +148,26 @@ pub async fn start(config: &Config, upstream: Arc<dyn Upstream>) -> Result<Runni
 pub async fn start_with_keys(
     config: &Config,
     upstream: Arc<dyn Upstream>,
-    keys: Option<KeysAt>,
+    keys: Option<KeyManagement>,
 ) -> Result<Running, StartError> {
     // All before anything is served: a start that fails leaves nothing behind.
     let public_socket = bind("server.bind", config.server.bind).await?;
     let ops_socket = bind("ops.bind", config.ops.bind).await?;
     let peers = ListenerPeers::new(&config.server.trusted_proxies);
     let (health, metrics) = (Arc::new(Health::default()), Arc::new(Metrics::default()));
-    let control = keys_at::control(config, keys.as_ref(), &metrics).await?;
+    let control = key_management::control(config, keys.as_ref(), &metrics).await?;
     let redis = redis(config)?;
     let document = Document::new();
-    let upstream = Watched::new(upstream);
+    let upstream = UpstreamClient::new(upstream);
     let shared = redis.as_ref().map(|redis| shared_cache(config, redis, &document, &metrics));
     let reads = ReadThrough::new(config, shared, Arc::clone(&upstream), Arc::clone(&metrics));
-    let usage = keys_at::usage(keys);
+    let usage = key_management::usage(keys);
     let authenticator = {
         let (upstream, foreign) = (Arc::clone(&upstream), config.keys.accept_foreign);
         let counts = usage.as_ref().map(|(counts, _)| Arc::clone(counts));
         Arc::new(Authenticator::new(upstream, foreign, Arc::clone(&metrics)).counting(counts))
     };
-    let look = Look {
+    let look = MetricsCollector {
         health: Arc::clone(&health),
         upstream: Arc::clone(&upstream),
         reads: reads.clone(),
@@ -176,8 +176,12 @@ pub async fn start_with_keys(
         peers: peers.clone(),
     };
     let limiter = limiter(config, redis.as_ref(), &metrics);
-    let probes = redis.as_ref().map(Redis::keep_trying);
-    let gate = Gate { authenticator, limiter, patience: config.server.request_timeout() };
+    let probes = redis.as_ref().map(Redis::run_probes);
+    let gate = AccessControl {
+        authenticator: Arc::clone(&authenticator),
+        limiter,
+        patience: config.server.request_timeout(),
+    };
     let dependencies: AskDependencies = {
         let upstream = Arc::clone(&upstream);
         Arc::new(move || dependencies(&upstream, redis.as_ref().map(|redis| &redis.cache)))
@@ -190,7 +194,7 @@ pub async fn start_with_keys(
         dependencies: Arc::clone(&dependencies),
     };
     let traces = Traces::new(&config.telemetry)?;
-    let watched_by = Watch { metrics: Arc::clone(&metrics), traces: traces.clone() };
+    let watched_by = Observability { metrics: Arc::clone(&metrics), traces: traces.clone() };
     let public = PublicApi::new(reads, gate, pages, watched_by).with_cors(&config.server.cors);
     let tls = tls(config)?;
     let limits = listeners::limits(config);
@@ -199,13 +203,14 @@ pub async fn start_with_keys(
         health: Arc::clone(&health),
         metrics: Arc::clone(&metrics),
         dependencies,
-        look: Arc::new(move |out| look.around(out)),
+        look: Arc::new(move |out| look.collect(out)),
     };
     let ops = listen(ops_socket, None, peers.ops, ops, listeners::ops_limits(config))?;
     let few = listeners::control_limits(config);
     let control = control.map(|(socket, api)| listen(socket, None, peers.control, api, few));
     let control = control.transpose()?;
-    let mut background = begin_watching(upstream, &health, &metrics, tls);
+    let mut background = spawn_background_tasks(upstream, &health, &metrics, tls);
+    background.push(tokio::spawn(async move { authenticator.follow_changes().await }));
     background.extend(probes.map(tokio::spawn));
     let every = config.keys.usage_every();
     let usage = usage.map(|(counts, store)| UsageWriter::start(counts, store, every));
@@ -231,23 +236,23 @@ async fn watch(tls: Tls, metrics: Arc<Metrics>) {
     .await;
 }
 
-fn dependencies(upstream: &Watched, redis: Option<&RedisPool>) -> Dependencies {
+fn dependencies(upstream: &UpstreamClient, redis: Option<&RedisPool>) -> Dependencies {
     let of = |up| if up { Dependency::Up } else { Dependency::Down };
-    let side = |side| redis.map_or(Dependency::None, |pool| of(pool.is_whole(side)));
+    let side = |side| redis.map_or(Dependency::None, |pool| of(pool.is_fully_available(side)));
     let standbys: Vec<_> =
         upstream.standby_states().iter().map(|standby| of(standby.in_use)).collect();
     Dependencies {
         primary: (!standbys.is_empty()).then(|| of(upstream.is_primary_in_use())),
         standbys,
         upstream: of(upstream.is_settled() && upstream.is_in_use()),
-        redis_read: side(Side::Read),
-        redis_write: side(Side::Write),
+        redis_read: side(AccessMode::Read),
+        redis_write: side(AccessMode::Write),
     }
 }
 
 /// What goes on beside requests, until it is aborted.
-fn begin_watching(
-    upstream: Arc<Watched>,
+fn spawn_background_tasks(
+    upstream: Arc<UpstreamClient>,
     health: &Arc<Health>,
     metrics: &Arc<Metrics>,
     tls: Option<Tls>,
@@ -255,7 +260,7 @@ fn begin_watching(
     let mut background = vec![
         tokio::spawn(Arc::clone(&upstream).watch()),
         tokio::spawn(await_upstream(upstream, Arc::clone(health))),
-        tokio::spawn(tend(Arc::clone(metrics))),
+        tokio::spawn(run_upkeep(Arc::clone(metrics))),
     ];
     background.extend(tls.map(|tls| tokio::spawn(watch(tls, Arc::clone(metrics)))));
     background
@@ -263,21 +268,21 @@ fn begin_watching(
 
 /// Ready when the change log has been loaded, so that shared answers can be judged, or has been
 /// waited for long enough: a replica without it can still serve.
-async fn await_upstream(upstream: Arc<Watched>, health: Arc<Health>) {
+async fn await_upstream(upstream: Arc<UpstreamClient>, health: Arc<Health>) {
     let settled = async {
         while !upstream.is_settled() {
             tokio::time::sleep(SETTLED_LOOK).await;
         }
     };
-    if tokio::time::timeout(UPSTREAM_PATIENCE, settled).await.is_err() {
+    if tokio::time::timeout(READY_TIMEOUT, settled).await.is_err() {
         tracing::warn!("ready without having reached the registry's database");
     }
     health.set_ready();
 }
 
-async fn tend(metrics: Arc<Metrics>) {
+async fn run_upkeep(metrics: Arc<Metrics>) {
     loop {
         tokio::time::sleep(METRICS_ROUND).await;
-        metrics.tend();
+        metrics.run_upkeep();
     }
 }

@@ -4,20 +4,16 @@
 
 pub mod api;
 pub mod app;
-pub mod breaker;
 pub mod cache;
 pub mod cli;
 pub mod config;
 pub mod control;
-#[cfg(test)]
-mod ending;
-pub mod flight;
 pub mod keys;
 pub mod limit;
+pub mod net;
 pub mod ops;
 pub mod redis;
 pub mod registry;
 pub mod server;
-pub mod tls;
+pub mod sync;
 pub mod upstream;
-pub mod web;

@@ -5,7 +5,7 @@ use poem::Response;
 use poem::http::{HeaderMap, HeaderValue, StatusCode, header};
 
 use super::headers;
-use crate::cache::Served;
+use crate::cache::CacheReply;
 use crate::limit::Decision;
 
 /// What the request said about the answer it wants.
@@ -23,7 +23,7 @@ impl Conditions {
     }
 
     /// Makes of what was found the whole answer, or a 304 if the caller has it.
-    pub(super) fn apply(&self, response: &mut Response, served: &Served, decision: &Decision) {
+    pub(super) fn apply(&self, response: &mut Response, served: &CacheReply, decision: &Decision) {
         let is_gzip = self.accepts_gzip && served.entry.is_compressible();
         let tag = served.entry.etag(is_gzip);
         *response.headers_mut() = headers::found(served, &tag, decision);

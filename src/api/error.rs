@@ -10,8 +10,8 @@ use thiserror::Error;
 
 use super::headers;
 use crate::cache::ReadError;
-use crate::keys::{Denial, NotAuthenticated};
-use crate::limit::{CannotCount, Decision};
+use crate::keys::{AuthDenied, NotAuthenticated};
+use crate::limit::{Decision, LimiterUnavailable};
 use crate::upstream::UpstreamError;
 
 /// Characters of what was given that an error repeats.
@@ -61,7 +61,7 @@ pub enum ApiError {
     },
     /// The caller may not be here. Callers don't learn why.
     #[error("a valid API key with the scope read is needed in the header X-API-Key")]
-    Unauthorized(Denial),
+    Unauthorized(AuthDenied),
     /// The key's limit is used up.
     #[error("the limit of {} requests a minute is used up; try again in {} s", .0.limit, .0.retry_after_seconds())]
     RateLimited(Decision),
@@ -196,7 +196,7 @@ impl From<ReadError> for ApiError {
         match error {
             ReadError::NotFound => Self::NotFound,
             ReadError::Upstream(error) => Self::Database(error),
-            ReadError::Busy => Self::Unavailable,
+            ReadError::Overloaded => Self::Unavailable,
             ReadError::Crashed(_) => Self::Internal,
         }
     }
@@ -213,8 +213,8 @@ impl From<NotAuthenticated> for ApiError {
     }
 }
 
-impl From<CannotCount> for ApiError {
-    fn from(_: CannotCount) -> Self {
+impl From<LimiterUnavailable> for ApiError {
+    fn from(_: LimiterUnavailable) -> Self {
         Self::Unavailable
     }
 }

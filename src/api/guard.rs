@@ -16,16 +16,16 @@ use tokio::time::{error::Elapsed, timeout};
 use super::conditional::Conditions;
 use super::error::{ApiError, OVERLOAD_SECONDS, refusal};
 use super::headers;
-use crate::cache::{Served, Source};
+use crate::cache::{CacheReply, Source};
 use crate::keys::Authenticator;
 use crate::limit::{Decision, Limiter};
-use crate::upstream::{ApiKeyRecord, KeyId};
+use crate::registry::{ApiKeyRecord, KeyId};
 
 /// A URL may be this long.
 const MAX_URL_BYTES: usize = 8192;
 
 /// Who may pass, and how often. One for each replica.
-pub struct Gate {
+pub struct AccessControl {
     /// Checks keys.
     pub authenticator: Arc<Authenticator>,
     /// Counts requests.
@@ -36,32 +36,32 @@ pub struct Gate {
 
 /// Who was let in, and where their answer was found: goes with the answer, for log and metrics.
 #[derive(Debug, Clone)]
-pub(super) struct Passed {
+pub(super) struct AuthenticatedKey {
     pub(super) key: Arc<ApiKeyRecord>,
     pub(super) source: Option<Source>,
 }
 
 /// An operation behind the gate. HEAD is kept out like every other method but GET: the framework
 /// would run it.
-pub(super) struct Guarded {
+pub(super) struct ProtectedEndpoint {
     inner: BoxEndpoint<'static>,
-    gate: Arc<Gate>,
+    gate: Arc<AccessControl>,
 }
 
 /// The operations of `api` by path.
 pub(super) fn guarded(
     api: impl OpenApi,
-    gate: Arc<Gate>,
-) -> impl Iterator<Item = (String, Guarded)> {
+    gate: Arc<AccessControl>,
+) -> impl Iterator<Item = (String, ProtectedEndpoint)> {
     let mut operations = HashMap::new();
     api.add_routes(&mut operations);
     operations.into_iter().filter_map(move |(path, mut methods)| {
         let inner = methods.remove(&Method::GET)?;
-        Some((path, Guarded { inner, gate: Arc::clone(&gate) }))
+        Some((path, ProtectedEndpoint { inner, gate: Arc::clone(&gate) }))
     })
 }
 
-impl Endpoint for Guarded {
+impl Endpoint for ProtectedEndpoint {
     type Output = Response;
 
     #[expect(clippy::manual_async_fn, reason = "an async function keeps what it is given twice")]
@@ -74,7 +74,7 @@ impl Endpoint for Guarded {
             }
             let key = match self.identify(&request).await {
                 Ok(key) => key,
-                Err(error) => return Ok(not_let_in(error)),
+                Err(error) => return Ok(unauthenticated(error)),
             };
             let conditions = Conditions::of(request.headers());
             let (decision, refused) = self.decide(&request, &key).await;
@@ -82,12 +82,12 @@ impl Endpoint for Guarded {
                 None => self.answer(request).await,
                 Some(error) => error.into_response(),
             };
-            Ok(let_in(response, &conditions, &decision, key))
+            Ok(finish(response, &conditions, &decision, key))
         }
     }
 }
 
-impl Guarded {
+impl ProtectedEndpoint {
     async fn identify(&self, request: &Request) -> Result<Arc<ApiKeyRecord>, ApiError> {
         let presented = request.headers().get_all(headers::API_KEY);
         let presented = presented.iter().map(HeaderValue::as_bytes);
@@ -124,20 +124,20 @@ impl Guarded {
     }
 }
 
-fn not_let_in(error: ApiError) -> Response {
+fn unauthenticated(error: ApiError) -> Response {
     let mut response = error.into_response();
     headers::add_vary(response.headers_mut());
     response
 }
 
 /// What every answer to a valid key carries.
-fn let_in(
+fn finish(
     mut response: Response,
     conditions: &Conditions,
     decision: &Decision,
     key: Arc<ApiKeyRecord>,
 ) -> Response {
-    let served = response.extensions_mut().remove::<Served>();
+    let served = response.extensions_mut().remove::<CacheReply>();
     match &served {
         Some(served) => conditions.apply(&mut response, served, decision),
         None => {
@@ -145,7 +145,7 @@ fn let_in(
             headers::add_vary(response.headers_mut());
         }
     }
-    response.set_data(Passed { key, source: served.map(|served| served.source) });
+    response.set_data(AuthenticatedKey { key, source: served.map(|served| served.source) });
     response
 }
 

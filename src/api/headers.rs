@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use poem::http::{HeaderMap, HeaderName, HeaderValue, header};
 
 use super::header_text::{HeaderText, number, visible};
-use crate::cache::{EntityTag, Served, Source};
+use crate::cache::{CacheReply, EntityTag, Source};
 use crate::limit::{Decision, WINDOW};
 
 pub(super) const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
@@ -52,7 +52,7 @@ pub(super) fn add_vary(headers: &mut HeaderMap) {
 /// All that an answer which was found carries, but for its coding and the request's id: what it
 /// is, how it was come by and how long it may be kept (RFC 9110, 9111, 9211), and how the key's
 /// window stands.
-pub(super) fn found(served: &Served, tag: &EntityTag, decision: &Decision) -> HeaderMap {
+pub(super) fn found(served: &CacheReply, tag: &EntityTag, decision: &Decision) -> HeaderMap {
     let mut text = HeaderText::default();
     write_cache(&mut text, served);
     write_rate_limit(&mut text, decision);
@@ -75,7 +75,7 @@ pub(super) fn found(served: &Served, tag: &EntityTag, decision: &Decision) -> He
     headers
 }
 
-fn write_cache(text: &mut HeaderText, served: &Served) {
+fn write_cache(text: &mut HeaderText, served: &CacheReply) {
     let age = served.age.as_secs();
     let ttl = seconds_left(served);
     // Age counts from the read, so the lifetime that a client has left is added to it.
@@ -106,7 +106,7 @@ fn write_cache_status(text: &mut HeaderText, source: Source, ttl: i64) {
 }
 
 /// Whole seconds for which an answer is still fresh, rounded down; below 0 as soon as it is stale.
-fn seconds_left(served: &Served) -> i64 {
+fn seconds_left(served: &CacheReply) -> i64 {
     let whole = |seconds: u64| i64::try_from(seconds).unwrap_or(i64::MAX);
     match served.fresh.checked_sub(served.age) {
         Some(left) if !left.is_zero() => whole(left.as_secs()),
@@ -141,9 +141,9 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::cache::{Answer, Entry};
+    use crate::cache::{Entry, ResponseBody};
     use crate::registry::{Request, Timestamp};
-    use crate::upstream::Seen;
+    use crate::upstream::ReadStamp;
 
     fn cache_headers(source: Source, age: u64, fresh: u64) -> (String, String) {
         cache_headers_ms(source, age * 1000, fresh * 1000)
@@ -151,12 +151,12 @@ mod tests {
 
     fn cache_headers_ms(source: Source, age: u64, fresh: u64) -> (String, String) {
         let request = Request::Phenotype(uuid::Uuid::nil().into());
-        let answer = Answer { body: "{}".into(), link: "".into() };
-        let seen = Seen::new(Timestamp::UNIX_EPOCH, None);
+        let answer = ResponseBody { body: "{}".into(), link: "".into() };
+        let seen = ReadStamp::new(Timestamp::UNIX_EPOCH, None);
         let entry = Arc::new(Entry::new(&request, answer, seen));
         let (age, fresh) = (Duration::from_millis(age), Duration::from_millis(fresh));
         let (tag, decision) = (entry.etag(true), Decision::never());
-        let headers = found(&Served { entry, source, age, fresh }, &tag, &decision);
+        let headers = found(&CacheReply { entry, source, age, fresh }, &tag, &decision);
         assert_eq!(headers[header::ETAG], *tag.as_str());
         assert_eq!(headers[header::AGE].to_str().expect("ASCII"), age.as_secs().to_string());
         let text = |name| headers[&name].to_str().expect("ASCII").to_owned();
@@ -210,13 +210,13 @@ mod tests {
     #[test]
     fn each_value_of_what_was_found_stands_under_its_name() {
         let request = Request::Phenotype(uuid::Uuid::nil().into());
-        let answer = Answer { body: "{}".into(), link: "<?a>; rel=\"next\"".into() };
-        let seen = Seen::new(Timestamp::UNIX_EPOCH, None);
+        let answer = ResponseBody { body: "{}".into(), link: "<?a>; rel=\"next\"".into() };
+        let seen = ReadStamp::new(Timestamp::UNIX_EPOCH, None);
         let entry = Arc::new(Entry::new(&request, answer, seen));
         let (age, fresh) = (Duration::from_secs(70), Duration::from_secs(99));
         let (tag, source) = (entry.etag(false), Source::Local);
         let decision = Decision::of(true, 30, 7, Duration::from_millis(41_001));
-        let headers = found(&Served { entry, source, age, fresh }, &tag, &decision);
+        let headers = found(&CacheReply { entry, source, age, fresh }, &tag, &decision);
         for (name, value) in [
             ("content-type", "application/json"),
             ("etag", tag.as_str()),

@@ -24,9 +24,9 @@ mod tags;
 pub use document::{Document, Format, Version};
 pub use error::{ApiError, ErrorCode};
 pub use forwarded::TrustedProxies;
-pub use guard::Gate;
+pub use guard::AccessControl;
 pub use pages::Pages;
-pub use public::{PublicApi, Watch};
+pub use public::{Observability, PublicApi};
 
 use crate::cache::ReadThrough;
 

@@ -11,10 +11,10 @@ use poem::{Endpoint, IntoResponse, PathPattern, Request, Response, Result, Route
 
 use super::cors::Cors;
 use super::error::{ApiError, Cause, refusal};
-use super::guard::{Gate, Passed, guarded};
+use super::guard::{AccessControl, AuthenticatedKey, guarded};
 use super::headers;
 use super::pages::{self, Pages};
-use super::request_log::{RequestIds, with_sources};
+use super::request_log::{RequestIds, error_chain};
 use crate::cache::{ReadThrough, Source};
 use crate::config::CorsConfig;
 use crate::ops::{Metrics, RequestLabels, RequestMetrics, RequestTrace, Traces, method_word};
@@ -26,11 +26,11 @@ pub struct PublicApi {
     requests: RequestMetrics,
     cors: Cors,
     request_ids: RequestIds,
-    watch: Watch,
+    watch: Observability,
 }
 
 /// How requests are watched.
-pub struct Watch {
+pub struct Observability {
     /// Counts them.
     pub metrics: Arc<Metrics>,
     /// Follows them.
@@ -39,7 +39,12 @@ pub struct Watch {
 
 impl PublicApi {
     /// The operations behind `gate`, and the `pages`.
-    pub fn new(reads: ReadThrough, gate: Gate, pages: Pages, watch: Watch) -> Self {
+    pub fn new(
+        reads: ReadThrough,
+        gate: AccessControl,
+        pages: Pages,
+        watch: Observability,
+    ) -> Self {
         let (mut routes, mut templates) = (pages.add_to(Route::new()), Vec::new());
         for (path, operation) in guarded(super::operations(reads), Arc::new(gate)) {
             templates.push(template(&path).to_owned());
@@ -98,7 +103,10 @@ fn labels<'a>(method: &'a Method, response: &'a Response) -> RequestLabels<'a> {
         route: response.data::<PathPattern>().map(|pattern| template(&pattern.0)),
         method,
         status: response.status().as_u16(),
-        source: response.data::<Passed>().and_then(|passed| passed.source).map(Source::as_str),
+        source: response
+            .data::<AuthenticatedKey>()
+            .and_then(|passed| passed.source)
+            .map(Source::as_str),
     }
 }
 
@@ -125,10 +133,10 @@ fn log(
         status = labels.status,
         ms = took.as_secs_f64() * 1000.0,
         cache = labels.source,
-        key = response.data::<Passed>().map(|passed| passed.key.prefix.as_str()),
+        key = response.data::<AuthenticatedKey>().map(|passed| passed.key.prefix.as_str()),
         request_id,
         trace_id = trace.id().map(tracing::field::display),
-        cause = response.data::<Cause>().map(|cause| with_sources(&*cause.0)),
+        cause = response.data::<Cause>().map(|cause| error_chain(&*cause.0)),
         "request"
     );
 }

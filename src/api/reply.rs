@@ -12,10 +12,10 @@ use poem_openapi::registry::{
 use poem_openapi::types::Type;
 
 use super::model::{ArenaInsights, Error, GenePage, GenePhenotype};
-use crate::cache::Served;
+use crate::cache::CacheReply;
 
 /// JSON bytes that are described by `T`.
-pub(super) struct Finished<T>(Served, PhantomData<T>);
+pub(super) struct Finished<T>(CacheReply, PhantomData<T>);
 
 impl<T: Type> Payload for Finished<T> {
     const CONTENT_TYPE: &'static str = "application/json";
@@ -41,8 +41,8 @@ impl<T: Type> IntoResponse for Finished<T> {
 /// What every operation answers: `T`, or one of the documented errors.
 pub(super) struct Reply<T>(Finished<T>);
 
-impl<T> From<Served> for Reply<T> {
-    fn from(served: Served) -> Self {
+impl<T> From<CacheReply> for Reply<T> {
+    fn from(served: CacheReply) -> Self {
         Self(Finished(served, PhantomData))
     }
 }

@@ -7,7 +7,7 @@ use poem::http::{HeaderMap, HeaderValue};
 use super::header_text::HeaderText;
 use super::headers;
 
-pub(crate) use crate::ops::with_sources;
+pub(crate) use crate::ops::error_chain;
 
 /// Identifiers of requests, unique among replicas: a random beginning and a number.
 pub(crate) struct RequestIds {

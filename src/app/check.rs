@@ -4,19 +4,19 @@
 use std::path::Path;
 
 use super::StartError;
-use crate::config::{Config, Fault, InvalidConfig, Loaded, UpstreamConfig};
+use crate::config::{Config, ConfigError, InvalidConfig, LoadedConfig, UpstreamConfig};
+use crate::net::tls;
 use crate::ops::telemetry;
 use crate::redis::Servers;
 use crate::server::Tls;
-use crate::tls;
 use crate::upstream::postgres::{self, SetupError};
 
 /// Reads a configuration that can be used.
 ///
 /// # Errors
 /// [`InvalidConfig`], with everything that is wrong.
-pub fn usable(file: Option<&Path>) -> Result<Loaded, InvalidConfig> {
-    match Loaded::read(file) {
+pub fn load_config(file: Option<&Path>) -> Result<LoadedConfig, InvalidConfig> {
+    match LoadedConfig::read(file) {
         Ok(loaded) => match unusable(&loaded.config) {
             faults if faults.is_empty() => Ok(loaded),
             faults => Err(faults.into()),
@@ -26,15 +26,15 @@ pub fn usable(file: Option<&Path>) -> Result<Loaded, InvalidConfig> {
 }
 
 /// Of a configuration whose values are good by themselves, what can't be used.
-fn unusable(config: &Config) -> Vec<Fault> {
+fn unusable(config: &Config) -> Vec<ConfigError> {
     let mut found = Vec::new();
     if let Err(error) = telemetry::check(&config.log) {
-        found.push(Fault::worded(&["log.level"], error.to_string()));
+        found.push(ConfigError::worded(&["log.level"], error.to_string()));
     }
     found.extend(upstream(config));
     found.extend(keys_database(config));
     if let Err(error) = Servers::read(&config.redis) {
-        found.push(Fault::worded(&[error.key], error.to_string()));
+        found.push(ConfigError::worded(&[error.key], error.to_string()));
     }
     for (key, path) in [
         ("upstream.tls_ca_file", &config.upstream.tls_ca_file),
@@ -43,24 +43,24 @@ fn unusable(config: &Config) -> Vec<Fault> {
         if let Some(path) = path.as_deref().filter(|path| !path.as_os_str().is_empty())
             && let Err(error) = tls::client(Some(path))
         {
-            found.push(Fault::new(&[key], &error.to_string()));
+            found.push(ConfigError::new(&[key], &error.to_string()));
         }
     }
     found.extend(certificate(config));
     found
 }
 
-fn upstream(config: &Config) -> Option<Fault> {
+fn upstream(config: &Config) -> Option<ConfigError> {
     config.upstream.url.as_ref()?;
     let error = url_fault(config.upstream.clone())?;
-    Some(Fault::worded(&["upstream.url"], error.to_string()))
+    Some(ConfigError::worded(&["upstream.url"], error.to_string()))
 }
 
-fn keys_database(config: &Config) -> Option<Fault> {
+fn keys_database(config: &Config) -> Option<ConfigError> {
     let url = config.control.database_url.clone()?;
     let error = url_fault(UpstreamConfig { url: Some(url), ..config.upstream.clone() })?;
     let text = StartError::KeysDatabase(error).to_string();
-    Some(Fault::worded(&["control.database_url"], text))
+    Some(ConfigError::worded(&["control.database_url"], text))
 }
 
 /// The authorities are looked at by themselves.
@@ -68,11 +68,11 @@ fn url_fault(config: UpstreamConfig) -> Option<SetupError> {
     postgres::check(&UpstreamConfig { tls_ca_file: None, ..config }).err()
 }
 
-fn certificate(config: &Config) -> Vec<Fault> {
+fn certificate(config: &Config) -> Vec<ConfigError> {
     let Some((cert, key)) = config.server.tls.files() else { return Vec::new() };
     if [cert, key].iter().any(|path| path.as_os_str().is_empty()) {
         return Vec::new();
     }
     let keys = ["server.tls", "server.tls.cert_file", "server.tls.key_file"];
-    Tls::faults(cert, key).iter().map(|error| Fault::new(&keys, &error.to_string())).collect()
+    Tls::faults(cert, key).iter().map(|error| ConfigError::new(&keys, &error.to_string())).collect()
 }

@@ -9,7 +9,7 @@ use crate::config::Config;
 use crate::limit::{LimitOptions, Limiter};
 use crate::ops::Metrics;
 use crate::redis::{RedisKeys, RedisPool, Servers};
-use crate::upstream::KeyId;
+use crate::registry::KeyId;
 
 /// The ways to Redis.
 pub(super) struct Redis {
@@ -21,8 +21,8 @@ pub(super) struct Redis {
 
 impl Redis {
     /// Notices the return of what is away, also without requests; for ever.
-    pub(super) fn keep_trying(&self) -> impl Future<Output = ()> + use<> {
-        self.cache.clone().keep_trying(self.keys.clone())
+    pub(super) fn run_probes(&self) -> impl Future<Output = ()> + use<> {
+        self.cache.clone().run_probes(self.keys.clone())
     }
 }
 

@@ -8,10 +8,10 @@
 use bytes::Bytes;
 use thiserror::Error;
 
-use super::answer::Answer;
 use super::entry::Entry;
+use super::response_body::ResponseBody;
 use crate::registry::{Request, Timestamp};
-use crate::upstream::Seen;
+use crate::upstream::ReadStamp;
 
 /// The version of this encoding; also part of the key, so that releases live side by side.
 pub(super) const FORMAT: u8 = 2;
@@ -60,8 +60,8 @@ pub(super) fn decode(key: &str, request: &Request, bytes: &Bytes) -> Result<Entr
         text => Some(text.parse().map_err(|_| Undecodable)?),
     };
     let body = bytes.slice(bytes.len() - body.len()..);
-    let answer = Answer { body, link: link.into() };
-    let seen = Seen::new(time(read_at).ok_or(Undecodable)?, snapshot);
+    let answer = ResponseBody { body, link: link.into() };
+    let seen = ReadStamp::new(time(read_at).ok_or(Undecodable)?, snapshot);
     Ok(Entry::from_parts(request, answer, seen, *etag))
 }
 
@@ -104,10 +104,10 @@ mod tests {
         let body = prop::collection::vec(any::<u8>(), 0..200);
         let snapshot = prop::option::of(Just("10:20:10,14"));
         (body, ".{0,20}", any::<u32>(), snapshot).prop_map(|(body, link, second, snapshot)| {
-            let answer = Answer { body: body.into(), link: link.into() };
+            let answer = ResponseBody { body: body.into(), link: link.into() };
             let read_at = Timestamp::from_second(i64::from(second)).expect("a time");
             let snapshot = snapshot.map(|text| text.parse().expect("a snapshot"));
-            Entry::new(&request(), answer, Seen::new(read_at, snapshot))
+            Entry::new(&request(), answer, ReadStamp::new(read_at, snapshot))
         })
     }
 
@@ -123,7 +123,7 @@ mod tests {
             prop_assert_eq!((&back.body, &back.link), (&entry.body, &entry.link));
             prop_assert_eq!(&back.seen, &entry.seen);
             prop_assert_eq!(back.etag_bytes(), entry.etag_bytes());
-            prop_assert_eq!(back.shortening, entry.shortening);
+            prop_assert_eq!(back.ttl_jitter, entry.ttl_jitter);
         }
 
         #[test]

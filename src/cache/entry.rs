@@ -9,10 +9,10 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use sha2::{Digest, Sha256};
 
-use super::answer::Answer;
 use super::key::CanonicalText;
+use super::response_body::ResponseBody;
 use crate::registry::Request;
-use crate::upstream::Seen;
+use crate::upstream::ReadStamp;
 
 /// Answers below this size are not worth compressing.
 const GZIP_FROM: usize = 1024;
@@ -28,9 +28,9 @@ pub struct Entry {
     /// The value of the `Link` header, empty where there is none.
     pub link: Bytes,
     /// When, and in which state of the database, it was read.
-    pub seen: Seen,
+    pub seen: ReadStamp,
     /// By how many thousandths its ages are shortened.
-    pub(super) shortening: u32,
+    pub(super) ttl_jitter: u32,
     hash: [u8; 16],
     /// Of the plain bytes, and of the compressed ones.
     etags: [EntityTag; 2],
@@ -80,7 +80,7 @@ impl std::fmt::Display for EntityTag {
 
 impl Entry {
     /// The entry for the answer to `request`.
-    pub fn new(request: &Request, answer: Answer, seen: Seen) -> Self {
+    pub fn new(request: &Request, answer: ResponseBody, seen: ReadStamp) -> Self {
         let digest: [u8; 32] = Sha256::digest(&answer.body).into();
         let mut etag = [0; 16];
         etag.copy_from_slice(&digest[..16]);
@@ -89,14 +89,14 @@ impl Entry {
 
     pub(super) fn from_parts(
         request: &Request,
-        answer: Answer,
-        seen: Seen,
+        answer: ResponseBody,
+        seen: ReadStamp,
         hash: [u8; 16],
     ) -> Self {
-        let shortening = shortening(request, &seen);
-        let Answer { body, link } = answer;
+        let ttl_jitter = ttl_jitter(request, &seen);
+        let ResponseBody { body, link } = answer;
         let (link, etags) = (Bytes::from(link.into_boxed_bytes()), EntityTag::both(&hash));
-        Self { body, link, seen, shortening, hash, etags, gzip: OnceLock::new() }
+        Self { body, link, seen, ttl_jitter, hash, etags, gzip: OnceLock::new() }
     }
 
     pub(super) fn etag_bytes(&self) -> &[u8; 16] {
@@ -144,7 +144,7 @@ fn compressed(body: &[u8]) -> Bytes {
 
 /// A function of the request and the time of the read: entries written together do not expire
 /// together, and every replica says the same of the same entry.
-fn shortening(request: &Request, seen: &Seen) -> u32 {
+fn ttl_jitter(request: &Request, seen: &ReadStamp) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(CanonicalText(request).to_string().as_bytes());
     hasher.update(&seen.read_at.as_microsecond().to_be_bytes());
@@ -160,8 +160,8 @@ mod tests {
 
     fn entry(body: String) -> Entry {
         let request = Request::Phenotype(uuid::Uuid::nil().into());
-        let answer = Answer { body: body.into(), link: "".into() };
-        Entry::new(&request, answer, Seen::new(Timestamp::UNIX_EPOCH, None))
+        let answer = ResponseBody { body: body.into(), link: "".into() };
+        Entry::new(&request, answer, ReadStamp::new(Timestamp::UNIX_EPOCH, None))
     }
 
     #[test]
@@ -188,9 +188,9 @@ mod tests {
 
     #[test]
     fn jitter_spreads_entries_written_together() {
-        let seen = Seen::new(Timestamp::UNIX_EPOCH, None);
+        let seen = ReadStamp::new(Timestamp::UNIX_EPOCH, None);
         let shortenings: Vec<u32> = (0..100_u128)
-            .map(|n| shortening(&Request::Phenotype(uuid::Uuid::from_u128(n).into()), &seen))
+            .map(|n| ttl_jitter(&Request::Phenotype(uuid::Uuid::from_u128(n).into()), &seen))
             .collect();
         let (least, most) = (shortenings.iter().min(), shortenings.iter().max());
         assert!(least < Some(&40) && most > Some(&160), "{least:?} {most:?}");

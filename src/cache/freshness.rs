@@ -25,12 +25,12 @@ pub(super) enum Freshness {
     /// It is sent only while the upstream fails.
     IfError,
     /// It is never sent.
-    Dead,
+    Expired,
 }
 
 impl Ages {
     /// What may be done with an answer of age `age`.
-    pub(super) fn judge(&self, age: Duration) -> Freshness {
+    pub(super) fn classify(&self, age: Duration) -> Freshness {
         if age < self.fresh {
             Freshness::Fresh
         } else if age < self.stale {
@@ -38,7 +38,7 @@ impl Ages {
         } else if age < self.if_error {
             Freshness::IfError
         } else {
-            Freshness::Dead
+            Freshness::Expired
         }
     }
 
@@ -82,12 +82,12 @@ mod tests {
             (49_999, Freshness::Stale),
             (50_000, Freshness::IfError),
             (99_999, Freshness::IfError),
-            (100_000, Freshness::Dead),
+            (100_000, Freshness::Expired),
         ] {
-            assert_eq!(ages.judge(Duration::from_millis(ms)), expected, "{ms}");
+            assert_eq!(ages.classify(Duration::from_millis(ms)), expected, "{ms}");
         }
-        assert_eq!(ages.shortened(200).judge(Duration::from_secs(24)), Freshness::Stale);
-        assert_eq!(ages.shortened(200).judge(Duration::from_secs(80)), Freshness::Dead);
+        assert_eq!(ages.shortened(200).classify(Duration::from_secs(24)), Freshness::Stale);
+        assert_eq!(ages.shortened(200).classify(Duration::from_secs(80)), Freshness::Expired);
     }
 
     proptest! {
@@ -98,7 +98,7 @@ mod tests {
             thousandths in 0..=200_u32,
         ) {
             let (ages, younger, older) = (Ages::from(AGES), a.min(b), a.max(b));
-            let at = |ages: &Ages, ms| ages.judge(Duration::from_millis(ms));
+            let at = |ages: &Ages, ms| ages.classify(Duration::from_millis(ms));
             prop_assert!(at(&ages, younger) <= at(&ages, older));
             prop_assert!(at(&ages, a) <= at(&ages.shortened(thousandths), a));
         }

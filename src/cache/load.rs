@@ -7,28 +7,28 @@ use moka::sync::Cache;
 use thiserror::Error;
 use tokio::time::{Instant, sleep};
 
-use super::admission::{Admission, Busy, Urgency};
 use super::entry::Entry;
 use super::freshness::{Ages, Freshness};
 use super::local::LocalCache;
-use super::read::Found;
+use super::read::ReadOutcome;
+use super::read_limiter::{Overloaded, Priority, ReadLimiter};
 use super::read_through::ReadError;
-use super::shared::{Claim, Lease, SharedCache, Waited};
+use super::shared::{Lease, LeaseAttempt, SharedCache, Waited};
 use crate::config::Config;
 use crate::ops::{CacheEvent, Metrics};
 use crate::registry::{Request, Timestamp};
-use crate::upstream::{Concern, Seen, UpstreamError, Watched};
+use crate::upstream::{DependsOn, ReadStamp, UpstreamClient, UpstreamError};
 
 /// Before another try to take a lease that ended with something too old.
-const LOOK_AGAIN: Duration = Duration::from_millis(25);
+const RETRY_INTERVAL: Duration = Duration::from_millis(25);
 
 /// After a refresh in vain, and how many of these are remembered.
 const PAUSE: Duration = Duration::from_secs(1);
-const VAIN: u64 = 10_000;
+const MAX_BACKOFFS: u64 = 10_000;
 
 /// Where a load, which may serve many requests, found its answer.
 #[derive(Debug, Clone)]
-pub(super) enum Loaded {
+pub(super) enum LoadOutcome {
     /// In this process, where a load before this one has just put it.
     Local(Arc<Entry>),
     /// In Redis, where another replica has put it.
@@ -49,23 +49,23 @@ pub(super) enum NotRead {
     Failed(#[from] UpstreamError),
     /// The upstream was not tried.
     #[error(transparent)]
-    Busy(#[from] Busy),
+    Overloaded(#[from] Overloaded),
 }
 
 /// What reading an answer gave: it, or that there is no such thing.
-type Filled = Result<Option<Loaded>, NotRead>;
+type FetchResult = Result<Option<LoadOutcome>, NotRead>;
 
 /// Comes by answers.
 pub(super) struct Loader {
     pub(super) local: LocalCache,
     shared: Option<SharedCache>,
-    pub(super) upstream: Arc<Watched>,
+    pub(super) upstream: Arc<UpstreamClient>,
     pub(super) search: Ages,
     phenotype: Ages,
     insights: Ages,
     deadline: Duration,
-    pub(super) admission: Admission,
-    refreshed_in_vain: Cache<Request, ()>,
+    pub(super) read_limiter: ReadLimiter,
+    refresh_backoff: Cache<Request, ()>,
     metrics: Arc<Metrics>,
 }
 
@@ -73,7 +73,7 @@ impl Loader {
     pub(super) fn new(
         config: &Config,
         shared: Option<SharedCache>,
-        upstream: Arc<Watched>,
+        upstream: Arc<UpstreamClient>,
         metrics: Arc<Metrics>,
     ) -> Self {
         let cache = &config.cache;
@@ -89,15 +89,18 @@ impl Loader {
             phenotype,
             insights,
             deadline: config.upstream.deadline(),
-            admission: admission(config, &metrics),
-            refreshed_in_vain: Cache::builder().max_capacity(VAIN).time_to_live(PAUSE).build(),
+            read_limiter: read_limiter(config, &metrics),
+            refresh_backoff: Cache::builder()
+                .max_capacity(MAX_BACKOFFS)
+                .time_to_live(PAUSE)
+                .build(),
             metrics,
         }
     }
 
     /// The ages of an answer.
     pub(super) fn ages(&self, request: &Request, entry: &Entry) -> Ages {
-        self.kind(request).shortened(entry.shortening)
+        self.kind(request).shortened(entry.ttl_jitter)
     }
 
     fn kind(&self, request: &Request) -> &Ages {
@@ -109,22 +112,22 @@ impl Loader {
     }
 
     /// What may be done with an answer, by its age.
-    pub(super) fn judge(&self, request: &Request, entry: &Entry) -> Freshness {
-        self.ages(request, entry).judge(self.age(&entry.seen))
+    pub(super) fn classify(&self, request: &Request, entry: &Entry) -> Freshness {
+        self.ages(request, entry).classify(self.age(&entry.seen))
     }
 
     /// Time since a read. One from the future, by a clock that runs ahead, has no age yet.
-    pub(super) fn age(&self, seen: &Seen) -> Duration {
+    pub(super) fn age(&self, seen: &ReadStamp) -> Duration {
         let age = self.upstream.now().duration_since(seen.read_at);
         Duration::try_from(age).unwrap_or_default()
     }
 
     /// Whether what was read is current.
-    pub(super) fn is_current(&self, request: &Request, seen: &Seen) -> bool {
+    pub(super) fn is_current(&self, request: &Request, seen: &ReadStamp) -> bool {
         let concern = match request {
-            Request::Phenotype(id) => Concern::Gene(*id),
-            Request::Insights(domain) => Concern::Domain(domain),
-            Request::Search(search) => Concern::of_filter(&search.filter),
+            Request::Phenotype(id) => DependsOn::Gene(*id),
+            Request::Insights(domain) => DependsOn::Domain(domain),
+            Request::Search(search) => DependsOn::of_filter(&search.filter),
         };
         self.upstream.is_current(concern, seen)
     }
@@ -134,68 +137,68 @@ impl Loader {
         self.local.not_found(request).is_some_and(|seen| self.is_current(request, &seen))
     }
 
-    fn is_sendable(&self, request: &Request, entry: &Entry) -> bool {
-        self.is_good(request, entry, Freshness::Stale)
+    fn is_servable(&self, request: &Request, entry: &Entry) -> bool {
+        self.is_current_entry(request, entry, Freshness::Stale)
     }
 
     fn is_fresh(&self, request: &Request, entry: &Entry) -> bool {
-        self.is_good(request, entry, Freshness::Fresh)
+        self.is_current_entry(request, entry, Freshness::Fresh)
     }
 
     /// Whether an answer is current and at worst `worst`, and its gene was not seen to be gone.
-    fn is_good(&self, request: &Request, entry: &Entry, worst: Freshness) -> bool {
-        self.judge(request, entry) <= worst
+    fn is_current_entry(&self, request: &Request, entry: &Entry, worst: Freshness) -> bool {
+        self.classify(request, entry) <= worst
             && self.is_current(request, &entry.seen)
             && !self.local.is_gone(request, entry)
     }
 
     /// The answer for somebody who waits: from Redis if it may be sent, else read.
-    pub(super) async fn load(&self, request: &Request) -> Result<Loaded, ReadError> {
+    pub(super) async fn load(&self, request: &Request) -> Result<LoadOutcome, ReadError> {
         // Between the look before this and the beginning of the load, another may have ended.
         if let Some(entry) = self.local.get(request)
-            && self.is_sendable(request, &entry)
+            && self.is_servable(request, &entry)
         {
-            return Ok(Loaded::Local(entry));
+            return Ok(LoadOutcome::Local(entry));
         }
         if self.is_known_absent(request) {
             return Err(ReadError::NotFound);
         }
         let shared = self.shared_entry(request).await;
         if let Some(entry) = &shared
-            && self.is_sendable(request, entry)
+            && self.is_servable(request, entry)
         {
             let entry = self.local.put(request, entry);
-            return Ok(Loaded::Shared(entry));
+            return Ok(LoadOutcome::Shared(entry));
         }
         // Nobody waits for a database known to be away, unless there is nothing else to send.
         if !self.upstream.is_in_use()
-            && let Some(entry) = self.older(request, shared.clone())
+            && let Some(entry) = self.stale_fallback(request, shared.clone())
         {
-            return Ok(Loaded::Stale(entry));
+            return Ok(LoadOutcome::Stale(entry));
         }
-        match self.fill(request, shared.as_deref(), Urgency::Awaited).await {
+        match self.fetch(request, shared.as_deref(), Priority::Foreground).await {
             Ok(Some(loaded)) => Ok(loaded),
             Ok(None) => Err(ReadError::NotFound),
             // Not trouble with the upstream, which an older answer could tide over.
             Err(NotRead::Failed(error @ UpstreamError::Contract(_))) => {
                 Err(ReadError::Upstream(Arc::new(error)))
             }
-            Err(NotRead::Failed(error)) => match self.older(request, shared) {
-                Some(entry) => Ok(Loaded::Stale(entry)),
+            Err(NotRead::Failed(error)) => match self.stale_fallback(request, shared) {
+                Some(entry) => Ok(LoadOutcome::Stale(entry)),
                 None => Err(ReadError::Upstream(Arc::new(error))),
             },
             // The upstream is there: what is known to be out of date is not sent.
-            Err(NotRead::Busy(Busy)) => {
-                let older = self.older(request, shared);
+            Err(NotRead::Overloaded(Overloaded)) => {
+                let older = self.stale_fallback(request, shared);
                 let current = older.filter(|entry| self.is_current(request, &entry.seen));
-                current.map(Loaded::StaleIfBusy).ok_or(ReadError::Busy)
+                current.map(LoadOutcome::StaleIfBusy).ok_or(ReadError::Overloaded)
             }
         }
     }
 
     /// Whether there is any use in reading a stale answer again just now.
     pub(super) fn may_refresh(&self, request: &Request) -> bool {
-        self.upstream.is_in_use() && !self.refreshed_in_vain.contains_key(request)
+        self.upstream.is_in_use() && !self.refresh_backoff.contains_key(request)
     }
 
     /// Brings the answer up to date; nobody waits.
@@ -207,8 +210,8 @@ impl Loader {
             self.local.put(request, entry);
             return;
         }
-        if let Err(error) = self.fill(request, shared.as_deref(), Urgency::Behind).await {
-            self.refreshed_in_vain.insert(request.clone(), ());
+        if let Err(error) = self.fetch(request, shared.as_deref(), Priority::Background).await {
+            self.refresh_backoff.insert(request.clone(), ());
             tracing::debug!(%error, "a stale answer could not be read again");
         }
     }
@@ -219,12 +222,12 @@ impl Loader {
     }
 
     /// The newest answer that may be sent while the upstream fails.
-    fn older(&self, request: &Request, shared: Option<Arc<Entry>>) -> Option<Arc<Entry>> {
+    fn stale_fallback(&self, request: &Request, shared: Option<Arc<Entry>>) -> Option<Arc<Entry>> {
         let newest = [self.local.get(request), shared]
             .into_iter()
             .flatten()
             .max_by_key(|entry| entry.seen.read_at)?;
-        let may_be_sent = self.judge(request, &newest) != Freshness::Dead
+        let may_be_sent = self.classify(request, &newest) != Freshness::Expired
             && !self.local.is_gone(request, &newest);
         // Kept, so that nothing older is ever sent after it.
         may_be_sent.then(|| self.local.put(request, &newest))
@@ -232,79 +235,84 @@ impl Loader {
 
     /// Reads the answer, or waits for the replica that does. `known` is what Redis has, as far as
     /// we know.
-    async fn fill(&self, request: &Request, known: Option<&Entry>, urgency: Urgency) -> Filled {
+    async fn fetch(
+        &self,
+        request: &Request,
+        known: Option<&Entry>,
+        priority: Priority,
+    ) -> FetchResult {
         let since = self.local.newest(request).max(known.map(|entry| entry.seen.read_at));
-        let read_for_all = |lease| self.read_for_all(request, since, lease, urgency);
-        let Some(shared) = &self.shared else { return read_for_all(None).await };
+        let fetch_and_publish = |lease| self.fetch_and_publish(request, since, lease, priority);
+        let Some(shared) = &self.shared else { return fetch_and_publish(None).await };
         let deadline = Instant::now() + self.deadline / 2;
         let is_fresh = |entry: &Entry| self.is_fresh(request, entry);
         let found = |entry| {
             let entry = self.local.put(request, &Arc::new(entry));
-            Ok(Some(Loaded::Shared(entry)))
+            Ok(Some(LoadOutcome::Shared(entry)))
         };
         loop {
-            let token = match shared.claim(request, known).await {
-                Claim::Ours { lease, has_news } => {
+            let token = match shared.acquire_lease(request, known).await {
+                LeaseAttempt::Ours { lease, has_news } => {
                     // The one before us has published between our look and our claim.
                     if has_news && let Some(entry) = shared.get(request).await.filter(is_fresh) {
-                        shared.give_back(&lease).await;
+                        shared.release_lease(&lease).await;
                         return found(entry);
                     }
-                    return read_for_all(Some(lease)).await;
+                    return fetch_and_publish(Some(lease)).await;
                 }
-                Claim::NoLeases => return read_for_all(None).await,
-                Claim::Theirs(token) => token,
+                LeaseAttempt::NoLeases => return fetch_and_publish(None).await,
+                LeaseAttempt::Theirs(token) => token,
             };
             self.metrics.count(CacheEvent::Waited);
             match shared.wait(request, &token, deadline, is_fresh).await {
-                Waited::Answer(entry) => return found(entry),
+                Waited::Entry(entry) => return found(entry),
                 Waited::Absent(seen) if self.is_current(request, &seen) => {
                     self.local.put_absent(request, seen);
                     return Ok(None);
                 }
                 // Read before a change that is known here.
-                Waited::Absent(_) if Instant::now() < deadline => sleep(LOOK_AGAIN).await,
-                Waited::Absent(_) => return read_for_all(None).await,
+                Waited::Absent(_) if Instant::now() < deadline => sleep(RETRY_INTERVAL).await,
+                Waited::Absent(_) => return fetch_and_publish(None).await,
                 // Rather than what is known to be out of date.
                 Waited::Failed if self.upstream.is_in_use() && self.local.knows(request) => {}
                 Waited::Failed => return Err(UpstreamError::Elsewhere.into()),
-                Waited::GaveUp => return read_for_all(None).await,
+                Waited::GaveUp => return fetch_and_publish(None).await,
                 Waited::LeaseEnded => {}
             }
         }
     }
 
     /// Reads from the upstream, and lets everybody know.
-    async fn read_for_all(
+    async fn fetch_and_publish(
         &self,
         request: &Request,
         since: Option<Timestamp>,
         lease: Option<Lease>,
-        urgency: Urgency,
-    ) -> Filled {
-        let read = match self.read(request, since, urgency).await {
+        priority: Priority,
+    ) -> FetchResult {
+        let read = match self.read(request, since, priority).await {
             Ok(found) => Ok(found),
             Err(NotRead::Failed(error)) => Err(error),
-            Err(NotRead::Busy(busy)) => {
+            Err(NotRead::Overloaded(busy)) => {
                 // Another replica may have room for it.
                 if let (Some(shared), Some(lease)) = (&self.shared, &lease) {
-                    shared.give_back(lease).await;
+                    shared.release_lease(lease).await;
                 }
                 return Err(busy.into());
             }
         };
         self.metrics.count(CacheEvent::Load { failed: read.is_err() });
         match read {
-            Ok(Found::Answer(entry)) => {
+            Ok(ReadOutcome::Entry(entry)) => {
                 let entry = self.local.put(request, &Arc::new(entry));
                 if let Some(shared) = &self.shared {
                     let lifetime = self.ages(request, &entry).if_error;
                     let left = lifetime.saturating_sub(self.age(&entry.seen));
                     shared.publish(lease, request, &entry, left).await;
                 }
-                Ok(Some(Loaded::Upstream(entry)))
+                Ok(Some(LoadOutcome::Upstream(entry)))
             }
-            Ok(Found::Nothing(seen)) => {
+            Ok(ReadOutcome::Nothing(seen)) => {
                 if let Some(shared) = &self.shared {
                     shared.publish_absent(lease, request, &seen).await;
                 }
@@ -323,7 +331,7 @@ impl Loader {
     }
 }
 
-fn admission(config: &Config, metrics: &Metrics) -> Admission {
+fn read_limiter(config: &Config, metrics: &Metrics) -> ReadLimiter {
     let misses = config.shed.misses(config.upstream.pool_size);
-    Admission::new(misses, config.shed.queue, config.shed.wait(), metrics.shed())
+    ReadLimiter::new(misses, config.shed.queue, config.shed.wait(), metrics.shed())
 }

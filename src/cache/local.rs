@@ -10,7 +10,7 @@ use moka::sync::Cache;
 use super::entry::Entry;
 use super::total::Total;
 use crate::registry::{GeneFilter, GeneId, Request, Timestamp};
-use crate::upstream::Seen;
+use crate::upstream::ReadStamp;
 
 /// Requests for things that do not exist, remembered at most.
 const NOT_FOUND: u64 = 10_000;
@@ -25,8 +25,8 @@ const TOTALS: u64 = 10_000;
 #[derive(Debug)]
 pub(super) struct LocalCache {
     entries: Cache<Request, Arc<Entry>>,
-    not_found: Cache<Request, Arc<Seen>>,
-    gone: Cache<GeneId, Timestamp>,
+    not_found: Cache<Request, Arc<ReadStamp>>,
+    tombstones: Cache<GeneId, Timestamp>,
     totals: Cache<GeneFilter, Arc<Total>>,
 }
 
@@ -47,7 +47,7 @@ impl LocalCache {
         Self {
             entries,
             not_found: Cache::builder().max_capacity(NOT_FOUND).time_to_live(not_found).build(),
-            gone: Cache::builder().max_capacity(GONE).time_to_live(longest).build(),
+            tombstones: Cache::builder().max_capacity(GONE).time_to_live(longest).build(),
             totals: Cache::builder().max_capacity(TOTALS).time_to_live(totals).build(),
         }
     }
@@ -64,31 +64,31 @@ impl LocalCache {
     }
 
     /// When it was last seen that there is no such thing.
-    pub(super) fn not_found(&self, request: &Request) -> Option<Arc<Seen>> {
+    pub(super) fn not_found(&self, request: &Request) -> Option<Arc<ReadStamp>> {
         self.not_found.get(request)
     }
 
     /// Whether an answer is of a gene that was seen to be gone later than it was read.
     pub(super) fn is_gone(&self, request: &Request, entry: &Entry) -> bool {
         let Request::Phenotype(id) = request else { return false };
-        self.gone.get(id).is_some_and(|gone_at| entry.seen.read_at <= gone_at)
+        self.tombstones.get(id).is_some_and(|gone_at| entry.seen.read_at <= gone_at)
     }
 
     /// The time as of which something is remembered of it: an answer, or that there was none.
     pub(super) fn newest(&self, request: &Request) -> Option<Timestamp> {
-        let gone = match request {
-            Request::Phenotype(id) => self.gone.get(id),
+        let tombstones = match request {
+            Request::Phenotype(id) => self.tombstones.get(id),
             Request::Search(_) | Request::Insights(_) => None,
         };
         let held = self.entries.get(request).map(|entry| entry.seen.read_at);
         let absent = self.not_found.get(request).map(|seen| seen.read_at);
-        gone.max(held).max(absent)
+        tombstones.max(held).max(absent)
     }
 
     /// Whether anything is remembered of it: an answer, or that there was none.
     pub(super) fn knows(&self, request: &Request) -> bool {
         let is_gone = match request {
-            Request::Phenotype(id) => self.gone.contains_key(id),
+            Request::Phenotype(id) => self.tombstones.contains_key(id),
             Request::Search(_) | Request::Insights(_) => false,
         };
         is_gone || self.entries.contains_key(request) || self.not_found.contains_key(request)
@@ -105,14 +105,14 @@ impl LocalCache {
     }
 
     /// Remembers that there is nothing; an answer read before that is gone.
-    pub(super) fn put_absent(&self, request: &Request, seen: Seen) {
+    pub(super) fn put_absent(&self, request: &Request, seen: ReadStamp) {
         let read_at = seen.read_at;
         self.entries.entry_by_ref(request).and_compute_with(|present| match present {
             Some(present) if present.value().seen.read_at <= read_at => Op::Remove,
             _ => Op::Nop,
         });
         if let Request::Phenotype(id) = request {
-            self.gone.insert(*id, read_at);
+            self.tombstones.insert(*id, read_at);
         }
         self.not_found.insert(request.clone(), Arc::new(seen));
     }

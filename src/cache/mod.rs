@@ -1,7 +1,5 @@
 //! Finished answers, near and shared, in front of the upstream. [`ReadThrough`] is the way in.
 
-mod admission;
-mod answer;
 mod codec;
 mod entry;
 mod freshness;
@@ -9,11 +7,13 @@ mod key;
 mod load;
 mod local;
 mod read;
+mod read_limiter;
 mod read_through;
+mod response_body;
 mod shared;
 mod total;
 
-pub use answer::Answer;
 pub use entry::{Coded, EntityTag, Entry};
-pub use read_through::{Held, ReadError, ReadThrough, Served, Source};
+pub use read_through::{CacheReply, CacheStats, ReadError, ReadThrough, Source};
+pub use response_body::ResponseBody;
 pub use shared::SharedCache;

@@ -3,21 +3,21 @@
 
 use std::sync::Arc;
 
-use super::admission::Urgency;
-use super::answer::Answer;
 use super::entry::Entry;
 use super::load::{Loader, NotRead};
+use super::read_limiter::Priority;
+use super::response_body::ResponseBody;
 use super::total::{self, Total};
 use crate::registry::{Count, GeneFilter, GenePage, GeneSearch, GeneSummary, Request, Timestamp};
-use crate::upstream::{Concern, Seen, UpstreamError};
+use crate::upstream::{DependsOn, ReadStamp, UpstreamError};
 
 /// Pages that skip more than this walk deep, and are read a few at a time.
 const DEEP: u32 = 1000;
 
 /// What a read found.
-pub(super) enum Found {
-    Answer(Entry),
-    Nothing(Seen),
+pub(super) enum ReadOutcome {
+    Entry(Entry),
+    Nothing(ReadStamp),
 }
 
 impl Loader {
@@ -26,8 +26,8 @@ impl Loader {
         &self,
         request: &Request,
         since: Option<Timestamp>,
-        urgency: Urgency,
-    ) -> Result<Found, NotRead> {
+        priority: Priority,
+    ) -> Result<ReadOutcome, NotRead> {
         let is_deep = match request {
             Request::Search(search) => {
                 if let Some(total) = self.known_total(&search.filter)
@@ -39,21 +39,21 @@ impl Loader {
             }
             Request::Phenotype(_) | Request::Insights(_) => false,
         };
-        let _place = self.admission.admit(urgency, is_deep).await?;
+        let _place = self.read_limiter.admit(priority, is_deep).await?;
         let (answer, seen) = match request {
             Request::Search(search) => return Ok(self.read_page(request, search, since).await?),
             Request::Phenotype(id) => {
                 let read = self.upstream.phenotype(*id, since).await?;
-                (read.value.map(|value| Answer::of(&value)), read.seen)
+                (read.value.map(|value| ResponseBody::of(&value)), read.seen)
             }
             Request::Insights(domain) => {
                 let read = self.upstream.insights(domain, since).await?;
-                (read.value.map(|value| Answer::of(&value)), read.seen)
+                (read.value.map(|value| ResponseBody::of(&value)), read.seen)
             }
         };
         Ok(match answer {
-            Some(answer) => Found::Answer(Entry::new(request, answer, seen)),
-            None => Found::Nothing(seen),
+            Some(answer) => ReadOutcome::Entry(Entry::new(request, answer, seen)),
+            None => ReadOutcome::Nothing(seen),
         })
     }
 
@@ -63,7 +63,7 @@ impl Loader {
         request: &Request,
         search: &GeneSearch,
         since: Option<Timestamp>,
-    ) -> Result<Found, UpstreamError> {
+    ) -> Result<ReadOutcome, UpstreamError> {
         if let Some(known) = self.known_total(&search.filter) {
             // No page is of an earlier time than its total.
             let since = since.max(Some(known.seen.read_at));
@@ -83,7 +83,7 @@ impl Loader {
     fn known_total(&self, filter: &GeneFilter) -> Option<Arc<Total>> {
         let total = self.local.total(filter)?;
         let young = self.age(&total.seen) < self.search.fresh / 2;
-        (young && self.upstream.is_current(Concern::of_filter(filter), &total.seen))
+        (young && self.upstream.is_current(DependsOn::of_filter(filter), &total.seen))
             .then_some(total)
     }
 }
@@ -93,9 +93,9 @@ fn page(
     search: &GeneSearch,
     data: Vec<GeneSummary>,
     total: Count,
-    seen: Seen,
-) -> Found {
+    seen: ReadStamp,
+) -> ReadOutcome {
     let (limit, offset) = (search.page.limit(), search.page.offset());
     let page = GenePage { data, total, limit, offset };
-    Found::Answer(Entry::new(request, Answer::page(search, &page), seen))
+    ReadOutcome::Entry(Entry::new(request, ResponseBody::page(search, &page), seen))
 }

@@ -10,13 +10,13 @@ use thiserror::Error;
 
 use super::entry::Entry;
 use super::freshness::Freshness;
-use super::load::{Loaded, Loader};
+use super::load::{LoadOutcome, Loader};
 use super::shared::SharedCache;
 use crate::config::Config;
-use crate::flight::{Crashed, Flights};
 use crate::ops::{CacheEvent, Metrics};
 use crate::registry::Request;
-use crate::upstream::{UpstreamError, Watched};
+use crate::sync::{Crashed, SingleFlight};
+use crate::upstream::{UpstreamClient, UpstreamError};
 
 /// Why there is no answer.
 #[derive(Debug, Clone, Error)]
@@ -29,7 +29,7 @@ pub enum ReadError {
     Upstream(#[source] Arc<UpstreamError>),
     /// There is too much to read already, and no older answer that may be sent.
     #[error("too many answers are being read")]
-    Busy,
+    Overloaded,
     /// The load crashed.
     #[error(transparent)]
     Crashed(#[from] Crashed),
@@ -37,7 +37,7 @@ pub enum ReadError {
 
 /// An answer, and how it was come by.
 #[derive(Debug, Clone)]
-pub struct Served {
+pub struct CacheReply {
     /// The answer.
     pub entry: Arc<Entry>,
     /// Where it was found.
@@ -80,7 +80,7 @@ impl Source {
     }
 }
 
-type Load = Result<Loaded, ReadError>;
+type Load = Result<LoadOutcome, ReadError>;
 
 /// Reads through both caches to the upstream. Cheap to clone.
 #[derive(Clone)]
@@ -89,16 +89,16 @@ pub struct ReadThrough(Arc<Inner>);
 struct Inner {
     loader: Arc<Loader>,
     /// Somebody waits for these.
-    loads: Flights<Request, Load>,
+    loads: SingleFlight<Request, Load>,
     /// Nobody does.
-    refreshes: Flights<Request, ()>,
+    refreshes: SingleFlight<Request, ()>,
     metrics: Arc<Metrics>,
     max_bytes: u64,
 }
 
 /// What is held in this process.
 #[derive(Debug, Clone, Copy)]
-pub struct Held {
+pub struct CacheStats {
     /// Weight of the answers.
     pub bytes: u64,
     /// The most that it may be.
@@ -112,26 +112,26 @@ impl ReadThrough {
     pub fn new(
         config: &Config,
         shared: Option<SharedCache>,
-        upstream: Arc<Watched>,
+        upstream: Arc<UpstreamClient>,
         metrics: Arc<Metrics>,
     ) -> Self {
         let loader = Arc::new(Loader::new(config, shared, upstream, Arc::clone(&metrics)));
-        let (loads, refreshes) = (Flights::default(), Flights::default());
+        let (loads, refreshes) = (SingleFlight::default(), SingleFlight::default());
         let max_bytes = config.cache.local_max_bytes;
         Self(Arc::new(Inner { loader, loads, refreshes, metrics, max_bytes }))
     }
 
     /// What is held in this process.
-    pub fn held(&self) -> Held {
+    pub fn held(&self) -> CacheStats {
         let (bytes, entries) = self.0.loader.local.held();
-        Held { bytes, max_bytes: self.0.max_bytes, entries }
+        CacheStats { bytes, max_bytes: self.0.max_bytes, entries }
     }
 
     /// The answer to `request`.
     ///
     /// # Errors
     /// [`ReadError`].
-    pub async fn get(&self, request: &Request) -> Result<Served, ReadError> {
+    pub async fn get(&self, request: &Request) -> Result<CacheReply, ReadError> {
         let loader = &self.0.loader;
         if let Some(entry) = loader.local.get(request)
             && let Some(served) = self.serve(request, entry, Source::Local)
@@ -141,20 +141,20 @@ impl ReadThrough {
         if loader.is_known_absent(request) {
             return Err(ReadError::NotFound);
         }
-        let landed = self.0.loads.join(request, || {
+        let landed = self.0.loads.run(request, || {
             let (loader, request) = (Arc::clone(loader), request.clone());
             async move { loader.load(&request).await }
         });
         let landed = landed.await?;
         let (entry, source) = match landed.value? {
-            Loaded::Local(entry) => (entry, Source::Local),
-            Loaded::Shared(entry) => (entry, Source::Shared),
-            Loaded::Upstream(entry) => (entry, Source::Upstream { collapsed: landed.joined }),
-            Loaded::Stale(entry) => (entry, Source::StaleIfError),
-            Loaded::StaleIfBusy(entry) => (entry, Source::StaleIfBusy),
+            LoadOutcome::Local(entry) => (entry, Source::Local),
+            LoadOutcome::Shared(entry) => (entry, Source::Shared),
+            LoadOutcome::Upstream(entry) => (entry, Source::Upstream { collapsed: landed.joined }),
+            LoadOutcome::Stale(entry) => (entry, Source::StaleIfError),
+            LoadOutcome::StaleIfBusy(entry) => (entry, Source::StaleIfBusy),
         };
         if matches!(source, Source::Local | Source::Shared)
-            && loader.judge(request, &entry) == Freshness::Stale
+            && loader.classify(request, &entry) == Freshness::Stale
         {
             self.refresh(request);
         }
@@ -163,24 +163,24 @@ impl ReadThrough {
     }
 
     /// The entry, if it may be sent at once; a stale one is read again behind it.
-    fn serve(&self, request: &Request, entry: Arc<Entry>, source: Source) -> Option<Served> {
+    fn serve(&self, request: &Request, entry: Arc<Entry>, source: Source) -> Option<CacheReply> {
         if !self.0.loader.is_current(request, &entry.seen) {
             self.0.metrics.count(CacheEvent::NotCurrent);
             return None;
         }
         let (ages, age) = (self.0.loader.ages(request, &entry), self.0.loader.age(&entry.seen));
-        match ages.judge(age) {
+        match ages.classify(age) {
             Freshness::Fresh => {}
             Freshness::Stale => self.refresh(request),
-            Freshness::IfError | Freshness::Dead => return None,
+            Freshness::IfError | Freshness::Expired => return None,
         }
-        Some(Served { entry, source, age, fresh: ages.fresh })
+        Some(CacheReply { entry, source, age, fresh: ages.fresh })
     }
 
-    fn served(&self, request: &Request, entry: Arc<Entry>, source: Source) -> Served {
+    fn served(&self, request: &Request, entry: Arc<Entry>, source: Source) -> CacheReply {
         let fresh = self.0.loader.ages(request, &entry).fresh;
         let age = self.0.loader.age(&entry.seen);
-        Served { entry, source, age, fresh }
+        CacheReply { entry, source, age, fresh }
     }
 
     /// Reads again, behind everybody's back: one task a request.
@@ -189,7 +189,7 @@ impl ReadThrough {
             return;
         }
         let (this, request_again) = (Arc::clone(&self.0), request.clone());
-        self.0.refreshes.begin(request, || async move {
+        self.0.refreshes.spawn(request, || async move {
             this.metrics.count(CacheEvent::Refresh);
             this.loader.refresh(&request_again).await;
             if let Some(entry) = this.loader.local.get(&request_again) {

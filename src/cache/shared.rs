@@ -13,12 +13,14 @@ use super::codec::{self, sortable};
 use super::entry::Entry;
 use super::key::CanonicalText;
 use crate::ops::{CacheEvent, Metrics};
-use crate::redis::{AnswerKeys, CacheScripts, Call, NoAnswer, RedisKeys, RedisPool, Side};
+use crate::redis::{
+    AccessMode, AnswerKeys, CacheScripts, Call, RedisFailure, RedisKeys, RedisPool,
+};
 use crate::registry::Request;
-use crate::upstream::Seen;
+use crate::upstream::ReadStamp;
 
 /// Between two looks of those who wait for another replica.
-const LOOK_EVERY: Duration = Duration::from_millis(25);
+const LEASE_POLL_INTERVAL: Duration = Duration::from_millis(25);
 
 /// How long those who wait can hear that nothing came of a lease.
 const OUTCOME_LIVES: Duration = Duration::from_secs(1);
@@ -52,7 +54,7 @@ pub(super) struct Lease {
 
 /// Who reads.
 #[derive(Debug)]
-pub(super) enum Claim {
+pub(super) enum LeaseAttempt {
     /// We do.
     Ours {
         /// To be given back.
@@ -70,9 +72,9 @@ pub(super) enum Claim {
 #[derive(Debug)]
 pub(super) enum Waited {
     /// Its answer.
-    Answer(Entry),
+    Entry(Entry),
     /// It found that there is no such thing, in this read.
-    Absent(Seen),
+    Absent(ReadStamp),
     /// It tried in vain.
     Failed,
     /// It went away without a word.
@@ -102,11 +104,12 @@ impl SharedCache {
         let key = self.keys(request).answer;
         let mut command = cmd("GET");
         command.arg(&key);
-        match self.0.pool.send(Side::Read, &key, command).await {
+        match self.0.pool.send(AccessMode::Read, &key, command).await {
             Ok(value) => self.decoded(&key, request, value).await,
             Err(error) => {
                 // A list or the like: the next answer takes its place.
-                if matches!(&error, NoAnswer::Failed(error) if error.code() == Some("WRONGTYPE")) {
+                if matches!(&error, RedisFailure::Failed(error) if error.code() == Some("WRONGTYPE"))
+                {
                     self.0.metrics.count(CacheEvent::SharedUndecodable);
                 }
                 tracing::debug!(%error, "an answer was not read from redis");
@@ -124,7 +127,7 @@ impl SharedCache {
             Err(error) => {
                 self.0.metrics.count(CacheEvent::SharedUndecodable);
                 tracing::debug!(%error, "an answer in redis could not be decoded");
-                let discard = Call::script(&self.0.scripts.discard, key).arg(&bytes[..]);
+                let discard = Call::script(&self.0.scripts.delete_if_equal, key).arg(&bytes[..]);
                 self.run(&[discard]).await;
                 None
             }
@@ -133,32 +136,36 @@ impl SharedCache {
 
     /// Asks for the right to read `request` for all. Tells whoever gets it whether there is another
     /// answer than the one that is `known`: the holder before may have just published.
-    pub(super) async fn claim(&self, request: &Request, known: Option<&Entry>) -> Claim {
+    pub(super) async fn acquire_lease(
+        &self,
+        request: &Request,
+        known: Option<&Entry>,
+    ) -> LeaseAttempt {
         let (keys, token) = (self.keys(request), token());
-        let claim = Call::script(&self.0.scripts.claim, &keys.lease)
+        let claim = Call::script(&self.0.scripts.acquire_lease, &keys.lease)
             .arg(token.as_bytes())
             .arg(milliseconds(self.0.lease_lives));
         let mut read_at = cmd("GETRANGE");
         read_at.arg(&keys.answer).arg(codec::READ_AT.start).arg(codec::READ_AT.end - 1);
         let calls = [claim, Call::command(&keys.answer, read_at)];
-        let Ok(replies) = self.0.pool.run(Side::Write, &calls).await else {
-            return Claim::NoLeases;
+        let Ok(replies) = self.0.pool.run(AccessMode::Write, &calls).await else {
+            return LeaseAttempt::NoLeases;
         };
         let Ok([Ok(Value::BulkString(holder)), read_at]) = <[_; 2]>::try_from(replies) else {
-            return Claim::NoLeases;
+            return LeaseAttempt::NoLeases;
         };
         if holder != token.as_bytes() {
-            return Claim::Theirs(String::from_utf8_lossy(&holder).into_owned());
+            return LeaseAttempt::Theirs(String::from_utf8_lossy(&holder).into_owned());
         }
         let known = known.map(|entry| sortable(entry.seen.read_at)).unwrap_or_default();
         // An error where there is something that is no answer.
         let has_news = read_at.as_ref().is_ok_and(|read_at| text(read_at) != known);
         let is_vacant = read_at.is_ok_and(|read_at| read_at == Value::BulkString(Vec::new()));
-        Claim::Ours { lease: Lease { keys, token, is_vacant }, has_news }
+        LeaseAttempt::Ours { lease: Lease { keys, token, is_vacant }, has_news }
     }
 
     /// Gives a lease back that was not needed.
-    pub(super) async fn give_back(&self, lease: &Lease) {
+    pub(super) async fn release_lease(&self, lease: &Lease) {
         self.run(&[self.release(lease)]).await;
     }
 
@@ -202,7 +209,7 @@ impl SharedCache {
 
     /// Keeps an answer, unless one that was read later is there.
     fn keep<'a>(&'a self, key: &'a str, entry: &Entry, lifetime: Duration) -> Call<'a> {
-        Call::script(&self.0.scripts.keep, key)
+        Call::script(&self.0.scripts.put_if_newer, key)
             .arg(codec::encode(key, entry))
             .arg(sortable(entry.seen.read_at))
             .arg(milliseconds(lifetime))
@@ -215,10 +222,11 @@ impl SharedCache {
         &self,
         lease: Option<Lease>,
         request: &Request,
-        seen: &Seen,
+        seen: &ReadStamp,
     ) {
         let (keys, read_at) = (self.keys(request), sortable(seen.read_at));
-        let retire = Call::script(&self.0.scripts.retire, &keys.answer).arg(read_at.as_str());
+        let retire =
+            Call::script(&self.0.scripts.delete_if_older, &keys.answer).arg(read_at.as_str());
         let snapshot = seen.snapshot.as_ref().map(ToString::to_string).unwrap_or_default();
         let outcome = format!("{ABSENT} {read_at} {snapshot}");
         self.end(lease.as_ref(), vec![retire], Some(&outcome)).await;
@@ -244,15 +252,15 @@ impl SharedCache {
     }
 
     fn release<'a>(&'a self, lease: &'a Lease) -> Call<'a> {
-        Call::script(&self.0.scripts.release, &lease.keys.lease).arg(lease.token.as_bytes())
+        Call::script(&self.0.scripts.release_lease, &lease.keys.lease).arg(lease.token.as_bytes())
     }
 
     /// What was said to each, where Redis answered.
     async fn run(&self, calls: &[Call<'_>]) -> Option<Vec<RedisResult<Value>>> {
-        if calls.is_empty() || self.0.pool.is_away(Side::Write) {
+        if calls.is_empty() || self.0.pool.is_unavailable(AccessMode::Write) {
             return None;
         }
-        match self.0.pool.run(Side::Write, calls).await {
+        match self.0.pool.run(AccessMode::Write, calls).await {
             Ok(replies) => {
                 replies.iter().filter_map(|reply| reply.as_ref().err()).for_each(|error| {
                     self.0.metrics.count(CacheEvent::SharedWriteFailed);
@@ -278,7 +286,7 @@ impl SharedCache {
         accept: impl Fn(&Entry) -> bool,
     ) -> Waited {
         let keys = self.keys(request);
-        let mut looks = interval(LOOK_EVERY);
+        let mut looks = interval(LEASE_POLL_INTERVAL);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         looks.tick().await;
         loop {
@@ -288,7 +296,8 @@ impl SharedCache {
             }
             let mut look = cmd("MGET");
             look.arg(&keys.answer).arg(&keys.outcome).arg(&keys.lease);
-            let Ok(Value::Array(found)) = self.0.pool.send(Side::Read, &keys.answer, look).await
+            let Ok(Value::Array(found)) =
+                self.0.pool.send(AccessMode::Read, &keys.answer, look).await
             else {
                 return Waited::GaveUp;
             };
@@ -296,7 +305,7 @@ impl SharedCache {
                 return Waited::GaveUp;
             };
             if let Some(entry) = self.decoded(&keys.answer, request, answer).await.filter(&accept) {
-                return Waited::Answer(entry);
+                return Waited::Entry(entry);
             }
             if let Some(outcome) = text(&outcome).strip_prefix(token).and_then(ended) {
                 return outcome;
@@ -320,7 +329,7 @@ fn ended(outcome: &str) -> Option<Waited> {
         (ABSENT, Some(read_at), Some(snapshot)) => {
             let snapshot = Some(snapshot).filter(|text| !text.is_empty());
             let snapshot = snapshot.map(str::parse).transpose().ok()?;
-            Some(Waited::Absent(Seen::new(codec::time(read_at.as_bytes())?, snapshot)))
+            Some(Waited::Absent(ReadStamp::new(codec::time(read_at.as_bytes())?, snapshot)))
         }
         _ => None,
     }

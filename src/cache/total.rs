@@ -2,13 +2,13 @@
 //! again.
 
 use crate::registry::{Count, Page};
-use crate::upstream::Seen;
+use crate::upstream::ReadStamp;
 
 /// The number of genes that match a filter.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Total {
     pub(super) count: Count,
-    pub(super) seen: Seen,
+    pub(super) seen: ReadStamp,
 }
 
 /// Whether a page of `length` genes fits a total that was read at another time. If not, genes

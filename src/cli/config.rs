@@ -4,8 +4,10 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
+use super::show::print;
 use super::{ConfigFile, Outcome};
 use crate::app;
+use crate::config::Effective;
 
 #[derive(Debug, Args)]
 pub(super) struct ConfigCommand {
@@ -25,13 +27,15 @@ impl ConfigCommand {
     pub(super) fn run(self) -> Outcome {
         match self.action {
             Action::Check(file) => {
-                app::usable(file.path())?;
-                println!("The configuration is good.");
+                app::load_config(file.path())?;
+                print("The configuration is good.\n")?;
             }
             Action::Print(file) => {
-                for value in file.read()?.effective() {
-                    println!("{} = {}  # {}", value.key, value.value, value.source);
-                }
+                let values = file.read()?.effective();
+                let line = |value: &Effective| {
+                    format!("{} = {}  # {}\n", value.key, value.value, value.source)
+                };
+                print(&values.iter().map(line).collect::<String>())?;
             }
         }
         Ok(ExitCode::SUCCESS)

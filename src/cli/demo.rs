@@ -6,17 +6,19 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Args;
+use tokio::sync::oneshot;
 
+use super::show::{OutputError, notice, print};
 use super::signals::Signals;
 use super::token::hex;
 use super::{CONFIG_FILE, Outcome, block_on};
-use crate::app::{self, KeysAt, Running, StartError};
-use crate::config::{Config, Loaded, TokenConfig, Topology};
+use crate::app::{self, KeyManagement, Running, StartError};
+use crate::config::{Config, LoadedConfig, TokenConfig, Topology};
 use crate::control::LoginToken;
 use crate::keys::{ApiKey, MemoryKeys, READ_SCOPE};
 use crate::ops::telemetry;
-use crate::registry::Timestamp;
-use crate::upstream::{ApiKeyRecord, Catalogue, Embedded, Upstream};
+use crate::registry::{ApiKeyRecord, Timestamp};
+use crate::upstream::{Catalogue, Embedded, Upstream};
 
 /// The demo's own defaults, below what the environment says. It shows what one does, not what it
 /// does inside; its keys end with it, and open nothing that a page should not see; whoever tries
@@ -66,7 +68,7 @@ impl Demo {
             "{DEFAULTS}\n[[control.tokens]]\nuser = \"{OWNER}\"\nsha256 = \"{}\"\n",
             hex(&token.hash())
         );
-        let loaded = Loaded::read_over(&own, None)?;
+        let loaded = LoadedConfig::read_over(&own, None)?;
         let fixed = Fixed {
             public: self.bind.is_some() || !loaded.is_default("server.bind"),
             ops: !loaded.is_default("ops.bind"),
@@ -86,10 +88,8 @@ impl Demo {
         }
         telemetry::init(&config.log)?;
         if !unused.is_empty() {
-            eprintln!(
-                "The demo keeps everything in memory, and does not use {}.",
-                unused.join(", ")
-            );
+            let unused = unused.join(", ");
+            notice(&format!("The demo keeps everything in memory, and does not use {unused}."));
         }
         block_on(async move { demo(config, fixed, token).await })
     }
@@ -104,7 +104,7 @@ struct Fixed {
 }
 
 /// Settings that mean nothing here, by what sets them.
-fn unused(loaded: &Loaded) -> Vec<String> {
+fn unused(loaded: &LoadedConfig) -> Vec<String> {
     let without_meaning = |key: &str| {
         ["upstream.", "redis."].iter().any(|section| key.starts_with(section))
             || ["control.database_url", "rate_limit.replicas", "rate_limit.without_redis"]
@@ -126,11 +126,27 @@ async fn demo(config: Config, fixed: Fixed, token: LoginToken) -> Outcome {
     let upstream = Arc::new(Embedded::from_catalogue(&catalogue, now, records, install));
     let running = start(config, fixed, upstream).await?;
     let mut signals = Signals::new()?;
-    print(&running, &keys, &catalogue, &token);
-    signals.asked_to_end().await;
+    let failed = print_in_background(introduction(&running, &keys, &catalogue, &token))?;
+    let outcome = tokio::select! {
+        () = signals.asked_to_end() => Ok(ExitCode::SUCCESS),
+        Ok(error) = failed => Err(error.into()),
+    };
     signals.end_at_once_when_asked_again();
     running.shutdown().await;
-    Ok(ExitCode::SUCCESS)
+    outcome
+}
+
+/// Prints on a thread of its own, which nobody waits for: standard output may be a pipe whose
+/// reader has stalled. The receiver gets the error if that fails; else the sender is dropped.
+fn print_in_background(text: String) -> io::Result<oneshot::Receiver<OutputError>> {
+    let (sender, failed) = oneshot::channel();
+    std::thread::Builder::new().name("print".to_owned()).spawn(move || {
+        if let Err(error) = print(&text) {
+            // Nobody listens any more once the demo ends.
+            let _ = sender.send(error);
+        }
+    })?;
+    Ok(failed)
 }
 
 /// Starts; where a default address is taken, on a free port instead.
@@ -139,7 +155,7 @@ async fn start(
     fixed: Fixed,
     upstream: Arc<Embedded>,
 ) -> Result<Running, Error> {
-    let keys = KeysAt { store: Arc::new(MemoryKeys::new(upstream.keys())), writable: true };
+    let keys = KeyManagement { store: Arc::new(MemoryKeys::new(upstream.keys())), writable: true };
     loop {
         let upstream = Arc::clone(&upstream) as Arc<dyn Upstream>;
         let error = match app::start_with_keys(&config, upstream, Some(keys.clone())).await {
@@ -155,7 +171,7 @@ async fn start(
         if is_fixed || address.port() == 0 || !is_taken(source) {
             return Err(error.into());
         }
-        eprintln!("{address} is taken; taking a free port{what} instead.");
+        notice(&format!("{address} is taken; taking a free port{what} instead."));
         match *key {
             "server.bind" => config.server.bind.set_port(0),
             "ops.bind" => config.ops.bind.set_port(0),
@@ -198,34 +214,50 @@ fn demo_keys(now: Timestamp) -> Result<Vec<DemoKey>, Error> {
     Ok(keys)
 }
 
-fn print(running: &Running, keys: &[DemoKey], catalogue: &Catalogue, token: &LoginToken) {
+/// What the demo prints at its start: how it is used, with its keys.
+fn introduction(
+    running: &Running,
+    keys: &[DemoKey],
+    catalogue: &Catalogue,
+    token: &LoginToken,
+) -> String {
     let base = running.base_url();
     let key = keys[0].key.expose();
     let published = catalogue.genes.iter().filter(|gene| gene.published);
     let best = published.max_by(|a, b| a.fitness_score().total_cmp(&b.fitness_score()));
     let gene = best.map(|gene| gene.id).unwrap_or_default();
-    println!("API key:  {key}");
-    println!("Base URL: {base}");
-    println!();
-    println!("curl -H 'X-API-Key: {key}' '{base}/genes?domain=search&limit=2'");
-    println!("curl -H 'X-API-Key: {key}' '{base}/genes/{gene}/phenotype'");
-    println!("curl -H 'X-API-Key: {key}' '{base}/arena/insights?domain=search'");
-    println!();
     let root = base.trim_end_matches("/v1");
-    println!("Pages:    {root}/ (what this is), {root}/arena (explore it)");
-    println!("Docs:     {root}/docs");
-    println!("Health:   {}/readyz", running.ops_url());
-    println!();
-    println!("Keys that show something else:");
-    for DemoKey { label, key, .. } in &keys[1..] {
-        println!("  {}  {label}", key.expose());
-    }
-    println!();
-    if let Some(control) = running.control_url() {
-        println!("Keys of your own, from another terminal:");
-        println!("  Login token: {}", token.expose());
-        println!("  Control API: {control}/control/v1 ({control}/docs)");
-        println!();
-    }
-    println!("Everything is in memory. Ctrl-C ends it.");
+    let ops = running.ops_url();
+    let label = |DemoKey { label, key, .. }: &DemoKey| format!("  {}  {label}\n", key.expose());
+    let others: String = keys[1..].iter().map(label).collect();
+    let own = running.control_url().map(|control| {
+        format!(
+            "\
+Keys of your own, from another terminal:
+  Login token: {}
+  Control API: {control}/control/v1 ({control}/docs)
+
+",
+            token.expose()
+        )
+    });
+    format!(
+        "\
+API key:  {key}
+Base URL: {base}
+
+curl -H 'X-API-Key: {key}' '{base}/genes?domain=search&limit=2'
+curl -H 'X-API-Key: {key}' '{base}/genes/{gene}/phenotype'
+curl -H 'X-API-Key: {key}' '{base}/arena/insights?domain=search'
+
+Pages:    {root}/ (what this is), {root}/arena (explore it)
+Docs:     {root}/docs
+Health:   {ops}/readyz
+
+Keys that show something else:
+{others}
+{}Everything is in memory. Ctrl-C ends it.
+",
+        own.unwrap_or_default()
+    )
 }

@@ -10,6 +10,7 @@ use hyper_util::rt::TokioIo;
 use poem::http::{Request, StatusCode, header};
 use tokio::net::TcpStream;
 
+use super::show::print;
 use super::{ConfigFile, Outcome, block_on};
 
 /// Longest wait for the answer.
@@ -29,7 +30,7 @@ impl Healthcheck {
         }
         block_on(async move {
             let status = tokio::time::timeout(PATIENCE, readiness(address)).await??;
-            println!("{address}/readyz: {status}");
+            print(&format!("{address}/readyz: {status}\n"))?;
             Ok(if status == StatusCode::OK { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         })
     }

@@ -12,10 +12,10 @@ use super::session::{
     Control, ControlError, CredentialStore, DeviceLogin, Issuer, Login, LoginMetadata, OidcLogin,
     OidcMetadata, end_of, meant, web_client,
 };
-use super::show::{harmless, local};
-use super::{Error, Outcome, Unclear, block_on, terminal};
+use super::show::{local, notice, sanitize};
+use super::{Error, Outcome, UsageError, block_on, terminal};
 use crate::keys::ApiKey;
-use crate::web::WebClient;
+use crate::net::HttpClient;
 
 /// No token is longer, in bytes.
 const LONGEST_TOKEN: u64 = 16 * 1024;
@@ -55,8 +55,9 @@ impl LoginCommand {
                 Way::Device(oidc) => by_device(&web, &control, oidc).await?,
             };
             store.change(|logins| logins.insert(&server, login.clone())).await?;
-            eprintln!("Logged in to {server} as {}{}.", harmless(&login.user), duration(&login));
-            eprintln!("Next: gene-registry api-key create --name NAME");
+            let user = sanitize(&login.user);
+            notice(&format!("Logged in to {server} as {user}{}.", duration(&login)));
+            notice("Next: gene-registry api-key create --name NAME");
             Ok(ExitCode::SUCCESS)
         })
     }
@@ -88,16 +89,16 @@ async fn by_token(control: &Control, from_stdin: bool) -> Result<Login, Error> {
         read_token()?
     } else {
         let how = "this server takes tokens: give one on standard input, with --token-stdin";
-        return Err(Unclear::new(how).into());
+        return Err(UsageError::new(how).into());
     };
     let token = SecretString::from(token.expose_secret().trim());
     if token.expose_secret().is_empty() {
-        return Err(Unclear::new("there was no token to read; nothing was changed").into());
+        return Err(UsageError::new("there was no token to read; nothing was changed").into());
     }
     if token.expose_secret().parse::<ApiKey>().is_ok() {
         let text = "that is an API key, for reading the registry; to log in takes a token, which \
                     the server's operator makes: gene-registry token new";
-        return Err(Unclear::new(text).into());
+        return Err(UsageError::new(text).into());
     }
     let known = control.whoami(&token).await.map_err(|error| match error {
         ControlError::Refused(refused) if refused.status.as_u16() == 401 => {
@@ -115,7 +116,7 @@ fn read_token() -> Result<SecretString, Error> {
 }
 
 async fn by_device(
-    web: &WebClient,
+    web: &HttpClient,
     control: &Control,
     oidc: &OidcMetadata,
 ) -> Result<Login, Error> {
@@ -146,16 +147,17 @@ async fn by_device(
 fn show(device: &DeviceLogin) {
     let bold = Style::new().bold();
     let page = device.verification_uri_complete.as_ref().unwrap_or(&device.verification_uri);
-    let (page, code) = (harmless(page), harmless(&device.user_code));
+    let (page, code) = (sanitize(page), sanitize(&device.user_code));
     let what = match device.verification_uri_complete {
         Some(_) => "agree there, if it shows this code",
         None => "enter this code there",
     };
     let minutes = device.expires_in.div_ceil(60);
-    anstream::eprintln!("Open this page in a browser, on any device:\n");
-    anstream::eprintln!("    {bold}{page}{bold:#}\n");
-    anstream::eprintln!("and {what}: {bold}{code}{bold:#}\n");
-    anstream::eprintln!("Waiting; the code holds for {minutes} min. Ctrl-C ends this.");
+    notice(&format!(
+        "Open this page in a browser, on any device:\n\n    {bold}{page}{bold:#}\n\n\
+         and {what}: {bold}{code}{bold:#}\n\n\
+         Waiting; the code holds for {minutes} min. Ctrl-C ends this."
+    ));
 }
 
 fn duration(login: &Login) -> String {

@@ -8,8 +8,9 @@ use secrecy::SecretString;
 use super::session::{
     CredentialStore, Issuer, Login, Logins, OidcLogin, ServerAddress, meant, web_client,
 };
+use super::show::notice;
 use super::{Error, Outcome, block_on};
-use crate::ops::with_sources;
+use crate::ops::error_chain;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -36,7 +37,7 @@ impl Logout {
             let logins = store.read()?;
             let servers = if self.all { all(&logins)? } else { vec![self.one(&logins)?] };
             if servers.is_empty() {
-                eprintln!("You are not logged in anywhere.");
+                notice("You are not logged in anywhere.");
             }
             for server in servers {
                 log_out(&store, &server).await?;
@@ -57,22 +58,22 @@ fn all(logins: &Logins) -> Result<Vec<ServerAddress>, Error> {
 async fn log_out(store: &CredentialStore, server: &ServerAddress) -> Result<(), Error> {
     // Removed first: what can't be revoked is at least not here any more.
     let Some(login) = store.change(|logins| logins.remove(server)).await? else {
-        eprintln!("You are not logged in to {server}.");
+        notice(&format!("You are not logged in to {server}."));
         return Ok(());
     };
-    eprintln!("Logged out from {server}.");
+    notice(&format!("Logged out from {server}."));
     let Login { oidc: Some(oidc), .. } = login else { return Ok(()) };
     if let Some(token) = &oidc.refresh_token {
         match forget(&oidc, token).await {
-            Ok(true) => eprintln!("The issuer has revoked what the login was renewed by."),
-            Ok(false) => eprintln!(
-                "The issuer has no way to revoke what the login was renewed by; it ends by itself."
+            Ok(true) => notice("The issuer has revoked what the login was renewed by."),
+            Ok(false) => notice(
+                "The issuer has no way to revoke what the login was renewed by; it ends by itself.",
             ),
-            Err(error) => eprintln!(
+            Err(error) => notice(&format!(
                 "What the login was renewed by could not be revoked at the issuer ({}); \
                  it ends by itself.",
-                with_sources(&*error)
-            ),
+                error_chain(&*error)
+            )),
         }
     }
     Ok(())

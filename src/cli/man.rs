@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::{Args, CommandFactory};
 use clap_mangen::Man;
 
-use super::show::print;
+use super::show::{notice, print};
 use super::{Cli, Outcome};
 
 #[derive(Debug, Args)]
@@ -28,7 +28,7 @@ impl ManCommand {
             let failed = |error| format!("{}: {error}", folder.display());
             std::fs::create_dir_all(&folder).map_err(failed)?;
             clap_mangen::generate_to(command, &folder).map_err(failed)?;
-            eprintln!("The pages are in {}.", folder.display());
+            notice(&format!("The pages are in {}.", folder.display()));
         } else {
             let mut page = Vec::new();
             // As `generate_to` does it.

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
+use super::show::{notice, print};
 use super::{ConfigFile, Outcome, block_on};
 use crate::upstream::postgres::{connect, schema};
 
@@ -19,10 +20,12 @@ impl Migrate {
         block_on(async {
             let mut client = connect(&config.upstream).await?;
             let migrated = schema::migrate(&mut client).await?;
-            migrated.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+            migrated.warnings.iter().for_each(|warning| notice(&format!("warning: {warning}")));
             match migrated.applied {
-                0 => println!("The schema is up to date."),
-                applied => println!("The schema is up to date now: {applied} migrations applied."),
+                0 => print("The schema is up to date.\n")?,
+                applied => print(&format!(
+                    "The schema is up to date now: {applied} migrations applied.\n"
+                ))?,
             }
             Ok(ExitCode::SUCCESS)
         })

@@ -25,9 +25,10 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::config::{InvalidConfig, Loaded};
-use crate::ops::{telemetry, with_sources};
-use crate::web::WebError;
+use self::show::{notice, print};
+use crate::config::{InvalidConfig, LoadedConfig};
+use crate::net::HttpError;
+use crate::ops::{error_chain, telemetry};
 
 const EXIT_STATUS: &str = "\
 Exit status:
@@ -40,7 +41,7 @@ Exit status:
 Colours are used on terminals alone, and never with NO_COLOR set.";
 
 /// The exit status when nothing was done because the wish was not clear.
-const UNCLEAR: u8 = 2;
+const USAGE_ERROR: u8 = 2;
 
 /// Read-only, caching JSON API over a public gene registry.
 #[derive(Debug, Parser)]
@@ -96,8 +97,8 @@ struct ConfigFile {
 }
 
 impl ConfigFile {
-    fn read(&self) -> Result<Loaded, InvalidConfig> {
-        Loaded::read(self.path())
+    fn read(&self) -> Result<LoadedConfig, InvalidConfig> {
+        LoadedConfig::read(self.path())
     }
 
     fn path(&self) -> Option<&Path> {
@@ -115,9 +116,9 @@ type Outcome = Result<ExitCode, Error>;
 /// typed by mistake.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-struct Unclear(String);
+struct UsageError(String);
 
-impl Unclear {
+impl UsageError {
     fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
@@ -125,6 +126,7 @@ impl Unclear {
 
 /// Parses the arguments and runs the command.
 pub fn run() -> ExitCode {
+    let _flush = FlushLog;
     let command = match Cli::try_parse() {
         Ok(cli) => cli.command,
         Err(error) => return misunderstood(&error),
@@ -146,15 +148,25 @@ pub fn run() -> ExitCode {
         Command::Man(command) => command.run(),
         Command::Token(command) => command.run(),
     };
-    // What the log still holds comes before what stands below it.
-    telemetry::write_out();
-    outcome.unwrap_or_else(|error| {
-        eprintln!("gene-registry: {}", with_sources(&*error));
-        if is_untrusted(&*error) {
-            eprintln!("{UNTRUSTED}");
-        }
-        if error.is::<Unclear>() { UNCLEAR.into() } else { ExitCode::FAILURE }
-    })
+    outcome.unwrap_or_else(|error| failed(&*error))
+}
+
+/// Writes what the log still holds when the command has ended, also by a panic.
+struct FlushLog;
+
+impl Drop for FlushLog {
+    fn drop(&mut self) {
+        telemetry::flush();
+    }
+}
+
+/// Says why the command failed.
+fn failed(error: &(dyn std::error::Error + Send + Sync + 'static)) -> ExitCode {
+    notice(&format!("gene-registry: {}", error_chain(error)));
+    if is_untrusted(error) {
+        notice(UNTRUSTED);
+    }
+    if error.is::<UsageError>() { USAGE_ERROR.into() } else { ExitCode::FAILURE }
 }
 
 /// What can be done about a server or issuer whose certificate is not trusted.
@@ -163,26 +175,25 @@ The certificate is not trusted. If you know the authority that made it, or it is
 name its PEM file by SSL_CERT_FILE: SSL_CERT_FILE=ca.pem gene-registry …";
 
 fn is_untrusted(error: &(dyn std::error::Error + 'static)) -> bool {
-    let of_web = |error: &&(dyn std::error::Error + 'static)| error.is::<WebError>();
+    let of_web = |error: &&(dyn std::error::Error + 'static)| error.is::<HttpError>();
     let mut errors = std::iter::successors(Some(error), |error| error.source());
-    let found = errors.find(of_web).and_then(|error| error.downcast_ref::<WebError>());
-    found.is_some_and(WebError::is_untrusted)
+    let found = errors.find(of_web).and_then(|error| error.downcast_ref::<HttpError>());
+    found.is_some_and(HttpError::is_untrusted)
 }
 
 /// Says what is wrong with the arguments, or shows the help that was asked for. People paste keys
 /// and tokens where they don't belong; those are not repeated.
 fn misunderstood(error: &clap::Error) -> ExitCode {
-    if !error.use_stderr() {
-        // Ignored: whoever closed standard output does not want the help.
-        let _ = error.print();
-        return ExitCode::SUCCESS;
-    }
     let message = error.render();
+    if !error.use_stderr() {
+        let printed = print(&message.ansi().to_string());
+        return printed.map_or_else(|error| failed(&error), |()| ExitCode::SUCCESS);
+    }
     // Colours are controls too: there are none where what was typed holds controls of its own.
-    let harmless = show::harmless_lines(&message.to_string());
-    let shown = harmless.unwrap_or_else(|| message.ansi().to_string());
-    anstream::eprint!("{}", show::without_secrets(&shown));
-    UNCLEAR.into()
+    let sanitize = show::sanitize_lines(&message.to_string());
+    let shown = sanitize.unwrap_or_else(|| message.ansi().to_string());
+    notice(show::without_secrets(&shown).trim_end_matches('\n'));
+    USAGE_ERROR.into()
 }
 
 /// Runs a command's asynchronous part.

@@ -1,11 +1,11 @@
 //! `gene-registry openapi`
 
-use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 
 use super::Outcome;
+use super::show::print;
 use crate::api;
 
 #[derive(Debug, Args)]
@@ -42,7 +42,8 @@ impl Openapi {
             Format::Json => api::Format::Json,
             Format::Yaml => api::Format::Yaml,
         };
-        std::io::stdout().write_all(&api::Document::new().text(version, format, ""))?;
+        let text = api::Document::new().text(version, format, "");
+        print(std::str::from_utf8(&text)?)?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -6,12 +6,14 @@ use std::process::ExitCode;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use secrecy::zeroize::Zeroizing;
-use tokio_postgres::Client;
 
+use super::show::{notice, print, print_secret};
 use super::{ConfigFile, Outcome, block_on};
 use crate::keys::{ApiKey, NewKey, READ_SCOPE, store};
+use crate::ops::error_chain;
 use crate::registry::Timestamp;
-use crate::upstream::postgres::{connect, seed};
+use crate::upstream::postgres::connect;
+use crate::upstream::postgres::seed::{EmptyRegistry, LoadedRegistry, SeedError, vacuum};
 use crate::upstream::{Catalogue, generate};
 
 /// Requests a minute of the key that is printed.
@@ -44,23 +46,37 @@ impl Seed {
         let given = self.key_file.as_deref().map(read_key).transpose()?;
         block_on(async {
             let mut client = connect(&config.upstream).await?;
-            match load(&mut client, self.genes, self.seed).await? {
-                seed::Seeded::AlreadyFilled => {
-                    println!("The registry has genes already; nothing was changed.");
-                }
-                seed::Seeded::Loaded { genes, evaluations } => {
-                    eprintln!("Loaded {genes} genes with {evaluations} evaluations.");
-                    let key = match given {
-                        Some(key) => key,
-                        None => ApiKey::generate()?,
-                    };
-                    store::insert(&mut client, &key, &new_key()).await?;
-                    println!("{}", key.expose());
-                }
+            let Some(registry) = EmptyRegistry::lock(&mut client).await? else {
+                print("The registry has genes already; nothing was changed.\n")?;
+                return Ok(ExitCode::SUCCESS);
+            };
+            let key = given.map_or_else(ApiKey::generate, Ok)?;
+            store::insert_key(registry.transaction(), &key, &new_key()).await?;
+            // Nobody could use a registry whose only key was lost.
+            print_secret(key.expose()).map_err(|error| format!("{error}; nothing was loaded"))?;
+            let filled = fill(registry, self.genes, self.seed).await;
+            let LoadedRegistry { genes, evaluations } = filled.map_err(with_fate_of_key)?;
+            notice(&format!("Loaded {genes} genes with {evaluations} evaluations."));
+            if let Err(error) = vacuum(&client).await {
+                let error = error_chain(&error);
+                notice(&format!("warning: the tables could not be vacuumed: {error}"));
             }
             Ok(ExitCode::SUCCESS)
         })
     }
+}
+
+/// What became of the key that was printed, when the registry could not be filled.
+fn with_fate_of_key(error: Error) -> Error {
+    let error_text = error_chain(&*error);
+    if matches!(error.downcast_ref(), Some(SeedError::Unknown(_))) {
+        return format!(
+            "{error_text}. Run seed again: if it says that the registry has genes already, the \
+             printed key works"
+        )
+        .into();
+    }
+    format!("{error_text}. Nothing was loaded; the printed key does not work").into()
 }
 
 fn new_key() -> NewKey {
@@ -89,19 +105,25 @@ fn read_key(path: &Path) -> Result<ApiKey, Error> {
         .map_err(|error| format!("--key-file {}: {error}", path.display()).into())
 }
 
-async fn load(client: &mut Client, genes: Option<u64>, from: u64) -> Result<seed::Seeded, Error> {
+/// Fills the registry with the sample, or with so many generated genes.
+async fn fill(
+    registry: EmptyRegistry<'_>,
+    genes: Option<u64>,
+    from: u64,
+) -> Result<LoadedRegistry, Error> {
     let now = Timestamp::now();
-    let Some(count) = genes else {
-        let catalogue = Catalogue::sample()?;
-        return Ok(seed::load(client, catalogue.genes.into_iter(), now, |_| {}).await?);
+    let loaded = match genes {
+        None => registry.fill(Catalogue::sample()?.genes.into_iter(), now, |_| {}).await?,
+        Some(count) => {
+            let bar = ProgressBar::new(count).with_style(ProgressStyle::with_template(
+                "{bar:40} {human_pos}/{human_len} genes, {elapsed} so far, {eta} to go",
+            )?);
+            let genes = generate::genes(count, from);
+            let loaded = registry.fill(genes, now, |done| bar.set_position(done)).await?;
+            bar.finish();
+            loaded
+        }
     };
-    let bar = ProgressBar::new(count).with_style(ProgressStyle::with_template(
-        "{bar:40} {human_pos}/{human_len} genes, {elapsed} so far, {eta} to go",
-    )?);
-    let loaded = seed::load(client, generate::genes(count, from), now, |done| {
-        bar.set_position(done);
-    });
-    let loaded = loaded.await?;
-    bar.finish();
+    registry.commit().await?;
     Ok(loaded)
 }

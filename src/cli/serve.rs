@@ -25,7 +25,7 @@ pub(super) struct Serve {
 
 impl Serve {
     pub(super) fn run(self) -> Outcome {
-        let config = app::usable(self.config.path())?.config;
+        let config = app::load_config(self.config.path())?.config;
         telemetry::init(&config.log)?;
         block_on(serve(config, self.ready_file))
     }
@@ -46,7 +46,7 @@ async fn serve(config: Config, ready_file: Option<PathBuf>) -> Outcome {
         match postgres.verify().await {
             Ok(warnings) => warnings.iter().for_each(|warning| tracing::warn!("{warning}")),
             Err(error) => {
-                let error = crate::ops::with_sources(&error);
+                let error = crate::ops::error_chain(&error);
                 tracing::warn!(error, "the database's role could not be checked");
             }
         }

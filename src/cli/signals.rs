@@ -31,7 +31,7 @@ impl Signals {
     pub(super) fn end_at_once_when_asked_again(mut self) {
         tokio::spawn(async move {
             self.asked_to_end().await;
-            telemetry::write_out();
+            telemetry::flush();
             std::process::exit(130);
         });
     }

@@ -7,6 +7,7 @@ use clap::{Args, Subcommand};
 
 use super::Outcome;
 use super::api_key::expiry;
+use super::show::{print_secret, print_to_stderr};
 use crate::control::LoginToken;
 use crate::registry::{LABEL, Timestamp, is_label};
 
@@ -41,9 +42,16 @@ impl TokenCommand {
     pub(super) fn run(self) -> Outcome {
         let Action::New(new) = self.action;
         let token = LoginToken::generate()?;
-        eprintln!("# The token is shown this once. For the configuration:\n");
-        eprint!("{}", configuration(&new, &token.hash()));
-        println!("{}", token.expose());
+        print_to_stderr(&format!(
+            "# The token is shown this once. For the configuration:\n\n{}",
+            configuration(&new, &token.hash())
+        ))?;
+        print_secret(token.expose()).map_err(|error| {
+            format!(
+                "{error}. The token is lost: do not use the lines for the configuration, and run \
+                 this again"
+            )
+        })?;
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -77,7 +85,7 @@ mod tests {
     use std::io::Write as _;
 
     use super::*;
-    use crate::config::Loaded;
+    use crate::config::LoadedConfig;
 
     #[test]
     fn the_lines_are_a_configuration() {
@@ -85,7 +93,7 @@ mod tests {
         let new = New { user: r#"a "b" \ c ü"#.to_owned(), expires };
         let mut file = tempfile::NamedTempFile::new().expect("a file");
         file.write_all(configuration(&new, &[0xAB; 32]).as_bytes()).expect("written");
-        let loaded = Loaded::read(Some(file.path())).expect("a configuration");
+        let loaded = LoadedConfig::read(Some(file.path())).expect("a configuration");
         let token = &loaded.config.control.tokens[0];
         assert_eq!((token.user.as_str(), token.sha256), (r#"a "b" \ c ü"#, [0xAB; 32]));
         let end = token.expires.map(|end| end.to_string());

@@ -7,7 +7,7 @@ use hyper::Method;
 use serde::Serialize;
 
 use super::session::{Session, WhoAmI};
-use super::show::{harmless, local, print, print_json};
+use super::show::{local, print, print_json, sanitize};
 use super::{Outcome, block_on};
 
 #[derive(Debug, Args)]
@@ -50,7 +50,7 @@ impl WhoAmICommand {
                 (Some(at), true) => format!("{}; renewed as it is used", local(at)),
             };
             let operator = if known.operator { " (operator)" } else { "" };
-            let user = harmless(&known.user);
+            let user = sanitize(&known.user);
             print(&format!("Server:  {server}\nUser:    {user}{operator}\nExpires: {ends}\n"))?;
             Ok(ExitCode::SUCCESS)
         })

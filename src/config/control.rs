@@ -93,25 +93,25 @@ impl ControlConfig {
         self.oidc.rules(rules);
         for (at, token) in self.tokens.iter().enumerate() {
             let key = format!("control.tokens.{at}.user");
-            rules.must(is_label(&token.user), &[&key], &format!("must be {LABEL}"));
+            rules.require(is_label(&token.user), &[&key], &format!("must be {LABEL}"));
         }
         const TOKENS: &str = "control.tokens";
         let hashes: HashSet<_> = self.tokens.iter().map(|token| token.sha256).collect();
         let holds = hashes.len() == self.tokens.len();
-        rules.must(holds, &[TOKENS], "two have the same sha256");
-        rules.must(
+        rules.require(holds, &[TOKENS], "two have the same sha256");
+        rules.require(
             self.operators.iter().all(|user| is_label(user)),
             &["control.operators"],
             &format!("each must be {LABEL}"),
         );
-        rules.must(
+        rules.require(
             self.bind.is_none() || !self.tokens.is_empty() || self.oidc.issuer.is_some(),
             &["control.bind", TOKENS, "control.oidc.issuer"],
             "nobody could log in: set control.oidc.issuer, or control.tokens (gene-registry token \
              new makes one)",
         );
         let holds = self.public_url.as_deref().is_none_or(is_public_url);
-        rules.must(holds, &["control.public_url"], PUBLIC_URL);
+        rules.require(holds, &["control.public_url"], PUBLIC_URL);
     }
 }
 
@@ -120,7 +120,7 @@ impl OidcConfig {
         let [issuer_key, audience_key, client_key] =
             ["control.oidc.issuer", "control.oidc.audience", "control.oidc.client_id"];
         let Some(issuer) = &self.issuer else { return };
-        rules.must(
+        rules.require(
             is_trustworthy(issuer),
             &[issuer_key],
             "must be an https:// URL without a query or fragment (http:// is possible on this \
@@ -128,15 +128,15 @@ impl OidcConfig {
         );
         for (key, value) in [(audience_key, &self.audience), (client_key, &self.client_id)] {
             let holds = value.as_ref().is_some_and(|value| !value.is_empty());
-            rules.must(holds, &[key, issuer_key], "must be set where there is an issuer");
+            rules.require(holds, &[key, issuer_key], "must be set where there is an issuer");
         }
-        rules.must(
+        rules.require(
             self.audience.is_none() || self.audience != self.client_id,
             &[audience_key, client_key],
             "must not be client_id: ID tokens are made out to that, and are no access tokens",
         );
         let holds = !self.user_claim.is_empty();
-        rules.must(holds, &["control.oidc.user_claim"], "must not be empty");
+        rules.require(holds, &["control.oidc.user_claim"], "must not be empty");
     }
 }
 

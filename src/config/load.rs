@@ -7,7 +7,7 @@ use figment::util::nest;
 use figment::value::{Dict, Map};
 use figment::{Figment, Metadata, Profile, Provider};
 
-use super::fault::{self, Fault, InvalidConfig};
+use super::error::{self, ConfigError, InvalidConfig};
 use super::{Config, values};
 
 const DEFAULTS: &str = include_str!("../../config/default.toml");
@@ -43,7 +43,7 @@ const TEXTS: [&str; 8] = [
 
 /// A configuration and where its values came from.
 #[derive(Debug, Clone)]
-pub struct Loaded {
+pub struct LoadedConfig {
     /// The values.
     pub config: Config,
     figment: Figment,
@@ -60,7 +60,7 @@ pub struct Effective {
     pub source: String,
 }
 
-impl Loaded {
+impl LoadedConfig {
     /// Reads defaults, then `file`, then the environment.
     ///
     /// # Errors
@@ -88,7 +88,7 @@ impl Loaded {
         let explain = |path: &[String], error: &figment::Error| explain(&figment, path, error);
         let (config, mut faults) = values::read(&figment, &defaults, explain);
         if let Some(config) = &config {
-            fault::add(&mut faults, config.contradictions());
+            error::add(&mut faults, config.contradictions());
         }
         match config.map(Config::without_empty_urls) {
             Some(config) if faults.is_empty() => Ok(Self { config, figment }),
@@ -178,7 +178,7 @@ fn source_name(metadata: &Metadata, key: &str) -> String {
 }
 
 /// Names the key and where it stands; never repeats the value of a secret.
-fn explain(figment: &Figment, path: &[String], error: &figment::Error) -> Fault {
+fn explain(figment: &Figment, path: &[String], error: &figment::Error) -> ConfigError {
     let key = path.join(".");
     // What stands in an array has the array's source.
     let known =
@@ -196,5 +196,5 @@ fn explain(figment: &Figment, path: &[String], error: &figment::Error) -> Fault 
         _ if SECRETS.iter().any(|secret| key.starts_with(secret)) => "not a usable URL".to_owned(),
         kind => kind.to_string(),
     };
-    Fault::worded(&[&key], format!("{key} ({source}): {what}"))
+    ConfigError::worded(&[&key], format!("{key} ({source}): {what}"))
 }

@@ -3,7 +3,7 @@
 mod cache;
 mod control;
 mod cors;
-mod fault;
+mod error;
 mod load;
 mod network;
 mod redis;
@@ -23,10 +23,10 @@ pub use cache::{AgesConfig, CacheConfig};
 pub(crate) use control::is_trustworthy;
 pub use control::{ControlConfig, OidcConfig, TokenConfig};
 pub use cors::CorsConfig;
-pub use fault::{Fault, InvalidConfig};
-pub use load::{Effective, Loaded};
+pub use error::{ConfigError, InvalidConfig};
+pub use load::{Effective, LoadedConfig};
 pub use network::{InvalidNetwork, Network};
-pub use redis::{RateLimitConfig, RedisConfig, SentinelConfig, Topology};
+pub use redis::{RateLimitConfig, RedisConfig, SentinelConfig, Topology, WithoutRedis};
 pub use secret_url::check_escapes;
 pub use server::{OpsConfig, ServerConfig};
 pub use shed::ShedConfig;
@@ -71,10 +71,10 @@ mod tests {
 
     use super::*;
 
-    fn read(text: &str) -> Result<Loaded, String> {
+    fn read(text: &str) -> Result<LoadedConfig, String> {
         let mut file = tempfile::NamedTempFile::new().expect("a file");
         file.write_all(text.as_bytes()).expect("written");
-        Loaded::read(Some(file.path())).map_err(|error| error.to_string())
+        LoadedConfig::read(Some(file.path())).map_err(|error| error.to_string())
     }
 
     #[test]

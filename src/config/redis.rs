@@ -5,9 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use secrecy::{ExposeSecret, SecretString};
-use serde::Deserialize;
-
-use crate::limit::WithoutRedis;
+use serde::{Deserialize, Serialize};
 
 /// The shared cache and the counters.
 #[derive(Debug, Clone, Deserialize)]
@@ -83,7 +81,7 @@ impl RedisConfig {
     }
 
     /// Which of these keys contradict each other, and what is allowed. What is in a URL is
-    /// judged by [`Servers`](crate::redis::Servers).
+    /// checked where it is parsed, in `redis/`.
     pub(super) fn contradictions(&self) -> Vec<(&'static str, String)> {
         let (topology, single) = (self.topology, self.topology == Topology::Single);
         let sentinel = &self.sentinel;
@@ -136,6 +134,16 @@ impl RedisConfig {
 /// What is set to nothing is not set: that is how compose files unset things.
 fn is_set(secret: &Option<SecretString>) -> bool {
     secret.as_ref().is_some_and(|secret| !secret.expose_secret().is_empty())
+}
+
+/// What to do with requests while Redis is unavailable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WithoutRedis {
+    /// Each replica enforces ceil(limit / replicas) by itself.
+    Local,
+    /// Every request is refused with 503.
+    Refuse,
 }
 
 /// Requests a minute for each key.

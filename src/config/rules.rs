@@ -1,6 +1,6 @@
 //! What values must be, one by one and beside each other.
 
-use super::fault::Fault;
+use super::error::ConfigError;
 use super::{AgesConfig, Config};
 
 /// A day, in seconds.
@@ -12,24 +12,24 @@ const MOST_STANDBYS: usize = 16;
 
 /// What was found wrong.
 #[derive(Debug, Default)]
-pub(super) struct Rules(Vec<Fault>);
+pub(super) struct Rules(Vec<ConfigError>);
 
 impl Rules {
     /// Notes that the first of the keys is not as it must be beside the others, unless it is.
-    pub(super) fn must(&mut self, holds: bool, keys: &[&str], what: &str) {
+    pub(super) fn require(&mut self, holds: bool, keys: &[&str], what: &str) {
         if !holds {
-            self.0.push(Fault::new(keys, what));
+            self.0.push(ConfigError::new(keys, what));
         }
     }
 
-    pub(super) fn found(self) -> Vec<Fault> {
+    pub(super) fn found(self) -> Vec<ConfigError> {
         self.0
     }
 }
 
 impl Config {
     /// What can't be as it is.
-    pub(super) fn contradictions(&self) -> Vec<Fault> {
+    pub(super) fn contradictions(&self) -> Vec<ConfigError> {
         let mut rules = Rules::default();
         self.ranges(&mut rules);
         self.standbys(&mut rules);
@@ -73,34 +73,34 @@ impl Config {
             ("cache.not_found_s", self.cache.not_found_s, 0..=DAY_S),
         ] {
             let (least, most) = range.into_inner();
-            rules.must(value >= least, &[key], &format!("must be {least} or more"));
-            rules.must(value <= most, &[key], &format!("must be {most} or less"));
+            rules.require(value >= least, &[key], &format!("must be {least} or more"));
+            rules.require(value <= most, &[key], &format!("must be {most} or less"));
         }
     }
 
     fn standbys(&self, rules: &mut Rules) {
         let holds = self.upstream.read_urls.len() <= MOST_STANDBYS;
         let what = format!("must name {MOST_STANDBYS} standbys or fewer");
-        rules.must(holds, &["upstream.read_urls"], &what);
+        rules.require(holds, &["upstream.read_urls"], &what);
     }
 
     fn addresses(&self, rules: &mut Rules) {
         const PUBLIC: &str = "server.bind";
         let (public, ops) = (self.server.bind, self.ops.bind);
         let holds = public != ops || ops.port() == 0;
-        rules.must(holds, &["ops.bind", PUBLIC], "must not be the same as server.bind");
+        rules.require(holds, &["ops.bind", PUBLIC], "must not be the same as server.bind");
         let control = self.control.bind.filter(|bind| bind.port() != 0);
-        rules.must(
+        rules.require(
             control.is_none_or(|bind| bind != public && bind != ops),
             &["control.bind", PUBLIC, "ops.bind"],
             "must not be the same as server.bind or ops.bind",
         );
-        rules.must(
+        rules.require(
             self.server.public_url.as_deref().is_none_or(is_public_url),
             &["server.public_url"],
             PUBLIC_URL,
         );
-        rules.must(
+        rules.require(
             self.server.cors.is_usable(),
             &["server.cors.origins"],
             "must each be like https://app.example, lowercase and without a path, or * alone",
@@ -111,7 +111,7 @@ impl Config {
         let [cert_key, key_key] = ["server.tls.cert_file", "server.tls.key_file"];
         let tls = &self.server.tls;
         let named = if tls.cert_file.is_some() { [key_key, cert_key] } else { [cert_key, key_key] };
-        rules.must(
+        rules.require(
             tls.cert_file.is_some() == tls.key_file.is_some(),
             &named,
             "must be set too: TLS needs a certificate and its key",
@@ -123,7 +123,7 @@ impl Config {
             ("control.oidc.tls_ca_file", &self.control.oidc.tls_ca_file),
         ] {
             let holds = path.as_ref().is_none_or(|path| !path.as_os_str().is_empty());
-            rules.must(holds, &[key], "must name a PEM file, or be left out: it is empty");
+            rules.require(holds, &[key], "must name a PEM file, or be left out: it is empty");
         }
     }
 
@@ -131,23 +131,23 @@ impl Config {
     fn patience(&self, rules: &mut Rules) {
         const DEADLINE: &str = "upstream.deadline_ms";
         let upstream = &self.upstream;
-        rules.must(
+        rules.require(
             upstream.deadline_ms >= upstream.query_ms,
             &[DEADLINE, "upstream.query_ms"],
             "must not be shorter than upstream.query_ms",
         );
-        rules.must(
+        rules.require(
             self.server.request_timeout_ms > upstream.deadline_ms,
             &["server.request_timeout_ms", DEADLINE],
             "must be longer than upstream.deadline_ms",
         );
-        rules.must(
+        rules.require(
             self.shed.wait_ms <= upstream.deadline_ms,
             &["shed.wait_ms", DEADLINE],
             "must not be longer than upstream.deadline_ms: nobody waits longer for a read",
         );
         let (misses, pool_size) = (self.shed.max_misses, upstream.pool_size);
-        rules.must(
+        rules.require(
             misses.is_none_or(|misses| misses < pool_size.max(2)),
             &["shed.max_misses", "upstream.pool_size"],
             "must be less than upstream.pool_size: look-ups of keys need connections too",
@@ -163,7 +163,7 @@ impl Config {
             let AgesConfig { fresh_s, stale_s, if_error_s } = ages;
             let keys =
                 ["if_error_s", "fresh_s", "stale_s"].map(|key| format!("cache.{kind}.{key}"));
-            rules.must(
+            rules.require(
                 if_error_s >= fresh_s.saturating_add(stale_s),
                 &keys.each_ref().map(String::as_str),
                 "must not be shorter than fresh_s and stale_s together",
@@ -172,12 +172,12 @@ impl Config {
     }
 
     fn rest(&self, rules: &mut Rules) {
-        rules.must(!self.redis.prefix.is_empty(), &["redis.prefix"], "must not be empty");
+        rules.require(!self.redis.prefix.is_empty(), &["redis.prefix"], "must not be empty");
         for (key, what) in self.telemetry.problems(cfg!(feature = "otlp")) {
-            rules.must(false, &[key], what);
+            rules.require(false, &[key], what);
         }
         for (key, what) in self.redis.contradictions() {
-            rules.must(false, &[key], &what);
+            rules.require(false, &[key], &what);
         }
     }
 }

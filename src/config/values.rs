@@ -6,7 +6,7 @@ use figment::value::{Dict, Map, Value};
 use figment::{Figment, Metadata, Profile, Provider};
 
 use super::Config;
-use super::fault::Fault;
+use super::error::ConfigError;
 
 /// More faults than anybody reads at once.
 const MOST: usize = 100;
@@ -16,8 +16,8 @@ const MOST: usize = 100;
 pub(super) fn read(
     figment: &Figment,
     defaults: &Figment,
-    explain: impl Fn(&[String], &figment::Error) -> Fault,
-) -> (Option<Config>, Vec<Fault>) {
+    explain: impl Fn(&[String], &figment::Error) -> ConfigError,
+) -> (Option<Config>, Vec<ConfigError>) {
     let (mut given, defaults) = match (values_of(figment), values_of(defaults)) {
         (Ok(given), Ok(defaults)) => (given, defaults),
         (Err(errors), _) | (_, Err(errors)) => {
@@ -34,7 +34,7 @@ pub(super) fn read(
         };
         let path = path_of(&error);
         faults.push(explain(&removed.original(&path), &error));
-        if faults.len() == MOST || !mend(&mut given, Some(&defaults), &path) {
+        if faults.len() == MOST || !replace_with_default(&mut given, Some(&defaults), &path) {
             return (None, faults);
         }
         removed.note(path);
@@ -71,13 +71,15 @@ impl Provider for Values {
 
 /// Puts the default in the place of what stands there, or nothing where there is none. Whether
 /// that has changed anything.
-fn mend(value: &mut Value, default: Option<&Value>, path: &[String]) -> bool {
+fn replace_with_default(value: &mut Value, default: Option<&Value>, path: &[String]) -> bool {
     let Some((key, below)) = path.split_first() else { return false };
     match value {
         Value::Dict(_, fields) => {
             let default = default.and_then(|default| default.as_dict()?.get(key));
             if !below.is_empty() {
-                return fields.get_mut(key).is_some_and(|value| mend(value, default, below));
+                return fields
+                    .get_mut(key)
+                    .is_some_and(|value| replace_with_default(value, default, below));
             }
             match default {
                 Some(default) => {

@@ -13,7 +13,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
 use super::error::ControlError;
-use crate::keys::terms::LAST_END;
+use crate::keys::key_rules::LAST_END;
 use crate::registry::Timestamp;
 
 const MAX_BYTES: usize = 16 * 1024;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::keys::KeysApi;
 use super::login::LoginApi;
 use crate::api::document::Described;
-use crate::api::document::tidy::{in_order, move_paths_below, tidy};
+use crate::api::document::normalize::{in_order, move_paths_below, normalize};
 
 const TITLE: &str = "Gene Registry Control API";
 const DESCRIPTION: &str = "Login, and the API keys of whoever has logged in. Not part of the \
@@ -33,7 +33,7 @@ pub fn document(public_url: Option<&str>) -> Bytes {
     document["servers"] = json!([{ "url": server }]);
     move_paths_below(&mut document, BASE);
     say_what_may_be_null(&mut document);
-    tidy(&mut document);
+    normalize(&mut document);
     let mut json = serde_json::to_string_pretty(&in_order(document)).unwrap_or_default();
     json.push('\n');
     json.into()

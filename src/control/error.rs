@@ -8,7 +8,7 @@ use poem::{IntoResponse, Response};
 use serde::Serialize;
 use thiserror::Error;
 
-use super::identity::{IssuerError, NotIdentified, Refusal};
+use super::identity::{AuthError, IssuerError, Refusal};
 use crate::api::ApiError;
 use crate::keys::NotAPrefix;
 use crate::keys::store::{StoreError, StoredKey};
@@ -242,12 +242,12 @@ impl ResponseError for ControlError {
     }
 }
 
-impl From<NotIdentified> for ControlError {
-    fn from(error: NotIdentified) -> Self {
+impl From<AuthError> for ControlError {
+    fn from(error: AuthError) -> Self {
         match error {
-            NotIdentified::Refused(refusal) => Self::Unauthorized(refusal),
-            NotIdentified::TooManyGuesses => Self::TooManyGuesses,
-            NotIdentified::IssuerUnavailable(error) => Self::IssuerUnavailable(error),
+            AuthError::Refused(refusal) => Self::Unauthorized(refusal),
+            AuthError::TooManyGuesses => Self::TooManyGuesses,
+            AuthError::IssuerUnavailable(error) => Self::IssuerUnavailable(error),
         }
     }
 }

@@ -13,7 +13,7 @@ use super::error::ControlError;
 use super::identity::Caller;
 use super::model::{ApiKey, ApiKeyPage, NewApiKey, RotatedApiKey, WhoAmI};
 use super::reply::Reply;
-use super::wishes::{CreateApiKey, Meant, RevokeApiKey, RotateApiKey};
+use super::requests::{CreateApiKey, KeySelector, RevokeApiKey, RotateApiKey};
 use crate::api::query::{Query, QueryValue};
 use crate::keys::store::{Listing, Revoked, Rotated, StoredKey};
 use crate::keys::{KeyStore, NewKey};
@@ -38,7 +38,7 @@ struct WithKey<'a> {
 impl KeysApi {
     /// Who am I
     #[oai(path = "/control/v1/whoami", method = "get", operation_id = "whoAmI")]
-    async fn who_am_i(&self, caller: Asking) -> poem::Result<Reply<WhoAmI>> {
+    async fn who_am_i(&self, caller: AuthenticatedCaller) -> poem::Result<Reply<WhoAmI>> {
         let Caller { user, operator, method, expires_at } = &*caller.0;
         Ok(Reply::new(&json!({
             "user": user,
@@ -54,7 +54,7 @@ impl KeysApi {
     #[oai(path = "/control/v1/api-keys", method = "post", operation_id = "createApiKey")]
     async fn create(
         &self,
-        caller: Asking,
+        caller: AuthenticatedCaller,
         body: Body<CreateApiKey>,
     ) -> poem::Result<Reply<NewApiKey>> {
         let wanted = body.0;
@@ -75,7 +75,7 @@ impl KeysApi {
     #[oai(path = "/control/v1/api-keys", method = "get", operation_id = "listApiKeys")]
     async fn list(
         &self,
-        caller: Asking,
+        caller: AuthenticatedCaller,
         /// Keys at most.
         limit: Query<Limit>,
         /// Keys skipped.
@@ -101,10 +101,10 @@ impl KeysApi {
     #[oai(path = "/control/v1/api-keys/revoke", method = "post", operation_id = "revokeApiKey")]
     async fn revoke(
         &self,
-        caller: Asking,
+        caller: AuthenticatedCaller,
         body: Body<RevokeApiKey>,
     ) -> poem::Result<Reply<ApiKey>> {
-        let Meant { prefix, all } = body.0;
+        let KeySelector { prefix, all } = body.0;
         let owner = caller.owner(all)?;
         match self.0.revoke(owner, &prefix).await.map_err(ControlError::from)? {
             Revoked::Key(key) => Ok(Reply::new(&key)?),
@@ -121,10 +121,10 @@ impl KeysApi {
     #[oai(path = "/control/v1/api-keys/rotate", method = "post", operation_id = "rotateApiKey")]
     async fn rotate(
         &self,
-        caller: Asking,
+        caller: AuthenticatedCaller,
         body: Body<RotateApiKey>,
     ) -> poem::Result<Reply<RotatedApiKey>> {
-        let (Meant { prefix, all }, overlap) = body.0;
+        let (KeySelector { prefix, all }, overlap) = body.0;
         let owner = caller.owner(all)?;
         match self.0.rotate(owner, &prefix, overlap).await.map_err(ControlError::from)? {
             Rotated::Key { key, new, replaced } => {
@@ -140,9 +140,9 @@ impl KeysApi {
 }
 
 /// Who is asking: [`super::listener`] has found that out before any operation begins.
-struct Asking(Arc<Caller>);
+struct AuthenticatedCaller(Arc<Caller>);
 
-impl Asking {
+impl AuthenticatedCaller {
     /// Whose keys are meant; `None` for everybody's.
     fn owner(&self, all: bool) -> Result<Option<&str>, ControlError> {
         match (all, self.0.operator) {
@@ -156,7 +156,7 @@ impl Asking {
 /// The security scheme's name in the document.
 const SCHEME: &str = "Bearer";
 
-impl<'a> ApiExtractor<'a> for Asking {
+impl<'a> ApiExtractor<'a> for AuthenticatedCaller {
     const TYPES: &'static [ApiExtractorType] = &[ApiExtractorType::SecurityScheme];
 
     type ParamType = ();

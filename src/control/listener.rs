@@ -18,10 +18,10 @@ use super::document;
 use super::error::{Cause, ControlError, refusal};
 use super::identity::{Caller, Identities};
 use super::keys::KeysApi;
-use super::login::{HowToLogIn, LoginApi};
+use super::login::{LoginApi, LoginMetadataEndpoint};
 use crate::api::headers::REQUEST_ID;
-use crate::api::pages::{self, Fixed};
-use crate::api::request_log::{RequestIds, with_sources};
+use crate::api::pages::{self, StaticFile};
+use crate::api::request_log::{RequestIds, error_chain};
 use crate::config::ControlConfig;
 use crate::keys::KeyStore;
 use crate::ops::{ControlLabels, Metrics, method_word};
@@ -42,7 +42,7 @@ impl ControlApi {
         store: Arc<dyn KeyStore>,
         metrics: Arc<Metrics>,
     ) -> Self {
-        let login = LoginApi(Arc::new(HowToLogIn::new(config)));
+        let login = LoginApi(Arc::new(LoginMetadataEndpoint::new(config)));
         let [open, guarded] = document::operations(login, KeysApi(store));
         let identities = Arc::new(identities);
         let mut routes = pages(Route::new(), config.public_url.as_deref());
@@ -62,10 +62,10 @@ const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// The document, and Swagger UI to try it.
 fn pages(route: Route, public_url: Option<&str>) -> Route {
-    let document = Fixed::kept_for_an_hour("application/json", document::document(public_url));
+    let document = StaticFile::kept_for_an_hour("application/json", document::document(public_url));
     let own = [
-        ("/docs", Fixed::new(HTML, include_str!("pages/index.html"))),
-        ("/docs/init.js", Fixed::new(SCRIPT, include_str!("pages/init.js"))),
+        ("/docs", StaticFile::new(HTML, include_str!("pages/index.html"))),
+        ("/docs/init.js", StaticFile::new(SCRIPT, include_str!("pages/init.js"))),
         ("/control/v1/openapi.json", document),
     ];
     let route = own
@@ -105,7 +105,7 @@ impl Handler for ControlApi {
             ms = begun.elapsed().as_secs_f64() * 1000.0,
             user = response.data::<Arc<Caller>>().map(|caller| caller.user.as_str()),
             request_id = id.to_str().unwrap_or_default(),
-            cause = response.data::<Cause>().map(|cause| with_sources(&*cause.0)),
+            cause = response.data::<Cause>().map(|cause| error_chain(&*cause.0)),
             "request"
         );
         response.headers_mut().insert(REQUEST_ID, id);

@@ -10,11 +10,11 @@ use super::reply::Reply;
 use crate::config::ControlConfig;
 
 /// How to log in.
-pub(super) struct LoginApi(pub(super) Arc<HowToLogIn>);
+pub(super) struct LoginApi(pub(super) Arc<LoginMetadataEndpoint>);
 
 /// The answer, as it is written.
 #[derive(Debug, Serialize)]
-pub(super) struct HowToLogIn {
+pub(super) struct LoginMetadataEndpoint {
     methods: Vec<&'static str>,
     oidc: Option<IssuerToAsk>,
 }
@@ -28,7 +28,7 @@ struct IssuerToAsk {
     resource: Option<String>,
 }
 
-impl HowToLogIn {
+impl LoginMetadataEndpoint {
     pub(super) fn new(config: &ControlConfig) -> Self {
         let oidc = &config.oidc;
         let oidc = oidc.issuer.clone().map(|issuer| IssuerToAsk {

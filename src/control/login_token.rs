@@ -6,15 +6,15 @@ use std::str::FromStr;
 use thiserror::Error;
 
 use crate::keys::NoRandomness;
-use crate::keys::sealed::{Form, Sealed};
+use crate::keys::secret_token::{SecretToken, TokenFormat};
 
 /// How each begins.
 pub(super) const BRAND: &str = "grt_";
-const FORM: Form = Form { brand: BRAND, parts: &[40] };
+const FORM: TokenFormat = TokenFormat { type_prefix: BRAND, parts: &[40] };
 
 /// A login token in plain text. Never logged; wiped when dropped.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LoginToken(Sealed);
+pub struct LoginToken(SecretToken);
 
 /// The text has not the form of a login token, or its check characters are wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]

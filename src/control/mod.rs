@@ -11,7 +11,7 @@ mod login;
 mod login_token;
 mod model;
 mod reply;
-mod wishes;
+mod requests;
 
 pub use document::document;
 pub use identity::{Caller, Identities};

@@ -9,19 +9,19 @@ use super::records::Records;
 use super::token;
 use super::usage::UsageCounts;
 use crate::ops::Metrics;
-use crate::registry::Timestamp;
-use crate::upstream::{ApiKeyRecord, KeyHash, UpstreamError, Watched};
+use crate::registry::{ApiKeyRecord, KeyHash, Timestamp};
+use crate::upstream::{UpstreamClient, UpstreamError};
 
 /// The scope that every operation needs.
 pub const READ_SCOPE: &str = "read";
 
 /// Keys made elsewhere may be this long; ours are shorter.
-const MAX_FOREIGN_BYTES: usize = 128;
+const MAX_EXTERNAL_BYTES: usize = 128;
 
 /// Why a caller is not let in. Callers see one and the same answer; the log has this.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[expect(missing_docs, reason = "the messages say it")]
-pub enum Denial {
+pub enum AuthDenied {
     #[error("no key was sent")]
     Missing,
     #[error("more than one key was sent")]
@@ -43,7 +43,7 @@ pub enum Denial {
 pub enum NotAuthenticated {
     /// The caller has no right to be here.
     #[error(transparent)]
-    Denied(#[from] Denial),
+    Denied(#[from] AuthDenied),
     /// The key's record can't be read at the moment.
     #[error("the key's record cannot be read")]
     Unavailable(#[source] Arc<UpstreamError>),
@@ -52,20 +52,24 @@ pub enum NotAuthenticated {
     TooManyUnknown,
     /// The look-up crashed.
     #[error(transparent)]
-    Crashed(#[from] crate::flight::Crashed),
+    Crashed(#[from] crate::sync::Crashed),
 }
 
 /// Checks keys. One for each replica.
 pub struct Authenticator {
     records: Records,
-    accept_foreign: bool,
+    accept_external: bool,
     usage: Option<Arc<UsageCounts>>,
 }
 
 impl Authenticator {
-    /// `accept_foreign`: also look up keys that were made elsewhere, of another form.
-    pub fn new(upstream: Arc<Watched>, accept_foreign: bool, metrics: Arc<Metrics>) -> Self {
-        Self { records: Records::new(upstream, metrics), accept_foreign, usage: None }
+    /// `accept_external`: also look up keys that were made elsewhere, of another form.
+    pub fn new(
+        upstream: Arc<UpstreamClient>,
+        accept_external: bool,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        Self { records: Records::new(upstream, metrics), accept_external, usage: None }
     }
 
     /// Counts, from now on, how keys are used.
@@ -78,6 +82,12 @@ impl Authenticator {
     /// How many keys are remembered with their record, and how many as unknown.
     pub fn remembered(&self) -> (u64, u64) {
         self.records.remembered()
+    }
+
+    /// Follows the change log, so that no record of a key that is known to have changed lets
+    /// anybody in. Runs for ever; one task for each authenticator.
+    pub async fn follow_changes(&self) {
+        self.records.follow_changes().await;
     }
 
     /// The record of the key in `presented`, the values of the key header, judged by the
@@ -93,7 +103,7 @@ impl Authenticator {
         let hash = token::hash(key);
         let record = self.records.get(&hash, || self.has_form(key)).await?;
         let now = self.records.now();
-        judge(&record, &hash, now)?;
+        authorize(&record, &hash, now)?;
         if let Some(usage) = &self.usage {
             usage.note(&hash, now);
         }
@@ -101,22 +111,22 @@ impl Authenticator {
     }
 
     fn has_form(&self, key: &[u8]) -> bool {
-        token::is_key(key) || (self.accept_foreign && is_foreign_key(key))
+        token::is_key(key) || (self.accept_external && is_external_key(key))
     }
 }
 
 /// The key, if it is one and not too long to be any.
-fn one<'a>(mut presented: impl Iterator<Item = &'a [u8]>) -> Result<&'a [u8], Denial> {
-    let key = presented.next().ok_or(Denial::Missing)?;
+fn one<'a>(mut presented: impl Iterator<Item = &'a [u8]>) -> Result<&'a [u8], AuthDenied> {
+    let key = presented.next().ok_or(AuthDenied::Missing)?;
     if presented.next().is_some() {
-        return Err(Denial::SentTwice);
+        return Err(AuthDenied::SentTwice);
     }
-    if key.len() > MAX_FOREIGN_BYTES { Err(Denial::Malformed) } else { Ok(key) }
+    if key.len() > MAX_EXTERNAL_BYTES { Err(AuthDenied::Malformed) } else { Ok(key) }
 }
 
 /// Keys made elsewhere: 16 to 128 visible ASCII characters, of any form but ours.
-fn is_foreign_key(key: &[u8]) -> bool {
-    (16..=MAX_FOREIGN_BYTES).contains(&key.len())
+fn is_external_key(key: &[u8]) -> bool {
+    (16..=MAX_EXTERNAL_BYTES).contains(&key.len())
         && key.iter().all(u8::is_ascii_graphic)
         && !key.starts_with(b"gr_")
 }
@@ -127,18 +137,18 @@ fn words(hash: &KeyHash) -> [u64; 4] {
     std::array::from_fn(|at| u64::from_ne_bytes(words[at]))
 }
 
-fn judge(record: &ApiKeyRecord, hash: &KeyHash, now: Timestamp) -> Result<(), Denial> {
+fn authorize(record: &ApiKeyRecord, hash: &KeyHash, now: Timestamp) -> Result<(), AuthDenied> {
     if !bool::from(words(&record.hash)[..].ct_eq(&words(hash)[..])) {
-        return Err(Denial::Unknown);
+        return Err(AuthDenied::Unknown);
     }
     if record.revoked_at.is_some() {
-        return Err(Denial::Revoked);
+        return Err(AuthDenied::Revoked);
     }
     if record.expires_at.is_some_and(|end| now >= end) {
-        return Err(Denial::Expired);
+        return Err(AuthDenied::Expired);
     }
     if !record.scopes.iter().any(|scope| scope == READ_SCOPE) {
-        return Err(Denial::OutOfScope);
+        return Err(AuthDenied::OutOfScope);
     }
     Ok(())
 }
@@ -164,29 +174,29 @@ mod tests {
     fn expiry_is_strict() {
         let end: Timestamp = "2026-01-31T00:00:00Z".parse().expect("a time");
         let record = ApiKeyRecord { expires_at: Some(end), ..record() };
-        let at = |now| judge(&record, &record.hash, now);
+        let at = |now| authorize(&record, &record.hash, now);
         assert_eq!(at(end - jiff::SignedDuration::from_micros(1)), Ok(()));
-        assert_eq!(at(end), Err(Denial::Expired));
+        assert_eq!(at(end), Err(AuthDenied::Expired));
     }
 
     #[test]
     fn each_reason_is_told_apart() {
         let now = Timestamp::UNIX_EPOCH;
         let ok = record();
-        assert_eq!(judge(&ok, &ok.hash, now), Ok(()));
-        assert_eq!(judge(&ok, &KeyHash([8; 32]), now), Err(Denial::Unknown));
+        assert_eq!(authorize(&ok, &ok.hash, now), Ok(()));
+        assert_eq!(authorize(&ok, &KeyHash([8; 32]), now), Err(AuthDenied::Unknown));
         let revoked = ApiKeyRecord { revoked_at: Some(now), ..record() };
-        assert_eq!(judge(&revoked, &ok.hash, now), Err(Denial::Revoked));
+        assert_eq!(authorize(&revoked, &ok.hash, now), Err(AuthDenied::Revoked));
         let narrow = ApiKeyRecord { scopes: vec!["reader".to_owned()], ..record() };
-        assert_eq!(judge(&narrow, &ok.hash, now), Err(Denial::OutOfScope));
+        assert_eq!(authorize(&narrow, &ok.hash, now), Err(AuthDenied::OutOfScope));
     }
 
     #[test]
     fn foreign_keys_are_of_any_form_but_ours() {
-        assert!(is_foreign_key(b"sk-0123456789abcdef"));
+        assert!(is_external_key(b"sk-0123456789abcdef"));
         for wrong in [&b"short"[..], b"gr_0123456789abcdef", b"with space 0123456789", &[b'a'; 129]]
         {
-            assert!(!is_foreign_key(wrong));
+            assert!(!is_external_key(wrong));
         }
     }
 }

@@ -11,8 +11,8 @@ use super::store::{
 };
 use super::token::ApiKey;
 use super::usage::Usage;
-use crate::registry::Timestamp;
-use crate::upstream::{ApiKeyRecord, EmbeddedKey, EmbeddedKeys, KeyHash, KeysByHash, Rotation};
+use crate::registry::{ApiKeyRecord, KeyHash, Timestamp};
+use crate::upstream::{EmbeddedKey, EmbeddedKeys, KeysByHash, Rotation};
 
 /// See the module. What is done here, the registry's readers learn from its change log.
 pub struct MemoryKeys(Arc<EmbeddedKeys>);

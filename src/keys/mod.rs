@@ -1,26 +1,24 @@
 //! API keys: their form, who may come in, their records, how they are managed and used.
 
 mod authenticator;
-mod budget;
-mod first_looks;
-mod look_ups;
+pub(crate) mod key_rules;
+mod lookup_limiter;
 mod memory;
 mod postgres;
 mod prefix;
+mod record_loader;
 mod records;
-pub(crate) mod sealed;
+pub(crate) mod secret_token;
 mod sql;
 pub mod store;
-pub(crate) mod terms;
 mod token;
 mod usage;
 
-pub use authenticator::{Authenticator, Denial, NotAuthenticated, READ_SCOPE};
-pub(crate) use budget::Budget;
+pub use authenticator::{AuthDenied, Authenticator, NotAuthenticated, READ_SCOPE};
 pub use memory::MemoryKeys;
 pub use postgres::PostgresKeys;
 pub use prefix::{KeyPrefix, NotAPrefix};
-pub use sealed::NoRandomness;
+pub use secret_token::NoRandomness;
 pub use store::{KeyStore, NewKey};
 pub use token::{ApiKey, MalformedKey};
 pub use usage::{Usage, UsageCounts, UsageWriter};

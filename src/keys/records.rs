@@ -1,22 +1,27 @@
 //! Key records, which are kept in this process alone.
 //!
-//! A record is used for [`FRESH`], and looked up again behind from [`REFRESH`] on; after that a
-//! request waits for the look-up, and only if it fails, or the database is known to be away, does
-//! the old record serve, for [`IF_UPSTREAM_FAILS`] at most. The same holds for a record that a
-//! known change concerns, whatever its age.
+//! A record is used for [`FRESH`], and refreshed in the background from [`REFRESH`] on; after that
+//! a request waits for the look-up. If that fails, or the database is known to be unavailable, the
+//! old record serves for [`IF_UPSTREAM_FAILS`] at most. A record whose key is known to have changed
+//! since it was read never serves: it is read again as soon as a poll finds the change, and while
+//! it cannot be read, requests with that key are refused.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use moka::sync::Cache;
 
-use super::authenticator::{Denial, NotAuthenticated};
-use super::first_looks::FirstLooks;
-use super::look_ups::LookUps;
-use crate::flight::Flights;
+use super::authenticator::{AuthDenied, NotAuthenticated};
+use super::lookup_limiter::LookupLimiter;
+use super::record_loader::RecordLoader;
 use crate::ops::{CacheEvent, Metrics};
-use crate::registry::Timestamp;
-use crate::upstream::{ApiKeyRecord, Concern, KeyHash, Seen, Watched};
+use crate::registry::{ApiKeyRecord, KeyHash, Timestamp};
+use crate::sync::SingleFlight;
+use crate::upstream::{ChangedKeys, DependsOn, ReadStamp, UpstreamClient};
 
 /// How long a record is used without another look-up behind.
 const REFRESH: Duration = Duration::from_secs(45);
@@ -36,35 +41,52 @@ const RECORDS: u64 = 200_000;
 /// Unknown keys remembered: a small budget of their own, so that junk pushes out no record.
 const UNKNOWN_KEYS: u64 = 10_000;
 
-type LookUp = Result<Option<Arc<Known>>, NotAuthenticated>;
+/// Records of changed keys that are read again at once.
+const MAX_RE_READS: usize = 128;
+
+type LookupResult = Result<Option<Arc<CachedRecord>>, NotAuthenticated>;
 
 #[derive(Debug)]
-struct Known {
+struct CachedRecord {
     record: Arc<ApiKeyRecord>,
-    seen: Seen,
+    seen: ReadStamp,
     looked_up: Instant,
+    /// The key is known to have changed since. It never becomes false: the record that is read
+    /// instead takes this one's place.
+    must_be_read: AtomicBool,
+}
+
+impl CachedRecord {
+    fn must_be_read(&self) -> bool {
+        self.must_be_read.load(Ordering::Relaxed)
+    }
+
+    /// Whether it serves though it could not be read again.
+    fn serves_if_upstream_fails(&self) -> bool {
+        !self.must_be_read() && self.looked_up.elapsed() < IF_UPSTREAM_FAILS
+    }
 }
 
 /// The records of one replica.
 pub(super) struct Records {
-    upstream: Arc<Watched>,
-    known: Cache<KeyHash, Arc<Known>>,
-    unknown: Cache<KeyHash, Arc<Seen>>,
-    flights: Flights<KeyHash, LookUp>,
-    first_looks: FirstLooks,
-    look_ups: LookUps,
+    upstream: Arc<UpstreamClient>,
+    known: Cache<KeyHash, Arc<CachedRecord>>,
+    unknown: Cache<KeyHash, Arc<ReadStamp>>,
+    flights: SingleFlight<KeyHash, LookupResult>,
+    lookup_limiter: LookupLimiter,
+    record_loader: RecordLoader,
     metrics: Arc<Metrics>,
 }
 
 impl Records {
-    pub(super) fn new(upstream: Arc<Watched>, metrics: Arc<Metrics>) -> Self {
+    pub(super) fn new(upstream: Arc<UpstreamClient>, metrics: Arc<Metrics>) -> Self {
         Self {
-            look_ups: LookUps::new(Arc::clone(&upstream)),
+            record_loader: RecordLoader::new(Arc::clone(&upstream)),
             upstream,
             known: Cache::builder().max_capacity(RECORDS).time_to_live(IF_UPSTREAM_FAILS).build(),
             unknown: Cache::builder().max_capacity(UNKNOWN_KEYS).time_to_live(UNKNOWN).build(),
-            flights: Flights::default(),
-            first_looks: FirstLooks::new(),
+            flights: SingleFlight::default(),
+            lookup_limiter: LookupLimiter::new(),
             metrics,
         }
     }
@@ -91,44 +113,44 @@ impl Records {
     ) -> Result<Arc<ApiKeyRecord>, NotAuthenticated> {
         let Some(known) = self.known.get(hash) else {
             if !has_form() {
-                return Err(Denial::Malformed.into());
+                return Err(AuthDenied::Malformed.into());
             }
             // Boxed like the look-up below: rare, and every request would carry the room for it.
             return Box::pin(self.never_seen(hash)).await;
         };
         let age = known.looked_up.elapsed();
-        if age < FRESH && self.is_current(hash, &known.seen) {
+        if age < FRESH && !known.must_be_read() && self.is_current(hash, &known.seen) {
             if age >= REFRESH && self.upstream.is_in_use() {
-                self.flights.begin(hash, || self.look_up(*hash));
+                self.flights.spawn(hash, || self.look_up(*hash));
             }
             return Ok(Arc::clone(&known.record));
         }
-        // Nobody waits for a database known to be away.
-        if !self.upstream.is_in_use() && age < IF_UPSTREAM_FAILS {
+        // Nobody waits for a database that is known to be unavailable.
+        if !self.upstream.is_in_use() && known.serves_if_upstream_fails() {
             return Ok(Arc::clone(&known.record));
         }
-        match Box::pin(self.flights.join(hash, || self.look_up(*hash))).await?.value {
+        match Box::pin(self.flights.run(hash, || self.look_up(*hash))).await?.value {
             Ok(Some(found)) => Ok(Arc::clone(&found.record)),
-            Ok(None) => Err(Denial::Unknown.into()),
-            Err(_) if age < IF_UPSTREAM_FAILS => Ok(Arc::clone(&known.record)),
+            Ok(None) => Err(AuthDenied::Unknown.into()),
+            Err(_) if known.serves_if_upstream_fails() => Ok(Arc::clone(&known.record)),
             Err(error) => Err(error),
         }
     }
 
     async fn never_seen(&self, hash: &KeyHash) -> Result<Arc<ApiKeyRecord>, NotAuthenticated> {
         if self.unknown.get(hash).is_some_and(|seen| self.is_current(hash, &seen)) {
-            return Err(Denial::Unknown.into());
+            return Err(AuthDenied::Unknown.into());
         }
-        let found = self.flights.join(hash, || self.first_look(*hash)).await?.value?;
-        Ok(Arc::clone(&found.ok_or(Denial::Unknown)?.record))
+        let found = self.flights.run(hash, || self.first_look(*hash)).await?.value?;
+        Ok(Arc::clone(&found.ok_or(AuthDenied::Unknown)?.record))
     }
 
     /// Leave is taken in the flight, so that those who join a look-up need none.
-    fn first_look(&self, hash: KeyHash) -> impl Future<Output = LookUp> + Send + use<> {
-        let (first_looks, metrics) = (self.first_looks.clone(), Arc::clone(&self.metrics));
+    fn first_look(&self, hash: KeyHash) -> impl Future<Output = LookupResult> + Send + use<> {
+        let (lookup_limiter, metrics) = (self.lookup_limiter.clone(), Arc::clone(&self.metrics));
         let look_up = self.look_up(hash);
         async move {
-            let Some(first_look) = first_looks.begin().await else {
+            let Some(first_look) = lookup_limiter.begin().await else {
                 metrics.count(CacheEvent::KeyLookUpRefused);
                 return Err(NotAuthenticated::TooManyUnknown);
             };
@@ -140,16 +162,65 @@ impl Records {
         }
     }
 
-    fn is_current(&self, hash: &KeyHash, seen: &Seen) -> bool {
-        self.upstream.is_current(Concern::Key(hash), seen)
+    /// Marks the records of keys that polls find to be changed, and reads them again at once, so
+    /// many at a time. Runs for ever.
+    pub(super) async fn follow_changes(&self) {
+        let (mut waiting, mut re_reads) = (VecDeque::new(), FuturesUnordered::new());
+        loop {
+            tokio::select! {
+                changed = self.upstream.changed_keys() => waiting.extend(self.mark(changed)),
+                Some(()) = re_reads.next(), if !re_reads.is_empty() => {}
+            }
+            let room = MAX_RE_READS - re_reads.len();
+            let begun = waiting.drain(..room.min(waiting.len()));
+            re_reads.extend(begun.map(|hash| self.read_again(hash)));
+        }
     }
 
-    fn look_up(&self, hash: KeyHash) -> impl Future<Output = LookUp> + Send + use<> {
-        let (look_ups, metrics) = (self.look_ups.clone(), Arc::clone(&self.metrics));
+    /// Marks those records of changed keys that lack the change, and gives their hashes.
+    fn mark(&self, changed: ChangedKeys) -> Vec<KeyHash> {
+        let mut marked = Vec::new();
+        let mut mark = |hash: KeyHash, known: &CachedRecord| {
+            if self.upstream.is_known_to_have_changed(DependsOn::Key(&hash), &known.seen) {
+                known.must_be_read.store(true, Ordering::Relaxed);
+                marked.push(hash);
+            }
+        };
+        match changed {
+            ChangedKeys::All => self.known.iter().for_each(|(hash, known)| mark(*hash, &known)),
+            ChangedKeys::These(hashes) => {
+                for hash in hashes {
+                    if let Some(known) = self.known.get(&hash) {
+                        mark(hash, &known);
+                    }
+                }
+            }
+        }
+        marked
+    }
+
+    /// Reads a marked record. Twice where the look-up that it joins began before the change.
+    async fn read_again(&self, hash: KeyHash) {
+        for _ in 0..2 {
+            if !self.known.get(&hash).is_some_and(|known| known.must_be_read()) {
+                return;
+            }
+            // A failure has been counted; the next request with this key tries again.
+            let _ = self.flights.run(&hash, || self.look_up(hash)).await;
+        }
+    }
+
+    fn is_current(&self, hash: &KeyHash, seen: &ReadStamp) -> bool {
+        self.upstream.is_current(DependsOn::Key(hash), seen)
+    }
+
+    fn look_up(&self, hash: KeyHash) -> impl Future<Output = LookupResult> + Send + use<> {
+        let (record_loader, metrics) = (self.record_loader.clone(), Arc::clone(&self.metrics));
         let (known, unknown) = (self.known.clone(), self.unknown.clone());
+        let upstream = Arc::clone(&self.upstream);
         async move {
             let looked_up = Instant::now();
-            let read = look_ups.record(hash).await;
+            let read = record_loader.record(hash).await;
             metrics.count(CacheEvent::KeyLookUp { failed: read.is_err() });
             let read = read.map_err(NotAuthenticated::Unavailable)?;
             let Some(record) = read.value else {
@@ -157,8 +228,18 @@ impl Records {
                 unknown.insert(hash, Arc::new(read.seen));
                 return Ok(None);
             };
-            let found = Known { record: Arc::new(record), seen: read.seen, looked_up };
-            let found = Arc::new(found);
+            let must_be_read = {
+                let (about, seen) = (DependsOn::Key(&hash), &read.seen);
+                let was_marked = known.get(&hash).is_some_and(|known| known.must_be_read());
+                upstream.is_known_to_have_changed(about, seen)
+                    || (was_marked && !upstream.is_current(about, seen))
+            };
+            let found = Arc::new(CachedRecord {
+                record: Arc::new(record),
+                seen: read.seen,
+                looked_up,
+                must_be_read: AtomicBool::new(must_be_read),
+            });
             known.insert(hash, Arc::clone(&found));
             unknown.invalidate(&hash);
             Ok(Some(found))

@@ -103,7 +103,11 @@ pub async fn insert(client: &mut Client, key: &ApiKey, new: &NewKey) -> Result<(
     Ok(())
 }
 
-async fn insert_key(
+/// Stores a key within a transaction.
+///
+/// # Errors
+/// [`StoreError`], also where its prefix is taken.
+pub async fn insert_key(
     transaction: &Transaction<'_>,
     key: &ApiKey,
     new: &NewKey,

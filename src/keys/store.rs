@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize, Serializer};
 use thiserror::Error;
 
 use super::prefix::KeyPrefix;
-use super::sealed::NoRandomness;
+use super::secret_token::NoRandomness;
 use super::token::ApiKey;
 use super::usage::Usage;
 use crate::registry::{Timestamp, rfc3339_seconds};
 
-pub use super::sql::insert;
+pub use super::sql::{insert, insert_key};
 
 /// A key to be stored.
 #[derive(Debug, Clone)]

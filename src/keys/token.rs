@@ -6,17 +6,17 @@ use std::str::FromStr;
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
-use super::sealed::{Form, NoRandomness, Sealed};
-use crate::upstream::KeyHash;
+use super::secret_token::{NoRandomness, SecretToken, TokenFormat};
+use crate::registry::KeyHash;
 
 const BRAND: &str = "gr_";
 const PREFIX_CHARS: usize = 8;
 const SECRET_CHARS: usize = 32;
-const FORM: Form = Form { brand: BRAND, parts: &[PREFIX_CHARS, SECRET_CHARS] };
+const FORM: TokenFormat = TokenFormat { type_prefix: BRAND, parts: &[PREFIX_CHARS, SECRET_CHARS] };
 
 /// A whole API key in plain text. Never stored, never logged; wiped when dropped.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ApiKey(Sealed);
+pub struct ApiKey(SecretToken);
 
 /// The text has not the form of a key, or its check characters are wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]

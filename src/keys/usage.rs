@@ -12,8 +12,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::store::KeyStore;
-use crate::registry::Timestamp;
-use crate::upstream::KeyHash;
+use crate::registry::{KeyHash, Timestamp};
 
 /// Keys counted at a time in each shard; the use of further ones is not counted until the next
 /// batch has been written.

@@ -18,13 +18,13 @@ use std::time::Instant;
 
 use tokio::sync::oneshot;
 
-use super::losses::Losses;
-use super::memory::FullKeys;
+use super::exhausted_keys::ExhaustedKeys;
 use super::now;
-use super::store::{Ask, Replies, Store};
-use super::window::{Decision, Standing};
-use crate::ops::{LimitMetrics, with_sources};
-use crate::redis::NoAnswer;
+use super::outages::OutageTracker;
+use super::store::{Acquire, Replies, Store};
+use super::window::{Decision, WindowState};
+use crate::ops::{LimitMetrics, error_chain};
+use crate::redis::RedisFailure;
 
 /// Commands in one round trip, for however many requests: they keep Redis busy for a few
 /// milliseconds at most.
@@ -58,9 +58,9 @@ pub(super) struct Batcher<K, S>(Arc<Inner<K, S>>);
 #[derive(Debug)]
 struct Inner<K, S> {
     store: S,
-    full: FullKeys<K>,
+    full: ExhaustedKeys<K>,
     queue: Mutex<Queue<K>>,
-    losses: Losses,
+    outages: OutageTracker,
     metrics: LimitMetrics,
 }
 
@@ -85,8 +85,8 @@ where
 {
     pub(super) fn new(store: S, metrics: LimitMetrics) -> Self {
         let queue = Mutex::new(Queue { waiting: Vec::new(), driven: false });
-        let (full, losses) = (FullKeys::default(), Losses::default());
-        Self(Arc::new(Inner { store, full, queue, losses, metrics }))
+        let (full, outages) = (ExhaustedKeys::default(), OutageTracker::default());
+        Self(Arc::new(Inner { store, full, queue, outages, metrics }))
     }
 
     pub(super) fn store(&self) -> &S {
@@ -96,14 +96,14 @@ where
     /// Decides about one request, with all that wait at the same time.
     pub(super) async fn ask(&self, key: K, limit: u32) -> Outcome {
         let begun = now();
-        if let Some(decision) = self.0.full.refuse(key, limit, begun) {
+        if let Some(decision) = self.0.full.check(key, limit, begun) {
             return Ok(Counted { decision, remembered: true });
         }
         let (outcome, receiver) = oneshot::channel();
         self.enqueue(Waiter { key, limit, outcome })?;
         // The driver keeps its promise, or crashed.
         let outcome =
-            receiver.await.unwrap_or_else(|_| Err(NotCounted::Lost(self.0.losses.newest())));
+            receiver.await.unwrap_or_else(|_| Err(NotCounted::Lost(self.0.outages.newest())));
         self.0.metrics.waited(now().saturating_duration_since(begun));
         outcome
     }
@@ -117,7 +117,7 @@ where
         if !std::mem::replace(&mut queue.driven, true) {
             drop(queue);
             // Without the lock: a runtime that is ending drops the driver at once, which takes it.
-            let driver = Driver { inner: Arc::clone(&self.0), signed_off: false };
+            let driver = Driver { inner: Arc::clone(&self.0), finished: false };
             tokio::spawn(driver.run());
         }
         Ok(())
@@ -126,7 +126,7 @@ where
 
 impl<K, S: Store<K>> Inner<K, S> {
     fn lost(&self, key: &K) -> NotCounted {
-        NotCounted::Lost(self.losses.begin(self.store.part(key)))
+        NotCounted::Lost(self.outages.begin(self.store.part(key)))
     }
 
     /// Those who wait for these parts wait no longer.
@@ -151,12 +151,12 @@ impl<K, S> Inner<K, S> {
 /// request starts another.
 struct Driver<K, S> {
     inner: Arc<Inner<K, S>>,
-    signed_off: bool,
+    finished: bool,
 }
 
 impl<K, S> Drop for Driver<K, S> {
     fn drop(&mut self) {
-        if !self.signed_off {
+        if !self.finished {
             let mut queue = self.inner.queue();
             queue.waiting.clear();
             queue.driven = false;
@@ -167,7 +167,7 @@ impl<K, S> Drop for Driver<K, S> {
 /// Requests that share a command.
 #[derive(Debug)]
 struct Group<K> {
-    ask: Ask<K>,
+    ask: Acquire<K>,
     outcomes: Vec<oneshot::Sender<Outcome>>,
 }
 
@@ -191,7 +191,7 @@ where
         let mut queue = self.inner.queue();
         if queue.waiting.is_empty() {
             queue.driven = false;
-            self.signed_off = true;
+            self.finished = true;
             return None;
         }
         Some(std::mem::take(&mut queue.waiting))
@@ -207,13 +207,13 @@ where
             if waiter.outcome.is_closed() {
                 continue;
             }
-            if let Some(decision) = self.inner.full.refuse(key, limit, now) {
+            if let Some(decision) = self.inner.full.check(key, limit, now) {
                 answer(waiter.outcome, Ok(Counted { decision, remembered: true }));
             } else if let Some(&place) = places.get(&(key, limit)) {
                 groups[place].add(waiter.outcome);
             } else if groups.len() < MAX_COMMANDS {
                 places.insert((key, limit), groups.len());
-                let ask = Ask { key, limit, requests: 1 };
+                let ask = Acquire { key, limit, requests: 1 };
                 groups.push(Group { ask, outcomes: vec![waiter.outcome] });
             } else {
                 too_many.push(waiter);
@@ -234,12 +234,12 @@ where
         let requests = asks.iter().map(|ask| ask.requests).sum();
         metrics.round_trip(asks.len(), requests, replies.is_ok(), received - sent);
         let refused = replies.iter().flatten().find_map(|reply| reply.as_ref().err());
-        let changed = metrics.store_is_away(store.is_away() || refused.is_some());
+        let changed = metrics.store_is_away(store.is_unavailable() || refused.is_some());
         if changed && let Some(error) = refused {
             // It answers, but not this: a right that is missing, a node that has not the key.
-            tracing::warn!(error = with_sources(error), "redis refuses to count");
+            tracing::warn!(error = error_chain(error), "redis refuses to count");
         }
-        let late = replies.as_ref().is_err_and(NoAnswer::is_late);
+        let late = replies.as_ref().is_err_and(RedisFailure::is_late);
         match replies {
             Ok(replies) => self.share_out(groups, replies, (sent, received)),
             Err(error) => {
@@ -263,7 +263,7 @@ where
         for (group, reply) in groups.into_iter().zip(replies) {
             match reply {
                 Ok(standing) => {
-                    full.learn(group.ask.key, group.ask.limit, &standing, times);
+                    full.mark_exhausted(group.ask.key, group.ask.limit, &standing, times);
                     group.share(&standing);
                 }
                 Err(error) => {
@@ -277,14 +277,14 @@ where
 
     /// A part of the store is there again when all that was asked of it was answered.
     fn end_losses(&self, groups: &[Group<K>], replies: &Replies) {
-        let Inner { store, losses, .. } = &*self.inner;
-        if !losses.any() {
+        let Inner { store, outages, .. } = &*self.inner;
+        if !outages.any() {
             return;
         }
         let parts: Vec<_> = groups.iter().map(|group| store.part(&group.ask.key)).collect();
         let failed = parts.iter().zip(replies).filter(|(_, reply)| reply.is_err());
         let failed: HashSet<_> = failed.map(|(part, _)| part).collect();
-        parts.iter().filter(|part| !failed.contains(part)).for_each(|part| losses.end(*part));
+        parts.iter().filter(|part| !failed.contains(part)).for_each(|part| outages.end(*part));
     }
 }
 
@@ -294,7 +294,7 @@ impl<K> Group<K> {
         self.outcomes.push(outcome);
     }
 
-    fn share(self, standing: &Standing) {
+    fn share(self, standing: &WindowState) {
         for (place, outcome) in (0..).zip(self.outcomes) {
             let decision = standing.decision(place, self.ask.limit);
             answer(outcome, Ok(Counted { decision, remembered: false }));

@@ -10,15 +10,18 @@ use super::*;
 struct Crashing(AtomicBool);
 
 impl Store<u8> for Crashing {
-    async fn admit(&self, asks: &[Ask<u8>]) -> Result<Replies, NoAnswer> {
+    async fn admit(&self, asks: &[Acquire<u8>]) -> Result<Replies, RedisFailure> {
         assert!(self.0.swap(true, Ordering::Relaxed), "a crash that the test asks for");
-        let left = Duration::from_secs(1);
-        let standing =
-            |ask: &Ask<u8>| Standing { admitted: ask.requests, count: ask.requests, left };
+        let resets_in = Duration::from_secs(1);
+        let standing = |ask: &Acquire<u8>| WindowState {
+            admitted: ask.requests,
+            count: ask.requests,
+            resets_in,
+        };
         Ok(asks.iter().map(|ask| Ok(standing(ask))).collect())
     }
 
-    fn is_away(&self) -> bool {
+    fn is_unavailable(&self) -> bool {
         false
     }
 }
@@ -35,7 +38,7 @@ async fn after_a_crash_nobody_waits_in_vain() {
 
 #[test]
 fn a_process_that_ends_hangs_nobody() {
-    let outcome = crate::ending::on_an_ending_runtime(async {
+    let outcome = crate::sync::ending_runtime::on_an_ending_runtime(async {
         Batcher::new(Crashing::default(), LimitMetrics::default()).ask(1, 9).await
     });
     assert!(matches!(outcome, Some(Err(NotCounted::Lost(_)))), "{outcome:?}");

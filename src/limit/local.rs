@@ -53,7 +53,7 @@ impl Window {
         }
     }
 
-    fn left(&self, now: Instant) -> Duration {
+    fn resets_in(&self, now: Instant) -> Duration {
         WINDOW.saturating_sub(now.saturating_duration_since(self.began))
     }
 }
@@ -73,14 +73,14 @@ impl<K: Eq + Hash + Copy> LocalLimiter<K> {
         windows.sweep(now);
         let fresh = Window { began: now, count: 0, loss, before_loss: 0 };
         let window = windows.by_key.entry(key).or_insert(fresh);
-        if window.left(now).is_zero() {
+        if window.resets_in(now).is_zero() {
             *window = window.next(now, loss);
         }
         window.enter(loss);
         let admitted = window.count < share;
         window.count += u32::from(admitted);
         let remaining = share.saturating_sub(window.count);
-        Decision { admitted, limit, remaining, left: window.left(now) }
+        Decision { admitted, limit, remaining, resets_in: window.resets_in(now) }
     }
 }
 
@@ -88,7 +88,7 @@ impl<K: Eq + Hash> Windows<K> {
     /// Forgets ended windows each time their number may have doubled: constant work a request.
     fn sweep(&mut self, now: Instant) {
         if self.by_key.len() >= self.sweep_at {
-            self.by_key.retain(|_, window| !window.left(now).is_zero());
+            self.by_key.retain(|_, window| !window.resets_in(now).is_zero());
             self.sweep_at = (self.by_key.len() * 2).max(SWEEP_FROM);
         }
     }

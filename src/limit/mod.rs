@@ -9,9 +9,9 @@
 //! the replicas concerned; a loss of Redis's data adds the limit.
 
 mod batch;
+mod exhausted_keys;
 mod local;
-mod losses;
-mod memory;
+mod outages;
 mod policy;
 mod shared;
 #[cfg(test)]
@@ -23,9 +23,9 @@ use std::fmt::Display;
 use std::hash::Hash;
 use std::time::Instant;
 
-use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::config::WithoutRedis;
 use crate::ops::LimitMetrics;
 use crate::redis::{RedisKeys, RedisPool};
 
@@ -33,20 +33,10 @@ use policy::Policy;
 use shared::RedisWindows;
 pub use window::{Decision, WINDOW};
 
-/// What to do with requests while Redis is away.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum WithoutRedis {
-    /// Each replica enforces ceil(limit / replicas) by itself.
-    Local,
-    /// Every request is refused with 503.
-    Refuse,
-}
-
 /// A request can't be counted, and is refused for that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("requests cannot be counted at the moment")]
-pub struct CannotCount;
+pub struct LimiterUnavailable;
 
 /// How limits are enforced.
 #[derive(Debug, Clone)]
@@ -80,9 +70,9 @@ impl<K: Eq + Hash + Copy + Display + Send + Sync + 'static> Limiter<K> {
     /// called on a runtime. Dropped while it waits, it is not counted unless it was just sent.
     ///
     /// # Errors
-    /// [`CannotCount`] while Redis is away and the policy is to refuse, and when more requests
+    /// [`LimiterUnavailable`] while Redis is away and the policy is to refuse, and when more requests
     /// wait than can be held.
-    pub async fn decide(&self, key: K, limit: u32) -> Result<Decision, CannotCount> {
+    pub async fn decide(&self, key: K, limit: u32) -> Result<Decision, LimiterUnavailable> {
         self.0.decide(key, limit).await
     }
 

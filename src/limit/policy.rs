@@ -6,7 +6,8 @@ use super::batch::{Batcher, Counted, NotCounted};
 use super::local::LocalLimiter;
 use super::store::Store;
 use super::window::Decision;
-use super::{CannotCount, LimitOptions, WithoutRedis, now};
+use super::{LimitOptions, LimiterUnavailable, now};
+use crate::config::WithoutRedis;
 use crate::ops::{LimitMetrics, LimitResult};
 
 /// Decides by the shared count where there is one, else by this replica's own.
@@ -38,11 +39,11 @@ where
 
     /// Whether there is a shared count and it is known to be lost.
     pub(super) fn is_degraded(&self) -> bool {
-        self.shared.as_ref().is_some_and(|shared| shared.store().is_away())
+        self.shared.as_ref().is_some_and(|shared| shared.store().is_unavailable())
     }
 
-    pub(super) async fn decide(&self, key: K, limit: u32) -> Result<Decision, CannotCount> {
-        let counted = self.count(key, limit).await.inspect_err(|CannotCount| {
+    pub(super) async fn decide(&self, key: K, limit: u32) -> Result<Decision, LimiterUnavailable> {
+        let counted = self.count(key, limit).await.inspect_err(|LimiterUnavailable| {
             self.metrics.decided(LimitResult::NotCounted);
         })?;
         let Counted { mut decision, remembered } = counted;
@@ -57,7 +58,7 @@ where
         Ok(decision)
     }
 
-    async fn count(&self, key: K, limit: u32) -> Result<Counted, CannotCount> {
+    async fn count(&self, key: K, limit: u32) -> Result<Counted, LimiterUnavailable> {
         let own = |decision| Counted { decision, remembered: false };
         if limit == 0 {
             return Ok(Counted { decision: Decision::never(), remembered: true });
@@ -69,13 +70,13 @@ where
             Ok(counted) => return Ok(counted),
             // Whoever is not held to the limit is not turned away for the want of a count either.
             Err(_) if !self.enforce => 0,
-            Err(NotCounted::Crowded) => return Err(CannotCount),
+            Err(NotCounted::Crowded) => return Err(LimiterUnavailable),
             Err(NotCounted::Lost(_)) if self.without_redis == WithoutRedis::Refuse => {
-                return Err(CannotCount);
+                return Err(LimiterUnavailable);
             }
             Err(NotCounted::Lost(loss)) => loss,
         };
-        self.metrics.decided_alone();
+        self.metrics.local_fallback();
         Ok(own(self.local.decide(key, limit, loss, now())))
     }
 }

@@ -2,12 +2,12 @@
 
 use std::future::Future;
 
-use super::window::Standing;
-use crate::redis::NoAnswer;
+use super::window::WindowState;
+use crate::redis::RedisFailure;
 
 /// Requests of one key under one limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Ask<K> {
+pub(super) struct Acquire<K> {
     pub(super) key: K,
     /// Requests a minute; not 0.
     pub(super) limit: u32,
@@ -16,7 +16,7 @@ pub(super) struct Ask<K> {
 }
 
 /// How each window stands, in the order of the asks, or why that is not known.
-pub(super) type Replies = Vec<Result<Standing, NoAnswer>>;
+pub(super) type Replies = Vec<Result<WindowState, RedisFailure>>;
 
 /// Counts windows for all replicas. Redis in the service; the simulation has a model of it.
 pub(super) trait Store<K>: Send + Sync + 'static {
@@ -24,11 +24,14 @@ pub(super) trait Store<K>: Send + Sync + 'static {
     /// in the order of the asks.
     ///
     /// # Errors
-    /// [`NoAnswer`] when nothing is known about any of them: each may have been counted or not.
-    fn admit(&self, asks: &[Ask<K>]) -> impl Future<Output = Result<Replies, NoAnswer>> + Send;
+    /// [`RedisFailure`] when nothing is known about any of them: each may have been counted or not.
+    fn admit(
+        &self,
+        asks: &[Acquire<K>],
+    ) -> impl Future<Output = Result<Replies, RedisFailure>> + Send;
 
     /// Whether the store is known to take no counts at the moment, of some keys at least.
-    fn is_away(&self) -> bool;
+    fn is_unavailable(&self) -> bool;
 
     /// The part of the store that counts a key, where parts can be lost each on their own.
     fn part(&self, _key: &K) -> u16 {

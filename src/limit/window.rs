@@ -15,51 +15,56 @@ pub struct Decision {
     /// Requests left in this window.
     pub remaining: u32,
     /// Until the window ends, at most [`WINDOW`].
-    pub left: Duration,
+    pub resets_in: Duration,
 }
 
 impl Decision {
     /// A decision from how a window stands: `count` requests admitted in it, this one included
     /// where it was.
-    pub fn of(admitted: bool, limit: u32, count: u32, left: Duration) -> Self {
-        Self { admitted, limit, remaining: limit.saturating_sub(count), left: left.min(WINDOW) }
+    pub fn of(admitted: bool, limit: u32, count: u32, resets_in: Duration) -> Self {
+        Self {
+            admitted,
+            limit,
+            remaining: limit.saturating_sub(count),
+            resets_in: resets_in.min(WINDOW),
+        }
     }
 
     /// The decision for a key of limit 0: it is never served.
     pub fn never() -> Self {
-        Self { admitted: false, limit: 0, remaining: 0, left: WINDOW }
+        Self { admitted: false, limit: 0, remaining: 0, resets_in: WINDOW }
     }
 
     /// Seconds until the window ends, rounded up: 0 to 60.
     pub fn reset_seconds(&self) -> u64 {
-        self.left.as_millis().div_ceil(1000).min(60) as u64
+        self.resets_in.as_millis().div_ceil(1000).min(60) as u64
     }
 
     /// Whole seconds to wait after a refusal: min(60, floor(ms left / 1000) + 1), so 1 to 60.
     /// After that long the window has certainly ended.
     pub fn retry_after_seconds(&self) -> u64 {
-        (self.left.as_secs() + 1).min(60)
+        (self.resets_in.as_secs() + 1).min(60)
     }
 }
 
 /// How a key's window stands after it was asked for some requests at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Standing {
+pub(super) struct WindowState {
     /// Requests admitted, of those that asked.
     pub(super) admitted: u32,
     /// Requests admitted in the window so far, these included.
     pub(super) count: u32,
     /// Until the window ends.
-    pub(super) left: Duration,
+    pub(super) resets_in: Duration,
 }
 
-impl Standing {
+impl WindowState {
     /// The decision about one of the requests that asked together, by its place among them
     /// (from 0). The first ones are admitted, and each sees the count as if it had come alone.
     pub(super) fn decision(&self, place: u32, limit: u32) -> Decision {
         let admitted = place < self.admitted;
         let admitted_later = self.admitted.saturating_sub(place.saturating_add(1));
-        Decision::of(admitted, limit, self.count.saturating_sub(admitted_later), self.left)
+        Decision::of(admitted, limit, self.count.saturating_sub(admitted_later), self.resets_in)
     }
 
     /// Whether the window takes no more requests under `limit`.
@@ -105,7 +110,7 @@ mod tests {
 
     #[test]
     fn those_who_ask_together_see_the_count_as_if_each_had_come_alone() {
-        let standing = Standing { admitted: 3, count: 10, left: WINDOW };
+        let standing = WindowState { admitted: 3, count: 10, resets_in: WINDOW };
         let decisions: Vec<_> = (0..5).map(|place| standing.decision(place, 10)).collect();
         let seen: Vec<_> = decisions.iter().map(|seen| (seen.admitted, seen.remaining)).collect();
         assert_eq!(seen, [(true, 2), (true, 1), (true, 0), (false, 0), (false, 0)]);

@@ -40,7 +40,7 @@ pub(super) struct DomainMetrics(Mutex<HashMap<Box<str>, Shown>>);
 
 impl DomainMetrics {
     /// Takes in an arena answer that was read `age` ago, at `read_at_seconds` since 1970.
-    pub(super) fn take_in(
+    pub(super) fn observe(
         &self,
         domain: &str,
         answer: &[u8],
@@ -106,10 +106,10 @@ mod tests {
     fn a_domain_is_shown_with_its_newest_numbers_until_they_are_old() {
         let (metrics, now) = (DomainMetrics::default(), Instant::now() + SHOWN * 2);
         let minute = Duration::from_secs(60);
-        metrics.take_in("search", ANSWER, minute, 1000.0, now);
+        metrics.observe("search", ANSWER, minute, 1000.0, now);
         let older = br#"{"gene_count":1,"shannon_diversity":0,"turnover_rate":0,
             "avg_fitness":0,"total_arena_evaluations":1}"#;
-        metrics.take_in("search", older, 2 * minute, 940.0, now);
+        metrics.observe("search", older, 2 * minute, 940.0, now);
         let shown = text(&metrics, now);
         for line in [
             r#"gene_registry_domain_genes{domain="search"} 13"#,
@@ -122,7 +122,7 @@ mod tests {
             assert!(shown.lines().any(|found| found == line), "{line}: {shown}");
         }
         assert_eq!(text(&metrics, now + SHOWN - minute), "");
-        metrics.take_in("late", ANSWER, SHOWN, 1000.0, now);
+        metrics.observe("late", ANSWER, SHOWN, 1000.0, now);
         assert_eq!(text(&metrics, now), "");
     }
 
@@ -131,7 +131,7 @@ mod tests {
         let (metrics, now) = (DomainMetrics::default(), Instant::now() + SHOWN);
         for number in 0..2 * MOST {
             let age = Duration::from_millis((2 * MOST - number) as u64);
-            metrics.take_in(&format!("domain.{number}"), ANSWER, age, number as f64, now);
+            metrics.observe(&format!("domain.{number}"), ANSWER, age, number as f64, now);
         }
         let shown = text(&metrics, now);
         let count = shown.lines().filter(|line| line.starts_with("gene_registry_domain_genes"));

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::series;
+use super::catalog;
 
 /// Text that grows by samples. Those of one metric must follow each other.
 #[derive(Debug, Default)]
@@ -48,7 +48,7 @@ impl Exposition {
 
     fn begin(&mut self, name: &'static str) {
         self.family = name;
-        if let Some(found) = series::find(name) {
+        if let Some(found) = catalog::find(name) {
             let kind = found.kind.as_str();
             let _ = writeln!(self.text, "# HELP {name} {}\n# TYPE {name} {kind}", found.help);
         }

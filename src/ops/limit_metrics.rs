@@ -108,7 +108,7 @@ impl LimitMetrics {
     }
 
     /// Counts a decision that was made by this replica's own share.
-    pub fn decided_alone(&self) {
+    pub fn local_fallback(&self) {
         self.alone.increment(1);
     }
 

@@ -10,18 +10,20 @@ use metrics_exporter_prometheus::{
 };
 
 use super::cache_metrics::{CacheCounters, CacheEvent};
+use super::catalog::{self, Kind};
 use super::domain_metrics::DomainMetrics;
 use super::exposition::Exposition;
 use super::limit_metrics::{self, LimitMetrics};
 use super::process;
 use super::request_metrics::{self, RequestLabels, RequestMetrics};
-use super::series::{self, Kind};
 use super::shed_metrics::ShedMetrics;
+use super::telemetry;
 
 const CONTROL_REQUESTS: &str = "gene_registry_control_requests_total";
 const CERTIFICATE_EXPIRY: &str = "gene_registry_certificate_expiry_timestamp_seconds";
 const CERTIFICATE_RELOADS: &str = "gene_registry_certificate_reloads_total";
 const BUILD_INFO: &str = "gene_registry_build_info";
+const LOG_LINES_DROPPED: &str = "gene_registry_log_lines_dropped_total";
 
 /// Bounds of the histograms, in seconds: hits are far below a millisecond.
 const SECONDS: [f64; 15] = [
@@ -93,7 +95,7 @@ impl Default for Metrics {
 }
 
 fn describe(recorder: &impl Recorder) {
-    for series in series::ALL {
+    for series in catalog::ALL {
         let (name, help) = (KeyName::from_const_str(series.name), series.help.into());
         match series.kind {
             Kind::Counter => recorder.describe_counter(name, None, help),
@@ -132,7 +134,7 @@ impl Metrics {
 
     /// Takes in the arena answer of a domain, read `age` ago, at `read_at_seconds` since 1970.
     pub fn domain(&self, domain: &str, answer: &[u8], age: Duration, read_at_seconds: f64) {
-        self.domains.take_in(domain, answer, age, read_at_seconds, Instant::now());
+        self.domains.observe(domain, answer, age, read_at_seconds, Instant::now());
     }
 
     /// When the certificate in use ends, in seconds since 1970.
@@ -161,12 +163,13 @@ impl Metrics {
         let mut out = Exposition::after(self.handle.render());
         look(&mut out);
         self.domains.write(&mut out, Instant::now());
+        out.sample(LOG_LINES_DROPPED, &[], telemetry::lines_dropped() as f64);
         process::write(&mut out);
         out.into_text()
     }
 
     /// To be called every few seconds: keeps memory flat where nobody reads the metrics.
-    pub fn tend(&self) {
+    pub fn run_upkeep(&self) {
         self.handle.run_upkeep();
     }
 }

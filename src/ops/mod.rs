@@ -1,7 +1,9 @@
 //! For operators: health, metrics, logs.
 
 mod cache_metrics;
+pub mod catalog;
 mod domain_metrics;
+mod error_chain;
 mod exposition;
 mod health;
 mod limit_metrics;
@@ -13,21 +15,19 @@ mod metrics;
 mod otlp;
 mod process;
 mod request_metrics;
-pub mod series;
 mod shed_metrics;
-mod sources;
 pub mod telemetry;
 mod trace_context;
 mod traces;
 
 pub use cache_metrics::CacheEvent;
+pub(crate) use error_chain::error_chain;
 pub use exposition::Exposition;
 pub use health::{Dependency, Health, PoolState};
 pub use limit_metrics::{LimitMetrics, LimitResult};
 pub use listener::{AskDependencies, Dependencies, LookAround, OpsApi};
 pub use metrics::{ControlLabels, Metrics};
 pub use request_metrics::{RequestLabels, RequestMetrics, method_word};
-pub use shed_metrics::{Counted, Shed, ShedMetrics};
-pub(crate) use sources::with_sources;
+pub use shed_metrics::{GaugeGuard, Shed, ShedMetrics};
 pub use trace_context::{TraceContext, TraceId};
 pub use traces::{RequestTrace, Traces, TracesError};

@@ -14,14 +14,14 @@ pub enum Shed {
     /// An answer that somebody waited for.
     Miss,
     /// A page far from the beginning that somebody waited for.
-    DeepWalk,
+    DeepPage,
     /// A stale answer that was to be read again behind the one sent.
     Refresh,
 }
 
 impl Shed {
     const ALL: [(Self, &'static str); 3] =
-        [(Self::Miss, "miss"), (Self::DeepWalk, "deep_walk"), (Self::Refresh, "refresh")];
+        [(Self::Miss, "miss"), (Self::DeepPage, "deep_walk"), (Self::Refresh, "refresh")];
 }
 
 /// What is counted about reads of the upstream. Cheap to clone; the default counts nothing.
@@ -57,28 +57,28 @@ impl ShedMetrics {
     }
 
     /// One more is being read, until the result is dropped.
-    pub fn reading(&self) -> Counted {
-        Counted::new(&self.reading)
+    pub fn reading(&self) -> GaugeGuard {
+        GaugeGuard::new(&self.reading)
     }
 
     /// One more waits for its turn, until the result is dropped.
-    pub fn queued(&self) -> Counted {
-        Counted::new(&self.queued)
+    pub fn queued(&self) -> GaugeGuard {
+        GaugeGuard::new(&self.queued)
     }
 }
 
 /// One that is counted in a gauge.
 #[derive(Debug)]
-pub struct Counted(Gauge);
+pub struct GaugeGuard(Gauge);
 
-impl Counted {
+impl GaugeGuard {
     fn new(gauge: &Gauge) -> Self {
         gauge.increment(1.0);
         Self(gauge.clone())
     }
 }
 
-impl Drop for Counted {
+impl Drop for GaugeGuard {
     fn drop(&mut self) {
         self.0.decrement(1.0);
     }

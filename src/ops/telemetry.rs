@@ -1,14 +1,17 @@
 //! Logs: text on a terminal, JSON otherwise; to standard error, so that commands' output stays
-//! clean. On a terminal each line is written at once; anywhere else they are gathered for a moment
-//! (see [`super::log_writer`]).
+//! clean. Nothing that logs waits for the reader of the log (see [`super::log_writer`]).
 
-use std::io::{IsTerminal, Stderr, stderr};
-use std::sync::OnceLock;
+use std::backtrace::{Backtrace, BacktraceStatus};
+use std::fs::File;
+use std::io::{self, IsTerminal, Write, stderr};
+use std::os::fd::AsFd;
+use std::panic::PanicHookInfo;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use thiserror::Error;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt;
-use tracing_subscriber::fmt::writer::BoxMakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
@@ -16,8 +19,14 @@ use super::log_line::JsonLine;
 use super::log_writer::LogWriter;
 use crate::config::{LogConfig, LogFormat};
 
-/// The process's log, where it is gathered.
-static GATHERED: OnceLock<LogWriter<Stderr>> = OnceLock::new();
+/// The process's log.
+static LOG: LogWriter = LogWriter::new();
+
+/// Whether a thread writes what [`LOG`] is given.
+static IS_WRITTEN: AtomicBool = AtomicBool::new(false);
+
+/// How long the end of the process waits for the reader of the log.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The log can't be set up.
 #[derive(Debug, Error)]
@@ -28,6 +37,9 @@ pub enum LogError {
     /// Something else has set one up already.
     #[error("the log has been set up already: {0}")]
     Twice(#[from] tracing_subscriber::util::TryInitError),
+    /// No thread could be started to write it, or standard error could not be duplicated.
+    #[error("the log cannot be written: {0}")]
+    Writer(#[source] io::Error),
 }
 
 /// Checks `config` without setting anything up.
@@ -39,7 +51,7 @@ pub fn check(config: &LogConfig) -> Result<(), LogError> {
     Ok(())
 }
 
-/// Sets up the process's log.
+/// Sets up the process's log. From then on panics are logged instead of printed.
 ///
 /// # Errors
 /// [`LogError`].
@@ -51,31 +63,145 @@ pub fn init(config: &LogConfig) -> Result<(), LogError> {
         LogFormat::Text => true,
         LogFormat::Json => false,
     };
-    let gathered = if is_terminal { None } else { gathered() };
-    let writer = match gathered {
-        Some(log) => BoxMakeWriter::new(log),
-        None => BoxMakeWriter::new(stderr),
-    };
     let registry = tracing_subscriber::registry().with(filter);
     if as_text {
         let colours = is_terminal && std::env::var_os("NO_COLOR").is_none_or(|no| no.is_empty());
-        registry.with(fmt::layer().with_writer(writer).with_ansi(colours)).try_init()?;
+        registry.with(fmt::layer().with_writer(&LOG).with_ansi(colours)).try_init()?;
     } else {
-        registry.with(fmt::layer().event_format(JsonLine).with_writer(writer)).try_init()?;
+        registry.with(fmt::layer().event_format(JsonLine).with_writer(&LOG)).try_init()?;
     }
+    start_writer().map_err(LogError::Writer)?;
+    std::panic::set_hook(Box::new(log_panic));
     Ok(())
 }
 
-/// Writes what has been gathered; to be called before the process ends.
-pub fn write_out() {
-    if let Some(log) = GATHERED.get() {
-        log.write_out();
+/// Writes what is queued, and waits for that up to one second; to be called before the process
+/// ends.
+pub fn flush() {
+    if IS_WRITTEN.load(Ordering::Acquire) {
+        LOG.flush(FLUSH_TIMEOUT);
     }
 }
 
-/// `None` where there is no thread to be had for it.
-fn gathered() -> Option<&'static LogWriter<Stderr>> {
-    let log = GATHERED.get_or_init(|| LogWriter::new(stderr()));
+/// How many lines of the log were dropped since the process began, because its reader had stalled
+/// or it could not be written.
+pub fn lines_dropped() -> u64 {
+    LOG.dropped()
+}
+
+/// Prints `text` and a line break to standard error: in order with the log, and without waiting,
+/// where that is set up. Nothing is done about failures: there is nowhere left to report them.
+pub fn notice(text: &str) {
+    let line = format!("{text}\n");
+    if IS_WRITTEN.load(Ordering::Acquire) {
+        LOG.add(line.as_bytes(), true);
+    } else {
+        let mut out = anstream::stderr();
+        let _ = out.write_all(line.as_bytes()).and_then(|()| out.flush());
+    }
+}
+
+/// The thread has a descriptor of its own. With the standard library's it would hold a lock while
+/// it waits for the reader, for which others would wait in turn.
+fn start_writer() -> io::Result<()> {
+    let out = File::from(stderr().as_fd().try_clone_to_owned()?);
     let thread = std::thread::Builder::new().name("log".to_owned());
-    thread.spawn(|| log.write_out_for_ever()).is_ok().then_some(log)
+    thread.spawn(|| LOG.run(out, report_dropped))?;
+    IS_WRITTEN.store(true, Ordering::Release);
+    Ok(())
+}
+
+fn report_dropped(lines: u64) {
+    tracing::warn!(lines, "the reader of the log stalled: lines were dropped");
+}
+
+/// As the standard library's hook, but never waits for the reader of the log.
+fn log_panic(panic: &PanicHookInfo<'_>) {
+    let message = panic.payload_as_str().unwrap_or("a panic without a message");
+    let location = panic.location().map(ToString::to_string).unwrap_or_default();
+    let backtrace = Backtrace::capture();
+    let current = std::thread::current();
+    let thread = current.name().unwrap_or("unnamed");
+    if tracing::enabled!(tracing::Level::ERROR) {
+        let backtrace = (backtrace.status() == BacktraceStatus::Captured).then_some(backtrace);
+        let backtrace = backtrace.as_ref().map(tracing::field::display);
+        tracing::error!(thread, location, backtrace, "panicked: {message}");
+    } else {
+        notice(&format!("thread '{thread}' panicked at {location}: {message}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use serde_json::Value;
+
+    use super::*;
+
+    /// Set for the process that [`the_child_panics`] is meant for.
+    const IN_CHILD: &str = "GENE_REGISTRY_TEST_PANICS";
+
+    /// More than a pipe and the queue hold.
+    const PANICS: usize = 3_000;
+
+    fn panic_often(log_level: &str) {
+        let config = LogConfig { level: log_level.to_owned(), format: LogFormat::Json };
+        init(&config).expect("a log");
+        std::thread::spawn(|| {
+            for n in 0..PANICS {
+                let _ = std::panic::catch_unwind(|| panic!("number {n} {:100}", ""));
+            }
+        })
+        .join()
+        .expect("each was caught");
+        flush();
+        std::process::exit(0);
+    }
+
+    /// Does nothing unless it is run by [`child`].
+    #[test]
+    fn the_child_panics() {
+        if let Ok(log_level) = std::env::var(IN_CHILD) {
+            panic_often(&log_level);
+        }
+    }
+
+    /// A process that panics in other threads, whose standard error goes to `stderr`.
+    fn child(log_level: &str, stderr: impl Into<Stdio>) -> std::process::Child {
+        let this = std::env::current_exe().expect("a path");
+        Command::new(this)
+            .args(["--exact", "ops::telemetry::tests::the_child_panics", "--nocapture"])
+            .env(IN_CHILD, log_level)
+            .stdout(Stdio::null())
+            .stderr(stderr)
+            .spawn()
+            .expect("a child")
+    }
+
+    #[test]
+    fn a_panic_is_logged_with_its_message_and_place() {
+        let output = child("warn", Stdio::piped()).wait_with_output().expect("an end");
+        let text = String::from_utf8(output.stderr).expect("UTF-8");
+        let first = text.lines().next().expect("a line");
+        let event: Value = serde_json::from_str(first).expect(first);
+        assert_eq!(event["level"], "ERROR");
+        assert!(event["message"].as_str().is_some_and(|it| it.starts_with("panicked: number 0 ")));
+        assert!(event["location"].as_str().is_some_and(|it| it.contains("telemetry.rs:")));
+
+        let output = child("off", Stdio::piped()).wait_with_output().expect("an end");
+        let text = String::from_utf8(output.stderr).expect("UTF-8");
+        let first = text.lines().next().expect("a line");
+        assert!(first.contains("panicked at src/ops/telemetry.rs:"), "{first}");
+    }
+
+    #[test]
+    fn panics_keep_nobody_waiting_when_nobody_reads_the_log() {
+        let (_reader, stderr) = std::io::pipe().expect("a pipe");
+        let mut child = child("warn", stderr);
+        let (sender, ended) = std::sync::mpsc::channel();
+        std::thread::spawn(move || sender.send(child.wait()));
+        let status = ended.recv_timeout(Duration::from_secs(60)).expect("it ends").expect("status");
+        assert!(status.success(), "{status}");
+    }
 }

@@ -4,36 +4,36 @@ use redis::{ErrorKind, RedisError, RedisResult, ServerErrorKind, Value};
 use thiserror::Error;
 
 use super::dial::late;
-use crate::breaker::Outcome;
-use crate::ops::with_sources;
+use crate::ops::error_chain;
+use crate::sync::CallOutcome;
 
 /// What a server says to several commands, each on its own, in their order.
 pub(super) type Replies = Vec<RedisResult<Value>>;
 
 /// Why there is no answer.
 #[derive(Debug, Error)]
-pub enum NoAnswer {
+pub enum RedisFailure {
     /// Known to be away: nobody waited.
     #[error("redis is known to be away")]
-    Away,
+    CircuitOpen,
     /// It did not answer within `redis.timeout_ms`.
     #[error("redis did not answer in time")]
     Timeout,
     /// All our connections were taken for `redis.timeout_ms`: this says nothing about Redis.
     #[error("all connections to redis were taken")]
-    Crowded,
+    PoolExhausted,
     /// It, or the way to it, failed.
     #[error("redis failed")]
     Failed(#[from] RedisError),
 }
 
-impl NoAnswer {
+impl RedisFailure {
     /// Whether `redis.timeout_ms` was spent on it: by us, or by the client in the same moment.
     pub fn is_late(&self) -> bool {
         match self {
-            Self::Timeout | Self::Crowded => true,
+            Self::Timeout | Self::PoolExhausted => true,
             Self::Failed(error) => error.is_timeout(),
-            Self::Away => false,
+            Self::CircuitOpen => false,
         }
     }
 
@@ -41,31 +41,35 @@ impl NoAnswer {
     pub(super) fn of_one(&self) -> RedisError {
         match self {
             Self::Failed(error) => error.clone(),
-            Self::Away => (ErrorKind::Io, "the command's node is known to be away").into(),
-            Self::Timeout | Self::Crowded => late("the command's node did not answer in time"),
+            Self::CircuitOpen => (ErrorKind::Io, "the command's node is known to be away").into(),
+            Self::Timeout | Self::PoolExhausted => {
+                late("the command's node did not answer in time")
+            }
         }
     }
 }
 
 /// What a call says about the store, if anything.
-pub(super) fn outcome(result: &Result<Replies, NoAnswer>) -> Option<Outcome> {
+pub(super) fn outcome(result: &Result<Replies, RedisFailure>) -> Option<CallOutcome> {
     match result {
-        Ok(replies) if replies.iter().any(refuses_service) => Some(Outcome::Refused),
-        Ok(_) => Some(Outcome::Answered),
-        Err(NoAnswer::Crowded) => None,
+        Ok(replies) if replies.iter().any(refuses_service) => Some(CallOutcome::Refused),
+        Ok(_) => Some(CallOutcome::Answered),
+        Err(RedisFailure::PoolExhausted) => None,
         // A refused connection has already been recorded where it was seen.
-        Err(NoAnswer::Away | NoAnswer::Timeout | NoAnswer::Failed(_)) => Some(Outcome::Lost),
+        Err(RedisFailure::CircuitOpen | RedisFailure::Timeout | RedisFailure::Failed(_)) => {
+            Some(CallOutcome::Lost)
+        }
     }
 }
 
 /// Why the store was not answering, where [`outcome`] says so.
-pub(super) fn reason(result: &Result<Replies, NoAnswer>) -> Option<String> {
+pub(super) fn reason(result: &Result<Replies, RedisFailure>) -> Option<String> {
     match result {
         Ok(replies) => {
             let refusal = replies.iter().find(|reply| refuses_service(reply));
             refusal.and_then(|reply| reply.as_ref().err()).map(ToString::to_string)
         }
-        Err(error) => Some(with_sources(error)),
+        Err(error) => Some(error_chain(error)),
     }
 }
 

@@ -3,10 +3,10 @@
 
 use redis::{Cmd, RedisResult, Value};
 
-use super::answer::NoAnswer;
-use super::node::Side;
+use super::answer::RedisFailure;
+use super::node::AccessMode;
 use super::pool::RedisPool;
-use super::scripts::Prepared;
+use super::scripts::LuaScript;
 
 /// Something to be run. Its key says where, in a cluster.
 #[derive(Debug)]
@@ -17,13 +17,13 @@ pub struct Call<'a> {
 
 #[derive(Debug)]
 enum What<'a> {
-    Script { script: &'a Prepared, arguments: Vec<Vec<u8>> },
+    Script { script: &'a LuaScript, arguments: Vec<Vec<u8>> },
     Command(Cmd),
 }
 
 impl<'a> Call<'a> {
     /// A script on one key. Arguments follow.
-    pub fn script(script: &'a Prepared, key: &'a str) -> Self {
+    pub fn script(script: &'a LuaScript, key: &'a str) -> Self {
         Self { key, what: What::Script { script, arguments: Vec::new() } }
     }
 
@@ -53,7 +53,7 @@ impl<'a> Call<'a> {
     /// By source, where the server has not run it because it does not know the script.
     fn second_try(&self, reply: &RedisResult<Value>) -> Option<Cmd> {
         match (&self.what, reply) {
-            (What::Script { script, arguments }, Err(error)) if Prepared::is_unknown(error) => {
+            (What::Script { script, arguments }, Err(error)) if LuaScript::is_unknown(error) => {
                 Some(with(script.by_source(self.key), arguments))
             }
             _ => None,
@@ -73,13 +73,13 @@ impl RedisPool {
     /// has forgotten are sent again by source, and only they.
     ///
     /// # Errors
-    /// [`NoAnswer`], when nothing is known of any of them; never later than `redis.timeout_ms`
+    /// [`RedisFailure`], when nothing is known of any of them; never later than `redis.timeout_ms`
     /// after the call.
     pub async fn run(
         &self,
-        side: Side,
+        side: AccessMode,
         calls: &[Call<'_>],
-    ) -> Result<Vec<RedisResult<Value>>, NoAnswer> {
+    ) -> Result<Vec<RedisResult<Value>>, RedisFailure> {
         let deadline = self.deadline();
         let commands = calls.iter().map(|call| (call.key, call.first_try()));
         let mut replies = self.exchange(side, commands, deadline).await?;

@@ -12,9 +12,9 @@ use futures_util::future::join_all;
 use redis::{Cmd, ErrorKind, Pipeline, RedisResult, ServerErrorKind, Value};
 use tokio::time::Instant;
 
-use super::answer::{NoAnswer, Replies, unexpected};
+use super::answer::{RedisFailure, Replies, unexpected};
 use super::dial::host_and_port;
-use super::node::{Lane, Node, Side};
+use super::node::{AccessMode, Lane, Node};
 use super::probes::MOST_KEYS;
 use super::slots::slot;
 use super::topology::{Topology, View};
@@ -29,7 +29,7 @@ pub(super) struct Cluster(Arc<Topology>);
 
 /// A command under way.
 #[derive(Debug)]
-struct Errand {
+struct PendingCommand {
     /// Its place among all that were sent together.
     place: usize,
     command: Cmd,
@@ -44,17 +44,17 @@ impl Cluster {
     }
 
     /// Whether no command of this side is sent at the moment.
-    pub(super) fn is_away(&self, side: Side) -> bool {
-        self.nodes(|nodes| nodes.iter().all(|node| node.is_away(side)), true)
+    pub(super) fn is_unavailable(&self, side: AccessMode) -> bool {
+        self.nodes(|nodes| nodes.iter().all(|node| node.is_unavailable(side)), true)
     }
 
     /// Whether commands of this side are sent, whatever their keys.
-    pub(super) fn is_whole(&self, side: Side) -> bool {
-        self.nodes(|nodes| !nodes.iter().any(|node| node.is_away(side)), false)
+    pub(super) fn is_fully_available(&self, side: AccessMode) -> bool {
+        self.nodes(|nodes| !nodes.iter().any(|node| node.is_unavailable(side)), false)
     }
 
     /// A key for each node that is away; any key, where no node is known though they were asked.
-    pub(super) fn keys_away(&self, side: Side, key: impl Fn(u32) -> String) -> Vec<String> {
+    pub(super) fn probe_keys(&self, side: AccessMode, key: impl Fn(u32) -> String) -> Vec<String> {
         let known = self.0.known();
         let Some(view) = known.view else {
             return known.in_vain.then(|| key(0)).into_iter().collect();
@@ -63,7 +63,7 @@ impl Cluster {
             let is_its = |key: &String| view.of(slot(key)).is_some_and(|of| Arc::ptr_eq(of, node));
             (0..MOST_KEYS).map(&key).find(is_its)
         };
-        view.nodes.iter().filter(|node| node.is_away(side)).filter_map(of).collect()
+        view.nodes.iter().filter(|node| node.is_unavailable(side)).filter_map(of).collect()
     }
 
     /// Before the first look it is taken to be there.
@@ -90,14 +90,14 @@ impl Cluster {
     /// Sends commands, each with its key's slot; each has a result of its own, in the same order.
     ///
     /// # Errors
-    /// [`NoAnswer`], when nothing is known of any of them; never later than `deadline`.
+    /// [`RedisFailure`], when nothing is known of any of them; never later than `deadline`.
     pub(super) async fn send(
         &self,
         lane: Lane,
-        side: Side,
+        side: AccessMode,
         commands: Vec<(u16, Cmd)>,
         deadline: Instant,
-    ) -> Result<Replies, NoAnswer> {
+    ) -> Result<Replies, RedisFailure> {
         let view = self.0.view(deadline).await?;
         let mut replies = Vec::with_capacity(commands.len());
         replies.resize_with(commands.len(), || Err(unexpected("no reply to a command")));
@@ -114,7 +114,7 @@ impl Cluster {
                         for (errand, reply) in group.into_iter().zip(results) {
                             match self.follow(&reply) {
                                 Some((node, asking)) if moves < MOST_MOVES => {
-                                    errands.push(Errand { node, asking, ..errand });
+                                    errands.push(PendingCommand { node, asking, ..errand });
                                 }
                                 _ => replies[errand.place] = reply,
                             }
@@ -140,10 +140,10 @@ impl Cluster {
 impl Cluster {
     /// Commands and their nodes. A slot that nobody has is answered for by whoever comes first: it
     /// says so, or knows better.
-    fn errands(&self, view: &View, commands: Vec<(u16, Cmd)>) -> Vec<Errand> {
+    fn errands(&self, view: &View, commands: Vec<(u16, Cmd)>) -> Vec<PendingCommand> {
         let errand = |(place, (slot, command))| {
             let node = view.of(slot).or_else(|| view.nodes.first())?;
-            Some(Errand { place, command, node: Arc::clone(node), asking: false })
+            Some(PendingCommand { place, command, node: Arc::clone(node), asking: false })
         };
         commands.into_iter().enumerate().filter_map(errand).collect()
     }
@@ -151,10 +151,10 @@ impl Cluster {
     async fn send_group(
         &self,
         lane: Lane,
-        side: Side,
-        group: Vec<Errand>,
+        side: AccessMode,
+        group: Vec<PendingCommand>,
         deadline: Instant,
-    ) -> (Vec<Errand>, Result<Replies, NoAnswer>) {
+    ) -> (Vec<PendingCommand>, Result<Replies, RedisFailure>) {
         let Some(node) = group.first().map(|errand| Arc::clone(&errand.node)) else {
             return (group, Ok(Vec::new()));
         };
@@ -166,7 +166,7 @@ impl Cluster {
             pipeline.add_command(errand.command.clone());
         }
         let sent = node.send(lane, side, pipeline, deadline).await;
-        if sent.as_ref().is_err_and(|error| !matches!(error, NoAnswer::Crowded)) {
+        if sent.as_ref().is_err_and(|error| !matches!(error, RedisFailure::PoolExhausted)) {
             self.0.look_again();
         }
         let replies = sent.map(|replies| without_asking(&group, replies));
@@ -195,10 +195,10 @@ impl Cluster {
     }
 }
 
-fn by_node(errands: Vec<Errand>) -> Vec<Vec<Errand>> {
-    let mut groups: Vec<Vec<Errand>> = Vec::new();
+fn by_node(errands: Vec<PendingCommand>) -> Vec<Vec<PendingCommand>> {
+    let mut groups: Vec<Vec<PendingCommand>> = Vec::new();
     for errand in errands {
-        let same = |group: &&mut Vec<Errand>| {
+        let same = |group: &&mut Vec<PendingCommand>| {
             group.first().is_some_and(|first| Arc::ptr_eq(&first.node, &errand.node))
         };
         match groups.iter_mut().find(same) {
@@ -210,9 +210,9 @@ fn by_node(errands: Vec<Errand>) -> Vec<Vec<Errand>> {
 }
 
 /// Leaves out the replies to what was sent before commands.
-fn without_asking(group: &[Errand], replies: Replies) -> Replies {
+fn without_asking(group: &[PendingCommand], replies: Replies) -> Replies {
     let mut replies = replies.into_iter();
-    let mut own = |errand: &Errand| {
+    let mut own = |errand: &PendingCommand| {
         if errand.asking {
             replies.next();
         }

@@ -18,7 +18,7 @@ use super::servers::{Sentinels, Server};
 
 /// Where connections lead.
 #[derive(Debug, Clone)]
-pub(super) enum Place {
+pub(super) enum Endpoint {
     /// To one server, whichever its name leads to.
     Server(Server),
     /// To the primary that sentinels name.
@@ -28,12 +28,12 @@ pub(super) enum Place {
 /// Makes connections and judges them.
 #[derive(Debug)]
 pub(super) struct Manager {
-    place: Place,
+    place: Endpoint,
     timeout: Duration,
     generation: Arc<AtomicU64>,
     /// The primary that was connected to last.
     primary: Mutex<Option<String>>,
-    complaints: Arc<Complaints>,
+    connect_errors: Arc<ConnectErrorLog>,
 }
 
 /// A connection that knows whether it can be used again.
@@ -46,14 +46,24 @@ pub(super) struct Connection {
 }
 
 impl Manager {
-    pub(super) fn new(place: Place, timeout: Duration, complaints: Arc<Complaints>) -> Self {
-        Self { place, timeout, generation: Arc::default(), primary: Mutex::default(), complaints }
+    pub(super) fn new(
+        place: Endpoint,
+        timeout: Duration,
+        connect_errors: Arc<ConnectErrorLog>,
+    ) -> Self {
+        Self {
+            place,
+            timeout,
+            generation: Arc::default(),
+            primary: Mutex::default(),
+            connect_errors,
+        }
     }
 
     async fn dial(&self) -> RedisResult<MultiplexedConnection> {
         match &self.place {
-            Place::Server(server) => dial(server, self.timeout).await,
-            Place::Primary(sentinels) => {
+            Endpoint::Server(server) => dial(server, self.timeout).await,
+            Endpoint::Primary(sentinels) => {
                 let found = sentinels.primary(self.timeout).await?;
                 self.follow(found.address);
                 Ok(found.connection)
@@ -82,11 +92,11 @@ impl ManageConnection for Manager {
         // What is found dead meanwhile concerns this one too, but not that it is the first to
         // another primary.
         let before = self.generation.load(Ordering::Acquire);
-        let inner = self.dial().await.inspect_err(|error| self.complaints.make(error))?;
-        self.complaints.end();
+        let inner = self.dial().await.inspect_err(|error| self.connect_errors.make(error))?;
+        self.connect_errors.end();
         let generation = match self.place {
-            Place::Server(_) => before,
-            Place::Primary(_) => self.generation.load(Ordering::Acquire),
+            Endpoint::Server(_) => before,
+            Endpoint::Primary(_) => self.generation.load(Ordering::Acquire),
         };
         Ok(Connection { inner, usable: true, generation, newest: Arc::clone(&self.generation) })
     }
@@ -154,9 +164,9 @@ pub(super) fn is_refusal(error: &RedisError) -> bool {
 /// Says why no connection can be made where that will not mend by itself: once, until the reason
 /// is another or a connection is made. That a server is away is the breakers' to say.
 #[derive(Debug, Default)]
-pub(super) struct Complaints(Mutex<Option<String>>);
+pub(super) struct ConnectErrorLog(Mutex<Option<String>>);
 
-impl Complaints {
+impl ConnectErrorLog {
     pub(super) fn make(&self, error: &RedisError) {
         let lasting = is_refusal(error) && !error.is_connection_refusal();
         tracing::debug!(%error, "redis connection");

@@ -16,10 +16,10 @@ mod servers;
 mod slots;
 mod topology;
 
-pub use answer::NoAnswer;
+pub use answer::RedisFailure;
 pub use calls::Call;
 pub use keys::{AnswerKeys, RedisKeys};
-pub use node::Side;
+pub use node::AccessMode;
 pub use pool::RedisPool;
-pub use scripts::{CacheScripts, Prepared};
+pub use scripts::{CacheScripts, LuaScript};
 pub use servers::{Sentinels, Server, Servers, ServersError};

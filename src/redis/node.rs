@@ -10,14 +10,14 @@ use redis::{Pipeline, RedisError};
 use tokio::sync::Notify;
 use tokio::time::{Instant as Deadline, timeout_at};
 
-use super::answer::{NoAnswer, Replies, outcome, reason};
-use super::manager::{Complaints, Manager, Place, is_refusal};
-use crate::breaker::{Breaker, Outcome, Permit};
+use super::answer::{RedisFailure, Replies, outcome, reason};
+use super::manager::{ConnectErrorLog, Endpoint, Manager, is_refusal};
 use crate::ops::PoolState;
+use crate::sync::{Breaker, CallOutcome, Permit};
 
 /// Which breaker a command is under: a full or read-only server still answers reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Side {
+pub enum AccessMode {
     /// Commands that change nothing.
     Read,
     /// Commands that write.
@@ -41,8 +41,8 @@ pub(super) struct Settings {
     /// For any answer.
     pub(super) timeout: Duration,
     /// How often breakers have opened, for reads and for writes.
-    pub(super) openings: [Arc<AtomicU64>; 2],
-    pub(super) complaints: Arc<Complaints>,
+    pub(super) open_count: [Arc<AtomicU64>; 2],
+    pub(super) connect_errors: Arc<ConnectErrorLog>,
 }
 
 /// See the module. Its lanes know together whether it is away.
@@ -71,19 +71,20 @@ struct Breakers {
 impl Node {
     /// A node that is connected to when it is first needed. Does no I/O; must be called on a
     /// runtime. `name` stands in the log.
-    pub(super) fn new(name: &str, place: &Place, settings: &Settings) -> Self {
-        let breaker = |side: Side, word: &str| {
-            let openings = Arc::clone(&settings.openings[side as usize]);
-            Breaker::counted_in(openings, format!("{name}, for {word}"))
+    pub(super) fn new(name: &str, place: &Endpoint, settings: &Settings) -> Self {
+        let breaker = |side: AccessMode, word: &str| {
+            let open_count = Arc::clone(&settings.open_count[side as usize]);
+            Breaker::counted_in(open_count, format!("{name}, for {word}"))
         };
-        let (read, write) = (breaker(Side::Read, "reads"), breaker(Side::Write, "writes"));
+        let (read, write) =
+            (breaker(AccessMode::Read, "reads"), breaker(AccessMode::Write, "writes"));
         let breakers = Arc::new(Breakers { read, write });
         let lane = |size| Arc::new(Connections::new(place, size, settings, &breakers));
         Self { lanes: settings.sizes.map(lane), breakers }
     }
 
     /// Whether commands of this side are turned away at the moment.
-    pub(super) fn is_away(&self, side: Side) -> bool {
+    pub(super) fn is_unavailable(&self, side: AccessMode) -> bool {
         self.breakers.of(side).is_open()
     }
 
@@ -95,34 +96,34 @@ impl Node {
     /// Sends commands in one round trip; each has a result of its own, in the same order.
     ///
     /// # Errors
-    /// [`NoAnswer`]; never later than `deadline`.
+    /// [`RedisFailure`]; never later than `deadline`.
     pub(super) async fn send(
         &self,
         lane: Lane,
-        side: Side,
+        side: AccessMode,
         commands: Pipeline,
         deadline: Deadline,
-    ) -> Result<Replies, NoAnswer> {
+    ) -> Result<Replies, RedisFailure> {
         let connections = &self.lanes[lane as usize];
         match self.breakers.of(side).permit(Instant::now()) {
             Permit::Call => {
                 let result = connections.call(side, &commands, deadline).await;
-                if side == Side::Write && result.is_ok() {
+                if side == AccessMode::Write && result.is_ok() {
                     connections.probe_reads();
                 }
                 result
             }
-            Permit::TurnAway => Err(NoAnswer::Away),
+            Permit::Reject => Err(RedisFailure::CircuitOpen),
             Permit::Probe => {
                 connections.probe(side, commands);
-                Err(NoAnswer::Away)
+                Err(RedisFailure::CircuitOpen)
             }
         }
     }
 }
 
 impl Connections {
-    fn new(place: &Place, size: u32, settings: &Settings, breakers: &Arc<Breakers>) -> Self {
+    fn new(place: &Endpoint, size: u32, settings: &Settings, breakers: &Arc<Breakers>) -> Self {
         let (refused, timeout) = (Arc::new(Notify::new()), settings.timeout);
         let sink = ConnectErrors { breakers: Arc::clone(breakers), refused: Arc::clone(&refused) };
         let pool = Pool::builder()
@@ -132,7 +133,7 @@ impl Connections {
             // Asks our manager, which answers without a round trip.
             .test_on_check_out(true)
             .error_sink(Box::new(sink))
-            .build_unchecked(Manager::new(place.clone(), timeout, settings.complaints.clone()));
+            .build_unchecked(Manager::new(place.clone(), timeout, settings.connect_errors.clone()));
         let (breakers, waiting) = (Arc::clone(breakers), AtomicUsize::new(0));
         Self { pool, breakers, refused, size, timeout, waiting }
     }
@@ -147,7 +148,7 @@ impl Connections {
         }
     }
 
-    fn probe(self: &Arc<Self>, side: Side, commands: Pipeline) {
+    fn probe(self: &Arc<Self>, side: AccessMode, commands: Pipeline) {
         let connections = Arc::clone(self);
         let deadline = Deadline::now() + self.timeout;
         tokio::spawn(async move { connections.call(side, &commands, deadline).await });
@@ -160,21 +161,21 @@ impl Connections {
         if read.is_open() && read.permit(Instant::now()) == Permit::Probe {
             let mut ping = Pipeline::with_capacity(1);
             ping.cmd("PING");
-            self.probe(Side::Read, ping);
+            self.probe(AccessMode::Read, ping);
         }
     }
 
     async fn call(
         &self,
-        side: Side,
+        side: AccessMode,
         commands: &Pipeline,
         deadline: Deadline,
-    ) -> Result<Replies, NoAnswer> {
+    ) -> Result<Replies, RedisFailure> {
         let begun = Instant::now();
         let result = match timeout_at(deadline, self.connection()).await {
             Ok(Ok(mut connection)) => match timeout_at(deadline, connection.send(commands)).await {
-                Ok(replies) => replies.map_err(NoAnswer::Failed),
-                Err(_elapsed) => Err(NoAnswer::Timeout),
+                Ok(replies) => replies.map_err(RedisFailure::Failed),
+                Err(_elapsed) => Err(RedisFailure::Timeout),
             },
             Ok(Err(error)) => Err(error),
             Err(_elapsed) => Err(self.none_free()),
@@ -186,22 +187,26 @@ impl Connections {
         result
     }
 
-    async fn connection(&self) -> Result<PooledConnection<'_, Manager>, NoAnswer> {
+    async fn connection(&self) -> Result<PooledConnection<'_, Manager>, RedisFailure> {
         let _waiting = Waiting::begin(&self.waiting);
         // The pool itself would keep us waiting until its timeout when the address refuses.
         tokio::select! {
             connection = self.pool.get() => connection.map_err(|error| match error {
-                RunError::User(error) => NoAnswer::Failed(error),
+                RunError::User(error) => RedisFailure::Failed(error),
                 RunError::TimedOut => self.none_free(),
             }),
-            () = self.refused.notified() => Err(NoAnswer::Away),
+            () = self.refused.notified() => Err(RedisFailure::CircuitOpen),
         }
     }
 
     /// Why there was no connection in time: ours are taken, or none could be made. (Those who
     /// have one say themselves when Redis does not answer.)
-    fn none_free(&self) -> NoAnswer {
-        if self.pool.state().connections > 0 { NoAnswer::Crowded } else { NoAnswer::Timeout }
+    fn none_free(&self) -> RedisFailure {
+        if self.pool.state().connections > 0 {
+            RedisFailure::PoolExhausted
+        } else {
+            RedisFailure::Timeout
+        }
     }
 }
 
@@ -222,10 +227,10 @@ impl Drop for Waiting<'_> {
 }
 
 impl Breakers {
-    fn of(&self, side: Side) -> &Breaker {
+    fn of(&self, side: AccessMode) -> &Breaker {
         match side {
-            Side::Read => &self.read,
-            Side::Write => &self.write,
+            AccessMode::Read => &self.read,
+            AccessMode::Write => &self.write,
         }
     }
 }
@@ -243,7 +248,7 @@ impl ErrorSink<RedisError> for ConnectErrors {
             let now = Instant::now();
             for breaker in [&self.breakers.read, &self.breakers.write] {
                 let why = || Some(error.to_string());
-                breaker.record_because(Outcome::Refused, now, now, why);
+                breaker.record_because(CallOutcome::Refused, now, now, why);
             }
             self.refused.notify_waiters();
         }

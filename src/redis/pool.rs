@@ -8,10 +8,10 @@ use std::time::Duration;
 use redis::{Cmd, Pipeline, Value};
 use tokio::time::Instant;
 
-use super::answer::{NoAnswer, Replies, unexpected};
+use super::answer::{RedisFailure, Replies, unexpected};
 use super::cluster::Cluster;
-use super::manager::Place;
-use super::node::{Lane, Node, Settings, Side};
+use super::manager::Endpoint;
+use super::node::{AccessMode, Lane, Node, Settings};
 use super::servers::Servers;
 use super::slots::slot;
 use super::topology::Topology;
@@ -23,15 +23,15 @@ const RESERVED: u32 = 2;
 /// Pools of connections with breakers. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct RedisPool {
-    way: Arc<Way>,
+    nodes: Arc<RedisNodes>,
     lane: Lane,
 }
 
 #[derive(Debug)]
-struct Way {
+struct RedisNodes {
     nodes: Nodes,
     timeout: Duration,
-    openings: [Arc<AtomicU64>; 2],
+    open_count: [Arc<AtomicU64>; 2],
 }
 
 #[derive(Debug)]
@@ -45,65 +45,65 @@ impl RedisPool {
     /// called on a runtime.
     pub fn new(servers: Servers, size: u32, timeout: Duration) -> Self {
         let settings = Settings { sizes: [size, RESERVED], timeout, ..Settings::default() };
-        let openings = settings.openings.clone();
+        let open_count = settings.open_count.clone();
         let one = |place| Nodes::One(Node::new("redis", &place, &settings));
         let nodes = match servers {
-            Servers::Single(server) => one(Place::Server(server)),
-            Servers::Sentinel(sentinels) => one(Place::Primary(sentinels)),
+            Servers::Single(server) => one(Endpoint::Server(server)),
+            Servers::Sentinel(sentinels) => one(Endpoint::Primary(sentinels)),
             Servers::Cluster { node, others } => {
                 Nodes::Cluster(Cluster::new(Topology::new(node, others, settings)))
             }
         };
-        Self { way: Arc::new(Way { nodes, timeout, openings }), lane: Lane::Common }
+        Self { nodes: Arc::new(RedisNodes { nodes, timeout, open_count }), lane: Lane::Common }
     }
 
     /// A few connections of their own to the same Redis, for those who must not wait behind
     /// others. What one learns about Redis, the other knows.
     #[must_use]
     pub fn reserved(&self) -> Self {
-        Self { way: Arc::clone(&self.way), lane: Lane::Reserved }
+        Self { nodes: Arc::clone(&self.nodes), lane: Lane::Reserved }
     }
 
     /// Whether all commands of this side are turned away at the moment.
-    pub fn is_away(&self, side: Side) -> bool {
-        match &self.way.nodes {
-            Nodes::One(node) => node.is_away(side),
-            Nodes::Cluster(cluster) => cluster.is_away(side),
+    pub fn is_unavailable(&self, side: AccessMode) -> bool {
+        match &self.nodes.nodes {
+            Nodes::One(node) => node.is_unavailable(side),
+            Nodes::Cluster(cluster) => cluster.is_unavailable(side),
         }
     }
 
     /// Whether commands of this side are sent, whatever their keys.
-    pub fn is_whole(&self, side: Side) -> bool {
-        match &self.way.nodes {
-            Nodes::One(node) => !node.is_away(side),
-            Nodes::Cluster(cluster) => cluster.is_whole(side),
+    pub fn is_fully_available(&self, side: AccessMode) -> bool {
+        match &self.nodes.nodes {
+            Nodes::One(node) => !node.is_unavailable(side),
+            Nodes::Cluster(cluster) => cluster.is_fully_available(side),
         }
     }
 
     /// A key, made by `key` of some number, for each part of Redis that is away.
-    pub(super) fn keys_away(&self, side: Side, key: impl Fn(u32) -> String) -> Vec<String> {
-        match &self.way.nodes {
-            Nodes::One(node) => node.is_away(side).then(|| key(0)).into_iter().collect(),
-            Nodes::Cluster(cluster) => cluster.keys_away(side, key),
+    pub(super) fn probe_keys(&self, side: AccessMode, key: impl Fn(u32) -> String) -> Vec<String> {
+        match &self.nodes.nodes {
+            Nodes::One(node) => node.is_unavailable(side).then(|| key(0)).into_iter().collect(),
+            Nodes::Cluster(cluster) => cluster.probe_keys(side, key),
         }
     }
 
     /// The part of Redis that has a key, where parts can be away each on their own: its slot.
     pub fn part(&self, key: &str) -> u16 {
-        match &self.way.nodes {
+        match &self.nodes.nodes {
             Nodes::One(_) => 0,
             Nodes::Cluster(_) => slot(key),
         }
     }
 
     /// How often commands of this side began to be turned away.
-    pub fn openings(&self, side: Side) -> u64 {
-        self.way.openings[side as usize].load(Ordering::Relaxed)
+    pub fn open_count(&self, side: AccessMode) -> u64 {
+        self.nodes.open_count[side as usize].load(Ordering::Relaxed)
     }
 
     /// Its connections.
     pub fn state(&self) -> PoolState {
-        match &self.way.nodes {
+        match &self.nodes.nodes {
             Nodes::One(node) => node.state(self.lane),
             Nodes::Cluster(cluster) => cluster.state(self.lane),
         }
@@ -112,29 +112,34 @@ impl RedisPool {
     /// Sends one command that concerns `key`.
     ///
     /// # Errors
-    /// [`NoAnswer`]; never later than `redis.timeout_ms` after the call.
-    pub async fn send(&self, side: Side, key: &str, command: Cmd) -> Result<Value, NoAnswer> {
+    /// [`RedisFailure`]; never later than `redis.timeout_ms` after the call.
+    pub async fn send(
+        &self,
+        side: AccessMode,
+        key: &str,
+        command: Cmd,
+    ) -> Result<Value, RedisFailure> {
         let reply = self.exchange(side, [(key, command)].into_iter(), self.deadline()).await?.pop();
         Ok(reply.unwrap_or_else(|| Err(unexpected("no reply to a command")))?)
     }
 
     /// When an answer must be there to what is asked now.
     pub(super) fn deadline(&self) -> Instant {
-        Instant::now() + self.way.timeout
+        Instant::now() + self.nodes.timeout
     }
 
     /// Sends commands, each with the key it concerns, at once; each has a result of its own, in
     /// the same order.
     ///
     /// # Errors
-    /// [`NoAnswer`], when nothing is known of any of them; never later than `deadline`.
+    /// [`RedisFailure`], when nothing is known of any of them; never later than `deadline`.
     pub(super) async fn exchange<'a>(
         &self,
-        side: Side,
+        side: AccessMode,
         commands: impl ExactSizeIterator<Item = (&'a str, Cmd)>,
         deadline: Instant,
-    ) -> Result<Replies, NoAnswer> {
-        match &self.way.nodes {
+    ) -> Result<Replies, RedisFailure> {
+        match &self.nodes.nodes {
             Nodes::One(node) => {
                 let mut pipeline = Pipeline::with_capacity(commands.len());
                 commands.for_each(|(_, command)| {

@@ -7,9 +7,9 @@ use redis::{Cmd, cmd};
 use tokio::time::sleep;
 
 use super::keys::RedisKeys;
-use super::node::Side;
+use super::node::AccessMode;
 use super::pool::RedisPool;
-use super::scripts::{CacheScripts, Prepared};
+use super::scripts::{CacheScripts, LuaScript};
 
 /// Between two looks at what is away.
 const EVERY: Duration = Duration::from_secs(1);
@@ -22,15 +22,17 @@ const LIVES_MS: u64 = 1_000;
 
 impl RedisPool {
     /// Tries what is away, for ever. Costs nothing while nothing is.
-    pub async fn keep_trying(self, keys: RedisKeys) {
-        let (admit, keep) = (Prepared::admit(), CacheScripts::default().keep);
+    pub async fn run_probes(self, keys: RedisKeys) {
+        let (admit, keep) = (LuaScript::admit(), CacheScripts::default().put_if_newer);
         loop {
             sleep(EVERY).await;
-            for side in [Side::Write, Side::Read] {
-                for key in self.keys_away(side, |number| keys.probe(number)) {
+            for side in [AccessMode::Write, AccessMode::Read] {
+                for key in self.probe_keys(side, |number| keys.probe(number)) {
                     let probe = match side {
-                        Side::Read => vec![read(&key)],
-                        Side::Write => vec![count_nothing(&admit, &key), keep_nothing(&keep, &key)],
+                        AccessMode::Read => vec![read(&key)],
+                        AccessMode::Write => {
+                            vec![count_nothing(&admit, &key), keep_nothing(&keep, &key)]
+                        }
                     };
                     let commands: Vec<_> = probe.into_iter().map(|one| (&*key, one)).collect();
                     // Its breaker sends it on and learns from the answers, unless a request's
@@ -51,13 +53,13 @@ fn read(key: &str) -> Cmd {
 /// Writes are tried by what writes, as a full or read-only server answers reads, and a user may
 /// lack any right of those that the scripts need. By source: a server that has forgotten a script
 /// would say no more than that.
-fn count_nothing(admit: &Prepared, key: &str) -> Cmd {
+fn count_nothing(admit: &LuaScript, key: &str) -> Cmd {
     let mut command = admit.by_source(key);
     command.arg(1).arg(0).arg(LIVES_MS);
     command
 }
 
-fn keep_nothing(keep: &Prepared, key: &str) -> Cmd {
+fn keep_nothing(keep: &LuaScript, key: &str) -> Cmd {
     let mut command = keep.by_source(key);
     command.arg("").arg("").arg(LIVES_MS).arg("");
     command

@@ -38,7 +38,7 @@ return {admitted, count + admitted, left}
 /// its read, as text that sorts as times do. ARGV[3]: for how long, ms. ARGV[4]: the first byte
 /// of every answer of this format.
 /// Returns: 1 if it is kept, else 0.
-const KEEP: &str = r"
+const PUT_IF_NEWER: &str = r"
 local head = redis.pcall('GETRANGE', KEYS[1], 0, 20)
 if type(head) == 'string' and #head == 21 and string.sub(head, 1, 1) == ARGV[4] then
   local read_at = string.sub(head, 6)
@@ -54,7 +54,7 @@ return 1
 ///
 /// KEYS[1]: the answer. ARGV[1]: the time of the read that found nothing.
 /// Returns: how many answers were taken away.
-const RETIRE: &str = r"
+const DELETE_IF_OLDER: &str = r"
 local head = redis.pcall('GETRANGE', KEYS[1], 0, 20)
 if type(head) == 'string' and #head == 21 and string.sub(head, 6) > ARGV[1] then
   return 0
@@ -66,7 +66,7 @@ return redis.call('DEL', KEYS[1])
 ///
 /// KEYS[1]: the answer. ARGV[1]: the bytes that could not be decoded.
 /// Returns: how many were taken away.
-const DISCARD: &str = r"
+const DELETE_IF_EQUAL: &str = r"
 if redis.call('GET', KEYS[1]) == ARGV[1] then
   return redis.call('DEL', KEYS[1])
 end
@@ -77,7 +77,7 @@ return 0
 ///
 /// KEYS[1]: the lease. ARGV[1]: a random token. ARGV[2]: for how long, ms.
 /// Returns: the token of whoever has the lease now.
-const CLAIM: &str = r"
+const ACQUIRE_LEASE: &str = r"
 if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
   return ARGV[1]
 end
@@ -88,7 +88,7 @@ return redis.call('GET', KEYS[1])
 ///
 /// KEYS[1]: the lease. ARGV[1]: the owner's token.
 /// Returns: how many leases were given back.
-const RELEASE: &str = r"
+const RELEASE_LEASE: &str = r"
 if redis.call('GET', KEYS[1]) == ARGV[1] then
   return redis.call('DEL', KEYS[1])
 end
@@ -97,12 +97,12 @@ return 0
 
 /// A script with its hash, computed once.
 #[derive(Debug)]
-pub struct Prepared {
+pub struct LuaScript {
     source: &'static str,
     hash: String,
 }
 
-impl Prepared {
+impl LuaScript {
     fn new(source: &'static str) -> Self {
         Self { source, hash: Script::new(source).get_hash().to_owned() }
     }
@@ -136,25 +136,25 @@ impl Prepared {
 #[derive(Debug)]
 pub struct CacheScripts {
     /// Keeps an answer, unless one that was read later is there.
-    pub keep: Prepared,
+    pub put_if_newer: LuaScript,
     /// Takes away an answer about something that does not exist.
-    pub retire: Prepared,
+    pub delete_if_older: LuaScript,
     /// Takes away what could not be decoded.
-    pub discard: Prepared,
+    pub delete_if_equal: LuaScript,
     /// Takes a lease, or tells who has it.
-    pub claim: Prepared,
+    pub acquire_lease: LuaScript,
     /// Gives a lease back.
-    pub release: Prepared,
+    pub release_lease: LuaScript,
 }
 
 impl Default for CacheScripts {
     fn default() -> Self {
         Self {
-            keep: Prepared::new(KEEP),
-            retire: Prepared::new(RETIRE),
-            discard: Prepared::new(DISCARD),
-            claim: Prepared::new(CLAIM),
-            release: Prepared::new(RELEASE),
+            put_if_newer: LuaScript::new(PUT_IF_NEWER),
+            delete_if_older: LuaScript::new(DELETE_IF_OLDER),
+            delete_if_equal: LuaScript::new(DELETE_IF_EQUAL),
+            acquire_lease: LuaScript::new(ACQUIRE_LEASE),
+            release_lease: LuaScript::new(RELEASE_LEASE),
         }
     }
 }

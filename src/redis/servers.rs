@@ -8,7 +8,7 @@ use secrecy::{ExposeSecret, SecretString};
 use thiserror::Error;
 
 use crate::config::{RedisConfig, Topology, check_escapes};
-use crate::tls;
+use crate::net::tls;
 
 const URL_FORM: &str = "must be like redis://user:password@host:6379/0, rediss:// for TLS or \
     redis+unix:///path, with what is special in a URL percent-encoded";

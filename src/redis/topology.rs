@@ -16,9 +16,9 @@ use redis::{ConnectionAddr, Pipeline, RedisResult};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
-use super::answer::{NoAnswer, unexpected};
+use super::answer::{RedisFailure, unexpected};
 use super::dial::dial;
-use super::manager::Place;
+use super::manager::Endpoint;
 use super::node::{Node, Settings};
 use super::servers::Server;
 use super::slots::{Address, Map, SLOTS};
@@ -98,8 +98,11 @@ impl Topology {
     /// Who has which slots. Waits only as long as nobody has looked yet.
     ///
     /// # Errors
-    /// [`NoAnswer`], as long as no node could say.
-    pub(super) async fn view(self: &Arc<Self>, deadline: Instant) -> Result<Arc<View>, NoAnswer> {
+    /// [`RedisFailure`], as long as no node could say.
+    pub(super) async fn view(
+        self: &Arc<Self>,
+        deadline: Instant,
+    ) -> Result<Arc<View>, RedisFailure> {
         let Known { view, in_vain } = self.known();
         if let Some(view) = view {
             return Ok(view);
@@ -107,12 +110,12 @@ impl Topology {
         let mut changes = self.known.subscribe();
         self.look_again();
         if in_vain {
-            return Err(NoAnswer::Away);
+            return Err(RedisFailure::CircuitOpen);
         }
         let looked = changes.wait_for(|known| known.view.is_some() || known.in_vain);
         match timeout_at(deadline, looked).await {
-            Ok(Ok(known)) => known.view.clone().ok_or(NoAnswer::Away),
-            Ok(Err(_)) | Err(_) => Err(NoAnswer::Timeout),
+            Ok(Ok(known)) => known.view.clone().ok_or(RedisFailure::CircuitOpen),
+            Ok(Err(_)) | Err(_) => Err(RedisFailure::Timeout),
         }
     }
 
@@ -120,7 +123,7 @@ impl Topology {
     pub(super) fn node(&self, address: Address) -> Arc<Node> {
         let mut nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
         let make = |(host, port): &Address| {
-            let place = Place::Server(self.seed.moved(host, *port));
+            let place = Endpoint::Server(self.seed.moved(host, *port));
             Arc::new(Node::new(&format!("redis {host}:{port}"), &place, &self.settings))
         };
         Arc::clone(nodes.entry(address).or_insert_with_key(make))
@@ -180,7 +183,7 @@ impl Topology {
                 Ok(_) => {}
                 Err(error) => {
                     tracing::debug!(%error, "a redis node did not tell of its cluster");
-                    self.settings.complaints.make(&error);
+                    self.settings.connect_errors.make(&error);
                 }
             }
         }

@@ -5,6 +5,7 @@
 //! that cannot be wrong; what an upstream delivers passes through [`RawGene`], the one place
 //! that decides what an empty field means and which row breaks the contract.
 
+mod api_key;
 pub mod arena;
 mod gene;
 mod label;
@@ -14,6 +15,7 @@ mod raw;
 mod request;
 mod time;
 
+pub use api_key::{ApiKeyRecord, KeyHash, KeyId};
 pub use gene::{
     ArenaHistoryEntry, ArenaInsights, Compatibility, Fidelity, GeneId, GenePage, GenePhenotype,
     GeneSummary, InvalidGeneId, TopGene, Trend, UnknownFidelity,

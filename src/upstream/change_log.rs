@@ -8,17 +8,17 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock};
 
-use super::known_changes::Loaded;
+use super::Read;
+use super::change_index::ChangeIndex;
 use super::snapshot::Snapshot;
-use super::{KeyHash, Read};
-use crate::registry::{DomainName, GeneFilter, GeneId, Timestamp};
+use crate::registry::{DomainName, GeneFilter, GeneId, KeyHash, Timestamp};
 
 /// How far back the log is loaded at the start, in hours: longer than any answer is kept.
 pub const HORIZON_HOURS: i64 = 25;
 
 /// What a change is about.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Scope {
+pub enum ChangeScope {
     /// Anything.
     All,
     /// A gene.
@@ -33,7 +33,7 @@ pub enum Scope {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
     /// What changed.
-    pub scope: Scope,
+    pub scope: ChangeScope,
     /// The transaction that changed it.
     pub xid: u64,
 }
@@ -51,7 +51,7 @@ pub enum Changes {
 
 /// When and in which state of the database something was read.
 #[derive(Debug)]
-pub struct Seen {
+pub struct ReadStamp {
     /// The upstream's time of the read.
     pub read_at: Timestamp,
     /// The snapshot; `None` where the upstream has none.
@@ -60,7 +60,7 @@ pub struct Seen {
     verified: AtomicU64,
 }
 
-impl Seen {
+impl ReadStamp {
     /// Something just read.
     pub fn new(read_at: Timestamp, snapshot: Option<Snapshot>) -> Self {
         Self { read_at, snapshot, verified: AtomicU64::new(0) }
@@ -72,13 +72,13 @@ impl Seen {
     }
 }
 
-impl Clone for Seen {
+impl Clone for ReadStamp {
     fn clone(&self) -> Self {
         Self::new(self.read_at, self.snapshot.clone())
     }
 }
 
-impl PartialEq for Seen {
+impl PartialEq for ReadStamp {
     fn eq(&self, other: &Self) -> bool {
         self.read_at == other.read_at && self.snapshot == other.snapshot
     }
@@ -86,7 +86,7 @@ impl PartialEq for Seen {
 
 /// What concerns something that was read.
 #[derive(Debug, Clone, Copy)]
-pub enum Concern<'a> {
+pub enum DependsOn<'a> {
     /// One gene.
     Gene(GeneId),
     /// The genes of a domain.
@@ -97,7 +97,7 @@ pub enum Concern<'a> {
     Key(&'a KeyHash),
 }
 
-impl<'a> Concern<'a> {
+impl<'a> DependsOn<'a> {
     /// What concerns a search with this filter.
     pub fn of_filter(filter: &'a GeneFilter) -> Self {
         filter.domain.as_ref().map_or(Self::Catalogue, Self::Domain)
@@ -119,7 +119,7 @@ enum State {
     Unloaded(Timestamp),
     /// There is no log: everything is.
     NoLog,
-    Loaded(Loaded),
+    ChangeIndex(ChangeIndex),
 }
 
 impl Default for ChangeLog {
@@ -132,7 +132,7 @@ impl ChangeLog {
     /// The snapshot that the next look asks about; `None` when the log must be loaded first.
     pub fn present(&self) -> Option<Snapshot> {
         match &*self.read() {
-            State::Loaded(loaded) => Some(loaded.present().clone()),
+            State::ChangeIndex(index) => Some(index.present().clone()),
             State::Unloaded(_) | State::NoLog => None,
         }
     }
@@ -146,7 +146,7 @@ impl ChangeLog {
     /// or a standby that was promoted and had not received everything.
     pub fn is_ahead_of(&self, found: &Read<Changes>) -> bool {
         match (&*self.read(), &found.seen.snapshot) {
-            (State::Loaded(loaded), Some(present)) => present.xmax() < loaded.present().xmax(),
+            (State::ChangeIndex(index), Some(present)) => present.xmax() < index.present().xmax(),
             _ => false,
         }
     }
@@ -155,7 +155,7 @@ impl ChangeLog {
     /// and what changed in the one that has ended will never be seen. The log must be loaded anew.
     pub fn begin_again(&self, at: Timestamp) {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        if matches!(*state, State::Loaded(_)) {
+        if matches!(*state, State::ChangeIndex(_)) {
             *state = State::Unloaded(at);
             self.version.fetch_add(1, Ordering::AcqRel);
         }
@@ -163,36 +163,36 @@ impl ChangeLog {
 
     /// Takes in what a look at the primary found. Returns whether there is a log, where that is
     /// news.
-    pub fn looked(&self, found: Read<Changes>) -> Option<bool> {
-        self.take_in(found, Loaded::advance)
+    pub fn polled(&self, found: Read<Changes>) -> Option<bool> {
+        self.apply(found, ChangeIndex::advance)
     }
 
     /// Takes in what a look at a standby found while the primary is away. What was known before
     /// stays known: it may not have come to the standby yet.
-    pub fn looked_at_standby(&self, found: Read<Changes>) -> Option<bool> {
-        self.take_in(found, Loaded::follow)
+    pub fn polled_standby(&self, found: Read<Changes>) -> Option<bool> {
+        self.apply(found, ChangeIndex::follow)
     }
 
-    fn take_in(
+    fn apply(
         &self,
         found: Read<Changes>,
-        go_on: impl FnOnce(&mut Loaded, Read<Changes>, Snapshot) -> bool,
+        go_on: impl FnOnce(&mut ChangeIndex, Read<Changes>, Snapshot) -> bool,
     ) -> Option<bool> {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         let had_log = match *state {
             State::Unloaded(_) => None,
             State::NoLog => Some(false),
-            State::Loaded(_) => Some(true),
+            State::ChangeIndex(_) => Some(true),
         };
         let has_log = found.value != Changes::NoLog;
         let changed = match (&mut *state, found.seen.snapshot.clone()) {
-            (State::Loaded(loaded), Some(present)) if has_log => go_on(loaded, found, present),
+            (State::ChangeIndex(index), Some(present)) if has_log => go_on(index, found, present),
             (State::Unloaded(since), Some(present)) if has_log => {
-                *state = State::Loaded(Loaded::begin(found, present, *since));
+                *state = State::ChangeIndex(ChangeIndex::begin(found, present, *since));
                 true
             }
             (State::NoLog, Some(present)) if has_log => {
-                *state = State::Loaded(Loaded::begin(found, present, Timestamp::MIN));
+                *state = State::ChangeIndex(ChangeIndex::begin(found, present, Timestamp::MIN));
                 true
             }
             _ => {
@@ -207,17 +207,17 @@ impl ChangeLog {
     }
 
     /// The log could not be read.
-    pub fn look_failed(&self) {
+    pub fn poll_failed(&self) {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        if let State::Loaded(loaded) = &mut *state
-            && loaded.fail()
+        if let State::ChangeIndex(index) = &mut *state
+            && index.fail()
         {
             self.version.fetch_add(1, Ordering::AcqRel);
         }
     }
 
     /// Whether every known change that concerns what was `seen` is visible in it.
-    pub fn is_current(&self, concern: Concern<'_>, seen: &Seen) -> bool {
+    pub fn is_current(&self, concern: DependsOn<'_>, seen: &ReadStamp) -> bool {
         let version = self.version.load(Ordering::Acquire);
         if seen.verified.load(Ordering::Relaxed) == version {
             return true;
@@ -225,12 +225,20 @@ impl ChangeLog {
         let current = match &*self.read() {
             State::Unloaded(_) => false,
             State::NoLog => true,
-            State::Loaded(loaded) => loaded.is_current(concern, seen),
+            State::ChangeIndex(index) => index.is_current(concern, seen),
         };
         if current {
             seen.verified.store(version, Ordering::Relaxed);
         }
         current
+    }
+
+    /// Whether a known change concerns what was `seen` and is not visible in it.
+    pub fn is_known_to_have_changed(&self, concern: DependsOn<'_>, seen: &ReadStamp) -> bool {
+        match &*self.read() {
+            State::Unloaded(_) | State::NoLog => false,
+            State::ChangeIndex(index) => index.has_change_after(concern, seen),
+        }
     }
 
     fn read(&self) -> std::sync::RwLockReadGuard<'_, State> {

@@ -5,16 +5,15 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::{
-    ApiKeyRecord, Catalogue, CatalogueGene, Changes, EmbeddedKeys, KeyHash, Read, Snapshot,
-    Upstream, UpstreamError,
+    Catalogue, CatalogueGene, Changes, EmbeddedKeys, Read, Snapshot, Upstream, UpstreamError,
 };
 use crate::registry::arena::{
     DomainStanding, FitnessSums, StandingGene, TOP_GENES, TREND_EVALUATIONS, insights,
     turnover_begins,
 };
 use crate::registry::{
-    ArenaInsights, Count, DomainName, GeneFilter, GeneId, GenePage, GenePhenotype, GeneSearch,
-    GeneSummary, RawEvaluation, RawGene, Sort, Timestamp,
+    ApiKeyRecord, ArenaInsights, Count, DomainName, GeneFilter, GeneId, GenePage, GenePhenotype,
+    GeneSearch, GeneSummary, KeyHash, RawEvaluation, RawGene, Sort, Timestamp,
 };
 
 /// A gene of a registry in memory.

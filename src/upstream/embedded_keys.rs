@@ -3,8 +3,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::{ApiKeyRecord, Change, Changes, KeyHash, Read, Scope, Seen, Snapshot};
-use crate::registry::Timestamp;
+use super::{Change, ChangeScope, Changes, Read, ReadStamp, Snapshot};
+use crate::registry::{ApiKeyRecord, KeyHash, Timestamp};
 
 /// Changes that are remembered; who asks about older ones hears that there were too many.
 const REMEMBERED: usize = 1_000;
@@ -73,7 +73,8 @@ impl EmbeddedKeys {
         if !changed.is_empty() {
             state.last += 1;
             let xid = state.last;
-            let changed = changed.into_iter().map(|key| Change { scope: Scope::Key(key), xid });
+            let changed =
+                changed.into_iter().map(|key| Change { scope: ChangeScope::Key(key), xid });
             state.changes.extend(changed);
             let excess = state.changes.len().saturating_sub(REMEMBERED);
             state.changes.drain(..excess);
@@ -87,7 +88,7 @@ impl EmbeddedKeys {
         Read { value: hashes.iter().map(record).collect(), seen: state.seen() }
     }
 
-    pub(super) fn seen(&self) -> Seen {
+    pub(super) fn seen(&self) -> ReadStamp {
         self.lock().seen()
     }
 
@@ -111,8 +112,8 @@ impl EmbeddedKeys {
 }
 
 impl State {
-    fn seen(&self) -> Seen {
-        Seen::new(Timestamp::now(), Some(Snapshot::before(self.last + 1)))
+    fn seen(&self) -> ReadStamp {
+        ReadStamp::new(Timestamp::now(), Some(Snapshot::before(self.last + 1)))
     }
 }
 
@@ -134,7 +135,7 @@ mod tests {
         touch(1);
         let middle = keys.seen().snapshot.expect("a snapshot");
         touch(2);
-        let of = |number: u64| Change { scope: Scope::Key(hash(number)), xid: number };
+        let of = |number: u64| Change { scope: ChangeScope::Key(hash(number)), xid: number };
         assert_eq!(keys.changes(Some(&begin)).value, Changes::These(vec![of(1), of(2)]));
         assert_eq!(keys.changes(Some(&middle)).value, Changes::These(vec![of(2)]));
         assert_eq!(keys.changes(None).value, Changes::These(vec![of(1), of(2)]));

@@ -8,14 +8,15 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::change_log::Concern;
-use super::watched::Watched;
-use super::{ApiKeyRecord, KeyHash, Read, Seen, Upstream, UpstreamError};
+use super::change_log::DependsOn;
+use super::watched::UpstreamClient;
+use super::{Read, ReadStamp, Upstream, UpstreamError};
 use crate::registry::{
-    ArenaInsights, DomainName, GeneId, GenePage, GenePhenotype, GeneSearch, GeneSummary, Timestamp,
+    ApiKeyRecord, ArenaInsights, DomainName, GeneId, GenePage, GenePhenotype, GeneSearch,
+    GeneSummary, KeyHash, Timestamp,
 };
 
-impl Watched {
+impl UpstreamClient {
     /// See [`Upstream::search`]. Nothing is read as it was at the time `since` or before, for that
     /// is what the caller has.
     pub async fn search(
@@ -23,7 +24,7 @@ impl Watched {
         search: &GeneSearch,
         since: Option<Timestamp>,
     ) -> Result<Read<GenePage>, UpstreamError> {
-        let concern = Concern::of_filter(&search.filter);
+        let concern = DependsOn::of_filter(&search.filter);
         self.answer(concern, since, |from| async move { from.search(search).await }).await
     }
 
@@ -33,7 +34,7 @@ impl Watched {
         search: &GeneSearch,
         since: Option<Timestamp>,
     ) -> Result<Read<Vec<GeneSummary>>, UpstreamError> {
-        let concern = Concern::of_filter(&search.filter);
+        let concern = DependsOn::of_filter(&search.filter);
         self.answer(concern, since, |from| async move { from.page(search).await }).await
     }
 
@@ -43,7 +44,7 @@ impl Watched {
         id: GeneId,
         since: Option<Timestamp>,
     ) -> Result<Read<Option<GenePhenotype>>, UpstreamError> {
-        let concern = Concern::Gene(id);
+        let concern = DependsOn::Gene(id);
         self.answer(concern, since, |from| async move { from.phenotype(id).await }).await
     }
 
@@ -53,7 +54,7 @@ impl Watched {
         domain: &DomainName,
         since: Option<Timestamp>,
     ) -> Result<Read<Option<ArenaInsights>>, UpstreamError> {
-        let (concern, now) = (Concern::Domain(domain), self.now());
+        let (concern, now) = (DependsOn::Domain(domain), self.now());
         self.answer(concern, since, |from| async move { from.insights(domain, now).await }).await
     }
 
@@ -63,8 +64,9 @@ impl Watched {
         hashes: &[KeyHash],
     ) -> Result<Read<Vec<Option<ApiKeyRecord>>>, UpstreamError> {
         let read = |from: Arc<dyn Upstream>| async move { from.api_keys(hashes).await };
-        let current =
-            |seen: &Seen| hashes.iter().all(|hash| self.is_current(Concern::Key(hash), seen));
+        let current = |seen: &ReadStamp| {
+            hashes.iter().all(|hash| self.is_current(DependsOn::Key(hash), seen))
+        };
         if self.standbys.is_empty() {
             return self.at_primary(current, read).await;
         }
@@ -90,14 +92,14 @@ impl Watched {
 
     async fn answer<T, R>(
         self: &Arc<Self>,
-        concern: Concern<'_>,
+        concern: DependsOn<'_>,
         since: Option<Timestamp>,
         read: impl Fn(Arc<dyn Upstream>) -> R,
     ) -> Result<Read<T>, UpstreamError>
     where
         R: Future<Output = Result<Read<T>, UpstreamError>>,
     {
-        let current = |seen: &Seen| self.is_current(concern, seen);
+        let current = |seen: &ReadStamp| self.is_current(concern, seen);
         if self.standbys.is_empty() {
             return self.at_primary(current, read).await;
         }
@@ -113,7 +115,7 @@ impl Watched {
     /// not a second time after it was read while the news came.
     async fn at_primary<T, R>(
         self: &Arc<Self>,
-        current: impl Fn(&Seen) -> bool,
+        current: impl Fn(&ReadStamp) -> bool,
         read: impl Fn(Arc<dyn Upstream>) -> R,
     ) -> Result<Read<T>, UpstreamError>
     where

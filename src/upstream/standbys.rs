@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use tokio::time::timeout;
 
-use super::change_log::Seen;
-use super::course::{Course, Follower, Position};
+use super::change_log::ReadStamp;
+use super::replication::{Position, ReplicationTracker, StandbyTracker};
 use super::{Read, Upstream, UpstreamError};
-use crate::breaker::{Breaker, Outcome};
-use crate::ops::with_sources;
+use crate::ops::error_chain;
 use crate::registry::Timestamp;
+use crate::sync::{Breaker, CallOutcome};
 
 /// What an upstream has beside its primary.
 #[derive(Clone, Default)]
@@ -53,19 +53,19 @@ pub(super) struct Standby {
     upstream: Arc<dyn Upstream>,
     number: usize,
     breaker: Breaker,
-    looks: Mutex<Looks>,
+    polls: Mutex<StandbyPolls>,
     answered: AtomicU64,
     behind: AtomicU64,
     failed: AtomicU64,
 }
 
 #[derive(Debug, Default)]
-struct Looks {
-    follower: Follower,
+struct StandbyPolls {
+    follower: StandbyTracker,
     /// What a read sees at least; `None` where it is not to be read.
-    seen: Option<Seen>,
+    seen: Option<ReadStamp>,
     wal: u64,
-    looked: bool,
+    polled: bool,
     /// What was last said of it.
     said: Option<bool>,
 }
@@ -101,7 +101,7 @@ impl Standbys {
     pub(super) fn states(&self, now: Timestamp) -> Vec<StandbyState> {
         let state = |standby: &Standby| StandbyState {
             in_use: self.seen_of(standby, now).is_some(),
-            lag: standby.looks().seen.as_ref().map(|seen| lag(seen, now)),
+            lag: standby.polls().seen.as_ref().map(|seen| lag(seen, now)),
             answered: standby.answered.load(Ordering::Relaxed),
             behind: standby.behind.load(Ordering::Relaxed),
             failed: standby.failed.load(Ordering::Relaxed),
@@ -115,7 +115,7 @@ impl Standbys {
         &self,
         now: Timestamp,
         since: Option<Timestamp>,
-        accept: impl Fn(&Seen) -> bool,
+        accept: impl Fn(&ReadStamp) -> bool,
         read: impl FnOnce(Arc<dyn Upstream>) -> R,
     ) -> Option<Read<T>>
     where
@@ -139,7 +139,7 @@ impl Standbys {
         Some(Read { value: found.value, seen })
     }
 
-    fn next(&self, now: Timestamp, since: Option<Timestamp>) -> Option<(&Standby, Seen)> {
+    fn next(&self, now: Timestamp, since: Option<Timestamp>) -> Option<(&Standby, ReadStamp)> {
         let first = self.turn.fetch_add(1, Ordering::Relaxed);
         (0..self.each.len()).find_map(|step| {
             let standby = &self.each[(first.wrapping_add(step)) % self.each.len()];
@@ -148,34 +148,34 @@ impl Standbys {
         })
     }
 
-    fn seen_of(&self, standby: &Standby, now: Timestamp) -> Option<Seen> {
+    fn seen_of(&self, standby: &Standby, now: Timestamp) -> Option<ReadStamp> {
         if standby.breaker.is_open() {
             return None;
         }
-        let looks = standby.looks();
-        let seen = looks.seen.as_ref()?;
+        let polls = standby.polls();
+        let seen = polls.seen.as_ref()?;
         (lag(seen, now) <= self.max_lag).then(|| seen.clone())
     }
 
     /// Takes in what a look at a standby found, made after the latest milestone of `course`.
-    pub(super) fn looked(
+    pub(super) fn polled(
         &self,
         standby: &Standby,
         found: Result<Option<Position>, UpstreamError>,
-        course: &Course,
+        course: &ReplicationTracker,
         (begun, now): (Instant, Timestamp),
     ) {
         standby.judge(found.as_ref().err(), begun);
         let why = match &found {
             Ok(None) => Some("it does not say how far it has followed".to_owned()),
             Ok(Some(_)) => None,
-            Err(error) => Some(with_sources(error)),
+            Err(error) => Some(error_chain(error)),
         };
         {
-            let mut looks = standby.looks();
+            let mut polls = standby.polls();
             let position = found.ok().flatten();
-            looks.seen = position.as_ref().and_then(|at| looks.follower.looked(at, course));
-            looks.wal = position.map_or(0, |position| position.wal);
+            polls.seen = position.as_ref().and_then(|at| polls.follower.polled(at, course));
+            polls.wal = position.map_or(0, |position| position.wal);
         }
         self.tell(standby, why, now);
     }
@@ -183,13 +183,13 @@ impl Standbys {
     /// Says so where a standby is read from now on, or no longer.
     fn tell(&self, standby: &Standby, why: Option<String>, now: Timestamp) {
         let in_use = self.seen_of(standby, now).is_some();
-        let mut looks = standby.looks();
+        let mut polls = standby.polls();
         // The first look shows where it is; only the next ones, whether it follows.
-        let is_first = !std::mem::replace(&mut looks.looked, true);
+        let is_first = !std::mem::replace(&mut polls.polled, true);
         if is_first && !in_use && why.is_none() {
             return;
         }
-        if looks.said.replace(in_use) == Some(in_use) {
+        if polls.said.replace(in_use) == Some(in_use) {
             return;
         }
         let number = standby.number;
@@ -197,7 +197,7 @@ impl Standbys {
             tracing::info!(standby = number, "the standby is read");
             return;
         }
-        let why = why.unwrap_or_else(|| match &looks.seen {
+        let why = why.unwrap_or_else(|| match &polls.seen {
             Some(seen) => format!("it lags by {} s", lag(seen, now).as_secs()),
             None => "it is not known to follow the primary".to_owned(),
         });
@@ -207,8 +207,8 @@ impl Standbys {
     /// Those that belong to the present history, the one that has come furthest first.
     pub(super) fn furthest_first(&self) -> Vec<&Standby> {
         let mut each: Vec<_> =
-            self.each.iter().filter(|standby| standby.looks().seen.is_some()).collect();
-        each.sort_by_key(|standby| std::cmp::Reverse(standby.looks().wal));
+            self.each.iter().filter(|standby| standby.polls().seen.is_some()).collect();
+        each.sort_by_key(|standby| std::cmp::Reverse(standby.polls().wal));
         each
     }
 }
@@ -219,7 +219,7 @@ impl Standby {
             upstream,
             number,
             breaker: Breaker::new(format!("standby {number} of the registry's database")),
-            looks: Mutex::default(),
+            polls: Mutex::default(),
             answered: AtomicU64::new(0),
             behind: AtomicU64::new(0),
             failed: AtomicU64::new(0),
@@ -231,24 +231,24 @@ impl Standby {
     }
 
     fn judge(&self, error: Option<&UpstreamError>, begun: Instant) {
-        let why = || error.map(|error| with_sources(error));
+        let why = || error.map(|error| error_chain(error));
         self.breaker.record_because(outcome(error), begun, Instant::now(), why);
     }
 
-    fn looks(&self) -> MutexGuard<'_, Looks> {
-        self.looks.lock().unwrap_or_else(PoisonError::into_inner)
+    fn polls(&self) -> MutexGuard<'_, StandbyPolls> {
+        self.polls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn lag(seen: &Seen, now: Timestamp) -> Duration {
+fn lag(seen: &ReadStamp, now: Timestamp) -> Duration {
     Duration::try_from(now.duration_since(seen.read_at)).unwrap_or_default()
 }
 
 /// What an error says of the server's being there.
-pub(super) fn outcome(error: Option<&UpstreamError>) -> Outcome {
+pub(super) fn outcome(error: Option<&UpstreamError>) -> CallOutcome {
     match error {
-        Some(UpstreamError::Unreachable(_)) => Outcome::Refused,
-        Some(UpstreamError::Timeout) => Outcome::Lost,
-        _ => Outcome::Answered,
+        Some(UpstreamError::Unreachable(_)) => CallOutcome::Refused,
+        Some(UpstreamError::Timeout) => CallOutcome::Lost,
+        _ => CallOutcome::Answered,
     }
 }

@@ -1,7 +1,7 @@
 //! The upstream as caches and keys use it: it is known whether the database is there, and what
 //! has changed since something was read.
 //!
-//! Whoever has something older to send asks [`Watched::is_in_use`] first and does not wait for a
+//! Whoever has something older to send asks [`UpstreamClient::is_in_use`] first and does not wait for a
 //! database that is known to be away. Whoever has nothing tries all the same: so the very first
 //! request after its return is served.
 //!
@@ -15,37 +15,39 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use tokio::sync::watch;
 
-use super::change_log::{ChangeLog, Concern, Seen};
-use super::course::{Course, Position};
-use super::looks::{Clock, LookCounts, Looks};
+use super::change_log::{ChangeLog, DependsOn, ReadStamp};
+use super::key_changes::{ChangedKeys, KeyChanges};
+use super::polls::{Clock, PollCounts, PollStats};
+use super::replication::{Position, ReplicationTracker};
 use super::standbys::{Standby, StandbyState, Standbys, outcome};
 use super::{Changes, Read, Upstream, UpstreamError};
-use crate::breaker::Breaker;
-use crate::ops::{PoolState, with_sources};
+use crate::ops::{PoolState, error_chain};
 use crate::registry::Timestamp;
+use crate::sync::Breaker;
 
 /// Between two looks into the change log.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// See the module.
-pub struct Watched {
+pub struct UpstreamClient {
     /// The primary, as far as it is known.
     pub(super) upstream: Arc<dyn Upstream>,
     pub(super) standbys: Standbys,
     breaker: Breaker,
     log: ChangeLog,
     clock: Clock,
-    course: Mutex<Course>,
+    course: Mutex<ReplicationTracker>,
     /// What is called the primary is a standby at the moment.
     pub(super) only_follows: AtomicBool,
     being_asked: AtomicBool,
     unreadable: AtomicBool,
     read_at_standby: AtomicBool,
-    looks: LookCounts,
-    looked: watch::Sender<()>,
+    polls: PollStats,
+    key_changes: KeyChanges,
+    polled: watch::Sender<()>,
 }
 
-impl Watched {
+impl UpstreamClient {
     /// An upstream of which nothing is known yet; [`Self::watch`] must run.
     pub fn new(upstream: Arc<dyn Upstream>) -> Arc<Self> {
         Arc::new(Self {
@@ -59,70 +61,71 @@ impl Watched {
             being_asked: AtomicBool::new(false),
             unreadable: AtomicBool::new(false),
             read_at_standby: AtomicBool::new(false),
-            looks: LookCounts::begin(),
-            looked: watch::Sender::new(()),
+            polls: PollStats::begin(),
+            key_changes: KeyChanges::default(),
+            polled: watch::Sender::new(()),
         })
     }
 
     /// Looks into the change log, once a second, for ever. This also notices when the database
     /// goes away and when it is back, and how far standbys have followed.
     pub async fn watch(self: Arc<Self>) {
-        let looks = async {
+        let polls = async {
             loop {
                 let begun = Instant::now();
-                self.look().await;
-                self.looked.send_replace(());
-                tokio::time::sleep(LOOK_EVERY.saturating_sub(begun.elapsed())).await;
+                self.poll().await;
+                self.polled.send_replace(());
+                tokio::time::sleep(POLL_INTERVAL.saturating_sub(begun.elapsed())).await;
             }
         };
         // Each by itself: one that hangs delays nobody.
         let standbys = join_all(self.standbys.iter().map(|standby| self.follow(standby)));
-        tokio::join!(looks, standbys);
+        tokio::join!(polls, standbys);
     }
 
     /// Looks at a standby after each look at the primary.
     async fn follow(&self, standby: &Standby) {
-        let mut looked = self.looked.subscribe();
-        while looked.changed().await.is_ok() {
+        let mut polled = self.polled.subscribe();
+        while polled.changed().await.is_ok() {
             let begun = Instant::now();
             let found = standby.upstream().position().await;
-            self.standbys.looked(standby, found, &self.course(), (begun, self.now()));
+            self.standbys.polled(standby, found, &self.course(), (begun, self.now()));
         }
     }
 
-    async fn look(&self) {
+    async fn poll(&self) {
         let away = self.breaker.is_open() && !self.standbys.is_empty();
         let (found, at_standby) = if away {
             // Not one after the other: the primary may take its time to say nothing.
-            tokio::join!(self.look_at_primary(), self.look_at_standby())
+            tokio::join!(self.poll_primary(), self.poll_standby())
         } else {
-            (self.look_at_primary().await, false)
+            (self.poll_primary().await, false)
         };
         let Err(error) = found else { return };
         let is_away = matches!(error, UpstreamError::Unreachable(_) | UpstreamError::Timeout);
-        if at_standby || (is_away && !away && self.look_at_standby().await) {
+        if at_standby || (is_away && !away && self.poll_standby().await) {
             return;
         }
-        self.looks.failed();
+        self.polls.failed();
         if !self.unreadable.swap(true, Ordering::AcqRel) {
-            let error = with_sources(&error);
+            let error = error_chain(&error);
             tracing::warn!(
                 error,
                 "the registry's change log (registry_read.change) cannot be read: only what was \
                  read after the last look counts as current"
             );
         }
-        self.log.look_failed();
+        self.log.poll_failed();
         if matches!(error, UpstreamError::Failed(_)) {
             // The log alone: the rest is read, and has ages.
             self.ping().await;
         }
     }
 
-    async fn look_at_primary(&self) -> Result<(), UpstreamError> {
+    async fn poll_primary(&self) -> Result<(), UpstreamError> {
         loop {
             let (begun, asked) = (Instant::now(), Timestamp::now());
-            self.course().begin_look();
+            self.course().begin_poll();
             let found = self.upstream.changes(self.log.present().as_ref()).await;
             self.judge(found.as_ref().err(), begun);
             let found = found?;
@@ -171,23 +174,23 @@ impl Watched {
     }
 
     /// Whether the log was read at a standby.
-    async fn look_at_standby(&self) -> bool {
+    async fn poll_standby(&self) -> bool {
         for standby in self.standbys.furthest_first() {
             let (upstream, at) = (standby.upstream(), self.now());
-            let looked = async {
+            let polled = async {
                 let found = upstream.changes(self.log.present().as_ref()).await?;
                 Ok::<_, UpstreamError>((found, upstream.position().await?))
             };
-            let (Read { value, seen }, position) = match looked.await {
+            let (Read { value, seen }, position) = match polled.await {
                 Ok((found, Some(position))) => (found, position),
                 Ok((_, None)) => continue,
                 Err(error) => {
-                    let error = with_sources(&error);
+                    let error = error_chain(&error);
                     tracing::debug!(error, "the change log was not read at a standby");
                     continue;
                 }
             };
-            self.learn(Read { value, seen: Seen::new(at, seen.snapshot) }, true);
+            self.learn(Read { value, seen: ReadStamp::new(at, seen.snapshot) }, true);
             self.course().add_of_standby(&position, at);
             if !self.read_at_standby.swap(true, Ordering::AcqRel) {
                 tracing::warn!(
@@ -200,15 +203,18 @@ impl Watched {
     }
 
     fn learn(&self, found: Read<Changes>, at_standby: bool) {
-        self.looks.good(&found.value);
+        self.polls.good(&found.value);
+        let changed_keys = ChangedKeys::of(&found.value);
         if self.unreadable.swap(false, Ordering::AcqRel) {
             tracing::info!("the registry's change log is read again");
         }
         let is_news =
-            if at_standby { self.log.looked_at_standby(found) } else { self.log.looked(found) };
+            if at_standby { self.log.polled_standby(found) } else { self.log.polled(found) };
         if is_news == Some(false) {
             tracing::info!("the registry has no change log: ages alone count");
         }
+        // After the log has learnt of them: it is asked which records lack the change.
+        self.key_changes.add(changed_keys);
     }
 
     async fn ping(&self) {
@@ -246,8 +252,8 @@ impl Watched {
     }
 
     /// How often the database was found to be away.
-    pub fn openings(&self) -> u64 {
-        self.breaker.openings()
+    pub fn open_count(&self) -> u64 {
+        self.breaker.open_count()
     }
 
     /// Its pools of connections by name, where it has any.
@@ -256,8 +262,8 @@ impl Watched {
     }
 
     /// The looks into the change log up to now.
-    pub fn looks(&self) -> Looks {
-        self.looks.up_to_now()
+    pub fn polls(&self) -> PollCounts {
+        self.polls.up_to_now()
     }
 
     /// Rows that the latest unfiltered search left out because they break the contract.
@@ -266,8 +272,20 @@ impl Watched {
     }
 
     /// Whether every known change that concerns what was `seen` is visible in it.
-    pub fn is_current(&self, concern: Concern<'_>, seen: &Seen) -> bool {
+    pub fn is_current(&self, concern: DependsOn<'_>, seen: &ReadStamp) -> bool {
         self.log.is_current(concern, seen)
+    }
+
+    /// Whether a change is known that concerns what was `seen` and is not visible in it. Unlike
+    /// [`Self::is_current`], doubt (an unreadable log, a fail-over) is no answer.
+    pub fn is_known_to_have_changed(&self, concern: DependsOn<'_>, seen: &ReadStamp) -> bool {
+        self.log.is_known_to_have_changed(concern, seen)
+    }
+
+    /// Waits until polls find that API keys have changed, and takes those keys. Each is taken
+    /// once, so one task alone may call this.
+    pub async fn changed_keys(&self) -> ChangedKeys {
+        self.key_changes.take().await
     }
 
     /// The time by the upstream's clock.
@@ -304,11 +322,11 @@ impl Watched {
     }
 
     fn judge(&self, error: Option<&UpstreamError>, begun: Instant) {
-        let why = || error.map(|error| with_sources(error));
+        let why = || error.map(|error| error_chain(error));
         self.breaker.record_because(outcome(error), begun, Instant::now(), why);
     }
 
-    fn course(&self) -> MutexGuard<'_, Course> {
+    fn course(&self) -> MutexGuard<'_, ReplicationTracker> {
         self.course.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

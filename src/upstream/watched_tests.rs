@@ -7,9 +7,10 @@ use jiff::SignedDuration;
 
 use super::*;
 use crate::registry::{
-    ArenaInsights, DomainName, GeneId, GenePage, GenePhenotype, GeneSearch, GeneSummary,
+    ApiKeyRecord, ArenaInsights, DomainName, GeneId, GenePage, GenePhenotype, GeneSearch,
+    GeneSummary, KeyHash,
 };
-use crate::upstream::{ApiKeyRecord, KeyHash, Snapshot};
+use crate::upstream::Snapshot;
 
 /// Says how far its clock is ahead of this machine's, and has a change log or none.
 struct Elsewhere {
@@ -55,9 +56,9 @@ impl Upstream for Elsewhere {
     async fn changes(&self, _: Option<&Snapshot>) -> Result<Read<Changes>, UpstreamError> {
         if self.has_log {
             let snapshot = "10:10:".parse().ok();
-            Ok(Read { value: Changes::These(vec![]), seen: Seen::new(self.now(), snapshot) })
+            Ok(Read { value: Changes::These(vec![]), seen: ReadStamp::new(self.now(), snapshot) })
         } else {
-            Ok(Read { value: Changes::NoLog, seen: Seen::new(self.now(), None) })
+            Ok(Read { value: Changes::NoLog, seen: ReadStamp::new(self.now(), None) })
         }
     }
 
@@ -67,7 +68,7 @@ impl Upstream for Elsewhere {
 }
 
 #[track_caller]
-fn assert_follows(watched: &Watched, ahead: SignedDuration) {
+fn assert_follows(watched: &UpstreamClient, ahead: SignedDuration) {
     let found = watched.now().duration_since(Timestamp::now());
     assert!((found - ahead).abs() < SignedDuration::from_secs(10), "{found:?} {ahead:?}");
 }
@@ -77,11 +78,11 @@ async fn the_time_is_the_databases_with_and_without_a_change_log() {
     for has_log in [true, false] {
         let hour = SignedDuration::from_hours(1);
         let elsewhere = Arc::new(Elsewhere { ahead: Mutex::new(hour), has_log });
-        let watched = Watched::new(Arc::clone(&elsewhere) as Arc<dyn Upstream>);
+        let watched = UpstreamClient::new(Arc::clone(&elsewhere) as Arc<dyn Upstream>);
         assert_follows(&watched, SignedDuration::ZERO);
         for ahead in [hour, -2 * hour, SignedDuration::ZERO, hour] {
             *elsewhere.ahead.lock().expect("nothing panics") = ahead;
-            watched.look().await;
+            watched.poll().await;
             assert_follows(&watched, ahead);
         }
         assert!(watched.is_settled() && watched.is_in_use());

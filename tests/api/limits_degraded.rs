@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use futures_util::future::join_all;
-use gene_registry::limit::{CannotCount, LimitOptions, Limiter, WithoutRedis};
+use gene_registry::config::WithoutRedis;
+use gene_registry::limit::{LimitOptions, Limiter, LimiterUnavailable};
 use gene_registry::ops::LimitMetrics;
 use gene_registry::redis::{RedisKeys, RedisPool};
 
@@ -62,7 +63,7 @@ async fn without_redis_the_other_policy_refuses_everybody_until_it_is_back() {
 
     redis.kill().await;
     let decided = join_all((0..60).map(|n| limiters.all[n % 3].decide(2, 10))).await;
-    assert!(decided.iter().all(|decided| *decided == Err(CannotCount)), "{decided:?}");
+    assert!(decided.iter().all(|decided| *decided == Err(LimiterUnavailable)), "{decided:?}");
     // What is certain is still said.
     assert_eq!(limiters.admitted(6, 1, 10).await, 0);
 

@@ -1,5 +1,6 @@
 //! The service's behaviour, against a real Postgres and a real Redis.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a panic is how a test fails")]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "the test harness captures it")]
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -30,6 +31,7 @@ mod redis_away;
 mod redis_faults;
 mod refusals;
 mod secrecy;
+mod stalled_output;
 mod standby;
 mod topology;
 mod upstream;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gene_registry::limit::WithoutRedis;
+use gene_registry::config::WithoutRedis;
 use tokio::time::Instant;
 
 use crate::support::binary::Served;

@@ -1,5 +1,7 @@
 //! The program itself as a replica, for what only a process of its own shows: its log.
 
+use std::os::fd::OwnedFd;
+use std::process::ExitStatus;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -33,6 +35,12 @@ impl Served {
     /// The same, where names mean what `hosts` says.
     pub(crate) async fn start_with(hosts: &Hosts, env: &[(&str, &str)]) -> Self {
         Self::launched(hosts.launch(NAME, PROGRAM), env).await
+    }
+
+    /// The same, whose standard output and standard error go to `target`.
+    pub(crate) async fn start_writing_to(target: OwnedFd, env: &[(&str, &str)]) -> Self {
+        let launch = Launch::new(NAME, PROGRAM).stdout_to(target.try_clone().unwrap());
+        Self::launched(launch.stderr_to(target), env).await
     }
 
     async fn launched(launch: Launch, env: &[(&str, &str)]) -> Self {
@@ -89,6 +97,12 @@ impl Served {
         self.process.signal(Signal::Term);
         self.process.wait_exit(START).await;
         self.log()
+    }
+
+    /// Sends it SIGTERM; how it ended, `None` if it still runs after `bound`.
+    pub(crate) async fn terminated_within(&self, bound: Duration) -> Option<ExitStatus> {
+        self.process.signal(Signal::Term);
+        self.process.exited_within(bound).await
     }
 
     /// How many lines of the log contain all of these words.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use gene_registry::config::Config;
-use gene_registry::web::WebClient;
+use gene_registry::net::HttpClient;
 use hyper::{Request, StatusCode};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
@@ -34,7 +34,7 @@ const DEVICE_GRANT: &str = "urn:ietf:params:oauth:grant-type:device_code";
 /// An OpenID provider. Dropping it ends it.
 pub(crate) struct Issuer {
     process: Process,
-    client: WebClient,
+    client: HttpClient,
     /// Its identifier.
     pub(crate) url: String,
 }
@@ -78,7 +78,7 @@ impl Issuer {
         let scheme = if authority.is_some() { "https" } else { "http" };
         let url = format!("{scheme}://localhost:{port}");
         let trusted = authority.map(|authority| authority.file.as_path());
-        Self { process, client: WebClient::new(trusted, START).unwrap(), url }
+        Self { process, client: HttpClient::new(trusted, START).unwrap(), url }
     }
 
     /// Makes a replica take its access tokens.

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use gene_registry::limit::{Decision, LimitOptions, Limiter, WithoutRedis};
+use gene_registry::config::WithoutRedis;
+use gene_registry::limit::{Decision, LimitOptions, Limiter};
 use gene_registry::ops::LimitMetrics;
 use gene_registry::redis::{RedisKeys, RedisPool};
 

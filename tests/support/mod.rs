@@ -16,6 +16,7 @@ pub(crate) mod hosts;
 pub(crate) mod issuer;
 pub(crate) mod limiters;
 pub(crate) mod pgbouncer;
+pub(crate) mod pipes;
 pub(crate) mod postgres;
 pub(crate) mod probe;
 pub(crate) mod process;

@@ -7,11 +7,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use gene_registry::registry::{
-    ArenaInsights, DomainName, GeneId, GenePage, GenePhenotype, GeneSearch, GeneSummary, Timestamp,
+    ApiKeyRecord, ArenaInsights, DomainName, GeneId, GenePage, GenePhenotype, GeneSearch,
+    GeneSummary, KeyHash, Timestamp,
 };
-use gene_registry::upstream::{
-    ApiKeyRecord, Changes, KeyHash, Read, Seen, Snapshot, Upstream, UpstreamError,
-};
+use gene_registry::upstream::{Changes, Read, ReadStamp, Snapshot, Upstream, UpstreamError};
 use tokio::sync::watch;
 
 /// Pages that skip more than this are deep walks to the service.
@@ -119,7 +118,7 @@ impl Probe {
         if older_by > 0 {
             // It can't have seen what has happened since.
             let at = read.seen.read_at - jiff::SignedDuration::from_secs(older_by);
-            read.seen = Seen::new(at, self.begun.get().cloned());
+            read.seen = ReadStamp::new(at, self.begun.get().cloned());
         }
         Ok(read)
     }

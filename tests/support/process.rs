@@ -3,6 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -47,6 +48,8 @@ pub(crate) struct Launch {
     program: OsString,
     args: Vec<OsString>,
     envs: Vec<(OsString, Option<OsString>)>,
+    stdout: Option<OwnedFd>,
+    stderr: Option<OwnedFd>,
     unprivileged: bool,
 }
 
@@ -58,6 +61,8 @@ impl Launch {
             program: program.as_ref().to_owned(),
             args: Vec::new(),
             envs: Vec::new(),
+            stdout: None,
+            stderr: None,
             unprivileged: false,
         }
     }
@@ -83,13 +88,26 @@ impl Launch {
         self
     }
 
+    /// Standard output goes there instead of to a file.
+    pub(crate) fn stdout_to(mut self, target: impl Into<OwnedFd>) -> Self {
+        self.stdout = Some(target.into());
+        self
+    }
+
+    /// Standard error goes there instead of to a file.
+    pub(crate) fn stderr_to(mut self, target: impl Into<OwnedFd>) -> Self {
+        self.stderr = Some(target.into());
+        self
+    }
+
     /// Where the tests run as root, the program runs as [`account`].
     pub(crate) const fn unprivileged(mut self) -> Self {
         self.unprivileged = true;
         self
     }
 
-    /// Starts the program; standard input is empty, both outputs go to files.
+    /// Starts the program; standard input is empty, outputs go to files unless something else was
+    /// asked for.
     #[track_caller]
     pub(crate) fn start(self) -> Process {
         let folder = scratch_folder(&self.name);
@@ -105,10 +123,11 @@ impl Launch {
         if self.unprivileged {
             run_as_account(&mut command);
         }
+        let (out_file, err_file) = (File::create(&out).unwrap(), File::create(&err).unwrap());
         let mut child = command
             .stdin(Stdio::piped())
-            .stdout(File::create(&out).unwrap())
-            .stderr(File::create(&err).unwrap())
+            .stdout(self.stdout.unwrap_or_else(|| out_file.into()))
+            .stderr(self.stderr.unwrap_or_else(|| err_file.into()))
             .process_group(0)
             .spawn()
             .unwrap_or_else(|error| panic!("{}: {error}", self.name));

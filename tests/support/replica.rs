@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use gene_registry::app::{self, Running};
-use gene_registry::config::{Config, Loaded};
+use gene_registry::config::{Config, LoadedConfig};
 use gene_registry::keys::{ApiKey, NewKey, store};
 use gene_registry::registry::Timestamp;
 use gene_registry::upstream::postgres::{schema, seed};
@@ -22,7 +22,7 @@ pub(crate) const READER: &str = "gene_registry_reader";
 
 /// The defaults, listening on free ports of 127.0.0.1, in front of this database and Redis.
 pub(crate) fn config(database_url: &str, redis: Option<(&str, &str)>) -> Config {
-    let mut config = Loaded::read(None).unwrap().config;
+    let mut config = LoadedConfig::read(None).unwrap().config;
     config.server.bind = "127.0.0.1:0".parse().unwrap();
     config.ops.bind = "127.0.0.1:0".parse().unwrap();
     config.upstream.url = Some(database_url.to_owned().into());

@@ -2,10 +2,10 @@
 //! that clients are generated from by steps that say what the framework can't. It exists in two
 //! versions of OpenAPI; the newer one is derived from the other, nowhere else.
 
+mod code_samples;
 mod examples;
-mod hints;
-mod samples;
-pub(crate) mod tidy;
+mod extensions;
+pub(crate) mod normalize;
 mod version;
 
 use std::marker::PhantomData;
@@ -169,12 +169,12 @@ fn value() -> Value {
     document["openapi"] = "3.0.3".into();
     document["servers"] = json!([{ "url": SERVER }]);
     document["security"] = json!([{ SCHEME: [] }]);
-    tidy::move_paths_below(&mut document, "/v1");
-    tidy::tidy(&mut document);
+    normalize::move_paths_below(&mut document, "/v1");
+    normalize::normalize(&mut document);
     examples::add_to(&mut document);
-    samples::add_to(&mut document);
-    hints::add_to(&mut document);
-    tidy::in_order(document)
+    code_samples::add_to(&mut document);
+    extensions::add_to(&mut document);
+    normalize::in_order(document)
 }
 
 /// Calls `change` on every object, outer ones first.

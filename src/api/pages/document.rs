@@ -7,7 +7,7 @@ use moka::sync::Cache;
 use poem::http::{HeaderValue, header};
 use poem::{Endpoint, Request, Response, Result, Route};
 
-use super::fixed::Fixed;
+use super::static_file::StaticFile;
 use crate::api::document::{Document, Format, Version};
 use crate::api::forwarded::TrustedProxies;
 use crate::api::query::parse_parameter;
@@ -29,7 +29,7 @@ const VARY: HeaderValue = HeaderValue::from_static(
 );
 
 /// Answers with the document.
-pub(super) struct Publication {
+pub(super) struct DocumentEndpoint {
     pub(super) document: Document,
     /// Where clients reach the service, if that is set.
     pub(super) public_url: Option<String>,
@@ -37,9 +37,9 @@ pub(super) struct Publication {
     pub(super) trusted_proxies: TrustedProxies,
 }
 
-type Texts = Cache<(Version, Format, String), Fixed>;
+type Texts = Cache<(Version, Format, String), StaticFile>;
 
-impl Publication {
+impl DocumentEndpoint {
     pub(super) fn add_to(self, mut route: Route) -> Route {
         let (publication, texts) = (Arc::new(self), Texts::new(KEPT));
         for (path, format) in PATHS {
@@ -57,7 +57,7 @@ impl Publication {
 }
 
 struct Served {
-    publication: Arc<Publication>,
+    publication: Arc<DocumentEndpoint>,
     texts: Texts,
     format: Format,
 }
@@ -80,12 +80,12 @@ impl Endpoint for Served {
 }
 
 impl Served {
-    fn written(&self, (version, format, address): &(Version, Format, String)) -> Fixed {
+    fn written(&self, (version, format, address): &(Version, Format, String)) -> StaticFile {
         let content_type = match format {
             Format::Json => "application/json",
             Format::Yaml => "application/yaml",
         };
         let text = self.publication.document.text(*version, *format, address);
-        Fixed::kept_for_an_hour(content_type, text)
+        StaticFile::kept_for_an_hour(content_type, text)
     }
 }

@@ -2,8 +2,8 @@
 //! counted. All references are relative, so that it works under any path prefix.
 
 mod document;
-mod fixed;
 mod front;
+mod static_file;
 mod template;
 
 use std::sync::Arc;
@@ -11,9 +11,9 @@ use std::sync::Arc;
 use poem::http::{HeaderMap, HeaderValue, Method, header};
 use poem::{Request, Route};
 
-use self::document::Publication;
-pub(crate) use self::fixed::Fixed;
+use self::document::DocumentEndpoint;
 use self::front::Front;
+pub(crate) use self::static_file::StaticFile;
 use super::document::Document;
 use super::error::ApiError;
 use super::forwarded::TrustedProxies;
@@ -71,9 +71,9 @@ const SWAGGER_UI: [&str; 6] = [
 ];
 
 /// What a page with Swagger UI is made of, but for the page itself and `/docs/init.js`.
-pub(crate) fn swagger_ui() -> impl Iterator<Item = (&'static str, Fixed)> {
+pub(crate) fn swagger_ui() -> impl Iterator<Item = (&'static str, StaticFile)> {
     let files = FILES.into_iter().filter(|(path, ..)| SWAGGER_UI.contains(path));
-    files.map(|(path, content_type, body)| (path, Fixed::new(content_type, body)))
+    files.map(|(path, content_type, body)| (path, StaticFile::new(content_type, body)))
 }
 
 /// What the pages are made of.
@@ -100,10 +100,10 @@ impl Pages {
     pub(super) fn add_to(self, route: Route) -> Route {
         let Self { document, public_url, trusted_proxies, health, dependencies } = self;
         let front = Front::new(public_url.as_deref(), health, dependencies);
-        let publication = Publication { document, public_url, trusted_proxies };
+        let publication = DocumentEndpoint { document, public_url, trusted_proxies };
         let route = publication.add_to(route.at("/", front));
         FILES.into_iter().fold(route, |route, (path, content_type, body)| {
-            route.at(path, Fixed::new(content_type, body))
+            route.at(path, StaticFile::new(content_type, body))
         })
     }
 }

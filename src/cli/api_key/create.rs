@@ -4,14 +4,13 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::keeper::{Created, Named, Wish};
-use super::{Place, when};
-use crate::cli::show::{harmless, harmless_json, local, print_secret};
-use crate::cli::{Error, Outcome, Unclear};
+use super::key_client::{Created, Named, Wish};
+use super::{Place, expiry_arg};
+use crate::cli::show::{local, notice, print_secret, sanitize, sanitize_json};
+use crate::cli::{Error, Outcome, UsageError};
 use crate::keys::READ_SCOPE;
-use crate::keys::terms::{MOST_SCOPES, SCOPE, is_scope};
-use crate::registry::{LABEL, Timestamp, is_label};
-use crate::upstream::ApiKeyRecord;
+use crate::keys::key_rules::{MOST_SCOPES, SCOPE, is_scope};
+use crate::registry::{ApiKeyRecord, LABEL, Timestamp, is_label};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -29,7 +28,7 @@ pub(super) struct Create {
     #[arg(long = "scope", default_value = READ_SCOPE, value_parser = scope)]
     scopes: Vec<String>,
     /// When the key ends: a duration (90d, 12h, 1s), a date or a time; without it, never
-    #[arg(long, value_name = "WHEN", value_parser = when::expiry)]
+    #[arg(long, value_name = "WHEN", value_parser = expiry_arg::expiry)]
     expires: Option<Timestamp>,
     /// Requests a minute, 0 to 2147483647
     #[arg(long, default_value_t = ApiKeyRecord::DEFAULT_RATE_LIMIT,
@@ -40,40 +39,40 @@ pub(super) struct Create {
 impl Create {
     pub(super) async fn run(self) -> Outcome {
         if self.scopes.len() > MOST_SCOPES {
-            return Err(Unclear::new(format!("--scope: {MOST_SCOPES} at most")).into());
+            return Err(UsageError::new(format!("--scope: {MOST_SCOPES} at most")).into());
         }
         // Only here: keys of owners who are there already, whatever their names, can be managed.
         if self.place.owner.as_deref().is_some_and(|owner| !is_label(owner)) {
-            return Err(Unclear::new(format!("--owner: expected {LABEL}")).into());
+            return Err(UsageError::new(format!("--owner: expected {LABEL}")).into());
         }
-        let mut keeper = self.place.open(false).await?;
+        let mut key_client = self.place.open(false).await?;
         let wish = Wish {
             name: self.name,
             scopes: self.scopes,
             rate_limit_per_minute: self.rate_limit,
             expires_at: self.expires,
         };
-        let created = keeper.create(&wish).await.map_err(Error::from)?;
+        let created = key_client.create(&wish).await.map_err(Error::from)?;
         if self.place.json {
-            hand_over(&harmless_json(&serde_json::to_string(&created)?), &created)?;
+            print_new_key(&sanitize_json(&serde_json::to_string(&created)?), &created)?;
         } else {
-            let owner = harmless(&created.stored.owner);
+            let owner = sanitize(&created.stored.owner);
             let ends = created.stored.expires_at.map(|at| format!(" It ends {}.", local(at)));
-            eprintln!(
+            notice(&format!(
                 "Created {} for {owner}.{} The key is shown this once:",
                 Named(&created.stored),
                 ends.unwrap_or_default()
-            );
-            hand_over(&created.key, &created)?;
+            ));
+            print_new_key(&created.key, &created)?;
         }
         Ok(ExitCode::SUCCESS)
     }
 }
 
 /// Writes what holds the plain key. If it can't be written, nobody will ever see the key.
-pub(super) fn hand_over(text: &str, created: &Created) -> Result<(), Error> {
+pub(super) fn print_new_key(text: &str, created: &Created) -> Result<(), Error> {
     print_secret(text).map_err(|error| {
-        let prefix = harmless(&created.stored.prefix);
+        let prefix = sanitize(&created.stored.prefix);
         format!(
             "the key was made, but could not be written ({error}). Nobody has seen it; revoke it: \
              gene-registry api-key revoke --prefix {prefix}"

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::keeper::{Created, Keeper, KeyError, Rotated, Wish};
+use super::key_client::{Created, KeyClient, KeyError, Rotated, Wish};
 use crate::config::UpstreamConfig;
 use crate::keys::store::{self, Listing, Revoked, StoredKey};
 use crate::keys::{KeyPrefix, KeyStore, NewKey, PostgresKeys};
@@ -24,7 +24,7 @@ impl Direct {
 }
 
 #[async_trait]
-impl Keeper for Direct {
+impl KeyClient for Direct {
     async fn create(&mut self, wish: &Wish) -> Result<Created, KeyError> {
         let new = NewKey {
             owner: self.owner.clone().unwrap_or_default(),

@@ -6,7 +6,7 @@ use anstyle::{AnsiColor, Style};
 use clap::Args;
 
 use super::Place;
-use crate::cli::show::{Cell, Table, harmless, local, local_or_never, print, print_json};
+use crate::cli::show::{Cell, Table, local, local_or_never, notice, print, print_json, sanitize};
 use crate::cli::{Error, Outcome};
 use crate::keys::store::{Status, StoredKey};
 
@@ -28,14 +28,14 @@ pub(super) struct List {
 
 impl List {
     pub(super) async fn run(self) -> Outcome {
-        let mut keeper = self.place.open(self.all).await?;
-        let keys = keeper.list().await.map_err(Error::from)?;
+        let mut key_client = self.place.open(self.all).await?;
+        let keys = key_client.list().await.map_err(Error::from)?;
         if self.place.json {
             print_json(&keys)?;
         } else {
             print(&table(&keys, self.all).to_text())?;
             if keys.is_empty() {
-                eprintln!("No keys. Make one: gene-registry api-key create --name NAME");
+                notice("No keys. Make one: gene-registry api-key create --name NAME");
             }
         }
         Ok(ExitCode::SUCCESS)
@@ -51,9 +51,9 @@ fn table(keys: &[StoredKey], with_owner: bool) -> Table {
     let mut table = Table::new(&header);
     for key in keys {
         let mut row: Vec<Cell> = vec![
-            harmless(&key.prefix).into(),
-            harmless(&key.name).into(),
-            harmless(&key.scopes.join(",")).into(),
+            sanitize(&key.prefix).into(),
+            sanitize(&key.name).into(),
+            sanitize(&key.scopes.join(",")).into(),
             key.rate_limit_per_minute.to_string().into(),
             local(key.created_at).into(),
             local_or_never(key.expires_at).into(),
@@ -61,7 +61,7 @@ fn table(keys: &[StoredKey], with_owner: bool) -> Table {
             status(key.status),
         ];
         if with_owner {
-            row.insert(1, harmless(&key.owner).into());
+            row.insert(1, sanitize(&key.owner).into());
         }
         table.push(row);
     }

@@ -3,21 +3,21 @@
 
 mod create;
 mod direct;
-mod keeper;
+mod expiry_arg;
+mod key_client;
 mod list;
 mod remote;
 mod revoke;
 mod rotate;
-mod when;
 
 use clap::{Args, Subcommand};
 
 use self::direct::Direct;
-use self::keeper::Keeper;
+pub(super) use self::expiry_arg::expiry;
+use self::key_client::KeyClient;
 use self::remote::Remote;
-pub(super) use self::when::expiry;
 use super::session::Session;
-use super::{ConfigFile, Error, Outcome, Unclear, block_on};
+use super::{ConfigFile, Error, Outcome, UsageError, block_on};
 
 #[derive(Debug, Args)]
 pub(super) struct ApiKeyCommand {
@@ -71,7 +71,7 @@ struct Place {
 
 impl Place {
     /// Access to keys; with `all`, also to those of others.
-    async fn open(&self, all: bool) -> Result<Box<dyn Keeper>, Error> {
+    async fn open(&self, all: bool) -> Result<Box<dyn KeyClient>, Error> {
         if !self.direct {
             let session = Session::open(self.server.as_deref()).await?;
             return Ok(Box::new(Remote::new(session, all)));
@@ -79,10 +79,12 @@ impl Place {
         let owner = match (&self.owner, all) {
             (Some(owner), false) => Some(owner.clone()),
             (None, true) => None,
-            (Some(_), true) => return Err(Unclear::new("give --owner or --all, not both").into()),
+            (Some(_), true) => {
+                return Err(UsageError::new("give --owner or --all, not both").into());
+            }
             (None, false) => {
                 let missing = "--direct needs to know whose keys: add --owner NAME";
-                return Err(Unclear::new(missing).into());
+                return Err(UsageError::new(missing).into());
             }
         };
         Ok(Box::new(Direct::new(&self.config.read()?.config.upstream, owner)?))

@@ -7,9 +7,9 @@ use hyper::Method;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::keeper::{Created, Keeper, KeyError, Rotated, Wish};
+use super::key_client::{Created, KeyClient, KeyError, Rotated, Wish};
 use crate::cli::session::{ControlError, Session};
-use crate::cli::{Error, Unclear};
+use crate::cli::{Error, UsageError};
 use crate::keys::KeyPrefix;
 use crate::keys::store::StoredKey;
 
@@ -44,7 +44,7 @@ impl Remote {
 }
 
 #[async_trait]
-impl Keeper for Remote {
+impl KeyClient for Remote {
     async fn create(&mut self, wish: &Wish) -> Result<Created, KeyError> {
         let body = serde_json::to_value(wish).map_err(KeyError::other)?;
         self.post("/api-keys", &body).await
@@ -96,7 +96,7 @@ fn meaning(error: Error) -> KeyError {
         }
         "NOT_ACTIVE" => KeyError::NotActive,
         "INVALID_PREFIX" | "INVALID_PARAMETERS" => {
-            KeyError::other(Unclear::new(format!("nothing was done: {}", refused.message)))
+            KeyError::other(UsageError::new(format!("nothing was done: {}", refused.message)))
         }
         _ => KeyError::Other(error),
     }

@@ -5,9 +5,9 @@ use std::process::ExitCode;
 use clap::Args;
 
 use super::Place;
-use super::keeper::{Keeper, KeyError, Named, parse_prefix};
-use crate::cli::show::{local, local_or_never, print, print_json};
-use crate::cli::{Error, Outcome, UNCLEAR, terminal};
+use super::key_client::{KeyClient, KeyError, Named, parse_prefix};
+use crate::cli::show::{local, local_or_never, notice, print, print_json};
+use crate::cli::{Error, Outcome, USAGE_ERROR, terminal};
 use crate::keys::KeyPrefix;
 use crate::keys::store::StoredKey;
 
@@ -36,16 +36,16 @@ pub(super) struct Revoke {
 impl Revoke {
     pub(super) async fn run(self) -> Outcome {
         let mut prefix = parse_prefix(&self.prefix)?;
-        let mut keeper = self.place.open(self.all).await?;
+        let mut key_client = self.place.open(self.all).await?;
         if !self.yes && terminal::can_be_asked() {
-            let key = the_one(&mut *keeper, &prefix).await.map_err(Error::from)?;
+            let key = the_one(&mut *key_client, &prefix).await.map_err(Error::from)?;
             if !is_meant(&key)? {
-                eprintln!("Nothing was revoked.");
-                return Ok(UNCLEAR.into());
+                notice("Nothing was revoked.");
+                return Ok(USAGE_ERROR.into());
             }
             prefix = key.prefix.parse()?;
         }
-        let key = keeper.revoke(&prefix).await.map_err(Error::from)?;
+        let key = key_client.revoke(&prefix).await.map_err(Error::from)?;
         if self.place.json {
             print_json(&key)?;
         } else {
@@ -57,8 +57,11 @@ impl Revoke {
 }
 
 /// The one key that begins like this.
-async fn the_one(keeper: &mut dyn Keeper, prefix: &KeyPrefix) -> Result<StoredKey, KeyError> {
-    let mut keys = keeper.list().await?;
+async fn the_one(
+    key_client: &mut dyn KeyClient,
+    prefix: &KeyPrefix,
+) -> Result<StoredKey, KeyError> {
+    let mut keys = key_client.list().await?;
     keys.retain(|key| key.prefix.starts_with(prefix.as_str()));
     match keys.pop() {
         None => Err(KeyError::Unknown),

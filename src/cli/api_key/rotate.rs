@@ -4,10 +4,10 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::create::hand_over;
-use super::keeper::{Named, parse_prefix};
-use super::{Place, when};
-use crate::cli::show::{harmless_json, local_or_never};
+use super::create::print_new_key;
+use super::key_client::{Named, parse_prefix};
+use super::{Place, expiry_arg};
+use crate::cli::show::{local_or_never, notice, sanitize_json};
 use crate::cli::{Error, Outcome};
 
 #[derive(Debug, Args)]
@@ -30,7 +30,7 @@ pub(super) struct Rotate {
     #[arg(long)]
     prefix: String,
     /// How long the old key goes on, up to 365 days: 24h, 7d, 0s
-    #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = when::overlap)]
+    #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = expiry_arg::overlap)]
     overlap: u32,
     /// Also keys of others; for operators
     #[arg(long)]
@@ -40,16 +40,19 @@ pub(super) struct Rotate {
 impl Rotate {
     pub(super) async fn run(self) -> Outcome {
         let prefix = parse_prefix(&self.prefix)?;
-        let mut keeper = self.place.open(self.all).await?;
-        let rotated = keeper.rotate(&prefix, self.overlap).await.map_err(Error::from)?;
+        let mut key_client = self.place.open(self.all).await?;
+        let rotated = key_client.rotate(&prefix, self.overlap).await.map_err(Error::from)?;
         if self.place.json {
-            hand_over(&harmless_json(&serde_json::to_string(&rotated)?), &rotated.created)?;
+            print_new_key(&sanitize_json(&serde_json::to_string(&rotated)?), &rotated.created)?;
         } else {
             let (new, old) = (&rotated.created.stored, &rotated.replaced);
             let ends = local_or_never(old.expires_at);
-            eprintln!("{} takes the place of {}, which ends {ends}.", Named(new), old.prefix);
-            eprintln!("The new key is shown this once:");
-            hand_over(&rotated.created.key, &rotated.created)?;
+            notice(&format!(
+                "{} takes the place of {}, which ends {ends}.\nThe new key is shown this once:",
+                Named(new),
+                old.prefix
+            ));
+            print_new_key(&rotated.created.key, &rotated.created)?;
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -11,14 +11,14 @@ use serde_json::Value;
 use thiserror::Error;
 
 use super::address::ServerAddress;
-use crate::cli::show::harmless;
+use crate::cli::show::sanitize;
+use crate::net::{HttpClient, HttpError};
 use crate::registry::Timestamp;
-use crate::web::{WebClient, WebError};
 
 /// One server's control API.
 #[derive(Debug, Clone)]
 pub(in crate::cli) struct Control {
-    web: WebClient,
+    web: HttpClient,
     pub(in crate::cli) server: ServerAddress,
 }
 
@@ -59,7 +59,7 @@ pub(in crate::cli) struct WhoAmI {
 #[derive(Debug, Error)]
 pub(in crate::cli) enum ControlError {
     #[error("{server} cannot be asked")]
-    Web { server: ServerAddress, source: WebError },
+    Web { server: ServerAddress, source: HttpError },
     /// The control API refused.
     #[error("{0}")]
     Refused(Box<Refused>),
@@ -90,7 +90,7 @@ impl std::fmt::Display for Refused {
 }
 
 impl Control {
-    pub(in crate::cli) fn new(web: &WebClient, server: &ServerAddress) -> Self {
+    pub(in crate::cli) fn new(web: &HttpClient, server: &ServerAddress) -> Self {
         Self { web: web.clone(), server: server.clone() }
     }
 
@@ -157,7 +157,7 @@ impl Control {
         request.body(Full::from(body)).map_err(|error| self.unreachable(error.into()))
     }
 
-    fn unreachable(&self, source: WebError) -> ControlError {
+    fn unreachable(&self, source: HttpError) -> ControlError {
         ControlError::Web { server: self.server.clone(), source }
     }
 }
@@ -165,6 +165,6 @@ impl Control {
 fn refused(status: StatusCode, body: &[u8]) -> Option<Box<Refused>> {
     let body: Value = serde_json::from_slice(body).ok()?;
     let code = body.get("code")?.as_str()?.to_owned();
-    let message = harmless(body.get("error")?.as_str()?);
+    let message = sanitize(body.get("error")?.as_str()?);
     Some(Box::new(Refused { status, code, message, body }))
 }

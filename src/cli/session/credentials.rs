@@ -18,6 +18,7 @@ use thiserror::Error;
 use tokio::time::{Instant, sleep};
 
 use super::address::ServerAddress;
+use crate::cli::show::notice;
 use crate::registry::Timestamp;
 
 const FOLDER: &str = "gene-registry";
@@ -159,8 +160,8 @@ impl CredentialStore {
     /// What is in the file; nothing where there is none.
     pub(in crate::cli) fn read(&self) -> Result<Logins, CredentialsError> {
         let path = self.path();
-        shut(&self.folder, 0o700)?;
-        shut(&path, 0o600)?;
+        restrict_permissions(&self.folder, 0o700)?;
+        restrict_permissions(&path, 0o600)?;
         let text = match fs::read(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Logins::default()),
@@ -189,7 +190,7 @@ impl CredentialStore {
             |source| CredentialsError::Unwritable { path: self.folder.clone(), source };
         let mut builder = DirBuilder::new();
         builder.recursive(true).mode(0o700).create(&self.folder).map_err(unwritable)?;
-        shut(&self.folder, 0o700)?;
+        restrict_permissions(&self.folder, 0o700)?;
         let mut options = OpenOptions::new();
         let file = options.write(true).create(true).truncate(false).mode(0o600).open(&path);
         let file = file.map_err(unwritable)?;
@@ -245,7 +246,7 @@ impl Locked<'_> {
 
 /// Takes away from others what they should never have had, as ssh does; what is somebody else's is
 /// not used. What is not there needs nothing.
-fn shut(path: &Path, mode: u32) -> Result<(), CredentialsError> {
+fn restrict_permissions(path: &Path, mode: u32) -> Result<(), CredentialsError> {
     let failed = |source| CredentialsError::File { path: path.to_owned(), source };
     let known = match fs::metadata(path) {
         Ok(known) => known,
@@ -258,7 +259,7 @@ fn shut(path: &Path, mode: u32) -> Result<(), CredentialsError> {
     if known.permissions().mode() & 0o077 != 0 {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).map_err(failed)?;
         let path = path.display();
-        eprintln!("{path}: others could read or change it; its mode is 0{mode:o} again.");
+        notice(&format!("{path}: others could read or change it; its mode is 0{mode:o} again."));
     }
     Ok(())
 }

@@ -9,8 +9,8 @@ use serde::de::DeserializeOwned;
 use thiserror::Error;
 
 use super::address::{UnfitAddress, fit};
-use crate::cli::show::harmless;
-use crate::web::{WebClient, WebError};
+use crate::cli::show::sanitize;
+use crate::net::{HttpClient, HttpError};
 
 /// What is sent as a form. Never logged: some values are secret.
 pub(super) type Form<'a> = Vec<(&'a str, &'a str)>;
@@ -18,7 +18,7 @@ pub(super) type Form<'a> = Vec<(&'a str, &'a str)>;
 /// An issuer whose metadata has been read.
 #[derive(Debug, Clone)]
 pub(in crate::cli) struct Issuer {
-    web: WebClient,
+    web: HttpClient,
     token: String,
     pub(super) device_authorization: Option<String>,
     revocation: Option<String>,
@@ -54,16 +54,16 @@ pub(in crate::cli) enum IssuerError {
     #[error("the login server does not know this way of logging in (its device flow is off)")]
     NoDeviceFlow,
     #[error("the login server cannot be asked")]
-    Web(#[from] WebError),
+    Web(#[from] HttpError),
     #[error("the login server's answer (status {0}) makes no sense")]
     Nonsense(StatusCode),
     /// An error of RFC 6749.
-    #[error("the login server refused: {}{}", harmless(.code), shown(.description))]
+    #[error("the login server refused: {}{}", sanitize(.code), shown(.description))]
     Refused { code: String, description: Option<String> },
 }
 
 fn shown(text: &Option<String>) -> String {
-    text.as_deref().map(|text| format!(" ({})", harmless(text))).unwrap_or_default()
+    text.as_deref().map(|text| format!(" ({})", sanitize(text))).unwrap_or_default()
 }
 
 #[derive(Debug, Deserialize)]
@@ -75,14 +75,14 @@ struct ErrorBody {
 impl Issuer {
     /// Reads the issuer's metadata (OpenID Connect Discovery 1.0).
     pub(in crate::cli) async fn discover(
-        web: &WebClient,
+        web: &HttpClient,
         issuer: &str,
     ) -> Result<Self, IssuerError> {
         fit(issuer)?;
         let url = format!("{}/.well-known/openid-configuration", issuer.trim_end_matches('/'));
         let metadata: Metadata = web.get_json(&url).await?;
         if metadata.issuer != issuer {
-            return Err(IssuerError::OtherIssuer(harmless(issuer)));
+            return Err(IssuerError::OtherIssuer(sanitize(issuer)));
         }
         let others = [&metadata.device_authorization_endpoint, &metadata.revocation_endpoint];
         for endpoint in others.into_iter().flatten().chain([&metadata.token_endpoint]) {
@@ -145,7 +145,7 @@ impl Issuer {
             .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")
             .header(header::ACCEPT, "application/json")
             .body(Full::from(body))
-            .map_err(WebError::from)?;
+            .map_err(HttpError::from)?;
         let answer = self.web.send(request).await?;
         Ok((answer.status(), answer.into_body()))
     }

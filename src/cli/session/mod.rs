@@ -20,27 +20,27 @@ pub(super) use device::DeviceLogin;
 pub(super) use issuer::Issuer;
 pub(super) use refresh::end_of;
 
-use super::{Error, Unclear};
-use crate::web::WebClient;
+use super::{Error, UsageError};
+use crate::net::HttpClient;
 
 /// Longest wait for an answer from a server or an issuer.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A client for servers and issuers.
-pub(super) fn web_client() -> Result<WebClient, Error> {
-    Ok(WebClient::new(None, PATIENCE)?)
+pub(super) fn web_client() -> Result<HttpClient, Error> {
+    Ok(HttpClient::new(None, PATIENCE)?)
 }
 
 /// The server that is meant: the one named, else the one last logged in to.
-pub(super) fn meant(named: Option<&str>, logins: &Logins) -> Result<ServerAddress, Unclear> {
+pub(super) fn meant(named: Option<&str>, logins: &Logins) -> Result<ServerAddress, UsageError> {
     let address = named.or(logins.default.as_deref()).ok_or_else(|| {
         let mut text = "which server? Log in to one first: gene-registry login --server URL";
         if logins.servers().next().is_some() {
             text = "which server? Name one by --server URL";
         }
-        Unclear::new(format!("{text}{}", known(logins)))
+        UsageError::new(format!("{text}{}", known(logins)))
     })?;
-    ServerAddress::parse(address).map_err(|error| Unclear::new(format!("--server: {error}")))
+    ServerAddress::parse(address).map_err(|error| UsageError::new(format!("--server: {error}")))
 }
 
 fn known(logins: &Logins) -> String {
@@ -54,7 +54,7 @@ fn known(logins: &Logins) -> String {
 /// A login, and the server it is for.
 pub(super) struct Session {
     store: CredentialStore,
-    web: WebClient,
+    web: HttpClient,
     pub(super) control: Control,
     pub(super) login: Login,
 }

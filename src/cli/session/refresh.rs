@@ -7,7 +7,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::credentials::{CredentialStore, Login, OidcLogin};
 use super::issuer::{Form, Issuer, IssuerError, Tokens};
-use super::{ServerAddress, WebClient};
+use super::{HttpClient, ServerAddress};
 use crate::cli::Error;
 use crate::registry::Timestamp;
 
@@ -39,7 +39,7 @@ pub(super) fn ended(server: &ServerAddress) -> Error {
 /// finds what the other process has got.
 pub(super) async fn renew(
     store: &CredentialStore,
-    web: &WebClient,
+    web: &HttpClient,
     server: &ServerAddress,
     old: &SecretString,
 ) -> Result<Login, Error> {
@@ -66,7 +66,7 @@ pub(super) async fn renew(
     Ok(login)
 }
 
-async fn exchange(web: &WebClient, oidc: &OidcLogin) -> Result<Tokens, IssuerError> {
+async fn exchange(web: &HttpClient, oidc: &OidcLogin) -> Result<Tokens, IssuerError> {
     let issuer = Issuer::discover(web, &oidc.issuer).await?;
     let token = oidc.refresh_token.as_ref().map(ExposeSecret::expose_secret).unwrap_or_default();
     let mut form: Form<'_> = vec![

@@ -12,7 +12,7 @@ const SECRET_LENGTH: usize = 24;
 
 /// Text from elsewhere without anything that a terminal would obey or that would show as something
 /// else: control characters and marks of direction become escapes. Cut to 300 characters.
-pub(in crate::cli) fn harmless(text: &str) -> String {
+pub(in crate::cli) fn sanitize(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for (at, character) in text.chars().enumerate() {
         if at == LONGEST {
@@ -30,7 +30,7 @@ pub(in crate::cli) fn harmless(text: &str) -> String {
 
 /// The same for a message of several lines, of any length, whose own backslashes stay as they are.
 /// `None` where there is nothing to be escaped.
-pub(in crate::cli) fn harmless_lines(message: &str) -> Option<String> {
+pub(in crate::cli) fn sanitize_lines(message: &str) -> Option<String> {
     let harms = |character: char| is_deceptive(character) && character != '\n';
     message.contains(harms).then(|| {
         let mut shown = String::with_capacity(message.len());
@@ -46,7 +46,7 @@ pub(in crate::cli) fn harmless_lines(message: &str) -> Option<String> {
 }
 
 /// JSON with the same characters as its own escapes: it means what it meant.
-pub(in crate::cli) fn harmless_json(json: &str) -> String {
+pub(in crate::cli) fn sanitize_json(json: &str) -> String {
     let mut shown = String::with_capacity(json.len());
     for character in json.chars() {
         if is_deceptive(character) {
@@ -79,8 +79,8 @@ pub(in crate::cli) fn without_secrets(message: &str) -> String {
 }
 
 fn cut_secret(word: &str) -> std::borrow::Cow<'_, str> {
-    let branded = |brand: &str, kept: usize| {
-        let at = word.find(brand)? + brand.len() + kept;
+    let branded = |type_prefix: &str, kept: usize| {
+        let at = word.find(type_prefix)? + type_prefix.len() + kept;
         (word.len() > at).then(|| format!("{}…", &word[..at]).into())
     };
     let cut = branded("grt_", 0).or_else(|| branded("gr_", 8));
@@ -93,17 +93,17 @@ mod tests {
 
     #[test]
     fn what_a_terminal_would_obey_is_escaped() {
-        assert_eq!(harmless("a\u{1b}[31mb\u{9b}c\n\u{202e}d"), r"a\u{1b}[31mb\u{9b}c\n\u{202e}d");
-        assert_eq!(harmless(r"\u{1b}"), r"\\u{1b}", "not taken for an escaped character");
-        assert_eq!(harmless("naïve 日本語 👩‍🔬 \"'"), "naïve 日本語 👩‍🔬 \"'");
-        assert_eq!(harmless(&"x".repeat(1000)).chars().count(), LONGEST + 1);
+        assert_eq!(sanitize("a\u{1b}[31mb\u{9b}c\n\u{202e}d"), r"a\u{1b}[31mb\u{9b}c\n\u{202e}d");
+        assert_eq!(sanitize(r"\u{1b}"), r"\\u{1b}", "not taken for an escaped character");
+        assert_eq!(sanitize("naïve 日本語 👩‍🔬 \"'"), "naïve 日本語 👩‍🔬 \"'");
+        assert_eq!(sanitize(&"x".repeat(1000)).chars().count(), LONGEST + 1);
     }
 
     #[test]
     fn json_means_the_same_without_harmful_characters() {
         let name = "a\u{1b}\u{9b}\u{7f}\u{202e}\u{e0041}日本 \\ \"";
         let json = serde_json::to_string(name).expect("JSON");
-        let shown = harmless_json(&json);
+        let shown = sanitize_json(&json);
         assert!(!shown.contains(is_deceptive), "{shown:?}");
         assert_eq!(serde_json::from_str::<String>(&shown).expect("JSON"), name);
     }
@@ -115,7 +115,7 @@ mod tests {
         assert_eq!(said, "invalid value 'gr_aB3dEf7h…' for '--x'; grt_… eyJ0.e30");
         let token = format!("eyJ{0}.{0}-{0}", "a".repeat(40));
         assert_eq!(without_secrets(&format!("unexpected '{token}'")), "unexpected '….…-…'");
-        let harmless = "unexpected argument '--prefix' found: gr_aB3dEf7h, gene_registry";
-        assert_eq!(without_secrets(harmless), harmless);
+        let sanitize = "unexpected argument '--prefix' found: gr_aB3dEf7h, gene_registry";
+        assert_eq!(without_secrets(sanitize), sanitize);
     }
 }

@@ -8,11 +8,11 @@ use jsonwebtoken::{Algorithm, DecodingKey, Header, Validation, decode, decode_he
 use serde_json::{Map, Value};
 
 use super::issuer::IssuerKeys;
-use super::{Method, NotIdentified, Proven, Refusal};
+use super::{AuthError, Method, Refusal, VerifiedIdentity};
 use crate::config::OidcConfig;
+use crate::net::AuthoritiesError;
+use crate::net::HttpClient;
 use crate::registry::{Timestamp, is_label};
-use crate::tls::TlsError;
-use crate::web::WebClient;
 
 /// What tokens may be signed with: asymmetric algorithms alone.
 const ALGORITHMS: [Algorithm; 4] =
@@ -35,11 +35,11 @@ pub(super) struct AccessTokens {
 
 impl AccessTokens {
     /// Those of the configured issuer, if there is one.
-    pub(super) fn new(config: &OidcConfig) -> Result<Option<Self>, TlsError> {
+    pub(super) fn new(config: &OidcConfig) -> Result<Option<Self>, AuthoritiesError> {
         let (Some(issuer), Some(audience)) = (&config.issuer, &config.audience) else {
             return Ok(None);
         };
-        let web = WebClient::new(config.tls_ca_file.as_deref(), PATIENCE)?;
+        let web = HttpClient::new(config.tls_ca_file.as_deref(), PATIENCE)?;
         Ok(Some(Self {
             issuer: issuer.clone(),
             audience: audience.clone(),
@@ -49,11 +49,11 @@ impl AccessTokens {
     }
 
     /// Whose access token this is.
-    pub(super) async fn judge(&self, token: &str) -> Result<Proven, NotIdentified> {
+    pub(super) async fn judge(&self, token: &str) -> Result<VerifiedIdentity, AuthError> {
         let header = decode_header(token).map_err(|_| Refusal::NotAJwt)?;
         check_header(&header)?;
         let candidates = self.keys.candidates(header.kid.as_deref(), header.alg).await;
-        let candidates = candidates.map_err(NotIdentified::IssuerUnavailable)?;
+        let candidates = candidates.map_err(AuthError::IssuerUnavailable)?;
         let claims = self.verified(token, header.alg, &candidates)?;
         Ok(self.proven(&claims)?)
     }
@@ -80,7 +80,7 @@ impl AccessTokens {
         Err(refusal)
     }
 
-    fn proven(&self, claims: &Claims) -> Result<Proven, Refusal> {
+    fn proven(&self, claims: &Claims) -> Result<VerifiedIdentity, Refusal> {
         // The library takes a list of issuers too; the standard knows one.
         if claims.get("iss").and_then(Value::as_str) != Some(&self.issuer) {
             return Err(Refusal::Invalid("it is of another issuer"));

@@ -12,8 +12,8 @@ use serde_json::Value;
 use thiserror::Error;
 
 use crate::config::is_trustworthy;
-use crate::flight::{Crashed, Flights};
-use crate::web::{WebClient, WebError};
+use crate::net::{HttpClient, HttpError};
+use crate::sync::{Crashed, SingleFlight};
 
 /// Keys older than this are read again behind.
 const REFRESH: Duration = Duration::from_secs(300);
@@ -39,7 +39,7 @@ pub enum IssuerError {
         /// Which one.
         what: &'static str,
         /// Why.
-        source: WebError,
+        source: HttpError,
     },
     /// The discovery document is another issuer's.
     #[error("the discovery document is of another issuer than control.oidc.issuer")]
@@ -74,10 +74,10 @@ pub(super) struct IssuerKeys(Arc<Inner>);
 
 struct Inner {
     issuer: String,
-    web: WebClient,
+    web: HttpClient,
     known: RwLock<Option<Known>>,
     last_try: Mutex<Option<(Instant, Outcome)>>,
-    flights: Flights<(), Outcome>,
+    flights: SingleFlight<(), Outcome>,
 }
 
 #[derive(Clone)]
@@ -87,9 +87,9 @@ struct Known {
 }
 
 impl IssuerKeys {
-    pub(super) fn new(issuer: String, web: WebClient) -> Self {
+    pub(super) fn new(issuer: String, web: HttpClient) -> Self {
         let (known, last_try) = (RwLock::new(None), Mutex::new(None));
-        Self(Arc::new(Inner { issuer, web, known, last_try, flights: Flights::default() }))
+        Self(Arc::new(Inner { issuer, web, known, last_try, flights: SingleFlight::default() }))
     }
 
     /// The keys that may have signed a token with this header; empty where there are none.
@@ -102,12 +102,12 @@ impl IssuerKeys {
             let found = fitting(&known.keys, kid, algorithm);
             if !found.is_empty() {
                 if known.read_at.elapsed() > REFRESH {
-                    self.0.flights.begin(&(), || self.clone().read_again());
+                    self.0.flights.spawn(&(), || self.clone().read_again());
                 }
                 return Ok(found);
             }
         }
-        self.0.flights.join(&(), || self.clone().read_again()).await.map_err(crashed)?.value?;
+        self.0.flights.run(&(), || self.clone().read_again()).await.map_err(crashed)?.value?;
         Ok(self.known().map(|known| fitting(&known.keys, kid, algorithm)).unwrap_or_default())
     }
 

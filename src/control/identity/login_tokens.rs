@@ -2,7 +2,7 @@
 
 use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
 
-use super::{Method, Proven, Refusal};
+use super::{Method, Refusal, VerifiedIdentity};
 use crate::config::TokenConfig;
 use crate::control::LoginToken;
 use crate::registry::Timestamp;
@@ -15,7 +15,7 @@ impl LoginTokens {
     }
 
     /// Whose token this is. Takes as long whichever of them it is, and if it is none.
-    pub(super) fn judge(&self, token: &str, now: Timestamp) -> Result<Proven, Refusal> {
+    pub(super) fn judge(&self, token: &str, now: Timestamp) -> Result<VerifiedIdentity, Refusal> {
         let token: LoginToken = token.parse().map_err(|_| Refusal::MalformedToken)?;
         let hash = token.hash();
         let mut found = u32::MAX;

@@ -2,8 +2,8 @@
 //! with a login token that the configuration knows by its hash.
 
 mod access_token;
+mod auth_throttle;
 mod bearer;
-mod guesses;
 mod issuer;
 mod login_tokens;
 
@@ -16,11 +16,11 @@ use sha2::{Digest, Sha256};
 use thiserror::Error;
 
 use self::access_token::AccessTokens;
-use self::guesses::Guesses;
+use self::auth_throttle::AuthThrottle;
 use self::login_tokens::LoginTokens;
 use crate::config::ControlConfig;
+use crate::net::AuthoritiesError;
 use crate::registry::Timestamp;
-use crate::tls::TlsError;
 
 pub use self::issuer::IssuerError;
 
@@ -87,7 +87,7 @@ pub enum Refusal {
 
 /// Why it is not known who is asking.
 #[derive(Debug, Clone, Error)]
-pub enum NotIdentified {
+pub enum AuthError {
     /// The caller is not let in.
     #[error(transparent)]
     Refused(#[from] Refusal),
@@ -104,7 +104,7 @@ pub struct Identities {
     login_tokens: LoginTokens,
     access_tokens: Option<AccessTokens>,
     operators: HashSet<String>,
-    guesses: Guesses,
+    auth_throttle: AuthThrottle,
 }
 
 impl Identities {
@@ -112,36 +112,36 @@ impl Identities {
     ///
     /// # Errors
     /// The certificate authorities of the issuer can't be read.
-    pub fn new(config: &ControlConfig) -> Result<Self, TlsError> {
+    pub fn new(config: &ControlConfig) -> Result<Self, AuthoritiesError> {
         Ok(Self {
             login_tokens: LoginTokens::new(config.tokens.clone()),
             access_tokens: AccessTokens::new(&config.oidc)?,
             operators: config.operators.iter().cloned().collect(),
-            guesses: Guesses::default(),
+            auth_throttle: AuthThrottle::default(),
         })
     }
 
     /// Who sends these headers from this address.
     ///
     /// # Errors
-    /// [`NotIdentified`].
-    pub async fn caller(&self, headers: &HeaderMap, from: IpAddr) -> Result<Caller, NotIdentified> {
+    /// [`AuthError`].
+    pub async fn caller(&self, headers: &HeaderMap, from: IpAddr) -> Result<Caller, AuthError> {
         let token = bearer::token(headers)?;
         let fingerprint = Sha256::digest(token.as_bytes()).into();
-        if !self.guesses.may_try(from, &fingerprint) {
-            return Err(NotIdentified::TooManyGuesses);
+        if !self.auth_throttle.may_try(from, &fingerprint) {
+            return Err(AuthError::TooManyGuesses);
         }
         let judged = self.judge(token).await;
         match &judged {
-            Ok(_) => self.guesses.was_right(fingerprint),
-            Err(NotIdentified::Refused(_)) => self.guesses.was_wrong(from),
+            Ok(_) => self.auth_throttle.was_right(fingerprint),
+            Err(AuthError::Refused(_)) => self.auth_throttle.was_wrong(from),
             Err(_) => {}
         }
         let (user, method, expires_at) = judged?;
         Ok(Caller { operator: self.operators.contains(&user), user, method, expires_at })
     }
 
-    async fn judge(&self, token: &str) -> Result<Proven, NotIdentified> {
+    async fn judge(&self, token: &str) -> Result<VerifiedIdentity, AuthError> {
         if token.starts_with(super::login_token::BRAND) {
             return Ok(self.login_tokens.judge(token, Timestamp::now())?);
         }
@@ -151,4 +151,4 @@ impl Identities {
 }
 
 /// A user, how they proved it, and until when.
-type Proven = (String, Method, Option<Timestamp>);
+type VerifiedIdentity = (String, Method, Option<Timestamp>);

@@ -15,10 +15,10 @@ pub(super) struct Seen {
     pub(super) exact_windows: u64,
     /// Windows in which losses let more pass than the limit.
     pub(super) beyond_the_limit: u64,
-    pub(super) losses: u64,
+    pub(super) outages: u64,
     pub(super) emptied: u64,
     pub(super) refused: u64,
-    pub(super) left: u64,
+    pub(super) resets_in: u64,
 }
 
 impl Add for Seen {
@@ -29,10 +29,10 @@ impl Add for Seen {
             windows: self.windows + other.windows,
             exact_windows: self.exact_windows + other.exact_windows,
             beyond_the_limit: self.beyond_the_limit + other.beyond_the_limit,
-            losses: self.losses + other.losses,
+            outages: self.outages + other.outages,
             emptied: self.emptied + other.emptied,
             refused: self.refused + other.refused,
-            left: self.left + other.left,
+            resets_in: self.resets_in + other.resets_in,
         }
     }
 }
@@ -65,9 +65,9 @@ impl<'a> Span<'a> {
         self.touching().filter(|call| call.began >= self.from && call.ended < self.to)
     }
 
-    fn losses(&self) -> impl Iterator<Item = &Loss> {
-        let losses = self.history.losses.iter();
-        losses.filter(|l| l.began <= self.to && l.ended.is_none_or(|end| end >= self.from))
+    fn outages(&self) -> impl Iterator<Item = &Loss> {
+        let outages = self.history.outages.iter();
+        outages.filter(|l| l.began <= self.to && l.ended.is_none_or(|end| end >= self.from))
     }
 
     fn emptied(&self) -> u32 {
@@ -89,10 +89,10 @@ pub(super) fn check(history: &History) -> Seen {
     let ended = |end| history.calls.iter().filter(|call| call.end == end).count() as u64;
     let mut seen = Seen {
         windows: history.windows.len() as u64,
-        losses: history.losses.len() as u64,
+        outages: history.outages.len() as u64,
         emptied: history.emptied.len() as u64,
         refused: ended(End::Refused),
-        left: ended(End::Left),
+        resets_in: ended(End::Left),
         ..Seen::default()
     };
     for window in &history.windows {
@@ -115,7 +115,7 @@ fn check_bound(span: &Span<'_>) -> bool {
     let share = local_share(limit, span.history.replicas);
     let reaching = |loss: &Loss| if loss.began >= span.from { 1 } else { 2 };
     let shares = |loss: &Loss| share * span.history.replicas.min(reaching(loss));
-    let bound = limit * (1 + span.emptied()) + span.losses().map(shares).sum::<u32>();
+    let bound = limit * (1 + span.emptied()) + span.outages().map(shares).sum::<u32>();
     assert!(admitted <= bound, "{admitted} passed in a window, {bound} may");
     admitted > limit
 }
@@ -124,8 +124,8 @@ fn check_bound(span: &Span<'_>) -> bool {
 fn check_any(span: &Span<'_>) {
     let (admitted, limit) = (span.admitted_inside(), span.largest_limit());
     let share = local_share(limit, span.history.replicas);
-    let losses = span.losses().count() as u32;
-    let bound = limit * (2 + span.emptied()) + 2 * share * losses;
+    let outages = span.outages().count() as u32;
+    let bound = limit * (2 + span.emptied()) + 2 * share * outages;
     assert!(admitted <= bound, "{admitted} passed in a minute, {bound} may");
 }
 
@@ -138,7 +138,7 @@ fn check_exactness(span: &Span<'_>, window: &WindowRecord) -> bool {
     let around = Span { from: span.from - STRAY, to: span.to + STRAY, ..*span };
     let before = Span { from: span.from - WINDOW, ..*span };
     let quiet =
-        around.losses().next().is_none() && around.touching().all(|call| call.end != End::Left);
+        around.outages().next().is_none() && around.touching().all(|call| call.end != End::Left);
     let steady = span.touching().all(|call| call.limit == limit);
     if !(quiet && steady && before.emptied() == 0) {
         return false;

@@ -81,7 +81,10 @@ fn the_bound_holds_in_every_world() {
     println!("{seen:?}");
     // A simulation in which nothing happens proves nothing.
     assert!(seen.windows > SEEDS && seen.exact_windows > SEEDS / 10, "{seen:?}");
-    assert!(seen.losses > SEEDS && seen.emptied > SEEDS / 10 && seen.left > SEEDS, "{seen:?}");
+    assert!(
+        seen.outages > SEEDS && seen.emptied > SEEDS / 10 && seen.resets_in > SEEDS,
+        "{seen:?}"
+    );
     assert!(seen.refused > SEEDS && seen.beyond_the_limit > SEEDS / 10, "{seen:?}");
 }
 

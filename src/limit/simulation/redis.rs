@@ -10,11 +10,11 @@ use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
 use super::Random;
-use crate::breaker::{Breaker, Outcome, Permit};
 use crate::limit::now;
-use crate::limit::store::{Ask, Replies, Store};
-use crate::limit::window::{Standing, WINDOW};
-use crate::redis::NoAnswer;
+use crate::limit::store::{Acquire, Replies, Store};
+use crate::limit::window::{WINDOW, WindowState};
+use crate::redis::RedisFailure;
+use crate::sync::{Breaker, CallOutcome, Permit};
 
 pub(super) type Key = u8;
 
@@ -50,7 +50,7 @@ pub(super) struct Server {
     pub(super) windows: Vec<WindowRecord>,
     pub(super) ways: Vec<Way>,
     pub(super) emptied: Vec<Instant>,
-    pub(super) losses: Vec<Loss>,
+    pub(super) outages: Vec<Loss>,
     pub(super) random: Random,
     /// One in how many round trips is slow, loses its reply, or has a command that fails.
     pub(super) trouble: u64,
@@ -69,7 +69,7 @@ impl Server {
             windows: Vec::new(),
             ways: vec![Way::Open; replicas],
             emptied: Vec::new(),
-            losses: Vec::new(),
+            outages: Vec::new(),
             random,
             trouble,
         }
@@ -81,7 +81,7 @@ impl Server {
     }
 
     /// What the script does, for counters that only it writes.
-    fn admit(&mut self, ask: &Ask<Key>) -> Standing {
+    fn admit(&mut self, ask: &Acquire<Key>) -> WindowState {
         let now = now();
         let open = self.open.get(&ask.key).copied();
         let place = open.filter(|&place| now < self.windows[place].opened + WINDOW);
@@ -93,15 +93,15 @@ impl Server {
             self.windows.len() - 1
         });
         self.windows[place].granted += admitted;
-        let left = (self.windows[place].opened + WINDOW).saturating_duration_since(now);
-        Standing { admitted, count: count + admitted, left }
+        let resets_in = (self.windows[place].opened + WINDOW).saturating_duration_since(now);
+        WindowState { admitted, count: count + admitted, resets_in }
     }
 
     fn note(&mut self, replica: usize, failed: bool) {
-        let lasting = self.losses.iter_mut().find(|l| l.replica == replica && l.ended.is_none());
+        let lasting = self.outages.iter_mut().find(|l| l.replica == replica && l.ended.is_none());
         match lasting {
             Some(loss) if !failed => loss.ended = Some(now()),
-            None if failed => self.losses.push(Loss { replica, began: now(), ended: None }),
+            None if failed => self.outages.push(Loss { replica, began: now(), ended: None }),
             _ => {}
         }
     }
@@ -126,18 +126,18 @@ impl SimulatedRedis {
         Self { server: Arc::clone(server), replica, breaker }
     }
 
-    async fn call(self, asks: Vec<Ask<Key>>) -> Result<Replies, NoAnswer> {
+    async fn call(self, asks: Vec<Acquire<Key>>) -> Result<Replies, RedisFailure> {
         let begun = now();
         let refused = lock(&self.server).ways[self.replica] == Way::Refused;
         let (result, outcome) = if refused {
-            (Err(cut()), Outcome::Refused)
+            (Err(cut()), CallOutcome::Refused)
         } else {
             let (reply, receiver) = oneshot::channel();
             tokio::spawn(self.clone().travel(asks, reply));
             match timeout(TIMEOUT, receiver).await {
-                Err(_) => (Err(NoAnswer::Timeout), Outcome::Lost),
-                Ok(Err(_)) => (Err(cut()), Outcome::Lost),
-                Ok(Ok(replies)) => (Ok(replies), Outcome::Answered),
+                Err(_) => (Err(RedisFailure::Timeout), CallOutcome::Lost),
+                Ok(Err(_)) => (Err(cut()), CallOutcome::Lost),
+                Ok(Ok(replies)) => (Ok(replies), CallOutcome::Answered),
             }
         };
         self.breaker.record(outcome, begun, now());
@@ -145,7 +145,7 @@ impl SimulatedRedis {
     }
 
     /// What is on its way arrives, and is done, also when nobody waits any more.
-    async fn travel(self, asks: Vec<Ask<Key>>, reply: oneshot::Sender<Replies>) {
+    async fn travel(self, asks: Vec<Acquire<Key>>, reply: oneshot::Sender<Replies>) {
         let there = lock(&self.server).travel_time();
         sleep(there).await;
         if lock(&self.server).ways[self.replica] != Way::Open {
@@ -173,21 +173,24 @@ impl SimulatedRedis {
     }
 }
 
-fn cut() -> NoAnswer {
-    NoAnswer::Failed(RedisError::from((ErrorKind::Io, "simulated")))
+fn cut() -> RedisFailure {
+    RedisFailure::Failed(RedisError::from((ErrorKind::Io, "simulated")))
 }
 
 impl Store<Key> for SimulatedRedis {
-    fn admit(&self, asks: &[Ask<Key>]) -> impl Future<Output = Result<Replies, NoAnswer>> + Send {
+    fn admit(
+        &self,
+        asks: &[Acquire<Key>],
+    ) -> impl Future<Output = Result<Replies, RedisFailure>> + Send {
         let (this, asks) = (self.clone(), asks.to_vec());
         async move {
             let (server, replica) = (Arc::clone(&this.server), this.replica);
             let replies = match this.breaker.permit(now()) {
                 Permit::Call => this.call(asks).await,
-                Permit::TurnAway => Err(NoAnswer::Away),
+                Permit::Reject => Err(RedisFailure::CircuitOpen),
                 Permit::Probe => {
                     tokio::spawn(this.call(asks));
-                    Err(NoAnswer::Away)
+                    Err(RedisFailure::CircuitOpen)
                 }
             };
             let good = replies.as_ref().is_ok_and(|replies| replies.iter().all(Result::is_ok));
@@ -196,7 +199,7 @@ impl Store<Key> for SimulatedRedis {
         }
     }
 
-    fn is_away(&self) -> bool {
+    fn is_unavailable(&self) -> bool {
         self.breaker.is_open()
     }
 }

@@ -7,9 +7,10 @@ use tokio::time::sleep;
 
 use super::Random;
 use super::redis::{Key, Server, Shared, SimulatedRedis, lock};
+use crate::config::WithoutRedis;
+use crate::limit::LimitOptions;
 use crate::limit::policy::Policy;
 use crate::limit::window::WINDOW;
-use crate::limit::{LimitOptions, WithoutRedis};
 use crate::ops::LimitMetrics;
 
 const KEY: Key = 1;

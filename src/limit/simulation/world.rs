@@ -8,8 +8,9 @@ use tokio::time::{sleep, timeout};
 
 use super::Random;
 use super::redis::{Key, Loss, Server, Shared, SimulatedRedis, Way, WindowRecord, lock};
+use crate::config::WithoutRedis;
 use crate::limit::policy::Policy;
-use crate::limit::{LimitOptions, WithoutRedis, now};
+use crate::limit::{LimitOptions, now};
 use crate::ops::LimitMetrics;
 
 const LENGTH_MS: u64 = 200_000;
@@ -43,7 +44,7 @@ pub(super) struct History {
     pub(super) calls: Vec<Call>,
     pub(super) windows: Vec<WindowRecord>,
     pub(super) emptied: Vec<Instant>,
-    pub(super) losses: Vec<Loss>,
+    pub(super) outages: Vec<Loss>,
 }
 
 struct Replica {
@@ -90,7 +91,7 @@ pub(super) async fn live(mut random: Random) -> History {
         calls,
         windows: server.windows.clone(),
         emptied: server.emptied.clone(),
-        losses: server.losses.clone(),
+        outages: server.outages.clone(),
     }
 }
 

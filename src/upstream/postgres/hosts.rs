@@ -47,7 +47,7 @@ pub(crate) struct NoHost(Vec<(usize, Refusal)>);
 /// By their place in the URL: names need not be known to whoever reads the log.
 fn text(refusals: &[(usize, Refusal)]) -> String {
     let one = |(host, refusal): &(usize, Refusal)| {
-        let why = crate::ops::with_sources(refusal);
+        let why = crate::ops::error_chain(refusal);
         if refusals.len() == 1 { why } else { format!("host {}: {why}", host + 1) }
     };
     refusals.iter().map(one).collect::<Vec<_>>().join("; ")

@@ -1,11 +1,12 @@
 //! The registry in Postgres: the read path through the views of schema `registry_read`, and the
 //! default schema behind them, for those who have no registry yet.
 
+mod connect;
+mod connection_budget;
 mod failure;
 mod hosts;
 pub mod maintain;
 mod manager;
-mod places;
 mod pool;
 mod queries;
 mod rows;
@@ -13,7 +14,6 @@ pub mod schema;
 pub mod seed;
 mod standbys;
 mod tls;
-mod tools;
 mod url;
 
 use std::collections::HashMap;
@@ -26,25 +26,22 @@ use tokio_postgres::Row;
 use tokio_postgres::error::SqlState;
 
 use crate::config::UpstreamConfig;
-use crate::ops::{PoolState, with_sources};
+use crate::ops::{PoolState, error_chain};
 use crate::registry::{
-    ArenaInsights, Count, DomainName, GeneFilter, GeneId, GenePage, GenePhenotype, GeneSearch,
-    GeneSummary, Timestamp, arena,
+    ApiKeyRecord, ArenaInsights, Count, DomainName, GeneFilter, GeneId, GenePage, GenePhenotype,
+    GeneSearch, GeneSummary, KeyHash, Timestamp, arena,
 };
 
 use super::change_log::HORIZON_HOURS;
-use super::{
-    ApiKeyRecord, Changes, KeyHash, Position, Read, Seen, Snapshot, StandbySet, Upstream,
-    UpstreamError,
-};
+use super::{Changes, Position, Read, ReadStamp, Snapshot, StandbySet, Upstream, UpstreamError};
 use hosts::Hosts;
 use pool::{Connections, Value};
 use queries::Counting;
 use rows::Moment;
 
+pub(crate) use connect::small_pool;
+pub use connect::{ConnectError, check, connect};
 pub(crate) use manager::{Object, Pool, PoolError};
-pub(crate) use tools::small_pool;
-pub use tools::{ConnectError, check, connect};
 pub use url::SetupError;
 
 /// A registry in Postgres.
@@ -234,7 +231,7 @@ impl Upstream for Postgres {
             // Asked each second, it would fill the log of somebody else's server.
             Err(error) if is_not_offered(&error) => {
                 tracing::warn!(
-                    error = with_sources(&error),
+                    error = error_chain(&error),
                     "the database does not say where it is in its history: fail-overs are not \
                      noticed, and no standby is read"
                 );
@@ -338,7 +335,7 @@ fn field<'a, T: tokio_postgres::types::FromSql<'a>>(
     row.try_get(name).map_err(unexpected)
 }
 
-fn seen(row: &Row) -> Result<Seen, UpstreamError> {
+fn seen(row: &Row) -> Result<ReadStamp, UpstreamError> {
     rows::seen(row).map_err(UpstreamError::Failed)
 }
 

@@ -27,10 +27,10 @@ use crate::config::UpstreamConfig;
 use crate::ops::PoolState;
 use crate::upstream::UpstreamError;
 
+use super::connection_budget::{ConnectionBudget, Place};
 use super::failure::{Failure, classify, is_full, not_connected, refused};
 use super::hosts::Hosts;
 use super::manager::{Manager, Object, Pool, PoolError};
-use super::places::{Place, Places};
 use super::queries::Statement;
 use super::url::SetupError;
 
@@ -56,7 +56,7 @@ pub(super) struct Connections {
     pool: Pool,
     /// Connections from before this are thrown away.
     oldest: watch::Sender<std::time::Instant>,
-    places: Arc<Places>,
+    places: Arc<ConnectionBudget>,
     wait: Duration,
     _trimming: AbortOnDropHandle<()>,
     tls: MakeRustlsConnect,
@@ -79,7 +79,7 @@ impl Connections {
             .runtime(Runtime::Tokio1)
             .build()
             .map_err(|_| SetupError::Pool)?;
-        let places = Arc::new(Places::new(config.pool_size.max(1)));
+        let places = Arc::new(ConnectionBudget::new(config.pool_size.max(1)));
         let trimming = tokio::spawn(trim(pool.clone(), Arc::clone(&places)));
         let trimming = AbortOnDropHandle::new(trimming);
         Ok(Self {
@@ -153,37 +153,38 @@ impl Connections {
         let (client, place) = self.connection().await?;
         let created = Object::metrics(&client).created;
         let tls = self.cancels().then_some(&self.tls);
-        let mut lease = Lease { client: Some(client), tls, patience: self.connect, _place: place };
+        let mut lease =
+            CheckedOut { client: Some(client), tls, patience: self.connect, _place: place };
         let Some(client) = lease.client.as_ref() else {
             return Err(Failure::Final(UpstreamError::Timeout));
         };
         let ended = self.exchange(client, statement, values).await;
         let is_outdated = created < *self.oldest.borrow();
         match ended {
-            Ended::InTime(Ok(rows)) => {
+            QueryOutcome::InTime(Ok(rows)) => {
                 if is_outdated {
-                    lease.throw_away();
+                    lease.discard();
                 } else {
-                    lease.give_back();
+                    lease.release();
                 }
                 Ok(rows)
             }
-            Ended::InTime(Err(error)) => {
+            QueryOutcome::InTime(Err(error)) => {
                 let failure = classify(error);
                 // An error of the statement alone leaves the connection as good as it was.
                 if matches!(failure, Failure::Final(_)) {
-                    lease.give_back();
+                    lease.release();
                 } else {
-                    lease.throw_away();
+                    lease.discard();
                 }
                 Err(failure)
             }
-            Ended::Cancelled(answer) => {
+            QueryOutcome::Cancelled(answer) => {
                 // The cancellation may still be on its way, and would hit whoever came next.
-                lease.throw_away();
+                lease.discard();
                 answer.map_err(|_| Failure::Final(UpstreamError::Timeout))
             }
-            Ended::Never => Err(Failure::Silent),
+            QueryOutcome::Never => Err(Failure::Silent),
         }
     }
 
@@ -201,7 +202,7 @@ impl Connections {
             match self.pool.get().await {
                 Ok(client) => return Ok((client, place)),
                 Err(PoolError::Backend(error)) if is_full(&error) => {
-                    if let Some(_last) = self.places.withhold(place) {
+                    if let Some(_last) = self.places.shrink(place) {
                         sleep(FULL).await;
                     }
                     if Instant::now() >= until {
@@ -213,13 +214,18 @@ impl Connections {
         }
     }
 
-    async fn exchange(&self, client: &Object, statement: Statement, values: &[Value<'_>]) -> Ended {
+    async fn exchange(
+        &self,
+        client: &Object,
+        statement: Statement,
+        values: &[Value<'_>],
+    ) -> QueryOutcome {
         let mut query = pin!(self.query(client, statement, values));
         if let Ok(answer) = timeout(self.query, &mut query).await {
-            return Ended::InTime(answer);
+            return QueryOutcome::InTime(answer);
         }
         let cancelled = self.cancelled(client.cancel_token(), query);
-        timeout(SILENCE, cancelled).await.map_or(Ended::Never, Ended::Cancelled)
+        timeout(SILENCE, cancelled).await.map_or(QueryOutcome::Never, QueryOutcome::Cancelled)
     }
 
     fn cancels(&self) -> bool {
@@ -262,16 +268,16 @@ impl Connections {
 
 /// Ends connections that are not needed, and gives one back that the server had refused, until
 /// it is dropped.
-async fn trim(pool: Pool, places: Arc<Places>) {
+async fn trim(pool: Pool, places: Arc<ConnectionBudget>) {
     loop {
         sleep(IDLE_ROUND).await;
         pool.retain(|_, metrics| metrics.last_used() < IDLE);
-        places.give_back_one();
+        places.grow();
     }
 }
 
 /// How a statement ended.
-enum Ended {
+enum QueryOutcome {
     /// Within the time for a statement.
     InTime(Result<Vec<Row>, tokio_postgres::Error>),
     /// Too late, when it had been cancelled; with an error for the most part.
@@ -281,7 +287,7 @@ enum Ended {
 }
 
 /// A connection while a statement is on it.
-struct Lease<'a> {
+struct CheckedOut<'a> {
     client: Option<Object>,
     /// For a cancellation; none where nothing is cancelled.
     tls: Option<&'a MakeRustlsConnect>,
@@ -289,21 +295,21 @@ struct Lease<'a> {
     _place: Place,
 }
 
-impl Lease<'_> {
+impl CheckedOut<'_> {
     /// The statement has ended: the connection goes back to the pool.
-    fn give_back(&mut self) {
+    fn release(&mut self) {
         self.client = None;
     }
 
     /// The connection is of no more use.
-    fn throw_away(&mut self) {
+    fn discard(&mut self) {
         if let Some(client) = self.client.take() {
             drop(Object::take(client));
         }
     }
 }
 
-impl Drop for Lease<'_> {
+impl Drop for CheckedOut<'_> {
     fn drop(&mut self) {
         let Some(client) = self.client.take() else { return };
         let client = Object::take(client);

@@ -8,8 +8,8 @@ use tokio_postgres::types::{
 };
 
 use crate::registry::arena::{DomainStanding, FitnessSums, StandingGene};
-use crate::registry::{GeneId, RawEvaluation, RawGene, Timestamp};
-use crate::upstream::{ApiKeyRecord, Change, Changes, KeyHash, Position, Scope, Seen, Snapshot};
+use crate::registry::{ApiKeyRecord, GeneId, KeyHash, RawEvaluation, RawGene, Timestamp};
+use crate::upstream::{Change, ChangeScope, Changes, Position, ReadStamp, Snapshot};
 
 use super::queries;
 
@@ -61,12 +61,12 @@ pub(super) fn position(row: &Row) -> Result<Position, Box<dyn Error + Sync + Sen
 }
 
 /// When the statement read, and in which state of the database.
-pub(super) fn seen(row: &Row) -> Result<Seen, Box<dyn Error + Sync + Send>> {
+pub(super) fn seen(row: &Row) -> Result<ReadStamp, Box<dyn Error + Sync + Send>> {
     let Moment(read_at) = row.try_get("read_at")?;
     let snapshot: Snapshot = row.try_get::<_, &str>("snapshot")?.parse()?;
     let is_standby: bool = row.try_get("is_standby")?;
     let snapshot = if is_standby { snapshot.of_standby() } else { snapshot };
-    Ok(Seen::new(read_at, Some(snapshot)))
+    Ok(ReadStamp::new(read_at, Some(snapshot)))
 }
 
 /// The changes that a look found.
@@ -79,21 +79,21 @@ pub(super) fn changes(rows: &[Row]) -> Result<Changes, tokio_postgres::Error> {
         if let Some(xid) = row.try_get::<_, Option<i64>>("xid")? {
             let scope: Option<&str> = row.try_get("scope")?;
             let xid = u64::try_from(xid).unwrap_or(0);
-            changes.push(Change { scope: scope.map_or(Scope::All, scope_of), xid });
+            changes.push(Change { scope: scope.map_or(ChangeScope::All, scope_of), xid });
         }
     }
     Ok(Changes::These(changes))
 }
 
 /// A scope of a form that this release does not know may concern anything.
-fn scope_of(text: &str) -> Scope {
+fn scope_of(text: &str) -> ChangeScope {
     let scope = match text.split_once(':') {
-        Some(("gene", id)) => id.parse().ok().map(Scope::Gene),
-        Some(("domain", name)) => Some(Scope::Domain(name.into())),
-        Some(("key", hash)) => key_hash(hash).map(Scope::Key),
+        Some(("gene", id)) => id.parse().ok().map(ChangeScope::Gene),
+        Some(("domain", name)) => Some(ChangeScope::Domain(name.into())),
+        Some(("key", hash)) => key_hash(hash).map(ChangeScope::Key),
         _ => None,
     };
-    scope.unwrap_or(Scope::All)
+    scope.unwrap_or(ChangeScope::All)
 }
 
 fn key_hash(hex: &str) -> Option<KeyHash> {
@@ -241,11 +241,14 @@ mod tests {
     fn a_scope_of_another_form_may_concern_anything() {
         let id = "0a1b2c3d-0000-1000-8000-00805f9b34fb";
         let gene = scope_of(&format!("gene:{id}"));
-        assert_eq!(gene, Scope::Gene(id.parse().expect("an id")));
-        assert_eq!(scope_of("domain:a:b"), Scope::Domain("a:b".into()));
-        assert_eq!(scope_of(&format!("key:{}", "0f".repeat(32))), Scope::Key(KeyHash([15; 32])));
+        assert_eq!(gene, ChangeScope::Gene(id.parse().expect("an id")));
+        assert_eq!(scope_of("domain:a:b"), ChangeScope::Domain("a:b".into()));
+        assert_eq!(
+            scope_of(&format!("key:{}", "0f".repeat(32))),
+            ChangeScope::Key(KeyHash([15; 32]))
+        );
         for other in ["all", "", "gene:x", "key:0f", "planet:earth", "genes"] {
-            assert_eq!(scope_of(other), Scope::All, "{other}");
+            assert_eq!(scope_of(other), ChangeScope::All, "{other}");
         }
     }
 

@@ -18,20 +18,27 @@ pub enum Seeded {
     /// The registry has genes already; nothing was changed.
     AlreadyFilled,
     /// All of it is in the registry.
-    Loaded {
-        /// Genes, unpublished ones too.
-        genes: u64,
-        /// Their evaluations.
-        evaluations: u64,
-    },
+    Loaded(LoadedRegistry),
 }
 
-/// Why a catalogue could not be loaded. Nothing of it is in the registry then.
+/// How much was loaded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LoadedRegistry {
+    /// Genes, unpublished ones too.
+    pub genes: u64,
+    /// Their evaluations.
+    pub evaluations: u64,
+}
+
+/// Why a catalogue could not be loaded.
 #[derive(Debug, Error)]
 pub enum SeedError {
-    /// The database refused a statement, or went away.
+    /// The database refused a statement, or went away. Nothing of the catalogue is in the registry.
     #[error("the database refused a statement, or went away")]
     Database(#[from] tokio_postgres::Error),
+    /// The connection was lost during the commit.
+    #[error("the connection to the database was lost while all was being committed")]
+    Unknown(#[source] tokio_postgres::Error),
 }
 
 /// Genes to one COPY: memory stays flat however many there are.
@@ -83,46 +90,97 @@ const PLACE: &str = "INSERT INTO registry.owner (handle)
     FROM new_gene n JOIN registry.owner o ON o.handle = n.owner;
     INSERT INTO registry.change (scope) VALUES ('all')";
 
-/// Loads `genes` into an empty registry, in one transaction; evaluations get the age they have
-/// at `now`. `progress` hears how many genes have been sent so far.
+/// A registry without genes, which nobody else can fill meanwhile. Nothing that is done to it
+/// remains unless it is committed.
+pub struct EmptyRegistry<'a> {
+    transaction: Transaction<'a>,
+}
+
+impl<'a> EmptyRegistry<'a> {
+    /// Locks the registry; `None` where it has genes already.
+    ///
+    /// # Errors
+    /// [`SeedError::Database`].
+    pub async fn lock(client: &'a mut Client) -> Result<Option<Self>, SeedError> {
+        let transaction = client.transaction().await?;
+        // Two at once: the second waits, and finds the registry filled.
+        transaction.batch_execute("LOCK TABLE registry.gene IN SHARE ROW EXCLUSIVE MODE").await?;
+        let filled = "SELECT EXISTS (SELECT FROM registry.gene)";
+        let is_filled: bool = transaction.query_one(filled, &[]).await?.try_get(0)?;
+        Ok((!is_filled).then_some(Self { transaction }))
+    }
+
+    /// For what is to be stored together with the genes.
+    pub const fn transaction(&self) -> &Transaction<'a> {
+        &self.transaction
+    }
+
+    /// Loads `genes`; evaluations get the age they have at `now`. `progress` hears how many genes
+    /// have been sent so far.
+    ///
+    /// # Errors
+    /// [`SeedError::Database`]: the user may not change the tables, two genes have one id, or a
+    /// gene breaks the contract.
+    pub async fn fill(
+        &self,
+        genes: impl Iterator<Item = CatalogueGene>,
+        now: Timestamp,
+        mut progress: impl FnMut(u64),
+    ) -> Result<LoadedRegistry, SeedError> {
+        let transaction = &self.transaction;
+        transaction.batch_execute(STAGE).await?;
+        let set_aside = SetAside::take(transaction).await?;
+        let mut loaded = LoadedRegistry { genes: 0, evaluations: 0 };
+        let mut genes = genes.peekable();
+        while genes.peek().is_some() {
+            let batch: Vec<CatalogueGene> = genes.by_ref().take(BATCH).collect();
+            loaded.genes += copy_genes(transaction, &batch).await?;
+            loaded.evaluations += copy_evaluations(transaction, &batch, now).await?;
+            progress(loaded.genes);
+        }
+        transaction.batch_execute(PLACE).await?;
+        set_aside.put_back(transaction).await?;
+        Ok(loaded)
+    }
+
+    /// Makes it remain. [`vacuum`] should follow.
+    ///
+    /// # Errors
+    /// [`SeedError::Database`]: nothing remains. [`SeedError::Unknown`].
+    pub async fn commit(self) -> Result<(), SeedError> {
+        self.transaction.commit().await.map_err(|error| match error.as_db_error() {
+            Some(_) => SeedError::Database(error),
+            None => SeedError::Unknown(error),
+        })
+    }
+}
+
+/// Locks, fills, commits and vacuums a registry that is empty.
 ///
 /// # Errors
-///
-/// The user may not change the tables, two genes have one id, or a gene breaks the contract.
+/// [`SeedError`].
 pub async fn load(
     client: &mut Client,
     genes: impl Iterator<Item = CatalogueGene>,
     now: Timestamp,
-    mut progress: impl FnMut(u64),
+    progress: impl FnMut(u64),
 ) -> Result<Seeded, SeedError> {
-    let transaction = client.transaction().await?;
-    // Two at once: the second waits, and finds the registry filled.
-    transaction.batch_execute("LOCK TABLE registry.gene IN SHARE ROW EXCLUSIVE MODE").await?;
-    let filled = "SELECT EXISTS (SELECT FROM registry.gene)";
-    if transaction.query_one(filled, &[]).await?.try_get(0)? {
+    let Some(registry) = EmptyRegistry::lock(client).await? else {
         return Ok(Seeded::AlreadyFilled);
-    }
-    transaction.batch_execute(STAGE).await?;
-    let set_aside = SetAside::take(&transaction).await?;
-    let (mut loaded, mut evaluations) = (0, 0);
-    let mut genes = genes.peekable();
-    while genes.peek().is_some() {
-        let batch: Vec<CatalogueGene> = genes.by_ref().take(BATCH).collect();
-        loaded += copy_genes(&transaction, &batch).await?;
-        evaluations += copy_evaluations(&transaction, &batch, now).await?;
-        progress(loaded);
-    }
-    transaction.batch_execute(PLACE).await?;
-    set_aside.put_back(&transaction).await?;
-    transaction.commit().await?;
+    };
+    let loaded = registry.fill(genes, now, progress).await?;
+    registry.commit().await?;
     vacuum(client).await?;
-    Ok(Seeded::Loaded { genes: loaded, evaluations })
+    Ok(Seeded::Loaded(loaded))
 }
 
 /// Marks all pages as visible, without which no scan is index-only, and counts what the planner
 /// goes by. A transaction that began before the load hides pages from it (the server's own
 /// housekeeping, often), so it is done again until that one has ended, but not for ever.
-async fn vacuum(client: &Client) -> Result<(), tokio_postgres::Error> {
+///
+/// # Errors
+/// [`SeedError::Database`]; what was loaded stays loaded.
+pub async fn vacuum(client: &Client) -> Result<(), SeedError> {
     let hidden = "SELECT EXISTS (SELECT FROM pg_class
         WHERE oid IN ('registry.gene'::regclass, 'registry.arena_evaluation'::regclass)
         AND relallvisible < relpages)";

@@ -7,7 +7,7 @@ use std::path::Path;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::url::SetupError;
-use crate::tls::{self, TlsError};
+use crate::net::{AuthoritiesError, tls};
 
 /// What a server's certificate must prove.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -29,8 +29,8 @@ pub(super) fn connector(
         Proof::Authority => tls::client_for_any_name(ca_file),
     };
     let config = config.map_err(|error| match error {
-        TlsError::Authorities(why) => SetupError::Authorities(why),
-        TlsError::Settings(error) => SetupError::Tls(error),
+        AuthoritiesError::Authorities(why) => SetupError::Authorities(why),
+        AuthoritiesError::Settings(error) => SetupError::Tls(error),
     })?;
     Ok(MakeRustlsConnect::new(config))
 }

@@ -6,6 +6,7 @@ mod config;
 mod database;
 mod demo;
 mod help;
+mod outputs;
 mod person;
 mod serve;
 mod token;
@@ -20,7 +21,7 @@ use crate::support::scratch_folder;
 const SOON: Duration = Duration::from_secs(30);
 
 /// The binary, without any configuration or credentials of whoever runs the tests.
-fn gene_registry<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Launch {
+pub(crate) fn gene_registry<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Launch {
     let launch = Launch::new("gene-registry", env!("CARGO_BIN_EXE_gene-registry"))
         .args(args)
         .env("XDG_CONFIG_HOME", scratch_folder("config"));

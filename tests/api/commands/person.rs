@@ -37,15 +37,16 @@ impl Person {
 
     /// A command that finds this on its standard input.
     pub(super) async fn run_with_input(&self, args: &[&str], input: &str) -> Ended {
-        run(self.with_input(args, input)).await
+        run(self.command_with_input(args, input)).await
     }
 
     /// The same, still running.
     pub(super) fn begin_with_input(&self, args: &[&str], input: &str) -> Process {
-        self.with_input(args, input).start()
+        self.command_with_input(args, input).start()
     }
 
-    fn with_input(&self, args: &[&str], input: &str) -> Launch {
+    /// The same, not yet begun.
+    pub(super) fn command_with_input(&self, args: &[&str], input: &str) -> Launch {
         let file = scratch_folder("input").join("input");
         std::fs::write(&file, input).unwrap();
         let script = r#"input=$1; shift; exec "$@" <"$input""#;
@@ -80,7 +81,8 @@ impl Person {
         AtTerminal { process, input }
     }
 
-    fn at_home(&self, launch: Launch) -> Launch {
+    /// A program in this person's environment.
+    pub(super) fn at_home(&self, launch: Launch) -> Launch {
         launch
             .env("HOME", &self.folder)
             .env("XDG_CONFIG_HOME", self.folder.join("config"))

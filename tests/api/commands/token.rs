@@ -17,7 +17,7 @@ async fn token_new_prints_the_token_alone_and_lines_that_let_it_in() {
     let lines = made.stderr.split_once("\n\n").unwrap().1;
     let file = scratch_folder("token").join("registry.toml");
     std::fs::write(&file, format!("[control]\nbind = \"127.0.0.1:0\"\n{lines}")).unwrap();
-    let loaded = gene_registry::config::Loaded::read(Some(&file)).unwrap().config;
+    let loaded = gene_registry::config::LoadedConfig::read(Some(&file)).unwrap().config;
     let mut config = config("postgres://127.0.0.1:1/none", None);
     config.control = loaded.control;
     let replica = Replica::start(&config).await;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use gene_registry::keys::store::{Listing, Revoked, Rotated, Status, StoredKey};
 use gene_registry::keys::{ApiKey, KeyPrefix, KeyStore, MemoryKeys, NewKey, PostgresKeys, Usage};
-use gene_registry::registry::Timestamp;
-use gene_registry::upstream::{Embedded, KeyHash, Upstream};
+use gene_registry::registry::{KeyHash, Timestamp};
+use gene_registry::upstream::{Embedded, Upstream};
 
 use crate::support::control::KEYS_ROLE;
 use crate::support::database::Database;
@@ -239,14 +239,14 @@ async fn use_adds_up_and_the_latest_counts() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_change_log_says_what_was_done_to_keys_and_nothing_of_their_use() {
-    use gene_registry::upstream::{Change, Changes, Scope};
+    use gene_registry::upstream::{Change, ChangeScope, Changes};
 
     for Pair { name, store, upstream, .. } in both().await {
         let changed_by = async |since: &_| match upstream.changes(Some(since)).await.unwrap().value
         {
             Changes::These(changes) => {
                 let keys = changes.into_iter().filter_map(|Change { scope, .. }| match scope {
-                    Scope::Key(hash) => Some(hash),
+                    ChangeScope::Key(hash) => Some(hash),
                     _ => None,
                 });
                 keys.collect::<Vec<_>>()

@@ -5,16 +5,16 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use gene_registry::cache::{ReadError, ReadThrough, Served, Source};
+use gene_registry::cache::{CacheReply, ReadError, ReadThrough, Source};
 use gene_registry::config::{AgesConfig, Config};
 use gene_registry::ops::Metrics;
 use gene_registry::registry::{
-    ArenaInsights, DomainName, GeneId, GenePage, GenePhenotype, GeneSearch, GeneSummary, RawGene,
-    Request, Timestamp,
+    ApiKeyRecord, ArenaInsights, DomainName, GeneId, GenePage, GenePhenotype, GeneSearch,
+    GeneSummary, KeyHash, RawGene, Request, Timestamp,
 };
 use gene_registry::upstream::{
-    ApiKeyRecord, Change, Changes, KeyHash, Read, Scope, Seen, Snapshot, Upstream, UpstreamError,
-    Watched,
+    Change, ChangeScope, Changes, Read, ReadStamp, Snapshot, Upstream, UpstreamClient,
+    UpstreamError,
 };
 use jiff::SignedDuration;
 use proptest::prelude::*;
@@ -122,7 +122,7 @@ impl Upstream for Scripted {
             ..RawGene::default()
         };
         let value = world.published.then(|| gene.into_phenotype("{id}")).transpose()?;
-        Ok(Read { value, seen: Seen::new(read_at, snapshot(world.version)) })
+        Ok(Read { value, seen: ReadStamp::new(read_at, snapshot(world.version)) })
     }
 
     async fn insights(
@@ -148,8 +148,8 @@ impl Upstream for Scripted {
         }
         let news = (1..=world.version).map(|version| version + 10);
         let news = news.filter(|xid| since.is_none_or(|since| !since.sees(*xid)));
-        let changes = news.map(|xid| Change { scope: Scope::Gene(id()), xid }).collect();
-        let seen = Seen::new(world.now, snapshot(world.version));
+        let changes = news.map(|xid| Change { scope: ChangeScope::Gene(id()), xid }).collect();
+        let seen = ReadStamp::new(world.now, snapshot(world.version));
         Ok(Read { value: Changes::These(changes), seen })
     }
 
@@ -254,7 +254,7 @@ fn shortening(kept: Kept) -> u16 {
     (hasher.finalize() % 201) as u16
 }
 
-fn outcome(result: Result<Served, ReadError>) -> Outcome {
+fn outcome(result: Result<CacheReply, ReadError>) -> Outcome {
     match result {
         Ok(served) => {
             let body: serde_json::Value = serde_json::from_slice(&served.entry.body).unwrap();
@@ -263,7 +263,7 @@ fn outcome(result: Result<Served, ReadError>) -> Outcome {
         }
         Err(ReadError::NotFound) => Outcome::NotFound,
         Err(ReadError::Upstream(_)) => Outcome::Failed,
-        Err(ReadError::Busy) => panic!("one request at a time is never too much"),
+        Err(ReadError::Overloaded) => panic!("one request at a time is never too much"),
         Err(ReadError::Crashed(crashed)) => panic!("{crashed}"),
     }
 }
@@ -286,7 +286,7 @@ async fn follow(steps: &[Step]) -> Result<(), String> {
     let now = Timestamp::from_second(1_800_000_000).unwrap();
     let world = World { now, version: 0, published: true, away: None, log_away: false, loads: 0 };
     let scripted = Arc::new(Scripted(Mutex::new(world)));
-    let upstream = Watched::new(Arc::clone(&scripted) as Arc<dyn Upstream>);
+    let upstream = UpstreamClient::new(Arc::clone(&scripted) as Arc<dyn Upstream>);
     let reads =
         ReadThrough::new(&ages(), None, Arc::clone(&upstream), Arc::new(Metrics::default()));
     let looks = tokio::spawn(upstream.watch());

@@ -2,6 +2,7 @@
 //! hold, and nothing older is shown after it.
 
 mod catalogue;
+mod changed_keys;
 mod checker;
 mod gone;
 mod history;

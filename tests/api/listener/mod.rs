@@ -24,10 +24,11 @@ use async_trait::async_trait;
 use gene_registry::config::Config;
 use gene_registry::keys::ApiKey;
 use gene_registry::registry::{
-    ArenaInsights, DomainName, GeneId, GenePage, GenePhenotype, GeneSearch, GeneSummary, Timestamp,
+    ApiKeyRecord, ArenaInsights, DomainName, GeneId, GenePage, GenePhenotype, GeneSearch,
+    GeneSummary, KeyHash, Timestamp,
 };
 use gene_registry::upstream::{
-    ApiKeyRecord, Catalogue, Changes, Embedded, KeyHash, Read, Snapshot, Upstream, UpstreamError,
+    Catalogue, Changes, Embedded, Read, Snapshot, Upstream, UpstreamError,
 };
 use tokio::sync::Semaphore;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use gene_registry::ops::series::{self, Series};
+use gene_registry::ops::catalog::{self, Series};
 use reqwest::Method;
 
 use super::rules::names_in;
@@ -70,13 +70,13 @@ fn samples(text: &str) -> Vec<(String, Vec<String>, f64)> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_replica_has_exactly_the_listed_metrics_with_their_kinds_and_labels() {
     let text = metrics_of_a_replica().await.text;
-    let listed: BTreeMap<_, _> = series::ALL.iter().map(|one| (one.name, one)).collect();
+    let listed: BTreeMap<_, _> = catalog::ALL.iter().map(|one| (one.name, one)).collect();
     let kinds: BTreeMap<_, _> =
         text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' ')).collect();
     let here = listed.iter().filter(|(name, _)| **name != WITH_TLS);
     let expected: BTreeMap<_, _> = here.map(|(name, one)| (*name, one.kind.as_str())).collect();
     assert_eq!(kinds, expected);
-    for Series { name, help, .. } in series::ALL {
+    for Series { name, help, .. } in catalog::ALL {
         let said = format!("# HELP {name} {help}\n");
         assert!(text.contains(&said) || *name == WITH_TLS, "{name}: {text}");
     }
@@ -112,7 +112,7 @@ async fn what_is_shown_of_stores_caches_and_domains_is_what_there_is() {
         assert!(of("idle") + of("in_use") >= 1.0, "{pool}: {text}");
         is(&format!(r#"gene_registry_pool_waiting{{pool="{pool}"}}"#), 0.0);
     }
-    assert!(value(r#"gene_registry_change_log_looks_total{result="ok"}"#) >= 1.0);
+    assert!(value(r#"gene_registry_change_log_polls_total{result="ok"}"#) >= 1.0);
     assert!(value("gene_registry_change_log_age_seconds") < 30.0);
     let hundred_microseconds = r#"gene_registry_request_seconds_bucket{route="/v1/genes",method="GET",status="200",le="0.0001"}"#;
     assert!(value(hundred_microseconds) <= 1.0, "there is such a bucket");

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use ::redis::Value;
-use gene_registry::redis::{CacheScripts, Call, RedisPool, Side};
+use gene_registry::redis::{AccessMode, CacheScripts, Call, RedisPool};
 
 use super::{SOON, answer_keys, assert_ok, probed};
 use crate::support::probe::Hold;
@@ -41,13 +41,13 @@ impl Stand {
     }
 
     async fn run(&self, call: Call<'_>) -> i64 {
-        let reply = self.pool.run(Side::Write, &[call]).await.unwrap().remove(0).unwrap();
+        let reply = self.pool.run(AccessMode::Write, &[call]).await.unwrap().remove(0).unwrap();
         let Value::Int(number) = reply else { panic!("{reply:?}") };
         number
     }
 
     async fn keep(&self, read_at: u64, body: &str, ms: u32) -> i64 {
-        let call = Call::script(&self.scripts.keep, &self.key)
+        let call = Call::script(&self.scripts.put_if_newer, &self.key)
             .arg(entry(FORMAT, &at(read_at), body))
             .arg(at(read_at))
             .arg(ms.to_string())
@@ -56,7 +56,7 @@ impl Stand {
     }
 
     async fn retire(&self, read_at: u64) -> i64 {
-        self.run(Call::script(&self.scripts.retire, &self.key).arg(at(read_at))).await
+        self.run(Call::script(&self.scripts.delete_if_older, &self.key).arg(at(read_at))).await
     }
 
     /// What is behind the head.

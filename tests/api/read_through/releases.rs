@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use gene_registry::cache::{ReadThrough, SharedCache, Source};
-use gene_registry::config::Loaded;
+use gene_registry::config::LoadedConfig;
 use gene_registry::ops::Metrics;
 use gene_registry::redis::{RedisKeys, RedisPool};
 use gene_registry::registry::{GeneSearch, Request};
-use gene_registry::upstream::{Postgres, Watched};
+use gene_registry::upstream::{Postgres, UpstreamClient};
 
 use super::SOON;
 use crate::support::postgres::PostgresServer;
@@ -24,7 +24,7 @@ struct Release {
 }
 
 async fn release(probe: &Arc<Probe>, prefix: &str, schema: &str) -> Release {
-    let mut config = Loaded::read(None).unwrap().config;
+    let mut config = LoadedConfig::read(None).unwrap().config;
     config.upstream.deadline_ms = 20_000;
     let (redis, metrics) = (RedisServer::shared().await, Arc::new(Metrics::default()));
     let timeout = std::time::Duration::from_secs(5);
@@ -32,7 +32,7 @@ async fn release(probe: &Arc<Probe>, prefix: &str, schema: &str) -> Release {
     let keys = RedisKeys::new(prefix);
     let (schema, lease) = (schema.to_owned(), std::time::Duration::from_secs(5));
     let shared = SharedCache::new(pool, keys, schema, 1 << 20, lease, Arc::clone(&metrics));
-    let watched = Watched::new(Arc::clone(probe) as _);
+    let watched = UpstreamClient::new(Arc::clone(probe) as _);
     let watching = tokio::spawn(Arc::clone(&watched).watch());
     eventually(SOON, "the change log is loaded", || async { watched.is_settled() }).await;
     let reads = ReadThrough::new(&config, Some(shared), watched, metrics);

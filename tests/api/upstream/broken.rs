@@ -2,9 +2,9 @@
 //! contract. They are left out; nobody's answer fails for them.
 
 use gene_registry::registry::{
-    Fidelity, GeneFilter, GeneSearch, MAX_SAFE_INTEGER, Sort, Timestamp,
+    ApiKeyRecord, Fidelity, GeneFilter, GeneSearch, KeyHash, MAX_SAFE_INTEGER, Sort, Timestamp,
 };
-use gene_registry::upstream::{ApiKeyRecord, KeyHash, Upstream, UpstreamError};
+use gene_registry::upstream::{Upstream, UpstreamError};
 use uuid::Uuid;
 
 use super::database::{TestDatabase, empty_database};

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use gene_registry::config::UpstreamConfig;
-use gene_registry::registry::GeneSearch;
-use gene_registry::upstream::{KeyHash, Postgres, Upstream, UpstreamError};
+use gene_registry::registry::{GeneSearch, KeyHash};
+use gene_registry::upstream::{Postgres, Upstream, UpstreamError};
 use tokio_postgres::Client;
 
 use super::database::{TEMPLATE, TestDatabase, config, fresh_database};

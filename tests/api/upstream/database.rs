@@ -72,7 +72,7 @@ impl TestDatabase {
     /// Loads genes, and checks that they were loaded.
     pub(crate) async fn load(&self, genes: Vec<CatalogueGene>, now: Timestamp) {
         let seeded = seed::load(&mut self.client().await, genes.into_iter(), now, |_| {}).await;
-        assert!(matches!(seeded, Ok(seed::Seeded::Loaded { .. })), "{seeded:?}");
+        assert!(matches!(seeded, Ok(seed::Seeded::Loaded(_))), "{seeded:?}");
     }
 }
 

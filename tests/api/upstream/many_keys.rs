@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use gene_registry::keys::{ApiKey, Authenticator, Denial, NotAuthenticated};
+use gene_registry::keys::{ApiKey, AuthDenied, Authenticator, NotAuthenticated};
 use gene_registry::ops::Metrics;
-use gene_registry::upstream::{KeyHash, Upstream, Watched};
+use gene_registry::registry::KeyHash;
+use gene_registry::upstream::{Upstream, UpstreamClient};
 
 use super::database::fresh_database;
 
@@ -58,7 +59,7 @@ async fn a_row_that_a_statement_fails_on_harms_no_other_key_in_it() {
         let insert = "INSERT INTO foreign_keys.api_key VALUES ($1, $2)";
         client.execute(insert, &[&key.hash().0.as_slice(), &ends]).await.expect("a key");
     }
-    let upstream = Watched::new(Arc::new(database.upstream()));
+    let upstream = UpstreamClient::new(Arc::new(database.upstream()));
     let authenticator = Authenticator::new(upstream, false, Arc::new(Metrics::default()));
     let strange = ApiKey::generate().expect("a key");
     let all = keys.iter().chain([&strange]);
@@ -67,7 +68,7 @@ async fn a_row_that_a_statement_fails_on_harms_no_other_key_in_it() {
     for (place, found) in checked.iter().enumerate() {
         match place {
             30 => assert!(matches!(found, Err(NotAuthenticated::Unavailable(_))), "{found:?}"),
-            60 => assert!(matches!(found, Err(NotAuthenticated::Denied(Denial::Unknown)))),
+            60 => assert!(matches!(found, Err(NotAuthenticated::Denied(AuthDenied::Unknown)))),
             _ => assert!(found.is_ok(), "{place}: {found:?}"),
         }
     }

@@ -22,7 +22,7 @@ async fn a_million_genes_are_answered_from_indexes() {
     let genes = generate::genes(GENES, 1);
     let seeded = seed::load(&mut client, genes, Timestamp::now(), |_| {}).await.expect("loaded");
     println!("loaded {seeded:?} in {:?}", begun.elapsed());
-    assert!(matches!(seeded, seed::Seeded::Loaded { genes: GENES, .. }));
+    assert!(matches!(seeded, seed::Seeded::Loaded(seed::LoadedRegistry { genes: GENES, .. })));
     ranks_are_exact(&client).await;
     searches_use_indexes(&database).await;
     everything_is_answered(&database).await;

@@ -1,0 +1,108 @@
+//! From values to finished answers.
+
+use bytes::Bytes;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::Serialize;
+
+use crate::registry::{GenePage, GeneSearch, Page, Sort};
+
+/// The bytes of an answer, and the one header that depends on them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResponseBody {
+    /// The JSON.
+    pub body: Bytes,
+    /// The value of the `Link` header, empty where there is none.
+    pub link: Box<str>,
+}
+
+impl ResponseBody {
+    /// A page, with links to the pages around it.
+    pub fn page(search: &GeneSearch, page: &GenePage) -> Self {
+        Self { body: json(page), link: links(search, page.total.get()).into() }
+    }
+
+    /// Any other value.
+    pub fn of(value: &impl Serialize) -> Self {
+        Self { body: json(value), link: "".into() }
+    }
+}
+
+fn json(value: &impl Serialize) -> Bytes {
+    // The values of the domain have string keys and finite numbers only, so this can't fail.
+    serde_json::to_vec(value).unwrap_or_default().into()
+}
+
+/// `next` and `prev` (RFC 8288) as query-only references, so that they are right behind any
+/// proxy and under any path.
+fn links(search: &GeneSearch, total: u64) -> String {
+    let (limit, offset) = (u64::from(search.page.limit()), u64::from(search.page.offset()));
+    let next = Some(offset + limit).filter(|next| *next < total);
+    let prev = Some(offset.saturating_sub(limit)).filter(|_| offset > 0);
+    [(next, "next"), (prev, "prev")]
+        .into_iter()
+        .filter_map(|(offset, rel)| {
+            let page = Page::new(limit, offset?).ok()?;
+            Some(format!("<?{}>; rel=\"{rel}\"", query(search, page)))
+        })
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+/// Everything but `-._~`, letters and digits.
+const VALUE: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+fn query(search: &GeneSearch, page: Page) -> String {
+    let mut query = String::new();
+    if let Some(domain) = &search.filter.domain {
+        query.push_str(&format!("domain={}&", utf8_percent_encode(domain.as_str(), VALUE)));
+    }
+    if let Some(fidelity) = search.filter.fidelity {
+        query.push_str(&format!("fidelity={}&", fidelity.as_str()));
+    }
+    if search.sort != Sort::default() {
+        query.push_str(&format!("sort={}&", search.sort.as_str()));
+    }
+    query.push_str(&format!("limit={}&offset={}", page.limit(), page.offset()));
+    query
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registry::{Fidelity, GeneFilter};
+
+    fn search(limit: u64, offset: u64) -> GeneSearch {
+        let page = Page::new(limit, offset).expect("a page");
+        GeneSearch { page, ..GeneSearch::default() }
+    }
+
+    #[test]
+    fn links_lead_to_the_pages_around() {
+        assert_eq!(links(&search(20, 0), 20), "");
+        assert_eq!(links(&search(20, 0), 21), r#"<?limit=20&offset=20>; rel="next""#);
+        assert_eq!(
+            links(&search(20, 30), 99),
+            r#"<?limit=20&offset=50>; rel="next", <?limit=20&offset=10>; rel="prev""#
+        );
+        assert_eq!(links(&search(20, 7), 7), r#"<?limit=20&offset=0>; rel="prev""#);
+    }
+
+    #[test]
+    fn no_link_leads_beyond_the_largest_offset() {
+        let last = search(50, u64::from(Page::MAX_OFFSET));
+        assert_eq!(links(&last, u64::MAX), r#"<?limit=50&offset=2147483597>; rel="prev""#);
+    }
+
+    #[test]
+    fn links_carry_the_filters_and_escape_them() {
+        let filter = GeneFilter {
+            domain: Some("a&b=\u{1F9EC} >\"".parse().expect("a domain")),
+            fidelity: Some(Fidelity::Native),
+        };
+        let search = GeneSearch { filter, sort: Sort::Downloads, ..search(1, 0) };
+        assert_eq!(
+            links(&search, 2),
+            "<?domain=a%26b%3D%F0%9F%A7%AC%20%3E%22&fidelity=Native&sort=downloads&limit=1&offset=1>; rel=\"next\""
+        );
+    }
+}

@@ -1,0 +1,75 @@
+//! Ends and durations as people type them.
+
+use crate::keys::key_rules::{LAST_END, LONGEST_OVERLAP_S};
+use crate::registry::Timestamp;
+
+/// The end of a key: a duration from now, a date (its beginning in UTC) or a time; never past.
+pub(in crate::cli) fn expiry(text: &str) -> Result<Timestamp, String> {
+    let utc = jiff::tz::TimeZone::UTC;
+    let at = if let Ok(at) = text.parse::<Timestamp>() {
+        at
+    } else if let Ok(date) = text.parse::<jiff::civil::Date>() {
+        date.to_zoned_datetime(utc).map_err(|error| error.to_string())?.timestamp()
+    } else {
+        let span = text.parse::<jiff::Span>().map_err(|_| {
+            "expected a duration such as 90d, 12h or 1s, a date such as 2030-01-31, \
+             or a time such as 2030-01-31T12:00:00Z"
+        })?;
+        let now = Timestamp::now().to_zoned_datetime(utc);
+        now.checked_add(span).map_err(|error| error.to_string())?.timestamp()
+    };
+    if at >= LAST_END {
+        return Err("that is beyond the year 9999; without it, the end is never".to_owned());
+    }
+    if at <= Timestamp::now() {
+        return Err("that is not in the future: the key would never be good".to_owned());
+    }
+    Ok(at)
+}
+
+/// For how long a rotated key goes on, in whole seconds, up to 365 days: `24h`, `7d`, `0s`.
+pub(super) fn overlap(text: &str) -> Result<u32, String> {
+    let seconds = || {
+        let span = text.parse::<jiff::Span>().ok()?;
+        let days = jiff::SpanRelativeTo::days_are_24_hours();
+        let duration = span.to_duration(days).ok()?;
+        u32::try_from(duration.as_secs()).ok().filter(|seconds| *seconds <= LONGEST_OVERLAP_S)
+    };
+    let expected = "expected a duration of up to 365 days, such as 24h, 7d, 30m or 0s";
+    seconds().ok_or_else(|| expected.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn expiry_is_a_duration_a_date_or_a_time_to_come() {
+        let seconds_from_now = |text| {
+            let at = expiry(text).expect(text);
+            at.duration_since(Timestamp::now()).as_secs()
+        };
+        assert!((90 * 86_400 - 5..=90 * 86_400).contains(&seconds_from_now("90d")));
+        assert!((0..=1).contains(&seconds_from_now("1s")));
+        assert_eq!(expiry("2090-01-31").expect("a date").to_string(), "2090-01-31T00:00:00Z");
+        let time = expiry("2090-01-31T12:00:00+02:00").expect("a time");
+        assert_eq!(time.to_string(), "2090-01-31T10:00:00Z");
+        for wrong in
+            ["", "soon", "-1d", "0s", "90", "2090-02-30", "2020-01-31", "1 year ago", "9999-12-30"]
+        {
+            assert!(expiry(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn overlaps_are_durations_in_seconds() {
+        for (text, expected) in
+            [("24h", 86_400), ("7d", 604_800), ("0s", 0), ("1h30m", 5_400), ("365d", 31_536_000)]
+        {
+            assert_eq!(overlap(text), Ok(expected), "{text}");
+        }
+        for wrong in ["", "1", "soon", "-1s", "2026-01-01", "100000000h", "366d", "8761h"] {
+            assert!(overlap(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Bodies of requests as the document describes them, and what they are read into.
+
+use std::time::Duration;
+
+use poem_openapi::Object;
+
+use super::body::{Fields, FromFields, required};
+use super::error::ControlError;
+use crate::keys::key_rules::{LONGEST_OVERLAP_S, MOST_SCOPES, is_scope};
+use crate::keys::{KeyPrefix, READ_SCOPE};
+use crate::registry::{ApiKeyRecord, LABEL, Timestamp, is_label};
+
+const SCOPES: &str = "a list of 1 to 16 scopes, each 1 to 64 of the characters a-z, 0-9, : . _ -";
+const PREFIX: &str = "the beginning of the key";
+const DEFAULT_OVERLAP_S: u32 = 86_400;
+
+/// A key to be made.
+#[derive(Object)]
+pub(super) struct CreateApiKey {
+    /// What it is called: not only spaces, without control characters, marks of direction and other
+    /// invisible characters.
+    #[oai(validator(min_length = 1, max_length = 200))]
+    name: String,
+    /// What it may do, each 1 to 64 of the characters `a-z`, `0-9`, `: . _ -`; `["read"]` if
+    /// absent.
+    #[oai(validator(min_items = 1, max_items = 16))]
+    scopes: Option<Vec<String>>,
+    /// Requests a minute; 30 if absent.
+    #[oai(validator(minimum(value = "0"), maximum(value = "2147483647")))]
+    rate_limit_per_minute: Option<i32>,
+    /// When it ends, a time to come (RFC 3339); never, if absent or null.
+    expires_at: Option<String>,
+}
+
+/// A key to be revoked.
+#[derive(Object)]
+pub(super) struct RevokeApiKey {
+    /// The key's beginning: `gr_` and 4 to 8 characters, with or without the `gr_`; never the
+    /// whole key.
+    #[oai(validator(min_length = 4, max_length = 11))]
+    prefix: String,
+    /// Whether everybody's keys are meant; for operators alone.
+    all: Option<bool>,
+}
+
+/// A key to be replaced.
+#[derive(Object)]
+pub(super) struct RotateApiKey {
+    /// The key's beginning: `gr_` and 4 to 8 characters, with or without the `gr_`; never the
+    /// whole key.
+    #[oai(validator(min_length = 4, max_length = 11))]
+    prefix: String,
+    /// For how many seconds the old key goes on; 86400 if absent.
+    #[oai(validator(minimum(value = "0"), maximum(value = "31536000")))]
+    overlap_s: Option<i32>,
+    /// Whether everybody's keys are meant; for operators alone.
+    all: Option<bool>,
+}
+
+/// What a key to be made is to be like.
+pub(super) struct Wanted {
+    pub(super) name: String,
+    pub(super) scopes: Vec<String>,
+    pub(super) rate_limit_per_minute: u32,
+    pub(super) expires_at: Option<Timestamp>,
+}
+
+/// Which key is meant.
+pub(super) struct KeySelector {
+    pub(super) prefix: KeyPrefix,
+    pub(super) all: bool,
+}
+
+impl FromFields for CreateApiKey {
+    type Read = Wanted;
+
+    const FIELDS: &'static [&'static str] =
+        &["name", "scopes", "rate_limit_per_minute", "expires_at"];
+
+    fn from_fields(fields: &Fields) -> Result<Wanted, ControlError> {
+        let scopes = fields.texts("scopes", SCOPES, |scopes| {
+            (1..=MOST_SCOPES).contains(&scopes.len()) && scopes.iter().all(|scope| is_scope(scope))
+        })?;
+        let limit = fields.integer("rate_limit_per_minute", i32::MAX.unsigned_abs())?;
+        Ok(Wanted {
+            name: required(fields.text("name", LABEL, is_label)?, "name", LABEL)?,
+            scopes: scopes.unwrap_or_else(|| vec![READ_SCOPE.to_owned()]),
+            rate_limit_per_minute: limit.unwrap_or(ApiKeyRecord::DEFAULT_RATE_LIMIT),
+            expires_at: fields.future("expires_at", Timestamp::now())?,
+        })
+    }
+}
+
+impl FromFields for RevokeApiKey {
+    type Read = KeySelector;
+
+    const FIELDS: &'static [&'static str] = &["prefix", "all"];
+
+    fn from_fields(fields: &Fields) -> Result<KeySelector, ControlError> {
+        meant(fields)
+    }
+}
+
+impl FromFields for RotateApiKey {
+    type Read = (KeySelector, Duration);
+
+    const FIELDS: &'static [&'static str] = &["prefix", "overlap_s", "all"];
+
+    fn from_fields(fields: &Fields) -> Result<(KeySelector, Duration), ControlError> {
+        let overlap = fields.integer("overlap_s", LONGEST_OVERLAP_S)?.unwrap_or(DEFAULT_OVERLAP_S);
+        Ok((meant(fields)?, Duration::from_secs(overlap.into())))
+    }
+}
+
+fn meant(fields: &Fields) -> Result<KeySelector, ControlError> {
+    let prefix = required(fields.text("prefix", "a text", |_| true)?, "prefix", PREFIX)?;
+    Ok(KeySelector { prefix: prefix.parse()?, all: fields.flag("all")? })
+}

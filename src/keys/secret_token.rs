@@ -1,0 +1,207 @@
+//! The form of what lets somebody in, API keys and login tokens: a brand that says what it is, parts
+//! of random digits with `_` between them, and a check at the end.
+//!
+//! The digits are `0-9A-Za-z`. The check is CRC-32 (IEEE) over everything before it, in base 62 with
+//! digits in that order, most significant first, padded with `0`: what is mistyped is refused
+//! without any look-up, and secret scanners can tell such a text from its looks.
+
+use std::fmt;
+
+use secrecy::zeroize::Zeroize;
+use sha2::{Digest, Sha256};
+use thiserror::Error;
+
+const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+/// Check characters at the end.
+const CHECK_CHARS: usize = 6;
+
+/// The operating system has no randomness to give.
+#[derive(Debug, Error)]
+#[error("the operating system gave no randomness: {0}")]
+pub struct NoRandomness(getrandom::Error);
+
+/// A form.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TokenFormat {
+    pub(crate) type_prefix: &'static str,
+    /// How many digits each part has.
+    pub(crate) parts: &'static [usize],
+}
+
+impl TokenFormat {
+    /// A new text of this form, from the operating system's randomness.
+    pub(crate) fn generate(&self) -> Result<SecretToken, NoRandomness> {
+        // Held from the start by what wipes it, and never moved by growing.
+        let mut sealed = SecretToken(String::with_capacity(self.length()));
+        sealed.0.push_str(self.type_prefix);
+        for (at, count) in self.parts.iter().enumerate() {
+            if at > 0 {
+                sealed.0.push('_');
+            }
+            push_random_digits(&mut sealed.0, *count)?;
+        }
+        let check = check_characters(sealed.0.as_bytes());
+        sealed.0.extend(check.map(char::from));
+        Ok(sealed)
+    }
+
+    /// The text, if it has this form and its check is right.
+    pub(crate) fn read(&self, text: &str) -> Option<SecretToken> {
+        self.fits(text.as_bytes()).then(|| SecretToken(text.to_owned()))
+    }
+
+    /// Whether it has this form and its check is right.
+    pub(crate) fn fits(&self, text: &[u8]) -> bool {
+        if text.len() != self.length() || !text.starts_with(self.type_prefix.as_bytes()) {
+            return false;
+        }
+        let mut rest = &text[self.type_prefix.len()..];
+        for (at, &count) in self.parts.iter().enumerate() {
+            let (part, after) = rest.split_at(count);
+            let is_last = at + 1 == self.parts.len();
+            if !part.iter().all(u8::is_ascii_alphanumeric) || !(is_last || after[0] == b'_') {
+                return false;
+            }
+            rest = &after[usize::from(!is_last)..];
+        }
+        check_characters(&text[..text.len() - CHECK_CHARS]) == rest
+    }
+
+    /// In characters.
+    const fn length(&self) -> usize {
+        let mut length = self.type_prefix.len() + CHECK_CHARS;
+        let mut at = 0;
+        while at < self.parts.len() {
+            length += self.parts[at] + (at > 0) as usize;
+            at += 1;
+        }
+        length
+    }
+}
+
+/// A text that lets somebody in. Never stored, never logged; wiped when dropped.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct SecretToken(String);
+
+impl SecretToken {
+    /// The plain text. To be shown once, to the person it is for.
+    pub(crate) fn expose(&self) -> &str {
+        &self.0
+    }
+
+    /// What is known of it elsewhere: SHA-256 of the text.
+    pub(crate) fn hash(&self) -> [u8; 32] {
+        Sha256::digest(self.0.as_bytes()).into()
+    }
+}
+
+impl fmt::Debug for SecretToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("…")
+    }
+}
+
+impl Drop for SecretToken {
+    fn drop(&mut self) {
+        self.0.zeroize();
+    }
+}
+
+/// CRC-32 (IEEE) in base 62, most significant digit first, padded with `0`.
+fn check_characters(body: &[u8]) -> [u8; CHECK_CHARS] {
+    let mut rest = crc32fast::hash(body) as usize;
+    let mut check = [b'0'; CHECK_CHARS];
+    for digit in check.iter_mut().rev() {
+        *digit = DIGITS[rest % DIGITS.len()];
+        rest /= DIGITS.len();
+    }
+    check
+}
+
+/// Adds `count` digits, each as likely, from the operating system's randomness.
+fn push_random_digits(text: &mut String, count: usize) -> Result<(), NoRandomness> {
+    // Bytes beyond the last whole multiple of 62 are thrown away, so every digit is as likely.
+    const FAIR: usize = 256 - 256 % DIGITS.len();
+    let wanted = text.len() + count;
+    let mut bytes = [0; 64];
+    while text.len() < wanted {
+        getrandom::fill(&mut bytes).map_err(NoRandomness)?;
+        let digits = bytes.iter().map(|byte| usize::from(*byte)).filter(|byte| *byte < FAIR);
+        let missing = wanted - text.len();
+        text.extend(digits.map(|byte| char::from(DIGITS[byte % DIGITS.len()])).take(missing));
+    }
+    bytes.zeroize();
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const FORMS: [TokenFormat; 3] = [
+        TokenFormat { type_prefix: "gr_", parts: &[8, 32] },
+        TokenFormat { type_prefix: "grt_", parts: &[40] },
+        TokenFormat { type_prefix: "x", parts: &[1, 2, 3] },
+    ];
+
+    #[test]
+    fn what_is_generated_is_read_back_differs_and_is_not_shown() {
+        for form in FORMS {
+            let [a, b] = [(); 2].map(|()| form.generate().expect("a text"));
+            assert!(a != b && a.hash() != b.hash());
+            assert_eq!(form.read(a.expose()), Some(a.clone()));
+            assert_eq!(a.expose().len(), form.length());
+            assert_eq!(format!("{a:?}"), "…");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn one_character_changed_is_refused(form in 0..3_usize, at in 0..50_usize, to in any::<u8>()) {
+            let form = FORMS[form];
+            let mut text = form.generate().expect("a text").expose().as_bytes().to_vec();
+            let at = at % text.len();
+            prop_assume!(text[at] != to);
+            text[at] = to;
+            prop_assert!(!form.fits(&text));
+        }
+
+        #[test]
+        fn other_text_is_refused(text in ".{0,60}", cut in 0..60_usize) {
+            for form in FORMS {
+                prop_assert!(!form.fits(text.as_bytes()));
+                let branded = format!("{}{text}", form.type_prefix);
+                prop_assert!(!form.fits(branded.as_bytes()));
+                let good = form.generate().expect("a text").expose().to_owned();
+                prop_assert!(cut >= good.len() || !form.fits(&good.as_bytes()[..cut]));
+                let longer = format!("{good}0");
+                prop_assert!(!form.fits(longer.as_bytes()));
+            }
+        }
+    }
+
+    /// CRC-32 (IEEE 802.3) bit by bit, as the standard defines it.
+    fn crc32_by_definition(bytes: &[u8]) -> u32 {
+        let mut crc = u32::MAX;
+        for byte in bytes {
+            crc ^= u32::from(*byte);
+            for _ in 0..8 {
+                crc = if crc & 1 == 1 { (crc >> 1) ^ 0xEDB8_8320 } else { crc >> 1 };
+            }
+        }
+        !crc
+    }
+
+    #[test]
+    fn the_check_is_crc32_in_base_62() {
+        assert_eq!(crc32_by_definition(b"123456789"), 0xCBF4_3926, "the check value of CRC-32");
+        // 0xCBF43926 = 3*62^5 + 45*62^4 + 35*62^3 + 27*62^2 + 22*62 + 14.
+        let digits = [3, 45, 35, 27, 22, 14].map(|at: usize| DIGITS[at]);
+        let value = [3, 45, 35, 27, 22, 14].iter().fold(0_u64, |sum, digit| sum * 62 + digit);
+        assert_eq!(value, 0xCBF4_3926);
+        assert_eq!(check_characters(b"123456789"), digits);
+    }
+}

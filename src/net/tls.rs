@@ -1,0 +1,131 @@
+//! TLS towards others. Certificates are always verified, and host names unless somebody asks for
+//! less.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
+};
+use thiserror::Error;
+
+/// Why TLS can't be set up.
+#[derive(Debug, Error)]
+pub enum AuthoritiesError {
+    /// The certificate authorities can't be read.
+    #[error("{0}")]
+    Authorities(String),
+    /// The library refuses its settings.
+    #[error("TLS cannot be set up")]
+    Settings(#[from] Error),
+}
+
+/// A client that trusts `ca_file`'s authorities, or else the system's.
+///
+/// # Errors
+/// [`AuthoritiesError`].
+pub fn client(ca_file: Option<&Path>) -> Result<ClientConfig, AuthoritiesError> {
+    let builder = ClientConfig::builder_with_provider(provider());
+    let builder = builder.with_safe_default_protocol_versions()?;
+    Ok(builder.with_root_certificates(roots(ca_file)?).with_no_client_auth())
+}
+
+/// As [`client`], but a certificate may be of any name: for authorities that certify nothing but
+/// the servers meant.
+///
+/// # Errors
+/// [`AuthoritiesError`].
+pub fn client_for_any_name(ca_file: Option<&Path>) -> Result<ClientConfig, AuthoritiesError> {
+    let mut config = client(ca_file)?;
+    let roots = roots(ca_file)?;
+    // Nothing can be verified without authorities, and nothing is.
+    if !roots.is_empty() {
+        let verifier =
+            WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider()).build();
+        let verifier =
+            verifier.map_err(|error| AuthoritiesError::Authorities(error.to_string()))?;
+        config.dangerous().set_certificate_verifier(Arc::new(AnyName(verifier)));
+    }
+    Ok(config)
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
+}
+
+fn roots(ca_file: Option<&Path>) -> Result<RootCertStore, AuthoritiesError> {
+    ca_file.map_or_else(|| Ok(from_system()), from_file)
+}
+
+/// Verifies everything but the name.
+#[derive(Debug)]
+struct AnyName(Arc<WebPkiServerVerifier>);
+
+impl ServerCertVerifier for AnyName {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        // The name is looked at last, when everything else has been found good.
+        match self.0.verify_server_cert(end_entity, intermediates, name, ocsp, now) {
+            Err(Error::InvalidCertificate(
+                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+            )) => Ok(ServerCertVerified::assertion()),
+            verified => verified,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.0.verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.0.verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_verify_schemes()
+    }
+}
+
+fn from_file(path: &Path) -> Result<RootCertStore, AuthoritiesError> {
+    let wrong = |why: &dyn std::fmt::Display| {
+        AuthoritiesError::Authorities(format!("{}: {why}", path.display()))
+    };
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_file_iter(path).map_err(|error| wrong(&error))? {
+        let certificate = certificate.map_err(|error| wrong(&error))?;
+        roots.add(certificate).map_err(|error| wrong(&error))?;
+    }
+    if roots.is_empty() {
+        return Err(wrong(&"no certificate in it"));
+    }
+    Ok(roots)
+}
+
+/// None at all is no error yet: the other side may be spoken to without TLS. A server that offers
+/// TLS is then refused, as one with an unknown authority is.
+fn from_system() -> RootCertStore {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    roots
+}

@@ -1,0 +1,165 @@
+//! SingleFlight, also where many tasks race.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use tokio::sync::Semaphore;
+
+use super::*;
+
+#[tokio::test]
+async fn those_who_ask_at_the_same_time_share_one_piece_of_work() {
+    let (flights, runs) = (SingleFlight::default(), Arc::new(AtomicU32::new(0)));
+    let gate = Arc::new(Semaphore::new(0));
+    let work = || {
+        let (runs, gate) = (Arc::clone(&runs), Arc::clone(&gate));
+        async move {
+            let _permit = gate.acquire().await;
+            runs.fetch_add(1, Ordering::Relaxed) + 1
+        }
+    };
+    // The first one leaves at once; its work goes on for those who stay.
+    assert!(flights.run(&1, work).now_or_never().is_none());
+    let waiting = futures_util::future::join_all((0..50).map(|_| flights.run(&1, work)));
+    gate.add_permits(1);
+    for landed in waiting.await {
+        assert_eq!(landed, Ok(FlightOutcome { value: 1, joined: true }));
+    }
+    gate.add_permits(1);
+    assert_eq!(flights.run(&1, work).await, Ok(FlightOutcome { value: 2, joined: false }));
+}
+
+#[tokio::test]
+async fn a_crash_reaches_all_who_wait_and_leaves_nothing_behind() {
+    let flights: SingleFlight<u8, u8> = SingleFlight::default();
+    assert_eq!(flights.run(&1, || async { panic!("crash") }).await, Err(Crashed));
+    let landed = flights.run(&1, || async { 7 }).await;
+    assert_eq!(landed, Ok(FlightOutcome { value: 7, joined: false }));
+}
+
+#[tokio::test]
+async fn work_that_can_not_even_begin_leaves_nothing_behind() {
+    let flights: SingleFlight<u8, u8> = SingleFlight::default();
+    let begun = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        flights.spawn(&1, || -> std::future::Ready<u8> { panic!("crash") });
+    }));
+    assert!(begun.is_err());
+    let landed = flights.run(&1, || async { 7 }).await;
+    assert_eq!(landed, Ok(FlightOutcome { value: 7, joined: false }));
+}
+
+#[tokio::test]
+async fn work_of_a_runtime_that_ended_leaves_nothing_behind() {
+    let flights: Arc<SingleFlight<u8, u8>> = Arc::default();
+    let shared = Arc::clone(&flights);
+    let gone = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        runtime.block_on(async { shared.spawn(&1, std::future::pending) });
+    });
+    gone.join().expect("it ends");
+    assert_eq!(flights.run(&1, || async { 7 }).await.map(|landed| landed.value), Ok(7));
+}
+
+/// A sequence of numbers that a seed gives again (xorshift, Marsaglia 2003).
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound
+    }
+}
+
+const KEYS: usize = 3;
+
+/// What many tasks see of one set of flights.
+#[derive(Default)]
+struct Witness {
+    flights: SingleFlight<usize, u32>,
+    running: [AtomicBool; KEYS],
+    runs: AtomicU32,
+    answers: AtomicU32,
+}
+
+/// Ends the run it stands for however that ends.
+struct Run(Arc<Witness>, usize);
+
+impl Run {
+    fn begin(witness: &Arc<Witness>, key: usize) -> Self {
+        let was_running = witness.running[key].swap(true, Ordering::SeqCst);
+        assert!(!was_running, "two runs under way for one key");
+        witness.runs.fetch_add(1, Ordering::SeqCst);
+        Self(Arc::clone(witness), key)
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        self.0.running[self.1].store(false, Ordering::SeqCst);
+    }
+}
+
+async fn pause(turns: u64) {
+    for _ in 0..turns {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// One task's requests: some leave, some work crashes, all of it at moments that the seed gives.
+async fn ask(witness: Arc<Witness>, seed: u64) {
+    let mut numbers = Numbers(seed | 1);
+    for _ in 0..8 {
+        let key = numbers.below(KEYS as u64) as usize;
+        let (turns, crashes, patience) =
+            (numbers.below(4), numbers.below(9) == 0, numbers.below(6));
+        let worker = Arc::clone(&witness);
+        let work = move || async move {
+            let run = Run::begin(&worker, key);
+            pause(turns).await;
+            assert!(!crashes, "crash");
+            drop(run);
+            key as u32
+        };
+        pause(numbers.below(3)).await;
+        let landed = tokio::select! {
+            biased;
+            landed = witness.flights.run(&key, work) => landed,
+            () = pause(patience), if patience < 3 => continue,
+        };
+        // A crash is heard of as such, and never as another key's answer.
+        assert!(landed.is_err() || landed.is_ok_and(|landed| landed.value == key as u32));
+        witness.answers.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// Over many interleavings on several threads: never two runs for one key, nobody waits for
+/// ever, and neither leavers nor crashes leave anything behind. A failure names its seed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn tasks_that_race_for_keys_share_runs_and_all_hear_of_them() {
+    for round in 0..300_u64 {
+        let seed = 0x9E37_79B9_7F4A_7C15_u64.wrapping_mul(round + 1);
+        let witness = Arc::<Witness>::default();
+        let tasks = (0..24_u64).map(|n| {
+            let seed = seed ^ n.wrapping_mul(0xD1B5_4A32_D192_ED03);
+            tokio::spawn(ask(Arc::clone(&witness), seed))
+        });
+        let all = futures_util::future::join_all(tasks.collect::<Vec<_>>());
+        let ended = tokio::time::timeout(Duration::from_secs(30), all).await;
+        for task in ended.unwrap_or_else(|_| panic!("somebody waits for ever; seed {seed:#x}")) {
+            assert!(task.is_ok(), "seed {seed:#x}: {task:?}");
+        }
+        // What is still under way, begun by those who left, comes to its end.
+        for key in 0..KEYS {
+            let landed = witness.flights.run(&key, move || async move { key as u32 }).await;
+            drop(landed);
+            let landed = witness.flights.run(&key, move || async move { 100 + key as u32 }).await;
+            assert!(landed.is_ok_and(|landed| landed.value == 100 + key as u32), "seed {seed:#x}");
+        }
+        assert!(lock(&witness.flights.under_way).is_empty(), "seed {seed:#x}");
+        let (runs, answers) = (&witness.runs, &witness.answers);
+        assert!(runs.load(Ordering::SeqCst) > 0 && answers.load(Ordering::SeqCst) > 0);
+    }
+}

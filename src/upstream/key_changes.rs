@@ -1,0 +1,145 @@
+//! The API keys that polls of the change log found to be changed, until whoever caches their
+//! records takes them. Nothing is lost while nobody takes: hashes gather up to a bound, beyond
+//! which every key counts as changed.
+
+use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError};
+
+use tokio::sync::Notify;
+
+use super::change_log::{ChangeScope, Changes};
+use crate::registry::KeyHash;
+
+/// Hashes kept one by one (32 bytes each).
+const MAX_HASHES: usize = 50_000;
+
+/// API keys that changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ChangedKeys {
+    /// The keys with these hashes.
+    These(HashSet<KeyHash>),
+    /// Possibly any key.
+    All,
+}
+
+impl Default for ChangedKeys {
+    fn default() -> Self {
+        Self::These(HashSet::new())
+    }
+}
+
+impl ChangedKeys {
+    /// What these changes say of keys.
+    pub(super) fn of(changes: &Changes) -> Self {
+        let changes = match changes {
+            Changes::These(changes) => changes,
+            Changes::NoLog => return Self::default(),
+            Changes::TooMany => return Self::All,
+        };
+        let mut hashes = HashSet::new();
+        for change in changes {
+            match &change.scope {
+                ChangeScope::Key(hash) => drop(hashes.insert(*hash)),
+                ChangeScope::All => return Self::All,
+                ChangeScope::Gene(_) | ChangeScope::Domain(_) => {}
+            }
+        }
+        Self::These(hashes)
+    }
+
+    fn is_empty(&self) -> bool {
+        matches!(self, Self::These(hashes) if hashes.is_empty())
+    }
+
+    fn add(&mut self, other: Self) {
+        match (&mut *self, other) {
+            (Self::These(hashes), Self::These(others))
+                if hashes.len() + others.len() <= MAX_HASHES =>
+            {
+                hashes.extend(others);
+            }
+            _ => *self = Self::All,
+        }
+    }
+}
+
+/// Changed keys on their way from the polls to one task that takes them.
+#[derive(Debug, Default)]
+pub(super) struct KeyChanges {
+    waiting: Mutex<ChangedKeys>,
+    arrived: Notify,
+}
+
+impl KeyChanges {
+    /// Adds what a poll found.
+    pub(super) fn add(&self, changed: ChangedKeys) {
+        if !changed.is_empty() {
+            self.waiting.lock().unwrap_or_else(PoisonError::into_inner).add(changed);
+            self.arrived.notify_one();
+        }
+    }
+
+    fn take_waiting(&self) -> ChangedKeys {
+        std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Waits for changed keys and takes all that have gathered.
+    pub(super) async fn take(&self) -> ChangedKeys {
+        loop {
+            let changed = self.take_waiting();
+            if !changed.is_empty() {
+                return changed;
+            }
+            self.arrived.notified().await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::upstream::Change;
+
+    fn hash(number: u32) -> KeyHash {
+        let mut bytes = [0; 32];
+        bytes[..4].copy_from_slice(&number.to_be_bytes());
+        KeyHash(bytes)
+    }
+
+    fn these(numbers: std::ops::Range<u32>) -> ChangedKeys {
+        ChangedKeys::These(numbers.map(hash).collect())
+    }
+
+    #[tokio::test]
+    async fn changed_keys_gather_until_they_are_taken() {
+        let changes = KeyChanges::default();
+        changes.add(these(0..2));
+        changes.add(these(1..3));
+        assert_eq!(changes.take().await, these(0..3));
+        let (taken, ()) = tokio::join!(changes.take(), async { changes.add(these(7..8)) });
+        assert_eq!(taken, these(7..8));
+    }
+
+    #[tokio::test]
+    async fn too_many_changed_keys_count_as_all() {
+        let changes = KeyChanges::default();
+        changes.add(these(0..MAX_HASHES as u32));
+        changes.add(these(0..1));
+        changes.add(these(1..2));
+        assert_eq!(changes.take().await, ChangedKeys::All);
+    }
+
+    #[test]
+    fn only_changes_of_keys_and_of_everything_concern_keys() {
+        let of = |scopes: &[ChangeScope]| {
+            let changes = scopes.iter().map(|scope| Change { scope: scope.clone(), xid: 1 });
+            ChangedKeys::of(&Changes::These(changes.collect()))
+        };
+        let domain = ChangeScope::Domain("search".into());
+        assert_eq!(of(std::slice::from_ref(&domain)), these(0..0));
+        assert_eq!(of(&[domain.clone(), ChangeScope::Key(hash(1))]), these(1..2));
+        assert_eq!(of(&[domain, ChangeScope::All]), ChangedKeys::All);
+        assert_eq!(ChangedKeys::of(&Changes::TooMany), ChangedKeys::All);
+        assert_eq!(ChangedKeys::of(&Changes::NoLog), these(0..0));
+    }
+}

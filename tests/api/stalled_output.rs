@@ -1,0 +1,146 @@
+//! Standard output and standard error are pipes that nobody reads: requests, probes and the end of
+//! the process wait for neither.
+
+use std::io::PipeReader;
+use std::time::Duration;
+
+use reqwest::Method;
+
+use crate::commands::gene_registry;
+use crate::support::binary::Served;
+use crate::support::free_port;
+use crate::support::pipes::{full_pipe, read_until};
+use crate::support::postgres::PostgresServer;
+use crate::support::process::{Process, Signal};
+use crate::support::replica::{Answer, READER, Replica, sample};
+use crate::support::wait::{eventually, until};
+
+const REQUESTS: usize = 3_000;
+
+const DROPPED: &str = "gene_registry_log_lines_dropped_total";
+
+/// For one answer, on a loaded machine. Nothing comes later than this but what never comes.
+const ANSWER: Duration = Duration::from_secs(20);
+
+/// `server.drain_ms`, `server.grace_ms` as they are by default, and two seconds.
+const END: Duration = Duration::from_secs(12);
+
+const START: Duration = Duration::from_secs(30);
+
+async fn answered(what: &str, request: impl Future<Output = Answer>) -> Answer {
+    let answer = tokio::time::timeout(ANSWER, request).await;
+    answer.unwrap_or_else(|_| panic!("no answer within {ANSWER:?}: {what}"))
+}
+
+/// Sends many requests, then asks the operations listener for everything.
+async fn serves_all_the_same(replica: &Replica, key: &str) {
+    for number in 1..=REQUESTS {
+        let what = format!("request {number}");
+        let answer = answered(&what, replica.get("/genes?limit=1", Some(key))).await;
+        assert_eq!(answer.status, 200, "{what}");
+    }
+    for path in ["/livez", "/readyz", "/metrics"] {
+        assert_eq!(answered(path, replica.ops(path)).await.status, 200, "{path}");
+    }
+    assert!(replica.metric(DROPPED).await.unwrap() > 0.0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn serve_answers_and_ends_though_nobody_reads_its_log() {
+    let database = sample(PostgresServer::shared().await).await;
+    let key = database.new_key(1_000_000).await;
+    let (_reader, target) = std::io::pipe().unwrap();
+    let url = database.url_as(READER);
+    let served = Served::start_writing_to(target.into(), &[("DATABASE_URL", &url)]).await;
+    let ready = "the replica is ready";
+    eventually(START, ready, async || served.replica.ops("/readyz").await.status == 200).await;
+
+    serves_all_the_same(&served.replica, &key).await;
+
+    let status = served.terminated_within(END).await.expect("it ends");
+    assert_eq!(status.code(), Some(0));
+}
+
+/// The demo on free ports, with requests logged.
+struct Demo {
+    process: Process,
+    replica: Replica,
+}
+
+impl Demo {
+    fn start(target: std::os::fd::OwnedFd) -> Self {
+        let [public, ops, control] = [(); 3].map(|()| format!("127.0.0.1:{}", free_port()));
+        let launch = gene_registry(["demo"])
+            .env("GENE_REGISTRY__SERVER__BIND", &public)
+            .env("GENE_REGISTRY__OPS__BIND", &ops)
+            .env("GENE_REGISTRY__CONTROL__BIND", &control)
+            .env("GENE_REGISTRY__LOG__LEVEL", "info")
+            // Set in vain, which is said on standard error before anything listens.
+            .env("REDIS_URL", "redis://127.0.0.1:1")
+            .stdout_to(target.try_clone().unwrap());
+        let process = launch.stderr_to(target).start();
+        let (base, ops) = (format!("http://{public}/v1"), format!("http://{ops}"));
+        Self { process, replica: Replica::at(&base, &ops, None) }
+    }
+
+    async fn is_ready(&self) {
+        let client = reqwest::Client::new();
+        until(START, "the demo is ready", || async {
+            assert!(self.process.is_running());
+            let readyz = client.request(Method::GET, format!("{}/readyz", self.replica.ops));
+            readyz.send().await.ok().filter(|answer| answer.status() == 200)
+        })
+        .await;
+    }
+
+    async fn ends(&self) {
+        self.process.signal(Signal::Term);
+        let status = self.process.exited_within(END).await.expect("it ends");
+        assert_eq!(status.code(), Some(0));
+    }
+}
+
+/// What the demo prints at its start, read without keeping a thread of the runtime.
+async fn printed(mut reader: PipeReader) -> (String, PipeReader) {
+    let read = tokio::task::spawn_blocking(move || {
+        let text = read_until(&mut reader, "Ctrl-C");
+        (text, reader)
+    });
+    read.await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_demo_answers_and_ends_though_nobody_reads_on_after_its_keys() {
+    let (reader, target) = std::io::pipe().unwrap();
+    let demo = Demo::start(target.into());
+    let (text, _reader) = printed(reader).await;
+    let key = text.lines().find_map(|line| line.strip_prefix("API key:")).unwrap().trim();
+    demo.is_ready().await;
+    serves_all_the_same(&demo.replica, key).await;
+    demo.ends().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_demo_answers_and_ends_though_its_outputs_are_full_from_the_start() {
+    let (_reader, target) = full_pipe();
+    let demo = Demo::start(target);
+    demo.is_ready().await;
+    for path in ["/livez", "/readyz", "/metrics"] {
+        assert_eq!(answered(path, demo.replica.ops(path)).await.status, 200, "{path}");
+    }
+    demo.ends().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn serve_that_cannot_start_ends_though_its_outputs_are_full_from_the_start() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let (_reader, target) = full_pipe();
+    let launch = gene_registry(["serve"])
+        .env("DATABASE_URL", "postgres://127.0.0.1:1/none")
+        .env("GENE_REGISTRY__SERVER__BIND", taken.local_addr().unwrap().to_string())
+        .env("GENE_REGISTRY__OPS__BIND", "127.0.0.1:0")
+        .stdout_to(target.try_clone().unwrap());
+    let process = launch.stderr_to(target).start();
+    let status = process.exited_within(START).await.expect("it ends");
+    assert_eq!(status.code(), Some(1));
+}
