@@ -9,7 +9,7 @@ use secrecy::zeroize::Zeroizing;
 use tokio_postgres::Client;
 
 use super::{ConfigFile, Outcome, block_on};
-use crate::keys::{ApiKey, NewKey, READ_SCOPE, store};
+use crate::keys::{ApiKey, KeySpec, NewKey, READ_SCOPE, store};
 use crate::registry::Timestamp;
 use crate::upstream::postgres::{connect, seed};
 use crate::upstream::{Catalogue, generate};
@@ -64,13 +64,13 @@ impl Seed {
 }
 
 fn new_key() -> NewKey {
-    NewKey {
-        owner: OWNER.to_owned(),
+    let spec = KeySpec {
         name: "seed".to_owned(),
         scopes: vec![READ_SCOPE.to_owned()],
         rate_limit_per_minute: RATE_LIMIT,
         expires_at: None,
-    }
+    };
+    NewKey { owner: OWNER.to_owned(), spec }
 }
 
 fn read_key(path: &Path) -> Result<ApiKey, Error> {

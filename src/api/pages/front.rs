@@ -1,23 +1,27 @@
-//! The front page: what this is, and whether it is well, at the moment it is asked for. It is
-//! finished here, so that it says so without any script; `front.js` adds comfort.
+//! The front page: what the service offers, and its current state. It is rendered here, so that it
+//! needs no script; `front.js` only adds conveniences.
 
 use std::sync::Arc;
 
 use poem::http::uri::Scheme;
-use poem::http::{HeaderMap, HeaderValue, header};
+use poem::http::{HeaderMap, header};
 use poem::{Endpoint, Request, Response, Result};
 
+use crate::http::headers::NO_STORE;
+use crate::http::static_file::{HTML, add_page_policy};
 use crate::ops::{AskDependencies, Dependencies, Dependency, Health};
 
 const PAGE: &str = include_str!("front/index.html");
 
-pub(super) struct Front {
+/// Renders the front page for each request.
+pub(super) struct FrontPage {
     public_url: Option<String>,
     health: Arc<Health>,
     dependencies: AskDependencies,
 }
 
-impl Front {
+impl FrontPage {
+    /// `public_url` is the address of the service, if it is configured.
     pub(super) fn new(
         public_url: Option<&str>,
         health: Arc<Health>,
@@ -27,95 +31,97 @@ impl Front {
         Self { public_url, health, dependencies }
     }
 
-    fn page(&self, request: &HeaderMap, scheme: &Scheme, authority: Option<&str>) -> String {
+    fn render(&self, request: &HeaderMap, scheme: &Scheme, authority: Option<&str>) -> String {
         let dependencies = (self.dependencies)();
-        let said = said(self.health.status(), &dependencies);
-        let (known, address) = match &self.public_url {
+        let state = service_state(self.health.status(), &dependencies);
+        let (source, address) = match &self.public_url {
             Some(url) => ("configured", url.clone()),
-            None => ("guessed", guessed(request, scheme, authority)),
+            None => ("guessed", guessed_address(request, scheme, authority)),
         };
         let shared = match (dependencies.redis_read, dependencies.redis_write) {
             (Dependency::None, _) => Dependency::None,
             (Dependency::Up, Dependency::Up) => Dependency::Up,
             _ => Dependency::Down,
         };
-        PAGE.replace("{{tone}}", said.tone)
-            .replace("{{state}}", said.state)
-            .replace("{{explanation}}", said.explanation)
-            .replace("{{upstream}}", word(dependencies.upstream))
-            .replace("{{redis}}", word(shared))
-            .replace("{{known}}", known)
+        PAGE.replace("{{tone}}", state.tone)
+            .replace("{{state}}", state.name)
+            .replace("{{explanation}}", state.explanation)
+            .replace("{{upstream}}", dependency_text(dependencies.upstream))
+            .replace("{{redis}}", dependency_text(shared))
+            .replace("{{address_source}}", source)
             .replace("{{version}}", env!("CARGO_PKG_VERSION"))
             .replace("{{base}}", &escaped(&format!("{address}/v1")))
     }
 }
 
-impl Endpoint for Front {
+impl Endpoint for FrontPage {
     type Output = Response;
 
     async fn call(&self, request: Request) -> Result<Response> {
-        super::get_or_head(&request)?;
         let authority = request.original_uri().authority().map(|authority| authority.as_str());
-        let page = self.page(request.headers(), request.scheme(), authority);
-        let mut response = Response::builder().content_type(super::HTML).body(page);
+        let page = self.render(request.headers(), request.scheme(), authority);
+        let mut response = Response::builder().content_type(HTML).body(page);
         let headers = response.headers_mut();
-        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        super::add_policy(headers);
+        headers.insert(header::CACHE_CONTROL, NO_STORE);
+        add_page_policy(headers);
         Ok(response)
     }
 }
 
-struct Said {
+/// A state of the service, in words.
+struct ServiceState {
+    /// The class of its colour: `good`, `warn` or `bad`.
     tone: &'static str,
-    state: &'static str,
+    name: &'static str,
     explanation: &'static str,
 }
 
-fn said(status: &str, dependencies: &Dependencies) -> Said {
+fn service_state(status: &str, dependencies: &Dependencies) -> ServiceState {
     let &Dependencies { upstream, redis_read, redis_write, .. } = dependencies;
     match status {
-        "starting" => Said {
+        "starting" => ServiceState {
             tone: "warn",
-            state: "Starting",
-            explanation: "The service has not reached the registry's database yet. This takes a \
-                          few seconds at most.",
+            name: "Starting",
+            explanation: "The service has not connected to the registry's database yet. This takes \
+                          a few seconds at most.",
         },
-        "draining" => Said {
+        "draining" => ServiceState {
             tone: "warn",
-            state: "Closing",
-            explanation: "This replica is about to end. Ask again: another one will answer.",
+            name: "Shutting down",
+            explanation: "This replica is about to stop. Send the request again: another replica \
+                          serves it.",
         },
-        _ if upstream == Dependency::Down => Said {
+        _ if upstream == Dependency::Down => ServiceState {
             tone: "bad",
-            state: "Answering from memory",
-            explanation: "The registry's database can't be reached at the moment. What has been \
-                          read lately is still answered, the rest with 502 DB_ERROR.",
+            name: "Serving cached answers only",
+            explanation: "The registry's database is unavailable. Recently read data is still \
+                          served; other requests get 502 DB_ERROR.",
         },
-        _ if redis_read == Dependency::Down || redis_write == Dependency::Down => Said {
+        _ if redis_read == Dependency::Down || redis_write == Dependency::Down => ServiceState {
             tone: "warn",
-            state: "Well, on its own",
-            explanation: "The cache that the replicas share is away. Answers are as right as \
-                          ever; each replica remembers and counts for itself.",
+            name: "Running without the shared cache",
+            explanation: "The cache that the replicas share is unavailable. Responses are still \
+                          correct; each replica caches and counts requests on its own.",
         },
-        _ => Said {
+        _ => ServiceState {
             tone: "good",
-            state: "All is well",
-            explanation: "The service answers, and reads from the registry.",
+            name: "All systems operational",
+            explanation: "The service is running and can read the registry.",
         },
     }
 }
 
-const fn word(dependency: Dependency) -> &'static str {
+const fn dependency_text(dependency: Dependency) -> &'static str {
     match dependency {
-        Dependency::Up => "reached",
-        Dependency::Down => "out of reach",
+        Dependency::Up => "connected",
+        Dependency::Down => "unavailable",
         Dependency::None => "not used",
     }
 }
 
-/// The address the page was asked for under, as far as a request tells. Behind a proxy it may be
-/// wrong, so a script in the page, which knows better, puts it right.
-fn guessed(request: &HeaderMap, scheme: &Scheme, authority: Option<&str>) -> String {
+/// The address of the page as far as the request shows it. A proxy may change it, so a script in
+/// the page replaces it by the address that the browser knows.
+fn guessed_address(request: &HeaderMap, scheme: &Scheme, authority: Option<&str>) -> String {
     let text = |name: &str| request.get(name).and_then(|value| value.to_str().ok());
     let secure = *scheme == Scheme::HTTPS || text("x-forwarded-proto") == Some("https");
     let scheme = if secure { "https" } else { "http" };
@@ -135,12 +141,14 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use poem::http::HeaderValue;
+
     use super::*;
 
-    fn front(public_url: Option<&str>, dependencies: Dependencies) -> Front {
+    fn front(public_url: Option<&str>, dependencies: Dependencies) -> FrontPage {
         let health = Arc::new(Health::default());
         health.set_ready();
-        Front::new(public_url, health, Arc::new(move || dependencies.clone()))
+        FrontPage::new(public_url, health, Arc::new(move || dependencies.clone()))
     }
 
     fn dependencies(upstream: Dependency, redis: Dependency) -> Dependencies {
@@ -149,47 +157,47 @@ mod tests {
     }
 
     #[test]
-    fn the_page_says_how_the_service_is() {
+    fn the_page_shows_the_state_of_the_service() {
         use Dependency::{Down, None as Absent, Up};
         for (upstream, redis, state) in [
-            (Up, Up, "All is well"),
-            (Up, Absent, "All is well"),
-            (Up, Down, "Well, on its own"),
-            (Down, Up, "Answering from memory"),
-            (Down, Down, "Answering from memory"),
+            (Up, Up, "All systems operational"),
+            (Up, Absent, "All systems operational"),
+            (Up, Down, "Running without the shared cache"),
+            (Down, Up, "Serving cached answers only"),
+            (Down, Down, "Serving cached answers only"),
         ] {
-            let page = front(None, dependencies(upstream, redis)).page(
+            let page = front(None, dependencies(upstream, redis)).render(
                 &HeaderMap::new(),
                 &Scheme::HTTP,
                 None,
             );
             assert!(page.contains(state), "{upstream:?} {redis:?}: {page}");
-            assert!(!page.contains("{{"), "all is filled in: {page}");
+            assert!(!page.contains("{{"), "every placeholder is replaced: {page}");
         }
         let all_up = dependencies(Up, Up);
         let draining = front(None, all_up.clone());
         draining.health.set_draining();
-        assert!(draining.page(&HeaderMap::new(), &Scheme::HTTP, None).contains("Closing"));
-        let starting = Front::new(None, Arc::default(), Arc::new(move || all_up.clone()));
-        assert!(starting.page(&HeaderMap::new(), &Scheme::HTTP, None).contains("Starting"));
+        assert!(draining.render(&HeaderMap::new(), &Scheme::HTTP, None).contains("Shutting down"));
+        let starting = FrontPage::new(None, Arc::default(), Arc::new(move || all_up.clone()));
+        assert!(starting.render(&HeaderMap::new(), &Scheme::HTTP, None).contains("Starting"));
     }
 
     #[test]
-    fn addresses_come_from_the_configuration_or_the_request_and_never_bring_markup() {
+    fn addresses_come_from_the_configuration_or_the_request_and_are_escaped() {
         let well = dependencies(Dependency::Up, Dependency::None);
         let configured = front(Some("https://api.example/genes/"), well);
-        let page = configured.page(&HeaderMap::new(), &Scheme::HTTP, Some("other.example"));
+        let page = configured.render(&HeaderMap::new(), &Scheme::HTTP, Some("other.example"));
         assert!(page.contains("https://api.example/genes/v1</span>/genes?"), "{page}");
         let address = |host: &'static str, proto: &'static str| {
             let mut headers = HeaderMap::new();
             headers.insert("host", HeaderValue::from_static(host));
             headers.insert("x-forwarded-proto", HeaderValue::from_static(proto));
-            guessed(&headers, &Scheme::HTTP, None)
+            guessed_address(&headers, &Scheme::HTTP, None)
         };
         assert_eq!(address("api.example:8443", "https"), "https://api.example:8443");
         assert_eq!(address("[::1]:80", "gopher"), "http://[::1]:80");
         assert_eq!(address("<b>", "https"), "https://localhost");
-        assert_eq!(guessed(&HeaderMap::new(), &Scheme::HTTPS, Some("a.b")), "https://a.b");
+        assert_eq!(guessed_address(&HeaderMap::new(), &Scheme::HTTPS, Some("a.b")), "https://a.b");
         assert_eq!(escaped("<&\"'>"), "&lt;&amp;&quot;&#39;&gt;");
     }
 }

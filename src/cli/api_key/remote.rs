@@ -7,11 +7,11 @@ use hyper::Method;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::key_client::{Created, KeyClient, KeyError, Rotated, Wish};
+use super::key_client::{Created, KeyClient, KeyError, Rotated};
 use crate::cli::session::{ControlError, Session};
 use crate::cli::{Error, UsageError};
-use crate::keys::KeyPrefix;
 use crate::keys::store::StoredKey;
+use crate::keys::{KeyPrefix, KeySpec};
 
 /// Keys asked for at once.
 const PAGE: usize = 200;
@@ -45,8 +45,8 @@ impl Remote {
 
 #[async_trait]
 impl KeyClient for Remote {
-    async fn create(&mut self, wish: &Wish) -> Result<Created, KeyError> {
-        let body = serde_json::to_value(wish).map_err(KeyError::other)?;
+    async fn create(&mut self, spec: KeySpec) -> Result<Created, KeyError> {
+        let body = serde_json::to_value(spec).map_err(KeyError::other)?;
         self.post("/api-keys", &body).await
     }
 

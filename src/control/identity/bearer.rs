@@ -1,13 +1,13 @@
-//! The header `Authorization` (RFC 6750).
+//! Reads the token from the header `Authorization` (RFC 6750).
 
 use poem::http::{HeaderMap, header};
 
-use super::Refusal;
+use super::error::Refusal;
 
-/// Tokens may be this long.
+/// Longest token.
 const MAX_BYTES: usize = 8 * 1024;
 
-/// The one token that was sent.
+/// The token; exactly one must be sent.
 pub(super) fn token(headers: &HeaderMap) -> Result<&str, Refusal> {
     let mut sent = headers.get_all(header::AUTHORIZATION).iter();
     let value = sent.next().ok_or(Refusal::Missing)?;
@@ -42,15 +42,15 @@ mod tests {
     }
 
     #[test]
-    fn one_token_of_the_right_form_is_taken() {
+    fn exactly_one_well_formed_token_is_accepted() {
         assert_eq!(of(&["Bearer a.b-c_d~e+f/g="]).as_deref(), Ok("a.b-c_d~e+f/g="));
         assert_eq!(of(&["bEARER  x"]).as_deref(), Ok("x"));
         assert_eq!(of(&[]), Err(Refusal::Missing));
         let long = format!("Bearer {}", "x".repeat(MAX_BYTES + 1));
-        for wrong in
+        for malformed in
             [&["Bearer"][..], &["Bearer "], &["Basic x"], &["Bearer x y"], &["Bearer ü"], &[&long]]
         {
-            assert_eq!(of(wrong), Err(Refusal::NotBearer), "{wrong:?}");
+            assert_eq!(of(malformed), Err(Refusal::NotBearer), "{malformed:?}");
         }
         assert_eq!(of(&["Bearer x", "Bearer x"]), Err(Refusal::NotBearer));
     }

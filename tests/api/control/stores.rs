@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gene_registry::keys::store::{Listing, Revoked, Rotated, Status, StoredKey};
-use gene_registry::keys::{ApiKey, KeyPrefix, KeyStore, MemoryKeys, NewKey, PostgresKeys, Usage};
+use gene_registry::keys::{
+    ApiKey, KeyPrefix, KeySpec, KeyStore, MemoryKeys, NewKey, PostgresKeys, Usage,
+};
 use gene_registry::registry::{KeyHash, Timestamp};
 use gene_registry::upstream::{Embedded, Upstream};
 
@@ -43,13 +45,13 @@ async fn both() -> [Pair; 2] {
 }
 
 fn new(owner: &str, name: &str, expires_at: Option<Timestamp>) -> NewKey {
-    NewKey {
-        owner: owner.to_owned(),
+    let spec = KeySpec {
         name: name.to_owned(),
         scopes: vec!["read".to_owned(), "x".to_owned()],
         rate_limit_per_minute: 7,
         expires_at,
-    }
+    };
+    NewKey { owner: owner.to_owned(), spec }
 }
 
 fn prefix(key: &ApiKey) -> KeyPrefix {

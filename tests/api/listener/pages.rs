@@ -177,7 +177,7 @@ fn the_pages_own_scripts_name_no_other_host() {
 
 #[test]
 fn the_vendored_files_have_the_checksums_that_are_written_down() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/api/pages/swagger_ui");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/http/swagger_ui");
     let sums = std::fs::read_to_string(folder.join("SHA256SUMS")).unwrap();
     let mut known = BTreeSet::from(["README.md", "SHA256SUMS"]);
     for line in sums.lines() {

@@ -12,9 +12,10 @@ async fn wrong_keys(stand: &Stand) -> Vec<(&'static str, Vec<String>)> {
     let database = &stand.database;
     let hour = jiff::SignedDuration::from_hours(1);
     let expired = Some(Timestamp::now() - hour);
-    let expired = database.new_key_with(|key| key.expires_at = expired).await;
-    let no_scope = database.new_key_with(|key| key.scopes = vec![]).await;
-    let other_scope = database.new_key_with(|key| key.scopes = vec!["reader".to_owned()]).await;
+    let expired = database.new_key_with(|key| key.spec.expires_at = expired).await;
+    let no_scope = database.new_key_with(|key| key.spec.scopes = vec![]).await;
+    let other_scope =
+        database.new_key_with(|key| key.spec.scopes = vec!["reader".to_owned()]).await;
     let revoked = database.new_key(100).await;
     let revoke = "update registry.api_key set revoked_at = now() where prefix = $1";
     database.connect().await.execute(revoke, &[&&revoked[..11]]).await.unwrap();
