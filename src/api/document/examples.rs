@@ -94,7 +94,7 @@ fn add_bodies(responses: &mut Value, bad_request: ApiError, result: Value) {
         ApiError::Unauthorized(AuthDenied::Missing),
         ApiError::NotFound,
         ApiError::MethodNotAllowed { allow: "GET" },
-        ApiError::RateLimited(Decision::of(false, 30, 30, Duration::from_secs(42))),
+        ApiError::RateLimited(Decision::of(false, 30, 30, Duration::from_secs(41))),
         ApiError::Internal,
         ApiError::Database(Arc::new(UpstreamError::Timeout)),
         ApiError::Unavailable,

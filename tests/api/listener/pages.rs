@@ -73,11 +73,11 @@ async fn the_front_page_says_how_the_service_is_each_time_it_is_asked() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    says("All is well").await;
+    says("All systems operational").await;
     held.away.store(true, Ordering::SeqCst);
-    says("Answering from memory").await;
+    says("Serving cached answers only").await;
     held.away.store(false, Ordering::SeqCst);
-    says("All is well").await;
+    says("All systems operational").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
