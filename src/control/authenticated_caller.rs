@@ -5,7 +5,7 @@ use std::sync::Arc;
 use poem::{Request, Result};
 use poem_openapi::registry::MetaSecurityScheme;
 
-use super::error::ControlError;
+use super::error::ControlApiError;
 use super::identity::Caller;
 use crate::http::security::{SecurityScheme, scheme};
 
@@ -22,11 +22,11 @@ impl AuthenticatedCaller {
     }
 
     /// The owner of the keys that a request may use; `None` for everybody's.
-    pub(super) fn owner(&self, all: bool) -> Result<Option<&str>, ControlError> {
+    pub(super) fn owner(&self, all: bool) -> Result<Option<&str>, ControlApiError> {
         match (all, self.0.operator) {
             (false, _) => Ok(Some(&self.0.user)),
             (true, true) => Ok(None),
-            (true, false) => Err(ControlError::NotAnOperator),
+            (true, false) => Err(ControlApiError::NotAnOperator),
         }
     }
 }
@@ -41,6 +41,6 @@ impl SecurityScheme for AuthenticatedCaller {
 
     fn of(request: &Request) -> Result<Self> {
         let caller = request.data::<Arc<Caller>>().cloned();
-        Ok(caller.map(Self).ok_or(ControlError::Internal)?)
+        Ok(caller.map(Self).ok_or(ControlApiError::Internal)?)
     }
 }

@@ -12,7 +12,7 @@ use poem_openapi::{ApiExtractor, ApiExtractorType, ExtractParamOptions};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
-use super::error::ControlError;
+use super::error::ControlApiError;
 use crate::keys::key_rules::LAST_END;
 use crate::registry::Timestamp;
 
@@ -33,7 +33,7 @@ pub(super) trait FromFields: Type {
     const FIELDS: &'static [&'static str];
 
     /// The body with these fields, all of which are in `FIELDS`.
-    fn from_fields(fields: &Fields) -> Result<Self::Parsed, ControlError>;
+    fn from_fields(fields: &Fields) -> Result<Self::Parsed, ControlApiError>;
 }
 
 impl<'a, T: FromFields> ApiExtractor<'a> for JsonRequest<T> {
@@ -58,9 +58,9 @@ impl<'a, T: FromFields> ApiExtractor<'a> for JsonRequest<T> {
         _: ExtractParamOptions<()>,
     ) -> Result<Self> {
         if !is_json(request.headers()) {
-            return Err(ControlError::NotJson.into());
+            return Err(ControlApiError::NotJson.into());
         }
-        let body = body.take().map_err(|_| ControlError::Internal)?;
+        let body = body.take().map_err(|_| ControlApiError::Internal)?;
         let bytes = tokio::time::timeout(BODY_TIMEOUT, body.into_bytes_limit(MAX_BODY_BYTES)).await;
         let bytes = bytes.map_err(|_elapsed| invalid("must arrive within 10 s"))?;
         let bytes = bytes.map_err(|_| invalid("must be complete and at most 16384 bytes"))?;
@@ -68,7 +68,7 @@ impl<'a, T: FromFields> ApiExtractor<'a> for JsonRequest<T> {
     }
 }
 
-fn fields<T: FromFields>(bytes: &[u8]) -> Result<Fields, ControlError> {
+fn fields<T: FromFields>(bytes: &[u8]) -> Result<Fields, ControlApiError> {
     let not_json = |error: serde_json::Error| {
         let (line, column) = (error.line(), error.column());
         invalid(&format!("must be JSON; the error is at line {line}, column {column}"))
@@ -85,7 +85,7 @@ fn fields<T: FromFields>(bytes: &[u8]) -> Result<Fields, ControlError> {
             return Err(invalid(&format!("has an unknown field; its fields are {known}")));
         };
         if fields.insert(name, value).is_some() {
-            return Err(ControlError::Parameter(format!("{known} must be given once")));
+            return Err(ControlApiError::Parameter(format!("{known} must be given once")));
         }
     }
     Ok(Fields(fields))
@@ -126,8 +126,8 @@ impl<'de> Visitor<'de> for PairsVisitor {
     }
 }
 
-fn invalid(what: &str) -> ControlError {
-    ControlError::Parameter(format!("body {what}"))
+fn invalid(what: &str) -> ControlApiError {
+    ControlApiError::Parameter(format!("body {what}"))
 }
 
 /// The fields of a body. A null field counts as absent.
@@ -143,9 +143,9 @@ impl Fields {
         name: &str,
         allowed: &str,
         parse: impl FnOnce(&Value) -> Option<T>,
-    ) -> Result<Option<T>, ControlError> {
+    ) -> Result<Option<T>, ControlApiError> {
         let Some(value) = self.get(name) else { return Ok(None) };
-        let invalid = || ControlError::Parameter(format!("{name} must be {allowed}"));
+        let invalid = || ControlApiError::Parameter(format!("{name} must be {allowed}"));
         parse(value).map(Some).ok_or_else(invalid)
     }
 
@@ -155,7 +155,7 @@ impl Fields {
         name: &str,
         allowed: &str,
         is_allowed: impl FnOnce(&str) -> bool,
-    ) -> Result<Option<String>, ControlError> {
+    ) -> Result<Option<String>, ControlApiError> {
         self.read(name, allowed, |value| {
             value.as_str().filter(|text| is_allowed(text)).map(str::to_owned)
         })
@@ -167,7 +167,7 @@ impl Fields {
         name: &str,
         allowed: &str,
         is_allowed: impl FnOnce(&[String]) -> bool,
-    ) -> Result<Option<Vec<String>>, ControlError> {
+    ) -> Result<Option<Vec<String>>, ControlApiError> {
         self.read(name, allowed, |value| {
             let items = value.as_array()?.iter();
             let texts: Option<Vec<_>> =
@@ -177,14 +177,14 @@ impl Fields {
     }
 
     /// The field as an integer from 0 to `max`.
-    pub(super) fn integer(&self, name: &str, max: u32) -> Result<Option<u32>, ControlError> {
+    pub(super) fn integer(&self, name: &str, max: u32) -> Result<Option<u32>, ControlApiError> {
         self.read(name, &format!("an integer from 0 to {max}"), |value| {
             value.as_u64().and_then(|number| u32::try_from(number).ok()).filter(|n| *n <= max)
         })
     }
 
     /// The field as a boolean; false if it is absent.
-    pub(super) fn flag(&self, name: &str) -> Result<bool, ControlError> {
+    pub(super) fn flag(&self, name: &str) -> Result<bool, ControlApiError> {
         Ok(self.read(name, "true or false", Value::as_bool)?.unwrap_or_default())
     }
 
@@ -193,7 +193,7 @@ impl Fields {
         &self,
         name: &str,
         now: Timestamp,
-    ) -> Result<Option<Timestamp>, ControlError> {
+    ) -> Result<Option<Timestamp>, ControlApiError> {
         self.read(name, "a time in the future, such as 2030-01-31T12:00:00Z", |value| {
             value.as_str()?.parse().ok().filter(|at| *at > now && *at < LAST_END)
         })
@@ -201,6 +201,10 @@ impl Fields {
 }
 
 /// The value of a field that must be present.
-pub(super) fn required<T>(field: Option<T>, name: &str, allowed: &str) -> Result<T, ControlError> {
-    field.ok_or_else(|| ControlError::Parameter(format!("{name} is required: {allowed}")))
+pub(super) fn required<T>(
+    field: Option<T>,
+    name: &str,
+    allowed: &str,
+) -> Result<T, ControlApiError> {
+    field.ok_or_else(|| ControlApiError::Parameter(format!("{name} is required: {allowed}")))
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use thiserror::Error;
 
 use super::headers::add_headers;
-use super::identity::{AuthError, IssuerError, Refusal};
+use super::identity::{AuthError, CredentialError, IssuerKeysError};
 use crate::http::error::{ErrorCause, ErrorResponse, InvalidParameter, error_response};
 use crate::keys::NotAPrefix;
 use crate::keys::store::{StoreError, StoredKey};
@@ -61,7 +61,7 @@ pub(super) enum ControlCode {
 
 /// Why a request failed.
 #[derive(Debug, Clone, Error)]
-pub(super) enum ControlError {
+pub(super) enum ControlApiError {
     #[error("nothing is served under this path; /docs lists the operations")]
     UnknownRoute,
     #[error("only {allow} is supported here")]
@@ -70,7 +70,7 @@ pub(super) enum ControlError {
         "a valid access token or login token is needed: Authorization: Bearer TOKEN; log in with \
          gene-registry login"
     )]
-    Unauthorized(Refusal),
+    Unauthorized(CredentialError),
     #[error("too many invalid tokens came from this address; try again in {RETRY_AFTER_S} s")]
     TooManyGuesses,
     #[error("only operators may see or change everybody's keys (control.operators)")]
@@ -98,7 +98,7 @@ pub(super) enum ControlError {
     #[error(
         "the issuer's signing keys are unavailable, so access tokens cannot be verified at the moment; try again in {RETRY_AFTER_S} s"
     )]
-    IssuerUnavailable(Arc<IssuerError>),
+    IssuerUnavailable(Arc<IssuerKeysError>),
     #[error(
         "internal error of this service; report this response's X-Request-Id, which its log names too"
     )]
@@ -133,7 +133,7 @@ struct KeyDetails<'a> {
     successor: Option<&'a StoredKey>,
 }
 
-impl ErrorResponse for ControlError {
+impl ErrorResponse for ControlApiError {
     const UNKNOWN_ROUTE: Self = Self::UnknownRoute;
     const INTERNAL: Self = Self::Internal;
 
@@ -174,7 +174,9 @@ impl ErrorResponse for ControlError {
             Self::MethodNotAllowed { allow } => {
                 HeaderValue::try_from(allow).ok().map(|allow| (header::ALLOW, allow))
             }
-            Self::Unauthorized(Refusal::Missing) => Some((header::WWW_AUTHENTICATE, CHALLENGE)),
+            Self::Unauthorized(CredentialError::Missing) => {
+                Some((header::WWW_AUTHENTICATE, CHALLENGE))
+            }
             Self::Unauthorized(_) => Some((header::WWW_AUTHENTICATE, INVALID_TOKEN)),
             Self::TooManyGuesses | Self::IssuerUnavailable(_) => {
                 Some((header::RETRY_AFTER, RETRY_AFTER_S.into()))
@@ -202,7 +204,7 @@ impl ErrorResponse for ControlError {
     }
 }
 
-impl ResponseError for ControlError {
+impl ResponseError for ControlApiError {
     fn status(&self) -> StatusCode {
         self.status_and_code().0
     }
@@ -214,13 +216,13 @@ impl ResponseError for ControlError {
     }
 }
 
-impl From<InvalidParameter> for ControlError {
+impl From<InvalidParameter> for ControlApiError {
     fn from(error: InvalidParameter) -> Self {
         Self::Parameter(error.0)
     }
 }
 
-impl From<AuthError> for ControlError {
+impl From<AuthError> for ControlApiError {
     fn from(error: AuthError) -> Self {
         match error {
             AuthError::Refused(refusal) => Self::Unauthorized(refusal),
@@ -230,7 +232,7 @@ impl From<AuthError> for ControlError {
     }
 }
 
-impl From<StoreError> for ControlError {
+impl From<StoreError> for ControlApiError {
     fn from(error: StoreError) -> Self {
         Self::Store(Arc::new(error))
     }

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::authenticated_caller::AuthenticatedCaller;
 use super::body::JsonRequest;
-use super::error::ControlError;
+use super::error::ControlApiError;
 use super::identity::Caller;
 use super::model::{ApiKey, ApiKeyPage, NewApiKey, RotatedApiKey, WhoAmI};
 use super::parameters::{AllKeys, ListLimit, ListOffset};
@@ -60,7 +60,7 @@ impl KeysApi {
         body: JsonRequest<CreateApiKey>,
     ) -> poem::Result<JsonReply<NewApiKey>> {
         let new = NewKey { owner: caller.0.user().to_owned(), spec: body.0 };
-        let (key, stored) = self.0.create(&new).await.map_err(ControlError::from)?;
+        let (key, stored) = self.0.create(&new).await.map_err(ControlApiError::from)?;
         Ok(reply(&KeyWithSecret { key: key.expose(), stored: &stored, replaced: None })?)
     }
 
@@ -80,7 +80,7 @@ impl KeysApi {
     ) -> poem::Result<JsonReply<ApiKeyPage>> {
         let owner = caller.0.owner(all.0.0)?;
         let listing = Listing { limit: limit.0.0, offset: offset.0.0 };
-        let listed = self.0.list(owner, listing).await.map_err(ControlError::from)?;
+        let listed = self.0.list(owner, listing).await.map_err(ControlApiError::from)?;
         let shown = u64::from(listing.offset) + listed.keys.len() as u64;
         Ok(reply(&json!({
             "data": listed.keys,
@@ -101,10 +101,10 @@ impl KeysApi {
     ) -> poem::Result<JsonReply<ApiKey>> {
         let KeySelector { prefix, all } = body.0;
         let owner = caller.0.owner(all)?;
-        match self.0.revoke(owner, &prefix).await.map_err(ControlError::from)? {
+        match self.0.revoke(owner, &prefix).await.map_err(ControlApiError::from)? {
             Revoked::Key(key) => Ok(reply(&key)?),
-            Revoked::None => Err(ControlError::NoSuchKey.into()),
-            Revoked::Ambiguous(keys) => Err(ControlError::Ambiguous(keys).into()),
+            Revoked::None => Err(ControlApiError::NoSuchKey.into()),
+            Revoked::Ambiguous(keys) => Err(ControlApiError::Ambiguous(keys).into()),
         }
     }
 
@@ -122,16 +122,18 @@ impl KeysApi {
     ) -> poem::Result<JsonReply<RotatedApiKey>> {
         let (KeySelector { prefix, all }, overlap) = body.0;
         let owner = caller.0.owner(all)?;
-        match self.0.rotate(owner, &prefix, overlap).await.map_err(ControlError::from)? {
+        match self.0.rotate(owner, &prefix, overlap).await.map_err(ControlApiError::from)? {
             Rotated::Key { key, new, replaced } => {
                 let shown =
                     KeyWithSecret { key: key.expose(), stored: &new, replaced: Some(&replaced) };
                 Ok(reply(&shown)?)
             }
-            Rotated::None => Err(ControlError::NoSuchKey.into()),
-            Rotated::Ambiguous(keys) => Err(ControlError::Ambiguous(keys).into()),
-            Rotated::Already { successor } => Err(ControlError::AlreadyRotated(successor).into()),
-            Rotated::NotActive(_) => Err(ControlError::NotActive.into()),
+            Rotated::None => Err(ControlApiError::NoSuchKey.into()),
+            Rotated::Ambiguous(keys) => Err(ControlApiError::Ambiguous(keys).into()),
+            Rotated::Already { successor } => {
+                Err(ControlApiError::AlreadyRotated(successor).into())
+            }
+            Rotated::NotActive(_) => Err(ControlApiError::NotActive.into()),
         }
     }
 }

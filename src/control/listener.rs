@@ -14,7 +14,7 @@ use poem::{Addr, Endpoint, PathPattern, Request, Response, Result, Route};
 use poem_openapi::OpenApi;
 
 use super::document::{OPENAPI_PATH, document};
-use super::error::ControlError;
+use super::error::ControlApiError;
 use super::identity::{Caller, Identities};
 use super::keys::KeysApi;
 use super::login::{LoginApi, LoginMetadataEndpoint};
@@ -95,7 +95,7 @@ impl Handler for ControlApi {
         let id = self.request_ids.of(request.headers());
         let method = method_word(request.method());
         let outcome = AssertUnwindSafe(self.routes.call(request)).catch_unwind().await;
-        let mut response = response_of::<ControlError>(outcome);
+        let mut response = response_of::<ControlApiError>(outcome);
         let route = response.data::<PathPattern>().map_or("unknown", |pattern| &*pattern.0);
         let status = response.status().as_u16();
         self.metrics.control_request(ControlLabels { route, method, status });
@@ -134,7 +134,7 @@ impl Endpoint for AuthenticatedRoutes {
         };
         let caller = match self.identities.caller(request.headers(), address).await {
             Ok(caller) => Arc::new(caller),
-            Err(error) => return Ok(ControlError::from(error).as_response()),
+            Err(error) => return Ok(ControlApiError::from(error).as_response()),
         };
         request.set_data(Arc::clone(&caller));
         let mut response = self.inner.call(request).await?;

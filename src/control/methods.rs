@@ -10,7 +10,7 @@ use poem::error::ResponseError;
 use poem::http::Method;
 use poem::{Endpoint, EndpointExt, Request, Response, Result};
 
-use super::error::ControlError;
+use super::error::ControlApiError;
 use crate::http::error::response_of;
 
 /// Endpoints by path and method, as the framework lists them.
@@ -49,11 +49,11 @@ impl Endpoint for MethodRoutes {
 
     async fn call(&self, request: Request) -> Result<Response> {
         let Some(endpoint) = self.endpoints.get(request.method()) else {
-            let error = ControlError::MethodNotAllowed { allow: self.allow.clone() };
+            let error = ControlApiError::MethodNotAllowed { allow: self.allow.clone() };
             return Ok(error.as_response());
         };
         // Errors become responses here, so that the route is known to log and metrics.
         let outcome = AssertUnwindSafe(endpoint.call(request)).catch_unwind().await;
-        Ok(response_of::<ControlError>(outcome))
+        Ok(response_of::<ControlApiError>(outcome))
     }
 }

@@ -6,7 +6,7 @@ use poem_openapi::registry::MetaResponse;
 use poem_openapi::types::Type;
 use serde::Serialize;
 
-use super::error::ControlError;
+use super::error::ControlApiError;
 use super::headers::add_headers;
 use super::model::{ApiKey, ApiKeyPage, ErrorBody, Login, NewApiKey, RotatedApiKey, WhoAmI};
 use crate::http::document::{DocumentedHeader, response, text};
@@ -40,10 +40,12 @@ pub(super) trait ControlReply: Type {
 ///
 /// # Errors
 /// The value cannot be written as JSON, which is a bug.
-pub(super) fn reply<T: ControlReply>(value: &impl Serialize) -> Result<JsonReply<T>, ControlError> {
+pub(super) fn reply<T: ControlReply>(
+    value: &impl Serialize,
+) -> Result<JsonReply<T>, ControlApiError> {
     let json = serde_json::to_vec(value).map_err(|error| {
         tracing::error!(%error, "cannot write a response as JSON");
-        ControlError::Internal
+        ControlApiError::Internal
     })?;
     Ok(Reply::new(JsonBody { status: T::STATUS, json }))
 }

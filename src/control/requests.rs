@@ -5,7 +5,7 @@ use std::time::Duration;
 use poem_openapi::Object;
 
 use super::body::{Fields, FromFields, required};
-use super::error::ControlError;
+use super::error::ControlApiError;
 use crate::keys::key_rules::{LONGEST_OVERLAP_S, MOST_SCOPES, is_scope};
 use crate::keys::{KeyPrefix, KeySpec, READ_SCOPE};
 use crate::registry::{ApiKeyRecord, LABEL, Timestamp, is_label};
@@ -69,7 +69,7 @@ impl FromFields for CreateApiKey {
     const FIELDS: &'static [&'static str] =
         &["name", "scopes", "rate_limit_per_minute", "expires_at"];
 
-    fn from_fields(fields: &Fields) -> Result<KeySpec, ControlError> {
+    fn from_fields(fields: &Fields) -> Result<KeySpec, ControlApiError> {
         let scopes = fields.texts("scopes", SCOPES, |scopes| {
             (1..=MOST_SCOPES).contains(&scopes.len()) && scopes.iter().all(|scope| is_scope(scope))
         })?;
@@ -88,7 +88,7 @@ impl FromFields for RevokeApiKey {
 
     const FIELDS: &'static [&'static str] = &["prefix", "all"];
 
-    fn from_fields(fields: &Fields) -> Result<KeySelector, ControlError> {
+    fn from_fields(fields: &Fields) -> Result<KeySelector, ControlApiError> {
         selector(fields)
     }
 }
@@ -98,13 +98,13 @@ impl FromFields for RotateApiKey {
 
     const FIELDS: &'static [&'static str] = &["prefix", "overlap_s", "all"];
 
-    fn from_fields(fields: &Fields) -> Result<(KeySelector, Duration), ControlError> {
+    fn from_fields(fields: &Fields) -> Result<(KeySelector, Duration), ControlApiError> {
         let overlap = fields.integer("overlap_s", LONGEST_OVERLAP_S)?.unwrap_or(DEFAULT_OVERLAP_S);
         Ok((selector(fields)?, Duration::from_secs(overlap.into())))
     }
 }
 
-fn selector(fields: &Fields) -> Result<KeySelector, ControlError> {
+fn selector(fields: &Fields) -> Result<KeySelector, ControlApiError> {
     let prefix = required(fields.text("prefix", "a text", |_| true)?, "prefix", PREFIX)?;
     Ok(KeySelector { prefix: prefix.parse()?, all: fields.flag("all")? })
 }

@@ -109,6 +109,7 @@ pub(crate) fn framework_error_response<E: ErrorResponse>(error: poem::Error) -> 
 }
 
 /// The response of a handler that may have failed or panicked.
+#[inline]
 pub(crate) fn response_of<E: ErrorResponse>(
     outcome: std::thread::Result<Result<Response>>,
 ) -> Response {

@@ -14,7 +14,7 @@ use crate::keys::store::StoredKey;
 use crate::keys::{KeyPrefix, KeySpec};
 
 /// Keys asked for at once.
-const PAGE: usize = 200;
+const PAGE_SIZE: usize = 200;
 
 /// See the module.
 pub(super) struct Remote {
@@ -23,7 +23,7 @@ pub(super) struct Remote {
 }
 
 #[derive(Debug, Deserialize)]
-struct Page {
+struct KeyPage {
     data: Vec<StoredKey>,
     has_more: bool,
 }
@@ -56,8 +56,9 @@ impl KeyClient for Remote {
         let mut seen = HashSet::new();
         let mut offset = 0;
         loop {
-            let path = format!("/api-keys?limit={PAGE}&offset={offset}&all={}", self.all);
-            let page: Page = self.session.ask(Method::GET, &path, None).await.map_err(meaning)?;
+            let path = format!("/api-keys?limit={PAGE_SIZE}&offset={offset}&all={}", self.all);
+            let page: KeyPage =
+                self.session.ask(Method::GET, &path, None).await.map_err(meaning)?;
             offset += page.data.len();
             let before = keys.len();
             keys.extend(page.data.into_iter().filter(|key| seen.insert(key.prefix.clone())));

@@ -8,7 +8,7 @@ use jsonwebtoken::{Algorithm, DecodingKey, Header, Validation, decode, decode_he
 use serde_json::{Map, Value};
 
 use super::caller::{AuthMethod, VerifiedIdentity};
-use super::error::{AuthError, Refusal};
+use super::error::{AuthError, CredentialError};
 use super::issuer::IssuerKeys;
 use crate::config::OidcConfig;
 use crate::net::AuthoritiesError;
@@ -52,7 +52,7 @@ impl AccessTokens {
 
     /// The identity of the token's user.
     pub(super) async fn verify(&self, token: &str) -> Result<VerifiedIdentity, AuthError> {
-        let header = decode_header(token).map_err(|_| Refusal::NotAJwt)?;
+        let header = decode_header(token).map_err(|_| CredentialError::NotAJwt)?;
         check_header(&header)?;
         let candidates = self.keys.candidates(header.kid.as_deref(), header.alg).await;
         let candidates = candidates.map_err(AuthError::IssuerUnavailable)?;
@@ -65,31 +65,31 @@ impl AccessTokens {
         token: &str,
         algorithm: Algorithm,
         keys: &[DecodingKey],
-    ) -> Result<Claims, Refusal> {
+    ) -> Result<Claims, CredentialError> {
         let mut validation = Validation::new(algorithm);
         validation.leeway = LEEWAY_S;
         validation.validate_nbf = true;
         validation.set_issuer(&[&self.issuer]);
         validation.set_audience(&[&self.audience]);
         validation.set_required_spec_claims(&["exp", "iss", "aud"]);
-        let mut refusal = Refusal::UnknownKey;
+        let mut refusal = CredentialError::UnknownKey;
         for key in keys {
             match decode::<Claims>(token, key, &validation) {
                 Ok(decoded) => return Ok(decoded.claims),
-                Err(error) => refusal = Refusal::Invalid(reason(error.kind())),
+                Err(error) => refusal = CredentialError::Invalid(reason(error.kind())),
             }
         }
         Err(refusal)
     }
 
-    fn identity(&self, claims: &Claims) -> Result<VerifiedIdentity, Refusal> {
+    fn identity(&self, claims: &Claims) -> Result<VerifiedIdentity, CredentialError> {
         // The library also accepts a list of issuers; the standard allows one.
         if claims.get("iss").and_then(Value::as_str) != Some(&self.issuer) {
-            return Err(Refusal::Invalid("it is from another issuer"));
+            return Err(CredentialError::Invalid("it is from another issuer"));
         }
         let user = claims.get(&self.user_claim).and_then(Value::as_str);
         let user = user.filter(|user| is_label(user));
-        let user = user.ok_or_else(|| Refusal::NoUser(self.user_claim.clone()))?;
+        let user = user.ok_or_else(|| CredentialError::NoUser(self.user_claim.clone()))?;
         // Fractions of a second are cut off.
         let expiry = claims.get("exp").and_then(Value::as_f64).map(|expiry| expiry as i64);
         let expiry = expiry.and_then(|expiry| Timestamp::from_second(expiry).ok());
@@ -97,17 +97,17 @@ impl AccessTokens {
     }
 }
 
-fn check_header(header: &Header) -> Result<(), Refusal> {
+fn check_header(header: &Header) -> Result<(), CredentialError> {
     if !ALGORITHMS.contains(&header.alg) {
-        return Err(Refusal::NotAJwt);
+        return Err(CredentialError::NotAJwt);
     }
     if header.crit.is_some() || header.enc.is_some() || header.zip.is_some() {
-        return Err(Refusal::Header("requirements that are not supported"));
+        return Err(CredentialError::Header("requirements that are not supported"));
     }
     let kind = header.typ.as_deref().map(str::to_ascii_lowercase);
     match kind.as_deref() {
         None | Some("at+jwt" | "application/at+jwt" | "jwt") => Ok(()),
-        Some(_) => Err(Refusal::Header("a typ other than that of access tokens")),
+        Some(_) => Err(CredentialError::Header("a typ other than that of access tokens")),
     }
 }
 

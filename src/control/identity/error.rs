@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use super::issuer::IssuerError;
+use super::issuer::IssuerKeysError;
 
 /// Why credentials are refused. Callers always get the same response; only the log says this. It
 /// contains no part of the token.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[expect(missing_docs, reason = "the messages say it")]
-pub enum Refusal {
+pub enum CredentialError {
     #[error("no token was sent")]
     Missing,
     #[error("the header Authorization does not have the form: Bearer TOKEN")]
@@ -40,11 +40,11 @@ pub enum Refusal {
 pub enum AuthError {
     /// The credentials are missing or invalid.
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    Refused(#[from] CredentialError),
     /// Too many invalid tokens came from the same address.
     #[error("too many invalid tokens came from the same address")]
     TooManyGuesses,
     /// The issuer's signing keys are unavailable.
     #[error("the issuer's signing keys are unavailable")]
-    IssuerUnavailable(#[source] Arc<IssuerError>),
+    IssuerUnavailable(#[source] Arc<IssuerKeysError>),
 }

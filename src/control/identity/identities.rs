@@ -10,7 +10,7 @@ use super::access_token::AccessTokens;
 use super::auth_throttle::AuthThrottle;
 use super::bearer;
 use super::caller::{Caller, VerifiedIdentity};
-use super::error::{AuthError, Refusal};
+use super::error::{AuthError, CredentialError};
 use super::login_tokens::LoginTokens;
 use crate::config::ControlConfig;
 use crate::control::login_token::TYPE_PREFIX;
@@ -63,7 +63,7 @@ impl Identities {
         if token.starts_with(TYPE_PREFIX) {
             return Ok(self.login_tokens.verify(token, Timestamp::now())?);
         }
-        let access_tokens = self.access_tokens.as_ref().ok_or(Refusal::NoIssuer)?;
+        let access_tokens = self.access_tokens.as_ref().ok_or(CredentialError::NoIssuer)?;
         access_tokens.verify(token).await
     }
 }

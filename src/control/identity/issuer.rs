@@ -33,7 +33,7 @@ const MIN_MODULUS_CHARS: usize = 342;
 
 /// Why the issuer's keys are unavailable.
 #[derive(Debug, Error)]
-pub enum IssuerError {
+pub enum IssuerKeysError {
     /// A document of the issuer cannot be read.
     #[error("{what} cannot be read")]
     Document {
@@ -67,7 +67,7 @@ struct KeySet {
     keys: Vec<Value>,
 }
 
-type RefreshResult = Result<(), Arc<IssuerError>>;
+type RefreshResult = Result<(), Arc<IssuerKeysError>>;
 
 /// The keys of one issuer.
 #[derive(Clone)]
@@ -104,7 +104,7 @@ impl IssuerKeys {
         &self,
         kid: Option<&str>,
         algorithm: Algorithm,
-    ) -> Result<Vec<DecodingKey>, Arc<IssuerError>> {
+    ) -> Result<Vec<DecodingKey>, Arc<IssuerKeysError>> {
         if let Some(known) = self.known() {
             let found = usable_keys(&known.keys, kid, algorithm);
             if !found.is_empty() {
@@ -141,17 +141,17 @@ impl IssuerKeys {
         outcome
     }
 
-    async fn read(&self) -> Result<(), IssuerError> {
+    async fn read(&self) -> Result<(), IssuerKeysError> {
         let IssuerState { issuer, web, .. } = &*self.0;
-        let document = |what| move |source| IssuerError::Document { what, source };
+        let document = |what| move |source| IssuerKeysError::Document { what, source };
         let url = format!("{}/.well-known/openid-configuration", issuer.trim_end_matches('/'));
         let discovery: Discovery =
             web.get_json(&url).await.map_err(document("the discovery document"))?;
         if discovery.issuer != *issuer {
-            return Err(IssuerError::OtherIssuer);
+            return Err(IssuerKeysError::OtherIssuer);
         }
         if !is_trustworthy(discovery.jwks_uri.split('?').next().unwrap_or_default()) {
-            return Err(IssuerError::Address);
+            return Err(IssuerKeysError::Address);
         }
         let set: KeySet =
             web.get_json(&discovery.jwks_uri).await.map_err(document("the key set"))?;
@@ -159,7 +159,7 @@ impl IssuerKeys {
         let keys = set.keys.into_iter().filter_map(|key| serde_json::from_value(key).ok());
         let keys: Vec<Jwk> = keys.take(MAX_KEYS).collect();
         if keys.is_empty() {
-            return Err(IssuerError::NoKey);
+            return Err(IssuerKeysError::NoKey);
         }
         let known = CachedKeys { keys: Arc::new(keys), read_at: Instant::now() };
         *self.0.known.write().unwrap_or_else(PoisonError::into_inner) = Some(known);
@@ -167,7 +167,7 @@ impl IssuerKeys {
     }
 }
 
-fn crashed(crashed: Crashed) -> Arc<IssuerError> {
+fn crashed(crashed: Crashed) -> Arc<IssuerKeysError> {
     Arc::new(crashed.into())
 }
 

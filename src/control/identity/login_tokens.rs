@@ -3,7 +3,7 @@
 use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
 
 use super::caller::{AuthMethod, VerifiedIdentity};
-use super::error::Refusal;
+use super::error::CredentialError;
 use crate::config::TokenConfig;
 use crate::control::login_token::LoginToken;
 use crate::registry::Timestamp;
@@ -17,8 +17,12 @@ impl LoginTokens {
     }
 
     /// The identity of the token's user. Takes the same time for each token, known or not.
-    pub(super) fn verify(&self, token: &str, now: Timestamp) -> Result<VerifiedIdentity, Refusal> {
-        let token: LoginToken = token.parse().map_err(|_| Refusal::MalformedToken)?;
+    pub(super) fn verify(
+        &self,
+        token: &str,
+        now: Timestamp,
+    ) -> Result<VerifiedIdentity, CredentialError> {
+        let token: LoginToken = token.parse().map_err(|_| CredentialError::MalformedToken)?;
         let hash = token.hash();
         let mut found = u32::MAX;
         for (index, known) in (0..).zip(&self.0) {
@@ -26,9 +30,9 @@ impl LoginTokens {
             found.conditional_assign(&index, is_equal);
         }
         let found = usize::try_from(found).ok().and_then(|index| self.0.get(index));
-        let known = found.ok_or(Refusal::UnknownToken)?;
+        let known = found.ok_or(CredentialError::UnknownToken)?;
         if known.expires.is_some_and(|expiry| now >= expiry) {
-            return Err(Refusal::ExpiredToken);
+            return Err(CredentialError::ExpiredToken);
         }
         Ok((known.user.clone(), AuthMethod::Token, known.expires))
     }
@@ -55,10 +59,10 @@ mod tests {
             verify(b.expose(), before),
             Ok(("b".to_owned(), AuthMethod::Token, Some(expiry)))
         );
-        assert_eq!(verify(b.expose(), expiry), Err(Refusal::ExpiredToken));
-        assert_eq!(verify(other.expose(), before), Err(Refusal::UnknownToken));
-        assert_eq!(verify("grt_x", before), Err(Refusal::MalformedToken));
+        assert_eq!(verify(b.expose(), expiry), Err(CredentialError::ExpiredToken));
+        assert_eq!(verify(other.expose(), before), Err(CredentialError::UnknownToken));
+        assert_eq!(verify("grt_x", before), Err(CredentialError::MalformedToken));
         let none = LoginTokens::new(vec![]);
-        assert_eq!(none.verify(a.expose(), expiry), Err(Refusal::UnknownToken));
+        assert_eq!(none.verify(a.expose(), expiry), Err(CredentialError::UnknownToken));
     }
 }

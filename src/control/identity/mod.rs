@@ -11,6 +11,6 @@ mod issuer;
 mod login_tokens;
 
 pub use caller::{AuthMethod, Caller};
-pub use error::{AuthError, Refusal};
+pub use error::{AuthError, CredentialError};
 pub use identities::Identities;
-pub use issuer::IssuerError;
+pub use issuer::IssuerKeysError;
