@@ -73,7 +73,7 @@ impl Endpoint for ProtectedEndpoint {
         // (measured, docs/performance.md).
         async move {
             if *request.method() != Method::GET {
-                return Err(ApiError::MethodNotAllowed { allow: "GET" }.into());
+                return Err(ApiError::MethodNotAllowed { allow: "GET".into() }.into());
             }
             let key = match self.authenticate(&request).await {
                 Ok(key) => key,

@@ -1,5 +1,6 @@
 //! Errors of the public API: the only file that maps a cause to status, code and message.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use poem::Response;
@@ -56,7 +57,7 @@ pub enum ApiError {
     #[error("only {allow} is supported here")]
     MethodNotAllowed {
         /// The value of the `Allow` header.
-        allow: &'static str,
+        allow: Cow<'static, str>,
     },
     /// There is no valid API key. The response does not say why.
     #[error("a valid API key with the scope read is needed in the header X-API-Key")]
@@ -102,6 +103,10 @@ impl ErrorResponse for ApiError {
 
     type Code = ErrorCode;
 
+    fn method_not_allowed(allow: String) -> Self {
+        Self::MethodNotAllowed { allow: allow.into() }
+    }
+
     fn status_and_code(&self) -> (StatusCode, ErrorCode) {
         match self {
             Self::UnknownRoute | Self::NotFound => (StatusCode::NOT_FOUND, ErrorCode::NotFound),
@@ -121,7 +126,7 @@ impl ErrorResponse for ApiError {
     fn extra_header(&self) -> Option<(HeaderName, HeaderValue)> {
         match self {
             Self::MethodNotAllowed { allow } => {
-                Some((header::ALLOW, HeaderValue::from_static(allow)))
+                HeaderValue::try_from(&**allow).ok().map(|allow| (header::ALLOW, allow))
             }
             Self::Unauthorized(_) => Some((header::WWW_AUTHENTICATE, CHALLENGE)),
             Self::RateLimited(decision) => {

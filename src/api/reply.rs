@@ -8,7 +8,7 @@ use poem_openapi::types::Type;
 use super::model::{ArenaInsights, ErrorBody, GenePage, GenePhenotype};
 use crate::cache::CacheReply;
 use crate::http::document::{DocumentedHeader, integer, response, text};
-use crate::http::reply::{DocumentedReply, Reply};
+use crate::http::reply::{Reply, ReplyKind};
 
 /// The reply of an operation whose JSON is described by `T`.
 pub(super) type ReadReply<T> = Reply<UnfinishedReply, T>;
@@ -30,38 +30,30 @@ impl IntoResponse for UnfinishedReply {
     }
 }
 
-impl DocumentedReply for GenePage {
+/// The type of a successful body.
+pub(super) trait ReadResult: Type {
+    /// The headers that lead to other pages.
+    const LINKS: &'static [DocumentedHeader] = &[];
+}
+
+impl ReadResult for GenePage {
+    const LINKS: &'static [DocumentedHeader] = LINK_HEADERS;
+}
+impl ReadResult for GenePhenotype {}
+impl ReadResult for ArenaInsights {}
+
+impl<T: ReadResult> ReplyKind<T> for UnfinishedReply {
     type Error = ErrorBody;
 
     fn responses() -> Vec<MetaResponse> {
-        responses::<Self>(LINK_HEADERS)
+        let ok_headers: &[&[_]] = &[READ_HEADERS, T::LINKS, LIMIT_HEADERS];
+        let ok = response(200, "The result.", Some(T::schema_ref()), ok_headers);
+        let not_modified = response(304, NOT_MODIFIED, None, &[READ_HEADERS, LIMIT_HEADERS]);
+        let errors = ERRORS.iter().map(|error| {
+            response(error.status, error.description, Some(ErrorBody::schema_ref()), error.headers)
+        });
+        [ok, not_modified].into_iter().chain(errors).collect()
     }
-}
-
-impl DocumentedReply for GenePhenotype {
-    type Error = ErrorBody;
-
-    fn responses() -> Vec<MetaResponse> {
-        responses::<Self>(&[])
-    }
-}
-
-impl DocumentedReply for ArenaInsights {
-    type Error = ErrorBody;
-
-    fn responses() -> Vec<MetaResponse> {
-        responses::<Self>(&[])
-    }
-}
-
-fn responses<T: Type>(links: &[DocumentedHeader]) -> Vec<MetaResponse> {
-    let ok_headers: &[&[_]] = &[READ_HEADERS, links, LIMIT_HEADERS];
-    let ok = response(200, "The result.", Some(T::schema_ref()), ok_headers);
-    let not_modified = response(304, NOT_MODIFIED, None, &[READ_HEADERS, LIMIT_HEADERS]);
-    let errors = ERRORS.iter().map(|error| {
-        response(error.status, error.description, Some(ErrorBody::schema_ref()), error.headers)
-    });
-    [ok, not_modified].into_iter().chain(errors).collect()
 }
 
 struct DocumentedError {

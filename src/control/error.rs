@@ -139,6 +139,10 @@ impl ErrorResponse for ControlApiError {
 
     type Code = ControlCode;
 
+    fn method_not_allowed(allow: String) -> Self {
+        Self::MethodNotAllowed { allow }
+    }
+
     fn status_and_code(&self) -> (StatusCode, ControlCode) {
         use ControlCode as Code;
         match self {

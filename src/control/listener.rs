@@ -18,10 +18,10 @@ use super::error::ControlApiError;
 use super::identity::{Caller, Identities};
 use super::keys::KeysApi;
 use super::login::{LoginApi, LoginMetadataEndpoint};
-use super::methods::{Endpoints, MethodRoutes};
 use crate::config::ControlConfig;
 use crate::http::error::{ErrorCause, response_of};
 use crate::http::headers::REQUEST_ID;
+use crate::http::methods::{Endpoints, MethodRoutes};
 use crate::http::request_id::RequestIds;
 use crate::http::static_file::{HTML, SCRIPT, StaticFile};
 use crate::http::swagger_ui;
@@ -51,7 +51,7 @@ impl ControlApi {
         let identities = Arc::new(identities);
         let mut routes = pages(Route::new(), config.public_url.as_deref());
         for (path, methods) in open {
-            routes = routes.at(path, MethodRoutes::new(methods));
+            routes = routes.at(path, MethodRoutes::<ControlApiError>::new(methods));
         }
         for (path, methods) in authenticated {
             let inner = MethodRoutes::new(methods);
@@ -73,8 +73,10 @@ fn pages(route: Route, public_url: Option<&str>) -> Route {
     let route = own
         .into_iter()
         .chain(swagger_ui::FILES.map(|(path, kind, text)| (path, StaticFile::new(kind, text))))
-        .fold(route, |route, (path, file)| route.at(path, MethodRoutes::of_page(file)));
-    route.at("/", MethodRoutes::of_page(ToDocs))
+        .fold(route, |route, (path, file)| {
+            route.at(path, MethodRoutes::<ControlApiError>::of_page(file))
+        });
+    route.at("/", MethodRoutes::<ControlApiError>::of_page(ToDocs))
 }
 
 /// Redirects the root to the page.
@@ -117,7 +119,7 @@ impl Handler for ControlApi {
 
 /// Authenticates the caller before the operations of a path run.
 struct AuthenticatedRoutes {
-    inner: MethodRoutes,
+    inner: MethodRoutes<ControlApiError>,
     identities: Arc<Identities>,
 }
 

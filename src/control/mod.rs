@@ -11,7 +11,6 @@ mod keys;
 mod listener;
 mod login;
 mod login_token;
-mod methods;
 mod model;
 mod parameters;
 mod reply;

@@ -10,7 +10,7 @@ use super::error::ControlApiError;
 use super::headers::add_headers;
 use super::model::{ApiKey, ApiKeyPage, ErrorBody, Login, NewApiKey, RotatedApiKey, WhoAmI};
 use crate::http::document::{DocumentedHeader, response, text};
-use crate::http::reply::{DocumentedReply, Reply};
+use crate::http::reply::{Reply, ReplyKind};
 
 /// The reply of an operation whose JSON is described by `T`.
 pub(super) type JsonReply<T> = Reply<JsonBody, T>;
@@ -50,7 +50,7 @@ pub(super) fn reply<T: ControlReply>(
     Ok(Reply::new(JsonBody { status: T::STATUS, json }))
 }
 
-impl<T: ControlReply> DocumentedReply for T {
+impl<T: ControlReply> ReplyKind<T> for JsonBody {
     type Error = ErrorBody;
 
     fn responses() -> Vec<MetaResponse> {

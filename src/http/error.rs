@@ -23,6 +23,9 @@ pub(crate) trait ErrorResponse:
     /// A bug, or a panic.
     const INTERNAL: Self;
 
+    /// The path supports only the methods in `allow`.
+    fn method_not_allowed(allow: String) -> Self;
+
     /// The machine-readable code.
     type Code: Serialize;
 

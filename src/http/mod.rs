@@ -6,6 +6,7 @@ pub(crate) mod document;
 pub(crate) mod error;
 pub(crate) mod header_text;
 pub(crate) mod headers;
+pub(crate) mod methods;
 pub(crate) mod parameter;
 mod raw_query;
 pub(crate) mod reply;

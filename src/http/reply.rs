@@ -17,8 +17,8 @@ impl<B, T> Reply<B, T> {
     }
 }
 
-/// The type of an operation's successful body, with all responses of the operation.
-pub(crate) trait DocumentedReply: Type {
+/// A kind of replies, which describes the operations whose successful body is `T`.
+pub(crate) trait ReplyKind<T>: IntoResponse {
     /// The type of the body of errors.
     type Error: Type;
 
@@ -26,19 +26,19 @@ pub(crate) trait DocumentedReply: Type {
     fn responses() -> Vec<MetaResponse>;
 }
 
-impl<B: IntoResponse, T: Send> IntoResponse for Reply<B, T> {
+impl<B: ReplyKind<T>, T: Send> IntoResponse for Reply<B, T> {
     fn into_response(self) -> Response {
         self.0.into_response()
     }
 }
 
-impl<B, T: DocumentedReply> ApiResponse for Reply<B, T> {
+impl<B: ReplyKind<T>, T: Type> ApiResponse for Reply<B, T> {
     fn meta() -> MetaResponses {
-        MetaResponses { responses: T::responses() }
+        MetaResponses { responses: B::responses() }
     }
 
     fn register(registry: &mut Registry) {
         T::register(registry);
-        T::Error::register(registry);
+        B::Error::register(registry);
     }
 }

@@ -93,7 +93,7 @@ fn add_bodies(responses: &mut Value, bad_request: ApiError, result: Value) {
         bad_request,
         ApiError::Unauthorized(AuthDenied::Missing),
         ApiError::NotFound,
-        ApiError::MethodNotAllowed { allow: "GET" },
+        ApiError::MethodNotAllowed { allow: "GET".into() },
         ApiError::RateLimited(Decision::of(false, 30, 30, Duration::from_secs(41))),
         ApiError::Internal,
         ApiError::Database(Arc::new(UpstreamError::Timeout)),

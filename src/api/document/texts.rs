@@ -23,7 +23,8 @@ const SERVER: &str = "@server";
 /// The document in all its forms, without the server's address.
 #[derive(Debug, Clone)]
 pub struct Document {
-    texts: [ServerTemplate; 4],
+    /// By version, then by format.
+    texts: [[ServerTemplate; 2]; 2],
     schemas: String,
 }
 
@@ -40,22 +41,17 @@ impl Document {
         let v30 = document();
         let v31 = to_31(&v30);
         let schemas = v30["components"]["schemas"].to_string();
-        let texts = [(&v30, DocumentFormat::Json), (&v30, DocumentFormat::Yaml)];
-        let [json_30, yaml_30] = texts.map(|(value, format)| ServerTemplate::of(value, format));
-        let texts = [(&v31, DocumentFormat::Json), (&v31, DocumentFormat::Yaml)];
-        let [json_31, yaml_31] = texts.map(|(value, format)| ServerTemplate::of(value, format));
-        Self { texts: [json_30, yaml_30, json_31, yaml_31], schemas }
+        let texts = [&v30, &v31].map(|document| {
+            [DocumentFormat::Json, DocumentFormat::Yaml]
+                .map(|format| ServerTemplate::of(document, format))
+        });
+        Self { texts, schemas }
     }
 
     /// The document of a service at `address`: a URL without `/v1`, or a path on the server from
     /// which the document is fetched; empty for the root there.
     pub fn text(&self, version: OpenApiVersion, format: DocumentFormat, address: &str) -> Bytes {
-        let ServerTemplate { before, after } = match (version, format) {
-            (OpenApiVersion::V30, DocumentFormat::Json) => &self.texts[0],
-            (OpenApiVersion::V30, DocumentFormat::Yaml) => &self.texts[1],
-            (OpenApiVersion::V31, DocumentFormat::Json) => &self.texts[2],
-            (OpenApiVersion::V31, DocumentFormat::Yaml) => &self.texts[3],
-        };
+        let ServerTemplate { before, after } = &self.texts[version as usize][format as usize];
         let server = format!("{}/v1", address.trim_end_matches('/'));
         format!("{before}{}{after}", Value::from(server)).into()
     }

@@ -7,9 +7,10 @@ use moka::sync::Cache;
 use poem::http::{HeaderValue, header};
 use poem::{Endpoint, Request, Response, Result, Route};
 
-use super::get_or_head::GetOrHead;
 use crate::api::document::{Document, DocumentFormat, OpenApiVersion};
+use crate::api::error::ApiError;
 use crate::api::forwarded::TrustedProxies;
+use crate::http::methods::MethodRoutes;
 use crate::http::parameter::parse_query;
 use crate::http::static_file::StaticFile;
 
@@ -58,7 +59,7 @@ impl DocumentEndpoint {
     pub(super) fn add_to(self, route: Route) -> Route {
         DOCUMENT_PATHS.into_iter().fold(route, |route, (path, format)| {
             let endpoint = FormatEndpoint { source: Arc::clone(&self.0), format };
-            route.at(path, GetOrHead(endpoint))
+            route.at(path, MethodRoutes::<ApiError>::of_page(endpoint))
         })
     }
 }

@@ -4,7 +4,6 @@
 mod document;
 mod files;
 mod front;
-mod get_or_head;
 mod routes;
 
 pub use routes::Pages;

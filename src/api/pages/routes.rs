@@ -7,9 +7,10 @@ use poem::Route;
 use super::document::{DOCUMENT_PATHS, DocumentEndpoint};
 use super::files::files;
 use super::front::FrontPage;
-use super::get_or_head::GetOrHead;
 use crate::api::document::Document;
+use crate::api::error::ApiError;
 use crate::api::forwarded::TrustedProxies;
+use crate::http::methods::MethodRoutes;
 use crate::http::static_file::StaticFile;
 use crate::ops::{AskDependencies, Health};
 
@@ -39,9 +40,9 @@ impl Pages {
         let Self { document, public_url, trusted_proxies, health, dependencies } = self;
         let front = FrontPage::new(public_url.as_deref(), health, dependencies);
         let document = DocumentEndpoint::new(document, public_url, trusted_proxies);
-        let route = document.add_to(route.at("/", GetOrHead(front)));
+        let route = document.add_to(route.at("/", MethodRoutes::<ApiError>::of_page(front)));
         files().fold(route, |route, (path, content_type, text)| {
-            route.at(path, GetOrHead(StaticFile::new(content_type, text)))
+            route.at(path, MethodRoutes::<ApiError>::of_page(StaticFile::new(content_type, text)))
         })
     }
 }
