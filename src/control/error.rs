@@ -96,7 +96,8 @@ pub(super) enum ControlApiError {
     #[error("{}", store_text(.0))]
     Store(Arc<StoreError>),
     #[error(
-        "the issuer's signing keys are unavailable, so access tokens cannot be verified at the moment; try again in {RETRY_AFTER_S} s"
+        "the issuer's signing keys are unavailable, so access tokens cannot be verified at the \
+         moment; try again in {RETRY_AFTER_S} s"
     )]
     IssuerUnavailable(Arc<IssuerKeysError>),
     #[error(

@@ -9,7 +9,7 @@ use thiserror::Error;
 use super::gene::{Fidelity, GeneId};
 use super::page::Page;
 
-/// One request of the API.
+/// A request to the API.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Request {
     /// Search and rank genes.
@@ -20,27 +20,27 @@ pub enum Request {
     Insights(DomainName),
 }
 
-/// A search: which genes, in which order, which page of them.
+/// A search: a filter, an order and a page.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct GeneSearch {
-    /// Which genes.
+    /// The filter.
     pub filter: GeneFilter,
-    /// In which order.
+    /// The order.
     pub sort: Sort,
-    /// Which page.
+    /// The page.
     pub page: Page,
 }
 
-/// Which genes a search is about. Also identifies its `total`.
+/// The filter of a search. Searches with equal filters have the same `total`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct GeneFilter {
-    /// Only this domain, matched exactly.
+    /// Only genes of this domain, matched exactly.
     pub domain: Option<DomainName>,
-    /// Only this fidelity.
+    /// Only genes of this fidelity.
     pub fidelity: Option<Fidelity>,
 }
 
-/// What genes are ranked by: descending by this value, then ascending by id.
+/// The order of genes: descending by this value, then ascending by id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Sort {
     /// `fitness_score`.
@@ -52,7 +52,7 @@ pub enum Sort {
     Downloads,
 }
 
-/// The text is none of the sort orders.
+/// The text is not one of the orders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("not one of fitness, reputation, downloads")]
 pub struct UnknownSort;
@@ -61,7 +61,7 @@ impl Sort {
     /// All orders.
     pub const ALL: [Self; 3] = [Self::Fitness, Self::Reputation, Self::Downloads];
 
-    /// The order as it is written.
+    /// The name of the order in requests.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Fitness => "fitness",
@@ -84,16 +84,16 @@ impl FromStr for Sort {
 #[serde(transparent)]
 pub struct DomainName(String);
 
-/// Outside what a domain's name can be.
+/// The text cannot be the name of a domain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("must be 1 to {} characters without control characters", DomainName::MAX_CHARS)]
 pub struct InvalidDomain;
 
 impl DomainName {
-    /// Characters (Unicode scalar values) at most.
+    /// The longest name, in Unicode scalar values.
     pub const MAX_CHARS: usize = 255;
 
-    /// The name.
+    /// The name as a string.
     pub fn as_str(&self) -> &str {
         &self.0
     }

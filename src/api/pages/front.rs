@@ -184,8 +184,8 @@ mod tests {
 
     #[test]
     fn addresses_come_from_the_configuration_or_the_request_and_are_escaped() {
-        let well = dependencies(Dependency::Up, Dependency::None);
-        let configured = front(Some("https://api.example/genes/"), well);
+        let healthy = dependencies(Dependency::Up, Dependency::None);
+        let configured = front(Some("https://api.example/genes/"), healthy);
         let page = configured.render(&HeaderMap::new(), &Scheme::HTTP, Some("other.example"));
         assert!(page.contains("https://api.example/genes/v1</span>/genes?"), "{page}");
         let address = |host: &'static str, proto: &'static str| {

@@ -113,7 +113,7 @@ fn check_header(header: &Header) -> Result<(), CredentialError> {
 
 const fn reason(error: &ErrorKind) -> &'static str {
     match error {
-        ErrorKind::InvalidSignature => "its signature is wrong",
+        ErrorKind::InvalidSignature => "its signature is invalid",
         ErrorKind::ExpiredSignature => "it has expired",
         ErrorKind::ImmatureSignature => "it is not valid yet",
         ErrorKind::InvalidIssuer => "it is from another issuer",

@@ -97,7 +97,7 @@ async fn tokens_and_new_keys_are_in_no_log_metric_or_other_response() {
     assert!(metrics.contains(counted), "{metrics}");
     let log = served.ended().await;
     assert_silent("the log", &log, &secrets);
-    for told in ["TRACE", "the login token is unknown", "its signature is wrong"] {
+    for told in ["TRACE", "the login token is unknown", "its signature is invalid"] {
         assert!(log.contains(told), "{told}");
     }
 }
