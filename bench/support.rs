@@ -73,7 +73,7 @@ pub fn public_api() -> PublicApi {
     let gate = AccessControl {
         authenticator: Arc::new(authenticator),
         limiter: limiter(&metrics),
-        patience: config.server.request_timeout(),
+        timeout: config.server.request_timeout(),
     };
     let none = Dependency::None;
     let dependencies = Dependencies {

@@ -180,7 +180,7 @@ pub async fn start_with_keys(
     let gate = AccessControl {
         authenticator: Arc::clone(&authenticator),
         limiter,
-        patience: config.server.request_timeout(),
+        timeout: config.server.request_timeout(),
     };
     let dependencies: AskDependencies = {
         let upstream = Arc::clone(&upstream);

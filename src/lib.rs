@@ -8,6 +8,7 @@ pub mod cache;
 pub mod cli;
 pub mod config;
 pub mod control;
+mod http;
 pub mod keys;
 pub mod limit;
 pub mod net;

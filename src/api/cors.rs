@@ -1,36 +1,36 @@
-//! Pages of other origins (the Fetch standard's CORS protocol): which may read answers, errors
-//! included. Off where no origin is configured: then nothing here shows in any answer.
+//! CORS (the Fetch standard): which origins' pages may read responses, errors included. Without a
+//! configured origin it is off, and no response has any of its headers.
 
 use poem::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use poem::{Request, Response};
 
-use super::pages;
+use super::pages::page_paths;
 use crate::config::CorsConfig;
 
-/// What pages may send: what is supported there. HEAD and POST browsers send without asking; they
-/// are told what is wrong with it.
-const TO_PAGES: HeaderValue = HeaderValue::from_static("GET, HEAD");
-const TO_OPERATIONS: HeaderValue = HeaderValue::from_static("GET");
+/// Allowed methods: those that are supported. Browsers send HEAD and POST without a preflight and
+/// get the usual error.
+const PAGE_METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD");
+const OPERATION_METHODS: HeaderValue = HeaderValue::from_static("GET");
 const REQUEST_HEADERS: HeaderValue = HeaderValue::from_static(
     "X-API-Key, X-Request-Id, Accept, Accept-Encoding, Cache-Control, Content-Type, \
      If-None-Match, Pragma, Traceparent, Tracestate",
 );
 
-/// What pages may read, besides what they always may.
+/// Response headers that pages may read, besides those that they always may.
 const RESPONSE_HEADERS: HeaderValue = HeaderValue::from_static(
     "Age, Allow, Cache-Status, ETag, Link, RateLimit, RateLimit-Policy, Retry-After, \
      WWW-Authenticate, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, X-Request-Id",
 );
 
-/// Seconds that a browser may keep the answer to a preflight: as long as any does.
-const KEPT: HeaderValue = HeaderValue::from_static("7200");
+/// Seconds for which a browser may cache a preflight: the most that any browser accepts.
+const PREFLIGHT_MAX_AGE: HeaderValue = HeaderValue::from_static("7200");
 
-const ANY: HeaderValue = HeaderValue::from_static("*");
-const BY_ORIGIN: HeaderValue = HeaderValue::from_static("Origin");
-const BY_PREFLIGHT: HeaderValue =
+const ANY_ORIGIN: HeaderValue = HeaderValue::from_static("*");
+const VARY_ORIGIN: HeaderValue = HeaderValue::from_static("Origin");
+const VARY_PREFLIGHT: HeaderValue =
     HeaderValue::from_static("Access-Control-Request-Method, Access-Control-Request-Headers");
 
-/// See the module.
+/// The origins whose pages may read responses.
 #[derive(Debug)]
 pub(super) enum Cors {
     Off,
@@ -38,11 +38,11 @@ pub(super) enum Cors {
     Listed(Vec<HeaderValue>),
 }
 
-/// Who asks, and whether to be allowed something first.
+/// What a request says about its origin.
 #[derive(Debug, Default)]
-pub(super) struct Asked {
+pub(super) struct CorsRequest {
     origin: Option<HeaderValue>,
-    /// The methods to be allowed, where this is a preflight.
+    /// The methods to allow, if this is a preflight.
     preflight: Option<HeaderValue>,
 }
 
@@ -58,10 +58,10 @@ impl Cors {
         }
     }
 
-    /// To be asked before a request is answered.
-    pub(super) fn of(&self, request: &Request) -> Asked {
+    /// Reads the request's origin, before the request is handled.
+    pub(super) fn request(&self, request: &Request) -> CorsRequest {
         if matches!(self, Self::Off) {
-            return Asked::default();
+            return CorsRequest::default();
         }
         let fields = request.headers();
         match fields.get(header::ORIGIN) {
@@ -69,45 +69,45 @@ impl Cors {
                 let is_preflight = *request.method() == Method::OPTIONS
                     && fields.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
                 let preflight = is_preflight.then(|| methods(request.uri().path()));
-                Asked { origin: Some(origin.clone()), preflight }
+                CorsRequest { origin: Some(origin.clone()), preflight }
             }
-            None => Asked::default(),
+            None => CorsRequest::default(),
         }
     }
 
-    /// The answer to a preflight of an origin that is allowed: it needs no key, counts nowhere,
-    /// and is given for all paths, so that pages can read why the request itself is refused.
-    pub(super) fn preflight(&self, asked: &Asked) -> Option<Response> {
-        self.allowed(asked)?;
-        let methods = asked.preflight.clone()?;
+    /// The response to a preflight of an allowed origin. It needs no key, counts against no limit,
+    /// and exists for every path, so that pages can read why the request itself is refused.
+    pub(super) fn preflight(&self, cors_request: &CorsRequest) -> Option<Response> {
+        self.allowed(cors_request)?;
+        let methods = cors_request.preflight.clone()?;
         let mut response = Response::builder().status(StatusCode::NO_CONTENT).finish();
         let fields = response.headers_mut();
         fields.insert(header::ACCESS_CONTROL_ALLOW_METHODS, methods);
         fields.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, REQUEST_HEADERS);
-        fields.insert(header::ACCESS_CONTROL_MAX_AGE, KEPT);
-        fields.append(header::VARY, BY_PREFLIGHT);
+        fields.insert(header::ACCESS_CONTROL_MAX_AGE, PREFLIGHT_MAX_AGE);
+        fields.append(header::VARY, VARY_PREFLIGHT);
         Some(response)
     }
 
-    /// What every answer carries.
-    pub(super) fn add(&self, asked: &Asked, fields: &mut HeaderMap) {
-        // Also where there is no origin, or another one: what is kept of it is not for all.
+    /// Adds the CORS headers to any response.
+    pub(super) fn add_headers(&self, cors_request: &CorsRequest, fields: &mut HeaderMap) {
+        // Also without an origin or for another one: a cached response must not serve all origins.
         if matches!(self, Self::Listed(_)) {
-            fields.append(header::VARY, BY_ORIGIN);
+            fields.append(header::VARY, VARY_ORIGIN);
         }
-        let Some(allowed) = self.allowed(asked) else { return };
+        let Some(allowed) = self.allowed(cors_request) else { return };
         fields.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, allowed);
-        if asked.preflight.is_none() {
+        if cors_request.preflight.is_none() {
             fields.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, RESPONSE_HEADERS);
         }
     }
 
-    /// Who is allowed, in words for the browser. Any origin is so without being asked: kept
-    /// answers then are for all.
-    fn allowed(&self, asked: &Asked) -> Option<HeaderValue> {
-        match (self, &asked.origin) {
+    /// The value of `Access-Control-Allow-Origin`. If any origin is allowed, requests without one
+    /// get it too, so that a cached response serves all origins.
+    fn allowed(&self, cors_request: &CorsRequest) -> Option<HeaderValue> {
+        match (self, &cors_request.origin) {
             (Self::Off, _) => None,
-            (Self::Any, _) => Some(ANY),
+            (Self::Any, _) => Some(ANY_ORIGIN),
             (Self::Listed(origins), Some(origin)) => {
                 origins.contains(origin).then(|| origin.clone())
             }
@@ -117,6 +117,6 @@ impl Cors {
 }
 
 fn methods(path: &str) -> HeaderValue {
-    let is_page = pages::paths().any(|page| page == path);
-    if is_page { TO_PAGES } else { TO_OPERATIONS }
+    let is_page = page_paths().any(|page| page == path);
+    if is_page { PAGE_METHODS } else { OPERATION_METHODS }
 }

@@ -1,9 +1,9 @@
-//! Where a client reaches the service, as the proxies in between tell it: `Forwarded` (RFC 7239)
-//! and `X-Forwarded-*`, believed only from proxies that the operator trusts.
+//! The address under which a client reaches the service, as trusted proxies report it in
+//! `Forwarded` (RFC 7239) or `X-Forwarded-*`.
 //!
-//! Each proxy appends what it saw to a list. The last entry is the nearest proxy's; the entry
-//! before it is believed only if that one saw a trusted proxy too. What a client made up stands
-//! further in front and is never reached.
+//! Each proxy appends an entry to a list. The last entry is that of the nearest proxy; the entry
+//! before it is used only if the nearest proxy's peer is a trusted proxy too. Entries that a client
+//! invented come earlier in the list and are never used.
 
 use std::net::IpAddr;
 
@@ -12,16 +12,17 @@ use poem::http::{HeaderMap, header};
 
 use crate::config::Network;
 
-/// Proxies whose word is taken.
+/// Networks of proxies whose forwarding headers are trusted.
 #[derive(Debug, Clone, Default)]
 pub struct TrustedProxies(Vec<Network>);
 
 impl TrustedProxies {
-    /// These networks.
+    /// Trusts proxies in these networks.
     pub fn new(networks: Vec<Network>) -> Self {
         Self(networks)
     }
 
+    /// Whether no proxy is trusted.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -30,8 +31,8 @@ impl TrustedProxies {
         self.0.iter().any(|network| network.contains(address))
     }
 
-    /// Where the client reaches the service: a URL, or, where scheme or host are not told, the
-    /// path it is under. `None` if nobody who is trusted said anything.
+    /// The address under which the client reaches the service: a URL, or only its path if scheme or
+    /// host are not reported. `None` if no trusted proxy reported anything.
     pub(super) fn address(&self, request: &Request) -> Option<String> {
         let peer = request.remote_addr().as_socket_addr()?.ip();
         if !self.trusts(peer) {
@@ -40,78 +41,78 @@ impl TrustedProxies {
         let headers = request.headers();
         let authority = request.uri().authority().map(|authority| authority.as_str());
         let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).or(authority);
-        self.told(headers, host)
+        self.reported(headers, host)
     }
 
-    fn told(&self, headers: &HeaderMap, host: Option<&str>) -> Option<String> {
-        let told = self.by_forwarded(headers).unwrap_or_else(|| self.by_x_forwarded(headers));
-        let prefix = self.entry(headers, "x-forwarded-prefix").map(|prefix| tidied(&prefix));
+    fn reported(&self, headers: &HeaderMap, host: Option<&str>) -> Option<String> {
+        let report = self.by_forwarded(headers).unwrap_or_else(|| self.by_x_forwarded(headers));
+        let prefix = self.entry(headers, "x-forwarded-prefix").map(|prefix| normalized(&prefix));
         let prefix = prefix.filter(|prefix| is_path(prefix)).unwrap_or_default();
-        let scheme = told.scheme.map(|scheme| scheme.to_ascii_lowercase());
+        let scheme = report.scheme.map(|scheme| scheme.to_ascii_lowercase());
         let scheme = scheme.filter(|scheme| ["http", "https"].contains(&scheme.as_str()));
-        // A proxy that names no host passes on the client's own.
-        let host = told.host.or_else(|| host.map(str::to_owned)).filter(|host| is_host(host));
+        // A proxy that reports no host passes on the client's own header.
+        let host = report.host.or_else(|| host.map(str::to_owned)).filter(|host| is_host(host));
         match (scheme, host) {
             (Some(scheme), Some(host)) => Some(format!("{scheme}://{host}{prefix}")),
             _ => (!prefix.is_empty()).then_some(prefix),
         }
     }
 
-    fn by_forwarded(&self, headers: &HeaderMap) -> Option<Told> {
+    fn by_forwarded(&self, headers: &HeaderMap) -> Option<ProxyReport> {
         let elements: Vec<_> =
             list(headers, "forwarded").iter().map(|text| element(text)).collect();
-        let seen: Vec<_> = elements.iter().map(|element| element.seen).collect();
-        let index = elements.len().checked_sub(1 + self.trusted_at_end(&seen))?;
+        let peers: Vec<_> = elements.iter().map(|element| element.peer).collect();
+        let index = elements.len().checked_sub(1 + self.trusted_at_end(&peers))?;
         elements.into_iter().nth(index)
     }
 
-    fn by_x_forwarded(&self, headers: &HeaderMap) -> Told {
-        Told {
+    fn by_x_forwarded(&self, headers: &HeaderMap) -> ProxyReport {
+        ProxyReport {
             scheme: self.entry(headers, "x-forwarded-proto"),
             host: self.entry(headers, "x-forwarded-host"),
-            seen: None,
+            peer: None,
         }
     }
 
-    /// The entry of the first proxy that is trusted, as seen from the client. A list that is
-    /// shorter than the way is one that some proxies don't add to.
+    /// The entry of the trusted proxy that is nearest to the client. If the list has fewer entries
+    /// than `X-Forwarded-For`, some proxies do not append to it.
     fn entry(&self, headers: &HeaderMap, name: &str) -> Option<String> {
-        let way = list(headers, "x-forwarded-for");
-        let seen: Vec<_> = way.iter().map(|text| address(text)).collect();
+        let hops = list(headers, "x-forwarded-for");
+        let peers: Vec<_> = hops.iter().map(|text| address(text)).collect();
         let entries = list(headers, name);
         let last = entries.len().checked_sub(1)?;
-        entries.into_iter().nth(last.saturating_sub(self.trusted_at_end(&seen)))
+        entries.into_iter().nth(last.saturating_sub(self.trusted_at_end(&peers)))
     }
 
-    /// How many of the last addresses are proxies that are trusted; one, the client's, is left.
-    fn trusted_at_end(&self, seen: &[Option<IpAddr>]) -> usize {
-        let trusted = seen.iter().rev().take_while(|seen| seen.is_some_and(|ip| self.trusts(ip)));
-        trusted.count().min(seen.len().saturating_sub(1))
+    /// The number of trusted proxies at the end of `peers`; the first address is always the client's.
+    fn trusted_at_end(&self, peers: &[Option<IpAddr>]) -> usize {
+        let trusted = peers.iter().rev().take_while(|peer| peer.is_some_and(|ip| self.trusts(ip)));
+        trusted.count().min(peers.len().saturating_sub(1))
     }
 }
 
-/// What one proxy told.
+/// What one proxy reported.
 #[derive(Debug, Default)]
-struct Told {
+struct ProxyReport {
     scheme: Option<String>,
     host: Option<String>,
-    seen: Option<IpAddr>,
+    peer: Option<IpAddr>,
 }
 
 /// One element of `Forwarded`: `for=192.0.2.60;proto=https;host="a.example:8443"`.
-fn element(text: &str) -> Told {
-    let mut told = Told::default();
+fn element(text: &str) -> ProxyReport {
+    let mut report = ProxyReport::default();
     for pair in text.split(';') {
         let Some((name, value)) = pair.split_once('=') else { continue };
         let value = value.trim().trim_matches('"');
         match name.trim().to_ascii_lowercase().as_str() {
-            "for" => told.seen = address(value),
-            "proto" => told.scheme = Some(value.to_owned()),
-            "host" => told.host = Some(value.to_owned()),
+            "for" => report.peer = address(value),
+            "proto" => report.scheme = Some(value.to_owned()),
+            "host" => report.host = Some(value.to_owned()),
             _ => {}
         }
     }
-    told
+    report
 }
 
 /// An address with or without port and brackets.
@@ -132,22 +133,22 @@ fn list(headers: &HeaderMap, name: &str) -> Vec<String> {
     entries.filter(|entry| !entry.is_empty()).collect()
 }
 
-/// With one slash in front and none at the end; empty for the root.
-fn tidied(prefix: &str) -> String {
+/// With one leading and no trailing slash; empty for the root.
+fn normalized(prefix: &str) -> String {
     match prefix.trim_matches('/') {
         "" => String::new(),
         path => format!("/{path}"),
     }
 }
 
-/// Longest prefix, in bytes: it goes into every copy of the document.
-const LONGEST_PREFIX: usize = 255;
+/// Longest prefix, in bytes: each copy of the document contains it.
+const MAX_PREFIX_BYTES: usize = 255;
 
-/// Unreserved characters (RFC 3986) between single slashes: nothing that has to be escaped, and no
-/// part that leads elsewhere.
+/// Whether this is a path of unreserved characters (RFC 3986) between single slashes, without
+/// `.` and `..` segments: it needs no escaping anywhere.
 fn is_path(path: &str) -> bool {
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte);
-    path.len() <= LONGEST_PREFIX
+    path.len() <= MAX_PREFIX_BYTES
         && !path.contains("//")
         && !path.split('/').any(|part| part == "." || part == "..")
         && path.bytes().all(is_allowed)
@@ -177,20 +178,20 @@ mod tests {
         bytes
     };
 
-    /// What is made of headers that came from a trusted peer, with `Host: inner:8080`.
-    fn told(headers: &[Header]) -> Option<String> {
+    /// The address reported by these headers of a trusted peer, with `Host: inner:8080`.
+    fn reported(headers: &[Header]) -> Option<String> {
         let trusted = ["10.0.0.0/8", "fd00::/8"].map(|network| network.parse().expect("a network"));
         let mut map = HeaderMap::new();
         for (name, value) in headers {
             map.append(HeaderName::from_static(name), HeaderValue::from_static(value));
         }
-        TrustedProxies::new(trusted.to_vec()).told(&map, Some("inner:8080"))
+        TrustedProxies::new(trusted.to_vec()).reported(&map, Some("inner:8080"))
     }
 
     #[test]
-    fn what_the_proxies_told_by_hand() {
+    fn addresses_reported_by_trusted_proxies() {
         let (proto, host) = ("x-forwarded-proto", "x-forwarded-host");
-        let (prefix, way) = ("x-forwarded-prefix", "x-forwarded-for");
+        let (prefix, hops) = ("x-forwarded-prefix", "x-forwarded-for");
         let cases: &[(&[Header], Option<&str>)] = &[
             (&[], None),
             (&[(proto, "https")], Some("https://inner:8080")),
@@ -203,15 +204,15 @@ mod tests {
             (&[("forwarded", "proto=https;host=\"[::1]:8443\"")], Some("https://[::1]:8443")),
             (&[("forwarded", "proto=http;host=f"), (proto, "https")], Some("http://f")),
             (&[("forwarded", "proto=https;host=f"), (prefix, "/p")], Some("https://f/p")),
-            // What a client made up stands in front.
-            (&[(proto, "https, http"), (host, "evil, a"), (way, "6.6.6.6")], Some("http://a")),
+            // Entries that a client invented come first.
+            (&[(proto, "https, http"), (host, "evil, a"), (hops, "6.6.6.6")], Some("http://a")),
             (
                 &[("forwarded", "proto=https;host=evil, for=6.6.6.6;proto=http;host=a")],
                 Some("http://a"),
             ),
             // A trusted proxy behind another.
             (
-                &[(proto, "https, http"), (host, "a, b"), (way, "6.6.6.6, 10.0.0.9")],
+                &[(proto, "https, http"), (host, "a, b"), (hops, "6.6.6.6, 10.0.0.9")],
                 Some("https://a"),
             ),
             (
@@ -221,8 +222,8 @@ mod tests {
                 ],
                 Some("https://a"),
             ),
-            (&[(proto, "https"), (host, "a"), (way, "6.6.6.6, 10.0.0.9")], Some("https://a")),
-            // Nonsense is as if not said.
+            (&[(proto, "https"), (host, "a"), (hops, "6.6.6.6, 10.0.0.9")], Some("https://a")),
+            // Invalid values count as not reported.
             (&[(proto, "gopher"), (host, "a")], None),
             (&[(proto, "https"), (host, "a/b\"")], None),
             (&[(prefix, "/a//b")], None),
@@ -237,7 +238,7 @@ mod tests {
             (&[(prefix, LONG)], None),
         ];
         for (headers, address) in cases {
-            assert_eq!(told(headers).as_deref(), *address, "{headers:?}");
+            assert_eq!(reported(headers).as_deref(), *address, "{headers:?}");
         }
     }
 }

@@ -3,15 +3,17 @@
 
 use poem_openapi::OpenApi;
 
+use super::api_key_scheme::ApiKeyScheme;
 use super::error::ApiError;
 use super::model::GenePage;
-use super::query::{IfNoneMatch, Limit, Offset, Query};
-use super::reply::Reply;
-use super::security::NeedsApiKey;
+use super::parameters::KnownTags;
+use super::reply::ReadReply;
 use super::tags::Tag;
 use crate::cache::ReadThrough;
+use crate::http::parameter::{Header, Query};
+use crate::http::security::Secured;
 use crate::registry::{
-    DomainName, Fidelity, GeneFilter, GeneSearch, InvalidPage, Page, Request, Sort,
+    DomainName, Fidelity, GeneFilter, GeneSearch, Page, PageLimit, PageOffset, Request, Sort,
 };
 
 /// The search.
@@ -21,9 +23,8 @@ pub(super) struct Genes(pub(super) ReadThrough);
 impl Genes {
     /// Search and rank genes
     ///
-    /// Genes by `sort`, descending by the value shown and then ascending by `id`. On an
-    /// unchanged registry, pages never overlap or leave a gap. The header `Link` leads to the
-    /// pages around the one asked for.
+    /// Genes are ordered by `sort`, highest first, then by `id`. On an unchanged registry, pages
+    /// neither overlap nor leave gaps. The header `Link` leads to the next and previous page.
     #[oai(
         path = "/v1/genes",
         method = "get",
@@ -32,30 +33,25 @@ impl Genes {
     )]
     async fn search_genes(
         &self,
-        _key: NeedsApiKey,
-        /// Only genes of this domain, matched exactly. Empty is as if absent.
+        _key: Secured<ApiKeyScheme>,
+        /// Only genes of this domain, matched exactly. An empty value counts as not given.
         domain: Query<Option<DomainName>>,
         /// Only genes of this fidelity.
         fidelity: Query<Option<Fidelity>>,
-        /// What genes are ranked by.
+        /// The value that genes are ranked by.
         sort: Query<Sort>,
-        /// Genes on a page.
-        limit: Query<Limit>,
-        /// Genes skipped. Past the end, `data` is empty and `total` still right.
-        offset: Query<Offset>,
-        /// Entity tags of answers that you have. If one of them is this answer's, you get 304.
+        /// The number of genes on a page.
+        limit: Query<PageLimit>,
+        /// The number of genes to skip. Past the end, `data` is empty and `total` is still correct.
+        offset: Query<PageOffset>,
+        /// Entity tags of responses that you have. If one of them is current, the response is 304.
         #[oai(name = "If-None-Match")]
-        _has: IfNoneMatch,
-    ) -> poem::Result<Reply<GenePage>> {
+        _known: Header<KnownTags>,
+    ) -> poem::Result<ReadReply<GenePage>> {
         let filter = GeneFilter { domain: domain.0, fidelity: fidelity.0 };
-        let page = Page::new(limit.0.0, offset.0.0).map_err(unlikely)?;
+        let page = Page::new(limit.0, offset.0);
         let request = Request::Search(GeneSearch { filter, sort: sort.0, page });
         let served = self.0.get(&request).await.map_err(ApiError::from)?;
-        Ok(served.into())
+        Ok(ReadReply::new(served.into()))
     }
-}
-
-/// The parameters have been held against the same bounds one by one.
-fn unlikely(error: InvalidPage) -> ApiError {
-    ApiError::Parameter(error.to_string())
 }

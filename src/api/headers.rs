@@ -1,15 +1,15 @@
-//! Names and values of the headers that answers carry, and the arithmetic of the cache ones.
+//! Headers of the operations' responses: entity tag, caching, cache status and rate limit.
 
 use std::sync::LazyLock;
 
 use poem::http::{HeaderMap, HeaderName, HeaderValue, header};
 
-use super::header_text::{HeaderText, number, visible};
 use crate::cache::{CacheReply, EntityTag, Source};
+use crate::http::header_text::{HeaderText, number, visible};
+use crate::http::headers::{JSON, REQUEST_ID};
 use crate::limit::{Decision, WINDOW};
 
 pub(super) const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
-pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
 const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
@@ -17,25 +17,19 @@ const X_RATELIMIT_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit
 const X_RATELIMIT_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
 const X_RATELIMIT_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 
-pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/json");
-pub(super) const GZIP: HeaderValue = HeaderValue::from_static("gzip");
-pub(super) const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
-pub(super) const CHALLENGE: HeaderValue =
-    HeaderValue::from_static(r#"ApiKey realm="gene-registry""#);
 const VARY: HeaderValue = HeaderValue::from_static("X-API-Key, Accept-Encoding");
 
-/// Seconds that a client may keep an answer which is fresh for longer.
-const CLIENT_KEEPS_S: u64 = 30;
+/// Upper bound, in seconds, of how long a client may use a response without asking.
+const CLIENT_MAX_AGE_S: u64 = 30;
 
-/// How the key's window stands but for its end, in this order: the IETF draft's fields
-/// (draft-ietf-httpapi-ratelimit-headers) and their older kin.
+/// The rate limit's headers, in the order in which their values are written, except the window's
+/// end: those of draft-ietf-httpapi-ratelimit-headers and their older equivalents.
 const RATE_LIMIT: [HeaderName; 4] =
     [RATELIMIT_POLICY, RATELIMIT, X_RATELIMIT_LIMIT, X_RATELIMIT_REMAINING];
 
-/// The fields of every answer that was found, so that a map's place for each name is looked for
-/// once, and not for each answer. The first ones get their values in [`found`]; the request's id
-/// gets its own where it is known.
-static FOUND: LazyLock<HeaderMap> = LazyLock::new(|| {
+/// The headers of a successful response in a fixed order, so that the names are hashed once and not
+/// for each response. [`success_headers`] sets the first values; the caller sets the request id.
+static SUCCESS_TEMPLATE: LazyLock<HeaderMap> = LazyLock::new(|| {
     const LATER: HeaderValue = HeaderValue::from_static("");
     let ready = [header::ETAG, header::LINK, header::AGE, X_RATELIMIT_RESET].into_iter();
     let written = [header::CACHE_CONTROL, CACHE_STATUS].into_iter().chain(RATE_LIMIT);
@@ -44,19 +38,22 @@ static FOUND: LazyLock<HeaderMap> = LazyLock::new(|| {
     first.chain(last).collect()
 });
 
-/// What every answer of the operations carries: it depends on the key that was sent.
+/// Adds the header that every response of the operations carries: it depends on the key.
 pub(super) fn add_vary(headers: &mut HeaderMap) {
     headers.insert(header::VARY, VARY);
 }
 
-/// All that an answer which was found carries, but for its coding and the request's id: what it
-/// is, how it was come by and how long it may be kept (RFC 9110, 9111, 9211), and how the key's
-/// window stands.
-pub(super) fn found(served: &CacheReply, tag: &EntityTag, decision: &Decision) -> HeaderMap {
+/// Builds the headers of a 200 or 304: representation, caching, cache status (RFC 9110, 9111,
+/// 9211) and rate limit. The caller adds `Content-Encoding` and `X-Request-Id`.
+pub(super) fn success_headers(
+    served: &CacheReply,
+    tag: &EntityTag,
+    decision: &Decision,
+) -> HeaderMap {
     let mut text = HeaderText::default();
     write_cache(&mut text, served);
     write_rate_limit(&mut text, decision);
-    let mut headers = FOUND.clone();
+    let mut headers = SUCCESS_TEMPLATE.clone();
     let mut fields = headers.values_mut();
     let ready = [
         visible(tag.bytes().clone()),
@@ -64,7 +61,7 @@ pub(super) fn found(served: &CacheReply, tag: &EntityTag, decision: &Decision) -
         number(served.age.as_secs()),
         number(decision.reset_seconds()),
     ];
-    // In this order: whatever stands first in a zip is asked once more than there are pairs.
+    // Zipped in this order, since a zip advances its first iterator once more than its second.
     for (ready, field) in ready.into_iter().zip(&mut fields) {
         *field = ready;
     }
@@ -77,12 +74,12 @@ pub(super) fn found(served: &CacheReply, tag: &EntityTag, decision: &Decision) -
 
 fn write_cache(text: &mut HeaderText, served: &CacheReply) {
     let age = served.age.as_secs();
-    let ttl = seconds_left(served);
-    // Age counts from the read, so the lifetime that a client has left is added to it.
+    let ttl = remaining_seconds(served);
+    // `Age` counts from the read, and so does `max-age`: the remaining lifetime is added to it.
     let may_be_kept =
         ttl > 0 && !matches!(served.source, Source::StaleIfError | Source::StaleIfBusy);
-    let kept = u64::try_from(ttl).unwrap_or(0).min(CLIENT_KEEPS_S);
-    let max_age = if may_be_kept { age + kept } else { 0 };
+    let remaining = u64::try_from(ttl).unwrap_or(0).min(CLIENT_MAX_AGE_S);
+    let max_age = if may_be_kept { age + remaining } else { 0 };
     text.text("private, max-age=").number(max_age).end();
     write_cache_status(text, served.source, ttl);
 }
@@ -105,20 +102,20 @@ fn write_cache_status(text: &mut HeaderText, source: Source, ttl: i64) {
     text.text("; detail=").text(detail).end();
 }
 
-/// Whole seconds for which an answer is still fresh, rounded down; below 0 as soon as it is stale.
-fn seconds_left(served: &CacheReply) -> i64 {
+/// Whole seconds for which the response stays fresh, rounded down; negative as soon as it is stale.
+fn remaining_seconds(served: &CacheReply) -> i64 {
     let whole = |seconds: u64| i64::try_from(seconds).unwrap_or(i64::MAX);
     match served.fresh.checked_sub(served.age) {
-        Some(left) if !left.is_zero() => whole(left.as_secs()),
+        Some(remaining) if !remaining.is_zero() => whole(remaining.as_secs()),
         _ => {
             let past = served.age.saturating_sub(served.fresh);
-            let begun = u64::from(past.subsec_nanos() > 0);
-            -whole(past.as_secs() + begun).max(1)
+            let started = u64::from(past.subsec_nanos() > 0);
+            -whole(past.as_secs() + started).max(1)
         }
     }
 }
 
-/// How the key's window stands, on an answer that was not found.
+/// Adds the rate limit's headers to a response that [`success_headers`] did not build.
 pub(super) fn add_rate_limit(headers: &mut HeaderMap, decision: &Decision) {
     let mut text = HeaderText::default();
     write_rate_limit(&mut text, decision);
@@ -151,12 +148,12 @@ mod tests {
 
     fn cache_headers_ms(source: Source, age: u64, fresh: u64) -> (String, String) {
         let request = Request::Phenotype(uuid::Uuid::nil().into());
-        let answer = ResponseBody { body: "{}".into(), link: "".into() };
-        let seen = ReadStamp::new(Timestamp::UNIX_EPOCH, None);
-        let entry = Arc::new(Entry::new(&request, answer, seen));
+        let body = ResponseBody { body: "{}".into(), link: "".into() };
+        let stamp = ReadStamp::new(Timestamp::UNIX_EPOCH, None);
+        let entry = Arc::new(Entry::new(&request, body, stamp));
         let (age, fresh) = (Duration::from_millis(age), Duration::from_millis(fresh));
         let (tag, decision) = (entry.etag(true), Decision::never());
-        let headers = found(&CacheReply { entry, source, age, fresh }, &tag, &decision);
+        let headers = success_headers(&CacheReply { entry, source, age, fresh }, &tag, &decision);
         assert_eq!(headers[header::ETAG], *tag.as_str());
         assert_eq!(headers[header::AGE].to_str().expect("ASCII"), age.as_secs().to_string());
         let text = |name| headers[&name].to_str().expect("ASCII").to_owned();
@@ -164,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_keep_answers_while_fresh_but_30_seconds_at_most() {
+    fn clients_may_cache_for_at_most_30_seconds_while_fresh() {
         let (control, status) = cache_headers(Source::Local, 3, 10);
         assert_eq!(control, "private, max-age=10");
         assert_eq!(status, "gene-registry; hit; ttl=7; detail=local");
@@ -180,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn fractions_of_a_second_never_make_an_answer_look_fresher() {
+    fn fractions_of_a_second_never_make_a_response_look_fresher() {
         for (age, fresh, ttl, max_age) in [
             (24_900, 25_100, 0, 0),
             (24_100, 25_900, 1, 25),
@@ -198,9 +195,9 @@ mod tests {
 
     #[test]
     fn the_longest_values_fit() {
-        let most = Decision::of(true, u32::MAX, 0, Duration::from_secs(u64::MAX / 2));
+        let largest = Decision::of(true, u32::MAX, 0, Duration::from_secs(u64::MAX / 2));
         let mut headers = HeaderMap::new();
-        add_rate_limit(&mut headers, &most);
+        add_rate_limit(&mut headers, &largest);
         assert_eq!(headers["ratelimit-policy"], r#""key";q=4294967295;w=60"#);
         assert!(!headers["ratelimit"].is_empty());
         let (_, status) = cache_headers(Source::Shared, u64::MAX / 1000, 0);
@@ -208,15 +205,15 @@ mod tests {
     }
 
     #[test]
-    fn each_value_of_what_was_found_stands_under_its_name() {
+    fn each_value_is_under_its_name() {
         let request = Request::Phenotype(uuid::Uuid::nil().into());
-        let answer = ResponseBody { body: "{}".into(), link: "<?a>; rel=\"next\"".into() };
-        let seen = ReadStamp::new(Timestamp::UNIX_EPOCH, None);
-        let entry = Arc::new(Entry::new(&request, answer, seen));
+        let body = ResponseBody { body: "{}".into(), link: "<?a>; rel=\"next\"".into() };
+        let stamp = ReadStamp::new(Timestamp::UNIX_EPOCH, None);
+        let entry = Arc::new(Entry::new(&request, body, stamp));
         let (age, fresh) = (Duration::from_secs(70), Duration::from_secs(99));
         let (tag, source) = (entry.etag(false), Source::Local);
         let decision = Decision::of(true, 30, 7, Duration::from_millis(41_001));
-        let headers = found(&CacheReply { entry, source, age, fresh }, &tag, &decision);
+        let headers = success_headers(&CacheReply { entry, source, age, fresh }, &tag, &decision);
         for (name, value) in [
             ("content-type", "application/json"),
             ("etag", tag.as_str()),
@@ -233,14 +230,14 @@ mod tests {
         ] {
             assert_eq!(headers[name], value, "{name}");
         }
-        assert_eq!(headers.len(), 13, "these and the request's id");
+        assert_eq!(headers.len(), 13, "these and the request id");
     }
 
     #[test]
     fn rate_limit_headers_by_hand() {
         let mut headers = HeaderMap::new();
-        let left = Duration::from_millis(41_001);
-        add_rate_limit(&mut headers, &Decision::of(true, 30, 7, left));
+        let resets_in = Duration::from_millis(41_001);
+        add_rate_limit(&mut headers, &Decision::of(true, 30, 7, resets_in));
         assert_eq!(headers["ratelimit-policy"], r#""key";q=30;w=60"#);
         assert_eq!(headers["ratelimit"], r#""key";r=23;t=42"#);
         assert_eq!(headers["x-ratelimit-limit"], "30");

@@ -2,16 +2,18 @@
 
 use poem_openapi::OpenApi;
 
+use super::api_key_scheme::ApiKeyScheme;
 use super::error::ApiError;
 use super::model::ArenaInsights;
-use super::query::{IfNoneMatch, Query};
-use super::reply::Reply;
-use super::security::NeedsApiKey;
+use super::parameters::KnownTags;
+use super::reply::ReadReply;
 use super::tags::Tag;
 use crate::cache::ReadThrough;
+use crate::http::parameter::{Header, Query};
+use crate::http::security::Secured;
 use crate::registry::{DomainName, Request};
 
-/// The health of a domain's arena.
+/// The evolution-health metrics of a domain.
 pub(super) struct Insights(pub(super) ReadThrough);
 
 #[OpenApi]
@@ -27,14 +29,14 @@ impl Insights {
     )]
     async fn arena_insights(
         &self,
-        _key: NeedsApiKey,
+        _key: Secured<ApiKeyScheme>,
         /// The domain, matched exactly.
         domain: Query<DomainName>,
-        /// Entity tags of answers that you have. If one of them is this answer's, you get 304.
+        /// Entity tags of responses that you have. If one of them is current, the response is 304.
         #[oai(name = "If-None-Match")]
-        _has: IfNoneMatch,
-    ) -> poem::Result<Reply<ArenaInsights>> {
+        _known: Header<KnownTags>,
+    ) -> poem::Result<ReadReply<ArenaInsights>> {
         let served = self.0.get(&Request::Insights(domain.0)).await.map_err(ApiError::from)?;
-        Ok(served.into())
+        Ok(ReadReply::new(served.into()))
     }
 }

@@ -2,14 +2,16 @@
 
 use poem_openapi::OpenApi;
 
+use super::api_key_scheme::ApiKeyScheme;
 use super::error::ApiError;
 use super::model::GenePhenotype;
-use super::query::{IfNoneMatch, Path};
-use super::reply::Reply;
-use super::security::NeedsApiKey;
+use super::parameters::KnownTags;
+use super::reply::ReadReply;
 use super::tags::Tag;
 use crate::cache::ReadThrough;
-use crate::registry::Request;
+use crate::http::parameter::{Header, Path};
+use crate::http::security::Secured;
+use crate::registry::{GeneId, Request};
 
 /// One gene's phenotype.
 pub(super) struct Phenotypes(pub(super) ReadThrough);
@@ -18,7 +20,7 @@ pub(super) struct Phenotypes(pub(super) ReadThrough);
 impl Phenotypes {
     /// Fetch a gene's public phenotype
     ///
-    /// What the gene takes and gives, how to install it and what it needs.
+    /// The gene's input and output, how to install it and what it needs to run.
     #[oai(
         path = "/v1/genes/:id/phenotype",
         method = "get",
@@ -27,14 +29,14 @@ impl Phenotypes {
     )]
     async fn gene_phenotype(
         &self,
-        _key: NeedsApiKey,
+        _key: Secured<ApiKeyScheme>,
         /// The gene's id: a UUID of 8-4-4-4-12 hexadecimal digits, in any case.
-        id: Path,
-        /// Entity tags of answers that you have. If one of them is this answer's, you get 304.
+        id: Path<GeneId>,
+        /// Entity tags of responses that you have. If one of them is current, the response is 304.
         #[oai(name = "If-None-Match")]
-        _has: IfNoneMatch,
-    ) -> poem::Result<Reply<GenePhenotype>> {
+        _known: Header<KnownTags>,
+    ) -> poem::Result<ReadReply<GenePhenotype>> {
         let served = self.0.get(&Request::Phenotype(id.0)).await.map_err(ApiError::from)?;
-        Ok(served.into())
+        Ok(ReadReply::new(served.into()))
     }
 }

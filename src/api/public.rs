@@ -1,62 +1,67 @@
-//! The public listener: every route, and what surrounds them all. From the outside in:
-//! request id, log, other origins' pages, errors as JSON; route; then [`super::guard`].
+//! The handler of the public listener: all routes and the middleware around them. From the outside
+//! in: request id, log and metrics, CORS, errors as JSON, route, [`super::access_control`].
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
+use poem::error::ResponseError;
 use poem::http::Method;
-use poem::{Endpoint, IntoResponse, PathPattern, Request, Response, Result, Route};
+use poem::{Endpoint, PathPattern, Request, Response, Route};
 
+use super::access_control::{AccessControl, AuthenticatedKey, protected};
 use super::cors::Cors;
-use super::error::{ApiError, Cause, refusal};
-use super::guard::{AccessControl, AuthenticatedKey, guarded};
-use super::headers;
-use super::pages::{self, Pages};
-use super::request_log::{RequestIds, error_chain};
+use super::error::ApiError;
+use super::operations::operations;
+use super::pages::{Pages, page_paths};
 use crate::cache::{ReadThrough, Source};
 use crate::config::CorsConfig;
-use crate::ops::{Metrics, RequestLabels, RequestMetrics, RequestTrace, Traces, method_word};
+use crate::http::error::{ErrorCause, response_of};
+use crate::http::headers::REQUEST_ID;
+use crate::http::request_id::RequestIds;
+use crate::ops::{
+    Metrics, RequestLabels, RequestMetrics, RequestTrace, Traces, error_chain, method_word,
+};
 use crate::server::Handler;
 
-/// What the public listener serves.
+/// The public API with its pages.
 pub struct PublicApi {
     routes: Route,
     requests: RequestMetrics,
     cors: Cors,
     request_ids: RequestIds,
-    watch: Observability,
+    observability: Observability,
 }
 
-/// How requests are watched.
+/// How requests are measured.
 pub struct Observability {
-    /// Counts them.
+    /// Counts and times requests.
     pub metrics: Arc<Metrics>,
-    /// Follows them.
+    /// Traces requests.
     pub traces: Traces,
 }
 
 impl PublicApi {
-    /// The operations behind `gate`, and the `pages`.
+    /// The operations behind `access_control`, and the `pages` without it.
     pub fn new(
         reads: ReadThrough,
-        gate: AccessControl,
+        access_control: AccessControl,
         pages: Pages,
-        watch: Observability,
+        observability: Observability,
     ) -> Self {
         let (mut routes, mut templates) = (pages.add_to(Route::new()), Vec::new());
-        for (path, operation) in guarded(super::operations(reads), Arc::new(gate)) {
+        for (path, operation) in protected(operations(reads), Arc::new(access_control)) {
             templates.push(template(&path).to_owned());
             routes = routes.at(path, operation);
         }
-        templates.extend(pages::paths().map(str::to_owned));
-        let requests = watch.metrics.requests(templates);
+        templates.extend(page_paths().map(str::to_owned));
+        let requests = observability.metrics.requests(templates);
         let (cors, request_ids) = (Cors::Off, RequestIds::default());
-        Self { routes, requests, cors, request_ids, watch }
+        Self { routes, requests, cors, request_ids, observability }
     }
 
-    /// Pages of these origins may read answers.
+    /// Allows pages of the configured origins to read responses.
     #[must_use]
     pub fn with_cors(self, config: &CorsConfig) -> Self {
         Self { cors: Cors::new(config), ..self }
@@ -65,39 +70,32 @@ impl PublicApi {
 
 impl Handler for PublicApi {
     async fn answer(&self, request: Request) -> Response {
-        let begun = Instant::now();
+        let started = Instant::now();
         let id = self.request_ids.of(request.headers());
-        let trace = self.watch.traces.begin(request.headers());
+        let trace = self.observability.traces.begin(request.headers());
         let method = request.method().clone();
-        let asked = self.cors.of(&request);
-        let mut response = match self.cors.preflight(&asked) {
+        let cors_request = self.cors.request(&request);
+        let mut response = match self.cors.preflight(&cors_request) {
             Some(response) => response,
-            // To the framework, what is between two slashes is a path parameter too.
-            None if request.uri().path().contains("//") => ApiError::UnknownRoute.into_response(),
-            None => answered(AssertUnwindSafe(self.routes.call(request)).catch_unwind().await),
+            // The framework would accept the empty text between two slashes as a path parameter.
+            None if request.uri().path().contains("//") => ApiError::UnknownRoute.as_response(),
+            None => response_of::<ApiError>(
+                AssertUnwindSafe(self.routes.call(request)).catch_unwind().await,
+            ),
         };
-        self.cors.add(&asked, response.headers_mut());
+        self.cors.add_headers(&cors_request, response.headers_mut());
         let labels = labels(&method, &response);
-        let took = begun.elapsed();
-        self.watch.metrics.request(&self.requests, labels, took);
+        let took = started.elapsed();
+        self.observability.metrics.request(&self.requests, labels, took);
         let id_text = id.to_str().unwrap_or_default();
         log(labels, &response, took, id_text, &trace);
         trace.end(labels, id_text);
-        response.headers_mut().insert(headers::REQUEST_ID, id);
+        response.headers_mut().insert(REQUEST_ID, id);
         response
     }
 }
 
-/// The answer for whatever came out, a panic included.
-fn answered(outcome: std::thread::Result<Result<Response>>) -> Response {
-    match outcome {
-        Ok(Ok(response)) => response,
-        Ok(Err(error)) => refusal(error),
-        Err(_) => ApiError::Internal.into_response(),
-    }
-}
-
-/// What a request is counted and logged under: from here, never from the caller.
+/// The labels of a request in metrics and log. No value of the caller becomes a label.
 fn labels<'a>(method: &'a Method, response: &'a Response) -> RequestLabels<'a> {
     RequestLabels {
         route: response.data::<PathPattern>().map(|pattern| template(&pattern.0)),
@@ -105,12 +103,12 @@ fn labels<'a>(method: &'a Method, response: &'a Response) -> RequestLabels<'a> {
         status: response.status().as_u16(),
         source: response
             .data::<AuthenticatedKey>()
-            .and_then(|passed| passed.source)
+            .and_then(|authenticated| authenticated.source)
             .map(Source::as_str),
     }
 }
 
-/// The framework numbers the parameters of a path; people know them by name.
+/// The route as it is documented; the framework numbers the parameters of a path.
 fn template(pattern: &str) -> &str {
     match pattern {
         "/v1/genes/:param0/phenotype" => "/v1/genes/{id}/phenotype",
@@ -118,7 +116,7 @@ fn template(pattern: &str) -> &str {
     }
 }
 
-/// One event a request; no key, no query.
+/// Logs one event a request. Neither the key nor the query is in it.
 fn log(
     labels: RequestLabels<'_>,
     response: &Response,
@@ -133,10 +131,10 @@ fn log(
         status = labels.status,
         ms = took.as_secs_f64() * 1000.0,
         cache = labels.source,
-        key = response.data::<AuthenticatedKey>().map(|passed| passed.key.prefix.as_str()),
+        key = response.data::<AuthenticatedKey>().map(|authenticated| authenticated.key.prefix.as_str()),
         request_id,
         trace_id = trace.id().map(tracing::field::display),
-        cause = response.data::<Cause>().map(|cause| error_chain(&*cause.0)),
+        cause = response.data::<ErrorCause>().map(|cause| error_chain(&*cause.0)),
         "request"
     );
 }

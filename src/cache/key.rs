@@ -35,7 +35,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::registry::{DomainName, Fidelity, GeneFilter, GeneSearch, Page, Sort};
+    use crate::registry::{
+        DomainName, Fidelity, GeneFilter, GeneSearch, Page, PageLimit, PageOffset, Sort,
+    };
 
     /// Domains that try to look like something else.
     fn domain() -> impl Strategy<Value = DomainName> {
@@ -56,7 +58,10 @@ mod tests {
             (1..=3_u64, 0..=12_u64),
         )
             .prop_map(|(domain, fidelity, sort, (limit, offset))| {
-                let page = Page::new(limit, offset).expect("a page");
+                let page = Page::new(
+                    PageLimit::new(limit).expect("a limit"),
+                    PageOffset::new(offset).expect("an offset"),
+                );
                 Request::Search(GeneSearch { filter: GeneFilter { domain, fidelity }, sort, page })
             });
         let phenotype =

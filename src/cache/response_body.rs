@@ -4,7 +4,7 @@ use bytes::Bytes;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Serialize;
 
-use crate::registry::{GenePage, GeneSearch, Page, Sort};
+use crate::registry::{GenePage, GeneSearch, Page, PageOffset, Sort};
 
 /// The bytes of an answer, and the one header that depends on them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,7 +41,7 @@ fn links(search: &GeneSearch, total: u64) -> String {
     [(next, "next"), (prev, "prev")]
         .into_iter()
         .filter_map(|(offset, rel)| {
-            let page = Page::new(limit, offset?).ok()?;
+            let page = search.page.at(PageOffset::new(offset?)?);
             Some(format!("<?{}>; rel=\"{rel}\"", query(search, page)))
         })
         .collect::<Vec<_>>()
@@ -69,10 +69,13 @@ fn query(search: &GeneSearch, page: Page) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::registry::{Fidelity, GeneFilter};
+    use crate::registry::{Fidelity, GeneFilter, PageLimit};
 
     fn search(limit: u64, offset: u64) -> GeneSearch {
-        let page = Page::new(limit, offset).expect("a page");
+        let page = Page::new(
+            PageLimit::new(limit).expect("a limit"),
+            PageOffset::new(offset).expect("an offset"),
+        );
         GeneSearch { page, ..GeneSearch::default() }
     }
 
@@ -89,7 +92,7 @@ mod tests {
 
     #[test]
     fn no_link_leads_beyond_the_largest_offset() {
-        let last = search(50, u64::from(Page::MAX_OFFSET));
+        let last = search(50, PageOffset::MAX.into());
         assert_eq!(links(&last, u64::MAX), r#"<?limit=50&offset=2147483597>; rel="prev""#);
     }
 

@@ -30,9 +30,13 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::registry::{PageLimit, PageOffset};
 
     fn page(limit: u64, offset: u64) -> Page {
-        Page::new(limit, offset).expect("a page")
+        Page::new(
+            PageLimit::new(limit).expect("a limit"),
+            PageOffset::new(offset).expect("an offset"),
+        )
     }
 
     #[test]

@@ -35,12 +35,12 @@ enum Version {
 impl Openapi {
     pub(super) fn run(self) -> Outcome {
         let version = match self.version {
-            Version::V30 => api::Version::V30,
-            Version::V31 => api::Version::V31,
+            Version::V30 => api::OpenApiVersion::V30,
+            Version::V31 => api::OpenApiVersion::V31,
         };
         let format = match self.format {
-            Format::Json => api::Format::Json,
-            Format::Yaml => api::Format::Yaml,
+            Format::Json => api::DocumentFormat::Json,
+            Format::Yaml => api::DocumentFormat::Yaml,
         };
         let text = api::Document::new().text(version, format, "");
         print(std::str::from_utf8(&text)?)?;

@@ -9,7 +9,7 @@ use secrecy::zeroize::Zeroizing;
 
 use super::show::{notice, print, print_secret};
 use super::{ConfigFile, Outcome, block_on};
-use crate::keys::{ApiKey, NewKey, READ_SCOPE, store};
+use crate::keys::{ApiKey, KeySpec, NewKey, READ_SCOPE, store};
 use crate::ops::error_chain;
 use crate::registry::Timestamp;
 use crate::upstream::postgres::connect;
@@ -80,13 +80,13 @@ fn with_fate_of_key(error: Error) -> Error {
 }
 
 fn new_key() -> NewKey {
-    NewKey {
-        owner: OWNER.to_owned(),
+    let spec = KeySpec {
         name: "seed".to_owned(),
         scopes: vec![READ_SCOPE.to_owned()],
         rate_limit_per_minute: RATE_LIMIT,
         expires_at: None,
-    }
+    };
+    NewKey { owner: OWNER.to_owned(), spec }
 }
 
 fn read_key(path: &Path) -> Result<ApiKey, Error> {

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
+use data_encoding::HEXLOWER_PERMISSIVE;
 use hyper::Uri;
 use secrecy::SecretString;
 use serde::{Deserialize, Deserializer};
@@ -67,16 +68,10 @@ pub struct TokenConfig {
 
 fn hash<'de, D: Deserializer<'de>>(deserializer: D) -> Result<[u8; 32], D::Error> {
     let text = String::deserialize(deserializer)?;
-    let digits = text.as_bytes();
-    let byte = |pair: &[u8]| {
-        let pair = std::str::from_utf8(pair).ok()?;
-        let is_hex = pair.bytes().all(|digit| digit.is_ascii_hexdigit());
-        is_hex.then(|| u8::from_str_radix(pair, 16).ok())?
-    };
-    let bytes: Option<Vec<u8>> = digits.chunks(2).map(byte).collect();
-    // What was given is not repeated: it may be the token itself.
-    let wrong = || serde::de::Error::custom("must be 64 hexadecimal digits (of a SHA-256)");
-    bytes.and_then(|bytes| bytes.try_into().ok()).ok_or_else(wrong)
+    let bytes = HEXLOWER_PERMISSIVE.decode(text.as_bytes()).ok();
+    // The given text is not repeated: it may be the token itself.
+    let invalid = || serde::de::Error::custom("must be 64 hexadecimal digits (of a SHA-256)");
+    bytes.and_then(|bytes| bytes.try_into().ok()).ok_or_else(invalid)
 }
 
 fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {

@@ -1,57 +1,36 @@
-//! Addresses and networks, as lists of them stand in the configuration.
+//! Networks and addresses in lists of the configuration.
 
 use std::net::IpAddr;
 use std::str::FromStr;
 
+use ipnet::IpNet;
 use serde::Deserialize;
 use thiserror::Error;
 
-/// A network such as `10.0.0.0/8`, or one address.
+/// A network such as `10.0.0.0/8`, or a single address. Host bits may be set; they are ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
-pub struct Network {
-    address: IpAddr,
-    bits: u32,
-}
+pub struct Network(IpNet);
 
-/// It is neither an address nor a network.
+/// The text is neither an address nor a network.
 #[derive(Debug, Error)]
 #[error("`{0}` is neither an address nor a network such as 10.0.0.0/8")]
 pub struct InvalidNetwork(String);
 
 impl Network {
-    /// Whether `address` lies in it. An IPv4 address is the same in its IPv6 form.
+    /// Whether the network contains `address`. An IPv4 address in IPv6 form counts as IPv4.
     pub fn contains(&self, address: IpAddr) -> bool {
-        match (self.address, address.to_canonical()) {
-            (IpAddr::V4(network), IpAddr::V4(address)) => {
-                shares(network.to_bits().into(), address.to_bits().into(), 32, self.bits)
-            }
-            (IpAddr::V6(network), IpAddr::V6(address)) => {
-                shares(network.to_bits(), address.to_bits(), 128, self.bits)
-            }
-            _ => false,
-        }
+        self.0.contains(&address.to_canonical())
     }
-}
-
-/// Whether two addresses of `width` bits begin with the same `bits`.
-fn shares(a: u128, b: u128, width: u32, bits: u32) -> bool {
-    (a ^ b).checked_shr(width - bits).unwrap_or_default() == 0
 }
 
 impl FromStr for Network {
     type Err = InvalidNetwork;
 
     fn from_str(text: &str) -> Result<Self, InvalidNetwork> {
-        let invalid = || InvalidNetwork(text.to_owned());
-        let (address, bits) = match text.split_once('/') {
-            Some((address, bits)) => (address, Some(bits.parse().map_err(|_| invalid())?)),
-            None => (text, None),
-        };
-        let address: IpAddr = address.parse().map_err(|_| invalid())?;
-        let width = if address.is_ipv4() { 32 } else { 128 };
-        let bits = bits.unwrap_or(width);
-        (bits <= width).then_some(Self { address, bits }).ok_or_else(invalid)
+        let address = || text.parse::<IpAddr>().ok().map(IpNet::from);
+        let network = text.parse().ok().or_else(address);
+        network.map(Self).ok_or_else(|| InvalidNetwork(text.to_owned()))
     }
 }
 
@@ -68,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn networks_contain_what_begins_like_them() {
+    fn networks_contain_the_addresses_with_their_prefix() {
         for (network, address, contains) in [
             ("10.0.0.0/8", "10.255.0.1", true),
             ("10.0.0.0/8", "11.0.0.1", false),

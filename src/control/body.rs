@@ -1,5 +1,5 @@
-//! Bodies of requests: JSON objects, read field by field. What is wrong is named by the field and
-//! never repeated, for people paste secrets by mistake.
+//! Parses the JSON bodies of requests field by field. Errors name the field and never repeat its
+//! value, since people paste secrets by mistake.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,31 +12,31 @@ use poem_openapi::{ApiExtractor, ApiExtractorType, ExtractParamOptions};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
-use super::error::ControlError;
+use super::error::ControlApiError;
 use crate::keys::key_rules::LAST_END;
 use crate::registry::Timestamp;
 
-const MAX_BYTES: usize = 16 * 1024;
+const MAX_BODY_BYTES: usize = 16 * 1024;
 
-/// For the whole of a body to come.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Timeout for receiving the whole body.
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A body that the document describes by `T`.
-pub(super) struct Body<T: FromFields>(pub(super) T::Read);
+/// The body of a request, which the document describes by `T`.
+pub(super) struct JsonRequest<T: FromFields>(pub(super) T::Parsed);
 
-/// A type that a body can have.
+/// A type of request bodies.
 pub(super) trait FromFields: Type {
-    /// What it is read into.
-    type Read: Send;
+    /// The parsed body.
+    type Parsed: Send;
 
-    /// The fields that it can have.
+    /// The names of its fields.
     const FIELDS: &'static [&'static str];
 
-    /// The body with these fields, none of them unknown.
-    fn from_fields(fields: &Fields) -> Result<Self::Read, ControlError>;
+    /// The body with these fields, all of which are in `FIELDS`.
+    fn from_fields(fields: &Fields) -> Result<Self::Parsed, ControlApiError>;
 }
 
-impl<'a, T: FromFields> ApiExtractor<'a> for Body<T> {
+impl<'a, T: FromFields> ApiExtractor<'a> for JsonRequest<T> {
     const TYPES: &'static [ApiExtractorType] = &[ApiExtractorType::RequestObject];
 
     type ParamType = ();
@@ -58,48 +58,48 @@ impl<'a, T: FromFields> ApiExtractor<'a> for Body<T> {
         _: ExtractParamOptions<()>,
     ) -> Result<Self> {
         if !is_json(request.headers()) {
-            return Err(ControlError::NotJson.into());
+            return Err(ControlApiError::NotJson.into());
         }
-        let body = body.take().map_err(|_| ControlError::Internal)?;
-        let bytes = tokio::time::timeout(PATIENCE, body.into_bytes_limit(MAX_BYTES)).await;
-        let bytes = bytes.map_err(|_elapsed| wrong("must come within 10 s"))?;
-        let bytes = bytes.map_err(|_| wrong("must be whole, and 16384 bytes at most"))?;
+        let body = body.take().map_err(|_| ControlApiError::Internal)?;
+        let bytes = tokio::time::timeout(BODY_TIMEOUT, body.into_bytes_limit(MAX_BODY_BYTES)).await;
+        let bytes = bytes.map_err(|_elapsed| invalid("must arrive within 10 s"))?;
+        let bytes = bytes.map_err(|_| invalid("must be complete and at most 16384 bytes"))?;
         Ok(Self(T::from_fields(&fields::<T>(&bytes)?)?))
     }
 }
 
-fn fields<T: FromFields>(bytes: &[u8]) -> Result<Fields, ControlError> {
+fn fields<T: FromFields>(bytes: &[u8]) -> Result<Fields, ControlApiError> {
     let not_json = |error: serde_json::Error| {
         let (line, column) = (error.line(), error.column());
-        wrong(&format!("must be JSON; it is not at line {line}, column {column}"))
+        invalid(&format!("must be JSON; the error is at line {line}, column {column}"))
     };
     let value: Value = serde_json::from_slice(bytes).map_err(not_json)?;
     if !value.is_object() {
-        return Err(wrong("must be a JSON object"));
+        return Err(invalid("must be a JSON object"));
     }
     let Pairs(pairs) = serde_json::from_slice(bytes).map_err(not_json)?;
     let mut fields = Map::new();
     for (name, value) in pairs {
         let Some(known) = T::FIELDS.iter().find(|known| **known == name) else {
             let known = T::FIELDS.join(", ");
-            return Err(wrong(&format!("has an unknown field; known here: {known}")));
+            return Err(invalid(&format!("has an unknown field; its fields are {known}")));
         };
         if fields.insert(name, value).is_some() {
-            return Err(ControlError::Parameter(format!("{known} must be given once")));
+            return Err(ControlApiError::Parameter(format!("{known} must be given once")));
         }
     }
     Ok(Fields(fields))
 }
 
-/// One content type, `application/json`, whatever its parameters.
+/// Whether there is exactly one content type, `application/json` with any parameters.
 fn is_json(headers: &HeaderMap) -> bool {
     let mut given = headers.get_all(header::CONTENT_TYPE).iter();
     let (Some(given), None) = (given.next(), given.next()) else { return false };
-    let kind = given.to_str().unwrap_or_default().split(';').next().unwrap_or_default();
-    kind.trim().eq_ignore_ascii_case("application/json")
+    let media_type = given.to_str().unwrap_or_default().split(';').next().unwrap_or_default();
+    media_type.trim().eq_ignore_ascii_case("application/json")
 }
 
-/// An object's fields as they were given: a map would keep the last of those with the same name.
+/// All fields of an object; a map would keep only the last of those with the same name.
 struct Pairs(Vec<(String, Value)>);
 
 impl<'de> Deserialize<'de> for Pairs {
@@ -126,11 +126,11 @@ impl<'de> Visitor<'de> for PairsVisitor {
     }
 }
 
-fn wrong(what: &str) -> ControlError {
-    ControlError::Parameter(format!("body {what}"))
+fn invalid(what: &str) -> ControlApiError {
+    ControlApiError::Parameter(format!("body {what}"))
 }
 
-/// The fields of a body. What is null is as if absent.
+/// The fields of a body. A null field counts as absent.
 pub(super) struct Fields(Map<String, Value>);
 
 impl Fields {
@@ -143,31 +143,31 @@ impl Fields {
         name: &str,
         allowed: &str,
         parse: impl FnOnce(&Value) -> Option<T>,
-    ) -> Result<Option<T>, ControlError> {
+    ) -> Result<Option<T>, ControlApiError> {
         let Some(value) = self.get(name) else { return Ok(None) };
-        let wrong = || ControlError::Parameter(format!("{name} must be {allowed}"));
-        parse(value).map(Some).ok_or_else(wrong)
+        let invalid = || ControlApiError::Parameter(format!("{name} must be {allowed}"));
+        parse(value).map(Some).ok_or_else(invalid)
     }
 
-    /// A text that is allowed.
+    /// The field as a text, if it is allowed.
     pub(super) fn text(
         &self,
         name: &str,
         allowed: &str,
         is_allowed: impl FnOnce(&str) -> bool,
-    ) -> Result<Option<String>, ControlError> {
+    ) -> Result<Option<String>, ControlApiError> {
         self.read(name, allowed, |value| {
             value.as_str().filter(|text| is_allowed(text)).map(str::to_owned)
         })
     }
 
-    /// A list of texts that is allowed.
+    /// The field as a list of texts, if it is allowed.
     pub(super) fn texts(
         &self,
         name: &str,
         allowed: &str,
         is_allowed: impl FnOnce(&[String]) -> bool,
-    ) -> Result<Option<Vec<String>>, ControlError> {
+    ) -> Result<Option<Vec<String>>, ControlApiError> {
         self.read(name, allowed, |value| {
             let items = value.as_array()?.iter();
             let texts: Option<Vec<_>> =
@@ -176,31 +176,35 @@ impl Fields {
         })
     }
 
-    /// An integer from 0 to `most`.
-    pub(super) fn integer(&self, name: &str, most: u32) -> Result<Option<u32>, ControlError> {
-        self.read(name, &format!("an integer from 0 to {most}"), |value| {
-            value.as_u64().and_then(|number| u32::try_from(number).ok()).filter(|n| *n <= most)
+    /// The field as an integer from 0 to `max`.
+    pub(super) fn integer(&self, name: &str, max: u32) -> Result<Option<u32>, ControlApiError> {
+        self.read(name, &format!("an integer from 0 to {max}"), |value| {
+            value.as_u64().and_then(|number| u32::try_from(number).ok()).filter(|n| *n <= max)
         })
     }
 
-    /// Yes or no; no if it is absent.
-    pub(super) fn flag(&self, name: &str) -> Result<bool, ControlError> {
+    /// The field as a boolean; false if it is absent.
+    pub(super) fn flag(&self, name: &str) -> Result<bool, ControlApiError> {
         Ok(self.read(name, "true or false", Value::as_bool)?.unwrap_or_default())
     }
 
-    /// A moment after `now`.
+    /// The field as a time after `now`.
     pub(super) fn future(
         &self,
         name: &str,
         now: Timestamp,
-    ) -> Result<Option<Timestamp>, ControlError> {
-        self.read(name, "a time to come, such as 2030-01-31T12:00:00Z", |value| {
+    ) -> Result<Option<Timestamp>, ControlApiError> {
+        self.read(name, "a time in the future, such as 2030-01-31T12:00:00Z", |value| {
             value.as_str()?.parse().ok().filter(|at| *at > now && *at < LAST_END)
         })
     }
 }
 
-/// The field must be there.
-pub(super) fn required<T>(field: Option<T>, name: &str, allowed: &str) -> Result<T, ControlError> {
-    field.ok_or_else(|| ControlError::Parameter(format!("{name} is required: {allowed}")))
+/// The value of a field that must be present.
+pub(super) fn required<T>(
+    field: Option<T>,
+    name: &str,
+    allowed: &str,
+) -> Result<T, ControlApiError> {
+    field.ok_or_else(|| ControlApiError::Parameter(format!("{name} is required: {allowed}")))
 }

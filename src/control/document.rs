@@ -1,46 +1,39 @@
-//! The control API's own document.
+//! The OpenAPI document of the control API.
 
 use bytes::Bytes;
-use poem_openapi::{OpenApi, OpenApiService};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::keys::KeysApi;
 use super::login::LoginApi;
-use crate::api::document::Described;
-use crate::api::document::normalize::{in_order, move_paths_below, normalize};
+use crate::http::document::{document_of, in_order};
 
 const TITLE: &str = "Gene Registry Control API";
-const DESCRIPTION: &str = "Login, and the API keys of whoever has logged in. Not part of the \
-    public API: it is served on a listener of its own, for the command line (`gene-registry login`, \
-    `gene-registry api-key`) and for whoever builds something like it.";
+const DESCRIPTION: &str = "Login, and the API keys of the user who is logged in. Not part of \
+    the public API: it is served on a separate listener, for the command line (`gene-registry \
+    login`, `gene-registry api-key`) and for similar tools.";
 
 /// The operations.
-pub(super) type Operations = (LoginApi, KeysApi);
+type ControlOperations = (LoginApi, KeysApi);
 
-/// Where the operations are.
-pub(super) const BASE: &str = "/control/v1";
+/// The path under which the operations are served.
+const BASE: &str = "/control/v1";
 
-/// The document of a listener that is reached under `public_url`, or, where that is not known,
-/// under whatever address the document itself was fetched from. As JSON.
+/// The path of the document.
+pub(super) const OPENAPI_PATH: &str = "/control/v1/openapi.json";
+
+/// The document, as JSON, of a listener at `public_url`, or, without one, at the address from which
+/// the document is fetched.
 pub fn document(public_url: Option<&str>) -> Bytes {
-    let described = Described::<Operations>::default();
-    let version = env!("CARGO_PKG_VERSION");
-    let service = OpenApiService::new(described, TITLE, version).description(DESCRIPTION);
-    // What the framework writes is JSON; were it not, the tests would fail.
-    let mut document: Value = serde_json::from_str(&service.spec()).unwrap_or_default();
-    document["openapi"] = "3.0.3".into();
     let server = format!("{}{BASE}", public_url.unwrap_or_default().trim_end_matches('/'));
-    document["servers"] = json!([{ "url": server }]);
-    move_paths_below(&mut document, BASE);
-    say_what_may_be_null(&mut document);
-    normalize(&mut document);
+    let mut document = document_of::<ControlOperations>(TITLE, DESCRIPTION, &server, BASE);
+    make_oidc_nullable(&mut document);
     let mut json = serde_json::to_string_pretty(&in_order(document)).unwrap_or_default();
     json.push('\n');
     json.into()
 }
 
-/// A reference can't say that there may be null instead (OpenAPI 3.0.3): what it refers to can.
-fn say_what_may_be_null(document: &mut Value) {
+/// Inlines the schema `Oidc`, since a reference cannot be nullable in OpenAPI 3.0.3.
+fn make_oidc_nullable(document: &mut Value) {
     let schemas = &mut document["components"]["schemas"];
     let Some(mut oidc) = schemas.as_object_mut().and_then(|schemas| schemas.remove("Oidc")) else {
         return;
@@ -52,17 +45,3 @@ fn say_what_may_be_null(document: &mut Value) {
         required.push("oidc".into());
     }
 }
-
-/// The operations as routes.
-pub(super) fn operations(login: LoginApi, keys: KeysApi) -> [Routes; 2] {
-    let (mut open, mut guarded) = (Routes::new(), Routes::new());
-    login.add_routes(&mut open);
-    keys.add_routes(&mut guarded);
-    [open, guarded]
-}
-
-/// Endpoints by path and method.
-pub(super) type Routes = std::collections::HashMap<
-    String,
-    std::collections::HashMap<poem::http::Method, poem::endpoint::BoxEndpoint<'static>>,
->;

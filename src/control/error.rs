@@ -1,24 +1,25 @@
-//! The one place of the control API that maps a cause to status, code and body.
+//! Errors of the control API: the only file that maps a cause to status, code and message.
 
 use std::sync::Arc;
 
+use poem::Response;
 use poem::error::ResponseError;
 use poem::http::{HeaderName, HeaderValue, StatusCode, header};
-use poem::{IntoResponse, Response};
 use serde::Serialize;
 use thiserror::Error;
 
-use super::identity::{AuthError, IssuerError, Refusal};
-use crate::api::ApiError;
+use super::headers::add_headers;
+use super::identity::{AuthError, CredentialError, IssuerKeysError};
+use crate::http::error::{ErrorCause, ErrorResponse, InvalidParameter, error_response};
 use crate::keys::NotAPrefix;
 use crate::keys::store::{StoreError, StoredKey};
 
-/// Seconds after which another token may be tried, or a dependency asked again.
-const WAIT_S: u64 = 2;
+/// Seconds to wait before another token, or the same one while the issuer is unavailable.
+const RETRY_AFTER_S: u64 = 2;
 
-/// RFC 6750, section 3: without a token, nothing but the scheme.
+/// Without a token, only the scheme (RFC 6750, section 3).
 const CHALLENGE: HeaderValue = HeaderValue::from_static(r#"Bearer realm="gene-registry""#);
-const WRONG_TOKEN: HeaderValue =
+const INVALID_TOKEN: HeaderValue =
     HeaderValue::from_static(r#"Bearer realm="gene-registry", error="invalid_token""#);
 
 /// The machine-readable codes.
@@ -26,42 +27,42 @@ const WRONG_TOKEN: HeaderValue =
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 #[oai(rename = "ControlErrorCode", rename_all = "SCREAMING_SNAKE_CASE")]
 pub(super) enum ControlCode {
-    /// 400: something is wrong in the query or the body.
+    /// 400: a query parameter or a field of the body is missing or wrong.
     MissingParam,
-    /// 400: not the beginning of a key.
+    /// 400: the prefix is not the beginning of a key.
     InvalidPrefix,
     /// 401: no valid token.
     Unauthorized,
-    /// 403: for operators only.
+    /// 403: only operators may do this.
     Forbidden,
-    /// 404: no such route or key.
+    /// 404: the route or key does not exist.
     NotFound,
-    /// 405: not with this method.
+    /// 405: the route does not support this method.
     MethodNotAllowed,
-    /// 409: several keys begin like that.
+    /// 409: several keys begin with the prefix.
     Ambiguous,
-    /// 409: the key was rotated before, and its successor is good.
+    /// 409: the key was rotated before, and its successor is active.
     AlreadyRotated,
-    /// 409: the key has ended or was revoked.
+    /// 409: the key has expired or was revoked.
     NotActive,
-    /// 415: the body is no JSON by its content type.
+    /// 415: the content type of the body is not JSON.
     UnsupportedMediaType,
-    /// 429: too many wrong tokens.
+    /// 429: too many invalid tokens.
     RateLimited,
-    /// 500: a fault of this service.
+    /// 500: an internal error of this service.
     Internal,
-    /// 502: trouble with the database.
+    /// 502: the database of the keys is unavailable.
     DbError,
-    /// 503: keys can only be read.
+    /// 503: keys can only be read here.
     KeysReadOnly,
-    /// 503: the issuer's keys can't be had.
+    /// 503: the issuer's signing keys are unavailable.
     IssuerUnavailable,
 }
 
-/// Why a request is not answered as asked.
+/// Why a request failed.
 #[derive(Debug, Clone, Error)]
-pub(super) enum ControlError {
-    #[error("there is nothing under this path; /docs shows what there is")]
+pub(super) enum ControlApiError {
+    #[error("nothing is served under this path; /docs lists the operations")]
     UnknownRoute,
     #[error("only {allow} is supported here")]
     MethodNotAllowed { allow: String },
@@ -69,38 +70,43 @@ pub(super) enum ControlError {
         "a valid access token or login token is needed: Authorization: Bearer TOKEN; log in with \
          gene-registry login"
     )]
-    Unauthorized(Refusal),
-    #[error("too many wrong tokens came from this address; try again in {WAIT_S} s")]
+    Unauthorized(CredentialError),
+    #[error("too many invalid tokens came from this address; try again in {RETRY_AFTER_S} s")]
     TooManyGuesses,
     #[error("only operators may see or change everybody's keys (control.operators)")]
     NotAnOperator,
-    /// The text begins with the name of what is wrong.
+    /// The text begins with the name of the parameter or field.
     #[error("{0}")]
     Parameter(String),
     #[error("the body must be JSON, sent with Content-Type: application/json")]
     NotJson,
     #[error(transparent)]
     InvalidPrefix(#[from] NotAPrefix),
-    #[error("there is no such key")]
+    #[error("no such key")]
     NoSuchKey,
-    #[error("several keys begin like that; nothing was done: give more of the prefix")]
+    #[error("several keys begin with this prefix; nothing was changed: give a longer prefix")]
     Ambiguous(Vec<StoredKey>),
     #[error(
-        "the key was rotated before, and {} took its place; nothing was done. Rotate that one \
+        "the key was rotated before and replaced by {}; nothing was changed. Rotate that one \
          instead (with overlap_s 0 if its key was lost), or revoke it first", .0.prefix
     )]
     AlreadyRotated(Box<StoredKey>),
-    #[error("the key has ended or was revoked: create a new one")]
+    #[error("the key has expired or was revoked: create a new one")]
     NotActive,
     #[error("{}", store_text(.0))]
     Store(Arc<StoreError>),
-    #[error("the issuer's keys cannot be had, so access tokens cannot be judged at the moment")]
-    IssuerUnavailable(Arc<IssuerError>),
-    #[error("this service has a fault; it has been logged under this answer's X-Request-Id")]
+    #[error(
+        "the issuer's signing keys are unavailable, so access tokens cannot be verified at the \
+         moment; try again in {RETRY_AFTER_S} s"
+    )]
+    IssuerUnavailable(Arc<IssuerKeysError>),
+    #[error(
+        "internal error of this service; report this response's X-Request-Id, which its log names too"
+    )]
     Internal,
 }
 
-/// Without SQL, host, user or table.
+/// The message for the caller. It names no SQL, host, user or table.
 const fn store_text(error: &StoreError) -> &'static str {
     match error {
         StoreError::ReadOnly => {
@@ -119,21 +125,25 @@ const fn store_text(error: &StoreError) -> &'static str {
     }
 }
 
-/// What the body must not say, for the log.
-#[derive(Debug, Clone)]
-pub(super) struct Cause(pub(super) Arc<dyn std::error::Error + Send + Sync>);
-
+/// The keys that an error is about.
 #[derive(Serialize)]
-struct Body<'a> {
-    error: &'a str,
-    code: ControlCode,
+struct KeyDetails<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     candidates: Option<&'a [StoredKey]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     successor: Option<&'a StoredKey>,
 }
 
-impl ControlError {
+impl ErrorResponse for ControlApiError {
+    const UNKNOWN_ROUTE: Self = Self::UnknownRoute;
+    const INTERNAL: Self = Self::Internal;
+
+    type Code = ControlCode;
+
+    fn method_not_allowed(allow: String) -> Self {
+        Self::MethodNotAllowed { allow }
+    }
+
     fn status_and_code(&self) -> (StatusCode, ControlCode) {
         use ControlCode as Code;
         match self {
@@ -169,80 +179,55 @@ impl ControlError {
             Self::MethodNotAllowed { allow } => {
                 HeaderValue::try_from(allow).ok().map(|allow| (header::ALLOW, allow))
             }
-            Self::Unauthorized(Refusal::Missing) => Some((header::WWW_AUTHENTICATE, CHALLENGE)),
-            Self::Unauthorized(_) => Some((header::WWW_AUTHENTICATE, WRONG_TOKEN)),
+            Self::Unauthorized(CredentialError::Missing) => {
+                Some((header::WWW_AUTHENTICATE, CHALLENGE))
+            }
+            Self::Unauthorized(_) => Some((header::WWW_AUTHENTICATE, INVALID_TOKEN)),
             Self::TooManyGuesses | Self::IssuerUnavailable(_) => {
-                Some((header::RETRY_AFTER, WAIT_S.into()))
+                Some((header::RETRY_AFTER, RETRY_AFTER_S.into()))
             }
             _ => None,
         }
     }
 
-    fn cause(&self) -> Option<Cause> {
+    fn logged_cause(&self) -> Option<ErrorCause> {
         match self {
-            Self::Unauthorized(refusal) => Some(Cause(Arc::new(refusal.clone()))),
-            Self::Store(error) => Some(Cause(Arc::clone(error) as _)),
-            Self::IssuerUnavailable(error) => Some(Cause(Arc::clone(error) as _)),
+            Self::Unauthorized(refusal) => Some(ErrorCause(Arc::new(refusal.clone()))),
+            Self::Store(error) => Some(ErrorCause(Arc::clone(error) as _)),
+            Self::IssuerUnavailable(error) => Some(ErrorCause(Arc::clone(error) as _)),
             _ => None,
         }
     }
-}
 
-impl IntoResponse for ControlError {
-    fn into_response(self) -> Response {
-        let (status, code) = self.status_and_code();
-        let error = self.to_string();
-        let (candidates, successor) = match &self {
+    fn details(&self) -> impl Serialize {
+        let (candidates, successor) = match self {
             Self::Ambiguous(candidates) => (Some(candidates.as_slice()), None),
             Self::AlreadyRotated(successor) => (None, Some(&**successor)),
             _ => (None, None),
         };
-        let body = Body { error: &error, code, candidates, successor };
-        let mut response =
-            Response::builder().status(status).body(serde_json::to_vec(&body).unwrap_or_default());
-        super::reply::add_headers(response.headers_mut());
-        response.headers_mut().extend(self.extra_header());
-        if let Some(cause) = self.cause() {
-            response.set_data(cause);
-        }
-        response
+        KeyDetails { candidates, successor }
     }
 }
 
-/// The answer for an error that came through the framework. Its own errors are all of one kind:
-/// it knows no such route.
-pub(super) fn refusal(error: poem::Error) -> Response {
-    let error = match error.downcast::<ControlError>() {
-        Ok(error) => return error.into_response(),
-        Err(error) => error,
-    };
-    match error.downcast::<ApiError>() {
-        Ok(ApiError::Parameter(text)) => ControlError::Parameter(text).into_response(),
-        Ok(error) => {
-            tracing::error!(%error, "an error that nobody has mapped");
-            ControlError::Internal.into_response()
-        }
-        Err(error) if error.status() == StatusCode::NOT_FOUND => {
-            ControlError::UnknownRoute.into_response()
-        }
-        Err(error) => {
-            tracing::error!(%error, "an error that nobody has mapped");
-            ControlError::Internal.into_response()
-        }
-    }
-}
-
-impl ResponseError for ControlError {
+impl ResponseError for ControlApiError {
     fn status(&self) -> StatusCode {
         self.status_and_code().0
     }
 
     fn as_response(&self) -> Response {
-        self.clone().into_response()
+        let mut response = error_response(self);
+        add_headers(response.headers_mut());
+        response
     }
 }
 
-impl From<AuthError> for ControlError {
+impl From<InvalidParameter> for ControlApiError {
+    fn from(error: InvalidParameter) -> Self {
+        Self::Parameter(error.0)
+    }
+}
+
+impl From<AuthError> for ControlApiError {
     fn from(error: AuthError) -> Self {
         match error {
             AuthError::Refused(refusal) => Self::Unauthorized(refusal),
@@ -252,7 +237,7 @@ impl From<AuthError> for ControlError {
     }
 }
 
-impl From<StoreError> for ControlError {
+impl From<StoreError> for ControlApiError {
     fn from(error: StoreError) -> Self {
         Self::Store(Arc::new(error))
     }

@@ -1,33 +1,35 @@
-//! The control listener: every route, and what surrounds them all. From the outside in: request
-//! id, log, errors as JSON; route; method; who is asking; only then parameters and body.
+//! The handler of the control listener: all routes and the middleware around them. From the outside
+//! in: request id, log and metrics, errors as JSON, route, method, authentication; only then are
+//! parameters and body parsed.
 
-use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Instant;
 
 use futures_util::FutureExt;
-use poem::endpoint::BoxEndpoint;
-use poem::http::{HeaderValue, Method, StatusCode, header};
-use poem::{
-    Addr, Endpoint, EndpointExt, IntoResponse, PathPattern, Request, Response, Result, Route,
-};
+use poem::error::ResponseError;
+use poem::http::{HeaderValue, StatusCode, header};
+use poem::{Addr, Endpoint, PathPattern, Request, Response, Result, Route};
+use poem_openapi::OpenApi;
 
-use super::document;
-use super::error::{Cause, ControlError, refusal};
+use super::document::{OPENAPI_PATH, document};
+use super::error::ControlApiError;
 use super::identity::{Caller, Identities};
 use super::keys::KeysApi;
 use super::login::{LoginApi, LoginMetadataEndpoint};
-use crate::api::headers::REQUEST_ID;
-use crate::api::pages::{self, StaticFile};
-use crate::api::request_log::{RequestIds, error_chain};
 use crate::config::ControlConfig;
+use crate::http::error::{ErrorCause, response_of};
+use crate::http::headers::REQUEST_ID;
+use crate::http::methods::{Endpoints, MethodRoutes};
+use crate::http::request_id::RequestIds;
+use crate::http::static_file::{HTML, SCRIPT, StaticFile};
+use crate::http::swagger_ui;
 use crate::keys::KeyStore;
-use crate::ops::{ControlLabels, Metrics, method_word};
+use crate::ops::{ControlLabels, Metrics, error_chain, method_word};
 use crate::server::Handler;
 
-/// What the control listener serves.
+/// The control API with its page.
 pub struct ControlApi {
     routes: Route,
     request_ids: RequestIds,
@@ -35,7 +37,7 @@ pub struct ControlApi {
 }
 
 impl ControlApi {
-    /// The keys in `store`, for whomever `identities` knows.
+    /// Manages the keys in `store` for the callers that `identities` authenticates.
     pub fn new(
         config: &ControlConfig,
         identities: Identities,
@@ -43,39 +45,41 @@ impl ControlApi {
         metrics: Arc<Metrics>,
     ) -> Self {
         let login = LoginApi(Arc::new(LoginMetadataEndpoint::new(config)));
-        let [open, guarded] = document::operations(login, KeysApi(store));
+        let (mut open, mut authenticated) = (Endpoints::new(), Endpoints::new());
+        login.add_routes(&mut open);
+        KeysApi(store).add_routes(&mut authenticated);
         let identities = Arc::new(identities);
         let mut routes = pages(Route::new(), config.public_url.as_deref());
         for (path, methods) in open {
-            routes = routes.at(path, Methods::new(methods));
+            routes = routes.at(path, MethodRoutes::<ControlApiError>::new(methods));
         }
-        for (path, methods) in guarded {
-            let inner = Methods::new(methods);
-            routes = routes.at(path, Identified { inner, identities: Arc::clone(&identities) });
+        for (path, methods) in authenticated {
+            let inner = MethodRoutes::new(methods);
+            routes =
+                routes.at(path, AuthenticatedRoutes { inner, identities: Arc::clone(&identities) });
         }
         Self { routes, request_ids: RequestIds::default(), metrics }
     }
 }
 
-const HTML: &str = "text/html; charset=utf-8";
-const SCRIPT: &str = "text/javascript; charset=utf-8";
-
-/// The document, and Swagger UI to try it.
+/// Adds the document and the page with Swagger UI.
 fn pages(route: Route, public_url: Option<&str>) -> Route {
-    let document = StaticFile::kept_for_an_hour("application/json", document::document(public_url));
+    let document = StaticFile::cached_for_an_hour("application/json", document(public_url));
     let own = [
         ("/docs", StaticFile::new(HTML, include_str!("pages/index.html"))),
         ("/docs/init.js", StaticFile::new(SCRIPT, include_str!("pages/init.js"))),
-        ("/control/v1/openapi.json", document),
+        (OPENAPI_PATH, document),
     ];
     let route = own
         .into_iter()
-        .chain(pages::swagger_ui())
-        .fold(route, |route, (path, file)| route.at(path, Methods::of_page(file)));
-    route.at("/", Methods::of_page(ToDocs))
+        .chain(swagger_ui::FILES.map(|(path, kind, text)| (path, StaticFile::new(kind, text))))
+        .fold(route, |route, (path, file)| {
+            route.at(path, MethodRoutes::<ControlApiError>::of_page(file))
+        });
+    route.at("/", MethodRoutes::<ControlApiError>::of_page(ToDocs))
 }
 
-/// There is nothing else to see here.
+/// Redirects the root to the page.
 struct ToDocs;
 
 impl Endpoint for ToDocs {
@@ -89,11 +93,11 @@ impl Endpoint for ToDocs {
 
 impl Handler for ControlApi {
     async fn answer(&self, request: Request) -> Response {
-        let begun = Instant::now();
+        let started = Instant::now();
         let id = self.request_ids.of(request.headers());
         let method = method_word(request.method());
-        let answer = AssertUnwindSafe(self.routes.call(request)).catch_unwind().await;
-        let mut response = answered(answer);
+        let outcome = AssertUnwindSafe(self.routes.call(request)).catch_unwind().await;
+        let mut response = response_of::<ControlApiError>(outcome);
         let route = response.data::<PathPattern>().map_or("unknown", |pattern| &*pattern.0);
         let status = response.status().as_u16();
         self.metrics.control_request(ControlLabels { route, method, status });
@@ -102,10 +106,10 @@ impl Handler for ControlApi {
             method,
             route,
             status,
-            ms = begun.elapsed().as_secs_f64() * 1000.0,
+            ms = started.elapsed().as_secs_f64() * 1000.0,
             user = response.data::<Arc<Caller>>().map(|caller| caller.user.as_str()),
             request_id = id.to_str().unwrap_or_default(),
-            cause = response.data::<Cause>().map(|cause| error_chain(&*cause.0)),
+            cause = response.data::<ErrorCause>().map(|cause| error_chain(&*cause.0)),
             "request"
         );
         response.headers_mut().insert(REQUEST_ID, id);
@@ -113,70 +117,26 @@ impl Handler for ControlApi {
     }
 }
 
-/// The answer for whatever came out, a panic included.
-fn answered(outcome: std::thread::Result<Result<Response>>) -> Response {
-    match outcome {
-        Ok(Ok(response)) => response,
-        Ok(Err(error)) => refusal(error),
-        Err(_) => ControlError::Internal.into_response(),
-    }
-}
-
-/// One path's endpoints by method.
-struct Methods {
-    endpoints: HashMap<Method, BoxEndpoint<'static>>,
-    allow: String,
-}
-
-impl Methods {
-    fn new(endpoints: HashMap<Method, BoxEndpoint<'static>>) -> Self {
-        let mut names: Vec<&str> = endpoints.keys().map(Method::as_str).collect();
-        names.sort_unstable();
-        let allow = names.join(", ");
-        Self { endpoints, allow }
-    }
-
-    fn of_page(page: impl Endpoint<Output = Response> + 'static) -> Self {
-        let page = Arc::new(page);
-        let both = [Method::GET, Method::HEAD];
-        Self::new(both.map(|method| (method, Arc::clone(&page).boxed())).into())
-    }
-}
-
-impl Endpoint for Methods {
-    type Output = Response;
-
-    async fn call(&self, request: Request) -> Result<Response> {
-        let Some(endpoint) = self.endpoints.get(request.method()) else {
-            let error = ControlError::MethodNotAllowed { allow: self.allow.clone() };
-            return Ok(error.into_response());
-        };
-        // Answered here, where it is known which route it was.
-        let answer = AssertUnwindSafe(endpoint.call(request)).catch_unwind().await;
-        Ok(answered(answer))
-    }
-}
-
-/// Lets nobody through who has not said who they are.
-struct Identified {
-    inner: Methods,
+/// Authenticates the caller before the operations of a path run.
+struct AuthenticatedRoutes {
+    inner: MethodRoutes<ControlApiError>,
     identities: Arc<Identities>,
 }
 
-impl Endpoint for Identified {
+impl Endpoint for AuthenticatedRoutes {
     type Output = Response;
 
     async fn call(&self, mut request: Request) -> Result<Response> {
-        if !self.inner.endpoints.contains_key(request.method()) {
+        if !self.inner.supports(request.method()) {
             return self.inner.call(request).await;
         }
-        let from = match &**request.remote_addr() {
+        let address = match &**request.remote_addr() {
             Addr::SocketAddr(address) => address.ip(),
             _ => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
         };
-        let caller = match self.identities.caller(request.headers(), from).await {
+        let caller = match self.identities.caller(request.headers(), address).await {
             Ok(caller) => Arc::new(caller),
-            Err(error) => return Ok(ControlError::from(error).into_response()),
+            Err(error) => return Ok(ControlApiError::from(error).as_response()),
         };
         request.set_data(Arc::clone(&caller));
         let mut response = self.inner.call(request).await?;

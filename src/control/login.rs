@@ -1,4 +1,4 @@
-//! `GET /control/v1/login`: how to log in. The one thing that is told to everybody.
+//! `GET /control/v1/login`: how to log in. The only operation that needs no token.
 
 use std::sync::Arc;
 
@@ -6,21 +6,21 @@ use poem_openapi::OpenApi;
 use serde::Serialize;
 
 use super::model::Login;
-use super::reply::Reply;
+use super::reply::{JsonReply, reply};
 use crate::config::ControlConfig;
 
-/// How to log in.
+/// The operation, with its constant result.
 pub(super) struct LoginApi(pub(super) Arc<LoginMetadataEndpoint>);
 
-/// The answer, as it is written.
+/// How to log in, as configured.
 #[derive(Debug, Serialize)]
 pub(super) struct LoginMetadataEndpoint {
     methods: Vec<&'static str>,
-    oidc: Option<IssuerToAsk>,
+    oidc: Option<OidcParameters>,
 }
 
 #[derive(Debug, Serialize)]
-struct IssuerToAsk {
+struct OidcParameters {
     issuer: String,
     client_id: String,
     scopes: String,
@@ -29,9 +29,10 @@ struct IssuerToAsk {
 }
 
 impl LoginMetadataEndpoint {
+    /// The metadata for this configuration.
     pub(super) fn new(config: &ControlConfig) -> Self {
         let oidc = &config.oidc;
-        let oidc = oidc.issuer.clone().map(|issuer| IssuerToAsk {
+        let oidc = oidc.issuer.clone().map(|issuer| OidcParameters {
             issuer,
             client_id: oidc.client_id.clone().unwrap_or_default(),
             scopes: oidc.scopes.clone(),
@@ -47,12 +48,12 @@ impl LoginMetadataEndpoint {
 
 #[OpenApi]
 impl LoginApi {
-    /// How to log in
+    /// Get login metadata
     ///
-    /// Needs no token. Access tokens are got from the issuer, by the device authorization grant
-    /// (RFC 8628) for example.
+    /// Needs no token. The issuer issues access tokens, for example by the device authorization grant
+    /// (RFC 8628).
     #[oai(path = "/control/v1/login", method = "get", operation_id = "howToLogIn")]
-    async fn how_to_log_in(&self) -> poem::Result<Reply<Login>> {
-        Ok(Reply::new(&*self.0)?)
+    async fn how_to_log_in(&self) -> poem::Result<JsonReply<Login>> {
+        Ok(reply(&*self.0)?)
     }
 }

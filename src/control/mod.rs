@@ -1,15 +1,18 @@
-//! The control listener: who is asking, and the API keys of whoever asks. Not part of the public
-//! API: it has its own document and its own page.
+//! The control API: login, and management of the caller's API keys. It is not part of the public
+//! API: it has its own listener, document and page.
 
+mod authenticated_caller;
 mod body;
 mod document;
 mod error;
+mod headers;
 pub mod identity;
 mod keys;
 mod listener;
 mod login;
 mod login_token;
 mod model;
+mod parameters;
 mod reply;
 mod requests;
 

@@ -1,12 +1,11 @@
-//! Answers as the document describes them. Answers are written from the values
-//! themselves; a test holds every served answer against these descriptions.
+//! The bodies of responses as the document describes them. The bodies are written from other
+//! values; tests compare every served body with these descriptions.
 
 use poem_openapi::registry::MetaSchema;
 use poem_openapi::{Enum, Object};
 
 use super::error::ControlCode;
-use super::reply::Answer;
-use crate::api::model::{Time, documented};
+use crate::http::document::{Time, documented};
 
 documented!(
     /// A moment: RFC 3339, UTC, whole seconds; or null.
@@ -25,13 +24,13 @@ documented!(
 /// How to log in.
 #[derive(Object)]
 pub(super) struct Login {
-    /// What is taken: `oidc`, an access token of the issuer; `token`, a login token.
+    /// Accepted credentials: `oidc`, an access token of the issuer; `token`, a login token.
     methods: Vec<LoginMethod>,
-    /// The issuer, where there is one; else null.
+    /// The issuer; null if none is configured.
     oidc: Option<Oidc>,
 }
 
-/// A way to log in.
+/// A kind of credentials.
 #[derive(Enum)]
 #[oai(rename_all = "lowercase")]
 pub(super) enum LoginMethod {
@@ -41,43 +40,43 @@ pub(super) enum LoginMethod {
     Token,
 }
 
-/// An OpenID Connect issuer, and what to ask it for.
+/// An OpenID Connect issuer, and the parameters of a token request.
 #[derive(Object)]
 pub(super) struct Oidc {
-    /// Its identifier, under which is `/.well-known/openid-configuration`.
+    /// The issuer's identifier, a URL; `/.well-known/openid-configuration` below it describes it.
     issuer: String,
-    /// The client to log in as.
+    /// The client id to use.
     client_id: String,
-    /// The scopes to ask for, separated by spaces.
+    /// The scopes to request, separated by spaces.
     scopes: String,
-    /// Whom access tokens are made out to.
+    /// The audience that access tokens must have.
     audience: String,
-    /// The resource to ask a token for (RFC 8707); null where none is to be named.
+    /// The resource to request a token for (RFC 8707); null if none is to be named.
     resource: TextOrNull,
 }
 
-/// Who is asking.
+/// The caller.
 #[derive(Object)]
 pub(super) struct WhoAmI {
-    /// The user's handle: whose keys are meant.
+    /// The user's handle, which owns the keys.
     user: String,
     /// Whether the user may see and change everybody's keys.
     operator: bool,
-    /// How it was proven.
+    /// The kind of credentials that the caller used.
     method: LoginMethod,
-    /// Until when that holds; null for ever.
+    /// When these credentials expire; null for never.
     expires_at: TimeOrNull,
 }
 
-/// Whether a key is good.
+/// Whether a key can be used.
 #[derive(Enum)]
 #[oai(rename = "ApiKeyStatus", rename_all = "lowercase")]
 pub(super) enum KeyStatus {
-    /// It is.
+    /// The key can be used.
     Active,
-    /// It has ended.
+    /// The key has expired.
     Expired,
-    /// It was revoked.
+    /// The key was revoked.
     Revoked,
 }
 
@@ -87,44 +86,43 @@ macro_rules! key_fields {
         #[derive(Object)]
         pub(super) struct $name {
             $($more)*
-            /// The beginning that people know it by.
+            /// The beginning of the key, which identifies it to people.
             prefix: String,
-            /// Whose it is.
+            /// The user who owns the key.
             owner: String,
-            /// What its owner calls it.
+            /// The name that the owner gave it.
             name: String,
-            /// What it may do.
+            /// The operations that the key allows.
             scopes: Vec<String>,
-            /// Requests a minute.
+            /// Rate limit, in requests a minute.
             #[oai(validator(minimum(value = "0"), maximum(value = "2147483647")))]
             rate_limit_per_minute: i32,
-            /// When it was made.
+            /// When the key was created.
             created_at: Time,
-            /// When it ends (at this moment it has ended); null for never.
+            /// When the key expires; null for never. At this time it no longer works.
             expires_at: TimeOrNull,
-            /// When it was revoked; null if it was not.
+            /// When the key was revoked; null if it was not.
             revoked_at: TimeOrNull,
-            /// Its last request, as far as that has been written down (once a minute); null if
-            /// there was none.
+            /// When the key was last used, recorded once a minute; null if it was never used.
             last_used_at: TimeOrNull,
-            /// Requests in all its life, as far as they have been written down.
+            /// Number of requests with the key so far, recorded once a minute.
             #[oai(validator(minimum(value = "0")))]
             request_count: i64,
-            /// At the moment of the answer.
+            /// Whether the key can be used now.
             status: KeyStatus,
         }
     };
 }
 
 key_fields!(
-    /// An API key: everything but the key itself.
+    /// An API key, without the secret key itself.
     ApiKey {}
 );
 
 key_fields!(
     /// A new API key.
     NewApiKey {
-        /// The key itself. It is shown this once.
+        /// The secret key itself. It is shown only here.
         key: String,
     }
 );
@@ -132,9 +130,9 @@ key_fields!(
 key_fields!(
     /// A new API key, and the one it replaces.
     RotatedApiKey {
-        /// The key itself. It is shown this once.
+        /// The secret key itself. It is shown only here.
         key: String,
-        /// The old key, with its end.
+        /// The old key, with its new expiry.
         replaced: ApiKey,
     }
 );
@@ -142,57 +140,25 @@ key_fields!(
 /// Some of the keys, newest first.
 #[derive(Object)]
 pub(super) struct ApiKeyPage {
-    /// They.
+    /// The keys.
     data: Vec<ApiKey>,
-    /// How many there are in all.
+    /// Number of keys on all pages.
     #[oai(validator(minimum(value = "0")))]
     total: i64,
-    /// Whether there are more after these.
+    /// Whether more keys follow.
     has_more: bool,
 }
 
 /// Every error has this body.
 #[derive(Object)]
 #[oai(rename = "ControlError")]
-pub(super) struct ErrorBody {
-    /// What was wrong and what to do, for people. The wording may change.
+pub(crate) struct ErrorBody {
+    /// The cause and the remedy, for people. The wording may change.
     error: String,
-    /// What was wrong, for programs.
+    /// The kind of error, for programs.
     code: ControlCode,
-    /// With `AMBIGUOUS` alone: keys that begin like that.
+    /// Only with `AMBIGUOUS`: keys that begin with the prefix.
     candidates: Option<Vec<ApiKey>>,
-    /// With `ALREADY_ROTATED` alone: the key that took its place.
+    /// Only with `ALREADY_ROTATED`: the key that replaced it.
     successor: Option<ApiKey>,
-}
-
-impl Answer for Login {
-    const DESCRIPTION: &'static str = "How to log in.";
-    const ERRORS: &'static [u16] = &[405, 500];
-}
-
-impl Answer for WhoAmI {
-    const DESCRIPTION: &'static str = "Who is asking.";
-    const ERRORS: &'static [u16] = &[401, 405, 429, 500, 503];
-}
-
-impl Answer for ApiKeyPage {
-    const DESCRIPTION: &'static str = "The keys.";
-    const ERRORS: &'static [u16] = &[400, 401, 403, 405, 429, 500, 502, 503];
-}
-
-impl Answer for NewApiKey {
-    const STATUS: u16 = 201;
-    const DESCRIPTION: &'static str = "The new key.";
-    const ERRORS: &'static [u16] = &[400, 401, 405, 415, 429, 500, 502, 503];
-}
-
-impl Answer for ApiKey {
-    const DESCRIPTION: &'static str = "The key, which is revoked, now or since before.";
-    const ERRORS: &'static [u16] = &[400, 401, 403, 404, 405, 409, 415, 429, 500, 502, 503];
-}
-
-impl Answer for RotatedApiKey {
-    const STATUS: u16 = 201;
-    const DESCRIPTION: &'static str = "The new key, and the one it replaces.";
-    const ERRORS: &'static [u16] = &[400, 401, 403, 404, 405, 409, 415, 429, 500, 502, 503];
 }

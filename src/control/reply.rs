@@ -1,115 +1,135 @@
-//! Answers, typed for the document.
+//! The responses of the control API's operations and their description.
 
-use std::marker::PhantomData;
-
-use poem::http::{HeaderMap, HeaderValue, StatusCode, header};
+use poem::http::StatusCode;
 use poem::{IntoResponse, Response};
-use poem_openapi::ApiResponse;
-use poem_openapi::registry::{
-    MetaHeader, MetaMediaType, MetaResponse, MetaResponses, MetaSchema, MetaSchemaRef, Registry,
-};
+use poem_openapi::registry::MetaResponse;
 use poem_openapi::types::Type;
 use serde::Serialize;
 
-use super::error::ControlError;
-use super::model::ErrorBody;
+use super::error::ControlApiError;
+use super::headers::add_headers;
+use super::model::{ApiKey, ApiKeyPage, ErrorBody, Login, NewApiKey, RotatedApiKey, WhoAmI};
+use crate::http::document::{DocumentedHeader, response, text};
+use crate::http::reply::{Reply, ReplyKind};
 
-const JSON: &str = "application/json";
+/// The reply of an operation whose JSON is described by `T`.
+pub(super) type JsonReply<T> = Reply<JsonBody, T>;
 
-/// What every answer carries: it is for the caller alone.
-pub(super) fn add_headers(headers: &mut HeaderMap) {
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(JSON));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+/// A response body of JSON.
+pub(super) struct JsonBody {
+    status: StatusCode,
+    json: Vec<u8>,
 }
 
-/// JSON that the document describes by `T`.
-pub(super) struct Reply<T>(Vec<u8>, PhantomData<T>);
-
-/// What an answer consists of, and the statuses of what can come instead.
-pub(super) trait Answer: Type {
-    const STATUS: u16 = 200;
-    const DESCRIPTION: &'static str;
-    const ERRORS: &'static [u16];
-}
-
-impl<T> Reply<T> {
-    /// The answer with this value.
-    pub(super) fn new(value: &impl Serialize) -> Result<Self, ControlError> {
-        let json = serde_json::to_vec(value).map_err(|error| {
-            tracing::error!(%error, "an answer that is no JSON");
-            ControlError::Internal
-        })?;
-        Ok(Self(json, PhantomData))
-    }
-}
-
-impl<T: Answer> IntoResponse for Reply<T> {
+impl IntoResponse for JsonBody {
     fn into_response(self) -> Response {
-        let status = StatusCode::from_u16(T::STATUS).unwrap_or_default();
-        let mut response = Response::builder().status(status).body(self.0);
+        let mut response = Response::builder().status(self.status).body(self.json);
         add_headers(response.headers_mut());
         response
     }
 }
 
-impl<T: Answer> ApiResponse for Reply<T> {
-    fn meta() -> MetaResponses {
-        let mut responses = vec![described(T::STATUS, T::DESCRIPTION, T::schema_ref())];
-        let errors = ERRORS.iter().filter(|(status, _)| T::ERRORS.contains(status));
-        responses
-            .extend(errors.map(|(status, text)| described(*status, text, ErrorBody::schema_ref())));
-        MetaResponses { responses }
-    }
+/// The type of a successful body: its status, and the statuses of possible errors.
+pub(super) trait ControlReply: Type {
+    const STATUS: StatusCode = StatusCode::OK;
+    const DESCRIPTION: &'static str;
+    const ERRORS: &'static [u16];
+}
 
-    fn register(registry: &mut Registry) {
-        T::register(registry);
-        ErrorBody::register(registry);
+/// The reply with `value`, which the document describes as `T`.
+///
+/// # Errors
+/// The value cannot be written as JSON, which is a bug.
+pub(super) fn reply<T: ControlReply>(
+    value: &impl Serialize,
+) -> Result<JsonReply<T>, ControlApiError> {
+    let json = serde_json::to_vec(value).map_err(|error| {
+        tracing::error!(%error, "cannot write a response as JSON");
+        ControlApiError::Internal
+    })?;
+    Ok(Reply::new(JsonBody { status: T::STATUS, json }))
+}
+
+impl<T: ControlReply> ReplyKind<T> for JsonBody {
+    type Error = ErrorBody;
+
+    fn responses() -> Vec<MetaResponse> {
+        let status = T::STATUS.as_u16();
+        let success = response(status, T::DESCRIPTION, Some(T::schema_ref()), &[HEADERS]);
+        let errors = ERRORS.iter().filter(|(status, _)| T::ERRORS.contains(status));
+        let errors = errors.map(|(status, description)| {
+            response(*status, description, Some(ErrorBody::schema_ref()), &[HEADERS])
+        });
+        [success].into_iter().chain(errors).collect()
     }
 }
+
+const HEADERS: &[DocumentedHeader] = &[
+    DocumentedHeader {
+        name: "X-Request-Id",
+        description: "Identifies the request in the service's log.",
+        schema: text,
+    },
+    DocumentedHeader { name: "Cache-Control", description: "`no-store`", schema: text },
+];
 
 const ERRORS: &[(u16, &str)] = &[
     (
         400,
-        "`MISSING_PARAM`: something is wrong in the query or the body; `error` begins with its name and says what is allowed. `INVALID_PREFIX`: not the beginning of a key. What was given is not repeated.",
+        "`MISSING_PARAM`: a query parameter or a field of the body is missing or wrong; `error` begins with its name and says what is allowed. `INVALID_PREFIX`: the prefix is not the beginning of a key. The given value is not repeated.",
     ),
     (
         401,
-        "`UNAUTHORIZED`: no token, or not a valid one. With `WWW-Authenticate: Bearer` (RFC 6750).",
+        "`UNAUTHORIZED`: the request has no valid token. With `WWW-Authenticate: Bearer` (RFC 6750).",
     ),
-    (403, "`FORBIDDEN`: everybody's keys are for operators alone."),
-    (404, "`NOT_FOUND`: no such key; also where it is somebody else's."),
-    (405, "`METHOD_NOT_ALLOWED`: see `Allow`."),
+    (403, "`FORBIDDEN`: only operators may see or change everybody's keys."),
+    (404, "`NOT_FOUND`: the key does not exist, or belongs to somebody else."),
+    (405, "`METHOD_NOT_ALLOWED`: use a method of the header `Allow`."),
     (
         409,
-        "`AMBIGUOUS`: several keys begin like that, `candidates` among them; nothing was done. `ALREADY_ROTATED`: it was rotated before, and its `successor` is good. `NOT_ACTIVE`: the key has ended or was revoked.",
+        "`AMBIGUOUS`: several keys begin with the prefix, among them `candidates`; nothing was changed. `ALREADY_ROTATED`: the key was rotated before, and its `successor` is active. `NOT_ACTIVE`: the key has expired or was revoked.",
     ),
     (415, "`UNSUPPORTED_MEDIA_TYPE`: the body must be sent as `application/json`."),
-    (429, "`RATE_LIMITED`: too many wrong tokens came from this address; see `Retry-After`."),
-    (500, "`INTERNAL`: a fault of this service."),
-    (502, "`DB_ERROR`: the database of the keys cannot be used."),
+    (
+        429,
+        "`RATE_LIMITED`: too many invalid tokens came from this address. Wait for the seconds in `Retry-After`.",
+    ),
+    (500, "`INTERNAL`: an internal error of this service."),
+    (502, "`DB_ERROR`: the database of the keys is unavailable."),
     (
         503,
-        "`KEYS_READ_ONLY`: there is no role to write keys with; `error` says what the operator has to do. `ISSUER_UNAVAILABLE`: the issuer's keys cannot be had; see `Retry-After`.",
+        "`KEYS_READ_ONLY`: keys cannot be written here; `error` says what the operator has to do. `ISSUER_UNAVAILABLE`: the issuer's signing keys are unavailable. Wait for the seconds in `Retry-After`.",
     ),
 ];
 
-fn described(status: u16, description: &'static str, schema: MetaSchemaRef) -> MetaResponse {
-    let header = |name: &str, text: &str| MetaHeader {
-        name: name.to_owned(),
-        description: Some(text.to_owned()),
-        required: false,
-        deprecated: false,
-        schema: MetaSchemaRef::Inline(Box::new(MetaSchema::new("string"))),
-    };
-    MetaResponse {
-        description,
-        status: Some(status),
-        status_range: None,
-        content: vec![MetaMediaType { content_type: JSON, schema }],
-        headers: vec![
-            header("X-Request-Id", "Identifies the request in the service's log."),
-            header("Cache-Control", "`no-store`"),
-        ],
-    }
+impl ControlReply for Login {
+    const DESCRIPTION: &'static str = "How to log in.";
+    const ERRORS: &'static [u16] = &[405, 500];
+}
+
+impl ControlReply for WhoAmI {
+    const DESCRIPTION: &'static str = "The caller.";
+    const ERRORS: &'static [u16] = &[401, 405, 429, 500, 503];
+}
+
+impl ControlReply for ApiKeyPage {
+    const DESCRIPTION: &'static str = "The keys.";
+    const ERRORS: &'static [u16] = &[400, 401, 403, 405, 429, 500, 502, 503];
+}
+
+impl ControlReply for NewApiKey {
+    const STATUS: StatusCode = StatusCode::CREATED;
+    const DESCRIPTION: &'static str = "The new key.";
+    const ERRORS: &'static [u16] = &[400, 401, 405, 415, 429, 500, 502, 503];
+}
+
+impl ControlReply for ApiKey {
+    const DESCRIPTION: &'static str = "The revoked key.";
+    const ERRORS: &'static [u16] = &[400, 401, 403, 404, 405, 409, 415, 429, 500, 502, 503];
+}
+
+impl ControlReply for RotatedApiKey {
+    const STATUS: StatusCode = StatusCode::CREATED;
+    const DESCRIPTION: &'static str = "The new key, and the one it replaces.";
+    const ERRORS: &'static [u16] = &[400, 401, 403, 404, 405, 409, 415, 429, 500, 502, 503];
 }

@@ -1,34 +1,34 @@
-//! Bodies of requests as the document describes them, and what they are read into.
+//! The bodies of requests as the document describes them, and how they are parsed.
 
 use std::time::Duration;
 
 use poem_openapi::Object;
 
 use super::body::{Fields, FromFields, required};
-use super::error::ControlError;
+use super::error::ControlApiError;
 use crate::keys::key_rules::{LONGEST_OVERLAP_S, MOST_SCOPES, is_scope};
-use crate::keys::{KeyPrefix, READ_SCOPE};
+use crate::keys::{KeyPrefix, KeySpec, READ_SCOPE};
 use crate::registry::{ApiKeyRecord, LABEL, Timestamp, is_label};
 
 const SCOPES: &str = "a list of 1 to 16 scopes, each 1 to 64 of the characters a-z, 0-9, : . _ -";
 const PREFIX: &str = "the beginning of the key";
 const DEFAULT_OVERLAP_S: u32 = 86_400;
 
-/// A key to be made.
+/// A key to be created.
 #[derive(Object)]
 pub(super) struct CreateApiKey {
-    /// What it is called: not only spaces, without control characters, marks of direction and other
+    /// Its name: not only spaces, and without control characters, directional marks and other
     /// invisible characters.
     #[oai(validator(min_length = 1, max_length = 200))]
     name: String,
-    /// What it may do, each 1 to 64 of the characters `a-z`, `0-9`, `: . _ -`; `["read"]` if
-    /// absent.
+    /// The operations that it allows, each 1 to 64 of the characters `a-z`, `0-9`, `: . _ -`;
+    /// `["read"]` by default.
     #[oai(validator(min_items = 1, max_items = 16))]
     scopes: Option<Vec<String>>,
-    /// Requests a minute; 30 if absent.
+    /// Rate limit in requests a minute; 30 by default.
     #[oai(validator(minimum(value = "0"), maximum(value = "2147483647")))]
     rate_limit_per_minute: Option<i32>,
-    /// When it ends, a time to come (RFC 3339); never, if absent or null.
+    /// When it expires, a time in the future (RFC 3339); absent or null for never.
     expires_at: Option<String>,
 }
 
@@ -39,7 +39,7 @@ pub(super) struct RevokeApiKey {
     /// whole key.
     #[oai(validator(min_length = 4, max_length = 11))]
     prefix: String,
-    /// Whether everybody's keys are meant; for operators alone.
+    /// Whether to select among everybody's keys; only for operators.
     all: Option<bool>,
 }
 
@@ -50,39 +50,31 @@ pub(super) struct RotateApiKey {
     /// whole key.
     #[oai(validator(min_length = 4, max_length = 11))]
     prefix: String,
-    /// For how many seconds the old key goes on; 86400 if absent.
+    /// Seconds for which the old key stays usable; 86400 by default.
     #[oai(validator(minimum(value = "0"), maximum(value = "31536000")))]
     overlap_s: Option<i32>,
-    /// Whether everybody's keys are meant; for operators alone.
+    /// Whether to select among everybody's keys; only for operators.
     all: Option<bool>,
 }
 
-/// What a key to be made is to be like.
-pub(super) struct Wanted {
-    pub(super) name: String,
-    pub(super) scopes: Vec<String>,
-    pub(super) rate_limit_per_minute: u32,
-    pub(super) expires_at: Option<Timestamp>,
-}
-
-/// Which key is meant.
+/// Selects the key that a request is about.
 pub(super) struct KeySelector {
     pub(super) prefix: KeyPrefix,
     pub(super) all: bool,
 }
 
 impl FromFields for CreateApiKey {
-    type Read = Wanted;
+    type Parsed = KeySpec;
 
     const FIELDS: &'static [&'static str] =
         &["name", "scopes", "rate_limit_per_minute", "expires_at"];
 
-    fn from_fields(fields: &Fields) -> Result<Wanted, ControlError> {
+    fn from_fields(fields: &Fields) -> Result<KeySpec, ControlApiError> {
         let scopes = fields.texts("scopes", SCOPES, |scopes| {
             (1..=MOST_SCOPES).contains(&scopes.len()) && scopes.iter().all(|scope| is_scope(scope))
         })?;
         let limit = fields.integer("rate_limit_per_minute", i32::MAX.unsigned_abs())?;
-        Ok(Wanted {
+        Ok(KeySpec {
             name: required(fields.text("name", LABEL, is_label)?, "name", LABEL)?,
             scopes: scopes.unwrap_or_else(|| vec![READ_SCOPE.to_owned()]),
             rate_limit_per_minute: limit.unwrap_or(ApiKeyRecord::DEFAULT_RATE_LIMIT),
@@ -92,27 +84,27 @@ impl FromFields for CreateApiKey {
 }
 
 impl FromFields for RevokeApiKey {
-    type Read = KeySelector;
+    type Parsed = KeySelector;
 
     const FIELDS: &'static [&'static str] = &["prefix", "all"];
 
-    fn from_fields(fields: &Fields) -> Result<KeySelector, ControlError> {
-        meant(fields)
+    fn from_fields(fields: &Fields) -> Result<KeySelector, ControlApiError> {
+        selector(fields)
     }
 }
 
 impl FromFields for RotateApiKey {
-    type Read = (KeySelector, Duration);
+    type Parsed = (KeySelector, Duration);
 
     const FIELDS: &'static [&'static str] = &["prefix", "overlap_s", "all"];
 
-    fn from_fields(fields: &Fields) -> Result<(KeySelector, Duration), ControlError> {
+    fn from_fields(fields: &Fields) -> Result<(KeySelector, Duration), ControlApiError> {
         let overlap = fields.integer("overlap_s", LONGEST_OVERLAP_S)?.unwrap_or(DEFAULT_OVERLAP_S);
-        Ok((meant(fields)?, Duration::from_secs(overlap.into())))
+        Ok((selector(fields)?, Duration::from_secs(overlap.into())))
     }
 }
 
-fn meant(fields: &Fields) -> Result<KeySelector, ControlError> {
+fn selector(fields: &Fields) -> Result<KeySelector, ControlApiError> {
     let prefix = required(fields.text("prefix", "a text", |_| true)?, "prefix", PREFIX)?;
     Ok(KeySelector { prefix: prefix.parse()?, all: fields.flag("all")? })
 }

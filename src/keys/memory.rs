@@ -32,10 +32,10 @@ impl KeyStore for MemoryKeys {
             hash: key.hash(),
             prefix: key.prefix().to_owned(),
             owner: new.owner.clone(),
-            name: new.name.clone(),
-            scopes: new.scopes.clone(),
-            rate_limit_per_minute: new.rate_limit_per_minute,
-            expires_at: new.expires_at,
+            name: new.spec.name.clone(),
+            scopes: new.spec.scopes.clone(),
+            rate_limit_per_minute: new.spec.rate_limit_per_minute,
+            expires_at: new.spec.expires_at,
             revoked_at: None,
         };
         Ok(self.0.change(|keys| {

@@ -19,6 +19,6 @@ pub use memory::MemoryKeys;
 pub use postgres::PostgresKeys;
 pub use prefix::{KeyPrefix, NotAPrefix};
 pub use secret_token::NoRandomness;
-pub use store::{KeyStore, NewKey};
+pub use store::{KeySpec, KeyStore, NewKey};
 pub use token::{ApiKey, MalformedKey};
 pub use usage::{Usage, UsageCounts, UsageWriter};

@@ -117,15 +117,15 @@ pub async fn insert_key(
     let insert = "INSERT INTO registry.api_key
         (key_hash, prefix, owner, name, scopes, rate_limit_per_minute, expires_at)
         VALUES ($1, $2, $3, $4, $5, $6, $7)";
-    let limit = i32::try_from(new.rate_limit_per_minute).unwrap_or(i32::MAX);
-    let expires_at = new.expires_at.map(SystemTime::try_from).transpose()?;
+    let limit = i32::try_from(new.spec.rate_limit_per_minute).unwrap_or(i32::MAX);
+    let expires_at = new.spec.expires_at.map(SystemTime::try_from).transpose()?;
     let (hash, prefix) = (key.hash().0, key.prefix());
     let values: [Value<'_>; 7] = [
         (&hash.as_slice(), Type::BYTEA),
         (&prefix, Type::TEXT),
         (&new.owner, Type::TEXT),
-        (&new.name, Type::TEXT),
-        (&new.scopes, Type::TEXT_ARRAY),
+        (&new.spec.name, Type::TEXT),
+        (&new.spec.scopes, Type::TEXT_ARRAY),
         (&limit, Type::INT4),
         (&expires_at, Type::TIMESTAMPTZ),
     ];

@@ -14,19 +14,26 @@ use crate::registry::{Timestamp, rfc3339_seconds};
 
 pub use super::sql::{insert, insert_key};
 
+/// A key to be created: everything but its owner.
+#[derive(Debug, Clone, Serialize)]
+pub struct KeySpec {
+    /// The name that the owner gives it.
+    pub name: String,
+    /// The operations that it allows.
+    pub scopes: Vec<String>,
+    /// Rate limit in requests a minute, 0 to 2147483647.
+    pub rate_limit_per_minute: u32,
+    /// When it expires; `None` for never.
+    pub expires_at: Option<Timestamp>,
+}
+
 /// A key to be stored.
 #[derive(Debug, Clone)]
 pub struct NewKey {
-    /// Whose it is.
+    /// The user who will own it.
     pub owner: String,
-    /// What its owner calls it.
-    pub name: String,
-    /// What it may do.
-    pub scopes: Vec<String>,
-    /// Requests a minute, 0 to 2147483647.
-    pub rate_limit_per_minute: u32,
-    /// When it ends; `None` for never.
-    pub expires_at: Option<Timestamp>,
+    /// Its properties.
+    pub spec: KeySpec,
 }
 
 /// A stored key as its owner sees it: everything but a secret.

@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use data_encoding::HEXLOWER;
 use poem::http::{HeaderMap, HeaderName};
 
 const HEADER: HeaderName = HeaderName::from_static("traceparent");
@@ -16,7 +17,7 @@ pub struct TraceId(pub [u8; 16]);
 
 impl fmt::Display for TraceId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        HEXLOWER.encode_display(&self.0).fmt(f)
     }
 }
 
@@ -58,18 +59,11 @@ impl TraceContext {
     }
 }
 
-/// Lower-case hex digits, two for each of `N` bytes.
+/// The `N` bytes at the beginning of these lower-case hexadecimal digits.
 fn bytes<const N: usize>(digits: &[u8]) -> Option<[u8; N]> {
-    let digit = |byte: u8| match byte {
-        b'0'..=b'9' => Some(byte - b'0'),
-        b'a'..=b'f' => Some(byte - b'a' + 10),
-        _ => None,
-    };
-    let mut found = [0; N];
-    for (byte, pair) in found.iter_mut().zip(digits.chunks_exact(2)) {
-        *byte = digit(pair[0])? << 4 | digit(pair[1])?;
-    }
-    Some(found)
+    let mut bytes = [0; N];
+    HEXLOWER.decode_mut(digits.get(..2 * N)?, &mut bytes).ok()?;
+    Some(bytes)
 }
 
 #[cfg(test)]

@@ -3,6 +3,8 @@
 
 use std::hash::{Hash, Hasher};
 
+use data_encoding::HEXLOWER;
+
 use super::Timestamp;
 
 /// SHA-256 of a whole API key. All that is stored of it.
@@ -44,7 +46,7 @@ impl Hash for KeyId {
 
 impl std::fmt::Display for KeyId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        HEXLOWER.encode_display(&self.0).fmt(f)
     }
 }
 

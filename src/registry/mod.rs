@@ -10,6 +10,7 @@ pub mod arena;
 mod gene;
 mod label;
 mod number;
+mod page;
 mod phenotype;
 mod raw;
 mod request;
@@ -22,10 +23,8 @@ pub use gene::{
 };
 pub use label::{LABEL, LONGEST_LABEL, is_deceptive, is_label};
 pub use number::{Count, MAX_SAFE_INTEGER};
+pub use page::{Page, PageLimit, PageOffset};
 pub use phenotype::Phenotype;
 pub use raw::{ContractBreach, RawEvaluation, RawGene};
-pub use request::{
-    DomainName, GeneFilter, GeneSearch, InvalidDomain, InvalidPage, Page, Request, Sort,
-    UnknownSort,
-};
+pub use request::{DomainName, GeneFilter, GeneSearch, InvalidDomain, Request, Sort, UnknownSort};
 pub use time::{Timestamp, rfc3339_seconds};

@@ -7,8 +7,9 @@ use serde::Serialize;
 use thiserror::Error;
 
 use super::gene::{Fidelity, GeneId};
+use super::page::Page;
 
-/// One request of the API.
+/// A request to the API.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Request {
     /// Search and rank genes.
@@ -19,27 +20,27 @@ pub enum Request {
     Insights(DomainName),
 }
 
-/// A search: which genes, in which order, which page of them.
+/// A search: a filter, an order and a page.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct GeneSearch {
-    /// Which genes.
+    /// The filter.
     pub filter: GeneFilter,
-    /// In which order.
+    /// The order.
     pub sort: Sort,
-    /// Which page.
+    /// The page.
     pub page: Page,
 }
 
-/// Which genes a search is about. Also identifies its `total`.
+/// The filter of a search. Searches with equal filters have the same `total`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct GeneFilter {
-    /// Only this domain, matched exactly.
+    /// Only genes of this domain, matched exactly.
     pub domain: Option<DomainName>,
-    /// Only this fidelity.
+    /// Only genes of this fidelity.
     pub fidelity: Option<Fidelity>,
 }
 
-/// What genes are ranked by: descending by this value, then ascending by id.
+/// The order of genes: descending by this value, then ascending by id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Sort {
     /// `fitness_score`.
@@ -51,7 +52,7 @@ pub enum Sort {
     Downloads,
 }
 
-/// The text is none of the sort orders.
+/// The text is not one of the orders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("not one of fitness, reputation, downloads")]
 pub struct UnknownSort;
@@ -60,7 +61,7 @@ impl Sort {
     /// All orders.
     pub const ALL: [Self; 3] = [Self::Fitness, Self::Reputation, Self::Downloads];
 
-    /// The order as it is written.
+    /// The name of the order in requests.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Fitness => "fitness",
@@ -78,77 +79,21 @@ impl FromStr for Sort {
     }
 }
 
-/// A page: `limit` genes after the first `offset`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Page {
-    limit: u8,
-    offset: u32,
-}
-
-/// Outside what a page can be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub enum InvalidPage {
-    /// Not 1 to [`Page::MAX_LIMIT`].
-    #[error("limit must be 1 to {}", Page::MAX_LIMIT)]
-    Limit,
-    /// Not 0 to [`Page::MAX_OFFSET`].
-    #[error("offset must be 0 to {}", Page::MAX_OFFSET)]
-    Offset,
-}
-
-impl Page {
-    /// Genes on a page where nothing else is asked for.
-    pub const DEFAULT_LIMIT: u8 = 20;
-    /// Genes on a page at most.
-    pub const MAX_LIMIT: u8 = 50;
-    /// Genes skipped at most.
-    pub const MAX_OFFSET: u32 = 2_147_483_647;
-
-    /// A page. Refuses, never clamps.
-    pub fn new(limit: u64, offset: u64) -> Result<Self, InvalidPage> {
-        let limit = u8::try_from(limit)
-            .ok()
-            .filter(|limit| (1..=Self::MAX_LIMIT).contains(limit))
-            .ok_or(InvalidPage::Limit)?;
-        let offset = u32::try_from(offset)
-            .ok()
-            .filter(|offset| *offset <= Self::MAX_OFFSET)
-            .ok_or(InvalidPage::Offset)?;
-        Ok(Self { limit, offset })
-    }
-
-    /// Genes on the page, 1 to 50.
-    pub const fn limit(self) -> u8 {
-        self.limit
-    }
-
-    /// Genes skipped, 0 to 2147483647.
-    pub const fn offset(self) -> u32 {
-        self.offset
-    }
-}
-
-impl Default for Page {
-    fn default() -> Self {
-        Self { limit: Self::DEFAULT_LIMIT, offset: 0 }
-    }
-}
-
 /// A domain's name: 1 to 255 characters, none of them a control character.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct DomainName(String);
 
-/// Outside what a domain's name can be.
+/// The text cannot be the name of a domain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("must be 1 to {} characters without control characters", DomainName::MAX_CHARS)]
 pub struct InvalidDomain;
 
 impl DomainName {
-    /// Characters (Unicode scalar values) at most.
+    /// The longest name, in Unicode scalar values.
     pub const MAX_CHARS: usize = 255;
 
-    /// The name.
+    /// The name as a string.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -176,17 +121,6 @@ impl fmt::Display for DomainName {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn pages_outside_the_bounds_are_refused() {
-        assert_eq!(Page::new(20, 0), Ok(Page::default()));
-        assert!(Page::new(1, 2_147_483_647).is_ok());
-        assert!(Page::new(50, 0).is_ok());
-        assert_eq!(Page::new(0, 0), Err(InvalidPage::Limit));
-        assert_eq!(Page::new(51, 0), Err(InvalidPage::Limit));
-        assert_eq!(Page::new(256 + 20, 0), Err(InvalidPage::Limit));
-        assert_eq!(Page::new(20, 2_147_483_648), Err(InvalidPage::Offset));
-    }
 
     #[test]
     fn domains_are_counted_in_characters_and_hold_no_control_characters() {

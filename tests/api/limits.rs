@@ -112,7 +112,8 @@ async fn every_answer_to_a_valid_key_counts_and_says_what_remains_whichever_repl
 async fn what_is_not_an_operation_with_a_valid_key_counts_nothing() {
     let fleet = patient(1).await;
     let (replica, key) = (&fleet.replicas[0], fleet.database.new_key(10).await);
-    let unscoped = fleet.database.new_key_with(|key| key.scopes = vec!["other".to_owned()]).await;
+    let unscoped =
+        fleet.database.new_key_with(|key| key.spec.scopes = vec!["other".to_owned()]).await;
     let genes = format!("{}/genes", replica.base);
     let valid = [("X-API-Key", key.as_str())];
 

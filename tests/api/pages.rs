@@ -1,4 +1,4 @@
-//! Walking through all pages, over HTTP.
+//! Reading all pages of a search over HTTP.
 
 use std::collections::HashSet;
 
@@ -12,7 +12,7 @@ use crate::support::replica::{Answer, READER, Replica, config, load, migrated, p
 
 const GENES: u128 = 2000;
 
-/// Genes with three distinct values of everything that is sorted by; ids in no order.
+/// Genes with three distinct values of each sort field, and ids in no order.
 fn genes() -> Vec<CatalogueGene> {
     let gene = |n: u128| {
         let third = |shift: u128| (n + n / 7 + shift) % 3;
@@ -53,7 +53,7 @@ impl Stand {
         answer
     }
 
-    /// All pages, by offset: what is on them, and their queries.
+    /// All pages by offset.
     async fn walk_by_offset(&self, filter: &str, limit: usize) -> Vec<Value> {
         let mut found = Vec::new();
         loop {
@@ -69,7 +69,7 @@ impl Stand {
         }
     }
 
-    /// All pages from `query` on, by the links of a kind.
+    /// All pages from `query` on, following the links of a kind.
     async fn walk_by_links(&self, query: String, kind: &str) -> Vec<(String, Vec<Value>)> {
         let mut pages = vec![];
         let mut next = Some(query);
@@ -82,7 +82,7 @@ impl Stand {
     }
 }
 
-/// The query that a page's link of this kind leads to.
+/// The query of a page's link of this kind.
 fn link(answer: &Answer, kind: &str) -> Option<String> {
     let wanted = format!(">; rel=\"{kind}\"");
     let links = answer.header("link").split(", ").find_map(|link| link.strip_suffix(&wanted));
@@ -105,7 +105,7 @@ async fn stand() -> (crate::support::database::Database<'static>, Stand) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn all_pages_hold_every_gene_once_in_the_same_order_twice() {
+async fn pages_hold_every_gene_once_and_always_in_the_same_order() {
     let (_database, stand) = stand().await;
     for (sort, field) in [
         ("fitness", "fitness_score"),
@@ -120,7 +120,7 @@ async fn all_pages_hold_every_gene_once_in_the_same_order_twice() {
             assert_eq!(ids(&genes), expected, "{filter}");
             assert_eq!(ids(&genes).iter().collect::<HashSet<_>>().len(), genes.len());
 
-            // Pages of another size, which no cache holds, and forth and back by the links.
+            // Pages of another size, which no cache has, forwards and backwards by the links.
             let pages = stand.walk_by_links(format!("{filter}&limit=47"), "next").await;
             let by_links = pages.iter().flat_map(|(_, page)| page);
             assert_eq!(by_links.collect::<Vec<_>>(), genes.iter().collect::<Vec<_>>(), "{filter}");
@@ -147,7 +147,7 @@ fn filters() -> [(&'static str, Matches); 5] {
     ]
 }
 
-/// The ids in the documented order, found without a database.
+/// The ids in the documented order, computed without a database.
 fn expected(field: &str, matches: Matches) -> Vec<String> {
     let value = |gene: &CatalogueGene| match field {
         "fitness_score" => gene.fitness_score(),
@@ -160,7 +160,7 @@ fn expected(field: &str, matches: Matches) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn past_the_end_is_an_empty_page_with_the_true_total() {
+async fn a_page_past_the_end_is_empty_with_the_correct_total() {
     let (_database, stand) = stand().await;
     for offset in [2000, 2001, 1_000_000, 2_147_483_647_u64] {
         let answer = stand.page(&format!("offset={offset}&limit=7")).await;
@@ -179,7 +179,7 @@ async fn past_the_end_is_an_empty_page_with_the_true_total() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn links_keep_every_filter_and_are_references_of_a_query_alone() {
+async fn links_keep_every_filter_and_consist_of_a_query_only() {
     let (_database, stand) = stand().await;
     let answer = stand.page("domain=common&fidelity=Hybrid&sort=downloads&limit=10&x=1").await;
     let next = link(&answer, "next").unwrap();

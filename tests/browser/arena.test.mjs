@@ -26,7 +26,7 @@ for (const look of looks) {
     await accessible(page);
     await shot(page, `arena-domain-${look.name}`);
     await page.locator("button.gene").first().click();
-    await page.getByRole("heading", { name: "What comes out" }).waitFor();
+    await page.getByRole("heading", { name: "Output" }).waitFor();
     await fits(page);
     await accessible(page);
     await shot(page, `arena-phenotype-${look.name}`, false);
@@ -94,9 +94,9 @@ test("the ranking is filtered, sorted and paged, and the address says so", () =>
     names.push(...(await page.locator("#rows button.gene").allInnerTexts()));
     const next = page.getByRole("button", { name: "Next" });
     if (await next.isDisabled()) break;
-    const place = await page.locator("#place").innerText();
+    const place = await page.locator("#range").innerText();
     await next.press("Enter");
-    await page.waitForFunction((old) => document.getElementById("place").textContent !== old, place);
+    await page.waitForFunction((old) => document.getElementById("range").textContent !== old, place);
   }
   const total = (await api("genes")).total;
   assert.equal(names.length, total);
@@ -110,7 +110,7 @@ test("a gene's phenotype, by keyboard", () => onPage({ key: keys.good }, async (
   await gene.focus();
   await page.keyboard.press("Enter");
   const dialog = page.getByRole("dialog");
-  await dialog.getByText("What goes in", { exact: true }).waitFor();
+  await dialog.getByText("Input", { exact: true }).waitFor();
   assert.ok((await dialog.innerText()).includes("playground install"));
   await page.keyboard.press("Escape");
   assert.ok(await dialog.isHidden());

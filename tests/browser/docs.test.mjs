@@ -34,7 +34,7 @@ async function tryIt(page, path) {
 for (const look of looks) {
   test(`the docs page is well to look at: ${look.name}`, () => onPage({ ...look, key: keys.good }, async (page) => {
     await open(page, demo);
-    await page.getByText(/A key is kept for this tab/).waitFor();
+    await page.getByText(/A key is stored for this tab/).waitFor();
     await fits(page);
     await accessible(page);
     await shot(page, `docs-${look.name}`, false);
@@ -71,7 +71,7 @@ for (const [where, url, server] of [
 test("the key is kept for the tab, shared with the arena, and forgotten by logging out", () => onPage({}, async (page) => {
   await open(page, demo);
   await authorize(page, keys.good);
-  await page.getByText(/A key is kept for this tab/).waitFor();
+  await page.getByText(/A key is stored for this tab/).waitFor();
   await open(page, demo);
   assert.equal((await tryIt(page, "/arena/insights")).status, 200);
   assert.equal(await page.evaluate(() => localStorage.length), 0, "nothing outlives the tab");

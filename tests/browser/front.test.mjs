@@ -9,7 +9,7 @@ after(stop);
 for (const look of looks) {
   test(`the front page is well to look at: ${look.name}`, () => onPage(look, async (page) => {
     await page.goto(`${demo}/`);
-    await page.getByRole("heading", { name: "All is well" }).waitFor();
+    await page.getByRole("heading", { name: "All systems operational" }).waitFor();
     await fits(page);
     await accessible(page);
     await shot(page, `front-${look.name}`);
@@ -33,14 +33,14 @@ for (const [where, url] of [["plainly", demo], ["behind TLS and a prefix", proxi
 
 test("without scripts it says the same", () => onPage({ script: false }, async (page) => {
   await page.goto(`${demo}/`);
-  assert.ok(await page.getByRole("heading", { name: "All is well" }).isVisible());
+  assert.ok(await page.getByRole("heading", { name: "All systems operational" }).isVisible());
   assert.ok((await page.locator("pre").nth(1).innerText()).includes(`'${demo}/v1/genes?domain=search`));
 }));
 
 test("an absent database is said", () => onPage({}, async (page) => {
   await page.goto(`${away}/`);
-  await page.getByRole("heading", { name: /Starting|Answering from memory/ }).waitFor();
-  await page.getByText("out of reach").waitFor();
+  await page.getByRole("heading", { name: /Starting|Serving cached answers only/ }).waitFor();
+  await page.getByText("unavailable", { exact: true }).waitFor();
   await accessible(page);
   await shot(page, "front-away");
 }));

@@ -32,7 +32,7 @@ test("a used-up limit counts its seconds down", () => onPage({ key: keys.two, pr
   await page.clock.install();
   await page.goto(`${demo}/arena?domain=search`);
   await page.locator("#rows tr").first().waitFor();
-  await page.getByText("0 of 2 requests left this minute").waitFor();
+  await page.getByText("0 of 2 requests remain this minute").waitFor();
   await page.getByLabel("Sort by").selectOption("downloads");
   await alert(page).getByText("This key has used up its limit").waitFor();
   assert.ok(await page.locator("#overview").isVisible(), "what was there stays");
@@ -66,7 +66,7 @@ test("an unknown domain is said, and others are offered", () => onPage({ key: ke
 
 test("an absent database is said, for real", () => onPage({ key: keys.good, provokes: [502] }, async (page) => {
   await page.goto(`${away}/arena?domain=search`);
-  await alert(page).getByText("database can't be read").waitFor();
+  await alert(page).getByText("database is unavailable").waitFor();
   assert.ok(await page.getByRole("button", { name: "Try again" }).isEnabled());
   await accessible(page);
   await shot(page, "trouble-database");
@@ -77,10 +77,10 @@ test("a service that is away or too busy is said", () => onPage({ key: keys.good
   await page.locator("#rows tr").first().waitFor();
   // Neither can be made on the demo that the other walks need.
   await page.route("**/v1/genes?*", (route) => route.fulfill({
-    status: 503, headers: { "Retry-After": "2" }, json: { error: "too much to do", code: "UNAVAILABLE" },
+    status: 503, headers: { "Retry-After": "2" }, json: { error: "overloaded", code: "UNAVAILABLE" },
   }));
   await page.getByLabel("Sort by").selectOption("reputation");
-  await alert(page).getByText("too much to do").waitFor();
+  await alert(page).getByText("overloaded").waitFor();
   await page.unroute("**/v1/genes?*");
   await page.getByRole("button", { name: "Try again" }).click();
   await page.locator("#trouble").waitFor({ state: "hidden" });

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use gene_registry::app::{self, Running};
 use gene_registry::config::{Config, LoadedConfig};
-use gene_registry::keys::{ApiKey, NewKey, store};
+use gene_registry::keys::{ApiKey, KeySpec, NewKey, store};
 use gene_registry::registry::Timestamp;
 use gene_registry::upstream::postgres::{schema, seed};
 use gene_registry::upstream::{Catalogue, CatalogueGene, Postgres, Upstream};
@@ -178,7 +178,7 @@ pub(crate) async fn load(url: &str, genes: Vec<CatalogueGene>) {
 impl Database<'_> {
     /// Stores a new key of `limit` requests a minute, and gives it in plain text.
     pub(crate) async fn new_key(&self, limit: u32) -> String {
-        self.new_key_with(|key| key.rate_limit_per_minute = limit).await
+        self.new_key_with(|key| key.spec.rate_limit_per_minute = limit).await
     }
 
     /// Stores a new key, changed as wished.
@@ -189,13 +189,13 @@ impl Database<'_> {
 
 /// What there is to say of a key that a test makes: it may read, a million times a minute.
 pub(crate) fn new_key() -> NewKey {
-    NewKey {
-        owner: "team-test".to_owned(),
+    let spec = KeySpec {
         name: "test".to_owned(),
         scopes: vec!["read".to_owned()],
         rate_limit_per_minute: 1_000_000,
         expires_at: None,
-    }
+    };
+    NewKey { owner: "team-test".to_owned(), spec }
 }
 
 /// Stores a new key in the database with this URL, its owner's, changed as wished.

@@ -1,29 +1,30 @@
-//! Code samples: each operation as a line of curl, in JavaScript and in Python, with nothing
-//! but what those bring along. The tests run them.
+//! Code samples of each operation: curl, JavaScript and Python, with their standard libraries only.
+//! The tests run them.
 
 use serde_json::{Value, json};
 
 use super::examples::{DOMAIN, GENE};
 
+/// Adds the samples to each operation.
 pub(super) fn add_to(document: &mut Value) {
     for (path, request, use_js, use_py) in [
         (
             "/genes",
             format!("/genes?domain={DOMAIN}&fidelity=Native&sort=fitness&limit=2"),
-            "for (const gene of answer.data) console.log(gene.name, gene.fitness_score);",
-            "for gene in answer[\"data\"]:\n    print(gene[\"name\"], gene[\"fitness_score\"])",
+            "for (const gene of body.data) console.log(gene.name, gene.fitness_score);",
+            "for gene in body[\"data\"]:\n    print(gene[\"name\"], gene[\"fitness_score\"])",
         ),
         (
             "/genes/{id}/phenotype",
             format!("/genes/{GENE}/phenotype"),
-            "console.log(answer.install_command, answer.phenotype.input);",
-            "print(answer[\"install_command\"], answer[\"phenotype\"][\"input\"])",
+            "console.log(body.install_command, body.phenotype.input);",
+            "print(body[\"install_command\"], body[\"phenotype\"][\"input\"])",
         ),
         (
             "/arena/insights",
             format!("/arena/insights?domain={DOMAIN}"),
-            "console.log(answer.shannon_diversity, answer.top_genes);",
-            "print(answer[\"shannon_diversity\"], answer[\"top_genes\"])",
+            "console.log(body.shannon_diversity, body.top_genes);",
+            "print(body[\"shannon_diversity\"], body[\"top_genes\"])",
         ),
     ] {
         document["paths"][path]["get"]["x-codeSamples"] = json!([
@@ -44,8 +45,8 @@ fn javascript(request: &str, then: &str) -> String {
          const response = await fetch(`${{BASE_URL}}{request}`, {{\n  \
            headers: {{ \"X-API-Key\": API_KEY }},\n\
          }});\n\
-         const answer = await response.json();\n\
-         if (!response.ok) throw new Error(`${{answer.code}}: ${{answer.error}}`);\n\
+         const body = await response.json();\n\
+         if (!response.ok) throw new Error(`${{body.code}}: ${{body.error}}`);\n\
          {then}\n"
     )
 }
@@ -58,7 +59,7 @@ fn python(request: &str, then: &str) -> String {
              headers={{\"X-API-Key\": os.environ[\"API_KEY\"]}},\n\
          )\n\
          with urllib.request.urlopen(request) as response:\n    \
-             answer = json.load(response)\n\
+             body = json.load(response)\n\
          {then}\n"
     )
 }

@@ -1,13 +1,14 @@
-//! What the framework has no words for: examples of headers, and, for generators and agents,
-//! how to page and how to try again. Extensions are those that generators read today.
+//! Additions that the framework does not support: examples of headers, and extensions that tell
+//! client generators how to paginate and when to retry.
 
 use serde_json::{Value, json};
 
 use super::examples::TAG;
-use super::for_each_object;
+use crate::http::document::for_each_object;
 
+/// Adds them to the document.
 pub(super) fn add_to(document: &mut Value) {
-    document["info"]["contact"] = json!({ "name": "Whoever runs this registry" });
+    document["info"]["contact"] = json!({ "name": "The operator of this registry" });
     document["x-speakeasy-retries"] = json!({
         "strategy": "backoff",
         "backoff": {
@@ -16,7 +17,7 @@ pub(super) fn add_to(document: &mut Value) {
             "maxElapsedTime": 120_000,
             "exponent": 2,
         },
-        // On 429 and 503, `Retry-After` says how long.
+        // The generated clients prefer `Retry-After`, which 429 and 503 have.
         "statusCodes": ["429", "502", "503"],
         "retryConnectionErrors": true,
     });

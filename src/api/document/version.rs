@@ -1,7 +1,7 @@
-//! OpenAPI 3.1 out of 3.0.3: the one place where they differ.
+//! Derives the OpenAPI 3.1 document from that of 3.0.3.
 //!
-//! The document uses neither `nullable` nor exclusive bounds, whose meaning changed; a test
-//! keeps it so. What is left: the version, and that examples of schemas became a list.
+//! Two things change: the version, and examples of schemas become a list. The document uses neither
+//! `nullable` nor exclusive bounds, whose meaning changed too; a test ensures that.
 
 use serde_json::{Map, Value, json};
 
@@ -13,7 +13,7 @@ pub(super) fn to_31(document: &Value) -> Value {
     derived
 }
 
-/// Finds schemas where OpenAPI has them, and only there: examples may look like anything.
+/// Converts schemas only where OpenAPI has them: examples may contain anything.
 fn schemas_within(value: &mut Value) {
     match value {
         Value::Object(object) => {
@@ -57,12 +57,12 @@ mod tests {
     #[test]
     fn only_the_examples_of_schemas_become_lists() {
         let parameter = json!({ "schema": { "type": "string", "example": "a" }, "example": "a" });
-        let answer = json!({ "example": { "schema": { "example": 1 } } });
+        let content = json!({ "example": { "schema": { "example": 1 } } });
         let of = |version: &str, schema: Value, property: Value| {
             json!({
                 "openapi": version,
                 "paths": { "/a": { "parameters": [{ "schema": schema, "example": "a" }],
-                                   "content": answer } },
+                                   "content": content } },
                 "components": { "schemas": { "A": {
                     "properties": { "example": { "allOf": [{ "items": property }] } },
                 } } },

@@ -1,5 +1,5 @@
-//! The document as it is served: in the version asked for, with the address under which whoever
-//! asks reaches the service.
+//! Serves the document in the requested version, with the address under which the client reaches
+//! the service.
 
 use std::sync::Arc;
 
@@ -7,85 +7,98 @@ use moka::sync::Cache;
 use poem::http::{HeaderValue, header};
 use poem::{Endpoint, Request, Response, Result, Route};
 
-use super::static_file::StaticFile;
-use crate::api::document::{Document, Format, Version};
+use crate::api::document::{Document, DocumentFormat, OpenApiVersion};
+use crate::api::error::ApiError;
 use crate::api::forwarded::TrustedProxies;
-use crate::api::query::parse_parameter;
+use crate::http::methods::MethodRoutes;
+use crate::http::parameter::parse_query;
+use crate::http::static_file::StaticFile;
 
-/// How many texts are kept: all forms for a few addresses. Each costs its text and the coding.
-const KEPT: u64 = 16;
+/// Cached texts: all forms for a few addresses, each plain and compressed.
+const MAX_CACHED_TEXTS: u64 = 16;
 
-/// Where it is.
-pub(super) const PATHS: [(&str, Format); 4] = [
-    ("/v1/openapi.json", Format::Json),
-    ("/v1/openapi.yaml", Format::Yaml),
-    ("/openapi.json", Format::Json),
-    ("/openapi.yaml", Format::Yaml),
+/// The paths of the document.
+pub(super) const DOCUMENT_PATHS: [(&str, DocumentFormat); 4] = [
+    ("/v1/openapi.json", DocumentFormat::Json),
+    ("/v1/openapi.yaml", DocumentFormat::Yaml),
+    ("/openapi.json", DocumentFormat::Json),
+    ("/openapi.yaml", DocumentFormat::Yaml),
 ];
 
-/// What decides about the text besides the query, where proxies are believed.
+/// The headers that select the text if proxies are trusted.
 const VARY: HeaderValue = HeaderValue::from_static(
     "Accept-Encoding, Forwarded, X-Forwarded-Proto, X-Forwarded-Host, X-Forwarded-Prefix, Host",
 );
 
-/// Answers with the document.
-pub(super) struct DocumentEndpoint {
-    pub(super) document: Document,
-    /// Where clients reach the service, if that is set.
-    pub(super) public_url: Option<String>,
-    /// Who else may say so.
-    pub(super) trusted_proxies: TrustedProxies,
+/// What the endpoints of all paths share. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct DocumentEndpoint(Arc<DocumentSource>);
+
+struct DocumentSource {
+    document: Document,
+    public_url: Option<String>,
+    trusted_proxies: TrustedProxies,
+    texts: Cache<TextKey, StaticFile>,
 }
 
-type Texts = Cache<(Version, Format, String), StaticFile>;
+type TextKey = (OpenApiVersion, DocumentFormat, String);
 
 impl DocumentEndpoint {
-    pub(super) fn add_to(self, mut route: Route) -> Route {
-        let (publication, texts) = (Arc::new(self), Texts::new(KEPT));
-        for (path, format) in PATHS {
-            let (publication, texts) = (Arc::clone(&publication), texts.clone());
-            route = route.at(path, Served { publication, texts, format });
-        }
-        route
+    /// `public_url` is the address of the service, if it is configured; otherwise
+    /// `trusted_proxies` may report it.
+    pub(super) fn new(
+        document: Document,
+        public_url: Option<String>,
+        trusted_proxies: TrustedProxies,
+    ) -> Self {
+        let texts = Cache::new(MAX_CACHED_TEXTS);
+        Self(Arc::new(DocumentSource { document, public_url, trusted_proxies, texts }))
     }
 
-    /// Where whoever asks reaches the service; empty for the root of wherever that was.
-    fn address(&self, request: &Request) -> String {
-        let told = || self.trusted_proxies.address(request);
-        self.public_url.clone().or_else(told).unwrap_or_default()
+    /// Adds the routes of the document.
+    pub(super) fn add_to(self, route: Route) -> Route {
+        DOCUMENT_PATHS.into_iter().fold(route, |route, (path, format)| {
+            let endpoint = FormatEndpoint { source: Arc::clone(&self.0), format };
+            route.at(path, MethodRoutes::<ApiError>::of_page(endpoint))
+        })
     }
 }
 
-struct Served {
-    publication: Arc<DocumentEndpoint>,
-    texts: Texts,
-    format: Format,
+struct FormatEndpoint {
+    source: Arc<DocumentSource>,
+    format: DocumentFormat,
 }
 
-impl Endpoint for Served {
+impl Endpoint for FormatEndpoint {
     type Output = Response;
 
     async fn call(&self, request: Request) -> Result<Response> {
-        super::get_or_head(&request)?;
-        let version: Version =
-            parse_parameter(request.uri().query().unwrap_or_default(), "version")?;
-        let text = (version, self.format, self.publication.address(&request));
-        let text = self.texts.get_with_by_ref(&text, || self.written(&text));
-        let mut response = text.answer(request.headers());
-        if !self.publication.trusted_proxies.is_empty() {
+        let query = request.uri().query().unwrap_or_default();
+        let version: OpenApiVersion = parse_query(query, "version")?;
+        let key = (version, self.format, self.source.address(&request));
+        let text = self.source.texts.get_with_by_ref(&key, || self.source.text(&key));
+        let mut response = text.response(request.headers());
+        if !self.source.trusted_proxies.is_empty() {
             response.headers_mut().insert(header::VARY, VARY);
         }
         Ok(response)
     }
 }
 
-impl Served {
-    fn written(&self, (version, format, address): &(Version, Format, String)) -> StaticFile {
+impl DocumentSource {
+    /// The address under which the client reaches the service; empty for the root of the server
+    /// from which it fetches the document.
+    fn address(&self, request: &Request) -> String {
+        let reported = || self.trusted_proxies.address(request);
+        self.public_url.clone().or_else(reported).unwrap_or_default()
+    }
+
+    fn text(&self, (version, format, address): &TextKey) -> StaticFile {
         let content_type = match format {
-            Format::Json => "application/json",
-            Format::Yaml => "application/yaml",
+            DocumentFormat::Json => "application/json",
+            DocumentFormat::Yaml => "application/yaml",
         };
-        let text = self.publication.document.text(*version, *format, address);
-        StaticFile::kept_for_an_hour(content_type, text)
+        let text = self.document.text(*version, *format, address);
+        StaticFile::cached_for_an_hour(content_type, text)
     }
 }

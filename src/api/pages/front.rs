@@ -1,29 +1,33 @@
-//! The front page: what this is, and whether it is well, at the moment it is asked for. It is
-//! finished here, so that it says so without any script; `front.js` adds comfort.
+//! The front page: what the service offers, and its current state. It is rendered here, so that it
+//! needs no script; `front.js` only adds conveniences.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use poem::http::uri::Scheme;
-use poem::http::{HeaderMap, HeaderValue, header};
+use poem::http::{HeaderMap, header};
 use poem::{Endpoint, Request, Response, Result};
 
 use super::template::{Parts, Template};
+use crate::http::headers::NO_STORE;
+use crate::http::static_file::{HTML, add_page_policy};
 use crate::ops::{AskDependencies, Dependencies, Dependency, Health};
 
 const PAGE: &str = include_str!("front/index.html");
 
-/// The longest host that a page repeats: a DNS name and a port.
+/// The longest host that a page repeats, in bytes: a DNS name and a port.
 const MAX_HOST: usize = 260;
 
-pub(super) struct Front {
+/// Renders the front page for each request.
+pub(super) struct FrontPage {
     template: Template,
     public_url: Option<String>,
     health: Arc<Health>,
     dependencies: AskDependencies,
 }
 
-impl Front {
+impl FrontPage {
+    /// `public_url` is the address of the service, if it is configured.
     pub(super) fn new(
         public_url: Option<&str>,
         health: Arc<Health>,
@@ -33,12 +37,12 @@ impl Front {
         Self { template: Template::new(PAGE), public_url, health, dependencies }
     }
 
-    fn page(&self, request: &HeaderMap, scheme: &Scheme, authority: Option<&str>) -> Parts {
+    fn render(&self, request: &HeaderMap, scheme: &Scheme, authority: Option<&str>) -> Parts {
         let dependencies = (self.dependencies)();
-        let said = said(self.health.status(), &dependencies);
-        let (known, address) = match &self.public_url {
+        let state = service_state(self.health.status(), &dependencies);
+        let (source, address) = match &self.public_url {
             Some(url) => ("configured", url.clone()),
-            None => ("guessed", guessed(request, scheme, authority)),
+            None => ("guessed", guessed_address(request, scheme, authority)),
         };
         let shared = match (dependencies.redis_read, dependencies.redis_write) {
             (Dependency::None, _) => Dependency::None,
@@ -47,12 +51,12 @@ impl Front {
         };
         let base = Bytes::from(escaped(&format!("{address}/v1")));
         self.template.filled(|name| match name {
-            "tone" => text(said.tone),
-            "state" => text(said.state),
-            "explanation" => text(said.explanation),
-            "upstream" => text(word(dependencies.upstream)),
-            "redis" => text(word(shared)),
-            "known" => text(known),
+            "tone" => text(state.tone),
+            "state" => text(state.name),
+            "explanation" => text(state.explanation),
+            "upstream" => text(dependency_text(dependencies.upstream)),
+            "redis" => text(dependency_text(shared)),
+            "address_source" => text(source),
             "version" => text(env!("CARGO_PKG_VERSION")),
             "base" => base.clone(),
             _ => Bytes::new(),
@@ -64,72 +68,74 @@ const fn text(text: &'static str) -> Bytes {
     Bytes::from_static(text.as_bytes())
 }
 
-impl Endpoint for Front {
+impl Endpoint for FrontPage {
     type Output = Response;
 
     async fn call(&self, request: Request) -> Result<Response> {
-        super::get_or_head(&request)?;
         let authority = request.original_uri().authority().map(|authority| authority.as_str());
-        let page = self.page(request.headers(), request.scheme(), authority);
-        let mut response = Response::builder().content_type(super::HTML).body(page.into_body());
+        let page = self.render(request.headers(), request.scheme(), authority);
+        let mut response = Response::builder().content_type(HTML).body(page.into_body());
         let headers = response.headers_mut();
-        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        super::add_policy(headers);
+        headers.insert(header::CACHE_CONTROL, NO_STORE);
+        add_page_policy(headers);
         Ok(response)
     }
 }
 
-struct Said {
+/// A state of the service, in words.
+struct ServiceState {
+    /// The class of its colour: `good`, `warn` or `bad`.
     tone: &'static str,
-    state: &'static str,
+    name: &'static str,
     explanation: &'static str,
 }
 
-fn said(status: &str, dependencies: &Dependencies) -> Said {
+fn service_state(status: &str, dependencies: &Dependencies) -> ServiceState {
     let &Dependencies { upstream, redis_read, redis_write, .. } = dependencies;
     match status {
-        "starting" => Said {
+        "starting" => ServiceState {
             tone: "warn",
-            state: "Starting",
-            explanation: "The service has not reached the registry's database yet. This takes a \
-                          few seconds at most.",
+            name: "Starting",
+            explanation: "The service has not connected to the registry's database yet. This takes \
+                          a few seconds at most.",
         },
-        "draining" => Said {
+        "draining" => ServiceState {
             tone: "warn",
-            state: "Closing",
-            explanation: "This replica is about to end. Ask again: another one will answer.",
+            name: "Shutting down",
+            explanation: "This replica is about to stop. Send the request again: another replica \
+                          serves it.",
         },
-        _ if upstream == Dependency::Down => Said {
+        _ if upstream == Dependency::Down => ServiceState {
             tone: "bad",
-            state: "Answering from memory",
-            explanation: "The registry's database can't be reached at the moment. What has been \
-                          read lately is still answered, the rest with 502 DB_ERROR.",
+            name: "Serving cached answers only",
+            explanation: "The registry's database is unavailable. Recently read data is still \
+                          served; other requests get 502 DB_ERROR.",
         },
-        _ if redis_read == Dependency::Down || redis_write == Dependency::Down => Said {
+        _ if redis_read == Dependency::Down || redis_write == Dependency::Down => ServiceState {
             tone: "warn",
-            state: "Well, on its own",
-            explanation: "The cache that the replicas share is away. Answers are as right as \
-                          ever; each replica remembers and counts for itself.",
+            name: "Running without the shared cache",
+            explanation: "The cache that the replicas share is unavailable. Responses are still \
+                          correct; each replica caches and counts requests on its own.",
         },
-        _ => Said {
+        _ => ServiceState {
             tone: "good",
-            state: "All is well",
-            explanation: "The service answers, and reads from the registry.",
+            name: "All systems operational",
+            explanation: "The service is running and can read the registry.",
         },
     }
 }
 
-const fn word(dependency: Dependency) -> &'static str {
+const fn dependency_text(dependency: Dependency) -> &'static str {
     match dependency {
-        Dependency::Up => "reached",
-        Dependency::Down => "out of reach",
+        Dependency::Up => "connected",
+        Dependency::Down => "unavailable",
         Dependency::None => "not used",
     }
 }
 
-/// The address the page was asked for under, as far as a request tells. Behind a proxy it may be
-/// wrong, so a script in the page, which knows better, puts it right.
-fn guessed(request: &HeaderMap, scheme: &Scheme, authority: Option<&str>) -> String {
+/// The address of the page as far as the request shows it. A proxy may change it, so a script in
+/// the page replaces it by the address that the browser knows.
+fn guessed_address(request: &HeaderMap, scheme: &Scheme, authority: Option<&str>) -> String {
     let text = |name: &str| request.get(name).and_then(|value| value.to_str().ok());
     let secure = *scheme == Scheme::HTTPS || text("x-forwarded-proto") == Some("https");
     let scheme = if secure { "https" } else { "http" };
@@ -150,12 +156,14 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use poem::http::HeaderValue;
+
     use super::*;
 
-    fn front(public_url: Option<&str>, dependencies: Dependencies) -> Front {
+    fn front(public_url: Option<&str>, dependencies: Dependencies) -> FrontPage {
         let health = Arc::new(Health::default());
         health.set_ready();
-        Front::new(public_url, health, Arc::new(move || dependencies.clone()))
+        FrontPage::new(public_url, health, Arc::new(move || dependencies.clone()))
     }
 
     fn dependencies(upstream: Dependency, redis: Dependency) -> Dependencies {
@@ -164,52 +172,55 @@ mod tests {
     }
 
     #[test]
-    fn the_page_says_how_the_service_is() {
+    fn the_page_shows_the_state_of_the_service() {
         use Dependency::{Down, None as Absent, Up};
         for (upstream, redis, state) in [
-            (Up, Up, "All is well"),
-            (Up, Absent, "All is well"),
-            (Up, Down, "Well, on its own"),
-            (Down, Up, "Answering from memory"),
-            (Down, Down, "Answering from memory"),
+            (Up, Up, "All systems operational"),
+            (Up, Absent, "All systems operational"),
+            (Up, Down, "Running without the shared cache"),
+            (Down, Up, "Serving cached answers only"),
+            (Down, Down, "Serving cached answers only"),
         ] {
-            let page = front(None, dependencies(upstream, redis)).page(
+            let page = front(None, dependencies(upstream, redis)).render(
                 &HeaderMap::new(),
                 &Scheme::HTTP,
                 None,
             );
             let page = page.to_text();
             assert!(page.contains(state), "{upstream:?} {redis:?}: {page}");
-            assert!(!page.contains("{{"), "all is filled in: {page}");
+            assert!(!page.contains("{{"), "every placeholder is replaced: {page}");
         }
         let all_up = dependencies(Up, Up);
         let draining = front(None, all_up.clone());
         draining.health.set_draining();
-        let page = |front: &Front| front.page(&HeaderMap::new(), &Scheme::HTTP, None).to_text();
-        assert!(page(&draining).contains("Closing"));
-        let starting = Front::new(None, Arc::default(), Arc::new(move || all_up.clone()));
+        let page =
+            |front: &FrontPage| front.render(&HeaderMap::new(), &Scheme::HTTP, None).to_text();
+        assert!(page(&draining).contains("Shutting down"));
+        let starting = FrontPage::new(None, Arc::default(), Arc::new(move || all_up.clone()));
         assert!(page(&starting).contains("Starting"));
     }
 
     #[test]
-    fn addresses_come_from_the_configuration_or_the_request_and_never_bring_markup() {
-        let well = dependencies(Dependency::Up, Dependency::None);
-        let configured = front(Some("https://api.example/genes/"), well);
-        let page = configured.page(&HeaderMap::new(), &Scheme::HTTP, Some("other.example"));
+    fn addresses_come_from_the_configuration_or_the_request_and_are_escaped() {
+        let healthy = dependencies(Dependency::Up, Dependency::None);
+        let configured = front(Some("https://api.example/genes/"), healthy);
+        let page = configured.render(&HeaderMap::new(), &Scheme::HTTP, Some("other.example"));
         let page = page.to_text();
         assert!(page.contains("https://api.example/genes/v1</span>/genes?"), "{page}");
         let address = |host: &'static str, proto: &'static str| {
             let mut headers = HeaderMap::new();
             headers.insert("host", HeaderValue::from_static(host));
             headers.insert("x-forwarded-proto", HeaderValue::from_static(proto));
-            guessed(&headers, &Scheme::HTTP, None)
+            guessed_address(&headers, &Scheme::HTTP, None)
         };
         assert_eq!(address("api.example:8443", "https"), "https://api.example:8443");
         assert_eq!(address("[::1]:80", "gopher"), "http://[::1]:80");
         assert_eq!(address("<b>", "https"), "https://localhost");
         let long = "a".repeat(MAX_HOST + 1);
-        assert_eq!(guessed(&HeaderMap::new(), &Scheme::HTTP, Some(&long)), "http://localhost");
-        assert_eq!(guessed(&HeaderMap::new(), &Scheme::HTTPS, Some("a.b")), "https://a.b");
+        let guessed =
+            |scheme: &Scheme, host| guessed_address(&HeaderMap::new(), scheme, Some(host));
+        assert_eq!(guessed(&Scheme::HTTP, &long), "http://localhost");
+        assert_eq!(guessed(&Scheme::HTTPS, "a.b"), "https://a.b");
         assert_eq!(escaped("<&\"'>"), "&lt;&amp;&quot;&#39;&gt;");
     }
 }

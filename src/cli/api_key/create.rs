@@ -4,12 +4,12 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::key_client::{Created, Named, Wish};
+use super::key_client::{Created, Named};
 use super::{Place, expiry_arg};
 use crate::cli::show::{local, notice, print_secret, sanitize, sanitize_json};
 use crate::cli::{Error, Outcome, UsageError};
-use crate::keys::READ_SCOPE;
 use crate::keys::key_rules::{MOST_SCOPES, SCOPE, is_scope};
+use crate::keys::{KeySpec, READ_SCOPE};
 use crate::registry::{ApiKeyRecord, LABEL, Timestamp, is_label};
 
 #[derive(Debug, Args)]
@@ -46,13 +46,13 @@ impl Create {
             return Err(UsageError::new(format!("--owner: expected {LABEL}")).into());
         }
         let mut key_client = self.place.open(false).await?;
-        let wish = Wish {
+        let spec = KeySpec {
             name: self.name,
             scopes: self.scopes,
             rate_limit_per_minute: self.rate_limit,
             expires_at: self.expires,
         };
-        let created = key_client.create(&wish).await.map_err(Error::from)?;
+        let created = key_client.create(spec).await.map_err(Error::from)?;
         if self.place.json {
             print_new_key(&sanitize_json(&serde_json::to_string(&created)?), &created)?;
         } else {

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::key_client::{Created, KeyClient, KeyError, Rotated, Wish};
+use super::key_client::{Created, KeyClient, KeyError, Rotated};
 use crate::config::UpstreamConfig;
 use crate::keys::store::{self, Listing, Revoked, StoredKey};
-use crate::keys::{KeyPrefix, KeyStore, NewKey, PostgresKeys};
+use crate::keys::{KeyPrefix, KeySpec, KeyStore, NewKey, PostgresKeys};
 use crate::upstream::postgres::SetupError;
 
 /// See the module.
@@ -25,14 +25,8 @@ impl Direct {
 
 #[async_trait]
 impl KeyClient for Direct {
-    async fn create(&mut self, wish: &Wish) -> Result<Created, KeyError> {
-        let new = NewKey {
-            owner: self.owner.clone().unwrap_or_default(),
-            name: wish.name.clone(),
-            scopes: wish.scopes.clone(),
-            rate_limit_per_minute: wish.rate_limit_per_minute,
-            expires_at: wish.expires_at,
-        };
+    async fn create(&mut self, spec: KeySpec) -> Result<Created, KeyError> {
+        let new = NewKey { owner: self.owner.clone().unwrap_or_default(), spec };
         let (key, stored) = self.store.create(&new).await?;
         Ok(Created { key: key.expose().to_owned(), stored })
     }

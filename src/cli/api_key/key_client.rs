@@ -7,22 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::cli::show::{local, sanitize};
 use crate::cli::{Error, UsageError};
-use crate::keys::KeyPrefix;
 use crate::keys::store::{StoreError, StoredKey};
-use crate::registry::Timestamp;
+use crate::keys::{KeyPrefix, KeySpec};
 
 /// Of keys that begin alike, so many are shown.
 const SHOWN: usize = 20;
-
-/// A key to be made.
-#[derive(Debug, Serialize)]
-pub(super) struct Wish {
-    pub(super) name: String,
-    pub(super) scopes: Vec<String>,
-    /// Requests a minute.
-    pub(super) rate_limit_per_minute: u32,
-    pub(super) expires_at: Option<Timestamp>,
-}
 
 /// A new key. The only place where a plain key is.
 #[derive(Serialize, Deserialize)]
@@ -48,7 +37,7 @@ pub(super) fn parse_prefix(typed: &str) -> Result<KeyPrefix, UsageError> {
 /// Keys of one user, or of all.
 #[async_trait]
 pub(super) trait KeyClient: Send {
-    async fn create(&mut self, wish: &Wish) -> Result<Created, KeyError>;
+    async fn create(&mut self, spec: KeySpec) -> Result<Created, KeyError>;
 
     /// All of them, newest first.
     async fn list(&mut self) -> Result<Vec<StoredKey>, KeyError>;

@@ -7,14 +7,14 @@ use hyper::Method;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::key_client::{Created, KeyClient, KeyError, Rotated, Wish};
+use super::key_client::{Created, KeyClient, KeyError, Rotated};
 use crate::cli::session::{ControlError, Session};
 use crate::cli::{Error, UsageError};
-use crate::keys::KeyPrefix;
 use crate::keys::store::StoredKey;
+use crate::keys::{KeyPrefix, KeySpec};
 
 /// Keys asked for at once.
-const PAGE: usize = 200;
+const PAGE_SIZE: usize = 200;
 
 /// See the module.
 pub(super) struct Remote {
@@ -23,7 +23,7 @@ pub(super) struct Remote {
 }
 
 #[derive(Debug, Deserialize)]
-struct Page {
+struct KeyPage {
     data: Vec<StoredKey>,
     has_more: bool,
 }
@@ -45,8 +45,8 @@ impl Remote {
 
 #[async_trait]
 impl KeyClient for Remote {
-    async fn create(&mut self, wish: &Wish) -> Result<Created, KeyError> {
-        let body = serde_json::to_value(wish).map_err(KeyError::other)?;
+    async fn create(&mut self, spec: KeySpec) -> Result<Created, KeyError> {
+        let body = serde_json::to_value(spec).map_err(KeyError::other)?;
         self.post("/api-keys", &body).await
     }
 
@@ -56,8 +56,9 @@ impl KeyClient for Remote {
         let mut seen = HashSet::new();
         let mut offset = 0;
         loop {
-            let path = format!("/api-keys?limit={PAGE}&offset={offset}&all={}", self.all);
-            let page: Page = self.session.ask(Method::GET, &path, None).await.map_err(meaning)?;
+            let path = format!("/api-keys?limit={PAGE_SIZE}&offset={offset}&all={}", self.all);
+            let page: KeyPage =
+                self.session.ask(Method::GET, &path, None).await.map_err(meaning)?;
             offset += page.data.len();
             let before = keys.len();
             keys.extend(page.data.into_iter().filter(|key| seen.insert(key.prefix.clone())));

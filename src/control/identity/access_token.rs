@@ -1,5 +1,5 @@
-//! Access tokens of an OpenID Connect issuer (RFC 9068): JWTs, signed by one of its keys, made out
-//! to us.
+//! Verifies access tokens of an OpenID Connect issuer (RFC 9068): JWTs that one of its keys signed
+//! for the configured audience.
 
 use std::time::Duration;
 
@@ -7,25 +7,27 @@ use jsonwebtoken::errors::ErrorKind;
 use jsonwebtoken::{Algorithm, DecodingKey, Header, Validation, decode, decode_header};
 use serde_json::{Map, Value};
 
+use super::caller::{AuthMethod, VerifiedIdentity};
+use super::error::{AuthError, CredentialError};
 use super::issuer::IssuerKeys;
-use super::{AuthError, Method, Refusal, VerifiedIdentity};
 use crate::config::OidcConfig;
 use crate::net::AuthoritiesError;
 use crate::net::HttpClient;
 use crate::registry::{Timestamp, is_label};
 
-/// What tokens may be signed with: asymmetric algorithms alone.
+/// Accepted signatures: asymmetric algorithms only.
 const ALGORITHMS: [Algorithm; 4] =
     [Algorithm::RS256, Algorithm::PS256, Algorithm::ES256, Algorithm::EdDSA];
 
-/// The issuer's clock and ours may differ by so many seconds.
+/// Tolerated difference between the issuer's clock and this one, in seconds.
 const LEEWAY_S: u64 = 30;
 
-/// For each of the issuer's documents.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Timeout for each of the issuer's documents.
+const DOCUMENT_TIMEOUT: Duration = Duration::from_secs(5);
 
 type Claims = Map<String, Value>;
 
+/// Verifies the issuer's access tokens.
 pub(super) struct AccessTokens {
     issuer: String,
     audience: String,
@@ -34,12 +36,12 @@ pub(super) struct AccessTokens {
 }
 
 impl AccessTokens {
-    /// Those of the configured issuer, if there is one.
+    /// `None` if no issuer is configured.
     pub(super) fn new(config: &OidcConfig) -> Result<Option<Self>, AuthoritiesError> {
         let (Some(issuer), Some(audience)) = (&config.issuer, &config.audience) else {
             return Ok(None);
         };
-        let web = HttpClient::new(config.tls_ca_file.as_deref(), PATIENCE)?;
+        let web = HttpClient::new(config.tls_ca_file.as_deref(), DOCUMENT_TIMEOUT)?;
         Ok(Some(Self {
             issuer: issuer.clone(),
             audience: audience.clone(),
@@ -48,74 +50,74 @@ impl AccessTokens {
         }))
     }
 
-    /// Whose access token this is.
-    pub(super) async fn judge(&self, token: &str) -> Result<VerifiedIdentity, AuthError> {
-        let header = decode_header(token).map_err(|_| Refusal::NotAJwt)?;
+    /// The identity of the token's user.
+    pub(super) async fn verify(&self, token: &str) -> Result<VerifiedIdentity, AuthError> {
+        let header = decode_header(token).map_err(|_| CredentialError::NotAJwt)?;
         check_header(&header)?;
         let candidates = self.keys.candidates(header.kid.as_deref(), header.alg).await;
         let candidates = candidates.map_err(AuthError::IssuerUnavailable)?;
-        let claims = self.verified(token, header.alg, &candidates)?;
-        Ok(self.proven(&claims)?)
+        let claims = self.verified_claims(token, header.alg, &candidates)?;
+        Ok(self.identity(&claims)?)
     }
 
-    fn verified(
+    fn verified_claims(
         &self,
         token: &str,
         algorithm: Algorithm,
         keys: &[DecodingKey],
-    ) -> Result<Claims, Refusal> {
+    ) -> Result<Claims, CredentialError> {
         let mut validation = Validation::new(algorithm);
         validation.leeway = LEEWAY_S;
         validation.validate_nbf = true;
         validation.set_issuer(&[&self.issuer]);
         validation.set_audience(&[&self.audience]);
         validation.set_required_spec_claims(&["exp", "iss", "aud"]);
-        let mut refusal = Refusal::UnknownKey;
+        let mut refusal = CredentialError::UnknownKey;
         for key in keys {
             match decode::<Claims>(token, key, &validation) {
                 Ok(decoded) => return Ok(decoded.claims),
-                Err(error) => refusal = Refusal::Invalid(what_is_wrong(error.kind())),
+                Err(error) => refusal = CredentialError::Invalid(reason(error.kind())),
             }
         }
         Err(refusal)
     }
 
-    fn proven(&self, claims: &Claims) -> Result<VerifiedIdentity, Refusal> {
-        // The library takes a list of issuers too; the standard knows one.
+    fn identity(&self, claims: &Claims) -> Result<VerifiedIdentity, CredentialError> {
+        // The library also accepts a list of issuers; the standard allows one.
         if claims.get("iss").and_then(Value::as_str) != Some(&self.issuer) {
-            return Err(Refusal::Invalid("it is of another issuer"));
+            return Err(CredentialError::Invalid("it is from another issuer"));
         }
         let user = claims.get(&self.user_claim).and_then(Value::as_str);
         let user = user.filter(|user| is_label(user));
-        let user = user.ok_or_else(|| Refusal::NoUser(self.user_claim.clone()))?;
-        // A fraction of a second is cut off.
-        let end = claims.get("exp").and_then(Value::as_f64).map(|end| end as i64);
-        let end = end.and_then(|end| Timestamp::from_second(end).ok());
-        Ok((user.to_owned(), Method::Oidc, end))
+        let user = user.ok_or_else(|| CredentialError::NoUser(self.user_claim.clone()))?;
+        // Fractions of a second are cut off.
+        let expiry = claims.get("exp").and_then(Value::as_f64).map(|expiry| expiry as i64);
+        let expiry = expiry.and_then(|expiry| Timestamp::from_second(expiry).ok());
+        Ok((user.to_owned(), AuthMethod::Oidc, expiry))
     }
 }
 
-fn check_header(header: &Header) -> Result<(), Refusal> {
+fn check_header(header: &Header) -> Result<(), CredentialError> {
     if !ALGORITHMS.contains(&header.alg) {
-        return Err(Refusal::NotAJwt);
+        return Err(CredentialError::NotAJwt);
     }
     if header.crit.is_some() || header.enc.is_some() || header.zip.is_some() {
-        return Err(Refusal::Header("demands that are not understood here"));
+        return Err(CredentialError::Header("requirements that are not supported"));
     }
     let kind = header.typ.as_deref().map(str::to_ascii_lowercase);
     match kind.as_deref() {
         None | Some("at+jwt" | "application/at+jwt" | "jwt") => Ok(()),
-        Some(_) => Err(Refusal::Header("a typ that is no access token's")),
+        Some(_) => Err(CredentialError::Header("a typ other than that of access tokens")),
     }
 }
 
-const fn what_is_wrong(error: &ErrorKind) -> &'static str {
+const fn reason(error: &ErrorKind) -> &'static str {
     match error {
-        ErrorKind::InvalidSignature => "its signature is wrong",
+        ErrorKind::InvalidSignature => "its signature is invalid",
         ErrorKind::ExpiredSignature => "it has expired",
         ErrorKind::ImmatureSignature => "it is not valid yet",
-        ErrorKind::InvalidIssuer => "it is of another issuer",
-        ErrorKind::InvalidAudience => "it is made out to somebody else",
+        ErrorKind::InvalidIssuer => "it is from another issuer",
+        ErrorKind::InvalidAudience => "it is for another audience",
         ErrorKind::MissingRequiredClaim(_) => "it lacks exp, iss or aud",
         _ => "it is malformed",
     }

@@ -1,5 +1,5 @@
-//! How often wrong tokens may come from one address. Tokens that were right a short while ago are
-//! judged all the same, so that whoever guesses behind a proxy locks out nobody at work.
+//! Limits how often invalid tokens may come from one address. Tokens that were valid a short time
+//! ago are still verified, so that guessing behind a proxy locks out none of its other users.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
@@ -9,53 +9,58 @@ use moka::sync::Cache;
 
 use crate::sync::TokenBucket;
 
-/// Wrong tokens from one address: so many at once, and so many a second on average.
-const AT_ONCE: u32 = 30;
+/// Invalid tokens from one address: a burst, and then a rate.
+const BURST: u32 = 30;
 const PER_SECOND: u32 = 1;
 
-/// After that long an address has a full budget again, and need not be remembered.
-const FORGOTTEN: Duration = Duration::from_secs(60);
+/// After this time an address has its full burst again and is forgotten.
+const ADDRESS_IDLE: Duration = Duration::from_secs(60);
 
-/// For this long a right token is judged however many wrong ones come from its address.
-const KNOWN: Duration = Duration::from_secs(600);
+/// How long a valid token is verified, no matter how many invalid ones come from its address.
+const VALID_TOKEN_TTL: Duration = Duration::from_secs(600);
 
-const ADDRESSES: u64 = 10_000;
-const TOKENS: u64 = 10_000;
+const MAX_ADDRESSES: u64 = 10_000;
+const MAX_TOKENS: u64 = 10_000;
 
+/// Counts invalid tokens by address.
 pub(super) struct AuthThrottle {
     by_address: Cache<IpAddr, Arc<TokenBucket>>,
     /// By SHA-256 of the token.
-    right: Cache<[u8; 32], ()>,
+    valid: Cache<[u8; 32], ()>,
 }
 
 impl Default for AuthThrottle {
     fn default() -> Self {
-        let right = Cache::builder().max_capacity(TOKENS).time_to_live(KNOWN).build();
-        let by_address = Cache::builder().max_capacity(ADDRESSES).time_to_idle(FORGOTTEN).build();
-        Self { by_address, right }
+        let valid = Cache::builder().max_capacity(MAX_TOKENS).time_to_live(VALID_TOKEN_TTL).build();
+        let by_address =
+            Cache::builder().max_capacity(MAX_ADDRESSES).time_to_idle(ADDRESS_IDLE).build();
+        Self { by_address, valid }
     }
 }
 
 impl AuthThrottle {
+    /// Whether the token may be verified.
     pub(super) fn may_try(&self, from: IpAddr, token: &[u8; 32]) -> bool {
-        let used_up =
-            self.by_address.get(&block(from)).is_some_and(|left| left.is_empty(Instant::now()));
-        !used_up || self.right.contains_key(token)
+        let bucket = self.by_address.get(&network(from));
+        let is_exhausted = bucket.is_some_and(|bucket| bucket.is_empty(Instant::now()));
+        !is_exhausted || self.valid.contains_key(token)
     }
 
-    pub(super) fn was_right(&self, token: [u8; 32]) {
-        self.right.insert(token, ());
+    /// Remembers a valid token.
+    pub(super) fn record_valid(&self, token: [u8; 32]) {
+        self.valid.insert(token, ());
     }
 
-    pub(super) fn was_wrong(&self, from: IpAddr) {
+    /// Counts an invalid token.
+    pub(super) fn record_invalid(&self, from: IpAddr) {
         let now = Instant::now();
-        let new = || Arc::new(TokenBucket::new(AT_ONCE, PER_SECOND, now));
-        self.by_address.get_with(block(from), new).try_take(now);
+        let new = || Arc::new(TokenBucket::new(BURST, PER_SECOND, now));
+        self.by_address.get_with(network(from), new).try_take(now);
     }
 }
 
-/// Whoever has one IPv6 address has 2^64 of them.
-fn block(address: IpAddr) -> IpAddr {
+/// The address, or the /64 network of an IPv6 address: one host can use all of its addresses.
+fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
         v4 => v4,
@@ -67,15 +72,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn guessing_is_bounded_for_an_address_and_a_known_token_goes_on() {
+    fn invalid_tokens_are_limited_by_address_and_a_valid_token_still_works() {
         let auth_throttle = AuthThrottle::default();
         let ip = |text: &str| text.parse::<IpAddr>().expect("an address");
         let (good, bad) = ([1; 32], [2; 32]);
-        auth_throttle.was_right(good);
-        for number in 0..AT_ONCE {
+        auth_throttle.record_valid(good);
+        for number in 0..BURST {
             let from = ip(&format!("2001:db8::{number:x}"));
             assert!(auth_throttle.may_try(from, &bad));
-            auth_throttle.was_wrong(from);
+            auth_throttle.record_invalid(from);
         }
         assert!(!auth_throttle.may_try(ip("2001:db8::ffff"), &bad));
         assert!(auth_throttle.may_try(ip("2001:db8::ffff"), &good));

@@ -1,6 +1,7 @@
-//! The issuer's signing keys: found by OpenID Connect Discovery, kept in memory, read again behind
-//! once in a while and when a token names a key that is not among them (at most every
-//! [`PAUSE`]), and kept when the issuer is away.
+//! The issuer's signing keys, found by OpenID Connect Discovery and cached in memory. They are read
+//! again in the background when they are older than [`REFRESH_AGE`], and when a token names an
+//! unknown key, at most every [`RETRY_INTERVAL`]. While the issuer is unavailable they stay usable
+//! for up to [`MAX_AGE`].
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -15,42 +16,42 @@ use crate::config::is_trustworthy;
 use crate::net::{HttpClient, HttpError};
 use crate::sync::{Crashed, SingleFlight};
 
-/// Keys older than this are read again behind.
-const REFRESH: Duration = Duration::from_secs(300);
+/// Keys older than this are refreshed in the background.
+const REFRESH_AGE: Duration = Duration::from_secs(300);
 
-/// Keys older than this are worth nothing: those withdrawn since must not go on.
-const KEPT: Duration = Duration::from_secs(24 * 3600);
+/// Keys older than this are not used: they may have been withdrawn since.
+const MAX_AGE: Duration = Duration::from_secs(24 * 3600);
 
-/// Between two tries to read keys.
-const PAUSE: Duration = Duration::from_secs(5);
+/// Time between two attempts to read the keys.
+const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
-/// An issuer has a few keys.
+/// Keys of a set that are used; an issuer has a few.
 const MAX_KEYS: usize = 100;
 
-/// Base64 of 2,048 bits, the least an RSA modulus may have.
+/// Length in Base64 of 2,048 bits, the shortest accepted RSA modulus.
 const MIN_MODULUS_CHARS: usize = 342;
 
-/// Why the issuer's keys can't be had.
+/// Why the issuer's keys are unavailable.
 #[derive(Debug, Error)]
-pub enum IssuerError {
-    /// A document can't be read.
+pub enum IssuerKeysError {
+    /// A document of the issuer cannot be read.
     #[error("{what} cannot be read")]
     Document {
-        /// Which one.
+        /// Its name.
         what: &'static str,
-        /// Why.
+        /// The cause.
         source: HttpError,
     },
-    /// The discovery document is another issuer's.
-    #[error("the discovery document is of another issuer than control.oidc.issuer")]
+    /// The discovery document names another issuer.
+    #[error("the discovery document names another issuer than control.oidc.issuer")]
     OtherIssuer,
-    /// The key set's address is not worthy of trust.
+    /// The address of the key set is not secure.
     #[error("the discovery document's jwks_uri is not an https:// URL")]
     Address,
-    /// There is no key in the set that could be used.
+    /// No key of the set is usable.
     #[error("the issuer's key set has no usable key")]
     NoKey,
-    /// Reading them crashed.
+    /// Reading the keys panicked.
     #[error(transparent)]
     Crashed(#[from] Crashed),
 }
@@ -66,113 +67,119 @@ struct KeySet {
     keys: Vec<Value>,
 }
 
-type Outcome = Result<(), Arc<IssuerError>>;
+type RefreshResult = Result<(), Arc<IssuerKeysError>>;
 
 /// The keys of one issuer.
 #[derive(Clone)]
-pub(super) struct IssuerKeys(Arc<Inner>);
+pub(super) struct IssuerKeys(Arc<IssuerState>);
 
-struct Inner {
+struct IssuerState {
     issuer: String,
     web: HttpClient,
-    known: RwLock<Option<Known>>,
-    last_try: Mutex<Option<(Instant, Outcome)>>,
-    flights: SingleFlight<(), Outcome>,
+    known: RwLock<Option<CachedKeys>>,
+    last_attempt: Mutex<Option<(Instant, RefreshResult)>>,
+    flights: SingleFlight<(), RefreshResult>,
 }
 
 #[derive(Clone)]
-struct Known {
+struct CachedKeys {
     keys: Arc<Vec<Jwk>>,
     read_at: Instant,
 }
 
 impl IssuerKeys {
     pub(super) fn new(issuer: String, web: HttpClient) -> Self {
-        let (known, last_try) = (RwLock::new(None), Mutex::new(None));
-        Self(Arc::new(Inner { issuer, web, known, last_try, flights: SingleFlight::default() }))
+        let (known, last_attempt) = (RwLock::new(None), Mutex::new(None));
+        Self(Arc::new(IssuerState {
+            issuer,
+            web,
+            known,
+            last_attempt,
+            flights: SingleFlight::default(),
+        }))
     }
 
-    /// The keys that may have signed a token with this header; empty where there are none.
+    /// The keys that may have signed a token with this key id and algorithm; empty if there are none.
     pub(super) async fn candidates(
         &self,
         kid: Option<&str>,
         algorithm: Algorithm,
-    ) -> Result<Vec<DecodingKey>, Arc<IssuerError>> {
+    ) -> Result<Vec<DecodingKey>, Arc<IssuerKeysError>> {
         if let Some(known) = self.known() {
-            let found = fitting(&known.keys, kid, algorithm);
+            let found = usable_keys(&known.keys, kid, algorithm);
             if !found.is_empty() {
-                if known.read_at.elapsed() > REFRESH {
-                    self.0.flights.spawn(&(), || self.clone().read_again());
+                if known.read_at.elapsed() > REFRESH_AGE {
+                    self.0.flights.spawn(&(), || self.clone().refresh());
                 }
                 return Ok(found);
             }
         }
-        self.0.flights.run(&(), || self.clone().read_again()).await.map_err(crashed)?.value?;
-        Ok(self.known().map(|known| fitting(&known.keys, kid, algorithm)).unwrap_or_default())
+        self.0.flights.run(&(), || self.clone().refresh()).await.map_err(crashed)?.value?;
+        Ok(self.known().map(|known| usable_keys(&known.keys, kid, algorithm)).unwrap_or_default())
     }
 
-    fn known(&self) -> Option<Known> {
+    fn known(&self) -> Option<CachedKeys> {
         let known = self.0.known.read().unwrap_or_else(PoisonError::into_inner).clone();
-        known.filter(|known| known.read_at.elapsed() < KEPT)
+        known.filter(|known| known.read_at.elapsed() < MAX_AGE)
     }
 
-    /// Reads the keys, unless that was tried just now: then it came out as it did.
-    async fn read_again(self) -> Outcome {
-        let last = self.0.last_try.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    /// Reads the keys, or returns the result of the last attempt if that was just now.
+    async fn refresh(self) -> RefreshResult {
+        let last = self.0.last_attempt.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some((at, outcome)) = last
-            && at.elapsed() < PAUSE
+            && at.elapsed() < RETRY_INTERVAL
         {
             return outcome;
         }
         let outcome = self.read().await.map_err(Arc::new);
         if let Err(error) = &outcome {
             let cause = std::error::Error::source(&**error).map(ToString::to_string);
-            tracing::warn!(%error, cause, "the issuer's keys cannot be read");
+            tracing::warn!(%error, cause, "cannot read the issuer's signing keys");
         }
-        let mut last = self.0.last_try.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.0.last_attempt.lock().unwrap_or_else(PoisonError::into_inner);
         *last = Some((Instant::now(), outcome.clone()));
         outcome
     }
 
-    async fn read(&self) -> Result<(), IssuerError> {
-        let Inner { issuer, web, .. } = &*self.0;
-        let document = |what| move |source| IssuerError::Document { what, source };
+    async fn read(&self) -> Result<(), IssuerKeysError> {
+        let IssuerState { issuer, web, .. } = &*self.0;
+        let document = |what| move |source| IssuerKeysError::Document { what, source };
         let url = format!("{}/.well-known/openid-configuration", issuer.trim_end_matches('/'));
         let discovery: Discovery =
             web.get_json(&url).await.map_err(document("the discovery document"))?;
         if discovery.issuer != *issuer {
-            return Err(IssuerError::OtherIssuer);
+            return Err(IssuerKeysError::OtherIssuer);
         }
         if !is_trustworthy(discovery.jwks_uri.split('?').next().unwrap_or_default()) {
-            return Err(IssuerError::Address);
+            return Err(IssuerKeysError::Address);
         }
         let set: KeySet =
             web.get_json(&discovery.jwks_uri).await.map_err(document("the key set"))?;
-        // One key of a kind that is not known here does not spoil the others.
+        // Keys of an unsupported type are skipped.
         let keys = set.keys.into_iter().filter_map(|key| serde_json::from_value(key).ok());
         let keys: Vec<Jwk> = keys.take(MAX_KEYS).collect();
         if keys.is_empty() {
-            return Err(IssuerError::NoKey);
+            return Err(IssuerKeysError::NoKey);
         }
-        let known = Known { keys: Arc::new(keys), read_at: Instant::now() };
+        let known = CachedKeys { keys: Arc::new(keys), read_at: Instant::now() };
         *self.0.known.write().unwrap_or_else(PoisonError::into_inner) = Some(known);
         Ok(())
     }
 }
 
-fn crashed(crashed: Crashed) -> Arc<IssuerError> {
+fn crashed(crashed: Crashed) -> Arc<IssuerKeysError> {
     Arc::new(crashed.into())
 }
 
-fn fitting(keys: &[Jwk], kid: Option<&str>, algorithm: Algorithm) -> Vec<DecodingKey> {
+fn usable_keys(keys: &[Jwk], kid: Option<&str>, algorithm: Algorithm) -> Vec<DecodingKey> {
     let is_named = |key: &&Jwk| kid.is_none() || key.common.key_id.as_deref() == kid;
-    let fitting = keys.iter().filter(is_named).filter(|key| fits(key, algorithm));
-    fitting.filter_map(|key| DecodingKey::from_jwk(key).ok()).collect()
+    let usable = keys.iter().filter(is_named).filter(|key| allows(key, algorithm));
+    usable.filter_map(|key| DecodingKey::from_jwk(key).ok()).collect()
 }
 
-/// Whether a key is for signatures of this algorithm. What a token says it is signed with never
-/// decides what a key is used for.
-fn fits(key: &Jwk, algorithm: Algorithm) -> bool {
+/// Whether the issuer's key set allows this key for signatures of this algorithm. The token's own
+/// header never decides that.
+fn allows(key: &Jwk, algorithm: Algorithm) -> bool {
     let for_signatures = matches!(key.common.public_key_use, None | Some(PublicKeyUse::Signature));
     let of_algorithm = key.common.key_algorithm.is_none_or(|own| own == algorithm.into());
     let of_kind = match (&key.algorithm, algorithm) {
@@ -197,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_used_for_nothing_but_what_it_is_for() {
+    fn a_key_is_used_only_for_its_own_algorithm() {
         let key = |value: Value| serde_json::from_value::<Jwk>(value).expect("a key");
         let rsa = json!({ "kty": "RSA", "kid": "a", "n": "A".repeat(342), "e": "AQAB" });
         let with = |name: &str, value: &str| {
@@ -205,23 +212,23 @@ mod tests {
             changed[name] = value.into();
             key(changed)
         };
-        assert!(fits(&key(rsa.clone()), Algorithm::RS256));
-        assert!(fits(&key(rsa.clone()), Algorithm::PS256));
+        assert!(allows(&key(rsa.clone()), Algorithm::RS256));
+        assert!(allows(&key(rsa.clone()), Algorithm::PS256));
         for algorithm in [Algorithm::HS256, Algorithm::ES256, Algorithm::EdDSA, Algorithm::RS512] {
-            assert!(!fits(&key(rsa.clone()), algorithm), "{algorithm:?}");
+            assert!(!allows(&key(rsa.clone()), algorithm), "{algorithm:?}");
         }
-        assert!(fits(&with("use", "sig"), Algorithm::RS256));
-        assert!(!fits(&with("use", "enc"), Algorithm::RS256));
-        assert!(fits(&with("alg", "RS256"), Algorithm::RS256));
-        assert!(!fits(&with("alg", "PS256"), Algorithm::RS256));
-        assert!(!fits(&with("n", "short"), Algorithm::RS256));
+        assert!(allows(&with("use", "sig"), Algorithm::RS256));
+        assert!(!allows(&with("use", "enc"), Algorithm::RS256));
+        assert!(allows(&with("alg", "RS256"), Algorithm::RS256));
+        assert!(!allows(&with("alg", "PS256"), Algorithm::RS256));
+        assert!(!allows(&with("n", "short"), Algorithm::RS256));
         let secret = key(json!({ "kty": "oct", "k": "c2VjcmV0" }));
-        assert!(!fits(&secret, Algorithm::HS256) && !fits(&secret, Algorithm::RS256));
+        assert!(!allows(&secret, Algorithm::HS256) && !allows(&secret, Algorithm::RS256));
         let ec = json!({ "kty": "EC", "crv": "P-384", "x": "x", "y": "y" });
-        assert!(!fits(&key(ec), Algorithm::ES256));
+        assert!(!allows(&key(ec), Algorithm::ES256));
         let keys = [key(rsa)];
-        assert_eq!(fitting(&keys, Some("a"), Algorithm::RS256).len(), 1);
-        assert_eq!(fitting(&keys, None, Algorithm::RS256).len(), 1);
-        assert!(fitting(&keys, Some("b"), Algorithm::RS256).is_empty());
+        assert_eq!(usable_keys(&keys, Some("a"), Algorithm::RS256).len(), 1);
+        assert_eq!(usable_keys(&keys, None, Algorithm::RS256).len(), 1);
+        assert!(usable_keys(&keys, Some("b"), Algorithm::RS256).is_empty());
     }
 }

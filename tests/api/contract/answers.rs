@@ -1,4 +1,4 @@
-//! Every answer over the sample registry, held strictly against the served document.
+//! Every response over the sample registry matches the served document strictly.
 
 use gene_registry::upstream::Catalogue;
 use serde_json::Value;
@@ -31,7 +31,7 @@ impl Stand {
         Self { database, replica, document, key }
     }
 
-    /// A good answer to a path below `/v1`, held against the operation.
+    /// The successful response to a path below `/v1`, checked against the operation.
     async fn checked(&self, operation: &str, path: &str) -> Answer {
         let answer = self.replica.get(path, Some(&self.key)).await;
         assert_eq!(answer.status, 200, "{path}: {answer:?}");
@@ -89,7 +89,7 @@ async fn every_phenotype_and_every_domains_insights_match_the_document() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_refusal_matches_the_document_and_has_the_headers_it_documents() {
+async fn every_error_matches_the_document_and_has_the_documented_headers() {
     let stand = Stand::start().await;
     let (key, none) = (Some(stand.key.as_str()), None);
     let never = stand.database.new_key(0).await;
@@ -124,7 +124,7 @@ async fn every_refusal_matches_the_document_and_has_the_headers_it_documents() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_that_the_client_has_is_304_with_the_headers_it_documents() {
+async fn a_response_that_the_client_has_is_304_with_the_documented_headers() {
     let stand = Stand::start().await;
     for (operation, path) in [
         (SEARCH, "/genes?offset=20"),
@@ -142,7 +142,7 @@ async fn an_answer_that_the_client_has_is_304_with_the_headers_it_documents() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_documents_examples_can_be_run() {
+async fn the_documents_examples_work() {
     let stand = Stand::start().await;
     for operation in [SEARCH, PHENOTYPE, INSIGHTS] {
         let mut path = operation.to_owned();
@@ -169,7 +169,7 @@ async fn the_documents_examples_can_be_run() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_strict_check_finds_what_is_wrong() {
+async fn the_strict_check_finds_deviations() {
     let stand = Stand::start().await;
     let mut page = stand.checked(SEARCH, "/genes?limit=1").await.json();
     let schema = serde_json::json!({"$ref": "#/components/schemas/GenePage"});

@@ -1,11 +1,10 @@
-//! Which changes of the document break clients. Clients send parameters and read answers, so a
-//! parameter may become wider and an answer narrower, never the other way round. Generated clients
-//! are strict: an answer with an enum's value that was not there when they were made, a code of
-//! an error among them, is none that they can read.
+//! Finds changes of the document that break clients. Clients send parameters and read responses, so
+//! a parameter may only become wider and a response narrower. Generated clients are strict: they
+//! cannot read a response with a new value of an enum, error codes included.
 
 use serde_json::{Map, Value};
 
-/// What in `new` could break a client that was made from `old`; empty if nothing could.
+/// The changes in `new` that could break a client generated from `old`.
 pub(super) fn breaking(old: &Value, new: &Value) -> Vec<String> {
     let mut found = Comparison { old, new, broken: Vec::new(), seen: Vec::new() };
     for (path, item) in object(&old["paths"]) {
@@ -38,7 +37,7 @@ struct Comparison<'a> {
     old: &'a Value,
     new: &'a Value,
     broken: Vec<String>,
-    /// References that are being looked at: schemas may hold themselves.
+    /// References that are being resolved: schemas may contain themselves.
     seen: Vec<(String, String)>,
 }
 
@@ -189,7 +188,7 @@ impl Comparison<'_> {
             Way::Read if !before.is_empty() && after.is_empty() => {
                 self.breaks(place, "no enum now")
             }
-            // Generated types are shared and lose the name, whoever writes the values.
+            // Generated types are shared and lose the name, no matter who writes the values.
             _ if !after.is_empty() && vanished.is_some() => {
                 self.breaks(place, &format!("no longer has {}", vanished.unwrap()));
             }
@@ -203,7 +202,7 @@ impl Comparison<'_> {
         }
     }
 
-    /// Sent values must not be narrowed, read ones not widened.
+    /// Sent values must not be narrowed, and read values not widened.
     fn bound(
         &mut self,
         place: &str,
@@ -216,7 +215,7 @@ impl Comparison<'_> {
         if old == new {
             return;
         }
-        // An absent bound is the widest there is.
+        // An absent bound is the widest.
         let widest = if upper { f64::INFINITY } else { f64::NEG_INFINITY };
         let (a, b) = (old.as_f64().unwrap_or(widest), new.as_f64().unwrap_or(widest));
         let is_wider = if upper { b > a } else { b < a };

@@ -1,4 +1,4 @@
-//! What the document says.
+//! The content of the document.
 
 use std::path::Path;
 use std::process::Command;
@@ -18,7 +18,7 @@ const OPERATIONS: [(&str, &str); 3] = [
     ("/arena/insights", "getArenaInsights"),
 ];
 
-/// A replica that needs no server: the document needs none.
+/// A replica without database and Redis, which the document does not need.
 async fn replica(public_url: Option<&str>) -> Replica {
     let mut config = config("", None);
     config.server.public_url = public_url.map(str::to_owned);
@@ -27,7 +27,7 @@ async fn replica(public_url: Option<&str>) -> Replica {
     Replica::over(&config, Arc::new(upstream)).await
 }
 
-fn printed_as(version: &str, format: &str) -> String {
+fn printed(version: &str, format: &str) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_gene-registry"));
     command.args(["openapi", "--format", format, "--version", version]);
     let output = command.output().unwrap();
@@ -36,7 +36,7 @@ fn printed_as(version: &str, format: &str) -> String {
 }
 
 #[test]
-fn the_committed_document_is_what_the_code_says() {
+fn the_committed_document_is_the_generated_one() {
     for (version, format, file) in [
         ("3.0", "json", "openapi/openapi.json"),
         ("3.0", "yaml", "openapi/openapi.yaml"),
@@ -46,7 +46,7 @@ fn the_committed_document_is_what_the_code_says() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
         let committed = std::fs::read_to_string(path).unwrap_or_default();
         assert!(
-            committed == printed_as(version, format),
+            committed == printed(version, format),
             "{file} is not what the code says. This mends it:\n\n    \
              cargo run -- openapi --version {version} --format {format} > {file}\n"
         );
@@ -63,23 +63,23 @@ async fn the_served_document_is_the_printed_one_at_every_address() {
                 let url = format!("{root}{below}/openapi.{format}{query}");
                 let answer = replica.send(reqwest::Method::GET, &url, &[]).await;
                 assert_eq!((answer.status.as_u16(), answer.header("content-type")), (200, kind));
-                assert!(answer.text == printed_as(version, format), "{url}");
+                assert!(answer.text == printed(version, format), "{url}");
             }
         }
     }
 }
 
 #[test]
-fn json_and_yaml_say_the_same() {
+fn json_and_yaml_are_equal() {
     for version in ["3.0", "3.1"] {
-        let json: Value = serde_json::from_str(&printed_as(version, "json")).unwrap();
-        let yaml: Value = serde_saphyr::from_str(&printed_as(version, "yaml")).unwrap();
+        let json: Value = serde_json::from_str(&printed(version, "json")).unwrap();
+        let yaml: Value = serde_saphyr::from_str(&printed(version, "yaml")).unwrap();
         assert!(json == yaml, "{version}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_document_is_of_the_fixed_version_and_says_what_the_service_is() {
+async fn the_document_has_the_fixed_version_and_describes_the_service() {
     let served = StrictDocument::of(&replica(None).await).await.served;
     assert_eq!(served["openapi"], "3.0.3");
     assert_eq!(served["info"]["version"], env!("CARGO_PKG_VERSION"));
@@ -100,7 +100,7 @@ async fn the_document_is_of_the_fixed_version_and_says_what_the_service_is() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_servers_address_is_relative_or_the_public_one() {
+async fn the_server_url_is_relative_or_the_public_url() {
     for (public_url, server) in [
         (None, "/v1"),
         (Some("https://api.example"), "https://api.example/v1"),
@@ -149,7 +149,7 @@ async fn each_operation_declares_its_id_tag_security_and_every_status() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_parameter_has_a_description_bounds_and_an_example_that_keeps_them() {
+async fn each_parameter_has_a_description_bounds_and_an_example_within_them() {
     let document = StrictDocument::of(&replica(None).await).await;
     for (path, name, required, says) in [
         ("/genes", "domain", false, json!({"minLength": 0, "maxLength": 255})),

@@ -1,6 +1,5 @@
-//! A registry of somebody else's, with nothing where there can be nothing and with values at and
-//! beyond every bound, held strictly against the served document. It is the one that the
-//! generated clients read too.
+//! A registry with every optional value empty and with values at and beyond every bound: responses
+//! match the served document strictly. The tests of generated clients use the same registry.
 
 use serde_json::{Value, json};
 
@@ -12,7 +11,7 @@ const FOREIGN: &str = include_str!("../../sdk/foreign.sql");
 const LARGEST: u64 = (1 << 53) - 1;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_emptiest_and_the_largest_genes_match_the_document_in_every_answer() {
+async fn the_emptiest_and_the_largest_genes_match_the_document_in_every_response() {
     let database = sample(PostgresServer::shared().await).await;
     database.connect().await.batch_execute(FOREIGN).await.unwrap();
     let key = database.new_key(1_000_000).await;

@@ -41,7 +41,7 @@ const SEARCH: &str = "/paths/~1genes/get";
 const GENE: &str = "/components/schemas/GeneSummary";
 const PAGE: &str = "/components/schemas/GenePage";
 
-/// What is changed, at which place of the document; `null` takes it away.
+/// The released document with `value` at `pointer`; `null` removes what is there.
 fn changed(pointer: &str, value: Value) -> Value {
     let mut document = last_release();
     let (parent, name) = pointer.rsplit_once('/').unwrap();
@@ -62,7 +62,7 @@ fn changed(pointer: &str, value: Value) -> Value {
 }
 
 #[test]
-fn what_breaks_is_found() {
+fn breaking_changes_are_found() {
     let parameter = |required: bool| json!({"name": "x", "in": "query", "required": required, "schema": {"type": "string"}});
     for (place, value, says) in [
         ("/paths/~1genes", Value::Null, "the operation is gone"),
@@ -118,7 +118,7 @@ fn what_breaks_is_found() {
 }
 
 #[test]
-fn what_breaks_nobody_passes() {
+fn compatible_changes_pass() {
     let optional = json!({"name": "x", "in": "query", "required": false, "schema": {}});
     let operation = json!({"get": {"operationId": "getMore", "responses": {}}});
     for (place, value) in [

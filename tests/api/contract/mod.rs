@@ -1,5 +1,5 @@
-//! The served document: what it says, that it is the committed one, and that every answer keeps
-//! to it.
+//! The served document: its content, that it is the committed one, and that every response matches
+//! it.
 
 mod answers;
 mod compare;

@@ -1,4 +1,4 @@
-//! How the document is published: its versions, its entity tag, its server's address.
+//! Serving the document: versions, entity tags and the server URL.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ async fn document(replica: &Replica, query: &str, headers: &[(&str, &str)]) -> A
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_unknown_version_is_400_in_the_one_shape() {
+async fn an_unknown_version_is_400_with_the_error_body() {
     let replica = replica(|_| {}).await;
     for query in ["?version=", "?version=2", "?version=3.2", "?version=3.1&version=3.1"] {
         let refused = document(&replica, query, &[]).await;
@@ -35,7 +35,7 @@ async fn an_unknown_version_is_400_in_the_one_shape() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_has_the_document_is_told_so() {
+async fn a_client_that_has_the_document_gets_304() {
     let replica = replica(|_| {}).await;
     let (old, new) =
         (document(&replica, "", &[]).await, document(&replica, "?version=3.1", &[]).await);
@@ -53,7 +53,7 @@ async fn whoever_has_the_document_is_told_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_newer_version_says_the_same_in_its_own_words() {
+async fn the_newer_version_describes_the_same_api() {
     let replica = replica(|_| {}).await;
     let old = document(&replica, "", &[]).await;
     for unused in ["nullable", "exclusiveMinimum", "exclusiveMaximum", "discriminator"] {
@@ -69,7 +69,7 @@ async fn the_newer_version_says_the_same_in_its_own_words() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_trusted_proxies_say_where_the_service_is() {
+async fn only_trusted_proxies_decide_the_server_url() {
     let told: &[(&str, &str)] = &[
         ("X-Forwarded-Proto", "https"),
         ("X-Forwarded-Host", "api.example"),
@@ -102,12 +102,12 @@ async fn only_trusted_proxies_say_where_the_service_is() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_address_is_told_its_own_document_in_every_coding() {
+async fn each_address_gets_its_own_document_in_every_coding() {
     let replica =
         replica(|config| config.server.trusted_proxies = vec!["127.0.0.1".parse().unwrap()]).await;
     let told = |host: &'static str| [("X-Forwarded-Proto", "https"), ("X-Forwarded-Host", host)];
     let mut tags = Vec::new();
-    // More addresses than are kept, and then the first ones again.
+    // More addresses than are cached, and then the first ones again.
     let hosts: Vec<&'static str> = (0..40).map(|n| &*format!("h{n}.example").leak()).collect();
     for host in hosts.iter().chain(&hosts[..3]) {
         let mut headers = told(host).to_vec();
@@ -128,7 +128,7 @@ async fn each_address_is_told_its_own_document_in_every_coding() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobodys_word_is_taken_by_default() {
+async fn no_proxy_is_trusted_by_default() {
     let replica = replica(|_| {}).await;
     let answer = document(&replica, "", &[("X-Forwarded-Prefix", "/x")]).await;
     assert_eq!(answer.json()["servers"], json!([{ "url": "/v1" }]));
@@ -136,7 +136,7 @@ async fn nobodys_word_is_taken_by_default() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_framework_cannot_say_is_there() {
+async fn the_document_has_the_extensions_that_the_framework_lacks() {
     let document = document(&replica(|_| {}).await, "", &[]).await.json();
     assert_eq!(document["security"], json!([{ "ApiKey": [] }]));
     assert!(document["x-speakeasy-retries"]["statusCodes"].is_array());

@@ -1,4 +1,4 @@
-//! Access tokens of a real OpenID provider: only the right one gets in.
+//! Access tokens of a real OpenID provider: only valid ones are accepted.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -19,7 +19,7 @@ async fn who(replica: &Replica, token: &str) -> Answer {
 }
 
 #[track_caller]
-fn assert_let_in(answer: &Answer, user: &str) {
+fn assert_authenticated(answer: &Answer, user: &str) {
     assert_eq!(answer.status, 200, "{answer:?}");
     let who = answer.json();
     assert_eq!((who["user"].as_str(), who["method"].as_str()), (Some(user), Some("oidc")));
@@ -29,13 +29,13 @@ fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
 }
 
-/// Claims with which a token is let in.
+/// Claims of a valid token.
 fn good_claims(issuer: &Issuer) -> Value {
     json!({ "iss": issuer.url, "aud": AUDIENCE, "sub": "alice", "exp": now() + 300, "iat": now() })
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_users_of_the_issuer_get_in_and_are_told_how() {
+async fn users_of_the_issuer_are_authenticated_and_get_login_metadata() {
     let issuer = Issuer::start().await;
     let configure = |config: &mut Config| {
         issuer.configure(config);
@@ -51,40 +51,43 @@ async fn the_users_of_the_issuer_get_in_and_are_told_how() {
     assert_eq!(login["oidc"], expected);
 
     let alice = who(&replica, &issuer.log_in("alice").await.access).await;
-    assert_let_in(&alice, "alice");
+    assert_authenticated(&alice, "alice");
     assert_eq!(alice.json()["operator"], false);
     let end = alice.json()["expires_at"].as_str().unwrap().to_owned();
     let end: gene_registry::registry::Timestamp = end.parse().unwrap();
     let left = end.as_second() - i64::try_from(now()).unwrap();
     assert!((200..=301).contains(&left), "{left}");
     let olga = who(&replica, &issuer.log_in("olga").await.access).await;
-    assert_let_in(&olga, "olga");
+    assert_authenticated(&olga, "olga");
     assert_eq!(olga.json()["operator"], true);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_asymmetric_algorithm_is_taken() {
+async fn every_asymmetric_algorithm_is_accepted() {
     let issuer = Issuer::start().await;
     for algorithm in ["RS256", "PS256", "ES256", "EdDSA"] {
         issuer.rotate(algorithm, false).await;
         let (replica, _database) = replica(|config| issuer.configure(config)).await;
-        assert_let_in(&who(&replica, &issuer.log_in("alice").await.access).await, "alice");
+        assert_authenticated(&who(&replica, &issuer.log_in("alice").await.access).await, "alice");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tokens_that_are_not_for_us_or_not_good_now_are_refused() {
+async fn tokens_for_others_and_tokens_outside_their_lifetime_are_refused() {
     let issuer = Issuer::start().await;
     let (replica, _database) = replica(|config| issuer.configure(config)).await;
     let tokens = issuer.log_in("alice").await;
-    assert_let_in(&who(&replica, &tokens.access).await, "alice");
+    assert_authenticated(&who(&replica, &tokens.access).await, "alice");
     let mut refused = vec![
         ("for another audience", issuer.log_in_for("alice", OTHER_AUDIENCE).await.access),
         ("an ID token", tokens.id),
         ("a refresh token", tokens.refresh),
     ];
     let good = good_claims(&issuer);
-    assert_let_in(&who(&replica, &issuer.sign(good.clone(), json!({})).await).await, "alice");
+    assert_authenticated(
+        &who(&replica, &issuer.sign(good.clone(), json!({})).await).await,
+        "alice",
+    );
     let (past, future) = (now() - 3_600, now() + 3_600);
     for (what, field, value) in [
         ("expired", "exp", json!(past)),
@@ -121,14 +124,14 @@ async fn tokens_that_are_not_for_us_or_not_good_now_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_audience_may_be_one_of_several_and_types_of_access_tokens_are_taken() {
+async fn one_of_several_audiences_and_all_types_of_access_tokens_are_accepted() {
     let issuer = Issuer::start().await;
     let (replica, _database) = replica(|config| issuer.configure(config)).await;
     let mut claims = good_claims(&issuer);
     claims["aud"] = json!([OTHER_AUDIENCE, AUDIENCE]);
     for header in [json!({}), json!({ "typ": "JWT" }), json!({ "typ": "application/AT+JWT" })] {
         let token = issuer.sign(claims.clone(), header).await;
-        assert_let_in(&who(&replica, &token).await, "alice");
+        assert_authenticated(&who(&replica, &token).await, "alice");
     }
 }
 
@@ -137,14 +140,14 @@ async fn forged_tokens_are_refused() {
     let issuer = Issuer::start().await;
     let (replica, _database) = replica(|config| issuer.configure(config)).await;
     let good = issuer.log_in("alice").await.access;
-    assert_let_in(&who(&replica, &good).await, "alice");
+    assert_authenticated(&who(&replica, &good).await, "alice");
     let key = issuer.keys().await["keys"][0].clone();
     let kid = key["kid"].as_str().unwrap().to_owned();
     let claims = good_claims(&issuer);
 
     let own = KeyPair::generate().unwrap().serialize_der();
     let own = EncodingKey::from_ec_der(&own);
-    // A secret that everybody knows: the public key, in each of the ways it might be taken for one.
+    // The public key, which everybody knows, in each form that could be mistaken for a secret.
     let modulus = key["n"].as_str().unwrap();
     let secrets = [modulus.as_bytes().to_vec(), key.to_string().into_bytes(), Vec::new()];
     let header = |algorithm| Header { kid: Some(kid.clone()), ..Header::new(algorithm) };
@@ -179,12 +182,12 @@ async fn forged_tokens_are_refused() {
     forged.push(format!("{}.{}{other}.{signature}", parts[0], &body[..body.len() - 1]));
     for token in &forged {
         let answer = who(&replica, token).await;
-        // After thirty wrong ones the address has to wait: that is no way in either.
+        // After thirty invalid tokens the address is refused anyway.
         assert!([401, 429].contains(&answer.status.as_u16()), "{token}: {answer:?}");
         assert!(!answer.text.contains(token.as_str()));
     }
-    assert!(forged.len() < 30, "all are judged");
-    assert_let_in(&who(&replica, &good).await, "alice");
+    assert!(forged.len() < 30, "all are verified");
+    assert_authenticated(&who(&replica, &good).await, "alice");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -196,11 +199,11 @@ async fn the_user_may_be_in_another_claim() {
     })
     .await;
     let answer = who(&replica, &issuer.log_in("alice").await.access).await;
-    assert_let_in(&answer, "alice@example");
+    assert_authenticated(&answer, "alice@example");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_issuer_behind_tls_must_be_one_that_is_trusted() {
+async fn an_issuer_with_an_untrusted_certificate_is_refused() {
     let authority = Authority::new();
     let issuer = Issuer::start_tls(&authority).await;
     let token = issuer.log_in("alice").await.access;
@@ -209,7 +212,7 @@ async fn an_issuer_behind_tls_must_be_one_that_is_trusted() {
         config.control.oidc.tls_ca_file = Some(authority.file.clone());
     })
     .await;
-    assert_let_in(&who(&trusting, &token).await, "alice");
+    assert_authenticated(&who(&trusting, &token).await, "alice");
     let (distrusting, _database) = replica(|config| {
         issuer.configure(config);
         config.control.oidc.tls_ca_file = Some(Authority::new().file.clone());
@@ -219,14 +222,14 @@ async fn an_issuer_behind_tls_must_be_one_that_is_trusted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_is_taken_from_one_header_alone() {
+async fn a_token_is_accepted_from_exactly_one_header() {
     let issuer = Issuer::start().await;
     let (replica, _database) = replica(|config| issuer.configure(config)).await;
     let token = issuer.log_in("alice").await.access;
     let url = format!("{}/control/v1/whoami", replica.control.as_ref().unwrap());
     let bearer = format!("Bearer {token}");
     let twice = [("Authorization", bearer.as_str()), ("Authorization", bearer.as_str())];
-    assert_let_in(&replica.send(Method::GET, &url, &twice[..1]).await, "alice");
+    assert_authenticated(&replica.send(Method::GET, &url, &twice[..1]).await, "alice");
     let in_query = format!("{url}?access_token={token}");
     for (url, headers) in [
         (&url, &twice[..]),

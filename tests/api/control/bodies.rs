@@ -1,4 +1,4 @@
-//! What is asked for wrongly is named, and never repeated.
+//! Errors name the wrong field or parameter and never repeat its value.
 
 use gene_registry::keys::ApiKey;
 use reqwest::Method;
@@ -15,7 +15,7 @@ async fn alice() -> (ControlClient, Replica, impl Sized) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_wrong_in_a_body_is_named_and_nothing_is_made() {
+async fn errors_in_a_body_are_named_and_no_key_is_created() {
     let (alice, _replica, _database) = alice().await;
     let named = |value: Value| json!({ "name": value });
     let with = |field: &str, value: Value| json!({ "name": "ci", field: value });
@@ -75,7 +75,7 @@ async fn what_is_wrong_in_a_body_is_named_and_nothing_is_made() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_body_is_sent_as_json_or_refused() {
+async fn a_body_of_another_content_type_is_refused() {
     let (alice, _replica, _database) = alice().await;
     let body = json!({ "name": "ci" }).to_string();
     for (kinds, status) in [
@@ -100,7 +100,7 @@ async fn a_body_is_sent_as_json_or_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_wrong_in_the_query_is_named() {
+async fn errors_in_the_query_are_named() {
     let (alice, _replica, _database) = alice().await;
     for query in [
         "limit=0",
@@ -124,7 +124,7 @@ async fn what_is_wrong_in_the_query_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_no_prefix_touches_nothing_and_is_not_repeated() {
+async fn an_invalid_prefix_changes_nothing_and_is_not_repeated() {
     let (alice, _replica, _database) = alice().await;
     let key = alice.create("ci").await;
     let other = ApiKey::generate().unwrap().expose().to_owned();

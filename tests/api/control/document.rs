@@ -1,4 +1,4 @@
-//! The control API's own document, and its page; the public document knows nothing of it.
+//! The control API's document and page; the public document does not mention it.
 
 use jsonschema::Validator;
 use reqwest::Method;
@@ -8,7 +8,7 @@ use super::replica;
 use crate::support::control::{ControlClient, new_token, prefix};
 use crate::support::replica::Answer;
 
-/// A schema of the document, with `nullable` in JSON Schema's own words, and strict.
+/// A strict validator for a schema of the document, with `nullable` translated to JSON Schema.
 fn schema(document: &Value, name: &str) -> Validator {
     let mut schemas = document["components"]["schemas"].clone();
     strict(&mut schemas);
@@ -33,7 +33,7 @@ fn strict(value: &mut Value) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_answer_is_as_the_document_says() {
+async fn every_response_matches_the_document() {
     let mut token = String::new();
     let (replica, _database) = replica(|config| token = new_token(config, "alice")).await;
     let alice = ControlClient::new(&replica, Some(&token));

@@ -1,6 +1,6 @@
-//! What is done to a key through the control listener of one replica is known to all of them
-//! within two seconds, with or without Redis. (Narrowed and re-limited keys, which no command
-//! makes: [`crate::currency`].)
+//! Changes of a key through one replica's control listener take effect on all replicas within two
+//! seconds, with or without Redis. (Changed scopes and limits, which no command makes:
+//! [`crate::currency`].)
 
 use std::time::Duration;
 
@@ -18,9 +18,13 @@ use crate::support::wait::seen;
 const SEEN: Duration = Duration::from_secs(2);
 const PATH: &str = "/genes";
 
-/// Fails where a replica answers with another status though it was asked later than two seconds
-/// after `since`.
-async fn assert_treated(fleet: &Fleet<'_>, key: &str, status: u16, since: Instant) {
+/// Fails if a replica responds with another status later than two seconds after `since`.
+async fn assert_status_within_two_seconds(
+    fleet: &Fleet<'_>,
+    key: &str,
+    status: u16,
+    since: Instant,
+) {
     let each = fleet.replicas.iter().map(|replica| async move {
         seen(since, SEEN, &format!("a replica answers {status}"), || async {
             let found = replica.get(PATH, Some(key)).await.status;
@@ -57,7 +61,7 @@ async fn keys_are_treated_as_they_were_last_managed_by_three_replicas_with_and_w
             redis.kill().await;
         }
         let created = people[0].create("ci").await;
-        assert_treated(&fleet, &created, 200, Instant::now()).await;
+        assert_status_within_two_seconds(&fleet, &created, 200, Instant::now()).await;
         known_to_all(&fleet, &created).await;
 
         let at_once = json!({ "prefix": prefix(&created), "overlap_s": 0 });
@@ -65,22 +69,22 @@ async fn keys_are_treated_as_they_were_last_managed_by_three_replicas_with_and_w
         let since = Instant::now();
         assert_eq!(rotated.status, 201, "{rotated:?}");
         let new = rotated.json()["key"].as_str().unwrap().to_owned();
-        assert_treated(&fleet, &created, 401, since).await;
-        assert_treated(&fleet, &new, 200, since).await;
+        assert_status_within_two_seconds(&fleet, &created, 401, since).await;
+        assert_status_within_two_seconds(&fleet, &new, 200, since).await;
         known_to_all(&fleet, &new).await;
 
         let overlapping = json!({ "prefix": prefix(&new), "overlap_s": 6 });
         let rotated = people[2].post("/api-keys/rotate", &overlapping).await;
         let end = Instant::now() + Duration::from_secs(6);
         let newest = rotated.json()["key"].as_str().unwrap().to_owned();
-        assert_treated(&fleet, &newest, 200, Instant::now()).await;
+        assert_status_within_two_seconds(&fleet, &newest, 200, Instant::now()).await;
         known_to_all(&fleet, &new).await;
         tokio::time::sleep_until(end).await;
-        assert_treated(&fleet, &new, 401, end).await;
+        assert_status_within_two_seconds(&fleet, &new, 401, end).await;
         known_to_all(&fleet, &newest).await;
 
         let revoke = json!({ "prefix": prefix(&newest) });
         assert_eq!(people[0].post("/api-keys/revoke", &revoke).await.status, 200);
-        assert_treated(&fleet, &newest, 401, Instant::now()).await;
+        assert_status_within_two_seconds(&fleet, &newest, 401, Instant::now()).await;
     }
 }

@@ -1,4 +1,4 @@
-//! The issuer's keys: exchanged, withdrawn, away, and not read too often.
+//! The issuer's keys: exchanged, withdrawn, unavailable, and not read too often.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ async fn who(replica: &Replica, token: &str) -> Answer {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn exchanged_keys_are_found_and_withdrawn_ones_are_worth_nothing() {
+async fn exchanged_keys_are_found_and_withdrawn_ones_are_refused() {
     let issuer = Issuer::start().await;
     let (replica, _database) = replica(|config| issuer.configure(config)).await;
     let old = issuer.log_in("alice").await.access;
@@ -42,7 +42,7 @@ async fn exchanged_keys_are_found_and_withdrawn_ones_are_worth_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_issuer_is_asked_once_for_many_and_hardly_ever_for_made_up_keys() {
+async fn the_issuer_is_asked_once_for_many_requests_and_rarely_for_invented_keys() {
     let issuer = Issuer::start().await;
     let (replica, _database) = replica(|config| issuer.configure(config)).await;
     let token = issuer.log_in("alice").await.access;
@@ -61,7 +61,7 @@ async fn the_issuer_is_asked_once_for_many_and_hardly_ever_for_made_up_keys() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn known_keys_are_kept_while_the_issuer_is_away_and_unknown_ones_cannot_be_judged() {
+async fn known_keys_work_while_the_issuer_is_unavailable_and_unknown_ones_are_503() {
     let issuer = Issuer::start().await;
     let (knowing, _database) = replica(|config| issuer.configure(config)).await;
     let (ignorant, _database2) = replica(|config| issuer.configure(config)).await;
@@ -86,7 +86,7 @@ async fn known_keys_are_kept_while_the_issuer_is_away_and_unknown_ones_cannot_be
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_replica_starts_without_its_issuer_and_login_tokens_go_on() {
+async fn a_replica_starts_without_its_issuer_and_login_tokens_work() {
     let issuer = Issuer::start().await;
     let token = issuer.log_in("alice").await.access;
     let mut login = String::new();

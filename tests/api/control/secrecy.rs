@@ -1,5 +1,5 @@
 //! Secrets of the control listener: tokens and new keys are in no log (at any level), metric or
-//! database log, and in no answer but the one that shows a new key.
+//! database log, and in no response except the one that shows a new key.
 
 use reqwest::Method;
 use serde_json::json;
@@ -15,13 +15,13 @@ use gene_registry::control::LoginToken;
 
 const PASSWORD: &str = "keys-hunter2";
 
-/// Everything in a token but what anybody knows: payload and signature.
+/// The secret parts of a token: payload and signature.
 fn parts(token: &str) -> Vec<String> {
     token.split('.').skip(1).map(str::to_owned).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tokens_and_new_keys_are_in_no_log_metric_or_other_answer() {
+async fn tokens_and_new_keys_are_in_no_log_metric_or_other_response() {
     need_own_servers!();
     let conf = vec!["log_statement = 'all'".to_owned(), "log_connections = on".to_owned()];
     let postgres = PostgresServer::start(PostgresOptions { conf, ..Default::default() }).await;
@@ -97,7 +97,7 @@ async fn tokens_and_new_keys_are_in_no_log_metric_or_other_answer() {
     assert!(metrics.contains(counted), "{metrics}");
     let log = served.ended().await;
     assert_silent("the log", &log, &secrets);
-    for told in ["TRACE", "the login token is unknown", "its signature is wrong"] {
+    for told in ["TRACE", "the login token is unknown", "its signature is invalid"] {
         assert!(log.contains(told), "{told}");
     }
 }

@@ -1,10 +1,12 @@
-//! One behaviour, wherever keys are: in Postgres, and in memory as `demo` has them.
+//! Both stores of keys behave alike: Postgres, and the memory of `demo`.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use gene_registry::keys::store::{Listing, Revoked, Rotated, Status, StoredKey};
-use gene_registry::keys::{ApiKey, KeyPrefix, KeyStore, MemoryKeys, NewKey, PostgresKeys, Usage};
+use gene_registry::keys::{
+    ApiKey, KeyPrefix, KeySpec, KeyStore, MemoryKeys, NewKey, PostgresKeys, Usage,
+};
 use gene_registry::registry::{KeyHash, Timestamp};
 use gene_registry::upstream::{Embedded, Upstream};
 
@@ -43,13 +45,13 @@ async fn both() -> [Pair; 2] {
 }
 
 fn new(owner: &str, name: &str, expires_at: Option<Timestamp>) -> NewKey {
-    NewKey {
-        owner: owner.to_owned(),
+    let spec = KeySpec {
         name: name.to_owned(),
         scopes: vec!["read".to_owned(), "x".to_owned()],
         rate_limit_per_minute: 7,
         expires_at,
-    }
+    };
+    NewKey { owner: owner.to_owned(), spec }
 }
 
 fn prefix(key: &ApiKey) -> KeyPrefix {
@@ -67,7 +69,7 @@ fn near(a: Option<Timestamp>, b: Timestamp) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_written_is_read_by_the_upstream() {
+async fn the_upstream_reads_what_the_store_writes() {
     for Pair { name, store, upstream, .. } in both().await {
         let (key, stored) = store.create(&new("a", "n", Some(hours(5)))).await.unwrap();
         let record = upstream.api_key(&key.hash()).await.unwrap().value.expect(name);
@@ -162,7 +164,7 @@ async fn a_rotated_key_has_the_same_settings_and_lifetime() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_has_one_good_successor_at_most_and_keeps_its_first_lifetime() {
+async fn a_key_has_at_most_one_active_successor_and_keeps_its_first_lifetime() {
     let hour = Duration::from_secs(3_600);
     for Pair { name, store, .. } in both().await {
         for end in [None, Some(hours(500))] {
@@ -191,11 +193,11 @@ async fn a_key_has_one_good_successor_at_most_and_keeps_its_first_lifetime() {
             };
             let first = made(&old, hour).await;
             refused_for(&old, &first).await;
-            // The answer with it was lost: it is replaced, and the old key knows.
+            // The response with the new key was lost: it is rotated, and the old key's successor changes.
             let second = made(&first, Duration::ZERO).await;
             refused_for(&old, &second).await;
             refused_for(&first, &second).await;
-            // It was revoked instead: the old one, which goes on for an hour, is rotated again.
+            // The successor is revoked: the old key, still active for an hour, can be rotated again.
             store.revoke(Some("a"), &prefix(&second)).await.unwrap();
             assert!(matches!(rotate(&first, hour).await, Rotated::NotActive(_)), "{name}");
             let third = made(&old, hour).await;
@@ -238,7 +240,7 @@ async fn use_adds_up_and_the_latest_counts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_change_log_says_what_was_done_to_keys_and_nothing_of_their_use() {
+async fn the_change_log_has_changes_of_keys_but_not_their_use() {
     use gene_registry::upstream::{Change, ChangeScope, Changes};
 
     for Pair { name, store, upstream, .. } in both().await {

@@ -1,4 +1,4 @@
-//! Last use and number of requests: counted by replicas, written down together.
+//! Last use and number of requests: counted by replicas, written in batches.
 
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,7 @@ async fn ask(replica: &Replica, key: &str, times: usize) {
     }
 }
 
-/// Requests of a key that have been written down.
+/// The recorded number of requests of a key.
 async fn written(client: &Client, key: &str) -> i64 {
     let sql = "select coalesce(sum(request_count), 0)::bigint from registry.api_key_usage u
         join registry.api_key k using (key_hash) where k.prefix = $1";
@@ -43,7 +43,7 @@ async fn owners_see_when_and_how_often_their_keys_were_used() {
     })
     .await;
     let mut config = config.unwrap();
-    // A replica that nobody manages keys on counts as well.
+    // A replica without a control listener counts too.
     config.control.bind = None;
     let second = Replica::start(&config).await;
     let alice = ControlClient::new(&first, Some(&token));
@@ -51,7 +51,7 @@ async fn owners_see_when_and_how_often_their_keys_were_used() {
     let begun = Timestamp::now();
     ask(&first, &used, 3).await;
     ask(&second, &used, 4).await;
-    // Refused for what is asked, not for the key: that is use too.
+    // A request that is refused for its parameters is a use of the key.
     assert_eq!(first.get("/genes?limit=0", Some(&used)).await.status, 400);
     eventually(SOON, "eight requests are seen", || async {
         alice.list().await[1]["request_count"] == 8
@@ -69,7 +69,7 @@ async fn owners_see_when_and_how_often_their_keys_were_used() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_counted_is_written_when_a_replica_ends_and_refused_keys_are_not_counted() {
+async fn use_is_written_when_a_replica_stops_and_refused_keys_are_not_counted() {
     let (replica, database) = replica(|config| {
         new_token(config, "alice");
         config.keys.usage_every_s = 86_400;
@@ -83,10 +83,10 @@ async fn what_was_counted_is_written_when_a_replica_ends_and_refused_keys_are_no
     ask(&replica, &used, 5).await;
     ask(&replica, &gone, 1).await;
     assert_eq!(replica.get("/genes", Some(&revoked)).await.status, 401);
-    // A key that is gone by then spoils nothing.
+    // A key that is deleted before the write does not prevent it.
     let sql = "delete from registry.api_key where prefix = $1";
     client.execute(sql, &[&prefix(&gone)]).await.unwrap();
-    assert_eq!(written(&client, &used).await, 0, "nothing is written on a request's way");
+    assert_eq!(written(&client, &used).await, 0, "requests do not write");
     replica.shutdown().await;
     assert_eq!(written(&client, &used).await, 5);
     let rows = client.query("select from registry.api_key_usage", &[]).await.unwrap();
@@ -94,7 +94,7 @@ async fn what_was_counted_is_written_when_a_replica_ends_and_refused_keys_are_no
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_batch_that_is_lost_is_logged_and_holds_up_nobody() {
+async fn a_lost_batch_is_logged_and_delays_no_request() {
     need_own_servers!();
     let postgres = PostgresServer::shared().await;
     let database = sample(postgres).await;
@@ -117,7 +117,7 @@ async fn a_batch_that_is_lost_is_logged_and_holds_up_nobody() {
             assert_eq!(served.replica.get(&uncached(), Some(&key)).await.status, 200);
             slowest = slowest.max(asked.elapsed());
         }
-        // The attempt itself takes five seconds where nothing answers.
+        // The attempt takes five seconds if the database does not respond.
         assert!(slowest < Duration::from_secs(4), "{slowest:?}");
     }
     proxy.set(Mode::Pass).await;
@@ -130,7 +130,7 @@ async fn a_batch_that_is_lost_is_logged_and_holds_up_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_a_role_to_write_with_nothing_is_written_and_that_is_said_once() {
+async fn without_a_role_that_may_write_nothing_is_written_and_it_is_logged_once() {
     let database = sample(PostgresServer::shared().await).await;
     let served = Served::start(&[
         ("DATABASE_URL", &database.url_as(READER)),

@@ -140,7 +140,7 @@ async fn a_key_ends_by_the_databases_clock_whatever_a_replicas_own_says() {
     let now = Timestamp::now();
     let ending = async |minutes: i64| {
         let at = now + jiff::SignedDuration::from_mins(minutes);
-        database.new_key_with(|key| key.expires_at = Some(at)).await
+        database.new_key_with(|key| key.spec.expires_at = Some(at)).await
     };
     let (ended, good) = (ending(-10).await, ending(10).await);
     let (database_url, library) = (database.url_as(READER), shifting_library());

@@ -1,4 +1,4 @@
-//! The document and the docs page: no key, no other host.
+//! The document and the pages need no key and no other host.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -58,7 +58,7 @@ async fn pages_and_document_are_served_without_a_key_by_get_and_head() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_front_page_says_how_the_service_is_each_time_it_is_asked() {
+async fn the_front_page_shows_the_current_state_of_the_service() {
     let (held, _) = Held::new();
     let replica = over(Arc::clone(&held), |_| {}).await;
     let says = async |state: &str| {
@@ -73,15 +73,15 @@ async fn the_front_page_says_how_the_service_is_each_time_it_is_asked() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    says("All is well").await;
+    says("All systems operational").await;
     held.away.store(true, Ordering::SeqCst);
-    says("Answering from memory").await;
+    says("Serving cached answers only").await;
     held.away.store(false, Ordering::SeqCst);
-    says("All is well").await;
+    says("All systems operational").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn parts_of_pages_are_asked_for_again_and_sent_once() {
+async fn files_of_pages_are_revalidated_with_their_entity_tags() {
     let (replica, _) = replica(|_| {}).await;
     for (path, _) in FILES.into_iter().filter(|(path, _)| *path != "/") {
         let plain = replica.raw("GET", path, &[]).await;
@@ -106,7 +106,7 @@ async fn parts_of_pages_are_asked_for_again_and_sent_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_pages_policy_allows_this_service_alone_and_nothing_inline() {
+async fn the_pages_policy_allows_only_this_service_and_nothing_inline() {
     let (replica, _) = replica(|_| {}).await;
     for path in PAGES {
         let page = ask(&replica, Method::GET, path).await;
@@ -126,7 +126,7 @@ async fn the_pages_policy_allows_this_service_alone_and_nothing_inline() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_pages_ask_for_their_own_files_alone() {
+async fn the_pages_use_only_their_own_files() {
     let (replica, _) = replica(|_| {}).await;
     for path in PAGES {
         let page = ask(&replica, Method::GET, path).await.text;
@@ -153,7 +153,7 @@ async fn the_pages_ask_for_their_own_files_alone() {
     assert!(shown.contains("validatorUrl: null"), "no validator elsewhere: {shown}");
 }
 
-/// A style that brings nothing else along.
+/// Asserts that a style loads nothing else.
 fn assert_alone(name: &str, css: &str) {
     assert!(!css.contains("@import"), "{name}");
     for url in css.split("url(").skip(1) {
@@ -176,8 +176,8 @@ fn the_pages_own_scripts_name_no_other_host() {
 }
 
 #[test]
-fn the_vendored_files_have_the_checksums_that_are_written_down() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/api/pages/swagger_ui");
+fn the_vendored_files_have_the_recorded_checksums() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/http/swagger_ui");
     let sums = std::fs::read_to_string(folder.join("SHA256SUMS")).unwrap();
     let mut known = BTreeSet::from(["README.md", "SHA256SUMS"]);
     for line in sums.lines() {

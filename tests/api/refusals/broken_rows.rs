@@ -1,5 +1,5 @@
-//! A registry of somebody else's making: columns empty wherever they can be, and rows that break
-//! the contract. Answers match the served document all the same.
+//! A registry with every optional column empty, and with rows that break the contract. Responses
+//! still match the served document.
 
 use gene_registry::keys::ApiKey;
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use crate::support::postgres::PostgresServer;
 use crate::support::redis::RedisServer;
 use crate::support::replica::{Replica, config, patient};
 
-/// Tables of other types and without any constraint.
+/// Tables with other types and without constraints.
 const TABLES: &str = "
     create schema registry_read;
     create table registry_read.gene (id uuid, name varchar, domain varchar, fidelity varchar,
@@ -24,7 +24,7 @@ const TABLES: &str = "
         name varchar, scopes varchar[], rate_limit_per_minute bigint, created_at timestamptz,
         expires_at timestamptz, revoked_at timestamptz);";
 
-/// 1 to 6 are within the contract: as empty as can be, zero, full, and at the bounds of numbers.
+/// 1 to 6 keep the contract: empty, zero, full, and at the bounds of numbers.
 const GENES: &str = r#"
     insert into registry_read.gene (id, fidelity) values (uuid(lpad('1', 32, '0')), 'Native');
     insert into registry_read.gene values
@@ -86,7 +86,7 @@ fn ids(page: &Value) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn answers_match_the_document_where_every_column_is_empty_that_can_be() {
+async fn responses_match_the_document_if_every_optional_column_is_empty() {
     let foreign = Foreign::start().await;
     for replica in &foreign.replicas {
         let document = StrictDocument::of(replica).await;
@@ -118,7 +118,7 @@ async fn answers_match_the_document_where_every_column_is_empty_that_can_be() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rows_that_were_left_out_are_counted_in_a_metric() {
+async fn rows_that_are_left_out_are_counted_in_a_metric() {
     let foreign = Foreign::start().await;
     let replica = &foreign.replicas[1];
     assert_eq!(replica.metric("gene_registry_broken_rows").await, Some(0.0), "nothing is known");
@@ -164,7 +164,7 @@ async fn empty_columns_are_shown_as_documented() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rows_that_break_the_contract_are_not_seen_and_their_phenotype_is_502() {
+async fn rows_that_break_the_contract_are_left_out_and_their_phenotype_is_502() {
     let foreign = Foreign::start().await;
     for replica in &foreign.replicas {
         let document = StrictDocument::of(replica).await;

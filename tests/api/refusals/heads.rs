@@ -3,7 +3,7 @@
 use super::{OPERATIONS, Stand, assert_refusal, is_request_id};
 use crate::support::raw::{address, exchange};
 
-/// The operation's target, padded by a parameter that nobody knows to `length` bytes.
+/// The operation's target, padded to `length` bytes by an unknown parameter.
 fn padded(operation: &str, length: usize) -> String {
     let separator = if operation.contains('?') { '&' } else { '?' };
     let mut target = format!("{operation}{separator}pad=");
@@ -33,7 +33,7 @@ async fn urls_of_up_to_8_kib_are_served_and_longer_ones_are_400() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ids_of_8_to_60_kilobytes_are_no_ids() {
+async fn ids_of_8_to_60_kilobytes_are_refused_as_ids() {
     let stand = Stand::start().await;
     for length in [8_000, 8_192, 20_000, 60_000] {
         let id = "a".repeat(length);
@@ -45,7 +45,7 @@ async fn ids_of_8_to_60_kilobytes_are_no_ids() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_hundred_headers_are_no_trouble() {
+async fn two_hundred_headers_are_served() {
     let stand = Stand::start().await;
     let names: Vec<String> = (0..200).map(|n| format!("X-Extra-{n}")).collect();
     let mut headers: Vec<_> = names.iter().map(|name| (name.as_str(), "value")).collect();
@@ -86,7 +86,7 @@ async fn heads_beyond_the_http_layers_bounds_are_a_bare_4xx() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_id_is_taken_over_only_in_the_right_form() {
+async fn a_request_id_is_kept_only_if_well_formed() {
     let stand = Stand::start().await;
     let good = ["a", "A.b_c-9", &"x".repeat(64)];
     let bad = ["", "a b", "a\"b", "a/b", "a,b", "é", &"x".repeat(65), "<script>"];

@@ -1,4 +1,4 @@
-//! 401 is one answer, whatever is wrong with the key.
+//! Every invalid key gets the same 401.
 
 use gene_registry::keys::ApiKey;
 use gene_registry::registry::Timestamp;
@@ -7,14 +7,15 @@ use tokio_postgres::types::ToSql;
 use super::{OPERATIONS, Stand, assert_refusal};
 use crate::support::redis::RedisServer;
 
-/// Header values of the key, for each way in which it can be wrong.
+/// Header values with each kind of invalid key.
 async fn wrong_keys(stand: &Stand) -> Vec<(&'static str, Vec<String>)> {
     let database = &stand.database;
     let hour = jiff::SignedDuration::from_hours(1);
     let expired = Some(Timestamp::now() - hour);
-    let expired = database.new_key_with(|key| key.expires_at = expired).await;
-    let no_scope = database.new_key_with(|key| key.scopes = vec![]).await;
-    let other_scope = database.new_key_with(|key| key.scopes = vec!["reader".to_owned()]).await;
+    let expired = database.new_key_with(|key| key.spec.expires_at = expired).await;
+    let no_scope = database.new_key_with(|key| key.spec.scopes = vec![]).await;
+    let other_scope =
+        database.new_key_with(|key| key.spec.scopes = vec!["reader".to_owned()]).await;
     let revoked = database.new_key(100).await;
     let revoke = "update registry.api_key set revoked_at = now() where prefix = $1";
     database.connect().await.execute(revoke, &[&&revoked[..11]]).await.unwrap();
@@ -49,7 +50,7 @@ async fn wrong_keys(stand: &Stand) -> Vec<(&'static str, Vec<String>)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_wrong_key_gets_one_and_the_same_401_on_every_operation() {
+async fn every_invalid_key_gets_the_same_401_on_every_operation() {
     let stand = Stand::start().await;
     let mut bodies = std::collections::HashSet::new();
     for (what, values) in wrong_keys(&stand).await {
@@ -61,7 +62,7 @@ async fn every_wrong_key_gets_one_and_the_same_401_on_every_operation() {
                 assert_refusal(&answer, 401, "UNAUTHORIZED");
                 let challenge = answer.header("www-authenticate");
                 assert_eq!(challenge, r#"ApiKey realm="gene-registry""#, "{what}");
-                assert_eq!(answer.header("ratelimit"), "", "{what}: nothing to learn of limits");
+                assert_eq!(answer.header("ratelimit"), "", "{what}: limits are not revealed");
                 bodies.insert(answer.text);
             }
         }
@@ -70,7 +71,7 @@ async fn every_wrong_key_gets_one_and_the_same_401_on_every_operation() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_in_the_url_or_another_header_is_no_key() {
+async fn a_key_in_the_url_or_another_header_is_ignored() {
     let stand = Stand::start().await;
     let (key, bearer) = (&stand.key, format!("Bearer {}", stand.key));
     for replica in &stand.replicas {
@@ -82,12 +83,12 @@ async fn a_key_in_the_url_or_another_header_is_no_key() {
         let answer = replica.raw("GET", "/v1/genes", &[("Authorization", &bearer)]).await;
         assert_refusal(&answer, 401, "UNAUTHORIZED");
         let answer = replica.raw("GET", "/v1/genes", &[("x-api-key", key)]).await;
-        assert_eq!(answer.status, 200, "names of headers have no case: {answer:?}");
+        assert_eq!(answer.status, 200, "names of headers are case-insensitive: {answer:?}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_requests_with_a_valid_key_leave_anything_in_redis() {
+async fn only_requests_with_a_valid_key_write_to_redis() {
     let stand = Stand::start().await;
     let [replica, _] = &stand.replicas;
     for (_, values) in wrong_keys(&stand).await {
@@ -100,5 +101,5 @@ async fn only_requests_with_a_valid_key_leave_anything_in_redis() {
     let redis = RedisServer::shared().await;
     assert_eq!(redis.keys(&stand.prefix).await, [""; 0]);
     assert_eq!(replica.raw_get("/genes?limit=0", &stand.key).await.status, 400);
-    assert_eq!(redis.keys(&stand.prefix).await.len(), 1, "a counter, for a refusal too");
+    assert_eq!(redis.keys(&stand.prefix).await.len(), 1, "a counter, for an error too");
 }

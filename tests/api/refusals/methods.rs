@@ -1,4 +1,4 @@
-//! The operations answer to GET alone.
+//! The operations support only GET.
 
 use super::{OPERATIONS, Stand, assert_refusal};
 

@@ -1,5 +1,4 @@
-//! Every refusal is JSON of the one shape, with the right code, on the real listener: with Redis
-//! and without.
+//! Every error has the documented JSON body and code, on the real listener, with and without Redis.
 
 mod broken_rows;
 mod heads;
@@ -17,7 +16,7 @@ use crate::support::replica::{Answer, Fleet, Replica, patient};
 /// A gene of the sample registry.
 const GENE: &str = "db8dde37-1518-4afb-94b1-f5723d34ff6e";
 
-/// A good request for each operation, below `/v1`.
+/// A valid request for each operation, below `/v1`.
 const OPERATIONS: [&str; 3] = [
     "/genes",
     "/genes/db8dde37-1518-4afb-94b1-f5723d34ff6e/phenotype",
@@ -28,7 +27,7 @@ const OPERATIONS: [&str; 3] = [
 struct Stand {
     database: Database<'static>,
     replicas: [Replica; 2],
-    /// What the first one's keys in Redis begin with.
+    /// The prefix of the first replica's keys in Redis.
     prefix: String,
     /// A key that never reaches its limit.
     key: String,
@@ -45,14 +44,14 @@ impl Stand {
         Self { database, replicas, prefix, key }
     }
 
-    /// Asks both replicas for a target below `/v1`, exactly as given.
+    /// Sends both replicas a GET for a target below `/v1`, exactly as given.
     async fn raw_get(&self, target: &str) -> [Answer; 2] {
         let [with, without] = &self.replicas;
         [with.raw_get(target, &self.key).await, without.raw_get(target, &self.key).await]
     }
 }
 
-/// Checks all that refusals have in common.
+/// Checks what all errors have in common.
 #[track_caller]
 fn assert_refusal(answer: &Answer, status: u16, code: &str) {
     answer.assert_refused(status, code);
@@ -65,7 +64,7 @@ fn is_request_id(id: &str) -> bool {
     (1..=64).contains(&id.len()) && id.bytes().all(allowed)
 }
 
-/// Checks a refusal of a parameter: its name first, and what was given, cut to 64 characters.
+/// Checks the error of a parameter: its name first, then the given value, cut to 64 characters.
 #[track_caller]
 fn assert_names(answer: &Answer, code: &str, name: &str, given: &str) {
     assert_refusal(answer, 400, code);

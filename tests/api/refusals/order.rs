@@ -1,9 +1,9 @@
-//! What is checked first: route, method, key, limit, parameters, and only then what exists.
+//! The order of checks: route, method, key, limit, parameters, existence.
 
 use super::{OPERATIONS, Stand, assert_refusal};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_first_thing_wrong_decides() {
+async fn the_first_failed_check_decides() {
     let stand = Stand::start().await;
     let unknown_gene = "/genes/00000000-0000-0000-0000-000000000000/phenotype";
     for replica in &stand.replicas {

@@ -1,8 +1,8 @@
-//! The table of bad parameters, and of odd ones that are good.
+//! Invalid parameters, and unusual ones that are valid.
 
 use super::{GENE, Stand, assert_names, assert_refusal};
 
-/// Not taken as a number, with what the error shows of it.
+/// Values that are no numbers, with their form in the error.
 const BAD_NUMBERS: [(&str, &str); 15] = [
     ("%2B5", "+5"),
     ("+5", " 5"),
@@ -68,7 +68,7 @@ async fn bad_numbers_are_refused_never_clamped() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_not_one_of_the_listed_values_is_refused() {
+async fn values_that_are_not_listed_are_refused() {
     let stand = Stand::start().await;
     for (raw, given) in BAD_CHOICES {
         assert_bad(&stand, "/genes", "fidelity", raw, given).await;
@@ -123,7 +123,7 @@ async fn a_parameter_given_twice_is_refused_under_escaped_names_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_no_uuid_of_the_one_form_is_refused() {
+async fn ids_that_are_no_hyphenated_uuid_are_refused() {
     let stand = Stand::start().await;
     let bare = GENE.replace('-', "");
     for (raw, given) in [
@@ -158,7 +158,7 @@ async fn what_is_no_uuid_of_the_one_form_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn odd_parameters_that_are_good_are_served() {
+async fn unusual_but_valid_parameters_are_served() {
     let stand = Stand::start().await;
     let upper = GENE.to_uppercase();
     let escaped = GENE.replace('-', "%2D");

@@ -1,4 +1,4 @@
-//! What is not a route is 404, whoever asks and however.
+//! Unknown routes are 404, with any method and with or without a key.
 
 use super::{GENE, Stand, assert_refusal};
 

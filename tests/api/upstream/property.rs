@@ -1,7 +1,7 @@
 //! Random registries and random queries: both upstreams give the same answers.
 
 use gene_registry::registry::{
-    ArenaInsights, Fidelity, GeneFilter, GeneSearch, Page, RawEvaluation, RawGene, Sort, Timestamp,
+    ArenaInsights, Fidelity, GeneFilter, GeneSearch, RawEvaluation, RawGene, Sort, Timestamp,
 };
 use gene_registry::upstream::{Embedded, EmbeddedGene, Upstream};
 use jiff::SignedDuration;
@@ -12,7 +12,7 @@ use tokio_postgres::Client;
 use uuid::Uuid;
 
 use super::database::{TEMPLATE, TestDatabase, fresh_database};
-use super::suite::{domain, now};
+use super::suite::{domain, now, page};
 
 const DOMAINS: [&str; 3] = ["a.b", "a_b", "\u{1F9EC} %"];
 const THIRTY_DAYS: i64 = 30 * 24 * 60 * 60;
@@ -164,7 +164,7 @@ async fn compare(
             for sort in Sort::ALL {
                 let filter = GeneFilter { domain: domain.clone(), fidelity };
                 for offset in (0..=genes.len() as u64).step_by(limit as usize) {
-                    let page = Page::new(limit, offset).expect("a page");
+                    let page = page(limit, offset);
                     let search = GeneSearch { filter: filter.clone(), sort, page };
                     let found = a.search(&search).await.expect("a page").value;
                     let expected = b.search(&search).await.expect("a page").value;

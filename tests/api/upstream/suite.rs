@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 
 use gene_registry::registry::{
-    DomainName, Fidelity, GeneFilter, GeneId, GeneSearch, Page, Sort, Timestamp, Trend,
+    DomainName, Fidelity, GeneFilter, GeneId, GeneSearch, Page, PageLimit, PageOffset, Sort,
+    Timestamp, Trend,
 };
 use gene_registry::upstream::{Catalogue, CatalogueEvaluation, CatalogueGene, Embedded, Upstream};
 use serde_json::json;
@@ -72,6 +73,11 @@ pub(crate) fn domain(name: &str) -> DomainName {
     name.parse().expect("a domain")
 }
 
+#[track_caller]
+pub(crate) fn page(limit: u64, offset: u64) -> Page {
+    Page::new(PageLimit::new(limit).expect("a limit"), PageOffset::new(offset).expect("an offset"))
+}
+
 /// All ids of a search, page by page; checks that the total never changes.
 pub(crate) async fn walk(
     upstream: &dyn Upstream,
@@ -81,7 +87,7 @@ pub(crate) async fn walk(
 ) -> (Vec<GeneId>, u64) {
     let (mut ids, mut total) = (Vec::new(), None);
     loop {
-        let page = Page::new(limit, ids.len() as u64).expect("a page");
+        let page = page(limit, ids.len() as u64);
         let search = GeneSearch { filter: filter.clone(), sort, page };
         let found = upstream.search(&search).await.expect("a page").value;
         assert_eq!(*total.get_or_insert(found.total.get()), found.total.get());
@@ -142,7 +148,7 @@ async fn past_the_end_is_empty_with_the_true_total() {
             (0, GeneFilter { domain: Some(domain("none")), fidelity: None }, 0),
             (0, GeneFilter { domain: Some(domain("%")), fidelity: None }, 0),
         ] {
-            let page = Page::new(20, offset).expect("a page");
+            let page = page(20, offset);
             let search = GeneSearch { filter, sort: Sort::Fitness, page };
             let found = upstream.search(&search).await.expect("a page").value;
             assert!(found.data.is_empty());

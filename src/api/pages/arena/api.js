@@ -1,8 +1,8 @@
-// The public API, as anybody can use it. Every call counts against the visitor's key.
+// A client of the public API. Every call counts against the visitor's key.
 
 import { key } from "./key.js";
 
-/** Why there is no answer: `kind` is what `trouble.js` has words for. */
+/** A failed request; `trouble.js` has a message for each `kind`. */
 export class Trouble extends Error {
   constructor(kind, { message = "", seconds = 0, limit = null } = {}) {
     super(message || kind);
@@ -12,7 +12,7 @@ export class Trouble extends Error {
   }
 }
 
-/** What the last answer said of the key's window: `limit`, `remaining`, `endsAt`. */
+/** The key's window according to the last response: `limit`, `remaining`, `endsAt`. */
 export let budget = null;
 
 const KINDS = {
@@ -25,7 +25,7 @@ const KINDS = {
   INVALID_ID: "query",
 };
 
-async function ask(path, query, signal) {
+async function request(path, query, signal) {
   const url = new URL(`v1/${path}`, document.baseURI);
   for (const [name, value] of Object.entries(query)) {
     if (value !== "" && value !== null) url.searchParams.set(name, value);
@@ -37,7 +37,7 @@ async function ask(path, query, signal) {
     if (error.name === "AbortError") throw error;
     throw new Trouble("network");
   }
-  note(response.headers);
+  updateBudget(response.headers);
   const body = await response.json().catch(() => null);
   if (response.ok && body) return { body, link: response.headers.get("Link") ?? "" };
   throw new Trouble(KINDS[body?.code] ?? "fault", {
@@ -49,12 +49,12 @@ async function ask(path, query, signal) {
 
 const number = (text) => (text === null ? null : Number(text));
 
-function note(headers) {
+function updateBudget(headers) {
   const [limit, remaining, reset] = ["Limit", "Remaining", "Reset"].map((name) =>
     number(headers.get(`X-RateLimit-${name}`)));
   if (limit === null) return;
   const endsAt = Date.now() + reset * 1000;
-  // Answers that were asked for together may come in any order.
+  // Responses to simultaneous requests may arrive in any order.
   const sameWindow = budget && budget.limit === limit && Math.abs(budget.endsAt - endsAt) < 2000;
   budget = { limit, remaining: sameWindow ? Math.min(remaining, budget.remaining) : remaining, endsAt };
 }
@@ -62,17 +62,17 @@ function note(headers) {
 export const forgetBudget = () => { budget = null; };
 
 export async function genes(query, signal) {
-  const { body, link } = await ask("genes", query, signal);
+  const { body, link } = await request("genes", query, signal);
   return { ...body, next: linked(link, "next"), previous: linked(link, "prev") };
 }
 
 export const insights = async (domain, signal) =>
-  (await ask("arena/insights", { domain }, signal)).body;
+  (await request("arena/insights", { domain }, signal)).body;
 
 export const phenotype = async (id, signal) =>
-  (await ask(`genes/${encodeURIComponent(id)}/phenotype`, {}, signal)).body;
+  (await request(`genes/${encodeURIComponent(id)}/phenotype`, {}, signal)).body;
 
-/** The offset that `Link` leads to, or `null`. */
+/** The offset of the page to which `Link` leads, or `null`. */
 function linked(link, relation) {
   for (const [, target, rel] of link.matchAll(/<([^>]*)>;\s*rel="?(\w+)"?/g)) {
     if (rel === relation) return Number(new URL(target, document.baseURI).searchParams.get("offset") ?? 0);

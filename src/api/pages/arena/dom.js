@@ -1,4 +1,4 @@
-// Making elements without markup in strings: what comes from the registry stays text.
+// Creates elements without markup in strings, so that data from the registry stays text.
 
 export const $ = (id) => document.getElementById(id);
 
@@ -30,7 +30,7 @@ export const percent = (value) => `${Math.round(value * 100)} %`;
 const DAY = new Intl.DateTimeFormat("en", { day: "numeric", month: "short", timeZone: "UTC" });
 export const day = (time) => DAY.format(time);
 
-/** Tells those who listen rather than look. */
+/** Announces a text to screen readers. */
 export function announce(text) {
   $("status").textContent = text;
 }

@@ -1,22 +1,22 @@
-// The key of this tab. The docs page keeps it under the same name.
+// Stores the key of this tab. The docs page stores it under the same name.
 
-const KEPT = "gene-registry.key";
-const SEEN = "gene-registry.domains";
+const STORED_KEY = "gene-registry.key";
+const SEEN_DOMAINS = "gene-registry.domains";
 
-export const key = () => sessionStorage.getItem(KEPT);
-export const keepKey = (value) => sessionStorage.setItem(KEPT, value);
-export const forgetKey = () => sessionStorage.removeItem(KEPT);
+export const key = () => sessionStorage.getItem(STORED_KEY);
+export const storeKey = (value) => sessionStorage.setItem(STORED_KEY, value);
+export const removeKey = () => sessionStorage.removeItem(STORED_KEY);
 
-/** Whether a header can carry it; if not, there is no use in asking. */
+/** Whether a header can carry the value; the service would refuse any other. */
 export const canBeKey = (value) => /^[\x21-\x7e]{1,256}$/.test(value);
 
-/** Enough of it to know it by. */
+/** The beginning of the key, enough to recognize it. */
 export const shown = (value) => `${value.slice(0, Math.min(11, value.length / 2))}…`;
 
 /** Domains seen in this tab, in alphabetical order. */
 export function domainsSeen() {
   try {
-    const seen = JSON.parse(sessionStorage.getItem(SEEN) ?? "[]");
+    const seen = JSON.parse(sessionStorage.getItem(SEEN_DOMAINS) ?? "[]");
     return Array.isArray(seen) ? seen.filter((name) => typeof name === "string") : [];
   } catch {
     return [];
@@ -26,5 +26,5 @@ export function domainsSeen() {
 export function rememberDomains(genes) {
   const seen = new Set([...domainsSeen(), ...genes.map((gene) => gene.domain)]);
   seen.delete("");
-  sessionStorage.setItem(SEEN, JSON.stringify([...seen].sort().slice(0, 500)));
+  sessionStorage.setItem(SEEN_DOMAINS, JSON.stringify([...seen].sort().slice(0, 500)));
 }

@@ -1,22 +1,22 @@
-// The arena: what the address says is shown. A domain costs two requests to open (its insights
-// and its ranking), three if the ranking is not the one that the plot needs.
+// The arena. It shows what its address says. Opening a domain takes two requests (insights and
+// ranking), or three if the plot needs another page of the ranking.
 
 import * as api from "./api.js";
 import { $, announce, count, make } from "./dom.js";
-import { canBeKey, domainsSeen, forgetKey, keepKey, key, rememberDomains, shown } from "./key.js";
+import { canBeKey, domainsSeen, key, rememberDomains, removeKey, shown, storeKey } from "./key.js";
 import { showOverview } from "./overview.js";
 import { openPhenotype } from "./phenotype.js";
 import { showTable } from "./table.js";
 import { clearTrouble, showTrouble } from "./trouble.js";
 
 const DEFAULTS = { domain: "", fidelity: "", sort: "fitness", limit: "20", offset: "0" };
-/** How many chips are offered; the field suggests all. */
+/** Maximum number of chips; the field suggests all domains. */
 const CHIPS = 12;
 
 let current = null;
-let underWay = null;
+let activeRequest = null;
 
-/** What the address asks to see; only values that the page can offer. */
+/** The view of an address; values that the page does not offer become defaults. */
 function viewOf(address) {
   const view = { ...DEFAULTS };
   for (const name of Object.keys(view)) view[name] = address.searchParams.get(name) ?? view[name];
@@ -45,41 +45,41 @@ function go(change) {
 
 const goToDomain = (domain) => go({ ...DEFAULTS, domain });
 
-async function show(view, { anew = false } = {}) {
+async function show(view, { reload = false } = {}) {
   reflect(view);
   clearTrouble();
   if (!key()) return askForKey();
-  underWay?.abort();
-  underWay = new AbortController();
-  const { signal } = underWay;
-  const opens = anew || current?.domain !== view.domain;
+  activeRequest?.abort();
+  activeRequest = new AbortController();
+  const { signal } = activeRequest;
+  const opens = reload || current?.domain !== view.domain;
   if (opens) ["overview", "ranking"].forEach((id) => { $(id).hidden = true; });
   announce("Loading …");
   document.body.setAttribute("aria-busy", "true");
   try {
-    const page = asker(signal);
+    const page = pageLoader(signal);
     if (opens && view.domain) await Promise.all([overview(view, page, signal), ranking(view, page, signal)]);
     else await ranking(view, page, signal);
     current = view;
   } catch (error) {
     if (error.name === "AbortError") return;
-    underWay.abort();
+    activeRequest.abort();
     if (opens) current = null;
     trouble(error, view);
   } finally {
-    if (!signal.aborted || underWay.signal === signal) document.body.removeAttribute("aria-busy");
+    if (!signal.aborted || activeRequest.signal === signal) document.body.removeAttribute("aria-busy");
     budget();
     suggestions();
   }
 }
 
-/** Asks for a page of genes once, though overview and ranking both may want it. */
-function asker(signal) {
-  const asked = new Map();
+/** Loads each page of genes once, even if both overview and ranking need it. */
+function pageLoader(signal) {
+  const loading = new Map();
   return (view) => {
     const name = addressOf(view).search;
-    if (!asked.has(name)) asked.set(name, api.genes(view, signal));
-    return asked.get(name);
+    if (!loading.has(name)) loading.set(name, api.genes(view, signal));
+    return loading.get(name);
   };
 }
 
@@ -100,7 +100,7 @@ async function ranking(view, page, signal) {
   const found = await page(view);
   if (signal.aborted) return;
   rememberDomains(found.data);
-  // An unknown domain has an empty ranking; its insights say what it is.
+  // For an unknown domain, the failed insights show a message instead.
   if (found.total === 0 && view.domain && !view.fidelity) return;
   showTable(found, view, (gene) => openPhenotype(gene, budget));
 }
@@ -108,22 +108,22 @@ async function ranking(view, page, signal) {
 function trouble(error, view) {
   const known = error instanceof api.Trouble ? error : new api.Trouble("fault");
   if (!(error instanceof api.Trouble)) console.error(error);
-  showTrouble(known, () => show(view, { anew: $("ranking").hidden }), goToDomain);
+  showTrouble(known, () => show(view, { reload: $("ranking").hidden }), goToDomain);
   if (known.kind === "key") {
-    forgetKey();
+    removeKey();
     askForKey({ keepText: true });
   }
   announce("");
 }
 
-// ---------------------------------------------------------------- what stands around it
+// ---------------------------------------------------------------- the rest of the page
 
 function reflect(view) {
   $("domain").value = view.domain;
   for (const name of ["fidelity", "sort", "limit"]) $(name).value = view[name];
   $("title").textContent = view.domain || "The arena";
   document.title = `${view.domain || "Arena"} · Gene Registry`;
-  $("ranking-title").textContent = view.domain ? "Ranking" : "The best of all domains";
+  $("ranking-title").textContent = view.domain ? "Ranking" : "Best genes of all domains";
   keyLine();
 }
 
@@ -136,7 +136,7 @@ function keyLine() {
 }
 
 function askForKey({ keepText = false } = {}) {
-  underWay?.abort();
+  activeRequest?.abort();
   api.forgetBudget();
   current = null;
   ["overview", "ranking"].forEach((id) => { $(id).hidden = true; });
@@ -148,8 +148,8 @@ function askForKey({ keepText = false } = {}) {
 }
 
 function budget() {
-  const said = api.budget;
-  $("budget").textContent = said ? `${count(said.remaining)} of ${count(said.limit)} requests left this minute` : "";
+  const limits = api.budget;
+  $("budget").textContent = limits ? `${count(limits.remaining)} of ${count(limits.limit)} requests remain this minute` : "";
 }
 
 function suggestions() {
@@ -166,14 +166,14 @@ $("key-form").addEventListener("submit", (event) => {
   event.preventDefault();
   const value = $("key").value.trim();
   if (!canBeKey(value)) return trouble(new api.Trouble("key"), viewOf(new URL(location.href)));
-  keepKey(value);
+  storeKey(value);
   $("key").value = "";
   $("main").focus({ preventScroll: true });
-  show(viewOf(new URL(location.href)), { anew: true });
+  show(viewOf(new URL(location.href)), { reload: true });
 });
 
 $("key-change").addEventListener("click", () => {
-  forgetKey();
+  removeKey();
   clearTrouble();
   askForKey();
 });
@@ -196,4 +196,4 @@ for (const id of ["previous", "next"]) {
 addEventListener("popstate", () => show(viewOf(new URL(location.href))));
 
 suggestions();
-show(viewOf(new URL(location.href)), { anew: true });
+show(viewOf(new URL(location.href)), { reload: true });

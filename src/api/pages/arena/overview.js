@@ -1,4 +1,4 @@
-// A domain's numbers with what they mean, its top genes, and their history as a plot.
+// A domain's metrics with explanations, its top genes, and a plot of their history.
 
 import { $, count, decimal, make, percent } from "./dom.js";
 import { drawHistory, historyTable } from "./plots.js";
@@ -22,27 +22,27 @@ export function showOverview(insights, genes) {
   $("overview").hidden = false;
 }
 
-// Drawn for the width there is, so that letters keep their size.
+// Redrawn for the available width, so that text keeps its size.
 new ResizeObserver(() => { if (shown) drawHistory($("plot"), shown); }).observe($("plot"));
 
 function numbers(insights) {
   const { gene_count: genes, shannon_diversity: diversity, turnover_rate: turnover } = insights;
-  const most = Math.log(genes);
-  const evenness = most > 0 ? Math.min(1, diversity / most) : 0;
+  const max = Math.log(genes);
+  const evenness = max > 0 ? Math.min(1, diversity / max) : 0;
   return [
-    number("Diversity", decimal(diversity, 2), meter(evenness, "Diversity against the most there can be"),
-      most > 0
-        ? `Shannon entropy H′ of the genes' shares of fitness: ${percent(evenness)} of the most that ${count(genes)} genes can have (${decimal(most, 2)}). ${evenness > 0.9 ? "Strength is spread widely: a healthy contest." : "A few genes hold most of the fitness."}`
-        : "Shannon entropy H′ of the genes' shares of fitness. With one gene there is no contest yet."),
+    number("Diversity", decimal(diversity, 2), meter(evenness, "Diversity relative to the maximum"),
+      max > 0
+        ? `Shannon entropy H′ of the genes' shares of fitness: ${percent(evenness)} of the maximum for ${count(genes)} genes (${decimal(max, 2)}). ${evenness > 0.9 ? "Fitness is spread widely: healthy competition." : "A few genes hold most of the fitness."}`
+        : "Shannon entropy H′ of the genes' shares of fitness. With one gene there is no competition yet."),
     number("Turnover", percent(turnover), meter(turnover, "Turnover"),
       turnover === 0
         ? "None of the top 5 of thirty days ago has been replaced since."
         : `Of the top 5 of thirty days ago, ${percent(turnover)} are no longer among today's top 5.`),
     number("Average fitness", decimal(insights.avg_fitness), null,
-      "The mean over the genes that have been evaluated. Fitness may exceed 1."),
+      "The average of the evaluated genes. Fitness may exceed 1."),
     number("Genes", count(genes), null, "Published genes of this domain."),
     number("Evaluations", count(insights.total_arena_evaluations), null,
-      "Times that these genes have been tried in the arena, all in all."),
+      "Number of evaluations of these genes in the arena."),
   ];
 }
 
@@ -56,12 +56,12 @@ function number(name, value, bar, meaning) {
 const meter = (value, label) =>
   make("meter", { min: 0, max: 1, value: value.toFixed(3), "aria-label": label });
 
-/** Names need not be unique, so each gene of the page is taken once. */
+/** Names need not be unique, so each gene of the page is used once. */
 function leaders(top, genes) {
-  const left = [...genes];
+  const unused = [...genes];
   return top.map((gene) => {
-    const at = left.findIndex((one) => one.name === gene.name && one.fitness_score === gene.fitness);
-    const found = at < 0 ? null : left.splice(at, 1)[0];
+    const index = unused.findIndex((one) => one.name === gene.name && one.fitness_score === gene.fitness);
+    const found = index < 0 ? null : unused.splice(index, 1)[0];
     const history = (found?.arena_history ?? [])
       .map((entry) => ({ time: Date.parse(entry.evaluated_at), fitness: entry.fitness_value, calls: entry.total_calls }))
       .reverse();

@@ -1,33 +1,33 @@
-// One gene's phenotype, in a dialog: what goes in, what comes out, how to install it.
+// A dialog with one gene's phenotype: inputs, outputs and how to install it.
 
 import { phenotype, Trouble } from "./api.js";
 import { $, decimal, make } from "./dom.js";
-import { retry, words } from "./trouble.js";
+import { message, retry } from "./trouble.js";
 
 const dialog = $("phenotype");
-let asked = null;
+let activeRequest = null;
 
-dialog.addEventListener("close", () => asked?.abort());
-// A click beside it closes it too.
+dialog.addEventListener("close", () => activeRequest?.abort());
+// A click outside the dialog closes it too.
 dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); });
 
-/** Opens it for a gene of the ranking; `spent` is told when a request has been answered. */
-export async function openPhenotype(gene, spent) {
-  asked?.abort();
-  asked = new AbortController();
-  frame(gene, make("p", { class: "soft", role: "status" }, "Asking for it …"));
+/** Opens the dialog for a gene of the ranking; calls `updateBudget` after the request. */
+export async function openPhenotype(gene, updateBudget) {
+  activeRequest?.abort();
+  activeRequest = new AbortController();
+  frame(gene, make("p", { class: "soft", role: "status" }, "Loading …"));
   if (!dialog.open) dialog.showModal();
   try {
-    const found = await phenotype(gene.id, asked.signal);
+    const found = await phenotype(gene.id, activeRequest.signal);
     frame(gene, body(found));
   } catch (error) {
     if (error.name === "AbortError") return;
     const trouble = error instanceof Trouble ? error : new Trouble("fault");
-    const again = () => openPhenotype(gene, spent);
+    const repeat = () => openPhenotype(gene, updateBudget);
     frame(gene, make("div", { class: "trouble", role: "alert", "data-kind": trouble.kind },
-      ...words(trouble), trouble.kind !== "key" && retry(trouble, again)));
+      ...message(trouble), trouble.kind !== "key" && retry(trouble, repeat)));
   } finally {
-    spent();
+    updateBudget();
   }
 }
 
@@ -49,7 +49,7 @@ function body(found) {
       fact("Playground", needs.min_playground_version === "0.0.0" ? "any version" : `${needs.min_playground_version} or later`),
       fact("Runs at", needs.required_fidelity)),
     make("h3", {}, "Install"), make("pre", { tabindex: 0, "aria-label": "Install command" }, make("code", {}, found.install_command)),
-    side("What goes in", found.phenotype.input), side("What comes out", found.phenotype.output),
+    side("Input", found.phenotype.input), side("Output", found.phenotype.output),
     make("p", { class: "small soft" }, "Id ", make("code", {}, found.id)));
 }
 
@@ -65,7 +65,7 @@ function side(title, schema) {
           make("span", { class: "badge" }, typeName(value)), " ",
           required.has(name) && make("span", { class: "badge warn" }, "required"),
           typeof value?.description === "string" && make("span", { class: "soft" }, value.description))))
-      : make("p", { class: "soft" }, "Nothing is declared."),
+      : make("p", { class: "soft" }, "No properties are declared."),
     make("details", {}, make("summary", {}, "As a schema"),
       make("pre", { tabindex: 0, "aria-label": `${title}, as a schema` }, make("code", {}, JSON.stringify(schema, null, 2)))));
 }

@@ -1,23 +1,23 @@
-// Plots, drawn by hand as SVG: lines of fitness over time, and a small one for a row.
+// SVG plots: fitness over time for several genes, and a sparkline for a row of the table.
 
 import { day, decimal, make, svg } from "./dom.js";
 
 const HEIGHT = 300;
 const MARGIN = { left: 46, right: 30, top: 14, bottom: 34 };
 
-/** One line a gene; `series` are genes with `name` and `history`, oldest first. */
-export function drawHistory(place, series) {
+/** Draws one line for each gene; `series` has `name` and `history`, oldest first. */
+export function drawHistory(container, series) {
   if (!series.length) {
-    place.replaceChildren(make("p", { class: "soft" }, "There are no evaluations to show."));
+    container.replaceChildren(make("p", { class: "soft" }, "No evaluations to show."));
     return;
   }
-  const width = Math.max(260, Math.floor(place.clientWidth));
+  const width = Math.max(260, Math.floor(container.clientWidth));
   const points = series.flatMap((one) => one.history);
   const x = scale(range(points.map((p) => p.time), 3_600_000), [MARGIN.left, width - MARGIN.right]);
   const ticks = niceTicks(...range(points.map((p) => p.fitness), 0.01), 5);
   const y = scale([ticks[0], ticks.at(-1)], [HEIGHT - MARGIN.bottom, MARGIN.top]);
   const names = series.map((one) => one.name).join(", ");
-  place.replaceChildren(svg("svg", {
+  container.replaceChildren(svg("svg", {
     class: "history", width, height: HEIGHT, viewBox: `0 0 ${width} ${HEIGHT}`, role: "img",
     "aria-label": `Line plot of fitness over time for ${names}. The table below has the numbers.`,
   }, grid(ticks, x, y, width), labels(series, y, width), series.map((one, index) => line(one, index + 1, x, y))));
@@ -37,14 +37,14 @@ function grid(ticks, x, y, width) {
   return svg("g", {}, rows, columns);
 }
 
-/** Each line's number at its end; those too close are moved apart. */
+/** The number of each line at its end; numbers that would overlap are moved apart. */
 function labels(series, y, width) {
-  const ends = series.map((one, index) => ({ number: index + 1, at: y(one.history.at(-1).fitness) }));
-  ends.sort((a, b) => a.at - b.at);
-  for (let i = 1; i < ends.length; i += 1) ends[i].at = Math.max(ends[i].at, ends[i - 1].at + 14);
-  const over = Math.max(0, (ends.at(-1)?.at ?? 0) - (HEIGHT - MARGIN.bottom));
-  return svg("g", {}, ends.map(({ number, at }) =>
-    svg("text", { class: `end s${number}`, x: width - MARGIN.right + 12, y: at - over + 4 }, String(number))));
+  const ends = series.map((one, index) => ({ number: index + 1, y: y(one.history.at(-1).fitness) }));
+  ends.sort((a, b) => a.y - b.y);
+  for (let i = 1; i < ends.length; i += 1) ends[i].y = Math.max(ends[i].y, ends[i - 1].y + 14);
+  const over = Math.max(0, (ends.at(-1)?.y ?? 0) - (HEIGHT - MARGIN.bottom));
+  return svg("g", {}, ends.map(({ number, y: end }) =>
+    svg("text", { class: `end s${number}`, x: width - MARGIN.right + 12, y: end - over + 4 }, String(number))));
 }
 
 function line(one, number, x, y) {
@@ -68,7 +68,7 @@ export function historyTable(series) {
     make("thead", {}, make("tr", {}, head)), make("tbody", {}, rows));
 }
 
-/** A row's history, newest entry first as the API gives it. */
+/** The history of a row, newest entry first as in the API. */
 export function sparkline(history) {
   if (history.length < 2) return make("span", { class: "soft small" }, history.length ? "one evaluation" : "none yet");
   const [width, height] = [96, 26];
@@ -83,19 +83,19 @@ export function sparkline(history) {
 }
 
 function scale([from, to], [start, end]) {
-  const by = (end - start) / (to - from || 1);
-  const at = (value) => start + (value - from) * by;
+  const factor = (end - start) / (to - from || 1);
+  const at = (value) => start + (value - from) * factor;
   at.domain = [from, to];
   return at;
 }
 
-/** Smallest and largest, apart by at least `least`. */
-function range(values, least) {
+/** The smallest and largest value, at least `min` apart. */
+function range(values, min) {
   const [low, high] = [Math.min(...values), Math.max(...values)];
-  return high - low < least ? [low - least / 2, high + least / 2] : [low, high];
+  return high - low < min ? [low - min / 2, high + min / 2] : [low, high];
 }
 
-/** Round values that hold the range between them. */
+/** Round values that span the range. */
 function niceTicks(low, high, about) {
   const rough = (high - low) / about;
   const power = 10 ** Math.floor(Math.log10(rough));

@@ -1,4 +1,4 @@
-// The ranking: one page of genes, and the way to the others.
+// The ranking: one page of genes, with links to the previous and next page.
 
 import { $, announce, count, decimal, make } from "./dom.js";
 import { sparkline } from "./plots.js";
@@ -10,7 +10,7 @@ export function showTable(page, view, open) {
   const { data, total, offset } = page;
   $("rows").replaceChildren(...data.map((gene, index) => row(gene, offset + index + 1, view, open)));
   if (!data.length) {
-    const text = total ? "There is nothing on this page: it lies past the end." : "No gene matches these filters.";
+    const text = total ? "This page is empty: it is past the end of the ranking." : "No gene matches these filters.";
     $("rows").append(make("tr", { role: "row" }, make("td", { role: "cell", colspan: 8, class: "empty soft" }, text)));
   }
   $("genes").classList.toggle("all-domains", !view.domain);
@@ -20,9 +20,9 @@ export function showTable(page, view, open) {
   }
   const where = view.domain ? `of the domain ${view.domain}` : "of all domains";
   $("caption").textContent = `Genes ${where}${view.fidelity ? `, ${view.fidelity} only` : ""}, by ${SORTED_BY[view.sort]}, best first`;
-  const place = data.length ? `${count(offset + 1)}–${count(offset + data.length)} of ${count(total)}` : `0 of ${count(total)}`;
-  $("place").textContent = place;
-  // A button that is about to close while it has the focus hands it on.
+  const range = data.length ? `${count(offset + 1)}–${count(offset + data.length)} of ${count(total)}` : `0 of ${count(total)}`;
+  $("range").textContent = range;
+  // A focused button that is about to be disabled passes the focus on.
   for (const [id, target] of [["previous", page.previous], ["next", page.next]]) {
     const button = $(id);
     if (target === null && document.activeElement === button) $("ranking-title").focus();
@@ -30,16 +30,16 @@ export function showTable(page, view, open) {
     button.dataset.offset = target ?? "";
   }
   $("ranking").hidden = false;
-  announce(`Genes ${place} shown.`);
+  announce(`Genes ${range} shown.`);
 }
 
-function row(gene, place, view, open) {
+function row(gene, rank, view, open) {
   const name = make("button", {
     type: "button", class: "gene", "aria-haspopup": "dialog",
     onclick: () => open(gene),
   }, gene.name || "(unnamed)");
   return make("tr", { role: "row" },
-    cell("#", count(place), "number place"),
+    cell("#", count(rank), "number rank"),
     make("th", { role: "rowheader", scope: "row" }, name,
       gene.description && make("span", { class: "description" }, gene.description),
       make("span", { class: "by" }, gene.owner ? `by ${gene.owner}` : "", !view.domain && gene.domain ? ` in ${gene.domain}` : "")),
@@ -51,7 +51,7 @@ function row(gene, place, view, open) {
     cell("Rank in domain", gene.arena_rank ? count(gene.arena_rank) : "unranked", "number"));
 }
 
-/** `data-label` names the value where a narrow screen shows rows as cards; the roles keep it a
-    table there for those who listen. */
+/** `data-label` labels the value when a narrow screen shows rows as cards; the roles keep it a table
+    for screen readers. */
 const cell = (label, content, classes = "") =>
   make("td", { role: "cell", "data-label": label, class: classes }, content);

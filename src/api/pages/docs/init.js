@@ -1,32 +1,32 @@
-// The key is kept for the tab.
+// Stores the key for this tab.
 (() => {
   const SCHEME = "ApiKey";
-  // The arena keeps the key of this tab under the same name.
-  const KEPT = "gene-registry.key";
+  // The arena stores the key of this tab under the same name.
+  const STORED_KEY = "gene-registry.key";
   const note = document.getElementById("key-note");
 
-  function keep(value) {
-    if (value) sessionStorage.setItem(KEPT, value);
-    else sessionStorage.removeItem(KEPT);
+  function store(value) {
+    if (value) sessionStorage.setItem(STORED_KEY, value);
+    else sessionStorage.removeItem(STORED_KEY);
     note.textContent = value
-      ? `A key is kept for this tab: ${value.slice(0, 11)}… Log out under “Authorize” to forget it.`
-      : "Choose “Authorize” to enter a key: it is kept for this tab, and goes only into the header X-API-Key.";
+      ? `A key is stored for this tab: ${value.slice(0, 11)}… To remove it, log out under “Authorize”.`
+      : "Choose “Authorize” to enter a key. It is stored for this tab and sent only in the header X-API-Key.";
   }
 
-  if (sessionStorage.getItem(KEPT)) keep(sessionStorage.getItem(KEPT));
+  if (sessionStorage.getItem(STORED_KEY)) store(sessionStorage.getItem(STORED_KEY));
 
-  // Keeps what is authorized for the tab; Swagger UI itself would keep it for ever.
-  const keepsKey = () => ({
+  // Stores the authorized key for the tab only; Swagger UI itself would store it permanently.
+  const storesKey = () => ({
     statePlugins: {
       auth: {
         wrapActions: {
           authorize: (original) => (payload) => {
             const value = payload[SCHEME]?.value;
-            if (typeof value === "string") keep(value.trim());
+            if (typeof value === "string") store(value.trim());
             return original(payload);
           },
           logout: (original) => (names) => {
-            keep(null);
+            store(null);
             return original(names);
           },
         },
@@ -37,9 +37,9 @@
   window.ui = showDocument({
     url: "openapi.json",
     base: "v1",
-    plugins: [keepsKey],
+    plugins: [storesKey],
     onComplete() {
-      const value = sessionStorage.getItem(KEPT);
+      const value = sessionStorage.getItem(STORED_KEY);
       if (value) window.ui.preauthorizeApiKey(SCHEME, value);
     },
   });

@@ -1,10 +1,10 @@
-// Comfort for the front page: the address as the browser knows it, and buttons that copy.
+// Conveniences of the front page: the address that the browser knows, and copy buttons.
 if (document.body.dataset.base === "guessed") {
   const base = new URL("v1", document.baseURI).href;
-  for (const place of document.querySelectorAll("[data-address]")) place.textContent = base;
+  for (const element of document.querySelectorAll("[data-address]")) element.textContent = base;
 }
 
-const said = document.getElementById("said");
+const status = document.getElementById("status");
 
 for (const command of document.querySelectorAll(".command")) {
   const code = command.querySelector("code");
@@ -14,16 +14,16 @@ for (const command of document.querySelectorAll(".command")) {
   button.textContent = "Copy";
   button.setAttribute("aria-label", `Copy: ${command.dataset.name}`);
   button.addEventListener("click", async () => {
-    const done = await copied(code);
+    const done = await copy(code);
     button.textContent = done ? "Copied" : "Press Ctrl-C";
-    said.textContent = done ? `Copied: ${command.dataset.name}` : "Selected. Copy it with Ctrl-C.";
+    status.textContent = done ? `Copied: ${command.dataset.name}` : "Selected. Press Ctrl-C to copy it.";
     setTimeout(() => { button.textContent = "Copy"; }, 2500);
   });
   command.append(button);
 }
 
-// The clipboard is there in secure contexts only; elsewhere the command is selected.
-async function copied(code) {
+// The clipboard exists only in secure contexts; elsewhere the command is selected.
+async function copy(code) {
   try {
     await navigator.clipboard.writeText(code.textContent);
     return true;

@@ -1,5 +1,6 @@
-//! What surrounds every operation: method, key, limit; only then parameters and handler. Then
-//! the limit's headers on whatever came out, a caught panic included.
+//! The middleware around every operation. It checks method, key and rate limit, in this order,
+//! before parameters are parsed and the handler runs; then it adds the rate limit's headers to
+//! every response, that of a caught panic included.
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
@@ -8,79 +9,81 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use poem::endpoint::{BoxEndpoint, DynEndpoint};
+use poem::error::ResponseError;
 use poem::http::{HeaderValue, Method};
-use poem::{Endpoint, IntoResponse, Request, Response, Result};
+use poem::{Endpoint, Request, Response, Result};
 use poem_openapi::OpenApi;
 use tokio::time::{error::Elapsed, timeout};
 
-use super::conditional::Conditions;
-use super::error::{ApiError, OVERLOAD_SECONDS, refusal};
+use super::conditions::Conditions;
+use super::error::{ApiError, OVERLOAD_SECONDS};
 use super::headers;
 use crate::cache::{CacheReply, Source};
+use crate::http::error::response_of;
 use crate::keys::Authenticator;
 use crate::limit::{Decision, Limiter};
 use crate::registry::{ApiKeyRecord, KeyId};
 
-/// A URL may be this long.
+/// Longest path and query.
 const MAX_URL_BYTES: usize = 8192;
 
-/// Who may pass, and how often. One for each replica.
+/// Decides which requests reach the operations. One a replica.
 pub struct AccessControl {
     /// Checks keys.
     pub authenticator: Arc<Authenticator>,
     /// Counts requests.
     pub limiter: Limiter<KeyId>,
-    /// How long an operation may take, once its request has been counted.
-    pub patience: Duration,
+    /// How long an operation may take, counted from the rate limit's decision.
+    pub timeout: Duration,
 }
 
-/// Who was let in, and where their answer was found: goes with the answer, for log and metrics.
+/// Data of a response, for log and metrics: the key of the request, and where the result was found.
 #[derive(Debug, Clone)]
 pub(super) struct AuthenticatedKey {
     pub(super) key: Arc<ApiKeyRecord>,
     pub(super) source: Option<Source>,
 }
 
-/// An operation behind the gate. HEAD is kept out like every other method but GET: the framework
-/// would run it.
+/// An operation behind the access control. Every method but GET is refused, HEAD included, which
+/// the framework would run.
 pub(super) struct ProtectedEndpoint {
     inner: BoxEndpoint<'static>,
-    gate: Arc<AccessControl>,
+    access_control: Arc<AccessControl>,
 }
 
 /// The operations of `api` by path.
-pub(super) fn guarded(
+pub(super) fn protected(
     api: impl OpenApi,
-    gate: Arc<AccessControl>,
+    access_control: Arc<AccessControl>,
 ) -> impl Iterator<Item = (String, ProtectedEndpoint)> {
     let mut operations = HashMap::new();
     api.add_routes(&mut operations);
     operations.into_iter().filter_map(move |(path, mut methods)| {
         let inner = methods.remove(&Method::GET)?;
-        Some((path, ProtectedEndpoint { inner, gate: Arc::clone(&gate) }))
+        Some((path, ProtectedEndpoint { inner, access_control: Arc::clone(&access_control) }))
     })
 }
 
 impl Endpoint for ProtectedEndpoint {
     type Output = Response;
 
-    #[expect(clippy::manual_async_fn, reason = "an async function keeps what it is given twice")]
+    #[expect(clippy::manual_async_fn, reason = "its future would hold the request twice")]
     fn call(&self, request: Request) -> impl Future<Output = Result<Response>> + Send {
-        // The request stays in one place until the operation gets it: whoever took it over on the
-        // way would copy it, and so would the box around this.
+        // Not an `async fn`: its future would hold the request twice and copy it on each move
+        // (measured, docs/performance.md).
         async move {
             if *request.method() != Method::GET {
-                return Err(ApiError::MethodNotAllowed { allow: "GET" }.into());
+                return Err(ApiError::MethodNotAllowed { allow: "GET".into() }.into());
             }
-            let key = match self.identify(&request).await {
+            let key = match self.authenticate(&request).await {
                 Ok(key) => key,
                 Err(error) => return Ok(unauthenticated(error)),
             };
             let conditions = Conditions::of(request.headers());
             let (decision, refused) = self.decide(&request, &key).await;
             let response = match refused {
-                None => self.answer(request).await,
-                Some(error) => error.into_response(),
+                None => self.run(request).await,
+                Some(error) => error.as_response(),
             };
             Ok(finish(response, &conditions, &decision, key))
         }
@@ -88,19 +91,19 @@ impl Endpoint for ProtectedEndpoint {
 }
 
 impl ProtectedEndpoint {
-    async fn identify(&self, request: &Request) -> Result<Arc<ApiKeyRecord>, ApiError> {
+    async fn authenticate(&self, request: &Request) -> Result<Arc<ApiKeyRecord>, ApiError> {
         let presented = request.headers().get_all(headers::API_KEY);
         let presented = presented.iter().map(HeaderValue::as_bytes);
-        Ok(self.gate.authenticator.check(presented).await?)
+        Ok(self.access_control.authenticator.check(presented).await?)
     }
 
-    /// How the key's window stands, and why the request goes no further, if so.
+    /// The state of the key's window, and the error if the request is refused.
     async fn decide(&self, request: &Request, key: &ApiKeyRecord) -> (Decision, Option<ApiError>) {
         let limit = key.rate_limit_per_minute;
-        match self.gate.limiter.decide(key.hash.id(), limit).await {
+        match self.access_control.limiter.decide(key.hash.id(), limit).await {
             Ok(decision) if decision.admitted => (decision, check_length(request).err()),
             Ok(decision) => (decision, Some(ApiError::RateLimited(decision))),
-            // How the window stands is not known; the client is told what fits its waiting.
+            // The window's state is unknown; these numbers agree with `Retry-After`.
             Err(error) => {
                 let wait = Duration::from_secs(OVERLOAD_SECONDS);
                 (Decision::of(false, limit, limit, wait), Some(error.into()))
@@ -108,29 +111,27 @@ impl ProtectedEndpoint {
         }
     }
 
-    fn answer(&self, request: Request) -> impl Future<Output = Response> {
-        // Boxed as it comes: it is not moved about here.
-        let answer = AssertUnwindSafe(DynEndpoint::call(&*self.inner, request)).catch_unwind();
-        let answer = timeout(self.gate.patience, answer);
+    fn run(&self, request: Request) -> impl Future<Output = Response> {
+        // The boxed future of the operation, so that the request is not moved once more.
+        let operation = AssertUnwindSafe(DynEndpoint::call(&*self.inner, request)).catch_unwind();
+        let operation = timeout(self.access_control.timeout, operation);
         async {
-            match answer.await {
-                Ok(Ok(Ok(response))) => response,
-                Ok(Ok(Err(error))) => refusal(error),
-                Ok(Err(_)) => ApiError::Internal.into_response(),
-                // All that it waits for has bounds of its own; this is for what nobody thought of.
-                Err(Elapsed { .. }) => ApiError::Unavailable.into_response(),
+            match operation.await {
+                Ok(outcome) => response_of::<ApiError>(outcome),
+                // Everything that an operation waits for has its own timeout; this is a backstop.
+                Err(Elapsed { .. }) => ApiError::Unavailable.as_response(),
             }
         }
     }
 }
 
 fn unauthenticated(error: ApiError) -> Response {
-    let mut response = error.into_response();
+    let mut response = error.as_response();
     headers::add_vary(response.headers_mut());
     response
 }
 
-/// What every answer to a valid key carries.
+/// Completes the response to a request with a valid key.
 fn finish(
     mut response: Response,
     conditions: &Conditions,
@@ -149,12 +150,12 @@ fn finish(
     response
 }
 
-/// A path of any length is left to the id's own check.
+/// A long path is not checked here: its id is refused as such.
 fn check_length(request: &Request) -> Result<(), ApiError> {
     let uri = request.original_uri();
     let length = uri.path_and_query().map_or(0, |text| text.as_str().len());
     if length > MAX_URL_BYTES && uri.path().len() <= MAX_URL_BYTES {
-        let message = format!("the URL must be {MAX_URL_BYTES} bytes at most; given: {length}");
+        let message = format!("the URL must be at most {MAX_URL_BYTES} bytes; given: {length}");
         return Err(ApiError::Parameter(message));
     }
     Ok(())

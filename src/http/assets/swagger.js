@@ -1,8 +1,8 @@
-// Shows a document in Swagger UI. Relative addresses, so that the page works under any path prefix;
-// no validator, so that nothing is asked of anywhere else.
+// Shows a document in Swagger UI. Addresses are relative, so that the page works under any path
+// prefix; the validator is off, so that no other site gets a request.
 function showDocument({ url, base, plugins = [], ...more }) {
-  // Whatever address a client is told, this page may ask, and asks, only where it came from.
-  const staysHere = () => ({
+  // The page's policy allows requests only to its own server, whatever address the document has.
+  const usesOwnServer = () => ({
     statePlugins: {
       spec: {
         wrapActions: {
@@ -16,20 +16,20 @@ function showDocument({ url, base, plugins = [], ...more }) {
     },
   });
 
-  // Its dark colours follow the system.
+  // Dark colours follow the system's setting.
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const follow = () => document.documentElement.classList.toggle("dark-mode", dark.matches);
   dark.addEventListener("change", follow);
   follow();
 
-  // There is one server, and nothing to choose.
+  // There is only one server to choose.
   const oneServer = () => ({ wrapComponents: { ServersContainer: () => () => null } });
 
-  // What scrolls can be scrolled by keyboard too.
-  const reach = () => {
+  // Makes scrollable areas reachable by keyboard.
+  const makeFocusable = () => {
     for (const code of document.querySelectorAll(".microlight:not([tabindex])")) code.tabIndex = 0;
   };
-  new MutationObserver(reach).observe(document.getElementById("swagger-ui"), { childList: true, subtree: true });
+  new MutationObserver(makeFocusable).observe(document.getElementById("swagger-ui"), { childList: true, subtree: true });
 
   return SwaggerUIBundle({
     url,
@@ -40,7 +40,7 @@ function showDocument({ url, base, plugins = [], ...more }) {
     defaultModelsExpandDepth: 0,
     syntaxHighlight: { activated: true, theme: "nord" },
     presets: [SwaggerUIBundle.presets.apis],
-    plugins: [...plugins, staysHere, oneServer],
+    plugins: [...plugins, usesOwnServer, oneServer],
     layout: "BaseLayout",
     ...more,
   });

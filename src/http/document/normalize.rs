@@ -1,11 +1,10 @@
-//! What the framework writes, put straight.
+//! Turns the framework's document into a readable one: redundant fields dropped, whole numbers
+//! written as such, keys in reading order.
 
 use serde_json::{Map, Value, json};
 
-use super::for_each_object;
-
-/// Routes carry their base, the document's paths do not: clients join server and path.
-pub(crate) fn move_paths_below(document: &mut Value, base: &str) {
+/// Removes `base` from the paths: the document's server URL ends in it.
+pub(super) fn move_paths_below(document: &mut Value, base: &str) {
     let Some(paths) = document["paths"].as_object_mut() else { return };
     *paths = std::mem::take(paths)
         .into_iter()
@@ -13,8 +12,9 @@ pub(crate) fn move_paths_below(document: &mut Value, base: &str) {
         .collect();
 }
 
-/// Drops what says nothing, and writes whole numbers as such. Examples are data: they come later.
-pub(crate) fn normalize(document: &mut Value) {
+/// Drops empty and redundant fields and writes whole numbers as such. To be called before examples
+/// are added: they are data.
+pub(super) fn normalize(document: &mut Value) {
     for_each_object(document, &mut |object| {
         for noise in ["explode", "deprecated", "style"] {
             if matches!(object.get(noise), Some(Value::Bool(_) | Value::Null)) {
@@ -43,7 +43,7 @@ fn is_description_alone(schema: &Value) -> bool {
     schema.as_object().is_some_and(|fields| fields.len() == 1 && fields.contains_key("description"))
 }
 
-/// The order in which people read a document.
+/// The document with its top-level fields in the order in which people read them.
 pub(crate) fn in_order(document: Value) -> Value {
     let Value::Object(mut fields) = document else { return document };
     let mut ordered = Map::new();
@@ -54,4 +54,16 @@ pub(crate) fn in_order(document: Value) -> Value {
     }
     ordered.extend(fields);
     Value::Object(ordered)
+}
+
+/// Calls `change` on every object, outer ones first.
+pub(crate) fn for_each_object(value: &mut Value, change: &mut impl FnMut(&mut Map<String, Value>)) {
+    match value {
+        Value::Object(object) => {
+            change(object);
+            object.values_mut().for_each(|value| for_each_object(value, change));
+        }
+        Value::Array(items) => items.iter_mut().for_each(|value| for_each_object(value, change)),
+        _ => {}
+    }
 }

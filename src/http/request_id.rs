@@ -1,4 +1,4 @@
-//! What listeners say of requests in their logs: their ids and causes.
+//! Request ids: the caller's own, or new ones that are unique among replicas.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,25 +7,23 @@ use poem::http::{HeaderMap, HeaderValue};
 use super::header_text::HeaderText;
 use super::headers;
 
-pub(crate) use crate::ops::error_chain;
-
-/// Identifiers of requests, unique among replicas: a random beginning and a number.
+/// Makes request ids: a random prefix for this replica, and a number.
 pub(crate) struct RequestIds {
-    /// With the dash behind it.
-    beginning: String,
+    /// Ends in a dash.
+    prefix: String,
     next: AtomicU64,
 }
 
 impl Default for RequestIds {
     fn default() -> Self {
         // Without randomness, ids are only unique within this replica.
-        let beginning = getrandom::u64().unwrap_or_default();
-        Self { beginning: format!("{beginning:016x}-"), next: AtomicU64::new(1) }
+        let prefix = getrandom::u64().unwrap_or_default();
+        Self { prefix: format!("{prefix:016x}-"), next: AtomicU64::new(1) }
     }
 }
 
 impl RequestIds {
-    /// The caller's own id where it has the right form, else a new one.
+    /// The caller's own `X-Request-Id` if it is 1 to 64 of `[A-Za-z0-9._-]`, else a new one.
     pub(crate) fn of(&self, headers: &HeaderMap) -> HeaderValue {
         let given = headers.get(headers::REQUEST_ID).filter(|id| is_request_id(id.as_bytes()));
         given.cloned().unwrap_or_else(|| self.new_id())
@@ -33,7 +31,7 @@ impl RequestIds {
 
     fn new_id(&self) -> HeaderValue {
         let mut text = HeaderText::default();
-        text.text(&self.beginning);
+        text.text(&self.prefix);
         text.hexadecimal(self.next.fetch_add(1, Ordering::Relaxed)).end();
         let [id] = text.values();
         id
@@ -50,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn request_ids_are_taken_over_only_in_the_right_form() {
+    fn request_ids_of_callers_are_kept_only_if_well_formed() {
         let ids = RequestIds::default();
         let of = |given: &[u8]| {
             let mut headers = HeaderMap::new();
@@ -59,9 +57,9 @@ mod tests {
         };
         assert_eq!(of(b"a.B_c-9"), "a.B_c-9");
         assert_eq!(of(&[b'a'; 64]), "a".repeat(64));
-        for wrong in [&b""[..], b"a b", b"a\"", b"\xc3\xa9", &[b'a'; 65]] {
-            assert_ne!(of(wrong).as_bytes(), wrong);
-            assert!(is_request_id(of(wrong).as_bytes()));
+        for malformed in [&b""[..], b"a b", b"a\"", b"\xc3\xa9", &[b'a'; 65]] {
+            assert_ne!(of(malformed).as_bytes(), malformed);
+            assert!(is_request_id(of(malformed).as_bytes()));
         }
     }
 }

@@ -1,0 +1,27 @@
+//! The files of the pages, except the front page, which is rendered for each request.
+
+use crate::http::static_file::{HTML, PageFile, SCRIPT, STYLE};
+use crate::http::swagger_ui;
+
+const OWN_FILES: [PageFile; 15] = [
+    ("/assets/front.css", STYLE, include_str!("front/front.css")),
+    ("/assets/front.js", SCRIPT, include_str!("front/front.js")),
+    ("/docs", HTML, include_str!("docs/index.html")),
+    ("/docs/init.js", SCRIPT, include_str!("docs/init.js")),
+    ("/arena", HTML, include_str!("arena/index.html")),
+    ("/arena/arena.css", STYLE, include_str!("arena/arena.css")),
+    ("/arena/main.js", SCRIPT, include_str!("arena/main.js")),
+    ("/arena/api.js", SCRIPT, include_str!("arena/api.js")),
+    ("/arena/key.js", SCRIPT, include_str!("arena/key.js")),
+    ("/arena/dom.js", SCRIPT, include_str!("arena/dom.js")),
+    ("/arena/trouble.js", SCRIPT, include_str!("arena/trouble.js")),
+    ("/arena/overview.js", SCRIPT, include_str!("arena/overview.js")),
+    ("/arena/plots.js", SCRIPT, include_str!("arena/plots.js")),
+    ("/arena/table.js", SCRIPT, include_str!("arena/table.js")),
+    ("/arena/phenotype.js", SCRIPT, include_str!("arena/phenotype.js")),
+];
+
+/// All files, with those of Swagger UI.
+pub(super) fn files() -> impl Iterator<Item = PageFile> {
+    OWN_FILES.into_iter().chain(swagger_ui::FILES)
+}

@@ -1,0 +1,215 @@
+//! The parameters of the operations: how their values are parsed and described.
+
+use poem::{Request, Result};
+use poem_openapi::registry::{MetaParamIn, MetaSchema};
+use serde_json::Value;
+
+use super::error::ApiError;
+use crate::http::parameter::{ParameterValue, QueryValue, decoded_segment, digits};
+use crate::registry::{DomainName, Fidelity, GeneId, PageLimit, PageOffset, Sort};
+
+/// `If-None-Match`, for the document alone: [`super::conditions`] compares it with the response.
+pub(super) struct KnownTags;
+
+impl ParameterValue for KnownTags {
+    const IN: MetaParamIn = MetaParamIn::Header;
+    const REQUIRED: bool = false;
+
+    fn schema() -> MetaSchema {
+        MetaSchema::new("string")
+    }
+
+    fn of(_: &Request, _: &str) -> Result<Self> {
+        Ok(Self)
+    }
+}
+
+impl ParameterValue for GeneId {
+    const IN: MetaParamIn = MetaParamIn::Path;
+    const REQUIRED: bool = true;
+
+    fn schema() -> MetaSchema {
+        const UUID: &str =
+            "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$";
+        MetaSchema {
+            pattern: Some(UUID.to_owned()),
+            min_length: Some(36),
+            max_length: Some(36),
+            ..MetaSchema::new_with_format("string", "uuid")
+        }
+    }
+
+    fn of(request: &Request, _: &str) -> Result<Self> {
+        let raw = raw_id(request.uri().path());
+        let given = decoded_segment(raw);
+        let id = given.as_deref().and_then(|given| given.parse().ok());
+        Ok(id.ok_or_else(|| ApiError::invalid_id(given.as_deref().unwrap_or(raw)))?)
+    }
+}
+
+/// The id as it was sent in `/v1/genes/{id}/phenotype`. The framework's own path parameters are
+/// already decoded, so decoding them again would be wrong, and they are absent for invalid UTF-8.
+fn raw_id(path: &str) -> &str {
+    path.split('/').nth(3).unwrap_or_default()
+}
+
+/// An optional filter; an empty value counts as not given.
+impl QueryValue for Option<DomainName> {
+    const ALLOWED: &'static str = "0 to 255 characters without control characters";
+
+    fn schema() -> MetaSchema {
+        MetaSchema { min_length: Some(0), ..domain_schema(r"^[^\u0000-\u001F\u007F-\u009F]*$") }
+    }
+
+    fn parse(given: Option<&str>) -> Option<Self> {
+        match given {
+            None | Some("") => Some(None),
+            Some(text) => text.parse().ok().map(Some),
+        }
+    }
+}
+
+impl QueryValue for DomainName {
+    const REQUIRED: bool = true;
+    const ALLOWED: &'static str = "1 to 255 characters without control characters";
+
+    fn schema() -> MetaSchema {
+        MetaSchema { min_length: Some(1), ..domain_schema(r"^[^\u0000-\u001F\u007F-\u009F]+$") }
+    }
+
+    fn parse(given: Option<&str>) -> Option<Self> {
+        given?.parse().ok()
+    }
+}
+
+fn domain_schema(pattern: &str) -> MetaSchema {
+    MetaSchema {
+        max_length: Some(DomainName::MAX_CHARS),
+        pattern: Some(pattern.to_owned()),
+        ..MetaSchema::new("string")
+    }
+}
+
+impl QueryValue for Option<Fidelity> {
+    const ALLOWED: &'static str = "one of Wrapped, Hybrid, Native";
+
+    fn schema() -> MetaSchema {
+        let enum_items = Fidelity::ALL.map(|fidelity| fidelity.as_str().into()).to_vec();
+        MetaSchema { enum_items, ..MetaSchema::new("string") }
+    }
+
+    fn parse(given: Option<&str>) -> Option<Self> {
+        given.map_or(Some(None), |text| text.parse().ok().map(Some))
+    }
+}
+
+impl QueryValue for Sort {
+    const ALLOWED: &'static str = "one of fitness, reputation, downloads";
+
+    fn schema() -> MetaSchema {
+        MetaSchema {
+            enum_items: Self::ALL.map(|sort| sort.as_str().into()).to_vec(),
+            default: Some(Self::default().as_str().into()),
+            ..MetaSchema::new("string")
+        }
+    }
+
+    fn parse(given: Option<&str>) -> Option<Self> {
+        given.map_or(Some(Self::default()), |text| text.parse().ok())
+    }
+}
+
+impl QueryValue for PageLimit {
+    const ALLOWED: &'static str = "an integer of 1 to 50";
+
+    fn schema() -> MetaSchema {
+        integer_schema(1, Self::MAX.into(), Self::default().get().into())
+    }
+
+    fn parse(given: Option<&str>) -> Option<Self> {
+        given.map_or(Some(Self::default()), |text| Self::new(digits(text)?))
+    }
+}
+
+impl QueryValue for PageOffset {
+    const ALLOWED: &'static str = "an integer of 0 to 2147483647";
+
+    fn schema() -> MetaSchema {
+        integer_schema(0, Self::MAX, 0)
+    }
+
+    fn parse(given: Option<&str>) -> Option<Self> {
+        given.map_or(Some(Self::default()), |text| Self::new(digits(text)?))
+    }
+}
+
+fn integer_schema(minimum: u32, maximum: u32, default: u32) -> MetaSchema {
+    MetaSchema {
+        minimum: Some(minimum.into()),
+        maximum: Some(maximum.into()),
+        default: Some(Value::from(default)),
+        ..MetaSchema::new_with_format("integer", "int32")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::parameter::parse_query;
+
+    fn limit(query: &str) -> Result<u8, String> {
+        let limit = parse_query::<PageLimit>(query, "limit").map(PageLimit::get);
+        limit.map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn values_outside_the_range_are_refused_never_clamped() {
+        assert_eq!(limit(""), Ok(20));
+        assert_eq!(limit("limit=50&other=%zz"), Ok(50));
+        assert_eq!(limit("limit=0050"), Ok(50));
+        for wrong in ["0", "51", "+5", "-1", "5.0", "", "٥", "1e1", " 5", "99999999999999999999"] {
+            let refused = limit(&format!("limit={wrong}")).expect_err(wrong);
+            assert!(
+                refused.starts_with("limit must be an integer of 1 to 50; given: "),
+                "{refused}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_parameter_given_twice_is_refused_escaped_names_too() {
+        for twice in ["limit=5&limit=5", "limit=5&li%6Dit=6", "limit&limit"] {
+            let refused = limit(twice).expect_err(twice);
+            assert_eq!(refused, "limit must be given once; given more often");
+        }
+        assert_eq!(limit("li%6Dit=6"), Ok(6));
+        assert_eq!(limit("LIMIT=7"), Ok(20), "names are matched exactly");
+    }
+
+    #[test]
+    fn domains_are_decoded_strictly() {
+        let domain =
+            |query: &str| parse_query::<DomainName>(query, "domain").map(|d| d.as_str().to_owned());
+        assert_eq!(domain("domain=a%2Eb+c%25").ok().as_deref(), Some("a.b c%"));
+        assert_eq!(domain("domain=a=b").ok().as_deref(), Some("a=b"));
+        for wrong in
+            ["domain=%", "domain=%4", "domain=%zz", "domain=%ff", "domain=%00", "domain=a%0Ab"]
+        {
+            assert!(domain(wrong).is_err(), "{wrong}");
+        }
+        let error = |query| domain(query).expect_err(query).to_string();
+        assert_eq!(
+            error("x=1"),
+            "domain is required: 1 to 255 characters without control characters"
+        );
+        assert!(error("domain=").ends_with(r#"; given: """#));
+    }
+
+    #[test]
+    fn an_empty_domain_filters_nothing_but_an_empty_fidelity_is_refused() {
+        let domain = parse_query::<Option<DomainName>>("domain=", "domain");
+        assert_eq!(domain.ok(), Some(None));
+        assert!(parse_query::<Option<Fidelity>>("fidelity=", "fidelity").is_err());
+        assert!(parse_query::<Sort>("sort=", "sort").is_err());
+    }
+}

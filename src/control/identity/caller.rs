@@ -1,0 +1,38 @@
+//! An authenticated user of the control API.
+
+use crate::registry::Timestamp;
+
+/// An authenticated user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Caller {
+    /// The user's handle, which owns the keys.
+    pub user: String,
+    /// Whether the user may see and change everybody's keys.
+    pub operator: bool,
+    /// The kind of credentials that were used.
+    pub method: AuthMethod,
+    /// When the credentials expire; `None` for never.
+    pub expires_at: Option<Timestamp>,
+}
+
+/// A kind of credentials.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AuthMethod {
+    /// An access token of the issuer.
+    Oidc,
+    /// A login token.
+    Token,
+}
+
+impl AuthMethod {
+    /// The name in responses.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Oidc => "oidc",
+            Self::Token => "token",
+        }
+    }
+}
+
+/// A user, the kind of credentials, and when they expire.
+pub(super) type VerifiedIdentity = (String, AuthMethod, Option<Timestamp>);
