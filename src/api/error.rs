@@ -208,7 +208,7 @@ impl From<NotAuthenticated> for ApiError {
             NotAuthenticated::Denied(denial) => Self::Unauthorized(denial),
             NotAuthenticated::Unavailable(error) => Self::Database(error),
             NotAuthenticated::TooManyUnknown => Self::Unavailable,
-            NotAuthenticated::Crashed(_) => Self::Internal,
+            NotAuthenticated::TaskPanicked(_) => Self::Internal,
         }
     }
 }

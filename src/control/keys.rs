@@ -15,7 +15,7 @@ use super::model::{ApiKey, ApiKeyPage, NewApiKey, RotatedApiKey, WhoAmI};
 use super::reply::Reply;
 use super::requests::{CreateApiKey, KeySelector, RevokeApiKey, RotateApiKey};
 use crate::api::query::{Query, QueryValue};
-use crate::keys::store::{Listing, Revoked, Rotated, StoredKey};
+use crate::keys::store::{Listing, RevokeOutcome, RotateOutcome, StoredKey};
 use crate::keys::{KeyStore, NewKey};
 use crate::registry::rfc3339_seconds;
 
@@ -107,9 +107,9 @@ impl KeysApi {
         let KeySelector { prefix, all } = body.0;
         let owner = caller.owner(all)?;
         match self.0.revoke(owner, &prefix).await.map_err(ControlError::from)? {
-            Revoked::Key(key) => Ok(Reply::new(&key)?),
-            Revoked::None => Err(ControlError::NoSuchKey.into()),
-            Revoked::Ambiguous(keys) => Err(ControlError::Ambiguous(keys).into()),
+            RevokeOutcome::Key(key) => Ok(Reply::new(&key)?),
+            RevokeOutcome::None => Err(ControlError::NoSuchKey.into()),
+            RevokeOutcome::Ambiguous(keys) => Err(ControlError::Ambiguous(keys).into()),
         }
     }
 
@@ -127,14 +127,16 @@ impl KeysApi {
         let (KeySelector { prefix, all }, overlap) = body.0;
         let owner = caller.owner(all)?;
         match self.0.rotate(owner, &prefix, overlap).await.map_err(ControlError::from)? {
-            Rotated::Key { key, new, replaced } => {
+            RotateOutcome::Key { key, new, replaced } => {
                 let shown = WithKey { key: key.expose(), stored: &new, replaced: Some(&replaced) };
                 Ok(Reply::new(&shown)?)
             }
-            Rotated::None => Err(ControlError::NoSuchKey.into()),
-            Rotated::Ambiguous(keys) => Err(ControlError::Ambiguous(keys).into()),
-            Rotated::Already { successor } => Err(ControlError::AlreadyRotated(successor).into()),
-            Rotated::NotActive(_) => Err(ControlError::NotActive.into()),
+            RotateOutcome::None => Err(ControlError::NoSuchKey.into()),
+            RotateOutcome::Ambiguous(keys) => Err(ControlError::Ambiguous(keys).into()),
+            RotateOutcome::Already { successor } => {
+                Err(ControlError::AlreadyRotated(successor).into())
+            }
+            RotateOutcome::NotActive(_) => Err(ControlError::NotActive.into()),
         }
     }
 }

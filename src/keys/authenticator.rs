@@ -52,7 +52,7 @@ pub enum NotAuthenticated {
     TooManyUnknown,
     /// The look-up crashed.
     #[error(transparent)]
-    Crashed(#[from] crate::sync::Crashed),
+    TaskPanicked(#[from] crate::sync::TaskPanicked),
 }
 
 /// Checks keys. One for each replica.

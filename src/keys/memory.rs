@@ -7,7 +7,7 @@ use async_trait::async_trait;
 
 use super::prefix::KeyPrefix;
 use super::store::{
-    KeyStore, Listed, Listing, NewKey, Revoked, Rotated, Status, StoreError, StoredKey,
+    KeyStore, Listed, Listing, NewKey, RevokeOutcome, RotateOutcome, Status, StoreError, StoredKey,
 };
 use super::token::ApiKey;
 use super::usage::Usage;
@@ -58,16 +58,20 @@ impl KeyStore for MemoryKeys {
         }))
     }
 
-    async fn revoke(&self, owner: Option<&str>, prefix: &KeyPrefix) -> Result<Revoked, StoreError> {
+    async fn revoke(
+        &self,
+        owner: Option<&str>,
+        prefix: &KeyPrefix,
+    ) -> Result<RevokeOutcome, StoreError> {
         let now = Timestamp::now();
         Ok(self.0.change(|keys| {
             let found = match one(keys, owner, prefix, now) {
                 One::Key(found) => found,
-                One::None => return (vec![], Revoked::None),
-                One::Ambiguous(several) => return (vec![], Revoked::Ambiguous(several)),
+                One::None => return (vec![], RevokeOutcome::None),
+                One::Ambiguous(several) => return (vec![], RevokeOutcome::Ambiguous(several)),
             };
             found.record.revoked_at.get_or_insert(now);
-            (vec![found.record.hash], Revoked::Key(stored(found, now)))
+            (vec![found.record.hash], RevokeOutcome::Key(stored(found, now)))
         }))
     }
 
@@ -76,27 +80,27 @@ impl KeyStore for MemoryKeys {
         owner: Option<&str>,
         prefix: &KeyPrefix,
         overlap: Duration,
-    ) -> Result<Rotated, StoreError> {
+    ) -> Result<RotateOutcome, StoreError> {
         let (key, now) = (ApiKey::generate()?, Timestamp::now());
         Ok(self.0.change(|keys| {
             let old = match one(keys, owner, prefix, now) {
                 One::Key(found) => found.clone(),
-                One::None => return (vec![], Rotated::None),
-                One::Ambiguous(several) => return (vec![], Rotated::Ambiguous(several)),
+                One::None => return (vec![], RotateOutcome::None),
+                One::Ambiguous(several) => return (vec![], RotateOutcome::Ambiguous(several)),
             };
             if let Some(successor) = successor(keys, &old, now) {
-                return (vec![], Rotated::Already { successor: Box::new(successor) });
+                return (vec![], RotateOutcome::Already { successor: Box::new(successor) });
             }
             let before = stored(&old, now);
             if before.status != Status::Active {
-                return (vec![], Rotated::NotActive(Box::new(before)));
+                return (vec![], RotateOutcome::NotActive(Box::new(before)));
             }
             let (ended, record) = rotated(old, &key, now, overlap);
             let changed = vec![ended.record.hash, key.hash()];
             let replaced = Box::new(stored(&ended, now));
             keys.insert(ended.record.hash, ended);
             let new = Box::new(add(keys, record, now));
-            (changed, Rotated::Key { key, new, replaced })
+            (changed, RotateOutcome::Key { key, new, replaced })
         }))
     }
 

@@ -7,8 +7,10 @@ use async_trait::async_trait;
 use tokio_postgres::{Client, Transaction};
 
 use super::prefix::KeyPrefix;
-use super::sql::{self, Source};
-use super::store::{KeyStore, Listed, Listing, NewKey, Revoked, Rotated, StoreError, StoredKey};
+use super::sql::{self, KeySource};
+use super::store::{
+    KeyStore, Listed, Listing, NewKey, RevokeOutcome, RotateOutcome, StoreError, StoredKey,
+};
 use super::token::ApiKey;
 use super::usage::Usage;
 use crate::config::UpstreamConfig;
@@ -28,7 +30,7 @@ const CONNECTIONS: usize = 4;
 /// See the module.
 pub struct PostgresKeys {
     pool: Pool,
-    source: Source,
+    source: KeySource,
 }
 
 impl PostgresKeys {
@@ -37,7 +39,7 @@ impl PostgresKeys {
     /// # Errors
     /// The URL or the certificate authorities can't be read.
     pub fn new(config: &UpstreamConfig) -> Result<Self, SetupError> {
-        Ok(Self { pool: small_pool(config, CONNECTIONS)?, source: Source::Tables })
+        Ok(Self { pool: small_pool(config, CONNECTIONS)?, source: KeySource::Tables })
     }
 
     /// Any registry's keys, to be read through the role that reads its views.
@@ -45,7 +47,7 @@ impl PostgresKeys {
     /// # Errors
     /// As [`Self::new`].
     pub fn read_only(config: &UpstreamConfig) -> Result<Self, SetupError> {
-        Ok(Self { pool: small_pool(config, CONNECTIONS)?, source: Source::View })
+        Ok(Self { pool: small_pool(config, CONNECTIONS)?, source: KeySource::View })
     }
 
     async fn client(&self) -> Result<Object, StoreError> {
@@ -58,8 +60,8 @@ impl PostgresKeys {
 
     fn writable(&self) -> Result<(), StoreError> {
         match self.source {
-            Source::Tables => Ok(()),
-            Source::View => Err(StoreError::ReadOnly),
+            KeySource::Tables => Ok(()),
+            KeySource::View => Err(StoreError::ReadOnly),
         }
     }
 
@@ -109,7 +111,11 @@ impl KeyStore for PostgresKeys {
         .await
     }
 
-    async fn revoke(&self, owner: Option<&str>, prefix: &KeyPrefix) -> Result<Revoked, StoreError> {
+    async fn revoke(
+        &self,
+        owner: Option<&str>,
+        prefix: &KeyPrefix,
+    ) -> Result<RevokeOutcome, StoreError> {
         self.writable()?;
         self.in_time(async {
             let mut client = self.client().await?;
@@ -126,7 +132,7 @@ impl KeyStore for PostgresKeys {
         owner: Option<&str>,
         prefix: &KeyPrefix,
         overlap: Duration,
-    ) -> Result<Rotated, StoreError> {
+    ) -> Result<RotateOutcome, StoreError> {
         self.writable()?;
         self.in_time(async {
             let mut client = self.client().await?;

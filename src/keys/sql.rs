@@ -10,7 +10,7 @@ use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row, Transaction};
 
 use super::prefix::KeyPrefix;
-use super::store::{Listed, Listing, NewKey, Revoked, Status, StoreError, StoredKey};
+use super::store::{Listed, Listing, NewKey, RevokeOutcome, Status, StoreError, StoredKey};
 use super::token::ApiKey;
 use super::usage::Usage;
 use crate::registry::Timestamp;
@@ -23,18 +23,18 @@ const CANDIDATES: usize = 100;
 /// Times beyond this can't be shown.
 const LAST_TIME: &str = "'9999-12-30 00:00:00+00'";
 
-type Value<'a> = (&'a (dyn ToSql + Sync), Type);
+type SqlParam<'a> = (&'a (dyn ToSql + Sync), Type);
 
 /// Where keys are read from.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Source {
+pub(super) enum KeySource {
     /// The tables of the default schema.
     Tables,
     /// The view that any registry has, in which there is nothing about use.
     View,
 }
 
-impl Source {
+impl KeySource {
     fn select(self) -> String {
         let (usage, from) = match self {
             Self::Tables => (
@@ -116,7 +116,7 @@ async fn insert_key(
     let limit = i32::try_from(new.rate_limit_per_minute).unwrap_or(i32::MAX);
     let expires_at = new.expires_at.map(SystemTime::try_from).transpose()?;
     let (hash, prefix) = (key.hash().0, key.prefix());
-    let values: [Value<'_>; 7] = [
+    let values: [SqlParam<'_>; 7] = [
         (&hash.as_slice(), Type::BYTEA),
         (&prefix, Type::TEXT),
         (&new.owner, Type::TEXT),
@@ -143,7 +143,7 @@ pub(super) async fn create(
 /// Keys, newest first.
 pub(super) async fn list(
     transaction: &Transaction<'_>,
-    source: Source,
+    source: KeySource,
     owner: Option<&str>,
     listing: Listing,
 ) -> Result<Listed, StoreError> {
@@ -159,7 +159,7 @@ pub(super) async fn list(
         source.select()
     );
     let (limit, offset) = (i64::from(listing.limit), i64::from(listing.offset));
-    let values: [Value<'_>; 3] =
+    let values: [SqlParam<'_>; 3] =
         [(&owner, Type::TEXT), (&limit, Type::INT8), (&offset, Type::INT8)];
     let rows = transaction.query_typed(&sql, &values).await?;
     let keys = rows.iter().map(stored).collect::<Result<_, _>>()?;
@@ -175,14 +175,14 @@ async fn locked(
     let sql = format!(
         "{} WHERE ($1::text IS NULL OR k.owner = $1) AND starts_with(k.prefix, $2)
         ORDER BY k.prefix LIMIT {CANDIDATES} FOR UPDATE OF k",
-        Source::Tables.select()
+        KeySource::Tables.select()
     );
-    let values: [Value<'_>; 2] = [(&owner, Type::TEXT), (&prefix.as_str(), Type::TEXT)];
+    let values: [SqlParam<'_>; 2] = [(&owner, Type::TEXT), (&prefix.as_str(), Type::TEXT)];
     transaction.query_typed(&sql, &values).await?.iter().map(stored).collect()
 }
 
 async fn by_prefix(transaction: &Transaction<'_>, prefix: &str) -> Result<StoredKey, StoreError> {
-    let sql = format!("{} WHERE k.prefix = $1", Source::Tables.select());
+    let sql = format!("{} WHERE k.prefix = $1", KeySource::Tables.select());
     stored(&transaction.query_typed_one(&sql, &[(&prefix, Type::TEXT)]).await?)
 }
 
@@ -191,16 +191,16 @@ pub(super) async fn revoke(
     transaction: &Transaction<'_>,
     owner: Option<&str>,
     prefix: &KeyPrefix,
-) -> Result<Revoked, StoreError> {
+) -> Result<RevokeOutcome, StoreError> {
     let mut found = locked(transaction, owner, prefix).await?;
     if found.len() > 1 {
-        return Ok(Revoked::Ambiguous(found));
+        return Ok(RevokeOutcome::Ambiguous(found));
     }
-    let Some(key) = found.pop() else { return Ok(Revoked::None) };
+    let Some(key) = found.pop() else { return Ok(RevokeOutcome::None) };
     let update = "UPDATE registry.api_key SET revoked_at = now()
         WHERE prefix = $1 AND revoked_at IS NULL";
     transaction.execute_typed(update, &[(&key.prefix, Type::TEXT)]).await?;
-    Ok(Revoked::Key(by_prefix(transaction, &key.prefix).await?))
+    Ok(RevokeOutcome::Key(by_prefix(transaction, &key.prefix).await?))
 }
 
 /// Adds to what is known of keys' use, in one statement. Ordered, so that replicas that do it at
@@ -222,7 +222,7 @@ pub(super) async fn add_usage(
     let times: Vec<SystemTime> = times.collect::<Result<_, _>>()?;
     let requests: Vec<i64> =
         usage.iter().map(|usage| i64::try_from(usage.requests).unwrap_or(i64::MAX)).collect();
-    let values: [Value<'_>; 3] = [
+    let values: [SqlParam<'_>; 3] = [
         (&hashes, Type::BYTEA_ARRAY),
         (&times, Type::TIMESTAMPTZ_ARRAY),
         (&requests, Type::INT8_ARRAY),

@@ -100,7 +100,7 @@ pub struct Listed {
 
 /// What revoking did.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Revoked {
+pub enum RevokeOutcome {
     /// The key is revoked, now or since before.
     Key(StoredKey),
     /// No key begins like this.
@@ -111,7 +111,7 @@ pub enum Revoked {
 
 /// What rotating did.
 #[derive(Debug, Clone)]
-pub enum Rotated {
+pub enum RotateOutcome {
     /// There is a new key, and the old one ends.
     Key {
         /// The new key in plain text.
@@ -173,7 +173,11 @@ pub trait KeyStore: Send + Sync + 'static {
     async fn list(&self, owner: Option<&str>, listing: Listing) -> Result<Listed, StoreError>;
 
     /// Revokes the one key that begins with `prefix`. A key that was revoked before stays so.
-    async fn revoke(&self, owner: Option<&str>, prefix: &KeyPrefix) -> Result<Revoked, StoreError>;
+    async fn revoke(
+        &self,
+        owner: Option<&str>,
+        prefix: &KeyPrefix,
+    ) -> Result<RevokeOutcome, StoreError>;
 
     /// Replaces the one active key that begins with `prefix` by a new one of the same owner, name,
     /// scopes, limit and lifetime. The old one ends after `overlap`, or when it would have ended
@@ -184,7 +188,7 @@ pub trait KeyStore: Send + Sync + 'static {
         owner: Option<&str>,
         prefix: &KeyPrefix,
         overlap: Duration,
-    ) -> Result<Rotated, StoreError>;
+    ) -> Result<RotateOutcome, StoreError>;
 
     /// Adds to what is known of keys' use. Keys that are gone are left out.
     async fn add_usage(&self, usage: &[Usage]) -> Result<(), StoreError>;

@@ -18,11 +18,11 @@ const ROUNDING: Duration = Duration::from_millis(1);
 
 /// Keys whose window is used up, each until the window ends.
 #[derive(Debug)]
-pub(super) struct ExhaustedKeys<K>(Mutex<Windows<K>>);
+pub(super) struct ExhaustedKeys<K>(Mutex<ExhaustedWindows<K>>);
 
 #[derive(Debug)]
-struct Windows<K> {
-    by_key: HashMap<K, Full>,
+struct ExhaustedWindows<K> {
+    by_key: HashMap<K, ExhaustedWindow>,
     sweep_at: usize,
 }
 
@@ -30,7 +30,7 @@ struct Windows<K> {
 /// bounds are kept: nobody is refused here after the window may have ended, and nobody is told to
 /// come back before it certainly has.
 #[derive(Debug, Clone, Copy)]
-struct Full {
+struct ExhaustedWindow {
     limit: u32,
     refused_until: Instant,
     ended_by: Instant,
@@ -38,7 +38,7 @@ struct Full {
 
 impl<K> Default for ExhaustedKeys<K> {
     fn default() -> Self {
-        Self(Mutex::new(Windows { by_key: HashMap::new(), sweep_at: SWEEP_FROM }))
+        Self(Mutex::new(ExhaustedWindows { by_key: HashMap::new(), sweep_at: SWEEP_FROM }))
     }
 }
 
@@ -75,11 +75,11 @@ impl<K: Eq + Hash + Copy> ExhaustedKeys<K> {
         if known.by_key.len() < MAX_KEYS || known.by_key.contains_key(&key) {
             let refused_until = sent + standing.resets_in;
             let ended_by = received + standing.resets_in + ROUNDING;
-            known.by_key.insert(key, Full { limit, refused_until, ended_by });
+            known.by_key.insert(key, ExhaustedWindow { limit, refused_until, ended_by });
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Windows<K>> {
+    fn lock(&self) -> MutexGuard<'_, ExhaustedWindows<K>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -8,16 +8,16 @@
 //! begins in it adds each replica's share at most, one that lasts since before it two shares of
 //! the replicas concerned; a loss of Redis's data adds the limit.
 
-mod batch;
 mod exhausted_keys;
 mod local;
 mod outages;
 mod policy;
-mod shared;
+mod redis_windows;
+mod shared_limiter;
 #[cfg(test)]
 mod simulation;
-mod store;
 mod window;
+mod window_store;
 
 use std::fmt::Display;
 use std::hash::Hash;
@@ -30,7 +30,7 @@ use crate::ops::LimitMetrics;
 use crate::redis::{RedisKeys, RedisPool};
 
 use policy::Policy;
-use shared::RedisWindows;
+use redis_windows::RedisWindows;
 pub use window::{Decision, WINDOW};
 
 /// A request can't be counted, and is refused for that.

@@ -12,11 +12,11 @@ use super::scripts::LuaScript;
 #[derive(Debug)]
 pub struct Call<'a> {
     key: &'a str,
-    what: What<'a>,
+    what: CallKind<'a>,
 }
 
 #[derive(Debug)]
-enum What<'a> {
+enum CallKind<'a> {
     Script { script: &'a LuaScript, arguments: Vec<Vec<u8>> },
     Command(Cmd),
 }
@@ -24,19 +24,19 @@ enum What<'a> {
 impl<'a> Call<'a> {
     /// A script on one key. Arguments follow.
     pub fn script(script: &'a LuaScript, key: &'a str) -> Self {
-        Self { key, what: What::Script { script, arguments: Vec::new() } }
+        Self { key, what: CallKind::Script { script, arguments: Vec::new() } }
     }
 
     /// A command that concerns `key`.
     pub fn command(key: &'a str, command: Cmd) -> Self {
-        Self { key, what: What::Command(command) }
+        Self { key, what: CallKind::Command(command) }
     }
 
     /// Adds an argument.
     pub fn arg(mut self, argument: impl Into<Vec<u8>>) -> Self {
         match &mut self.what {
-            What::Script { arguments, .. } => arguments.push(argument.into()),
-            What::Command(command) => {
+            CallKind::Script { arguments, .. } => arguments.push(argument.into()),
+            CallKind::Command(command) => {
                 command.arg(argument.into());
             }
         }
@@ -45,15 +45,17 @@ impl<'a> Call<'a> {
 
     fn first_try(&self) -> Cmd {
         match &self.what {
-            What::Script { script, arguments } => with(script.by_hash(self.key), arguments),
-            What::Command(command) => command.clone(),
+            CallKind::Script { script, arguments } => with(script.by_hash(self.key), arguments),
+            CallKind::Command(command) => command.clone(),
         }
     }
 
     /// By source, where the server has not run it because it does not know the script.
     fn second_try(&self, reply: &RedisResult<Value>) -> Option<Cmd> {
         match (&self.what, reply) {
-            (What::Script { script, arguments }, Err(error)) if LuaScript::is_unknown(error) => {
+            (CallKind::Script { script, arguments }, Err(error))
+                if LuaScript::is_unknown(error) =>
+            {
                 Some(with(script.by_source(self.key), arguments))
             }
             _ => None,
@@ -77,23 +79,23 @@ impl RedisPool {
     /// after the call.
     pub async fn run(
         &self,
-        side: AccessMode,
+        mode: AccessMode,
         calls: &[Call<'_>],
     ) -> Result<Vec<RedisResult<Value>>, RedisFailure> {
         let deadline = self.deadline();
         let commands = calls.iter().map(|call| (call.key, call.first_try()));
-        let mut replies = self.exchange(side, commands, deadline).await?;
-        let (mut again, mut places) = (Vec::new(), Vec::new());
+        let mut replies = self.exchange(mode, commands, deadline).await?;
+        let (mut again, mut owner_indices) = (Vec::new(), Vec::new());
         for (place, (call, reply)) in calls.iter().zip(&replies).enumerate() {
             if let Some(command) = call.second_try(reply) {
                 again.push((call.key, command));
-                places.push(place);
+                owner_indices.push(place);
             }
         }
-        if !places.is_empty() {
+        if !owner_indices.is_empty() {
             // Where that fails, these still have their error, and the others their answer.
-            let healed = self.exchange(side, again.into_iter(), deadline).await;
-            for (place, reply) in places.into_iter().zip(healed.unwrap_or_default()) {
+            let healed = self.exchange(mode, again.into_iter(), deadline).await;
+            for (place, reply) in owner_indices.into_iter().zip(healed.unwrap_or_default()) {
                 replies[place] = reply;
             }
         }

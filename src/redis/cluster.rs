@@ -1,5 +1,5 @@
 //! Commands to a cluster: each to the primary that has its key, those of one node in one round
-//! trip, the nodes side by side.
+//! trip, the nodes mode by mode.
 //!
 //! The library's own client for clusters is not used: it tries again by itself, unbounded by our
 //! deadline, asks for the slots before a request that a caller waits for, and does not tell which
@@ -14,18 +14,18 @@ use tokio::time::Instant;
 
 use super::answer::{RedisFailure, Replies, unexpected};
 use super::dial::host_and_port;
-use super::node::{AccessMode, Lane, Node};
-use super::probes::MOST_KEYS;
+use super::node::{AccessMode, Node, PoolKind};
+use super::probes::MAX_PROBE_KEYS;
 use super::slots::slot;
-use super::topology::{Topology, View};
+use super::topology::{ClusterTopology, SlotOwners};
 use crate::ops::PoolState;
 
 /// How often a command follows a key to another node.
-const MOST_MOVES: usize = 4;
+const MAX_REDIRECTS: usize = 4;
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Cluster(Arc<Topology>);
+pub(super) struct Cluster(Arc<ClusterTopology>);
 
 /// A command under way.
 #[derive(Debug)]
@@ -39,47 +39,47 @@ struct PendingCommand {
 }
 
 impl Cluster {
-    pub(super) fn new(topology: Arc<Topology>) -> Self {
+    pub(super) fn new(topology: Arc<ClusterTopology>) -> Self {
         Self(topology)
     }
 
-    /// Whether no command of this side is sent at the moment.
-    pub(super) fn is_unavailable(&self, side: AccessMode) -> bool {
-        self.nodes(|nodes| nodes.iter().all(|node| node.is_unavailable(side)), true)
+    /// Whether no command of this mode is sent at the moment.
+    pub(super) fn is_unavailable(&self, mode: AccessMode) -> bool {
+        self.nodes(|nodes| nodes.iter().all(|node| node.is_unavailable(mode)), true)
     }
 
-    /// Whether commands of this side are sent, whatever their keys.
-    pub(super) fn is_fully_available(&self, side: AccessMode) -> bool {
-        self.nodes(|nodes| !nodes.iter().any(|node| node.is_unavailable(side)), false)
+    /// Whether commands of this mode are sent, whatever their keys.
+    pub(super) fn is_fully_available(&self, mode: AccessMode) -> bool {
+        self.nodes(|nodes| !nodes.iter().any(|node| node.is_unavailable(mode)), false)
     }
 
     /// A key for each node that is away; any key, where no node is known though they were asked.
-    pub(super) fn probe_keys(&self, side: AccessMode, key: impl Fn(u32) -> String) -> Vec<String> {
+    pub(super) fn probe_keys(&self, mode: AccessMode, key: impl Fn(u32) -> String) -> Vec<String> {
         let known = self.0.known();
         let Some(view) = known.view else {
-            return known.in_vain.then(|| key(0)).into_iter().collect();
+            return known.poll_failed.then(|| key(0)).into_iter().collect();
         };
         let of = |node: &Arc<Node>| {
             let is_its = |key: &String| view.of(slot(key)).is_some_and(|of| Arc::ptr_eq(of, node));
-            (0..MOST_KEYS).map(&key).find(is_its)
+            (0..MAX_PROBE_KEYS).map(&key).find(is_its)
         };
-        view.nodes.iter().filter(|node| node.is_unavailable(side)).filter_map(of).collect()
+        view.nodes.iter().filter(|node| node.is_unavailable(mode)).filter_map(of).collect()
     }
 
     /// Before the first look it is taken to be there.
-    fn nodes(&self, judge: impl FnOnce(&[Arc<Node>]) -> bool, in_vain: bool) -> bool {
+    fn nodes(&self, judge: impl FnOnce(&[Arc<Node>]) -> bool, poll_failed: bool) -> bool {
         let known = self.0.known();
         match known.view {
             Some(view) => judge(&view.nodes),
-            None => known.in_vain == in_vain,
+            None => known.poll_failed == poll_failed,
         }
     }
 
-    /// The connections of a lane to all nodes.
-    pub(super) fn state(&self, lane: Lane) -> PoolState {
+    /// The connections of a kind to all nodes.
+    pub(super) fn state(&self, kind: PoolKind) -> PoolState {
         let view = self.0.known().view;
         let nodes = view.iter().flat_map(|view| &view.nodes);
-        nodes.map(|node| node.state(lane)).fold(PoolState::default(), |sum, one| PoolState {
+        nodes.map(|node| node.state(kind)).fold(PoolState::default(), |sum, one| PoolState {
             most: sum.most + one.most,
             size: sum.size + one.size,
             idle: sum.idle + one.idle,
@@ -93,8 +93,8 @@ impl Cluster {
     /// [`RedisFailure`], when nothing is known of any of them; never later than `deadline`.
     pub(super) async fn send(
         &self,
-        lane: Lane,
-        side: AccessMode,
+        kind: PoolKind,
+        mode: AccessMode,
         commands: Vec<(u16, Cmd)>,
         deadline: Instant,
     ) -> Result<Replies, RedisFailure> {
@@ -103,18 +103,18 @@ impl Cluster {
         replies.resize_with(commands.len(), || Err(unexpected("no reply to a command")));
         let mut answered = false;
         let mut silence = None;
-        let mut errands = self.errands(&view, commands);
-        for moves in 0..=MOST_MOVES {
-            let sent = by_node(std::mem::take(&mut errands));
-            let sent = sent.into_iter().map(|group| self.send_group(lane, side, group, deadline));
+        let mut pending = self.pending(&view, commands);
+        for moves in 0..=MAX_REDIRECTS {
+            let sent = by_node(std::mem::take(&mut pending));
+            let sent = sent.into_iter().map(|group| self.send_group(kind, mode, group, deadline));
             for (group, result) in join_all(sent).await {
                 match result {
                     Ok(results) => {
                         answered = true;
                         for (errand, reply) in group.into_iter().zip(results) {
                             match self.follow(&reply) {
-                                Some((node, asking)) if moves < MOST_MOVES => {
-                                    errands.push(PendingCommand { node, asking, ..errand });
+                                Some((node, asking)) if moves < MAX_REDIRECTS => {
+                                    pending.push(PendingCommand { node, asking, ..errand });
                                 }
                                 _ => replies[errand.place] = reply,
                             }
@@ -126,7 +126,7 @@ impl Cluster {
                     }
                 }
             }
-            if errands.is_empty() {
+            if pending.is_empty() {
                 break;
             }
         }
@@ -140,7 +140,7 @@ impl Cluster {
 impl Cluster {
     /// Commands and their nodes. A slot that nobody has is answered for by whoever comes first: it
     /// says so, or knows better.
-    fn errands(&self, view: &View, commands: Vec<(u16, Cmd)>) -> Vec<PendingCommand> {
+    fn pending(&self, view: &SlotOwners, commands: Vec<(u16, Cmd)>) -> Vec<PendingCommand> {
         let errand = |(place, (slot, command))| {
             let node = view.of(slot).or_else(|| view.nodes.first())?;
             Some(PendingCommand { place, command, node: Arc::clone(node), asking: false })
@@ -150,8 +150,8 @@ impl Cluster {
 
     async fn send_group(
         &self,
-        lane: Lane,
-        side: AccessMode,
+        kind: PoolKind,
+        mode: AccessMode,
         group: Vec<PendingCommand>,
         deadline: Instant,
     ) -> (Vec<PendingCommand>, Result<Replies, RedisFailure>) {
@@ -165,9 +165,9 @@ impl Cluster {
             }
             pipeline.add_command(errand.command.clone());
         }
-        let sent = node.send(lane, side, pipeline, deadline).await;
+        let sent = node.send(kind, mode, pipeline, deadline).await;
         if sent.as_ref().is_err_and(|error| !matches!(error, RedisFailure::PoolExhausted)) {
-            self.0.look_again();
+            self.0.poll_soon();
         }
         let replies = sent.map(|replies| without_asking(&group, replies));
         (group, replies)
@@ -181,13 +181,13 @@ impl Cluster {
             ErrorKind::Server(ServerErrorKind::Ask) => true,
             ErrorKind::Server(ServerErrorKind::Moved) => false,
             ErrorKind::Server(ServerErrorKind::ClusterDown | ServerErrorKind::MasterDown) => {
-                self.0.look_again();
+                self.0.poll_soon();
                 return None;
             }
             _ => return None,
         };
         if !asking {
-            self.0.look_again();
+            self.0.poll_soon();
         }
         let (address, _) = error.redirect_node()?;
         let (host, port) = host_and_port(address).filter(|(host, _)| !host.is_empty())?;
@@ -195,9 +195,9 @@ impl Cluster {
     }
 }
 
-fn by_node(errands: Vec<PendingCommand>) -> Vec<Vec<PendingCommand>> {
+fn by_node(pending: Vec<PendingCommand>) -> Vec<Vec<PendingCommand>> {
     let mut groups: Vec<Vec<PendingCommand>> = Vec::new();
-    for errand in errands {
+    for errand in pending {
         let same = |group: &&mut Vec<PendingCommand>| {
             group.first().is_some_and(|first| Arc::ptr_eq(&first.node, &errand.node))
         };

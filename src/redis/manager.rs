@@ -1,4 +1,4 @@
-//! Connections for the pool, and the truth about whether they still work.
+//! NodePool for the pool, and the truth about whether they still work.
 //!
 //! A multiplexed connection does not reconnect by itself. Here a connection that was left in the
 //! middle of a command, or that failed, never goes back into the pool; and when one connection is
@@ -27,7 +27,7 @@ pub(super) enum Endpoint {
 
 /// Makes connections and judges them.
 #[derive(Debug)]
-pub(super) struct Manager {
+pub(super) struct RedisManager {
     place: Endpoint,
     timeout: Duration,
     generation: Arc<AtomicU64>,
@@ -38,14 +38,14 @@ pub(super) struct Manager {
 
 /// A connection that knows whether it can be used again.
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(super) struct RedisConnection {
     inner: MultiplexedConnection,
     usable: bool,
     generation: u64,
     newest: Arc<AtomicU64>,
 }
 
-impl Manager {
+impl RedisManager {
     pub(super) fn new(
         place: Endpoint,
         timeout: Duration,
@@ -71,7 +71,7 @@ impl Manager {
         }
     }
 
-    /// Connections to the primary before this one are tried no more.
+    /// NodePool to the primary before this one are tried no more.
     fn follow(&self, address: String) {
         let mut primary = self.primary.lock().unwrap_or_else(PoisonError::into_inner);
         if primary.as_ref() != Some(&address) {
@@ -84,11 +84,11 @@ impl Manager {
     }
 }
 
-impl ManageConnection for Manager {
-    type Connection = Connection;
+impl ManageConnection for RedisManager {
+    type Connection = RedisConnection;
     type Error = RedisError;
 
-    async fn connect(&self) -> RedisResult<Connection> {
+    async fn connect(&self) -> RedisResult<RedisConnection> {
         // What is found dead meanwhile concerns this one too, but not that it is the first to
         // another primary.
         let before = self.generation.load(Ordering::Acquire);
@@ -98,10 +98,15 @@ impl ManageConnection for Manager {
             Endpoint::Server(_) => before,
             Endpoint::Primary(_) => self.generation.load(Ordering::Acquire),
         };
-        Ok(Connection { inner, usable: true, generation, newest: Arc::clone(&self.generation) })
+        Ok(RedisConnection {
+            inner,
+            usable: true,
+            generation,
+            newest: Arc::clone(&self.generation),
+        })
     }
 
-    async fn is_valid(&self, connection: &mut Connection) -> RedisResult<()> {
+    async fn is_valid(&self, connection: &mut RedisConnection) -> RedisResult<()> {
         if connection.generation == self.generation.load(Ordering::Acquire) {
             Ok(())
         } else {
@@ -109,12 +114,12 @@ impl ManageConnection for Manager {
         }
     }
 
-    fn has_broken(&self, connection: &mut Connection) -> bool {
+    fn has_broken(&self, connection: &mut RedisConnection) -> bool {
         !connection.usable
     }
 }
 
-impl Connection {
+impl RedisConnection {
     /// Sends `commands` in one round trip. The outer error is the connection's; the inner ones
     /// are those of single commands, read one by one.
     pub(super) async fn send(

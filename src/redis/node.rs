@@ -1,4 +1,4 @@
-//! One place that commands are sent to: pools of connections, a breaker for each side, and a bound
+//! One place that commands are sent to: pools of connections, a breaker for each mode, and a bound
 //! on every wait.
 
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant as Deadline, timeout_at};
 
 use super::answer::{RedisFailure, Replies, outcome, reason};
-use super::manager::{ConnectErrorLog, Endpoint, Manager, is_refusal};
+use super::manager::{ConnectErrorLog, Endpoint, RedisManager, is_refusal};
 use crate::ops::PoolState;
 use crate::sync::{Breaker, CallOutcome, Permit};
 
@@ -26,7 +26,7 @@ pub enum AccessMode {
 
 /// Whose connections a command takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Lane {
+pub(super) enum PoolKind {
     /// Everybody's.
     Common,
     /// Those of who must not wait behind others.
@@ -35,8 +35,8 @@ pub(super) enum Lane {
 
 /// What every node of a topology is made with.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Settings {
-    /// The most connections of each lane.
+pub(super) struct NodeSettings {
+    /// The most connections of each kind.
     pub(super) sizes: [u32; 2],
     /// For any answer.
     pub(super) timeout: Duration,
@@ -45,16 +45,16 @@ pub(super) struct Settings {
     pub(super) connect_errors: Arc<ConnectErrorLog>,
 }
 
-/// See the module. Its lanes know together whether it is away.
+/// See the module. Its pools know together whether it is away.
 #[derive(Debug)]
 pub(super) struct Node {
-    lanes: [Arc<Connections>; 2],
+    pools: [Arc<NodePool>; 2],
     breakers: Arc<Breakers>,
 }
 
 #[derive(Debug)]
-struct Connections {
-    pool: Pool<Manager>,
+struct NodePool {
+    pool: Pool<RedisManager>,
     breakers: Arc<Breakers>,
     refused: Arc<Notify>,
     size: u32,
@@ -71,26 +71,26 @@ struct Breakers {
 impl Node {
     /// A node that is connected to when it is first needed. Does no I/O; must be called on a
     /// runtime. `name` stands in the log.
-    pub(super) fn new(name: &str, place: &Endpoint, settings: &Settings) -> Self {
-        let breaker = |side: AccessMode, word: &str| {
-            let open_count = Arc::clone(&settings.open_count[side as usize]);
+    pub(super) fn new(name: &str, place: &Endpoint, settings: &NodeSettings) -> Self {
+        let breaker = |mode: AccessMode, word: &str| {
+            let open_count = Arc::clone(&settings.open_count[mode as usize]);
             Breaker::counted_in(open_count, format!("{name}, for {word}"))
         };
         let (read, write) =
             (breaker(AccessMode::Read, "reads"), breaker(AccessMode::Write, "writes"));
         let breakers = Arc::new(Breakers { read, write });
-        let lane = |size| Arc::new(Connections::new(place, size, settings, &breakers));
-        Self { lanes: settings.sizes.map(lane), breakers }
+        let kind = |size| Arc::new(NodePool::new(place, size, settings, &breakers));
+        Self { pools: settings.sizes.map(kind), breakers }
     }
 
-    /// Whether commands of this side are turned away at the moment.
-    pub(super) fn is_unavailable(&self, side: AccessMode) -> bool {
-        self.breakers.of(side).is_open()
+    /// Whether commands of this mode are turned away at the moment.
+    pub(super) fn is_unavailable(&self, mode: AccessMode) -> bool {
+        self.breakers.of(mode).is_open()
     }
 
-    /// The connections of a lane.
-    pub(super) fn state(&self, lane: Lane) -> PoolState {
-        self.lanes[lane as usize].state()
+    /// The connections of a kind.
+    pub(super) fn state(&self, kind: PoolKind) -> PoolState {
+        self.pools[kind as usize].state()
     }
 
     /// Sends commands in one round trip; each has a result of its own, in the same order.
@@ -99,33 +99,34 @@ impl Node {
     /// [`RedisFailure`]; never later than `deadline`.
     pub(super) async fn send(
         &self,
-        lane: Lane,
-        side: AccessMode,
+        kind: PoolKind,
+        mode: AccessMode,
         commands: Pipeline,
         deadline: Deadline,
     ) -> Result<Replies, RedisFailure> {
-        let connections = &self.lanes[lane as usize];
-        match self.breakers.of(side).permit(Instant::now()) {
+        let connections = &self.pools[kind as usize];
+        match self.breakers.of(mode).permit(Instant::now()) {
             Permit::Call => {
-                let result = connections.call(side, &commands, deadline).await;
-                if side == AccessMode::Write && result.is_ok() {
+                let result = connections.call(mode, &commands, deadline).await;
+                if mode == AccessMode::Write && result.is_ok() {
                     connections.probe_reads();
                 }
                 result
             }
             Permit::Reject => Err(RedisFailure::CircuitOpen),
             Permit::Probe => {
-                connections.probe(side, commands);
+                connections.probe(mode, commands);
                 Err(RedisFailure::CircuitOpen)
             }
         }
     }
 }
 
-impl Connections {
-    fn new(place: &Endpoint, size: u32, settings: &Settings, breakers: &Arc<Breakers>) -> Self {
+impl NodePool {
+    fn new(place: &Endpoint, size: u32, settings: &NodeSettings, breakers: &Arc<Breakers>) -> Self {
         let (refused, timeout) = (Arc::new(Notify::new()), settings.timeout);
-        let sink = ConnectErrors { breakers: Arc::clone(breakers), refused: Arc::clone(&refused) };
+        let sink =
+            ConnectErrorSink { breakers: Arc::clone(breakers), refused: Arc::clone(&refused) };
         let pool = Pool::builder()
             .max_size(size)
             .connection_timeout(timeout)
@@ -133,7 +134,11 @@ impl Connections {
             // Asks our manager, which answers without a round trip.
             .test_on_check_out(true)
             .error_sink(Box::new(sink))
-            .build_unchecked(Manager::new(place.clone(), timeout, settings.connect_errors.clone()));
+            .build_unchecked(RedisManager::new(
+                place.clone(),
+                timeout,
+                settings.connect_errors.clone(),
+            ));
         let (breakers, waiting) = (Arc::clone(breakers), AtomicUsize::new(0));
         Self { pool, breakers, refused, size, timeout, waiting }
     }
@@ -148,10 +153,10 @@ impl Connections {
         }
     }
 
-    fn probe(self: &Arc<Self>, side: AccessMode, commands: Pipeline) {
+    fn probe(self: &Arc<Self>, mode: AccessMode, commands: Pipeline) {
         let connections = Arc::clone(self);
         let deadline = Deadline::now() + self.timeout;
-        tokio::spawn(async move { connections.call(side, &commands, deadline).await });
+        tokio::spawn(async move { connections.call(mode, &commands, deadline).await });
     }
 
     /// A replica whose own cache has all that is asked for sends no reads, which could show that
@@ -167,7 +172,7 @@ impl Connections {
 
     async fn call(
         &self,
-        side: AccessMode,
+        mode: AccessMode,
         commands: &Pipeline,
         deadline: Deadline,
     ) -> Result<Replies, RedisFailure> {
@@ -182,13 +187,13 @@ impl Connections {
         };
         if let Some(outcome) = outcome(&result) {
             let why = || reason(&result);
-            self.breakers.of(side).record_because(outcome, begun, Instant::now(), why);
+            self.breakers.of(mode).record_because(outcome, begun, Instant::now(), why);
         }
         result
     }
 
-    async fn connection(&self) -> Result<PooledConnection<'_, Manager>, RedisFailure> {
-        let _waiting = Waiting::begin(&self.waiting);
+    async fn connection(&self) -> Result<PooledConnection<'_, RedisManager>, RedisFailure> {
+        let _waiting = WaitingGuard::begin(&self.waiting);
         // The pool itself would keep us waiting until its timeout when the address refuses.
         tokio::select! {
             connection = self.pool.get() => connection.map_err(|error| match error {
@@ -211,24 +216,24 @@ impl Connections {
 }
 
 /// One who waits for a connection, however that ends.
-struct Waiting<'a>(&'a AtomicUsize);
+struct WaitingGuard<'a>(&'a AtomicUsize);
 
-impl<'a> Waiting<'a> {
+impl<'a> WaitingGuard<'a> {
     fn begin(count: &'a AtomicUsize) -> Self {
         count.fetch_add(1, Ordering::Relaxed);
         Self(count)
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitingGuard<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 impl Breakers {
-    fn of(&self, side: AccessMode) -> &Breaker {
-        match side {
+    fn of(&self, mode: AccessMode) -> &Breaker {
+        match mode {
             AccessMode::Read => &self.read,
             AccessMode::Write => &self.write,
         }
@@ -237,12 +242,12 @@ impl Breakers {
 
 /// Hears of connections that could not be made.
 #[derive(Debug, Clone)]
-struct ConnectErrors {
+struct ConnectErrorSink {
     breakers: Arc<Breakers>,
     refused: Arc<Notify>,
 }
 
-impl ErrorSink<RedisError> for ConnectErrors {
+impl ErrorSink<RedisError> for ConnectErrorSink {
     fn sink(&self, error: RedisError) {
         if is_refusal(&error) {
             let now = Instant::now();

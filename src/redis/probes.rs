@@ -15,7 +15,7 @@ use super::scripts::{CacheScripts, LuaScript};
 const EVERY: Duration = Duration::from_secs(1);
 
 /// A probe's key is looked for among so many, in the slots of a cluster's node.
-pub(super) const MOST_KEYS: u32 = 2_000;
+pub(super) const MAX_PROBE_KEYS: u32 = 2_000;
 
 /// How long a probe's key stays, in milliseconds.
 const LIVES_MS: u64 = 1_000;
@@ -26,9 +26,9 @@ impl RedisPool {
         let (admit, keep) = (LuaScript::admit(), CacheScripts::default().put_if_newer);
         loop {
             sleep(EVERY).await;
-            for side in [AccessMode::Write, AccessMode::Read] {
-                for key in self.probe_keys(side, |number| keys.probe(number)) {
-                    let probe = match side {
+            for mode in [AccessMode::Write, AccessMode::Read] {
+                for key in self.probe_keys(mode, |number| keys.probe(number)) {
+                    let probe = match mode {
                         AccessMode::Read => vec![read(&key)],
                         AccessMode::Write => {
                             vec![count_nothing(&admit, &key), keep_nothing(&keep, &key)]
@@ -37,7 +37,7 @@ impl RedisPool {
                     let commands: Vec<_> = probe.into_iter().map(|one| (&*key, one)).collect();
                     // Its breaker sends it on and learns from the answers, unless a request's
                     // command has just done that; there is nobody to wait for them.
-                    drop(self.exchange(side, commands.into_iter(), self.deadline()).await);
+                    drop(self.exchange(mode, commands.into_iter(), self.deadline()).await);
                 }
             }
         }

@@ -73,7 +73,9 @@ impl Servers {
     /// When `url` can't be used.
     pub fn single(url: &str) -> Result<Self, ServersError> {
         let fault = |what| ServersError { key: "redis.url", what };
-        Ok(Self::Single(Parsed::read(url).map_err(fault)?.server(&Tls::System).map_err(fault)?))
+        Ok(Self::Single(
+            ParsedUrl::read(url).map_err(fault)?.server(&TlsTrust::System).map_err(fault)?,
+        ))
     }
 
     /// What `config` names; `None` where it names no Redis.
@@ -90,7 +92,7 @@ impl Servers {
         };
         let fault = |what| ServersError { key, what };
         let parsed: Result<Vec<_>, _> =
-            urls.iter().map(|url| Parsed::read(url.expose_secret())).collect();
+            urls.iter().map(|url| ParsedUrl::read(url.expose_secret())).collect();
         let parsed = parsed.map_err(fault)?;
         check(config.topology, &parsed).map_err(fault)?;
         let tls = trust(config, &parsed)?;
@@ -148,12 +150,12 @@ fn login_as(
 }
 
 /// What a URL says.
-struct Parsed {
+struct ParsedUrl {
     info: ConnectionInfo,
     tls: bool,
 }
 
-impl Parsed {
+impl ParsedUrl {
     fn read(url: &str) -> Result<Self, String> {
         // Whether there is TLS is ours to do, with the settings it has everywhere here.
         let (tls, url) = match url.strip_prefix("rediss://") {
@@ -167,7 +169,7 @@ impl Parsed {
         }
     }
 
-    fn server(&self, tls: &Tls) -> Result<Server, String> {
+    fn server(&self, tls: &TlsTrust) -> Result<Server, String> {
         let tls = if self.tls { Some(tls.client()?) } else { None };
         let login = self.info.redis_settings().clone();
         Ok(Server { at: self.info.addr().clone(), login, tls })
@@ -179,12 +181,12 @@ impl Parsed {
 }
 
 /// Whom to trust.
-enum Tls {
+enum TlsTrust {
     System,
     Only(Arc<ClientConfig>),
 }
 
-impl Tls {
+impl TlsTrust {
     fn client(&self) -> Result<Arc<ClientConfig>, String> {
         match self {
             Self::Only(client) => Ok(Arc::clone(client)),
@@ -195,29 +197,29 @@ impl Tls {
     }
 }
 
-fn trust(config: &RedisConfig, parsed: &[Parsed]) -> Result<Tls, ServersError> {
-    let Some(file) = config.tls_ca_file.as_deref() else { return Ok(Tls::System) };
+fn trust(config: &RedisConfig, parsed: &[ParsedUrl]) -> Result<TlsTrust, ServersError> {
+    let Some(file) = config.tls_ca_file.as_deref() else { return Ok(TlsTrust::System) };
     let fault = |what| ServersError { key: "redis.tls_ca_file", what };
     if !parsed.iter().any(|one| one.tls) {
         return Err(fault("only for URLs that begin with rediss://".to_owned()));
     }
     let client = tls::client(Some(file)).map_err(|error| fault(error.to_string()))?;
-    Ok(Tls::Only(Arc::new(client)))
+    Ok(TlsTrust::Only(Arc::new(client)))
 }
 
-fn check(topology: Topology, parsed: &[Parsed]) -> Result<(), String> {
-    let alike = |of: fn(&Parsed) -> i64| parsed.windows(2).all(|two| of(&two[0]) == of(&two[1]));
+fn check(topology: Topology, parsed: &[ParsedUrl]) -> Result<(), String> {
+    let alike = |of: fn(&ParsedUrl) -> i64| parsed.windows(2).all(|two| of(&two[0]) == of(&two[1]));
     if !alike(|one| one.tls.into()) {
         return Err("must all begin with redis:// or all with rediss://".to_owned());
     }
-    let unix = |one: &Parsed| matches!(one.info.addr(), ConnectionAddr::Unix(_));
+    let unix = |one: &ParsedUrl| matches!(one.info.addr(), ConnectionAddr::Unix(_));
     if topology != Topology::Single && parsed.iter().any(unix) {
         return Err(format!("must be hosts, not sockets, for redis.topology = \"{topology}\""));
     }
     if topology == Topology::Cluster && parsed.iter().any(|one| one.database() != 0) {
         return Err("must name no database but 0: a cluster has no other".to_owned());
     }
-    if !alike(Parsed::database) {
+    if !alike(ParsedUrl::database) {
         return Err("must all name the same database, the primary's".to_owned());
     }
     Ok(())

@@ -28,7 +28,7 @@ pub(super) type Address = (String, u16);
 
 /// What one node knows of its cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Map {
+pub(super) struct ClusterReport {
     /// Grows with each change that the cluster agrees on.
     pub(super) epoch: u64,
     /// Whether it says that the cluster works.
@@ -37,7 +37,7 @@ pub(super) struct Map {
     pub(super) ranges: Vec<(u16, u16, Address)>,
 }
 
-impl Map {
+impl ClusterReport {
     /// Reads what a node answers to `CLUSTER INFO` and `CLUSTER SLOTS`; `asked` is the host that
     /// it was reached at, which is its own where it does not know better.
     pub(super) fn read(asked: &str, info: Value, slots: Value) -> RedisResult<Self> {
@@ -122,12 +122,13 @@ cluster_current_epoch:7
         for (host, expected) in
             [(text("10.0.0.1"), "10.0.0.1"), (Value::Nil, "asked"), (text("?"), "asked")]
         {
-            let map = Map::read("asked", info(), Value::Array(vec![range(host)])).expect("a map");
+            let map = ClusterReport::read("asked", info(), Value::Array(vec![range(host)]))
+                .expect("a map");
             assert_eq!((map.epoch, map.works), (7, true));
             assert_eq!(map.ranges, [(0, 16_383, (expected.to_owned(), 7000))]);
         }
         for nonsense in [Value::Nil, Value::Array(vec![Value::Int(1)]), Value::Okay] {
-            assert!(Map::read("asked", info(), nonsense).is_err());
+            assert!(ClusterReport::read("asked", info(), nonsense).is_err());
         }
     }
 }

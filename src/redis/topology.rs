@@ -2,7 +2,7 @@
 //!
 //! Nobody's request waits for that, but the very first: whoever meets a node that has moved, or
 //! that does not answer, asks for another look, which a task of its own takes. Several nodes are
-//! asked side by side, on new connections, the configured ones among them, whose names are
+//! asked mode by mode, on new connections, the configured ones among them, whose names are
 //! resolved anew; of their answers the one counts that says that the cluster works, and knows of
 //! the latest change.
 
@@ -19,9 +19,9 @@ use tokio::time::{Instant, timeout_at};
 use super::answer::{RedisFailure, unexpected};
 use super::dial::dial;
 use super::manager::Endpoint;
-use super::node::{Node, Settings};
+use super::node::{Node, NodeSettings};
 use super::servers::Server;
-use super::slots::{Address, Map, SLOTS};
+use super::slots::{Address, ClusterReport, SLOTS};
 
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(250);
@@ -31,44 +31,44 @@ const ASKED: usize = 4;
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Topology {
+pub(super) struct ClusterTopology {
     /// One of the configured nodes; all others are like it.
     seed: Server,
     others: Vec<Server>,
-    settings: Settings,
+    settings: NodeSettings,
     nodes: Mutex<HashMap<Address, Arc<Node>>>,
-    known: watch::Sender<Known>,
-    looking: Mutex<Looking>,
+    known: watch::Sender<ClusterState>,
+    looking: Mutex<TopologyPoll>,
 }
 
 /// What the last look came to.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Known {
-    pub(super) view: Option<Arc<View>>,
+pub(super) struct ClusterState {
+    pub(super) view: Option<Arc<SlotOwners>>,
     /// Whether it found nothing.
-    pub(super) in_vain: bool,
+    pub(super) poll_failed: bool,
 }
 
 /// Who has which slots.
 #[derive(Debug)]
-pub(super) struct View {
+pub(super) struct SlotOwners {
     /// The primaries.
     pub(super) nodes: Vec<Arc<Node>>,
     /// For each slot, the place of its primary among them.
-    places: Box<[u16]>,
-    map: Map,
+    owner_indices: Box<[u16]>,
+    map: ClusterReport,
 }
 
 #[derive(Debug, Default)]
-struct Looking {
+struct TopologyPoll {
     now: bool,
     ended: Option<Instant>,
 }
 
-impl View {
+impl SlotOwners {
     /// The primary of a slot.
     pub(super) fn of(&self, slot: u16) -> Option<&Arc<Node>> {
-        self.nodes.get(usize::from(self.places[usize::from(slot % SLOTS)]))
+        self.nodes.get(usize::from(self.owner_indices[usize::from(slot % SLOTS)]))
     }
 
     fn addresses(&self) -> Vec<&Address> {
@@ -79,19 +79,19 @@ impl View {
     }
 }
 
-impl Topology {
-    pub(super) fn new(seed: Server, others: Vec<Server>, settings: Settings) -> Arc<Self> {
+impl ClusterTopology {
+    pub(super) fn new(seed: Server, others: Vec<Server>, settings: NodeSettings) -> Arc<Self> {
         Arc::new(Self {
             seed,
             others,
             settings,
             nodes: Mutex::default(),
-            known: watch::Sender::new(Known::default()),
+            known: watch::Sender::new(ClusterState::default()),
             looking: Mutex::default(),
         })
     }
 
-    pub(super) fn known(&self) -> Known {
+    pub(super) fn known(&self) -> ClusterState {
         self.known.borrow().clone()
     }
 
@@ -102,17 +102,17 @@ impl Topology {
     pub(super) async fn view(
         self: &Arc<Self>,
         deadline: Instant,
-    ) -> Result<Arc<View>, RedisFailure> {
-        let Known { view, in_vain } = self.known();
+    ) -> Result<Arc<SlotOwners>, RedisFailure> {
+        let ClusterState { view, poll_failed } = self.known();
         if let Some(view) = view {
             return Ok(view);
         }
         let mut changes = self.known.subscribe();
-        self.look_again();
-        if in_vain {
+        self.poll_soon();
+        if poll_failed {
             return Err(RedisFailure::CircuitOpen);
         }
-        let looked = changes.wait_for(|known| known.view.is_some() || known.in_vain);
+        let looked = changes.wait_for(|known| known.view.is_some() || known.poll_failed);
         match timeout_at(deadline, looked).await {
             Ok(Ok(known)) => known.view.clone().ok_or(RedisFailure::CircuitOpen),
             Ok(Err(_)) | Err(_) => Err(RedisFailure::Timeout),
@@ -130,7 +130,7 @@ impl Topology {
     }
 
     /// Asks for another look, unless one is under way or has just ended.
-    pub(super) fn look_again(self: &Arc<Self>) {
+    pub(super) fn poll_soon(self: &Arc<Self>) {
         {
             let mut looking = self.looking.lock().unwrap_or_else(PoisonError::into_inner);
             if looking.now || looking.ended.is_some_and(|at| at.elapsed() < PAUSE) {
@@ -141,7 +141,7 @@ impl Topology {
         let topology = Arc::clone(self);
         tokio::spawn(async move {
             // Also when it crashes, the next may look.
-            let _ended = Ended(&topology);
+            let _ended = TopologyPollGuard(&topology);
             topology.look().await;
         });
     }
@@ -150,8 +150,9 @@ impl Topology {
         let before = self.known().view;
         let found = self.best_map(before.as_deref()).await;
         let Some(map) = found else {
-            let first = self.known.send_replace(Known { view: before.clone(), in_vain: true });
-            if before.is_none() && !first.in_vain {
+            let first =
+                self.known.send_replace(ClusterState { view: before.clone(), poll_failed: true });
+            if before.is_none() && !first.poll_failed {
                 tracing::warn!("redis cluster: no node tells who has which keys");
             }
             return;
@@ -160,12 +161,12 @@ impl Topology {
             Some(view) if view.map == map => view,
             _ => self.view_of(map),
         };
-        self.known.send_replace(Known { view: Some(view), in_vain: false });
+        self.known.send_replace(ClusterState { view: Some(view), poll_failed: false });
     }
 
     /// The best of what several nodes know. An old map is not worse than none.
-    async fn best_map(&self, before: Option<&View>) -> Option<Map> {
-        let mut primaries = before.map(View::addresses).unwrap_or_default();
+    async fn best_map(&self, before: Option<&SlotOwners>) -> Option<ClusterReport> {
+        let mut primaries = before.map(SlotOwners::addresses).unwrap_or_default();
         // Not always the same ones, for they may be those that are away.
         let start = getrandom::u32().unwrap_or(0) as usize % primaries.len().max(1);
         primaries.rotate_left(start);
@@ -174,7 +175,7 @@ impl Topology {
             primaries.map(|(host, port)| self.seed.moved(host, *port)).collect();
         let asked = std::iter::once(&self.seed).chain(&self.others).chain(&primaries);
         let answers = join_all(asked.map(|server| self.ask(server))).await;
-        let mut best: Option<Map> = None;
+        let mut best: Option<ClusterReport> = None;
         for answer in answers {
             match answer {
                 Ok(map) if best.as_ref().is_none_or(|best| map.is_better_than(best)) => {
@@ -190,7 +191,7 @@ impl Topology {
         best
     }
 
-    async fn ask(&self, server: &Server) -> RedisResult<Map> {
+    async fn ask(&self, server: &Server) -> RedisResult<ClusterReport> {
         let mut connection = dial(server, self.settings.timeout).await?;
         let mut questions = Pipeline::with_capacity(2);
         questions.cmd("CLUSTER").arg("INFO").cmd("CLUSTER").arg("SLOTS");
@@ -200,20 +201,20 @@ impl Topology {
             ConnectionAddr::Tcp(host, _) => host,
             _ => "",
         };
-        Map::read(host, info.extract_error()?, slots.extract_error()?)
+        ClusterReport::read(host, info.extract_error()?, slots.extract_error()?)
     }
 
-    fn view_of(&self, map: Map) -> Arc<View> {
-        let mut places = vec![u16::MAX; usize::from(SLOTS)].into_boxed_slice();
-        let mut view = View { nodes: Vec::new(), places: Box::default(), map };
+    fn view_of(&self, map: ClusterReport) -> Arc<SlotOwners> {
+        let mut owner_indices = vec![u16::MAX; usize::from(SLOTS)].into_boxed_slice();
+        let mut view = SlotOwners { nodes: Vec::new(), owner_indices: Box::default(), map };
         let addresses: Vec<_> = view.addresses().into_iter().cloned().collect();
         for (place, address) in (0..).zip(&addresses) {
             for (first, last, _) in view.map.ranges.iter().filter(|(.., of)| of == address) {
-                places[usize::from(*first)..=usize::from(*last)].fill(place);
+                owner_indices[usize::from(*first)..=usize::from(*last)].fill(place);
             }
         }
         view.nodes = addresses.iter().map(|address| self.node(address.clone())).collect();
-        view.places = places;
+        view.owner_indices = owner_indices;
         let mut nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
         nodes.retain(|address, _| addresses.contains(address));
         drop(nodes);
@@ -225,11 +226,11 @@ impl Topology {
 }
 
 /// The end of a look.
-struct Ended<'a>(&'a Topology);
+struct TopologyPollGuard<'a>(&'a ClusterTopology);
 
-impl Drop for Ended<'_> {
+impl Drop for TopologyPollGuard<'_> {
     fn drop(&mut self) {
         let mut looking = self.0.looking.lock().unwrap_or_else(PoisonError::into_inner);
-        *looking = Looking { now: false, ended: Some(Instant::now()) };
+        *looking = TopologyPoll { now: false, ended: Some(Instant::now()) };
     }
 }

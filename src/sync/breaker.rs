@@ -46,11 +46,11 @@ pub struct Breaker {
     // Read on every call; the lock is taken only when there is something to change.
     open: AtomicBool,
     open_count: Arc<AtomicU64>,
-    state: Mutex<State>,
+    state: Mutex<BreakerState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct BreakerState {
     losses: u32,
     answered: Option<Instant>,
     next_probe: Option<Instant>,
@@ -137,7 +137,7 @@ impl Breaker {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, BreakerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

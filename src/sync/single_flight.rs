@@ -8,13 +8,9 @@ use std::future::Future;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use thiserror::Error;
 use tokio::sync::watch;
 
-/// The work panicked; the panic itself has been reported where it happened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("the work behind this request crashed")]
-pub struct Crashed;
+use super::TaskPanicked;
 
 /// Pieces of work under way, by what they are for.
 #[derive(Debug)]
@@ -49,16 +45,16 @@ where
     /// Waits for the work on `key`; begins it with `work` where none is under way.
     ///
     /// # Errors
-    /// [`Crashed`] when the work panicked.
-    pub async fn run<W, F>(&self, key: &K, work: W) -> Result<FlightOutcome<V>, Crashed>
+    /// [`TaskPanicked`] when the work panicked.
+    pub async fn run<W, F>(&self, key: &K, work: W) -> Result<FlightOutcome<V>, TaskPanicked>
     where
         W: FnOnce() -> F,
         F: Future<Output = V> + Send + 'static,
     {
         let (mut receiver, joined) = self.receiver(key, work);
         // Closed without a value is what a panic leaves behind.
-        let value = receiver.wait_for(Option::is_some).await.map_err(|_| Crashed)?.clone();
-        Ok(FlightOutcome { value: value.ok_or(Crashed)?, joined })
+        let value = receiver.wait_for(Option::is_some).await.map_err(|_| TaskPanicked)?.clone();
+        Ok(FlightOutcome { value: value.ok_or(TaskPanicked)?, joined })
     }
 
     /// Begins the work on `key`, where none is under way; nobody waits for it.
@@ -83,7 +79,7 @@ where
         under_way.insert(key.clone(), receiver.clone());
         // Not held while somebody else's code runs, whose panic would want it too.
         drop(under_way);
-        let entry = Entry { key: key.clone(), under_way: Arc::clone(&self.under_way) };
+        let entry = FlightEntry { key: key.clone(), under_way: Arc::clone(&self.under_way) };
         let work = work();
         tokio::spawn(async move {
             // Taken off the list before anybody hears of it, and also when the work panics.
@@ -98,12 +94,12 @@ where
     }
 }
 
-struct Entry<K: Eq + Hash, V: Clone> {
+struct FlightEntry<K: Eq + Hash, V: Clone> {
     key: K,
     under_way: Arc<Mutex<HashMap<K, FlightReceiver<V>>>>,
 }
 
-impl<K: Eq + Hash, V: Clone> Drop for Entry<K, V> {
+impl<K: Eq + Hash, V: Clone> Drop for FlightEntry<K, V> {
     fn drop(&mut self) {
         lock(&self.under_way).remove(&self.key);
     }

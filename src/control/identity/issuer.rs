@@ -13,7 +13,7 @@ use thiserror::Error;
 
 use crate::config::is_trustworthy;
 use crate::net::{HttpClient, HttpError};
-use crate::sync::{Crashed, SingleFlight};
+use crate::sync::{SingleFlight, TaskPanicked};
 
 /// Keys older than this are read again behind.
 const REFRESH: Duration = Duration::from_secs(300);
@@ -52,7 +52,7 @@ pub enum IssuerError {
     NoKey,
     /// Reading them crashed.
     #[error(transparent)]
-    Crashed(#[from] Crashed),
+    Crashed(#[from] TaskPanicked),
 }
 
 #[derive(Deserialize)]
@@ -160,7 +160,7 @@ impl IssuerKeys {
     }
 }
 
-fn crashed(crashed: Crashed) -> Arc<IssuerError> {
+fn crashed(crashed: TaskPanicked) -> Arc<IssuerError> {
     Arc::new(crashed.into())
 }
 

@@ -6,9 +6,9 @@ use std::time::Duration;
 use tokio_postgres::Transaction;
 use tokio_postgres::types::Type;
 
-use super::{LAST_TIME, Source, Value, by_prefix, locked, stored};
+use super::{KeySource, LAST_TIME, SqlParam, by_prefix, locked, stored};
 use crate::keys::prefix::KeyPrefix;
-use crate::keys::store::{Rotated, Status, StoreError, StoredKey};
+use crate::keys::store::{RotateOutcome, Status, StoreError, StoredKey};
 use crate::keys::token::ApiKey;
 
 /// Replaces the one active key that begins with `prefix`.
@@ -17,25 +17,25 @@ pub(in crate::keys) async fn rotate(
     owner: Option<&str>,
     prefix: &KeyPrefix,
     overlap: Duration,
-) -> Result<Rotated, StoreError> {
+) -> Result<RotateOutcome, StoreError> {
     let mut found = locked(transaction, owner, prefix).await?;
     if found.len() > 1 {
-        return Ok(Rotated::Ambiguous(found));
+        return Ok(RotateOutcome::Ambiguous(found));
     }
-    let Some(old) = found.pop() else { return Ok(Rotated::None) };
+    let Some(old) = found.pop() else { return Ok(RotateOutcome::None) };
     // A statement of its own: it sees what a rotation that was waited for has done.
     if let Some(successor) = successor(transaction, &old).await? {
-        return Ok(Rotated::Already { successor: Box::new(successor) });
+        return Ok(RotateOutcome::Already { successor: Box::new(successor) });
     }
     if old.status != Status::Active {
-        return Ok(Rotated::NotActive(Box::new(old)));
+        return Ok(RotateOutcome::NotActive(Box::new(old)));
     }
     let key = ApiKey::generate()?;
     copy(transaction, &old, &key).await?;
     end(transaction, &old, &key, overlap).await?;
     let new = by_prefix(transaction, key.prefix()).await?;
     let replaced = by_prefix(transaction, &old.prefix).await?;
-    Ok(Rotated::Key { key, new: Box::new(new), replaced: Box::new(replaced) })
+    Ok(RotateOutcome::Key { key, new: Box::new(new), replaced: Box::new(replaced) })
 }
 
 /// The last of the keys that came after this one, of those that are good.
@@ -53,9 +53,9 @@ async fn successor(
         {} JOIN successor USING (key_hash)
         WHERE k.owner = $2 AND k.revoked_at IS NULL AND (k.expires_at <= now()) IS NOT TRUE
         ORDER BY step DESC LIMIT 1",
-        Source::Tables.select()
+        KeySource::Tables.select()
     );
-    let values: [Value<'_>; 2] = [(&old.prefix, Type::TEXT), (&old.owner, Type::TEXT)];
+    let values: [SqlParam<'_>; 2] = [(&old.prefix, Type::TEXT), (&old.owner, Type::TEXT)];
     transaction.query_typed(&sql, &values).await?.first().map(stored).transpose()
 }
 
@@ -75,7 +75,7 @@ async fn copy(
         FROM registry.api_key WHERE prefix = $3"
     );
     let (hash, prefix) = (key.hash().0, key.prefix());
-    let values: [Value<'_>; 3] =
+    let values: [SqlParam<'_>; 3] =
         [(&hash.as_slice(), Type::BYTEA), (&prefix, Type::TEXT), (&old.prefix, Type::TEXT)];
     transaction.execute_typed(&sql, &values).await?;
     Ok(())
@@ -93,7 +93,7 @@ async fn end(
             first_expires_at = coalesce(first_expires_at, expires_at, 'infinity')
         WHERE prefix = $1";
     let (overlap, hash) = (overlap.as_secs_f64(), key.hash().0);
-    let values: [Value<'_>; 3] =
+    let values: [SqlParam<'_>; 3] =
         [(&old.prefix, Type::TEXT), (&overlap, Type::FLOAT8), (&hash.as_slice(), Type::BYTEA)];
     transaction.execute_typed(sql, &values).await?;
     Ok(())

@@ -3,13 +3,13 @@
 use std::ops::Add;
 use std::time::{Duration, Instant};
 
-use super::redis::{Key, Loss, WindowRecord};
-use super::world::{Call, End, History};
+use super::redis::{Key, OutageRecord, WindowRecord};
+use super::world::{CallEnd, CallRecord, WorldHistory};
 use crate::limit::window::{WINDOW, local_share};
 
 /// What was met in some worlds, to know that they were worth the while.
 #[derive(Debug, Default, Clone, Copy)]
-pub(super) struct Seen {
+pub(super) struct Coverage {
     pub(super) windows: u64,
     /// Windows without any trouble: exactly the limit passed.
     pub(super) exact_windows: u64,
@@ -18,10 +18,10 @@ pub(super) struct Seen {
     pub(super) outages: u64,
     pub(super) emptied: u64,
     pub(super) refused: u64,
-    pub(super) resets_in: u64,
+    pub(super) abandoned: u64,
 }
 
-impl Add for Seen {
+impl Add for Coverage {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {
@@ -32,7 +32,7 @@ impl Add for Seen {
             outages: self.outages + other.outages,
             emptied: self.emptied + other.emptied,
             refused: self.refused + other.refused,
-            resets_in: self.resets_in + other.resets_in,
+            abandoned: self.abandoned + other.abandoned,
         }
     }
 }
@@ -43,29 +43,29 @@ const STRAY: Duration = Duration::from_millis(200);
 /// A span of time, as one key had it.
 #[derive(Clone, Copy)]
 struct Span<'a> {
-    history: &'a History,
+    history: &'a WorldHistory,
     key: Key,
     from: Instant,
     to: Instant,
 }
 
 impl<'a> Span<'a> {
-    fn minute(history: &'a History, key: Key, from: Instant) -> Self {
+    fn minute(history: &'a WorldHistory, key: Key, from: Instant) -> Self {
         Self { history, key, from, to: from + WINDOW }
     }
 
     /// Calls of which a part may lie in it.
-    fn touching(&self) -> impl Iterator<Item = &Call> {
+    fn touching(&self) -> impl Iterator<Item = &CallRecord> {
         let calls = self.history.calls.iter().filter(|call| call.key == self.key);
         calls.filter(|call| call.ended >= self.from && call.began <= self.to)
     }
 
     /// Calls that lie in it for certain.
-    fn inside(&self) -> impl Iterator<Item = &Call> {
+    fn inside(&self) -> impl Iterator<Item = &CallRecord> {
         self.touching().filter(|call| call.began >= self.from && call.ended < self.to)
     }
 
-    fn outages(&self) -> impl Iterator<Item = &Loss> {
+    fn outages(&self) -> impl Iterator<Item = &OutageRecord> {
         let outages = self.history.outages.iter();
         outages.filter(|l| l.began <= self.to && l.ended.is_none_or(|end| end >= self.from))
     }
@@ -80,20 +80,20 @@ impl<'a> Span<'a> {
     }
 
     fn admitted_inside(&self) -> u32 {
-        self.inside().filter(|call| call.end == End::Admitted).count() as u32
+        self.inside().filter(|call| call.end == CallEnd::Admitted).count() as u32
     }
 }
 
 /// Checks one world.
-pub(super) fn check(history: &History) -> Seen {
+pub(super) fn check(history: &WorldHistory) -> Coverage {
     let ended = |end| history.calls.iter().filter(|call| call.end == end).count() as u64;
-    let mut seen = Seen {
+    let mut seen = Coverage {
         windows: history.windows.len() as u64,
         outages: history.outages.len() as u64,
         emptied: history.emptied.len() as u64,
-        refused: ended(End::Refused),
-        resets_in: ended(End::Left),
-        ..Seen::default()
+        refused: ended(CallEnd::Refused),
+        abandoned: ended(CallEnd::Abandoned),
+        ..Coverage::default()
     };
     for window in &history.windows {
         let span = Span::minute(history, window.key, window.opened);
@@ -113,8 +113,8 @@ pub(super) fn check(history: &History) -> Seen {
 fn check_bound(span: &Span<'_>) -> bool {
     let (admitted, limit) = (span.admitted_inside(), span.largest_limit());
     let share = local_share(limit, span.history.replicas);
-    let reaching = |loss: &Loss| if loss.began >= span.from { 1 } else { 2 };
-    let shares = |loss: &Loss| share * span.history.replicas.min(reaching(loss));
+    let reaching = |loss: &OutageRecord| if loss.began >= span.from { 1 } else { 2 };
+    let shares = |loss: &OutageRecord| share * span.history.replicas.min(reaching(loss));
     let bound = limit * (1 + span.emptied()) + span.outages().map(shares).sum::<u32>();
     assert!(admitted <= bound, "{admitted} passed in a window, {bound} may");
     admitted > limit
@@ -137,15 +137,15 @@ fn check_exactness(span: &Span<'_>, window: &WindowRecord) -> bool {
     // on refusing in a window that it knew to be full and that is gone with the data.
     let around = Span { from: span.from - STRAY, to: span.to + STRAY, ..*span };
     let before = Span { from: span.from - WINDOW, ..*span };
-    let quiet =
-        around.outages().next().is_none() && around.touching().all(|call| call.end != End::Left);
+    let quiet = around.outages().next().is_none()
+        && around.touching().all(|call| call.end != CallEnd::Abandoned);
     let steady = span.touching().all(|call| call.limit == limit);
     if !(quiet && steady && before.emptied() == 0) {
         return false;
     }
-    let admitted = span.touching().filter(|call| call.end == End::Admitted).count() as u32;
+    let admitted = span.touching().filter(|call| call.end == CallEnd::Admitted).count() as u32;
     assert!(admitted >= window.granted, "{admitted} heard of {} grants", window.granted);
-    let refused = span.inside().any(|call| call.end == End::Refused);
+    let refused = span.inside().any(|call| call.end == CallEnd::Refused);
     assert!(!refused || window.granted == limit, "refused after {} of {limit}", window.granted);
     refused
 }

@@ -13,16 +13,16 @@ mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use check::Seen;
+use check::Coverage;
 
 const SEEDS: u64 = 10_000;
 const SEED_VARIABLE: &str = "LIMIT_SIMULATION_SEED";
 
 /// SplitMix64: <https://prng.di.unimi.it/splitmix64.c>.
 #[derive(Debug, Clone)]
-struct Random(u64);
+struct SeededRandom(u64);
 
-impl Random {
+impl SeededRandom {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -47,18 +47,18 @@ impl Random {
     }
 }
 
-fn run(seed: u64) -> Seen {
+fn run(seed: u64) -> Coverage {
     // In each thread a runtime of its own: nothing outside has a say in the order of things.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
         .build()
         .expect("a runtime");
-    runtime.block_on(async { check::check(&world::live(Random(seed)).await) })
+    runtime.block_on(async { check::check(&world::live(SeededRandom(seed)).await) })
 }
 
-fn run_all(seeds: impl Iterator<Item = u64>) -> Seen {
-    seeds.fold(Seen::default(), |seen, seed| {
+fn run_all(seeds: impl Iterator<Item = u64>) -> Coverage {
+    seeds.fold(Coverage::default(), |seen, seed| {
         seen + catch_unwind(AssertUnwindSafe(|| run(seed))).unwrap_or_else(|_| {
             panic!("seed {seed} failed; again: {SEED_VARIABLE}={seed} cargo test --lib simulation")
         })
@@ -82,7 +82,7 @@ fn the_bound_holds_in_every_world() {
     // A simulation in which nothing happens proves nothing.
     assert!(seen.windows > SEEDS && seen.exact_windows > SEEDS / 10, "{seen:?}");
     assert!(
-        seen.outages > SEEDS && seen.emptied > SEEDS / 10 && seen.resets_in > SEEDS,
+        seen.outages > SEEDS && seen.emptied > SEEDS / 10 && seen.abandoned > SEEDS,
         "{seen:?}"
     );
     assert!(seen.refused > SEEDS && seen.beyond_the_limit > SEEDS / 10, "{seen:?}");

@@ -9,10 +9,10 @@ use ::redis::{ErrorKind, RedisError};
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
-use super::Random;
+use super::SeededRandom;
 use crate::limit::now;
-use crate::limit::store::{Acquire, Replies, Store};
 use crate::limit::window::{WINDOW, WindowState};
+use crate::limit::window_store::{Acquire, AcquireReplies, WindowStore};
 use crate::redis::RedisFailure;
 use crate::sync::{Breaker, CallOutcome, Permit};
 
@@ -22,7 +22,7 @@ const TIMEOUT: Duration = Duration::from_millis(50);
 
 /// How a replica finds Redis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum LinkState {
     Open,
     Refused,
     Silent,
@@ -38,36 +38,36 @@ pub(super) struct WindowRecord {
 
 /// What stays of a run of failures of one replica: from the first one to the next success.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Loss {
+pub(super) struct OutageRecord {
     pub(super) replica: usize,
     pub(super) began: Instant,
     pub(super) ended: Option<Instant>,
 }
 
 #[derive(Debug)]
-pub(super) struct Server {
+pub(super) struct SimulatedServer {
     open: HashMap<Key, usize>,
     pub(super) windows: Vec<WindowRecord>,
-    pub(super) ways: Vec<Way>,
+    pub(super) links: Vec<LinkState>,
     pub(super) emptied: Vec<Instant>,
-    pub(super) outages: Vec<Loss>,
-    pub(super) random: Random,
+    pub(super) outages: Vec<OutageRecord>,
+    pub(super) random: SeededRandom,
     /// One in how many round trips is slow, loses its reply, or has a command that fails.
     pub(super) trouble: u64,
 }
 
-pub(super) type Shared = Arc<Mutex<Server>>;
+pub(super) type SharedServer = Arc<Mutex<SimulatedServer>>;
 
-pub(super) fn lock(server: &Shared) -> MutexGuard<'_, Server> {
+pub(super) fn lock(server: &SharedServer) -> MutexGuard<'_, SimulatedServer> {
     server.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Server {
-    pub(super) fn new(replicas: usize, random: Random, trouble: u64) -> Self {
+impl SimulatedServer {
+    pub(super) fn new(replicas: usize, random: SeededRandom, trouble: u64) -> Self {
         Self {
             open: HashMap::new(),
             windows: Vec::new(),
-            ways: vec![Way::Open; replicas],
+            links: vec![LinkState::Open; replicas],
             emptied: Vec::new(),
             outages: Vec::new(),
             random,
@@ -101,7 +101,9 @@ impl Server {
         let lasting = self.outages.iter_mut().find(|l| l.replica == replica && l.ended.is_none());
         match lasting {
             Some(loss) if !failed => loss.ended = Some(now()),
-            None if failed => self.outages.push(Loss { replica, began: now(), ended: None }),
+            None if failed => {
+                self.outages.push(OutageRecord { replica, began: now(), ended: None })
+            }
             _ => {}
         }
     }
@@ -115,20 +117,20 @@ impl Server {
 /// One replica's way to Redis, with a breaker as the pool has it.
 #[derive(Debug, Clone)]
 pub(super) struct SimulatedRedis {
-    server: Shared,
+    server: SharedServer,
     replica: usize,
     breaker: Arc<Breaker>,
 }
 
 impl SimulatedRedis {
-    pub(super) fn new(server: &Shared, replica: usize) -> Self {
+    pub(super) fn new(server: &SharedServer, replica: usize) -> Self {
         let breaker = Arc::new(Breaker::new("simulated redis"));
         Self { server: Arc::clone(server), replica, breaker }
     }
 
-    async fn call(self, asks: Vec<Acquire<Key>>) -> Result<Replies, RedisFailure> {
+    async fn call(self, asks: Vec<Acquire<Key>>) -> Result<AcquireReplies, RedisFailure> {
         let begun = now();
-        let refused = lock(&self.server).ways[self.replica] == Way::Refused;
+        let refused = lock(&self.server).links[self.replica] == LinkState::Refused;
         let (result, outcome) = if refused {
             (Err(cut()), CallOutcome::Refused)
         } else {
@@ -145,17 +147,18 @@ impl SimulatedRedis {
     }
 
     /// What is on its way arrives, and is done, also when nobody waits any more.
-    async fn travel(self, asks: Vec<Acquire<Key>>, reply: oneshot::Sender<Replies>) {
+    async fn travel(self, asks: Vec<Acquire<Key>>, reply: oneshot::Sender<AcquireReplies>) {
         let there = lock(&self.server).travel_time();
         sleep(there).await;
-        if lock(&self.server).ways[self.replica] != Way::Open {
+        if lock(&self.server).links[self.replica] != LinkState::Open {
             // Held, so that the sender hears nothing until its timeout.
             sleep(2 * TIMEOUT).await;
             return drop(reply);
         }
         let (replies, back) = {
             let mut server = lock(&self.server);
-            let mut replies: Replies = asks.iter().map(|ask| Ok(server.admit(ask))).collect();
+            let mut replies: AcquireReplies =
+                asks.iter().map(|ask| Ok(server.admit(ask))).collect();
             let trouble = server.trouble;
             if server.random.perhaps(2 * trouble) {
                 // One command's answer is an error, though the others' are good.
@@ -177,11 +180,11 @@ fn cut() -> RedisFailure {
     RedisFailure::Failed(RedisError::from((ErrorKind::Io, "simulated")))
 }
 
-impl Store<Key> for SimulatedRedis {
+impl WindowStore<Key> for SimulatedRedis {
     fn admit(
         &self,
         asks: &[Acquire<Key>],
-    ) -> impl Future<Output = Result<Replies, RedisFailure>> + Send {
+    ) -> impl Future<Output = Result<AcquireReplies, RedisFailure>> + Send {
         let (this, asks) = (self.clone(), asks.to_vec());
         async move {
             let (server, replica) = (Arc::clone(&this.server), this.replica);
