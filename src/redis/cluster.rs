@@ -12,8 +12,8 @@ use futures_util::future::join_all;
 use redis::{Cmd, ErrorKind, Pipeline, RedisResult, ServerErrorKind, Value};
 use tokio::time::Instant;
 
-use super::answer::{RedisFailure, Replies, unexpected};
 use super::dial::host_and_port;
+use super::failure::{RedisFailure, Replies, unexpected};
 use super::node::{AccessMode, Node, PoolKind};
 use super::probes::MAX_PROBE_KEYS;
 use super::slots::slot;

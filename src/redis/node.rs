@@ -10,7 +10,7 @@ use redis::{Pipeline, RedisError};
 use tokio::sync::Notify;
 use tokio::time::{Instant as Deadline, timeout_at};
 
-use super::answer::{RedisFailure, Replies, outcome, reason};
+use super::failure::{RedisFailure, Replies, outcome, reason};
 use super::manager::{ConnectErrorLog, Endpoint, RedisManager, is_refusal};
 use crate::ops::PoolState;
 use crate::sync::{Breaker, CallOutcome, Permit};
@@ -74,7 +74,7 @@ impl Node {
     pub(super) fn new(name: &str, place: &Endpoint, settings: &NodeSettings) -> Self {
         let breaker = |mode: AccessMode, word: &str| {
             let open_count = Arc::clone(&settings.open_count[mode as usize]);
-            Breaker::counted_in(open_count, format!("{name}, for {word}"))
+            Breaker::counted_in(open_count, format!("{name} ({word})"))
         };
         let (read, write) =
             (breaker(AccessMode::Read, "reads"), breaker(AccessMode::Write, "writes"));
@@ -187,7 +187,7 @@ impl NodePool {
         };
         if let Some(outcome) = outcome(&result) {
             let why = || reason(&result);
-            self.breakers.of(mode).record_because(outcome, begun, Instant::now(), why);
+            self.breakers.of(mode).record_with_reason(outcome, begun, Instant::now(), why);
         }
         result
     }
@@ -253,7 +253,7 @@ impl ErrorSink<RedisError> for ConnectErrorSink {
             let now = Instant::now();
             for breaker in [&self.breakers.read, &self.breakers.write] {
                 let why = || Some(error.to_string());
-                breaker.record_because(CallOutcome::Refused, now, now, why);
+                breaker.record_with_reason(CallOutcome::Refused, now, now, why);
             }
             self.refused.notify_waiters();
         }

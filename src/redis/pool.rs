@@ -8,8 +8,8 @@ use std::time::Duration;
 use redis::{Cmd, Pipeline, Value};
 use tokio::time::Instant;
 
-use super::answer::{RedisFailure, Replies, unexpected};
 use super::cluster::Cluster;
+use super::failure::{RedisFailure, Replies, unexpected};
 use super::manager::Endpoint;
 use super::node::{AccessMode, Node, NodeSettings, PoolKind};
 use super::servers::Servers;

@@ -16,8 +16,8 @@ use redis::{ConnectionAddr, Pipeline, RedisResult};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
-use super::answer::{RedisFailure, unexpected};
 use super::dial::dial;
+use super::failure::{RedisFailure, unexpected};
 use super::manager::Endpoint;
 use super::node::{Node, NodeSettings};
 use super::servers::Server;

@@ -85,16 +85,16 @@ async fn a_caller_that_leaves_before_its_batch_begins_is_left_out() {
 #[tokio::test]
 async fn as_many_batches_as_allowed_are_under_way_at_once() {
     let batcher = batcher(Recording::new(false, false), 3);
-    let all = (0..5).map(|request| {
-        let batcher = batcher.clone();
-        tokio::spawn(async move { batcher.run(request).await })
-    });
-    let all: Vec<_> = all.collect();
-    while batcher.executor().batches().len() < 3 || lock(&batcher.0.queue).callers < 2 {
+    let mut all = Vec::new();
+    for request in 0..5 {
+        let mut reply = Box::pin(batcher.run(request));
+        assert!((&mut reply).now_or_never().is_none());
         tokio::task::yield_now().await;
+        all.push(reply);
     }
+    assert_eq!(batcher.executor().batches(), [[(0, 1)], [(1, 1)], [(2, 1)]]);
     batcher.executor().gate.add_permits(4);
-    assert!(join_all(all).await.into_iter().all(|reply| reply.expect("no panic") == Ok(0)));
+    assert_eq!(join_all(all).await, [Ok(0); 5]);
     assert_eq!(batcher.executor().batches()[3], [(3, 1), (4, 1)]);
 }
 

@@ -1,7 +1,7 @@
-//! One piece of work for everybody who asks for the same thing at the same time.
+//! Single flight: callers that need the same thing at the same time share one piece of work.
 //!
-//! The work is driven by a task of its own: a caller that leaves can't kill or stall it for
-//! the others.
+//! The work runs in a task of its own, so a caller that leaves neither ends nor stalls it for the
+//! others.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -12,20 +12,20 @@ use tokio::sync::watch;
 
 use super::TaskPanicked;
 
-/// Pieces of work under way, by what they are for.
+/// The pieces of work under way, by key.
 #[derive(Debug)]
 pub struct SingleFlight<K, V: Clone> {
     under_way: Arc<Mutex<HashMap<K, FlightReceiver<V>>>>,
 }
 
-/// Each who waits is woken for itself. Where one wakes the others, as with a shared future, one
-/// that leaves at the wrong moment leaves them asleep.
+/// Wakes each waiting caller by itself. With a shared future one caller wakes the others, so one
+/// that leaves at the wrong moment would leave them asleep.
 type FlightReceiver<V> = watch::Receiver<Option<V>>;
 
-/// The outcome of a piece of work, and whether somebody else had begun it.
+/// The result of a piece of work, and whether another caller had begun it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FlightOutcome<V> {
-    /// What the work gave.
+    /// What the work returned.
     pub value: V,
     /// Whether this caller joined work that was under way.
     pub joined: bool,
@@ -42,7 +42,8 @@ where
     K: Clone + Eq + Hash + Send + 'static,
     V: Clone + Send + Sync + 'static,
 {
-    /// Waits for the work on `key`; begins it with `work` where none is under way.
+    /// Waits for the work on `key`, and begins it with `work` if none is under way. Must be called
+    /// on a runtime.
     ///
     /// # Errors
     /// [`TaskPanicked`] when the work panicked.
@@ -52,12 +53,12 @@ where
         F: Future<Output = V> + Send + 'static,
     {
         let (mut receiver, joined) = self.receiver(key, work);
-        // Closed without a value is what a panic leaves behind.
+        // The sender is dropped without a value if the task panicked.
         let value = receiver.wait_for(Option::is_some).await.map_err(|_| TaskPanicked)?.clone();
         Ok(FlightOutcome { value: value.ok_or(TaskPanicked)?, joined })
     }
 
-    /// Begins the work on `key`, where none is under way; nobody waits for it.
+    /// Begins the work on `key` if none is under way, without waiting for it.
     pub fn spawn<W, F>(&self, key: &K, work: W)
     where
         W: FnOnce() -> F,
@@ -77,17 +78,17 @@ where
         }
         let (sender, receiver) = watch::channel(None);
         under_way.insert(key.clone(), receiver.clone());
-        // Not held while somebody else's code runs, whose panic would want it too.
+        // Unlocked before `work` is called: if that panics, the drop of `entry` takes the lock.
         drop(under_way);
         let entry = FlightEntry { key: key.clone(), under_way: Arc::clone(&self.under_way) };
         let work = work();
         tokio::spawn(async move {
-            // Taken off the list before anybody hears of it, and also when the work panics.
+            // Removed before any caller gets the value, and also when the work panics.
             let value = {
                 let _entry = entry;
                 work.await
             };
-            // Nobody waits any more: the work was still worth finishing.
+            // Fails where all callers have left, which is not an error.
             let _ = sender.send(Some(value));
         });
         (receiver, false)

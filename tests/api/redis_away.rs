@@ -76,9 +76,9 @@ async fn the_log_has_one_line_for_each_change_however_many_requests() {
         }
     };
     let lines = |store: &str| {
-        let store = format!("redis, for {store}");
+        let store = format!("redis ({store})");
         let (away, back) =
-            (["WARN", store.as_str(), "not in use"], ["INFO", store.as_str(), "in use again"]);
+            (["WARN", store.as_str(), "unavailable"], ["INFO", store.as_str(), "available again"]);
         (served.lines_with(&away), served.lines_with(&back))
     };
     let until_logged = |store: &'static str, wanted: (usize, usize)| {
@@ -95,7 +95,7 @@ async fn the_log_has_one_line_for_each_change_however_many_requests() {
     until_logged("reads", (1, 0)).await;
     ask(100).await;
     assert_eq!((lines("reads"), lines("writes")), ((1, 0), (1, 0)));
-    served.says_once(&["redis, for writes", "not in use", "refused"]).await;
+    served.says_once(&["redis (writes)", "unavailable", "refused"]).await;
     redis.restart().await;
     until_logged("reads", (1, 1)).await;
     until_logged("writes", (1, 1)).await;
@@ -108,7 +108,7 @@ async fn the_log_has_one_line_for_each_change_however_many_requests() {
         ask(10).await;
     }
     assert_eq!((lines("reads"), lines("writes")), ((1, 1), (2, 1)));
-    served.says_once(&["redis, for writes", "not in use", "OOM"]).await;
+    served.says_once(&["redis (writes)", "unavailable", "OOM"]).await;
     let () = redis.command(&["CONFIG", "SET", "maxmemory", "0"]).await;
     until_logged("writes", (2, 2)).await;
 }
