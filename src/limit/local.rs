@@ -1,8 +1,9 @@
-//! LocalWindows counted in this process alone: always where there is no Redis, else while it is lost.
+//! Counts windows in this process alone: always if there is no Redis, else during its outages.
 //!
-//! LocalWindows outlive a outage, so a Redis that comes and goes does not open new ones. And when a
-//! window that is older than the outage ends in it, the next one begins with what was admitted since
-//! the outage: a outage within a window of the shared count adds one share to it, never two.
+//! Windows outlive an outage, so a Redis that fails repeatedly does not open new ones. When a
+//! window that opened before an outage ends during it, the next window begins with the count of
+//! what was admitted since the outage began. So an outage within a window of the shared count adds
+//! one share to it, never two.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -11,11 +12,11 @@ use std::time::{Duration, Instant};
 
 use super::window::{Decision, WINDOW, local_share};
 
-/// Below this many windows nothing is swept.
+/// The number of windows from which ended ones are removed.
 const SWEEP_FROM: usize = 1024;
 
-/// Counts windows in memory. Holds a window a key that was seen in the last minute; keys are
-/// authenticated before they come here, so strangers can't fill it.
+/// Counts windows in memory. Holds one window for each key that was used in the last minute. Keys
+/// are authenticated before, so unknown keys can't fill it.
 #[derive(Debug)]
 pub(super) struct LocalLimiter<K> {
     replicas: u32,
@@ -32,14 +33,15 @@ struct LocalWindows<K> {
 struct LocalWindow {
     began: Instant,
     count: u32,
-    /// The outage in which it was used last.
+    /// The number of the outage in which it was used last.
     outage: u32,
-    /// What had been admitted when that outage began.
+    /// How many requests had been admitted when that outage began.
     before_outage: u32,
 }
 
 impl LocalWindow {
-    /// The window after this one. One that was opened in this very outage leaves nothing over.
+    /// The window after this one. It begins with a count of 0, unless this one opened before the
+    /// outage.
     fn next(self, began: Instant, outage: u32) -> Self {
         let opened_before_outage = self.outage == outage && self.before_outage > 0;
         let count = if opened_before_outage { self.count - self.before_outage } else { 0 };
@@ -59,20 +61,20 @@ impl LocalWindow {
 }
 
 impl<K: Eq + Hash + Copy> LocalLimiter<K> {
-    /// A limiter for one of `replicas` replicas: it admits its share of every limit.
+    /// A limiter for one of `replicas` replicas, which admits its share of each limit.
     pub(super) fn new(replicas: u32) -> Self {
         let windows = LocalWindows { by_key: HashMap::new(), sweep_at: SWEEP_FROM };
         Self { replicas, windows: Mutex::new(windows) }
     }
 
-    /// Decides about one request of `key` at `now`, in the outage of that number; where there is no
-    /// Redis to lose, the number is always 0.
+    /// Decides about one request of `key` at `now`, during the outage with this number. Without Redis
+    /// the number is always 0.
     pub(super) fn decide(&self, key: K, limit: u32, outage: u32, now: Instant) -> Decision {
         let share = local_share(limit, self.replicas);
         let mut windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
         windows.sweep(now);
-        let fresh = LocalWindow { began: now, count: 0, outage, before_outage: 0 };
-        let window = windows.by_key.entry(key).or_insert(fresh);
+        let opened = LocalWindow { began: now, count: 0, outage, before_outage: 0 };
+        let window = windows.by_key.entry(key).or_insert(opened);
         if window.resets_in(now).is_zero() {
             *window = window.next(now, outage);
         }
@@ -85,7 +87,8 @@ impl<K: Eq + Hash + Copy> LocalLimiter<K> {
 }
 
 impl<K: Eq + Hash> LocalWindows<K> {
-    /// Forgets ended windows each time their number may have doubled: constant work a request.
+    /// Removes ended windows each time the number of windows has doubled, which is constant work for
+    /// each request.
     fn sweep(&mut self, now: Instant) {
         if self.by_key.len() >= self.sweep_at {
             self.by_key.retain(|_, window| !window.resets_in(now).is_zero());
@@ -128,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_adds_one_share_also_when_an_older_window_ends_in_it() {
+    fn an_outage_adds_one_share_also_when_an_older_window_ends_in_it() {
         let (limiter, start) = (LocalLimiter::new(1), Instant::now());
         let passed = |outage, seconds| {
             let at = start + Duration::from_secs(seconds);
@@ -138,7 +141,7 @@ mod tests {
         // The next outage begins late in that window, and lasts.
         assert_eq!((passed(2, 50), passed(2, 60), passed(2, 119)), (9, 1, 0));
         assert_eq!((passed(2, 120), passed(2, 179), passed(2, 180)), (10, 0, 10));
-        // Losses within one window share it.
+        // Outages within one window share its count.
         assert_eq!((passed(3, 181), passed(4, 200), passed(5, 240)), (0, 0, 10));
     }
 

@@ -1,12 +1,12 @@
-//! Requests a minute for each API key, across all replicas.
+//! Rate limits: requests a minute for each API key, counted in fixed windows across all replicas.
 //!
-//! A key's window opens with its first request and lasts a minute. Redis counts it, for all that
-//! ask at the same time in one round trip; while Redis is away, each replica enforces its share by
-//! itself, or refuses: never silently unlimited.
+//! A key's window opens with its first request and lasts a minute. Redis counts it, in one round
+//! trip for all requests of a replica that wait at the same time. While Redis is unavailable, each
+//! replica enforces its share of the limit or refuses all requests; it never stops limiting.
 //!
-//! In a window no more is admitted than the largest limit in force in it. A loss of Redis that
-//! begins in it adds each replica's share at most, one that lasts since before it two shares of
-//! the replicas concerned; a loss of Redis's data adds the limit.
+//! A window admits at most the largest limit in force in it. An outage of Redis that begins in the
+//! window adds up to one share for each replica, an outage that began earlier up to two shares for
+//! each affected replica. A loss of Redis's data adds the limit once.
 
 mod exhausted_keys;
 mod local;
@@ -33,7 +33,7 @@ use policy::Policy;
 use redis_windows::RedisWindows;
 pub use window::{Decision, WINDOW};
 
-/// A request can't be counted, and is refused for that.
+/// A request can't be counted, and is refused for that reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("requests cannot be counted at the moment")]
 pub struct LimiterUnavailable;
@@ -41,17 +41,17 @@ pub struct LimiterUnavailable;
 /// How limits are enforced.
 #[derive(Debug, Clone)]
 pub struct LimitOptions {
-    /// Replicas that run, for each one's share.
+    /// How many replicas run; each one's share is the limit divided by it, rounded up. At least 1.
     pub replicas: u32,
-    /// What to do while Redis is away.
+    /// What to do while Redis is unavailable.
     pub without_redis: WithoutRedis,
-    /// Whether anybody is refused; counted and reported it is in any case.
+    /// Whether requests beyond the limit are refused. They are counted and reported in any case.
     pub enforce: bool,
-    /// Where it is measured.
+    /// The metrics to record.
     pub metrics: LimitMetrics,
 }
 
-/// Decides which requests of a key may go on.
+/// Decides which requests of a key are admitted.
 #[derive(Debug)]
 pub struct Limiter<K>(Policy<K, RedisWindows>);
 
@@ -66,23 +66,23 @@ impl<K: Eq + Hash + Copy + Display + Send + Sync + 'static> Limiter<K> {
         Self(Policy::new(Some(RedisWindows::new(pool, keys)), options))
     }
 
-    /// Decides about one request of `key`, whose limit is `limit` requests a minute. Must be
-    /// called on a runtime. Dropped while it waits, it is not counted unless it was just sent.
+    /// Decides about one request of `key`, whose limit is `limit` requests a minute. Must be called
+    /// on a runtime. If the caller stops waiting before the request is sent, it is not counted.
     ///
     /// # Errors
-    /// [`LimiterUnavailable`] while Redis is away and the policy is to refuse, and when more requests
-    /// wait than can be held.
+    /// [`LimiterUnavailable`] while Redis is unavailable and the policy is to refuse, and when too
+    /// many requests wait.
     pub async fn decide(&self, key: K, limit: u32) -> Result<Decision, LimiterUnavailable> {
         self.0.decide(key, limit).await
     }
 
-    /// Whether limits are enforced by this replica alone at the moment, though it has a Redis.
+    /// Whether Redis is configured, but unavailable at the moment for some keys at least.
     pub fn is_degraded(&self) -> bool {
         self.0.is_degraded()
     }
 }
 
-/// The one clock of this module: the runtime's, which tests can set.
+/// The clock of this module: the runtime's, which tests can control.
 fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }

@@ -1,10 +1,10 @@
-//! Commands to a cluster: each to the primary that has its key, those of one node in one round
-//! trip, the nodes mode by mode.
+//! Sends commands to a cluster: each to the primary that has its key, those of one node in one round
+//! trip, the nodes in parallel.
 //!
-//! The library's own client for clusters is not used: it tries again by itself, unbounded by our
-//! deadline, asks for the slots before a request that a caller waits for, and does not tell which
-//! node failed. Here each node has its own pools and breakers, as a single server has: a node that
-//! is away costs nothing to the keys of the others.
+//! The library's own cluster client is not used: it retries without regard to our deadline, asks for
+//! the slots while a caller waits, and does not tell which node failed. Here each node has its own
+//! pools and breakers, as a single server has, so a node that is unavailable does not delay the
+//! keys of the others.
 
 use std::sync::Arc;
 
@@ -20,21 +20,21 @@ use super::slots::slot;
 use super::topology::{ClusterTopology, SlotOwners};
 use crate::ops::PoolState;
 
-/// How often a command follows a key to another node.
+/// How often a command is redirected to another node, at most.
 const MAX_REDIRECTS: usize = 4;
 
-/// See the module.
+/// A cluster that commands are sent to.
 #[derive(Debug)]
 pub(super) struct Cluster(Arc<ClusterTopology>);
 
 /// A command under way.
 #[derive(Debug)]
 struct PendingCommand {
-    /// Its place among all that were sent together.
-    place: usize,
+    /// Its index among the commands that are sent together.
+    index: usize,
     command: Cmd,
     node: Arc<Node>,
-    /// Whether the node does not own the key's slot yet.
+    /// Whether the slot is being migrated to the node, which then needs `ASKING` first.
     asking: bool,
 }
 
@@ -43,42 +43,44 @@ impl Cluster {
         Self(topology)
     }
 
-    /// Whether no command of this mode is sent at the moment.
+    /// Whether commands of this mode are rejected, whatever their keys.
     pub(super) fn is_unavailable(&self, mode: AccessMode) -> bool {
-        self.nodes(|nodes| nodes.iter().all(|node| node.is_unavailable(mode)), true)
+        self.test_nodes(|nodes| nodes.iter().all(|node| node.is_unavailable(mode)), true)
     }
 
     /// Whether commands of this mode are sent, whatever their keys.
     pub(super) fn is_fully_available(&self, mode: AccessMode) -> bool {
-        self.nodes(|nodes| !nodes.iter().any(|node| node.is_unavailable(mode)), false)
+        self.test_nodes(|nodes| !nodes.iter().any(|node| node.is_unavailable(mode)), false)
     }
 
-    /// A key for each node that is away; any key, where no node is known though they were asked.
+    /// A key for each unavailable node; any key if the polls have found no node at all.
     pub(super) fn probe_keys(&self, mode: AccessMode, key: impl Fn(u32) -> String) -> Vec<String> {
-        let known = self.0.known();
-        let Some(view) = known.view else {
-            return known.poll_failed.then(|| key(0)).into_iter().collect();
+        let state = self.0.state();
+        let Some(owners) = state.owners else {
+            return state.poll_failed.then(|| key(0)).into_iter().collect();
         };
-        let of = |node: &Arc<Node>| {
-            let is_its = |key: &String| view.of(slot(key)).is_some_and(|of| Arc::ptr_eq(of, node));
+        let key_of = |node: &Arc<Node>| {
+            let is_its =
+                |key: &String| owners.of(slot(key)).is_some_and(|of| Arc::ptr_eq(of, node));
             (0..MAX_PROBE_KEYS).map(&key).find(is_its)
         };
-        view.nodes.iter().filter(|node| node.is_unavailable(mode)).filter_map(of).collect()
+        owners.nodes.iter().filter(|node| node.is_unavailable(mode)).filter_map(key_of).collect()
     }
 
-    /// Before the first look it is taken to be there.
-    fn nodes(&self, judge: impl FnOnce(&[Arc<Node>]) -> bool, poll_failed: bool) -> bool {
-        let known = self.0.known();
-        match known.view {
-            Some(view) => judge(&view.nodes),
-            None => known.poll_failed == poll_failed,
+    /// Whether `test` holds for the nodes, or without any node whether the last poll had this result.
+    /// Before the first poll a cluster counts as available.
+    fn test_nodes(&self, test: impl FnOnce(&[Arc<Node>]) -> bool, poll_failed: bool) -> bool {
+        let state = self.0.state();
+        match state.owners {
+            Some(owners) => test(&owners.nodes),
+            None => state.poll_failed == poll_failed,
         }
     }
 
-    /// The connections of a kind to all nodes.
+    /// The connections of the pools of this kind, of all nodes together.
     pub(super) fn state(&self, kind: PoolKind) -> PoolState {
-        let view = self.0.known().view;
-        let nodes = view.iter().flat_map(|view| &view.nodes);
+        let owners = self.0.state().owners;
+        let nodes = owners.iter().flat_map(|owners| &owners.nodes);
         nodes.map(|node| node.state(kind)).fold(PoolState::default(), |sum, one| PoolState {
             most: sum.most + one.most,
             size: sum.size + one.size,
@@ -87,10 +89,10 @@ impl Cluster {
         })
     }
 
-    /// Sends commands, each with its key's slot; each has a result of its own, in the same order.
+    /// Sends commands, each with its key's slot. The replies are in the order of the commands.
     ///
     /// # Errors
-    /// [`RedisFailure`], when nothing is known of any of them; never later than `deadline`.
+    /// [`RedisFailure`] when nothing is known of any command; never later than `deadline`.
     pub(super) async fn send(
         &self,
         kind: PoolKind,
@@ -98,31 +100,31 @@ impl Cluster {
         commands: Vec<(u16, Cmd)>,
         deadline: Instant,
     ) -> Result<Replies, RedisFailure> {
-        let view = self.0.view(deadline).await?;
+        let owners = self.0.owners(deadline).await?;
         let mut replies = Vec::with_capacity(commands.len());
         replies.resize_with(commands.len(), || Err(unexpected("no reply to a command")));
         let mut answered = false;
-        let mut silence = None;
-        let mut pending = self.pending(&view, commands);
-        for moves in 0..=MAX_REDIRECTS {
+        let mut failure = None;
+        let mut pending = self.pending(&owners, commands);
+        for redirects in 0..=MAX_REDIRECTS {
             let sent = by_node(std::mem::take(&mut pending));
             let sent = sent.into_iter().map(|group| self.send_group(kind, mode, group, deadline));
             for (group, result) in join_all(sent).await {
                 match result {
                     Ok(results) => {
                         answered = true;
-                        for (errand, reply) in group.into_iter().zip(results) {
-                            match self.follow(&reply) {
-                                Some((node, asking)) if moves < MAX_REDIRECTS => {
-                                    pending.push(PendingCommand { node, asking, ..errand });
+                        for (command, reply) in group.into_iter().zip(results) {
+                            match self.redirect(&reply) {
+                                Some((node, asking)) if redirects < MAX_REDIRECTS => {
+                                    pending.push(PendingCommand { node, asking, ..command });
                                 }
-                                _ => replies[errand.place] = reply,
+                                _ => replies[command.index] = reply,
                             }
                         }
                     }
                     Err(error) => {
-                        group.iter().for_each(|one| replies[one.place] = Err(error.of_one()));
-                        silence = Some(error);
+                        group.iter().for_each(|one| replies[one.index] = Err(error.of_one()));
+                        failure = Some(error);
                     }
                 }
             }
@@ -130,22 +132,20 @@ impl Cluster {
                 break;
             }
         }
-        match silence {
-            Some(silence) if !answered => Err(silence),
+        match failure {
+            Some(failure) if !answered => Err(failure),
             _ => Ok(replies),
         }
     }
-}
 
-impl Cluster {
-    /// Commands and their nodes. A slot that nobody has is answered for by whoever comes first: it
-    /// says so, or knows better.
-    fn pending(&self, view: &SlotOwners, commands: Vec<(u16, Cmd)>) -> Vec<PendingCommand> {
-        let errand = |(place, (slot, command))| {
-            let node = view.of(slot).or_else(|| view.nodes.first())?;
-            Some(PendingCommand { place, command, node: Arc::clone(node), asking: false })
+    /// Commands and their nodes. A command for a slot without an owner goes to the first node, which
+    /// replies with an error or redirects it.
+    fn pending(&self, owners: &SlotOwners, commands: Vec<(u16, Cmd)>) -> Vec<PendingCommand> {
+        let with_node = |(index, (slot, command))| {
+            let node = owners.of(slot).or_else(|| owners.nodes.first())?;
+            Some(PendingCommand { index, command, node: Arc::clone(node), asking: false })
         };
-        commands.into_iter().enumerate().filter_map(errand).collect()
+        commands.into_iter().enumerate().filter_map(with_node).collect()
     }
 
     async fn send_group(
@@ -155,15 +155,15 @@ impl Cluster {
         group: Vec<PendingCommand>,
         deadline: Instant,
     ) -> (Vec<PendingCommand>, Result<Replies, RedisFailure>) {
-        let Some(node) = group.first().map(|errand| Arc::clone(&errand.node)) else {
+        let Some(node) = group.first().map(|command| Arc::clone(&command.node)) else {
             return (group, Ok(Vec::new()));
         };
         let mut pipeline = Pipeline::with_capacity(group.len());
-        for errand in &group {
-            if errand.asking {
+        for command in &group {
+            if command.asking {
                 pipeline.cmd("ASKING");
             }
-            pipeline.add_command(errand.command.clone());
+            pipeline.add_command(command.command.clone());
         }
         let sent = node.send(kind, mode, pipeline, deadline).await;
         if sent.as_ref().is_err_and(|error| !matches!(error, RedisFailure::PoolExhausted)) {
@@ -173,9 +173,9 @@ impl Cluster {
         (group, replies)
     }
 
-    /// Where a command is to be sent instead, and whether that node has to be asked for a slot that
-    /// it does not own yet. Neither has run it.
-    fn follow(&self, reply: &RedisResult<Value>) -> Option<(Arc<Node>, bool)> {
+    /// The node that the reply redirects to, and whether the command needs `ASKING` there. A
+    /// redirected command has not been run.
+    fn redirect(&self, reply: &RedisResult<Value>) -> Option<(Arc<Node>, bool)> {
         let error = reply.as_ref().err()?;
         let asking = match error.kind() {
             ErrorKind::Server(ServerErrorKind::Ask) => true,
@@ -197,26 +197,26 @@ impl Cluster {
 
 fn by_node(pending: Vec<PendingCommand>) -> Vec<Vec<PendingCommand>> {
     let mut groups: Vec<Vec<PendingCommand>> = Vec::new();
-    for errand in pending {
+    for command in pending {
         let same = |group: &&mut Vec<PendingCommand>| {
-            group.first().is_some_and(|first| Arc::ptr_eq(&first.node, &errand.node))
+            group.first().is_some_and(|first| Arc::ptr_eq(&first.node, &command.node))
         };
         match groups.iter_mut().find(same) {
-            Some(group) => group.push(errand),
-            None => groups.push(vec![errand]),
+            Some(group) => group.push(command),
+            None => groups.push(vec![command]),
         }
     }
     groups
 }
 
-/// Leaves out the replies to what was sent before commands.
+/// Leaves out the replies to `ASKING`.
 fn without_asking(group: &[PendingCommand], replies: Replies) -> Replies {
     let mut replies = replies.into_iter();
-    let mut own = |errand: &PendingCommand| {
-        if errand.asking {
+    let mut own_reply = |command: &PendingCommand| {
+        if command.asking {
             replies.next();
         }
         replies.next().unwrap_or_else(|| Err(unexpected("no reply to a command")))
     };
-    group.iter().map(&mut own).collect()
+    group.iter().map(&mut own_reply).collect()
 }

@@ -35,9 +35,9 @@ pub(super) fn late(what: &'static str) -> RedisError {
 }
 
 async fn connect(server: &Server) -> RedisResult<MultiplexedConnection> {
-    let Server { at, login, tls } = server;
-    let (Some(tls), ConnectionAddr::Tcp(host, port)) = (tls, at) else {
-        return plain(at, login).await;
+    let Server { address, login, tls } = server;
+    let (Some(tls), ConnectionAddr::Tcp(host, port)) = (tls, address) else {
+        return plain(address, login).await;
     };
     let stream = TcpStream::connect((host.as_str(), *port)).await?;
     stream.set_nodelay(true)?;
@@ -50,11 +50,11 @@ async fn connect(server: &Server) -> RedisResult<MultiplexedConnection> {
 /// Without TLS, as bb8-redis connects. Its TLS would read the system's authorities for each
 /// connection, and could not use those of `redis.tls_ca_file`.
 async fn plain(
-    at: &ConnectionAddr,
+    address: &ConnectionAddr,
     login: &RedisConnectionInfo,
 ) -> RedisResult<MultiplexedConnection> {
     let tcp = TcpSettings::default().set_nodelay(true);
-    let info = at.clone().into_connection_info()?;
+    let info = address.clone().into_connection_info()?;
     let info = info.set_redis_settings(login.clone()).set_tcp_settings(tcp);
     RedisConnectionManager::new(info)?.connect().await
 }

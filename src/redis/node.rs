@@ -1,5 +1,5 @@
-//! One place that commands are sent to: pools of connections, a breaker for each mode, and a bound
-//! on every wait.
+//! A server that commands are sent to: its connection pools, and circuit breakers for reads and for
+//! writes. Every wait is bounded.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -15,7 +15,8 @@ use super::manager::{ConnectErrorLog, Endpoint, RedisManager, is_refusal};
 use crate::ops::PoolState;
 use crate::sync::{Breaker, CallOutcome, Permit};
 
-/// Which breaker a command is under: a full or read-only server still answers reads.
+/// Whether a command reads or writes. Each mode has a breaker of its own, since a full or read-only
+/// server still replies to reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AccessMode {
     /// Commands that change nothing.
@@ -24,28 +25,28 @@ pub enum AccessMode {
     Write,
 }
 
-/// Whose connections a command takes.
+/// Which pool a command takes its connection from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PoolKind {
-    /// Everybody's.
+    /// The pool for most commands.
     Common,
-    /// Those of who must not wait behind others.
+    /// The pool for commands that must not wait for others.
     Reserved,
 }
 
-/// What every node of a topology is made with.
+/// The settings of every node of a topology.
 #[derive(Debug, Clone, Default)]
 pub(super) struct NodeSettings {
-    /// The most connections of each kind.
+    /// The maximal size of the pool of each [`PoolKind`].
     pub(super) sizes: [u32; 2],
-    /// For any answer.
+    /// The time for a command, including the wait for a connection.
     pub(super) timeout: Duration,
-    /// How often breakers have opened, for reads and for writes.
+    /// How often breakers have opened, by [`AccessMode`].
     pub(super) open_count: [Arc<AtomicU64>; 2],
     pub(super) connect_errors: Arc<ConnectErrorLog>,
 }
 
-/// See the module. Its pools know together whether it is away.
+/// A server with its pools, which share the breakers.
 #[derive(Debug)]
 pub(super) struct Node {
     pools: [Arc<NodePool>; 2],
@@ -69,9 +70,9 @@ struct Breakers {
 }
 
 impl Node {
-    /// A node that is connected to when it is first needed. Does no I/O; must be called on a
-    /// runtime. `name` stands in the log.
-    pub(super) fn new(name: &str, place: &Endpoint, settings: &NodeSettings) -> Self {
+    /// A node whose connections are made when they are first needed. Does no I/O; must be called on
+    /// a runtime. The log calls the node `name`.
+    pub(super) fn new(name: &str, endpoint: &Endpoint, settings: &NodeSettings) -> Self {
         let breaker = |mode: AccessMode, word: &str| {
             let open_count = Arc::clone(&settings.open_count[mode as usize]);
             Breaker::counted_in(open_count, format!("{name} ({word})"))
@@ -79,21 +80,21 @@ impl Node {
         let (read, write) =
             (breaker(AccessMode::Read, "reads"), breaker(AccessMode::Write, "writes"));
         let breakers = Arc::new(Breakers { read, write });
-        let kind = |size| Arc::new(NodePool::new(place, size, settings, &breakers));
-        Self { pools: settings.sizes.map(kind), breakers }
+        let pool = |size| Arc::new(NodePool::new(endpoint, size, settings, &breakers));
+        Self { pools: settings.sizes.map(pool), breakers }
     }
 
-    /// Whether commands of this mode are turned away at the moment.
+    /// Whether commands of this mode are rejected at the moment.
     pub(super) fn is_unavailable(&self, mode: AccessMode) -> bool {
         self.breakers.of(mode).is_open()
     }
 
-    /// The connections of a kind.
+    /// The connections of the pool of this kind.
     pub(super) fn state(&self, kind: PoolKind) -> PoolState {
         self.pools[kind as usize].state()
     }
 
-    /// Sends commands in one round trip; each has a result of its own, in the same order.
+    /// Sends commands in one round trip. The replies are in the order of the commands.
     ///
     /// # Errors
     /// [`RedisFailure`]; never later than `deadline`.
@@ -104,18 +105,18 @@ impl Node {
         commands: Pipeline,
         deadline: Deadline,
     ) -> Result<Replies, RedisFailure> {
-        let connections = &self.pools[kind as usize];
+        let pool = &self.pools[kind as usize];
         match self.breakers.of(mode).permit(Instant::now()) {
             Permit::Call => {
-                let result = connections.call(mode, &commands, deadline).await;
+                let result = pool.call(mode, &commands, deadline).await;
                 if mode == AccessMode::Write && result.is_ok() {
-                    connections.probe_reads();
+                    pool.probe_reads();
                 }
                 result
             }
             Permit::Reject => Err(RedisFailure::CircuitOpen),
             Permit::Probe => {
-                connections.probe(mode, commands);
+                pool.probe(mode, commands);
                 Err(RedisFailure::CircuitOpen)
             }
         }
@@ -123,7 +124,12 @@ impl Node {
 }
 
 impl NodePool {
-    fn new(place: &Endpoint, size: u32, settings: &NodeSettings, breakers: &Arc<Breakers>) -> Self {
+    fn new(
+        endpoint: &Endpoint,
+        size: u32,
+        settings: &NodeSettings,
+        breakers: &Arc<Breakers>,
+    ) -> Self {
         let (refused, timeout) = (Arc::new(Notify::new()), settings.timeout);
         let sink =
             ConnectErrorSink { breakers: Arc::clone(breakers), refused: Arc::clone(&refused) };
@@ -131,11 +137,11 @@ impl NodePool {
             .max_size(size)
             .connection_timeout(timeout)
             .retry_connection(false)
-            // Asks our manager, which answers without a round trip.
+            // Calls `RedisManager::is_valid`, which costs no round trip.
             .test_on_check_out(true)
             .error_sink(Box::new(sink))
             .build_unchecked(RedisManager::new(
-                place.clone(),
+                endpoint.clone(),
                 timeout,
                 settings.connect_errors.clone(),
             ));
@@ -154,13 +160,13 @@ impl NodePool {
     }
 
     fn probe(self: &Arc<Self>, mode: AccessMode, commands: Pipeline) {
-        let connections = Arc::clone(self);
+        let pool = Arc::clone(self);
         let deadline = Deadline::now() + self.timeout;
-        tokio::spawn(async move { connections.call(mode, &commands, deadline).await });
+        tokio::spawn(async move { pool.call(mode, &commands, deadline).await });
     }
 
-    /// A replica whose own cache has all that is asked for sends no reads, which could show that
-    /// they are answered again; but it does send writes.
+    /// A replica whose local cache has everything sends no reads that could probe the server, but
+    /// it does send writes.
     fn probe_reads(self: &Arc<Self>) {
         let read = &self.breakers.read;
         if read.is_open() && read.permit(Instant::now()) == Permit::Probe {
@@ -186,15 +192,15 @@ impl NodePool {
             Err(_elapsed) => Err(self.none_free()),
         };
         if let Some(outcome) = outcome(&result) {
-            let why = || reason(&result);
-            self.breakers.of(mode).record_with_reason(outcome, begun, Instant::now(), why);
+            let reason = || reason(&result);
+            self.breakers.of(mode).record_with_reason(outcome, begun, Instant::now(), reason);
         }
         result
     }
 
     async fn connection(&self) -> Result<PooledConnection<'_, RedisManager>, RedisFailure> {
         let _waiting = WaitingGuard::begin(&self.waiting);
-        // The pool itself would keep us waiting until its timeout when the address refuses.
+        // The pool itself would wait until its timeout when the address refuses connections.
         tokio::select! {
             connection = self.pool.get() => connection.map_err(|error| match error {
                 RunError::User(error) => RedisFailure::Failed(error),
@@ -204,8 +210,8 @@ impl NodePool {
         }
     }
 
-    /// Why there was no connection in time: ours are taken, or none could be made. (Those who
-    /// have one say themselves when Redis does not answer.)
+    /// Why there was no connection in time: all are in use, or none could be made. (Callers that
+    /// have a connection report themselves when Redis does not reply.)
     fn none_free(&self) -> RedisFailure {
         if self.pool.state().connections > 0 {
             RedisFailure::PoolExhausted
@@ -215,7 +221,7 @@ impl NodePool {
     }
 }
 
-/// One who waits for a connection, however that ends.
+/// Counts a caller that waits for a connection, until it is dropped.
 struct WaitingGuard<'a>(&'a AtomicUsize);
 
 impl<'a> WaitingGuard<'a> {
@@ -240,7 +246,7 @@ impl Breakers {
     }
 }
 
-/// Hears of connections that could not be made.
+/// Records connections that could not be made.
 #[derive(Debug, Clone)]
 struct ConnectErrorSink {
     breakers: Arc<Breakers>,
@@ -252,8 +258,8 @@ impl ErrorSink<RedisError> for ConnectErrorSink {
         if is_refusal(&error) {
             let now = Instant::now();
             for breaker in [&self.breakers.read, &self.breakers.write] {
-                let why = || Some(error.to_string());
-                breaker.record_with_reason(CallOutcome::Refused, now, now, why);
+                let reason = || Some(error.to_string());
+                breaker.record_with_reason(CallOutcome::Refused, now, now, reason);
             }
             self.refused.notify_waiters();
         }

@@ -1,5 +1,5 @@
-//! The one way to Redis: a command goes out, and within `redis.timeout_ms` there is an answer
-//! or word that there is none. Callers degrade; nothing here fails a request.
+//! Sends commands to Redis, whatever its topology. Within `redis.timeout_ms` a caller has a reply or
+//! a [`RedisFailure`], and is expected to continue without Redis in that case.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,10 +17,10 @@ use super::slots::slot;
 use super::topology::ClusterTopology;
 use crate::ops::PoolState;
 
-/// NodePool for limits alone: one is in use, one in case that it breaks.
+/// Connections for the rate limits alone: one in use, and one in reserve.
 const RESERVED: u32 = 2;
 
-/// Pools of connections with breakers. Cheap to clone.
+/// Connection pools with circuit breakers. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct RedisPool {
     nodes: Arc<RedisNodes>,
@@ -41,12 +41,12 @@ enum Nodes {
 }
 
 impl RedisPool {
-    /// A pool of `size` connections that are made when they are first needed. Does no I/O; must be
-    /// called on a runtime.
+    /// A pool of up to `size` connections to each node, made when they are first needed. Does no
+    /// I/O; must be called on a runtime.
     pub fn new(servers: Servers, size: u32, timeout: Duration) -> Self {
         let settings = NodeSettings { sizes: [size, RESERVED], timeout, ..NodeSettings::default() };
         let open_count = settings.open_count.clone();
-        let one = |place| Nodes::One(Node::new("redis", &place, &settings));
+        let one = |endpoint| Nodes::One(Node::new("redis", &endpoint, &settings));
         let nodes = match servers {
             Servers::Single(server) => one(Endpoint::Server(server)),
             Servers::Sentinel(sentinels) => one(Endpoint::Primary(sentinels)),
@@ -57,14 +57,14 @@ impl RedisPool {
         Self { nodes: Arc::new(RedisNodes { nodes, timeout, open_count }), kind: PoolKind::Common }
     }
 
-    /// A few connections of their own to the same Redis, for those who must not wait behind
-    /// others. What one learns about Redis, the other knows.
+    /// A separate pool of two connections to the same Redis, for callers that must not wait for
+    /// others. It shares the circuit breakers.
     #[must_use]
     pub fn reserved(&self) -> Self {
         Self { nodes: Arc::clone(&self.nodes), kind: PoolKind::Reserved }
     }
 
-    /// Whether all commands of this mode are turned away at the moment.
+    /// Whether all commands of this mode are rejected at the moment.
     pub fn is_unavailable(&self, mode: AccessMode) -> bool {
         match &self.nodes.nodes {
             Nodes::One(node) => node.is_unavailable(mode),
@@ -80,7 +80,7 @@ impl RedisPool {
         }
     }
 
-    /// A key, made by `key` of some number, for each part of Redis that is away.
+    /// A key for each unavailable node. `key` makes candidates from numbers.
     pub(super) fn probe_keys(&self, mode: AccessMode, key: impl Fn(u32) -> String) -> Vec<String> {
         match &self.nodes.nodes {
             Nodes::One(node) => node.is_unavailable(mode).then(|| key(0)).into_iter().collect(),
@@ -96,12 +96,12 @@ impl RedisPool {
         }
     }
 
-    /// How often commands of this mode began to be turned away.
+    /// How often circuit breakers for this mode have opened.
     pub fn open_count(&self, mode: AccessMode) -> u64 {
         self.nodes.open_count[mode as usize].load(Ordering::Relaxed)
     }
 
-    /// Its connections.
+    /// The connections of this pool.
     pub fn state(&self) -> PoolState {
         match &self.nodes.nodes {
             Nodes::One(node) => node.state(self.kind),
@@ -109,7 +109,7 @@ impl RedisPool {
         }
     }
 
-    /// Sends one command that concerns `key`.
+    /// Sends one command that reads or writes `key`.
     ///
     /// # Errors
     /// [`RedisFailure`]; never later than `redis.timeout_ms` after the call.
@@ -123,16 +123,16 @@ impl RedisPool {
         Ok(reply.unwrap_or_else(|| Err(unexpected("no reply to a command")))?)
     }
 
-    /// When an answer must be there to what is asked now.
+    /// The deadline of commands that are sent now.
     pub(super) fn deadline(&self) -> Instant {
         Instant::now() + self.nodes.timeout
     }
 
-    /// Sends commands, each with the key it concerns, at once; each has a result of its own, in
-    /// the same order.
+    /// Sends commands, each with the key that it reads or writes, in one exchange. The replies are
+    /// in the order of the commands.
     ///
     /// # Errors
-    /// [`RedisFailure`], when nothing is known of any of them; never later than `deadline`.
+    /// [`RedisFailure`] when nothing is known of any command; never later than `deadline`.
     pub(super) async fn exchange<'a>(
         &self,
         mode: AccessMode,

@@ -33,14 +33,14 @@ impl Sentinels {
         let mut failure = RedisError::from((ErrorKind::EmptySentinelList, "no sentinel to ask"));
         while let Some(reply) = replies.next().await {
             match reply {
-                Ok(primary) if tried.contains(&primary.at) => {}
+                Ok(primary) if tried.contains(&primary.address) => {}
                 Ok(primary) => match connect(&primary, timeout).await {
                     Ok(connection) => {
-                        return Ok(Primary { connection, address: primary.at.to_string() });
+                        return Ok(Primary { connection, address: primary.address.to_string() });
                     }
                     Err(error) => {
                         failure = error;
-                        tried.push(primary.at);
+                        tried.push(primary.address);
                     }
                 },
                 // The error of a named primary is more useful than a sentinel's.
@@ -65,7 +65,7 @@ impl Sentinels {
             return Err((ErrorKind::MasterNameNotFoundBySentinel, what).into());
         }
         let (host, port) = <(String, u16)>::from_redis_value(reply)?;
-        Ok(sentinel.moved(&host, port).known_as(self.login.clone()))
+        Ok(sentinel.moved(&host, port).with_login(self.login.clone()))
     }
 }
 

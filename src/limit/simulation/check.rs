@@ -1,4 +1,4 @@
-//! What must hold of every world.
+//! Checks what must hold in every world.
 
 use std::ops::Add;
 use std::time::{Duration, Instant};
@@ -7,13 +7,13 @@ use super::redis::{Key, OutageRecord, WindowRecord};
 use super::world::{CallEnd, CallRecord, WorldHistory};
 use crate::limit::window::{WINDOW, local_share};
 
-/// What was met in some worlds, to know that they were worth the while.
+/// How often each kind of event happened, to know that the worlds tested it.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Coverage {
     pub(super) windows: u64,
-    /// Windows without any trouble: exactly the limit passed.
+    /// Windows without any fault, in which exactly the limit was admitted.
     pub(super) exact_windows: u64,
-    /// Windows in which losses let more pass than the limit.
+    /// Windows in which outages let more requests pass than the limit.
     pub(super) beyond_the_limit: u64,
     pub(super) outages: u64,
     pub(super) emptied: u64,
@@ -37,10 +37,10 @@ impl Add for Coverage {
     }
 }
 
-/// What was sent is on its way for less than this.
+/// A command arrives less than this time after it was sent.
 const STRAY: Duration = Duration::from_millis(200);
 
-/// A span of time, as one key had it.
+/// A span of time in the history of one key.
 #[derive(Clone, Copy)]
 struct Span<'a> {
     history: &'a WorldHistory,
@@ -54,13 +54,13 @@ impl<'a> Span<'a> {
         Self { history, key, from, to: from + WINDOW }
     }
 
-    /// Calls of which a part may lie in it.
+    /// Calls that may overlap the span.
     fn touching(&self) -> impl Iterator<Item = &CallRecord> {
         let calls = self.history.calls.iter().filter(|call| call.key == self.key);
         calls.filter(|call| call.ended >= self.from && call.began <= self.to)
     }
 
-    /// Calls that lie in it for certain.
+    /// Calls that lie completely in the span.
     fn inside(&self) -> impl Iterator<Item = &CallRecord> {
         self.touching().filter(|call| call.began >= self.from && call.ended < self.to)
     }
@@ -106,21 +106,21 @@ pub(super) fn check(history: &WorldHistory) -> Coverage {
     seen
 }
 
-/// In a window: the largest limit, again for each loss of the data, and each replica's share for
-/// each loss of Redis; twice where that had begun before, for then two of the replica's own
-/// windows may reach into this one, but never more than all replicas' shares. Tells whether the
-/// limit alone was exceeded.
+/// A window admits up to the largest limit, the same again for each loss of the data, and one share
+/// for each outage of a replica. An outage that began before the window adds two shares, since two
+/// of the replica's own windows may overlap this one, but never more than all replicas' shares.
+/// Returns whether more than the limit was admitted.
 fn check_bound(span: &Span<'_>) -> bool {
     let (admitted, limit) = (span.admitted_inside(), span.largest_limit());
     let share = local_share(limit, span.history.replicas);
-    let reaching = |loss: &OutageRecord| if loss.began >= span.from { 1 } else { 2 };
-    let shares = |loss: &OutageRecord| share * span.history.replicas.min(reaching(loss));
+    let overlapping = |outage: &OutageRecord| if outage.began >= span.from { 1 } else { 2 };
+    let shares = |outage: &OutageRecord| share * span.history.replicas.min(overlapping(outage));
     let bound = limit * (1 + span.emptied()) + span.outages().map(shares).sum::<u32>();
     assert!(admitted <= bound, "{admitted} passed in a window, {bound} may");
     admitted > limit
 }
 
-/// In any span: two windows may reach into it.
+/// Checks any span of a window's length, which two windows may overlap.
 fn check_any(span: &Span<'_>) {
     let (admitted, limit) = (span.admitted_inside(), span.largest_limit());
     let share = local_share(limit, span.history.replicas);
@@ -129,12 +129,12 @@ fn check_any(span: &Span<'_>) {
     assert!(admitted <= bound, "{admitted} passed in a minute, {bound} may");
 }
 
-/// Without any trouble, what was granted reached a caller, and nobody was refused before the limit
-/// was reached. Tells whether there was no trouble and the limit was reached.
+/// Without any fault, every granted request reached its caller, and none was refused before the
+/// limit was reached. Returns whether there was no fault and the limit was reached.
 fn check_exactness(span: &Span<'_>, window: &WindowRecord) -> bool {
     let limit = span.largest_limit();
-    // What was on its way when its caller left, or gave up, may have come in here; and a replica goes
-    // on refusing in a window that it knew to be full and that is gone with the data.
+    // A command whose caller stopped waiting may have arrived in this window, and a replica keeps
+    // refusing in a window that it knew to be exhausted even if Redis has lost it.
     let around = Span { from: span.from - STRAY, to: span.to + STRAY, ..*span };
     let before = Span { from: span.from - WINDOW, ..*span };
     let quiet = around.outages().next().is_none()

@@ -1,6 +1,6 @@
-//! Many small worlds in one process: replicas with the real policy, group commit and memory, over
-//! a model of Redis and of the way to it. Time is the runtime's own and stands still while anybody
-//! has something to do; all choices come from one seed, so a world that fails can be had again:
+//! Simulates many small worlds: replicas with the real policy, batches and memory, over a model of
+//! Redis and of each replica's link to it. Time is the runtime's paused clock, which advances only
+//! while all tasks wait. All choices come from one seed, so a world that fails can be run again:
 //!
 //! ```text
 //! LIMIT_SIMULATION_SEED=1234 cargo test --lib limit::simulation
@@ -41,14 +41,14 @@ impl SeededRandom {
         self.below(many) == 0
     }
 
-    /// True in one of `many` cases, except where `many` is 0: never then.
+    /// True in one of `many` cases; never if `many` is 0.
     fn perhaps(&mut self, many: u64) -> bool {
         many > 0 && self.one_in(many)
     }
 }
 
 fn run(seed: u64) -> Coverage {
-    // In each thread a runtime of its own: nothing outside has a say in the order of things.
+    // A single-threaded runtime for each world, so that the order of events depends on the seed alone.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
@@ -79,7 +79,7 @@ fn the_bound_holds_in_every_world() {
     let (Ok(even), Ok(odd)) = (even, odd) else { panic!("a world failed: see above") };
     let seen = even + odd;
     println!("{seen:?}");
-    // A simulation in which nothing happens proves nothing.
+    // Every kind of event must have happened, or the simulation proves nothing.
     assert!(seen.windows > SEEDS && seen.exact_windows > SEEDS / 10, "{seen:?}");
     assert!(
         seen.outages > SEEDS && seen.emptied > SEEDS / 10 && seen.abandoned > SEEDS,
@@ -89,7 +89,7 @@ fn the_bound_holds_in_every_world() {
 }
 
 #[test]
-fn a_seed_gives_the_same_world_again() {
+fn a_seed_always_gives_the_same_world() {
     for seed in 0..20 {
         assert_eq!(format!("{:?}", run(seed)), format!("{:?}", run(seed)));
     }

@@ -1,4 +1,4 @@
-//! Clients over minutes, in no time.
+//! Simulates single clients over many minutes.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

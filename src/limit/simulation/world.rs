@@ -1,4 +1,4 @@
-//! One world: what happens in it, and what its callers saw.
+//! Runs one world and records what its callers saw.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -17,10 +17,10 @@ use crate::ops::LimitMetrics;
 
 const LENGTH_MS: u64 = 200_000;
 const KEYS: u64 = 2;
-/// A replica hears of a changed limit this late at most.
+/// A replica learns of a changed limit within this time.
 const LAG_MS: u64 = 2_000;
 
-/// A request, and what came of it.
+/// A request and its result.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CallRecord {
     pub(super) key: Key,
@@ -35,11 +35,11 @@ pub(super) enum CallEnd {
     Admitted,
     Refused,
     NotCounted,
-    /// The caller left before it was answered.
+    /// The caller stopped waiting.
     Abandoned,
 }
 
-/// All that is to be known of a world.
+/// What happened in a world.
 #[derive(Debug)]
 pub(super) struct WorldHistory {
     pub(super) replicas: u32,
@@ -56,11 +56,11 @@ struct Replica {
 
 type Replicas = Arc<Vec<Replica>>;
 
-/// Lets a world live to its end.
+/// Runs a world to its end.
 pub(super) async fn live(mut random: SeededRandom) -> WorldHistory {
     let count = 1 + random.below(4) as usize;
-    let trouble = [0, 0, 10, 40][random.below(4) as usize];
-    let server = SimulatedServer::new(count, SeededRandom(random.next()), trouble);
+    let fault_rate = [0, 0, 10, 40][random.below(4) as usize];
+    let server = SimulatedServer::new(count, SeededRandom(random.next()), fault_rate);
     let server: SharedServer = Arc::new(Mutex::new(server));
     let limits: Vec<u32> = (0..KEYS).map(|_| limit(&mut random)).collect();
     let without_redis = if random.one_in(5) { WithoutRedis::Refuse } else { WithoutRedis::Local };
@@ -78,7 +78,7 @@ pub(super) async fn live(mut random: SeededRandom) -> WorldHistory {
 
     let mut events = JoinSet::new();
     if !random.one_in(4) {
-        plan_losses(&mut random, &server, &mut events);
+        plan_outages(&mut random, &server, &mut events);
     }
     if random.one_in(3) {
         plan_emptying(&mut random, &server, &mut events);
@@ -105,26 +105,26 @@ fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// Redis is lost to one replica or to all, for milliseconds or for minutes.
-fn plan_losses(random: &mut SeededRandom, server: &SharedServer, events: &mut JoinSet<()>) {
+/// One replica or all of them can't reach Redis, for milliseconds up to minutes.
+fn plan_outages(random: &mut SeededRandom, server: &SharedServer, events: &mut JoinSet<()>) {
     for _ in 0..=random.below(4) {
         let at = random.below(LENGTH_MS);
         let shape = [100, 2_000, 70_000][random.below(3) as usize];
         let (lasts, choice) = (random.below(shape), random.below(8) as usize);
-        let way = if random.one_in(2) { LinkState::Refused } else { LinkState::Silent };
+        let link = if random.one_in(2) { LinkState::Refused } else { LinkState::Silent };
         let emptied = random.one_in(4);
         let server = Arc::clone(server);
-        let set = move |server: &SharedServer, way| {
+        let set = move |server: &SharedServer, link| {
             let links = &mut lock(server).links;
-            // Every other choice is no replica's number, and means all.
+            // A choice that is no replica's index means all replicas.
             match links.get_mut(choice) {
-                Some(one) => *one = way,
-                None => links.fill(way),
+                Some(one) => *one = link,
+                None => links.fill(link),
             }
         };
         events.spawn(async move {
             sleep(ms(at)).await;
-            set(&server, way);
+            set(&server, link);
             sleep(ms(lasts)).await;
             if emptied {
                 lock(&server).empty();
@@ -142,7 +142,7 @@ fn plan_emptying(random: &mut SeededRandom, server: &SharedServer, events: &mut 
     });
 }
 
-/// A limit changes, and each replica hears of it in its own time.
+/// A limit changes, and each replica learns of it after a lag of its own.
 fn plan_limits(random: &mut SeededRandom, replicas: &Replicas, events: &mut JoinSet<()>) {
     for _ in 0..=random.below(3) {
         let (at, key, new) = (random.below(LENGTH_MS), random.below(KEYS) as usize, limit(random));
@@ -158,7 +158,7 @@ fn plan_limits(random: &mut SeededRandom, replicas: &Replicas, events: &mut Join
     }
 }
 
-/// Bursts of requests; many of them again about a window later, when it is just about to end.
+/// Bursts of requests. Many are repeated about one window later, when it is just about to end.
 fn plan_calls(random: &mut SeededRandom, replicas: &Replicas) -> JoinSet<CallRecord> {
     let mut calls = JoinSet::new();
     for _ in 0..14 {
