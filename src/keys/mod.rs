@@ -1,4 +1,5 @@
-//! API keys: their form, who may come in, their records, how they are managed and used.
+//! API keys: their format, authentication against their records, their management, and the counts of
+//! their use.
 
 mod authenticator;
 pub(crate) mod key_rules;
