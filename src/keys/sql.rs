@@ -1,5 +1,5 @@
-//! Key management's statements on the default schema. All are unnamed and typed, so that they
-//! work behind a pooler in transaction mode.
+//! The SQL statements of key management on the default schema. All are unnamed and typed, so that
+//! they work through a pooler in transaction mode.
 
 mod rotation;
 
@@ -17,10 +17,10 @@ use crate::registry::Timestamp;
 
 pub(super) use rotation::rotate;
 
-/// Candidates shown where a prefix is ambiguous.
-const CANDIDATES: usize = 100;
+/// How many keys are listed if a prefix is ambiguous.
+const MAX_CANDIDATES: usize = 100;
 
-/// Times beyond this can't be shown.
+/// Later times can't be shown.
 const LAST_TIME: &str = "'9999-12-30 00:00:00+00'";
 
 type SqlParam<'a> = (&'a (dyn ToSql + Sync), Type);
@@ -30,7 +30,7 @@ type SqlParam<'a> = (&'a (dyn ToSql + Sync), Type);
 pub(super) enum KeySource {
     /// The tables of the default schema.
     Tables,
-    /// The view that any registry has, in which there is nothing about use.
+    /// The view that any registry has, which has no counts of use.
     View,
 }
 
@@ -92,10 +92,10 @@ impl From<tokio_postgres::Error> for StoreError {
     }
 }
 
-/// Stores a key.
+/// Stores a key in a transaction of its own.
 ///
 /// # Errors
-/// [`StoreError`], also where its prefix is taken.
+/// [`StoreError`], also if another key has the same prefix.
 pub async fn insert(client: &mut Client, key: &ApiKey, new: &NewKey) -> Result<(), StoreError> {
     let transaction = client.transaction().await?;
     insert_key(&transaction, key, new).await?;
@@ -129,7 +129,7 @@ async fn insert_key(
     Ok(())
 }
 
-/// Stores a new key.
+/// Generates and stores a key.
 pub(super) async fn create(
     transaction: &Transaction<'_>,
     new: &NewKey,
@@ -140,7 +140,7 @@ pub(super) async fn create(
     Ok((key, stored))
 }
 
-/// Keys, newest first.
+/// One page of the keys, newest first.
 pub(super) async fn list(
     transaction: &Transaction<'_>,
     source: KeySource,
@@ -174,7 +174,7 @@ async fn locked(
 ) -> Result<Vec<StoredKey>, StoreError> {
     let sql = format!(
         "{} WHERE ($1::text IS NULL OR k.owner = $1) AND starts_with(k.prefix, $2)
-        ORDER BY k.prefix LIMIT {CANDIDATES} FOR UPDATE OF k",
+        ORDER BY k.prefix LIMIT {MAX_CANDIDATES} FOR UPDATE OF k",
         KeySource::Tables.select()
     );
     let values: [SqlParam<'_>; 2] = [(&owner, Type::TEXT), (&prefix.as_str(), Type::TEXT)];
@@ -203,8 +203,8 @@ pub(super) async fn revoke(
     Ok(RevokeOutcome::Key(by_prefix(transaction, &key.prefix).await?))
 }
 
-/// Adds to what is known of keys' use, in one statement. Ordered, so that replicas that do it at
-/// the same time wait for each other and never in a circle.
+/// Adds to the counts of keys' use in one statement. It locks rows in order, so that concurrent
+/// replicas never deadlock.
 pub(super) async fn add_usage(
     transaction: &Transaction<'_>,
     usage: &[Usage],

@@ -1,5 +1,5 @@
-//! Rotation. A key has one successor that is good, at most: whoever rotates it again, for example
-//! because the answer was lost, would otherwise leave a key behind that nobody knows.
+//! Rotates keys. A key has at most one active successor: rotating it again, for example because the
+//! response was lost, is refused, since it would leave behind a key that nobody knows.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub(in crate::keys) async fn rotate(
         return Ok(RotateOutcome::Ambiguous(found));
     }
     let Some(old) = found.pop() else { return Ok(RotateOutcome::None) };
-    // A statement of its own: it sees what a rotation that was waited for has done.
+    // A separate statement, which sees the result of a concurrent rotation that held the lock.
     if let Some(successor) = successor(transaction, &old).await? {
         return Ok(RotateOutcome::Already { successor: Box::new(successor) });
     }
@@ -32,13 +32,13 @@ pub(in crate::keys) async fn rotate(
     }
     let key = ApiKey::generate()?;
     copy(transaction, &old, &key).await?;
-    end(transaction, &old, &key, overlap).await?;
+    expire(transaction, &old, &key, overlap).await?;
     let new = by_prefix(transaction, key.prefix()).await?;
     let replaced = by_prefix(transaction, &old.prefix).await?;
     Ok(RotateOutcome::Key { key, new: Box::new(new), replaced: Box::new(replaced) })
 }
 
-/// The last of the keys that came after this one, of those that are good.
+/// The newest active key of the same owner that rotation has replaced this one by, directly or not.
 async fn successor(
     transaction: &Transaction<'_>,
     old: &StoredKey,
@@ -59,7 +59,8 @@ async fn successor(
     transaction.query_typed(&sql, &values).await?.first().map(stored).transpose()
 }
 
-/// Stores a key like the old one, with the lifetime that it had before any rotation.
+/// Stores the new key with the values of the old one and the lifetime that it had before any
+/// rotation.
 async fn copy(
     transaction: &Transaction<'_>,
     old: &StoredKey,
@@ -81,8 +82,8 @@ async fn copy(
     Ok(())
 }
 
-/// The old key ends after `overlap`, or when it would have ended anyway.
-async fn end(
+/// Lets the old key expire after `overlap`, unless it expires earlier anyway.
+async fn expire(
     transaction: &Transaction<'_>,
     old: &StoredKey,
     key: &ApiKey,
