@@ -9,7 +9,7 @@ use secrecy::zeroize::Zeroizing;
 use tokio_postgres::Client;
 
 use super::{ConfigFile, Outcome, block_on};
-use crate::keys::{ApiKey, NewKey, READ_SCOPE, store};
+use crate::keys::{ApiKey, NewKey, READ_SCOPE, insert_key};
 use crate::registry::Timestamp;
 use crate::upstream::postgres::{connect, seed};
 use crate::upstream::{Catalogue, generate};
@@ -54,7 +54,7 @@ impl Seed {
                         Some(key) => key,
                         None => ApiKey::generate()?,
                     };
-                    store::insert(&mut client, &key, &new_key()).await?;
+                    insert_key(&mut client, &key, &new_key()).await?;
                     println!("{}", key.expose());
                 }
             }

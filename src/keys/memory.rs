@@ -8,9 +8,9 @@ use async_trait::async_trait;
 use super::prefix::KeyPrefix;
 use super::store::{
     KeyStore, Listed, Listing, NewKey, RevokeOutcome, RotateOutcome, Status, StoreError, StoredKey,
+    Usage,
 };
 use super::token::ApiKey;
-use super::usage::Usage;
 use crate::registry::{ApiKeyRecord, KeyHash, Timestamp};
 use crate::upstream::{EmbeddedKey, EmbeddedKeys, KeysByHash, Rotation};
 

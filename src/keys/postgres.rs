@@ -7,12 +7,12 @@ use async_trait::async_trait;
 use tokio_postgres::{Client, Transaction};
 
 use super::prefix::KeyPrefix;
+use super::rotation;
 use super::sql::{self, KeySource};
 use super::store::{
-    KeyStore, Listed, Listing, NewKey, RevokeOutcome, RotateOutcome, StoreError, StoredKey,
+    KeyStore, Listed, Listing, NewKey, RevokeOutcome, RotateOutcome, StoreError, StoredKey, Usage,
 };
 use super::token::ApiKey;
-use super::usage::Usage;
 use crate::config::UpstreamConfig;
 use crate::upstream::postgres::{Object, Pool, PoolError, SetupError, small_pool};
 
@@ -137,7 +137,7 @@ impl KeyStore for PostgresKeys {
         self.in_time(async {
             let mut client = self.client().await?;
             let transaction = begin(&mut client, WRITE).await?;
-            let rotated = sql::rotate(&transaction, owner, prefix, overlap).await?;
+            let rotated = rotation::rotate(&transaction, owner, prefix, overlap).await?;
             transaction.commit().await?;
             Ok(rotated)
         })

@@ -15,7 +15,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use moka::sync::Cache;
 
-use super::authenticator::{AuthDenied, NotAuthenticated};
+use super::auth_error::{AuthDenied, NotAuthenticated};
 use super::lookup_limiter::LookupLimiter;
 use super::record_loader::RecordLoader;
 use crate::ops::{CacheEvent, Metrics};

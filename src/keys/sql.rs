@@ -1,8 +1,6 @@
 //! The SQL statements of key management on the default schema. All are unnamed and typed, so that
 //! they work through a pooler in transaction mode.
 
-mod rotation;
-
 use std::time::SystemTime;
 
 use tokio_postgres::error::SqlState;
@@ -10,20 +8,18 @@ use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row, Transaction};
 
 use super::prefix::KeyPrefix;
-use super::store::{Listed, Listing, NewKey, RevokeOutcome, Status, StoreError, StoredKey};
+use super::store::{Listed, Listing, NewKey, RevokeOutcome, Status, StoreError, StoredKey, Usage};
 use super::token::ApiKey;
-use super::usage::Usage;
 use crate::registry::Timestamp;
-
-pub(super) use rotation::rotate;
 
 /// How many keys are listed if a prefix is ambiguous.
 const MAX_CANDIDATES: usize = 100;
 
 /// Later times can't be shown.
-const LAST_TIME: &str = "'9999-12-30 00:00:00+00'";
+pub(super) const LAST_TIME: &str = "'9999-12-30 00:00:00+00'";
 
-type SqlParam<'a> = (&'a (dyn ToSql + Sync), Type);
+/// A statement's parameter with its type.
+pub(super) type SqlParam<'a> = (&'a (dyn ToSql + Sync), Type);
 
 /// Where keys are read from.
 #[derive(Debug, Clone, Copy)]
@@ -35,7 +31,7 @@ pub(super) enum KeySource {
 }
 
 impl KeySource {
-    fn select(self) -> String {
+    pub(super) fn select(self) -> String {
         let (usage, from) = match self {
             Self::Tables => (
                 "CASE WHEN isfinite(u.last_used_at) THEN u.last_used_at END AS last_used_at,
@@ -96,14 +92,14 @@ impl From<tokio_postgres::Error> for StoreError {
 ///
 /// # Errors
 /// [`StoreError`], also if another key has the same prefix.
-pub async fn insert(client: &mut Client, key: &ApiKey, new: &NewKey) -> Result<(), StoreError> {
+pub async fn insert_key(client: &mut Client, key: &ApiKey, new: &NewKey) -> Result<(), StoreError> {
     let transaction = client.transaction().await?;
-    insert_key(&transaction, key, new).await?;
+    insert_into(&transaction, key, new).await?;
     transaction.commit().await?;
     Ok(())
 }
 
-async fn insert_key(
+async fn insert_into(
     transaction: &Transaction<'_>,
     key: &ApiKey,
     new: &NewKey,
@@ -135,7 +131,7 @@ pub(super) async fn create(
     new: &NewKey,
 ) -> Result<(ApiKey, StoredKey), StoreError> {
     let key = ApiKey::generate()?;
-    insert_key(transaction, &key, new).await?;
+    insert_into(transaction, &key, new).await?;
     let stored = by_prefix(transaction, key.prefix()).await?;
     Ok((key, stored))
 }
@@ -167,7 +163,7 @@ pub(super) async fn list(
 }
 
 /// The keys that begin with `prefix`, locked until the transaction ends.
-async fn locked(
+pub(super) async fn locked(
     transaction: &Transaction<'_>,
     owner: Option<&str>,
     prefix: &KeyPrefix,
@@ -181,7 +177,11 @@ async fn locked(
     transaction.query_typed(&sql, &values).await?.iter().map(stored).collect()
 }
 
-async fn by_prefix(transaction: &Transaction<'_>, prefix: &str) -> Result<StoredKey, StoreError> {
+/// The key with exactly this prefix.
+pub(super) async fn by_prefix(
+    transaction: &Transaction<'_>,
+    prefix: &str,
+) -> Result<StoredKey, StoreError> {
     let sql = format!("{} WHERE k.prefix = $1", KeySource::Tables.select());
     stored(&transaction.query_typed_one(&sql, &[(&prefix, Type::TEXT)]).await?)
 }
@@ -231,7 +231,7 @@ pub(super) async fn add_usage(
     Ok(())
 }
 
-fn stored(row: &Row) -> Result<StoredKey, StoreError> {
+pub(super) fn stored(row: &Row) -> Result<StoredKey, StoreError> {
     let time = |name| -> Result<Option<Timestamp>, StoreError> {
         let time: Option<SystemTime> = row.try_get(name)?;
         Ok(time.map(Timestamp::try_from).transpose()?)

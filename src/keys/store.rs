@@ -9,10 +9,7 @@ use thiserror::Error;
 use super::prefix::KeyPrefix;
 use super::secret_token::NoRandomness;
 use super::token::ApiKey;
-use super::usage::Usage;
-use crate::registry::{Timestamp, rfc3339_seconds};
-
-pub use super::sql::insert;
+use crate::registry::{KeyHash, Timestamp, rfc3339_seconds};
 
 /// A key to be stored.
 #[derive(Debug, Clone)]
@@ -132,6 +129,17 @@ pub enum RotateOutcome {
     },
     /// It has expired or is revoked; nothing was changed.
     NotActive(Box<StoredKey>),
+}
+
+/// The use of one key since the last batch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Usage {
+    /// The key.
+    pub key: KeyHash,
+    /// The time of its last request.
+    pub last_used_at: Timestamp,
+    /// The number of its requests.
+    pub requests: u64,
 }
 
 /// Why keys can't be read or written.

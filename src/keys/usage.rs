@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::store::KeyStore;
+use super::store::{KeyStore, Usage};
 use crate::registry::{KeyHash, Timestamp};
 
 /// How many keys each shard counts; the use of further keys is not counted until the next batch is
@@ -23,17 +23,6 @@ const SHARDS: usize = 16;
 
 /// The time for the last batch, at shutdown.
 const LAST_BATCH_TIMEOUT: Duration = Duration::from_secs(3);
-
-/// The use of one key since the last batch.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Usage {
-    /// The key.
-    pub key: KeyHash,
-    /// The time of its last request.
-    pub last_used_at: Timestamp,
-    /// The number of its requests.
-    pub requests: u64,
-}
 
 /// The use of keys in this replica since the last batch, for a bounded number of keys.
 #[derive(Debug)]

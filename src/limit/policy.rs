@@ -3,11 +3,12 @@
 
 use std::hash::Hash;
 
+use super::clock::now;
 use super::local::LocalLimiter;
+use super::options::{LimitOptions, LimiterUnavailable};
 use super::shared_limiter::{CountedDecision, NotCounted, SharedLimiter};
 use super::window::Decision;
 use super::window_store::WindowStore;
-use super::{LimitOptions, LimiterUnavailable, now};
 use crate::config::WithoutRedis;
 use crate::ops::{LimitMetrics, LimitResult};
 

@@ -9,8 +9,8 @@ use std::collections::HashSet;
 use std::hash::Hash;
 use std::time::Instant;
 
+use super::clock::now;
 use super::exhausted_keys::ExhaustedKeys;
-use super::now;
 use super::outages::OutageTracker;
 use super::window::{Decision, WindowState};
 use super::window_store::{Acquire, AcquireReplies, WindowStore};

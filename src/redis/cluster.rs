@@ -15,13 +15,15 @@ use tokio::time::Instant;
 use super::dial::host_and_port;
 use super::failure::{RedisFailure, Replies, unexpected};
 use super::node::{AccessMode, Node, PoolKind};
-use super::probes::MAX_PROBE_KEYS;
 use super::slots::slot;
 use super::topology::{ClusterTopology, SlotOwners};
 use crate::ops::PoolState;
 
 /// How often a command is redirected to another node, at most.
 const MAX_REDIRECTS: usize = 4;
+
+/// How many keys are tried to find one that probes a node.
+const MAX_PROBE_KEYS: u32 = 2_000;
 
 /// A cluster that commands are sent to.
 #[derive(Debug)]

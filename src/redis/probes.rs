@@ -14,9 +14,6 @@ use super::scripts::{CacheScripts, LuaScript};
 /// From one round of probes to the next.
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How many keys are tried to find one in the slots of a cluster's node.
-pub(super) const MAX_PROBE_KEYS: u32 = 2_000;
-
 /// The time to live of a probe's key, in milliseconds.
 const TIME_TO_LIVE_MS: u64 = 1_000;
 

@@ -7,6 +7,7 @@
 //! ```
 
 mod check;
+mod random;
 mod redis;
 mod stories;
 mod world;
@@ -14,38 +15,10 @@ mod world;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use check::Coverage;
+use random::SeededRandom;
 
 const SEEDS: u64 = 10_000;
 const SEED_VARIABLE: &str = "LIMIT_SIMULATION_SEED";
-
-/// SplitMix64: <https://prng.di.unimi.it/splitmix64.c>.
-#[derive(Debug, Clone)]
-struct SeededRandom(u64);
-
-impl SeededRandom {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// From 0 to below `end`.
-    fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
-    }
-
-    /// True in one of `many` cases.
-    fn one_in(&mut self, many: u64) -> bool {
-        self.below(many) == 0
-    }
-
-    /// True in one of `many` cases; never if `many` is 0.
-    fn perhaps(&mut self, many: u64) -> bool {
-        many > 0 && self.one_in(many)
-    }
-}
 
 fn run(seed: u64) -> Coverage {
     // A single-threaded runtime for each world, so that the order of events depends on the seed alone.

@@ -9,8 +9,8 @@ use ::redis::{ErrorKind, RedisError};
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
-use super::SeededRandom;
-use crate::limit::now;
+use super::random::SeededRandom;
+use crate::limit::clock::now;
 use crate::limit::window::{WINDOW, WindowState};
 use crate::limit::window_store::{Acquire, AcquireReplies, WindowStore};
 use crate::redis::RedisFailure;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::SeededRandom;
+use super::random::SeededRandom;
 use super::redis::{Key, SharedServer, SimulatedRedis, SimulatedServer, lock};
 use crate::config::WithoutRedis;
 use crate::limit::LimitOptions;

@@ -6,13 +6,14 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::SeededRandom;
+use super::random::SeededRandom;
 use super::redis::{
     Key, LinkState, OutageRecord, SharedServer, SimulatedRedis, SimulatedServer, WindowRecord, lock,
 };
 use crate::config::WithoutRedis;
+use crate::limit::LimitOptions;
+use crate::limit::clock::now;
 use crate::limit::policy::Policy;
-use crate::limit::{LimitOptions, now};
 use crate::ops::LimitMetrics;
 
 const LENGTH_MS: u64 = 200_000;

@@ -6,13 +6,13 @@ use std::time::Duration;
 use tokio_postgres::Transaction;
 use tokio_postgres::types::Type;
 
-use super::{KeySource, LAST_TIME, SqlParam, by_prefix, locked, stored};
-use crate::keys::prefix::KeyPrefix;
-use crate::keys::store::{RotateOutcome, Status, StoreError, StoredKey};
-use crate::keys::token::ApiKey;
+use super::prefix::KeyPrefix;
+use super::sql::{KeySource, LAST_TIME, SqlParam, by_prefix, locked, stored};
+use super::store::{RotateOutcome, Status, StoreError, StoredKey};
+use super::token::ApiKey;
 
 /// Replaces the one active key that begins with `prefix`.
-pub(in crate::keys) async fn rotate(
+pub(super) async fn rotate(
     transaction: &Transaction<'_>,
     owner: Option<&str>,
     prefix: &KeyPrefix,
