@@ -1,4 +1,4 @@
-//! SingleFlight, also where many tasks race.
+//! SingleFlight, also with many racing tasks.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tokio::sync::Semaphore;
 use super::*;
 
 #[tokio::test]
-async fn those_who_ask_at_the_same_time_share_one_piece_of_work() {
+async fn concurrent_callers_share_one_piece_of_work() {
     let (flights, runs) = (SingleFlight::default(), Arc::new(AtomicU32::new(0)));
     let gate = Arc::new(Semaphore::new(0));
     let work = || {
@@ -31,7 +31,7 @@ async fn those_who_ask_at_the_same_time_share_one_piece_of_work() {
 }
 
 #[tokio::test]
-async fn a_crash_reaches_all_who_wait_and_leaves_nothing_behind() {
+async fn a_panic_reaches_all_waiting_callers_and_leaves_no_entry() {
     let flights: SingleFlight<u8, u8> = SingleFlight::default();
     assert_eq!(flights.run(&1, || async { panic!("crash") }).await, Err(TaskPanicked));
     let outcome = flights.run(&1, || async { 7 }).await;
@@ -39,7 +39,7 @@ async fn a_crash_reaches_all_who_wait_and_leaves_nothing_behind() {
 }
 
 #[tokio::test]
-async fn work_that_can_not_even_begin_leaves_nothing_behind() {
+async fn work_that_panics_before_it_begins_leaves_no_entry() {
     let flights: SingleFlight<u8, u8> = SingleFlight::default();
     let begun = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         flights.spawn(&1, || -> std::future::Ready<u8> { panic!("crash") });
@@ -50,7 +50,7 @@ async fn work_that_can_not_even_begin_leaves_nothing_behind() {
 }
 
 #[tokio::test]
-async fn work_of_a_runtime_that_ended_leaves_nothing_behind() {
+async fn work_of_a_runtime_that_shut_down_leaves_no_entry() {
     let flights: Arc<SingleFlight<u8, u8>> = Arc::default();
     let shared = Arc::clone(&flights);
     let gone = std::thread::spawn(move || {
@@ -84,7 +84,7 @@ struct Witness {
     answers: AtomicU32,
 }
 
-/// Ends the run it stands for however that ends.
+/// Ends a run when it is dropped.
 struct Run(Arc<Witness>, usize);
 
 impl Run {
@@ -138,7 +138,7 @@ async fn ask(witness: Arc<Witness>, seed: u64) {
 /// Over many interleavings on several threads: never two runs for one key, nobody waits for
 /// ever, and neither leavers nor crashes leave anything behind. A failure names its seed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn tasks_that_race_for_keys_share_runs_and_all_hear_of_them() {
+async fn racing_tasks_share_runs_and_all_get_a_result() {
     for round in 0..300_u64 {
         let seed = 0x9E37_79B9_7F4A_7C15_u64.wrapping_mul(round + 1);
         let witness = Arc::<Witness>::default();

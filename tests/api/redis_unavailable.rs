@@ -1,4 +1,4 @@
-//! What is configured about, and said of, a Redis that is away.
+//! Configuration and log lines about a Redis that is unavailable.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::support::replica::{Fleet, READER, sample};
 use crate::support::traffic::{routes, uncached};
 use crate::support::wait::eventually;
 
-/// Within this, a Redis that is back is in use again.
+/// Within this time, a Redis that is available again is used.
 const BACK: Duration = Duration::from_secs(5);
 const REPLICAS: u32 = 3;
 
@@ -52,7 +52,7 @@ async fn where_told_to_refuse_without_redis_every_replica_answers_503() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_log_has_one_line_for_each_change_however_many_requests() {
+async fn the_log_has_one_line_for_each_change_of_availability() {
     need_own_servers!();
     let (postgres, redis) = (PostgresServer::shared().await, RedisServer::start(&[]).await);
     let database = sample(postgres).await;
@@ -114,7 +114,7 @@ async fn the_log_has_one_line_for_each_change_however_many_requests() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_replica_without_requests_notices_that_redis_is_back() {
+async fn a_replica_without_requests_notices_that_redis_is_available_again() {
     need_own_servers!();
     let redis = RedisServer::start(&[]).await;
     let fleet = Fleet::start_with(1, PostgresServer::shared().await, &redis, |config| {
