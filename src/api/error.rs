@@ -179,7 +179,7 @@ impl From<NotAuthenticated> for ApiError {
             NotAuthenticated::Denied(denied) => Self::Unauthorized(denied),
             NotAuthenticated::Unavailable(error) => Self::Database(error),
             NotAuthenticated::TooManyUnknown => Self::Unavailable,
-            NotAuthenticated::Crashed(_) => Self::Internal,
+            NotAuthenticated::TaskPanicked(_) => Self::Internal,
         }
     }
 }

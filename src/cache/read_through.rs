@@ -15,7 +15,7 @@ use super::shared::SharedCache;
 use crate::config::Config;
 use crate::ops::{CacheEvent, Metrics};
 use crate::registry::Request;
-use crate::sync::{Crashed, SingleFlight};
+use crate::sync::{SingleFlight, TaskPanicked};
 use crate::upstream::{UpstreamClient, UpstreamError};
 
 /// Why there is no answer.
@@ -32,7 +32,7 @@ pub enum ReadError {
     Overloaded,
     /// The load crashed.
     #[error(transparent)]
-    Crashed(#[from] Crashed),
+    Crashed(#[from] TaskPanicked),
 }
 
 /// An answer, and how it was come by.

@@ -9,7 +9,7 @@ use secrecy::zeroize::Zeroizing;
 
 use super::show::{notice, print, print_secret};
 use super::{ConfigFile, Outcome, block_on};
-use crate::keys::{ApiKey, KeySpec, NewKey, READ_SCOPE, store};
+use crate::keys::{ApiKey, KeySpec, NewKey, READ_SCOPE, insert_key_in};
 use crate::ops::error_chain;
 use crate::registry::Timestamp;
 use crate::upstream::postgres::connect;
@@ -51,7 +51,7 @@ impl Seed {
                 return Ok(ExitCode::SUCCESS);
             };
             let key = given.map_or_else(ApiKey::generate, Ok)?;
-            store::insert_key(registry.transaction(), &key, &new_key()).await?;
+            insert_key_in(registry.transaction(), &key, &new_key()).await?;
             // Nobody could use a registry whose only key was lost.
             print_secret(key.expose()).map_err(|error| format!("{error}; nothing was loaded"))?;
             let filled = fill(registry, self.genes, self.seed).await;

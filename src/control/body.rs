@@ -13,7 +13,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
 use super::error::ControlApiError;
-use crate::keys::key_rules::LAST_END;
+use crate::keys::key_rules::EXPIRES_BEFORE;
 use crate::registry::Timestamp;
 
 const MAX_BODY_BYTES: usize = 16 * 1024;
@@ -195,7 +195,7 @@ impl Fields {
         now: Timestamp,
     ) -> Result<Option<Timestamp>, ControlApiError> {
         self.read(name, "a time in the future, such as 2030-01-31T12:00:00Z", |value| {
-            value.as_str()?.parse().ok().filter(|at| *at > now && *at < LAST_END)
+            value.as_str()?.parse().ok().filter(|at| *at > now && *at < EXPIRES_BEFORE)
         })
     }
 }

@@ -16,7 +16,7 @@ use super::reply::{JsonReply, reply};
 use super::requests::{CreateApiKey, KeySelector, RevokeApiKey, RotateApiKey};
 use crate::http::parameter::Query;
 use crate::http::security::Secured;
-use crate::keys::store::{Listing, Revoked, Rotated, StoredKey};
+use crate::keys::store::{Listing, RevokeOutcome, RotateOutcome, StoredKey};
 use crate::keys::{KeyStore, NewKey};
 use crate::registry::rfc3339_seconds;
 
@@ -102,9 +102,9 @@ impl KeysApi {
         let KeySelector { prefix, all } = body.0;
         let owner = caller.0.owner(all)?;
         match self.0.revoke(owner, &prefix).await.map_err(ControlApiError::from)? {
-            Revoked::Key(key) => Ok(reply(&key)?),
-            Revoked::None => Err(ControlApiError::NoSuchKey.into()),
-            Revoked::Ambiguous(keys) => Err(ControlApiError::Ambiguous(keys).into()),
+            RevokeOutcome::Key(key) => Ok(reply(&key)?),
+            RevokeOutcome::None => Err(ControlApiError::NoSuchKey.into()),
+            RevokeOutcome::Ambiguous(keys) => Err(ControlApiError::Ambiguous(keys).into()),
         }
     }
 
@@ -123,17 +123,17 @@ impl KeysApi {
         let (KeySelector { prefix, all }, overlap) = body.0;
         let owner = caller.0.owner(all)?;
         match self.0.rotate(owner, &prefix, overlap).await.map_err(ControlApiError::from)? {
-            Rotated::Key { key, new, replaced } => {
+            RotateOutcome::Key { key, new, replaced } => {
                 let shown =
                     KeyWithSecret { key: key.expose(), stored: &new, replaced: Some(&replaced) };
                 Ok(reply(&shown)?)
             }
-            Rotated::None => Err(ControlApiError::NoSuchKey.into()),
-            Rotated::Ambiguous(keys) => Err(ControlApiError::Ambiguous(keys).into()),
-            Rotated::Already { successor } => {
+            RotateOutcome::None => Err(ControlApiError::NoSuchKey.into()),
+            RotateOutcome::Ambiguous(keys) => Err(ControlApiError::Ambiguous(keys).into()),
+            RotateOutcome::Already { successor } => {
                 Err(ControlApiError::AlreadyRotated(successor).into())
             }
-            Rotated::NotActive(_) => Err(ControlApiError::NotActive.into()),
+            RotateOutcome::NotActive(_) => Err(ControlApiError::NotActive.into()),
         }
     }
 }

@@ -6,7 +6,7 @@ use poem_openapi::Object;
 
 use super::body::{Fields, FromFields, required};
 use super::error::ControlApiError;
-use crate::keys::key_rules::{LONGEST_OVERLAP_S, MOST_SCOPES, is_scope};
+use crate::keys::key_rules::{MAX_OVERLAP_S, MAX_SCOPES, is_scope};
 use crate::keys::{KeyPrefix, KeySpec, READ_SCOPE};
 use crate::registry::{ApiKeyRecord, LABEL, Timestamp, is_label};
 
@@ -71,7 +71,7 @@ impl FromFields for CreateApiKey {
 
     fn from_fields(fields: &Fields) -> Result<KeySpec, ControlApiError> {
         let scopes = fields.texts("scopes", SCOPES, |scopes| {
-            (1..=MOST_SCOPES).contains(&scopes.len()) && scopes.iter().all(|scope| is_scope(scope))
+            (1..=MAX_SCOPES).contains(&scopes.len()) && scopes.iter().all(|scope| is_scope(scope))
         })?;
         let limit = fields.integer("rate_limit_per_minute", i32::MAX.unsigned_abs())?;
         Ok(KeySpec {
@@ -99,7 +99,7 @@ impl FromFields for RotateApiKey {
     const FIELDS: &'static [&'static str] = &["prefix", "overlap_s", "all"];
 
     fn from_fields(fields: &Fields) -> Result<(KeySelector, Duration), ControlApiError> {
-        let overlap = fields.integer("overlap_s", LONGEST_OVERLAP_S)?.unwrap_or(DEFAULT_OVERLAP_S);
+        let overlap = fields.integer("overlap_s", MAX_OVERLAP_S)?.unwrap_or(DEFAULT_OVERLAP_S);
         Ok((selector(fields)?, Duration::from_secs(overlap.into())))
     }
 }

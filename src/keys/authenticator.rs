@@ -1,61 +1,24 @@
-//! Who is asking: API keys against their records.
+//! Authenticates requests: checks API keys against their records.
 
 use std::sync::Arc;
 
 use subtle::ConstantTimeEq;
-use thiserror::Error;
 
+use super::auth_error::{AuthDenied, NotAuthenticated};
 use super::records::Records;
 use super::token;
 use super::usage::UsageCounts;
 use crate::ops::Metrics;
 use crate::registry::{ApiKeyRecord, KeyHash, Timestamp};
-use crate::upstream::{UpstreamClient, UpstreamError};
+use crate::upstream::UpstreamClient;
 
-/// The scope that every operation needs.
+/// The scope that every operation requires.
 pub const READ_SCOPE: &str = "read";
 
-/// Keys made elsewhere may be this long; ours are shorter.
+/// The longest external key, in bytes; our own keys are shorter.
 const MAX_EXTERNAL_BYTES: usize = 128;
 
-/// Why a caller is not let in. Callers see one and the same answer; the log has this.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[expect(missing_docs, reason = "the messages say it")]
-pub enum AuthDenied {
-    #[error("no key was sent")]
-    Missing,
-    #[error("more than one key was sent")]
-    SentTwice,
-    #[error("the key is malformed")]
-    Malformed,
-    #[error("the key is unknown")]
-    Unknown,
-    #[error("the key has expired")]
-    Expired,
-    #[error("the key was revoked")]
-    Revoked,
-    #[error("the key lacks the scope read")]
-    OutOfScope,
-}
-
-/// Why a caller is not let in, or can't be judged.
-#[derive(Debug, Clone, Error)]
-pub enum NotAuthenticated {
-    /// The caller has no right to be here.
-    #[error(transparent)]
-    Denied(#[from] AuthDenied),
-    /// The key's record can't be read at the moment.
-    #[error("the key's record cannot be read")]
-    Unavailable(#[source] Arc<UpstreamError>),
-    /// Too many keys never seen are being looked up.
-    #[error("too many unknown keys are being looked up")]
-    TooManyUnknown,
-    /// The look-up crashed.
-    #[error(transparent)]
-    Crashed(#[from] crate::sync::Crashed),
-}
-
-/// Checks keys. One for each replica.
+/// Checks keys. Each replica has one.
 pub struct Authenticator {
     records: Records,
     accept_external: bool,
@@ -63,7 +26,8 @@ pub struct Authenticator {
 }
 
 impl Authenticator {
-    /// `accept_external`: also look up keys that were made elsewhere, of another form.
+    /// With `accept_external`, external keys are looked up as well: keys of another format that were
+    /// made elsewhere.
     pub fn new(
         upstream: Arc<UpstreamClient>,
         accept_external: bool,
@@ -72,26 +36,26 @@ impl Authenticator {
         Self { records: Records::new(upstream, metrics), accept_external, usage: None }
     }
 
-    /// Counts, from now on, how keys are used.
+    /// Counts the use of keys in `usage`, if there is one.
     #[must_use]
     pub fn counting(mut self, usage: Option<Arc<UsageCounts>>) -> Self {
         self.usage = usage;
         self
     }
 
-    /// How many keys are remembered with their record, and how many as unknown.
+    /// How many keys are cached with their record, and how many as unknown.
     pub fn remembered(&self) -> (u64, u64) {
         self.records.remembered()
     }
 
-    /// Follows the change log, so that no record of a key that is known to have changed lets
-    /// anybody in. Runs for ever; one task for each authenticator.
+    /// Follows the change log, so that no request is authenticated by a record that is known to have
+    /// changed. Runs forever, in one task for each authenticator.
     pub async fn follow_changes(&self) {
         self.records.follow_changes().await;
     }
 
-    /// The record of the key in `presented`, the values of the key header, judged by the
-    /// upstream's clock: replicas whose own clocks differ agree on when a key ends.
+    /// The record of the key in `presented`, the values of the key header. Expiry is checked by the
+    /// upstream's clock, so replicas whose own clocks differ agree on when a key expires.
     ///
     /// # Errors
     /// [`NotAuthenticated`].
@@ -99,9 +63,9 @@ impl Authenticator {
         &self,
         presented: impl Iterator<Item = &'a [u8]>,
     ) -> Result<Arc<ApiKeyRecord>, NotAuthenticated> {
-        let key = one(presented)?;
+        let key = only_key(presented)?;
         let hash = token::hash(key);
-        let record = self.records.get(&hash, || self.has_form(key)).await?;
+        let record = self.records.get(&hash, || self.is_key(key)).await?;
         let now = self.records.now();
         authorize(&record, &hash, now)?;
         if let Some(usage) = &self.usage {
@@ -110,13 +74,13 @@ impl Authenticator {
         Ok(record)
     }
 
-    fn has_form(&self, key: &[u8]) -> bool {
+    fn is_key(&self, key: &[u8]) -> bool {
         token::is_key(key) || (self.accept_external && is_external_key(key))
     }
 }
 
-/// The key, if it is one and not too long to be any.
-fn one<'a>(mut presented: impl Iterator<Item = &'a [u8]>) -> Result<&'a [u8], AuthDenied> {
+/// The only value, if it is not too long for any key.
+fn only_key<'a>(mut presented: impl Iterator<Item = &'a [u8]>) -> Result<&'a [u8], AuthDenied> {
     let key = presented.next().ok_or(AuthDenied::Missing)?;
     if presented.next().is_some() {
         return Err(AuthDenied::SentTwice);
@@ -124,17 +88,17 @@ fn one<'a>(mut presented: impl Iterator<Item = &'a [u8]>) -> Result<&'a [u8], Au
     if key.len() > MAX_EXTERNAL_BYTES { Err(AuthDenied::Malformed) } else { Ok(key) }
 }
 
-/// Keys made elsewhere: 16 to 128 visible ASCII characters, of any form but ours.
+/// Whether this can be an external key: 16 to 128 visible ASCII characters without our own prefix.
 fn is_external_key(key: &[u8]) -> bool {
     (16..=MAX_EXTERNAL_BYTES).contains(&key.len())
         && key.iter().all(u8::is_ascii_graphic)
         && !key.starts_with(b"gr_")
 }
 
-/// To be compared in four steps, not in 32.
+/// As words, which are compared in four steps instead of 32.
 fn words(hash: &KeyHash) -> [u64; 4] {
     let (words, _) = hash.0.as_chunks();
-    std::array::from_fn(|at| u64::from_ne_bytes(words[at]))
+    std::array::from_fn(|index| u64::from_ne_bytes(words[index]))
 }
 
 fn authorize(record: &ApiKeyRecord, hash: &KeyHash, now: Timestamp) -> Result<(), AuthDenied> {
@@ -171,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn expiry_is_strict() {
+    fn a_key_is_valid_until_just_before_its_expiry() {
         let end: Timestamp = "2026-01-31T00:00:00Z".parse().expect("a time");
         let record = ApiKeyRecord { expires_at: Some(end), ..record() };
         let at = |now| authorize(&record, &record.hash, now);
@@ -180,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn each_reason_is_told_apart() {
+    fn each_reason_has_its_own_error() {
         let now = Timestamp::UNIX_EPOCH;
         let ok = record();
         assert_eq!(authorize(&ok, &ok.hash, now), Ok(()));
@@ -192,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn foreign_keys_are_of_any_form_but_ours() {
+    fn external_keys_are_visible_ascii_without_our_prefix() {
         assert!(is_external_key(b"sk-0123456789abcdef"));
         for wrong in [&b"short"[..], b"gr_0123456789abcdef", b"with space 0123456789", &[b'a'; 129]]
         {

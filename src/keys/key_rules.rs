@@ -1,22 +1,22 @@
-//! What a key may be like: the same for the server, which refuses the rest, and for the command
-//! line, which asks for nothing that would be refused.
+//! What a key may have. The server refuses everything else, and the command line checks the same
+//! rules before it sends a request.
 
 use crate::registry::Timestamp;
 
-/// What [`is_scope`] asks for, for messages.
+/// The form of a scope, for messages.
 pub(crate) const SCOPE: &str = "1 to 64 of the characters a-z, 0-9, : . _ -";
 
-/// Scopes of one key.
-pub(crate) const MOST_SCOPES: usize = 16;
+/// Scopes that one key may have.
+pub(crate) const MAX_SCOPES: usize = 16;
 
-/// How long a key that is rotated may go on, in seconds: 365 days.
-pub(crate) const LONGEST_OVERLAP_S: u32 = 365 * 86_400;
+/// How long a rotated key may stay valid, in seconds: 365 days.
+pub(crate) const MAX_OVERLAP_S: u32 = 365 * 86_400;
 
-/// Keys end before this, at the end of the year 9999: later times can't be stored and shown
+/// Keys expire before this time, at the end of the year 9999. Later times can't be stored and shown
 /// everywhere.
-pub(crate) const LAST_END: Timestamp = Timestamp::constant(253_402_128_000, 0);
+pub(crate) const EXPIRES_BEFORE: Timestamp = Timestamp::constant(253_402_128_000, 0);
 
-/// Whether this can be a scope.
+/// Whether `text` is a valid scope: [`SCOPE`].
 pub(crate) fn is_scope(text: &str) -> bool {
     let allowed =
         |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b":._-".contains(&byte);

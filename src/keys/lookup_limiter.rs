@@ -1,9 +1,8 @@
-//! How often keys never seen are looked up.
+//! Limits the lookups of unknown keys.
 //!
-//! What is bounded is what strangers can cause: a look-up that finds a key gives back what it took,
-//! so a replica that has just started gets to know its callers as fast as the database answers, and
-//! made-up keys stay at so many a second. How many look-ups are under way at once is bounded for
-//! both.
+//! The limit is for lookups that find no key: a lookup that finds one returns its token. So a
+//! replica that has just started learns its callers' keys as fast as the database replies, while
+//! made-up keys stay at a fixed rate. The number of concurrent lookups is bounded for both.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,50 +12,52 @@ use tokio::time::timeout;
 
 use crate::sync::TokenBucket;
 
-/// Look-ups that find nothing: so many in a burst, and so many a second on average.
+/// Lookups that find no key, in a burst and a second on average.
 const UNKNOWN_BURST: u32 = 100;
 const UNKNOWN_PER_SECOND: u32 = 50;
 
-/// Look-ups under way at once. Fewer than a burst, so that known callers alone never use it up.
-const AT_ONCE: usize = 32;
+/// Concurrent lookups. Fewer than a burst, so that lookups that find keys never exhaust it.
+const MAX_CONCURRENT: usize = 32;
 
-/// How long one waits for its turn.
-const WAIT: Duration = Duration::from_millis(300);
+/// How long a lookup waits to begin.
+const MAX_WAIT: Duration = Duration::from_millis(300);
 
-/// Lets look-ups begin. Cheap to clone.
+/// Permits lookups. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(super) struct LookupLimiter {
-    places: Arc<Semaphore>,
-    budget: Arc<TokenBucket>,
+    concurrent: Arc<Semaphore>,
+    unknown: Arc<TokenBucket>,
 }
 
-/// Leave to look a key up; it ends when this is dropped.
+/// The permit for one lookup, which ends when this is dropped.
 pub(super) struct LookupPermit {
-    budget: Arc<TokenBucket>,
-    _place: OwnedSemaphorePermit,
+    unknown: Arc<TokenBucket>,
+    _concurrent: OwnedSemaphorePermit,
 }
 
 impl LookupLimiter {
     pub(super) fn new() -> Self {
-        let budget = TokenBucket::new(UNKNOWN_BURST, UNKNOWN_PER_SECOND, Instant::now());
-        Self { places: Arc::new(Semaphore::new(AT_ONCE)), budget: Arc::new(budget) }
+        let unknown = TokenBucket::new(UNKNOWN_BURST, UNKNOWN_PER_SECOND, Instant::now());
+        Self { concurrent: Arc::new(Semaphore::new(MAX_CONCURRENT)), unknown: Arc::new(unknown) }
     }
 
-    /// Leave for one look-up, or none: strangers have used up their share, or too many wait.
+    /// A permit for one lookup; `None` if too many lookups found no key, or too many are under way.
     pub(super) async fn begin(&self) -> Option<LookupPermit> {
-        // Those who would get nothing do not stand in the way of others.
-        if self.budget.is_empty(Instant::now()) {
+        // Checked first, so that lookups that would be refused do not wait in the way of others.
+        if self.unknown.is_empty(Instant::now()) {
             return None;
         }
-        let place = timeout(WAIT, Arc::clone(&self.places).acquire_owned()).await.ok()?.ok()?;
-        let granted = self.budget.try_take(Instant::now());
-        granted.then(|| LookupPermit { budget: Arc::clone(&self.budget), _place: place })
+        let concurrent =
+            timeout(MAX_WAIT, Arc::clone(&self.concurrent).acquire_owned()).await.ok()?.ok()?;
+        let granted = self.unknown.try_take(Instant::now());
+        granted
+            .then(|| LookupPermit { unknown: Arc::clone(&self.unknown), _concurrent: concurrent })
     }
 }
 
 impl LookupPermit {
-    /// The key exists: this look-up costs strangers' share nothing.
+    /// The key exists, so the lookup does not count as one of an unknown key.
     pub(super) fn found(self) {
-        self.budget.refund();
+        self.unknown.refund();
     }
 }

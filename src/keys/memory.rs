@@ -1,4 +1,4 @@
-//! Keys of a registry in memory, as `demo` has them.
+//! The key store in memory, as `demo` uses it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,18 +7,18 @@ use async_trait::async_trait;
 
 use super::prefix::KeyPrefix;
 use super::store::{
-    KeyStore, Listed, Listing, NewKey, Revoked, Rotated, Status, StoreError, StoredKey,
+    KeyStore, Listed, Listing, NewKey, RevokeOutcome, RotateOutcome, Status, StoreError, StoredKey,
+    Usage,
 };
 use super::token::ApiKey;
-use super::usage::Usage;
 use crate::registry::{ApiKeyRecord, KeyHash, Timestamp};
 use crate::upstream::{EmbeddedKey, EmbeddedKeys, KeysByHash, Rotation};
 
-/// See the module. What is done here, the registry's readers learn from its change log.
+/// Manages the keys of an embedded registry, whose change log then has each change.
 pub struct MemoryKeys(Arc<EmbeddedKeys>);
 
 impl MemoryKeys {
-    /// Manages these keys.
+    /// Manages `keys`.
     pub fn new(keys: Arc<EmbeddedKeys>) -> Self {
         Self(keys)
     }
@@ -58,16 +58,22 @@ impl KeyStore for MemoryKeys {
         }))
     }
 
-    async fn revoke(&self, owner: Option<&str>, prefix: &KeyPrefix) -> Result<Revoked, StoreError> {
+    async fn revoke(
+        &self,
+        owner: Option<&str>,
+        prefix: &KeyPrefix,
+    ) -> Result<RevokeOutcome, StoreError> {
         let now = Timestamp::now();
         Ok(self.0.change(|keys| {
-            let found = match one(keys, owner, prefix, now) {
-                One::Key(found) => found,
-                One::None => return (vec![], Revoked::None),
-                One::Ambiguous(several) => return (vec![], Revoked::Ambiguous(several)),
+            let found = match match_prefix(keys, owner, prefix, now) {
+                PrefixMatch::Key(found) => found,
+                PrefixMatch::None => return (vec![], RevokeOutcome::None),
+                PrefixMatch::Ambiguous(several) => {
+                    return (vec![], RevokeOutcome::Ambiguous(several));
+                }
             };
             found.record.revoked_at.get_or_insert(now);
-            (vec![found.record.hash], Revoked::Key(stored(found, now)))
+            (vec![found.record.hash], RevokeOutcome::Key(stored(found, now)))
         }))
     }
 
@@ -76,27 +82,29 @@ impl KeyStore for MemoryKeys {
         owner: Option<&str>,
         prefix: &KeyPrefix,
         overlap: Duration,
-    ) -> Result<Rotated, StoreError> {
+    ) -> Result<RotateOutcome, StoreError> {
         let (key, now) = (ApiKey::generate()?, Timestamp::now());
         Ok(self.0.change(|keys| {
-            let old = match one(keys, owner, prefix, now) {
-                One::Key(found) => found.clone(),
-                One::None => return (vec![], Rotated::None),
-                One::Ambiguous(several) => return (vec![], Rotated::Ambiguous(several)),
+            let old = match match_prefix(keys, owner, prefix, now) {
+                PrefixMatch::Key(found) => found.clone(),
+                PrefixMatch::None => return (vec![], RotateOutcome::None),
+                PrefixMatch::Ambiguous(several) => {
+                    return (vec![], RotateOutcome::Ambiguous(several));
+                }
             };
             if let Some(successor) = successor(keys, &old, now) {
-                return (vec![], Rotated::Already { successor: Box::new(successor) });
+                return (vec![], RotateOutcome::Already { successor: Box::new(successor) });
             }
             let before = stored(&old, now);
             if before.status != Status::Active {
-                return (vec![], Rotated::NotActive(Box::new(before)));
+                return (vec![], RotateOutcome::NotActive(Box::new(before)));
             }
             let (ended, record) = rotated(old, &key, now, overlap);
             let changed = vec![ended.record.hash, key.hash()];
             let replaced = Box::new(stored(&ended, now));
             keys.insert(ended.record.hash, ended);
             let new = Box::new(add(keys, record, now));
-            (changed, Rotated::Key { key, new, replaced })
+            (changed, RotateOutcome::Key { key, new, replaced })
         }))
     }
 
@@ -122,7 +130,7 @@ fn add(keys: &mut KeysByHash, record: ApiKeyRecord, now: Timestamp) -> StoredKey
     shown
 }
 
-/// The last of the keys that came after this one, of those that are good.
+/// The newest active key of the same owner that rotation has replaced this one by, directly or not.
 fn successor(keys: &KeysByHash, old: &EmbeddedKey, now: Timestamp) -> Option<StoredKey> {
     let next = |key: &&EmbeddedKey| keys.get(&key.rotation?.replaced_by);
     std::iter::successors(next(&old), next)
@@ -131,8 +139,8 @@ fn successor(keys: &KeysByHash, old: &EmbeddedKey, now: Timestamp) -> Option<Sto
         .last()
 }
 
-/// The old key with its end, and a new one like it, with the lifetime that the old one had before
-/// any rotation.
+/// The old key with its new expiry, and a record like it for the new key, with the lifetime that
+/// the old one had before any rotation.
 fn rotated(
     mut old: EmbeddedKey,
     key: &ApiKey,
@@ -152,27 +160,27 @@ fn rotated(
     (old, record)
 }
 
-enum One<'a> {
+enum PrefixMatch<'a> {
     Key(&'a mut EmbeddedKey),
     None,
     Ambiguous(Vec<StoredKey>),
 }
 
-fn one<'a>(
+fn match_prefix<'a>(
     keys: &'a mut KeysByHash,
     owner: Option<&str>,
     prefix: &KeyPrefix,
     now: Timestamp,
-) -> One<'a> {
+) -> PrefixMatch<'a> {
     let is_meant =
         |key: &EmbeddedKey| is_owned(key, owner) && key.record.prefix.starts_with(prefix.as_str());
     let mut found: Vec<&mut EmbeddedKey> = keys.values_mut().filter(|key| is_meant(key)).collect();
     if found.len() > 1 {
         let mut several: Vec<_> = found.iter().map(|key| stored(key, now)).collect();
         several.sort_by(|a, b| a.prefix.cmp(&b.prefix));
-        return One::Ambiguous(several);
+        return PrefixMatch::Ambiguous(several);
     }
-    found.pop().map_or(One::None, One::Key)
+    found.pop().map_or(PrefixMatch::None, PrefixMatch::Key)
 }
 
 fn is_owned(key: &EmbeddedKey, owner: Option<&str>) -> bool {

@@ -1,5 +1,7 @@
-//! API keys: their form, who may come in, their records, how they are managed and used.
+//! API keys: their format, authentication against their records, their management, and the counts of
+//! their use.
 
+mod auth_error;
 mod authenticator;
 pub(crate) mod key_rules;
 mod lookup_limiter;
@@ -8,17 +10,20 @@ mod postgres;
 mod prefix;
 mod record_loader;
 mod records;
+mod rotation;
 pub(crate) mod secret_token;
 mod sql;
 pub mod store;
 mod token;
 mod usage;
 
-pub use authenticator::{AuthDenied, Authenticator, NotAuthenticated, READ_SCOPE};
+pub use auth_error::{AuthDenied, NotAuthenticated};
+pub use authenticator::{Authenticator, READ_SCOPE};
 pub use memory::MemoryKeys;
 pub use postgres::PostgresKeys;
 pub use prefix::{KeyPrefix, NotAPrefix};
 pub use secret_token::NoRandomness;
-pub use store::{KeySpec, KeyStore, NewKey};
+pub use sql::{insert_key, insert_key_in};
+pub use store::{KeySpec, KeyStore, NewKey, Usage};
 pub use token::{ApiKey, MalformedKey};
-pub use usage::{Usage, UsageCounts, UsageWriter};
+pub use usage::{UsageCounts, UsageWriter};

@@ -1,4 +1,4 @@
-//! Keys in Postgres, through a few connections of their own.
+//! The key store in Postgres, with a small connection pool of its own.
 
 use std::future::Future;
 use std::time::Duration;
@@ -7,45 +7,47 @@ use async_trait::async_trait;
 use tokio_postgres::{Client, Transaction};
 
 use super::prefix::KeyPrefix;
-use super::sql::{self, Source};
-use super::store::{KeyStore, Listed, Listing, NewKey, Revoked, Rotated, StoreError, StoredKey};
+use super::rotation;
+use super::sql::{self, KeySource};
+use super::store::{
+    KeyStore, Listed, Listing, NewKey, RevokeOutcome, RotateOutcome, StoreError, StoredKey, Usage,
+};
 use super::token::ApiKey;
-use super::usage::Usage;
 use crate::config::UpstreamConfig;
 use crate::upstream::postgres::{Object, Pool, PoolError, SetupError, small_pool};
 
-/// For everything that one call does.
+/// The time for everything that one call does.
 const DEADLINE: Duration = Duration::from_secs(5);
 
-/// How the transaction of a call is: no statement of it outlives the call.
+/// Begin the transaction of a call, whose statements must not outlive the call.
 const WRITE: &str = "SET LOCAL statement_timeout = '4s'";
 const READ: &str = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY;
     SET LOCAL statement_timeout = '4s'";
 
-/// Connections at most.
-const CONNECTIONS: usize = 4;
+/// The size of the connection pool.
+const MAX_CONNECTIONS: usize = 4;
 
-/// See the module.
+/// Manages the keys in a Postgres database.
 pub struct PostgresKeys {
     pool: Pool,
-    source: Source,
+    source: KeySource,
 }
 
 impl PostgresKeys {
-    /// The keys of the default schema, to be read and written. Connects to nothing yet.
+    /// Reads and writes the keys of the default schema. Does not connect yet.
     ///
     /// # Errors
-    /// The URL or the certificate authorities can't be read.
+    /// [`SetupError`] if the URL or the certificate authorities can't be read.
     pub fn new(config: &UpstreamConfig) -> Result<Self, SetupError> {
-        Ok(Self { pool: small_pool(config, CONNECTIONS)?, source: Source::Tables })
+        Ok(Self { pool: small_pool(config, MAX_CONNECTIONS)?, source: KeySource::Tables })
     }
 
-    /// Any registry's keys, to be read through the role that reads its views.
+    /// Reads the keys of any registry through its views, with the role that reads them.
     ///
     /// # Errors
     /// As [`Self::new`].
     pub fn read_only(config: &UpstreamConfig) -> Result<Self, SetupError> {
-        Ok(Self { pool: small_pool(config, CONNECTIONS)?, source: Source::View })
+        Ok(Self { pool: small_pool(config, MAX_CONNECTIONS)?, source: KeySource::View })
     }
 
     async fn client(&self) -> Result<Object, StoreError> {
@@ -58,12 +60,12 @@ impl PostgresKeys {
 
     fn writable(&self) -> Result<(), StoreError> {
         match self.source {
-            Source::Tables => Ok(()),
-            Source::View => Err(StoreError::ReadOnly),
+            KeySource::Tables => Ok(()),
+            KeySource::View => Err(StoreError::ReadOnly),
         }
     }
 
-    /// What is not done in time is given up, and so are the connections.
+    /// Runs `work` with a deadline. After it, all connections of the pool are closed as well.
     async fn in_time<T>(
         &self,
         work: impl Future<Output = Result<T, StoreError>>,
@@ -109,7 +111,11 @@ impl KeyStore for PostgresKeys {
         .await
     }
 
-    async fn revoke(&self, owner: Option<&str>, prefix: &KeyPrefix) -> Result<Revoked, StoreError> {
+    async fn revoke(
+        &self,
+        owner: Option<&str>,
+        prefix: &KeyPrefix,
+    ) -> Result<RevokeOutcome, StoreError> {
         self.writable()?;
         self.in_time(async {
             let mut client = self.client().await?;
@@ -126,12 +132,12 @@ impl KeyStore for PostgresKeys {
         owner: Option<&str>,
         prefix: &KeyPrefix,
         overlap: Duration,
-    ) -> Result<Rotated, StoreError> {
+    ) -> Result<RotateOutcome, StoreError> {
         self.writable()?;
         self.in_time(async {
             let mut client = self.client().await?;
             let transaction = begin(&mut client, WRITE).await?;
-            let rotated = sql::rotate(&transaction, owner, prefix, overlap).await?;
+            let rotated = rotation::rotate(&transaction, owner, prefix, overlap).await?;
             transaction.commit().await?;
             Ok(rotated)
         })

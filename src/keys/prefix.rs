@@ -1,20 +1,21 @@
-//! The beginning of a key, by which people name it.
+//! Key prefixes: the beginning of a key, which identifies it to people.
 
 use std::str::FromStr;
 
 use thiserror::Error;
 
-/// At least this many characters of the key itself, after the brand.
+/// The fewest characters after `gr_`.
 const MIN_CHARS: usize = 4;
+/// The most characters after `gr_`.
 const MAX_CHARS: usize = 8;
-const BRAND: &str = "gr_";
+const TYPE_PREFIX: &str = "gr_";
 
 /// `gr_` and 4 to 8 characters: neither a pattern nor a whole key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyPrefix(String);
 
-/// The text is no beginning of a key, or too long a one. It is not repeated: people paste whole
-/// keys by mistake.
+/// The text is not a key prefix. It is not part of the message, since people paste whole keys by
+/// mistake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error(
     "a prefix is gr_ and 4 to 8 letters or digits, with or without the gr_; never give the whole \
@@ -23,7 +24,7 @@ pub struct KeyPrefix(String);
 pub struct NotAPrefix;
 
 impl KeyPrefix {
-    /// With the brand.
+    /// The prefix, beginning with `gr_`.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -33,10 +34,10 @@ impl FromStr for KeyPrefix {
     type Err = NotAPrefix;
 
     fn from_str(given: &str) -> Result<Self, NotAPrefix> {
-        let own = given.strip_prefix(BRAND).unwrap_or(given);
-        let fits = (MIN_CHARS..=MAX_CHARS).contains(&own.len())
-            && own.bytes().all(|byte| byte.is_ascii_alphanumeric());
-        fits.then(|| Self(format!("{BRAND}{own}"))).ok_or(NotAPrefix)
+        let rest = given.strip_prefix(TYPE_PREFIX).unwrap_or(given);
+        let fits = (MIN_CHARS..=MAX_CHARS).contains(&rest.len())
+            && rest.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        fits.then(|| Self(format!("{TYPE_PREFIX}{rest}"))).ok_or(NotAPrefix)
     }
 }
 
@@ -45,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn prefixes_are_taken_with_or_without_the_brand_and_never_whole_keys() {
+    fn prefixes_parse_with_or_without_gr_and_whole_keys_do_not() {
         let read = |given: &str| given.parse::<KeyPrefix>().map(|prefix| prefix.0);
         assert_eq!(read("gr_aB3d").as_deref(), Ok("gr_aB3d"));
         assert_eq!(read("aB3dEf7h").as_deref(), Ok("gr_aB3dEf7h"));

@@ -1,9 +1,9 @@
-//! The form of what lets somebody in, API keys and login tokens: a brand that says what it is, parts
-//! of random digits with `_` between them, and a check at the end.
+//! The format of API keys and login tokens: a type prefix, parts of random digits with `_` between
+//! them, and check characters.
 //!
 //! The digits are `0-9A-Za-z`. The check is CRC-32 (IEEE) over everything before it, in base 62 with
-//! digits in that order, most significant first, padded with `0`: what is mistyped is refused
-//! without any look-up, and secret scanners can tell such a text from its looks.
+//! digits in that order, most significant first, padded with `0`. So a mistyped token is refused
+//! without a lookup, and secret scanners can recognize a token by its format.
 
 use std::fmt;
 
@@ -13,53 +13,54 @@ use thiserror::Error;
 
 const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// Check characters at the end.
+/// How many check characters there are.
 const CHECK_CHARS: usize = 6;
 
-/// The operating system has no randomness to give.
+/// The operating system provided no random bytes.
 #[derive(Debug, Error)]
 #[error("the operating system gave no randomness: {0}")]
 pub struct NoRandomness(getrandom::Error);
 
-/// A form.
+/// The format of one type of token.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TokenFormat {
     pub(crate) type_prefix: &'static str,
-    /// How many digits each part has.
+    /// The number of digits of each part.
     pub(crate) parts: &'static [usize],
 }
 
 impl TokenFormat {
-    /// A new text of this form, from the operating system's randomness.
+    /// A new token, from the operating system's random bytes.
     pub(crate) fn generate(&self) -> Result<SecretToken, NoRandomness> {
-        // Held from the start by what wipes it, and never moved by growing.
-        let mut sealed = SecretToken(String::with_capacity(self.length()));
-        sealed.0.push_str(self.type_prefix);
-        for (at, count) in self.parts.iter().enumerate() {
-            if at > 0 {
-                sealed.0.push('_');
+        // A `SecretToken` from the start, so that it is wiped, and with its capacity, so that growing
+        // leaves no copy.
+        let mut token = SecretToken(String::with_capacity(self.length()));
+        token.0.push_str(self.type_prefix);
+        for (index, count) in self.parts.iter().enumerate() {
+            if index > 0 {
+                token.0.push('_');
             }
-            push_random_digits(&mut sealed.0, *count)?;
+            push_random_digits(&mut token.0, *count)?;
         }
-        let check = check_characters(sealed.0.as_bytes());
-        sealed.0.extend(check.map(char::from));
-        Ok(sealed)
+        let check = check_characters(token.0.as_bytes());
+        token.0.extend(check.map(char::from));
+        Ok(token)
     }
 
-    /// The text, if it has this form and its check is right.
+    /// The token, if `text` has this format and its check is correct.
     pub(crate) fn read(&self, text: &str) -> Option<SecretToken> {
         self.fits(text.as_bytes()).then(|| SecretToken(text.to_owned()))
     }
 
-    /// Whether it has this form and its check is right.
+    /// Whether `text` has this format and its check is correct.
     pub(crate) fn fits(&self, text: &[u8]) -> bool {
         if text.len() != self.length() || !text.starts_with(self.type_prefix.as_bytes()) {
             return false;
         }
         let mut rest = &text[self.type_prefix.len()..];
-        for (at, &count) in self.parts.iter().enumerate() {
+        for (index, &count) in self.parts.iter().enumerate() {
             let (part, after) = rest.split_at(count);
-            let is_last = at + 1 == self.parts.len();
+            let is_last = index + 1 == self.parts.len();
             if !part.iter().all(u8::is_ascii_alphanumeric) || !(is_last || after[0] == b'_') {
                 return false;
             }
@@ -68,29 +69,29 @@ impl TokenFormat {
         check_characters(&text[..text.len() - CHECK_CHARS]) == rest
     }
 
-    /// In characters.
+    /// The length in characters.
     const fn length(&self) -> usize {
         let mut length = self.type_prefix.len() + CHECK_CHARS;
-        let mut at = 0;
-        while at < self.parts.len() {
-            length += self.parts[at] + (at > 0) as usize;
-            at += 1;
+        let mut index = 0;
+        while index < self.parts.len() {
+            length += self.parts[index] + (index > 0) as usize;
+            index += 1;
         }
         length
     }
 }
 
-/// A text that lets somebody in. Never stored, never logged; wiped when dropped.
+/// A token in plain text. Never stored, never logged; wiped when dropped.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct SecretToken(String);
 
 impl SecretToken {
-    /// The plain text. To be shown once, to the person it is for.
+    /// The plain text. To be shown once, to its owner.
     pub(crate) fn expose(&self) -> &str {
         &self.0
     }
 
-    /// What is known of it elsewhere: SHA-256 of the text.
+    /// The hash that is stored instead of it: SHA-256 of the text.
     pub(crate) fn hash(&self) -> [u8; 32] {
         Sha256::digest(self.0.as_bytes()).into()
     }
@@ -119,9 +120,9 @@ fn check_characters(body: &[u8]) -> [u8; CHECK_CHARS] {
     check
 }
 
-/// Adds `count` digits, each as likely, from the operating system's randomness.
+/// Appends `count` digits, all equally likely, from the operating system's random bytes.
 fn push_random_digits(text: &mut String, count: usize) -> Result<(), NoRandomness> {
-    // Bytes beyond the last whole multiple of 62 are thrown away, so every digit is as likely.
+    // Bytes from the last multiple of 62 on are discarded, so all digits are equally likely.
     const FAIR: usize = 256 - 256 % DIGITS.len();
     let wanted = text.len() + count;
     let mut bytes = [0; 64];
@@ -141,44 +142,44 @@ mod tests {
 
     use super::*;
 
-    const FORMS: [TokenFormat; 3] = [
+    const FORMATS: [TokenFormat; 3] = [
         TokenFormat { type_prefix: "gr_", parts: &[8, 32] },
         TokenFormat { type_prefix: "grt_", parts: &[40] },
         TokenFormat { type_prefix: "x", parts: &[1, 2, 3] },
     ];
 
     #[test]
-    fn what_is_generated_is_read_back_differs_and_is_not_shown() {
-        for form in FORMS {
-            let [a, b] = [(); 2].map(|()| form.generate().expect("a text"));
+    fn generated_tokens_parse_differ_and_are_not_printed() {
+        for format in FORMATS {
+            let [a, b] = [(); 2].map(|()| format.generate().expect("a token"));
             assert!(a != b && a.hash() != b.hash());
-            assert_eq!(form.read(a.expose()), Some(a.clone()));
-            assert_eq!(a.expose().len(), form.length());
+            assert_eq!(format.read(a.expose()), Some(a.clone()));
+            assert_eq!(a.expose().len(), format.length());
             assert_eq!(format!("{a:?}"), "…");
         }
     }
 
     proptest! {
         #[test]
-        fn one_character_changed_is_refused(form in 0..3_usize, at in 0..50_usize, to in any::<u8>()) {
-            let form = FORMS[form];
-            let mut text = form.generate().expect("a text").expose().as_bytes().to_vec();
+        fn one_character_changed_is_refused(format in 0..3_usize, at in 0..50_usize, to in any::<u8>()) {
+            let format = FORMATS[format];
+            let mut text = format.generate().expect("a token").expose().as_bytes().to_vec();
             let at = at % text.len();
             prop_assume!(text[at] != to);
             text[at] = to;
-            prop_assert!(!form.fits(&text));
+            prop_assert!(!format.fits(&text));
         }
 
         #[test]
         fn other_text_is_refused(text in ".{0,60}", cut in 0..60_usize) {
-            for form in FORMS {
-                prop_assert!(!form.fits(text.as_bytes()));
-                let branded = format!("{}{text}", form.type_prefix);
-                prop_assert!(!form.fits(branded.as_bytes()));
-                let good = form.generate().expect("a text").expose().to_owned();
-                prop_assert!(cut >= good.len() || !form.fits(&good.as_bytes()[..cut]));
+            for format in FORMATS {
+                prop_assert!(!format.fits(text.as_bytes()));
+                let branded = format!("{}{text}", format.type_prefix);
+                prop_assert!(!format.fits(branded.as_bytes()));
+                let good = format.generate().expect("a token").expose().to_owned();
+                prop_assert!(cut >= good.len() || !format.fits(&good.as_bytes()[..cut]));
                 let longer = format!("{good}0");
-                prop_assert!(!form.fits(longer.as_bytes()));
+                prop_assert!(!format.fits(longer.as_bytes()));
             }
         }
     }

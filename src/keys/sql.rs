@@ -1,7 +1,5 @@
-//! Key management's statements on the default schema. All are unnamed and typed, so that they
-//! work behind a pooler in transaction mode.
-
-mod rotation;
+//! The SQL statements of key management on the default schema. All are unnamed and typed, so that
+//! they work through a pooler in transaction mode.
 
 use std::time::SystemTime;
 
@@ -10,32 +8,30 @@ use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row, Transaction};
 
 use super::prefix::KeyPrefix;
-use super::store::{Listed, Listing, NewKey, Revoked, Status, StoreError, StoredKey};
+use super::store::{Listed, Listing, NewKey, RevokeOutcome, Status, StoreError, StoredKey, Usage};
 use super::token::ApiKey;
-use super::usage::Usage;
 use crate::registry::Timestamp;
 
-pub(super) use rotation::rotate;
+/// How many keys are listed if a prefix is ambiguous.
+const MAX_CANDIDATES: usize = 100;
 
-/// Candidates shown where a prefix is ambiguous.
-const CANDIDATES: usize = 100;
+/// Later times can't be shown.
+pub(super) const LAST_TIME: &str = "'9999-12-30 00:00:00+00'";
 
-/// Times beyond this can't be shown.
-const LAST_TIME: &str = "'9999-12-30 00:00:00+00'";
-
-type Value<'a> = (&'a (dyn ToSql + Sync), Type);
+/// A statement's parameter with its type.
+pub(super) type SqlParam<'a> = (&'a (dyn ToSql + Sync), Type);
 
 /// Where keys are read from.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Source {
+pub(super) enum KeySource {
     /// The tables of the default schema.
     Tables,
-    /// The view that any registry has, in which there is nothing about use.
+    /// The view that any registry has, which has no counts of use.
     View,
 }
 
-impl Source {
-    fn select(self) -> String {
+impl KeySource {
+    pub(super) fn select(self) -> String {
         let (usage, from) = match self {
             Self::Tables => (
                 "CASE WHEN isfinite(u.last_used_at) THEN u.last_used_at END AS last_used_at,
@@ -92,13 +88,13 @@ impl From<tokio_postgres::Error> for StoreError {
     }
 }
 
-/// Stores a key.
+/// Stores a key in a transaction of its own.
 ///
 /// # Errors
-/// [`StoreError`], also where its prefix is taken.
-pub async fn insert(client: &mut Client, key: &ApiKey, new: &NewKey) -> Result<(), StoreError> {
+/// [`StoreError`], also if another key has the same prefix.
+pub async fn insert_key(client: &mut Client, key: &ApiKey, new: &NewKey) -> Result<(), StoreError> {
     let transaction = client.transaction().await?;
-    insert_key(&transaction, key, new).await?;
+    insert_key_in(&transaction, key, new).await?;
     transaction.commit().await?;
     Ok(())
 }
@@ -107,7 +103,7 @@ pub async fn insert(client: &mut Client, key: &ApiKey, new: &NewKey) -> Result<(
 ///
 /// # Errors
 /// [`StoreError`], also where its prefix is taken.
-pub async fn insert_key(
+pub async fn insert_key_in(
     transaction: &Transaction<'_>,
     key: &ApiKey,
     new: &NewKey,
@@ -120,7 +116,7 @@ pub async fn insert_key(
     let limit = i32::try_from(new.spec.rate_limit_per_minute).unwrap_or(i32::MAX);
     let expires_at = new.spec.expires_at.map(SystemTime::try_from).transpose()?;
     let (hash, prefix) = (key.hash().0, key.prefix());
-    let values: [Value<'_>; 7] = [
+    let values: [SqlParam<'_>; 7] = [
         (&hash.as_slice(), Type::BYTEA),
         (&prefix, Type::TEXT),
         (&new.owner, Type::TEXT),
@@ -133,21 +129,21 @@ pub async fn insert_key(
     Ok(())
 }
 
-/// Stores a new key.
+/// Generates and stores a key.
 pub(super) async fn create(
     transaction: &Transaction<'_>,
     new: &NewKey,
 ) -> Result<(ApiKey, StoredKey), StoreError> {
     let key = ApiKey::generate()?;
-    insert_key(transaction, &key, new).await?;
+    insert_key_in(transaction, &key, new).await?;
     let stored = by_prefix(transaction, key.prefix()).await?;
     Ok((key, stored))
 }
 
-/// Keys, newest first.
+/// One page of the keys, newest first.
 pub(super) async fn list(
     transaction: &Transaction<'_>,
-    source: Source,
+    source: KeySource,
     owner: Option<&str>,
     listing: Listing,
 ) -> Result<Listed, StoreError> {
@@ -163,7 +159,7 @@ pub(super) async fn list(
         source.select()
     );
     let (limit, offset) = (i64::from(listing.limit), i64::from(listing.offset));
-    let values: [Value<'_>; 3] =
+    let values: [SqlParam<'_>; 3] =
         [(&owner, Type::TEXT), (&limit, Type::INT8), (&offset, Type::INT8)];
     let rows = transaction.query_typed(&sql, &values).await?;
     let keys = rows.iter().map(stored).collect::<Result<_, _>>()?;
@@ -171,22 +167,26 @@ pub(super) async fn list(
 }
 
 /// The keys that begin with `prefix`, locked until the transaction ends.
-async fn locked(
+pub(super) async fn locked(
     transaction: &Transaction<'_>,
     owner: Option<&str>,
     prefix: &KeyPrefix,
 ) -> Result<Vec<StoredKey>, StoreError> {
     let sql = format!(
         "{} WHERE ($1::text IS NULL OR k.owner = $1) AND starts_with(k.prefix, $2)
-        ORDER BY k.prefix LIMIT {CANDIDATES} FOR UPDATE OF k",
-        Source::Tables.select()
+        ORDER BY k.prefix LIMIT {MAX_CANDIDATES} FOR UPDATE OF k",
+        KeySource::Tables.select()
     );
-    let values: [Value<'_>; 2] = [(&owner, Type::TEXT), (&prefix.as_str(), Type::TEXT)];
+    let values: [SqlParam<'_>; 2] = [(&owner, Type::TEXT), (&prefix.as_str(), Type::TEXT)];
     transaction.query_typed(&sql, &values).await?.iter().map(stored).collect()
 }
 
-async fn by_prefix(transaction: &Transaction<'_>, prefix: &str) -> Result<StoredKey, StoreError> {
-    let sql = format!("{} WHERE k.prefix = $1", Source::Tables.select());
+/// The key with exactly this prefix.
+pub(super) async fn by_prefix(
+    transaction: &Transaction<'_>,
+    prefix: &str,
+) -> Result<StoredKey, StoreError> {
+    let sql = format!("{} WHERE k.prefix = $1", KeySource::Tables.select());
     stored(&transaction.query_typed_one(&sql, &[(&prefix, Type::TEXT)]).await?)
 }
 
@@ -195,20 +195,20 @@ pub(super) async fn revoke(
     transaction: &Transaction<'_>,
     owner: Option<&str>,
     prefix: &KeyPrefix,
-) -> Result<Revoked, StoreError> {
+) -> Result<RevokeOutcome, StoreError> {
     let mut found = locked(transaction, owner, prefix).await?;
     if found.len() > 1 {
-        return Ok(Revoked::Ambiguous(found));
+        return Ok(RevokeOutcome::Ambiguous(found));
     }
-    let Some(key) = found.pop() else { return Ok(Revoked::None) };
+    let Some(key) = found.pop() else { return Ok(RevokeOutcome::None) };
     let update = "UPDATE registry.api_key SET revoked_at = now()
         WHERE prefix = $1 AND revoked_at IS NULL";
     transaction.execute_typed(update, &[(&key.prefix, Type::TEXT)]).await?;
-    Ok(Revoked::Key(by_prefix(transaction, &key.prefix).await?))
+    Ok(RevokeOutcome::Key(by_prefix(transaction, &key.prefix).await?))
 }
 
-/// Adds to what is known of keys' use, in one statement. Ordered, so that replicas that do it at
-/// the same time wait for each other and never in a circle.
+/// Adds to the counts of keys' use in one statement. It locks rows in order, so that concurrent
+/// replicas never deadlock.
 pub(super) async fn add_usage(
     transaction: &Transaction<'_>,
     usage: &[Usage],
@@ -226,7 +226,7 @@ pub(super) async fn add_usage(
     let times: Vec<SystemTime> = times.collect::<Result<_, _>>()?;
     let requests: Vec<i64> =
         usage.iter().map(|usage| i64::try_from(usage.requests).unwrap_or(i64::MAX)).collect();
-    let values: [Value<'_>; 3] = [
+    let values: [SqlParam<'_>; 3] = [
         (&hashes, Type::BYTEA_ARRAY),
         (&times, Type::TIMESTAMPTZ_ARRAY),
         (&requests, Type::INT8_ARRAY),
@@ -235,7 +235,7 @@ pub(super) async fn add_usage(
     Ok(())
 }
 
-fn stored(row: &Row) -> Result<StoredKey, StoreError> {
+pub(super) fn stored(row: &Row) -> Result<StoredKey, StoreError> {
     let time = |name| -> Result<Option<Timestamp>, StoreError> {
         let time: Option<SystemTime> = row.try_get(name)?;
         Ok(time.map(Timestamp::try_from).transpose()?)

@@ -1,4 +1,4 @@
-//! Stored API keys: what key management reads and writes, wherever they are.
+//! The interface of key stores: the values that key management reads and writes.
 
 use std::time::Duration;
 
@@ -9,10 +9,7 @@ use thiserror::Error;
 use super::prefix::KeyPrefix;
 use super::secret_token::NoRandomness;
 use super::token::ApiKey;
-use super::usage::Usage;
-use crate::registry::{Timestamp, rfc3339_seconds};
-
-pub use super::sql::{insert, insert_key};
+use crate::registry::{KeyHash, Timestamp, rfc3339_seconds};
 
 /// A key to be created: everything but its owner.
 #[derive(Debug, Clone, Serialize)]
@@ -53,9 +50,9 @@ pub struct StoredKey {
     pub revoked_at: Option<Timestamp>,
     #[serde(serialize_with = "as_time_or_null")]
     pub last_used_at: Option<Timestamp>,
-    /// Requests in all its life, as far as they have been written down.
+    /// All its requests, as far as their counts have been written.
     pub request_count: i64,
-    /// At the moment of the read.
+    /// The status at the time of the read.
     pub status: Status,
 }
 
@@ -70,129 +67,143 @@ fn as_time_or_null<S: Serializer>(
     at.map(rfc3339_seconds).serialize(serializer)
 }
 
-/// Whether a key is good.
+/// Whether a key is valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
-    /// It is.
+    /// It is valid.
     Active,
-    /// It has ended.
+    /// It has expired.
     Expired,
     /// It was revoked.
     Revoked,
 }
 
-/// Which of the keys to list.
+/// Which page of the keys to list.
 #[derive(Debug, Clone, Copy)]
 pub struct Listing {
-    /// So many at most.
+    /// The maximal number of keys.
     pub limit: u32,
-    /// After so many.
+    /// How many keys to skip.
     pub offset: u32,
 }
 
 impl Listing {
-    /// All of them.
+    /// All keys.
     pub const ALL: Self = Self { limit: i32::MAX.unsigned_abs(), offset: 0 };
 }
 
-/// Some of the keys, newest first.
+/// One page of the keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed {
-    /// They.
+    /// The keys, newest first.
     pub keys: Vec<StoredKey>,
-    /// How many there are in all.
+    /// How many keys there are on all pages.
     pub total: u64,
 }
 
-/// What revoking did.
+/// The outcome of a revocation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Revoked {
-    /// The key is revoked, now or since before.
+pub enum RevokeOutcome {
+    /// The key is revoked, by this call or an earlier one.
     Key(StoredKey),
-    /// No key begins like this.
+    /// No key has this prefix.
     None,
-    /// Several do, of which these are the first; none was revoked.
+    /// Several keys have this prefix, and none was revoked. These are the first of them.
     Ambiguous(Vec<StoredKey>),
 }
 
-/// What rotating did.
+/// The outcome of a rotation.
 #[derive(Debug, Clone)]
-pub enum Rotated {
-    /// There is a new key, and the old one ends.
+pub enum RotateOutcome {
+    /// The key was replaced by a new one.
     Key {
         /// The new key in plain text.
         key: ApiKey,
         /// The new key as it is stored.
         new: Box<StoredKey>,
-        /// The old key.
+        /// The old key with its new expiry.
         replaced: Box<StoredKey>,
     },
-    /// No key begins like this.
+    /// No key has this prefix.
     None,
-    /// Several do, of which these are the first; none was rotated.
+    /// Several keys have this prefix, and none was rotated. These are the first of them.
     Ambiguous(Vec<StoredKey>),
-    /// It was rotated before, and what took its place is good; nothing was done.
+    /// It was rotated before and its successor is active; nothing was changed.
     Already {
-        /// The key that took its place.
+        /// The key that replaced it.
         successor: Box<StoredKey>,
     },
-    /// It has ended or was revoked; nothing was done.
+    /// It has expired or is revoked; nothing was changed.
     NotActive(Box<StoredKey>),
 }
 
-/// Why keys could not be read or written.
+/// The use of one key since the last batch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Usage {
+    /// The key.
+    pub key: KeyHash,
+    /// The time of its last request.
+    pub last_used_at: Timestamp,
+    /// The number of its requests.
+    pub requests: u64,
+}
+
+/// Why keys can't be read or written.
 #[derive(Debug, Error)]
 pub enum StoreError {
-    /// The database refused a statement, or went away.
-    #[error("the database refused a statement, or went away")]
+    /// The database refused a statement, or the connection broke.
+    #[error("the database refused a statement, or the connection to it broke")]
     Database(#[source] tokio_postgres::Error),
-    /// The database can't be reached.
+    /// There is no connection to the database.
     #[error("the database cannot be reached")]
     Unreachable(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// The database did not answer in time.
-    #[error("the database did not answer in time")]
+    /// The database did not reply in time.
+    #[error("the database did not reply in time")]
     Timeout,
-    /// Nobody has said as whom keys are written.
-    #[error("no role to write keys with is configured")]
+    /// No role that writes keys is configured.
+    #[error("no role that writes keys is configured")]
     ReadOnly,
-    /// The role's rights, or the database's, do not suffice.
-    #[error("the role may not do this, or the database may only be read")]
+    /// The role lacks a privilege, or the database is read-only.
+    #[error("the role lacks a privilege, or the database is read-only")]
     Forbidden(#[source] tokio_postgres::Error),
-    /// The database has not the default schema, or an older one.
-    #[error("the database has not the default schema of this release, in which keys are kept")]
+    /// The database lacks the default schema, or has an older version of it.
+    #[error("the database lacks the default schema of this release, which has the keys")]
     NoSchema(#[source] tokio_postgres::Error),
-    /// A stored time is outside what can be shown.
-    #[error("a stored time cannot be shown")]
+    /// A stored time is outside the range that can be shown.
+    #[error("a stored time is out of range")]
     Time(#[from] jiff::Error),
-    /// No key could be made.
+    /// No key could be generated.
     #[error(transparent)]
     NoRandomness(#[from] NoRandomness),
 }
 
-/// Where keys are managed. `owner` is whose keys are meant; without it, everybody's.
+/// Manages keys. With an `owner`, a call concerns only the keys of that owner.
 #[async_trait]
 pub trait KeyStore: Send + Sync + 'static {
-    /// Makes and stores a key. This is the only time that it is seen in plain text.
+    /// Generates and stores a key. The plain text is not available later.
     async fn create(&self, new: &NewKey) -> Result<(ApiKey, StoredKey), StoreError>;
 
-    /// Keys, newest first.
+    /// One page of the keys, newest first.
     async fn list(&self, owner: Option<&str>, listing: Listing) -> Result<Listed, StoreError>;
 
-    /// Revokes the one key that begins with `prefix`. A key that was revoked before stays so.
-    async fn revoke(&self, owner: Option<&str>, prefix: &KeyPrefix) -> Result<Revoked, StoreError>;
+    /// Revokes the one key with this prefix. A key that is already revoked keeps its time.
+    async fn revoke(
+        &self,
+        owner: Option<&str>,
+        prefix: &KeyPrefix,
+    ) -> Result<RevokeOutcome, StoreError>;
 
-    /// Replaces the one active key that begins with `prefix` by a new one of the same owner, name,
-    /// scopes, limit and lifetime. The old one ends after `overlap`, or when it would have ended
-    /// anyway. A key whose successor is good is not rotated again; once that one has ended or was
-    /// revoked, it can be, if it is active itself.
+    /// Replaces the one active key with this prefix by a new one with the same owner, name, scopes,
+    /// limit and lifetime. The old one expires after `overlap`, unless it expires earlier anyway. A
+    /// key whose successor is active is not rotated again.
     async fn rotate(
         &self,
         owner: Option<&str>,
         prefix: &KeyPrefix,
         overlap: Duration,
-    ) -> Result<Rotated, StoreError>;
+    ) -> Result<RotateOutcome, StoreError>;
 
-    /// Adds to what is known of keys' use. Keys that are gone are left out.
+    /// Adds to the counts of keys' use. Ignores keys that do not exist any more.
     async fn add_usage(&self, usage: &[Usage]) -> Result<(), StoreError>;
 }

@@ -1,5 +1,5 @@
-//! The form of an API key: `gr_` + 8 characters + `_` + 32 characters + 6 check characters (see
-//! [`super::sealed`]).
+//! API keys: `gr_` + 8 characters + `_` + 32 characters + 6 check characters, see
+//! [`super::secret_token`].
 
 use std::str::FromStr;
 
@@ -9,16 +9,17 @@ use thiserror::Error;
 use super::secret_token::{NoRandomness, SecretToken, TokenFormat};
 use crate::registry::KeyHash;
 
-const BRAND: &str = "gr_";
+const TYPE_PREFIX: &str = "gr_";
 const PREFIX_CHARS: usize = 8;
 const SECRET_CHARS: usize = 32;
-const FORM: TokenFormat = TokenFormat { type_prefix: BRAND, parts: &[PREFIX_CHARS, SECRET_CHARS] };
+const FORMAT: TokenFormat =
+    TokenFormat { type_prefix: TYPE_PREFIX, parts: &[PREFIX_CHARS, SECRET_CHARS] };
 
 /// A whole API key in plain text. Never stored, never logged; wiped when dropped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiKey(SecretToken);
 
-/// The text has not the form of a key, or its check characters are wrong.
+/// The text has not the format of a key, or its check characters are wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("not an API key: expected gr_ + 8 characters + _ + 38 characters with a right check")]
 pub struct MalformedKey;
@@ -29,32 +30,32 @@ impl ApiKey {
     /// # Errors
     /// [`NoRandomness`].
     pub fn generate() -> Result<Self, NoRandomness> {
-        FORM.generate().map(Self)
+        FORMAT.generate().map(Self)
     }
 
-    /// The plain key. To be shown once, to the person it is for.
+    /// The plain key. To be shown once, to its owner.
     pub fn expose(&self) -> &str {
         self.0.expose()
     }
 
-    /// The beginning that people know the key by: `gr_` and 8 characters.
+    /// The prefix that identifies the key to people: `gr_` and 8 characters.
     pub fn prefix(&self) -> &str {
-        &self.expose()[..BRAND.len() + PREFIX_CHARS]
+        &self.expose()[..TYPE_PREFIX.len() + PREFIX_CHARS]
     }
 
-    /// What is stored of it.
+    /// The hash that is stored instead of the key.
     pub fn hash(&self) -> KeyHash {
         KeyHash(self.0.hash())
     }
 }
 
-/// Whether `text` has the form of a key. Unlike a parsed [`ApiKey`] it takes no copy that would
-/// have to be wiped: for the way of every request.
+/// Whether `text` has the format of a key. Used for every request, so unlike parsing an [`ApiKey`]
+/// it makes no copy that would have to be wiped.
 pub(super) fn is_key(text: &[u8]) -> bool {
-    FORM.fits(text)
+    FORMAT.fits(text)
 }
 
-/// What is stored of a key: SHA-256 of its text.
+/// The hash that is stored instead of a key: SHA-256 of its text.
 pub(super) fn hash(key: &[u8]) -> KeyHash {
     KeyHash(Sha256::digest(key).into())
 }
@@ -63,7 +64,7 @@ impl FromStr for ApiKey {
     type Err = MalformedKey;
 
     fn from_str(text: &str) -> Result<Self, MalformedKey> {
-        FORM.read(text).map(Self).ok_or(MalformedKey)
+        FORMAT.read(text).map(Self).ok_or(MalformedKey)
     }
 }
 

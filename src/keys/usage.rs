@@ -1,6 +1,6 @@
-//! How keys are used: counted in memory, written down together once in a while, never on a
-//! request's way. A batch that can't be written is lost, and said to be: written twice it would
-//! count twice.
+//! Counts the use of keys in memory and writes the counts to the store in batches, never while a
+//! request waits. A batch that can't be written is lost and logged, since writing it twice could
+//! count it twice.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,31 +11,20 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::store::KeyStore;
+use super::store::{KeyStore, Usage};
 use crate::registry::{KeyHash, Timestamp};
 
-/// Keys counted at a time in each shard; the use of further ones is not counted until the next
-/// batch has been written.
+/// How many keys each shard counts; the use of further keys is not counted until the next batch is
+/// taken.
 const KEYS_IN_SHARD: usize = 4_000;
 
-/// Requests of different keys hardly ever wait for each other.
+/// Shards with a lock each, so that requests of different keys rarely wait for each other.
 const SHARDS: usize = 16;
 
-/// For the last batch, at the end.
-const GOODBYE: Duration = Duration::from_secs(3);
+/// The time for the last batch, at shutdown.
+const LAST_BATCH_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// What is to be added to what is known of a key's use.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Usage {
-    /// The key.
-    pub key: KeyHash,
-    /// Its last request.
-    pub last_used_at: Timestamp,
-    /// Requests.
-    pub requests: u64,
-}
-
-/// The use of keys in this replica since the last batch. Bounded.
+/// The use of keys in this replica since the last batch, for a bounded number of keys.
 #[derive(Debug)]
 pub struct UsageCounts {
     shards: [Mutex<HashMap<KeyHash, (Timestamp, u64)>>; SHARDS],
@@ -49,7 +38,7 @@ impl Default for UsageCounts {
 }
 
 impl UsageCounts {
-    /// A request with this key, at a time by the upstream's clock.
+    /// Counts a request with this key at `now`, by the upstream's clock.
     pub fn note(&self, key: &KeyHash, now: Timestamp) {
         let mut shard = lock(&self.shards[usize::from(key.0[0]) % SHARDS]);
         if let Some((last, requests)) = shard.get_mut(key) {
@@ -62,7 +51,7 @@ impl UsageCounts {
         }
     }
 
-    /// Everything counted since it was last asked.
+    /// Takes everything counted since the last call.
     fn take(&self) -> Vec<Usage> {
         let shards = self.shards.iter().flat_map(|shard| std::mem::take(&mut *lock(shard)));
         shards
@@ -75,7 +64,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Writes counts down, until it is told to end.
+/// The task that writes counts to the store.
 #[derive(Debug)]
 pub struct UsageWriter {
     stop: CancellationToken,
@@ -83,13 +72,13 @@ pub struct UsageWriter {
 }
 
 impl UsageWriter {
-    /// Writes a batch of `counts` into `store` every so often.
-    pub fn start(counts: Arc<UsageCounts>, store: Arc<dyn KeyStore>, every: Duration) -> Self {
+    /// Starts to write a batch of `counts` to `store` in each `interval`.
+    pub fn start(counts: Arc<UsageCounts>, store: Arc<dyn KeyStore>, interval: Duration) -> Self {
         let stop = CancellationToken::new();
         let stopped = stop.clone();
         let writing = tokio::spawn(async move {
-            // A batch under way is always seen to its end: cut off, it would be lost unsaid.
-            while stopped.run_until_cancelled(tokio::time::sleep(every)).await.is_some() {
+            // A batch under way is not cancelled: it would be lost without a log line.
+            while stopped.run_until_cancelled(tokio::time::sleep(interval)).await.is_some() {
                 write(&counts, &*store).await;
             }
             write(&counts, &*store).await;
@@ -97,11 +86,11 @@ impl UsageWriter {
         Self { stop, writing }
     }
 
-    /// Writes the last batch, if that can be done soon.
+    /// Stops the task after a last batch, which may take up to three seconds.
     pub async fn finish(self) {
         self.stop.cancel();
-        if timeout(GOODBYE, self.writing).await.is_err() {
-            tracing::warn!("the last counts of keys' use could not be written in time");
+        if timeout(LAST_BATCH_TIMEOUT, self.writing).await.is_err() {
+            tracing::warn!("timeout writing the last counts of key use; they are lost");
         }
     }
 }
@@ -109,7 +98,10 @@ impl UsageWriter {
 async fn write(counts: &UsageCounts, store: &dyn KeyStore) {
     let not_counted = counts.not_counted.swap(0, Ordering::Relaxed);
     if not_counted > 0 {
-        tracing::warn!(requests = not_counted, "too many keys in use to count all of it");
+        tracing::warn!(
+            requests = not_counted,
+            "too many keys in use; these requests are not counted"
+        );
     }
     let batch = counts.take();
     if batch.is_empty() {
@@ -118,7 +110,7 @@ async fn write(counts: &UsageCounts, store: &dyn KeyStore) {
     if let Err(error) = store.add_usage(&batch).await {
         let cause = std::error::Error::source(&error).map(ToString::to_string);
         let keys = batch.len();
-        tracing::warn!(%error, cause, keys, "counts of keys' use are lost");
+        tracing::warn!(%error, cause, keys, "cannot write counts of key use; they are lost");
     }
 }
 
@@ -133,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_counted_and_the_last_of_them_is_known() {
+    fn requests_are_counted_with_the_time_of_the_last() {
         let at = |second| Timestamp::from_second(second).expect("a time");
         let counts = UsageCounts::default();
         for (number, second) in [(1, 10), (2, 20), (1, 30), (1, 25)] {
@@ -148,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_counted_is_bounded_and_known_keys_go_on_being_counted() {
+    fn the_number_of_keys_is_bounded_and_counted_keys_stay_counted() {
         let counts = UsageCounts::default();
         let now = Timestamp::UNIX_EPOCH;
         for number in 0..SHARDS * KEYS_IN_SHARD * 2 {

@@ -1,4 +1,4 @@
-//! Keys known to be at their limit, so that a flood by one of them costs Redis nothing.
+//! Remembers keys whose window is exhausted, so that a flood of their requests costs Redis nothing.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -7,30 +7,30 @@ use std::time::{Duration, Instant};
 
 use super::window::{Decision, WindowState};
 
-/// Keys remembered at once. Beyond it nothing is wrong: the next ones ask Redis.
+/// How many keys are remembered at once. Requests of further keys go to Redis.
 const MAX_KEYS: usize = 65_536;
 
-/// Below this many keys nothing is swept.
+/// The number of keys from which those of ended windows are removed.
 const SWEEP_FROM: usize = 1024;
 
-/// The store tells what is left of a window in whole milliseconds, rounded down.
+/// The store reports the time until a window ends in whole milliseconds, rounded down.
 const ROUNDING: Duration = Duration::from_millis(1);
 
-/// Keys whose window is used up, each until the window ends.
+/// Keys whose window is exhausted, each until the window ends.
 #[derive(Debug)]
-pub(super) struct ExhaustedKeys<K>(Mutex<Windows<K>>);
+pub(super) struct ExhaustedKeys<K>(Mutex<ExhaustedWindows<K>>);
 
 #[derive(Debug)]
-struct Windows<K> {
-    by_key: HashMap<K, Full>,
+struct ExhaustedWindows<K> {
+    by_key: HashMap<K, ExhaustedWindow>,
     sweep_at: usize,
 }
 
-/// The window's end is known but for the length of the round trip that told it, and both its
-/// bounds are kept: nobody is refused here after the window may have ended, and nobody is told to
-/// come back before it certainly has.
+/// The end of a window is known with the error of a round trip, so both bounds are kept: requests
+/// are refused here only until the window may have ended, and are told to come back when it
+/// certainly has.
 #[derive(Debug, Clone, Copy)]
-struct Full {
+struct ExhaustedWindow {
     limit: u32,
     refused_until: Instant,
     ended_by: Instant,
@@ -38,48 +38,49 @@ struct Full {
 
 impl<K> Default for ExhaustedKeys<K> {
     fn default() -> Self {
-        Self(Mutex::new(Windows { by_key: HashMap::new(), sweep_at: SWEEP_FROM }))
+        Self(Mutex::new(ExhaustedWindows { by_key: HashMap::new(), sweep_at: SWEEP_FROM }))
     }
 }
 
 impl<K: Eq + Hash + Copy> ExhaustedKeys<K> {
-    /// The refusal of a request of `key` at `now`, if its window is known to be full. What was
-    /// known is forgotten when the window has ended or the limit is another one.
+    /// The refusal of a request of `key` at `now`, if its window is known to be exhausted. Forgets
+    /// the key if the window may have ended or the limit has changed.
     pub(super) fn check(&self, key: K, limit: u32, now: Instant) -> Option<Decision> {
-        let mut known = self.lock();
-        let full = *known.by_key.get(&key)?;
+        let mut windows = self.lock();
+        let full = *windows.by_key.get(&key)?;
         if full.limit != limit || full.refused_until <= now {
-            known.by_key.remove(&key);
+            windows.by_key.remove(&key);
             return None;
         }
         let resets_in = full.ended_by.saturating_duration_since(now);
         Some(Decision::of(false, limit, limit, resets_in))
     }
 
-    /// Learns how a window stands from a round trip that was `sent` and `received` at these times.
+    /// Remembers the key if its window is exhausted, as a round trip with these times of sending and
+    /// receiving reported.
     pub(super) fn mark_exhausted(
         &self,
         key: K,
         limit: u32,
-        standing: &WindowState,
+        window: &WindowState,
         (sent, received): (Instant, Instant),
     ) {
-        if !standing.is_full(limit) {
+        if !window.is_full(limit) {
             return;
         }
-        let mut known = self.lock();
-        if known.by_key.len() >= known.sweep_at {
-            known.by_key.retain(|_, full| full.refused_until > received);
-            known.sweep_at = (known.by_key.len() * 2).clamp(SWEEP_FROM, MAX_KEYS);
+        let mut windows = self.lock();
+        if windows.by_key.len() >= windows.sweep_at {
+            windows.by_key.retain(|_, full| full.refused_until > received);
+            windows.sweep_at = (windows.by_key.len() * 2).clamp(SWEEP_FROM, MAX_KEYS);
         }
-        if known.by_key.len() < MAX_KEYS || known.by_key.contains_key(&key) {
-            let refused_until = sent + standing.resets_in;
-            let ended_by = received + standing.resets_in + ROUNDING;
-            known.by_key.insert(key, Full { limit, refused_until, ended_by });
+        if windows.by_key.len() < MAX_KEYS || windows.by_key.contains_key(&key) {
+            let refused_until = sent + window.resets_in;
+            let ended_by = received + window.resets_in + ROUNDING;
+            windows.by_key.insert(key, ExhaustedWindow { limit, refused_until, ended_by });
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Windows<K>> {
+    fn lock(&self) -> MutexGuard<'_, ExhaustedWindows<K>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -95,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_window_is_refused_until_it_may_have_ended() {
+    fn a_key_is_refused_until_its_exhausted_window_may_have_ended() {
         let (keys, sent) = (ExhaustedKeys::default(), Instant::now());
         keys.mark_exhausted(1, 5, &full(1999 * MS), (sent, sent + 20 * MS));
 
@@ -109,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn another_limit_is_asked_about_again() {
+    fn a_changed_limit_forgets_the_key() {
         let (keys, now) = (ExhaustedKeys::default(), Instant::now());
         for other in [4, 6] {
             keys.mark_exhausted(1, 5, &full(1000 * MS), (now, now));
@@ -120,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn only_full_windows_are_remembered_and_a_bounded_number_of_them() {
+    fn only_exhausted_windows_are_remembered_and_their_number_is_bounded() {
         let (keys, now) = (ExhaustedKeys::default(), Instant::now());
         keys.mark_exhausted(0, 6, &full(1000 * MS), (now, now));
         assert!(keys.check(0, 6, now).is_none());
@@ -129,7 +130,7 @@ mod tests {
         }
         assert_eq!(keys.lock().by_key.len(), MAX_KEYS);
         assert!(keys.check(MAX_KEYS, 5, now).is_none());
-        // Ended ones make room.
+        // Windows that have ended are removed.
         keys.mark_exhausted(MAX_KEYS, 5, &full(1000 * MS), (now + 1000 * MS, now + 1000 * MS));
         assert_eq!(keys.lock().by_key.len(), 1);
     }

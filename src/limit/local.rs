@@ -1,8 +1,9 @@
-//! Windows counted in this process alone: always where there is no Redis, else while it is lost.
+//! Counts windows in this process alone: always if there is no Redis, else during its outages.
 //!
-//! Windows outlive a loss, so a Redis that comes and goes does not open new ones. And when a
-//! window that is older than the loss ends in it, the next one begins with what was admitted since
-//! the loss: a loss within a window of the shared count adds one share to it, never two.
+//! Windows outlive an outage, so a Redis that fails repeatedly does not open new ones. When a
+//! window that opened before an outage ends during it, the next window begins with the count of
+//! what was admitted since the outage began. So an outage within a window of the shared count adds
+//! one share to it, never two.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -11,45 +12,46 @@ use std::time::{Duration, Instant};
 
 use super::window::{Decision, WINDOW, local_share};
 
-/// Below this many windows nothing is swept.
+/// The number of windows from which ended ones are removed.
 const SWEEP_FROM: usize = 1024;
 
-/// Counts windows in memory. Holds a window a key that was seen in the last minute; keys are
-/// authenticated before they come here, so strangers can't fill it.
+/// Counts windows in memory. Holds one window for each key that was used in the last minute. Keys
+/// are authenticated before, so unknown keys can't fill it.
 #[derive(Debug)]
 pub(super) struct LocalLimiter<K> {
     replicas: u32,
-    windows: Mutex<Windows<K>>,
+    windows: Mutex<LocalWindows<K>>,
 }
 
 #[derive(Debug)]
-struct Windows<K> {
-    by_key: HashMap<K, Window>,
+struct LocalWindows<K> {
+    by_key: HashMap<K, LocalWindow>,
     sweep_at: usize,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Window {
+struct LocalWindow {
     began: Instant,
     count: u32,
-    /// The loss in which it was used last.
-    loss: u32,
-    /// What had been admitted when that loss began.
-    before_loss: u32,
+    /// The number of the outage in which it was used last.
+    outage: u32,
+    /// How many requests had been admitted when that outage began.
+    before_outage: u32,
 }
 
-impl Window {
-    /// The window after this one. One that was opened in this very loss leaves nothing over.
-    fn next(self, began: Instant, loss: u32) -> Self {
-        let older_than_loss = self.loss == loss && self.before_loss > 0;
-        let count = if older_than_loss { self.count - self.before_loss } else { 0 };
-        Self { began, count, loss, before_loss: 0 }
+impl LocalWindow {
+    /// The window after this one. It begins with a count of 0, unless this one opened before the
+    /// outage.
+    fn next(self, began: Instant, outage: u32) -> Self {
+        let opened_before_outage = self.outage == outage && self.before_outage > 0;
+        let count = if opened_before_outage { self.count - self.before_outage } else { 0 };
+        Self { began, count, outage, before_outage: 0 }
     }
 
-    fn enter(&mut self, loss: u32) {
-        if loss > self.loss {
-            self.loss = loss;
-            self.before_loss = self.count;
+    fn enter(&mut self, outage: u32) {
+        if outage > self.outage {
+            self.outage = outage;
+            self.before_outage = self.count;
         }
     }
 
@@ -59,24 +61,24 @@ impl Window {
 }
 
 impl<K: Eq + Hash + Copy> LocalLimiter<K> {
-    /// A limiter for one of `replicas` replicas: it admits its share of every limit.
+    /// A limiter for one of `replicas` replicas, which admits its share of each limit.
     pub(super) fn new(replicas: u32) -> Self {
-        let windows = Windows { by_key: HashMap::new(), sweep_at: SWEEP_FROM };
+        let windows = LocalWindows { by_key: HashMap::new(), sweep_at: SWEEP_FROM };
         Self { replicas, windows: Mutex::new(windows) }
     }
 
-    /// Decides about one request of `key` at `now`, in the loss of that number; where there is no
-    /// Redis to lose, the number is always 0.
-    pub(super) fn decide(&self, key: K, limit: u32, loss: u32, now: Instant) -> Decision {
+    /// Decides about one request of `key` at `now`, during the outage with this number. Without Redis
+    /// the number is always 0.
+    pub(super) fn decide(&self, key: K, limit: u32, outage: u32, now: Instant) -> Decision {
         let share = local_share(limit, self.replicas);
         let mut windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
         windows.sweep(now);
-        let fresh = Window { began: now, count: 0, loss, before_loss: 0 };
-        let window = windows.by_key.entry(key).or_insert(fresh);
+        let opened = LocalWindow { began: now, count: 0, outage, before_outage: 0 };
+        let window = windows.by_key.entry(key).or_insert(opened);
         if window.resets_in(now).is_zero() {
-            *window = window.next(now, loss);
+            *window = window.next(now, outage);
         }
-        window.enter(loss);
+        window.enter(outage);
         let admitted = window.count < share;
         window.count += u32::from(admitted);
         let remaining = share.saturating_sub(window.count);
@@ -84,8 +86,9 @@ impl<K: Eq + Hash + Copy> LocalLimiter<K> {
     }
 }
 
-impl<K: Eq + Hash> Windows<K> {
-    /// Forgets ended windows each time their number may have doubled: constant work a request.
+impl<K: Eq + Hash> LocalWindows<K> {
+    /// Removes ended windows each time the number of windows has doubled, which is constant work for
+    /// each request.
     fn sweep(&mut self, now: Instant) {
         if self.by_key.len() >= self.sweep_at {
             self.by_key.retain(|_, window| !window.resets_in(now).is_zero());
@@ -128,17 +131,17 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_adds_one_share_also_when_an_older_window_ends_in_it() {
+    fn an_outage_adds_one_share_also_when_an_older_window_ends_in_it() {
         let (limiter, start) = (LocalLimiter::new(1), Instant::now());
-        let passed = |loss, seconds| {
+        let passed = |outage, seconds| {
             let at = start + Duration::from_secs(seconds);
-            (0..20).filter(|_| limiter.decide(1, 10, loss, at).admitted).count()
+            (0..20).filter(|_| limiter.decide(1, 10, outage, at).admitted).count()
         };
         assert!(limiter.decide(1, 10, 1, start).admitted);
-        // The next loss begins late in that window, and lasts.
+        // The next outage begins late in that window, and lasts.
         assert_eq!((passed(2, 50), passed(2, 60), passed(2, 119)), (9, 1, 0));
         assert_eq!((passed(2, 120), passed(2, 179), passed(2, 180)), (10, 0, 10));
-        // Losses within one window share it.
+        // Outages within one window share its count.
         assert_eq!((passed(3, 181), passed(4, 200), passed(5, 240)), (0, 0, 10));
     }
 

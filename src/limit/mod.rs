@@ -1,88 +1,27 @@
-//! Requests a minute for each API key, across all replicas.
+//! Rate limits: requests a minute for each API key, counted in fixed windows across all replicas.
 //!
-//! A key's window opens with its first request and lasts a minute. Redis counts it, for all that
-//! ask at the same time in one round trip; while Redis is away, each replica enforces its share by
-//! itself, or refuses: never silently unlimited.
+//! A key's window opens with its first request and lasts a minute. Redis counts it, in one round
+//! trip for all requests of a replica that wait at the same time. While Redis is unavailable, each
+//! replica enforces its share of the limit or refuses all requests; it never stops limiting.
 //!
-//! In a window no more is admitted than the largest limit in force in it. A loss of Redis that
-//! begins in it adds each replica's share at most, one that lasts since before it two shares of
-//! the replicas concerned; a loss of Redis's data adds the limit.
+//! A window admits at most the largest limit in force in it. An outage of Redis that begins in the
+//! window adds up to one share for each replica, an outage that began earlier up to two shares for
+//! each affected replica. A loss of Redis's data adds the limit once.
 
-mod batch;
+mod clock;
 mod exhausted_keys;
+mod limiter;
 mod local;
+mod options;
 mod outages;
 mod policy;
-mod shared;
+mod redis_windows;
+mod shared_limiter;
 #[cfg(test)]
 mod simulation;
-mod store;
 mod window;
+mod window_store;
 
-use std::fmt::Display;
-use std::hash::Hash;
-use std::time::Instant;
-
-use thiserror::Error;
-
-use crate::config::WithoutRedis;
-use crate::ops::LimitMetrics;
-use crate::redis::{RedisKeys, RedisPool};
-
-use policy::Policy;
-use shared::RedisWindows;
+pub use limiter::Limiter;
+pub use options::{LimitOptions, LimiterUnavailable};
 pub use window::{Decision, WINDOW};
-
-/// A request can't be counted, and is refused for that.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("requests cannot be counted at the moment")]
-pub struct LimiterUnavailable;
-
-/// How limits are enforced.
-#[derive(Debug, Clone)]
-pub struct LimitOptions {
-    /// Replicas that run, for each one's share.
-    pub replicas: u32,
-    /// What to do while Redis is away.
-    pub without_redis: WithoutRedis,
-    /// Whether anybody is refused; counted and reported it is in any case.
-    pub enforce: bool,
-    /// Where it is measured.
-    pub metrics: LimitMetrics,
-}
-
-/// Decides which requests of a key may go on.
-#[derive(Debug)]
-pub struct Limiter<K>(Policy<K, RedisWindows>);
-
-impl<K: Eq + Hash + Copy + Display + Send + Sync + 'static> Limiter<K> {
-    /// A limiter for a replica that has no Redis at all.
-    pub fn in_process(options: LimitOptions) -> Self {
-        Self(Policy::new(None, options))
-    }
-
-    /// A limiter that counts in Redis.
-    pub fn shared(pool: RedisPool, keys: RedisKeys, options: LimitOptions) -> Self {
-        Self(Policy::new(Some(RedisWindows::new(pool, keys)), options))
-    }
-
-    /// Decides about one request of `key`, whose limit is `limit` requests a minute. Must be
-    /// called on a runtime. Dropped while it waits, it is not counted unless it was just sent.
-    ///
-    /// # Errors
-    /// [`LimiterUnavailable`] while Redis is away and the policy is to refuse, and when more requests
-    /// wait than can be held.
-    pub async fn decide(&self, key: K, limit: u32) -> Result<Decision, LimiterUnavailable> {
-        self.0.decide(key, limit).await
-    }
-
-    /// Whether limits are enforced by this replica alone at the moment, though it has a Redis.
-    pub fn is_degraded(&self) -> bool {
-        self.0.is_degraded()
-    }
-}
-
-/// The one clock of this module: the runtime's, which tests can set.
-fn now() -> Instant {
-    tokio::time::Instant::now().into_std()
-}

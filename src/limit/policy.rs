@@ -1,19 +1,21 @@
-//! Which count a request is held to: the shared one; while that is lost, what the policy says.
+//! Chooses the count that a request is held to: the shared one, or during an outage of Redis what
+//! `rate_limit.without_redis` says.
 
 use std::hash::Hash;
 
-use super::batch::{Batcher, Counted, NotCounted};
+use super::clock::now;
 use super::local::LocalLimiter;
-use super::store::Store;
+use super::options::{LimitOptions, LimiterUnavailable};
+use super::shared_limiter::{CountedDecision, NotCounted, SharedLimiter};
 use super::window::Decision;
-use super::{LimitOptions, LimiterUnavailable, now};
+use super::window_store::WindowStore;
 use crate::config::WithoutRedis;
 use crate::ops::{LimitMetrics, LimitResult};
 
 /// Decides by the shared count where there is one, else by this replica's own.
 #[derive(Debug)]
 pub(super) struct Policy<K, S> {
-    shared: Option<Batcher<K, S>>,
+    shared: Option<SharedLimiter<K, S>>,
     local: LocalLimiter<K>,
     without_redis: WithoutRedis,
     enforce: bool,
@@ -23,13 +25,13 @@ pub(super) struct Policy<K, S> {
 impl<K, S> Policy<K, S>
 where
     K: Eq + Hash + Copy + Send + Sync + 'static,
-    S: Store<K>,
+    S: WindowStore<K>,
 {
     pub(super) fn new(store: Option<S>, options: LimitOptions) -> Self {
         let LimitOptions { replicas, without_redis, enforce, metrics } = options;
         metrics.begin(store.is_some(), without_redis == WithoutRedis::Refuse);
         Self {
-            shared: store.map(|store| Batcher::new(store, metrics.clone())),
+            shared: store.map(|store| SharedLimiter::new(store, metrics.clone())),
             local: LocalLimiter::new(replicas),
             without_redis,
             enforce,
@@ -37,17 +39,17 @@ where
         }
     }
 
-    /// Whether there is a shared count and it is known to be lost.
+    /// Whether there is a shared count that is known to be unavailable.
     pub(super) fn is_degraded(&self) -> bool {
-        self.shared.as_ref().is_some_and(|shared| shared.store().is_unavailable())
+        self.shared.as_ref().is_some_and(SharedLimiter::is_unavailable)
     }
 
     pub(super) async fn decide(&self, key: K, limit: u32) -> Result<Decision, LimiterUnavailable> {
         let counted = self.count(key, limit).await.inspect_err(|LimiterUnavailable| {
             self.metrics.decided(LimitResult::NotCounted);
         })?;
-        let Counted { mut decision, remembered } = counted;
-        let result = match (decision.admitted, self.enforce, remembered) {
+        let CountedDecision { mut decision, from_memory } = counted;
+        let result = match (decision.admitted, self.enforce, from_memory) {
             (true, _, _) => LimitResult::Admitted,
             (false, false, _) => LimitResult::Unenforced,
             (false, true, true) => LimitResult::RefusedLocally,
@@ -58,25 +60,29 @@ where
         Ok(decision)
     }
 
-    async fn count(&self, key: K, limit: u32) -> Result<Counted, LimiterUnavailable> {
-        let own = |decision| Counted { decision, remembered: false };
+    async fn count(&self, key: K, limit: u32) -> Result<CountedDecision, LimiterUnavailable> {
         if limit == 0 {
-            return Ok(Counted { decision: Decision::never(), remembered: true });
+            return Ok(CountedDecision { decision: Decision::never(), from_memory: true });
         }
         let Some(shared) = &self.shared else {
-            return Ok(own(self.local.decide(key, limit, 0, now())));
+            return Ok(self.count_locally(key, limit, 0));
         };
-        let loss = match shared.ask(key, limit).await {
+        let outage = match shared.decide(key, limit).await {
             Ok(counted) => return Ok(counted),
-            // Whoever is not held to the limit is not turned away for the want of a count either.
+            // Where limits are not enforced, a missing count refuses nobody either.
             Err(_) if !self.enforce => 0,
-            Err(NotCounted::Crowded) => return Err(LimiterUnavailable),
-            Err(NotCounted::Lost(_)) if self.without_redis == WithoutRedis::Refuse => {
+            Err(NotCounted::QueueFull) => return Err(LimiterUnavailable),
+            Err(NotCounted::Outage(_)) if self.without_redis == WithoutRedis::Refuse => {
                 return Err(LimiterUnavailable);
             }
-            Err(NotCounted::Lost(loss)) => loss,
+            Err(NotCounted::Outage(outage)) => outage,
         };
         self.metrics.local_fallback();
-        Ok(own(self.local.decide(key, limit, loss, now())))
+        Ok(self.count_locally(key, limit, outage))
+    }
+
+    fn count_locally(&self, key: K, limit: u32, outage: u32) -> CountedDecision {
+        let decision = self.local.decide(key, limit, outage, now());
+        CountedDecision { decision, from_memory: false }
     }
 }

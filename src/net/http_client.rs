@@ -1,5 +1,5 @@
-//! Requests to others over HTTP: bounded in time and size, redirects not followed, certificates
-//! always verified.
+//! An HTTP client for other services. Requests are bounded in time and size, redirects are not
+//! followed, and certificates are always verified.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,50 +12,49 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use thiserror::Error;
-use tokio::time::timeout;
 
 use super::tls::{self, AuthoritiesError};
 
-/// An answer may be this long.
+/// The longest response body that is read.
 const MAX_BODY_BYTES: usize = 1024 * 1024;
 
-/// Why there is no answer.
+/// Why a request has no usable response.
 #[derive(Debug, Error)]
 pub enum HttpError {
-    /// The address is no URL that can be asked.
+    /// The address is not a valid HTTP URL.
     #[error("not a usable URL")]
     Url(#[from] hyper::http::Error),
-    /// The other side can't be reached, or its certificate is not trusted.
-    #[error("it cannot be reached")]
+    /// There is no connection to the server, or its certificate is not trusted.
+    #[error("cannot connect to the server")]
     Unreachable(#[from] hyper_util::client::legacy::Error),
-    /// The answer broke off, or is too long.
-    #[error("the answer broke off, or is longer than {MAX_BODY_BYTES} bytes")]
+    /// The response ended early, or is longer than [`MAX_BODY_BYTES`].
+    #[error("the response ended early, or is longer than {MAX_BODY_BYTES} bytes")]
     Body(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// It took too long.
-    #[error("no answer within {} s", .0.as_secs())]
+    /// There was no complete response in time.
+    #[error("no response within {} s", .0.as_secs())]
     Timeout(Duration),
-    /// The answer is none that was asked for.
-    #[error("the answer has the status {0}")]
+    /// The response has a status other than 200.
+    #[error("the response has the status {0}")]
     Status(StatusCode),
-    /// The answer is not what was asked for.
-    #[error("the answer is not the JSON that was asked for (line {line}, column {column})")]
+    /// The response body is not the expected JSON.
+    #[error("the response is not the expected JSON (line {line}, column {column})")]
     Json {
-        /// Where it is wrong; its text is not repeated, for it may hold a secret.
+        /// The line of the error, from 1. The text is not repeated, since it may hold a secret.
         line: usize,
-        /// Where in the line.
+        /// The column of the error.
         column: usize,
     },
 }
 
 impl HttpError {
-    /// Whether the other side's certificate is not trusted, or not its own.
+    /// Whether the server's certificate is not trusted, or is for another name.
     pub fn is_untrusted(&self) -> bool {
         let mut next: Option<&(dyn std::error::Error + 'static)> = Some(self);
         while let Some(error) = next {
             if let Some(rustls::Error::InvalidCertificate(_)) = error.downcast_ref() {
                 return true;
             }
-            // An I/O error is not the source of what it wraps: it stands in its place.
+            // The source of an I/O error that wraps another error skips the wrapped one.
             let wrapped = error.downcast_ref::<std::io::Error>().and_then(|error| error.get_ref());
             next = match wrapped {
                 Some(wrapped) => Some(wrapped),
@@ -66,33 +65,33 @@ impl HttpError {
     }
 }
 
-/// Asks others. Cheap to clone; keeps connections.
+/// Sends requests. Cheap to clone; keeps connections.
 #[derive(Debug, Clone)]
 pub struct HttpClient {
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
-    patience: Duration,
+    timeout: Duration,
 }
 
 impl HttpClient {
-    /// A client that trusts `ca_file`'s authorities, or else the system's, and waits `patience`
-    /// for a whole answer.
+    /// A client that trusts the authorities in `ca_file`, or else the system's. Each request may
+    /// take `timeout`, from connecting to the end of the response.
     ///
     /// # Errors
     /// [`AuthoritiesError`].
-    pub fn new(ca_file: Option<&Path>, patience: Duration) -> Result<Self, AuthoritiesError> {
+    pub fn new(ca_file: Option<&Path>, timeout: Duration) -> Result<Self, AuthoritiesError> {
         let https = HttpsConnectorBuilder::new()
             .with_tls_config(tls::client(ca_file)?)
             .https_or_http()
             .enable_http1()
             .build();
         let client = Client::builder(TokioExecutor::new()).build(https);
-        Ok(Self { client, patience })
+        Ok(Self { client, timeout })
     }
 
-    /// The answer, read whole, whatever its status.
+    /// Sends `request` and reads the whole response, whatever its status.
     ///
     /// # Errors
-    /// [`HttpError`].
+    /// [`HttpError`] other than `Status` and `Json`.
     pub async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Bytes>, HttpError> {
         let exchange = async {
             let (head, body) = self.client.request(request).await?.into_parts();
@@ -100,10 +99,12 @@ impl HttpClient {
             let body = body.map_err(HttpError::Body)?.to_bytes();
             Ok(Response::from_parts(head, body))
         };
-        timeout(self.patience, exchange).await.unwrap_or(Err(HttpError::Timeout(self.patience)))
+        tokio::time::timeout(self.timeout, exchange)
+            .await
+            .unwrap_or(Err(HttpError::Timeout(self.timeout)))
     }
 
-    /// A document: JSON that is answered with 200.
+    /// Reads the JSON document at `url`.
     ///
     /// # Errors
     /// [`HttpError`].
@@ -112,11 +113,11 @@ impl HttpClient {
         url: &str,
     ) -> Result<T, HttpError> {
         let request = Request::get(url).header(header::ACCEPT, "application/json");
-        let answer = self.send(request.body(Full::default())?).await?;
-        if answer.status() != StatusCode::OK {
-            return Err(HttpError::Status(answer.status()));
+        let response = self.send(request.body(Full::default())?).await?;
+        if response.status() != StatusCode::OK {
+            return Err(HttpError::Status(response.status()));
         }
-        serde_json::from_slice(answer.body())
+        serde_json::from_slice(response.body())
             .map_err(|error| HttpError::Json { line: error.line(), column: error.column() })
     }
 }

@@ -1,5 +1,5 @@
-//! TLS towards others. Certificates are always verified, and host names unless somebody asks for
-//! less.
+//! TLS client configurations. Certificates are always verified; host names are verified too, unless
+//! the caller chooses [`client_for_any_name`].
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,18 +14,18 @@ use rustls::{
 };
 use thiserror::Error;
 
-/// Why TLS can't be set up.
+/// Why there is no TLS configuration.
 #[derive(Debug, Error)]
 pub enum AuthoritiesError {
-    /// The certificate authorities can't be read.
+    /// The file of certificate authorities can't be read; says why.
     #[error("{0}")]
     Authorities(String),
-    /// The library refuses its settings.
+    /// The TLS library refuses the settings.
     #[error("TLS cannot be set up")]
     Settings(#[from] Error),
 }
 
-/// A client that trusts `ca_file`'s authorities, or else the system's.
+/// A configuration that trusts the authorities in `ca_file`, or else the system's.
 ///
 /// # Errors
 /// [`AuthoritiesError`].
@@ -35,15 +35,15 @@ pub fn client(ca_file: Option<&Path>) -> Result<ClientConfig, AuthoritiesError> 
     Ok(builder.with_root_certificates(roots(ca_file)?).with_no_client_auth())
 }
 
-/// As [`client`], but a certificate may be of any name: for authorities that certify nothing but
-/// the servers meant.
+/// As [`client`], but a certificate may be for any name: for authorities that certify only the
+/// servers that this client connects to.
 ///
 /// # Errors
 /// [`AuthoritiesError`].
 pub fn client_for_any_name(ca_file: Option<&Path>) -> Result<ClientConfig, AuthoritiesError> {
     let mut config = client(ca_file)?;
     let roots = roots(ca_file)?;
-    // Nothing can be verified without authorities, and nothing is.
+    // The verifier can't be built without authorities; the default one then trusts no server.
     if !roots.is_empty() {
         let verifier =
             WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider()).build();
@@ -62,7 +62,7 @@ fn roots(ca_file: Option<&Path>) -> Result<RootCertStore, AuthoritiesError> {
     ca_file.map_or_else(|| Ok(from_system()), from_file)
 }
 
-/// Verifies everything but the name.
+/// Verifies everything except the name.
 #[derive(Debug)]
 struct AnyName(Arc<WebPkiServerVerifier>);
 
@@ -75,7 +75,7 @@ impl ServerCertVerifier for AnyName {
         ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        // The name is looked at last, when everything else has been found good.
+        // The name is checked last, when everything else has been verified.
         match self.0.verify_server_cert(end_entity, intermediates, name, ocsp, now) {
             Err(Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
@@ -122,8 +122,8 @@ fn from_file(path: &Path) -> Result<RootCertStore, AuthoritiesError> {
     Ok(roots)
 }
 
-/// None at all is no error yet: the other side may be spoken to without TLS. A server that offers
-/// TLS is then refused, as one with an unknown authority is.
+/// The system may have no authorities. That is not an error here, since TLS may never be used; a
+/// server that uses it is then refused as one with an unknown authority.
 fn from_system() -> RootCertStore {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);

@@ -1,10 +1,10 @@
-//! Commands to a cluster: each to the primary that has its key, those of one node in one round
-//! trip, the nodes side by side.
+//! Sends commands to a cluster: each to the primary that has its key, those of one node in one round
+//! trip, the nodes in parallel.
 //!
-//! The library's own client for clusters is not used: it tries again by itself, unbounded by our
-//! deadline, asks for the slots before a request that a caller waits for, and does not tell which
-//! node failed. Here each node has its own pools and breakers, as a single server has: a node that
-//! is away costs nothing to the keys of the others.
+//! The library's own cluster client is not used: it retries without regard to our deadline, asks for
+//! the slots while a caller waits, and does not tell which node failed. Here each node has its own
+//! pools and breakers, as a single server has, so a node that is unavailable does not delay the
+//! keys of the others.
 
 use std::sync::Arc;
 
@@ -12,74 +12,78 @@ use futures_util::future::join_all;
 use redis::{Cmd, ErrorKind, Pipeline, RedisResult, ServerErrorKind, Value};
 use tokio::time::Instant;
 
-use super::answer::{RedisFailure, Replies, unexpected};
 use super::dial::host_and_port;
-use super::node::{AccessMode, Lane, Node};
-use super::probes::MOST_KEYS;
+use super::failure::{RedisFailure, Replies, unexpected};
+use super::node::{AccessMode, Node, PoolKind};
 use super::slots::slot;
-use super::topology::{Topology, View};
+use super::topology::{ClusterTopology, SlotOwners};
 use crate::ops::PoolState;
 
-/// How often a command follows a key to another node.
-const MOST_MOVES: usize = 4;
+/// How often a command is redirected to another node, at most.
+const MAX_REDIRECTS: usize = 4;
 
-/// See the module.
+/// How many keys are tried to find one that probes a node.
+const MAX_PROBE_KEYS: u32 = 2_000;
+
+/// A cluster that commands are sent to.
 #[derive(Debug)]
-pub(super) struct Cluster(Arc<Topology>);
+pub(super) struct Cluster(Arc<ClusterTopology>);
 
 /// A command under way.
 #[derive(Debug)]
 struct PendingCommand {
-    /// Its place among all that were sent together.
-    place: usize,
+    /// Its index among the commands that are sent together.
+    index: usize,
     command: Cmd,
     node: Arc<Node>,
-    /// Whether the node does not own the key's slot yet.
+    /// Whether the slot is being migrated to the node, which then needs `ASKING` first.
     asking: bool,
 }
 
 impl Cluster {
-    pub(super) fn new(topology: Arc<Topology>) -> Self {
+    pub(super) fn new(topology: Arc<ClusterTopology>) -> Self {
         Self(topology)
     }
 
-    /// Whether no command of this side is sent at the moment.
-    pub(super) fn is_unavailable(&self, side: AccessMode) -> bool {
-        self.nodes(|nodes| nodes.iter().all(|node| node.is_unavailable(side)), true)
+    /// Whether commands of this mode are rejected, whatever their keys.
+    pub(super) fn is_unavailable(&self, mode: AccessMode) -> bool {
+        self.test_nodes(|nodes| nodes.iter().all(|node| node.is_unavailable(mode)), true)
     }
 
-    /// Whether commands of this side are sent, whatever their keys.
-    pub(super) fn is_fully_available(&self, side: AccessMode) -> bool {
-        self.nodes(|nodes| !nodes.iter().any(|node| node.is_unavailable(side)), false)
+    /// Whether commands of this mode are sent, whatever their keys.
+    pub(super) fn is_fully_available(&self, mode: AccessMode) -> bool {
+        self.test_nodes(|nodes| !nodes.iter().any(|node| node.is_unavailable(mode)), false)
     }
 
-    /// A key for each node that is away; any key, where no node is known though they were asked.
-    pub(super) fn probe_keys(&self, side: AccessMode, key: impl Fn(u32) -> String) -> Vec<String> {
-        let known = self.0.known();
-        let Some(view) = known.view else {
-            return known.in_vain.then(|| key(0)).into_iter().collect();
+    /// A key for each unavailable node; any key if the polls have found no node at all.
+    pub(super) fn probe_keys(&self, mode: AccessMode, key: impl Fn(u32) -> String) -> Vec<String> {
+        let state = self.0.state();
+        let Some(owners) = state.owners else {
+            return state.poll_failed.then(|| key(0)).into_iter().collect();
         };
-        let of = |node: &Arc<Node>| {
-            let is_its = |key: &String| view.of(slot(key)).is_some_and(|of| Arc::ptr_eq(of, node));
-            (0..MOST_KEYS).map(&key).find(is_its)
+        let key_of = |node: &Arc<Node>| {
+            let is_its =
+                |key: &String| owners.of(slot(key)).is_some_and(|of| Arc::ptr_eq(of, node));
+            (0..MAX_PROBE_KEYS).map(&key).find(is_its)
         };
-        view.nodes.iter().filter(|node| node.is_unavailable(side)).filter_map(of).collect()
+        owners.nodes.iter().filter(|node| node.is_unavailable(mode)).filter_map(key_of).collect()
     }
 
-    /// Before the first look it is taken to be there.
-    fn nodes(&self, judge: impl FnOnce(&[Arc<Node>]) -> bool, in_vain: bool) -> bool {
-        let known = self.0.known();
-        match known.view {
-            Some(view) => judge(&view.nodes),
-            None => known.in_vain == in_vain,
+    /// Whether `test` holds for the nodes, or without any node whether the last poll had this result.
+    /// Before the first poll a cluster counts as available.
+    fn test_nodes(&self, test: impl FnOnce(&[Arc<Node>]) -> bool, poll_failed: bool) -> bool {
+        let state = self.0.state();
+        match state.owners {
+            Some(owners) => test(&owners.nodes),
+            None => state.poll_failed == poll_failed,
         }
     }
 
-    /// The connections of a lane to all nodes.
-    pub(super) fn state(&self, lane: Lane) -> PoolState {
-        let view = self.0.known().view;
-        let nodes = view.iter().flat_map(|view| &view.nodes);
-        nodes.map(|node| node.state(lane)).fold(PoolState::default(), |sum, one| PoolState {
+    /// The connections of the pools of this kind, of all nodes together.
+    pub(super) fn state(&self, kind: PoolKind) -> PoolState {
+        let owners = self.0.state().owners;
+        let nodes = owners.iter().flat_map(|owners| &owners.nodes);
+        nodes.map(|node| node.state(kind)).fold(PoolState::default(), |sum, one| PoolState {
             most: sum.most + one.most,
             size: sum.size + one.size,
             idle: sum.idle + one.idle,
@@ -87,107 +91,105 @@ impl Cluster {
         })
     }
 
-    /// Sends commands, each with its key's slot; each has a result of its own, in the same order.
+    /// Sends commands, each with its key's slot. The replies are in the order of the commands.
     ///
     /// # Errors
-    /// [`RedisFailure`], when nothing is known of any of them; never later than `deadline`.
+    /// [`RedisFailure`] when nothing is known of any command; never later than `deadline`.
     pub(super) async fn send(
         &self,
-        lane: Lane,
-        side: AccessMode,
+        kind: PoolKind,
+        mode: AccessMode,
         commands: Vec<(u16, Cmd)>,
         deadline: Instant,
     ) -> Result<Replies, RedisFailure> {
-        let view = self.0.view(deadline).await?;
+        let owners = self.0.owners(deadline).await?;
         let mut replies = Vec::with_capacity(commands.len());
         replies.resize_with(commands.len(), || Err(unexpected("no reply to a command")));
         let mut answered = false;
-        let mut silence = None;
-        let mut errands = self.errands(&view, commands);
-        for moves in 0..=MOST_MOVES {
-            let sent = by_node(std::mem::take(&mut errands));
-            let sent = sent.into_iter().map(|group| self.send_group(lane, side, group, deadline));
+        let mut failure = None;
+        let mut pending = self.pending(&owners, commands);
+        for redirects in 0..=MAX_REDIRECTS {
+            let sent = by_node(std::mem::take(&mut pending));
+            let sent = sent.into_iter().map(|group| self.send_group(kind, mode, group, deadline));
             for (group, result) in join_all(sent).await {
                 match result {
                     Ok(results) => {
                         answered = true;
-                        for (errand, reply) in group.into_iter().zip(results) {
-                            match self.follow(&reply) {
-                                Some((node, asking)) if moves < MOST_MOVES => {
-                                    errands.push(PendingCommand { node, asking, ..errand });
+                        for (command, reply) in group.into_iter().zip(results) {
+                            match self.redirect(&reply) {
+                                Some((node, asking)) if redirects < MAX_REDIRECTS => {
+                                    pending.push(PendingCommand { node, asking, ..command });
                                 }
-                                _ => replies[errand.place] = reply,
+                                _ => replies[command.index] = reply,
                             }
                         }
                     }
                     Err(error) => {
-                        group.iter().for_each(|one| replies[one.place] = Err(error.of_one()));
-                        silence = Some(error);
+                        group.iter().for_each(|one| replies[one.index] = Err(error.of_one()));
+                        failure = Some(error);
                     }
                 }
             }
-            if errands.is_empty() {
+            if pending.is_empty() {
                 break;
             }
         }
-        match silence {
-            Some(silence) if !answered => Err(silence),
+        match failure {
+            Some(failure) if !answered => Err(failure),
             _ => Ok(replies),
         }
     }
-}
 
-impl Cluster {
-    /// Commands and their nodes. A slot that nobody has is answered for by whoever comes first: it
-    /// says so, or knows better.
-    fn errands(&self, view: &View, commands: Vec<(u16, Cmd)>) -> Vec<PendingCommand> {
-        let errand = |(place, (slot, command))| {
-            let node = view.of(slot).or_else(|| view.nodes.first())?;
-            Some(PendingCommand { place, command, node: Arc::clone(node), asking: false })
+    /// Commands and their nodes. A command for a slot without an owner goes to the first node, which
+    /// replies with an error or redirects it.
+    fn pending(&self, owners: &SlotOwners, commands: Vec<(u16, Cmd)>) -> Vec<PendingCommand> {
+        let with_node = |(index, (slot, command))| {
+            let node = owners.of(slot).or_else(|| owners.nodes.first())?;
+            Some(PendingCommand { index, command, node: Arc::clone(node), asking: false })
         };
-        commands.into_iter().enumerate().filter_map(errand).collect()
+        commands.into_iter().enumerate().filter_map(with_node).collect()
     }
 
     async fn send_group(
         &self,
-        lane: Lane,
-        side: AccessMode,
+        kind: PoolKind,
+        mode: AccessMode,
         group: Vec<PendingCommand>,
         deadline: Instant,
     ) -> (Vec<PendingCommand>, Result<Replies, RedisFailure>) {
-        let Some(node) = group.first().map(|errand| Arc::clone(&errand.node)) else {
+        let Some(node) = group.first().map(|command| Arc::clone(&command.node)) else {
             return (group, Ok(Vec::new()));
         };
         let mut pipeline = Pipeline::with_capacity(group.len());
-        for errand in &group {
-            if errand.asking {
+        for command in &group {
+            if command.asking {
                 pipeline.cmd("ASKING");
             }
-            pipeline.add_command(errand.command.clone());
+            pipeline.add_command(command.command.clone());
         }
-        let sent = node.send(lane, side, pipeline, deadline).await;
+        let sent = node.send(kind, mode, pipeline, deadline).await;
         if sent.as_ref().is_err_and(|error| !matches!(error, RedisFailure::PoolExhausted)) {
-            self.0.look_again();
+            self.0.poll_soon();
         }
         let replies = sent.map(|replies| without_asking(&group, replies));
         (group, replies)
     }
 
-    /// Where a command is to be sent instead, and whether that node has to be asked for a slot that
-    /// it does not own yet. Neither has run it.
-    fn follow(&self, reply: &RedisResult<Value>) -> Option<(Arc<Node>, bool)> {
+    /// The node that the reply redirects to, and whether the command needs `ASKING` there. A
+    /// redirected command has not been run.
+    fn redirect(&self, reply: &RedisResult<Value>) -> Option<(Arc<Node>, bool)> {
         let error = reply.as_ref().err()?;
         let asking = match error.kind() {
             ErrorKind::Server(ServerErrorKind::Ask) => true,
             ErrorKind::Server(ServerErrorKind::Moved) => false,
             ErrorKind::Server(ServerErrorKind::ClusterDown | ServerErrorKind::MasterDown) => {
-                self.0.look_again();
+                self.0.poll_soon();
                 return None;
             }
             _ => return None,
         };
         if !asking {
-            self.0.look_again();
+            self.0.poll_soon();
         }
         let (address, _) = error.redirect_node()?;
         let (host, port) = host_and_port(address).filter(|(host, _)| !host.is_empty())?;
@@ -195,28 +197,28 @@ impl Cluster {
     }
 }
 
-fn by_node(errands: Vec<PendingCommand>) -> Vec<Vec<PendingCommand>> {
+fn by_node(pending: Vec<PendingCommand>) -> Vec<Vec<PendingCommand>> {
     let mut groups: Vec<Vec<PendingCommand>> = Vec::new();
-    for errand in errands {
+    for command in pending {
         let same = |group: &&mut Vec<PendingCommand>| {
-            group.first().is_some_and(|first| Arc::ptr_eq(&first.node, &errand.node))
+            group.first().is_some_and(|first| Arc::ptr_eq(&first.node, &command.node))
         };
         match groups.iter_mut().find(same) {
-            Some(group) => group.push(errand),
-            None => groups.push(vec![errand]),
+            Some(group) => group.push(command),
+            None => groups.push(vec![command]),
         }
     }
     groups
 }
 
-/// Leaves out the replies to what was sent before commands.
+/// Leaves out the replies to `ASKING`.
 fn without_asking(group: &[PendingCommand], replies: Replies) -> Replies {
     let mut replies = replies.into_iter();
-    let mut own = |errand: &PendingCommand| {
-        if errand.asking {
+    let mut own_reply = |command: &PendingCommand| {
+        if command.asking {
             replies.next();
         }
         replies.next().unwrap_or_else(|| Err(unexpected("no reply to a command")))
     };
-    group.iter().map(&mut own).collect()
+    group.iter().map(&mut own_reply).collect()
 }

@@ -1,4 +1,5 @@
-//! Making a connection. Names are resolved anew each time; certificates are always verified.
+//! Connects to a server. Host names are resolved for each connection; certificates are always
+//! verified.
 
 use std::io;
 use std::net::Ipv6Addr;
@@ -19,11 +20,11 @@ use tokio_rustls::TlsConnector;
 
 use super::servers::Server;
 
-/// A connection to `server`, logged in, within `timeout`, which is also its own for any answer.
+/// Connects to `server` and logs in within `timeout`, which then also bounds each reply.
 pub(super) async fn dial(server: &Server, timeout: Duration) -> RedisResult<MultiplexedConnection> {
     let connected = tokio::time::timeout(timeout, connect(server)).await;
     let mut connection = connected.map_err(|_| late("no connection in time"))??;
-    // The library's own limit would cut a longer configured one short.
+    // The library's default would end a longer configured timeout early.
     connection.set_response_timeout(timeout);
     Ok(connection)
 }
@@ -34,34 +35,34 @@ pub(super) fn late(what: &'static str) -> RedisError {
 }
 
 async fn connect(server: &Server) -> RedisResult<MultiplexedConnection> {
-    let Server { at, login, tls } = server;
-    let (Some(tls), ConnectionAddr::Tcp(host, port)) = (tls, at) else {
-        return plain(at, login).await;
+    let Server { address, login, tls } = server;
+    let (Some(tls), ConnectionAddr::Tcp(host, port)) = (tls, address) else {
+        return plain(address, login).await;
     };
     let stream = TcpStream::connect((host.as_str(), *port)).await?;
     stream.set_nodelay(true)?;
     let name = ServerName::try_from(host.to_owned())
-        .map_err(|_| (ErrorKind::InvalidClientConfig, "no name that a certificate can have"))?;
+        .map_err(|_| (ErrorKind::InvalidClientConfig, "not a valid host name for TLS"))?;
     let stream = TlsConnector::from(tls.clone()).connect(name, stream).await.map_err(in_tls)?;
     log_in(login, stream).await
 }
 
-/// As bb8-redis does it. Its TLS would read the system's authorities anew for each connection, and
-/// none of ours.
+/// Without TLS, as bb8-redis connects. Its TLS would read the system's authorities for each
+/// connection, and could not use those of `redis.tls_ca_file`.
 async fn plain(
-    at: &ConnectionAddr,
+    address: &ConnectionAddr,
     login: &RedisConnectionInfo,
 ) -> RedisResult<MultiplexedConnection> {
     let tcp = TcpSettings::default().set_nodelay(true);
-    let info = at.clone().into_connection_info()?;
+    let info = address.clone().into_connection_info()?;
     let info = info.set_redis_settings(login.clone()).set_tcp_settings(tcp);
     RedisConnectionManager::new(info)?.connect().await
 }
 
-/// That a certificate is not accepted will not mend by itself.
+/// A certificate that is not accepted is a configuration error: retries do not help.
 fn in_tls(error: io::Error) -> RedisError {
     if error.kind() == io::ErrorKind::InvalidData {
-        return (ErrorKind::InvalidClientConfig, "no TLS", error.to_string()).into();
+        return (ErrorKind::InvalidClientConfig, "TLS failed", error.to_string()).into();
     }
     error.into()
 }
@@ -73,12 +74,12 @@ where
     let config = AsyncConnectionConfig::new();
     let (connection, driver) =
         MultiplexedConnection::new_with_config(login, stream, config).await?;
-    // It ends with the connection.
+    // The driver ends with the connection.
     tokio::spawn(driver);
     Ok(connection)
 }
 
-/// Host and port of an address as Redis writes it: `host:port`, also for IPv6, also in brackets.
+/// Host and port of an address as Redis writes it: `host:port`; an IPv6 host may be in brackets.
 pub(super) fn host_and_port(address: &str) -> Option<(&str, u16)> {
     let (host, port) = address.rsplit_once(':')?;
     let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));

@@ -1,19 +1,19 @@
-//! Every key this service has in Redis. All begin with `redis.prefix`, all have an expiry.
+//! All Redis keys of this service. All begin with `redis.prefix`, and all have a time to live.
 //!
 //! | key | value |
 //! |---|---|
-//! | `<prefix>:limit:<key id>` | the requests admitted in the API key's window, a number |
-//! | `<prefix>:answer:<format>:<schema>:{<request>}` | a finished answer, as `cache/codec.rs` writes it |
-//! | `<prefix>:lease:<format>:<schema>:{<request>}` | the random token of the replica that reads this answer from the upstream |
-//! | `<prefix>:probe:<number>` | nothing; whether it can be written says whether Redis is back |
-//! | `<prefix>:outcome:<format>:<schema>:{<request>}` | a lease's token and what came of it, where that was no answer |
+//! | `<prefix>:limit:<key id>` | how many requests were admitted in the API key's window |
+//! | `<prefix>:answer:<format>:<schema>:{<request>}` | a cache entry, as `cache/codec.rs` writes it |
+//! | `<prefix>:lease:<format>:<schema>:{<request>}` | the random token of the replica that reads this entry from the upstream |
+//! | `<prefix>:probe:<number>` | nothing; whether it can be written shows whether Redis is available |
+//! | `<prefix>:outcome:<format>:<schema>:{<request>}` | a lease's token and the outcome of its read, if there is no entry |
 //!
 //! The braces make the three keys of a request fall into one slot of a Redis Cluster.
 
 use std::fmt::Display;
 use std::sync::Arc;
 
-/// Makes keys.
+/// Builds keys. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct RedisKeys {
     prefix: Arc<str>,
@@ -30,13 +30,13 @@ impl RedisKeys {
         format!("{}:limit:{key_id}", self.prefix)
     }
 
-    /// One of the keys that only show whether they can be read and written.
+    /// One of the keys of probes, by number.
     pub fn probe(&self, number: u32) -> String {
         format!("{}:probe:{number}", self.prefix)
     }
 
-    /// The keys of a request. `format` is the version of the answers' encoding, `schema` a
-    /// fingerprint of the response schema: two releases never read each other's entries.
+    /// The keys of a request. `format` is the version of the entries' encoding, `schema` a
+    /// fingerprint of the response schema: releases that differ in either never share entries.
     pub fn answer(&self, format: u8, schema: &str, request: impl Display) -> AnswerKeys {
         let prefix = &self.prefix;
         let tail = format!(":{format}:{schema}:{{{request}}}");
@@ -51,10 +51,10 @@ impl RedisKeys {
 /// The keys of one request.
 #[derive(Debug)]
 pub struct AnswerKeys {
-    /// Its finished answer.
+    /// The cache entry.
     pub answer: String,
-    /// Who reads it from the upstream.
+    /// The lease of the replica that reads the entry from the upstream.
     pub lease: String,
-    /// What came of that, where it was no answer.
+    /// The outcome of that read, if there is no entry.
     pub outcome: String,
 }

@@ -1,9 +1,9 @@
-//! Connections for the pool, and the truth about whether they still work.
+//! Makes the connections of a pool and decides which of them can be used again.
 //!
-//! A multiplexed connection does not reconnect by itself. Here a connection that was left in the
-//! middle of a command, or that failed, never goes back into the pool; and when one connection is
-//! found dead, or leads to a server that is no primary any more, all that are as old as it are
-//! tried no more. Checking one out costs no round trip.
+//! A multiplexed connection does not reconnect by itself. A connection that was abandoned in the
+//! middle of a command, or that failed, never returns to the pool. When a connection turns out to
+//! be broken, or to lead to a server that is not a primary any more, all connections of the same
+//! generation are discarded. Checking out a connection costs no round trip.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,19 +16,19 @@ use redis::{ErrorKind, Pipeline, RedisError, RedisResult, ServerErrorKind, Value
 use super::dial::dial;
 use super::servers::{Sentinels, Server};
 
-/// Where connections lead.
+/// The server that connections are made to.
 #[derive(Debug, Clone)]
 pub(super) enum Endpoint {
-    /// To one server, whichever its name leads to.
+    /// This server, whatever its host name currently resolves to.
     Server(Server),
-    /// To the primary that sentinels name.
+    /// The primary that these sentinels name.
     Primary(Sentinels),
 }
 
-/// Makes connections and judges them.
+/// Makes and checks the connections of one pool.
 #[derive(Debug)]
-pub(super) struct Manager {
-    place: Endpoint,
+pub(super) struct RedisManager {
+    endpoint: Endpoint,
     timeout: Duration,
     generation: Arc<AtomicU64>,
     /// The primary that was connected to last.
@@ -36,23 +36,23 @@ pub(super) struct Manager {
     connect_errors: Arc<ConnectErrorLog>,
 }
 
-/// A connection that knows whether it can be used again.
+/// A connection with what decides whether it can be used again.
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(super) struct RedisConnection {
     inner: MultiplexedConnection,
     usable: bool,
     generation: u64,
     newest: Arc<AtomicU64>,
 }
 
-impl Manager {
+impl RedisManager {
     pub(super) fn new(
-        place: Endpoint,
+        endpoint: Endpoint,
         timeout: Duration,
         connect_errors: Arc<ConnectErrorLog>,
     ) -> Self {
         Self {
-            place,
+            endpoint,
             timeout,
             generation: Arc::default(),
             primary: Mutex::default(),
@@ -61,7 +61,7 @@ impl Manager {
     }
 
     async fn dial(&self) -> RedisResult<MultiplexedConnection> {
-        match &self.place {
+        match &self.endpoint {
             Endpoint::Server(server) => dial(server, self.timeout).await,
             Endpoint::Primary(sentinels) => {
                 let found = sentinels.primary(self.timeout).await?;
@@ -71,7 +71,7 @@ impl Manager {
         }
     }
 
-    /// Connections to the primary before this one are tried no more.
+    /// Discards connections to the previous primary if this is another one.
     fn follow(&self, address: String) {
         let mut primary = self.primary.lock().unwrap_or_else(PoisonError::into_inner);
         if primary.as_ref() != Some(&address) {
@@ -84,44 +84,49 @@ impl Manager {
     }
 }
 
-impl ManageConnection for Manager {
-    type Connection = Connection;
+impl ManageConnection for RedisManager {
+    type Connection = RedisConnection;
     type Error = RedisError;
 
-    async fn connect(&self) -> RedisResult<Connection> {
-        // What is found dead meanwhile concerns this one too, but not that it is the first to
-        // another primary.
+    async fn connect(&self) -> RedisResult<RedisConnection> {
+        // A connection that breaks meanwhile discards this one too. That this is the first connection
+        // to another primary must not.
         let before = self.generation.load(Ordering::Acquire);
-        let inner = self.dial().await.inspect_err(|error| self.connect_errors.make(error))?;
-        self.connect_errors.end();
-        let generation = match self.place {
+        let inner = self.dial().await.inspect_err(|error| self.connect_errors.record(error))?;
+        self.connect_errors.clear();
+        let generation = match self.endpoint {
             Endpoint::Server(_) => before,
             Endpoint::Primary(_) => self.generation.load(Ordering::Acquire),
         };
-        Ok(Connection { inner, usable: true, generation, newest: Arc::clone(&self.generation) })
+        Ok(RedisConnection {
+            inner,
+            usable: true,
+            generation,
+            newest: Arc::clone(&self.generation),
+        })
     }
 
-    async fn is_valid(&self, connection: &mut Connection) -> RedisResult<()> {
+    async fn is_valid(&self, connection: &mut RedisConnection) -> RedisResult<()> {
         if connection.generation == self.generation.load(Ordering::Acquire) {
             Ok(())
         } else {
-            Err((ErrorKind::Io, "as old as a connection that was found dead").into())
+            Err((ErrorKind::Io, "of the same generation as a broken connection").into())
         }
     }
 
-    fn has_broken(&self, connection: &mut Connection) -> bool {
+    fn has_broken(&self, connection: &mut RedisConnection) -> bool {
         !connection.usable
     }
 }
 
-impl Connection {
-    /// Sends `commands` in one round trip. The outer error is the connection's; the inner ones
-    /// are those of single commands, read one by one.
+impl RedisConnection {
+    /// Sends `commands` in one round trip. The outer error is the connection's, the inner ones are
+    /// those of single commands.
     pub(super) async fn send(
         &mut self,
         commands: &Pipeline,
     ) -> RedisResult<Vec<RedisResult<Value>>> {
-        // Whoever stops waiting leaves a connection with an answer still to come.
+        // A caller that stops waiting leaves a connection with a reply still to come.
         self.usable = false;
         let replies = match self.inner.req_packed_commands(commands, 0, commands.len()).await {
             Ok(replies) => replies,
@@ -136,50 +141,50 @@ impl Connection {
     }
 }
 
-/// A demoted node goes on serving its connections; the name behind the URL may lead to the new
-/// primary by now, and the sentinels may name it.
+/// A demoted node keeps serving its connections, while the host name may resolve to the new primary
+/// by now, or the sentinels may name it.
 fn must_reconnect(reply: &RedisResult<Value>) -> bool {
     let Err(error) = reply else { return false };
     is_read_only(error) || error.is_unrecoverable_error()
 }
 
-/// Before version 7, an error inside a script is wrapped into the script's own.
+/// Before version 7, an error inside a script is part of the detail of the script's error.
 fn is_read_only(error: &RedisError) -> bool {
     error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly)
         || error.detail().is_some_and(|detail| detail.contains("-READONLY "))
 }
 
-/// Whether an attempt to connect was turned down, so that the next one will be too for a while.
+/// Whether an attempt to connect was refused, so that the next one probably will be too.
 pub(super) fn is_refusal(error: &RedisError) -> bool {
-    let turned_down = matches!(
+    let is_denied = matches!(
         error.kind(),
         ErrorKind::AuthenticationFailed
             | ErrorKind::InvalidClientConfig
             | ErrorKind::MasterNameNotFoundBySentinel
             | ErrorKind::Server(ServerErrorKind::NoPerm)
     );
-    turned_down || error.is_connection_refusal()
+    is_denied || error.is_connection_refusal()
 }
 
-/// Says why no connection can be made where that will not mend by itself: once, until the reason
-/// is another or a connection is made. That a server is away is the breakers' to say.
+/// Logs why connections can't be made if retries do not help, once until the reason changes or a
+/// connection is made. The breakers log that a server is unavailable.
 #[derive(Debug, Default)]
 pub(super) struct ConnectErrorLog(Mutex<Option<String>>);
 
 impl ConnectErrorLog {
-    pub(super) fn make(&self, error: &RedisError) {
-        let lasting = is_refusal(error) && !error.is_connection_refusal();
+    pub(super) fn record(&self, error: &RedisError) {
+        let is_permanent = is_refusal(error) && !error.is_connection_refusal();
         tracing::debug!(%error, "redis connection");
-        // Some tell for how many seconds it has been so.
+        // Without digits, since some errors contain a number of seconds.
         let reason = error.to_string().replace(|c: char| c.is_ascii_digit(), "");
         let mut last = self.last();
-        if lasting && last.as_ref() != Some(&reason) {
-            tracing::warn!(%error, "redis cannot be connected to");
+        if is_permanent && last.as_ref() != Some(&reason) {
+            tracing::warn!(%error, "cannot connect to redis");
             *last = Some(reason);
         }
     }
 
-    fn end(&self) {
+    fn clear(&self) {
         *self.last() = None;
     }
 

@@ -1,10 +1,10 @@
-//! The way to Redis, whatever its topology: the pools that never keep anybody waiting, and all
-//! keys and scripts in one file each.
+//! The Redis client: connection pools with bounded waits and circuit breakers for a single server,
+//! sentinels or a cluster, and all keys and all scripts in one file each.
 
-mod answer;
 mod calls;
 mod cluster;
 mod dial;
+mod failure;
 mod keys;
 mod manager;
 mod node;
@@ -16,8 +16,8 @@ mod servers;
 mod slots;
 mod topology;
 
-pub use answer::RedisFailure;
 pub use calls::Call;
+pub use failure::RedisFailure;
 pub use keys::{AnswerKeys, RedisKeys};
 pub use node::AccessMode;
 pub use pool::RedisPool;

@@ -1,5 +1,5 @@
-//! One place that commands are sent to: pools of connections, a breaker for each side, and a bound
-//! on every wait.
+//! A server that commands are sent to: its connection pools, and circuit breakers for reads and for
+//! writes. Every wait is bounded.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -10,12 +10,13 @@ use redis::{Pipeline, RedisError};
 use tokio::sync::Notify;
 use tokio::time::{Instant as Deadline, timeout_at};
 
-use super::answer::{RedisFailure, Replies, outcome, reason};
-use super::manager::{ConnectErrorLog, Endpoint, Manager, is_refusal};
+use super::failure::{RedisFailure, Replies, outcome, reason};
+use super::manager::{ConnectErrorLog, Endpoint, RedisManager, is_refusal};
 use crate::ops::PoolState;
 use crate::sync::{Breaker, CallOutcome, Permit};
 
-/// Which breaker a command is under: a full or read-only server still answers reads.
+/// Whether a command reads or writes. Each mode has a breaker of its own, since a full or read-only
+/// server still replies to reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AccessMode {
     /// Commands that change nothing.
@@ -24,37 +25,37 @@ pub enum AccessMode {
     Write,
 }
 
-/// Whose connections a command takes.
+/// Which pool a command takes its connection from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Lane {
-    /// Everybody's.
+pub(super) enum PoolKind {
+    /// The pool for most commands.
     Common,
-    /// Those of who must not wait behind others.
+    /// The pool for commands that must not wait for others.
     Reserved,
 }
 
-/// What every node of a topology is made with.
+/// The settings of every node of a topology.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Settings {
-    /// The most connections of each lane.
+pub(super) struct NodeSettings {
+    /// The maximal size of the pool of each [`PoolKind`].
     pub(super) sizes: [u32; 2],
-    /// For any answer.
+    /// The time for a command, including the wait for a connection.
     pub(super) timeout: Duration,
-    /// How often breakers have opened, for reads and for writes.
+    /// How often breakers have opened, by [`AccessMode`].
     pub(super) open_count: [Arc<AtomicU64>; 2],
     pub(super) connect_errors: Arc<ConnectErrorLog>,
 }
 
-/// See the module. Its lanes know together whether it is away.
+/// A server with its pools, which share the breakers.
 #[derive(Debug)]
 pub(super) struct Node {
-    lanes: [Arc<Connections>; 2],
+    pools: [Arc<NodePool>; 2],
     breakers: Arc<Breakers>,
 }
 
 #[derive(Debug)]
-struct Connections {
-    pool: Pool<Manager>,
+struct NodePool {
+    pool: Pool<RedisManager>,
     breakers: Arc<Breakers>,
     refused: Arc<Notify>,
     size: u32,
@@ -69,71 +70,81 @@ struct Breakers {
 }
 
 impl Node {
-    /// A node that is connected to when it is first needed. Does no I/O; must be called on a
-    /// runtime. `name` stands in the log.
-    pub(super) fn new(name: &str, place: &Endpoint, settings: &Settings) -> Self {
-        let breaker = |side: AccessMode, word: &str| {
-            let open_count = Arc::clone(&settings.open_count[side as usize]);
-            Breaker::counted_in(open_count, format!("{name}, for {word}"))
+    /// A node whose connections are made when they are first needed. Does no I/O; must be called on
+    /// a runtime. The log calls the node `name`.
+    pub(super) fn new(name: &str, endpoint: &Endpoint, settings: &NodeSettings) -> Self {
+        let breaker = |mode: AccessMode, word: &str| {
+            let open_count = Arc::clone(&settings.open_count[mode as usize]);
+            Breaker::counted_in(open_count, format!("{name} ({word})"))
         };
         let (read, write) =
             (breaker(AccessMode::Read, "reads"), breaker(AccessMode::Write, "writes"));
         let breakers = Arc::new(Breakers { read, write });
-        let lane = |size| Arc::new(Connections::new(place, size, settings, &breakers));
-        Self { lanes: settings.sizes.map(lane), breakers }
+        let pool = |size| Arc::new(NodePool::new(endpoint, size, settings, &breakers));
+        Self { pools: settings.sizes.map(pool), breakers }
     }
 
-    /// Whether commands of this side are turned away at the moment.
-    pub(super) fn is_unavailable(&self, side: AccessMode) -> bool {
-        self.breakers.of(side).is_open()
+    /// Whether commands of this mode are rejected at the moment.
+    pub(super) fn is_unavailable(&self, mode: AccessMode) -> bool {
+        self.breakers.of(mode).is_open()
     }
 
-    /// The connections of a lane.
-    pub(super) fn state(&self, lane: Lane) -> PoolState {
-        self.lanes[lane as usize].state()
+    /// The connections of the pool of this kind.
+    pub(super) fn state(&self, kind: PoolKind) -> PoolState {
+        self.pools[kind as usize].state()
     }
 
-    /// Sends commands in one round trip; each has a result of its own, in the same order.
+    /// Sends commands in one round trip. The replies are in the order of the commands.
     ///
     /// # Errors
     /// [`RedisFailure`]; never later than `deadline`.
     pub(super) async fn send(
         &self,
-        lane: Lane,
-        side: AccessMode,
+        kind: PoolKind,
+        mode: AccessMode,
         commands: Pipeline,
         deadline: Deadline,
     ) -> Result<Replies, RedisFailure> {
-        let connections = &self.lanes[lane as usize];
-        match self.breakers.of(side).permit(Instant::now()) {
+        let pool = &self.pools[kind as usize];
+        match self.breakers.of(mode).permit(Instant::now()) {
             Permit::Call => {
-                let result = connections.call(side, &commands, deadline).await;
-                if side == AccessMode::Write && result.is_ok() {
-                    connections.probe_reads();
+                let result = pool.call(mode, &commands, deadline).await;
+                if mode == AccessMode::Write && result.is_ok() {
+                    pool.probe_reads();
                 }
                 result
             }
             Permit::Reject => Err(RedisFailure::CircuitOpen),
             Permit::Probe => {
-                connections.probe(side, commands);
+                pool.probe(mode, commands);
                 Err(RedisFailure::CircuitOpen)
             }
         }
     }
 }
 
-impl Connections {
-    fn new(place: &Endpoint, size: u32, settings: &Settings, breakers: &Arc<Breakers>) -> Self {
+impl NodePool {
+    fn new(
+        endpoint: &Endpoint,
+        size: u32,
+        settings: &NodeSettings,
+        breakers: &Arc<Breakers>,
+    ) -> Self {
         let (refused, timeout) = (Arc::new(Notify::new()), settings.timeout);
-        let sink = ConnectErrors { breakers: Arc::clone(breakers), refused: Arc::clone(&refused) };
+        let sink =
+            ConnectErrorSink { breakers: Arc::clone(breakers), refused: Arc::clone(&refused) };
         let pool = Pool::builder()
             .max_size(size)
             .connection_timeout(timeout)
             .retry_connection(false)
-            // Asks our manager, which answers without a round trip.
+            // Calls `RedisManager::is_valid`, which costs no round trip.
             .test_on_check_out(true)
             .error_sink(Box::new(sink))
-            .build_unchecked(Manager::new(place.clone(), timeout, settings.connect_errors.clone()));
+            .build_unchecked(RedisManager::new(
+                endpoint.clone(),
+                timeout,
+                settings.connect_errors.clone(),
+            ));
         let (breakers, waiting) = (Arc::clone(breakers), AtomicUsize::new(0));
         Self { pool, breakers, refused, size, timeout, waiting }
     }
@@ -148,14 +159,14 @@ impl Connections {
         }
     }
 
-    fn probe(self: &Arc<Self>, side: AccessMode, commands: Pipeline) {
-        let connections = Arc::clone(self);
+    fn probe(self: &Arc<Self>, mode: AccessMode, commands: Pipeline) {
+        let pool = Arc::clone(self);
         let deadline = Deadline::now() + self.timeout;
-        tokio::spawn(async move { connections.call(side, &commands, deadline).await });
+        tokio::spawn(async move { pool.call(mode, &commands, deadline).await });
     }
 
-    /// A replica whose own cache has all that is asked for sends no reads, which could show that
-    /// they are answered again; but it does send writes.
+    /// A replica whose local cache has everything sends no reads that could probe the server, but
+    /// it does send writes.
     fn probe_reads(self: &Arc<Self>) {
         let read = &self.breakers.read;
         if read.is_open() && read.permit(Instant::now()) == Permit::Probe {
@@ -167,7 +178,7 @@ impl Connections {
 
     async fn call(
         &self,
-        side: AccessMode,
+        mode: AccessMode,
         commands: &Pipeline,
         deadline: Deadline,
     ) -> Result<Replies, RedisFailure> {
@@ -181,15 +192,15 @@ impl Connections {
             Err(_elapsed) => Err(self.none_free()),
         };
         if let Some(outcome) = outcome(&result) {
-            let why = || reason(&result);
-            self.breakers.of(side).record_because(outcome, begun, Instant::now(), why);
+            let reason = || reason(&result);
+            self.breakers.of(mode).record_with_reason(outcome, begun, Instant::now(), reason);
         }
         result
     }
 
-    async fn connection(&self) -> Result<PooledConnection<'_, Manager>, RedisFailure> {
-        let _waiting = Waiting::begin(&self.waiting);
-        // The pool itself would keep us waiting until its timeout when the address refuses.
+    async fn connection(&self) -> Result<PooledConnection<'_, RedisManager>, RedisFailure> {
+        let _waiting = WaitingGuard::begin(&self.waiting);
+        // The pool itself would wait until its timeout when the address refuses connections.
         tokio::select! {
             connection = self.pool.get() => connection.map_err(|error| match error {
                 RunError::User(error) => RedisFailure::Failed(error),
@@ -199,8 +210,8 @@ impl Connections {
         }
     }
 
-    /// Why there was no connection in time: ours are taken, or none could be made. (Those who
-    /// have one say themselves when Redis does not answer.)
+    /// Why there was no connection in time: all are in use, or none could be made. (Callers that
+    /// have a connection report themselves when Redis does not reply.)
     fn none_free(&self) -> RedisFailure {
         if self.pool.state().connections > 0 {
             RedisFailure::PoolExhausted
@@ -210,45 +221,45 @@ impl Connections {
     }
 }
 
-/// One who waits for a connection, however that ends.
-struct Waiting<'a>(&'a AtomicUsize);
+/// Counts a caller that waits for a connection, until it is dropped.
+struct WaitingGuard<'a>(&'a AtomicUsize);
 
-impl<'a> Waiting<'a> {
+impl<'a> WaitingGuard<'a> {
     fn begin(count: &'a AtomicUsize) -> Self {
         count.fetch_add(1, Ordering::Relaxed);
         Self(count)
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitingGuard<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 impl Breakers {
-    fn of(&self, side: AccessMode) -> &Breaker {
-        match side {
+    fn of(&self, mode: AccessMode) -> &Breaker {
+        match mode {
             AccessMode::Read => &self.read,
             AccessMode::Write => &self.write,
         }
     }
 }
 
-/// Hears of connections that could not be made.
+/// Records connections that could not be made.
 #[derive(Debug, Clone)]
-struct ConnectErrors {
+struct ConnectErrorSink {
     breakers: Arc<Breakers>,
     refused: Arc<Notify>,
 }
 
-impl ErrorSink<RedisError> for ConnectErrors {
+impl ErrorSink<RedisError> for ConnectErrorSink {
     fn sink(&self, error: RedisError) {
         if is_refusal(&error) {
             let now = Instant::now();
             for breaker in [&self.breakers.read, &self.breakers.write] {
-                let why = || Some(error.to_string());
-                breaker.record_because(CallOutcome::Refused, now, now, why);
+                let reason = || Some(error.to_string());
+                breaker.record_with_reason(CallOutcome::Refused, now, now, reason);
             }
             self.refused.notify_waiters();
         }

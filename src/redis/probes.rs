@@ -1,5 +1,5 @@
-//! Where Redis is away and no request comes that would show its return, harmless commands do: a
-//! replica without traffic says the truth too.
+//! Finds out when an unavailable Redis is available again, also on a replica without traffic: sends
+//! commands that change nothing that is used.
 
 use std::time::Duration;
 
@@ -11,33 +11,30 @@ use super::node::AccessMode;
 use super::pool::RedisPool;
 use super::scripts::{CacheScripts, LuaScript};
 
-/// Between two looks at what is away.
-const EVERY: Duration = Duration::from_secs(1);
+/// From one round of probes to the next.
+const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A probe's key is looked for among so many, in the slots of a cluster's node.
-pub(super) const MOST_KEYS: u32 = 2_000;
-
-/// How long a probe's key stays, in milliseconds.
-const LIVES_MS: u64 = 1_000;
+/// The time to live of a probe's key, in milliseconds.
+const TIME_TO_LIVE_MS: u64 = 1_000;
 
 impl RedisPool {
-    /// Tries what is away, for ever. Costs nothing while nothing is.
+    /// Probes what is unavailable, forever. Sends nothing while everything is available.
     pub async fn run_probes(self, keys: RedisKeys) {
-        let (admit, keep) = (LuaScript::admit(), CacheScripts::default().put_if_newer);
+        let (admit, put) = (LuaScript::admit(), CacheScripts::default().put_if_newer);
         loop {
-            sleep(EVERY).await;
-            for side in [AccessMode::Write, AccessMode::Read] {
-                for key in self.probe_keys(side, |number| keys.probe(number)) {
-                    let probe = match side {
+            sleep(PROBE_INTERVAL).await;
+            for mode in [AccessMode::Write, AccessMode::Read] {
+                for key in self.probe_keys(mode, |number| keys.probe(number)) {
+                    let probe = match mode {
                         AccessMode::Read => vec![read(&key)],
                         AccessMode::Write => {
-                            vec![count_nothing(&admit, &key), keep_nothing(&keep, &key)]
+                            vec![admit_none(&admit, &key), put_empty(&put, &key)]
                         }
                     };
                     let commands: Vec<_> = probe.into_iter().map(|one| (&*key, one)).collect();
-                    // Its breaker sends it on and learns from the answers, unless a request's
-                    // command has just done that; there is nobody to wait for them.
-                    drop(self.exchange(side, commands.into_iter(), self.deadline()).await);
+                    // The breaker sends these in the background and learns from the replies, unless
+                    // a request's command has just been its probe.
+                    drop(self.exchange(mode, commands.into_iter(), self.deadline()).await);
                 }
             }
         }
@@ -50,17 +47,17 @@ fn read(key: &str) -> Cmd {
     command
 }
 
-/// Writes are tried by what writes, as a full or read-only server answers reads, and a user may
-/// lack any right of those that the scripts need. By source: a server that has forgotten a script
-/// would say no more than that.
-fn count_nothing(admit: &LuaScript, key: &str) -> Cmd {
+/// Writes are probed by the scripts that write, since a full or read-only server still replies to
+/// reads, and a user may lack a right that only the scripts need. By source, since a server that
+/// does not know the hash would run nothing.
+fn admit_none(admit: &LuaScript, key: &str) -> Cmd {
     let mut command = admit.by_source(key);
-    command.arg(1).arg(0).arg(LIVES_MS);
+    command.arg(1).arg(0).arg(TIME_TO_LIVE_MS);
     command
 }
 
-fn keep_nothing(keep: &LuaScript, key: &str) -> Cmd {
-    let mut command = keep.by_source(key);
-    command.arg("").arg("").arg(LIVES_MS).arg("");
+fn put_empty(put: &LuaScript, key: &str) -> Cmd {
+    let mut command = put.by_source(key);
+    command.arg("").arg("").arg(TIME_TO_LIVE_MS).arg("");
     command
 }

@@ -1,17 +1,17 @@
-//! Every script that runs in Redis.
+//! All Lua scripts that run in Redis.
 
 use redis::{Cmd, ErrorKind, RedisError, Script, ServerErrorKind, cmd};
 
-/// Admits requests into an API key's window and tells how the window stands.
+/// Admits requests into an API key's window and returns the window's state.
 ///
 /// KEYS[1]: the window's counter.
-/// ARGV[1]: the limit. ARGV[2]: how many requests ask. ARGV[3]: the window's length, ms.
-/// Returns: admitted (at most what ARGV[2] asked), count, ms left in the window.
+/// ARGV[1]: the limit. ARGV[2]: how many requests to admit. ARGV[3]: the window's length, ms.
+/// Returns: admitted (0 to ARGV[2]), count, ms until the window ends.
 ///
-/// It never counts above the limit, so a raised limit helps at once. A counter that is no
-/// number begins again; one without an expiry, or with one beyond a window, gets a new one:
-/// nobody stays locked out. It writes also where it admits nothing: a server that is full or
-/// read-only says so for every key, and not only for those below their limit.
+/// It never counts above the limit, so a raised limit takes effect at once. A counter that is not
+/// a number starts at 0, and one whose time to live is missing or longer than a window gets a new
+/// one, so no key stays locked out. It writes even if it admits nothing, so that a server that is
+/// full or read-only refuses the command for every key, not only for those below their limit.
 const ADMIT: &str = r"
 local stored = redis.pcall('GET', KEYS[1])
 local count = 0
@@ -24,20 +24,20 @@ end
 local window = tonumber(ARGV[3])
 local admitted = math.max(0, math.min(tonumber(ARGV[2]), tonumber(ARGV[1]) - count))
 redis.call('INCRBY', KEYS[1], admitted)
-local left = redis.call('PTTL', KEYS[1])
-if left < 0 or left > window then
+local resets_in = redis.call('PTTL', KEYS[1])
+if resets_in < 0 or resets_in > window then
   redis.call('PEXPIRE', KEYS[1], window)
-  left = window
+  resets_in = window
 end
-return {admitted, count + admitted, left}
+return {admitted, count + admitted, resets_in}
 ";
 
-/// Keeps an answer, unless one that was read later is there.
+/// Stores a cache entry, unless the stored one was read from the upstream later.
 ///
-/// KEYS[1]: the answer. ARGV[1]: its bytes, as `cache/codec.rs` writes them. ARGV[2]: the time of
-/// its read, as text that sorts as times do. ARGV[3]: for how long, ms. ARGV[4]: the first byte
-/// of every answer of this format.
-/// Returns: 1 if it is kept, else 0.
+/// KEYS[1]: the entry. ARGV[1]: its bytes, as `cache/codec.rs` writes them. ARGV[2]: the time of
+/// its read, as text that sorts by time. ARGV[3]: its time to live, ms. ARGV[4]: the first byte of
+/// every entry of this format.
+/// Returns: 1 if it was stored, else 0.
 const PUT_IF_NEWER: &str = r"
 local head = redis.pcall('GETRANGE', KEYS[1], 0, 20)
 if type(head) == 'string' and #head == 21 and string.sub(head, 1, 1) == ARGV[4] then
@@ -50,10 +50,10 @@ redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[3])
 return 1
 ";
 
-/// Takes away an answer about something that does not exist, unless it was read later.
+/// Deletes the cache entry of something that does not exist any more, unless it was read later.
 ///
-/// KEYS[1]: the answer. ARGV[1]: the time of the read that found nothing.
-/// Returns: how many answers were taken away.
+/// KEYS[1]: the entry. ARGV[1]: the time of the read that found nothing.
+/// Returns: how many entries were deleted.
 const DELETE_IF_OLDER: &str = r"
 local head = redis.pcall('GETRANGE', KEYS[1], 0, 20)
 if type(head) == 'string' and #head == 21 and string.sub(head, 6) > ARGV[1] then
@@ -62,10 +62,10 @@ end
 return redis.call('DEL', KEYS[1])
 ";
 
-/// Takes away what could not be decoded, if it is still there.
+/// Deletes a cache entry that could not be decoded, unless it has been replaced.
 ///
-/// KEYS[1]: the answer. ARGV[1]: the bytes that could not be decoded.
-/// Returns: how many were taken away.
+/// KEYS[1]: the entry. ARGV[1]: the bytes that could not be decoded.
+/// Returns: how many entries were deleted.
 const DELETE_IF_EQUAL: &str = r"
 if redis.call('GET', KEYS[1]) == ARGV[1] then
   return redis.call('DEL', KEYS[1])
@@ -73,10 +73,10 @@ end
 return 0
 ";
 
-/// Takes a lease, or tells who has it.
+/// Acquires a lease, unless another replica has it.
 ///
-/// KEYS[1]: the lease. ARGV[1]: a random token. ARGV[2]: for how long, ms.
-/// Returns: the token of whoever has the lease now.
+/// KEYS[1]: the lease. ARGV[1]: a random token. ARGV[2]: its time to live, ms.
+/// Returns: the token of the current owner.
 const ACQUIRE_LEASE: &str = r"
 if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
   return ARGV[1]
@@ -84,10 +84,10 @@ end
 return redis.call('GET', KEYS[1])
 ";
 
-/// Gives a lease back; only its owner can.
+/// Releases a lease, if the token is its owner's.
 ///
 /// KEYS[1]: the lease. ARGV[1]: the owner's token.
-/// Returns: how many leases were given back.
+/// Returns: how many leases were released.
 const RELEASE_LEASE: &str = r"
 if redis.call('GET', KEYS[1]) == ARGV[1] then
   return redis.call('DEL', KEYS[1])
@@ -107,26 +107,27 @@ impl LuaScript {
         Self { source, hash: Script::new(source).get_hash().to_owned() }
     }
 
-    /// The script behind the limits.
+    /// The script of the rate limits.
     pub fn admit() -> Self {
         Self::new(ADMIT)
     }
 
-    /// The call by hash, for one key. Arguments follow.
+    /// The command that runs it by its hash on one key, without arguments yet.
     pub fn by_hash(&self, key: &str) -> Cmd {
         let mut command = cmd("EVALSHA");
         command.arg(&self.hash).arg(1).arg(key);
         command
     }
 
-    /// The call by source, which also teaches the server the hash. Arguments follow.
+    /// The command that runs it by its source, after which the server knows the hash. Without
+    /// arguments yet.
     pub fn by_source(&self, key: &str) -> Cmd {
         let mut command = cmd("EVAL");
         command.arg(self.source).arg(1).arg(key);
         command
     }
 
-    /// Whether the server has not run the command because it does not know the script.
+    /// Whether the server did not run the command because it does not know the script's hash.
     pub fn is_unknown(error: &RedisError) -> bool {
         error.kind() == ErrorKind::Server(ServerErrorKind::NoScript)
     }
@@ -135,15 +136,15 @@ impl LuaScript {
 /// The scripts of the shared cache.
 #[derive(Debug)]
 pub struct CacheScripts {
-    /// Keeps an answer, unless one that was read later is there.
+    /// Stores an entry, unless the stored one was read later.
     pub put_if_newer: LuaScript,
-    /// Takes away an answer about something that does not exist.
+    /// Deletes the entry of something that does not exist, unless it was read later.
     pub delete_if_older: LuaScript,
-    /// Takes away what could not be decoded.
+    /// Deletes an entry that could not be decoded.
     pub delete_if_equal: LuaScript,
-    /// Takes a lease, or tells who has it.
+    /// Acquires a lease, or returns its owner's token.
     pub acquire_lease: LuaScript,
-    /// Gives a lease back.
+    /// Releases a lease.
     pub release_lease: LuaScript,
 }
 

@@ -1,8 +1,8 @@
-//! Finding the primary that sentinels know.
+//! Finds the primary through the sentinels.
 //!
-//! All sentinels are asked side by side, so that one that hangs costs nothing; whom they name is
-//! connected to in the order of their answers, until one says itself that it is a primary: a
-//! sentinel that was cut off goes on naming the old one.
+//! All sentinels are asked in parallel, so one that hangs delays nothing. The servers they name are
+//! tried in the order of the replies until one confirms that it is a primary, since a sentinel
+//! that was partitioned keeps naming the old one.
 
 use std::time::Duration;
 
@@ -22,29 +22,28 @@ pub(super) struct Primary {
 }
 
 impl Sentinels {
-    /// Connects to the primary. Each of the two steps, asking and connecting, takes `timeout` at
-    /// most for each server; nobody's request waits for that.
+    /// Connects to the primary. Asking and connecting take up to `timeout` each, for each server.
     ///
     /// # Errors
-    /// When no sentinel names one that can be connected to: what the last of them came to.
+    /// The last error, if no sentinel names a primary that can be connected to.
     pub(super) async fn primary(&self, timeout: Duration) -> RedisResult<Primary> {
-        let mut named: FuturesUnordered<_> =
+        let mut replies: FuturesUnordered<_> =
             self.nodes.iter().map(|sentinel| self.ask(sentinel, timeout)).collect();
         let mut tried = Vec::new();
         let mut failure = RedisError::from((ErrorKind::EmptySentinelList, "no sentinel to ask"));
-        while let Some(answer) = named.next().await {
-            match answer {
-                Ok(primary) if tried.contains(&primary.at) => {}
+        while let Some(reply) = replies.next().await {
+            match reply {
+                Ok(primary) if tried.contains(&primary.address) => {}
                 Ok(primary) => match connect(&primary, timeout).await {
                     Ok(connection) => {
-                        return Ok(Primary { connection, address: primary.at.to_string() });
+                        return Ok(Primary { connection, address: primary.address.to_string() });
                     }
                     Err(error) => {
                         failure = error;
-                        tried.push(primary.at);
+                        tried.push(primary.address);
                     }
                 },
-                // What became of a primary says more.
+                // The error of a named primary is more useful than a sentinel's.
                 Err(error) if tried.is_empty() => failure = error,
                 Err(_) => {}
             }
@@ -53,30 +52,30 @@ impl Sentinels {
     }
 
     async fn ask(&self, sentinel: &Server, timeout: Duration) -> RedisResult<Server> {
-        let asked = async {
+        let ask = async {
             let mut connection = dial(sentinel, timeout).await?;
-            let mut question = cmd("SENTINEL");
-            question.arg("GET-MASTER-ADDR-BY-NAME").arg(&*self.service);
-            question.query_async::<Value>(&mut connection).await
+            let mut command = cmd("SENTINEL");
+            command.arg("GET-MASTER-ADDR-BY-NAME").arg(&*self.service);
+            command.query_async::<Value>(&mut connection).await
         };
-        let answer = tokio::time::timeout(timeout, asked).await;
-        let answer = answer.map_err(|_| late("no answer from a sentinel in time"))??;
-        if answer == Value::Nil {
+        let reply = tokio::time::timeout(timeout, ask).await;
+        let reply = reply.map_err(|_| late("a sentinel did not reply in time"))??;
+        if reply == Value::Nil {
             let what = "redis.sentinel.service: the sentinels know no primary of that name";
             return Err((ErrorKind::MasterNameNotFoundBySentinel, what).into());
         }
-        let (host, port) = <(String, u16)>::from_redis_value(answer)?;
-        Ok(sentinel.moved(&host, port).known_as(self.login.clone()))
+        let (host, port) = <(String, u16)>::from_redis_value(reply)?;
+        Ok(sentinel.moved(&host, port).with_login(self.login.clone()))
     }
 }
 
-/// A connection to a server that says that it is a primary, or that may not be asked.
+/// Connects to a server that says that it is a primary, or that does not let us ask.
 async fn connect(server: &Server, timeout: Duration) -> RedisResult<MultiplexedConnection> {
     let mut connection = dial(server, timeout).await?;
     let role: RedisResult<Vec<Value>> = cmd("ROLE").query_async(&mut connection).await;
     match role.as_deref().map(<[_]>::first) {
         Ok(Some(Value::BulkString(role))) if role != b"master" => {
-            Err((ErrorKind::Io, "the server that the sentinels name is no primary yet").into())
+            Err((ErrorKind::Io, "the server that the sentinels name is not a primary yet").into())
         }
         _ => Ok(connection),
     }

@@ -1,4 +1,5 @@
-//! Where Redis is and who we are there: the configuration, read into what can be connected to.
+//! Reads the `[redis]` configuration into the servers to connect to, with their logins and TLS
+//! settings.
 
 use std::sync::Arc;
 
@@ -13,11 +14,11 @@ use crate::net::tls;
 const URL_FORM: &str = "must be like redis://user:password@host:6379/0, rediss:// for TLS or \
     redis+unix:///path, with what is special in a URL percent-encoded";
 
-/// The configuration can't be used. No value is repeated, for it may hold a password.
+/// The configuration can't be used. The message has no value of it, which may hold a password.
 #[derive(Debug, Error)]
 #[error("{key}: {what}")]
 pub struct ServersError {
-    /// The key that is wrong.
+    /// The configuration key that is wrong.
     pub key: &'static str,
     what: String,
 }
@@ -25,28 +26,28 @@ pub struct ServersError {
 /// The servers of one topology.
 #[derive(Debug, Clone)]
 pub enum Servers {
-    /// One server, or a name that leads to the primary.
+    /// One server, or a host name that resolves to the primary.
     Single(Server),
-    /// A primary, to be asked for.
+    /// The primary that sentinels name.
     Sentinel(Sentinels),
-    /// Some nodes of a cluster.
+    /// Some nodes of a cluster, which know the others.
     Cluster {
-        /// One of them.
+        /// The first configured node.
         node: Server,
-        /// The others.
+        /// The other configured nodes.
         others: Vec<Server>,
     },
 }
 
-/// A server, or what is known of it before its address is.
+/// A server's address, login and TLS settings.
 #[derive(Debug, Clone)]
 pub struct Server {
-    pub(super) at: ConnectionAddr,
+    pub(super) address: ConnectionAddr,
     pub(super) login: RedisConnectionInfo,
     pub(super) tls: Option<Arc<ClientConfig>>,
 }
 
-/// Sentinels, and the primary they know.
+/// Sentinels, and the service whose primary they name.
 #[derive(Debug, Clone)]
 pub struct Sentinels {
     pub(super) nodes: Vec<Server>,
@@ -55,28 +56,30 @@ pub struct Sentinels {
 }
 
 impl Server {
-    /// The same at another address.
+    /// The same server at another address.
     pub(super) fn moved(&self, host: &str, port: u16) -> Self {
-        Self { at: ConnectionAddr::Tcp(host.to_owned(), port), ..self.clone() }
+        Self { address: ConnectionAddr::Tcp(host.to_owned(), port), ..self.clone() }
     }
 
-    /// The same with another login.
-    pub(super) fn known_as(&self, login: RedisConnectionInfo) -> Self {
+    /// The same server with another login.
+    pub(super) fn with_login(&self, login: RedisConnectionInfo) -> Self {
         Self { login, ..self.clone() }
     }
 }
 
 impl Servers {
-    /// One server.
+    /// The server at `url`.
     ///
     /// # Errors
-    /// When `url` can't be used.
+    /// [`ServersError`] when `url` can't be used.
     pub fn single(url: &str) -> Result<Self, ServersError> {
-        let fault = |what| ServersError { key: "redis.url", what };
-        Ok(Self::Single(Parsed::read(url).map_err(fault)?.server(&Tls::System).map_err(fault)?))
+        let error = |what| ServersError { key: "redis.url", what };
+        Ok(Self::Single(
+            ParsedUrl::read(url).map_err(error)?.server(&TlsTrust::System).map_err(error)?,
+        ))
     }
 
-    /// What `config` names; `None` where it names no Redis.
+    /// The servers that `config` names; `None` if it names no Redis.
     ///
     /// # Errors
     /// [`ServersError`] names the key.
@@ -88,32 +91,32 @@ impl Servers {
             Topology::Single => ("redis.url", config.url.iter().collect()),
             Topology::Sentinel | Topology::Cluster => ("redis.urls", config.urls.iter().collect()),
         };
-        let fault = |what| ServersError { key, what };
+        let error = |what| ServersError { key, what };
         let parsed: Result<Vec<_>, _> =
-            urls.iter().map(|url| Parsed::read(url.expose_secret())).collect();
-        let parsed = parsed.map_err(fault)?;
-        check(config.topology, &parsed).map_err(fault)?;
+            urls.iter().map(|url| ParsedUrl::read(url.expose_secret())).collect();
+        let parsed = parsed.map_err(error)?;
+        check(config.topology, &parsed).map_err(error)?;
         let tls = trust(config, &parsed)?;
         let servers: Result<Vec<_>, _> = parsed.iter().map(|one| one.server(&tls)).collect();
-        let mut servers = servers.map_err(fault)?;
+        let mut servers = servers.map_err(error)?;
         let own = |login| login_as(login, config.username.as_deref(), config.password.as_ref());
         Ok(match config.topology {
             Topology::Single => servers.pop().map(|one| {
                 let login = own(one.login.clone());
-                Self::Single(one.known_as(login))
+                Self::Single(one.with_login(login))
             }),
             Topology::Cluster => {
-                let known = |one: &Server| one.known_as(own(one.login.clone()));
-                let others = servers.iter().skip(1).map(known).collect();
-                servers.first().map(|first| Self::Cluster { node: known(first), others })
+                let with_login = |one: &Server| one.with_login(own(one.login.clone()));
+                let others = servers.iter().skip(1).map(with_login).collect();
+                servers.first().map(|first| Self::Cluster { node: with_login(first), others })
             }
             Topology::Sentinel => Some(Self::Sentinel(sentinels(config, servers, own))),
         })
     }
 }
 
-/// What a sentinel's URL says about user and password is for the sentinel; its database is the
-/// primary's, for sentinels have none.
+/// User and password in a sentinel's URL are for the sentinel; the database is the primary's, since
+/// sentinels have none.
 fn sentinels(
     config: &RedisConfig,
     servers: Vec<Server>,
@@ -124,7 +127,7 @@ fn sentinels(
     let nodes = servers.into_iter().map(|one| {
         let (user, password) = (asked.username.as_deref(), asked.password.as_ref());
         let login = login_as(one.login.clone().set_db(0), user, password);
-        one.known_as(login)
+        one.with_login(login)
     });
     Sentinels {
         nodes: nodes.collect(),
@@ -147,15 +150,15 @@ fn login_as(
     }
 }
 
-/// What a URL says.
-struct Parsed {
+/// A server's URL.
+struct ParsedUrl {
     info: ConnectionInfo,
     tls: bool,
 }
 
-impl Parsed {
+impl ParsedUrl {
     fn read(url: &str) -> Result<Self, String> {
-        // Whether there is TLS is ours to do, with the settings it has everywhere here.
+        // TLS is set up in `dial.rs`, with our settings, and not by the library.
         let (tls, url) = match url.strip_prefix("rediss://") {
             Some(rest) => (true, format!("redis://{rest}")),
             None => (false, url.to_owned()),
@@ -167,10 +170,10 @@ impl Parsed {
         }
     }
 
-    fn server(&self, tls: &Tls) -> Result<Server, String> {
+    fn server(&self, tls: &TlsTrust) -> Result<Server, String> {
         let tls = if self.tls { Some(tls.client()?) } else { None };
         let login = self.info.redis_settings().clone();
-        Ok(Server { at: self.info.addr().clone(), login, tls })
+        Ok(Server { address: self.info.addr().clone(), login, tls })
     }
 
     fn database(&self) -> i64 {
@@ -178,13 +181,13 @@ impl Parsed {
     }
 }
 
-/// Whom to trust.
-enum Tls {
+/// Which certificate authorities to trust.
+enum TlsTrust {
     System,
     Only(Arc<ClientConfig>),
 }
 
-impl Tls {
+impl TlsTrust {
     fn client(&self) -> Result<Arc<ClientConfig>, String> {
         match self {
             Self::Only(client) => Ok(Arc::clone(client)),
@@ -195,29 +198,29 @@ impl Tls {
     }
 }
 
-fn trust(config: &RedisConfig, parsed: &[Parsed]) -> Result<Tls, ServersError> {
-    let Some(file) = config.tls_ca_file.as_deref() else { return Ok(Tls::System) };
-    let fault = |what| ServersError { key: "redis.tls_ca_file", what };
+fn trust(config: &RedisConfig, parsed: &[ParsedUrl]) -> Result<TlsTrust, ServersError> {
+    let Some(file) = config.tls_ca_file.as_deref() else { return Ok(TlsTrust::System) };
+    let error = |what| ServersError { key: "redis.tls_ca_file", what };
     if !parsed.iter().any(|one| one.tls) {
-        return Err(fault("only for URLs that begin with rediss://".to_owned()));
+        return Err(error("only for URLs that begin with rediss://".to_owned()));
     }
-    let client = tls::client(Some(file)).map_err(|error| fault(error.to_string()))?;
-    Ok(Tls::Only(Arc::new(client)))
+    let client = tls::client(Some(file)).map_err(|cause| error(cause.to_string()))?;
+    Ok(TlsTrust::Only(Arc::new(client)))
 }
 
-fn check(topology: Topology, parsed: &[Parsed]) -> Result<(), String> {
-    let alike = |of: fn(&Parsed) -> i64| parsed.windows(2).all(|two| of(&two[0]) == of(&two[1]));
+fn check(topology: Topology, parsed: &[ParsedUrl]) -> Result<(), String> {
+    let alike = |of: fn(&ParsedUrl) -> i64| parsed.windows(2).all(|two| of(&two[0]) == of(&two[1]));
     if !alike(|one| one.tls.into()) {
         return Err("must all begin with redis:// or all with rediss://".to_owned());
     }
-    let unix = |one: &Parsed| matches!(one.info.addr(), ConnectionAddr::Unix(_));
+    let unix = |one: &ParsedUrl| matches!(one.info.addr(), ConnectionAddr::Unix(_));
     if topology != Topology::Single && parsed.iter().any(unix) {
         return Err(format!("must be hosts, not sockets, for redis.topology = \"{topology}\""));
     }
     if topology == Topology::Cluster && parsed.iter().any(|one| one.database() != 0) {
         return Err("must name no database but 0: a cluster has no other".to_owned());
     }
-    if !alike(Parsed::database) {
+    if !alike(ParsedUrl::database) {
         return Err("must all name the same database, the primary's".to_owned());
     }
     Ok(())

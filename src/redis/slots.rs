@@ -1,20 +1,21 @@
-//! Which node of a cluster has which keys.
+//! The slots of a cluster: which slot a key belongs to, and which node has which slots.
 
 use redis::{FromRedisValue, RedisResult, Value};
 
-use super::answer::unexpected;
+use super::failure::unexpected;
 
-/// Slots of every cluster.
+/// How many slots every cluster has.
 pub(super) const SLOTS: u16 = 16_384;
 
-/// The slot of a key: of what is between the first `{` and the next `}`, where that is anything.
+/// The slot of a key: of its hash tag between the first `{` and the next `}` if that is not empty,
+/// else of the whole key.
 pub(super) fn slot(key: &str) -> u16 {
     let tag = key.split_once('{').and_then(|(_, rest)| rest.split_once('}'));
     let tag = tag.map(|(tag, _)| tag).filter(|tag| !tag.is_empty());
     crc16(tag.unwrap_or(key).as_bytes()) % SLOTS
 }
 
-/// CRC-16/XMODEM, as the cluster's specification asks for.
+/// CRC-16/XMODEM, as the specification of Redis Cluster defines it.
 fn crc16(bytes: &[u8]) -> u16 {
     bytes.iter().fold(0, |crc, byte| {
         (0..8).fold(crc ^ (u16::from(*byte) << 8), |crc, _| {
@@ -26,39 +27,41 @@ fn crc16(bytes: &[u8]) -> u16 {
 /// Host and port.
 pub(super) type Address = (String, u16);
 
-/// What one node knows of its cluster.
+/// What one node reports about its cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Map {
-    /// Grows with each change that the cluster agrees on.
+pub(super) struct ClusterReport {
+    /// The version of the configuration that the cluster agreed on; the newest is the highest.
     pub(super) epoch: u64,
-    /// Whether it says that the cluster works.
-    pub(super) works: bool,
-    /// From the first slot to the last, and where their primary is.
+    /// Whether the node reports `cluster_state:ok`.
+    pub(super) is_ok: bool,
+    /// The first slot, the last slot and the address of their primary.
     pub(super) ranges: Vec<(u16, u16, Address)>,
 }
 
-impl Map {
-    /// Reads what a node answers to `CLUSTER INFO` and `CLUSTER SLOTS`; `asked` is the host that
-    /// it was reached at, which is its own where it does not know better.
+impl ClusterReport {
+    /// Reads a node's replies to `CLUSTER INFO` and `CLUSTER SLOTS`. `asked` is the host that the
+    /// node was reached at; it is used where the node does not report a host.
     pub(super) fn read(asked: &str, info: Value, slots: Value) -> RedisResult<Self> {
         let info = String::from_redis_value(info)?;
         let of = |name: &str| {
             let mut lines = info.lines();
             lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).unwrap_or_default()
         };
-        let Value::Array(slots) = slots else { return Err(unexpected("no list of slots")) };
+        let Value::Array(slots) = slots else {
+            return Err(unexpected("expected a list of slot ranges"));
+        };
         let ranges: Option<Vec<_>> =
             slots.into_iter().map(|range| read_range(asked, range)).collect();
         Ok(Self {
             epoch: of("cluster_current_epoch").parse().unwrap_or(0),
-            works: of("cluster_state") == "ok",
-            ranges: ranges.ok_or_else(|| unexpected("no range of slots"))?,
+            is_ok: of("cluster_state") == "ok",
+            ranges: ranges.ok_or_else(|| unexpected("expected a slot range"))?,
         })
     }
 
-    /// Whether this tells more than `other` does.
+    /// Whether this report is preferred to `other`: a working cluster first, then the newest.
     pub(super) fn is_better_than(&self, other: &Self) -> bool {
-        (self.works, self.epoch) > (other.works, other.epoch)
+        (self.is_ok, self.epoch) > (other.is_ok, other.epoch)
     }
 }
 
@@ -101,12 +104,12 @@ mod tests {
         ] {
             assert_eq!(slot(key), expected, "{key}");
         }
-        assert_eq!(slot("{}foo"), crc16(b"{}foo") % SLOTS, "an empty tag is none");
-        assert_eq!(slot("{foo"), crc16(b"{foo") % SLOTS, "nor is half a tag");
+        assert_eq!(slot("{}foo"), crc16(b"{}foo") % SLOTS, "an empty tag does not count");
+        assert_eq!(slot("{foo"), crc16(b"{foo") % SLOTS, "a tag without an end does not count");
     }
 
     #[test]
-    fn maps_are_read_and_nonsense_is_refused() {
+    fn reports_are_read_and_malformed_ones_are_errors() {
         let text = |text: &str| Value::BulkString(text.as_bytes().to_vec());
         let range = |host| {
             let primary = Value::Array(vec![host, Value::Int(7000), text("id")]);
@@ -122,12 +125,13 @@ cluster_current_epoch:7
         for (host, expected) in
             [(text("10.0.0.1"), "10.0.0.1"), (Value::Nil, "asked"), (text("?"), "asked")]
         {
-            let map = Map::read("asked", info(), Value::Array(vec![range(host)])).expect("a map");
-            assert_eq!((map.epoch, map.works), (7, true));
-            assert_eq!(map.ranges, [(0, 16_383, (expected.to_owned(), 7000))]);
+            let report = ClusterReport::read("asked", info(), Value::Array(vec![range(host)]))
+                .expect("a report");
+            assert_eq!((report.epoch, report.is_ok), (7, true));
+            assert_eq!(report.ranges, [(0, 16_383, (expected.to_owned(), 7000))]);
         }
         for nonsense in [Value::Nil, Value::Array(vec![Value::Int(1)]), Value::Okay] {
-            assert!(Map::read("asked", info(), nonsense).is_err());
+            assert!(ClusterReport::read("asked", info(), nonsense).is_err());
         }
     }
 }

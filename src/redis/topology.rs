@@ -1,10 +1,9 @@
-//! What is known of a cluster's nodes, and how it is kept true.
+//! Polls a cluster's nodes for which of them has which slots.
 //!
-//! Nobody's request waits for that, but the very first: whoever meets a node that has moved, or
-//! that does not answer, asks for another look, which a task of its own takes. Several nodes are
-//! asked side by side, on new connections, the configured ones among them, whose names are
-//! resolved anew; of their answers the one counts that says that the cluster works, and knows of
-//! the latest change.
+//! Only the very first request waits for a poll. A later request that is redirected or fails asks
+//! for one, which runs in a task of its own. A poll asks several nodes in parallel on new
+//! connections, always including the configured ones, whose names are resolved for each poll. The
+//! report of a working cluster with the newest configuration wins.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,220 +15,225 @@ use redis::{ConnectionAddr, Pipeline, RedisResult};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
-use super::answer::{RedisFailure, unexpected};
 use super::dial::dial;
+use super::failure::{RedisFailure, unexpected};
 use super::manager::Endpoint;
-use super::node::{Node, Settings};
+use super::node::{Node, NodeSettings};
 use super::servers::Server;
-use super::slots::{Address, Map, SLOTS};
+use super::slots::{Address, ClusterReport, SLOTS};
 
-/// Between two looks.
-const PAUSE: Duration = Duration::from_millis(250);
+/// From the end of one poll to the start of the next, at least.
+const MIN_PAUSE: Duration = Duration::from_millis(250);
 
-/// Nodes asked in one look, besides the configured ones.
-const ASKED: usize = 4;
+/// Nodes asked in one poll, besides the configured ones.
+const MAX_POLLED_PRIMARIES: usize = 4;
 
-/// See the module.
+/// The nodes of a cluster and what the last poll found.
 #[derive(Debug)]
-pub(super) struct Topology {
-    /// One of the configured nodes; all others are like it.
+pub(super) struct ClusterTopology {
+    /// One of the configured nodes; all others have its login and TLS settings.
     seed: Server,
     others: Vec<Server>,
-    settings: Settings,
+    settings: NodeSettings,
     nodes: Mutex<HashMap<Address, Arc<Node>>>,
-    known: watch::Sender<Known>,
-    looking: Mutex<Looking>,
+    state: watch::Sender<ClusterState>,
+    poll: Mutex<TopologyPoll>,
 }
 
-/// What the last look came to.
+/// What is known since the last poll.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Known {
-    pub(super) view: Option<Arc<View>>,
-    /// Whether it found nothing.
-    pub(super) in_vain: bool,
+pub(super) struct ClusterState {
+    pub(super) owners: Option<Arc<SlotOwners>>,
+    /// Whether no node reported in the last poll.
+    pub(super) poll_failed: bool,
 }
 
-/// Who has which slots.
+/// Which primary has which slots.
 #[derive(Debug)]
-pub(super) struct View {
+pub(super) struct SlotOwners {
     /// The primaries.
     pub(super) nodes: Vec<Arc<Node>>,
-    /// For each slot, the place of its primary among them.
-    places: Box<[u16]>,
-    map: Map,
+    /// For each slot, the index of its primary in `nodes`.
+    owner_indices: Box<[u16]>,
+    report: ClusterReport,
 }
 
 #[derive(Debug, Default)]
-struct Looking {
-    now: bool,
+struct TopologyPoll {
+    is_running: bool,
     ended: Option<Instant>,
 }
 
-impl View {
+impl SlotOwners {
     /// The primary of a slot.
     pub(super) fn of(&self, slot: u16) -> Option<&Arc<Node>> {
-        self.nodes.get(usize::from(self.places[usize::from(slot % SLOTS)]))
+        self.nodes.get(usize::from(self.owner_indices[usize::from(slot % SLOTS)]))
     }
 
     fn addresses(&self) -> Vec<&Address> {
-        let mut all: Vec<_> = self.map.ranges.iter().map(|(.., address)| address).collect();
+        let mut all: Vec<_> = self.report.ranges.iter().map(|(.., address)| address).collect();
         all.sort();
         all.dedup();
         all
     }
 }
 
-impl Topology {
-    pub(super) fn new(seed: Server, others: Vec<Server>, settings: Settings) -> Arc<Self> {
+impl ClusterTopology {
+    pub(super) fn new(seed: Server, others: Vec<Server>, settings: NodeSettings) -> Arc<Self> {
         Arc::new(Self {
             seed,
             others,
             settings,
             nodes: Mutex::default(),
-            known: watch::Sender::new(Known::default()),
-            looking: Mutex::default(),
+            state: watch::Sender::new(ClusterState::default()),
+            poll: Mutex::default(),
         })
     }
 
-    pub(super) fn known(&self) -> Known {
-        self.known.borrow().clone()
+    pub(super) fn state(&self) -> ClusterState {
+        self.state.borrow().clone()
     }
 
-    /// Who has which slots. Waits only as long as nobody has looked yet.
+    /// Which primary has which slots. Waits for the first poll, and for no other.
     ///
     /// # Errors
-    /// [`RedisFailure`], as long as no node could say.
-    pub(super) async fn view(
+    /// [`RedisFailure`] as long as no node has reported.
+    pub(super) async fn owners(
         self: &Arc<Self>,
         deadline: Instant,
-    ) -> Result<Arc<View>, RedisFailure> {
-        let Known { view, in_vain } = self.known();
-        if let Some(view) = view {
-            return Ok(view);
+    ) -> Result<Arc<SlotOwners>, RedisFailure> {
+        let ClusterState { owners, poll_failed } = self.state();
+        if let Some(owners) = owners {
+            return Ok(owners);
         }
-        let mut changes = self.known.subscribe();
-        self.look_again();
-        if in_vain {
+        let mut changes = self.state.subscribe();
+        self.poll_soon();
+        if poll_failed {
             return Err(RedisFailure::CircuitOpen);
         }
-        let looked = changes.wait_for(|known| known.view.is_some() || known.in_vain);
-        match timeout_at(deadline, looked).await {
-            Ok(Ok(known)) => known.view.clone().ok_or(RedisFailure::CircuitOpen),
+        let polled = changes.wait_for(|state| state.owners.is_some() || state.poll_failed);
+        match timeout_at(deadline, polled).await {
+            Ok(Ok(state)) => state.owners.clone().ok_or(RedisFailure::CircuitOpen),
             Ok(Err(_)) | Err(_) => Err(RedisFailure::Timeout),
         }
     }
 
-    /// The node at an address, also where the last look did not find it.
+    /// The node at an address, even if the last poll did not find it.
     pub(super) fn node(&self, address: Address) -> Arc<Node> {
         let mut nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
         let make = |(host, port): &Address| {
-            let place = Endpoint::Server(self.seed.moved(host, *port));
-            Arc::new(Node::new(&format!("redis {host}:{port}"), &place, &self.settings))
+            let endpoint = Endpoint::Server(self.seed.moved(host, *port));
+            Arc::new(Node::new(&format!("redis {host}:{port}"), &endpoint, &self.settings))
         };
         Arc::clone(nodes.entry(address).or_insert_with_key(make))
     }
 
-    /// Asks for another look, unless one is under way or has just ended.
-    pub(super) fn look_again(self: &Arc<Self>) {
+    /// Starts a poll, unless one is running or has just ended.
+    pub(super) fn poll_soon(self: &Arc<Self>) {
         {
-            let mut looking = self.looking.lock().unwrap_or_else(PoisonError::into_inner);
-            if looking.now || looking.ended.is_some_and(|at| at.elapsed() < PAUSE) {
+            let mut poll = self.poll.lock().unwrap_or_else(PoisonError::into_inner);
+            if poll.is_running || poll.ended.is_some_and(|at| at.elapsed() < MIN_PAUSE) {
                 return;
             }
-            looking.now = true;
+            poll.is_running = true;
         }
         let topology = Arc::clone(self);
         tokio::spawn(async move {
-            // Also when it crashes, the next may look.
-            let _ended = Ended(&topology);
-            topology.look().await;
+            // Ends the poll also when it panics.
+            let _ended = TopologyPollGuard(&topology);
+            topology.poll_nodes().await;
         });
     }
 
-    async fn look(&self) {
-        let before = self.known().view;
-        let found = self.best_map(before.as_deref()).await;
-        let Some(map) = found else {
-            let first = self.known.send_replace(Known { view: before.clone(), in_vain: true });
-            if before.is_none() && !first.in_vain {
-                tracing::warn!("redis cluster: no node tells who has which keys");
+    async fn poll_nodes(&self) {
+        let previous = self.state().owners;
+        let found = self.best_report(previous.as_deref()).await;
+        let Some(report) = found else {
+            let first = self
+                .state
+                .send_replace(ClusterState { owners: previous.clone(), poll_failed: true });
+            if previous.is_none() && !first.poll_failed {
+                tracing::warn!(
+                    "redis cluster: no node reports which slots it has; checking again with each request"
+                );
             }
             return;
         };
-        let view = match before {
-            Some(view) if view.map == map => view,
-            _ => self.view_of(map),
+        let owners = match previous {
+            Some(owners) if owners.report == report => owners,
+            _ => self.owners_of(report),
         };
-        self.known.send_replace(Known { view: Some(view), in_vain: false });
+        self.state.send_replace(ClusterState { owners: Some(owners), poll_failed: false });
     }
 
-    /// The best of what several nodes know. An old map is not worse than none.
-    async fn best_map(&self, before: Option<&View>) -> Option<Map> {
-        let mut primaries = before.map(View::addresses).unwrap_or_default();
-        // Not always the same ones, for they may be those that are away.
+    /// The best report of several nodes. An old one is better than none.
+    async fn best_report(&self, previous: Option<&SlotOwners>) -> Option<ClusterReport> {
+        let mut primaries = previous.map(SlotOwners::addresses).unwrap_or_default();
+        // A random selection, since always the same ones may be unavailable.
         let start = getrandom::u32().unwrap_or(0) as usize % primaries.len().max(1);
         primaries.rotate_left(start);
-        let primaries = primaries.into_iter().take(ASKED);
+        let primaries = primaries.into_iter().take(MAX_POLLED_PRIMARIES);
         let primaries: Vec<_> =
             primaries.map(|(host, port)| self.seed.moved(host, *port)).collect();
         let asked = std::iter::once(&self.seed).chain(&self.others).chain(&primaries);
-        let answers = join_all(asked.map(|server| self.ask(server))).await;
-        let mut best: Option<Map> = None;
-        for answer in answers {
-            match answer {
-                Ok(map) if best.as_ref().is_none_or(|best| map.is_better_than(best)) => {
-                    best = Some(map);
+        let reports = join_all(asked.map(|server| self.ask(server))).await;
+        let mut best: Option<ClusterReport> = None;
+        for report in reports {
+            match report {
+                Ok(report) if best.as_ref().is_none_or(|best| report.is_better_than(best)) => {
+                    best = Some(report);
                 }
                 Ok(_) => {}
                 Err(error) => {
-                    tracing::debug!(%error, "a redis node did not tell of its cluster");
-                    self.settings.connect_errors.make(&error);
+                    tracing::debug!(%error, "a redis node did not report its cluster");
+                    self.settings.connect_errors.record(&error);
                 }
             }
         }
         best
     }
 
-    async fn ask(&self, server: &Server) -> RedisResult<Map> {
+    async fn ask(&self, server: &Server) -> RedisResult<ClusterReport> {
         let mut connection = dial(server, self.settings.timeout).await?;
-        let mut questions = Pipeline::with_capacity(2);
-        questions.cmd("CLUSTER").arg("INFO").cmd("CLUSTER").arg("SLOTS");
-        let answers = connection.req_packed_commands(&questions, 0, 2).await?;
-        let [info, slots] = <[_; 2]>::try_from(answers).map_err(|_| unexpected("no answers"))?;
-        let host = match &server.at {
+        let mut commands = Pipeline::with_capacity(2);
+        commands.cmd("CLUSTER").arg("INFO").cmd("CLUSTER").arg("SLOTS");
+        let replies = connection.req_packed_commands(&commands, 0, 2).await?;
+        let [info, slots] =
+            <[_; 2]>::try_from(replies).map_err(|_| unexpected("expected two replies"))?;
+        let host = match &server.address {
             ConnectionAddr::Tcp(host, _) => host,
             _ => "",
         };
-        Map::read(host, info.extract_error()?, slots.extract_error()?)
+        ClusterReport::read(host, info.extract_error()?, slots.extract_error()?)
     }
 
-    fn view_of(&self, map: Map) -> Arc<View> {
-        let mut places = vec![u16::MAX; usize::from(SLOTS)].into_boxed_slice();
-        let mut view = View { nodes: Vec::new(), places: Box::default(), map };
-        let addresses: Vec<_> = view.addresses().into_iter().cloned().collect();
-        for (place, address) in (0..).zip(&addresses) {
-            for (first, last, _) in view.map.ranges.iter().filter(|(.., of)| of == address) {
-                places[usize::from(*first)..=usize::from(*last)].fill(place);
+    fn owners_of(&self, report: ClusterReport) -> Arc<SlotOwners> {
+        let mut owner_indices = vec![u16::MAX; usize::from(SLOTS)].into_boxed_slice();
+        let mut owners = SlotOwners { nodes: Vec::new(), owner_indices: Box::default(), report };
+        let addresses: Vec<_> = owners.addresses().into_iter().cloned().collect();
+        for (index, address) in (0..).zip(&addresses) {
+            for (first, last, _) in owners.report.ranges.iter().filter(|(.., of)| of == address) {
+                owner_indices[usize::from(*first)..=usize::from(*last)].fill(index);
             }
         }
-        view.nodes = addresses.iter().map(|address| self.node(address.clone())).collect();
-        view.places = places;
+        owners.nodes = addresses.iter().map(|address| self.node(address.clone())).collect();
+        owners.owner_indices = owner_indices;
         let mut nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
         nodes.retain(|address, _| addresses.contains(address));
         drop(nodes);
         let primaries: Vec<_> =
             addresses.iter().map(|(host, port)| format!("{host}:{port}")).collect();
-        tracing::info!(epoch = view.map.epoch, primaries = %primaries.join(" "), "redis cluster");
-        Arc::new(view)
+        tracing::info!(epoch = owners.report.epoch, primaries = %primaries.join(" "), "redis cluster");
+        Arc::new(owners)
     }
 }
 
-/// The end of a look.
-struct Ended<'a>(&'a Topology);
+/// Ends the poll when it is dropped.
+struct TopologyPollGuard<'a>(&'a ClusterTopology);
 
-impl Drop for Ended<'_> {
+impl Drop for TopologyPollGuard<'_> {
     fn drop(&mut self) {
-        let mut looking = self.0.looking.lock().unwrap_or_else(PoisonError::into_inner);
-        *looking = Looking { now: false, ended: Some(Instant::now()) };
+        let mut poll = self.0.poll.lock().unwrap_or_else(PoisonError::into_inner);
+        *poll = TopologyPoll { is_running: false, ended: Some(Instant::now()) };
     }
 }

@@ -1,10 +1,10 @@
-//! A breaker: nobody waits for a store that is known to be away.
+//! A circuit breaker: no caller waits for a store that is known to be unavailable.
 //!
-//! Closed, every call passes. It opens at once on a refusal, and after two timeouts in a row,
-//! where one counts only if nobody was answered meanwhile: a store that answers others is there,
-//! however crowded the way to it. Open, calls are turned away without waiting, and once
-//! per pause one of them is told to try the store behind its caller's back. The first success
-//! closes it.
+//! While it is closed, every call passes. It opens at once when the store refuses a call, and after
+//! two timeouts in a row; a timeout counts only if no other call got a reply meanwhile, since a
+//! store that replies to others is available, however busy. While it is open, calls are rejected
+//! without waiting, except that one in each [`PROBE_INTERVAL`] is sent in the background as a
+//! probe. The first success closes it.
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,66 +14,66 @@ use std::time::{Duration, Instant};
 /// Timeouts in a row that open a breaker.
 const TIMEOUTS_TO_OPEN: u32 = 2;
 
-/// Between one probe and the next.
-const PAUSE: Duration = Duration::from_millis(500);
+/// From one probe to the next.
+const PROBE_INTERVAL: Duration = Duration::from_millis(500);
 
 /// What a caller may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Permit {
-    /// Call, and wait for the answer.
+    /// Send the call and wait for the reply.
     Call,
-    /// Don't wait; but send this command in the background to see whether the store is back.
+    /// Don't wait, but send the call in the background to find out whether the store is available.
     Probe,
-    /// Don't call.
+    /// Don't send the call.
     Reject,
 }
 
 /// How a call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallOutcome {
-    /// The store answered.
+    /// The store replied.
     Answered,
-    /// No answer in time, or the connection died.
+    /// There was no reply in time, or the connection broke.
     Lost,
-    /// The store, or its address, said no.
+    /// The store refused the call, or its address the connection.
     Refused,
 }
 
-/// See the module.
+/// The breaker of one store.
 #[derive(Debug)]
 pub struct Breaker {
     name: Cow<'static, str>,
-    // Read on every call; the lock is taken only when there is something to change.
+    // Read on every call; the lock is taken only to change something.
     open: AtomicBool,
     open_count: Arc<AtomicU64>,
-    state: Mutex<State>,
+    state: Mutex<BreakerState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct BreakerState {
     losses: u32,
     answered: Option<Instant>,
     next_probe: Option<Instant>,
 }
 
 impl Breaker {
-    /// A closed breaker. `name` stands in the log when it opens and closes.
+    /// A closed breaker. The log calls the store `name` when the breaker opens and closes.
     pub fn new(name: impl Into<Cow<'static, str>>) -> Self {
         Self::counted_in(Arc::default(), name)
     }
 
-    /// A closed breaker whose openings are counted with those of others.
+    /// A closed breaker that adds each opening to `open_count`, which others may share.
     pub fn counted_in(open_count: Arc<AtomicU64>, name: impl Into<Cow<'static, str>>) -> Self {
         let (name, state) = (name.into(), Mutex::default());
         Self { name, open: AtomicBool::new(false), open_count, state }
     }
 
-    /// Whether calls are turned away.
+    /// Whether calls are rejected.
     pub fn is_open(&self) -> bool {
         self.open.load(Ordering::Acquire)
     }
 
-    /// How often it has opened, with those that are counted with it.
+    /// How often it has opened, together with those that share its count.
     pub fn open_count(&self) -> u64 {
         self.open_count.load(Ordering::Relaxed)
     }
@@ -87,30 +87,30 @@ impl Breaker {
         match state.next_probe {
             Some(at) if now < at => Permit::Reject,
             _ => {
-                state.next_probe = Some(now + PAUSE);
+                state.next_probe = Some(now + PROBE_INTERVAL);
                 Permit::Probe
             }
         }
     }
 
-    /// Takes in how a call that began at `begun` ended at `now`.
+    /// Records the outcome of a call that began at `begun` and ended at `now`.
     pub fn record(&self, outcome: CallOutcome, begun: Instant, now: Instant) {
-        self.record_because(outcome, begun, now, || None);
+        self.record_with_reason(outcome, begun, now, || None);
     }
 
-    /// As [`Self::record`]; `why` is asked for the log's sake, where this opens it.
-    pub fn record_because(
+    /// As [`Self::record`]; where this opens the breaker, the log gives `reason` for it.
+    pub fn record_with_reason(
         &self,
         outcome: CallOutcome,
         begun: Instant,
         now: Instant,
-        why: impl FnOnce() -> Option<String>,
+        reason: impl FnOnce() -> Option<String>,
     ) {
         match outcome {
             CallOutcome::Answered => self.answered(now),
             CallOutcome::Lost if self.lock().answered.is_some_and(|at| at > begun) => {}
-            CallOutcome::Lost => self.failed(1, now, why),
-            CallOutcome::Refused => self.failed(TIMEOUTS_TO_OPEN, now, why),
+            CallOutcome::Lost => self.failed(1, now, reason),
+            CallOutcome::Refused => self.failed(TIMEOUTS_TO_OPEN, now, reason),
         }
     }
 
@@ -119,25 +119,25 @@ impl Breaker {
         state.losses = 0;
         state.answered = Some(now);
         if self.open.swap(false, Ordering::AcqRel) {
-            tracing::info!(store = &*self.name, "in use again");
+            tracing::info!(store = &*self.name, "store available again");
         }
     }
 
-    fn failed(&self, weight: u32, now: Instant, why: impl FnOnce() -> Option<String>) {
+    fn failed(&self, weight: u32, now: Instant, reason: impl FnOnce() -> Option<String>) {
         let mut state = self.lock();
         state.losses = state.losses.saturating_add(weight);
         if state.losses < TIMEOUTS_TO_OPEN {
             return;
         }
         if !self.open.swap(true, Ordering::AcqRel) {
-            state.next_probe = Some(now + PAUSE);
+            state.next_probe = Some(now + PROBE_INTERVAL);
             self.open_count.fetch_add(1, Ordering::Relaxed);
-            let (store, why) = (&*self.name, why());
-            tracing::warn!(store, why, "not in use: it refuses or does not answer");
+            let (store, reason) = (&*self.name, reason());
+            tracing::warn!(store, reason, "store unavailable; continuing without it");
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, BreakerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_losses_in_a_row_open_it_and_an_answer_between_does_not() {
+    fn two_losses_in_a_row_open_it_and_a_reply_in_between_prevents_that() {
         let (breaker, now) = (Breaker::new("test"), Instant::now());
         breaker.record(CallOutcome::Lost, now, now);
         breaker.record(CallOutcome::Answered, now, now);
@@ -160,23 +160,23 @@ mod tests {
     }
 
     #[test]
-    fn open_it_sends_one_probe_a_pause_and_closes_on_the_first_answer() {
+    fn while_open_it_sends_one_probe_an_interval_and_the_first_reply_closes_it() {
         let (breaker, now) = (Breaker::new("test"), Instant::now());
         breaker.record(CallOutcome::Refused, now, now);
         assert_eq!(breaker.permit(now), Permit::Reject);
-        assert_eq!(breaker.permit(now + PAUSE), Permit::Probe);
-        assert_eq!(breaker.permit(now + PAUSE), Permit::Reject);
-        breaker.record(CallOutcome::Lost, now + PAUSE, now + PAUSE);
-        assert_eq!(breaker.permit(now + 2 * PAUSE), Permit::Probe);
-        breaker.record(CallOutcome::Answered, now + 2 * PAUSE, now + 2 * PAUSE);
-        assert_eq!(breaker.permit(now + 2 * PAUSE), Permit::Call);
-        // The losses before do not count any more.
-        breaker.record(CallOutcome::Lost, now + 3 * PAUSE, now + 3 * PAUSE);
-        assert_eq!(breaker.permit(now + 3 * PAUSE), Permit::Call);
+        assert_eq!(breaker.permit(now + PROBE_INTERVAL), Permit::Probe);
+        assert_eq!(breaker.permit(now + PROBE_INTERVAL), Permit::Reject);
+        breaker.record(CallOutcome::Lost, now + PROBE_INTERVAL, now + PROBE_INTERVAL);
+        assert_eq!(breaker.permit(now + 2 * PROBE_INTERVAL), Permit::Probe);
+        breaker.record(CallOutcome::Answered, now + 2 * PROBE_INTERVAL, now + 2 * PROBE_INTERVAL);
+        assert_eq!(breaker.permit(now + 2 * PROBE_INTERVAL), Permit::Call);
+        // The losses before it closed do not count any more.
+        breaker.record(CallOutcome::Lost, now + 3 * PROBE_INTERVAL, now + 3 * PROBE_INTERVAL);
+        assert_eq!(breaker.permit(now + 3 * PROBE_INTERVAL), Permit::Call);
     }
 
     #[test]
-    fn a_loss_does_not_count_where_somebody_was_answered_since_it_began() {
+    fn a_loss_does_not_count_if_another_call_got_a_reply_since_it_began() {
         let (breaker, begun) = (Breaker::new("test"), Instant::now());
         let [answered, lost] = [1, 2].map(|second| begun + Duration::from_secs(second));
         breaker.record(CallOutcome::Answered, begun, answered);

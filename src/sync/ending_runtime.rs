@@ -1,10 +1,10 @@
-//! For tests: work on a runtime that is ending.
+//! For tests: runs work on a runtime that is shutting down.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-/// Runs `work` where every task that it spawns is dropped at once, as in the last moments of a
-/// process. What it gave, or nothing where it hangs.
+/// Polls `work` once on a runtime that drops every newly spawned task at once, as at the end of a
+/// process. Gives its output, or nothing where it is still pending.
 pub(crate) fn on_an_ending_runtime<F>(work: F) -> Option<F::Output>
 where
     F: Future<Output: Send> + Send + 'static,
@@ -22,14 +22,14 @@ where
     result.recv_timeout(Duration::from_secs(20)).ok()
 }
 
-/// Goes when the runtime takes no new tasks any more.
+/// Is dropped, and with it the sender, when the runtime takes no new tasks any more.
 async fn last(_ended: Sender<()>) {
     std::future::pending().await
 }
 
 async fn during<F: Future>(begun: Sender<()>, end: Receiver<()>, work: F, done: Sender<F::Output>) {
     let _ = begun.send(());
-    // Blocks its thread; the other one ends the runtime.
+    // Blocks its thread while the other one shuts the runtime down.
     let _ = end.recv();
     let work = std::pin::pin!(work);
     if let std::task::Poll::Ready(value) = futures_util::poll!(work) {

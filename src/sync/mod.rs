@@ -1,12 +1,18 @@
-//! Concurrency building blocks that know nothing of the service: single flight, circuit breaker,
-//! token bucket.
+//! Concurrency building blocks that know nothing of the service: single flight, batches, circuit
+//! breaker, token bucket.
 
+mod batcher;
 mod breaker;
 #[cfg(test)]
 pub(crate) mod ending_runtime;
 mod single_flight;
+mod task_panicked;
 mod token_bucket;
 
+pub(crate) use batcher::{
+    BatchEntry, BatchError, BatchExecutor, BatchLimits, Batcher, WaitingRequests,
+};
 pub use breaker::{Breaker, CallOutcome, Permit};
-pub use single_flight::{Crashed, FlightOutcome, SingleFlight};
+pub use single_flight::{FlightOutcome, SingleFlight};
+pub use task_panicked::TaskPanicked;
 pub(crate) use token_bucket::TokenBucket;

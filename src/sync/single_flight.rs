@@ -1,35 +1,31 @@
-//! One piece of work for everybody who asks for the same thing at the same time.
+//! Single flight: callers that need the same thing at the same time share one piece of work.
 //!
-//! The work is driven by a task of its own: a caller that leaves can't kill or stall it for
-//! the others.
+//! The work runs in a task of its own, so a caller that leaves neither ends nor stalls it for the
+//! others.
 
 use std::collections::HashMap;
 use std::future::Future;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use thiserror::Error;
 use tokio::sync::watch;
 
-/// The work panicked; the panic itself has been reported where it happened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("the work behind this request crashed")]
-pub struct Crashed;
+use super::TaskPanicked;
 
-/// Pieces of work under way, by what they are for.
+/// The pieces of work under way, by key.
 #[derive(Debug)]
 pub struct SingleFlight<K, V: Clone> {
     under_way: Arc<Mutex<HashMap<K, FlightReceiver<V>>>>,
 }
 
-/// Each who waits is woken for itself. Where one wakes the others, as with a shared future, one
-/// that leaves at the wrong moment leaves them asleep.
+/// Wakes each waiting caller by itself. With a shared future one caller wakes the others, so one
+/// that leaves at the wrong moment would leave them asleep.
 type FlightReceiver<V> = watch::Receiver<Option<V>>;
 
-/// The outcome of a piece of work, and whether somebody else had begun it.
+/// The result of a piece of work, and whether another caller had begun it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FlightOutcome<V> {
-    /// What the work gave.
+    /// What the work returned.
     pub value: V,
     /// Whether this caller joined work that was under way.
     pub joined: bool,
@@ -46,22 +42,23 @@ where
     K: Clone + Eq + Hash + Send + 'static,
     V: Clone + Send + Sync + 'static,
 {
-    /// Waits for the work on `key`; begins it with `work` where none is under way.
+    /// Waits for the work on `key`, and begins it with `work` if none is under way. Must be called
+    /// on a runtime.
     ///
     /// # Errors
-    /// [`Crashed`] when the work panicked.
-    pub async fn run<W, F>(&self, key: &K, work: W) -> Result<FlightOutcome<V>, Crashed>
+    /// [`TaskPanicked`] when the work panicked.
+    pub async fn run<W, F>(&self, key: &K, work: W) -> Result<FlightOutcome<V>, TaskPanicked>
     where
         W: FnOnce() -> F,
         F: Future<Output = V> + Send + 'static,
     {
         let (mut receiver, joined) = self.receiver(key, work);
-        // Closed without a value is what a panic leaves behind.
-        let value = receiver.wait_for(Option::is_some).await.map_err(|_| Crashed)?.clone();
-        Ok(FlightOutcome { value: value.ok_or(Crashed)?, joined })
+        // The sender is dropped without a value if the task panicked.
+        let value = receiver.wait_for(Option::is_some).await.map_err(|_| TaskPanicked)?.clone();
+        Ok(FlightOutcome { value: value.ok_or(TaskPanicked)?, joined })
     }
 
-    /// Begins the work on `key`, where none is under way; nobody waits for it.
+    /// Begins the work on `key` if none is under way, without waiting for it.
     pub fn spawn<W, F>(&self, key: &K, work: W)
     where
         W: FnOnce() -> F,
@@ -81,29 +78,29 @@ where
         }
         let (sender, receiver) = watch::channel(None);
         under_way.insert(key.clone(), receiver.clone());
-        // Not held while somebody else's code runs, whose panic would want it too.
+        // Unlocked before `work` is called: if that panics, the drop of `entry` takes the lock.
         drop(under_way);
-        let entry = Entry { key: key.clone(), under_way: Arc::clone(&self.under_way) };
+        let entry = FlightEntry { key: key.clone(), under_way: Arc::clone(&self.under_way) };
         let work = work();
         tokio::spawn(async move {
-            // Taken off the list before anybody hears of it, and also when the work panics.
+            // Removed before any caller gets the value, and also when the work panics.
             let value = {
                 let _entry = entry;
                 work.await
             };
-            // Nobody waits any more: the work was still worth finishing.
+            // Fails where all callers have left, which is not an error.
             let _ = sender.send(Some(value));
         });
         (receiver, false)
     }
 }
 
-struct Entry<K: Eq + Hash, V: Clone> {
+struct FlightEntry<K: Eq + Hash, V: Clone> {
     key: K,
     under_way: Arc<Mutex<HashMap<K, FlightReceiver<V>>>>,
 }
 
-impl<K: Eq + Hash, V: Clone> Drop for Entry<K, V> {
+impl<K: Eq + Hash, V: Clone> Drop for FlightEntry<K, V> {
     fn drop(&mut self) {
         lock(&self.under_way).remove(&self.key);
     }

@@ -1,4 +1,4 @@
-//! SingleFlight, also where many tasks race.
+//! SingleFlight, also with many racing tasks.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tokio::sync::Semaphore;
 use super::*;
 
 #[tokio::test]
-async fn those_who_ask_at_the_same_time_share_one_piece_of_work() {
+async fn concurrent_callers_share_one_piece_of_work() {
     let (flights, runs) = (SingleFlight::default(), Arc::new(AtomicU32::new(0)));
     let gate = Arc::new(Semaphore::new(0));
     let work = || {
@@ -23,34 +23,34 @@ async fn those_who_ask_at_the_same_time_share_one_piece_of_work() {
     assert!(flights.run(&1, work).now_or_never().is_none());
     let waiting = futures_util::future::join_all((0..50).map(|_| flights.run(&1, work)));
     gate.add_permits(1);
-    for landed in waiting.await {
-        assert_eq!(landed, Ok(FlightOutcome { value: 1, joined: true }));
+    for outcome in waiting.await {
+        assert_eq!(outcome, Ok(FlightOutcome { value: 1, joined: true }));
     }
     gate.add_permits(1);
     assert_eq!(flights.run(&1, work).await, Ok(FlightOutcome { value: 2, joined: false }));
 }
 
 #[tokio::test]
-async fn a_crash_reaches_all_who_wait_and_leaves_nothing_behind() {
+async fn a_panic_reaches_all_waiting_callers_and_leaves_no_entry() {
     let flights: SingleFlight<u8, u8> = SingleFlight::default();
-    assert_eq!(flights.run(&1, || async { panic!("crash") }).await, Err(Crashed));
-    let landed = flights.run(&1, || async { 7 }).await;
-    assert_eq!(landed, Ok(FlightOutcome { value: 7, joined: false }));
+    assert_eq!(flights.run(&1, || async { panic!("crash") }).await, Err(TaskPanicked));
+    let outcome = flights.run(&1, || async { 7 }).await;
+    assert_eq!(outcome, Ok(FlightOutcome { value: 7, joined: false }));
 }
 
 #[tokio::test]
-async fn work_that_can_not_even_begin_leaves_nothing_behind() {
+async fn work_that_panics_before_it_begins_leaves_no_entry() {
     let flights: SingleFlight<u8, u8> = SingleFlight::default();
     let begun = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         flights.spawn(&1, || -> std::future::Ready<u8> { panic!("crash") });
     }));
     assert!(begun.is_err());
-    let landed = flights.run(&1, || async { 7 }).await;
-    assert_eq!(landed, Ok(FlightOutcome { value: 7, joined: false }));
+    let outcome = flights.run(&1, || async { 7 }).await;
+    assert_eq!(outcome, Ok(FlightOutcome { value: 7, joined: false }));
 }
 
 #[tokio::test]
-async fn work_of_a_runtime_that_ended_leaves_nothing_behind() {
+async fn work_of_a_runtime_that_shut_down_leaves_no_entry() {
     let flights: Arc<SingleFlight<u8, u8>> = Arc::default();
     let shared = Arc::clone(&flights);
     let gone = std::thread::spawn(move || {
@@ -58,13 +58,13 @@ async fn work_of_a_runtime_that_ended_leaves_nothing_behind() {
         runtime.block_on(async { shared.spawn(&1, std::future::pending) });
     });
     gone.join().expect("it ends");
-    assert_eq!(flights.run(&1, || async { 7 }).await.map(|landed| landed.value), Ok(7));
+    assert_eq!(flights.run(&1, || async { 7 }).await.map(|outcome| outcome.value), Ok(7));
 }
 
 /// A sequence of numbers that a seed gives again (xorshift, Marsaglia 2003).
-struct Numbers(u64);
+struct RandomNumbers(u64);
 
-impl Numbers {
+impl RandomNumbers {
     fn below(&mut self, bound: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -84,7 +84,7 @@ struct Witness {
     answers: AtomicU32,
 }
 
-/// Ends the run it stands for however that ends.
+/// Ends a run when it is dropped.
 struct Run(Arc<Witness>, usize);
 
 impl Run {
@@ -110,7 +110,7 @@ async fn pause(turns: u64) {
 
 /// One task's requests: some leave, some work crashes, all of it at moments that the seed gives.
 async fn ask(witness: Arc<Witness>, seed: u64) {
-    let mut numbers = Numbers(seed | 1);
+    let mut numbers = RandomNumbers(seed | 1);
     for _ in 0..8 {
         let key = numbers.below(KEYS as u64) as usize;
         let (turns, crashes, patience) =
@@ -124,13 +124,13 @@ async fn ask(witness: Arc<Witness>, seed: u64) {
             key as u32
         };
         pause(numbers.below(3)).await;
-        let landed = tokio::select! {
+        let outcome = tokio::select! {
             biased;
-            landed = witness.flights.run(&key, work) => landed,
+            outcome = witness.flights.run(&key, work) => outcome,
             () = pause(patience), if patience < 3 => continue,
         };
         // A crash is heard of as such, and never as another key's answer.
-        assert!(landed.is_err() || landed.is_ok_and(|landed| landed.value == key as u32));
+        assert!(outcome.is_err() || outcome.is_ok_and(|outcome| outcome.value == key as u32));
         witness.answers.fetch_add(1, Ordering::SeqCst);
     }
 }
@@ -138,7 +138,7 @@ async fn ask(witness: Arc<Witness>, seed: u64) {
 /// Over many interleavings on several threads: never two runs for one key, nobody waits for
 /// ever, and neither leavers nor crashes leave anything behind. A failure names its seed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn tasks_that_race_for_keys_share_runs_and_all_hear_of_them() {
+async fn racing_tasks_share_runs_and_all_get_a_result() {
     for round in 0..300_u64 {
         let seed = 0x9E37_79B9_7F4A_7C15_u64.wrapping_mul(round + 1);
         let witness = Arc::<Witness>::default();
@@ -153,10 +153,13 @@ async fn tasks_that_race_for_keys_share_runs_and_all_hear_of_them() {
         }
         // What is still under way, begun by those who left, comes to its end.
         for key in 0..KEYS {
-            let landed = witness.flights.run(&key, move || async move { key as u32 }).await;
-            drop(landed);
-            let landed = witness.flights.run(&key, move || async move { 100 + key as u32 }).await;
-            assert!(landed.is_ok_and(|landed| landed.value == 100 + key as u32), "seed {seed:#x}");
+            let outcome = witness.flights.run(&key, move || async move { key as u32 }).await;
+            drop(outcome);
+            let outcome = witness.flights.run(&key, move || async move { 100 + key as u32 }).await;
+            assert!(
+                outcome.is_ok_and(|outcome| outcome.value == 100 + key as u32),
+                "seed {seed:#x}"
+            );
         }
         assert!(lock(&witness.flights.under_way).is_empty(), "seed {seed:#x}");
         let (runs, answers) = (&witness.runs, &witness.answers);

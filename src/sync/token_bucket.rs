@@ -1,47 +1,48 @@
-//! A budget that refills: so much at once, so much a second on average.
+//! A token bucket: bounds how often something happens, at once and on average.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-/// A token bucket.
+/// Tokens that are taken one by one and refilled at a constant rate up to a capacity.
 #[derive(Debug)]
 pub(crate) struct TokenBucket {
     capacity: f64,
     per_second: f64,
+    /// The tokens at the time of the last change.
     state: Mutex<(f64, Instant)>,
 }
 
 impl TokenBucket {
-    /// A full budget of `capacity`, refilled by `per_second`.
+    /// A full bucket of `capacity` tokens that refills by `per_second`.
     pub(crate) fn new(capacity: u32, per_second: u32, now: Instant) -> Self {
         let capacity = f64::from(capacity);
         Self { capacity, per_second: f64::from(per_second), state: Mutex::new((capacity, now)) }
     }
 
-    /// Takes one, if there is one.
+    /// Takes a token, if there is one.
     pub(crate) fn try_take(&self, now: Instant) -> bool {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let left = self.left(*state, now);
-        let granted = left >= 1.0;
-        *state = (if granted { left - 1.0 } else { left }, now.max(state.1));
+        let tokens = self.tokens(*state, now);
+        let granted = tokens >= 1.0;
+        *state = (if granted { tokens - 1.0 } else { tokens }, now.max(state.1));
         granted
     }
 
-    /// Takes back what was taken for nothing.
+    /// Returns a token that was taken but not needed.
     pub(crate) fn refund(&self) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.0 = (state.0 + 1.0).min(self.capacity);
     }
 
-    /// Whether there is not even one.
+    /// Whether there is less than one token.
     pub(crate) fn is_empty(&self, now: Instant) -> bool {
         let state = *self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        self.left(state, now) < 1.0
+        self.tokens(state, now) < 1.0
     }
 
-    fn left(&self, (left, at): (f64, Instant), now: Instant) -> f64 {
-        let refilled = now.saturating_duration_since(at).as_secs_f64() * self.per_second;
-        (left + refilled).min(self.capacity)
+    fn tokens(&self, (tokens, since): (f64, Instant), now: Instant) -> f64 {
+        let refilled = now.saturating_duration_since(since).as_secs_f64() * self.per_second;
+        (tokens + refilled).min(self.capacity)
     }
 }
 
@@ -52,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_budget_is_spent_and_refills_up_to_its_capacity() {
+    fn tokens_are_spent_and_refilled_up_to_the_capacity() {
         let start = Instant::now();
         let at = |ms| start + Duration::from_millis(ms);
         let bucket = TokenBucket::new(3, 2, start);

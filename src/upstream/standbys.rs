@@ -232,7 +232,7 @@ impl Standby {
 
     fn judge(&self, error: Option<&UpstreamError>, begun: Instant) {
         let why = || error.map(|error| error_chain(error));
-        self.breaker.record_because(outcome(error), begun, Instant::now(), why);
+        self.breaker.record_with_reason(outcome(error), begun, Instant::now(), why);
     }
 
     fn polls(&self) -> MutexGuard<'_, StandbyPolls> {

@@ -323,7 +323,7 @@ impl UpstreamClient {
 
     fn judge(&self, error: Option<&UpstreamError>, begun: Instant) {
         let why = || error.map(|error| error_chain(error));
-        self.breaker.record_because(outcome(error), begun, Instant::now(), why);
+        self.breaker.record_with_reason(outcome(error), begun, Instant::now(), why);
     }
 
     fn course(&self) -> MutexGuard<'_, ReplicationTracker> {

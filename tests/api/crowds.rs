@@ -17,7 +17,7 @@ use crate::support::traffic::uncached;
 const REDIS_TAKES: Duration = Duration::from_millis(300);
 
 /// The line of a breaker that opens.
-const OPENED: &[&str] = &["not in use: it refuses or does not answer"];
+const OPENED: &[&str] = &["store unavailable; continuing without it"];
 
 /// Nothing is shed or given up: it is the stores' own bounds that a crowd meets.
 async fn patient(env: &[(&str, &str)]) -> Served {

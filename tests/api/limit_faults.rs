@@ -1,4 +1,4 @@
-//! Limits while Redis forgets.
+//! Limits while Redis loses its scripts or its data.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::support::wait::eventually;
 const SOON: Duration = Duration::from_secs(5);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn counting_goes_on_exactly_while_scripts_are_flushed() {
+async fn counting_is_exact_while_scripts_are_flushed() {
     need_own_servers!();
     let redis = RedisServer::start(&[]).await;
     let fleet = Fleet::start_with(3, PostgresServer::shared().await, &redis, |config| {
@@ -40,14 +40,14 @@ async fn counting_goes_on_exactly_while_scripts_are_flushed() {
     }
 }
 
-/// Round trips for counts that Redis has answered.
+/// How many round trips of the limiter got a reply from Redis.
 async fn counted_in_redis(replica: &Replica) -> f64 {
     let series = r#"gene_registry_limit_round_trip_seconds_count{outcome="answered"}"#;
     replica.metric(series).await.unwrap_or(0.0)
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn counting_goes_on_after_redis_was_restarted_under_traffic() {
+async fn counting_resumes_after_redis_restarts_under_traffic() {
     need_own_servers!();
     let redis = RedisServer::start(&[]).await;
     let fleet = Fleet::start_with(3, PostgresServer::shared().await, &redis, |config| {
@@ -59,7 +59,7 @@ async fn counting_goes_on_after_redis_was_restarted_under_traffic() {
 
     for _ in 0..3 {
         redis.restart().await;
-        // Whatever is answered from now on, the new server has answered.
+        // All replies from now on are the new server's.
         let before = join_all(fleet.replicas.iter().map(counted_in_redis)).await;
         eventually(SOON, "every replica counts in Redis again", || async {
             let now = join_all(fleet.replicas.iter().map(counted_in_redis)).await;

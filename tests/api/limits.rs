@@ -1,4 +1,4 @@
-//! Requests a minute, across replicas.
+//! Rate limits across replicas.
 
 use std::time::{Duration, Instant};
 
@@ -26,7 +26,7 @@ async fn counters(fleet: &Fleet<'_>) -> Vec<String> {
     RedisServer::shared().await.keys(&format!("{}:limit", fleet.prefix)).await
 }
 
-/// The limit's headers, all of them, telling the same.
+/// Checks all rate limit headers, which must agree.
 #[track_caller]
 fn assert_headers(answer: &Answer, limit: u64, remaining: u64) {
     assert_eq!(number(answer, "x-ratelimit-limit"), limit, "{answer:?}");
@@ -64,7 +64,7 @@ async fn of_200_parallel_requests_over_three_replicas_exactly_the_limit_passes()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_answer_to_a_valid_key_counts_and_says_what_remains_whichever_replica_gives_it() {
+async fn every_response_to_a_valid_key_counts_and_states_what_remains_on_each_replica() {
     let fleet = patient(3).await;
     // Few enough for one window, also on a slow machine.
     const LIMIT: u64 = 36;
@@ -109,7 +109,7 @@ async fn every_answer_to_a_valid_key_counts_and_says_what_remains_whichever_repl
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_not_an_operation_with_a_valid_key_counts_nothing() {
+async fn only_operations_with_a_valid_key_are_counted() {
     let fleet = patient(1).await;
     let (replica, key) = (&fleet.replicas[0], fleet.database.new_key(10).await);
     let unscoped =
@@ -147,7 +147,7 @@ async fn a_limit_of_zero_is_always_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_waits_as_told_is_served_also_at_the_very_end_of_a_window() {
+async fn a_client_that_waits_as_told_is_served_also_at_the_very_end_of_a_window() {
     let fleet = patient(3).await;
     let redis = RedisServer::shared().await;
     let key = fleet.database.new_key(5).await;
@@ -160,8 +160,7 @@ async fn whoever_waits_as_told_is_served_also_at_the_very_end_of_a_window() {
         assert!((1..=60).contains(&number(&answer, "retry-after")), "{answer:?}");
     }
 
-    // A window's end comes sooner than it would by itself: under keys of which no replica knows
-    // yet that they are at their limit.
+    // The windows are shortened, with keys that no replica knows to be at their limit yet.
     let mut cases = vec![(1_900, 0), (700, 1)];
     while let Some((left_ms, index)) = cases.pop() {
         let (key, before) = (fleet.database.new_key(5).await, counters(&fleet).await);
@@ -185,7 +184,7 @@ async fn whoever_waits_as_told_is_served_also_at_the_very_end_of_a_window() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_counter_that_somebody_has_spoilt_locks_nobody_out() {
+async fn a_corrupted_counter_locks_no_key_out() {
     let fleet = patient(1).await;
     let redis = RedisServer::shared().await;
     let (replica, key) = (&fleet.replicas[0], fleet.database.new_key(10).await);
@@ -200,7 +199,7 @@ async fn a_counter_that_somebody_has_spoilt_locks_nobody_out() {
     let goes_on = [
         (vec!["SET", &counter, "4"], 5),
         (vec!["SET", &counter, "4", "EX", "86400"], 5),
-        // The last one, for a key at its limit is refused without Redis from then on.
+        // Last, since a key at its limit is refused without Redis from then on.
         (vec!["SET", &counter, "4000000000"], 0),
     ];
 

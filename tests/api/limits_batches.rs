@@ -1,7 +1,7 @@
-//! Group commit: what Redis sees of many requests at once.
+//! Batches of limits: which commands Redis gets for many concurrent requests.
 //!
-//! Where it matters who gathers behind whom, a test runs on one thread: requests that are made
-//! together all wait before the first round trip begins.
+//! Tests for which the order of requests matters run on one thread: requests that are made together
+//! all wait before the first round trip begins.
 
 use futures_util::FutureExt;
 use futures_util::future::join_all;
@@ -20,7 +20,7 @@ async fn reads(connection: &mut MultiplexedConnection) -> u64 {
     line.unwrap().parse().unwrap()
 }
 
-/// Lets everything that can go on do so, until all waits for something outside.
+/// Runs all tasks until each of them waits for something outside.
 async fn settle() {
     for _ in 0..100 {
         tokio::task::yield_now().await;
@@ -40,7 +40,7 @@ async fn requests_that_wait_on_64_keys_are_one_round_trip() {
         let after = reads(&mut observer).await;
 
         assert!(decisions.iter().all(|decision| decision.remaining == 30 - round));
-        // One of the two is the question's own.
+        // One of the two is that of this command.
         assert_eq!(after - before, 2);
     }
 }
@@ -76,7 +76,7 @@ async fn requests_that_come_during_a_round_trip_share_the_next_one() {
 }
 
 #[tokio::test]
-async fn whoever_left_before_the_round_trip_is_not_counted() {
+async fn a_caller_that_leaves_before_the_round_trip_is_not_counted() {
     need_own_servers!();
     let redis = RedisServer::start(&[]).await;
     let limiters = Limiters::three(&redis);
@@ -159,7 +159,7 @@ async fn batches_of_any_size_under_any_limits_are_counted_as_by_hand() {
 }
 
 #[tokio::test]
-async fn a_command_that_fails_in_a_batch_harms_no_other() {
+async fn a_command_that_fails_in_a_batch_does_not_affect_the_others() {
     need_own_servers!();
     let redis = RedisServer::start(&[]).await;
     let limiters = Limiters::three(&redis);
@@ -183,7 +183,7 @@ async fn a_command_that_fails_in_a_batch_harms_no_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn forgotten_scripts_heal_without_counting_twice() {
+async fn flushed_scripts_are_sent_again_without_counting_twice() {
     need_own_servers!();
     let redis = RedisServer::start(&[]).await;
     let limiters = Limiters::three(&redis);
@@ -239,7 +239,7 @@ async fn a_flood_by_a_key_at_its_limit_costs_redis_a_handful_of_commands() {
     assert_eq!(flood(900).await, 898);
     assert_eq!(flood(900).await, 900);
 
-    // The monitor is a moment behind; this tells when it has caught up.
+    // The monitor lags a moment; this shows when it has caught up.
     let last = format!("{}:limit:last", fleet.prefix);
     let _: Option<String> = redis.command(&["GET", &last]).await;
     crate::support::wait::eventually(PATIENT, "the monitor sees the last command", || async {

@@ -1,4 +1,4 @@
-//! Replicas with wrong clocks: processes of their own, for a process has one clock.
+//! Replicas with wrong clocks, each in a process of its own, since a process has one clock.
 
 use std::time::{Duration, Instant, SystemTime};
 

@@ -1,4 +1,4 @@
-//! Limits while Redis is away, and limits that refuse nobody.
+//! Limits while Redis is unavailable, and limits that are not enforced.
 
 use std::time::{Duration, Instant};
 
@@ -20,11 +20,11 @@ use crate::support::wait::eventually;
 const PATH: &str = "/arena/insights?domain=search";
 const SOON: Duration = Duration::from_secs(20);
 
-/// Asks, under keys of no interest, until every one of them counts in Redis again.
+/// Sends requests of other keys until every limiter counts in Redis again.
 async fn until_shared(limiters: &Limiters) {
     eventually(SOON, "all count in redis again", || async {
         for limiter in &limiters.all {
-            // What it decides is of no interest.
+            // The decision does not matter.
             let _ = limiter.decide(999_999, 1_000_000).await;
         }
         !limiters.all.iter().any(Limiter::is_degraded)
@@ -33,7 +33,7 @@ async fn until_shared(limiters: &Limiters) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_redis_each_replica_admits_its_share_and_then_counting_goes_on() {
+async fn without_redis_each_replica_admits_its_share_and_shared_counting_resumes_later() {
     need_own_servers!();
     let redis = RedisServer::start(&[]).await;
     let limiters = Limiters::three(&redis);
@@ -43,7 +43,7 @@ async fn without_redis_each_replica_admits_its_share_and_then_counting_goes_on()
     redis.kill().await;
     assert_eq!(limiters.admitted(60, 2, 10).await, 12, "a third of 10, rounded up, three times");
     assert_eq!(limiters.admitted(60, 3, 10).await, 12);
-    // What is known of a window outlasts Redis.
+    // A window that is known to be exhausted stays so without Redis.
     assert_eq!(limiters.admitted(60, 1, 10).await, 0);
     assert!(limiters.all.iter().all(Limiter::is_degraded));
 
@@ -55,7 +55,7 @@ async fn without_redis_each_replica_admits_its_share_and_then_counting_goes_on()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_redis_the_other_policy_refuses_everybody_until_it_is_back() {
+async fn without_redis_the_refuse_policy_refuses_all_requests_until_it_is_available() {
     need_own_servers!();
     let redis = RedisServer::start(&[]).await;
     let limiters = Limiters::new(3, &redis, PATIENT, WithoutRedis::Refuse);
@@ -92,7 +92,7 @@ async fn a_hanging_redis_costs_each_request_one_timeout_and_one_share_in_all() {
     assert!(begun.elapsed() < 2 * timeout, "{:?}", begun.elapsed());
     assert_eq!(admitted(&decisions), 10);
 
-    // One more, and nobody waits any more.
+    // After one more, no request waits any more.
     limiters.decide(0, 2, 30).await;
     let begun = Instant::now();
     let decisions = join_all((0..1000).map(|_| limiters.decide(0, 2, 30))).await;
@@ -128,7 +128,7 @@ async fn limits_that_are_not_enforced_are_counted_and_reported() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn limits_that_are_not_enforced_refuse_nobody_without_redis_either() {
+async fn limits_that_are_not_enforced_refuse_no_request_without_redis_either() {
     need_own_servers!();
     let redis = RedisServer::start(&[]).await;
     let options = LimitOptions {
@@ -146,7 +146,7 @@ async fn limits_that_are_not_enforced_refuse_nobody_without_redis_either() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_cannot_be_counted_is_told_so_with_all_headers() {
+async fn requests_that_cannot_be_counted_get_all_headers() {
     need_own_servers!();
     let (postgres, redis) = (PostgresServer::shared().await, RedisServer::start(&[]).await);
     let fleet = Fleet::start_with(1, postgres, &redis, |config| {
@@ -171,7 +171,7 @@ async fn whoever_cannot_be_counted_is_told_so_with_all_headers() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_log_says_once_how_limits_are_held() {
+async fn the_log_says_once_which_policy_is_in_force() {
     need_own_servers!();
     let (postgres, redis) = (PostgresServer::shared().await, RedisServer::start(&[]).await);
     let database = sample(postgres).await;
@@ -220,7 +220,7 @@ async fn policy(replica: &Replica) -> [Option<f64>; 3] {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn metrics_tell_how_limits_are_held_and_what_it_took() {
+async fn metrics_show_the_policy_in_force_and_its_cost() {
     need_own_servers!();
     let (postgres, redis) = (PostgresServer::shared().await, RedisServer::start(&[]).await);
     let fleet = Fleet::start(1, postgres, &redis).await;

@@ -14,17 +14,17 @@ use crate::support::replica::Fleet;
 
 const REQUESTS: usize = 10_000;
 
-/// Over HTTP, which takes its time: still more than twice as many as any key's limit.
+/// Fewer over HTTP, which is slower, but still more than twice any key's limit.
 const REQUESTS_OVER_HTTP: usize = 3_000;
 
-/// A window: what takes longer is counted in two of them, and tried again with other keys.
+/// A window. A run that takes longer is counted in two of them and repeated with other keys.
 const WINDOW: Duration = Duration::from_secs(60);
 const TRIES: usize = 3;
 
 /// Clients that each send one request after another.
 const CLIENTS: usize = 200;
 
-/// Checks what one key's requests were told: each admitted one another `remaining`, none skipped.
+/// Checks the responses for one key: each admitted request has another `remaining`, and none is skipped.
 #[track_caller]
 fn assert_exact(limit: u32, mut remaining_of_admitted: Vec<u32>) {
     remaining_of_admitted.sort_unstable();

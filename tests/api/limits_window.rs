@@ -28,7 +28,7 @@ async fn shorten(redis: &RedisServer, counter: &str, ms: u64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_waits_as_told_is_served_whichever_replica_said_so() {
+async fn a_client_that_waits_as_told_is_served_by_every_replica() {
     let redis = RedisServer::shared().await;
     let limiters = Limiters::three(redis);
     // Windows that end at all sorts of moments within a second.
@@ -103,7 +103,7 @@ async fn all_replicas_announce_the_same_end_of_the_window() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_counter_that_is_no_number_begins_again() {
+async fn a_counter_that_is_not_a_number_starts_at_zero() {
     let redis = RedisServer::shared().await;
     let limiters = Limiters::three(redis);
     for (key, nonsense) in
@@ -121,7 +121,7 @@ async fn a_counter_that_is_no_number_begins_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_counter_without_expiry_or_with_one_too_far_ends_within_a_minute() {
+async fn a_counter_without_or_with_too_long_a_time_to_live_ends_within_a_minute() {
     let redis = RedisServer::shared().await;
     let limiters = Limiters::three(redis);
     for (key, words) in (0..).zip([

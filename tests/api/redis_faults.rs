@@ -1,5 +1,5 @@
-//! Redis stopped, hanging, read-only, full, moved: answers stay right, limits go on by each
-//! replica's share, and Redis is in use again soon after it is back.
+//! Redis stopped, hanging, read-only, full or moved: responses stay correct, each replica enforces its
+//! share of the limits, and Redis is used again soon after it is available.
 
 use std::time::Duration;
 
@@ -14,13 +14,13 @@ use crate::support::replica::{Fleet, Replica};
 use crate::support::traffic::{Traffic, burst, routes, uncached};
 use crate::support::wait::eventually;
 
-/// Within this, a Redis that is back is in use again.
+/// Within this time, a Redis that is available again is used.
 const BACK: Duration = Duration::from_secs(5);
 const REPLICAS: u32 = 3;
 const READ: &str = r#"gene_registry_redis_in_use{side="read"}"#;
 const WRITE: &str = r#"gene_registry_redis_in_use{side="write"}"#;
 
-/// Waits, under traffic, until every replica says of Redis that it is in use, or not.
+/// Waits, under traffic, until every replica reports Redis as used, or as not used.
 async fn until_in_use(fleet: &Fleet<'_>, key: &str, series: &[(&str, bool)]) {
     until_in_use_by(fleet, key, series, uncached).await;
 }
@@ -45,7 +45,7 @@ async fn until_in_use_by(
     }
 }
 
-async fn until_away(fleet: &Fleet<'_>, key: &str) {
+async fn until_unavailable(fleet: &Fleet<'_>, key: &str) {
     until_in_use(fleet, key, &[(READ, false), (WRITE, false)]).await;
 }
 
@@ -78,7 +78,7 @@ pub(crate) async fn admitted_by_each(fleet: &Fleet<'_>) -> Vec<usize> {
 }
 
 /// What must hold while Redis can't be written: each replica admits ceil(20 / 3), answers are
-/// right, strangers stay out.
+/// correct, and unknown keys are refused.
 async fn assert_serving_by_share(fleet: &Fleet<'_>, key: &str) {
     assert_eq!(admitted_by_each(fleet).await, [7, 7, 7]);
     let stranger = ApiKey::generate().unwrap();
@@ -122,7 +122,7 @@ async fn patient<'a>(postgres: &'a PostgresServer, redis: &RedisServer) -> Fleet
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_killed_redis_is_done_without_and_used_again_after_its_restart() {
+async fn replicas_continue_without_a_killed_redis_and_use_it_after_its_restart() {
     need_own_servers!();
     let redis = RedisServer::start(&[]).await;
     let fleet = patient(PostgresServer::shared().await, &redis).await;
@@ -132,7 +132,7 @@ async fn a_killed_redis_is_done_without_and_used_again_after_its_restart() {
     assert!(assert_every_key_expires(&redis, &fleet.prefix).await > 0);
 
     redis.kill().await;
-    until_away(&fleet, &key).await;
+    until_unavailable(&fleet, &key).await;
     assert_serving_by_share(&fleet, &key).await;
     for answer in burst(&fleet.replicas, &key, 60).await {
         assert_eq!(answer.answer.status, 200, "{answer:?}");
@@ -161,7 +161,7 @@ async fn a_redis_that_hangs_costs_the_first_few_requests_little_and_the_others_n
         // Waiting each time, for the counter and for both sides of the cache, takes 15 s.
         assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
     }
-    until_away(&fleet, &key).await;
+    until_unavailable(&fleet, &key).await;
     assert_serving_by_share(&fleet, &key).await;
 
     redis.resume();
@@ -169,7 +169,7 @@ async fn a_redis_that_hangs_costs_the_first_few_requests_little_and_the_others_n
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn replicas_start_without_redis_and_connect_when_it_is_there() {
+async fn replicas_start_without_redis_and_connect_when_it_is_available() {
     need_own_servers!();
     let redis = RedisServer::start(&[]).await;
     for hangs in [true, false] {
@@ -181,7 +181,7 @@ async fn replicas_start_without_redis_and_connect_when_it_is_there() {
         let fleet = Fleet::start(REPLICAS, PostgresServer::shared().await, &redis).await;
         let key = fleet.database.new_key(1_000_000).await;
 
-        until_away(&fleet, &key).await;
+        until_unavailable(&fleet, &key).await;
         assert_serving_by_share(&fleet, &key).await;
 
         if hangs {
@@ -194,7 +194,7 @@ async fn replicas_start_without_redis_and_connect_when_it_is_there() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_network_that_stalls_refuses_or_cuts_is_no_error_for_anybody() {
+async fn a_network_that_stalls_refuses_or_cuts_fails_no_request() {
     need_own_servers!();
     let redis = RedisServer::start(&[]).await;
     let proxy = FaultProxy::start(redis.addr()).await;
@@ -207,7 +207,7 @@ async fn a_network_that_stalls_refuses_or_cuts_is_no_error_for_anybody() {
 
     for mode in [Mode::Stall, Mode::Refuse] {
         proxy.set(mode).await;
-        until_away(&fleet, &key).await;
+        until_unavailable(&fleet, &key).await;
         assert_serving_by_share(&fleet, &key).await;
         proxy.set(Mode::Pass).await;
         until_back(&fleet, &key).await;
@@ -223,7 +223,7 @@ async fn a_network_that_stalls_refuses_or_cuts_is_no_error_for_anybody() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_read_only_redis_still_gives_answers_and_counts_again_when_it_is_promoted() {
+async fn a_read_only_redis_still_serves_the_cache_and_counts_when_it_is_promoted() {
     need_own_servers!();
     let redis = RedisServer::start(&[]).await;
     let fleet = patient(PostgresServer::shared().await, &redis).await;
@@ -243,7 +243,7 @@ async fn a_read_only_redis_still_gives_answers_and_counts_again_when_it_is_promo
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_redis_still_gives_answers_and_counts_again_when_there_is_room() {
+async fn a_full_redis_still_serves_the_cache_and_counts_when_there_is_room() {
     need_own_servers!();
     let redis = RedisServer::start(&["--maxmemory-policy", "noeviction"]).await;
     let fleet = patient(PostgresServer::shared().await, &redis).await;

@@ -1,4 +1,4 @@
-//! Limiters as replicas have them, without the rest of a replica.
+//! The limiters of replicas, without the rest of the replicas.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use gene_registry::redis::{RedisKeys, RedisPool};
 
 use super::redis::RedisServer;
 
-/// Long enough that a loaded machine is not taken for a Redis that is away.
+/// Long enough that a loaded machine is not mistaken for a Redis that is unavailable.
 pub(crate) const PATIENT: Duration = Duration::from_secs(10);
 
 /// The limiters of some replicas over one Redis. API keys are numbers here.
@@ -77,7 +77,7 @@ pub(crate) fn admitted(decisions: &[Decision]) -> usize {
     decisions.iter().filter(|decision| decision.admitted).count()
 }
 
-/// What a client does that was told to come back after so many seconds.
+/// Waits like a client that was told to come back after this many seconds.
 pub(crate) async fn wait_as_told(seconds: u64) {
     tokio::time::sleep(Duration::from_secs(seconds)).await;
 }

@@ -17,7 +17,7 @@ use super::{external, free_port, random_hex, scratch_folder};
 
 const START: Duration = Duration::from_secs(10);
 
-/// A Redis server. Dropping it ends it.
+/// A Redis server, which ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct RedisServer {
     kind: Kind,
@@ -167,7 +167,7 @@ impl RedisServer {
         Monitor { lines, _task: AbortOnDropHandle::new(task) }
     }
 
-    /// Stops the server where it stands: it hangs, with its sockets open.
+    /// Suspends the server, so that it hangs with its sockets open.
     pub(crate) fn pause(&self) {
         self.with_process(|process| process.signal_tree(Signal::Stop));
     }
@@ -206,7 +206,7 @@ impl RedisServer {
         until(START, "Redis answers", || async {
             assert!(process.is_running(), "Redis did not start: {}", process.report());
             let answer = self.try_command::<String>(&["PING"]).await;
-            // With a password set, being refused is an answer.
+            // With a password set, a refusal shows that the server runs.
             let refused = |error: &super::RedisError| error.code() == Some("NOAUTH");
             answer.map_or_else(|error| refused(&error).then_some(()), |_| Some(()))
         })

@@ -12,7 +12,7 @@ const START: Duration = Duration::from_secs(60);
 /// From the first slot to the last, and who has them: host, port, identity.
 type Range = (u16, u16, (String, u16, String));
 
-/// See the module. Dropping it ends all.
+/// The servers of the cluster, which end when this is dropped.
 #[derive(Debug)]
 pub(crate) struct RedisCluster {
     pub(crate) nodes: Vec<RedisServer>,
@@ -60,13 +60,13 @@ impl RedisCluster {
         panic!("no node is there")
     }
 
-    /// Who has a slot, as `witness` knows it: its place among the nodes.
+    /// The primary of a slot, as `witness` reports it: its index among the nodes.
     pub(crate) async fn primary_of(&self, slot: u16, witness: usize) -> usize {
         let (_, _, (_, port, _)) = self.range(slot, witness).await;
         self.nodes.iter().position(|node| node.port() == port).unwrap()
     }
 
-    /// Every primary, as `witness` knows them.
+    /// The indices of all primaries, as `witness` reports them.
     pub(crate) async fn primaries(&self, witness: usize) -> Vec<usize> {
         let mut found = Vec::new();
         for (first, ..) in self.ranges(witness).await {

@@ -12,7 +12,7 @@ const START: Duration = Duration::from_secs(30);
 /// The sentinels' name for the primary.
 pub(crate) const SERVICE: &str = "registry";
 
-/// See the module. Dropping it ends all.
+/// The servers and their sentinels, which end when this is dropped.
 #[derive(Debug)]
 pub(crate) struct WatchedRedis {
     /// The primary at first, and its replica.
@@ -68,7 +68,7 @@ impl WatchedRedis {
     /// Waits until the second server is the primary.
     pub(crate) async fn promoted(&self) {
         eventually(START, "the replica is promoted", || async {
-            // Sentinels end the connections of whom they promote.
+            // Sentinels close the connections of the server that they promote.
             let asked = self.servers[1].try_command::<String>(&["INFO", "replication"]);
             asked.await.is_ok_and(|info| info.contains("role:master"))
         })

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use gene_registry::app::{self, Running};
 use gene_registry::config::{Config, LoadedConfig};
-use gene_registry::keys::{ApiKey, KeySpec, NewKey, store};
+use gene_registry::keys::{ApiKey, KeySpec, NewKey, insert_key};
 use gene_registry::registry::Timestamp;
 use gene_registry::upstream::postgres::{schema, seed};
 use gene_registry::upstream::{Catalogue, CatalogueGene, Postgres, Upstream};
@@ -203,7 +203,7 @@ pub(crate) async fn new_key_in(url: &str, change: impl FnOnce(&mut NewKey)) -> S
     let mut new = new_key();
     change(&mut new);
     let key = ApiKey::generate().unwrap();
-    store::insert(&mut super::postgres::connect(url).await, &key, &new).await.unwrap();
+    insert_key(&mut super::postgres::connect(url).await, &key, &new).await.unwrap();
     key.expose().to_owned()
 }
 

@@ -8,7 +8,7 @@ use super::key_client::{Created, Named};
 use super::{Place, expiry_arg};
 use crate::cli::show::{local, notice, print_secret, sanitize, sanitize_json};
 use crate::cli::{Error, Outcome, UsageError};
-use crate::keys::key_rules::{MOST_SCOPES, SCOPE, is_scope};
+use crate::keys::key_rules::{MAX_SCOPES, SCOPE, is_scope};
 use crate::keys::{KeySpec, READ_SCOPE};
 use crate::registry::{ApiKeyRecord, LABEL, Timestamp, is_label};
 
@@ -38,8 +38,8 @@ pub(super) struct Create {
 
 impl Create {
     pub(super) async fn run(self) -> Outcome {
-        if self.scopes.len() > MOST_SCOPES {
-            return Err(UsageError::new(format!("--scope: {MOST_SCOPES} at most")).into());
+        if self.scopes.len() > MAX_SCOPES {
+            return Err(UsageError::new(format!("--scope: {MAX_SCOPES} at most")).into());
         }
         // Only here: keys of owners who are there already, whatever their names, can be managed.
         if self.place.owner.as_deref().is_some_and(|owner| !is_label(owner)) {

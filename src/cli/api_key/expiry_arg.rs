@@ -1,6 +1,6 @@
 //! Ends and durations as people type them.
 
-use crate::keys::key_rules::{LAST_END, LONGEST_OVERLAP_S};
+use crate::keys::key_rules::{EXPIRES_BEFORE, MAX_OVERLAP_S};
 use crate::registry::Timestamp;
 
 /// The end of a key: a duration from now, a date (its beginning in UTC) or a time; never past.
@@ -18,7 +18,7 @@ pub(in crate::cli) fn expiry(text: &str) -> Result<Timestamp, String> {
         let now = Timestamp::now().to_zoned_datetime(utc);
         now.checked_add(span).map_err(|error| error.to_string())?.timestamp()
     };
-    if at >= LAST_END {
+    if at >= EXPIRES_BEFORE {
         return Err("that is beyond the year 9999; without it, the end is never".to_owned());
     }
     if at <= Timestamp::now() {
@@ -33,7 +33,7 @@ pub(super) fn overlap(text: &str) -> Result<u32, String> {
         let span = text.parse::<jiff::Span>().ok()?;
         let days = jiff::SpanRelativeTo::days_are_24_hours();
         let duration = span.to_duration(days).ok()?;
-        u32::try_from(duration.as_secs()).ok().filter(|seconds| *seconds <= LONGEST_OVERLAP_S)
+        u32::try_from(duration.as_secs()).ok().filter(|seconds| *seconds <= MAX_OVERLAP_S)
     };
     let expected = "expected a duration of up to 365 days, such as 24h, 7d, 30m or 0s";
     seconds().ok_or_else(|| expected.to_owned())

@@ -14,7 +14,7 @@ use thiserror::Error;
 
 use crate::config::is_trustworthy;
 use crate::net::{HttpClient, HttpError};
-use crate::sync::{Crashed, SingleFlight};
+use crate::sync::{SingleFlight, TaskPanicked};
 
 /// Keys older than this are refreshed in the background.
 const REFRESH_AGE: Duration = Duration::from_secs(300);
@@ -53,7 +53,7 @@ pub enum IssuerKeysError {
     NoKey,
     /// Reading the keys panicked.
     #[error(transparent)]
-    Crashed(#[from] Crashed),
+    Crashed(#[from] TaskPanicked),
 }
 
 #[derive(Deserialize)]
@@ -167,7 +167,7 @@ impl IssuerKeys {
     }
 }
 
-fn crashed(crashed: Crashed) -> Arc<IssuerKeysError> {
+fn crashed(crashed: TaskPanicked) -> Arc<IssuerKeysError> {
     Arc::new(crashed.into())
 }
 

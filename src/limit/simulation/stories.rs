@@ -1,12 +1,12 @@
-//! Clients over minutes, in no time.
+//! Simulates single clients over many minutes.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::Random;
-use super::redis::{Key, Server, Shared, SimulatedRedis, lock};
+use super::random::SeededRandom;
+use super::redis::{Key, SharedServer, SimulatedRedis, SimulatedServer, lock};
 use crate::config::WithoutRedis;
 use crate::limit::LimitOptions;
 use crate::limit::policy::Policy;
@@ -15,8 +15,8 @@ use crate::ops::LimitMetrics;
 
 const KEY: Key = 1;
 
-fn three_replicas() -> (Shared, Vec<Policy<Key, SimulatedRedis>>) {
-    let server: Shared = Arc::new(Mutex::new(Server::new(3, Random(7), 0)));
+fn three_replicas() -> (SharedServer, Vec<Policy<Key, SimulatedRedis>>) {
+    let server: SharedServer = Arc::new(Mutex::new(SimulatedServer::new(3, SeededRandom(7), 0)));
     let replica = |number| {
         let options = LimitOptions {
             replicas: 3,

@@ -1,4 +1,4 @@
-//! One world: what happens in it, and what its callers saw.
+//! Runs one world and records what its callers saw.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -6,45 +6,48 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::Random;
-use super::redis::{Key, Loss, Server, Shared, SimulatedRedis, Way, WindowRecord, lock};
+use super::random::SeededRandom;
+use super::redis::{
+    Key, LinkState, OutageRecord, SharedServer, SimulatedRedis, SimulatedServer, WindowRecord, lock,
+};
 use crate::config::WithoutRedis;
+use crate::limit::LimitOptions;
+use crate::limit::clock::now;
 use crate::limit::policy::Policy;
-use crate::limit::{LimitOptions, now};
 use crate::ops::LimitMetrics;
 
 const LENGTH_MS: u64 = 200_000;
 const KEYS: u64 = 2;
-/// A replica hears of a changed limit this late at most.
+/// A replica learns of a changed limit within this time.
 const LAG_MS: u64 = 2_000;
 
-/// A request, and what came of it.
+/// A request and its result.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Call {
+pub(super) struct CallRecord {
     pub(super) key: Key,
     pub(super) limit: u32,
     pub(super) began: Instant,
     pub(super) ended: Instant,
-    pub(super) end: End,
+    pub(super) end: CallEnd,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum CallEnd {
     Admitted,
     Refused,
     NotCounted,
-    /// The caller left before it was answered.
-    Left,
+    /// The caller stopped waiting.
+    Abandoned,
 }
 
-/// All that is to be known of a world.
+/// What happened in a world.
 #[derive(Debug)]
-pub(super) struct History {
+pub(super) struct WorldHistory {
     pub(super) replicas: u32,
-    pub(super) calls: Vec<Call>,
+    pub(super) calls: Vec<CallRecord>,
     pub(super) windows: Vec<WindowRecord>,
     pub(super) emptied: Vec<Instant>,
-    pub(super) outages: Vec<Loss>,
+    pub(super) outages: Vec<OutageRecord>,
 }
 
 struct Replica {
@@ -54,12 +57,12 @@ struct Replica {
 
 type Replicas = Arc<Vec<Replica>>;
 
-/// Lets a world live to its end.
-pub(super) async fn live(mut random: Random) -> History {
+/// Runs a world to its end.
+pub(super) async fn live(mut random: SeededRandom) -> WorldHistory {
     let count = 1 + random.below(4) as usize;
-    let trouble = [0, 0, 10, 40][random.below(4) as usize];
-    let server = Server::new(count, Random(random.next()), trouble);
-    let server: Shared = Arc::new(Mutex::new(server));
+    let fault_rate = [0, 0, 10, 40][random.below(4) as usize];
+    let server = SimulatedServer::new(count, SeededRandom(random.next()), fault_rate);
+    let server: SharedServer = Arc::new(Mutex::new(server));
     let limits: Vec<u32> = (0..KEYS).map(|_| limit(&mut random)).collect();
     let without_redis = if random.one_in(5) { WithoutRedis::Refuse } else { WithoutRedis::Local };
     let replica = |number| {
@@ -76,7 +79,7 @@ pub(super) async fn live(mut random: Random) -> History {
 
     let mut events = JoinSet::new();
     if !random.one_in(4) {
-        plan_losses(&mut random, &server, &mut events);
+        plan_outages(&mut random, &server, &mut events);
     }
     if random.one_in(3) {
         plan_emptying(&mut random, &server, &mut events);
@@ -86,7 +89,7 @@ pub(super) async fn live(mut random: Random) -> History {
     }
     let calls = plan_calls(&mut random, &replicas).join_all().await;
     let server = lock(&server);
-    History {
+    WorldHistory {
         replicas: count as u32,
         calls,
         windows: server.windows.clone(),
@@ -95,7 +98,7 @@ pub(super) async fn live(mut random: Random) -> History {
     }
 }
 
-fn limit(random: &mut Random) -> u32 {
+fn limit(random: &mut SeededRandom) -> u32 {
     [1, 2, 3, 5, 8][random.below(5) as usize]
 }
 
@@ -103,36 +106,36 @@ fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// Redis is lost to one replica or to all, for milliseconds or for minutes.
-fn plan_losses(random: &mut Random, server: &Shared, events: &mut JoinSet<()>) {
+/// One replica or all of them can't reach Redis, for milliseconds up to minutes.
+fn plan_outages(random: &mut SeededRandom, server: &SharedServer, events: &mut JoinSet<()>) {
     for _ in 0..=random.below(4) {
         let at = random.below(LENGTH_MS);
         let shape = [100, 2_000, 70_000][random.below(3) as usize];
         let (lasts, choice) = (random.below(shape), random.below(8) as usize);
-        let way = if random.one_in(2) { Way::Refused } else { Way::Silent };
+        let link = if random.one_in(2) { LinkState::Refused } else { LinkState::Silent };
         let emptied = random.one_in(4);
         let server = Arc::clone(server);
-        let set = move |server: &Shared, way| {
-            let ways = &mut lock(server).ways;
-            // Every other choice is no replica's number, and means all.
-            match ways.get_mut(choice) {
-                Some(one) => *one = way,
-                None => ways.fill(way),
+        let set = move |server: &SharedServer, link| {
+            let links = &mut lock(server).links;
+            // A choice that is no replica's index means all replicas.
+            match links.get_mut(choice) {
+                Some(one) => *one = link,
+                None => links.fill(link),
             }
         };
         events.spawn(async move {
             sleep(ms(at)).await;
-            set(&server, way);
+            set(&server, link);
             sleep(ms(lasts)).await;
             if emptied {
                 lock(&server).empty();
             }
-            set(&server, Way::Open);
+            set(&server, LinkState::Open);
         });
     }
 }
 
-fn plan_emptying(random: &mut Random, server: &Shared, events: &mut JoinSet<()>) {
+fn plan_emptying(random: &mut SeededRandom, server: &SharedServer, events: &mut JoinSet<()>) {
     let (at, server) = (random.below(LENGTH_MS), Arc::clone(server));
     events.spawn(async move {
         sleep(ms(at)).await;
@@ -140,8 +143,8 @@ fn plan_emptying(random: &mut Random, server: &Shared, events: &mut JoinSet<()>)
     });
 }
 
-/// A limit changes, and each replica hears of it in its own time.
-fn plan_limits(random: &mut Random, replicas: &Replicas, events: &mut JoinSet<()>) {
+/// A limit changes, and each replica learns of it after a lag of its own.
+fn plan_limits(random: &mut SeededRandom, replicas: &Replicas, events: &mut JoinSet<()>) {
     for _ in 0..=random.below(3) {
         let (at, key, new) = (random.below(LENGTH_MS), random.below(KEYS) as usize, limit(random));
         for number in 0..replicas.len() {
@@ -156,8 +159,8 @@ fn plan_limits(random: &mut Random, replicas: &Replicas, events: &mut JoinSet<()
     }
 }
 
-/// Bursts of requests; many of them again about a window later, when it is just about to end.
-fn plan_calls(random: &mut Random, replicas: &Replicas) -> JoinSet<Call> {
+/// Bursts of requests. Many are repeated about one window later, when it is just about to end.
+fn plan_calls(random: &mut SeededRandom, replicas: &Replicas) -> JoinSet<CallRecord> {
     let mut calls = JoinSet::new();
     for _ in 0..14 {
         let mut at = random.below(LENGTH_MS);
@@ -185,17 +188,17 @@ async fn call(
     key: Key,
     begins_ms: u64,
     patience_ms: Option<u64>,
-) -> Call {
+) -> CallRecord {
     sleep(ms(begins_ms)).await;
     let began = now();
     let Replica { policy, limits } = &replicas[replica];
     let limit = limits.lock().unwrap_or_else(PoisonError::into_inner)[usize::from(key)];
     let patience = patience_ms.map_or(Duration::MAX, ms);
     let end = match timeout(patience, policy.decide(key, limit)).await {
-        Err(_) => End::Left,
-        Ok(Err(_)) => End::NotCounted,
-        Ok(Ok(decision)) if decision.admitted => End::Admitted,
-        Ok(Ok(_)) => End::Refused,
+        Err(_) => CallEnd::Abandoned,
+        Ok(Err(_)) => CallEnd::NotCounted,
+        Ok(Ok(decision)) if decision.admitted => CallEnd::Admitted,
+        Ok(Ok(_)) => CallEnd::Refused,
     };
-    Call { key, limit, began, ended: now(), end }
+    CallRecord { key, limit, began, ended: now(), end }
 }

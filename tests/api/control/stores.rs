@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use gene_registry::keys::store::{Listing, Revoked, Rotated, Status, StoredKey};
+use gene_registry::keys::store::{Listing, RevokeOutcome, RotateOutcome, Status, StoredKey};
 use gene_registry::keys::{
     ApiKey, KeyPrefix, KeySpec, KeyStore, MemoryKeys, NewKey, PostgresKeys, Usage,
 };
@@ -113,16 +113,20 @@ async fn keys_are_listed_newest_first_and_in_pages() {
 async fn only_the_owners_one_key_is_revoked_and_only_once() {
     for Pair { name, store, .. } in both().await {
         let key = store.create(&new("a", "n", None)).await.unwrap().0;
-        assert_eq!(store.revoke(Some("b"), &prefix(&key)).await.unwrap(), Revoked::None, "{name}");
+        assert_eq!(
+            store.revoke(Some("b"), &prefix(&key)).await.unwrap(),
+            RevokeOutcome::None,
+            "{name}"
+        );
         let revoke = async |owner| match store.revoke(owner, &prefix(&key)).await.unwrap() {
-            Revoked::Key(key) => key,
+            RevokeOutcome::Key(key) => key,
             other => panic!("{name}: {other:?}"),
         };
         let first = revoke(Some("a")).await;
         assert_eq!(first.status, Status::Revoked);
         assert_eq!(revoke(None).await, first, "{name}");
         let rotated = store.rotate(Some("a"), &prefix(&key), Duration::ZERO).await.unwrap();
-        assert!(matches!(rotated, Rotated::NotActive(_)), "{name}: {rotated:?}");
+        assert!(matches!(rotated, RotateOutcome::NotActive(_)), "{name}: {rotated:?}");
     }
 }
 
@@ -138,9 +142,9 @@ async fn a_rotated_key_has_the_same_settings_and_lifetime() {
         ] {
             let old = store.create(&new("a", "n", end)).await.unwrap().0;
             let none = store.rotate(Some("b"), &prefix(&old), overlap).await.unwrap();
-            assert!(matches!(none, Rotated::None), "{name}");
+            assert!(matches!(none, RotateOutcome::None), "{name}");
             let rotated = store.rotate(Some("a"), &prefix(&old), overlap).await.unwrap();
-            let Rotated::Key { key, new, replaced } = rotated else {
+            let RotateOutcome::Key { key, new, replaced } = rotated else {
                 panic!("{name}: {rotated:?}")
             };
             assert_eq!((new.prefix.as_str(), &*replaced.prefix), (key.prefix(), old.prefix()));
@@ -173,7 +177,7 @@ async fn a_key_has_at_most_one_active_successor_and_keeps_its_first_lifetime() {
                 store.rotate(Some("a"), &prefix(key), overlap).await.unwrap()
             };
             let made = async |key: &ApiKey, overlap| match rotate(key, overlap).await {
-                Rotated::Key { key, new, .. } => {
+                RotateOutcome::Key { key, new, .. } => {
                     assert_eq!(new.expires_at.is_some(), end.is_some(), "{name}");
                     if let Some(end) = end {
                         near(new.expires_at, end);
@@ -183,7 +187,7 @@ async fn a_key_has_at_most_one_active_successor_and_keeps_its_first_lifetime() {
                 other => panic!("{name}: {other:?}"),
             };
             let refused_for = async |key: &ApiKey, by: &ApiKey| match rotate(key, hour).await {
-                Rotated::Already { successor } => {
+                RotateOutcome::Already { successor } => {
                     assert_eq!(
                         (&*successor.prefix, successor.status),
                         (by.prefix(), Status::Active)
@@ -199,7 +203,7 @@ async fn a_key_has_at_most_one_active_successor_and_keeps_its_first_lifetime() {
             refused_for(&first, &second).await;
             // The successor is revoked: the old key, still active for an hour, can be rotated again.
             store.revoke(Some("a"), &prefix(&second)).await.unwrap();
-            assert!(matches!(rotate(&first, hour).await, Rotated::NotActive(_)), "{name}");
+            assert!(matches!(rotate(&first, hour).await, RotateOutcome::NotActive(_)), "{name}");
             let third = made(&old, hour).await;
             refused_for(&old, &third).await;
             let listed = store.list(Some("a"), Listing::ALL).await.unwrap().keys;
@@ -266,7 +270,7 @@ async fn the_change_log_has_changes_of_keys_but_not_their_use() {
         store.add_usage(&[used]).await.unwrap();
         assert!(changed_by(&read).await.is_empty(), "{name}: use is not logged");
         let rotated = store.rotate(None, &prefix(&key), Duration::from_secs(9)).await.unwrap();
-        let Rotated::Key { key: rotated, .. } = rotated else { panic!("{name}") };
+        let RotateOutcome::Key { key: rotated, .. } = rotated else { panic!("{name}") };
         let changed = changed_by(&read).await;
         assert_eq!(changed.len(), 2, "{name}");
         assert!(changed.contains(&key.hash()) && changed.contains(&rotated.hash()), "{name}");

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use gene_registry::config::Config;
-use gene_registry::keys::{ApiKey, store};
+use gene_registry::keys::{ApiKey, insert_key};
 use gene_registry::registry::Timestamp;
 use tokio::time::Instant;
 
@@ -92,7 +92,7 @@ async fn a_key_is_treated_as_it_now_is_by_every_replica_with_and_without_redis()
                 answer.assert_refused(401, "UNAUTHORIZED");
             }
         }
-        store::insert(&mut client, &unborn, &new_key()).await.unwrap();
+        insert_key(&mut client, &unborn, &new_key()).await.unwrap();
         assert_treated(&fleet, unborn.expose(), 200, "1000000", without_redis).await;
     }
 }

@@ -2,7 +2,7 @@
 //! shown, neither by replicas that lived through it nor by those that start after it.
 
 use gene_registry::config::{Config, RedisConfig};
-use gene_registry::keys::{ApiKey, store};
+use gene_registry::keys::{ApiKey, insert_key};
 use tokio::time::Instant;
 
 use super::{DOMAIN, REPLICAS, answers, assert_same, assert_seen, genes_of, never_old, paths_of};
@@ -32,7 +32,7 @@ async fn what_was_read_before_a_restore_is_never_shown_after_it() {
     let restored = sample(&copy).await;
     let mut restored_client = restored.connect().await;
     let known = key.parse::<ApiKey>().unwrap();
-    store::insert(&mut restored_client, &known, &new_key()).await.unwrap();
+    insert_key(&mut restored_client, &known, &new_key()).await.unwrap();
     let sql = "update registry.gene set name = 'as it was', description = 'as it was'";
     restored_client.batch_execute(sql).await.unwrap();
     drop(restored_client);

@@ -1,5 +1,5 @@
-//! A cluster: keys are counted and answers kept on the nodes that have them, and a node that is
-//! lost or a slot that moves harms nobody.
+//! A cluster: counters and cache entries are on the nodes that have their slots, and a node that
+//! fails or a slot that moves fails no request.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::support::wait::eventually;
 /// Of a key's limit.
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// Within this, the node that took over is in use.
+/// Within this time, the new primary is used.
 const RESUMED: Duration = Duration::from_secs(10);
 
 async fn fleet(redis: &RedisCluster) -> Fleet<'static> {
@@ -26,7 +26,7 @@ async fn fleet(redis: &RedisCluster) -> Fleet<'static> {
         config.redis.url = None;
         config.redis.topology = Topology::Cluster;
         config.redis.urls = redis.urls().into_iter().map(Into::into).collect();
-        // A loaded machine is not taken for a Redis that is away.
+        // Long enough that a loaded machine is not mistaken for a Redis that is unavailable.
         config.redis.timeout_ms = 3_000;
     };
     let postgres = PostgresServer::shared().await;
@@ -45,7 +45,7 @@ async fn key_with_slot(redis: &RedisCluster, fleet: &Fleet<'_>, limit: u32) -> (
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn counters_and_answers_are_on_all_nodes_and_all_of_them_expire() {
+async fn counters_and_cache_entries_are_on_all_nodes_and_all_of_them_expire() {
     need_own_servers!();
     let redis = RedisCluster::start().await;
     let fleet = fleet(&redis).await;
@@ -58,7 +58,7 @@ async fn counters_and_answers_are_on_all_nodes_and_all_of_them_expire() {
         shared += usize::from(answer.header("cache-status").contains("detail=shared"));
         assert_eq!(answer.header("x-ratelimit-remaining"), "98", "{answer:?}");
     }
-    // Whoever read it has published it before it answered.
+    // The replica published the entry before it responded.
     assert_eq!(shared, 30);
     let keys = redis.keys("").await;
     assert!(keys.len() > 60, "{keys:?}");
@@ -71,7 +71,7 @@ async fn counters_and_answers_are_on_all_nodes_and_all_of_them_expire() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_killed_primary_is_followed_by_its_replica_and_the_other_keys_notice_nothing() {
+async fn a_killed_primary_is_replaced_by_its_replica_and_other_keys_are_not_affected() {
     need_own_servers!();
     let redis = RedisCluster::start().await;
     for node in &redis.nodes {
@@ -118,7 +118,7 @@ async fn a_killed_primary_is_followed_by_its_replica_and_the_other_keys_notice_n
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_replica_without_requests_notices_who_took_over() {
+async fn a_replica_without_requests_finds_the_new_primary() {
     need_own_servers!();
     let redis = RedisCluster::start().await;
     let fleet = fleet(&redis).await;
@@ -137,7 +137,7 @@ async fn a_replica_without_requests_notices_who_took_over() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn counting_is_exact_over_a_slot_that_moves() {
+async fn counting_is_exact_while_a_slot_moves() {
     need_own_servers!();
     let redis = RedisCluster::start().await;
     let fleet = fleet(&redis).await;

@@ -1,4 +1,4 @@
-//! Asks with one key on every replica, and counts how many requests pass.
+//! Sends requests with one key to every replica and counts how many are admitted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,7 +37,7 @@ impl Hammer {
     }
 }
 
-/// Asks until nothing is left of the key's window, and says how many requests passed.
+/// Sends requests until the key's window is exhausted, and returns how many were admitted.
 pub(super) async fn use_up(fleet: &Fleet<'_>, key: &str) -> usize {
     let mut admitted = 0;
     while fleet.replicas[0].get("/genes", Some(key)).await.status == 200 {

@@ -45,7 +45,7 @@ fn with_login(redis: &RedisServer, login: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn passwords_of_any_characters_are_good_in_the_url_and_in_a_key_of_their_own() {
+async fn passwords_of_any_characters_work_in_the_url_and_in_their_own_setting() {
     need_own_servers!();
     let redis = RedisServer::start(&[]).await;
     for user in ["reader", "we:ird/u#ser"] {
@@ -78,7 +78,7 @@ async fn as_user_with(redis: &RedisServer, rights: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_user_who_may_do_only_what_is_documented_is_enough() {
+async fn a_user_with_the_documented_rights_only_is_sufficient() {
     need_own_servers!();
     let redis = RedisServer::start(&[]).await;
     let rights = "+get +getrange +set +mget +evalsha +eval +incrby +pttl +pexpire +del +ping";
@@ -87,7 +87,7 @@ async fn a_user_who_may_do_only_what_is_documented_is_enough() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn limits_that_a_server_refuses_to_count_are_shown_to_be_each_replicas_own() {
+async fn metrics_show_local_limits_while_the_server_refuses_to_count() {
     need_own_servers!();
     let redis = RedisServer::start(&[]).await;
     // The script that counts may be run, but not all that it does.
@@ -118,7 +118,7 @@ async fn refusals(redis: &RedisServer) -> u32 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_requests_a_right_that_is_lacking_is_noticed_as_long_as_it_is() {
+async fn a_missing_right_is_noticed_without_requests_for_as_long_as_it_is_missing() {
     need_own_servers!();
     let redis = RedisServer::start(&[]).await;
     let url = as_user_with(&redis, "+get +getrange +set +mget +ping").await;

@@ -1,4 +1,4 @@
-//! Names of stores are looked up again for each new connection.
+//! Host names of stores are resolved for each new connection.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -28,7 +28,7 @@ fn by_name(url: &str, port: u16) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn stores_that_have_moved_to_another_address_are_found_there_by_their_name() {
+async fn stores_that_moved_to_another_address_are_found_by_name() {
     let hosts = Hosts::new(NAME, &BEFORE.to_string());
     if !hosts.are_seen(NAME) {
         fn here() {}

@@ -1,4 +1,4 @@
-//! Sentinels name the primary; when they name another, it is used.
+//! Sentinels name the primary, and replicas follow when they name another one.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::support::replica::Fleet;
 use crate::support::traffic::Traffic;
 use crate::support::wait::eventually;
 
-/// Within this, a new primary is in use.
+/// Within this time, a new primary is used.
 const RESUMED: Duration = Duration::from_secs(10);
 const LIMIT: usize = 60;
 
@@ -22,7 +22,7 @@ fn watched_by(config: &mut Config, urls: Vec<String>) {
     config.redis.topology = Topology::Sentinel;
     config.redis.urls = urls.into_iter().map(Into::into).collect();
     config.redis.sentinel.service = Some(SERVICE.to_owned());
-    // A loaded machine is not taken for a Redis that is away.
+    // Long enough that a loaded machine is not mistaken for a Redis that is unavailable.
     config.redis.timeout_ms = 1_500;
 }
 
@@ -49,7 +49,7 @@ async fn assert_followed<F: Future<Output = ()>>(redis: &WatchedRedis, happen: i
     happen().await;
     redis.promoted().await;
 
-    // Counters and answers that nobody has made before.
+    // New counters and cache entries.
     let fresh = fleet.database.new_key(1_000_000).await;
     eventually(RESUMED, "the new primary counts and caches", || async {
         for replica in &fleet.replicas {
@@ -73,28 +73,28 @@ async fn assert_followed<F: Future<Output = ()>>(redis: &WatchedRedis, happen: i
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_killed_primary_is_followed_by_its_replica_under_load() {
+async fn a_killed_primary_is_replaced_by_its_replica_under_load() {
     need_own_servers!();
     let redis = WatchedRedis::start(None).await;
     assert_followed(&redis, || redis.servers[0].kill()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_primary_that_hangs_is_followed_by_its_replica_under_load() {
+async fn a_primary_that_hangs_is_replaced_by_its_replica_under_load() {
     need_own_servers!();
     let redis = WatchedRedis::start(None).await;
     assert_followed(&redis, || async { redis.servers[0].pause() }).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_primary_that_is_demoted_is_left_though_it_goes_on_answering() {
+async fn a_demoted_primary_is_not_used_though_it_still_replies() {
     need_own_servers!();
     let redis = WatchedRedis::start(None).await;
     assert_followed(&redis, || redis.fail_over()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sentinels_have_a_password_of_their_own_and_one_that_is_away_costs_nothing() {
+async fn sentinels_have_their_own_password_and_an_unavailable_one_delays_nothing() {
     need_own_servers!();
     let redis = WatchedRedis::start(Some("of-the-sentinels")).await;
     let words = ["ACL", "SETUSER", "registry", "on", ">of/the@data", "~*", "+@all"];

@@ -1,4 +1,4 @@
-//! TLS to Redis: a private authority is trusted where it is named, and nobody else is.
+//! TLS to Redis: a private authority is trusted if it is configured, and then no other.
 
 use super::logins::assert_used;
 use crate::support::authority::{Authority, EXPIRED, VALID};
@@ -32,7 +32,7 @@ async fn encrypted(authority: &Authority, name: &str, years: (i32, i32)) -> (Red
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_private_authority_is_trusted_where_it_is_named() {
+async fn a_private_authority_is_trusted_if_it_is_configured() {
     need_own_servers!();
     let authority = Authority::new();
     let (redis, url) = encrypted(&authority, "127.0.0.1", VALID).await;
@@ -44,7 +44,7 @@ async fn a_private_authority_is_trusted_where_it_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_certificate_that_is_not_good_is_refused_and_the_log_says_why_once() {
+async fn an_invalid_certificate_is_refused_and_the_log_says_why_once() {
     need_own_servers!();
     let (ours, theirs) = (Authority::new(), Authority::new());
     for (certifier, name, years, reason) in [
@@ -64,16 +64,16 @@ async fn a_certificate_that_is_not_good_is_refused_and_the_log_says_why_once() {
         .await;
         eventually(std::time::Duration::from_secs(20), "the log says why", || async {
             assert_eq!(served.replica.get(&uncached(), Some(&key)).await.status, 200);
-            served.lines_with(&["WARN", "redis cannot be connected to", reason]) > 0
+            served.lines_with(&["WARN", "cannot connect to redis", reason]) > 0
         })
         .await;
-        // It tries again twice a second.
+        // It retries twice a second.
         let in_use = "gene_registry_redis_in_use{side=\"write\"}";
         for _ in 0..200 {
             assert_eq!(served.replica.get(&uncached(), Some(&key)).await.status, 200);
         }
         assert_eq!(served.replica.metric(in_use).await, Some(0.0));
-        assert_eq!(served.lines_with(&["redis cannot be connected to"]), 1, "{}", served.log());
+        assert_eq!(served.lines_with(&["cannot connect to redis"]), 1, "{}", served.log());
         let counters = redis.keys("gr").await;
         assert!(counters.is_empty(), "{counters:?}");
     }

@@ -1,44 +1,44 @@
-//! Rotation. A key has one successor that is good, at most: whoever rotates it again, for example
-//! because the answer was lost, would otherwise leave a key behind that nobody knows.
+//! Rotates keys. A key has at most one active successor: rotating it again, for example because the
+//! response was lost, is refused, since it would leave behind a key that nobody knows.
 
 use std::time::Duration;
 
 use tokio_postgres::Transaction;
 use tokio_postgres::types::Type;
 
-use super::{LAST_TIME, Source, Value, by_prefix, locked, stored};
-use crate::keys::prefix::KeyPrefix;
-use crate::keys::store::{Rotated, Status, StoreError, StoredKey};
-use crate::keys::token::ApiKey;
+use super::prefix::KeyPrefix;
+use super::sql::{KeySource, LAST_TIME, SqlParam, by_prefix, locked, stored};
+use super::store::{RotateOutcome, Status, StoreError, StoredKey};
+use super::token::ApiKey;
 
 /// Replaces the one active key that begins with `prefix`.
-pub(in crate::keys) async fn rotate(
+pub(super) async fn rotate(
     transaction: &Transaction<'_>,
     owner: Option<&str>,
     prefix: &KeyPrefix,
     overlap: Duration,
-) -> Result<Rotated, StoreError> {
+) -> Result<RotateOutcome, StoreError> {
     let mut found = locked(transaction, owner, prefix).await?;
     if found.len() > 1 {
-        return Ok(Rotated::Ambiguous(found));
+        return Ok(RotateOutcome::Ambiguous(found));
     }
-    let Some(old) = found.pop() else { return Ok(Rotated::None) };
-    // A statement of its own: it sees what a rotation that was waited for has done.
+    let Some(old) = found.pop() else { return Ok(RotateOutcome::None) };
+    // A separate statement, which sees the result of a concurrent rotation that held the lock.
     if let Some(successor) = successor(transaction, &old).await? {
-        return Ok(Rotated::Already { successor: Box::new(successor) });
+        return Ok(RotateOutcome::Already { successor: Box::new(successor) });
     }
     if old.status != Status::Active {
-        return Ok(Rotated::NotActive(Box::new(old)));
+        return Ok(RotateOutcome::NotActive(Box::new(old)));
     }
     let key = ApiKey::generate()?;
     copy(transaction, &old, &key).await?;
-    end(transaction, &old, &key, overlap).await?;
+    expire(transaction, &old, &key, overlap).await?;
     let new = by_prefix(transaction, key.prefix()).await?;
     let replaced = by_prefix(transaction, &old.prefix).await?;
-    Ok(Rotated::Key { key, new: Box::new(new), replaced: Box::new(replaced) })
+    Ok(RotateOutcome::Key { key, new: Box::new(new), replaced: Box::new(replaced) })
 }
 
-/// The last of the keys that came after this one, of those that are good.
+/// The newest active key of the same owner that rotation has replaced this one by, directly or not.
 async fn successor(
     transaction: &Transaction<'_>,
     old: &StoredKey,
@@ -53,13 +53,14 @@ async fn successor(
         {} JOIN successor USING (key_hash)
         WHERE k.owner = $2 AND k.revoked_at IS NULL AND (k.expires_at <= now()) IS NOT TRUE
         ORDER BY step DESC LIMIT 1",
-        Source::Tables.select()
+        KeySource::Tables.select()
     );
-    let values: [Value<'_>; 2] = [(&old.prefix, Type::TEXT), (&old.owner, Type::TEXT)];
+    let values: [SqlParam<'_>; 2] = [(&old.prefix, Type::TEXT), (&old.owner, Type::TEXT)];
     transaction.query_typed(&sql, &values).await?.first().map(stored).transpose()
 }
 
-/// Stores a key like the old one, with the lifetime that it had before any rotation.
+/// Stores the new key with the values of the old one and the lifetime that it had before any
+/// rotation.
 async fn copy(
     transaction: &Transaction<'_>,
     old: &StoredKey,
@@ -75,14 +76,14 @@ async fn copy(
         FROM registry.api_key WHERE prefix = $3"
     );
     let (hash, prefix) = (key.hash().0, key.prefix());
-    let values: [Value<'_>; 3] =
+    let values: [SqlParam<'_>; 3] =
         [(&hash.as_slice(), Type::BYTEA), (&prefix, Type::TEXT), (&old.prefix, Type::TEXT)];
     transaction.execute_typed(&sql, &values).await?;
     Ok(())
 }
 
-/// The old key ends after `overlap`, or when it would have ended anyway.
-async fn end(
+/// Lets the old key expire after `overlap`, unless it expires earlier anyway.
+async fn expire(
     transaction: &Transaction<'_>,
     old: &StoredKey,
     key: &ApiKey,
@@ -93,7 +94,7 @@ async fn end(
             first_expires_at = coalesce(first_expires_at, expires_at, 'infinity')
         WHERE prefix = $1";
     let (overlap, hash) = (overlap.as_secs_f64(), key.hash().0);
-    let values: [Value<'_>; 3] =
+    let values: [SqlParam<'_>; 3] =
         [(&old.prefix, Type::TEXT), (&overlap, Type::FLOAT8), (&hash.as_slice(), Type::BYTEA)];
     transaction.execute_typed(sql, &values).await?;
     Ok(())

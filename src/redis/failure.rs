@@ -1,4 +1,4 @@
-//! What comes of a command: an answer, or why there is none, and what that says about the server.
+//! Why commands fail, and what a failure says about the server.
 
 use redis::{ErrorKind, RedisError, RedisResult, ServerErrorKind, Value};
 use thiserror::Error;
@@ -7,28 +7,28 @@ use super::dial::late;
 use crate::ops::error_chain;
 use crate::sync::CallOutcome;
 
-/// What a server says to several commands, each on its own, in their order.
+/// The replies to several commands, in the order of the commands. Each may be an error.
 pub(super) type Replies = Vec<RedisResult<Value>>;
 
-/// Why there is no answer.
+/// Why commands have no replies.
 #[derive(Debug, Error)]
 pub enum RedisFailure {
-    /// Known to be away: nobody waited.
-    #[error("redis is known to be away")]
+    /// The circuit breaker is open: nothing was sent or waited for.
+    #[error("redis is known to be unavailable")]
     CircuitOpen,
-    /// It did not answer within `redis.timeout_ms`.
-    #[error("redis did not answer in time")]
+    /// There was no reply within `redis.timeout_ms`.
+    #[error("redis did not reply in time")]
     Timeout,
-    /// All our connections were taken for `redis.timeout_ms`: this says nothing about Redis.
-    #[error("all connections to redis were taken")]
+    /// All connections of the pool were in use for `redis.timeout_ms`. Says nothing about Redis.
+    #[error("all connections to redis were in use")]
     PoolExhausted,
-    /// It, or the way to it, failed.
+    /// Redis or the connection to it failed.
     #[error("redis failed")]
     Failed(#[from] RedisError),
 }
 
 impl RedisFailure {
-    /// Whether `redis.timeout_ms` was spent on it: by us, or by the client in the same moment.
+    /// Whether `redis.timeout_ms` passed: measured here, or by the client library at the same moment.
     pub fn is_late(&self) -> bool {
         match self {
             Self::Timeout | Self::PoolExhausted => true,
@@ -37,32 +37,32 @@ impl RedisFailure {
         }
     }
 
-    /// The same as the error of a single command, among others that were answered.
+    /// This failure as the error of one command, among others that have replies.
     pub(super) fn of_one(&self) -> RedisError {
         match self {
             Self::Failed(error) => error.clone(),
-            Self::CircuitOpen => (ErrorKind::Io, "the command's node is known to be away").into(),
-            Self::Timeout | Self::PoolExhausted => {
-                late("the command's node did not answer in time")
+            Self::CircuitOpen => {
+                (ErrorKind::Io, "the command's node is known to be unavailable").into()
             }
+            Self::Timeout | Self::PoolExhausted => late("the command's node did not reply in time"),
         }
     }
 }
 
-/// What a call says about the store, if anything.
+/// What a call tells the circuit breaker about the server, if anything.
 pub(super) fn outcome(result: &Result<Replies, RedisFailure>) -> Option<CallOutcome> {
     match result {
         Ok(replies) if replies.iter().any(refuses_service) => Some(CallOutcome::Refused),
         Ok(_) => Some(CallOutcome::Answered),
         Err(RedisFailure::PoolExhausted) => None,
-        // A refused connection has already been recorded where it was seen.
+        // The error sink of the pool has already recorded a refused connection.
         Err(RedisFailure::CircuitOpen | RedisFailure::Timeout | RedisFailure::Failed(_)) => {
             Some(CallOutcome::Lost)
         }
     }
 }
 
-/// Why the store was not answering, where [`outcome`] says so.
+/// Why the server is unavailable, where [`outcome`] is not `Answered`.
 pub(super) fn reason(result: &Result<Replies, RedisFailure>) -> Option<String> {
     match result {
         Ok(replies) => {
@@ -73,7 +73,7 @@ pub(super) fn reason(result: &Result<Replies, RedisFailure>) -> Option<String> {
     }
 }
 
-/// Errors that say "not here, not now" rather than "not like this".
+/// Whether the server refuses service as such, rather than this command for its form.
 fn refuses_service(reply: &RedisResult<Value>) -> bool {
     let Err(error) = reply else { return false };
     match error.kind() {
@@ -86,7 +86,7 @@ fn refuses_service(reply: &RedisResult<Value>) -> bool {
         ) => true,
         _ => match error.code() {
             Some("OOM" | "MISCONF" | "NOAUTH" | "NOREPLICAS") => true,
-            // Before version 7, an error inside a script is wrapped into the script's own.
+            // Before version 7, an error inside a script is part of the detail of the script's error.
             Some("ERR") => error.detail().is_some_and(|detail| {
                 ["-OOM ", "-READONLY ", "-MISCONF "].iter().any(|code| detail.contains(code))
             }),
@@ -95,6 +95,7 @@ fn refuses_service(reply: &RedisResult<Value>) -> bool {
     }
 }
 
+/// The error of a reply that has another form than expected.
 pub(super) fn unexpected(what: &'static str) -> RedisError {
     (ErrorKind::UnexpectedReturnType, what).into()
 }

@@ -1,4 +1,4 @@
-//! What is configured about, and said of, a Redis that is away.
+//! Configuration and log lines about a Redis that is unavailable.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::support::replica::{Fleet, READER, sample};
 use crate::support::traffic::{routes, uncached};
 use crate::support::wait::eventually;
 
-/// Within this, a Redis that is back is in use again.
+/// Within this time, a Redis that is available again is used.
 const BACK: Duration = Duration::from_secs(5);
 const REPLICAS: u32 = 3;
 
@@ -52,7 +52,7 @@ async fn where_told_to_refuse_without_redis_every_replica_answers_503() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_log_has_one_line_for_each_change_however_many_requests() {
+async fn the_log_has_one_line_for_each_change_of_availability() {
     need_own_servers!();
     let (postgres, redis) = (PostgresServer::shared().await, RedisServer::start(&[]).await);
     let database = sample(postgres).await;
@@ -76,9 +76,9 @@ async fn the_log_has_one_line_for_each_change_however_many_requests() {
         }
     };
     let lines = |store: &str| {
-        let store = format!("redis, for {store}");
+        let store = format!("redis ({store})");
         let (away, back) =
-            (["WARN", store.as_str(), "not in use"], ["INFO", store.as_str(), "in use again"]);
+            (["WARN", store.as_str(), "unavailable"], ["INFO", store.as_str(), "available again"]);
         (served.lines_with(&away), served.lines_with(&back))
     };
     let until_logged = |store: &'static str, wanted: (usize, usize)| {
@@ -95,7 +95,7 @@ async fn the_log_has_one_line_for_each_change_however_many_requests() {
     until_logged("reads", (1, 0)).await;
     ask(100).await;
     assert_eq!((lines("reads"), lines("writes")), ((1, 0), (1, 0)));
-    served.says_once(&["redis, for writes", "not in use", "refused"]).await;
+    served.says_once(&["redis (writes)", "unavailable", "refused"]).await;
     redis.restart().await;
     until_logged("reads", (1, 1)).await;
     until_logged("writes", (1, 1)).await;
@@ -108,13 +108,13 @@ async fn the_log_has_one_line_for_each_change_however_many_requests() {
         ask(10).await;
     }
     assert_eq!((lines("reads"), lines("writes")), ((1, 1), (2, 1)));
-    served.says_once(&["redis, for writes", "not in use", "OOM"]).await;
+    served.says_once(&["redis (writes)", "unavailable", "OOM"]).await;
     let () = redis.command(&["CONFIG", "SET", "maxmemory", "0"]).await;
     until_logged("writes", (2, 2)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_replica_without_requests_notices_that_redis_is_back() {
+async fn a_replica_without_requests_notices_that_redis_is_available_again() {
     need_own_servers!();
     let redis = RedisServer::start(&[]).await;
     let fleet = Fleet::start_with(1, PostgresServer::shared().await, &redis, |config| {

@@ -1,0 +1,94 @@
+//! Windows counted in Redis, by its clock, for all replicas together.
+//!
+//! Each command touches one key, so this is valid in Redis Cluster, where the commands of a batch
+//! are sent to their nodes in parallel.
+
+use std::fmt::Display;
+use std::time::Duration;
+
+use redis::{ErrorKind, FromRedisValue, RedisError, RedisResult, Value};
+
+use super::window::{WINDOW, WindowState};
+use super::window_store::{Acquire, AcquireReplies, WindowStore};
+use crate::redis::{AccessMode, Call, LuaScript, RedisFailure, RedisKeys, RedisPool};
+
+/// Counts windows in Redis: one command for each key and limit, one exchange for each batch.
+#[derive(Debug)]
+pub(super) struct RedisWindows {
+    pool: RedisPool,
+    keys: RedisKeys,
+    script: LuaScript,
+}
+
+impl RedisWindows {
+    pub(super) fn new(pool: RedisPool, keys: RedisKeys) -> Self {
+        Self { pool, keys, script: LuaScript::admit() }
+    }
+
+    fn call<'a, K>(&'a self, acquire: &Acquire<K>, key: &'a str) -> Call<'a> {
+        let numbers = [acquire.limit.into(), acquire.requests.into(), WINDOW.as_millis()];
+        let call = Call::script(&self.script, key);
+        numbers.iter().fold(call, |call, number| call.arg(number.to_string()))
+    }
+}
+
+impl<K: Display + Send + Sync + 'static> WindowStore<K> for RedisWindows {
+    async fn admit(&self, acquires: &[Acquire<K>]) -> Result<AcquireReplies, RedisFailure> {
+        let keys: Vec<_> = acquires.iter().map(|one| self.keys.limit(&one.key)).collect();
+        let calls: Vec<_> =
+            acquires.iter().zip(&keys).map(|(one, key)| self.call(one, key)).collect();
+        let mut replies = self.pool.run(AccessMode::Write, &calls).await?;
+        replies.resize_with(acquires.len(), || Err(unexpected("no reply to a command")));
+        let windows = acquires.iter().zip(replies).map(|(acquire, reply)| {
+            let window = reply.and_then(|reply| read_window(acquire.requests, reply));
+            window.map_err(RedisFailure::from)
+        });
+        Ok(windows.collect())
+    }
+
+    fn is_unavailable(&self) -> bool {
+        !self.pool.is_fully_available(AccessMode::Write)
+    }
+
+    fn shard(&self, key: &K) -> u16 {
+        self.pool.shard(&self.keys.limit(key))
+    }
+}
+
+/// The reply of the script to a command for `requests` requests.
+fn read_window(requests: u32, reply: Value) -> RedisResult<WindowState> {
+    let (admitted, count, resets_in_ms) = <(u32, i64, i64)>::from_redis_value(reply)
+        .map_err(|_| unexpected("not a window's state"))?;
+    Ok(WindowState {
+        admitted: admitted.min(requests),
+        count: u32::try_from(count.max(0)).unwrap_or(u32::MAX),
+        resets_in: Duration::from_millis(u64::try_from(resets_in_ms).unwrap_or(0)).min(WINDOW),
+    })
+}
+
+fn unexpected(what: &'static str) -> RedisError {
+    (ErrorKind::UnexpectedReturnType, what).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reply(numbers: &[i64]) -> Value {
+        Value::Array(numbers.iter().copied().map(Value::Int).collect())
+    }
+
+    #[test]
+    fn valid_replies_are_read_and_others_are_errors() {
+        let read = read_window(1, reply(&[1, 7, 12_345])).expect("a window");
+        let resets_in = Duration::from_millis(12_345);
+        assert_eq!(read, WindowState { admitted: 1, count: 7, resets_in });
+        let odd = read_window(2, reply(&[3, -7, -3])).expect("a window");
+        assert_eq!(odd, WindowState { admitted: 2, count: 0, resets_in: Duration::ZERO });
+        let huge = read_window(1, reply(&[0, i64::MAX, i64::MAX])).expect("a window");
+        assert_eq!((huge.count, huge.resets_in), (u32::MAX, WINDOW));
+        for nonsense in [reply(&[]), reply(&[1]), Value::Nil, Value::Okay] {
+            assert!(read_window(1, nonsense).is_err());
+        }
+    }
+}
