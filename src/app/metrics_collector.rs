@@ -1,4 +1,5 @@
-//! How everything is at the moment, for `/metrics`: asked when that is read, answered from memory.
+//! Reads the metrics that are not counted as they change, such as pool sizes, when `/metrics` is
+//! requested. Every value comes from memory.
 
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use crate::ops::{Exposition, Health};
 use crate::redis::{AccessMode, RedisPool};
 use crate::upstream::UpstreamClient;
 
-/// Whom to ask.
+/// The sources of these metrics.
 pub(super) struct MetricsCollector {
     pub(super) health: Arc<Health>,
     pub(super) upstream: Arc<UpstreamClient>,
@@ -94,7 +95,7 @@ impl MetricsCollector {
         }
         for (pool, state) in &pools {
             let labels = [("pool", *pool)];
-            out.sample("gene_registry_pool_max_connections", &labels, state.most as f64);
+            out.sample("gene_registry_pool_max_connections", &labels, state.max as f64);
         }
         for (pool, state) in &pools {
             out.sample("gene_registry_pool_waiting", &[("pool", *pool)], state.waiting as f64);

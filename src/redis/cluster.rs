@@ -80,7 +80,7 @@ impl Cluster {
         let view = self.0.known().view;
         let nodes = view.iter().flat_map(|view| &view.nodes);
         nodes.map(|node| node.state(lane)).fold(PoolState::default(), |sum, one| PoolState {
-            most: sum.most + one.most,
+            max: sum.max + one.max,
             size: sum.size + one.size,
             idle: sum.idle + one.idle,
             waiting: sum.waiting + one.waiting,

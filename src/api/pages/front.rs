@@ -7,21 +7,21 @@ use poem::http::uri::Scheme;
 use poem::http::{HeaderMap, HeaderValue, header};
 use poem::{Endpoint, Request, Response, Result};
 
-use crate::ops::{AskDependencies, Dependencies, Dependency, Health};
+use crate::ops::{CheckDependencies, Dependencies, Dependency, Health};
 
 const PAGE: &str = include_str!("front/index.html");
 
 pub(super) struct Front {
     public_url: Option<String>,
     health: Arc<Health>,
-    dependencies: AskDependencies,
+    dependencies: CheckDependencies,
 }
 
 impl Front {
     pub(super) fn new(
         public_url: Option<&str>,
         health: Arc<Health>,
-        dependencies: AskDependencies,
+        dependencies: CheckDependencies,
     ) -> Self {
         let public_url = public_url.map(|url| url.trim_end_matches('/').to_owned());
         Self { public_url, health, dependencies }

@@ -16,7 +16,7 @@ pub(crate) use self::static_file::StaticFile;
 use super::document::Document;
 use super::error::ApiError;
 use super::forwarded::TrustedProxies;
-use crate::ops::{AskDependencies, Health};
+use crate::ops::{CheckDependencies, Health};
 
 /// Nothing but this service's own files; no inline scripts or styles; no other site.
 const POLICY: HeaderValue = HeaderValue::from_static(
@@ -86,7 +86,7 @@ pub struct Pages {
     /// Readiness, for the front page.
     pub health: Arc<Health>,
     /// How the dependencies are, for the front page.
-    pub dependencies: AskDependencies,
+    pub dependencies: CheckDependencies,
 }
 
 /// Every path that is served here.

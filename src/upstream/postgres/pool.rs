@@ -105,7 +105,7 @@ impl Connections {
     pub(super) fn state(&self) -> PoolState {
         let status = self.pool.status();
         PoolState {
-            most: status.max_size,
+            max: status.max_size,
             size: status.size,
             idle: status.available,
             waiting: status.waiting,

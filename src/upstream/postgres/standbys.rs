@@ -59,7 +59,7 @@ pub(super) fn together(
     for (name, state) in pools {
         let sum = if name == "postgres" { &mut reads } else { &mut side };
         let sum: &mut PoolState = sum.get_or_insert_default();
-        sum.most += state.most;
+        sum.max += state.max;
         sum.size += state.size;
         sum.idle += state.idle;
         sum.waiting += state.waiting;
