@@ -29,12 +29,12 @@ pub fn load_config(file: Option<&Path>) -> Result<LoadedConfig, InvalidConfig> {
 fn check(config: &Config) -> Vec<ConfigError> {
     let mut errors = Vec::new();
     if let Err(error) = telemetry::check(&config.log) {
-        errors.push(ConfigError::worded(&["log.level"], error.to_string()));
+        errors.push(ConfigError::with_text(&["log.level"], error.to_string()));
     }
     errors.extend(upstream(config));
     errors.extend(keys_database(config));
     if let Err(error) = Servers::read(&config.redis) {
-        errors.push(ConfigError::worded(&[error.key], error.to_string()));
+        errors.push(ConfigError::with_text(&[error.key], error.to_string()));
     }
     for (key, path) in [
         ("upstream.tls_ca_file", &config.upstream.tls_ca_file),
@@ -53,14 +53,14 @@ fn check(config: &Config) -> Vec<ConfigError> {
 fn upstream(config: &Config) -> Option<ConfigError> {
     config.upstream.url.as_ref()?;
     let error = url_error(config.upstream.clone())?;
-    Some(ConfigError::worded(&["upstream.url"], error.to_string()))
+    Some(ConfigError::with_text(&["upstream.url"], error.to_string()))
 }
 
 fn keys_database(config: &Config) -> Option<ConfigError> {
     let url = config.control.database_url.clone()?;
     let error = url_error(UpstreamConfig { url: Some(url), ..config.upstream.clone() })?;
     let text = StartError::KeysDatabase(error).to_string();
-    Some(ConfigError::worded(&["control.database_url"], text))
+    Some(ConfigError::with_text(&["control.database_url"], text))
 }
 
 /// Ignores the file of certificate authorities, which [`check`] reports under its own key.

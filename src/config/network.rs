@@ -1,4 +1,4 @@
-//! Addresses and networks, as lists of them stand in the configuration.
+//! IP addresses and networks in the configuration.
 
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -14,13 +14,13 @@ pub struct Network {
     bits: u32,
 }
 
-/// It is neither an address nor a network.
+/// The text is neither an address nor a network.
 #[derive(Debug, Error)]
 #[error("`{0}` is neither an address nor a network such as 10.0.0.0/8")]
 pub struct InvalidNetwork(String);
 
 impl Network {
-    /// Whether `address` lies in it. An IPv4 address is the same in its IPv6 form.
+    /// Whether `address` is in the network. An IPv4 address equals its IPv4-mapped IPv6 form.
     pub fn contains(&self, address: IpAddr) -> bool {
         match (self.address, address.to_canonical()) {
             (IpAddr::V4(network), IpAddr::V4(address)) => {
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn networks_contain_what_begins_like_them() {
+    fn a_network_contains_the_addresses_with_its_prefix() {
         for (network, address, contains) in [
             ("10.0.0.0/8", "10.255.0.1", true),
             ("10.0.0.0/8", "11.0.0.1", false),
