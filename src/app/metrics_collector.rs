@@ -114,10 +114,10 @@ impl MetricsCollector {
     }
 
     fn memory(&self, out: &mut Exposition) {
-        let held = self.reads.held();
-        out.sample("gene_registry_local_cache_bytes", &[], held.bytes as f64);
-        out.sample("gene_registry_local_cache_max_bytes", &[], held.max_bytes as f64);
-        out.sample("gene_registry_local_cache_entries", &[], held.entries as f64);
+        let stats = self.reads.stats();
+        out.sample("gene_registry_local_cache_bytes", &[], stats.bytes as f64);
+        out.sample("gene_registry_local_cache_max_bytes", &[], stats.max_bytes as f64);
+        out.sample("gene_registry_local_cache_entries", &[], stats.entries as f64);
         let (known, unknown) = self.authenticator.remembered();
         for (word, count) in [("yes", known), ("no", unknown)] {
             out.sample("gene_registry_key_records", &[("known", word)], count as f64);

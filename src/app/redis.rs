@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::error::StartError;
 use crate::api::Document;
-use crate::cache::SharedCache;
+use crate::cache::{SharedCache, SharedCacheOptions};
 use crate::config::Config;
 use crate::limit::{LimitOptions, Limiter};
 use crate::ops::Metrics;
@@ -50,16 +50,14 @@ impl Redis {
         // The lease must outlive the longest attempt. If it expired before its owner reported a
         // failure, the next replica would repeat the attempt, and so on.
         let upstream = &config.upstream;
-        let longest_attempt =
+        let lease_ttl =
             config.shed.wait() + upstream.wait() + upstream.connect() + upstream.query();
-        SharedCache::new(
-            self.cache.clone(),
-            self.keys.clone(),
-            document.fingerprint(),
-            config.cache.shared_max_entry_bytes,
-            longest_attempt,
-            Arc::clone(metrics),
-        )
+        let options = SharedCacheOptions {
+            schema: document.fingerprint(),
+            max_entry_bytes: config.cache.shared_max_entry_bytes,
+            lease_ttl,
+        };
+        SharedCache::new(self.cache.clone(), self.keys.clone(), options, Arc::clone(metrics))
     }
 }
 

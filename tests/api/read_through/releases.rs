@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use gene_registry::cache::{ReadThrough, SharedCache, Source};
+use gene_registry::cache::{ReadThrough, SharedCache, SharedCacheOptions, Source};
 use gene_registry::config::LoadedConfig;
 use gene_registry::ops::Metrics;
 use gene_registry::redis::{RedisKeys, RedisPool};
@@ -30,8 +30,12 @@ async fn release(probe: &Arc<Probe>, prefix: &str, schema: &str) -> Release {
     let timeout = std::time::Duration::from_secs(5);
     let pool = RedisPool::new(redis.servers(), 4, timeout);
     let keys = RedisKeys::new(prefix);
-    let (schema, lease) = (schema.to_owned(), std::time::Duration::from_secs(5));
-    let shared = SharedCache::new(pool, keys, schema, 1 << 20, lease, Arc::clone(&metrics));
+    let options = SharedCacheOptions {
+        schema: schema.to_owned(),
+        max_entry_bytes: 1 << 20,
+        lease_ttl: std::time::Duration::from_secs(5),
+    };
+    let shared = SharedCache::new(pool, keys, options, Arc::clone(&metrics));
     let watched = UpstreamClient::new(Arc::clone(probe) as _);
     let watching = tokio::spawn(Arc::clone(&watched).watch());
     eventually(SOON, "the change log is loaded", || async { watched.is_settled() }).await;
