@@ -77,8 +77,8 @@ impl MetricsCollector {
                 out.sample("gene_registry_standby_reads_total", &labels, count as f64);
             }
         }
-        let ended = self.upstream.histories_ended();
-        out.sample("gene_registry_histories_ended_total", &[], ended as f64);
+        let switches = self.upstream.timeline_switches();
+        out.sample("gene_registry_timeline_switches_total", &[], switches as f64);
     }
 
     fn pools(&self, out: &mut Exposition) {

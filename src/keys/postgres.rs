@@ -12,7 +12,7 @@ use super::store::{KeyStore, Listed, Listing, NewKey, Revoked, Rotated, StoreErr
 use super::token::ApiKey;
 use super::usage::Usage;
 use crate::config::UpstreamConfig;
-use crate::upstream::postgres::{Object, Pool, PoolError, SetupError, small_pool};
+use crate::upstream::postgres::{Pool, PoolError, PooledConnection, SetupError, small_pool};
 
 /// For everything that one call does.
 const DEADLINE: Duration = Duration::from_secs(5);
@@ -48,7 +48,7 @@ impl PostgresKeys {
         Ok(Self { pool: small_pool(config, CONNECTIONS)?, source: Source::View })
     }
 
-    async fn client(&self) -> Result<Object, StoreError> {
+    async fn client(&self) -> Result<PooledConnection, StoreError> {
         self.pool.get().await.map_err(|error| match error {
             PoolError::Timeout(_) => StoreError::Timeout,
             PoolError::Backend(error) => StoreError::Unreachable(error.into()),

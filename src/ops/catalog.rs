@@ -125,7 +125,7 @@ pub const ALL: &[Series] = series! {
         "time by which it lags at most, seconds; a second or two when it does not; absent while that is not known";
     Counter "gene_registry_standby_reads_total" ["standby", "result"]
         "reads of a standby: `answered`, `behind` (it lacked a known change, so the primary was read), `failed` (likewise)";
-    Counter "gene_registry_histories_ended_total" []
+    Counter "gene_registry_timeline_switches_total" []
         "times the database was found to have begun another history: a standby was promoted, or a copy restored";
     Gauge "gene_registry_redis_in_use" ["side"]
         "1 while commands of this side (`read`, `write`) are sent to Redis, in a cluster to all its primaries, else 0; absent without Redis";

@@ -3,8 +3,10 @@
 use proptest::prelude::*;
 use uuid::Uuid;
 
+use super::super::change::{Change, ChangeScope};
 use super::super::change_index::{RECENT, SCOPES};
 use super::*;
+use crate::registry::{DomainName, GeneId, KeyHash};
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(1_000_000 + second).expect("a time")
@@ -142,7 +144,7 @@ fn memory_is_bounded_and_what_is_forgotten_counts_as_changed() {
     log.polled(poll(1, "12:12:", &many));
     assert!(!log.is_current(DependsOn::Gene(gene(u128::MAX)), &before));
     assert!(log.is_current(DependsOn::Gene(gene(0)), &seen(1, "12:12:")));
-    let State::ChangeIndex(index) = &*log.read() else { panic!("loaded") };
+    let LogState::ChangeIndex(index) = &*log.read() else { panic!("loaded") };
     assert_eq!(index.scopes(), 0);
 }
 
@@ -221,7 +223,7 @@ fn another_history_begins_with_nothing() {
     let log = ChangeLog::default();
     log.polled(poll(0, "20:20:", &[(ChangeScope::Gene(gene(1)), 19)]));
     assert!(log.is_ahead_of(&poll(5, "19:19:", &[])) && !log.is_ahead_of(&poll(5, "20:20:", &[])));
-    log.begin_again(at(5));
+    log.begin_timeline(at(5));
     assert!(!log.is_settled() && log.present().is_none());
     assert!(!log.is_current(DependsOn::Gene(gene(2)), &seen(6, "30:30:")));
     // It has gone further than the one that has ended: only times tell them apart.
@@ -232,6 +234,6 @@ fn another_history_begins_with_nothing() {
     }
     let no_log = ChangeLog::default();
     no_log.polled(Read { value: Changes::NoLog, seen: seen(0, "1:1:") });
-    no_log.begin_again(at(5));
+    no_log.begin_timeline(at(5));
     assert!(no_log.is_settled(), "without a log ages alone count, before and after");
 }

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use tokio::sync::Notify;
 
-use super::change_log::{ChangeScope, Changes};
+use super::change::{ChangeScope, Changes};
 use crate::registry::KeyHash;
 
 /// Hashes kept one by one (32 bytes each).

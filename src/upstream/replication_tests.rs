@@ -114,10 +114,10 @@ fn after_a_promotion_standbys_are_read_once_they_go_on() {
         trusted(&course, &standby(100, 10)),
     );
     let new = primary(5, 110, "11:11:", 2);
-    assert!(course.is_left_by(&new) && !course.is_left_by(&standby(1, 1)));
-    course.begin_again();
+    assert!(course.is_other_timeline(&new) && !course.is_other_timeline(&standby(1, 1)));
+    course.begin_timeline();
     poll(&mut course, &new);
-    assert!(!course.is_left_by(&new));
+    assert!(!course.is_other_timeline(&new));
     assert_eq!(course.ended(), 1);
     assert_eq!(reached(&mut promoted, &new, &course), Some(5), "the primary itself");
     assert_eq!(reached(&mut follows, &standby(110, 11), &course), None, "not yet");

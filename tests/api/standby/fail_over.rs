@@ -154,7 +154,7 @@ async fn what_was_committed_and_lost_is_not_shown_after_the_promotion() {
             })
         })
         .await;
-        assert_eq!(replica.metric("gene_registry_histories_ended_total").await, Some(1.0));
+        assert_eq!(replica.metric("gene_registry_timeline_switches_total").await, Some(1.0));
     }
     // Nor does Redis bring it back.
     let late = Replica::start(&fleet.config).await;
