@@ -36,19 +36,19 @@ impl MetricsCollector {
         out.flag("gene_registry_upstream_in_use", &[], in_use);
         self.standbys(out);
         let redis = self.redis.as_ref().map(|[pool, _]| pool);
-        let sides = [("read", AccessMode::Read), ("write", AccessMode::Write)];
-        for (word, side) in sides.into_iter().take_while(|_| redis.is_some()) {
-            let in_use = redis.is_some_and(|pool| pool.is_fully_available(side));
+        let modes = [("read", AccessMode::Read), ("write", AccessMode::Write)];
+        for (word, mode) in modes.into_iter().take_while(|_| redis.is_some()) {
+            let in_use = redis.is_some_and(|pool| pool.is_fully_available(mode));
             out.flag("gene_registry_redis_in_use", &[("side", word)], in_use);
         }
-        let opened = |side| redis.map_or(0, |pool| pool.open_count(side));
-        for (store, open_count) in [
+        let open_count = |mode| redis.map_or(0, |pool| pool.open_count(mode));
+        for (store, count) in [
             ("postgres", self.upstream.open_count()),
-            ("redis_read", opened(AccessMode::Read)),
-            ("redis_write", opened(AccessMode::Write)),
+            ("redis_read", open_count(AccessMode::Read)),
+            ("redis_write", open_count(AccessMode::Write)),
         ] {
             let labels = [("store", store)];
-            out.sample("gene_registry_breaker_openings_total", &labels, open_count as f64);
+            out.sample("gene_registry_breaker_openings_total", &labels, count as f64);
         }
     }
 
@@ -59,7 +59,7 @@ impl MetricsCollector {
             out.flag("gene_registry_primary_in_use", &[], in_use);
         }
         let numbered =
-            || standbys.iter().enumerate().map(|(at, state)| ((at + 1).to_string(), state));
+            || standbys.iter().enumerate().map(|(index, state)| ((index + 1).to_string(), state));
         for (number, state) in numbered() {
             out.flag("gene_registry_standby_in_use", &[("standby", &number)], state.in_use);
         }

@@ -234,7 +234,7 @@ where
         let requests = asks.iter().map(|ask| ask.requests).sum();
         metrics.round_trip(asks.len(), requests, replies.is_ok(), received - sent);
         let refused = replies.iter().flatten().find_map(|reply| reply.as_ref().err());
-        let changed = metrics.store_is_away(store.is_unavailable() || refused.is_some());
+        let changed = metrics.set_store_unavailable(store.is_unavailable() || refused.is_some());
         if changed && let Some(error) = refused {
             // It answers, but not this: a right that is missing, a node that has not the key.
             tracing::warn!(error = error_chain(error), "redis refuses to count");

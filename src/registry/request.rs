@@ -15,22 +15,22 @@ pub enum Request {
     Search(GeneSearch),
     /// One gene's phenotype.
     Phenotype(GeneId),
-    /// The health of a domain's arena.
+    /// The insights of a domain's arena.
     Insights(DomainName),
 }
 
-/// A search: which genes, in which order, which page of them.
+/// A search: filter, order and page.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct GeneSearch {
-    /// Which genes.
+    /// The filter.
     pub filter: GeneFilter,
-    /// In which order.
+    /// The order.
     pub sort: Sort,
-    /// Which page.
+    /// The page.
     pub page: Page,
 }
 
-/// Which genes a search is about. Also identifies its `total`.
+/// The filter of a search. Also the key of its `total`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct GeneFilter {
     /// Only this domain, matched exactly.
@@ -39,7 +39,7 @@ pub struct GeneFilter {
     pub fidelity: Option<Fidelity>,
 }
 
-/// What genes are ranked by: descending by this value, then ascending by id.
+/// The order of a search: descending by this value, then ascending by id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Sort {
     /// `fitness_score`.
@@ -60,7 +60,7 @@ impl Sort {
     /// All orders.
     pub const ALL: [Self; 3] = [Self::Fitness, Self::Reputation, Self::Downloads];
 
-    /// The order as it is written.
+    /// The order in requests.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Fitness => "fitness",

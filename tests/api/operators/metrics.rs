@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use gene_registry::ops::catalog::{self, Series};
+use gene_registry::ops::catalog::{self, MetricDescription};
 use reqwest::Method;
 
 use super::rules::names_in;
@@ -76,7 +76,7 @@ async fn a_replica_has_exactly_the_listed_metrics_with_their_kinds_and_labels() 
     let here = listed.iter().filter(|(name, _)| **name != WITH_TLS);
     let expected: BTreeMap<_, _> = here.map(|(name, one)| (*name, one.kind.as_str())).collect();
     assert_eq!(kinds, expected);
-    for Series { name, help, .. } in catalog::ALL {
+    for MetricDescription { name, help, .. } in catalog::ALL {
         let said = format!("# HELP {name} {help}\n");
         assert!(text.contains(&said) || *name == WITH_TLS, "{name}: {text}");
     }

@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
-use gene_registry::ops::catalog::{self, Kind};
+use gene_registry::ops::catalog::{self, MetricKind};
 use serde_json::Value;
 
 use super::metrics::{metrics_of_a_replica, metrics_with_tls};
@@ -23,7 +23,7 @@ pub(super) fn names_in(expression: &str) -> Vec<String> {
         let parts = ["_bucket", "_sum", "_count"].iter();
         let base = parts.filter_map(|part| word.strip_suffix(part)).find(|base| {
             let found = catalog::ALL.iter().find(|one| one.name == *base);
-            found.is_some_and(|one| one.kind == Kind::Histogram)
+            found.is_some_and(|one| one.kind == MetricKind::Histogram)
         });
         base.unwrap_or(word).to_owned()
     };

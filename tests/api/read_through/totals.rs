@@ -132,7 +132,7 @@ async fn two_walk_deep_at_a_time_while_shallow_pages_go_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_waits_too_long_for_a_deep_walk_is_told_so() {
+async fn who_waits_too_long_for_a_deep_page_is_told_so() {
     let (fleet, probe) = probed(|config| config.shed.wait_ms = 500).await;
     let (key, replica) = (fleet.database.new_key(1_000_000).await, &fleet.replicas[0]);
     probe.hold(Hold::DeepWalks);
