@@ -68,7 +68,7 @@ fn samples(text: &str) -> Vec<(String, Vec<String>, f64)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_replica_has_exactly_the_listed_metrics_with_their_kinds_and_labels() {
+async fn a_replica_exposes_exactly_the_catalog_of_metrics() {
     let text = metrics_of_a_replica().await.text;
     let listed: BTreeMap<_, _> = catalog::ALL.iter().map(|one| (one.name, one)).collect();
     let kinds: BTreeMap<_, _> =
@@ -88,7 +88,7 @@ async fn a_replica_has_exactly_the_listed_metrics_with_their_kinds_and_labels() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_shown_of_stores_caches_and_domains_is_what_there_is() {
+async fn metrics_of_stores_caches_and_domains_have_the_actual_values() {
     let text = metrics_of_a_replica().await.text;
     let value = |series: &str| -> f64 {
         let line = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));

@@ -44,7 +44,7 @@ async fn release(probe: &Arc<Probe>, prefix: &str, schema: &str) -> Release {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn releases_with_different_schemas_never_read_each_others_entries() {
+async fn releases_with_different_schemas_do_not_share_entries() {
     let database = sample(PostgresServer::shared().await).await;
     let upstream = config(&database.url_as(READER), None).upstream;
     let probe = Probe::new(Postgres::new(&upstream, "install {id}".to_owned()).unwrap());
@@ -73,7 +73,7 @@ async fn releases_with_different_schemas_never_read_each_others_entries() {
 
 /// An entry of another release under our key: its bytes are bound to the key they were made for.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_entry_copied_from_another_release_is_no_answer() {
+async fn an_entry_copied_from_another_release_is_a_miss() {
     let database = sample(PostgresServer::shared().await).await;
     let upstream = config(&database.url_as(READER), None).upstream;
     let probe = Probe::new(Postgres::new(&upstream, "install {id}".to_owned()).unwrap());

@@ -65,8 +65,7 @@ pub(super) async fn happen_to<S: Store>(store: &S, mut random: Random, end: Inst
         if Instant::now() >= end {
             return count;
         }
-        let fault =
-            *random.of(&[Fault::Stopped, Fault::Stalled, Fault::Restarted]);
+        let fault = *random.of(&[Fault::Stopped, Fault::Stalled, Fault::Restarted]);
         let left = end.saturating_duration_since(Instant::now());
         let lasts = random.millis(200..5000).min(left);
         eprintln!("chaos: {} {fault:?} for {lasts:?}", S::NAME);
