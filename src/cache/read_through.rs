@@ -18,7 +18,7 @@ use crate::registry::Request;
 use crate::sync::SingleFlight;
 use crate::upstream::UpstreamClient;
 
-type LoadResult = Result<(Arc<Entry>, Source), ReadError>;
+type EntryResult = Result<(Arc<Entry>, Source), ReadError>;
 
 /// Reads through both caches to the upstream. Cheap to clone.
 #[derive(Clone)]
@@ -28,7 +28,7 @@ struct ReadThroughState {
     policy: Arc<ServePolicy>,
     loader: Loader,
     /// Loads that requests wait for.
-    loads: SingleFlight<Request, LoadResult>,
+    loads: SingleFlight<Request, EntryResult>,
     /// Background refreshes.
     refreshes: SingleFlight<Request, ()>,
     metrics: Arc<Metrics>,

@@ -22,7 +22,7 @@ pub struct ControlConfig {
     pub database_url: Option<SecretString>,
     /// The URL at which clients reach the listener, without `/control/v1`.
     pub public_url: Option<String>,
-    /// Users who may see and change everybody's keys.
+    /// Users who may list and change the keys of all users.
     pub operators: Vec<String>,
     /// The OpenID Connect issuer whose access tokens are accepted.
     pub oidc: OidcConfig,

@@ -8,7 +8,8 @@ use figment::util::nest;
 use figment::value::{Dict, Map};
 use figment::{Figment, Metadata, Profile, Provider};
 
-use super::error::{self, ConfigError, InvalidConfig};
+use super::error::ConfigError;
+use super::invalid::{self, InvalidConfig};
 use super::root::Config;
 use super::values;
 
@@ -91,7 +92,7 @@ impl LoadedConfig {
         let explain = |path: &[String], error: &figment::Error| explain(&figment, path, error);
         let (config, mut errors) = values::read(&figment, &defaults, explain);
         if let Some(config) = &config {
-            error::add(&mut errors, config.check());
+            invalid::add(&mut errors, config.check());
         }
         match config.map(Config::without_empty_urls) {
             Some(config) if errors.is_empty() => Ok(Self { config, figment }),

@@ -62,7 +62,7 @@ impl NoUsableHost {
 }
 
 /// A connection, and the task that drives it and ends with it.
-pub(super) type Session = (Client, AbortOnDropHandle<()>);
+pub(super) type HostSession = (Client, AbortOnDropHandle<()>);
 
 /// The hosts of one URL.
 pub(super) struct Hosts {
@@ -74,9 +74,9 @@ pub(super) struct Hosts {
 
 /// The result of trying one host.
 enum Attempt {
-    Matched(Session),
+    Matched(HostSession),
     /// It has the less preferred role.
-    Fallback(Session),
+    Fallback(HostSession),
     Failed(HostError),
 }
 
@@ -111,7 +111,7 @@ impl Hosts {
     ///
     /// # Errors
     /// No host is available in time and has the requested role.
-    pub(super) async fn connect(&self) -> Result<Session, NoUsableHost> {
+    pub(super) async fn connect(&self) -> Result<HostSession, NoUsableHost> {
         let end = Instant::now() + self.timeout;
         let order = self.order();
         let mut errors = Vec::new();
@@ -133,7 +133,7 @@ impl Hosts {
         &self,
         order: &[usize],
         errors: &mut Vec<(usize, HostError)>,
-    ) -> Option<(usize, Session)> {
+    ) -> Option<(usize, HostSession)> {
         let step =
             self.timeout / HEAD_START_DIVISOR / u32::try_from(order.len().max(2) - 1).unwrap_or(1);
         let mut untried = order.iter().copied();
