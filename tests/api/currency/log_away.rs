@@ -116,7 +116,7 @@ async fn without_a_log_only_ages_apply_which_is_logged_once() {
         })
         .await;
     }
-    served.says_once(&["no change log", "ages alone count"]).await;
+    served.says_once(&["no change log", "only ages"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
