@@ -3,16 +3,14 @@
 use std::net::IpAddr;
 use std::str::FromStr;
 
+use ipnet::IpNet;
 use serde::Deserialize;
 use thiserror::Error;
 
 /// A network such as `10.0.0.0/8`, or one address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
-pub struct Network {
-    address: IpAddr,
-    bits: u32,
-}
+pub struct Network(IpNet);
 
 /// The text is neither an address nor a network.
 #[derive(Debug, Error)]
@@ -22,36 +20,16 @@ pub struct InvalidNetwork(String);
 impl Network {
     /// Whether `address` is in the network. An IPv4 address equals its IPv4-mapped IPv6 form.
     pub fn contains(&self, address: IpAddr) -> bool {
-        match (self.address, address.to_canonical()) {
-            (IpAddr::V4(network), IpAddr::V4(address)) => {
-                shares(network.to_bits().into(), address.to_bits().into(), 32, self.bits)
-            }
-            (IpAddr::V6(network), IpAddr::V6(address)) => {
-                shares(network.to_bits(), address.to_bits(), 128, self.bits)
-            }
-            _ => false,
-        }
+        self.0.contains(&address.to_canonical())
     }
-}
-
-/// Whether two addresses of `width` bits begin with the same `bits`.
-fn shares(a: u128, b: u128, width: u32, bits: u32) -> bool {
-    (a ^ b).checked_shr(width - bits).unwrap_or_default() == 0
 }
 
 impl FromStr for Network {
     type Err = InvalidNetwork;
 
     fn from_str(text: &str) -> Result<Self, InvalidNetwork> {
-        let invalid = || InvalidNetwork(text.to_owned());
-        let (address, bits) = match text.split_once('/') {
-            Some((address, bits)) => (address, Some(bits.parse().map_err(|_| invalid())?)),
-            None => (text, None),
-        };
-        let address: IpAddr = address.parse().map_err(|_| invalid())?;
-        let width = if address.is_ipv4() { 32 } else { 128 };
-        let bits = bits.unwrap_or(width);
-        (bits <= width).then_some(Self { address, bits }).ok_or_else(invalid)
+        let network = text.parse().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
+        network.map(Self).map_err(|_| InvalidNetwork(text.to_owned()))
     }
 }
 
