@@ -56,9 +56,7 @@ fn an_invalid_file_is_refused_and_the_error_names_the_key() {
     }
 }
 
-#[test]
-fn all_errors_are_reported_at_once_without_their_consequences() {
-    let wrong = r#"
+const INVALID: &str = r#"
         sever = 1
         [server]
         bnid = "x"
@@ -84,7 +82,10 @@ fn all_errors_are_reported_at_once_without_their_consequences() {
         [cache.search]
         fresh_s = 90000
     "#;
-    let error = read(wrong).expect_err("wrong");
+
+#[test]
+fn all_errors_are_reported_at_once_without_their_consequences() {
+    let error = read(INVALID).expect_err("errors");
     let mut named: Vec<_> = error
         .lines()
         .skip(1)
