@@ -1,6 +1,6 @@
 //! A read-only, caching JSON API over a public gene registry.
 //!
-//! `docs/ARCHITECTURE.md` shows the way of a request and the rooms of this crate.
+//! `docs/ARCHITECTURE.md` describes the request flow and the modules of this crate.
 
 pub mod api;
 pub mod app;

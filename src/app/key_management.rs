@@ -1,25 +1,26 @@
-//! Where keys are managed, and what counts their use.
+//! The store of API keys, the control listener that manages them, and the counting of their use.
 
 use std::sync::Arc;
 
-use super::StartError;
-use super::listeners::{Bound, bind};
+use super::error::StartError;
+use super::listeners::BoundListener;
 use crate::config::{Config, UpstreamConfig};
 use crate::control::{ControlApi, Identities};
 use crate::keys::{KeyStore, PostgresKeys, UsageCounts};
 use crate::ops::Metrics;
 
-/// Where keys are managed.
+/// The store of API keys.
 #[derive(Clone)]
 pub struct KeyManagement {
-    /// There.
+    /// Reads, and where `writable` writes, the keys.
     pub store: Arc<dyn KeyStore>,
-    /// Whether anything may be written there: if so, keys' use is.
+    /// Whether the store accepts writes. If so, the last use of each key is written to it.
     pub writable: bool,
 }
 
 impl KeyManagement {
-    /// Where the configuration says; `None` where nobody wants to know.
+    /// The configured store: `control.database_url`, else, read-only, `upstream.url`; `None` if
+    /// neither the control listener nor `control.database_url` is set.
     ///
     /// # Errors
     /// [`StartError::KeysDatabase`].
@@ -37,27 +38,29 @@ impl KeyManagement {
     }
 }
 
-/// The control listener, if it is on: bound, and not served yet.
-pub(super) async fn control(
+/// The control listener, bound and not yet served; `None` if it is off.
+pub(super) async fn control_listener(
     config: &Config,
     keys: Option<&KeyManagement>,
     metrics: &Arc<Metrics>,
-) -> Result<Option<(Bound, ControlApi)>, StartError> {
+) -> Result<Option<(BoundListener, ControlApi)>, StartError> {
     let (Some(address), Some(keys)) = (config.control.bind, keys) else { return Ok(None) };
-    let socket = bind("control.bind", address).await?;
+    let bound = BoundListener::bind("control.bind", address).await?;
     if !keys.writable {
-        tracing::warn!("no control.database_url: keys can be listed, and neither made nor revoked");
+        tracing::warn!(
+            "control.database_url is not set: keys can be listed, but not created or revoked"
+        );
     }
     let identities = Identities::new(&config.control)?;
     let store = Arc::clone(&keys.store);
     let api = ControlApi::new(&config.control, identities, store, Arc::clone(metrics));
-    Ok(Some((socket, api)))
+    Ok(Some((bound, api)))
 }
 
-/// What keys' use is counted in, and where it is to be written, if anywhere.
+/// The counters of the keys' use, and the store to write them to; `None` if it is read-only.
 pub(super) fn usage(keys: Option<KeyManagement>) -> Option<(Arc<UsageCounts>, Arc<dyn KeyStore>)> {
     let Some(keys) = keys.filter(|keys| keys.writable) else {
-        tracing::info!("no control.database_url: keys' last use is not written down");
+        tracing::info!("control.database_url is not set: the last use of keys is not recorded");
         return None;
     };
     Some((Arc::default(), keys.store))

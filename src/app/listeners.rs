@@ -1,56 +1,51 @@
-//! The listeners: their addresses, what their connections are held to, and whose they are.
+//! Binds and serves the listeners. Binding and serving are separate steps, so that a start that
+//! fails has served nothing.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
 
-use super::StartError;
+use super::error::StartError;
 use crate::config::{Config, Network};
 use crate::server::{Handler, Limits, Listener, Peers, Serving, Tls, serve};
 
-/// Connections to the operations listener, or to the control listener, at once.
-const FEW_CONNECTIONS: usize = 64;
+/// Maximum connections to the operations listener, and to the control listener.
+const MAX_INTERNAL_CONNECTIONS: usize = 64;
 
-/// Requests for health or metrics are answered at once, also at the end.
+/// Grace time of the operations listener: its responses come from memory.
 const OPS_GRACE: Duration = Duration::from_secs(1);
 
-/// A socket that listens, and the configuration's key for its address.
-pub(super) struct Bound {
+/// A bound socket that is not served yet, with the configuration key of its address.
+pub(super) struct BoundListener {
     key: &'static str,
     address: SocketAddr,
-    socket: TcpListener,
+    tcp: TcpListener,
 }
 
-/// Listens on `address`, which the configuration has under `key`.
-///
-/// # Errors
-/// [`StartError::Bind`].
-pub(super) async fn bind(key: &'static str, address: SocketAddr) -> Result<Bound, StartError> {
-    match TcpListener::bind(address).await {
-        Ok(socket) => Ok(Bound { key, address, socket }),
-        Err(source) => Err(StartError::Bind { key, address, source }),
+impl BoundListener {
+    pub(super) async fn bind(key: &'static str, address: SocketAddr) -> Result<Self, StartError> {
+        match TcpListener::bind(address).await {
+            Ok(tcp) => Ok(Self { key, address, tcp }),
+            Err(source) => Err(StartError::Bind { key, address, source }),
+        }
+    }
+
+    pub(super) fn serve<H: Handler>(
+        self,
+        handler: H,
+        tls: Option<Tls>,
+        peers: Arc<Peers>,
+        limits: Limits,
+    ) -> Result<Serving, StartError> {
+        let Self { key, address, tcp } = self;
+        serve(Listener::new(tcp, tls, peers), Arc::new(handler), limits)
+            .map_err(|source| StartError::Bind { key, address, source })
     }
 }
 
-/// Serves what comes to a socket.
-///
-/// # Errors
-/// [`StartError::Bind`], where the system does not tell the socket's address.
-pub(super) fn listen<H: Handler>(
-    bound: Bound,
-    tls: Option<Tls>,
-    peers: Arc<Peers>,
-    handler: H,
-    limits: Limits,
-) -> Result<Serving, StartError> {
-    let Bound { key, address, socket } = bound;
-    let serving = serve(Listener::new(socket, tls, peers), Arc::new(handler), limits);
-    serving.map_err(|source| StartError::Bind { key, address, source })
-}
-
-/// What connections to the public listener are held to.
+/// The limits of the public listener.
 pub(super) fn limits(config: &Config) -> Limits {
     let server = &config.server;
     Limits {
@@ -62,12 +57,12 @@ pub(super) fn limits(config: &Config) -> Limits {
     }
 }
 
-/// As [`limits`], of the control listener.
+/// The limits of the control listener.
 pub(super) fn control_limits(config: &Config) -> Limits {
-    Limits { connections: FEW_CONNECTIONS, ..limits(config) }
+    Limits { connections: MAX_INTERNAL_CONNECTIONS, ..limits(config) }
 }
 
-/// As [`limits`], of the operations listener.
+/// The limits of the operations listener.
 pub(super) fn ops_limits(config: &Config) -> Limits {
     Limits { grace: OPS_GRACE, ..control_limits(config) }
 }
@@ -95,11 +90,9 @@ impl ListenerPeers {
     }
 }
 
-/// An address that can be connected to from this machine.
-pub(super) fn reachable(address: SocketAddr) -> SocketAddr {
-    if address.ip().is_unspecified() {
-        SocketAddr::from((Ipv4Addr::LOCALHOST, address.port()))
-    } else {
-        address
-    }
+/// TLS for the public listener, if it is configured.
+pub(super) fn tls(config: &Config) -> Result<Option<Tls>, StartError> {
+    let tls = &config.server.tls;
+    let load = |(cert, key)| Tls::new(cert, key, tls.handshake_timeout());
+    Ok(tls.files().map(load).transpose()?)
 }

@@ -1,4 +1,5 @@
-//! How everything is at the moment, for `/metrics`: asked when that is read, answered from memory.
+//! Reads the metrics that are not counted as they change, such as pool sizes, when `/metrics` is
+//! requested. Every value comes from memory.
 
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use crate::ops::{Exposition, Health};
 use crate::redis::{AccessMode, RedisPool};
 use crate::upstream::UpstreamClient;
 
-/// Whom to ask.
+/// The sources of these metrics.
 pub(super) struct MetricsCollector {
     pub(super) health: Arc<Health>,
     pub(super) upstream: Arc<UpstreamClient>,
@@ -41,19 +42,19 @@ impl MetricsCollector {
         out.flag("gene_registry_upstream_in_use", &[], in_use);
         self.standbys(out);
         let redis = self.redis.as_ref().map(|[pool, _]| pool);
-        let sides = [("read", AccessMode::Read), ("write", AccessMode::Write)];
-        for (word, side) in sides.into_iter().take_while(|_| redis.is_some()) {
-            let in_use = redis.is_some_and(|pool| pool.is_fully_available(side));
+        let modes = [("read", AccessMode::Read), ("write", AccessMode::Write)];
+        for (word, mode) in modes.into_iter().take_while(|_| redis.is_some()) {
+            let in_use = redis.is_some_and(|pool| pool.is_fully_available(mode));
             out.flag("gene_registry_redis_in_use", &[("side", word)], in_use);
         }
-        let opened = |side| redis.map_or(0, |pool| pool.open_count(side));
-        for (store, open_count) in [
+        let open_count = |mode| redis.map_or(0, |pool| pool.open_count(mode));
+        for (store, count) in [
             ("postgres", self.upstream.open_count()),
-            ("redis_read", opened(AccessMode::Read)),
-            ("redis_write", opened(AccessMode::Write)),
+            ("redis_read", open_count(AccessMode::Read)),
+            ("redis_write", open_count(AccessMode::Write)),
         ] {
             let labels = [("store", store)];
-            out.sample("gene_registry_breaker_openings_total", &labels, open_count as f64);
+            out.sample("gene_registry_breaker_openings_total", &labels, count as f64);
         }
     }
 
@@ -64,7 +65,7 @@ impl MetricsCollector {
             out.flag("gene_registry_primary_in_use", &[], in_use);
         }
         let numbered =
-            || standbys.iter().enumerate().map(|(at, state)| ((at + 1).to_string(), state));
+            || standbys.iter().enumerate().map(|(index, state)| ((index + 1).to_string(), state));
         for (number, state) in numbered() {
             out.flag("gene_registry_standby_in_use", &[("standby", &number)], state.in_use);
         }
@@ -82,8 +83,8 @@ impl MetricsCollector {
                 out.sample("gene_registry_standby_reads_total", &labels, count as f64);
             }
         }
-        let ended = self.upstream.histories_ended();
-        out.sample("gene_registry_histories_ended_total", &[], ended as f64);
+        let switches = self.upstream.timeline_switches();
+        out.sample("gene_registry_timeline_switches_total", &[], switches as f64);
     }
 
     fn pools(&self, out: &mut Exposition) {
@@ -100,7 +101,7 @@ impl MetricsCollector {
         }
         for (pool, state) in &pools {
             let labels = [("pool", *pool)];
-            out.sample("gene_registry_pool_max_connections", &labels, state.most as f64);
+            out.sample("gene_registry_pool_max_connections", &labels, state.max as f64);
         }
         for (pool, state) in &pools {
             out.sample("gene_registry_pool_waiting", &[("pool", *pool)], state.waiting as f64);
@@ -119,10 +120,10 @@ impl MetricsCollector {
     }
 
     fn memory(&self, out: &mut Exposition) {
-        let held = self.reads.held();
-        out.sample("gene_registry_local_cache_bytes", &[], held.bytes as f64);
-        out.sample("gene_registry_local_cache_max_bytes", &[], held.max_bytes as f64);
-        out.sample("gene_registry_local_cache_entries", &[], held.entries as f64);
+        let stats = self.reads.stats();
+        out.sample("gene_registry_local_cache_bytes", &[], stats.bytes as f64);
+        out.sample("gene_registry_local_cache_max_bytes", &[], stats.max_bytes as f64);
+        out.sample("gene_registry_local_cache_entries", &[], stats.entries as f64);
         let (known, unknown) = self.authenticator.remembered();
         for (word, count) in [("yes", known), ("no", unknown)] {
             out.sample("gene_registry_key_records", &[("known", word)], count as f64);

@@ -1,9 +1,9 @@
-//! Entries as bytes in Redis.
+//! Encodes entries as bytes for Redis.
 //!
 //! `[format: 1][crc32: 4][read_at, µs, 16 hex digits][entity tag: 16][length of snapshot: 4]
 //! [snapshot][length of link: 4][link][body]`, integers big-endian. The checksum covers the key
-//! and everything after it: an entry that was cut, mixed up or put under another key is a miss.
-//! `read_at` is text of fixed length, so that a script can compare it.
+//! and everything after it: an entry that is truncated, corrupted or stored under another key is
+//! a miss. `read_at` is text of fixed length, so that a script can compare it.
 
 use bytes::Bytes;
 use thiserror::Error;
@@ -13,20 +13,20 @@ use super::response_body::ResponseBody;
 use crate::registry::{Request, Timestamp};
 use crate::upstream::ReadStamp;
 
-/// The version of this encoding; also part of the key, so that releases live side by side.
+/// The version of this encoding. It is part of the key, so that releases can run side by side.
 pub(super) const FORMAT: u8 = 2;
 
 const HEAD: usize = 1 + 4;
 
-/// Where the time of the read stands.
+/// The bytes of `read_at`.
 pub(super) const READ_AT: std::ops::Range<usize> = HEAD..HEAD + 16;
 
-/// The bytes are no entry of this format for this key.
+/// The bytes are not an entry of this format for this key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("not an entry of this format for this key")]
 pub(super) struct Undecodable;
 
-/// A time as text that sorts as the times do.
+/// A time as text whose order is the order of the times.
 pub(super) fn sortable(at: Timestamp) -> String {
     format!("{:016x}", u64::try_from(at.as_microsecond()).unwrap_or(0))
 }
@@ -60,12 +60,12 @@ pub(super) fn decode(key: &str, request: &Request, bytes: &Bytes) -> Result<Entr
         text => Some(text.parse().map_err(|_| Undecodable)?),
     };
     let body = bytes.slice(bytes.len() - body.len()..);
-    let answer = ResponseBody { body, link: link.into() };
+    let response = ResponseBody { body, link: link.into() };
     let seen = ReadStamp::new(time(read_at).ok_or(Undecodable)?, snapshot);
-    Ok(Entry::from_parts(request, answer, seen, *etag))
+    Ok(Entry::from_parts(request, response, seen, *etag))
 }
 
-/// The time that was written by [`sortable`].
+/// Parses a time written by [`sortable`].
 pub(super) fn time(digits: &[u8]) -> Option<Timestamp> {
     let micros = u64::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
     Timestamp::from_microsecond(i64::try_from(micros).ok()?).ok()
@@ -104,10 +104,10 @@ mod tests {
         let body = prop::collection::vec(any::<u8>(), 0..200);
         let snapshot = prop::option::of(Just("10:20:10,14"));
         (body, ".{0,20}", any::<u32>(), snapshot).prop_map(|(body, link, second, snapshot)| {
-            let answer = ResponseBody { body: body.into(), link: link.into() };
+            let response = ResponseBody { body: body.into(), link: link.into() };
             let read_at = Timestamp::from_second(i64::from(second)).expect("a time");
             let snapshot = snapshot.map(|text| text.parse().expect("a snapshot"));
-            Entry::new(&request(), answer, ReadStamp::new(read_at, snapshot))
+            Entry::new(&request(), response, ReadStamp::new(read_at, snapshot))
         })
     }
 
@@ -117,7 +117,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn entries_come_back_as_they_were(entry in entry(), key: String) {
+        fn decoding_restores_what_was_encoded(entry in entry(), key: String) {
             let bytes = Bytes::from(encode(&key, &entry));
             let back = decode(&key, &request(), &bytes).expect("an entry");
             prop_assert_eq!((&back.body, &back.link), (&entry.body, &entry.link));
@@ -127,27 +127,27 @@ mod tests {
         }
 
         #[test]
-        fn a_changed_byte_a_cut_and_another_key_are_noticed(
+        fn corruption_truncation_and_another_key_are_detected(
             entry in entry(),
-            at: prop::sample::Index,
+            index: prop::sample::Index,
             change in 1..=255_u8,
         ) {
             let bytes = encode("a", &entry);
             prop_assert!(is_undecodable("b", bytes.clone()));
-            let at = at.index(bytes.len());
-            prop_assert!(is_undecodable("a", bytes[..at].to_vec()));
+            let index = index.index(bytes.len());
+            prop_assert!(is_undecodable("a", bytes[..index].to_vec()));
             let mut changed = bytes;
-            changed[at] ^= change;
+            changed[index] ^= change;
             prop_assert!(is_undecodable("a", changed));
         }
 
         #[test]
-        fn rubbish_is_noticed(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
+        fn arbitrary_bytes_are_rejected(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
             prop_assert!(is_undecodable("a", bytes));
         }
 
         #[test]
-        fn sortable_times_sort_as_times_do(a: u32, b: u32) {
+        fn sortable_keeps_the_order_of_times(a: u32, b: u32) {
             let at = |second: u32| Timestamp::from_second(second.into()).expect("a time");
             prop_assert_eq!(a.cmp(&b), sortable(at(a)).cmp(&sortable(at(b))));
         }

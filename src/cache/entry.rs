@@ -1,5 +1,5 @@
-//! A finished answer: bytes, entity tag and read time are made once, and nothing is serialised
-//! when it is served.
+//! A cache entry: a finished response body with its entity tags. It is serialised once, when it is
+//! created, and not when it is served.
 
 use std::io::Write;
 use std::sync::OnceLock;
@@ -14,33 +14,33 @@ use super::response_body::ResponseBody;
 use crate::registry::Request;
 use crate::upstream::ReadStamp;
 
-/// Answers below this size are not worth compressing.
-const GZIP_FROM: usize = 1024;
+/// Smaller bodies are not compressed, in bytes.
+const MIN_GZIP_BYTES: usize = 1024;
 
-/// The most by which jitter shortens an age, in thousandths.
-const MAX_SHORTENING: u32 = 200;
+/// Maximum jitter of the ages, in thousandths.
+const MAX_JITTER: u32 = 200;
 
-/// A finished answer.
+/// A finished response.
 #[derive(Debug)]
 pub struct Entry {
     /// The JSON.
     pub body: Bytes,
-    /// The value of the `Link` header, empty where there is none.
+    /// The value of the `Link` header; empty if the response has none.
     pub link: Bytes,
-    /// When, and in which state of the database, it was read.
+    /// The time of the read, and the state of the database that it saw.
     pub seen: ReadStamp,
-    /// By how many thousandths its ages are shortened.
+    /// The thousandths by which its ages are shortened.
     pub(super) ttl_jitter: u32,
     hash: [u8; 16],
-    /// Of the plain bytes, and of the compressed ones.
+    /// The tags of the plain and of the compressed bytes.
     etags: [EntityTag; 2],
     gzip: OnceLock<Bytes>,
 }
 
-/// An answer in a content coding.
+/// A response body in a content coding.
 #[derive(Debug, Clone)]
 pub struct Coded {
-    /// The bytes to be sent.
+    /// The bytes to send.
     pub body: Bytes,
     /// Whether they are compressed.
     pub is_gzip: bool,
@@ -60,13 +60,13 @@ impl EntityTag {
         ["", "-gzip"].map(|coding| Self(format!("\"{digits}{coding}\"").into()))
     }
 
-    /// As it stands in the header.
+    /// The value of the `ETag` header.
     pub fn as_str(&self) -> &str {
-        // Made of ASCII above.
+        // `both` writes ASCII only.
         std::str::from_utf8(&self.0).unwrap_or_default()
     }
 
-    /// The same, to be shared.
+    /// The same as bytes.
     pub fn bytes(&self) -> &Bytes {
         &self.0
     }
@@ -79,22 +79,22 @@ impl std::fmt::Display for EntityTag {
 }
 
 impl Entry {
-    /// The entry for the answer to `request`.
-    pub fn new(request: &Request, answer: ResponseBody, seen: ReadStamp) -> Self {
-        let digest: [u8; 32] = Sha256::digest(&answer.body).into();
+    /// The entry for the response to `request`.
+    pub fn new(request: &Request, response: ResponseBody, seen: ReadStamp) -> Self {
+        let digest: [u8; 32] = Sha256::digest(&response.body).into();
         let mut etag = [0; 16];
         etag.copy_from_slice(&digest[..16]);
-        Self::from_parts(request, answer, seen, etag)
+        Self::from_parts(request, response, seen, etag)
     }
 
     pub(super) fn from_parts(
         request: &Request,
-        answer: ResponseBody,
+        response: ResponseBody,
         seen: ReadStamp,
         hash: [u8; 16],
     ) -> Self {
         let ttl_jitter = ttl_jitter(request, &seen);
-        let ResponseBody { body, link } = answer;
+        let ResponseBody { body, link } = response;
         let (link, etags) = (Bytes::from(link.into_boxed_bytes()), EntityTag::both(&hash));
         Self { body, link, seen, ttl_jitter, hash, etags, gzip: OnceLock::new() }
     }
@@ -103,17 +103,18 @@ impl Entry {
         &self.hash
     }
 
-    /// The entity tag of the plain bytes or of the compressed ones.
+    /// The entity tag of the compressed (`is_gzip`) or the plain bytes.
     pub fn etag(&self, is_gzip: bool) -> EntityTag {
         self.etags[usize::from(is_gzip)].clone()
     }
 
-    /// Whether it is sent compressed to whoever accepts that.
+    /// Whether it is sent compressed to clients that accept gzip.
     pub fn is_compressible(&self) -> bool {
-        self.body.len() >= GZIP_FROM
+        self.body.len() >= MIN_GZIP_BYTES
     }
 
-    /// The answer for somebody who does or does not accept gzip. Compressed once, on first need.
+    /// The body for a client that does or does not accept gzip. It is compressed once, when it is
+    /// first needed.
     pub fn coded(&self, accepts_gzip: bool) -> Coded {
         if accepts_gzip && self.is_compressible() {
             let body = self.gzip.get_or_init(|| compressed(&self.body)).clone();
@@ -123,12 +124,12 @@ impl Entry {
         }
     }
 
-    /// The memory it takes in a cache, in bytes, with the book-keeping around it. The compressed
-    /// form, which is never larger than the plain one to speak of, counts from the start.
+    /// The memory it uses in a cache, in bytes, with the overhead of the cache. The compressed form
+    /// counts from the start, with the size of the plain one.
     pub fn weight(&self) -> u32 {
-        const BOOK_KEEPING: usize = 640;
+        const OVERHEAD: usize = 640;
         let forms = if self.is_compressible() { 2 } else { 1 };
-        let bytes = BOOK_KEEPING + forms * self.body.len() + self.link.len();
+        let bytes = OVERHEAD + forms * self.body.len() + self.link.len();
         u32::try_from(bytes).unwrap_or(u32::MAX)
     }
 }
@@ -137,18 +138,18 @@ const HEX: &[u8; 16] = b"0123456789abcdef";
 
 fn compressed(body: &[u8]) -> Bytes {
     let mut encoder = GzEncoder::new(Vec::with_capacity(body.len() / 2), Compression::default());
-    // Writing to memory can't fail.
+    // Writing to memory cannot fail.
     let written = encoder.write_all(body).and_then(|()| encoder.finish());
     written.unwrap_or_default().into()
 }
 
-/// A function of the request and the time of the read: entries written together do not expire
-/// together, and every replica says the same of the same entry.
+/// The jitter depends on the request and the time of the read: entries written together do not
+/// expire together, and every replica computes the same jitter for the same entry.
 fn ttl_jitter(request: &Request, seen: &ReadStamp) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(CanonicalText(request).to_string().as_bytes());
     hasher.update(&seen.read_at.as_microsecond().to_be_bytes());
-    hasher.finalize() % (MAX_SHORTENING + 1)
+    hasher.finalize() % (MAX_JITTER + 1)
 }
 
 #[cfg(test)]
@@ -160,8 +161,8 @@ mod tests {
 
     fn entry(body: String) -> Entry {
         let request = Request::Phenotype(uuid::Uuid::nil().into());
-        let answer = ResponseBody { body: body.into(), link: "".into() };
-        Entry::new(&request, answer, ReadStamp::new(Timestamp::UNIX_EPOCH, None))
+        let response = ResponseBody { body: body.into(), link: "".into() };
+        Entry::new(&request, response, ReadStamp::new(Timestamp::UNIX_EPOCH, None))
     }
 
     #[test]
@@ -173,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_of_a_kibibyte_and_more_are_compressed_once() {
+    fn bodies_of_a_kibibyte_and_more_are_compressed_once() {
         assert!(!entry("x".repeat(1023)).coded(true).is_gzip);
         let entry = entry("x".repeat(1024));
         assert!(!entry.coded(false).is_gzip);
@@ -189,11 +190,11 @@ mod tests {
     #[test]
     fn jitter_spreads_entries_written_together() {
         let seen = ReadStamp::new(Timestamp::UNIX_EPOCH, None);
-        let shortenings: Vec<u32> = (0..100_u128)
+        let jitters: Vec<u32> = (0..100_u128)
             .map(|n| ttl_jitter(&Request::Phenotype(uuid::Uuid::from_u128(n).into()), &seen))
             .collect();
-        let (least, most) = (shortenings.iter().min(), shortenings.iter().max());
-        assert!(least < Some(&40) && most > Some(&160), "{least:?} {most:?}");
-        assert!(most <= Some(&MAX_SHORTENING));
+        let (min, max) = (jitters.iter().min(), jitters.iter().max());
+        assert!(min < Some(&40) && max > Some(&160), "{min:?} {max:?}");
+        assert!(max <= Some(&MAX_JITTER));
     }
 }

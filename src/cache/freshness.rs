@@ -1,35 +1,34 @@
-//! How old an answer may be: pure functions of ages.
+//! Classifies entries by their age. Pure functions.
 
 use std::time::Duration;
 
 use crate::config::AgesConfig;
 
-/// The three ages of one kind of answer, all counted from the read.
+/// The three ages of one kind of entry, all counted from the read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ages {
-    /// Younger than this: sent.
+    /// Younger entries are fresh.
     pub(super) fresh: Duration,
-    /// Younger than this: sent, and read again behind it.
+    /// Younger entries are stale: served while they are refreshed in the background.
     pub(super) stale: Duration,
-    /// Younger than this: sent only while the upstream fails.
+    /// Younger entries are served only while the upstream fails.
     pub(super) if_error: Duration,
 }
 
-/// What may be done with an answer of a certain age.
+/// How an entry of some age may be used, from best to worst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Freshness {
-    /// It is sent.
+    /// It is served.
     Fresh,
-    /// It is sent, and read again behind it.
+    /// It is served, and refreshed in the background.
     Stale,
-    /// It is sent only while the upstream fails.
+    /// It is served only while the upstream fails.
     IfError,
-    /// It is never sent.
+    /// It is never served.
     Expired,
 }
 
 impl Ages {
-    /// What may be done with an answer of age `age`.
     pub(super) fn classify(&self, age: Duration) -> Freshness {
         if age < self.fresh {
             Freshness::Fresh
@@ -42,7 +41,7 @@ impl Ages {
         }
     }
 
-    /// These ages, shortened by so many thousandths.
+    /// These ages, shortened by `thousandths` of themselves; values above 1000 count as 1000.
     pub(super) fn shortened(&self, thousandths: u32) -> Self {
         let shorten = |age: Duration| age * (1000 - thousandths.min(1000)) / 1000;
         Self {
@@ -92,7 +91,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn answers_only_grow_older_and_jitter_only_shortens(
+        fn freshness_only_decreases_with_age_and_with_jitter(
             a in 0..200_000_u64,
             b in 0..200_000_u64,
             thousandths in 0..=200_u32,

@@ -1,8 +1,8 @@
-//! What an answer is kept under: the request in canonical form.
+//! The key of an entry in Redis: the request in canonical form. (The local cache uses the
+//! [`Request`] itself.)
 //!
-//! In this process that is the [`Request`] itself. In Redis it is text in which different
-//! requests are always different: every part before the domain is from a fixed vocabulary
-//! without a colon, and the domain comes last.
+//! Different requests have different keys: every part before the domain is from a fixed
+//! vocabulary without colons, and the domain comes last.
 
 use std::fmt;
 
@@ -39,7 +39,7 @@ mod tests {
         DomainName, Fidelity, GeneFilter, GeneSearch, Page, PageLimit, PageOffset, Sort,
     };
 
-    /// Domains that try to look like something else.
+    /// Domains that look like other parts of a key.
     fn domain() -> impl Strategy<Value = DomainName> {
         let hostile = prop_oneof![
             Just("any:fitness:20:0".to_owned()),

@@ -1,5 +1,5 @@
-//! Answers in this process: bounded in bytes, with small budgets of their own for what does not
-//! exist and for totals, so that junk can't push out good answers.
+//! The local cache: entries, bounded in bytes. "Not found" and totals have small budgets of their
+//! own, so that requests for things that do not exist cannot evict entries.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,27 +12,28 @@ use super::total::Total;
 use crate::registry::{GeneFilter, GeneId, Request, Timestamp};
 use crate::upstream::ReadStamp;
 
-/// Requests for things that do not exist, remembered at most.
-const NOT_FOUND: u64 = 10_000;
+/// Maximum number of requests remembered as "not found".
+const MAX_NOT_FOUND: u64 = 10_000;
 
-/// Genes known to have gone, remembered at most.
-const GONE: u64 = 10_000;
+/// Maximum number of genes remembered as deleted.
+const MAX_TOMBSTONES: u64 = 10_000;
 
-/// Totals kept at most.
-const TOTALS: u64 = 10_000;
+/// Maximum number of totals.
+const MAX_TOTALS: u64 = 10_000;
 
-/// The nearest cache.
+/// The cache of one replica.
 #[derive(Debug)]
 pub(super) struct LocalCache {
     entries: Cache<Request, Arc<Entry>>,
     not_found: Cache<Request, Arc<ReadStamp>>,
+    /// The time of the read that found a gene deleted.
     tombstones: Cache<GeneId, Timestamp>,
     totals: Cache<GeneFilter, Arc<Total>>,
 }
 
 impl LocalCache {
-    /// `longest`: how long anything is kept at most; `not_found`: how long it is remembered that
-    /// something does not exist; `totals`: how long totals are kept.
+    /// `longest`, `not_found` and `totals` are the times to live of entries and tombstones, of
+    /// "not found", and of totals.
     pub(super) fn new(
         max_bytes: u64,
         longest: Duration,
@@ -46,15 +47,15 @@ impl LocalCache {
             .build();
         Self {
             entries,
-            not_found: Cache::builder().max_capacity(NOT_FOUND).time_to_live(not_found).build(),
-            tombstones: Cache::builder().max_capacity(GONE).time_to_live(longest).build(),
-            totals: Cache::builder().max_capacity(TOTALS).time_to_live(totals).build(),
+            not_found: Cache::builder().max_capacity(MAX_NOT_FOUND).time_to_live(not_found).build(),
+            tombstones: Cache::builder().max_capacity(MAX_TOMBSTONES).time_to_live(longest).build(),
+            totals: Cache::builder().max_capacity(MAX_TOTALS).time_to_live(totals).build(),
         }
     }
 
-    /// Weight and number of the answers held.
-    pub(super) fn held(&self) -> (u64, u64) {
-        // It counts behind, and otherwise only while it is used.
+    /// Weight in bytes and number of the entries.
+    pub(super) fn size(&self) -> (u64, u64) {
+        // The cache updates its counts lazily.
         self.entries.run_pending_tasks();
         (self.entries.weighted_size(), self.entries.entry_count())
     }
@@ -63,48 +64,48 @@ impl LocalCache {
         self.entries.get(request)
     }
 
-    /// When it was last seen that there is no such thing.
+    /// The stamp of the read that found nothing, if that is remembered.
     pub(super) fn not_found(&self, request: &Request) -> Option<Arc<ReadStamp>> {
         self.not_found.get(request)
     }
 
-    /// Whether an answer is of a gene that was seen to be gone later than it was read.
-    pub(super) fn is_gone(&self, request: &Request, entry: &Entry) -> bool {
+    /// Whether the gene was found deleted at or after the time when the entry was read.
+    pub(super) fn is_deleted(&self, request: &Request, entry: &Entry) -> bool {
         let Request::Phenotype(id) = request else { return false };
-        self.tombstones.get(id).is_some_and(|gone_at| entry.seen.read_at <= gone_at)
+        self.tombstones.get(id).is_some_and(|deleted_at| entry.seen.read_at <= deleted_at)
     }
 
-    /// The time as of which something is remembered of it: an answer, or that there was none.
+    /// The time of the latest read that is remembered: of an entry, or that found nothing.
     pub(super) fn newest(&self, request: &Request) -> Option<Timestamp> {
-        let tombstones = match request {
+        let deleted = match request {
             Request::Phenotype(id) => self.tombstones.get(id),
             Request::Search(_) | Request::Insights(_) => None,
         };
-        let held = self.entries.get(request).map(|entry| entry.seen.read_at);
+        let entry = self.entries.get(request).map(|entry| entry.seen.read_at);
         let absent = self.not_found.get(request).map(|seen| seen.read_at);
-        tombstones.max(held).max(absent)
+        deleted.max(entry).max(absent)
     }
 
-    /// Whether anything is remembered of it: an answer, or that there was none.
+    /// Whether the result of any read is remembered: an entry, or that nothing was found.
     pub(super) fn knows(&self, request: &Request) -> bool {
-        let is_gone = match request {
+        let is_deleted = match request {
             Request::Phenotype(id) => self.tombstones.contains_key(id),
             Request::Search(_) | Request::Insights(_) => false,
         };
-        is_gone || self.entries.contains_key(request) || self.not_found.contains_key(request)
+        is_deleted || self.entries.contains_key(request) || self.not_found.contains_key(request)
     }
 
-    /// Keeps an answer, unless one that was read later is there. Returns the one that stays.
+    /// Stores an entry, unless there is one that was read later. Returns the stored entry.
     pub(super) fn put(&self, request: &Request, entry: &Arc<Entry>) -> Arc<Entry> {
         self.not_found.invalidate(request);
-        let done = self.entries.entry_by_ref(request).and_compute_with(|present| match present {
+        let stored = self.entries.entry_by_ref(request).and_compute_with(|present| match present {
             Some(present) if present.value().seen.read_at > entry.seen.read_at => Op::Nop,
             _ => Op::Put(Arc::clone(entry)),
         });
-        done.into_entry().map_or_else(|| Arc::clone(entry), |present| present.into_value())
+        stored.into_entry().map_or_else(|| Arc::clone(entry), |present| present.into_value())
     }
 
-    /// Remembers that there is nothing; an answer read before that is gone.
+    /// Remembers that a read found nothing, and removes an entry that is not newer.
     pub(super) fn put_absent(&self, request: &Request, seen: ReadStamp) {
         let read_at = seen.read_at;
         self.entries.entry_by_ref(request).and_compute_with(|present| match present {
@@ -121,7 +122,7 @@ impl LocalCache {
         self.totals.get(filter)
     }
 
-    /// Keeps a total, unless one that was read later is there.
+    /// Stores a total, unless there is one that was read later.
     pub(super) fn put_total(&self, filter: &GeneFilter, total: Total) {
         self.totals.entry_by_ref(filter).and_compute_with(|present| match present {
             Some(present) if present.value().seen.read_at > total.seen.read_at => Op::Nop,

@@ -1,19 +1,26 @@
-//! Finished answers, near and shared, in front of the upstream. [`ReadThrough`] is the way in.
+//! The read-through cache: a local and a shared cache of finished responses in front of the
+//! upstream. [`ReadThrough`] is the entry point.
 
 mod codec;
 mod entry;
+mod fetch;
 mod freshness;
 mod key;
+mod lease;
 mod load;
 mod local;
+mod publish;
 mod read;
 mod read_limiter;
 mod read_through;
+mod reply;
 mod response_body;
+mod serve_policy;
 mod shared;
 mod total;
 
 pub use entry::{Coded, EntityTag, Entry};
-pub use read_through::{CacheReply, CacheStats, ReadError, ReadThrough, Source};
+pub use read_through::{CacheStats, ReadThrough};
+pub use reply::{CacheReply, ReadError, Source};
 pub use response_body::ResponseBody;
-pub use shared::SharedCache;
+pub use shared::{SharedCache, SharedCacheOptions};

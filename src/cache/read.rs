@@ -1,27 +1,51 @@
-//! The reads themselves: where there is room for them, and what pages take from totals that are
-//! known.
+//! Reads from the upstream, bounded by the limiter. Pages of a search reuse a known total, so that
+//! paging does not count the matching genes for every page.
 
 use std::sync::Arc;
 
+use thiserror::Error;
+
 use super::entry::Entry;
-use super::load::{Loader, NotRead};
-use super::read_limiter::Priority;
+use super::read_limiter::{Overloaded, Priority, ReadLimiter};
 use super::response_body::ResponseBody;
+use super::serve_policy::ServePolicy;
 use super::total::{self, Total};
 use crate::registry::{Count, GeneFilter, GenePage, GeneSearch, GeneSummary, Request, Timestamp};
 use crate::upstream::{DependsOn, ReadStamp, UpstreamError};
 
-/// Pages that skip more than this walk deep, and are read a few at a time.
-const DEEP: u32 = 1000;
+/// Pages with a larger offset than this are deep pages, whose concurrency is bounded separately.
+const DEEP_OFFSET: u32 = 1000;
 
-/// What a read found.
+/// The result of a read.
 pub(super) enum ReadOutcome {
     Entry(Entry),
-    Nothing(ReadStamp),
+    /// The gene or domain does not exist.
+    Absent(ReadStamp),
 }
 
-impl Loader {
-    /// The answer, later than `since`, read from the upstream where there is room for that.
+/// Why nothing was read.
+#[derive(Debug, Error)]
+pub(super) enum NotRead {
+    /// The upstream failed.
+    #[error(transparent)]
+    Failed(#[from] UpstreamError),
+    /// The read was shed: the upstream was not queried.
+    #[error(transparent)]
+    Overloaded(#[from] Overloaded),
+}
+
+/// Reads from the upstream.
+pub(super) struct UpstreamReader {
+    policy: Arc<ServePolicy>,
+    limiter: ReadLimiter,
+}
+
+impl UpstreamReader {
+    pub(super) fn new(policy: Arc<ServePolicy>, limiter: ReadLimiter) -> Self {
+        Self { policy, limiter }
+    }
+
+    /// Reads the entry, in a later state than `since`, once the limiter admits the read.
     pub(super) async fn read(
         &self,
         request: &Request,
@@ -35,55 +59,60 @@ impl Loader {
                 {
                     return Ok(page(request, search, Vec::new(), total.count, total.seen.clone()));
                 }
-                search.page.offset() > DEEP
+                search.page.offset() > DEEP_OFFSET
             }
             Request::Phenotype(_) | Request::Insights(_) => false,
         };
-        let _place = self.read_limiter.admit(priority, is_deep).await?;
-        let (answer, seen) = match request {
+        let _permit = self.limiter.admit(priority, is_deep).await?;
+        let upstream = &self.policy.upstream;
+        let (body, seen) = match request {
             Request::Search(search) => return Ok(self.read_page(request, search, since).await?),
             Request::Phenotype(id) => {
-                let read = self.upstream.phenotype(*id, since).await?;
+                let read = upstream.phenotype(*id, since).await?;
                 (read.value.map(|value| ResponseBody::of(&value)), read.seen)
             }
             Request::Insights(domain) => {
-                let read = self.upstream.insights(domain, since).await?;
+                let read = upstream.insights(domain, since).await?;
                 (read.value.map(|value| ResponseBody::of(&value)), read.seen)
             }
         };
-        Ok(match answer {
-            Some(answer) => ReadOutcome::Entry(Entry::new(request, answer, seen)),
-            None => ReadOutcome::Nothing(seen),
+        Ok(match body {
+            Some(body) => ReadOutcome::Entry(Entry::new(request, body, seen)),
+            None => ReadOutcome::Absent(seen),
         })
     }
 
-    /// A page, with its total where that is not known, or no longer fits.
+    /// Reads a page, and the total if it is unknown or contradicts the page.
     async fn read_page(
         &self,
         request: &Request,
         search: &GeneSearch,
         since: Option<Timestamp>,
     ) -> Result<ReadOutcome, UpstreamError> {
+        let upstream = &self.policy.upstream;
         if let Some(known) = self.known_total(&search.filter) {
-            // No page is of an earlier time than its total.
+            // The page must not be older than its total.
             let since = since.max(Some(known.seen.read_at));
-            let read = self.upstream.page(search, since).await?;
+            let read = upstream.page(search, since).await?;
             if total::fits(known.count, search.page, read.value.len()) {
                 let seen = known.seen.earlier(&read.seen).clone();
                 return Ok(page(request, search, read.value, known.count, seen));
             }
         }
-        let read = self.upstream.search(search, since).await?;
+        let read = upstream.search(search, since).await?;
         let count = read.value.total;
-        self.local.put_total(&search.filter, Total { count, seen: read.seen.clone() });
+        let total = Total { count, seen: read.seen.clone() };
+        self.policy.local.put_total(&search.filter, total);
         Ok(page(request, search, read.value.data, count, read.seen))
     }
 
-    /// A total that is current, and young enough for what is made with it to live a while.
+    /// A total that is current, and young enough that an entry made with it stays fresh for half of
+    /// the usual time.
     fn known_total(&self, filter: &GeneFilter) -> Option<Arc<Total>> {
-        let total = self.local.total(filter)?;
-        let young = self.age(&total.seen) < self.search.fresh / 2;
-        (young && self.upstream.is_current(DependsOn::of_filter(filter), &total.seen))
+        let policy = &self.policy;
+        let total = policy.local.total(filter)?;
+        let is_young = policy.age(&total.seen) < policy.search.fresh / 2;
+        (is_young && policy.upstream.is_current(DependsOn::of_filter(filter), &total.seen))
             .then_some(total)
     }
 }

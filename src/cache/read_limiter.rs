@@ -1,9 +1,7 @@
-//! How many answers are read from the upstream at once: so many, and so many that wait for their
-//! turn, briefly. What does not fit is shed at once and costs the database nothing. One flight
-//! counts once, however many wait for it; what is found in a cache does not come by here.
+//! Bounds concurrent upstream reads: `max_misses` run, `queue` more wait up to `wait_ms`, the rest
+//! are shed. Requests that share a read count once.
 //!
-//! What nobody waits for, the refreshes behind answers that were sent, goes first: it never waits,
-//! and has half of the places at most.
+//! Background refreshes are shed first: they never wait, and use at most half of the permits.
 
 use std::time::Duration;
 
@@ -13,27 +11,27 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::ops::{GaugeGuard, Shed, ShedMetrics};
 
-/// Pages from far behind at a time: these are long, and must not take the whole pool.
-const DEEP_PAGES: usize = 2;
+/// Concurrent reads of deep pages: these are slow, and must not take the whole pool.
+const MAX_DEEP_PAGES: usize = 2;
 
-/// Of these, so many may wait: no more, for what waits here waits before all others' queue.
+/// Queue of reads of deep pages. Short, because these wait in addition to the common queue.
 const DEEP_QUEUE: usize = 8;
 
-/// There is too much to read already.
+/// The read was shed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("too many answers are being read")]
+#[error("too many concurrent reads of the registry")]
 pub(super) struct Overloaded;
 
-/// Who waits for a read.
+/// Whether a request waits for a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Priority {
-    /// Somebody does.
+    /// A request waits.
     Foreground,
-    /// Nobody does.
+    /// No request waits: a refresh.
     Background,
 }
 
-/// What is being read, and what waits.
+/// The permits for reads, and the queues for them.
 pub(super) struct ReadLimiter {
     misses: PermitQueue,
     deep_pages: PermitQueue,
@@ -42,38 +40,43 @@ pub(super) struct ReadLimiter {
     metrics: ShedMetrics,
 }
 
-/// The right to read, until it is dropped.
+/// Permission to read, until it is dropped.
 pub(super) struct ReadPermit<'a> {
     _deep: Option<SemaphorePermit<'a>>,
     _refresh: Option<SemaphorePermit<'a>>,
     _miss: SemaphorePermit<'a>,
-    _counted: GaugeGuard,
+    _gauge: GaugeGuard,
 }
 
 impl ReadLimiter {
-    /// `misses` at once; `queue` more wait, `wait` at most.
-    pub(super) fn new(misses: usize, queue: usize, wait: Duration, metrics: ShedMetrics) -> Self {
+    /// `max_reads` run at once; `queue` more wait for at most `wait`.
+    pub(super) fn new(
+        max_reads: usize,
+        queue: usize,
+        wait: Duration,
+        metrics: ShedMetrics,
+    ) -> Self {
         Self {
-            misses: PermitQueue::new(misses, queue),
-            deep_pages: PermitQueue::new(DEEP_PAGES, DEEP_QUEUE),
-            refreshes: Semaphore::new((misses / 2).max(1)),
+            misses: PermitQueue::new(max_reads, queue),
+            deep_pages: PermitQueue::new(MAX_DEEP_PAGES, DEEP_QUEUE),
+            refreshes: Semaphore::new((max_reads / 2).max(1)),
             wait,
             metrics,
         }
     }
 
-    /// The right to read an answer, at once or after a short while.
+    /// Waits for a permit, if `priority` allows that.
     ///
     /// # Errors
-    /// [`Overloaded`], which is counted.
+    /// [`Overloaded`]. It is counted.
     pub(super) async fn admit(
         &self,
         priority: Priority,
         is_deep: bool,
     ) -> Result<ReadPermit<'_>, Overloaded> {
         let admitted = match priority {
-            Priority::Background => self.at_once(is_deep),
-            Priority::Foreground => self.in_turn(is_deep).await,
+            Priority::Background => self.try_permit(is_deep),
+            Priority::Foreground => self.wait_for_permit(is_deep).await,
         };
         admitted.inspect_err(|Overloaded| {
             self.metrics.shed(match priority {
@@ -84,61 +87,61 @@ impl ReadLimiter {
         })
     }
 
-    fn at_once(&self, is_deep: bool) -> Result<ReadPermit<'_>, Overloaded> {
+    fn try_permit(&self, is_deep: bool) -> Result<ReadPermit<'_>, Overloaded> {
         let refresh = self.refreshes.try_acquire().map_err(|_| Overloaded)?;
-        let deep = is_deep.then(|| self.deep_pages.at_once()).transpose()?;
-        Ok(self.place(deep, Some(refresh), self.misses.at_once()?))
+        let deep = is_deep.then(|| self.deep_pages.try_acquire()).transpose()?;
+        Ok(self.permit(deep, Some(refresh), self.misses.try_acquire()?))
     }
 
-    async fn in_turn(&self, is_deep: bool) -> Result<ReadPermit<'_>, Overloaded> {
+    async fn wait_for_permit(&self, is_deep: bool) -> Result<ReadPermit<'_>, Overloaded> {
         let end = Instant::now() + self.wait;
         let deep = match is_deep {
-            true => Some(self.deep_pages.in_turn(end, &self.metrics).await?),
+            true => Some(self.deep_pages.acquire(end, &self.metrics).await?),
             false => None,
         };
-        let miss = self.misses.in_turn(end, &self.metrics).await?;
-        Ok(self.place(deep, None, miss))
+        let miss = self.misses.acquire(end, &self.metrics).await?;
+        Ok(self.permit(deep, None, miss))
     }
 
-    fn place<'a>(
+    fn permit<'a>(
         &self,
         deep: Option<SemaphorePermit<'a>>,
         refresh: Option<SemaphorePermit<'a>>,
         miss: SemaphorePermit<'a>,
     ) -> ReadPermit<'a> {
-        ReadPermit { _deep: deep, _refresh: refresh, _miss: miss, _counted: self.metrics.reading() }
+        ReadPermit { _deep: deep, _refresh: refresh, _miss: miss, _gauge: self.metrics.reading() }
     }
 }
 
-/// So many places, and a queue before them.
+/// A number of permits, and a bounded queue for them.
 struct PermitQueue {
-    places: Semaphore,
+    permits: Semaphore,
     queue: Semaphore,
 }
 
 impl PermitQueue {
-    fn new(places: usize, queue: usize) -> Self {
-        Self { places: Semaphore::new(places), queue: Semaphore::new(queue) }
+    fn new(permits: usize, queue: usize) -> Self {
+        Self { permits: Semaphore::new(permits), queue: Semaphore::new(queue) }
     }
 
-    /// A place, unless all are taken or others wait for them.
-    fn at_once(&self) -> Result<SemaphorePermit<'_>, Overloaded> {
-        self.places.try_acquire().map_err(|_| Overloaded)
+    /// A permit, unless all are taken or others wait for them.
+    fn try_acquire(&self) -> Result<SemaphorePermit<'_>, Overloaded> {
+        self.permits.try_acquire().map_err(|_| Overloaded)
     }
 
-    /// A place before `end`; first come, first served. Whoever finds the queue full does not wait.
-    async fn in_turn(
+    /// Waits until `end` for a permit, first come, first served; fails at once if the queue is full.
+    async fn acquire(
         &self,
         end: Instant,
         metrics: &ShedMetrics,
     ) -> Result<SemaphorePermit<'_>, Overloaded> {
-        if let Ok(place) = self.at_once() {
-            return Ok(place);
+        if let Ok(permit) = self.try_acquire() {
+            return Ok(permit);
         }
         let _queued = self.queue.try_acquire().map_err(|_| Overloaded)?;
-        let _counted = metrics.queued();
-        match timeout_at(end, self.places.acquire()).await {
-            Ok(Ok(place)) => Ok(place),
+        let _gauge = metrics.queued();
+        match timeout_at(end, self.permits.acquire()).await {
+            Ok(Ok(permit)) => Ok(permit),
             Ok(Err(_)) | Err(_) => Err(Overloaded),
         }
     }
@@ -157,11 +160,11 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_does_not_fit_is_shed_at_once_and_what_waits_is_shed_in_time() {
+    async fn reads_beyond_the_queue_are_shed_at_once_and_queued_ones_after_the_wait() {
         let read_limiter = read_limiter(2, 1);
         let admit = || read_limiter.admit(Priority::Foreground, false);
-        let _first = admit().await.expect("a place");
-        let second = admit().await.expect("a place");
+        let _first = admit().await.expect("a permit");
+        let second = admit().await.expect("a permit");
         let mut waiting = Box::pin(admit());
         assert!(waiting.as_mut().now_or_never().is_none(), "it waits for its turn");
         assert!(matches!(admit().now_or_never(), Some(Err(Overloaded))), "the queue is full");
@@ -175,7 +178,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn refreshes_never_wait_and_leave_half_of_the_places() {
+    async fn refreshes_never_wait_and_use_at_most_half_of_the_permits() {
         let read_limiter = read_limiter(4, 1);
         let refresh =
             || read_limiter.admit(Priority::Background, false).now_or_never().expect("at once");
@@ -186,7 +189,7 @@ mod tests {
         assert!(misses.iter().all(Result::is_ok));
         drop(refreshes);
         let more = [miss().await, miss().await];
-        assert!(more.iter().all(Result::is_ok) && refresh().is_err(), "misses took all places");
+        assert!(more.iter().all(Result::is_ok) && refresh().is_err(), "misses took all permits");
         let mut waiting = Box::pin(miss());
         assert!(waiting.as_mut().now_or_never().is_none());
         drop(more);
@@ -195,16 +198,16 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn deep_walks_are_few_and_keep_nobody_else_out() {
+    async fn deep_pages_are_bounded_and_do_not_block_other_reads() {
         let read_limiter = read_limiter(4, 100);
         let deep = || read_limiter.admit(Priority::Foreground, true);
-        let _walks = [deep().await.expect("a walk"), deep().await.expect("a walk")];
+        let _pages = [deep().await.expect("a permit"), deep().await.expect("a permit")];
         let mut waiting: Vec<_> = (0..DEEP_QUEUE).map(|_| Box::pin(deep())).collect();
-        assert!(waiting.iter_mut().all(|walk| walk.as_mut().now_or_never().is_none()));
+        assert!(waiting.iter_mut().all(|page| page.as_mut().now_or_never().is_none()));
         assert!(matches!(deep().now_or_never(), Some(Err(Overloaded))));
         assert!(read_limiter.admit(Priority::Foreground, false).await.is_ok());
-        for walk in waiting {
-            assert!(walk.await.is_err());
+        for page in waiting {
+            assert!(page.await.is_err());
         }
     }
 }

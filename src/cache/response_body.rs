@@ -1,4 +1,4 @@
-//! From values to finished answers.
+//! Serialises values to finished response bodies.
 
 use bytes::Bytes;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -6,34 +6,34 @@ use serde::Serialize;
 
 use crate::registry::{GenePage, GeneSearch, Page, PageOffset, Sort};
 
-/// The bytes of an answer, and the one header that depends on them.
+/// A response body, and the one header that depends on the same values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResponseBody {
     /// The JSON.
     pub body: Bytes,
-    /// The value of the `Link` header, empty where there is none.
+    /// The value of the `Link` header; empty if the response has none.
     pub link: Box<str>,
 }
 
 impl ResponseBody {
-    /// A page, with links to the pages around it.
+    /// A page, with links to the next and the previous page.
     pub fn page(search: &GeneSearch, page: &GenePage) -> Self {
         Self { body: json(page), link: links(search, page.total.get()).into() }
     }
 
-    /// Any other value.
+    /// Any other value, without links.
     pub fn of(value: &impl Serialize) -> Self {
         Self { body: json(value), link: "".into() }
     }
 }
 
 fn json(value: &impl Serialize) -> Bytes {
-    // The values of the domain have string keys and finite numbers only, so this can't fail.
+    // The values of the domain have string keys and finite numbers only, so this cannot fail.
     serde_json::to_vec(value).unwrap_or_default().into()
 }
 
-/// `next` and `prev` (RFC 8288) as query-only references, so that they are right behind any
-/// proxy and under any path.
+/// `next` and `prev` (RFC 8288) as query-only references, which are valid behind any proxy and
+/// under any path.
 fn links(search: &GeneSearch, total: u64) -> String {
     let (limit, offset) = (u64::from(search.page.limit()), u64::from(search.page.offset()));
     let next = Some(offset + limit).filter(|next| *next < total);
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn links_lead_to_the_pages_around() {
+    fn links_point_to_the_next_and_previous_page() {
         assert_eq!(links(&search(20, 0), 20), "");
         assert_eq!(links(&search(20, 0), 21), r#"<?limit=20&offset=20>; rel="next""#);
         assert_eq!(
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn no_link_leads_beyond_the_largest_offset() {
+    fn no_link_exceeds_the_maximum_offset() {
         let last = search(50, PageOffset::MAX.into());
         assert_eq!(links(&last, u64::MAX), r#"<?limit=50&offset=2147483597>; rel="prev""#);
     }

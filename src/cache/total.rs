@@ -1,5 +1,4 @@
-//! Totals of searches: read with a page, kept by filter, so that walking pages does not count
-//! again.
+//! Totals of searches, kept by filter: paging through a search does not count the genes again.
 
 use crate::registry::{Count, Page};
 use crate::upstream::ReadStamp;
@@ -11,8 +10,8 @@ pub(super) struct Total {
     pub(super) seen: ReadStamp,
 }
 
-/// Whether a page of `length` genes fits a total that was read at another time. If not, genes
-/// have come or gone in between, and the total must be read again with the page.
+/// Whether a page of `length` genes is consistent with a total that was read at another time. If
+/// not, genes were added or removed in between, and both must be read together.
 pub(super) fn fits(total: Count, page: Page, length: usize) -> bool {
     let end = u64::from(page.offset()) + length as u64;
     let is_full = length == usize::from(page.limit());
@@ -20,7 +19,7 @@ pub(super) fn fits(total: Count, page: Page, length: usize) -> bool {
     before_the_end && (is_full || end == total.get())
 }
 
-/// Whether a page lies wholly at or past the end, so that nothing need be asked for it.
+/// Whether a page begins at or after the end, so that it is known to be empty.
 pub(super) fn is_past(total: Count, page: Page) -> bool {
     u64::from(page.offset()) >= total.get()
 }
@@ -40,7 +39,7 @@ mod tests {
     }
 
     #[test]
-    fn contradictions_by_hand() {
+    fn examples_of_pages_that_fit_a_total_and_of_pages_that_do_not() {
         let total = Count::from(45);
         assert!(fits(total, page(20, 0), 20));
         assert!(fits(total, page(20, 40), 5));

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use super::show::print;
 use super::{ConfigFile, Outcome};
 use crate::app;
-use crate::config::Effective;
+use crate::config::EffectiveValue;
 
 #[derive(Debug, Args)]
 pub(super) struct ConfigCommand {
@@ -32,7 +32,7 @@ impl ConfigCommand {
             }
             Action::Print(file) => {
                 let values = file.read()?.effective();
-                let line = |value: &Effective| {
+                let line = |value: &EffectiveValue| {
                     format!("{} = {}  # {}\n", value.key, value.value, value.source)
                 };
                 print(&values.iter().map(line).collect::<String>())?;

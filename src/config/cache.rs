@@ -1,18 +1,18 @@
-//! `[cache]`: how long answers are kept, and how much memory they may take.
+//! `[cache]`: the ages at which cached responses are served, and the memory they may use.
 
 use std::time::Duration;
 
 use serde::Deserialize;
 
-/// The caches in front of the registry.
+/// The local cache and the cache shared through Redis.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CacheConfig {
-    /// Memory for answers in each replica, in bytes.
+    /// Memory for cached responses in each replica, in bytes.
     pub local_max_bytes: u64,
-    /// The largest answer that is shared through Redis, in bytes.
+    /// The largest response body that is shared through Redis, in bytes.
     pub shared_max_entry_bytes: u64,
-    /// How long it is remembered, locally, that something does not exist; seconds.
+    /// Time to live of "not found" in the local cache, in seconds, 0 to 86400.
     pub not_found_s: u64,
     /// Ages of search results.
     pub search: AgesConfig,
@@ -22,20 +22,20 @@ pub struct CacheConfig {
     pub insights: AgesConfig,
 }
 
-/// The ages of one kind of answer, in seconds, each counted from the end of the one before.
+/// The ages of one kind of response, in seconds, counted from the read of the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AgesConfig {
-    /// Answered from the cache.
+    /// Up to this age a cached response is fresh: it is served as it is.
     pub fresh_s: u64,
-    /// Answered from the cache while it is read again.
+    /// For this long after `fresh_s` it is stale: served while it is refreshed in the background.
     pub stale_s: u64,
-    /// The oldest an answer may be when the registry can't be read.
+    /// Up to this age, 0 to 86400, it is served while the database cannot be read.
     pub if_error_s: u64,
 }
 
 impl CacheConfig {
-    /// How long it is remembered that something does not exist.
+    /// Time to live of "not found" in the local cache.
     pub const fn not_found(&self) -> Duration {
         Duration::from_secs(self.not_found_s)
     }

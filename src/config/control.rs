@@ -1,4 +1,4 @@
-//! `[control]`: the listener for key management, and who may use it.
+//! `[control]`: the listener for key management, and the identities that may use it.
 
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
@@ -9,59 +9,59 @@ use hyper::Uri;
 use secrecy::SecretString;
 use serde::{Deserialize, Deserializer};
 
-use super::rules::{PUBLIC_URL, Rules, is_public_url};
+use super::checks::{Checks, PUBLIC_URL, is_public_url};
 use crate::registry::{LABEL, Timestamp, is_label};
 
-/// The control listener. Off without an address.
+/// The control listener. It is off without an address.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ControlConfig {
-    /// Where it listens.
+    /// The address to listen on.
     pub bind: Option<SocketAddr>,
-    /// `postgres://…` with the role that writes keys and their use; `CONTROL_DATABASE_URL` sets
-    /// it too.
+    /// `postgres://…` with the role that writes keys and their use; also set by
+    /// `CONTROL_DATABASE_URL`.
     pub database_url: Option<SecretString>,
-    /// Where clients reach the listener, without `/control/v1`.
+    /// The URL at which clients reach the listener, without `/control/v1`.
     pub public_url: Option<String>,
-    /// Users who may see and change everybody's keys.
+    /// Users who may list and change the keys of all users.
     pub operators: Vec<String>,
-    /// The OpenID Connect issuer whose access tokens are taken.
+    /// The OpenID Connect issuer whose access tokens are accepted.
     pub oidc: OidcConfig,
-    /// Login tokens that are taken.
+    /// The login tokens that are accepted.
     #[serde(default)]
     pub tokens: Vec<TokenConfig>,
 }
 
-/// An OpenID Connect issuer. Off without `issuer`.
+/// An OpenID Connect issuer. It is off without `issuer`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OidcConfig {
     /// Its identifier: a URL.
     pub issuer: Option<String>,
-    /// Whom access tokens must be made out to.
+    /// The audience that access tokens must have.
     pub audience: Option<String>,
-    /// The client as which the command line logs in.
+    /// The client id that the command line logs in with.
     pub client_id: Option<String>,
-    /// What the command line asks for.
+    /// The scopes that the command line requests.
     pub scopes: String,
-    /// The claim that says who the user is.
+    /// The claim that valid the user's name.
     pub user_claim: String,
-    /// The resource that the command line asks a token for (RFC 8707).
+    /// The resource that the command line requests a token for (RFC 8707).
     pub resource: Option<String>,
     /// A PEM file with the certificate authorities to trust instead of the system's.
     pub tls_ca_file: Option<PathBuf>,
 }
 
-/// A login token, known by its hash.
+/// A login token, stored as a hash.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TokenConfig {
-    /// Whose it is.
+    /// The user it belongs to.
     pub user: String,
     /// SHA-256 of the whole token.
     #[serde(deserialize_with = "hash")]
     pub sha256: [u8; 32],
-    /// When it ends; without it, never.
+    /// When it expires; `None` for never.
     #[serde(default, deserialize_with = "time")]
     pub expires: Option<Timestamp>,
 }
@@ -83,59 +83,64 @@ fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>,
 }
 
 impl ControlConfig {
-    /// What can't be as it is.
-    pub(super) fn rules(&self, rules: &mut Rules) {
-        self.oidc.rules(rules);
-        for (at, token) in self.tokens.iter().enumerate() {
-            let key = format!("control.tokens.{at}.user");
-            rules.require(is_label(&token.user), &[&key], &format!("must be {LABEL}"));
+    /// Checks the section.
+    pub(super) fn check(&self, checks: &mut Checks) {
+        self.oidc.check(checks);
+        for (index, token) in self.tokens.iter().enumerate() {
+            let key = format!("control.tokens.{index}.user");
+            checks.require(is_label(&token.user), &[&key], &format!("must be {LABEL}"));
         }
         const TOKENS: &str = "control.tokens";
         let hashes: HashSet<_> = self.tokens.iter().map(|token| token.sha256).collect();
-        let holds = hashes.len() == self.tokens.len();
-        rules.require(holds, &[TOKENS], "two have the same sha256");
-        rules.require(
+        let valid = hashes.len() == self.tokens.len();
+        checks.require(valid, &[TOKENS], "two tokens have the same sha256");
+        checks.require(
             self.operators.iter().all(|user| is_label(user)),
             &["control.operators"],
             &format!("each must be {LABEL}"),
         );
-        rules.require(
+        checks.require(
             self.bind.is_none() || !self.tokens.is_empty() || self.oidc.issuer.is_some(),
             &["control.bind", TOKENS, "control.oidc.issuer"],
             "nobody could log in: set control.oidc.issuer, or control.tokens (gene-registry token \
-             new makes one)",
+             new creates one)",
         );
-        let holds = self.public_url.as_deref().is_none_or(is_public_url);
-        rules.require(holds, &["control.public_url"], PUBLIC_URL);
+        let valid = self.public_url.as_deref().is_none_or(is_public_url);
+        checks.require(valid, &["control.public_url"], PUBLIC_URL);
     }
 }
 
 impl OidcConfig {
-    fn rules(&self, rules: &mut Rules) {
+    fn check(&self, checks: &mut Checks) {
         let [issuer_key, audience_key, client_key] =
             ["control.oidc.issuer", "control.oidc.audience", "control.oidc.client_id"];
         let Some(issuer) = &self.issuer else { return };
-        rules.require(
+        checks.require(
             is_trustworthy(issuer),
             &[issuer_key],
-            "must be an https:// URL without a query or fragment (http:// is possible on this \
-             machine alone)",
+            "must be an https:// URL without a query or fragment (http:// is allowed for this \
+             machine only)",
         );
         for (key, value) in [(audience_key, &self.audience), (client_key, &self.client_id)] {
-            let holds = value.as_ref().is_some_and(|value| !value.is_empty());
-            rules.require(holds, &[key, issuer_key], "must be set where there is an issuer");
+            let valid = value.as_ref().is_some_and(|value| !value.is_empty());
+            checks.require(
+                valid,
+                &[key, issuer_key],
+                "must be set too: control.oidc.issuer needs it",
+            );
         }
-        rules.require(
+        checks.require(
             self.audience.is_none() || self.audience != self.client_id,
             &[audience_key, client_key],
-            "must not be client_id: ID tokens are made out to that, and are no access tokens",
+            "must differ from client_id: that is the audience of ID tokens, which are not accepted as \
+             access tokens",
         );
-        let holds = !self.user_claim.is_empty();
-        rules.require(holds, &["control.oidc.user_claim"], "must not be empty");
+        let valid = !self.user_claim.is_empty();
+        checks.require(valid, &["control.oidc.user_claim"], "must not be empty");
     }
 }
 
-/// Whether nobody between here and there could change what is said: https, or this machine.
+/// Whether the connection cannot be tampered with: https, or http to this machine.
 pub(crate) fn is_trustworthy(url: &str) -> bool {
     let Ok(parsed) = url.parse::<Uri>() else { return false };
     let is_plain = parsed.query().is_none() && !url.contains(['#', '@']);

@@ -1,27 +1,27 @@
-//! `[server.cors]`: pages of other origins that may read answers.
+//! `[server.cors]`: the origins whose pages may read responses.
 
 use serde::Deserialize;
 
-/// Stands for any origin.
+/// Matches every origin.
 const ANY: &str = "*";
 
-/// Pages of which origins may read answers. Credentials that a browser adds by itself are never
-/// asked for: keys are sent in a header.
+/// The origins whose pages may read responses. Browsers are never asked for cookies or other
+/// credentials of their own: API keys are sent in a header.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CorsConfig {
-    /// Exact origins, or `*` alone for any; none: no page of another origin.
+    /// Exact origins, or `*` alone for any. Empty: only pages of the service's own origin.
     pub origins: Vec<String>,
 }
 
 impl CorsConfig {
-    /// Whether pages of any origin may.
+    /// Whether pages of any origin may read responses.
     pub fn is_any(&self) -> bool {
         self.origins.iter().any(|origin| origin == ANY)
     }
 
-    /// Whether each is an origin as browsers write it, or `*` is the only one.
-    pub(super) fn is_usable(&self) -> bool {
+    /// Whether each has the form in which browsers send origins, or `*` is the only one.
+    pub(super) fn is_valid(&self) -> bool {
         (self.is_any() && self.origins.len() == 1) || self.origins.iter().all(|o| is_origin(o))
     }
 }
@@ -44,9 +44,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn origins_are_as_browsers_write_them() {
-        let usable = |origins: &[&str]| {
-            CorsConfig { origins: origins.iter().map(|&o| o.to_owned()).collect() }.is_usable()
+    fn only_origins_in_the_form_that_browsers_send_are_valid() {
+        let valid = |origins: &[&str]| {
+            CorsConfig { origins: origins.iter().map(|&o| o.to_owned()).collect() }.is_valid()
         };
         for good in [
             &[][..],
@@ -54,7 +54,7 @@ mod tests {
             &["https://a.example", "http://localhost:3000", "http://[::1]:8080"],
             &["chrome-extension://abcdef"],
         ] {
-            assert!(usable(good), "{good:?}");
+            assert!(valid(good), "{good:?}");
         }
         for bad in [
             &["a.example"][..],
@@ -66,7 +66,7 @@ mod tests {
             &["null"],
             &[""],
         ] {
-            assert!(!usable(bad), "{bad:?}");
+            assert!(!valid(bad), "{bad:?}");
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Defaults, file, environment; and where each value came from.
+//! Reads the configuration: defaults, overridden by the file, overridden by the environment. Keeps
+//! the source of each value, for error messages and `config print`.
 
 use std::path::Path;
 
@@ -7,18 +8,20 @@ use figment::util::nest;
 use figment::value::{Dict, Map};
 use figment::{Figment, Metadata, Profile, Provider};
 
-use super::error::{self, ConfigError, InvalidConfig};
-use super::{Config, values};
+use super::error::ConfigError;
+use super::invalid::{self, InvalidConfig};
+use super::root::Config;
+use super::values;
 
 const DEFAULTS: &str = include_str!("../../config/default.toml");
 
-/// Environment variables that override keys begin with this.
+/// The prefix of the environment variables that override keys.
 const PREFIX: &str = "GENE_REGISTRY__";
 
-/// Where a value came from that nobody has set.
+/// The source of a value that is not set.
 const DEFAULT: &str = "default";
 
-/// Keys whose values are never shown.
+/// Keys whose values are never displayed.
 const SECRETS: [&str; 7] = [
     "upstream.url",
     "upstream.read_urls",
@@ -29,8 +32,8 @@ const SECRETS: [&str; 7] = [
     "control.database_url",
 ];
 
-/// Keys whose values are texts, also in the environment.
-const TEXTS: [&str; 8] = [
+/// Keys whose values in the environment are taken literally, not parsed as TOML.
+const LITERALS: [&str; 8] = [
     "control.oidc.audience",
     "control.oidc.client_id",
     "redis.prefix",
@@ -41,7 +44,7 @@ const TEXTS: [&str; 8] = [
     "redis.sentinel.password",
 ];
 
-/// A configuration and where its values came from.
+/// A configuration and the source of each value.
 #[derive(Debug, Clone)]
 pub struct LoadedConfig {
     /// The values.
@@ -49,14 +52,14 @@ pub struct LoadedConfig {
     figment: Figment,
 }
 
-/// One effective value.
+/// One effective value, for display.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Effective {
+pub struct EffectiveValue {
     /// The key, with its sections.
     pub key: String,
     /// The value as TOML; secrets are masked.
     pub value: String,
-    /// Where it came from.
+    /// Its source: a file, an environment variable or `default`.
     pub source: String,
 }
 
@@ -64,12 +67,12 @@ impl LoadedConfig {
     /// Reads defaults, then `file`, then the environment.
     ///
     /// # Errors
-    /// [`InvalidConfig`], with everything that is wrong.
+    /// [`InvalidConfig`], which lists every error.
     pub fn read(file: Option<&Path>) -> Result<Self, InvalidConfig> {
         Self::read_over("", file)
     }
 
-    /// As [`Self::read`], for a command that has defaults of its own: `own`, as TOML.
+    /// As [`Self::read`], with `own`, as TOML, merged into the defaults.
     ///
     /// # Errors
     /// As [`Self::read`].
@@ -84,25 +87,28 @@ impl LoadedConfig {
             .merge(well_known("REDIS_URL", "redis.url"))
             .merge(well_known("CONTROL_DATABASE_URL", "control.database_url"))
             .merge(Env::prefixed(PREFIX).split("__"));
-        let figment = TEXTS.into_iter().fold(figment, |figment, key| figment.merge(Text(key)));
+        let figment =
+            LITERALS.into_iter().fold(figment, |figment, key| figment.merge(LiteralVariable(key)));
         let explain = |path: &[String], error: &figment::Error| explain(&figment, path, error);
-        let (config, mut faults) = values::read(&figment, &defaults, explain);
+        let (config, mut errors) = values::read(&figment, &defaults, explain);
         if let Some(config) = &config {
-            error::add(&mut faults, config.contradictions());
+            invalid::add(&mut errors, config.check());
         }
         match config.map(Config::without_empty_urls) {
-            Some(config) if faults.is_empty() => Ok(Self { config, figment }),
-            mended => Err(InvalidConfig { faults, mended: mended.map(Box::new) }),
+            Some(config) if errors.is_empty() => Ok(Self { config, figment }),
+            with_defaults => {
+                Err(InvalidConfig { errors, with_defaults: with_defaults.map(Box::new) })
+            }
         }
     }
 
-    /// Whether neither the file nor the environment says what this key is.
+    /// Whether neither the file nor the environment sets this key.
     pub fn is_default(&self, key: &str) -> bool {
         self.source_of(key) == DEFAULT
     }
 
-    /// Every effective value, in the order of the keys.
-    pub fn effective(&self) -> Vec<Effective> {
+    /// Every effective value, ordered by key.
+    pub fn effective(&self) -> Vec<EffectiveValue> {
         let mut found = Vec::new();
         let root = self.figment.data().ok().and_then(|mut data| data.remove(&Profile::Default));
         if let Some(root) = root {
@@ -111,7 +117,7 @@ impl LoadedConfig {
         found
     }
 
-    fn collect(&self, key: String, value: &figment::value::Value, found: &mut Vec<Effective>) {
+    fn collect(&self, key: String, value: &figment::value::Value, found: &mut Vec<EffectiveValue>) {
         if let figment::value::Value::Dict(_, fields) = value {
             for (name, value) in fields {
                 let key = if key.is_empty() { name.clone() } else { format!("{key}.{name}") };
@@ -124,7 +130,7 @@ impl LoadedConfig {
         } else {
             serde_json::to_string(value).unwrap_or_default()
         };
-        found.push(Effective { source: self.source_of(&key), key, value });
+        found.push(EffectiveValue { source: self.source_of(&key), key, value });
     }
 
     fn source_of(&self, key: &str) -> String {
@@ -135,16 +141,16 @@ impl LoadedConfig {
     }
 }
 
-/// A variable that other programs know too.
+/// A variable without the prefix, which other programs use too.
 fn well_known(variable: &'static str, key: &'static str) -> Env {
     Env::raw().only(&[variable]).map(move |_| key.into()).split(".")
 }
 
-/// A value of the environment that is a text whatever it looks like: `007`, `true` or `"x"` can be
-/// a password, which is not what it would be in TOML.
-struct Text(&'static str);
+/// The environment variable of a key, taken literally: a password such as `007`, `true` or `"x"`
+/// must not be parsed as TOML.
+struct LiteralVariable(&'static str);
 
-impl Provider for Text {
+impl Provider for LiteralVariable {
     fn metadata(&self) -> Metadata {
         Metadata::named(format!("`{PREFIX}` environment variable(s)"))
     }
@@ -177,24 +183,24 @@ fn source_name(metadata: &Metadata, key: &str) -> String {
     }
 }
 
-/// Names the key and where it stands; never repeats the value of a secret.
+/// An error that names the key and its source. It never contains the value of a secret.
 fn explain(figment: &Figment, path: &[String], error: &figment::Error) -> ConfigError {
     let key = path.join(".");
-    // What stands in an array has the array's source.
+    // An item has the source of its array.
     let known =
         (1..=path.len()).rev().find_map(|end| figment.find_metadata(&path[..end].join(".")));
     let source = error.metadata.as_ref().filter(|metadata| metadata.name != "values").or(known);
     let source = source.map_or("configuration".to_owned(), |metadata| source_name(metadata, &key));
-    let what = match &error.kind {
+    let problem = match &error.kind {
         figment::error::Kind::UnknownField(_, expected) => {
-            format!("unknown key; known here: {}", expected.join(", "))
+            format!("unknown key; this section has: {}", expected.join(", "))
         }
         _ if key == "redis.urls" => {
             "not a list of URLs: urls = [\"redis://host:6379\", …]".to_owned()
         }
-        _ if key.ends_with("password") => "not a text".to_owned(),
+        _ if key.ends_with("password") => "not a string".to_owned(),
         _ if SECRETS.iter().any(|secret| key.starts_with(secret)) => "not a usable URL".to_owned(),
         kind => kind.to_string(),
     };
-    ConfigError::worded(&[&key], format!("{key} ({source}): {what}"))
+    ConfigError::with_text(&[&key], format!("{key} ({source}): {problem}"))
 }

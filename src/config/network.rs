@@ -1,4 +1,4 @@
-//! Networks and addresses in lists of the configuration.
+//! IP addresses and networks in the configuration.
 
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -18,7 +18,7 @@ pub struct Network(IpNet);
 pub struct InvalidNetwork(String);
 
 impl Network {
-    /// Whether the network contains `address`. An IPv4 address in IPv6 form counts as IPv4.
+    /// Whether `address` is in the network. An IPv4 address equals its IPv4-mapped IPv6 form.
     pub fn contains(&self, address: IpAddr) -> bool {
         self.0.contains(&address.to_canonical())
     }
@@ -28,9 +28,8 @@ impl FromStr for Network {
     type Err = InvalidNetwork;
 
     fn from_str(text: &str) -> Result<Self, InvalidNetwork> {
-        let address = || text.parse::<IpAddr>().ok().map(IpNet::from);
-        let network = text.parse().ok().or_else(address);
-        network.map(Self).ok_or_else(|| InvalidNetwork(text.to_owned()))
+        let network = text.parse().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
+        network.map(Self).map_err(|_| InvalidNetwork(text.to_owned()))
     }
 }
 
@@ -47,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn networks_contain_the_addresses_with_their_prefix() {
+    fn a_network_contains_the_addresses_with_its_prefix() {
         for (network, address, contains) in [
             ("10.0.0.0/8", "10.255.0.1", true),
             ("10.0.0.0/8", "11.0.0.1", false),

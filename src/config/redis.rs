@@ -1,4 +1,4 @@
-//! `[redis]` and `[rate_limit]`: what replicas share.
+//! `[redis]` and `[rate_limit]`: the cache and the counters that replicas share.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -7,41 +7,41 @@ use std::time::Duration;
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 
-/// The shared cache and the counters.
+/// The Redis of the shared cache and the counters.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RedisConfig {
-    /// How its servers belong together.
+    /// How its servers are organised.
     pub topology: Topology,
     /// With topology `single`, the server: `redis://…`, `rediss://…` or `redis+unix://…`;
-    /// `REDIS_URL` sets it too.
+    /// also set by `REDIS_URL`.
     pub url: Option<SecretString>,
     /// With topology `sentinel`, the sentinels; with `cluster`, some of its nodes.
     #[serde(default)]
     pub urls: Vec<SecretString>,
     /// The user of the servers that hold the data, rather than the one in the URL.
     pub username: Option<String>,
-    /// Its password, as it is: nothing in it is escaped.
+    /// Its password, taken literally: it is not percent-encoded.
     pub password: Option<SecretString>,
-    /// A PEM file: the authorities that `rediss://` trusts instead of the system's.
+    /// A PEM file with the certificate authorities to trust instead of the system's.
     pub tls_ca_file: Option<PathBuf>,
-    /// The sentinels.
+    /// The connection to the sentinels.
     pub sentinel: SentinelConfig,
-    /// Begins every key.
+    /// The prefix of every Redis key.
     pub prefix: String,
-    /// For any answer, in milliseconds.
+    /// Timeout of every command, in milliseconds, 1 to 86400000.
     pub timeout_ms: u64,
-    /// Connections at most; in a cluster, to each of its primaries.
+    /// Maximum number of connections, 1 to 10000; in a cluster, to each primary.
     pub pool_size: u32,
 }
 
-/// How the servers belong together.
+/// How the Redis servers are organised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Topology {
-    /// One server, or one name that always leads to the primary.
+    /// One server, or one name that always resolves to the primary.
     Single,
-    /// A primary that sentinels name.
+    /// A primary that is discovered through sentinels.
     Sentinel,
     /// Redis Cluster.
     Cluster,
@@ -57,11 +57,11 @@ impl fmt::Display for Topology {
     }
 }
 
-/// `[redis.sentinel]`: what the sentinels are asked, and as whom.
+/// `[redis.sentinel]`: the service name and the credentials for the sentinels.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SentinelConfig {
-    /// The name under which they know the primary.
+    /// The sentinels' name of the primary.
     pub service: Option<String>,
     /// The sentinels' own user, rather than the one in their URLs.
     pub username: Option<String>,
@@ -70,39 +70,39 @@ pub struct SentinelConfig {
 }
 
 impl RedisConfig {
-    /// For any answer.
+    /// Timeout of every command.
     pub const fn timeout(&self) -> Duration {
         Duration::from_millis(self.timeout_ms)
     }
 
-    /// Whether there is a Redis at all.
+    /// Whether Redis is configured.
     pub fn is_used(&self) -> bool {
         self.has_url() || self.topology != Topology::Single
     }
 
-    /// Which of these keys contradict each other, and what is allowed. What is in a URL is
-    /// checked where it is parsed, in `redis/`.
-    pub(super) fn contradictions(&self) -> Vec<(&'static str, String)> {
+    /// Keys that contradict each other, each with the reason. URLs are checked where they are
+    /// parsed, in `redis/`.
+    pub(super) fn problems(&self) -> Vec<(&'static str, String)> {
         let (topology, single) = (self.topology, self.topology == Topology::Single);
         let sentinel = &self.sentinel;
         let other = |key, rather| {
             (key, format!("is not for redis.topology = \"{topology}\", which takes {rather}"))
         };
         let with = |key, what: &str| (key, format!("must be set too: {what}"));
-        let mut found = Vec::new();
+        let mut problems = Vec::new();
         if single && !self.urls.is_empty() {
-            found.push(other("redis.urls", "redis.url"));
+            problems.push(other("redis.urls", "redis.url"));
         }
         if !single && self.has_url() {
-            found.push(other("redis.url", "redis.urls"));
+            problems.push(other("redis.url", "redis.urls"));
         }
         if !single && self.urls.is_empty() {
             let what = format!("redis.topology = \"{topology}\" needs one URL or more to ask");
-            found.push(with("redis.urls", &what));
+            problems.push(with("redis.urls", &what));
         }
         if topology == Topology::Sentinel && sentinel.service.as_deref().is_none_or(str::is_empty) {
             let what = "the name under which the sentinels know the primary, often mymaster";
-            found.push(with("redis.sentinel.service", what));
+            problems.push(with("redis.sentinel.service", what));
         }
         for (key, set) in [
             ("redis.sentinel.service", sentinel.service.is_some()),
@@ -110,20 +110,20 @@ impl RedisConfig {
             ("redis.sentinel.password", is_set(&sentinel.password)),
         ] {
             if set && topology != Topology::Sentinel {
-                found.push((key, "is only for redis.topology = \"sentinel\"".to_owned()));
+                problems.push((key, "is only for redis.topology = \"sentinel\"".to_owned()));
             }
         }
         if self.username.is_some() && !is_set(&self.password) {
-            found.push(with("redis.password", "redis.username needs one"));
+            problems.push(with("redis.password", "redis.username needs one"));
         }
         if sentinel.username.is_some() && !is_set(&sentinel.password) {
-            found.push(with("redis.sentinel.password", "redis.sentinel.username needs one"));
+            problems.push(with("redis.sentinel.password", "redis.sentinel.username needs one"));
         }
         if topology == Topology::Cluster && self.prefix.contains(['{', '}']) {
             let what = "must not contain { or }, which would put all keys on one node of a cluster";
-            found.push(("redis.prefix", what.to_owned()));
+            problems.push(("redis.prefix", what.to_owned()));
         }
-        found
+        problems
     }
 
     fn has_url(&self) -> bool {
@@ -131,29 +131,29 @@ impl RedisConfig {
     }
 }
 
-/// What is set to nothing is not set: that is how compose files unset things.
+/// An empty value counts as not set, which is how compose files unset values.
 fn is_set(secret: &Option<SecretString>) -> bool {
     secret.as_ref().is_some_and(|secret| !secret.expose_secret().is_empty())
 }
 
-/// What to do with requests while Redis is unavailable.
+/// How limits are enforced while Redis is unavailable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum WithoutRedis {
-    /// Each replica enforces ceil(limit / replicas) by itself.
+    /// Each replica enforces `ceil(limit / replicas)` in its own memory.
     Local,
-    /// Every request is refused with 503.
+    /// Every request is rejected with 503.
     Refuse,
 }
 
-/// Requests a minute for each key.
+/// How the limits of API keys, in requests a minute, are enforced.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RateLimitConfig {
-    /// Replicas that run.
+    /// Number of running replicas, 1 or more.
     pub replicas: u32,
-    /// What to do while Redis is away.
+    /// What to do while Redis is unavailable.
     pub without_redis: WithoutRedis,
-    /// Whether requests over the limit are refused.
+    /// Whether requests over the limit are rejected.
     pub enforce: bool,
 }

@@ -1,10 +1,10 @@
-//! URLs with a password in them: what goes wrong most often there, said before any client
-//! library reads them, each in its own way.
+//! URLs that contain a password: checks for the usual mistakes, because the client libraries
+//! report these differently, or not at all.
 
-/// Whether `url` has only what may stand in one.
+/// Checks the percent-encoding of `url`.
 ///
 /// # Errors
-/// What is wrong, without the value, for it may be part of a password.
+/// The reason, without the value, which may be part of a password.
 pub fn check_escapes(url: &str) -> Result<(), &'static str> {
     if url.contains('#') {
         return Err("must have no fragment; a # in a password is written as %23");

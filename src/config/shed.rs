@@ -1,30 +1,30 @@
-//! `[shed]`: how much is read from the registry's database at once, and what waits.
+//! `[shed]`: bounds the concurrent reads of the registry's database, and the queue for them.
 
 use std::time::Duration;
 
 use serde::Deserialize;
 
-/// What does not fit in here is answered with 503, or with an older answer.
+/// Reads beyond these bounds are shed: answered with an older response, or with 503.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ShedConfig {
-    /// Answers that are read at once; by default a few less than there are connections.
+    /// Maximum number of concurrent reads; by default slightly less than `upstream.pool_size`.
     pub max_misses: Option<usize>,
-    /// Answers that may wait for their turn.
+    /// Maximum number of reads that wait for their turn.
     pub queue: usize,
-    /// How long each of them may wait, in milliseconds.
+    /// Maximum wait of each, in milliseconds.
     pub wait_ms: u64,
 }
 
 impl ShedConfig {
-    /// Answers that are read at once in front of a pool of so many connections. An eighth of
-    /// them, but one at least where there are two, is left for look-ups of keys.
+    /// Maximum number of concurrent reads with a pool of `pool_size` connections. The default
+    /// reserves an eighth of them, and at least one of several, for the lookup of API keys.
     pub fn misses(&self, pool_size: usize) -> usize {
-        let spared = (pool_size / 8).max(1);
-        self.max_misses.unwrap_or(pool_size.saturating_sub(spared)).max(1)
+        let reserved = (pool_size / 8).max(1);
+        self.max_misses.unwrap_or(pool_size.saturating_sub(reserved)).max(1)
     }
 
-    /// How long an answer may wait for its turn.
+    /// Maximum wait of a read for its turn.
     pub const fn wait(&self) -> Duration {
         Duration::from_millis(self.wait_ms)
     }
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn by_default_some_connections_are_left_for_keys() {
+    fn the_default_reserves_connections_for_keys() {
         let by_default = ShedConfig { max_misses: None, queue: 0, wait_ms: 0 };
         for (pool_size, misses) in [(0, 1), (1, 1), (2, 1), (4, 3), (16, 14), (100, 88)] {
             assert_eq!(by_default.misses(pool_size), misses, "{pool_size}");

@@ -6,46 +6,46 @@ use std::time::Duration;
 use secrecy::SecretString;
 use serde::Deserialize;
 
-/// The registry's database and how long to wait for it. Times are in milliseconds.
+/// The registry's database, and its timeouts in milliseconds.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UpstreamConfig {
-    /// `postgres://…`; `DATABASE_URL` sets it too.
+    /// `postgres://…`; also set by `DATABASE_URL`.
     pub url: Option<SecretString>,
-    /// `postgres://…` of standbys, one server each, that answers are read from too.
+    /// `postgres://…` of standbys to read from, one server each; at most 16.
     pub read_urls: Vec<SecretString>,
-    /// A standby that lags by more is not read.
+    /// Standbys that lag by more are not read.
     pub max_lag_ms: u64,
     /// A PEM file with the certificate authorities to trust instead of the system's.
     pub tls_ca_file: Option<PathBuf>,
-    /// Connections at most.
+    /// Maximum number of connections, 1 to 10000.
     pub pool_size: usize,
-    /// Longest wait for a free connection.
+    /// Timeout for a free connection.
     pub wait_ms: u64,
-    /// Longest wait for a new connection.
+    /// Timeout for a new connection.
     pub connect_ms: u64,
-    /// Longest wait for the answer to one statement.
+    /// Timeout of one statement.
     pub query_ms: u64,
-    /// How long sent data may stay unacknowledged before the kernel gives a connection up.
+    /// How long sent data may stay unacknowledged before the kernel closes the connection.
     pub tcp_user_timeout_ms: u64,
-    /// Longest wait for one read, with everything above and its one retry.
+    /// Timeout of one read: all of the above and one retry.
     pub deadline_ms: u64,
-    /// `false` uses unnamed statements, for PgBouncer in transaction mode.
+    /// `false` uses unnamed statements, as PgBouncer in transaction mode requires.
     pub prepared_statements: bool,
 }
 
 impl UpstreamConfig {
-    /// Longest wait for a free connection.
+    /// Timeout for a free connection.
     pub const fn wait(&self) -> Duration {
         Duration::from_millis(self.wait_ms)
     }
 
-    /// Longest wait for a new connection.
+    /// Timeout for a new connection.
     pub const fn connect(&self) -> Duration {
         Duration::from_millis(self.connect_ms)
     }
 
-    /// Longest wait for the answer to one statement.
+    /// Timeout of one statement.
     pub const fn query(&self) -> Duration {
         Duration::from_millis(self.query_ms)
     }
@@ -55,12 +55,12 @@ impl UpstreamConfig {
         Duration::from_millis(self.tcp_user_timeout_ms)
     }
 
-    /// The most that a standby may lag.
+    /// Maximum lag of a standby that is read.
     pub const fn max_lag(&self) -> Duration {
         Duration::from_millis(self.max_lag_ms)
     }
 
-    /// Longest wait for one read.
+    /// Timeout of one read.
     pub const fn deadline(&self) -> Duration {
         Duration::from_millis(self.deadline_ms)
     }

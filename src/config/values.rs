@@ -1,18 +1,18 @@
-//! Values into a configuration. The library stops at the first value that is wrong: it is noted,
-//! the default put in its place, and the reading begins again, until all of them are known.
+//! Deserialises the configuration and collects every error. `figment` stops at the first invalid
+//! value, so this replaces it with its default and deserialises again until all are found.
 
 use figment::error::Kind;
 use figment::value::{Dict, Map, Value};
 use figment::{Figment, Metadata, Profile, Provider};
 
-use super::Config;
 use super::error::ConfigError;
+use super::root::Config;
 
-/// More faults than anybody reads at once.
-const MOST: usize = 100;
+/// The maximum number of errors reported at once.
+const MAX_ERRORS: usize = 100;
 
-/// The configuration with defaults in place of what is wrong, if there is one, and what is wrong:
-/// as `explain` words it for the path of a key.
+/// Returns the configuration with defaults instead of invalid values, if that is possible, and the
+/// errors. `explain` makes an error of the path of a key and figment's error.
 pub(super) fn read(
     figment: &Figment,
     defaults: &Figment,
@@ -21,32 +21,32 @@ pub(super) fn read(
     let (mut given, defaults) = match (values_of(figment), values_of(defaults)) {
         (Ok(given), Ok(defaults)) => (given, defaults),
         (Err(errors), _) | (_, Err(errors)) => {
-            let faults = (*errors).into_iter().map(|error| explain(&error.path, &error));
-            return (None, faults.collect());
+            let errors = (*errors).into_iter().map(|error| explain(&error.path, &error));
+            return (None, errors.collect());
         }
     };
-    let (mut faults, mut removed) = (Vec::new(), Removed::default());
+    let (mut errors, mut removed) = (Vec::new(), RemovedItems::default());
     loop {
         let fields = given.as_dict().cloned().unwrap_or_default();
-        let error = match Figment::from(Values(fields)).extract::<Config>() {
-            Ok(config) => return (Some(config), faults),
+        let error = match Figment::from(DictProvider(fields)).extract::<Config>() {
+            Ok(config) => return (Some(config), errors),
             Err(error) => error,
         };
         let path = path_of(&error);
-        faults.push(explain(&removed.original(&path), &error));
-        if faults.len() == MOST || !replace_with_default(&mut given, Some(&defaults), &path) {
-            return (None, faults);
+        errors.push(explain(&removed.original(&path), &error));
+        if errors.len() == MAX_ERRORS || !replace_with_default(&mut given, Some(&defaults), &path) {
+            return (None, errors);
         }
-        removed.note(path);
+        removed.add(path);
     }
 }
 
 fn values_of(figment: &Figment) -> Result<Value, Box<figment::Error>> {
-    // Unlike `data`, it says in which file something is wrong.
+    // Unlike `data`, `extract` reports the file of an error.
     figment.extract::<Dict>().map(Value::from).map_err(Box::new)
 }
 
-/// Where the error is. Of an unknown key the library may tell the section alone.
+/// The path of the key with the error. For an unknown key, figment may report only the section.
 fn path_of(error: &figment::Error) -> Vec<String> {
     let mut path = error.path.clone();
     if let Kind::UnknownField(field, _) = &error.kind
@@ -57,9 +57,9 @@ fn path_of(error: &figment::Error) -> Vec<String> {
     path
 }
 
-struct Values(Dict);
+struct DictProvider(Dict);
 
-impl Provider for Values {
+impl Provider for DictProvider {
     fn metadata(&self) -> Metadata {
         Metadata::named("values")
     }
@@ -69,17 +69,17 @@ impl Provider for Values {
     }
 }
 
-/// Puts the default in the place of what stands there, or nothing where there is none. Whether
-/// that has changed anything.
+/// Replaces the value at `path` with its default, or removes it if it has none. Returns whether
+/// this changed anything.
 fn replace_with_default(value: &mut Value, default: Option<&Value>, path: &[String]) -> bool {
-    let Some((key, below)) = path.split_first() else { return false };
+    let Some((key, rest)) = path.split_first() else { return false };
     match value {
         Value::Dict(_, fields) => {
             let default = default.and_then(|default| default.as_dict()?.get(key));
-            if !below.is_empty() {
+            if !rest.is_empty() {
                 return fields
                     .get_mut(key)
-                    .is_some_and(|value| replace_with_default(value, default, below));
+                    .is_some_and(|value| replace_with_default(value, default, rest));
             }
             match default {
                 Some(default) => {
@@ -89,8 +89,8 @@ fn replace_with_default(value: &mut Value, default: Option<&Value>, path: &[Stri
             }
         }
         Value::Array(_, items) => match key.parse::<usize>() {
-            Ok(at) if at < items.len() => {
-                items.remove(at);
+            Ok(index) if index < items.len() => {
+                items.remove(index);
                 true
             }
             _ => false,
@@ -99,35 +99,35 @@ fn replace_with_default(value: &mut Value, default: Option<&Value>, path: &[Stri
     }
 }
 
-/// Items that were taken out of arrays: those behind them have moved.
+/// The items that were removed from arrays, which shifted the items after them.
 #[derive(Default)]
-struct Removed(Vec<(Vec<String>, usize)>);
+struct RemovedItems(Vec<(Vec<String>, usize)>);
 
-impl Removed {
-    fn note(&mut self, path: Vec<String>) {
+impl RemovedItems {
+    fn add(&mut self, path: Vec<String>) {
         let original = self.original(&path);
-        if let Some(at) = index_in(&original) {
-            let item = original[at].parse().unwrap_or_default();
-            self.0.push((original[..at].to_vec(), item));
+        if let Some(depth) = index_in(&original) {
+            let index = original[depth].parse().unwrap_or_default();
+            self.0.push((original[..depth].to_vec(), index));
             self.0.sort();
         }
     }
 
-    /// Where it stood at first.
+    /// The path before any removal.
     fn original(&self, path: &[String]) -> Vec<String> {
         let mut path = path.to_vec();
-        if let Some(at) = index_in(&path) {
-            let mut item: usize = path[at].parse().unwrap_or_default();
-            for (_, gone) in self.0.iter().filter(|(array, _)| *array == path[..at]) {
-                item += usize::from(*gone <= item);
+        if let Some(depth) = index_in(&path) {
+            let mut index: usize = path[depth].parse().unwrap_or_default();
+            for (_, removed) in self.0.iter().filter(|(array, _)| *array == path[..depth]) {
+                index += usize::from(*removed <= index);
             }
-            path[at] = item.to_string();
+            path[depth] = index.to_string();
         }
         path
     }
 }
 
-/// Keys are no numbers: what is one is the place in an array.
+/// The depth of the first array index in a path. Keys are never numbers, so a number is an index.
 fn index_in(path: &[String]) -> Option<usize> {
     path.iter().position(|part| part.parse::<usize>().is_ok())
 }

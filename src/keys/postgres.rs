@@ -14,7 +14,7 @@ use super::store::{
 };
 use super::token::ApiKey;
 use crate::config::UpstreamConfig;
-use crate::upstream::postgres::{Object, Pool, PoolError, SetupError, small_pool};
+use crate::upstream::postgres::{Pool, PoolError, PooledConnection, SetupError, small_pool};
 
 /// The time for everything that one call does.
 const DEADLINE: Duration = Duration::from_secs(5);
@@ -50,7 +50,7 @@ impl PostgresKeys {
         Ok(Self { pool: small_pool(config, MAX_CONNECTIONS)?, source: KeySource::View })
     }
 
-    async fn client(&self) -> Result<Object, StoreError> {
+    async fn client(&self) -> Result<PooledConnection, StoreError> {
         self.pool.get().await.map_err(|error| match error {
             PoolError::Timeout(_) => StoreError::Timeout,
             PoolError::Backend(error) => StoreError::Unreachable(error.into()),

@@ -150,7 +150,8 @@ where
         let requests = acquires.iter().map(|acquire| acquire.requests).sum();
         self.metrics.round_trip(acquires.len(), requests, replies.is_ok(), received - sent);
         let refused = replies.iter().flatten().find_map(|reply| reply.as_ref().err());
-        let changed = self.metrics.store_is_away(self.store.is_unavailable() || refused.is_some());
+        let changed =
+            self.metrics.set_store_unavailable(self.store.is_unavailable() || refused.is_some());
         if changed && let Some(error) = refused {
             // Redis replies, but refuses this command: a missing right, or another node's key.
             tracing::warn!(error = error_chain(error), "redis refuses to count");

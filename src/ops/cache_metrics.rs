@@ -1,35 +1,35 @@
-//! What caches and keys count. The list in [`super::series`] says what each means.
+//! The counters of the caches and of the lookup of API keys. [`super::catalog`] documents each.
 
-use metrics::{Counter, Key, Label, Recorder};
+use metrics::{Counter, Key, Recorder};
 
-use super::metrics::METADATA;
+use super::recorder::{METADATA, labelled};
 
-/// Something that happened in the read path.
+/// An event of the read path that is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CacheEvent {
-    /// Something was read from the upstream.
+    /// A read of the upstream ended.
     Load {
-        /// In vain.
+        /// Whether it failed.
         failed: bool,
     },
-    /// A stale answer is read again behind it.
+    /// A background refresh of a stale entry began.
     Refresh,
-    /// Another replica was waited for.
+    /// A request waited for the read of another replica.
     Waited,
-    /// An answer at hand was no longer current.
+    /// A cached entry was outdated by a known change.
     NotCurrent,
-    /// An answer in Redis could not be decoded.
+    /// An entry in Redis could not be decoded.
     SharedUndecodable,
-    /// An answer was too large to be shared.
+    /// An entry was too large for the shared cache.
     SharedTooLarge,
-    /// Something was not written to Redis.
+    /// A write to Redis failed.
     SharedWriteFailed,
-    /// An API key was looked up.
+    /// The lookup of an API key ended.
     KeyLookUp {
-        /// In vain.
+        /// Whether it failed.
         failed: bool,
     },
-    /// A key never seen was not looked up, because too many were.
+    /// The lookup of an unknown API key was rejected, because there were too many.
     KeyLookUpRefused,
 }
 
@@ -48,7 +48,7 @@ impl CacheEvent {
         Self::KeyLookUpRefused,
     ];
 
-    const fn place(self) -> usize {
+    const fn index(self) -> usize {
         match self {
             Self::Load { failed } => failed as usize,
             Self::Refresh => 2,
@@ -62,8 +62,8 @@ impl CacheEvent {
         }
     }
 
-    /// The counter's name, and its label `result` where it has one.
-    const fn series(self) -> (&'static str, Option<&'static str>) {
+    /// The counter's name, and the value of its label `result` if it has one.
+    const fn counter(self) -> (&'static str, Option<&'static str>) {
         const fn result(failed: bool) -> Option<&'static str> {
             Some(if failed { "failed" } else { "ok" })
         }
@@ -81,22 +81,23 @@ impl CacheEvent {
     }
 }
 
-/// A counter for each event, from the start: what has not happened yet is 0, not absent.
+/// One counter for each event, registered at the start, so that it is 0 before the first event.
 #[derive(Debug)]
 pub(super) struct CacheCounters([Counter; CacheEvent::ALL.len()]);
 
 impl CacheCounters {
     pub(super) fn new(recorder: &impl Recorder) -> Self {
         Self(CacheEvent::ALL.map(|event| {
-            let (name, result) = event.series();
-            let labels =
-                result.map(|word| Label::new("result", word)).into_iter().collect::<Vec<_>>();
-            recorder.register_counter(&Key::from_parts(name, labels), &METADATA)
+            let key = match event.counter() {
+                (name, Some(result)) => labelled(name, "result", result),
+                (name, None) => Key::from_static_name(name),
+            };
+            recorder.register_counter(&key, &METADATA)
         }))
     }
 
     pub(super) fn count(&self, event: CacheEvent) {
-        self.0[event.place()].increment(1);
+        self.0[event.index()].increment(1);
     }
 }
 
@@ -105,9 +106,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_event_has_its_own_place() {
-        for (place, event) in CacheEvent::ALL.into_iter().enumerate() {
-            assert_eq!(event.place(), place);
+    fn every_event_has_its_own_index() {
+        for (index, event) in CacheEvent::ALL.into_iter().enumerate() {
+            assert_eq!(event.index(), index);
         }
     }
 }

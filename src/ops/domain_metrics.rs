@@ -1,7 +1,8 @@
-//! The numbers of domains that this replica last read, for a dashboard: nothing is read for them.
+//! Publishes the arena numbers of the domains that this replica read lately. Nothing is read for the
+//! metrics themselves.
 //!
-//! Domains come from callers, so there is room for a few only, and what nobody asks for any more
-//! is not shown: a number that stands still would look like a domain that stands still.
+//! Requests name the domains, so their number is bounded. Domains that are no longer requested are
+//! dropped: their numbers would look constant.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,15 +12,15 @@ use serde::Deserialize;
 
 use super::exposition::Exposition;
 
-/// Domains shown at once.
-const MOST: usize = 100;
+/// Maximum number of domains.
+const MAX_DOMAINS: usize = 100;
 
-/// How long ago a domain shown was read, at most.
-const SHOWN: Duration = Duration::from_secs(300);
+/// Maximum age of the numbers of a domain.
+const MAX_AGE: Duration = Duration::from_secs(300);
 
-/// The numbers of an arena answer, by the names they have there.
+/// The numbers of an arena response, with its field names.
 #[derive(Debug, Clone, Copy, Deserialize)]
-struct Numbers {
+struct ArenaNumbers {
     gene_count: f64,
     shannon_diversity: f64,
     turnover_rate: f64,
@@ -28,48 +29,48 @@ struct Numbers {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Shown {
-    numbers: Numbers,
+struct DomainSample {
+    numbers: ArenaNumbers,
     read_at: Instant,
     read_at_seconds: f64,
 }
 
-/// The domains shown.
+/// The published domains.
 #[derive(Debug, Default)]
-pub(super) struct DomainMetrics(Mutex<HashMap<Box<str>, Shown>>);
+pub(super) struct DomainMetrics(Mutex<HashMap<Box<str>, DomainSample>>);
 
 impl DomainMetrics {
-    /// Takes in an arena answer that was read `age` ago, at `read_at_seconds` since 1970.
+    /// Records an arena response that was read `age` ago, at `read_at_seconds` since 1970.
     pub(super) fn observe(
         &self,
         domain: &str,
-        answer: &[u8],
+        body: &[u8],
         age: Duration,
         read_at_seconds: f64,
         now: Instant,
     ) {
-        let Some(read_at) = now.checked_sub(age).filter(|_| age < SHOWN) else { return };
-        let Ok(numbers) = serde_json::from_slice(answer) else { return };
+        let Some(read_at) = now.checked_sub(age).filter(|_| age < MAX_AGE) else { return };
+        let Ok(numbers) = serde_json::from_slice(body) else { return };
         let mut shown = self.lock();
         let is_newer = shown.get(domain).is_none_or(|old| old.read_at_seconds < read_at_seconds);
         if !is_newer {
             return;
         }
-        if shown.len() >= MOST && !shown.contains_key(domain) {
+        if shown.len() >= MAX_DOMAINS && !shown.contains_key(domain) {
             let oldest = shown.iter().min_by_key(|(_, one)| one.read_at);
             if let Some(oldest) = oldest.map(|(name, _)| name.clone()) {
                 shown.remove(&oldest);
             }
         }
-        shown.insert(domain.into(), Shown { numbers, read_at, read_at_seconds });
+        shown.insert(domain.into(), DomainSample { numbers, read_at, read_at_seconds });
     }
 
-    /// Adds those that were read lately.
+    /// Appends the samples of the domains that were read lately.
     pub(super) fn write(&self, out: &mut Exposition, now: Instant) {
         let mut shown = self.lock();
-        shown.retain(|_, one| now.saturating_duration_since(one.read_at) < SHOWN);
-        type Value = fn(&Shown) -> f64;
-        let all: [(&'static str, Value); 6] = [
+        shown.retain(|_, one| now.saturating_duration_since(one.read_at) < MAX_AGE);
+        type Column = fn(&DomainSample) -> f64;
+        let all: [(&'static str, Column); 6] = [
             ("gene_registry_domain_genes", |one| one.numbers.gene_count),
             ("gene_registry_domain_shannon_diversity", |one| one.numbers.shannon_diversity),
             ("gene_registry_domain_turnover_ratio", |one| one.numbers.turnover_rate),
@@ -84,7 +85,7 @@ impl DomainMetrics {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Box<str>, Shown>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Box<str>, DomainSample>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -93,7 +94,7 @@ impl DomainMetrics {
 mod tests {
     use super::*;
 
-    const ANSWER: &[u8] = br#"{"domain":"search","gene_count":13,"shannon_diversity":2.5,
+    const BODY: &[u8] = br#"{"domain":"search","gene_count":13,"shannon_diversity":2.5,
         "turnover_rate":0.4,"top_genes":[],"avg_fitness":0.8,"total_arena_evaluations":168}"#;
 
     fn text(metrics: &DomainMetrics, now: Instant) -> String {
@@ -103,10 +104,10 @@ mod tests {
     }
 
     #[test]
-    fn a_domain_is_shown_with_its_newest_numbers_until_they_are_old() {
-        let (metrics, now) = (DomainMetrics::default(), Instant::now() + SHOWN * 2);
+    fn a_domain_is_published_with_its_newest_numbers_until_they_are_old() {
+        let (metrics, now) = (DomainMetrics::default(), Instant::now() + MAX_AGE * 2);
         let minute = Duration::from_secs(60);
-        metrics.observe("search", ANSWER, minute, 1000.0, now);
+        metrics.observe("search", BODY, minute, 1000.0, now);
         let older = br#"{"gene_count":1,"shannon_diversity":0,"turnover_rate":0,
             "avg_fitness":0,"total_arena_evaluations":1}"#;
         metrics.observe("search", older, 2 * minute, 940.0, now);
@@ -121,21 +122,21 @@ mod tests {
         ] {
             assert!(shown.lines().any(|found| found == line), "{line}: {shown}");
         }
-        assert_eq!(text(&metrics, now + SHOWN - minute), "");
-        metrics.observe("late", ANSWER, SHOWN, 1000.0, now);
+        assert_eq!(text(&metrics, now + MAX_AGE - minute), "");
+        metrics.observe("late", BODY, MAX_AGE, 1000.0, now);
         assert_eq!(text(&metrics, now), "");
     }
 
     #[test]
-    fn there_is_room_for_the_newest_only() {
-        let (metrics, now) = (DomainMetrics::default(), Instant::now() + SHOWN);
-        for number in 0..2 * MOST {
-            let age = Duration::from_millis((2 * MOST - number) as u64);
-            metrics.observe(&format!("domain.{number}"), ANSWER, age, number as f64, now);
+    fn only_the_newest_domains_are_kept() {
+        let (metrics, now) = (DomainMetrics::default(), Instant::now() + MAX_AGE);
+        for number in 0..2 * MAX_DOMAINS {
+            let age = Duration::from_millis((2 * MAX_DOMAINS - number) as u64);
+            metrics.observe(&format!("domain.{number}"), BODY, age, number as f64, now);
         }
         let shown = text(&metrics, now);
         let count = shown.lines().filter(|line| line.starts_with("gene_registry_domain_genes"));
-        assert_eq!(count.count(), MOST);
+        assert_eq!(count.count(), MAX_DOMAINS);
         assert!(shown.contains("\"domain.199\"") && !shown.contains("\"domain.99\""));
     }
 }

@@ -1,6 +1,6 @@
-//! An error with all that caused it.
+//! Formats an error with its causes.
 
-/// The error's text and its causes', each once.
+/// The texts of the error and its causes, joined by ": ". Texts that are already contained are omitted.
 pub(crate) fn error_chain(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

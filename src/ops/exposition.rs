@@ -1,10 +1,10 @@
-//! The Prometheus text format, for what is looked up when it is asked for.
+//! Writes the Prometheus text format, for metrics that are read when `/metrics` is requested.
 
 use std::fmt::Write as _;
 
 use super::catalog;
 
-/// Text that grows by samples. Those of one metric must follow each other.
+/// Text to which samples are appended. The samples of one metric must be consecutive.
 #[derive(Debug, Default)]
 pub struct Exposition {
     text: String,
@@ -12,19 +12,19 @@ pub struct Exposition {
 }
 
 impl Exposition {
-    /// Samples that come after `text`.
+    /// Appends samples to `text`.
     pub(super) fn after(text: String) -> Self {
         Self { text, family: "" }
     }
 
-    /// Adds a sample of a metric of the list (see [`series`]); labels in the order of the list.
+    /// Appends a sample of a metric in the [`catalog`]; labels in the order of the catalog.
     pub fn sample(&mut self, name: &'static str, labels: &[(&'static str, &str)], value: f64) {
         if self.family != name {
             self.begin(name);
         }
         self.text.push_str(name);
-        for (place, (label, value)) in labels.iter().enumerate() {
-            self.text.push(if place == 0 { '{' } else { ',' });
+        for (index, (label, value)) in labels.iter().enumerate() {
+            self.text.push(if index == 0 { '{' } else { ',' });
             self.text.push_str(label);
             self.text.push_str("=\"");
             push_escaped(&mut self.text, value);
@@ -33,11 +33,11 @@ impl Exposition {
         if !labels.is_empty() {
             self.text.push('}');
         }
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(self.text, " {value}");
     }
 
-    /// Adds a sample that is 1 or 0.
+    /// Appends a sample that is 1 or 0.
     pub fn flag(&mut self, name: &'static str, labels: &[(&'static str, &str)], holds: bool) {
         self.sample(name, labels, if holds { 1.0 } else { 0.0 });
     }
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn samples_are_written_under_their_metric_with_labels_escaped() {
+    fn samples_follow_their_metric_and_labels_are_escaped() {
         let mut out = Exposition::after("before 1\n".to_owned());
         out.flag("gene_registry_ready", &[], true);
         out.sample("gene_registry_domain_genes", &[("domain", "a\"b\\c")], 3.0);

@@ -1,35 +1,56 @@
-//! Whether the service is alive, ready, and how its dependencies are.
+//! Readiness, and the state of the databases that the service depends on.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Serialize;
 
-/// How a dependency is.
+/// The state of a dependency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Dependency {
-    /// It answers, or there is no reason to think otherwise.
+    /// Available, or not tried yet.
     Up,
-    /// It does not answer.
+    /// Unavailable.
     Down,
-    /// The service runs without it.
+    /// Not configured.
     None,
 }
 
-/// A pool's connections.
+/// The state of every dependency.
+#[derive(Debug, Clone, Serialize)]
+pub struct Dependencies {
+    /// The registry's database: up if the primary or a standby is.
+    pub upstream: Dependency,
+    /// Its primary; only present if there are standbys.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub primary: Option<Dependency>,
+    /// Its standbys, in the order of `upstream.read_urls`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub standbys: Vec<Dependency>,
+    /// Redis for reads of the shared cache.
+    pub redis_read: Dependency,
+    /// Redis for limits and for writes to the shared cache.
+    pub redis_write: Dependency,
+}
+
+/// Returns the current state of the dependencies, from memory: it sends no request to them.
+pub type CheckDependencies = Arc<dyn Fn() -> Dependencies + Send + Sync>;
+
+/// The size and use of a connection pool.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct PoolState {
-    /// Connections at most.
-    pub most: usize,
-    /// Connections there are.
+    /// Maximum number of connections.
+    pub max: usize,
+    /// Open connections.
     pub size: usize,
-    /// Of these, not in use.
+    /// Open connections that are not in use.
     pub idle: usize,
-    /// Those who wait for one.
+    /// Tasks that wait for a connection.
     pub waiting: usize,
 }
 
-/// Readiness: from the first time the service can serve until it drains.
+/// Whether the replica is ready: from the time it can serve until it drains.
 #[derive(Debug, Default)]
 pub struct Health {
     can_serve: AtomicBool,
@@ -37,17 +58,17 @@ pub struct Health {
 }
 
 impl Health {
-    /// The service can serve from now on.
+    /// Marks the replica as able to serve.
     pub fn set_ready(&self) {
         self.can_serve.store(true, Ordering::Release);
     }
 
-    /// The service is about to end.
+    /// Marks the replica as shutting down. This cannot be undone.
     pub fn set_draining(&self) {
         self.draining.store(true, Ordering::Release);
     }
 
-    /// Whether requests should be sent here.
+    /// Whether load balancers should send requests here.
     pub fn is_ready(&self) -> bool {
         self.can_serve.load(Ordering::Acquire) && !self.draining.load(Ordering::Acquire)
     }

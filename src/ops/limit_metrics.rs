@@ -1,33 +1,33 @@
-//! The metrics of the limits. The list in [`super::series`] says what each means.
+//! The metrics of the limits. [`super::catalog`] documents each.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use metrics::{Counter, Gauge, Histogram, Key, Label, Recorder};
+use metrics::{Counter, Gauge, Histogram, Key, Recorder};
 
-use super::metrics::METADATA;
+use super::recorder::{METADATA, labelled};
 
 const DECISIONS: &str = "gene_registry_limit_decisions_total";
-const ALONE: &str = "gene_registry_limit_decided_alone_total";
+const LOCAL_FALLBACK: &str = "gene_registry_limit_local_fallback_total";
 pub(super) const WAIT_SECONDS: &str = "gene_registry_limit_wait_seconds";
 pub(super) const ROUND_TRIP_SECONDS: &str = "gene_registry_limit_round_trip_seconds";
 pub(super) const BATCH_REQUESTS: &str = "gene_registry_limit_batch_requests";
 pub(super) const BATCH_COMMANDS: &str = "gene_registry_limit_batch_commands";
 const POLICY: &str = "gene_registry_limit_policy";
 
-/// How a request was decided.
+/// The limiter's decision about a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LimitResult {
-    /// It may go on.
+    /// It is admitted.
     Admitted,
     /// The window is full.
     Refused,
-    /// The window was known to be full, so nobody was asked.
+    /// The window was known to be full, so it was not counted in Redis.
     RefusedLocally,
-    /// The window is full, but `rate_limit.enforce` is off.
+    /// The window is full, but `rate_limit.enforce` is false.
     Unenforced,
-    /// It could not be counted, and is refused for that.
+    /// It could not be counted, and was rejected with 503.
     NotCounted,
 }
 
@@ -41,11 +41,11 @@ impl LimitResult {
     ];
 }
 
-/// What is counted and measured about limits. Cheap to clone; the default measures nothing.
+/// The metrics of the limiter. Cheap to clone; the default records nothing.
 #[derive(Debug, Clone)]
 pub struct LimitMetrics {
     decisions: [Counter; 5],
-    alone: Counter,
+    local_fallback: Counter,
     wait: Histogram,
     round_trips: [Histogram; 2],
     batch_requests: Histogram,
@@ -53,14 +53,14 @@ pub struct LimitMetrics {
     policy: Arc<PolicyState>,
 }
 
-/// The policy's state, by gauge and, when it changes, by log.
+/// How limits are currently enforced: shown by gauges, and logged when it changes.
 #[derive(Debug)]
 struct PolicyState {
     shared: Gauge,
     local: Gauge,
     refusing: Gauge,
-    refuses_when_away: AtomicBool,
-    away: AtomicBool,
+    refuses_without_store: AtomicBool,
+    is_store_unavailable: AtomicBool,
 }
 
 impl Default for LimitMetrics {
@@ -78,13 +78,13 @@ impl LimitMetrics {
             shared: state("shared"),
             local: state("local"),
             refusing: state("refusing"),
-            refuses_when_away: AtomicBool::new(false),
-            away: AtomicBool::new(false),
+            refuses_without_store: AtomicBool::new(false),
+            is_store_unavailable: AtomicBool::new(false),
         };
         Self {
             decisions: LimitResult::ALL
                 .map(|(_, word)| counter(labelled(DECISIONS, "result", word))),
-            alone: counter(Key::from_static_name(ALONE)),
+            local_fallback: counter(Key::from_static_name(LOCAL_FALLBACK)),
             wait: histogram(Key::from_static_name(WAIT_SECONDS)),
             round_trips: ["failed", "answered"]
                 .map(|word| histogram(labelled(ROUND_TRIP_SECONDS, "outcome", word))),
@@ -94,11 +94,11 @@ impl LimitMetrics {
         }
     }
 
-    /// Says what the policy is at the start: whether there is a shared count, and whether requests
-    /// are refused while it is away.
-    pub fn begin(&self, shared: bool, refuses_when_away: bool) {
-        self.policy.refuses_when_away.store(refuses_when_away && shared, Ordering::Relaxed);
-        self.policy.away.store(!shared, Ordering::Relaxed);
+    /// Sets the initial policy. `shared`: requests are counted in Redis; `refuses_without_store`:
+    /// they are rejected while that is unavailable.
+    pub fn begin(&self, shared: bool, refuses_without_store: bool) {
+        self.policy.refuses_without_store.store(refuses_without_store && shared, Ordering::Relaxed);
+        self.policy.is_store_unavailable.store(!shared, Ordering::Relaxed);
         self.policy.show(!shared);
     }
 
@@ -107,52 +107,53 @@ impl LimitMetrics {
         self.decisions[result as usize].increment(1);
     }
 
-    /// Counts a decision that was made by this replica's own share.
+    /// Counts a decision that was made with this replica's own share of the limit.
     pub fn local_fallback(&self) {
-        self.alone.increment(1);
+        self.local_fallback.increment(1);
     }
 
-    /// Measures how long a request waited for its count.
+    /// Records how long a request waited for its count.
     pub fn waited(&self, time: Duration) {
         self.wait.record(time);
     }
 
-    /// Measures a round trip.
+    /// Records a round trip to Redis.
     pub fn round_trip(&self, commands: usize, requests: u32, answered: bool, took: Duration) {
         self.round_trips[usize::from(answered)].record(took);
         self.batch_requests.record(requests);
         self.batch_commands.record(u32::try_from(commands).unwrap_or(u32::MAX));
     }
 
-    /// Shows, and where it changes logs, whether the shared count is away. Whether it has changed.
-    pub fn store_is_away(&self, away: bool) -> bool {
+    /// Records whether the shared store is unavailable, and logs a change. Returns whether it changed.
+    pub fn set_store_unavailable(&self, unavailable: bool) -> bool {
         let policy = &self.policy;
-        if policy.away.load(Ordering::Relaxed) == away
-            || policy.away.swap(away, Ordering::Relaxed) == away
+        let current = &policy.is_store_unavailable;
+        if current.load(Ordering::Relaxed) == unavailable
+            || current.swap(unavailable, Ordering::Relaxed) == unavailable
         {
             return false;
         }
-        policy.show(away);
-        match (away, policy.refuses_when_away.load(Ordering::Relaxed)) {
-            (false, _) => tracing::info!("limits are counted in redis again"),
-            (true, true) => tracing::warn!("limits cannot be counted: requests are refused"),
-            (true, false) => tracing::warn!("limits are this replica's own share for now"),
+        policy.show(unavailable);
+        match (unavailable, policy.refuses_without_store.load(Ordering::Relaxed)) {
+            (false, _) => tracing::info!("redis is available again: limits are counted in redis"),
+            (true, true) => tracing::warn!(
+                "redis is unavailable: limits cannot be counted, and requests are rejected with 503"
+            ),
+            (true, false) => tracing::warn!(
+                "redis is unavailable: each replica enforces its own share of the limits"
+            ),
         }
         true
     }
 }
 
 impl PolicyState {
-    fn show(&self, away: bool) {
-        let refuses = self.refuses_when_away.load(Ordering::Relaxed);
-        self.shared.set(f64::from(u8::from(!away)));
-        self.local.set(f64::from(u8::from(away && !refuses)));
-        self.refusing.set(f64::from(u8::from(away && refuses)));
+    fn show(&self, unavailable: bool) {
+        let refuses = self.refuses_without_store.load(Ordering::Relaxed);
+        self.shared.set(f64::from(u8::from(!unavailable)));
+        self.local.set(f64::from(u8::from(unavailable && !refuses)));
+        self.refusing.set(f64::from(u8::from(unavailable && refuses)));
     }
-}
-
-fn labelled(name: &'static str, label: &'static str, value: &'static str) -> Key {
-    Key::from_parts(name, vec![Label::new(label, value)])
 }
 
 #[cfg(test)]
@@ -160,9 +161,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results_are_counted_under_their_own_word() {
-        for (place, (result, _)) in LimitResult::ALL.iter().enumerate() {
-            assert_eq!(*result as usize, place);
+    fn every_result_has_its_own_index() {
+        for (index, (result, _)) in LimitResult::ALL.iter().enumerate() {
+            assert_eq!(*result as usize, index);
         }
     }
 }

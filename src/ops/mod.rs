@@ -1,4 +1,4 @@
-//! For operators: health, metrics, logs.
+//! Observability: health, metrics, logs and traces.
 
 mod cache_metrics;
 pub mod catalog;
@@ -7,13 +7,13 @@ mod error_chain;
 mod exposition;
 mod health;
 mod limit_metrics;
-mod listener;
 mod log_line;
 mod log_writer;
 mod metrics;
 #[cfg(feature = "otlp")]
 mod otlp;
 mod process;
+mod recorder;
 mod request_metrics;
 mod shed_metrics;
 pub mod telemetry;
@@ -23,9 +23,8 @@ mod traces;
 pub use cache_metrics::CacheEvent;
 pub(crate) use error_chain::error_chain;
 pub use exposition::Exposition;
-pub use health::{Dependency, Health, PoolState};
+pub use health::{CheckDependencies, Dependencies, Dependency, Health, PoolState};
 pub use limit_metrics::{LimitMetrics, LimitResult};
-pub use listener::{AskDependencies, Dependencies, LookAround, OpsApi};
 pub use metrics::{ControlLabels, Metrics};
 pub use request_metrics::{RequestLabels, RequestMetrics, method_word};
 pub use shed_metrics::{GaugeGuard, Shed, ShedMetrics};

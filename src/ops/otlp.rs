@@ -1,5 +1,5 @@
-//! Spans by OpenTelemetry: protobuf over HTTP, in batches, from a bounded queue. What does not fit
-//! is dropped; nothing here slows a request or fails one.
+//! Exports spans by OpenTelemetry: protobuf over HTTP, in batches, from a bounded queue. Spans that do
+//! not fit are dropped; the export never delays or fails a request.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,26 +30,26 @@ use super::request_metrics::{RequestLabels, method_word};
 use super::trace_context::{TraceContext, TraceId};
 use crate::config::TelemetryConfig;
 
-/// Why spans can't be sent.
-pub type SetupError = ExporterBuildError;
+/// Why spans cannot be sent.
+pub type TracesError = ExporterBuildError;
 
-/// Spans that wait to be sent, at most.
-const QUEUE: usize = 2048;
+/// Maximum number of queued spans.
+const MAX_QUEUE: usize = 2048;
 
-/// Spans sent at once, at most.
-const BATCH: usize = 512;
+/// Maximum number of spans in a batch.
+const MAX_BATCH: usize = 512;
 
-/// Between two batches, unless one is full earlier.
-const PAUSE: Duration = Duration::from_secs(1);
+/// Interval between batches, unless one is full earlier.
+const BATCH_INTERVAL: Duration = Duration::from_secs(1);
 
-/// For one batch.
-const SEND: Duration = Duration::from_secs(3);
+/// Timeout for sending a batch.
+const SEND_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// For what is left at the end.
-const END: Duration = Duration::from_secs(5);
+/// Timeout for sending the pending spans at shutdown.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// An answer of a collector is a few bytes.
-const MAX_ANSWER_BYTES: usize = 64 * 1024;
+/// Maximum size of a collector's response, which is usually a few bytes.
+const MAX_RESPONSE_BYTES: usize = 64 * 1024;
 
 /// Sends spans. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -59,32 +59,32 @@ pub(super) struct Exporter {
 }
 
 impl Exporter {
-    /// `None` where no endpoint is configured.
-    pub(super) fn new(config: &TelemetryConfig) -> Result<Option<Self>, SetupError> {
+    /// `None` if no endpoint is configured.
+    pub(super) fn new(config: &TelemetryConfig) -> Result<Option<Self>, TracesError> {
         let Some(endpoint) = &config.otlp_endpoint else { return Ok(None) };
         let exporter = SpanExporter::builder()
             .with_http()
-            .with_http_client(Sender::new())
+            .with_http_client(BatchSender::new())
             .with_protocol(Protocol::HttpBinary)
             .with_endpoint(format!("{}/v1/traces", endpoint.trim_end_matches('/')))
-            .with_timeout(SEND)
+            .with_timeout(SEND_TIMEOUT)
             .build()?;
         let batches = BatchConfigBuilder::default()
-            .with_max_queue_size(QUEUE)
-            .with_max_export_batch_size(BATCH)
-            .with_scheduled_delay(PAUSE)
+            .with_max_queue_size(MAX_QUEUE)
+            .with_max_export_batch_size(MAX_BATCH)
+            .with_scheduled_delay(BATCH_INTERVAL)
             .build();
         let resource = Resource::builder()
             .with_service_name("gene-registry")
             .with_attribute(KeyValue::new("service.version", env!("CARGO_PKG_VERSION")))
             .build();
-        let by_itself = Sampler::TraceIdRatioBased(config.sample_ratio);
+        let sampler = Sampler::TraceIdRatioBased(config.sample_ratio);
         let provider = SdkTracerProvider::builder()
             .with_span_processor(
                 BatchSpanProcessor::builder(exporter).with_batch_config(batches).build(),
             )
-            // Whoever has sent a trace has decided already.
-            .with_sampler(Sampler::ParentBased(Box::new(by_itself)))
+            // A caller that sends a trace has already made the sampling decision.
+            .with_sampler(Sampler::ParentBased(Box::new(sampler)))
             .with_resource(resource)
             .build();
         let tracer = provider.tracer("gene-registry");
@@ -107,11 +107,13 @@ impl Exporter {
     }
 
     pub(super) async fn end(self) {
-        // It blocks its thread.
-        let ended =
-            tokio::task::spawn_blocking(move || self.provider.shutdown_with_timeout(END)).await;
+        // `shutdown_with_timeout` blocks its thread.
+        let ended = tokio::task::spawn_blocking(move || {
+            self.provider.shutdown_with_timeout(SHUTDOWN_TIMEOUT)
+        })
+        .await;
         if !matches!(ended, Ok(Ok(()))) {
-            tracing::warn!("the last spans could not be sent");
+            tracing::warn!("the pending spans could not be sent before the end");
         }
     }
 }
@@ -125,7 +127,7 @@ impl RequestSpan {
         TraceId(self.0.span_context().trace_id().to_bytes())
     }
 
-    /// Fixed words and the request's id alone: no path, query or key.
+    /// The attributes are fixed words and the request's id: no path, query or key.
     pub(super) fn end(mut self, labels: RequestLabels<'_>, request_id: &str) {
         let span = &mut self.0;
         if !span.is_recording() {
@@ -147,15 +149,15 @@ impl RequestSpan {
     }
 }
 
-/// Sends batches. The library asks from a thread of its own, which is on no runtime.
+/// Sends batches. The library calls it from its own thread, outside of the runtime.
 #[derive(Debug)]
-struct Sender {
+struct BatchSender {
     runtime: Handle,
     client: Client<HttpConnector, Full<Bytes>>,
     fails: Arc<AtomicBool>,
 }
 
-impl Sender {
+impl BatchSender {
     fn new() -> Self {
         let client = Client::builder(TokioExecutor::new()).build_http();
         Self { runtime: Handle::current(), client, fails: Arc::default() }
@@ -163,31 +165,37 @@ impl Sender {
 }
 
 #[async_trait]
-impl HttpClient for Sender {
+impl HttpClient for BatchSender {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let client = self.client.clone();
         let exchange = async move {
             let (head, body) = client.request(request.map(Full::new)).await?.into_parts();
-            let body = Limited::new(body, MAX_ANSWER_BYTES).collect().await?.to_bytes();
+            let body = Limited::new(body, MAX_RESPONSE_BYTES).collect().await?.to_bytes();
             Ok::<_, HttpError>(Response::from_parts(head, body))
         };
-        // The timer needs the runtime too, so it is made there.
-        let sent = self.runtime.spawn(async move { tokio::time::timeout(SEND, exchange).await });
-        let answer = match sent.await {
-            Ok(Ok(answer)) => answer,
+        // The timer must be created on the runtime.
+        let sent =
+            self.runtime.spawn(async move { tokio::time::timeout(SEND_TIMEOUT, exchange).await });
+        let response = match sent.await {
+            Ok(Ok(response)) => response,
             Ok(Err(elapsed)) => Err(elapsed.into()),
             Err(crashed) => Err(crashed.into()),
         };
-        let failed = !answer.as_ref().is_ok_and(|answer| answer.status().is_success());
+        let failed = !response.as_ref().is_ok_and(|response| response.status().is_success());
         if self.fails.swap(failed, Ordering::Relaxed) != failed {
-            match (&answer, failed) {
-                (_, false) => tracing::info!("spans are sent again"),
-                (Err(error), true) => tracing::warn!(error, "spans cannot be sent"),
-                (Ok(answer), true) => {
-                    tracing::warn!(status = answer.status().as_u16(), "spans are refused");
+            match (&response, failed) {
+                (_, false) => tracing::info!("the collector accepts spans again"),
+                (Err(error), true) => {
+                    tracing::warn!(error, "spans cannot be sent to the collector")
+                }
+                (Ok(response), true) => {
+                    tracing::warn!(
+                        status = response.status().as_u16(),
+                        "the collector rejects spans"
+                    );
                 }
             }
         }
-        answer
+        response
     }
 }

@@ -1,15 +1,13 @@
-//! What the system knows of this process: the standard process metrics. Where there is no
-//! `/proc` there are none.
+//! The standard process metrics, read from `/proc`. They are absent on systems without it.
 
 use std::fs;
 
 use super::exposition::Exposition;
 
-/// Ticks of the processor's clock in a second, as `/proc` counts them (`USER_HZ`), whatever the
-/// kernel's own are.
+/// CPU clock ticks per second in `/proc` (`USER_HZ`), independent of the kernel's own rate.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// Adds them.
+/// Appends the samples.
 pub(super) fn write(out: &mut Exposition) {
     if let Some(status) = read("/proc/self/status") {
         let kilobytes = |name| field(&status, name).map(|value| value * 1024.0);
@@ -18,7 +16,7 @@ pub(super) fn write(out: &mut Exposition) {
         add(out, "process_threads", field(&status, "Threads:"));
     }
     if let Some(stat) = read("/proc/self/stat") {
-        // After the name, which may hold anything: state is field 3.
+        // After the name, which may contain any character; the state is field 3.
         let ticks = |number: usize| {
             let after = stat.rsplit_once(") ")?.1;
             after.split(' ').nth(number - 3)?.parse::<f64>().ok()
@@ -29,11 +27,11 @@ pub(super) fn write(out: &mut Exposition) {
         let began = booted.zip(ticks(22)).map(|(at, after)| at + after / TICKS_PER_SECOND);
         add(out, "process_start_time_seconds", began);
     }
-    // One of them is the folder that is being read.
+    // One of them is the directory that is being read.
     let open = fs::read_dir("/proc/self/fd").ok().map(|all| all.count().saturating_sub(1) as f64);
     add(out, "process_open_fds", open);
-    let most = read("/proc/self/limits").and_then(|limits| field(&limits, "Max open files"));
-    add(out, "process_max_fds", most);
+    let max = read("/proc/self/limits").and_then(|limits| field(&limits, "Max open files"));
+    add(out, "process_max_fds", max);
 }
 
 fn add(out: &mut Exposition, name: &'static str, value: Option<f64>) {
@@ -59,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_process_is_of_a_likely_size_and_age() {
+    fn size_and_age_of_this_process_are_plausible() {
         let mut out = Exposition::default();
         write(&mut out);
         let text = out.into_text();

@@ -1,5 +1,5 @@
-//! Requests by route, method and status. The handles are made on first use and found by number:
-//! a request costs no allocation and no map.
+//! Counts requests by route, method and status. The handles are created on first use and found by
+//! index, so counting needs no allocation and no map.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -7,62 +7,61 @@ use std::time::Duration;
 use metrics::{Counter, Histogram, Key, Label, Recorder};
 use poem::http::Method;
 
-use super::metrics::METADATA;
+use super::recorder::{METADATA, labelled};
 
 const REQUESTS: &str = "gene_registry_requests_total";
 pub(super) const REQUEST_SECONDS: &str = "gene_registry_request_seconds";
 const ANSWERS: &str = "gene_registry_answers_total";
 
-/// What a route is called that does not exist.
+/// The label of a route that does not exist.
 const UNKNOWN: &str = "unknown";
 
 const METHODS: [&str; 8] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "other"];
 
-/// The last stands for all others.
+/// The last one is the label of all other statuses.
 const STATUSES: [&str; 13] =
     ["200", "304", "400", "401", "404", "405", "429", "500", "502", "503", "403", "204", "other"];
 
 const SOURCES: [&str; 6] =
     ["local", "shared", "miss", "collapsed", "stale-if-error", "stale-if-busy"];
 
-/// The word for a method: fixed ones only.
+/// The label of a method; unusual ones are `other`.
 pub fn method_word(method: &Method) -> &'static str {
-    METHODS[method_place(method)]
+    METHODS[method_index(method)]
 }
 
-/// What a request is counted under.
+/// The labels of a request.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestLabels<'a> {
-    /// The route's template.
+    /// The route's template; `None` if the route does not exist.
     pub route: Option<&'a str>,
     /// The method.
     pub method: &'a Method,
     /// The status.
     pub status: u16,
-    /// Where an answer was found.
+    /// Where the response was found, if it came from the caches.
     pub source: Option<&'static str>,
 }
 
-/// Counts the requests of one listener.
+/// The counters of one listener.
 pub struct RequestMetrics {
     routes: Vec<String>,
-    handles: Vec<OnceLock<Handles>>,
+    handles: Vec<OnceLock<RequestHandles>>,
     answers: [Counter; SOURCES.len()],
 }
 
-struct Handles {
+struct RequestHandles {
     count: Counter,
     seconds: Histogram,
 }
 
 impl RequestMetrics {
-    /// `routes`: every template that a request can have, the busiest first.
+    /// `routes`: the templates of all routes, the busiest first.
     pub(super) fn new(recorder: &impl Recorder, mut routes: Vec<String>) -> Self {
         routes.push(UNKNOWN.to_owned());
         let slots = routes.len() * METHODS.len() * STATUSES.len();
         let answers = SOURCES.map(|source| {
-            let key = Key::from_parts(ANSWERS, vec![Label::new("source", source)]);
-            recorder.register_counter(&key, &METADATA)
+            recorder.register_counter(&labelled(ANSWERS, "source", source), &METADATA)
         });
         Self { routes, handles: (0..slots).map(|_| OnceLock::new()).collect(), answers }
     }
@@ -74,29 +73,29 @@ impl RequestMetrics {
         labels: RequestLabels<'_>,
         took: Duration,
     ) {
-        let route = self.route_place(labels.route);
-        let (method, status) = (method_place(labels.method), status_place(labels.status));
-        let place = (route * METHODS.len() + method) * STATUSES.len() + status;
-        let handles = self.handles[place].get_or_init(|| {
-            Handles::new(recorder, &self.routes[route], METHODS[method], STATUSES[status])
+        let route = self.route_index(labels.route);
+        let (method, status) = (method_index(labels.method), status_index(labels.status));
+        let index = (route * METHODS.len() + method) * STATUSES.len() + status;
+        let handles = self.handles[index].get_or_init(|| {
+            RequestHandles::new(recorder, &self.routes[route], METHODS[method], STATUSES[status])
         });
         handles.count.increment(1);
         handles.seconds.record(took);
         if let Some(source) = labels.source
-            && let Some(place) = SOURCES.iter().position(|word| *word == source)
+            && let Some(index) = SOURCES.iter().position(|word| *word == source)
         {
-            self.answers[place].increment(1);
+            self.answers[index].increment(1);
         }
     }
 
-    fn route_place(&self, route: Option<&str>) -> usize {
+    fn route_index(&self, route: Option<&str>) -> usize {
         let unknown = self.routes.len() - 1;
         let known = route.and_then(|route| self.routes.iter().position(|known| known == route));
         known.unwrap_or(unknown)
     }
 }
 
-impl Handles {
+impl RequestHandles {
     fn new(
         recorder: &impl Recorder,
         route: &str,
@@ -116,7 +115,7 @@ impl Handles {
     }
 }
 
-fn method_place(method: &Method) -> usize {
+fn method_index(method: &Method) -> usize {
     match *method {
         Method::GET => 0,
         Method::HEAD => 1,
@@ -129,7 +128,7 @@ fn method_place(method: &Method) -> usize {
     }
 }
 
-fn status_place(status: u16) -> usize {
+fn status_index(status: u16) -> usize {
     match status {
         200 => 0,
         304 => 1,
@@ -152,14 +151,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_word_stands_at_its_own_place() {
-        for (place, status) in STATUSES.iter().enumerate() {
-            assert_eq!(status_place(status.parse().unwrap_or(418)), place);
+    fn every_label_has_its_own_index() {
+        for (index, status) in STATUSES.iter().enumerate() {
+            assert_eq!(status_index(status.parse().unwrap_or(418)), index);
         }
-        for (place, word) in METHODS.iter().enumerate() {
+        for (index, word) in METHODS.iter().enumerate() {
             assert_eq!(
-                method_place(&Method::from_bytes(word.as_bytes()).expect("a method")),
-                place
+                method_index(&Method::from_bytes(word.as_bytes()).expect("a method")),
+                index
             );
         }
     }

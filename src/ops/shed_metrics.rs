@@ -1,30 +1,29 @@
-//! The metrics of what is read at once, what waits and what is shed. The list in [`super::series`]
-//! says what each means.
+//! The metrics of concurrent, queued and shed reads. [`super::catalog`] documents each.
 
-use metrics::{Counter, Gauge, Key, Label, Recorder};
+use metrics::{Counter, Gauge, Recorder};
 
-use super::metrics::METADATA;
+use super::recorder::{METADATA, labelled};
 
 const SHED: &str = "gene_registry_shed_total";
 const MISSES: &str = "gene_registry_misses";
 
-/// What was shed.
+/// The kind of a shed read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shed {
-    /// An answer that somebody waited for.
+    /// A read that a request waited for.
     Miss,
-    /// A page far from the beginning that somebody waited for.
+    /// The read of a deep page that a request waited for.
     DeepPage,
-    /// A stale answer that was to be read again behind the one sent.
+    /// A background refresh.
     Refresh,
 }
 
 impl Shed {
     const ALL: [(Self, &'static str); 3] =
-        [(Self::Miss, "miss"), (Self::DeepPage, "deep_walk"), (Self::Refresh, "refresh")];
+        [(Self::Miss, "miss"), (Self::DeepPage, "deep_page"), (Self::Refresh, "refresh")];
 }
 
-/// What is counted about reads of the upstream. Cheap to clone; the default counts nothing.
+/// The metrics of the read limiter. Cheap to clone; the default records nothing.
 #[derive(Debug, Clone)]
 pub struct ShedMetrics {
     shed: [Counter; 3],
@@ -40,7 +39,6 @@ impl Default for ShedMetrics {
 
 impl ShedMetrics {
     pub(super) fn new(recorder: &impl Recorder) -> Self {
-        let labelled = |name, label, value| Key::from_parts(name, vec![Label::new(label, value)]);
         let misses = |state| recorder.register_gauge(&labelled(MISSES, "state", state), &METADATA);
         Self {
             shed: Shed::ALL.map(|(_, word)| {
@@ -51,23 +49,23 @@ impl ShedMetrics {
         }
     }
 
-    /// Counts something that was shed.
-    pub fn shed(&self, what: Shed) {
-        self.shed[what as usize].increment(1);
+    /// Counts a shed read.
+    pub fn shed(&self, kind: Shed) {
+        self.shed[kind as usize].increment(1);
     }
 
-    /// One more is being read, until the result is dropped.
+    /// Counts a running read until the guard is dropped.
     pub fn reading(&self) -> GaugeGuard {
         GaugeGuard::new(&self.reading)
     }
 
-    /// One more waits for its turn, until the result is dropped.
+    /// Counts a queued read until the guard is dropped.
     pub fn queued(&self) -> GaugeGuard {
         GaugeGuard::new(&self.queued)
     }
 }
 
-/// One that is counted in a gauge.
+/// Adds 1 to a gauge until it is dropped.
 #[derive(Debug)]
 pub struct GaugeGuard(Gauge);
 
@@ -89,9 +87,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_shed_is_counted_under_its_own_word() {
-        for (place, (what, _)) in Shed::ALL.iter().enumerate() {
-            assert_eq!(*what as usize, place);
+    fn every_kind_has_its_own_index() {
+        for (index, (kind, _)) in Shed::ALL.iter().enumerate() {
+            assert_eq!(*kind as usize, index);
         }
     }
 }

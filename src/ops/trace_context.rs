@@ -1,4 +1,4 @@
-//! W3C Trace Context: what `traceparent` says, so that logs and spans belong to the caller's trace.
+//! Parses the `traceparent` header of W3C Trace Context, so that logs and spans join the caller's trace.
 //! <https://www.w3.org/TR/trace-context/>
 
 use std::fmt;
@@ -8,7 +8,7 @@ use poem::http::{HeaderMap, HeaderName};
 
 const HEADER: HeaderName = HeaderName::from_static("traceparent");
 
-/// Version, trace, parent and flags, with dashes between.
+/// Length of version, trace, parent and flags, separated by dashes.
 const LENGTH: usize = 55;
 
 /// The identifier of a trace; never zero.
@@ -21,7 +21,7 @@ impl fmt::Display for TraceId {
     }
 }
 
-/// Where a request stands in its caller's trace.
+/// The caller's trace and span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TraceContext {
     /// The trace.
@@ -33,7 +33,7 @@ pub struct TraceContext {
 }
 
 impl TraceContext {
-    /// What a request says of its trace; nothing, unless it is said once and in the right form.
+    /// The context of a request; `None` unless the header occurs once and is well-formed.
     pub fn of(headers: &HeaderMap) -> Option<Self> {
         let mut given = headers.get_all(HEADER).iter();
         let (one, more) = (given.next()?, given.next());
@@ -43,13 +43,13 @@ impl TraceContext {
     fn parse(text: &[u8]) -> Option<Self> {
         let (known, rest) = text.split_at_checked(LENGTH)?;
         let version = bytes::<1>(&known[..2])?[0];
-        // Later versions may add something behind another dash.
-        let is_of_this_form = match version {
+        // Later versions may append another dash and more fields.
+        let has_known_form = match version {
             0 => rest.is_empty(),
             0xff => false,
             _ => rest.is_empty() || rest.starts_with(b"-"),
         };
-        if !is_of_this_form || [2, 35, 52].iter().any(|place| known[*place] != b'-') {
+        if !has_known_form || [2, 35, 52].iter().any(|index| known[*index] != b'-') {
             return None;
         }
         let (trace, parent) = (bytes::<16>(&known[3..35])?, bytes::<8>(&known[36..52])?);
@@ -75,7 +75,7 @@ mod tests {
     const GOOD: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
     #[test]
-    fn a_parent_is_taken_over_with_its_flag() {
+    fn trace_parent_and_flag_are_parsed() {
         let context = TraceContext::parse(GOOD.as_bytes()).expect("a context");
         assert_eq!(context.trace.to_string(), "4bf92f3577b34da6a3ce929d0e0e4736");
         assert_eq!(context.parent, [0, 0xf0, 0x67, 0xaa, 0x0b, 0xa9, 0x02, 0xb7]);
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_as_if_nothing_was_said() {
+    fn malformed_headers_are_ignored() {
         let wrong = [
             String::new(),
             GOOD[..54].to_owned(),

@@ -1,5 +1,5 @@
-//! The trace that each request belongs to: its caller's, whose identifier stands in the log, and,
-//! in builds with the feature `otlp`, one span a request, sent where `[telemetry]` says.
+//! The trace of each request. Its identifier is logged, and builds with the feature `otlp` send one
+//! span for each request to the collector in `[telemetry]`.
 
 use poem::http::HeaderMap;
 
@@ -8,22 +8,22 @@ use super::trace_context::{TraceContext, TraceId};
 use crate::config::TelemetryConfig;
 
 #[cfg(feature = "otlp")]
-pub use super::otlp::SetupError as TracesError;
+pub use super::otlp::TracesError;
 #[cfg(feature = "otlp")]
 use super::otlp::{Exporter, RequestSpan};
 
-/// Why spans can't be sent: never, for none are in this build.
+/// Why spans cannot be sent. Never occurs in this build, which sends none.
 #[cfg(not(feature = "otlp"))]
 pub type TracesError = std::convert::Infallible;
 
-/// Where spans go. Cheap to clone; the default sends none.
+/// Sends spans, if it is configured. Cheap to clone; the default sends none.
 #[derive(Debug, Clone, Default)]
 pub struct Traces {
     #[cfg(feature = "otlp")]
     exporter: Option<Exporter>,
 }
 
-/// A request's place in its trace, while it is under way.
+/// The trace of a request under way.
 #[derive(Debug)]
 pub struct RequestTrace {
     context: Option<TraceContext>,
@@ -32,13 +32,13 @@ pub struct RequestTrace {
 }
 
 impl Traces {
-    /// Begins to send spans where the configuration says so. Must be called on a runtime.
+    /// Starts the exporter, if an endpoint is configured. Must be called on a runtime.
     ///
     /// # Errors
-    /// When the endpoint can't be used.
+    /// The endpoint cannot be used.
     #[cfg_attr(
         not(feature = "otlp"),
-        expect(unused_variables, reason = "spans are not in this build")
+        expect(unused_variables, reason = "this build sends no spans")
     )]
     pub fn new(config: &TelemetryConfig) -> Result<Self, TracesError> {
         Ok(Self {
@@ -47,7 +47,7 @@ impl Traces {
         })
     }
 
-    /// A request has come with these headers.
+    /// Begins the trace of a request with these headers.
     pub fn begin(&self, headers: &HeaderMap) -> RequestTrace {
         let context = TraceContext::of(headers);
         RequestTrace {
@@ -57,7 +57,7 @@ impl Traces {
         }
     }
 
-    /// Sends what has not been sent yet; takes five seconds at most.
+    /// Sends the pending spans, within five seconds.
     #[cfg_attr(
         not(feature = "otlp"),
         expect(clippy::unused_async, reason = "nothing to wait for in this build")
@@ -71,7 +71,7 @@ impl Traces {
 }
 
 impl RequestTrace {
-    /// The trace, if the request belongs to one.
+    /// The identifier of the trace, if the request belongs to one.
     pub fn id(&self) -> Option<TraceId> {
         #[cfg(feature = "otlp")]
         if let Some(span) = &self.span {
@@ -80,10 +80,10 @@ impl RequestTrace {
         self.context.map(|context| context.trace)
     }
 
-    /// The request has been answered.
+    /// Ends the span of a request that has been answered.
     #[cfg_attr(
         not(feature = "otlp"),
-        expect(unused_variables, reason = "spans are not in this build")
+        expect(unused_variables, reason = "this build sends no spans")
     )]
     pub fn end(self, labels: RequestLabels<'_>, request_id: &str) {
         #[cfg(feature = "otlp")]

@@ -84,7 +84,7 @@ impl Cluster {
         let owners = self.0.state().owners;
         let nodes = owners.iter().flat_map(|owners| &owners.nodes);
         nodes.map(|node| node.state(kind)).fold(PoolState::default(), |sum, one| PoolState {
-            most: sum.most + one.most,
+            max: sum.max + one.max,
             size: sum.size + one.size,
             idle: sum.idle + one.idle,
             waiting: sum.waiting + one.waiting,

@@ -152,7 +152,7 @@ impl NodePool {
     fn state(&self) -> PoolState {
         let state = self.pool.state();
         PoolState {
-            most: self.size as usize,
+            max: self.size as usize,
             size: state.connections as usize,
             idle: state.idle_connections as usize,
             waiting: self.waiting.load(Ordering::Relaxed),

@@ -1,13 +1,12 @@
-//! What the registry knows of an API key, and how keys are identified: by their SHA-256, never by
-//! their plain text.
+//! The record of an API key. Keys are identified by their SHA-256, never by their plain text.
 
 use std::hash::{Hash, Hasher};
 
 use data_encoding::HEXLOWER;
 
-use super::Timestamp;
+use super::time::Timestamp;
 
-/// SHA-256 of a whole API key. All that is stored of it.
+/// SHA-256 of a whole API key. The key itself is never stored.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct KeyHash(pub [u8; 32]);
 
@@ -24,7 +23,7 @@ impl Hash for KeyHash {
 }
 
 impl KeyHash {
-    /// What the key is known by everywhere inside: counter, log scope, usage.
+    /// The identifier of the key in counters, logs and usage records.
     pub fn id(&self) -> KeyId {
         let mut id = [0; 16];
         id.copy_from_slice(&self.0[..16]);
@@ -32,11 +31,11 @@ impl KeyHash {
     }
 }
 
-/// The first 16 bytes of a [`KeyHash`]. Unlike a key's prefix, nobody can choose it.
+/// The first 16 bytes of a [`KeyHash`]. Unlike the prefix of a key, it cannot be chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeyId([u8; 16]);
 
-/// In maps: the first bytes of a SHA-256 are as evenly spread as all of them.
+/// Hashes 8 bytes only: these are as evenly distributed as the whole SHA-256.
 impl Hash for KeyId {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let [a, b, c, d, e, f, g, h, ..] = self.0;
@@ -50,28 +49,28 @@ impl std::fmt::Display for KeyId {
     }
 }
 
-/// What the registry knows of an API key.
+/// The record of an API key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiKeyRecord {
     /// Its stored hash.
     pub hash: KeyHash,
-    /// The beginning that people know it by.
+    /// The beginning of the key, for display.
     pub prefix: String,
-    /// Whose it is.
+    /// The user it belongs to.
     pub owner: String,
-    /// What its owner calls it.
+    /// The name that its owner gave it.
     pub name: String,
-    /// What it may do.
+    /// The permitted scopes.
     pub scopes: Vec<String>,
     /// Requests a minute, 0 to 2147483647.
     pub rate_limit_per_minute: u32,
-    /// When it ends (exclusive: at this moment it has ended); `None` for never.
+    /// When it expires; at this time it is no longer valid. `None` for never.
     pub expires_at: Option<Timestamp>,
-    /// When it was revoked.
+    /// When it was revoked; `None` if it was not.
     pub revoked_at: Option<Timestamp>,
 }
 
 impl ApiKeyRecord {
-    /// Requests a minute where the upstream leaves the limit empty.
+    /// The limit, in requests a minute, of keys without one.
     pub const DEFAULT_RATE_LIMIT: u32 = 30;
 }

@@ -1,45 +1,45 @@
-//! The numbers of the arena: pure functions, `now` a parameter.
+//! The arena's formulas, as pure functions.
 //!
-//! Upstreams deliver what these need ([`DomainStanding`]), summed where the data is, so that a
-//! domain of any size costs the service the same memory.
+//! Upstreams provide their input as sums ([`DomainStanding`]), so a domain of any size costs the
+//! service the same memory.
 
 use super::gene::{ArenaInsights, GeneId, TopGene, Trend};
 use super::number::Count;
 use super::request::DomainName;
 use super::time::Timestamp;
 
-/// Genes in a top list.
+/// Number of genes in a top list.
 pub const TOP_GENES: usize = 5;
 
-/// Evaluations that [`trend`] looks at: the newest and up to four before it.
+/// Number of evaluations that [`trend`] uses: the newest and up to four before it.
 pub const TREND_EVALUATIONS: usize = 5;
 
-/// Days that [`turnover_rate`] looks back.
+/// Number of days that [`turnover_rate`] covers.
 pub const TURNOVER_DAYS: i64 = 30;
 
-/// Beyond this fitness, sums over a domain are taken of scaled values (see [`FitnessSums`]).
+/// Above this fitness, sums over a domain use scaled values (see [`FitnessSums`]).
 pub const SCALING_BEGINS: f64 = 1e100;
 
-/// What the numbers of one domain are computed from.
+/// The input of one domain's formulas.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DomainStanding {
-    /// Published genes of the domain.
+    /// Number of published genes.
     pub gene_count: i64,
-    /// Over all published genes.
+    /// Sums over all published genes.
     pub fitness: FitnessSums,
-    /// Genes with at least one evaluation.
+    /// Number of genes with at least one evaluation.
     pub evaluated_count: i64,
     /// Sum of the evaluated genes' fitness, divided by `fitness.scale`.
     pub evaluated_sum: f64,
-    /// Evaluation records of the published genes.
+    /// Number of evaluations of the published genes.
     pub evaluations: i64,
-    /// The best evaluated genes by fitness descending, then id; [`TOP_GENES`] at most.
+    /// The best evaluated genes by fitness descending, then id; at most [`TOP_GENES`].
     pub top_now: Vec<StandingGene>,
-    /// The ids of those that were the best 30 days ago, in the same order.
+    /// The ids of the genes that were the best 30 days ago, in the same order.
     pub top_then: Vec<GeneId>,
 }
 
-/// One gene of today's top.
+/// One gene of the current top.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StandingGene {
     /// Identifier.
@@ -48,19 +48,19 @@ pub struct StandingGene {
     pub name: String,
     /// Its fitness score.
     pub fitness: f64,
-    /// Fitness found by its newest evaluations, newest first; [`TREND_EVALUATIONS`] at most.
+    /// The fitness in its newest evaluations, newest first; at most [`TREND_EVALUATIONS`].
     pub newest_evaluations: Vec<f64>,
 }
 
 /// Sums over the fitness of a domain's genes, enough for its entropy in one pass.
 ///
-/// Values are divided by `scale` first. It is 1 unless a fitness is beyond [`SCALING_BEGINS`],
-/// where sums would overflow; entropy does not depend on it.
+/// Values are divided by `scale` first. It is 1 unless a fitness is above [`SCALING_BEGINS`], where
+/// sums could overflow. Entropy does not depend on it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FitnessSums {
-    /// What values are divided by.
+    /// The divisor of the values.
     pub scale: f64,
-    /// Genes with a fitness above 0.
+    /// Number of genes with a fitness above 0.
     pub positive: i64,
     /// S = Σ f.
     pub sum: f64,
@@ -69,13 +69,13 @@ pub struct FitnessSums {
 }
 
 impl FitnessSums {
-    /// Sums over nothing, for values up to `largest`.
+    /// Empty sums, for values up to `largest`.
     pub fn up_to(largest: f64) -> Self {
         let scale = if largest > SCALING_BEGINS { largest } else { 1.0 };
         Self { scale, positive: 0, sum: 0.0, sum_f_ln_f: 0.0 }
     }
 
-    /// Takes one gene's fitness in. Zero shares are skipped.
+    /// Adds one gene's fitness. Zero shares are skipped.
     pub fn add(&mut self, fitness: f64) {
         let share = fitness / self.scale;
         if share > 0.0 {
@@ -86,7 +86,7 @@ impl FitnessSums {
     }
 }
 
-/// The domain's health. `None` for a domain without a published gene: it does not exist.
+/// Computes the domain's insights; `None` for a domain without published genes, which does not exist.
 pub fn insights(domain: &DomainName, standing: DomainStanding) -> Option<ArenaInsights> {
     if standing.gene_count < 1 {
         return None;
@@ -121,16 +121,16 @@ pub fn shannon_diversity(fitness: &FitnessSums) -> f64 {
     if fitness.positive < 2 || fitness.sum <= 0.0 {
         return 0.0;
     }
-    // Rounding can leave a value just below zero where one gene has nearly everything.
+    // Rounding can yield a value just below zero if one gene has nearly all of the fitness.
     (fitness.sum.ln() - fitness.sum_f_ln_f / fitness.sum).max(0.0)
 }
 
-/// The newest evaluation against the mean of the up to four before it: over 2 % above is
-/// rising, over 2 % below declining; else, or with fewer than two, stable.
+/// Compares the newest evaluation with the mean of up to four before it: more than 2 % above is
+/// rising, more than 2 % below declining; otherwise, or with fewer than two, stable.
 ///
-/// `newest_first` may hold more than [`TREND_EVALUATIONS`] values; the rest is not looked at.
+/// `newest_first` may have more than [`TREND_EVALUATIONS`] values; the rest is ignored.
 pub fn trend(newest_first: &[f64]) -> Trend {
-    // Decimal scores are not exact in binary: what is this close to a threshold is on it.
+    // Decimal scores are not exact in binary: a value this close to a threshold counts as equal.
     const ROUNDING: f64 = 1e-9;
     let Some((newest, before)) = newest_first.split_first() else { return Trend::Stable };
     let before = &before[..before.len().min(TREND_EVALUATIONS - 1)];
@@ -148,8 +148,8 @@ pub fn trend(newest_first: &[f64]) -> Trend {
     }
 }
 
-/// Of the genes that were the top 30 days ago, the fraction that is not in today's top;
-/// 0 if there were none.
+/// The fraction of the genes in the top 30 days ago that are not in the current top; 0 if there were
+/// none.
 pub fn turnover_rate(then: &[GeneId], now: &[GeneId]) -> f64 {
     if then.is_empty() {
         return 0.0;
@@ -158,7 +158,7 @@ pub fn turnover_rate(then: &[GeneId], now: &[GeneId]) -> f64 {
     replaced as f64 / then.len() as f64
 }
 
-/// The moment that [`turnover_rate`] compares with: `now` less 30 days of 24 hours.
+/// The time that [`turnover_rate`] compares with: `now` less 30 days of 24 hours.
 pub fn turnover_begins(now: Timestamp) -> Timestamp {
     now.saturating_sub(jiff::SignedDuration::from_hours(24 * TURNOVER_DAYS))
         .unwrap_or(Timestamp::MIN)
@@ -244,7 +244,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn entropy_is_that_of_the_definition(
+        fn entropy_equals_its_definition(
             fitness in prop::collection::vec(prop_oneof![Just(0.0), 0.0..3.0_f64], 0..60),
         ) {
             let total: f64 = fitness.iter().sum();

@@ -1,4 +1,4 @@
-//! What the three operations answer with. Field order is the order of the JSON.
+//! The values in the responses of the three operations. The order of fields is the order in JSON.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,7 +11,7 @@ use super::number::Count;
 use super::phenotype::Phenotype;
 use super::time::{Timestamp, rfc3339_seconds};
 
-/// A gene's identifier: any UUID, of any version, the nil one too. Written in lower case.
+/// A gene's identifier: a UUID of any version, including the nil UUID. Written in lower case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct GeneId(Uuid);
@@ -37,8 +37,8 @@ impl From<Uuid> for GeneId {
 impl FromStr for GeneId {
     type Err = InvalidGeneId;
 
-    /// Takes the hyphenated form alone, in any case: the uuid crate would also take braces,
-    /// `urn:uuid:` and bare digits, which would give one gene several addresses.
+    /// Accepts only the hyphenated form, in any case. The uuid crate also accepts braces, `urn:uuid:`
+    /// and bare digits, which would give one gene several URLs.
     fn from_str(text: &str) -> Result<Self, InvalidGeneId> {
         if text.len() != uuid::fmt::Hyphenated::LENGTH {
             return Err(InvalidGeneId);
@@ -73,7 +73,7 @@ impl Fidelity {
     /// All values.
     pub const ALL: [Self; 3] = [Self::Wrapped, Self::Hybrid, Self::Native];
 
-    /// The value as it is written.
+    /// The value in requests and responses.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Wrapped => "Wrapped",
@@ -94,9 +94,9 @@ impl FromStr for Fidelity {
 /// One evaluation of a gene in the arena.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ArenaHistoryEntry {
-    /// Fitness found: finite, not negative; may exceed 1.
+    /// The fitness: finite, not negative; may exceed 1.
     pub fitness_value: f64,
-    /// When; written in RFC 3339, UTC, whole seconds.
+    /// The time; written in RFC 3339, UTC, whole seconds.
     #[serde(serialize_with = "as_rfc3339_seconds")]
     pub evaluated_at: Timestamp,
     /// Calls made in this evaluation.
@@ -126,16 +126,16 @@ pub struct GeneSummary {
     pub reputation_score: f64,
     /// Owner's handle.
     pub owner: String,
-    /// Times installed.
+    /// Number of installations.
     pub downloads: Count,
-    /// Place in its domain by fitness, from 1; 0 means unranked.
+    /// Rank in its domain by fitness, from 1; 0 means unranked.
     pub arena_rank: Count,
     /// Newest first, at most [`GeneSummary::HISTORY_LENGTH`].
     pub arena_history: Vec<ArenaHistoryEntry>,
 }
 
 impl GeneSummary {
-    /// Entries of `arena_history` at most.
+    /// Maximum number of entries of `arena_history`.
     pub const HISTORY_LENGTH: usize = 10;
 }
 
@@ -144,20 +144,20 @@ impl GeneSummary {
 pub struct GenePage {
     /// The genes, best first.
     pub data: Vec<GeneSummary>,
-    /// Genes that match, on all pages.
+    /// Number of matching genes on all pages.
     pub total: Count,
-    /// Page size applied.
+    /// The page size that was applied.
     pub limit: u8,
-    /// Offset applied.
+    /// The offset that was applied.
     pub offset: u32,
 }
 
-/// What a gene needs to run.
+/// The requirements for running a gene.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Compatibility {
-    /// Dotted version number; `0.0.0` where any will do.
+    /// Dotted version number; `0.0.0` if any version will do.
     pub min_playground_version: String,
-    /// The fidelity it must be run at.
+    /// The fidelity at which it must run.
     pub required_fidelity: Fidelity,
 }
 

@@ -1,25 +1,25 @@
-//! What people call things: names of keys, handles of users. They are shown in terminals, logs and
-//! tables, where a text must not be taken for another or for a command.
+//! Labels: names of keys and users. They are displayed in terminals, logs and tables, so they must not
+//! contain control characters, or characters that make them look like another label.
 
-/// Longest, in characters.
-pub const LONGEST_LABEL: usize = 200;
+/// Maximum length, in characters.
+pub const MAX_LABEL_LENGTH: usize = 200;
 
-/// What [`is_label`] asks for, for messages.
+/// The requirements of [`is_label`], for error messages.
 pub const LABEL: &str = "1 to 200 characters, not only spaces, without control characters, marks of \
     direction and other invisible characters";
 
-/// Whether this can be a name.
+/// Whether the text is a valid label.
 pub fn is_label(text: &str) -> bool {
-    // They join or part the letters beside them, as several scripts and emoji need it.
+    // Several scripts and emoji need these to join or separate letters.
     let is_joiner = |character: char| matches!(character, '\u{200c}' | '\u{200d}');
-    let is_seen = |character: char| !character.is_whitespace() && !is_joiner(character);
-    text.chars().count() <= LONGEST_LABEL
-        && text.chars().any(is_seen)
+    let is_visible = |character: char| !character.is_whitespace() && !is_joiner(character);
+    text.chars().count() <= MAX_LABEL_LENGTH
+        && text.chars().any(is_visible)
         && !text.chars().any(is_deceptive)
 }
 
-/// Controls, separators of lines, marks of direction, invisible characters and tags: what a
-/// terminal would obey, or what shows as something else or not at all.
+/// Whether a character is a control, line separator, direction mark, invisible character or tag. A
+/// terminal interprets these, displays them as something else, or not at all.
 pub fn is_deceptive(character: char) -> bool {
     character.is_control()
         || matches!(character,
@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_visible_and_what_they_seem() {
+    fn labels_are_visible_and_contain_no_deceptive_characters() {
         for good in
             ["ci", " spaced  out ", "日本語", "naïve 👩\u{200d}🔬", "ی\u{200c}ک", "%_\\ '\"", "-"]
         {

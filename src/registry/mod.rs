@@ -1,9 +1,9 @@
-//! The domain: the three requests in canonical form, the values they answer with, and the
-//! arena's formulas.
+//! The domain: the three requests in canonical form, the values of their responses, and the arena's
+//! formulas.
 //!
-//! Nothing in here knows HTTP, SQL or Redis. Values are parsed once, at the edge, into types
-//! that cannot be wrong; what an upstream delivers passes through [`RawGene`], the one place
-//! that decides what an empty field means and which row breaks the contract.
+//! This module contains no HTTP, SQL or Redis. Values are parsed once, at the edge, into types that
+//! cannot be invalid. Rows of an upstream are converted by [`RawGene`] alone, which defines the values
+//! of empty fields and rejects rows that violate the contract.
 
 mod api_key;
 pub mod arena;
@@ -21,7 +21,7 @@ pub use gene::{
     ArenaHistoryEntry, ArenaInsights, Compatibility, Fidelity, GeneId, GenePage, GenePhenotype,
     GeneSummary, InvalidGeneId, TopGene, Trend, UnknownFidelity,
 };
-pub use label::{LABEL, LONGEST_LABEL, is_deceptive, is_label};
+pub use label::{LABEL, MAX_LABEL_LENGTH, is_deceptive, is_label};
 pub use number::{Count, MAX_SAFE_INTEGER};
 pub use page::{Page, PageLimit, PageOffset};
 pub use phenotype::Phenotype;

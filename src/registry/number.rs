@@ -1,11 +1,11 @@
-//! Integers that every JSON client reads as the same value.
+//! Integers that every JSON client parses to the same value.
 
 use serde::Serialize;
 
-/// The largest integer that an IEEE 754 double, and so every JSON client, holds exactly: 2^53 - 1.
+/// The largest integer that an IEEE 754 double, and so every JSON client, represents exactly: 2^53 - 1.
 pub const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
 
-/// A non-negative integer of 0 to 2^53 - 1. What lies outside saturates.
+/// An integer from 0 to 2^53 - 1. Values outside saturate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize)]
 #[serde(transparent)]
 pub struct Count(u64);
@@ -19,7 +19,7 @@ impl Count {
         self.0
     }
 
-    /// `value`, cut to 0 to 2^53 - 1.
+    /// `value`, clamped to 0 to 2^53 - 1.
     pub fn saturating(value: i64) -> Self {
         Self(u64::try_from(value).unwrap_or(0).min(MAX_SAFE_INTEGER))
     }

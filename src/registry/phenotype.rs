@@ -1,10 +1,10 @@
-//! The two schemas of a gene, out of whatever object is stored for them.
+//! The two schemas of a gene, extracted from the stored object.
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-/// What a gene takes and gives, each a JSON-Schema-style description. Stored schemas pass
-/// unchanged, irregular ones too.
+/// The input and output of a gene, each described in the style of JSON Schema. Stored schemas are
+/// passed on unchanged, even if they are irregular.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Phenotype {
     /// Description of the input.
@@ -14,9 +14,9 @@ pub struct Phenotype {
 }
 
 impl Phenotype {
-    /// Reads a stored phenotype. `input` and `output` win over the older spellings
-    /// `inputSchema` and `outputSchema`; other keys are not shown. What is absent or empty
-    /// becomes `{"type":"object","properties":{}}`.
+    /// Reads a stored phenotype. `input` and `output` take precedence over the older keys
+    /// `inputSchema` and `outputSchema`; other keys are dropped. An absent or empty schema becomes
+    /// `{"type":"object","properties":{}}`.
     pub fn from_stored(stored: Option<Value>) -> Self {
         let mut fields = match stored {
             Some(Value::Object(fields)) => fields,
@@ -33,12 +33,12 @@ fn schema(fields: &mut Map<String, Value>, name: &str, older_name: &str) -> Valu
     [name, older_name]
         .into_iter()
         .filter_map(|key| fields.remove(key))
-        .find(says_something)
+        .find(is_nonempty_object)
         .unwrap_or_else(|| json!({"type": "object", "properties": {}}))
 }
 
-/// The document promises an object, so anything else counts as absent.
-fn says_something(schema: &Value) -> bool {
+/// The OpenAPI document promises an object, so any other value counts as absent.
+fn is_nonempty_object(schema: &Value) -> bool {
     schema.as_object().is_some_and(|fields| !fields.is_empty())
 }
 
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn irregular_schemas_pass_unharmed() {
+    fn irregular_schemas_are_passed_on_unchanged() {
         let odd = json!({"properties": [1, null], "$ref": "#/x", "type": ["object", 3], "é": "\u{1F9EC}"});
         assert_eq!(read(json!({"input": odd, "output": odd})), (odd.clone(), odd));
     }

@@ -1,7 +1,5 @@
-//! What an upstream delivers, and what the API makes of it.
-//!
-//! Empty fields get their documented value here and nowhere else; a row that breaks the
-//! contract is refused here and nowhere else.
+//! Converts rows of an upstream to values of the API. This is the only place that replaces empty fields
+//! by their documented values and rejects rows that violate the contract.
 
 use serde_json::Value;
 use thiserror::Error;
@@ -12,7 +10,7 @@ use super::number::Count;
 use super::phenotype::Phenotype;
 use super::time::Timestamp;
 
-/// A gene as the upstream has it: everything but the id may be empty.
+/// A gene as the upstream stores it: everything but the id may be empty.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[expect(missing_docs, reason = "the columns of the view `registry_read.gene`, named as there")]
 pub struct RawGene {
@@ -32,7 +30,7 @@ pub struct RawGene {
     pub required_fidelity: Option<String>,
 }
 
-/// An evaluation as the upstream has it.
+/// An evaluation as the upstream stores it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[expect(missing_docs, reason = "the columns of the view `registry_read.arena_evaluation`")]
 pub struct RawEvaluation {
@@ -41,7 +39,7 @@ pub struct RawEvaluation {
     pub total_calls: Option<i64>,
 }
 
-/// Why a row can't be shown.
+/// Why a row violates the contract.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ContractBreach {
     /// Fitness is NaN, infinite or negative.
@@ -50,15 +48,15 @@ pub enum ContractBreach {
     /// Reputation is NaN or infinite.
     #[error("gene {0}: reputation_score is not a finite number")]
     Reputation(GeneId),
-    /// The fidelity is none of the known ones.
+    /// The fidelity is unknown.
     #[error("gene {0}: fidelity is not one of Wrapped, Hybrid, Native")]
     Fidelity(GeneId),
-    /// The required fidelity is given, and none of the known ones.
+    /// The required fidelity is given, and unknown.
     #[error("gene {0}: required_fidelity is not one of Wrapped, Hybrid, Native")]
     RequiredFidelity(GeneId),
 }
 
-/// What every view of a gene needs to be right.
+/// The fields that every view of a gene validates.
 struct Core {
     id: GeneId,
     fidelity: Fidelity,
@@ -67,12 +65,12 @@ struct Core {
 }
 
 impl RawGene {
-    /// Whether lists, totals and the arena may show the gene.
+    /// Checks whether lists, totals and the arena may include the gene.
     pub fn check(&self) -> Result<(), ContractBreach> {
         self.core().map(|_| ())
     }
 
-    /// The gene in a list. `evaluations` in any order.
+    /// Converts to the gene in a list. `evaluations` may be in any order.
     pub fn into_summary(
         self,
         evaluations: Vec<RawEvaluation>,
@@ -93,8 +91,8 @@ impl RawGene {
         })
     }
 
-    /// The gene's phenotype. `install_template` is used where the upstream has no command of
-    /// one line; `{id}` in it becomes the gene's id.
+    /// Converts to the gene's phenotype. `install_template`, with `{id}` replaced by the gene's id, is
+    /// used if the upstream has no install command of one line.
     pub fn into_phenotype(self, install_template: &str) -> Result<GenePhenotype, ContractBreach> {
         let core = self.core()?;
         let required_fidelity = match self.required_fidelity.as_deref() {

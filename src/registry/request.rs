@@ -16,7 +16,7 @@ pub enum Request {
     Search(GeneSearch),
     /// One gene's phenotype.
     Phenotype(GeneId),
-    /// The health of a domain's arena.
+    /// The insights of a domain's arena.
     Insights(DomainName),
 }
 

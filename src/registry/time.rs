@@ -1,10 +1,10 @@
-//! Points in time as the API writes them.
+//! The format of times in the API.
 
 pub use jiff::Timestamp;
 
-/// RFC 3339 in UTC with `Z`, cut to whole seconds: `2026-01-31T08:09:10Z`.
+/// RFC 3339 in UTC with `Z`, rounded down to whole seconds: `2026-01-31T08:09:10Z`.
 pub fn rfc3339_seconds(at: Timestamp) -> String {
-    // The second that has begun, before 1970 too.
+    // Euclidean, to round down before 1970 too.
     let second = at.as_millisecond().div_euclid(1000);
     Timestamp::from_second(second).unwrap_or(at).to_string()
 }
@@ -14,7 +14,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_cut_to_the_second_that_has_begun() {
+    fn times_are_rounded_down_to_seconds() {
         let at = |text: &str| rfc3339_seconds(text.parse().expect("a timestamp"));
         assert_eq!(at("2026-01-31T08:09:10.999999Z"), "2026-01-31T08:09:10Z");
         assert_eq!(at("2026-01-31T08:09:10+02:00"), "2026-01-31T06:09:10Z");

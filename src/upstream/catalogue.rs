@@ -1,14 +1,14 @@
-//! A whole registry as data: the sample under `config/`, which `seed` and `demo` load.
+//! A whole registry as data: the sample in `config/`, which `seed` and `demo` load.
 
 use serde::Deserialize;
 use serde_json::Value;
 use uuid::Uuid;
 
-/// A registry to load. Evaluations have ages, not dates, so that it never goes stale.
+/// A registry to load. Evaluations have ages instead of dates, so that the arena never looks empty.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Catalogue {
-    /// Its genes, unpublished ones too.
+    /// Its genes, including unpublished ones.
     pub genes: Vec<CatalogueGene>,
 }
 
@@ -39,11 +39,11 @@ pub struct CatalogueGene {
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CatalogueEvaluation {
-    /// How long before the moment of loading, in minutes.
+    /// Age at the time of loading, in minutes.
     pub age_minutes: u32,
-    /// Fitness found.
+    /// The fitness.
     pub fitness_value: f64,
-    /// Calls made.
+    /// Number of calls.
     pub total_calls: i64,
 }
 
@@ -51,7 +51,7 @@ impl Catalogue {
     /// The sample registry.
     ///
     /// # Errors
-    /// When the embedded file is no catalogue, which a test rules out.
+    /// The embedded file is invalid, which a test rules out.
     pub fn sample() -> Result<Self, serde_json::Error> {
         serde_json::from_str(include_str!("../../config/sample-registry.json"))
     }

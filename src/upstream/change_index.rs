@@ -1,30 +1,31 @@
-//! The changes that are known, and what they say of something that was read.
+//! Indexes the known changes by scope, and checks reads against them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::Read;
-use super::change_log::{Change, ChangeScope, Changes, DependsOn, HORIZON_HOURS, ReadStamp};
+use super::change::{Change, ChangeScope, Changes, DependsOn, HORIZON_HOURS};
+use super::read::{Read, ReadStamp};
 use super::snapshot::Snapshot;
 use crate::registry::Timestamp;
 
-/// Changes of one scope that are known one by one. Older ones are known by the look that found
-/// the last of them: what was read after it has seen them all. (Not by the newest transaction
-/// among them: one that stays open would keep everything from being current for as long.)
+/// Maximum number of changes of one scope that are kept individually. Older ones are replaced by the
+/// snapshot of the poll that found the last of them, which sees all of them. (The newest transaction
+/// among them would not do: while it stays open, no read would be current.)
 pub(super) const RECENT: usize = 8;
 
-/// Scopes that are known one by one; beyond that, everything read before counts as changed.
+/// Maximum number of scopes that are kept individually. Beyond it, every earlier read counts as
+/// outdated.
 pub(super) const SCOPES: usize = 200_000;
 
-/// A log that has been read.
+/// The known changes of a log that has been loaded.
 #[derive(Debug)]
 pub(super) struct ChangeIndex {
-    /// The state of the database at the last good look.
+    /// The snapshot of the last successful poll.
     present: Arc<Snapshot>,
     polled_at: Timestamp,
-    /// Whether the last look failed.
+    /// Whether the last poll failed.
     failing: bool,
-    /// What was read before can't be judged.
+    /// Earlier reads cannot be checked, and count as outdated.
     horizon: Timestamp,
     all: ScopeChanges,
     catalogue: ScopeChanges,
@@ -34,7 +35,7 @@ pub(super) struct ChangeIndex {
 /// The changes of one scope.
 #[derive(Debug, Default)]
 struct ScopeChanges {
-    /// All that is visible in this must have been seen.
+    /// A read must see all that is visible in this snapshot.
     floor: Option<Arc<Snapshot>>,
     recent: Vec<u64>,
 }
@@ -44,7 +45,7 @@ impl ScopeChanges {
         Self { floor: Some(Arc::clone(present)), recent: Vec::new() }
     }
 
-    /// A change that a look found, and the state of the database that it saw.
+    /// Adds a change. `present` is the snapshot of the poll that found it.
     fn add(&mut self, xid: u64, present: &Arc<Snapshot>) {
         if self.recent.contains(&xid) {
             return;
@@ -63,23 +64,23 @@ impl ScopeChanges {
 }
 
 impl ChangeIndex {
-    /// The state of the database at the last good look.
+    /// The snapshot of the last successful poll.
     pub(super) fn present(&self) -> &Snapshot {
         &self.present
     }
 
-    /// Scopes that are known one by one.
+    /// Number of scopes that are kept individually.
     #[cfg(test)]
     pub(super) fn scopes(&self) -> usize {
         self.scopes.len()
     }
 
-    /// The log could not be read. Returns whether that is news.
+    /// Notes that a poll failed. Returns whether the one before succeeded.
     pub(super) fn fail(&mut self) -> bool {
         !std::mem::replace(&mut self.failing, true)
     }
 
-    /// The first look. What was read before `since` is worth nothing.
+    /// The index after the first poll. Reads before `since` count as outdated.
     pub(super) fn begin(found: Read<Changes>, present: Snapshot, since: Timestamp) -> Self {
         let polled_at = found.seen.read_at;
         let back = jiff::SignedDuration::from_hours(HORIZON_HOURS);
@@ -98,7 +99,7 @@ impl ChangeIndex {
         index
     }
 
-    /// Returns whether something that was current may no longer be, or the other way round.
+    /// Applies a poll of the primary. Returns whether the result of any check may have changed.
     pub(super) fn advance(&mut self, found: Read<Changes>, present: Snapshot) -> bool {
         let went_back = present.xmax() < self.present.xmax();
         let changed = went_back
@@ -108,8 +109,8 @@ impl ChangeIndex {
         self.polled_at = found.seen.read_at;
         self.present = Arc::new(present);
         if went_back {
-            // A restored database: nothing from before it is worth anything, and what changed in
-            // the future that it has lost will never be seen.
+            // The database was restored: earlier reads count as outdated, and the lost changes will
+            // never become visible.
             self.horizon = self.polled_at;
             (self.all, self.catalogue) = (ScopeChanges::default(), ScopeChanges::default());
             self.scopes.clear();
@@ -119,8 +120,8 @@ impl ChangeIndex {
         changed
     }
 
-    /// As [`Self::advance`], on a standby: it may be behind what is known, and may show changes
-    /// above what it is certain to have seen all of.
+    /// As [`Self::advance`], for a poll of a standby. It may lag behind what is known, and may show
+    /// changes that its reliable snapshot does not see.
     pub(super) fn follow(&mut self, found: Read<Changes>, seen: Snapshot) -> bool {
         let changed =
             self.failing || !matches!(&found.value, Changes::These(changes) if changes.is_empty());
@@ -158,47 +159,47 @@ impl ChangeIndex {
         }
     }
 
-    /// What is not known one by one any more counts as changed.
+    /// Drops the individual changes. Every earlier read counts as outdated.
     fn forget_scopes(&mut self, present: &Arc<Snapshot>) {
         self.all = ScopeChanges::all_before(present);
         self.catalogue = ScopeChanges::all_before(present);
         self.scopes = HashMap::new();
     }
 
-    /// Whether every known change that concerns what was `seen` is visible in it.
-    pub(super) fn is_current(&self, concern: DependsOn<'_>, seen: &ReadStamp) -> bool {
+    /// Whether every known change that concerns the read is visible in its snapshot.
+    pub(super) fn is_current(&self, depends_on: DependsOn<'_>, seen: &ReadStamp) -> bool {
         let Some(snapshot) = &seen.snapshot else { return false };
-        let from_another_past =
+        let from_lost_timeline =
             seen.read_at <= self.polled_at && snapshot.xmax() > self.present.xmax();
         let unknown_changes = self.failing && seen.read_at <= self.polled_at;
-        if seen.read_at < self.horizon || from_another_past || unknown_changes {
+        if seen.read_at < self.horizon || from_lost_timeline || unknown_changes {
             return false;
         }
-        self.shows_all_known(concern, snapshot)
+        self.shows_all_known(depends_on, snapshot)
     }
 
-    /// Whether a known change concerns what was `seen` and is not visible in it.
-    pub(super) fn has_change_after(&self, concern: DependsOn<'_>, seen: &ReadStamp) -> bool {
-        seen.snapshot.as_ref().is_some_and(|snapshot| !self.shows_all_known(concern, snapshot))
+    /// Whether a known change concerns the read and is not visible in its snapshot.
+    pub(super) fn has_change_after(&self, depends_on: DependsOn<'_>, seen: &ReadStamp) -> bool {
+        seen.snapshot.as_ref().is_some_and(|snapshot| !self.shows_all_known(depends_on, snapshot))
     }
 
-    fn shows_all_known(&self, concern: DependsOn<'_>, snapshot: &Snapshot) -> bool {
-        self.all.visible_in(snapshot) && self.concerning(concern, snapshot)
+    fn shows_all_known(&self, depends_on: DependsOn<'_>, snapshot: &Snapshot) -> bool {
+        self.all.visible_in(snapshot) && self.shows_dependencies(depends_on, snapshot)
     }
 
-    fn concerning(&self, concern: DependsOn<'_>, snapshot: &Snapshot) -> bool {
-        let scope = match concern {
+    fn shows_dependencies(&self, depends_on: DependsOn<'_>, snapshot: &Snapshot) -> bool {
+        let scope = match depends_on {
             DependsOn::Catalogue => return self.catalogue.visible_in(snapshot),
             DependsOn::Gene(id) => ChangeScope::Gene(id),
             DependsOn::Domain(name) => ChangeScope::Domain(name.as_str().into()),
             DependsOn::Key(hash) => ChangeScope::Key(*hash),
         };
-        self.scopes.get(&scope).is_none_or(|marks| marks.visible_in(snapshot))
+        self.scopes.get(&scope).is_none_or(|changes| changes.visible_in(snapshot))
     }
 }
 
-/// A snapshot that sees what `present` sees, and every one of the changes: a standby may show
-/// some that are above what it is certain to have seen all of.
+/// A snapshot that sees all that `present` sees and every one of the changes, of which a standby may
+/// show some that its reliable snapshot does not see.
 fn covering_snapshot(present: &Snapshot, changes: &Changes) -> Snapshot {
     let Changes::These(changes) = changes else { return present.clone() };
     let newest = changes.iter().map(|change| change.xid).filter(|xid| !present.sees(*xid)).max();

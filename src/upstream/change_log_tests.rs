@@ -1,10 +1,12 @@
-//! The change log against hand-made histories, and against a model.
+//! Tests of the change log, on hand-made sequences and against a model.
 
 use proptest::prelude::*;
 use uuid::Uuid;
 
+use super::super::change::{Change, ChangeScope};
 use super::super::change_index::{RECENT, SCOPES};
 use super::*;
+use crate::registry::{DomainName, GeneId, KeyHash};
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(1_000_000 + second).expect("a time")
@@ -69,7 +71,7 @@ fn a_key_concerns_no_search() {
 }
 
 #[test]
-fn transactions_that_commit_in_another_order_are_both_seen() {
+fn changes_that_commit_in_another_order_are_both_detected() {
     let log = ChangeLog::default();
     log.polled(poll(0, "10:10:", &[]));
     // 10 and 11 begin; 11 commits first; a read in between sees 11 and not 10.
@@ -95,7 +97,7 @@ fn while_the_log_cannot_be_read_only_newer_reads_are_current() {
 }
 
 #[test]
-fn what_is_beyond_the_horizon_or_from_another_past_is_not_current() {
+fn reads_beyond_the_horizon_or_of_a_lost_timeline_are_not_current() {
     let log = ChangeLog::default();
     log.polled(poll(0, "100:100:", &[]));
     assert!(!log.is_current(DependsOn::Catalogue, &seen(-25 * 3600 - 1, "90:90:")));
@@ -104,7 +106,7 @@ fn what_is_beyond_the_horizon_or_from_another_past_is_not_current() {
     assert!(!log.is_current(DependsOn::Catalogue, &seen(-10, "200:200:")));
     // Another replica has just read a newer state.
     assert!(log.is_current(DependsOn::Catalogue, &seen(1, "101:101:")));
-    // The database is restored under our feet.
+    // The database is restored.
     let before = seen(-1, "95:95:");
     assert!(log.is_current(DependsOn::Catalogue, &before));
     log.polled(poll(2, "98:98:", &[]));
@@ -112,7 +114,7 @@ fn what_is_beyond_the_horizon_or_from_another_past_is_not_current() {
 }
 
 #[test]
-fn after_a_restore_what_is_read_is_current_again() {
+fn after_a_restore_new_reads_are_current() {
     let log = ChangeLog::default();
     log.polled(poll(0, "100:100:", &[(ChangeScope::All, 99), (ChangeScope::Gene(gene(1)), 98)]));
     log.polled(poll(2, "50:50:", &[]));
@@ -133,7 +135,7 @@ fn without_a_log_everything_is_current() {
 }
 
 #[test]
-fn memory_is_bounded_and_what_is_forgotten_counts_as_changed() {
+fn memory_is_bounded_and_dropped_changes_outdate_earlier_reads() {
     let log = ChangeLog::default();
     log.polled(poll(0, "10:10:", &[]));
     let before = seen(0, "10:10:");
@@ -142,12 +144,12 @@ fn memory_is_bounded_and_what_is_forgotten_counts_as_changed() {
     log.polled(poll(1, "12:12:", &many));
     assert!(!log.is_current(DependsOn::Gene(gene(u128::MAX)), &before));
     assert!(log.is_current(DependsOn::Gene(gene(0)), &seen(1, "12:12:")));
-    let State::ChangeIndex(index) = &*log.read() else { panic!("loaded") };
+    let LogState::ChangeIndex(index) = &*log.read() else { panic!("loaded") };
     assert_eq!(index.scopes(), 0);
 }
 
 #[test]
-fn a_transaction_that_stays_open_keeps_nothing_from_being_current() {
+fn an_open_transaction_does_not_outdate_other_reads() {
     let log = ChangeLog::default();
     log.polled(poll(0, "10:10:", &[]));
     // 10 stays open; 11 to 40 change one gene; more than are known one by one.
@@ -195,7 +197,7 @@ proptest! {
 }
 
 #[test]
-fn a_standby_takes_nothing_back_and_adds_what_it_shows() {
+fn a_poll_of_a_standby_adds_changes_and_removes_none() {
     let log = ChangeLog::default();
     let (one, two) = (DependsOn::Gene(gene(1)), DependsOn::Gene(gene(2)));
     log.polled(poll(0, "20:20:", &[(ChangeScope::Gene(gene(1)), 19)]));
@@ -217,11 +219,11 @@ fn a_standby_takes_nothing_back_and_adds_what_it_shows() {
 }
 
 #[test]
-fn another_history_begins_with_nothing() {
+fn a_new_timeline_begins_without_current_reads() {
     let log = ChangeLog::default();
     log.polled(poll(0, "20:20:", &[(ChangeScope::Gene(gene(1)), 19)]));
     assert!(log.is_ahead_of(&poll(5, "19:19:", &[])) && !log.is_ahead_of(&poll(5, "20:20:", &[])));
-    log.begin_again(at(5));
+    log.begin_timeline(at(5));
     assert!(!log.is_settled() && log.present().is_none());
     assert!(!log.is_current(DependsOn::Gene(gene(2)), &seen(6, "30:30:")));
     // It has gone further than the one that has ended: only times tell them apart.
@@ -232,6 +234,6 @@ fn another_history_begins_with_nothing() {
     }
     let no_log = ChangeLog::default();
     no_log.polled(Read { value: Changes::NoLog, seen: seen(0, "1:1:") });
-    no_log.begin_again(at(5));
+    no_log.begin_timeline(at(5));
     assert!(no_log.is_settled(), "without a log ages alone count, before and after");
 }

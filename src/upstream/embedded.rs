@@ -1,12 +1,16 @@
-//! A registry in memory: what `demo` serves, and what the Postgres one is compared with.
+//! A registry in memory. `demo` serves it, and tests compare the Postgres registry with it.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::{
-    Catalogue, CatalogueGene, Changes, EmbeddedKeys, Read, Snapshot, Upstream, UpstreamError,
-};
+use super::catalogue::{Catalogue, CatalogueEvaluation, CatalogueGene};
+use super::change::Changes;
+use super::embedded_keys::EmbeddedKeys;
+use super::error::UpstreamError;
+use super::read::Read;
+use super::snapshot::Snapshot;
+use super::source::Upstream;
 use crate::registry::arena::{
     DomainStanding, FitnessSums, StandingGene, TOP_GENES, TREND_EVALUATIONS, insights,
     turnover_begins,
@@ -23,13 +27,13 @@ pub struct EmbeddedGene {
     pub raw: RawGene,
     /// Its evaluations, in any order.
     pub evaluations: Vec<RawEvaluation>,
-    /// Whether anybody sees it.
+    /// Whether it is published; unpublished genes are never returned.
     pub published: bool,
 }
 
-/// A registry in memory. Its genes never change; its keys do.
+/// A registry in memory. Its genes never change; its keys may.
 pub struct Embedded {
-    /// Published genes alone; evaluations newest first, without those that do not count.
+    /// Only published genes; their evaluations newest first, without invalid ones.
     genes: Vec<EmbeddedGene>,
     keys: Arc<EmbeddedKeys>,
     install_template: String,
@@ -52,7 +56,7 @@ impl Embedded {
         Self { genes, keys, install_template }
     }
 
-    /// Its keys, to be managed.
+    /// The store of its keys.
     pub fn keys(&self) -> Arc<EmbeddedKeys> {
         Arc::clone(&self.keys)
     }
@@ -61,7 +65,7 @@ impl Embedded {
         Read { value, seen: self.keys.seen() }
     }
 
-    /// The registry that a catalogue describes, seen from `now`, with exact ranks.
+    /// The registry of a catalogue, with the ages of evaluations relative to `now`, and exact ranks.
     pub fn from_catalogue(
         catalogue: &Catalogue,
         now: Timestamp,
@@ -74,23 +78,23 @@ impl Embedded {
         registry
     }
 
-    /// 1-based place in the own domain by fitness descending, then id.
+    /// Sets the ranks: 1-based, within each domain, by fitness descending, then id.
     fn rank(&mut self) {
         self.genes.sort_by(|a, b| {
             let by_domain = a.raw.domain.cmp(&b.raw.domain);
             by_domain.then_with(|| best_first(Sort::Fitness, &a.raw, &b.raw))
         });
-        let mut place = 0;
+        let mut rank = 0;
         let mut domain: Option<&str> = None;
         for gene in &mut self.genes {
             let own = gene.raw.domain.as_deref();
-            place = if own == domain { place + 1 } else { 1 };
+            rank = if own == domain { rank + 1 } else { 1 };
             domain = own;
-            gene.raw.arena_rank = Some(place);
+            gene.raw.arena_rank = Some(rank);
         }
     }
 
-    /// Published genes within the contract that pass the filter.
+    /// The published genes within the contract that match the filter.
     fn matching<'a>(&'a self, filter: &'a GeneFilter) -> impl Iterator<Item = &'a EmbeddedGene> {
         let domain = filter.domain.as_ref().map(DomainName::as_str);
         let fidelity = filter.fidelity.map(|fidelity| fidelity.as_str());
@@ -103,7 +107,7 @@ impl Embedded {
 }
 
 fn embedded(gene: &CatalogueGene, now: Timestamp) -> EmbeddedGene {
-    let evaluation = |e: &super::CatalogueEvaluation| RawEvaluation {
+    let evaluation = |e: &CatalogueEvaluation| RawEvaluation {
         fitness_value: e.fitness_value,
         evaluated_at: e.evaluated_at(now),
         total_calls: Some(e.total_calls),
@@ -134,7 +138,7 @@ fn fitness(gene: &RawGene) -> f64 {
     gene.fitness_score.unwrap_or(0.0) + 0.0
 }
 
-/// Descending by the value shown, then by id.
+/// Orders descending by the published value, then by id.
 fn best_first(sort: Sort, a: &RawGene, b: &RawGene) -> std::cmp::Ordering {
     let reputation = |gene: &RawGene| gene.reputation_score.unwrap_or(0.0) + 0.0;
     let downloads = |gene: &RawGene| Count::saturating(gene.downloads.unwrap_or(0));
@@ -202,7 +206,7 @@ impl Upstream for Embedded {
 fn standing(genes: &[&EmbeddedGene], now: Timestamp) -> DomainStanding {
     let largest = genes.iter().map(|gene| fitness(&gene.raw)).fold(0.0, f64::max);
     let mut sums = FitnessSums::up_to(largest);
-    // From the least to the greatest, as the other upstream does it.
+    // Ascending, as in Postgres, so that rounding is the same.
     let mut ascending: Vec<f64> = genes.iter().map(|gene| fitness(&gene.raw)).collect();
     ascending.sort_by(f64::total_cmp);
     ascending.into_iter().for_each(|fitness| sums.add(fitness));

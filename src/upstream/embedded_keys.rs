@@ -1,35 +1,37 @@
-//! The keys of a registry in memory, and the log of what is done to them.
+//! The keys of a registry in memory, with a log of their changes.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::{Change, ChangeScope, Changes, Read, ReadStamp, Snapshot};
+use super::change::{Change, ChangeScope, Changes};
+use super::read::{Read, ReadStamp};
+use super::snapshot::Snapshot;
 use crate::registry::{ApiKeyRecord, KeyHash, Timestamp};
 
-/// Changes that are remembered; who asks about older ones hears that there were too many.
-const REMEMBERED: usize = 1_000;
+/// Number of changes in the log. A poll that needs older ones gets [`Changes::TooMany`].
+const MAX_LOG: usize = 1_000;
 
 /// A key of a registry in memory.
 #[derive(Debug, Clone)]
 pub struct EmbeddedKey {
-    /// What the registry knows of it.
+    /// Its record.
     pub record: ApiKeyRecord,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
-    /// Its last request that has been written down.
+    /// Its last recorded request.
     pub last_used_at: Option<Timestamp>,
-    /// Requests that have been written down.
+    /// Number of recorded requests.
     pub request_count: u64,
-    /// What its rotation has left behind.
+    /// Its rotation, if it was rotated.
     pub rotation: Option<Rotation>,
 }
 
-/// What a key's rotation leaves behind.
+/// The rotation of a key.
 #[derive(Debug, Clone, Copy)]
 pub struct Rotation {
-    /// The key that took its place.
+    /// The key that replaces it.
     pub replaced_by: KeyHash,
-    /// When it would have ended without the rotation; `None` for never.
+    /// When it would have expired without the rotation; `None` for never.
     pub first_expires_at: Option<Timestamp>,
 }
 
@@ -43,12 +45,12 @@ impl EmbeddedKey {
 /// The keys, by hash.
 pub type KeysByHash = HashMap<KeyHash, EmbeddedKey>;
 
-/// See the module. Each change is a transaction, numbered from 1; they never overlap.
+/// A store of keys. Each change is a transaction, numbered from 1; they never overlap.
 #[derive(Debug, Default)]
-pub struct EmbeddedKeys(Mutex<State>);
+pub struct EmbeddedKeys(Mutex<KeysState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct KeysState {
     keys: KeysByHash,
     /// The latest transactions, oldest first.
     changes: VecDeque<Change>,
@@ -58,15 +60,15 @@ struct State {
 impl EmbeddedKeys {
     pub(super) fn new(records: Vec<ApiKeyRecord>, now: Timestamp) -> Self {
         let keys = records.into_iter().map(|key| (key.hash, EmbeddedKey::new(key, now))).collect();
-        Self(Mutex::new(State { keys, ..State::default() }))
+        Self(Mutex::new(KeysState { keys, ..KeysState::default() }))
     }
 
-    /// What `look` makes of the keys.
-    pub fn read<T>(&self, look: impl FnOnce(&KeysByHash) -> T) -> T {
-        look(&self.lock().keys)
+    /// Calls `read` with the keys.
+    pub fn read<T>(&self, read: impl FnOnce(&KeysByHash) -> T) -> T {
+        read(&self.lock().keys)
     }
 
-    /// Changes keys; `change` says which ones differ from before in what the log is about.
+    /// Changes keys. `change` returns the keys whose records changed, which are logged.
     pub fn change<T>(&self, change: impl FnOnce(&mut KeysByHash) -> (Vec<KeyHash>, T)) -> T {
         let mut state = self.lock();
         let (changed, value) = change(&mut state.keys);
@@ -76,7 +78,7 @@ impl EmbeddedKeys {
             let changed =
                 changed.into_iter().map(|key| Change { scope: ChangeScope::Key(key), xid });
             state.changes.extend(changed);
-            let excess = state.changes.len().saturating_sub(REMEMBERED);
+            let excess = state.changes.len().saturating_sub(MAX_LOG);
             state.changes.drain(..excess);
         }
         value
@@ -96,8 +98,8 @@ impl EmbeddedKeys {
         let state = self.lock();
         let known = |xid| since.is_some_and(|since| since.sees(xid));
         let oldest = state.changes.front().map_or(state.last + 1, |change| change.xid);
-        let is_whole = oldest == 1 || known(oldest - 1);
-        let value = if is_whole {
+        let is_complete = oldest == 1 || known(oldest - 1);
+        let value = if is_complete {
             let unknown = state.changes.iter().filter(|change| !known(change.xid));
             Changes::These(unknown.cloned().collect())
         } else {
@@ -106,12 +108,12 @@ impl EmbeddedKeys {
         Read { value, seen: state.seen() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, KeysState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl KeysState {
     fn seen(&self) -> ReadStamp {
         ReadStamp::new(Timestamp::now(), Some(Snapshot::before(self.last + 1)))
     }
@@ -122,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_log_says_what_changed_since_or_that_it_was_too_much() {
+    fn the_log_lists_the_changes_since_a_snapshot_or_reports_too_many() {
         let keys = EmbeddedKeys::default();
         let hash = |number: u64| {
             let mut hash = [0; 32];
@@ -139,13 +141,13 @@ mod tests {
         assert_eq!(keys.changes(Some(&begin)).value, Changes::These(vec![of(1), of(2)]));
         assert_eq!(keys.changes(Some(&middle)).value, Changes::These(vec![of(2)]));
         assert_eq!(keys.changes(None).value, Changes::These(vec![of(1), of(2)]));
-        (3..=REMEMBERED as u64 + 2).for_each(touch);
+        (3..=MAX_LOG as u64 + 2).for_each(touch);
         assert_eq!(keys.changes(Some(&begin)).value, Changes::TooMany);
         assert_eq!(keys.changes(None).value, Changes::TooMany);
         let Changes::These(since) = keys.changes(Some(&keys_seen_after(2))).value else {
-            panic!("all of them are remembered")
+            panic!("all of them are logged")
         };
-        assert_eq!(since.len(), REMEMBERED);
+        assert_eq!(since.len(), MAX_LOG);
     }
 
     fn keys_seen_after(xid: u64) -> Snapshot {

@@ -1,35 +1,36 @@
-//! A registry of any size for tests and measurements: always the same for the same seed, and
-//! made gene by gene, so that its size costs no memory.
+//! Generates a registry of any size for tests and measurements. It depends only on the seed, and is
+//! generated gene by gene, in constant memory.
 
-use super::{CatalogueEvaluation, CatalogueGene};
-use crate::registry::Fidelity;
 use serde_json::json;
 
-/// `n` genes: of a million, 100,000 are in one domain, and the last domains have a handful.
-/// Three evaluations each on average, of the last 90 days; one gene in seven has none, one in a
+use super::catalogue::{CatalogueEvaluation, CatalogueGene};
+use crate::registry::Fidelity;
+
+/// Generates `n` genes. Of a million, 100,000 are in one domain, and the smallest domains have a few.
+/// Each has three evaluations of the last 90 days on average; one gene in seven has none, one in a
 /// hundred is unpublished.
 pub fn genes(n: u64, seed: u64) -> impl Iterator<Item = CatalogueGene> {
-    let mut random = Random(seed);
+    let mut random = SplitMix64(seed);
     let salt = random.next();
-    (0..n).map(move |place| {
-        gene(place, n, &mut Random(salt ^ place.wrapping_mul(0x9E6D_62D0_6F6A_9A9B)))
+    (0..n).map(move |index| {
+        gene(index, n, &mut SplitMix64(salt ^ index.wrapping_mul(0x9E6D_62D0_6F6A_9A9B)))
     })
 }
 
-fn gene(place: u64, n: u64, random: &mut Random) -> CatalogueGene {
+fn gene(index: u64, n: u64, random: &mut SplitMix64) -> CatalogueGene {
     let id = uuid::Builder::from_random_bytes(random.bytes()).into_uuid();
-    let domain = domain(place, random);
+    let domain = domain(index, random);
     let number = random.below(100_000);
     let name = format!("{}-{}-{number}", random.pick(&ADJECTIVES), random.pick(&NOUNS));
     let fidelity =
         *random.pick(&[Fidelity::Wrapped, Fidelity::Wrapped, Fidelity::Hybrid, Fidelity::Native]);
     CatalogueGene {
-        description: format!("Generated gene {place} of {domain}."),
+        description: format!("Generated gene {index} of {domain}."),
         owner: format!("owner-{}", random.below(1 + n / 200)),
         reputation_score: thousandths(random.below(100_000)),
-        // Few are installed often.
+        // Most products are small: few genes are installed often.
         downloads: i64::try_from(random.below(1_000) * random.below(1_000)).unwrap_or(0),
-        published: random.below(100) > 0 || place.is_multiple_of(10),
+        published: random.below(100) > 0 || index.is_multiple_of(10),
         phenotype: Some(phenotype(random)),
         install_command: None,
         min_playground_version: Some(format!("1.{}.0", random.below(9))),
@@ -44,15 +45,15 @@ fn gene(place: u64, n: u64, random: &mut Random) -> CatalogueGene {
 
 /// One gene in ten is in the first domain. Of the rest, half share 20 domains, a quarter 40, an
 /// eighth 80, and so on, down to domains of a few.
-fn domain(place: u64, random: &mut Random) -> String {
-    if place.is_multiple_of(10) {
+fn domain(index: u64, random: &mut SplitMix64) -> String {
+    if index.is_multiple_of(10) {
         return "bench.large".to_owned();
     }
     let tier = random.next().trailing_zeros().min(7);
     format!("bench.tier{tier}.d{}", random.below(20 << tier))
 }
 
-fn evaluations(random: &mut Random) -> Vec<CatalogueEvaluation> {
+fn evaluations(random: &mut SplitMix64) -> Vec<CatalogueEvaluation> {
     const NINETY_DAYS: u64 = 90 * 24 * 60;
     let skill = random.below(1_000);
     let count = random.below(7);
@@ -67,7 +68,7 @@ fn evaluations(random: &mut Random) -> Vec<CatalogueEvaluation> {
         .collect()
 }
 
-fn phenotype(random: &mut Random) -> serde_json::Value {
+fn phenotype(random: &mut SplitMix64) -> serde_json::Value {
     let (input, output) = (random.pick(&NOUNS), random.pick(&NOUNS));
     json!({
         "input": {"type": "object", "properties": {*input: {"type": "string"}}, "required": [input]},
@@ -86,9 +87,9 @@ const NOUNS: [&str; 8] =
 
 /// SplitMix64: small, fast, and the same on every machine and in every release. Source: G. L.
 /// Steele, D. Lea, C. H. Flood, "Fast splittable pseudorandom number generators", 2014.
-struct Random(u64);
+struct SplitMix64(u64);
 
-impl Random {
+impl SplitMix64 {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
@@ -104,8 +105,8 @@ impl Random {
     }
 
     fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
-        let place = usize::try_from(self.below(from.len() as u64)).unwrap_or(0);
-        &from[place]
+        let index = usize::try_from(self.below(from.len() as u64)).unwrap_or(0);
+        &from[index]
     }
 
     fn bytes(&mut self) -> [u8; 16] {
@@ -128,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn domains_are_of_very_different_sizes() {
+    fn the_sizes_of_domains_vary_widely() {
         let mut sizes: HashMap<String, u64> = HashMap::new();
         let mut ids: HashSet<Uuid> = HashSet::new();
         let (mut evaluations, n) = (0, 100_000);

@@ -1,16 +1,15 @@
-//! The API keys that polls of the change log found to be changed, until whoever caches their
-//! records takes them. Nothing is lost while nobody takes: hashes gather up to a bound, beyond
-//! which every key counts as changed.
+//! Collects the API keys that polls of the change log found to be changed, until the cache of key
+//! records takes them. Up to a bound their hashes are kept; beyond it every key counts as changed.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
 use tokio::sync::Notify;
 
-use super::change_log::{ChangeScope, Changes};
+use super::change::{ChangeScope, Changes};
 use crate::registry::KeyHash;
 
-/// Hashes kept one by one (32 bytes each).
+/// Maximum number of hashes that are kept, of 32 bytes each.
 const MAX_HASHES: usize = 50_000;
 
 /// API keys that changed.
@@ -29,7 +28,7 @@ impl Default for ChangedKeys {
 }
 
 impl ChangedKeys {
-    /// What these changes say of keys.
+    /// The keys that these changes affect.
     pub(super) fn of(changes: &Changes) -> Self {
         let changes = match changes {
             Changes::These(changes) => changes,
@@ -63,7 +62,7 @@ impl ChangedKeys {
     }
 }
 
-/// Changed keys on their way from the polls to one task that takes them.
+/// A queue of changed keys from the polls to one task that takes them.
 #[derive(Debug, Default)]
 pub(super) struct KeyChanges {
     waiting: Mutex<ChangedKeys>,

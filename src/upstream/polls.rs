@@ -1,21 +1,21 @@
-//! What looks into the change log leave behind: counts of them, and the upstream's clock.
+//! Statistics of the polls of the change log, and the clock of the upstream.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::Changes;
+use super::change::Changes;
 use crate::registry::Timestamp;
 
-/// The looks into the change log up to now.
+/// The polls of the change log so far.
 #[derive(Debug, Clone, Copy)]
 pub struct PollCounts {
-    /// Time since the last good one; at first, since the beginning.
+    /// Time since the last successful poll, or since the start.
     pub age: Duration,
-    /// Those that were good.
+    /// Successful polls.
     pub good: u64,
-    /// Those that failed.
+    /// Failed polls.
     pub failed: u64,
-    /// Changes that they found, without the first one's.
+    /// Changes found, without those of the first poll.
     pub changes: u64,
 }
 
@@ -50,7 +50,7 @@ impl PollStats {
         self.failed.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn up_to_now(&self) -> PollCounts {
+    pub(super) fn counts(&self) -> PollCounts {
         let last_good = Duration::from_millis(self.last_good_ms.load(Ordering::Relaxed));
         PollCounts {
             age: self.begun.elapsed().saturating_sub(last_good),
@@ -61,7 +61,7 @@ impl PollStats {
     }
 }
 
-/// The upstream's clock, as far as it is known: replicas whose clocks differ agree on ages.
+/// Estimates the upstream's clock, so that replicas with different clocks agree on ages.
 #[derive(Debug, Default)]
 pub(super) struct Clock {
     ahead_by_us: AtomicI64,
@@ -74,7 +74,7 @@ impl Clock {
         now.saturating_add(ahead).unwrap_or(now)
     }
 
-    /// The upstream's clock showed `upstream` between `asked` and now.
+    /// Sets the clock: the upstream's time was `upstream` between the local time `asked` and now.
     pub(super) fn set(&self, upstream: Timestamp, asked: Timestamp) {
         let middle = asked.as_microsecond().midpoint(Timestamp::now().as_microsecond());
         let ahead = upstream.as_microsecond().saturating_sub(middle);

@@ -1,6 +1,6 @@
-//! Where things are read. Answers: at a standby, in turn; and at the primary where that lacks a
-//! change that is known, or is no later than something that the caller has already. API keys: at
-//! the primary, for a key is used as soon as it was made; and at a standby while that is away.
+//! Chooses the server of each read. Genes are read at the standbys in turn, or at the primary if the
+//! standby lacks a known change or is not later than what the caller already has. API keys are read
+//! at the primary, because a new key is used at once, or at a standby while that is unavailable.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -8,24 +8,26 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::change_log::DependsOn;
+use super::change::DependsOn;
+use super::error::UpstreamError;
+use super::read::{Read, ReadStamp};
+use super::source::Upstream;
 use super::watched::UpstreamClient;
-use super::{Read, ReadStamp, Upstream, UpstreamError};
 use crate::registry::{
     ApiKeyRecord, ArenaInsights, DomainName, GeneId, GenePage, GenePhenotype, GeneSearch,
     GeneSummary, KeyHash, Timestamp,
 };
 
 impl UpstreamClient {
-    /// See [`Upstream::search`]. Nothing is read as it was at the time `since` or before, for that
-    /// is what the caller has.
+    /// See [`Upstream::search`]. The read is later than `since`, which is the time of what the caller
+    /// already has.
     pub async fn search(
         self: &Arc<Self>,
         search: &GeneSearch,
         since: Option<Timestamp>,
     ) -> Result<Read<GenePage>, UpstreamError> {
-        let concern = DependsOn::of_filter(&search.filter);
-        self.answer(concern, since, |from| async move { from.search(search).await }).await
+        let depends_on = DependsOn::of_filter(&search.filter);
+        self.read_current(depends_on, since, |from| async move { from.search(search).await }).await
     }
 
     /// See [`Upstream::page`], and [`Self::search`] for `since`.
@@ -34,8 +36,8 @@ impl UpstreamClient {
         search: &GeneSearch,
         since: Option<Timestamp>,
     ) -> Result<Read<Vec<GeneSummary>>, UpstreamError> {
-        let concern = DependsOn::of_filter(&search.filter);
-        self.answer(concern, since, |from| async move { from.page(search).await }).await
+        let depends_on = DependsOn::of_filter(&search.filter);
+        self.read_current(depends_on, since, |from| async move { from.page(search).await }).await
     }
 
     /// See [`Upstream::phenotype`], and [`Self::search`] for `since`.
@@ -44,8 +46,8 @@ impl UpstreamClient {
         id: GeneId,
         since: Option<Timestamp>,
     ) -> Result<Read<Option<GenePhenotype>>, UpstreamError> {
-        let concern = DependsOn::Gene(id);
-        self.answer(concern, since, |from| async move { from.phenotype(id).await }).await
+        let depends_on = DependsOn::Gene(id);
+        self.read_current(depends_on, since, |from| async move { from.phenotype(id).await }).await
     }
 
     /// See [`Upstream::insights`], and [`Self::search`] for `since`.
@@ -54,8 +56,9 @@ impl UpstreamClient {
         domain: &DomainName,
         since: Option<Timestamp>,
     ) -> Result<Read<Option<ArenaInsights>>, UpstreamError> {
-        let (concern, now) = (DependsOn::Domain(domain), self.now());
-        self.answer(concern, since, |from| async move { from.insights(domain, now).await }).await
+        let (depends_on, now) = (DependsOn::Domain(domain), self.now());
+        self.read_current(depends_on, since, |from| async move { from.insights(domain, now).await })
+            .await
     }
 
     /// See [`Upstream::api_keys`].
@@ -72,7 +75,7 @@ impl UpstreamClient {
         }
         let end = Instant::now() + self.standbys.deadline();
         let at_primary = async {
-            let read = |from| in_time(self.standbys.deadline() / 2, read(from));
+            let read = |from| with_timeout(self.standbys.deadline() / 2, read(from));
             self.at_primary(current, read).await
         };
         let at_standby = || self.standbys.read(self.now(), None, current, read);
@@ -90,16 +93,16 @@ impl UpstreamClient {
         timeout_at(end, both).await.unwrap_or(Err(UpstreamError::Timeout))
     }
 
-    async fn answer<T, R>(
+    async fn read_current<T, R>(
         self: &Arc<Self>,
-        concern: DependsOn<'_>,
+        depends_on: DependsOn<'_>,
         since: Option<Timestamp>,
         read: impl Fn(Arc<dyn Upstream>) -> R,
     ) -> Result<Read<T>, UpstreamError>
     where
         R: Future<Output = Result<Read<T>, UpstreamError>>,
     {
-        let current = |seen: &ReadStamp| self.is_current(concern, seen);
+        let current = |seen: &ReadStamp| self.is_current(depends_on, seen);
         if self.standbys.is_empty() {
             return self.at_primary(current, read).await;
         }
@@ -107,12 +110,12 @@ impl UpstreamClient {
         if let Some(found) = self.standbys.read(self.now(), since, current, &read).await {
             return Ok(found);
         }
-        let left = end.saturating_duration_since(Instant::now());
-        self.at_primary(current, |from| in_time(left, read(from))).await
+        let remaining = end.saturating_duration_since(Instant::now());
+        self.at_primary(current, |from| with_timeout(remaining, read(from))).await
     }
 
-    /// Where the primary's URL leads to a standby, what is read there must be current too. It is
-    /// not a second time after it was read while the news came.
+    /// Reads at the primary. If its URL leads to a standby, the result must be current too, with one
+    /// retry in case a change became known during the read.
     async fn at_primary<T, R>(
         self: &Arc<Self>,
         current: impl Fn(&ReadStamp) -> bool,
@@ -123,7 +126,7 @@ impl UpstreamClient {
     {
         for _ in 0..2 {
             let found = self.guarded(read(Arc::clone(&self.upstream))).await?;
-            if !self.only_follows.load(Ordering::Acquire) || current(&found.seen) {
+            if !self.is_standby.load(Ordering::Acquire) || current(&found.seen) {
                 return Ok(found);
             }
         }
@@ -131,9 +134,9 @@ impl UpstreamClient {
     }
 }
 
-async fn in_time<T>(
-    bound: Duration,
+async fn with_timeout<T>(
+    limit: Duration,
     read: impl Future<Output = Result<T, UpstreamError>>,
 ) -> Result<T, UpstreamError> {
-    timeout(bound, read).await.unwrap_or(Err(UpstreamError::Timeout))
+    timeout(limit, read).await.unwrap_or(Err(UpstreamError::Timeout))
 }

@@ -1,4 +1,4 @@
-//! Which transactions a read has seen.
+//! Snapshots: the transactions that a read sees.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,7 +13,7 @@ pub struct Snapshot {
     xmin: u64,
     /// One past the newest transaction that had ended.
     xmax: u64,
-    /// Those between that were still running, ascending.
+    /// The transactions between that were still running, ascending.
     running: Box<[u64]>,
 }
 
@@ -23,28 +23,28 @@ pub struct Snapshot {
 pub struct InvalidSnapshot;
 
 impl Snapshot {
-    /// Whether what the transaction `xid` changed, if it committed, was seen.
+    /// Whether the changes of the transaction `xid`, if it committed, are visible.
     pub fn sees(&self, xid: u64) -> bool {
         xid < self.xmin || (xid < self.xmax && self.running.binary_search(&xid).is_err())
     }
 
-    /// Whether everything that `other` sees was seen: so of every snapshot taken after `other`.
+    /// Whether all that `other` sees is visible, as in every snapshot taken after `other`.
     pub fn sees_all_of(&self, other: &Self) -> bool {
         self.xmax >= other.xmax && !self.running.iter().any(|xid| other.sees(*xid))
     }
 
-    /// One past the newest transaction that had ended: grows for as long as the database lives.
+    /// One past the newest transaction that had ended. It never decreases within one timeline.
     pub fn xmax(&self) -> u64 {
         self.xmax
     }
 
-    /// All that came before the transaction `next`, where they come one after the other.
+    /// The snapshot that sees all transactions before `next`, none of which is running.
     pub fn before(next: u64) -> Self {
         Self { xmin: next, xmax: next, running: Box::default() }
     }
 
-    /// The part of a standby's snapshot that can be relied on: there the list of running
-    /// transactions may lack some, so only what is below the oldest counts as seen.
+    /// The reliable part of a standby's snapshot. Its list of running transactions may be incomplete, so
+    /// only transactions below the oldest running one count as visible.
     pub fn of_standby(self) -> Self {
         Self { xmin: self.xmin, xmax: self.xmin, running: Box::default() }
     }
@@ -74,8 +74,8 @@ impl FromStr for Snapshot {
 impl fmt::Display for Snapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}:", self.xmin, self.xmax)?;
-        for (at, xid) in self.running.iter().enumerate() {
-            let comma = if at == 0 { "" } else { "," };
+        for (index, xid) in self.running.iter().enumerate() {
+            let comma = if index == 0 { "" } else { "," };
             write!(f, "{comma}{xid}")?;
         }
         Ok(())
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn snapshots_by_hand() {
+    fn examples_of_visibility() {
         // The example of the Postgres manual.
         let snapshot: Snapshot = "10:20:10,14,15".parse().expect("a snapshot");
         for (xid, seen) in
@@ -112,7 +112,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_snapshot_that_sees_all_of_another_lacks_nothing_that_it_sees(
+        fn a_snapshot_that_sees_all_of_another_sees_its_transactions(
             (a, b) in (1..12_u64, 1..12_u64),
             (above_a, above_b) in (
                 prop::collection::btree_set(0..8_u64, 0..4),
@@ -125,14 +125,14 @@ mod tests {
                 running: above.iter().map(|above| xmin + above).collect(),
             };
             let (a, b) = (made(a, &above_a), made(b, &above_b));
-            let lacks_nothing = (0..30).all(|xid| !b.sees(xid) || a.sees(xid));
-            prop_assert!(!a.sees_all_of(&b) || lacks_nothing);
-            // It may say no where `b` ends in transactions that were running.
-            prop_assert!(a.sees_all_of(&b) || !lacks_nothing || a.xmax < b.xmax);
+            let sees_each = (0..30).all(|xid| !b.sees(xid) || a.sees(xid));
+            prop_assert!(!a.sees_all_of(&b) || sees_each);
+            // It may be false if the last transactions of `b` were running.
+            prop_assert!(a.sees_all_of(&b) || !sees_each || a.xmax < b.xmax);
         }
 
         #[test]
-        fn snapshots_are_written_as_they_are_read(
+        fn parsing_restores_what_was_written(
             xmin in 1..1000_u64,
             running in prop::collection::btree_set(1..100_u64, 0..8),
             more in 0..100_u64,

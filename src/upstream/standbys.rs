@@ -1,5 +1,5 @@
-//! Standbys: further servers that answers are read from, in turn. Whoever lags too far, fails or
-//! follows another history than the primary is left out, until a look finds it well again.
+//! Reads from standbys, in turn. A standby that lags too far, fails or follows another timeline than
+//! the primary is not read until a poll finds that this is over.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,36 +7,26 @@ use std::time::{Duration, Instant};
 
 use tokio::time::timeout;
 
-use super::change_log::ReadStamp;
+use super::error::UpstreamError;
+use super::read::{Read, ReadStamp};
 use super::replication::{Position, ReplicationTracker, StandbyTracker};
-use super::{Read, Upstream, UpstreamError};
+use super::source::{StandbySet, Upstream};
 use crate::ops::error_chain;
 use crate::registry::Timestamp;
 use crate::sync::{Breaker, CallOutcome};
 
-/// What an upstream has beside its primary.
-#[derive(Clone, Default)]
-pub struct StandbySet {
-    /// Each of them.
-    pub each: Vec<Arc<dyn Upstream>>,
-    /// Those that lag by more are not read.
-    pub max_lag: Duration,
-    /// Longest wait for one read, wherever it is tried.
-    pub deadline: Duration,
-}
-
-/// How a standby is, for health and metrics.
+/// The state of a standby, for health and metrics.
 #[derive(Debug, Clone, Copy)]
 pub struct StandbyState {
     /// Whether it is read.
     pub in_use: bool,
-    /// By how much it lags at most; `None` where that is not known.
+    /// Upper bound of its lag; `None` if it is unknown.
     pub lag: Option<Duration>,
-    /// Reads that were answered from it.
+    /// Successful reads.
     pub answered: u64,
-    /// Those that were read again elsewhere, for it lacked a known change.
+    /// Reads that were repeated at the primary, because it had not replayed a known change.
     pub behind: u64,
-    /// Those that failed.
+    /// Failed reads.
     pub failed: u64,
 }
 
@@ -62,19 +52,19 @@ pub(super) struct Standby {
 #[derive(Debug, Default)]
 struct StandbyPolls {
     follower: StandbyTracker,
-    /// What a read sees at least; `None` where it is not to be read.
+    /// The stamp of reads from now on; `None` if it must not be read.
     seen: Option<ReadStamp>,
     wal: u64,
     polled: bool,
-    /// What was last said of it.
-    said: Option<bool>,
+    /// The state that was last logged.
+    logged: Option<bool>,
 }
 
 impl Standbys {
     pub(super) fn new(set: StandbySet) -> Self {
         let each = set.each.into_iter().enumerate();
         Self {
-            each: each.map(|(at, upstream)| Standby::new(at + 1, upstream)).collect(),
+            each: each.map(|(index, upstream)| Standby::new(index + 1, upstream)).collect(),
             max_lag: set.max_lag,
             deadline: set.deadline,
             turn: AtomicUsize::new(0),
@@ -97,7 +87,7 @@ impl Standbys {
         self.each.iter().any(|standby| self.seen_of(standby, now).is_some())
     }
 
-    /// How each of them is.
+    /// The state of each.
     pub(super) fn states(&self, now: Timestamp) -> Vec<StandbyState> {
         let state = |standby: &Standby| StandbyState {
             in_use: self.seen_of(standby, now).is_some(),
@@ -109,8 +99,8 @@ impl Standbys {
         self.each.iter().map(state).collect()
     }
 
-    /// Reads from the next one that may be read and has come past `since`, in half of the time
-    /// there is. `accept` says whether what it has seen will do.
+    /// Reads from the next standby that may be read and is later than `since`, with half of the
+    /// deadline as timeout. `accept` decides whether its stamp is current enough.
     pub(super) async fn read<T, R>(
         &self,
         now: Timestamp,
@@ -125,12 +115,12 @@ impl Standbys {
         let begun = Instant::now();
         let found = timeout(self.deadline / 2, read(Arc::clone(&standby.upstream))).await;
         let found = found.unwrap_or(Err(UpstreamError::Timeout));
-        standby.judge(found.as_ref().err(), begun);
+        standby.record(found.as_ref().err(), begun);
         let Ok(found) = found else {
             standby.failed.fetch_add(1, Ordering::Relaxed);
             return None;
         };
-        // Known before the read or meanwhile, all the same.
+        // A change may have become known before the read or during it.
         if !accept(&seen) {
             standby.behind.fetch_add(1, Ordering::Relaxed);
             return None;
@@ -157,39 +147,39 @@ impl Standbys {
         (lag(seen, now) <= self.max_lag).then(|| seen.clone())
     }
 
-    /// Takes in what a look at a standby found, made after the latest milestone of `course`.
+    /// Applies a poll of a standby that was made after the latest checkpoint of `tracker`.
     pub(super) fn polled(
         &self,
         standby: &Standby,
         found: Result<Option<Position>, UpstreamError>,
-        course: &ReplicationTracker,
+        tracker: &ReplicationTracker,
         (begun, now): (Instant, Timestamp),
     ) {
-        standby.judge(found.as_ref().err(), begun);
+        standby.record(found.as_ref().err(), begun);
         let why = match &found {
-            Ok(None) => Some("it does not say how far it has followed".to_owned()),
+            Ok(None) => Some("it does not report its replication position".to_owned()),
             Ok(Some(_)) => None,
             Err(error) => Some(error_chain(error)),
         };
         {
             let mut polls = standby.polls();
             let position = found.ok().flatten();
-            polls.seen = position.as_ref().and_then(|at| polls.follower.polled(at, course));
+            polls.seen = position.as_ref().and_then(|at| polls.follower.polled(at, tracker));
             polls.wal = position.map_or(0, |position| position.wal);
         }
-        self.tell(standby, why, now);
+        self.log_state(standby, why, now);
     }
 
-    /// Says so where a standby is read from now on, or no longer.
-    fn tell(&self, standby: &Standby, why: Option<String>, now: Timestamp) {
+    /// Logs when a standby begins or ceases to be read.
+    fn log_state(&self, standby: &Standby, why: Option<String>, now: Timestamp) {
         let in_use = self.seen_of(standby, now).is_some();
         let mut polls = standby.polls();
-        // The first look shows where it is; only the next ones, whether it follows.
+        // The first poll finds its position; only later ones, whether it advances.
         let is_first = !std::mem::replace(&mut polls.polled, true);
         if is_first && !in_use && why.is_none() {
             return;
         }
-        if polls.said.replace(in_use) == Some(in_use) {
+        if polls.logged.replace(in_use) == Some(in_use) {
             return;
         }
         let number = standby.number;
@@ -204,7 +194,7 @@ impl Standbys {
         tracing::warn!(standby = number, why, "the standby is not read");
     }
 
-    /// Those that belong to the present history, the one that has come furthest first.
+    /// The standbys of the current timeline, the most advanced first.
     pub(super) fn furthest_first(&self) -> Vec<&Standby> {
         let mut each: Vec<_> =
             self.each.iter().filter(|standby| standby.polls().seen.is_some()).collect();
@@ -230,7 +220,7 @@ impl Standby {
         &self.upstream
     }
 
-    fn judge(&self, error: Option<&UpstreamError>, begun: Instant) {
+    fn record(&self, error: Option<&UpstreamError>, begun: Instant) {
         let why = || error.map(|error| error_chain(error));
         self.breaker.record_with_reason(outcome(error), begun, Instant::now(), why);
     }
@@ -244,7 +234,7 @@ fn lag(seen: &ReadStamp, now: Timestamp) -> Duration {
     Duration::try_from(now.duration_since(seen.read_at)).unwrap_or_default()
 }
 
-/// What an error says of the server's being there.
+/// What an error tells the circuit breaker about the server.
 pub(super) fn outcome(error: Option<&UpstreamError>) -> CallOutcome {
     match error {
         Some(UpstreamError::Unreachable(_)) => CallOutcome::Refused,

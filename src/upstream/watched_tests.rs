@@ -1,4 +1,4 @@
-//! The upstream's clock, by which ages are judged.
+//! Tests of the estimate of the upstream's clock.
 
 use std::sync::Mutex;
 
@@ -74,7 +74,7 @@ fn assert_follows(watched: &UpstreamClient, ahead: SignedDuration) {
 }
 
 #[tokio::test]
-async fn the_time_is_the_databases_with_and_without_a_change_log() {
+async fn the_clock_follows_the_database_with_and_without_a_change_log() {
     for has_log in [true, false] {
         let hour = SignedDuration::from_hours(1);
         let elsewhere = Arc::new(Elsewhere { ahead: Mutex::new(hour), has_log });
@@ -90,7 +90,7 @@ async fn the_time_is_the_databases_with_and_without_a_change_log() {
 }
 
 #[test]
-fn the_clock_was_read_halfway_between_question_and_answer() {
+fn the_clock_assumes_the_middle_of_the_round_trip() {
     let clock = Clock::default();
     let asked = Timestamp::now() - SignedDuration::from_secs(100);
     clock.set(asked + SignedDuration::from_secs(50), asked);

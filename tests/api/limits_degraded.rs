@@ -185,8 +185,8 @@ async fn the_log_says_once_which_policy_is_in_force() {
     .await;
     let ask = || async { assert_eq!(served.replica.get(PATH, Some(&key)).await.status, 200) };
     let lines = || {
-        let alone = served.lines_with(&["WARN", "limits are this replica's own share"]);
-        (alone, served.lines_with(&["INFO", "limits are counted in redis again"]))
+        let alone = served.lines_with(&["WARN", "each replica enforces its own share"]);
+        (alone, served.lines_with(&["INFO", "limits are counted in redis"]))
     };
     let until_logged = |wanted: (usize, usize)| {
         let (ask, lines) = (&ask, &lines);
@@ -246,7 +246,7 @@ async fn metrics_show_the_policy_in_force_and_its_cost() {
         let value = replica.metric(&format!("gene_registry_limit_{name}")).await;
         value.unwrap_or_else(|| panic!("no {name}"))
     };
-    assert!(metric("decided_alone_total").await >= 1.0);
+    assert!(metric("local_fallback_total").await >= 1.0);
     let waits = metric("wait_seconds_count").await;
     let decisions = metric("decisions_total{result=\"admitted\"}").await;
     assert!(waits >= 3.0 && waits == decisions, "{waits} {decisions}");

@@ -60,7 +60,7 @@ async fn unnamed_statements_work_through_a_pooler_that_is_reloaded_midway() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_sees_that_the_pooler_has_lost_its_idle_server_connections() {
+async fn loss_of_the_poolers_idle_server_connections_fails_no_request() {
     need_own_servers!();
     let postgres = PostgresServer::start(PostgresOptions::default()).await;
     let bouncer = PgBouncer::start(&postgres, &[]).await;
@@ -76,7 +76,7 @@ async fn nobody_sees_that_the_pooler_has_lost_its_idle_server_connections() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn statements_given_up_end_and_leave_the_pooler_whole() {
+async fn abandoned_statements_end_and_do_not_break_the_pooler() {
     need_own_servers!();
     let postgres = PostgresServer::start(PostgresOptions::default()).await;
     let bouncer = PgBouncer::start(&postgres, &[]).await;

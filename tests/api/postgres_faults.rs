@@ -94,7 +94,7 @@ async fn lock_genes(fleet: &Fleet<'_>) -> Client {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_restart_in_immediate_mode_under_load_is_over_when_postgres_is_back() {
+async fn reads_resume_after_an_immediate_restart_of_postgres_under_load() {
     need_own_servers!();
     let postgres = own_server().await;
     let fleet = fleet(&postgres).await;
@@ -131,7 +131,7 @@ async fn a_restart_in_immediate_mode_under_load_is_over_when_postgres_is_back() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_failed_is_not_kept_and_the_next_request_is_served_on_every_replica() {
+async fn failures_are_not_cached_and_the_next_request_succeeds_on_every_replica() {
     need_own_servers!();
     let postgres = own_server().await;
     let fleet = fleet(&postgres).await;
@@ -162,7 +162,7 @@ async fn what_failed_is_not_kept_and_the_next_request_is_served_on_every_replica
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_postgres_known_keys_get_cached_answers_and_unknown_keys_a_502() {
+async fn without_postgres_known_keys_get_cached_responses_and_unknown_keys_get_502() {
     need_own_servers!();
     let postgres = own_server().await;
     let fleet = fleet(&postgres).await;
@@ -192,7 +192,7 @@ async fn without_postgres_known_keys_get_cached_answers_and_unknown_keys_a_502()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn answers_that_are_no_longer_fresh_serve_while_postgres_is_away() {
+async fn stale_entries_are_served_while_postgres_is_unavailable() {
     need_own_servers!();
     let postgres = own_server().await;
     let mut fleet = fleet(&postgres).await;
@@ -225,7 +225,7 @@ async fn answers_that_are_no_longer_fresh_serve_while_postgres_is_away() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_sees_that_all_backends_were_terminated_while_idle() {
+async fn termination_of_idle_backends_fails_no_request() {
     need_own_servers!();
     let postgres = own_server().await;
     let fleet = fleet(&postgres).await;
@@ -239,7 +239,7 @@ async fn nobody_sees_that_all_backends_were_terminated_while_idle() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_sees_that_idle_connections_have_fallen_silent() {
+async fn dead_idle_connections_fail_no_request() {
     need_own_servers!();
     let postgres = own_server().await;
     let proxy = FaultProxy::start(postgres.addr()).await;
@@ -255,7 +255,7 @@ async fn nobody_sees_that_idle_connections_have_fallen_silent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_network_that_stalls_is_a_502_within_the_deadline_and_over_when_it_passes() {
+async fn a_stalled_network_is_502_within_the_deadline_until_it_recovers() {
     need_own_servers!();
     let postgres = own_server().await;
     let proxy = FaultProxy::start(postgres.addr()).await;
@@ -276,7 +276,7 @@ async fn a_network_that_stalls_is_a_502_within_the_deadline_and_over_when_it_pas
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_locked_table_is_a_502_for_what_needs_it_and_nothing_for_the_rest() {
+async fn a_locked_table_is_502_only_for_requests_that_need_it() {
     need_own_servers!();
     let postgres = own_server().await;
     let fleet = fleet(&postgres).await;
@@ -319,7 +319,7 @@ async fn a_locked_table_is_a_502_for_what_needs_it_and_nothing_for_the_rest() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn clients_that_leave_take_nothing_with_them_and_leave_nothing_behind() {
+async fn aborted_requests_leave_no_statement_or_connection_in_use() {
     need_own_servers!();
     let postgres = own_server().await;
     let fleet = fleet(&postgres).await;

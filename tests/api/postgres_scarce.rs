@@ -9,7 +9,7 @@ use crate::support::traffic::{Timed, assert_db_error, assert_shed, burst, uncach
 use crate::support::wait::eventually;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_replica_starts_without_postgres_and_is_ready_when_it_is_reached() {
+async fn a_replica_starts_without_postgres_and_becomes_ready_when_it_connects() {
     need_own_servers!();
     let postgres = own_server().await;
     let mut fleet = fleet(&postgres).await;
@@ -29,7 +29,7 @@ async fn a_replica_starts_without_postgres_and_is_ready_when_it_is_reached() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_replica_that_does_not_reach_postgres_in_ten_seconds_is_ready_all_the_same() {
+async fn a_replica_becomes_ready_after_ten_seconds_without_postgres() {
     need_own_servers!();
     let postgres = own_server().await;
     let mut fleet = fleet(&postgres).await;
@@ -74,7 +74,7 @@ async fn fewer_connections_than_the_pools_want_are_shared_by_all_replicas() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_replica_ends_in_time_while_postgres_hangs() {
+async fn a_replica_shuts_down_in_time_while_postgres_hangs() {
     need_own_servers!();
     let postgres = own_server().await;
     let mut fleet = fleet(&postgres).await;

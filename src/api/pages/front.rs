@@ -11,7 +11,7 @@ use poem::{Endpoint, Request, Response, Result};
 use super::template::{Parts, Template};
 use crate::http::headers::NO_STORE;
 use crate::http::static_file::{HTML, add_page_policy};
-use crate::ops::{AskDependencies, Dependencies, Dependency, Health};
+use crate::ops::{CheckDependencies, Dependencies, Dependency, Health};
 
 const PAGE: &str = include_str!("front/index.html");
 
@@ -23,7 +23,7 @@ pub(super) struct FrontPage {
     template: Template,
     public_url: Option<String>,
     health: Arc<Health>,
-    dependencies: AskDependencies,
+    dependencies: CheckDependencies,
 }
 
 impl FrontPage {
@@ -31,7 +31,7 @@ impl FrontPage {
     pub(super) fn new(
         public_url: Option<&str>,
         health: Arc<Health>,
-        dependencies: AskDependencies,
+        dependencies: CheckDependencies,
     ) -> Self {
         let public_url = public_url.map(|url| url.trim_end_matches('/').to_owned());
         Self { template: Template::new(PAGE), public_url, health, dependencies }

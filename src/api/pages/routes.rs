@@ -12,7 +12,7 @@ use crate::api::error::ApiError;
 use crate::api::forwarded::TrustedProxies;
 use crate::http::methods::MethodRoutes;
 use crate::http::static_file::StaticFile;
-use crate::ops::{AskDependencies, Health};
+use crate::ops::{CheckDependencies, Health};
 
 /// What the pages show.
 pub struct Pages {
@@ -25,7 +25,7 @@ pub struct Pages {
     /// Readiness, for the front page.
     pub health: Arc<Health>,
     /// State of the dependencies, for the front page.
-    pub dependencies: AskDependencies,
+    pub dependencies: CheckDependencies,
 }
 
 /// The paths of all pages and files.

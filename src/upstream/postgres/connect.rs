@@ -1,4 +1,4 @@
-//! Connections for command line tools, and for what requests do not ask for.
+//! Connections for command-line tools, and small pools for work beside the requests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,61 +8,61 @@ use thiserror::Error;
 use tokio_postgres::Client;
 
 use super::hosts::Hosts;
-use super::manager::{Manager, Pool};
-use super::standbys;
-use super::url::SetupError;
+use super::manager::{HostManager, Pool};
+use super::setup_error::SetupError;
+use super::standby_urls;
 use crate::config::UpstreamConfig;
 use crate::upstream::UpstreamError;
 
-/// Whether the configuration says how to connect. Connects to nothing.
+/// Checks the URLs and TLS settings without connecting.
 ///
 /// # Errors
 ///
 /// As [`super::Postgres::new`].
 pub fn check(config: &UpstreamConfig) -> Result<(), SetupError> {
-    standbys::check(config)?;
+    standby_urls::configs(config)?;
     Hosts::new(config, config.connect()).map(drop)
 }
 
-/// Why a command line tool has no connection.
+/// Why a command-line tool could not connect.
 #[derive(Debug, Error)]
 pub enum ConnectError {
-    /// The configuration does not say how.
+    /// The configuration is invalid.
     #[error(transparent)]
     Setup(#[from] SetupError),
-    /// The database did not let it in.
+    /// The connection failed.
     #[error(transparent)]
     Upstream(#[from] UpstreamError),
 }
 
-/// One connection for a command line tool, driven by a task of its own.
+/// Opens one connection for a command-line tool, driven by its own task.
 ///
 /// # Errors
 ///
 /// As [`super::Postgres::new`], or the connection fails.
 pub async fn connect(config: &UpstreamConfig) -> Result<Client, ConnectError> {
-    // Statements of the tools run long; nobody has to answer anybody meanwhile.
+    // No request waits for the tools, so they may wait longer.
     let hosts = Hosts::new(config, config.connect().max(Duration::from_secs(5)))?;
     let connected = hosts.connect().await;
     let (client, driver) = connected.map_err(|error| UpstreamError::Unreachable(error.into()))?;
-    // It ends with the client.
+    // The driver ends with the client.
     drop(driver.detach());
     Ok(client)
 }
 
-/// A pool for what is asked rarely and not by requests: each connection is tried before it is
-/// used. No connection is made yet.
+/// A pool for rare work beside the requests, which tests each connection before use. It does not
+/// connect yet.
 ///
 /// # Errors
 ///
 /// As [`super::Postgres::new`].
 pub(crate) fn small_pool(config: &UpstreamConfig, connections: usize) -> Result<Pool, SetupError> {
-    let patience = config.connect().max(Duration::from_secs(2));
-    let hosts = Arc::new(Hosts::new(config, patience)?);
-    Pool::builder(Manager::new(hosts, true))
+    let timeout = config.connect().max(Duration::from_secs(2));
+    let hosts = Arc::new(Hosts::new(config, timeout)?);
+    Pool::builder(HostManager::new(hosts, true))
         .max_size(connections)
-        .wait_timeout(Some(patience))
-        .recycle_timeout(Some(patience))
+        .wait_timeout(Some(timeout))
+        .recycle_timeout(Some(timeout))
         .runtime(Runtime::Tokio1)
         .build()
         .map_err(|_| SetupError::Pool)

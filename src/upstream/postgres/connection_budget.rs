@@ -1,50 +1,50 @@
-//! Places: how many connections a replica uses at once.
+//! Bounds the number of connections that a pool uses at once.
 //!
-//! A server that is full makes us do with the connections we have: each one that it refuses takes
-//! its place away, for somebody else's use, until [`ConnectionBudget::grow`] tries again. The last
-//! place stays, so that there is always somebody who finds out that the server has room again.
+//! If the server rejects a connection because it is full, the budget shrinks by one, until
+//! [`ConnectionBudget::grow`] tries again. It never shrinks below one, so that a later attempt
+//! detects when the server accepts connections again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The right to use one connection, until it is dropped.
-pub(super) type Place = OwnedSemaphorePermit;
+/// Permission to use one connection, until it is dropped.
+pub(super) type ConnectionPermit = OwnedSemaphorePermit;
 
-/// See the module.
+/// A number of permits that shrinks and grows.
 #[derive(Debug)]
 pub(super) struct ConnectionBudget {
     free: Arc<Semaphore>,
-    most: usize,
+    max: usize,
     withheld: AtomicUsize,
 }
 
 impl ConnectionBudget {
-    /// `most` places, 1 at least.
-    pub(super) fn new(most: usize) -> Self {
-        Self { free: Arc::new(Semaphore::new(most)), most, withheld: AtomicUsize::new(0) }
+    /// A budget of `max` permits, at least 1.
+    pub(super) fn new(max: usize) -> Self {
+        Self { free: Arc::new(Semaphore::new(max)), max, withheld: AtomicUsize::new(0) }
     }
 
-    /// A place, once there is one; who came first is served first. `None` never comes: nobody
-    /// closes it.
-    pub(super) async fn take(&self) -> Option<Place> {
+    /// Waits for a permit, first come, first served. Never returns `None`, because the semaphore is
+    /// never closed.
+    pub(super) async fn acquire(&self) -> Option<ConnectionPermit> {
         Arc::clone(&self.free).acquire_owned().await.ok()
     }
 
-    /// The server refused a connection for this place: it is taken away, or, where it is the last
-    /// one, comes back as `Some`.
-    pub(super) fn shrink(&self, place: Place) -> Option<Place> {
-        let more = |withheld| Some(withheld + 1).filter(|&withheld| withheld < self.most);
-        let taken = self.withheld.fetch_update(Ordering::AcqRel, Ordering::Acquire, more);
-        if taken.is_err() {
-            return Some(place);
+    /// Shrinks the budget by this permit, because the server rejected its connection. Returns the
+    /// permit if it is the last one.
+    pub(super) fn shrink(&self, permit: ConnectionPermit) -> Option<ConnectionPermit> {
+        let more = |withheld| Some(withheld + 1).filter(|&withheld| withheld < self.max);
+        let shrunk = self.withheld.fetch_update(Ordering::AcqRel, Ordering::Acquire, more);
+        if shrunk.is_err() {
+            return Some(permit);
         }
-        place.forget();
+        permit.forget();
         None
     }
 
-    /// One place that was withheld is there again.
+    /// Grows the budget by one, up to its original size.
     pub(super) fn grow(&self) {
         let less = |withheld: usize| withheld.checked_sub(1);
         if self.withheld.fetch_update(Ordering::AcqRel, Ordering::Acquire, less).is_ok() {
@@ -58,20 +58,20 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn places_are_withheld_down_to_the_last_and_come_back_to_the_most() {
-        let places = ConnectionBudget::new(3);
+    async fn the_budget_shrinks_to_one_and_grows_back_to_its_size() {
+        let budget = ConnectionBudget::new(3);
         let mut kept = Vec::new();
         for _ in 0..3 {
-            kept.push(places.take().await.expect("a place"));
+            kept.push(budget.acquire().await.expect("a permit"));
         }
-        assert!(places.shrink(kept.pop().expect("a place")).is_none());
-        assert!(places.shrink(kept.pop().expect("a place")).is_none());
-        let last = places.shrink(kept.pop().expect("a place")).expect("the last one stays");
+        assert!(budget.shrink(kept.pop().expect("a permit")).is_none());
+        assert!(budget.shrink(kept.pop().expect("a permit")).is_none());
+        let last = budget.shrink(kept.pop().expect("a permit")).expect("the last one stays");
         drop(last);
-        assert_eq!(places.free.available_permits(), 1);
+        assert_eq!(budget.free.available_permits(), 1);
         for expected in [2, 3, 3, 3] {
-            places.grow();
-            assert_eq!(places.free.available_permits(), expected);
+            budget.grow();
+            assert_eq!(budget.free.available_permits(), expected);
         }
     }
 }

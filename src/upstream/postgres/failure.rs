@@ -1,67 +1,66 @@
-//! What an error of the pool or of a statement means: whether another connection may do, whether
-//! the database is away, or whether an operator must look.
+//! Classifies errors of the pool and of statements: retry on another connection, database unavailable,
+//! or a case for an operator.
 
 use deadpool::managed::TimeoutType;
 use tokio_postgres::error::SqlState;
 
-use super::hosts::{NoHost, Refusal};
+use super::hosts::{HostError, NoUsableHost};
 use super::manager::PoolError;
 use crate::upstream::UpstreamError;
 
 /// Why one attempt failed.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// The connection died under the statement, or its prepared statements are no longer
-    /// valid: another connection may well do.
+    /// The connection was lost, or its prepared statements are no longer valid. Another connection
+    /// may succeed.
     Lost(tokio_postgres::Error),
-    /// Nothing came on the connection any more, not even the word that the statement was cancelled.
-    Silent,
+    /// The connection is dead: not even the cancellation was confirmed.
+    Unresponsive,
     /// Anything else.
     Final(UpstreamError),
 }
 
-pub(super) fn not_connected(error: PoolError) -> Failure {
+pub(super) fn from_pool(error: PoolError) -> Failure {
     Failure::Final(match error {
-        // Connecting that takes too long is trouble with the connection; waiting for a free one
-        // is not.
+        // A timeout of the wait for a free connection does not mean that the server is
+        // unavailable, unlike a timeout of connecting.
         PoolError::Timeout(TimeoutType::Wait) => UpstreamError::Timeout,
-        PoolError::Backend(error) => refused(error),
+        PoolError::Backend(error) => no_usable_host(error),
         other => UpstreamError::Unreachable(other.into()),
     })
 }
 
-/// A failed log-in or a certificate that is not trusted is for an operator to look at; a server
-/// that starts up, is full or can't be reached is passing. So it is for several hosts if it is
-/// for one of them.
-pub(super) fn refused(error: NoHost) -> UpstreamError {
+/// A failed login or an untrusted certificate is a case for an operator; a server that is starting,
+/// full or unreachable is transient. Several hosts are transient if one of them is.
+pub(super) fn no_usable_host(error: NoUsableHost) -> UpstreamError {
     if is_full(&error) {
-        // It is there, and busy with others.
+        // The server is available, and busy.
         UpstreamError::Timeout
-    } else if error.refusals().all(is_for_an_operator) {
+    } else if error.errors().all(needs_operator) {
         UpstreamError::Failed(error.into())
     } else {
         UpstreamError::Unreachable(error.into())
     }
 }
 
-/// Too many connections, of all or of our role.
-pub(super) fn is_full(error: &NoHost) -> bool {
-    error.refusals().any(|refusal| match refusal {
-        Refusal::Connection(error) => error.code() == Some(&SqlState::TOO_MANY_CONNECTIONS),
+/// Whether the limit of connections, of the server or of our role, is reached.
+pub(super) fn is_full(error: &NoUsableHost) -> bool {
+    error.errors().any(|error| match error {
+        HostError::Connection(error) => error.code() == Some(&SqlState::TOO_MANY_CONNECTIONS),
         _ => false,
     })
 }
 
-fn is_for_an_operator(refusal: &Refusal) -> bool {
-    let Refusal::Connection(error) = refusal else { return false };
-    let not_let_in = error.code().is_some_and(|code| {
+fn needs_operator(error: &HostError) -> bool {
+    let HostError::Connection(error) = error else { return false };
+    let login_failed = error.code().is_some_and(|code| {
         // 28: invalid authorization, 3D: no such database.
         code.code().starts_with("28") || code.code().starts_with("3D")
     });
-    not_let_in || is_distrusted(error)
+    login_failed || is_untrusted_certificate(error)
 }
 
-fn is_distrusted(error: &tokio_postgres::Error) -> bool {
+fn is_untrusted_certificate(error: &tokio_postgres::Error) -> bool {
     std::error::Error::source(error)
         .and_then(|cause| cause.downcast_ref::<std::io::Error>())
         .and_then(std::io::Error::get_ref)
@@ -99,8 +98,8 @@ fn is_transport(error: &tokio_postgres::Error) -> bool {
     error.is_closed()
 }
 
-/// Shut down, crashed, starting up, idle for too long, or anything of class 08, which is what
-/// poolers send when they lose a server.
+/// Shutdown, crash, startup, idle timeout, or any error of class 08, which poolers send when they lose
+/// a server.
 fn ends_the_connection(code: &SqlState) -> bool {
     *code == SqlState::ADMIN_SHUTDOWN
         || *code == SqlState::CRASH_SHUTDOWN
@@ -109,8 +108,8 @@ fn ends_the_connection(code: &SqlState) -> bool {
         || code.code().starts_with("08")
 }
 
-/// The prepared statement is gone (a pooler gave us another server connection), or the schema
-/// changed under it. Prepared afresh it works.
+/// The prepared statement is missing, because a pooler assigned another server connection, or the
+/// schema changed. Preparing it again succeeds.
 fn is_stale_statement(code: &SqlState, message: &str) -> bool {
     *code == SqlState::INVALID_SQL_STATEMENT_NAME
         || *code == SqlState::DUPLICATE_PSTATEMENT

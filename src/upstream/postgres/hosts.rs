@@ -1,7 +1,7 @@
-//! One connection to whichever of several hosts is there and is what is wanted.
+//! Connects to one of several hosts that is available and has the requested role.
 //!
-//! The host that was used last is tried first. Where it does not answer soon, the next one is
-//! tried beside it, so that one that swallows everything costs a moment and not the whole time.
+//! The host that was used last is tried first. If it does not respond soon, the next one is tried
+//! concurrently, so that a host that drops all packets costs a fraction of the timeout.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -14,183 +14,185 @@ use tokio_postgres::{Client, Config, SimpleQueryMessage};
 use tokio_postgres_rustls::MakeRustlsConnect;
 use tokio_util::task::AbortOnDropHandle;
 
+use super::setup_error::SetupError;
 use super::tls;
-use super::url::{SetupError, Target, Wanted, target};
+use super::url::{ConnectionTarget, HostRole, target};
 use crate::config::UpstreamConfig;
 
-/// Of the time to connect, how much passes before the next host is tried too, as a divisor. With
-/// two hosts, the second one has three quarters of it.
-const PATIENCE: u32 = 4;
+/// The next host is tried after this fraction of the timeout, as a divisor. With two hosts, the second
+/// one has three quarters of the timeout.
+const HEAD_START_DIVISOR: u32 = 4;
 
-/// Why one host was not used.
+/// Why one host cannot be used.
 #[derive(Debug, Error)]
-pub(crate) enum Refusal {
-    /// It could not be connected to.
+pub(crate) enum HostError {
+    /// The connection failed.
     #[error(transparent)]
     Connection(#[from] tokio_postgres::Error),
-    /// It is no primary.
+    /// It is not a primary.
     #[error("the server is a standby, and target_session_attrs asks for a primary")]
     Standby,
-    /// It is no standby.
+    /// It is not a standby.
     #[error("the server is a primary, and target_session_attrs asks for a standby")]
     Primary,
-    /// It did not answer in time.
-    #[error("no answer in time")]
-    Silent,
+    /// It did not respond in time.
+    #[error("no response in time")]
+    TimedOut,
 }
 
-/// Why no host was used.
+/// Why no host can be used.
 #[derive(Debug, Error)]
 #[error("{}", text(.0))]
-pub(crate) struct NoHost(Vec<(usize, Refusal)>);
+pub(crate) struct NoUsableHost(Vec<(usize, HostError)>);
 
-/// By their place in the URL: names need not be known to whoever reads the log.
-fn text(refusals: &[(usize, Refusal)]) -> String {
-    let one = |(host, refusal): &(usize, Refusal)| {
-        let why = crate::ops::error_chain(refusal);
-        if refusals.len() == 1 { why } else { format!("host {}: {why}", host + 1) }
+/// Hosts are numbered, from 1, because readers of the log need not know their names.
+fn text(errors: &[(usize, HostError)]) -> String {
+    let one = |(host, error): &(usize, HostError)| {
+        let why = crate::ops::error_chain(error);
+        if errors.len() == 1 { why } else { format!("host {}: {why}", host + 1) }
     };
-    refusals.iter().map(one).collect::<Vec<_>>().join("; ")
+    errors.iter().map(one).collect::<Vec<_>>().join("; ")
 }
 
-impl NoHost {
-    /// What was wrong with each.
-    pub(super) fn refusals(&self) -> impl Iterator<Item = &Refusal> {
-        self.0.iter().map(|(_, refusal)| refusal)
+impl NoUsableHost {
+    /// The errors of the hosts.
+    pub(super) fn errors(&self) -> impl Iterator<Item = &HostError> {
+        self.0.iter().map(|(_, error)| error)
     }
 }
 
-/// A connection, driven by a task that ends with it.
-pub(super) type Session = (Client, AbortOnDropHandle<()>);
+/// A connection, and the task that drives it and ends with it.
+pub(super) type HostSession = (Client, AbortOnDropHandle<()>);
 
-/// See the module.
+/// The hosts of one URL.
 pub(super) struct Hosts {
-    target: Target,
+    target: ConnectionTarget,
     tls: MakeRustlsConnect,
-    patience: Duration,
+    timeout: Duration,
     last: AtomicUsize,
 }
 
-/// What one host turned out to be.
-enum Found {
-    Wanted(Session),
-    /// To be used if there is nothing better.
-    SecondBest(Session),
-    No(Refusal),
+/// The result of trying one host.
+enum Attempt {
+    Matched(HostSession),
+    /// It has the less preferred role.
+    Fallback(HostSession),
+    Failed(HostError),
 }
 
 impl Hosts {
-    /// The hosts of the configured URL; connects to none. All of a connection takes `patience` at
-    /// most.
+    /// The hosts of the configured URL; connects to none. `timeout` bounds each call of
+    /// [`Self::connect`].
     ///
     /// # Errors
-    /// The URL or the certificate authorities can't be read.
-    pub(super) fn new(config: &UpstreamConfig, patience: Duration) -> Result<Self, SetupError> {
+    /// The URL is invalid, or the file of certificate authorities cannot be read.
+    pub(super) fn new(config: &UpstreamConfig, timeout: Duration) -> Result<Self, SetupError> {
         let target = target(config)?;
-        let tls = tls::connector(config.tls_ca_file.as_deref(), target.proof)?;
-        Ok(Self { target, tls, patience, last: AtomicUsize::new(0) })
+        let tls = tls::connector(config.tls_ca_file.as_deref(), target.certificate)?;
+        Ok(Self { target, tls, timeout, last: AtomicUsize::new(0) })
     }
 
-    /// For cancellations.
+    /// The connector for cancel requests.
     pub(super) const fn tls(&self) -> &MakeRustlsConnect {
         &self.tls
     }
 
-    /// How many there are.
+    /// Number of hosts.
     pub(super) fn count(&self) -> usize {
         self.target.hosts.len()
     }
 
-    /// Whether only a primary is wanted.
-    pub(super) fn wants_primary(&self) -> bool {
-        self.target.wanted == Wanted::Primary
+    /// Whether only a primary is requested.
+    pub(super) fn requires_primary(&self) -> bool {
+        self.target.role == HostRole::Primary
     }
 
-    /// A connection to one of the hosts.
+    /// Connects to one of the hosts.
     ///
     /// # Errors
-    /// None of them is there, or is what is wanted.
-    pub(super) async fn connect(&self) -> Result<Session, NoHost> {
-        let end = Instant::now() + self.patience;
+    /// No host is available in time and has the requested role.
+    pub(super) async fn connect(&self) -> Result<HostSession, NoUsableHost> {
+        let end = Instant::now() + self.timeout;
         let order = self.order();
-        let mut refusals = Vec::new();
-        let race = self.race(&order, &mut refusals);
-        // The bound of all, on top of each host's own.
+        let mut errors = Vec::new();
+        let race = self.race(&order, &mut errors);
+        // The bound of all attempts; each host has its own as well.
         let won = timeout_at(end, race).await.unwrap_or(None);
         if let Some((host, session)) = won {
-            self.used(host);
+            self.note_used(host);
             return Ok(session);
         }
-        let missing = order.iter().filter(|at| refusals.iter().all(|(host, _)| host != *at));
-        let silent: Vec<_> = missing.map(|host| (*host, Refusal::Silent)).collect();
-        refusals.extend(silent);
-        refusals.sort_by_key(|(host, _)| *host);
-        Err(NoHost(refusals))
+        let missing = order.iter().filter(|index| errors.iter().all(|(host, _)| host != *index));
+        let timed_out: Vec<_> = missing.map(|host| (*host, HostError::TimedOut)).collect();
+        errors.extend(timed_out);
+        errors.sort_by_key(|(host, _)| *host);
+        Err(NoUsableHost(errors))
     }
 
     async fn race(
         &self,
         order: &[usize],
-        refusals: &mut Vec<(usize, Refusal)>,
-    ) -> Option<(usize, Session)> {
-        let step = self.patience / PATIENCE / u32::try_from(order.len().max(2) - 1).unwrap_or(1);
-        let mut left = order.iter().copied();
-        let mut under_way = FuturesUnordered::new();
-        let mut second_best = None;
+        errors: &mut Vec<(usize, HostError)>,
+    ) -> Option<(usize, HostSession)> {
+        let step =
+            self.timeout / HEAD_START_DIVISOR / u32::try_from(order.len().max(2) - 1).unwrap_or(1);
+        let mut untried = order.iter().copied();
+        let mut attempts = FuturesUnordered::new();
+        let mut fallback = None;
         let mut next = Instant::now();
         loop {
-            if under_way.is_empty() || Instant::now() >= next {
-                match left.next() {
-                    Some(host) => under_way.push(self.attempt(host)),
-                    None if under_way.is_empty() => return second_best,
+            if attempts.is_empty() || Instant::now() >= next {
+                match untried.next() {
+                    Some(host) => attempts.push(self.attempt(host)),
+                    None if attempts.is_empty() => return fallback,
                     None => {}
                 }
                 next = Instant::now() + step;
             }
             tokio::select! {
                 biased;
-                Some((host, found)) = under_way.next() => match found {
-                    Found::Wanted(session) => return Some((host, session)),
-                    Found::SecondBest(session) => second_best = Some((host, session)),
-                    Found::No(refusal) => {
-                        refusals.push((host, refusal));
+                Some((host, attempt)) = attempts.next() => match attempt {
+                    Attempt::Matched(session) => return Some((host, session)),
+                    Attempt::Fallback(session) => fallback = Some((host, session)),
+                    Attempt::Failed(error) => {
+                        errors.push((host, error));
                         next = Instant::now();
                     }
                 },
                 () = sleep_until(next) => {
-                    // Everybody had their chance, and something will do.
-                    if left.len() == 0 && second_best.is_some() {
-                        return second_best;
+                    // Every host had a head start, so the fallback is good enough.
+                    if untried.len() == 0 && fallback.is_some() {
+                        return fallback;
                     }
                 }
             }
         }
     }
 
-    async fn attempt(&self, host: usize) -> (usize, Found) {
-        let found = match self.target.hosts.get(host) {
-            Some(config) => self.look_at(config).await.unwrap_or_else(Found::No),
-            None => Found::No(Refusal::Silent),
+    async fn attempt(&self, host: usize) -> (usize, Attempt) {
+        let attempt = match self.target.hosts.get(host) {
+            Some(config) => self.try_host(config).await.unwrap_or_else(Attempt::Failed),
+            None => Attempt::Failed(HostError::TimedOut),
         };
-        (host, found)
+        (host, attempt)
     }
 
-    async fn look_at(&self, config: &Config) -> Result<Found, Refusal> {
+    async fn try_host(&self, config: &Config) -> Result<Attempt, HostError> {
         let (client, driver) = config.connect(self.tls.clone()).await?;
         let driver = AbortOnDropHandle::new(tokio::spawn(async move {
             if let Err(error) = driver.await {
                 tracing::debug!(%error, "the connection ended");
             }
         }));
-        if self.target.wanted == Wanted::Any {
-            return Ok(Found::Wanted((client, driver)));
+        if self.target.role == HostRole::Any {
+            return Ok(Attempt::Matched((client, driver)));
         }
         let is_standby = is_standby(&client).await?;
-        Ok(match (self.target.wanted, is_standby) {
-            (Wanted::Primary, true) => Found::No(Refusal::Standby),
-            (Wanted::Standby, false) => Found::No(Refusal::Primary),
-            (Wanted::PreferStandby, false) => Found::SecondBest((client, driver)),
-            _ => Found::Wanted((client, driver)),
+        Ok(match (self.target.role, is_standby) {
+            (HostRole::Primary, true) => Attempt::Failed(HostError::Standby),
+            (HostRole::Standby, false) => Attempt::Failed(HostError::Primary),
+            (HostRole::PreferStandby, false) => Attempt::Fallback((client, driver)),
+            _ => Attempt::Matched((client, driver)),
         })
     }
 
@@ -198,11 +200,11 @@ impl Hosts {
         let count = self.target.hosts.len();
         let mut order: Vec<usize> = (0..count).collect();
         if self.target.shuffled {
-            for at in (1..count).rev() {
+            for index in (1..count).rev() {
                 // Without randomness, the order of the URL.
                 let other =
-                    getrandom::u64().map_or(at, |random| (random % (at as u64 + 1)) as usize);
-                order.swap(at, other);
+                    getrandom::u64().map_or(index, |random| (random % (index as u64 + 1)) as usize);
+                order.swap(index, other);
             }
         } else {
             let last = self.last.load(Ordering::Relaxed);
@@ -211,13 +213,13 @@ impl Hosts {
         order
     }
 
-    fn used(&self, host: usize) {
+    fn note_used(&self, host: usize) {
         let before = self.last.swap(host, Ordering::Relaxed);
         if before != host && !self.target.shuffled {
             tracing::info!(
                 host = host + 1,
                 before = before + 1,
-                "another of the registry's database hosts is used"
+                "connected to another host of the registry's database than before"
             );
         }
     }

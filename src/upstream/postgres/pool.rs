@@ -1,13 +1,11 @@
-//! Connections, and one statement on one of them, in bounded time.
+//! Runs statements on pooled connections, each within a deadline.
 //!
-//! A statement that was not seen to its end, because time ran out or nobody waits for it any
-//! more, is cancelled on the server, and its connection never goes back to the pool: nothing
-//! of ours lingers, and nobody gets a connection that is still busy with somebody else's query.
+//! A statement that times out or is abandoned is cancelled on the server, and its connection never
+//! returns to the pool, so no caller gets a connection that is still busy.
 //!
 //! Behind a pooler (`prepared_statements = false`) nothing is cancelled; the role's
-//! `statement_timeout` ends what was given up. The client library closes the connection of a
-//! cancellation without waiting for the other side, upon which PgBouncer 1.18 ends itself
-//! (pgbouncer/pgbouncer#801), and with it everybody's way to the database.
+//! `statement_timeout` ends abandoned statements. The client library closes the connection of a cancel
+//! request without waiting for the response, which crashes PgBouncer 1.18 (pgbouncer/pgbouncer#801).
 
 use std::future::Future;
 use std::pin::pin;
@@ -27,36 +25,37 @@ use crate::config::UpstreamConfig;
 use crate::ops::PoolState;
 use crate::upstream::UpstreamError;
 
-use super::connection_budget::{ConnectionBudget, Place};
-use super::failure::{Failure, classify, is_full, not_connected, refused};
+use super::checked_out::CheckedOut;
+use super::connection_budget::{ConnectionBudget, ConnectionPermit};
+use super::failure::{Failure, classify, from_pool, is_full, no_usable_host};
 use super::hosts::Hosts;
-use super::manager::{Manager, Object, Pool, PoolError};
+use super::manager::{HostManager, Pool, PoolError, PooledConnection};
 use super::queries::Statement;
-use super::url::SetupError;
+use super::setup_error::SetupError;
 
-/// A parameter's value.
-pub(super) type Value<'a> = &'a (dyn ToSql + Sync);
+/// The value of a parameter.
+pub(super) type Parameter<'a> = &'a (dyn ToSql + Sync);
 
-/// How long the word that a statement was cancelled may take before the connection counts as dead. With it
-/// both tries of a read fit into the default deadline.
-const SILENCE: Duration = Duration::from_millis(150);
+/// Timeout for the confirmation of a cancellation, after which the connection counts as dead. Short
+/// enough that both attempts of a read fit into the default deadline.
+const CANCEL_CONFIRMATION: Duration = Duration::from_millis(150);
 
-/// How long a connection is kept that nobody needs: a server with fewer of them than the replicas'
-/// pools together want can then give it to another replica.
-const IDLE: Duration = Duration::from_secs(10);
+/// Idle connections are closed after this time, so that a server with fewer connections than the pools
+/// of all replicas can give them to another replica.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Between two tries to get a connection from a server that has none left, where we have none.
-const FULL: Duration = Duration::from_millis(25);
+/// Interval between attempts to connect to a full server while this pool has no connection.
+const FULL_RETRY_INTERVAL: Duration = Duration::from_millis(25);
 
-/// Between two searches for such connections.
-const IDLE_ROUND: Duration = Duration::from_secs(2);
+/// Interval between checks for idle connections.
+const TRIM_INTERVAL: Duration = Duration::from_secs(2);
 
-/// The pool and how long to wait for what.
-pub(super) struct Connections {
+/// A pool that runs statements, with its timeouts.
+pub(super) struct QueryPool {
     pool: Pool,
-    /// Connections from before this are thrown away.
+    /// Older connections are discarded.
     oldest: watch::Sender<std::time::Instant>,
-    places: Arc<ConnectionBudget>,
+    budget: Arc<ConnectionBudget>,
     wait: Duration,
     _trimming: AbortOnDropHandle<()>,
     tls: MakeRustlsConnect,
@@ -66,26 +65,26 @@ pub(super) struct Connections {
     prepared: bool,
 }
 
-impl Connections {
+impl QueryPool {
     /// An empty pool. Connections are made when they are needed. Must be called on a runtime.
     pub(super) fn new(config: &UpstreamConfig, hosts: Arc<Hosts>) -> Result<Self, SetupError> {
         let tls = hosts.tls().clone();
-        let pool = Pool::builder(Manager::new(hosts, false))
+        let pool = Pool::builder(HostManager::new(hosts, false))
             .max_size(config.pool_size.max(1))
-            // The one used last is taken first, so that those not needed grow old.
+            // The most recently used one is taken first, so that surplus connections become idle.
             .queue_mode(QueueMode::Lifo)
             .wait_timeout(Some(config.wait()))
             .recycle_timeout(Some(config.connect()))
             .runtime(Runtime::Tokio1)
             .build()
             .map_err(|_| SetupError::Pool)?;
-        let places = Arc::new(ConnectionBudget::new(config.pool_size.max(1)));
-        let trimming = tokio::spawn(trim(pool.clone(), Arc::clone(&places)));
+        let budget = Arc::new(ConnectionBudget::new(config.pool_size.max(1)));
+        let trimming = tokio::spawn(trim(pool.clone(), Arc::clone(&budget)));
         let trimming = AbortOnDropHandle::new(trimming);
         Ok(Self {
             pool,
             oldest: watch::Sender::new(std::time::Instant::now()),
-            places,
+            budget,
             wait: config.wait(),
             _trimming: trimming,
             tls,
@@ -96,146 +95,152 @@ impl Connections {
         })
     }
 
-    /// None of the connections that there are is used again.
+    /// Discards all open connections.
     pub(super) fn renew(&self) {
         self.oldest.send_replace(std::time::Instant::now());
         self.pool.retain(|_, _| false);
     }
 
+    /// The timeout of [`Self::run`].
+    pub(super) const fn deadline(&self) -> Duration {
+        self.deadline
+    }
+
     pub(super) fn state(&self) -> PoolState {
         let status = self.pool.status();
         PoolState {
-            most: status.max_size,
+            max: status.max_size,
             size: status.size,
             idle: status.available,
             waiting: status.waiting,
         }
     }
 
-    /// How often a read whose connection died is tried again. A pooler may have more than one
-    /// connection to the server whose end it has not noticed yet.
+    /// Number of retries of a statement whose connection was lost. A pooler may have several server
+    /// connections whose loss it has not detected.
     fn retries(&self) -> u32 {
         if self.prepared { 1 } else { 3 }
     }
 
-    /// The statement's rows. Tried again if its connection died, after the idle ones have been
-    /// thrown away, since what killed one has mostly killed them all.
+    /// Runs a statement and returns its rows. Retries if the connection was lost, after discarding the
+    /// idle connections, which are usually lost too.
     pub(super) async fn run(
         &self,
         statement: Statement,
-        values: &[Value<'_>],
+        values: &[Parameter<'_>],
     ) -> Result<Vec<Row>, UpstreamError> {
-        let tries = async {
-            let mut again = self.retries();
+        let attempts = async {
+            let mut retries = self.retries();
             loop {
                 match self.attempt(statement, values).await {
-                    Err(Failure::Lost(_) | Failure::Silent) if again > 0 => {
-                        again -= 1;
+                    Err(Failure::Lost(_) | Failure::Unresponsive) if retries > 0 => {
+                        retries -= 1;
                         self.pool.retain(|_, _| false);
                     }
                     other => return other,
                 }
             }
         };
-        match timeout(self.deadline, tries).await {
+        match timeout(self.deadline, attempts).await {
             Ok(Ok(rows)) => Ok(rows),
             Ok(Err(Failure::Lost(error))) => Err(UpstreamError::Unreachable(error.into())),
             Ok(Err(Failure::Final(error))) => Err(error),
-            Ok(Err(Failure::Silent)) | Err(Elapsed { .. }) => Err(UpstreamError::Timeout),
+            Ok(Err(Failure::Unresponsive)) | Err(Elapsed { .. }) => Err(UpstreamError::Timeout),
         }
     }
 
     async fn attempt(
         &self,
         statement: Statement,
-        values: &[Value<'_>],
+        values: &[Parameter<'_>],
     ) -> Result<Vec<Row>, Failure> {
-        let (client, place) = self.connection().await?;
-        let created = Object::metrics(&client).created;
+        let (connection, permit) = self.connection().await?;
+        let created = PooledConnection::metrics(&connection).created;
         let tls = self.cancels().then_some(&self.tls);
-        let mut lease =
-            CheckedOut { client: Some(client), tls, patience: self.connect, _place: place };
-        let Some(client) = lease.client.as_ref() else {
+        let mut checked_out = CheckedOut::new(connection, permit, tls, self.connect);
+        let Some(connection) = checked_out.connection() else {
             return Err(Failure::Final(UpstreamError::Timeout));
         };
-        let ended = self.exchange(client, statement, values).await;
+        let outcome = self.execute(connection, statement, values).await;
         let is_outdated = created < *self.oldest.borrow();
-        match ended {
+        match outcome {
             QueryOutcome::InTime(Ok(rows)) => {
                 if is_outdated {
-                    lease.discard();
+                    checked_out.discard();
                 } else {
-                    lease.release();
+                    checked_out.release();
                 }
                 Ok(rows)
             }
             QueryOutcome::InTime(Err(error)) => {
                 let failure = classify(error);
-                // An error of the statement alone leaves the connection as good as it was.
+                // An error of the statement does not affect the connection.
                 if matches!(failure, Failure::Final(_)) {
-                    lease.release();
+                    checked_out.release();
                 } else {
-                    lease.discard();
+                    checked_out.discard();
                 }
                 Err(failure)
             }
-            QueryOutcome::Cancelled(answer) => {
-                // The cancellation may still be on its way, and would hit whoever came next.
-                lease.discard();
-                answer.map_err(|_| Failure::Final(UpstreamError::Timeout))
+            QueryOutcome::Cancelled(result) => {
+                // The cancel request may still arrive, and would cancel the next statement.
+                checked_out.discard();
+                result.map_err(|_| Failure::Final(UpstreamError::Timeout))
             }
-            QueryOutcome::Never => Err(Failure::Silent),
+            QueryOutcome::Unresponsive => Err(Failure::Unresponsive),
         }
     }
 
-    /// A connection, new or idle, and the right to use it. Where the server gives no more, we
-    /// wait for one of those we have.
-    async fn connection(&self) -> Result<(Object, Place), Failure> {
+    /// Takes a connection, new or idle, with a permit to use it. If the server accepts no more
+    /// connections, waits for one of the open ones.
+    async fn connection(&self) -> Result<(PooledConnection, ConnectionPermit), Failure> {
         let until = Instant::now() + self.wait;
         loop {
-            let place = match timeout_at(until, self.places.take()).await {
-                Ok(Some(place)) => place,
+            let permit = match timeout_at(until, self.budget.acquire()).await {
+                Ok(Some(permit)) => permit,
                 Ok(None) | Err(Elapsed { .. }) => {
                     return Err(Failure::Final(UpstreamError::Timeout));
                 }
             };
             match self.pool.get().await {
-                Ok(client) => return Ok((client, place)),
+                Ok(connection) => return Ok((connection, permit)),
                 Err(PoolError::Backend(error)) if is_full(&error) => {
-                    if let Some(_last) = self.places.shrink(place) {
-                        sleep(FULL).await;
+                    if let Some(_last) = self.budget.shrink(permit) {
+                        sleep(FULL_RETRY_INTERVAL).await;
                     }
                     if Instant::now() >= until {
-                        return Err(Failure::Final(refused(error)));
+                        return Err(Failure::Final(no_usable_host(error)));
                     }
                 }
-                Err(error) => return Err(not_connected(error)),
+                Err(error) => return Err(from_pool(error)),
             }
         }
     }
 
-    async fn exchange(
+    async fn execute(
         &self,
-        client: &Object,
+        client: &PooledConnection,
         statement: Statement,
-        values: &[Value<'_>],
+        values: &[Parameter<'_>],
     ) -> QueryOutcome {
         let mut query = pin!(self.query(client, statement, values));
-        if let Ok(answer) = timeout(self.query, &mut query).await {
-            return QueryOutcome::InTime(answer);
+        if let Ok(result) = timeout(self.query, &mut query).await {
+            return QueryOutcome::InTime(result);
         }
-        let cancelled = self.cancelled(client.cancel_token(), query);
-        timeout(SILENCE, cancelled).await.map_or(QueryOutcome::Never, QueryOutcome::Cancelled)
+        let cancelled = self.cancel(client.cancel_token(), query);
+        timeout(CANCEL_CONFIRMATION, cancelled)
+            .await
+            .map_or(QueryOutcome::Unresponsive, QueryOutcome::Cancelled)
     }
 
     fn cancels(&self) -> bool {
         self.prepared
     }
 
-    /// What comes of a statement after it has been cancelled, or the role's timeout has passed:
-    /// from a server that is merely slow an error at once, from a dead connection nothing.
-    async fn cancelled<T>(&self, cancel: CancelToken, query: impl Future<Output = T>) -> T {
-        let ask = async {
+    /// Cancels a statement, or waits for the role's timeout, and returns its result. A server that is
+    /// only slow reports an error at once; a dead connection returns nothing.
+    async fn cancel<T>(&self, cancel: CancelToken, query: impl Future<Output = T>) -> T {
+        let request = async {
             if self.cancels()
                 && let Err(error) = cancel.cancel_query(self.tls.clone()).await
             {
@@ -244,16 +249,16 @@ impl Connections {
             std::future::pending().await
         };
         tokio::select! {
-            answer = query => answer,
-            answer = ask => answer,
+            result = query => result,
+            result = request => result,
         }
     }
 
     async fn query(
         &self,
-        client: &Object,
+        client: &PooledConnection,
         statement: Statement,
-        values: &[Value<'_>],
+        values: &[Parameter<'_>],
     ) -> Result<Vec<Row>, tokio_postgres::Error> {
         if self.prepared {
             let prepared = client.prepare_typed_cached(statement.sql, statement.types).await?;
@@ -266,62 +271,21 @@ impl Connections {
     }
 }
 
-/// Ends connections that are not needed, and gives one back that the server had refused, until
-/// it is dropped.
-async fn trim(pool: Pool, places: Arc<ConnectionBudget>) {
+/// Closes idle connections, and grows the budget that a full server has shrunk, until it is dropped.
+async fn trim(pool: Pool, budget: Arc<ConnectionBudget>) {
     loop {
-        sleep(IDLE_ROUND).await;
-        pool.retain(|_, metrics| metrics.last_used() < IDLE);
-        places.grow();
+        sleep(TRIM_INTERVAL).await;
+        pool.retain(|_, metrics| metrics.last_used() < IDLE_TIMEOUT);
+        budget.grow();
     }
 }
 
-/// How a statement ended.
+/// The outcome of a statement.
 enum QueryOutcome {
-    /// Within the time for a statement.
+    /// It ended within its timeout.
     InTime(Result<Vec<Row>, tokio_postgres::Error>),
-    /// Too late, when it had been cancelled; with an error for the most part.
+    /// It ended after it was cancelled, usually with an error.
     Cancelled(Result<Vec<Row>, tokio_postgres::Error>),
-    /// Nothing came, not even then.
-    Never,
-}
-
-/// A connection while a statement is on it.
-struct CheckedOut<'a> {
-    client: Option<Object>,
-    /// For a cancellation; none where nothing is cancelled.
-    tls: Option<&'a MakeRustlsConnect>,
-    patience: Duration,
-    _place: Place,
-}
-
-impl CheckedOut<'_> {
-    /// The statement has ended: the connection goes back to the pool.
-    fn release(&mut self) {
-        self.client = None;
-    }
-
-    /// The connection is of no more use.
-    fn discard(&mut self) {
-        if let Some(client) = self.client.take() {
-            drop(Object::take(client));
-        }
-    }
-}
-
-impl Drop for CheckedOut<'_> {
-    fn drop(&mut self) {
-        let Some(client) = self.client.take() else { return };
-        let client = Object::take(client);
-        let Some(tls) = self.tls.cloned() else { return };
-        let (cancel, patience) = (client.cancel_token(), self.patience);
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        runtime.spawn(async move {
-            // Kept till then: with it, whom to cancel for may be forgotten.
-            if !matches!(timeout(patience, cancel.cancel_query(tls)).await, Ok(Ok(()))) {
-                tracing::debug!("a query given up could not be cancelled");
-            }
-            drop(client);
-        });
-    }
+    /// It did not end even then.
+    Unresponsive,
 }

@@ -1,5 +1,5 @@
-//! The default schema: made and brought up to date by embedded migrations, with the two roles
-//! that need no more than they are given.
+//! The default schema: created and updated by embedded migrations, with two roles that have only the
+//! privileges they need.
 
 use thiserror::Error;
 use tokio_postgres::Client;
@@ -9,49 +9,48 @@ mod embedded {
     refinery::embed_migrations!("src/upstream/postgres/migrations");
 }
 
-/// What a migration did.
+/// The result of a migration.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Migrated {
-    /// Migrations applied; none on a schema that was up to date.
+    /// Number of migrations applied; 0 if the schema was up to date.
     pub applied: usize,
-    /// What could not be set up with this user's rights, for an operator to read.
+    /// What could not be set up because this user lacks a privilege, with the remedy.
     pub warnings: Vec<String>,
 }
 
 /// Why the schema could not be changed.
 #[derive(Debug, Error)]
 pub enum SchemaError {
-    /// The database refused a statement, or went away.
-    #[error("the database refused a statement, or went away")]
+    /// The database rejected a statement, or the connection was lost.
+    #[error("the database rejected a statement, or the connection was lost")]
     Database(#[from] tokio_postgres::Error),
-    /// A migration failed, or what is recorded does not fit this release.
+    /// A migration failed, or the recorded migrations are not those of this release.
     #[error("a migration failed")]
     Migration(#[source] Box<refinery::Error>),
 }
 
-/// Of migrations in one database, one runs at a time.
+/// Allows one migration at a time in a database.
 const LOCK: &str = "SELECT pg_advisory_lock(hashtext('gene-registry'), hashtext('migrate'))";
 const UNLOCK: &str = "SELECT pg_advisory_unlock(hashtext('gene-registry'), hashtext('migrate'))";
 
 const HISTORY: &str = "registry.refinery_schema_history";
 
-/// Creates the default schema, or brings it up to date. Idempotent; several at once wait for
-/// each other.
+/// Creates or updates the default schema. Idempotent; concurrent calls wait for each other.
 ///
 /// # Errors
 ///
-/// The user may not create a schema, or a migration fails; nothing of it is left then.
+/// The user may not create a schema, or a migration fails, which is rolled back then.
 pub async fn migrate(client: &mut Client) -> Result<Migrated, SchemaError> {
     client.batch_execute(LOCK).await?;
-    let migrated = migrate_alone(client).await;
-    // Where this fails the connection is gone, and the lock with it.
+    let migrated = migrate_locked(client).await;
+    // If this fails, the connection is lost, and the lock with it.
     let unlocked = client.batch_execute(UNLOCK).await;
     let migrated = migrated?;
     unlocked?;
     Ok(migrated)
 }
 
-async fn migrate_alone(client: &mut Client) -> Result<Migrated, SchemaError> {
+async fn migrate_locked(client: &mut Client) -> Result<Migrated, SchemaError> {
     client.batch_execute("CREATE SCHEMA IF NOT EXISTS registry").await?;
     let mut runner = embedded::migrations::runner();
     runner.set_migration_table_name(HISTORY);
@@ -60,12 +59,12 @@ async fn migrate_alone(client: &mut Client) -> Result<Migrated, SchemaError> {
     let mut migrated =
         Migrated { applied: report.applied_migrations().len(), warnings: Vec::new() };
     for role in [&READER, &KEYS] {
-        role.set_up(client, &mut migrated.warnings).await?;
+        role.create_or_update(client, &mut migrated.warnings).await?;
     }
     Ok(migrated)
 }
 
-/// A role and all that it may do.
+/// A role with its settings and privileges.
 struct Role {
     name: &'static str,
     create: &'static str,
@@ -73,14 +72,14 @@ struct Role {
     grants: &'static str,
 }
 
-/// Reads the views, for a bounded time, and can do nothing else.
+/// The role that reads the views, with a statement timeout.
 const READER: Role = Role {
     name: "gene_registry_reader",
     create: "CREATE ROLE gene_registry_reader LOGIN",
     settings: &[
         "ALTER ROLE gene_registry_reader SET statement_timeout = '600ms'",
         "ALTER ROLE gene_registry_reader SET default_transaction_read_only = on",
-        // Compiling a plan takes longer than any of the service's statements.
+        // JIT compilation takes longer than any of the service's statements.
         "ALTER ROLE gene_registry_reader SET jit = off",
     ],
     grants: "GRANT USAGE ON SCHEMA registry_read TO gene_registry_reader;
@@ -88,7 +87,7 @@ const READER: Role = Role {
             registry_read.api_key, registry_read.change TO gene_registry_reader",
 };
 
-/// Manages keys.
+/// The role that manages keys.
 const KEYS: Role = Role {
     name: "gene_registry_keys",
     create: "CREATE ROLE gene_registry_keys LOGIN",
@@ -100,9 +99,9 @@ const KEYS: Role = Role {
 };
 
 impl Role {
-    /// Roles belong to the whole cluster: they may be there already, another database's
-    /// migration may be making them, and this user may not be allowed to.
-    async fn set_up(
+    /// Roles belong to the whole cluster: the role may exist already, the migration of another
+    /// database may be creating it, and this user may lack the privilege.
+    async fn create_or_update(
         &self,
         client: &Client,
         warnings: &mut Vec<String>,
@@ -111,23 +110,29 @@ impl Role {
         if !self.exists(client).await? {
             match client.batch_execute(self.create).await {
                 Ok(()) => {}
-                Err(error) if somebody_else_did(&error) => {}
+                Err(error) if exists_already(&error) => {}
                 Err(error) if is_forbidden(&error) => {
-                    warnings.push(format!("this user may not create the role {name}"));
+                    warnings.push(format!(
+                        "the role {name} does not exist, and this user lacks CREATEROLE. As a \
+                         superuser run: {} PASSWORD '…'; then run migrate again.",
+                        self.create
+                    ));
                     return Ok(());
                 }
                 Err(error) => return Err(error),
             }
         }
         for setting in self.settings {
-            match persistently(client, setting).await {
+            match execute_with_retries(client, setting).await {
                 Err(error) if is_forbidden(&error) => {
-                    warnings.push(format!("this user may not do: {setting}"));
+                    warnings.push(format!(
+                        "this user may not change the role {name}. As a superuser run: {setting};"
+                    ));
                 }
                 other => other?,
             }
         }
-        persistently(client, self.grants).await
+        execute_with_retries(client, self.grants).await
     }
 
     async fn exists(&self, client: &Client) -> Result<bool, tokio_postgres::Error> {
@@ -136,12 +141,12 @@ impl Role {
     }
 }
 
-/// Tries again where another database's migration changed the role in the same moment, which
-/// Postgres answers with an error instead of a wait.
-async fn persistently(client: &Client, sql: &str) -> Result<(), tokio_postgres::Error> {
+/// Executes a statement, with retries while the migration of another database changes the same role,
+/// for which Postgres reports an error instead of waiting.
+async fn execute_with_retries(client: &Client, sql: &str) -> Result<(), tokio_postgres::Error> {
     for _ in 0..20 {
         match client.batch_execute(sql).await {
-            Err(error) if is_simultaneous(&error) => {
+            Err(error) if is_concurrent_change(&error) => {
                 tokio::time::sleep(std::time::Duration::from_millis(25)).await;
             }
             other => return other,
@@ -150,12 +155,12 @@ async fn persistently(client: &Client, sql: &str) -> Result<(), tokio_postgres::
     client.batch_execute(sql).await
 }
 
-fn is_simultaneous(error: &tokio_postgres::Error) -> bool {
+fn is_concurrent_change(error: &tokio_postgres::Error) -> bool {
     error.code() == Some(&SqlState::UNIQUE_VIOLATION)
         || error.as_db_error().is_some_and(|e| e.message().contains("concurrently"))
 }
 
-fn somebody_else_did(error: &tokio_postgres::Error) -> bool {
+fn exists_already(error: &tokio_postgres::Error) -> bool {
     matches!(error.code(), Some(code)
         if *code == SqlState::DUPLICATE_OBJECT || *code == SqlState::UNIQUE_VIOLATION)
 }

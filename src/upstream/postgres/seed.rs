@@ -1,5 +1,5 @@
-//! Filling an empty default registry: by COPY into tables of this session alone, then sorted
-//! into place with owners and ranks known, and the indexes built at the end.
+//! Loads genes into an empty default registry: by COPY into a temporary table, then in sorted order
+//! into the tables, with owners and ranks. Indexes are built at the end.
 
 use std::pin::pin;
 
@@ -8,40 +8,41 @@ use tokio_postgres::binary_copy::BinaryCopyInWriter;
 use tokio_postgres::types::{Json, Type};
 use tokio_postgres::{Client, Transaction};
 
-use super::rows::Moment;
+use super::pool::Parameter;
+use super::timestamp::PgTimestamp;
 use crate::registry::Timestamp;
 use crate::upstream::{CatalogueEvaluation, CatalogueGene};
 
-/// What became of a catalogue.
+/// The result of loading a catalogue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Seeded {
-    /// The registry has genes already; nothing was changed.
+    /// The registry already has genes; nothing was changed.
     AlreadyFilled,
-    /// All of it is in the registry.
+    /// All genes were loaded.
     Loaded(LoadedRegistry),
 }
 
 /// How much was loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoadedRegistry {
-    /// Genes, unpublished ones too.
+    /// Number of genes, including unpublished ones.
     pub genes: u64,
-    /// Their evaluations.
+    /// Number of evaluations.
     pub evaluations: u64,
 }
 
 /// Why a catalogue could not be loaded.
 #[derive(Debug, Error)]
 pub enum SeedError {
-    /// The database refused a statement, or went away. Nothing of the catalogue is in the registry.
-    #[error("the database refused a statement, or went away")]
+    /// The database rejected a statement, or the connection was lost. The registry is unchanged.
+    #[error("the database rejected a statement, or the connection was lost")]
     Database(#[from] tokio_postgres::Error),
     /// The connection was lost during the commit.
     #[error("the connection to the database was lost while all was being committed")]
     Unknown(#[source] tokio_postgres::Error),
 }
 
-/// Genes to one COPY: memory stays flat however many there are.
+/// Genes in one COPY. Bounds the memory, whatever the size of the registry.
 const BATCH: usize = 5_000;
 
 const STAGE: &str = "SET LOCAL work_mem = '128MB';
@@ -75,9 +76,9 @@ const COPY_EVALUATIONS: &str = "COPY registry.arena_evaluation
     (gene_id, fitness_value, evaluated_at, total_calls) FROM STDIN BINARY";
 const EVALUATION_TYPES: &[Type] = &[Type::UUID, Type::FLOAT8, Type::TIMESTAMPTZ, Type::INT8];
 
-/// Triggers are off: however much is loaded, it is one `all` in the log. Genes come to lie in
+/// Triggers are disabled: the whole load is one change `all` in the change log. Genes are stored in
 /// the order of their domain and rank.
-const PLACE: &str = "INSERT INTO registry.owner (handle)
+const INSERT: &str = "INSERT INTO registry.owner (handle)
         SELECT DISTINCT owner FROM new_gene ORDER BY owner ON CONFLICT DO NOTHING;
     INSERT INTO registry.gene (id, name, domain, fidelity, description, owner_id, fitness_score,
         reputation_score, downloads, arena_rank, phenotype, install_command,
@@ -90,37 +91,37 @@ const PLACE: &str = "INSERT INTO registry.owner (handle)
     FROM new_gene n JOIN registry.owner o ON o.handle = n.owner;
     INSERT INTO registry.change (scope) VALUES ('all')";
 
-/// A registry without genes, which nobody else can fill meanwhile. Nothing that is done to it
-/// remains unless it is committed.
+/// A registry without genes, locked so that nobody else can fill it. Changes take effect when it is
+/// committed.
 pub struct EmptyRegistry<'a> {
     transaction: Transaction<'a>,
 }
 
 impl<'a> EmptyRegistry<'a> {
-    /// Locks the registry; `None` where it has genes already.
+    /// Locks the registry; `None` if it has genes already.
     ///
     /// # Errors
     /// [`SeedError::Database`].
     pub async fn lock(client: &'a mut Client) -> Result<Option<Self>, SeedError> {
         let transaction = client.transaction().await?;
-        // Two at once: the second waits, and finds the registry filled.
+        // A concurrent load waits here, and then finds the registry filled.
         transaction.batch_execute("LOCK TABLE registry.gene IN SHARE ROW EXCLUSIVE MODE").await?;
         let filled = "SELECT EXISTS (SELECT FROM registry.gene)";
         let is_filled: bool = transaction.query_one(filled, &[]).await?.try_get(0)?;
         Ok((!is_filled).then_some(Self { transaction }))
     }
 
-    /// For what is to be stored together with the genes.
+    /// The transaction, for rows to store together with the genes.
     pub const fn transaction(&self) -> &Transaction<'a> {
         &self.transaction
     }
 
-    /// Loads `genes`; evaluations get the age they have at `now`. `progress` hears how many genes
-    /// have been sent so far.
+    /// Loads `genes`. The ages of evaluations are relative to `now`. `progress` is called with the
+    /// number of genes sent so far.
     ///
     /// # Errors
-    /// [`SeedError::Database`]: the user may not change the tables, two genes have one id, or a
-    /// gene breaks the contract.
+    /// [`SeedError::Database`]: the user may not change the tables, two genes have the same id, or
+    /// a gene violates the contract.
     pub async fn fill(
         &self,
         genes: impl Iterator<Item = CatalogueGene>,
@@ -129,7 +130,7 @@ impl<'a> EmptyRegistry<'a> {
     ) -> Result<LoadedRegistry, SeedError> {
         let transaction = &self.transaction;
         transaction.batch_execute(STAGE).await?;
-        let set_aside = SetAside::take(transaction).await?;
+        let dropped = DroppedIndexes::drop_all(transaction).await?;
         let mut loaded = LoadedRegistry { genes: 0, evaluations: 0 };
         let mut genes = genes.peekable();
         while genes.peek().is_some() {
@@ -138,15 +139,15 @@ impl<'a> EmptyRegistry<'a> {
             loaded.evaluations += copy_evaluations(transaction, &batch, now).await?;
             progress(loaded.genes);
         }
-        transaction.batch_execute(PLACE).await?;
-        set_aside.put_back(transaction).await?;
+        transaction.batch_execute(INSERT).await?;
+        dropped.recreate(transaction).await?;
         Ok(loaded)
     }
 
-    /// Makes it remain. [`vacuum`] should follow.
+    /// Commits the changes. [`vacuum`] should follow.
     ///
     /// # Errors
-    /// [`SeedError::Database`]: nothing remains. [`SeedError::Unknown`].
+    /// [`SeedError::Database`]: the registry is unchanged. [`SeedError::Unknown`].
     pub async fn commit(self) -> Result<(), SeedError> {
         self.transaction.commit().await.map_err(|error| match error.as_db_error() {
             Some(_) => SeedError::Database(error),
@@ -155,7 +156,7 @@ impl<'a> EmptyRegistry<'a> {
     }
 }
 
-/// Locks, fills, commits and vacuums a registry that is empty.
+/// Locks, fills, commits and vacuums an empty registry.
 ///
 /// # Errors
 /// [`SeedError`].
@@ -174,12 +175,12 @@ pub async fn load(
     Ok(Seeded::Loaded(loaded))
 }
 
-/// Marks all pages as visible, without which no scan is index-only, and counts what the planner
-/// goes by. A transaction that began before the load hides pages from it (the server's own
-/// housekeeping, often), so it is done again until that one has ended, but not for ever.
+/// Marks all pages as all-visible, which index-only scans need, and updates the planner's
+/// statistics. A transaction that began before the load, often the server's own maintenance, prevents
+/// that for some pages, so it is repeated until all are marked, for ten seconds at most.
 ///
 /// # Errors
-/// [`SeedError::Database`]; what was loaded stays loaded.
+/// [`SeedError::Database`]; the loaded genes stay loaded.
 pub async fn vacuum(client: &Client) -> Result<(), SeedError> {
     let hidden = "SELECT EXISTS (SELECT FROM pg_class
         WHERE oid IN ('registry.gene'::regclass, 'registry.arena_evaluation'::regclass)
@@ -207,7 +208,7 @@ async fn copy_genes(
     for gene in genes {
         let fitness_score = gene.fitness_score();
         let phenotype = gene.phenotype.as_ref().map(Json);
-        let row: [super::pool::Value<'_>; 14] = [
+        let row: [Parameter<'_>; 14] = [
             &gene.id,
             &gene.name,
             &gene.domain,
@@ -237,8 +238,8 @@ async fn copy_evaluations(
     let mut writer = pin!(BinaryCopyInWriter::new(sink, EVALUATION_TYPES));
     for gene in genes {
         for evaluation in &gene.evaluations {
-            let evaluated_at = Moment(evaluation.evaluated_at(now));
-            let row: [super::pool::Value<'_>; 4] =
+            let evaluated_at = PgTimestamp(evaluation.evaluated_at(now));
+            let row: [Parameter<'_>; 4] =
                 [&gene.id, &evaluation.fitness_value, &evaluated_at, &evaluation.total_calls];
             writer.as_mut().write(&row).await?;
         }
@@ -247,22 +248,23 @@ async fn copy_evaluations(
 }
 
 impl CatalogueEvaluation {
-    /// When it was, seen from `now`.
+    /// The time of the evaluation, relative to `now`.
     pub fn evaluated_at(&self, now: Timestamp) -> Timestamp {
         let age = jiff::SignedDuration::from_mins(i64::from(self.age_minutes));
         now.saturating_sub(age).unwrap_or(Timestamp::MIN)
     }
 }
 
-/// What would be kept up to date row by row, taken away for the time of the load.
-struct SetAside {
+/// Indexes, foreign keys and triggers that are dropped or disabled during the load, which would
+/// update them row by row.
+struct DroppedIndexes {
     create: Vec<String>,
 }
 
-impl SetAside {
+impl DroppedIndexes {
     const TABLES: &str = "('registry.gene'::regclass, 'registry.arena_evaluation'::regclass)";
 
-    async fn take(transaction: &Transaction<'_>) -> Result<Self, tokio_postgres::Error> {
+    async fn drop_all(transaction: &Transaction<'_>) -> Result<Self, tokio_postgres::Error> {
         let indexes = format!(
             "SELECT 'DROP INDEX ' || indexrelid::regclass, pg_get_indexdef(indexrelid)
             FROM pg_index WHERE indrelid IN {} AND NOT indisunique ORDER BY indexrelid",
@@ -285,7 +287,7 @@ impl SetAside {
         Ok(Self { create })
     }
 
-    async fn put_back(&self, transaction: &Transaction<'_>) -> Result<(), tokio_postgres::Error> {
+    async fn recreate(&self, transaction: &Transaction<'_>) -> Result<(), tokio_postgres::Error> {
         for sql in &self.create {
             transaction.batch_execute(sql).await?;
         }

@@ -1,32 +1,32 @@
-//! TLS towards the database. `sslmode` in the URL says whether TLS is refused, tried (the default)
-//! or required. Whatever comes over TLS is always verified, as libpq does for `verify-full`; only
-//! `verify-ca` leaves the host's name out.
+//! TLS connections to the database. `sslmode` in the URL decides whether TLS is disabled, preferred
+//! (the default) or required. The certificate of a TLS connection is always verified, as libpq does
+//! for `verify-full`; only `verify-ca` ignores the host name.
 
 use std::path::Path;
 
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::url::SetupError;
+use super::setup_error::SetupError;
 use crate::net::{AuthoritiesError, tls};
 
-/// What a server's certificate must prove.
+/// What is verified of a server's certificate.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Proof {
-    /// That a trusted authority has signed it, for this host.
+pub(super) enum CertificateCheck {
+    /// A trusted authority has signed it for this host name.
     #[default]
     AuthorityAndName,
-    /// That a trusted authority has signed it.
+    /// A trusted authority has signed it.
     Authority,
 }
 
-/// A connector that trusts `ca_file`'s authorities, or else the system's.
+/// A connector that trusts the authorities in `ca_file`, or, without it, the system's.
 pub(super) fn connector(
     ca_file: Option<&Path>,
-    proof: Proof,
+    check: CertificateCheck,
 ) -> Result<MakeRustlsConnect, SetupError> {
-    let config = match proof {
-        Proof::AuthorityAndName => tls::client(ca_file),
-        Proof::Authority => tls::client_for_any_name(ca_file),
+    let config = match check {
+        CertificateCheck::AuthorityAndName => tls::client(ca_file),
+        CertificateCheck::Authority => tls::client_for_any_name(ca_file),
     };
     let config = config.map_err(|error| match error {
         AuthoritiesError::Authorities(why) => SetupError::Authorities(why),

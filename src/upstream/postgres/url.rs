@@ -1,70 +1,47 @@
-//! From a configured URL to the hosts that it names, and what is wanted of them.
+//! Parses a configured URL into its hosts and the options of libpq that the client library lacks.
 
 use std::borrow::Cow;
 use std::time::Duration;
 
 use secrecy::{ExposeSecret, SecretString};
-use thiserror::Error;
 use tokio_postgres::Config;
 use tokio_postgres::config::{LoadBalanceHosts, TargetSessionAttrs};
 
-use super::tls::Proof;
+use super::setup_error::SetupError;
+use super::tls::CertificateCheck;
 use crate::config::{UpstreamConfig, check_escapes};
 
-/// Why no connection could even be tried. Never holds the URL, which holds the password.
-#[derive(Debug, Error)]
-pub enum SetupError {
-    /// No URL is configured.
-    #[error("upstream.url: not set (DATABASE_URL sets it too)")]
-    NoUrl,
-    /// The URL can't be read.
-    #[error("upstream.url: not a valid postgres:// URL: {0}")]
-    Url(String),
-    /// A standby's URL, by its place in the list, can't be read.
-    #[error("upstream.read_urls: number {0} is not a valid postgres:// URL: {1}")]
-    ReadUrl(usize, String),
-    /// The certificate authorities can't be read.
-    #[error("upstream.tls_ca_file: {0}")]
-    Authorities(String),
-    /// TLS can't be set up.
-    #[error("upstream: TLS cannot be set up")]
-    Tls(#[from] rustls::Error),
-    /// The pool can't be set up.
-    #[error("upstream.pool_size: the pool cannot be set up")]
-    Pool,
-}
-
-/// What a host must be to be used (`target_session_attrs`).
+/// The role that a host must have (`target_session_attrs`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(super) enum HostRole {
     Any,
-    /// Also `read-write`: whether a session may write says nothing here, for the reader's role
-    /// is read-only by itself.
+    /// Also `read-write`: whether a session may write says nothing, because the reader's role is
+    /// read-only.
     Primary,
     /// Also `read-only`.
     Standby,
     PreferStandby,
 }
 
-/// What a URL says.
+/// The parsed URL.
 #[derive(Debug, Clone)]
-pub(super) struct Target {
-    /// Each host as if it were the only one, in the order of the URL.
+pub(super) struct ConnectionTarget {
+    /// One configuration for each host, in the order of the URL.
     pub(super) hosts: Vec<Config>,
-    pub(super) wanted: Wanted,
-    /// Whether the hosts are tried in no particular order (`load_balance_hosts=random`).
+    pub(super) role: HostRole,
+    /// Whether the hosts are tried in random order (`load_balance_hosts=random`).
     pub(super) shuffled: bool,
-    pub(super) proof: Proof,
+    pub(super) certificate: CertificateCheck,
 }
 
-/// What is connected to. No startup parameter but the ones every pooler takes.
-pub(super) fn target(config: &UpstreamConfig) -> Result<Target, SetupError> {
+/// The target of the configured URL. It uses only startup parameters that every pooler supports.
+pub(super) fn target(config: &UpstreamConfig) -> Result<ConnectionTarget, SetupError> {
     let url = config.url.as_ref().ok_or(SetupError::NoUrl)?;
     let mut target = parse(url).map_err(SetupError::Url)?;
     for host in &mut target.hosts {
         host.connect_timeout(config.connect());
         host.tcp_user_timeout(config.tcp_user_timeout());
-        // An idle connection whose peer is gone is noticed before somebody needs it.
+        // Detects dead idle connections before they are needed.
         host.keepalives(true);
         host.keepalives_idle(Duration::from_secs(10));
         host.keepalives_interval(Duration::from_secs(2));
@@ -76,87 +53,89 @@ pub(super) fn target(config: &UpstreamConfig) -> Result<Target, SetupError> {
     Ok(target)
 }
 
-fn parse(url: &SecretString) -> Result<Target, String> {
+fn parse(url: &SecretString) -> Result<ConnectionTarget, String> {
     let url = url.expose_secret().trim();
     if !url.starts_with("postgres://") && !url.starts_with("postgresql://") {
         return Err("it must begin with postgres://".to_owned());
     }
     check_escapes(url)?;
-    let (url, asked) = Asked::taken_from(url)?;
-    let mut config: Config = url.parse().map_err(|error| harmless(&error))?;
+    let (url, options) = UrlOptions::extract(url)?;
+    let mut config: Config = url.parse().map_err(|error| without_secrets(&error))?;
     if config.get_user().is_none() {
-        // As psql does it. Without a name the server would answer with an error of its own.
+        // As psql does. Without a name, the server would report an error that is hard to understand.
         let user = ["PGUSER", "USER"].into_iter().find_map(|name| std::env::var(name).ok());
         config.user(user.unwrap_or_else(|| "postgres".to_owned()));
     }
-    let wanted = asked.wanted.unwrap_or(match config.get_target_session_attrs() {
-        TargetSessionAttrs::ReadWrite => Wanted::Primary,
-        TargetSessionAttrs::ReadOnly => Wanted::Standby,
-        _ => Wanted::Any,
+    let role = options.role.unwrap_or(match config.get_target_session_attrs() {
+        TargetSessionAttrs::ReadWrite => HostRole::Primary,
+        TargetSessionAttrs::ReadOnly => HostRole::Standby,
+        _ => HostRole::Any,
     });
-    Ok(Target {
-        hosts: each_host(&config)?,
-        wanted,
+    Ok(ConnectionTarget {
+        hosts: split_hosts(&config)?,
+        role,
         shuffled: config.get_load_balance_hosts() == LoadBalanceHosts::Random,
-        proof: asked.proof,
+        certificate: options.certificate,
     })
 }
 
-/// What libpq knows and the client library does not.
+/// Options of libpq that the client library does not support.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Asked {
-    wanted: Option<Wanted>,
-    proof: Proof,
+struct UrlOptions {
+    role: Option<HostRole>,
+    certificate: CertificateCheck,
 }
 
-impl Asked {
-    /// The URL without what the library would refuse, and what that said.
-    fn taken_from(url: &str) -> Result<(String, Self), String> {
-        let mut asked = Self::default();
-        let Some((before, query)) = url.split_once('?') else { return Ok((url.to_owned(), asked)) };
-        let mut left: Vec<Cow<'_, str>> = Vec::new();
+impl UrlOptions {
+    /// Returns the URL without the options that the library would reject, and these options.
+    fn extract(url: &str) -> Result<(String, Self), String> {
+        let mut options = Self::default();
+        let Some((before, query)) = url.split_once('?') else {
+            return Ok((url.to_owned(), options));
+        };
+        let mut kept: Vec<Cow<'_, str>> = Vec::new();
         for parameter in query.split('&') {
             match parameter.split_once('=') {
-                Some(("target_session_attrs", value)) => asked.wanted = Some(wanted(value)?),
-                Some(("sslmode", "verify-full")) => left.push("sslmode=require".into()),
+                Some(("target_session_attrs", value)) => options.role = Some(role(value)?),
+                Some(("sslmode", "verify-full")) => kept.push("sslmode=require".into()),
                 Some(("sslmode", "verify-ca")) => {
-                    asked.proof = Proof::Authority;
-                    left.push("sslmode=require".into());
+                    options.certificate = CertificateCheck::Authority;
+                    kept.push("sslmode=require".into());
                 }
-                Some(("sslmode", "disable" | "prefer" | "require")) => left.push(parameter.into()),
-                // Several of them are one to the library.
+                Some(("sslmode", "disable" | "prefer" | "require")) => kept.push(parameter.into()),
+                // The library expects one parameter for each host.
                 Some(("host", hosts)) => {
-                    left.extend(hosts.split(',').map(|host| format!("host={host}").into()));
+                    kept.extend(hosts.split(',').map(|host| format!("host={host}").into()));
                 }
                 Some(("sslmode", _)) => {
-                    return Err("invalid value for option sslmode; it is disable, prefer, \
+                    return Err("invalid value for option sslmode; use disable, prefer, \
                                 require, verify-ca or verify-full"
                         .to_owned());
                 }
-                _ => left.push(parameter.into()),
+                _ => kept.push(parameter.into()),
             }
         }
-        Ok((format!("{before}?{}", left.join("&")), asked))
+        Ok((format!("{before}?{}", kept.join("&")), options))
     }
 }
 
-fn wanted(value: &str) -> Result<Wanted, String> {
+fn role(value: &str) -> Result<HostRole, String> {
     Ok(match value {
-        "any" => Wanted::Any,
-        "primary" | "read-write" => Wanted::Primary,
-        "standby" | "read-only" => Wanted::Standby,
-        "prefer-standby" => Wanted::PreferStandby,
+        "any" => HostRole::Any,
+        "primary" | "read-write" => HostRole::Primary,
+        "standby" | "read-only" => HostRole::Standby,
+        "prefer-standby" => HostRole::PreferStandby,
         _ => {
-            return Err("invalid value for option target_session_attrs; it is any, primary, \
+            return Err("invalid value for option target_session_attrs; use any, primary, \
                         standby, prefer-standby, read-write or read-only"
                 .to_owned());
         }
     })
 }
 
-/// The library tries hosts one after the other, each for as long as it takes; here each is tried
-/// by itself.
-fn each_host(config: &Config) -> Result<Vec<Config>, String> {
+/// Returns one configuration for each host. The library would try the hosts one after the other,
+/// each up to the whole timeout.
+fn split_hosts(config: &Config) -> Result<Vec<Config>, String> {
     let (hosts, addresses, ports) =
         (config.get_hosts(), config.get_hostaddrs(), config.get_ports());
     let count = hosts.len().max(addresses.len());
@@ -164,23 +143,23 @@ fn each_host(config: &Config) -> Result<Vec<Config>, String> {
         return Err("it names no host".to_owned());
     }
     if !hosts.is_empty() && !addresses.is_empty() && hosts.len() != addresses.len() {
-        return Err("it has another number of hosts than of host addresses".to_owned());
+        return Err("the numbers of hosts and of host addresses differ".to_owned());
     }
     if ports.len() > 1 && ports.len() != count {
-        return Err("it has another number of ports than of hosts".to_owned());
+        return Err("the numbers of ports and of hosts differ".to_owned());
     }
-    let one = |at: usize| {
+    let one = |index: usize| {
         let mut one = without_hosts(config);
-        if let Some(host) = hosts.get(at) {
+        if let Some(host) = hosts.get(index) {
             match host {
                 tokio_postgres::config::Host::Tcp(name) => one.host(name),
                 tokio_postgres::config::Host::Unix(folder) => one.host_path(folder),
             };
         }
-        if let Some(address) = addresses.get(at) {
+        if let Some(address) = addresses.get(index) {
             one.hostaddr(*address);
         }
-        if let Some(port) = ports.get(at).or(ports.first()) {
+        if let Some(port) = ports.get(index).or(ports.first()) {
             one.port(*port);
         }
         one
@@ -188,7 +167,7 @@ fn each_host(config: &Config) -> Result<Vec<Config>, String> {
     Ok((0..count).map(one).collect())
 }
 
-/// Everything else of a configuration that [`target`] does not set.
+/// Copies the rest of a configuration, except what [`target`] sets.
 fn without_hosts(config: &Config) -> Config {
     let mut copy = Config::new();
     copy.ssl_mode(config.get_ssl_mode());
@@ -202,12 +181,12 @@ fn without_hosts(config: &Config) -> Config {
     copy
 }
 
-/// What the parser says, unless it quotes from the URL.
-fn harmless(error: &tokio_postgres::Error) -> String {
+/// The parser's error without parts of the URL, which may contain the password.
+fn without_secrets(error: &tokio_postgres::Error) -> String {
     let reason = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
     for known in ["unknown option", "invalid value for option"] {
         if let Some(rest) = reason.strip_prefix(known) {
-            // Only names of options are quoted, and only those that look like one.
+            // Quotes only what looks like the name of an option.
             let name = rest.trim().trim_matches(['`', '\'', '"']);
             if name.chars().all(|c| c.is_ascii_lowercase() || c == '_') && name.len() < 32 {
                 return format!("{known} {name}");

@@ -1,10 +1,10 @@
-//! What URLs say, and that none is ever quoted.
+//! Tests of the parsing of URLs, and that errors never quote them.
 
 use tokio_postgres::config::{Host, SslMode};
 
 use super::*;
 
-fn read(url: &str) -> Result<Target, String> {
+fn read(url: &str) -> Result<ConnectionTarget, String> {
     parse(&SecretString::from(url.to_owned()))
 }
 
@@ -60,44 +60,44 @@ fn each_host_has_its_own_port_and_everything_else() {
 }
 
 #[test]
-fn every_way_of_libpq_to_choose_a_host_is_known() {
-    for (value, wanted) in [
-        ("any", Wanted::Any),
-        ("primary", Wanted::Primary),
-        ("read-write", Wanted::Primary),
-        ("standby", Wanted::Standby),
-        ("read-only", Wanted::Standby),
-        ("prefer-standby", Wanted::PreferStandby),
+fn every_target_session_attrs_value_of_libpq_is_supported() {
+    for (value, role) in [
+        ("any", HostRole::Any),
+        ("primary", HostRole::Primary),
+        ("read-write", HostRole::Primary),
+        ("standby", HostRole::Standby),
+        ("read-only", HostRole::Standby),
+        ("prefer-standby", HostRole::PreferStandby),
     ] {
         let url = format!("postgres://u@a,b/db?target_session_attrs={value}&sslmode=disable");
         let target = read(&url).expect("a URL");
-        assert_eq!((target.wanted, target.hosts.len(), target.shuffled), (wanted, 2, false));
+        assert_eq!((target.role, target.hosts.len(), target.shuffled), (role, 2, false));
     }
-    assert_eq!(read("postgres://u@a,b/db").expect("a URL").wanted, Wanted::Any);
+    assert_eq!(read("postgres://u@a,b/db").expect("a URL").role, HostRole::Any);
     assert!(read("postgres://u@a,b/db?load_balance_hosts=random").expect("a URL").shuffled);
     let error = read("postgres://u@a/db?target_session_attrs=hunter2").expect_err("no such thing");
     assert!(error.contains("prefer-standby") && !error.contains("hunter2"), "{error}");
 }
 
 #[test]
-fn every_verifying_mode_requires_tls_and_only_verify_ca_leaves_the_name_out() {
-    for (mode, proof) in [
-        ("require", Proof::AuthorityAndName),
-        ("verify-ca", Proof::Authority),
-        ("verify-full", Proof::AuthorityAndName),
+fn verifying_modes_require_tls_and_only_verify_ca_ignores_the_name() {
+    for (mode, check) in [
+        ("require", CertificateCheck::AuthorityAndName),
+        ("verify-ca", CertificateCheck::Authority),
+        ("verify-full", CertificateCheck::AuthorityAndName),
     ] {
         let target = read(&format!("postgres://u@h/db?sslmode={mode}&user=u")).expect("a URL");
         assert_eq!(target.hosts[0].get_ssl_mode(), SslMode::Require, "{mode}");
-        assert_eq!(target.proof, proof, "{mode}");
+        assert_eq!(target.certificate, check, "{mode}");
     }
     assert_eq!(only("postgres://u@h/db?sslmode=disable").get_ssl_mode(), SslMode::Disable);
     assert_eq!(only("postgres://u@h/db").get_ssl_mode(), SslMode::Prefer);
     let error = read("postgres://u@h/db?sslmode=allow").expect_err("not offered");
-    assert!(error.contains("sslmode; it is disable, prefer"), "{error}");
+    assert!(error.contains("sslmode; use disable, prefer"), "{error}");
 }
 
 #[test]
-fn refusals_never_quote_the_url() {
+fn errors_never_quote_the_url() {
     for wrong in [
         "postgres://user:hunter2@host:notaport/db",
         "postgres://user:hunter2@host/db?hunter2=hunter2",

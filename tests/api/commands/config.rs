@@ -69,9 +69,9 @@ async fn config_check_names_the_key_of_every_fault() {
         ("[upstream]\nurl = \"mysql://h/d\"", "upstream.url"),
         (
             "[upstream]\nurl = \"postgres://h/d?target_session_attrs=master\"",
-            "target_session_attrs; it is any, primary",
+            "target_session_attrs; use any, primary",
         ),
-        ("[upstream]\nurl = \"postgres://h/d?sslmode=allow\"", "sslmode; it is disable"),
+        ("[upstream]\nurl = \"postgres://h/d?sslmode=allow\"", "sslmode; use disable"),
         ("[upstream]\nread_urls = [5]", "upstream.read_urls"),
         ("[upstream]\nread_urls = \"postgres://h/d\"", "upstream.read_urls"),
         (
@@ -80,7 +80,7 @@ async fn config_check_names_the_key_of_every_fault() {
         ),
         (
             "[upstream]\nurl = \"postgres://h/d\"\nread_urls = [\"postgres://a,b/d\"]",
-            "each standby has a URL of its own",
+            "give each standby its own URL",
         ),
         ("[upstream]\nmax_lag_ms = 0", "upstream.max_lag_ms: must be 1 or more"),
         ("[redis]\npool_size = 0", "redis.pool_size"),

@@ -139,6 +139,6 @@ async fn without_a_role_that_may_write_nothing_is_written_and_it_is_logged_once(
     .await;
     let key = database.new_key(1_000_000).await;
     ask(&served.replica, &key, 3).await;
-    served.says_once(&["no control.database_url", "last use"]).await;
+    served.says_once(&["control.database_url is not set", "last use"]).await;
     assert_eq!(served.lines_with(&["are lost"]), 0);
 }

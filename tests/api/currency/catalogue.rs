@@ -77,7 +77,7 @@ const STEPS: &[Step] = &[
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_change_of_the_catalogue_is_seen_by_every_replica_within_two_seconds() {
+async fn every_replica_shows_each_change_within_two_seconds() {
     let fleet = fleet(PostgresServer::shared().await, RedisServer::shared().await).await;
     let (client, key) = (fleet.database.connect().await, fleet.database.new_key(1_000_000).await);
     let genes = [genes_of(&client, DOMAIN).await, genes_of(&client, OTHER).await].concat();
@@ -103,7 +103,7 @@ async fn every_change_of_the_catalogue_is_seen_by_every_replica_within_two_secon
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_gene_is_a_404_when_it_is_unpublished_and_a_200_when_it_is_back() {
+async fn an_unpublished_gene_is_404_and_a_republished_one_200() {
     let fleet = fleet(PostgresServer::shared().await, RedisServer::shared().await).await;
     let (client, key) = (fleet.database.connect().await, fleet.database.new_key(1_000_000).await);
     let id = genes_of(&client, DOMAIN).await.swap_remove(0);
@@ -129,7 +129,7 @@ async fn a_gene_is_a_404_when_it_is_unpublished_and_a_200_when_it_is_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn counters_scores_and_ranks_make_nobody_read_again() {
+async fn changes_of_counters_scores_and_ranks_outdate_no_entry() {
     let fleet = fleet(PostgresServer::shared().await, RedisServer::shared().await).await;
     let (client, key) = (fleet.database.connect().await, fleet.database.new_key(1_000_000).await);
     let id = genes_of(&client, DOMAIN).await.swap_remove(0);

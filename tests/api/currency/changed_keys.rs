@@ -70,7 +70,7 @@ fn revocation(keys: &[&str]) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_that_is_known_to_have_changed_and_cannot_be_read_is_refused() {
+async fn a_changed_key_that_cannot_be_read_is_rejected() {
     let scene = Scene::new().await;
     let (kept, revoked) = (scene.known_key().await, scene.known_key().await);
 

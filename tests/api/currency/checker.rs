@@ -263,7 +263,7 @@ async fn proxies(target: &str) -> Vec<FaultProxy> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_shows_the_past_whatever_breaks() {
+async fn no_replica_goes_back_in_time_under_any_fault() {
     let random = || u64::from(getrandom::u32().unwrap());
     let seed = from_environment("GENE_REGISTRY_CHECKER_SEED").unwrap_or_else(random);
     let seconds = from_environment("GENE_REGISTRY_CHECKER_SECONDS").unwrap_or(60);

@@ -14,7 +14,7 @@ use crate::support::replica::{Fleet, READER};
 use crate::support::wait::eventually;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn replicas_that_heard_from_another_that_a_gene_is_gone_do_not_show_it_again() {
+async fn a_deletion_found_by_another_replica_is_not_undone() {
     let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
     let proxy = FaultProxy::start(postgres.addr()).await;
     let mut fleet = Fleet::start_with(0, postgres, redis, |config| {
@@ -54,7 +54,7 @@ async fn replicas_that_heard_from_another_that_a_gene_is_gone_do_not_show_it_aga
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_replica_that_is_cut_off_spoils_no_read_of_those_that_are_not() {
+async fn an_isolated_replica_does_not_fail_the_reads_of_others() {
     need_own_servers!();
     // Its own, for all that it does is watched.
     let (postgres, redis) = (PostgresServer::shared().await, RedisServer::start(&[]).await);

@@ -62,7 +62,7 @@ fn patient(config: &mut Config) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_is_treated_as_it_now_is_by_every_replica_with_and_without_redis() {
+async fn changes_of_a_key_apply_on_every_replica_with_and_without_redis() {
     need_own_servers!();
     let (postgres, redis) = (PostgresServer::shared().await, RedisServer::start(&[]).await);
     let fleet = Fleet::start_with(REPLICAS, postgres, &redis, patient).await;
@@ -98,7 +98,7 @@ async fn a_key_is_treated_as_it_now_is_by_every_replica_with_and_without_redis()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn known_keys_are_let_in_while_postgres_is_away_and_what_changed_is_known_after_it() {
+async fn known_keys_are_accepted_while_postgres_is_unavailable_and_changes_apply_after_it() {
     let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
     let proxy = FaultProxy::start(postgres.addr()).await;
     let mut fleet = Fleet::start_with(0, postgres, redis, patient).await;
@@ -135,7 +135,7 @@ async fn known_keys_are_let_in_while_postgres_is_away_and_what_changed_is_known_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_ends_by_the_databases_clock_whatever_a_replicas_own_says() {
+async fn a_key_expires_by_the_databases_clock() {
     let database = sample(PostgresServer::shared().await).await;
     let now = Timestamp::now();
     let ending = async |minutes: i64| {

@@ -23,7 +23,7 @@ async fn edit(client: &Client, id: &str, name: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn while_the_log_cannot_be_read_what_was_read_before_that_is_read_again() {
+async fn while_the_log_cannot_be_read_earlier_reads_are_repeated() {
     let fleet = fleet(PostgresServer::shared().await, RedisServer::shared().await).await;
     let (client, key) = (fleet.database.connect().await, fleet.database.new_key(1_000_000).await);
     let genes = genes_of(&client, DOMAIN).await;
@@ -75,7 +75,7 @@ async fn while_the_log_cannot_be_read_what_was_read_before_that_is_read_again() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_a_log_ages_alone_count_which_is_said_once() {
+async fn without_a_log_only_ages_apply_which_is_logged_once() {
     let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
     let database = sample(postgres).await;
     let (client, key) = (database.connect().await, database.new_key(1_000_000).await);
@@ -116,11 +116,11 @@ async fn without_a_log_ages_alone_count_which_is_said_once() {
         })
         .await;
     }
-    served.says_once(&["no change log", "ages alone count"]).await;
+    served.says_once(&["no change log", "only ages"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_log_that_goes_while_replicas_run_leaves_them_with_ages() {
+async fn removing_the_log_at_runtime_leaves_only_ages() {
     let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
     let fleet = Fleet::start_with(REPLICAS, postgres, redis, |config| {
         never_old(config);
@@ -149,7 +149,7 @@ async fn a_log_that_goes_while_replicas_run_leaves_them_with_ages() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_log_that_cannot_be_read_is_said_once_and_so_is_its_return() {
+async fn an_unreadable_log_and_its_recovery_are_each_logged_once() {
     let database = sample(PostgresServer::shared().await).await;
     let client = database.connect().await;
     let served = Served::start(&[("DATABASE_URL", &database.url_as(READER))]).await;
@@ -172,7 +172,7 @@ async fn a_log_that_cannot_be_read_is_said_once_and_so_is_its_return() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_log_that_appears_while_replicas_run_counts_from_then_on() {
+async fn adding_the_log_at_runtime_takes_effect() {
     let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
     let mut fleet = Fleet::start_with(0, postgres, redis, never_old).await;
     let (client, key) = (fleet.database.connect().await, fleet.database.new_key(1_000_000).await);

@@ -23,7 +23,7 @@ async fn edit(client: &tokio_postgres::Client, id: &str, name: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn both_changes_are_seen_where_transactions_commit_in_another_order_than_they_began() {
+async fn changes_are_visible_if_transactions_commit_in_another_order_than_they_began() {
     let fleet = fleet(PostgresServer::shared().await, RedisServer::shared().await).await;
     let (first, second) = (fleet.database.connect().await, fleet.database.connect().await);
     let key = fleet.database.new_key(1_000_000).await;
@@ -57,7 +57,7 @@ async fn both_changes_are_seen_where_transactions_commit_in_another_order_than_t
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_transaction_that_stays_open_keeps_no_answer_out_of_the_caches() {
+async fn an_open_transaction_does_not_prevent_caching() {
     let fleet = fleet(PostgresServer::shared().await, RedisServer::shared().await).await;
     let (open, client) = (fleet.database.connect().await, fleet.database.connect().await);
     let key = fleet.database.new_key(1_000_000).await;

@@ -18,7 +18,7 @@ pub(crate) const TRANSACTIONS: &str = "do $$ begin
     end $$";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_read_before_a_restore_is_never_shown_after_it() {
+async fn no_read_from_before_a_restore_is_served_after_it() {
     need_own_servers!();
     let (ahead, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
     let copy = PostgresServer::start(PostgresOptions::default()).await;

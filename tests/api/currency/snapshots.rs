@@ -31,7 +31,7 @@ async fn visible(client: &Client, snapshots: &[String], xids: &[String]) -> Vec<
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_snapshot_sees_what_postgres_says_it_sees() {
+async fn visibility_agrees_with_postgres() {
     let client = PostgresServer::shared().await.admin().await;
     let (mut runner, case) = (TestRunner::default(), case());
     let (mut snapshots, mut xids, mut expected) = (Vec::new(), Vec::new(), Vec::new());
@@ -53,7 +53,7 @@ async fn a_snapshot_sees_what_postgres_says_it_sees() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn snapshots_of_transactions_under_way_come_and_go_as_text() {
+async fn snapshots_with_running_transactions_survive_formatting_and_parsing() {
     let database = migrated(PostgresServer::shared().await).await;
     let client = database.connect().await;
     let mut open = Vec::new();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use gene_registry::ops::catalog::{self, Series};
+use gene_registry::ops::catalog::{self, MetricDescription};
 use reqwest::Method;
 
 use super::rules::names_in;
@@ -68,7 +68,7 @@ fn samples(text: &str) -> Vec<(String, Vec<String>, f64)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_replica_has_exactly_the_listed_metrics_with_their_kinds_and_labels() {
+async fn a_replica_exposes_exactly_the_catalog_of_metrics() {
     let text = metrics_of_a_replica().await.text;
     let listed: BTreeMap<_, _> = catalog::ALL.iter().map(|one| (one.name, one)).collect();
     let kinds: BTreeMap<_, _> =
@@ -76,7 +76,7 @@ async fn a_replica_has_exactly_the_listed_metrics_with_their_kinds_and_labels() 
     let here = listed.iter().filter(|(name, _)| **name != WITH_TLS);
     let expected: BTreeMap<_, _> = here.map(|(name, one)| (*name, one.kind.as_str())).collect();
     assert_eq!(kinds, expected);
-    for Series { name, help, .. } in catalog::ALL {
+    for MetricDescription { name, help, .. } in catalog::ALL {
         let said = format!("# HELP {name} {help}\n");
         assert!(text.contains(&said) || *name == WITH_TLS, "{name}: {text}");
     }
@@ -88,7 +88,7 @@ async fn a_replica_has_exactly_the_listed_metrics_with_their_kinds_and_labels() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_shown_of_stores_caches_and_domains_is_what_there_is() {
+async fn metrics_of_stores_caches_and_domains_have_the_actual_values() {
     let text = metrics_of_a_replica().await.text;
     let value = |series: &str| -> f64 {
         let line = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));

@@ -5,7 +5,7 @@ use crate::support::wait::until;
 use std::time::Duration;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn traces_that_this_build_cannot_send_stop_the_start() {
+async fn an_otlp_endpoint_without_the_feature_stops_the_start() {
     let check = Launch::new("gene-registry", env!("CARGO_BIN_EXE_gene-registry"))
         .args(["config", "check"])
         .env("GENE_REGISTRY__TELEMETRY__OTLP_ENDPOINT", "http://127.0.0.1:4318")

@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
-use gene_registry::ops::catalog::{self, Kind};
+use gene_registry::ops::catalog::{self, MetricKind};
 use serde_json::Value;
 
 use super::metrics::{metrics_of_a_replica, metrics_with_tls};
@@ -23,7 +23,7 @@ pub(super) fn names_in(expression: &str) -> Vec<String> {
         let parts = ["_bucket", "_sum", "_count"].iter();
         let base = parts.filter_map(|part| word.strip_suffix(part)).find(|base| {
             let found = catalog::ALL.iter().find(|one| one.name == *base);
-            found.is_some_and(|one| one.kind == Kind::Histogram)
+            found.is_some_and(|one| one.kind == MetricKind::Histogram)
         });
         base.unwrap_or(word).to_owned()
     };
@@ -67,7 +67,7 @@ fn succeeded(output: &Output) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_metric_that_an_alert_or_the_dashboard_names_is_on_a_running_replica() {
+async fn a_replica_exposes_every_metric_of_alerts_and_dashboard() {
     let text = metrics_of_a_replica().await.text + &metrics_with_tls().await.text;
     let there: BTreeSet<_> =
         text.lines().filter(|line| !line.starts_with('#')).flat_map(names_in).collect();
@@ -107,7 +107,7 @@ async fn prometheus_accepts_rules_and_metrics_and_the_rules_pass_their_tests() {
 }
 
 #[test]
-fn every_alert_is_tested_and_has_a_section_that_says_what_to_do() {
+fn every_alert_is_tested_and_documented() {
     let tests = read("config/prometheus/alerts_test.yml");
     let guide = read("docs/operations.md");
     let alerts = alerts();

@@ -140,7 +140,7 @@ async fn each_request_is_one_span_in_its_callers_trace_without_any_key() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_collector_that_is_away_or_hangs_is_noticed_by_no_request() {
+async fn an_unavailable_or_hanging_collector_affects_no_request() {
     let database = sample(PostgresServer::shared().await).await;
     let key = database.new_key(100_000).await;
     let collector = Collector::start().await;

@@ -37,7 +37,7 @@ fn assert_consistent(answer: &Answer) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn age_ttl_and_max_age_fit_each_other_at_every_age() {
+async fn age_ttl_and_max_age_are_consistent_at_every_age() {
     let (fleet, probe) = probed(defaults).await;
     let key = fleet.database.new_key(1_000_000).await;
     // Seconds of age, and between which bounds the ttl must be, for a search: fresh for 24 to 30 s.
@@ -72,7 +72,7 @@ async fn age_ttl_and_max_age_fit_each_other_at_every_age() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stale_answer_is_sent_at_once_and_read_again_by_one_replica() {
+async fn a_stale_entry_is_served_at_once_and_refreshed_by_one_replica() {
     // Stale for long, so that a slow machine does not come to the end of it.
     let (fleet, probe) = probed(|config| config.cache.search.stale_s = 3_000).await;
     let (key, path) = (fleet.database.new_key(1_000_000).await, uncached());
@@ -116,7 +116,7 @@ async fn a_stale_answer_is_sent_at_once_and_read_again_by_one_replica() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn past_its_stale_age_an_answer_is_waited_for() {
+async fn requests_wait_for_a_read_beyond_the_stale_age() {
     let (fleet, probe) = probed(defaults).await;
     let (key, path) = (fleet.database.new_key(1_000_000).await, uncached());
     probe.age_by(61);
@@ -132,7 +132,7 @@ async fn past_its_stale_age_an_answer_is_waited_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn while_the_database_fails_an_old_answer_is_sent_up_to_the_cap_and_then_502() {
+async fn while_the_database_fails_entries_are_served_up_to_if_error_and_then_502() {
     let (fleet, probe) = probed(defaults).await;
     let key = fleet.database.new_key(1_000_000).await;
     for path in &routes(&fleet.database).await {
@@ -166,7 +166,7 @@ async fn while_the_database_fails_an_old_answer_is_sent_up_to_the_cap_and_then_5
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stale_answer_whose_refresh_fails_is_sent_on_and_not_read_again_for_each_request() {
+async fn a_failed_refresh_keeps_the_stale_entry_and_is_not_repeated_for_each_request() {
     let (fleet, probe) = probed(|config| config.cache.search.stale_s = 3_000).await;
     let (key, path) = (fleet.database.new_key(1_000_000).await, uncached());
     probe.age_by(100);

@@ -32,7 +32,7 @@ async fn assert_all_expire(redis: &RedisServer, prefix: &str) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_redis_at_its_ceiling_costs_nothing_but_its_writes() {
+async fn a_full_redis_loses_only_writes() {
     need_own_servers!();
     let redis = RedisServer::start(&["--maxmemory-policy", "noeviction"]).await;
     let fleet = fleet(&redis).await;
@@ -76,7 +76,7 @@ async fn a_redis_at_its_ceiling_costs_nothing_but_its_writes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_read_only_redis_still_gives_what_it_has_and_is_not_written_for_each_answer() {
+async fn a_read_only_redis_serves_its_entries_and_is_not_written_for_each_request() {
     need_own_servers!();
     let redis = RedisServer::start(&[]).await;
     let fleet = fleet(&redis).await;

@@ -21,7 +21,7 @@ const REQUESTS: usize = 300;
 const OUTCOME_LIVES: Duration = Duration::from_secs(1);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn three_hundred_identical_cold_requests_on_three_replicas_are_one_load() {
+async fn three_hundred_identical_cold_requests_on_three_replicas_share_one_load() {
     let fleet = fleet().await;
     let key = fleet.database.new_key(1_000_000).await;
     let paths = routes(&fleet.database).await;
@@ -50,7 +50,7 @@ async fn three_hundred_identical_cold_requests_on_three_replicas_are_one_load() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_load_in_vain_is_heard_of_by_all_and_the_next_request_tries_again() {
+async fn a_failed_load_fails_all_waiting_requests_and_the_next_request_retries() {
     let (fleet, probe) = probed(|_| {}).await;
     let key = fleet.database.new_key(1_000_000).await;
     let mut failed = 0;
@@ -81,7 +81,7 @@ async fn a_load_in_vain_is_heard_of_by_all_and_the_next_request_tries_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_does_not_exist_is_looked_for_once_by_all_who_wait() {
+async fn requests_for_a_missing_gene_share_one_read() {
     let (fleet, probe) = probed(|_| {}).await;
     let key = fleet.database.new_key(1_000_000).await;
     for (round, path) in

@@ -12,7 +12,7 @@ const DISTINCT: usize = 50;
 
 /// Each client keeps its connection and asks for three things, one after the other.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fleet_that_starts_cold_under_load_reads_each_thing_once() {
+async fn a_cold_fleet_under_load_reads_each_entry_once() {
     let fleet = fleet_with(|config| {
         patient(config);
         young(config);

@@ -67,7 +67,7 @@ fn assert_not_modified(answer: &Raw, tag: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tag_in_any_form_is_a_304_on_every_replica_with_and_without_compression() {
+async fn an_entity_tag_in_any_form_yields_304_on_every_replica_with_and_without_compression() {
     let fleet = fleet().await;
     let key = fleet.database.new_key(1_000_000).await;
     let mut paths = routes(&fleet.database).await.to_vec();
@@ -130,7 +130,7 @@ async fn a_tag_in_any_form_is_a_304_on_every_replica_with_and_without_compressio
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn refusals_come_before_conditions_and_a_304_counts_against_the_limit() {
+async fn errors_precede_conditions_and_a_304_counts_against_the_limit() {
     let fleet = fleet().await;
     let key = fleet.database.new_key(6).await;
     let stranger = ApiKey::generate().unwrap();
@@ -176,7 +176,7 @@ fn assert_no_shared_cache_keeps(answer: &Answer) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_the_answer_it_is_private_and_varies_by_key() {
+async fn every_response_is_private_and_varies_by_key() {
     let (fleet, probe) = probed(|_| {}).await;
     let (key, spent) = (fleet.database.new_key(1_000_000).await, fleet.database.new_key(0).await);
     let mut seen = BTreeSet::new();
@@ -233,7 +233,7 @@ async fn check(replica: &Replica, path: &str, headers: &[(&str, &str)]) -> u16 {
 
 /// A replica that found the answer in Redis gives it the same tags as the one that read it.
 #[tokio::test(flavor = "multi_thread")]
-async fn tags_are_the_same_wherever_the_answer_came_from() {
+async fn entity_tags_do_not_depend_on_the_source_of_the_entry() {
     let mut fleet: Fleet<'_> = fleet().await;
     let key = fleet.database.new_key(1_000_000).await;
     let client = client(Version::HTTP_11);

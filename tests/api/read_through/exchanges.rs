@@ -39,7 +39,7 @@ const PUBLISH: [&str; 2] = ["SET answer", "EVALSHA lease"];
 const REPLACE: [&str; 2] = ["EVALSHA answer", "EVALSHA lease"];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_miss_asks_redis_three_times_and_a_hit_in_redis_once_beside_the_limit() {
+async fn a_miss_takes_three_round_trips_to_redis_and_a_shared_hit_one_besides_the_limit() {
     need_own_servers!();
     let (postgres, redis) = (PostgresServer::shared().await, RedisServer::start(&[]).await);
     let fleet = Fleet::start_with(2, postgres, &redis, super::patient).await;
@@ -74,7 +74,7 @@ async fn a_miss_asks_redis_three_times_and_a_hit_in_redis_once_beside_the_limit(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_that_is_there_is_replaced_by_a_script() {
+async fn an_existing_entry_is_replaced_by_a_script() {
     need_own_servers!();
     let (postgres, redis) = (PostgresServer::shared().await, RedisServer::start(&[]).await);
     let fleet = Fleet::start_with(1, postgres, &redis, |config| {

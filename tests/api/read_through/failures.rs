@@ -11,7 +11,7 @@ use crate::support::wait::eventually;
 const ABSENT: &str = "/genes/00000000-0000-0000-0000-00000000abcd/phenotype";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_502_makes_no_entry_and_the_next_request_is_served_on_every_replica() {
+async fn a_502_is_not_cached_and_the_next_request_succeeds_on_every_replica() {
     for number in 0..REPLICAS as usize {
         let (fleet, probe) = probed(|_| {}).await;
         let key = fleet.database.new_key(1_000_000).await;
@@ -40,7 +40,7 @@ async fn a_502_makes_no_entry_and_the_next_request_is_served_on_every_replica() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_404_is_remembered_by_the_replica_that_saw_it_and_briefly() {
+async fn a_404_is_cached_briefly_and_only_by_its_own_replica() {
     let (fleet, probe) = probed(|config| config.cache.not_found_s = 2).await;
     let key = fleet.database.new_key(1_000_000).await;
     let (first, second) = (&fleet.replicas[0], &fleet.replicas[1]);
@@ -65,7 +65,7 @@ async fn a_404_is_remembered_by_the_replica_that_saw_it_and_briefly() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_404_turns_into_200_on_every_replica_soon_after_the_gene_appears() {
+async fn a_404_becomes_200_on_every_replica_soon_after_the_gene_appears() {
     let (fleet, _probe) = probed(|config| config.cache.not_found_s = 3600).await;
     let key = fleet.database.new_key(1_000_000).await;
     for replica in &fleet.replicas {
@@ -88,7 +88,7 @@ async fn a_404_turns_into_200_on_every_replica_soon_after_the_gene_appears() {
 
 /// Read before it went, written to Redis after it had been seen to be gone.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_replica_that_saw_a_gene_go_never_shows_it_as_it_was_before() {
+async fn a_replica_that_found_a_gene_deleted_never_serves_an_older_entry() {
     // Without a change log ages alone count.
     let (mut fleet, probe) = probed(|config| config.cache.not_found_s = 1).await;
     let sql = fleet.database.connect().await;
@@ -122,7 +122,7 @@ async fn a_replica_that_saw_a_gene_go_never_shows_it_as_it_was_before() {
 
 /// Nobody who waits hears "not found" of a read that had not begun when the gene appeared.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_takes_the_place_of_a_404() {
+async fn an_entry_replaces_a_cached_404() {
     let (fleet, probe) = probed(|_| {}).await;
     let key = fleet.database.new_key(1_000_000).await;
     let path = "/arena/insights?domain=appears";

@@ -35,7 +35,7 @@ async fn start(count: u32, postgres: &PostgresServer) -> Fleet<'_> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lease_whose_owner_has_died_is_not_waited_for_beyond_half_the_deadline() {
+async fn waiting_for_a_dead_lease_holder_ends_at_half_the_deadline() {
     let redis = RedisServer::shared().await;
     let mut fleet = start(1, PostgresServer::shared().await).await;
     let (key, path) = (fleet.database.new_key(1_000_000).await, uncached());
@@ -63,7 +63,7 @@ async fn a_lease_whose_owner_has_died_is_not_waited_for_beyond_half_the_deadline
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_owner_that_is_cut_off_from_the_database_holds_nobody_up_for_long() {
+async fn a_lease_holder_without_the_database_does_not_delay_others_for_long() {
     need_own_servers!();
     let postgres = PostgresServer::start(PostgresOptions::default()).await;
     let proxy = FaultProxy::start(postgres.addr()).await;
@@ -102,7 +102,7 @@ async fn an_owner_that_is_cut_off_from_the_database_holds_nobody_up_for_long() {
 /// That a statement has failed is known a little later than it may take: whoever waits must still
 /// hear of it, and not try in turn.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_statement_that_times_out_is_one_load_in_vain_for_the_fleet() {
+async fn a_timed_out_statement_is_one_failed_load_for_the_fleet() {
     let fleet = fleet_with(|config| {
         config.redis.timeout_ms = 5_000;
         config.upstream.query_ms = 4_000;

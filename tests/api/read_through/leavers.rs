@@ -16,7 +16,7 @@ const LEAVING: usize = 500;
 const CONNECTIONS: usize = 5;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_who_waits_is_served_by_the_load_of_500_who_left() {
+async fn a_waiting_request_is_served_by_the_load_that_500_aborted_requests_started() {
     for version in [Version::HTTP_11, Version::HTTP_2] {
         let fleet = fleet_with(|config| {
             patient(config);

@@ -74,7 +74,7 @@ impl Stand {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn keep_takes_what_was_read_later_and_refuses_what_was_read_earlier() {
+async fn put_if_newer_accepts_later_reads_and_rejects_earlier_ones() {
     let stand = Stand::new().await;
     let redis = RedisServer::shared().await;
     assert_eq!(stand.keep(1_000, "first", 60_000).await, 1);
@@ -89,7 +89,7 @@ async fn keep_takes_what_was_read_later_and_refuses_what_was_read_earlier() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn keep_is_stopped_by_nothing_but_an_entry_of_its_format() {
+async fn put_if_newer_replaces_values_of_another_format() {
     let stand = Stand::new().await;
     let late = at(u64::MAX >> 1);
     for rubbish in [
@@ -116,7 +116,7 @@ async fn keep_is_stopped_by_nothing_but_an_entry_of_its_format() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn retire_takes_away_what_was_read_before_and_nothing_newer() {
+async fn delete_if_older_deletes_earlier_reads_only() {
     let stand = Stand::new().await;
     let redis = RedisServer::shared().await;
     assert_eq!(stand.retire(5).await, 0, "nothing there");
@@ -133,7 +133,7 @@ async fn retire_takes_away_what_was_read_before_and_nothing_newer() {
 
 /// In whichever order many replicas write, the one that read last is what stays.
 #[tokio::test(flavor = "multi_thread")]
-async fn of_many_who_write_at_once_the_latest_read_stays() {
+async fn the_latest_read_remains_after_concurrent_writes() {
     let stand = Stand::new().await;
     let times = (0..200_u64).map(|n| 1 + n.wrapping_mul(7919) % 200);
     let writes = times.map(|time| {
@@ -145,7 +145,7 @@ async fn of_many_who_write_at_once_the_latest_read_stays() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_late_writer_with_an_early_read_changes_no_answer_in_redis_or_in_a_replica() {
+async fn a_late_write_of_an_early_read_changes_no_entry_in_redis_or_in_a_replica() {
     let (fleet, probe) = probed(|_| {}).await;
     let (key, path) = (fleet.database.new_key(1_000_000).await, uncached());
     // Each replica has its own, for no other's can be used: all are past their age.
@@ -182,7 +182,7 @@ async fn a_late_writer_with_an_early_read_changes_no_answer_in_redis_or_in_a_rep
 /// Where there was nothing, an answer is kept without a look at what has come there meanwhile, but
 /// only if nothing has.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_came_while_an_answer_was_read_gives_way_unless_it_was_read_later() {
+async fn an_entry_that_arrives_during_a_read_is_replaced_unless_it_is_newer() {
     let (fleet, probe) = probed(|_| {}).await;
     let (key, redis) = (fleet.database.new_key(1_000_000).await, RedisServer::shared().await);
     assert_ok(&fleet.replicas[0].get(&uncached(), Some(&key)).await);

@@ -4,7 +4,7 @@ use super::{answer_keys, assert_ok, probed};
 use crate::support::traffic::routes;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn other_orders_defaults_escapes_and_tracking_parameters_share_one_entry() {
+async fn order_defaults_escapes_and_tracking_parameters_do_not_change_the_entry() {
     let (fleet, probe) = probed(|_| {}).await;
     let key = fleet.database.new_key(1_000_000).await;
     let phenotype = routes(&fleet.database).await[1].clone();

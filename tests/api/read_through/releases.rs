@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use gene_registry::cache::{ReadThrough, SharedCache, Source};
+use gene_registry::cache::{ReadThrough, SharedCache, SharedCacheOptions, Source};
 use gene_registry::config::LoadedConfig;
 use gene_registry::ops::Metrics;
 use gene_registry::redis::{RedisKeys, RedisPool};
@@ -30,8 +30,12 @@ async fn release(probe: &Arc<Probe>, prefix: &str, schema: &str) -> Release {
     let timeout = std::time::Duration::from_secs(5);
     let pool = RedisPool::new(redis.servers(), 4, timeout);
     let keys = RedisKeys::new(prefix);
-    let (schema, lease) = (schema.to_owned(), std::time::Duration::from_secs(5));
-    let shared = SharedCache::new(pool, keys, schema, 1 << 20, lease, Arc::clone(&metrics));
+    let options = SharedCacheOptions {
+        schema: schema.to_owned(),
+        max_entry_bytes: 1 << 20,
+        lease_ttl: std::time::Duration::from_secs(5),
+    };
+    let shared = SharedCache::new(pool, keys, options, Arc::clone(&metrics));
     let watched = UpstreamClient::new(Arc::clone(probe) as _);
     let watching = tokio::spawn(Arc::clone(&watched).watch());
     eventually(SOON, "the change log is loaded", || async { watched.is_settled() }).await;
@@ -40,7 +44,7 @@ async fn release(probe: &Arc<Probe>, prefix: &str, schema: &str) -> Release {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn releases_with_different_schemas_never_read_each_others_entries() {
+async fn releases_with_different_schemas_do_not_share_entries() {
     let database = sample(PostgresServer::shared().await).await;
     let upstream = config(&database.url_as(READER), None).upstream;
     let probe = Probe::new(Postgres::new(&upstream, "install {id}".to_owned()).unwrap());
@@ -69,7 +73,7 @@ async fn releases_with_different_schemas_never_read_each_others_entries() {
 
 /// An entry of another release under our key: its bytes are bound to the key they were made for.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_entry_copied_from_another_release_is_no_answer() {
+async fn an_entry_copied_from_another_release_is_a_miss() {
     let database = sample(PostgresServer::shared().await).await;
     let upstream = config(&database.url_as(READER), None).upstream;
     let probe = Probe::new(Postgres::new(&upstream, "install {id}".to_owned()).unwrap());

@@ -75,7 +75,7 @@ async fn bytes(redis: &RedisServer, key: &str) -> Vec<u8> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rubbish_of_every_kind_is_a_miss_counted_and_replaced_by_the_right_answer() {
+async fn a_corrupt_entry_of_any_kind_is_a_counted_miss_and_is_replaced() {
     let (mut fleet, probe) = probed(|_| {}).await;
     let redis = RedisServer::shared().await;
     let key = fleet.database.new_key(1_000_000).await;
@@ -119,7 +119,7 @@ async fn rubbish_of_every_kind_is_a_miss_counted_and_replaced_by_the_right_answe
 
 /// Rubbish of all kinds at once, and many who ask.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fleet_whose_every_entry_is_rubbish_answers_as_if_there_were_none() {
+async fn a_fleet_with_only_corrupt_entries_responds_as_without_entries() {
     let (mut fleet, probe) = probed(|_| {}).await;
     let redis = RedisServer::shared().await;
     let key = fleet.database.new_key(1_000_000).await;

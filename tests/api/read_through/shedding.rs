@@ -57,7 +57,7 @@ async fn while_saturated(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_does_not_fit_is_refused_at_once_and_hits_pass() {
+async fn misses_beyond_the_bounds_are_shed_at_once_and_hits_are_served() {
     let (fleet, probe) = probed(narrow).await;
     let key = fleet.database.new_key(1_000_000).await;
     let (replica, paths) = (&fleet.replicas[0], routes(&fleet.database).await);
@@ -95,7 +95,7 @@ async fn what_does_not_fit_is_refused_at_once_and_hits_pass() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn all_who_wait_for_one_answer_take_one_place() {
+async fn requests_that_share_a_read_use_one_permit() {
     let (fleet, probe) = probed(narrow).await;
     let key = fleet.database.new_key(1_000_000).await;
     let replica = &fleet.replicas[0];
@@ -119,7 +119,7 @@ async fn all_who_wait_for_one_answer_take_one_place() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_replica_that_has_room_reads_what_was_shed() {
+async fn a_replica_with_capacity_reads_what_another_has_shed() {
     let (fleet, probe) = probed(narrow).await;
     let key = fleet.database.new_key(1_000_000).await;
     let (full, free) = (&fleet.replicas[0], &fleet.replicas[1]);
@@ -139,7 +139,7 @@ async fn another_replica_that_has_room_reads_what_was_shed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_older_answer_is_sent_rather_than_a_503_unless_it_is_known_to_be_out_of_date() {
+async fn a_stale_entry_is_served_instead_of_503_unless_it_is_known_to_be_outdated() {
     let (fleet, probe) = probed(narrow).await;
     let key = fleet.database.new_key(1_000_000).await;
     let (replica, [_, phenotype, insights]) = (&fleet.replicas[0], routes(&fleet.database).await);
@@ -177,7 +177,7 @@ async fn an_older_answer_is_sent_rather_than_a_503_unless_it_is_known_to_be_out_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn refreshes_leave_room_for_those_who_wait_and_are_shed_first() {
+async fn refreshes_are_shed_before_reads_that_requests_wait_for() {
     let (fleet, probe) = probed(narrow).await;
     let key = fleet.database.new_key(1_000_000).await;
     let replica = &fleet.replicas[0];
@@ -213,7 +213,7 @@ async fn refreshes_leave_room_for_those_who_wait_and_are_shed_first() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_database_never_sees_more_misses_than_the_bound_and_keys_are_still_looked_up() {
+async fn concurrent_misses_stay_within_the_bound_and_keys_are_still_looked_up() {
     need_own_servers!();
     const POOL: usize = 8;
     let postgres = PostgresServer::start(PostgresOptions::default()).await;

@@ -62,7 +62,7 @@ async fn hits_are_served_while_200_misses_are_stuck() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn clients_that_leave_leave_no_statement_behind_and_the_pool_is_whole() {
+async fn aborted_requests_leave_no_statement_and_the_pool_recovers() {
     const POOL: usize = 4;
     let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
     let fleet = Fleet::start_with(3, postgres, redis, |config| {

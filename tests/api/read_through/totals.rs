@@ -27,7 +27,7 @@ async fn page(replica: &Replica, key: &str, query: &str) -> (u64, usize) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn walking_all_pages_counts_once_and_asks_for_nothing_past_the_end() {
+async fn paging_counts_once_and_reads_nothing_past_the_end() {
     // Young throughout, also on a slow machine.
     let (fleet, probe) = probed(|config| config.cache.search.fresh_s = 3_000).await;
     let (key, replica) = (fleet.database.new_key(1_000_000).await, &fleet.replicas[0]);
@@ -58,7 +58,7 @@ async fn walking_all_pages_counts_once_and_asks_for_nothing_past_the_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_page_that_contradicts_the_total_is_read_again_with_it() {
+async fn a_page_that_contradicts_the_total_is_read_again_with_a_new_total() {
     let (fleet, probe) = probed(|config| config.cache.search.fresh_s = 3_000).await;
     let (key, replica) = (fleet.database.new_key(1_000_000).await, &fleet.replicas[0]);
     let sql = fleet.database.connect().await;
@@ -94,7 +94,7 @@ async fn a_page_that_contradicts_the_total_is_read_again_with_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_total_is_not_used_after_a_change_that_is_in_the_log() {
+async fn a_total_is_not_used_after_a_logged_change() {
     let (fleet, probe) = probed(|config| config.cache.search.fresh_s = 3_000).await;
     let (key, replica) = (fleet.database.new_key(1_000_000).await, &fleet.replicas[0]);
     let (total, _) = page(replica, &key, "limit=1").await;
@@ -110,7 +110,7 @@ async fn a_total_is_not_used_after_a_change_that_is_in_the_log() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_walk_deep_at_a_time_while_shallow_pages_go_on() {
+async fn two_deep_pages_are_read_at_a_time_while_shallow_pages_are_served() {
     let (fleet, probe) = probed(|_| {}).await;
     let (key, replica) = (fleet.database.new_key(1_000_000).await, &fleet.replicas[0]);
     probe.hold(Hold::DeepWalks);
@@ -132,7 +132,7 @@ async fn two_walk_deep_at_a_time_while_shallow_pages_go_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_waits_too_long_for_a_deep_walk_is_told_so() {
+async fn a_request_that_waits_too_long_for_a_deep_page_gets_503() {
     let (fleet, probe) = probed(|config| config.shed.wait_ms = 500).await;
     let (key, replica) = (fleet.database.new_key(1_000_000).await, &fleet.replicas[0]);
     probe.hold(Hold::DeepWalks);

@@ -17,7 +17,7 @@ const BURST: usize = 100;
 const PER_SECOND: f64 = 50.0;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn thousands_of_unknown_keys_and_keyless_requests_cost_a_bounded_number_of_look_ups() {
+async fn thousands_of_unknown_keys_and_keyless_requests_cause_a_bounded_number_of_lookups() {
     let (fleet, probe) = probed(young).await;
     let key = fleet.database.new_key(1_000_000).await;
     for replica in &fleet.replicas {
@@ -81,7 +81,7 @@ fn key_look_ups(probe: &crate::support::probe::Probe) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_unknown_key_is_looked_up_once_and_remembered() {
+async fn an_unknown_key_is_looked_up_once_and_cached() {
     let (fleet, probe) = probed(|_| {}).await;
     let stranger = ApiKey::generate().unwrap();
     let replica = &fleet.replicas[0];
@@ -94,7 +94,7 @@ async fn an_unknown_key_is_looked_up_once_and_remembered() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_first_requests_with_one_good_key_are_one_look_up_and_all_are_served() {
+async fn concurrent_first_requests_with_one_key_share_one_lookup() {
     let (fleet, probe) = probed(|_| {}).await;
     for _ in 0..3 {
         let (key, before) = (fleet.database.new_key(1_000_000).await, key_look_ups(&probe));
@@ -108,7 +108,7 @@ async fn many_first_requests_with_one_good_key_are_one_look_up_and_all_are_serve
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_new_replica_lets_many_callers_in_at_once_and_strangers_no_more_than_before() {
+async fn a_new_replica_admits_many_known_keys_at_once_and_no_more_unknown_ones() {
     let (fleet, probe) = probed(|_| {}).await;
     let replica = &fleet.replicas[0];
     let mut keys = Vec::new();
@@ -134,7 +134,7 @@ async fn a_new_replica_lets_many_callers_in_at_once_and_strangers_no_more_than_b
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn probes_metrics_and_document_cost_no_key_no_count_and_no_query() {
+async fn probes_metrics_and_document_need_no_key_count_or_query() {
     let (fleet, probe) = probed(|_| {}).await;
     let redis = RedisServer::shared().await;
     let keys = redis.keys(&fleet.prefix).await;

@@ -104,7 +104,7 @@ async fn reads_resume_after_a_promotion_without_a_restart() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_committed_and_lost_is_not_shown_after_the_promotion() {
+async fn lost_transactions_are_not_shown_after_the_promotion() {
     need_own_servers!();
     let first = primary().await;
     let stream = FaultProxy::start(first.addr()).await;
@@ -154,7 +154,7 @@ async fn what_was_committed_and_lost_is_not_shown_after_the_promotion() {
             })
         })
         .await;
-        assert_eq!(replica.metric("gene_registry_histories_ended_total").await, Some(1.0));
+        assert_eq!(replica.metric("gene_registry_timeline_switches_total").await, Some(1.0));
     }
     // Nor does Redis bring it back.
     let late = Replica::start(&fleet.config).await;
@@ -163,7 +163,7 @@ async fn what_was_committed_and_lost_is_not_shown_after_the_promotion() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn while_only_a_standby_is_left_reads_and_keys_go_on_and_nothing_known_is_forgotten() {
+async fn with_only_a_standby_reads_and_keys_work_and_known_changes_stay_known() {
     need_own_servers!();
     let first = primary().await;
     let standby = first.start_standby().await;
@@ -222,7 +222,7 @@ async fn while_only_a_standby_is_left_reads_and_keys_go_on_and_nothing_known_is_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_replica_that_starts_while_only_a_standby_is_left_serves() {
+async fn a_replica_that_starts_with_only_a_standby_serves() {
     need_own_servers!();
     let first = primary().await;
     let standby = first.start_standby().await;

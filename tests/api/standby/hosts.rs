@@ -31,7 +31,7 @@ async fn read(upstream: &Postgres) -> Result<u64, UpstreamError> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_first_host_that_swallows_everything_costs_a_moment_at_the_start_and_later() {
+async fn an_unresponsive_first_host_costs_a_fraction_of_the_timeout() {
     let postgres = PostgresServer::shared().await;
     let database = sample(postgres).await;
     let first = FaultProxy::start(postgres.addr()).await;
@@ -58,7 +58,7 @@ async fn a_first_host_that_swallows_everything_costs_a_moment_at_the_start_and_l
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_host_that_refuses_is_passed_over_and_the_error_tells_of_each() {
+async fn a_refusing_host_is_skipped_and_the_error_lists_every_host() {
     let postgres = PostgresServer::shared().await;
     let database = sample(postgres).await;
     let second = FaultProxy::start(postgres.addr()).await;
@@ -77,7 +77,7 @@ async fn a_host_that_refuses_is_passed_over_and_the_error_tells_of_each() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn hosts_are_chosen_by_what_they_are() {
+async fn hosts_are_selected_by_their_role() {
     need_own_servers!();
     let first = primary().await;
     let database = sample(&first).await;

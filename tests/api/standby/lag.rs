@@ -18,7 +18,7 @@ const SEEN: Duration = Duration::from_secs(2);
 const A_WHILE: Duration = Duration::from_secs(4);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_standby_lacks_is_seen_within_two_seconds_all_the_same() {
+async fn a_change_that_a_standby_lacks_is_visible_within_two_seconds() {
     need_own_servers!();
     let primary = primary().await;
     let standby = primary.start_standby().await;
@@ -93,7 +93,7 @@ async fn what_a_standby_lacks_is_seen_within_two_seconds_all_the_same() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_standby_that_lags_too_far_is_not_read_and_health_and_metrics_say_so() {
+async fn a_lagging_standby_is_not_read_and_health_and_metrics_show_it() {
     need_own_servers!();
     let primary = primary().await;
     let [paused, well] = [primary.start_standby().await, primary.start_standby().await];
@@ -129,7 +129,7 @@ async fn a_standby_that_lags_too_far_is_not_read_and_health_and_metrics_say_so()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_never_shows_an_earlier_state_than_one_before_it() {
+async fn responses_never_go_back_in_time() {
     need_own_servers!();
     let primary = primary().await;
     let standby = primary.start_standby().await;

@@ -7,7 +7,7 @@ use crate::support::need_own_servers;
 use crate::support::standby::primary;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_standby_that_is_killed_or_hangs_costs_nobody_an_answer() {
+async fn a_killed_or_hanging_standby_fails_no_request() {
     need_own_servers!();
     let primary = primary().await;
     let standby = primary.start_standby().await;

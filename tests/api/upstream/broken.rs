@@ -60,7 +60,7 @@ fn id(last: u128) -> gene_registry::registry::GeneId {
 }
 
 #[tokio::test]
-async fn rows_that_break_the_contract_are_left_out_of_lists_and_totals() {
+async fn rows_that_violate_the_contract_are_excluded_from_lists_and_totals() {
     let database = foreign().await;
     let upstream = database.upstream();
     for (filter, sort, expected) in [
@@ -98,7 +98,7 @@ async fn numbers_beyond_the_range_saturate_and_empty_ones_are_zero() {
 }
 
 #[tokio::test]
-async fn the_arena_does_not_see_what_breaks_the_contract() {
+async fn rows_that_violate_the_contract_are_excluded_from_the_arena() {
     let database = foreign().await;
     let upstream = database.upstream();
     let insights = upstream.insights(&domain("d"), Timestamp::now()).await.expect("a read");
@@ -110,7 +110,7 @@ async fn the_arena_does_not_see_what_breaks_the_contract() {
 }
 
 #[tokio::test]
-async fn a_phenotype_that_breaks_the_contract_is_refused_alone() {
+async fn a_phenotype_that_violates_the_contract_fails_only_its_own_request() {
     let database = foreign().await;
     let upstream = database.upstream();
     for good in [1, 2, 3] {

@@ -89,7 +89,7 @@ const TABLE: &[(&str, &[&str])] = &[
 ];
 
 #[tokio::test]
-async fn the_log_holds_catalogue_facts_and_nothing_else() {
+async fn the_log_contains_only_changes_of_catalogue_facts() {
     let database = fresh_database().await;
     let client = database.client().await;
     client.batch_execute(SETUP).await.expect("a small registry");

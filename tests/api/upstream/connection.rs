@@ -44,7 +44,7 @@ async fn terminate_all(client: &Client) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nobody_notices_that_idle_connections_were_ended() {
+async fn closed_idle_connections_fail_no_read() {
     let database = fresh_database().await;
     let upstream = std::sync::Arc::new(database.upstream());
     let search = GeneSearch::default();
@@ -63,7 +63,7 @@ async fn nobody_notices_that_idle_connections_were_ended() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_locked_table_is_a_timeout_and_nothing_lingers() {
+async fn a_locked_table_is_a_timeout_and_leaves_no_statement() {
     let database = fresh_database().await;
     let upstream = std::sync::Arc::new(upstream(&impatient(&database)));
     upstream.ping().await.expect("a connection");
@@ -93,7 +93,7 @@ async fn a_locked_table_is_a_timeout_and_nothing_lingers() {
 }
 
 #[tokio::test]
-async fn who_leaves_takes_the_query_along() {
+async fn dropping_a_read_cancels_its_statement() {
     let database = fresh_database().await;
     let upstream = database.upstream();
     let (admin, mut locker) = (database.client().await, database.client().await);
@@ -111,7 +111,7 @@ async fn who_leaves_takes_the_query_along() {
 }
 
 #[tokio::test]
-async fn unnamed_statements_answer_everything() {
+async fn every_read_works_with_unnamed_statements() {
     let database = fresh_database().await;
     database.load(vec![gene(1, "d", &[(1, 0.5)])], now()).await;
     let config = UpstreamConfig { prepared_statements: false, ..config(&database.url) };
@@ -128,7 +128,7 @@ async fn unnamed_statements_answer_everything() {
 }
 
 #[tokio::test]
-async fn a_database_that_cannot_be_used_is_told_from_one_that_cannot_be_reached() {
+async fn failed_and_unreachable_databases_are_different_errors() {
     let database = fresh_database().await;
     let nobody = "postgres://nobody:hunter2@127.0.0.1:1/nowhere".to_owned();
     let found = upstream(&config(&nobody)).ping().await;
@@ -167,7 +167,7 @@ async fn views_may_be_replaced_while_the_service_runs() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn more_callers_than_connections_are_all_answered() {
+async fn more_concurrent_reads_than_connections_all_succeed() {
     let database = fresh_database().await;
     let config = UpstreamConfig { pool_size: 2, ..config(&database.url) };
     let upstream = std::sync::Arc::new(upstream(&config));

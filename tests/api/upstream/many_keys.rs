@@ -21,7 +21,7 @@ const FOREIGN: &str = "
         FROM foreign_keys.api_key;";
 
 #[tokio::test]
-async fn records_come_in_the_order_asked_for_and_twice_where_asked_for_twice() {
+async fn records_are_returned_in_the_requested_order_with_duplicates() {
     let database = fresh_database().await;
     let client = database.client().await;
     client
@@ -46,7 +46,7 @@ async fn records_come_in_the_order_asked_for_and_twice_where_asked_for_twice() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_row_that_a_statement_fails_on_harms_no_other_key_in_it() {
+async fn a_row_that_fails_a_statement_affects_no_other_key() {
     let database = fresh_database().await;
     let client = database.client().await;
     let drop = "DROP VIEW registry_read.api_key CASCADE";

@@ -15,7 +15,7 @@ const GENES: u64 = 1_000_000;
 const LARGE: &str = "bench.large";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_million_genes_are_answered_from_indexes() {
+async fn reads_of_a_million_genes_use_indexes() {
     let database = fresh_database().await;
     let mut client = database.client().await;
     let begun = Instant::now();

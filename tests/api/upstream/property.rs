@@ -189,7 +189,7 @@ async fn compare(
 }
 
 #[test]
-fn both_upstreams_give_the_same_answers() {
+fn both_upstreams_return_the_same_results() {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let now = now();
     let (database, client): (TestDatabase, Client) = runtime.block_on(async {

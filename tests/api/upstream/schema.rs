@@ -16,7 +16,7 @@ async fn migrating_again_changes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn migrations_at_once_wait_for_each_other_also_across_databases() {
+async fn concurrent_migrations_wait_for_each_other_across_databases() {
     let (one, other) = (empty_database().await, empty_database().await);
     let mut running = Vec::new();
     for database in [&one, &one, &one, &other, &other] {
@@ -32,7 +32,7 @@ async fn migrations_at_once_wait_for_each_other_also_across_databases() {
 }
 
 #[tokio::test]
-async fn a_user_who_may_not_create_roles_is_told_so() {
+async fn a_user_without_createrole_gets_a_warning_with_the_remedy() {
     let database = fresh_database().await;
     let admin = database.client().await;
     let owner = "gene_registry_test_owner";
@@ -190,7 +190,7 @@ async fn seeding_a_filled_registry_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_seed_that_fails_leaves_nothing_behind() {
+async fn a_failed_seed_changes_nothing() {
     let database = fresh_database().await;
     let mut client = database.client().await;
     let twice = vec![gene(1, "d", &[(1, 0.5)]), gene(1, "d", &[])].into_iter();

@@ -158,7 +158,7 @@ async fn past_the_end_is_empty_with_the_true_total() {
 }
 
 #[tokio::test]
-async fn what_is_empty_has_its_documented_value_and_what_is_unpublished_does_not_exist() {
+async fn empty_fields_have_their_documented_values_and_unpublished_genes_do_not_exist() {
     let mut hidden = gene(2, "hidden", &[(1, 0.5)]);
     hidden.published = false;
     let both = Both::of(vec![gene(1, "d", &[]), hidden]).await;
@@ -265,7 +265,7 @@ fn arenas() -> Vec<Arena> {
 }
 
 #[tokio::test]
-async fn insights_worked_by_hand() {
+async fn insights_match_hand_computed_examples() {
     // One database for all: each arena is a domain, and so are its genes' ids.
     let mut genes = vec![gene(u128::MAX, "another domain", &[(1, 99.0)])];
     for (number, arena) in arenas().into_iter().enumerate() {

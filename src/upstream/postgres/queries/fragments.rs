@@ -1,6 +1,6 @@
-//! Pieces of SQL that stand in several statements.
+//! SQL fragments that several statements use.
 
-/// A gene within the contract (see `RawGene::check`); NULL counts as 0, NaN is above infinity.
+/// True for genes within the contract (see `RawGene::check`). NULL counts as 0; NaN is above infinity.
 macro_rules! within_contract {
     () => {
         "fidelity::text IN ('Wrapped', 'Hybrid', 'Native')
@@ -10,7 +10,7 @@ macro_rules! within_contract {
     };
 }
 
-/// An evaluation that counts, at a time that RFC 3339 can write.
+/// True for evaluations that count: finite, and at a time that RFC 3339 can express.
 macro_rules! counts {
     () => {
         "fitness_value::float8 >= 0 AND fitness_value::float8 < 'Infinity'
@@ -19,7 +19,7 @@ macro_rules! counts {
     };
 }
 
-/// As shown: 0 to 2^53 - 1. Cut before the cast, which would fail for a larger numeric.
+/// A count as published: 0 to 2^53 - 1. Clamped before the cast, which fails for a larger numeric.
 macro_rules! count {
     ($column:literal) => {
         concat!("least(greatest(coalesce(", $column, ", 0), 0), 9007199254740991)::bigint")
@@ -32,8 +32,8 @@ macro_rules! fitness {
     };
 }
 
-/// When a statement read, and in which state of the database.
-macro_rules! seen {
+/// The stamp of a read: its time, and the snapshot that it saw.
+macro_rules! stamp {
     () => {
         "now() AS read_at, pg_current_snapshot()::text AS snapshot,
             pg_is_in_recovery() AS is_standby"
@@ -50,4 +50,4 @@ macro_rules! newest_first {
     };
 }
 
-pub(super) use {count, counts, fitness, newest_first, seen, within_contract};
+pub(super) use {count, counts, fitness, newest_first, stamp, within_contract};

@@ -1,33 +1,26 @@
-//! Every statement of the read path. Only schema `registry_read`, only named columns.
+//! Every statement of the read path. They read only schema `registry_read`, and name every column.
 //!
-//! The expressions by which genes are filtered and sorted stand word for word in the indexes of
-//! the default schema (`migrations/`). Casts make the statements right for views of an existing
-//! registry too, whose columns may be of other types; on the default schema they disappear.
-//! Each combination of filter and sort is a statement of its own, so that it gets its own plan.
+//! The expressions that filter and sort genes are identical to those of the indexes in the default
+//! schema (`migrations/`). The casts also support views of an existing registry, whose columns may
+//! have other types; on the default schema they have no effect. Each combination of filter and sort
+//! is a statement of its own, so that it gets its own plan.
 
 mod fragments;
 mod search;
+mod statement;
 
 use tokio_postgres::types::Type;
 
-use fragments::{count, counts, fitness, newest_first, seen, within_contract};
+use fragments::{count, counts, fitness, newest_first, stamp, within_contract};
 
 pub(super) use search::{Counting, search};
+pub(super) use statement::Statement;
 
-/// A statement and the types of its parameters.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Statement {
-    /// The text.
-    pub(super) sql: &'static str,
-    /// `$1`, `$2`, …
-    pub(super) types: &'static [Type],
-}
-
-/// One gene's phenotype. `$1` its id. One row always, so that the time of the read is known.
+/// Reads one gene's phenotype. `$1`: its id. Returns one row always, which has the read's stamp.
 pub(super) const PHENOTYPE: Statement = Statement {
     sql: concat!(
         "SELECT ",
-        seen!(),
+        stamp!(),
         ", g.*
         FROM (SELECT) one LEFT JOIN LATERAL (
             SELECT id::uuid AS id, name::text AS name, domain::text AS domain,
@@ -42,15 +35,14 @@ pub(super) const PHENOTYPE: Statement = Statement {
     types: &[Type::UUID],
 };
 
-/// What a domain's numbers are made of. `$1` the domain, `$2` the moment the turnover is
-/// measured from. One row for each gene of today's top, at least one.
+/// Reads the sums that a domain's arena is computed of. `$1`: the domain, `$2`: the time from which
+/// the turnover is measured. Returns one row for each gene of the current top, and at least one.
 ///
 /// `standing` visits each gene's evaluations once, by an index-only scan in the order of the
 /// genes' ids. Sums are of fitness divided by `scale` (see `registry::arena::FitnessSums`);
-/// what vanishes beside a huge scale is taken as 0, since Postgres fails where a division
-/// underflows (5e-324 is the least positive number). The order of what is summed decides the last
-/// digits, and a plan the order: shares are summed from the least to the greatest, so that all
-/// replicas, whatever their plans, show the same.
+/// what vanishes beside a huge scale counts as 0, because Postgres fails if a division underflows
+/// (5e-324 is the least positive number). The order of a sum changes its last digits, and the plan
+/// changes the order: shares are summed in ascending order, so that all replicas compute the same.
 pub(super) const INSIGHTS: Statement = Statement {
     sql: concat!(
         "WITH gene AS NOT MATERIALIZED (
@@ -97,7 +89,7 @@ pub(super) const INSIGHTS: Statement = Statement {
             ) shares
         )
         SELECT ",
-        seen!(),
+        stamp!(),
         ", summed.*, scaled.scale,
             ARRAY(
                 SELECT id::uuid FROM standing WHERE fitness_then IS NOT NULL
@@ -131,35 +123,35 @@ pub(super) const INSIGHTS: Statement = Statement {
     types: &[Type::TEXT, Type::TIMESTAMPTZ],
 };
 
-/// The records of API keys. `$1` their hashes. One row for each, in their order; `found` says
-/// whether there is one.
+/// Reads the records of API keys. `$1`: their hashes. Returns one row for each, in their order;
+/// `found` is false for an unknown key.
 pub(super) const API_KEYS: Statement = Statement {
     sql: concat!(
         "SELECT ",
-        seen!(),
+        stamp!(),
         ", coalesce(key.found, false) AS found, key.*
-        FROM unnest($1) WITH ORDINALITY asked (hash, place) LEFT JOIN LATERAL (
+        FROM unnest($1) WITH ORDINALITY requested (hash, index) LEFT JOIN LATERAL (
             SELECT true AS found, prefix::text AS prefix, owner::text AS owner,
                 name::text AS name, scopes::text[] AS scopes,
                 least(greatest(coalesce(rate_limit_per_minute, 30), 0), 2147483647)::bigint
                     AS rate_limit_per_minute,
                 expires_at::timestamptz AS expires_at, revoked_at::timestamptz AS revoked_at
-            FROM registry_read.api_key WHERE key_hash = asked.hash LIMIT 1
+            FROM registry_read.api_key WHERE key_hash = requested.hash LIMIT 1
         ) key ON true
-        ORDER BY asked.place"
+        ORDER BY requested.index"
     ),
     types: &[Type::BYTEA_ARRAY],
 };
 
-/// Changes to one look at most; more are as if everything had changed.
-pub(super) const MANY_CHANGES: usize = 50_000;
+/// Maximum number of changes in one poll; more count as a change of everything.
+pub(super) const MAX_CHANGES: usize = 50_000;
 
-/// What both looks into the change log read, one row at least.
+/// Reads changes from the log. Returns one row at least.
 macro_rules! changes {
     ($which:literal) => {
         concat!(
             "SELECT ",
-            seen!(),
+            stamp!(),
             ", change.scope, change.xid
             FROM (SELECT) one LEFT JOIN LATERAL (
                 SELECT scope::text AS scope, changed_in::text::bigint AS xid
@@ -171,18 +163,18 @@ macro_rules! changes {
     };
 }
 
-/// Whether there is a change log. Unlike a statement on one that is not there, this is no error
-/// in the log of somebody else's database.
+/// Whether there is a change log. Unlike reading a missing one, this logs no error in the database
+/// of somebody else.
 pub(super) const HAS_LOG: Statement = Statement {
     sql: concat!(
         "SELECT ",
-        seen!(),
+        stamp!(),
         ", to_regclass('registry_read.change') IS NOT NULL AS has_log"
     ),
     types: &[],
 };
 
-/// The changes that a snapshot does not see. `$1` the snapshot.
+/// Reads the changes that a snapshot does not see. `$1`: the snapshot.
 pub(super) const CHANGES_SINCE: Statement = Statement {
     sql: changes!(
         "changed_in >= pg_snapshot_xmin($1::text::pg_snapshot)
@@ -191,18 +183,18 @@ pub(super) const CHANGES_SINCE: Statement = Statement {
     types: &[Type::TEXT],
 };
 
-/// The changes of the horizon. `$1` its length in hours.
+/// Reads the changes of the last hours. `$1`: how many.
 pub(super) const CHANGES_OF_HORIZON: Statement = Statement {
     sql: changes!("changed_at > now() - make_interval(hours => $1)"),
     types: &[Type::INT4],
 };
 
-/// Where the server is in its database's history. Its log is read after the snapshot was taken, so
-/// that all that is seen in that stands there. Names of log files begin with their timeline.
+/// Reads the replication position. The position in the log is read after the snapshot, so it
+/// includes all that the snapshot sees. The names of log files begin with their timeline.
 pub(super) const POSITION: Statement = Statement {
     sql: concat!(
         "SELECT ",
-        seen!(),
+        stamp!(),
         ",
             (CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()
                 ELSE pg_current_wal_insert_lsn() END - '0/0'::pg_lsn)::bigint AS wal,
@@ -212,10 +204,10 @@ pub(super) const POSITION: Statement = Statement {
     types: &[],
 };
 
-/// Whether the database answers.
+/// Whether the database is available.
 pub(super) const PING: Statement = Statement { sql: "SELECT now() AS read_at", types: &[] };
 
-/// What the role should have set (see `Postgres::verify`).
+/// Reads the settings of the role and the server (see `Postgres::verify`).
 pub(super) const SETTINGS: Statement = Statement {
     sql: "SELECT
             (SELECT setting::bigint FROM pg_settings WHERE name = 'statement_timeout')

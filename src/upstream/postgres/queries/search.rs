@@ -1,12 +1,12 @@
-//! The searches: a statement for each combination of filter and sort, with and without the total.
+//! The searches: one statement for each combination of filter and sort, with or without the total.
 
 use tokio_postgres::types::Type;
 
-use super::Statement;
-use super::fragments::{count, counts, fitness, newest_first, seen, within_contract};
+use super::fragments::{count, counts, fitness, newest_first, stamp, within_contract};
+use super::statement::Statement;
 use crate::registry::{GeneFilter, Sort};
 
-/// Genes that match a filter, and those that would if they did not break the contract.
+/// Counts the genes that match a filter, and those that match but violate the contract.
 macro_rules! counted {
     ($filter:literal) => {
         concat!(
@@ -28,22 +28,22 @@ macro_rules! counted {
     };
 }
 
-/// For pages whose total is known.
+/// The same columns for pages whose total is known.
 macro_rules! not_counted {
     ($filter:literal) => {
         "(SELECT NULL::bigint AS total, NULL::bigint AS broken)"
     };
 }
 
-/// One page with its total, in one statement and so in one snapshot. `$1` limit, `$2` offset.
+/// Reads one page with its total, in one statement and so in one snapshot. `$1`: limit, `$2`: offset.
 ///
-/// The page is found first as ids alone, which skips rows by an index-only walk. An empty page
-/// is one row in which everything of the gene is NULL.
+/// The ids of the page are found first, which skips rows by an index-only scan. An empty page is one
+/// row in which all columns of the gene are NULL.
 macro_rules! search {
     ($counted:ident, $filter:literal, $sort:expr) => {
         concat!(
             "SELECT ",
-            seen!(),
+            stamp!(),
             ", counted.total, counted.broken, page.*
             FROM ",
             $counted!($filter),
@@ -121,17 +121,17 @@ macro_rules! searches {
     };
 }
 
-/// Whether a page's statement counts all genes that match.
+/// Whether the statement of a page counts all matching genes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::upstream::postgres) enum Counting {
-    /// It does.
+    /// It counts them.
     WithTotal,
-    /// The total is known already.
+    /// It does not: the total is known.
     PageAlone,
 }
 
-/// The search with this filter and sort. Parameters: limit, offset, then the domain, then the
-/// fidelity, each where the filter has it.
+/// The statement of a search. Parameters: limit, offset, then domain and fidelity, each if the filter
+/// has it.
 pub(in crate::upstream::postgres) fn search(
     filter: &GeneFilter,
     sort: Sort,

@@ -10,7 +10,7 @@ use crate::support::random::Random;
 use crate::support::redis::RedisServer;
 
 #[derive(Debug, Clone, Copy)]
-enum ConfigError {
+enum Fault {
     Stopped,
     Stalled,
     Restarted,
@@ -65,8 +65,7 @@ pub(super) async fn happen_to<S: Store>(store: &S, mut random: Random, end: Inst
         if Instant::now() >= end {
             return count;
         }
-        let fault =
-            *random.of(&[ConfigError::Stopped, ConfigError::Stalled, ConfigError::Restarted]);
+        let fault = *random.of(&[Fault::Stopped, Fault::Stalled, Fault::Restarted]);
         let left = end.saturating_duration_since(Instant::now());
         let lasts = random.millis(200..5000).min(left);
         eprintln!("chaos: {} {fault:?} for {lasts:?}", S::NAME);
@@ -75,18 +74,18 @@ pub(super) async fn happen_to<S: Store>(store: &S, mut random: Random, end: Inst
     }
 }
 
-async fn happen<S: Store>(store: &S, fault: ConfigError, lasts: Duration) {
+async fn happen<S: Store>(store: &S, fault: Fault, lasts: Duration) {
     match fault {
-        ConfigError::Stopped => {
+        Fault::Stopped => {
             store.stop().await;
             tokio::time::sleep(lasts).await;
             store.start().await;
         }
-        ConfigError::Stalled => {
+        Fault::Stalled => {
             store.pause();
             tokio::time::sleep(lasts).await;
             store.resume();
         }
-        ConfigError::Restarted => store.start().await,
+        Fault::Restarted => store.start().await,
     }
 }

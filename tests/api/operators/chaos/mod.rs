@@ -122,7 +122,7 @@ async fn is_normal(replica: &Replica, key: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_happens_to_the_stores_answers_are_allowed_ones_and_nothing_grows() {
+async fn under_random_faults_responses_are_valid_and_resources_stay_bounded() {
     need_own_servers!();
     let seed = given("CHAOS_SEED").unwrap_or_else(|| getrandom::u64().unwrap());
     let lasts = Duration::from_secs(given("CHAOS_SECONDS").unwrap_or(90));

@@ -1,9 +1,9 @@
-//! Whether a configuration can be used: what its values refer to, files and addresses, is looked
-//! at before anything is started. `config check` and `serve` ask this.
+//! Reads a configuration and checks that it can be used: also the URLs, and the files that its
+//! values name. `config check` and `serve` share this.
 
 use std::path::Path;
 
-use super::StartError;
+use super::error::StartError;
 use crate::config::{Config, ConfigError, InvalidConfig, LoadedConfig, UpstreamConfig};
 use crate::net::tls;
 use crate::ops::telemetry;
@@ -11,30 +11,30 @@ use crate::redis::Servers;
 use crate::server::Tls;
 use crate::upstream::postgres::{self, SetupError};
 
-/// Reads a configuration that can be used.
+/// Reads the configuration from `file` and the environment, and checks it. Opens no connection.
 ///
 /// # Errors
-/// [`InvalidConfig`], with everything that is wrong.
+/// [`InvalidConfig`], which lists every error.
 pub fn load_config(file: Option<&Path>) -> Result<LoadedConfig, InvalidConfig> {
     match LoadedConfig::read(file) {
-        Ok(loaded) => match unusable(&loaded.config) {
-            faults if faults.is_empty() => Ok(loaded),
-            faults => Err(faults.into()),
+        Ok(loaded) => match check(&loaded.config) {
+            errors if errors.is_empty() => Ok(loaded),
+            errors => Err(errors.into()),
         },
-        Err(invalid) => Err(invalid.and(unusable)),
+        Err(invalid) => Err(invalid.and(check)),
     }
 }
 
-/// Of a configuration whose values are good by themselves, what can't be used.
-fn unusable(config: &Config) -> Vec<ConfigError> {
-    let mut found = Vec::new();
+/// Checks what the values refer to: URLs, files, log directives.
+fn check(config: &Config) -> Vec<ConfigError> {
+    let mut errors = Vec::new();
     if let Err(error) = telemetry::check(&config.log) {
-        found.push(ConfigError::worded(&["log.level"], error.to_string()));
+        errors.push(ConfigError::with_text(&["log.level"], error.to_string()));
     }
-    found.extend(upstream(config));
-    found.extend(keys_database(config));
+    errors.extend(upstream(config));
+    errors.extend(keys_database(config));
     if let Err(error) = Servers::read(&config.redis) {
-        found.push(ConfigError::worded(&[error.key], error.to_string()));
+        errors.push(ConfigError::with_text(&[error.key], error.to_string()));
     }
     for (key, path) in [
         ("upstream.tls_ca_file", &config.upstream.tls_ca_file),
@@ -43,28 +43,28 @@ fn unusable(config: &Config) -> Vec<ConfigError> {
         if let Some(path) = path.as_deref().filter(|path| !path.as_os_str().is_empty())
             && let Err(error) = tls::client(Some(path))
         {
-            found.push(ConfigError::new(&[key], &error.to_string()));
+            errors.push(ConfigError::new(&[key], &error.to_string()));
         }
     }
-    found.extend(certificate(config));
-    found
+    errors.extend(certificate(config));
+    errors
 }
 
 fn upstream(config: &Config) -> Option<ConfigError> {
     config.upstream.url.as_ref()?;
-    let error = url_fault(config.upstream.clone())?;
-    Some(ConfigError::worded(&["upstream.url"], error.to_string()))
+    let error = url_error(config.upstream.clone())?;
+    Some(ConfigError::with_text(&["upstream.url"], error.to_string()))
 }
 
 fn keys_database(config: &Config) -> Option<ConfigError> {
     let url = config.control.database_url.clone()?;
-    let error = url_fault(UpstreamConfig { url: Some(url), ..config.upstream.clone() })?;
+    let error = url_error(UpstreamConfig { url: Some(url), ..config.upstream.clone() })?;
     let text = StartError::KeysDatabase(error).to_string();
-    Some(ConfigError::worded(&["control.database_url"], text))
+    Some(ConfigError::with_text(&["control.database_url"], text))
 }
 
-/// The authorities are looked at by themselves.
-fn url_fault(config: UpstreamConfig) -> Option<SetupError> {
+/// Ignores the file of certificate authorities, which [`check`] reports under its own key.
+fn url_error(config: UpstreamConfig) -> Option<SetupError> {
     postgres::check(&UpstreamConfig { tls_ca_file: None, ..config }).err()
 }
 

@@ -1,0 +1,67 @@
+//! The operations listener: `/livez`, `/readyz`, `/metrics`. It needs no API key, answers from
+//! memory, and does not count its own requests.
+
+use std::sync::Arc;
+
+use poem::http::{Method, StatusCode, header};
+use poem::{Request, Response};
+use serde::Serialize;
+
+use super::metrics_collector::MetricsCollector;
+use crate::ops::{CheckDependencies, Dependencies, Health, Metrics};
+use crate::server::Handler;
+
+/// The handler of the operations listener.
+pub(super) struct OpsApi {
+    pub(super) health: Arc<Health>,
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) dependencies: CheckDependencies,
+    /// Adds the metrics that are read when `/metrics` is requested.
+    pub(super) collector: MetricsCollector,
+}
+
+#[derive(Serialize)]
+struct Readiness {
+    status: &'static str,
+    #[serde(flatten)]
+    dependencies: Dependencies,
+}
+
+impl Handler for OpsApi {
+    async fn answer(&self, request: Request) -> Response {
+        if !matches!(*request.method(), Method::GET | Method::HEAD) {
+            return text(StatusCode::METHOD_NOT_ALLOWED, "only GET is supported\n");
+        }
+        match request.uri().path() {
+            "/livez" => text(StatusCode::OK, "alive\n"),
+            "/readyz" => self.readiness(),
+            "/metrics" => self.metrics(),
+            _ => text(StatusCode::NOT_FOUND, "not found; available: /livez, /readyz, /metrics\n"),
+        }
+    }
+}
+
+impl OpsApi {
+    fn readiness(&self) -> Response {
+        let ready = self.health.is_ready();
+        let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+        let body = Readiness { status: self.health.status(), dependencies: (self.dependencies)() };
+        Response::builder()
+            .status(status)
+            .header(header::CONTENT_TYPE, "application/json")
+            .body(serde_json::to_vec(&body).unwrap_or_default())
+    }
+
+    fn metrics(&self) -> Response {
+        Response::builder()
+            .header(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")
+            .body(self.metrics.render(|out| self.collector.collect(out)))
+    }
+}
+
+fn text(status: StatusCode, body: &'static str) -> Response {
+    Response::builder()
+        .status(status)
+        .header(header::CONTENT_TYPE, "text/plain; charset=utf-8")
+        .body(body)
+}

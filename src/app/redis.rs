@@ -1,0 +1,76 @@
+//! What the replicas share through Redis: cached responses and the counters of the limits.
+
+use std::sync::Arc;
+
+use super::error::StartError;
+use crate::api::Document;
+use crate::cache::{SharedCache, SharedCacheOptions};
+use crate::config::Config;
+use crate::limit::{LimitOptions, Limiter};
+use crate::ops::Metrics;
+use crate::redis::{RedisKeys, RedisPool, Servers};
+use crate::registry::KeyId;
+
+/// The connection pools.
+pub(super) struct Redis {
+    pub(super) cache: RedisPool,
+    /// Separate, so that a burst of cache misses does not delay the counting of requests.
+    pub(super) limits: RedisPool,
+    keys: RedisKeys,
+}
+
+/// The pools, if Redis is configured. Does not connect yet.
+pub(super) fn connections(config: &Config) -> Result<Option<Redis>, StartError> {
+    let Some(servers) = Servers::read(&config.redis)? else {
+        tracing::info!(
+            "redis.url is not set: responses are cached and limits counted in this process only"
+        );
+        return Ok(None);
+    };
+    let (size, timeout) = (config.redis.pool_size, config.redis.timeout());
+    let cache = RedisPool::new(servers, size, timeout);
+    let limits = cache.reserved();
+    Ok(Some(Redis { cache, limits, keys: RedisKeys::new(&config.redis.prefix) }))
+}
+
+impl Redis {
+    /// Probes unavailable servers until they are available again, also without requests; does not
+    /// return.
+    pub(super) fn run_probes(&self) -> impl Future<Output = ()> + use<> {
+        self.cache.clone().run_probes(self.keys.clone())
+    }
+
+    /// The cache that the replicas share.
+    pub(super) fn shared_cache(
+        &self,
+        config: &Config,
+        document: &Document,
+        metrics: &Arc<Metrics>,
+    ) -> SharedCache {
+        // The lease must outlive the longest attempt. If it expired before its owner reported a
+        // failure, the next replica would repeat the attempt, and so on.
+        let upstream = &config.upstream;
+        let lease_ttl =
+            config.shed.wait() + upstream.wait() + upstream.connect() + upstream.query();
+        let options = SharedCacheOptions {
+            schema: document.fingerprint(),
+            max_entry_bytes: config.cache.shared_max_entry_bytes,
+            lease_ttl,
+        };
+        SharedCache::new(self.cache.clone(), self.keys.clone(), options, Arc::clone(metrics))
+    }
+}
+
+/// The limiter: it counts in Redis if there is one, else in this process.
+pub(super) fn limiter(config: &Config, redis: Option<&Redis>, metrics: &Metrics) -> Limiter<KeyId> {
+    let options = LimitOptions {
+        replicas: config.rate_limit.replicas,
+        without_redis: config.rate_limit.without_redis,
+        enforce: config.rate_limit.enforce,
+        metrics: metrics.limits(),
+    };
+    match redis {
+        Some(redis) => Limiter::shared(redis.limits.clone(), redis.keys.clone(), options),
+        None => Limiter::in_process(options),
+    }
+}

@@ -1,0 +1,70 @@
+//! A running replica: its addresses, and its graceful shutdown.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+
+use crate::keys::UsageWriter;
+use crate::ops::{Health, Traces};
+use crate::server::Serving;
+
+/// A running replica. Dropping it does not stop it; [`Self::shutdown`] does.
+#[derive(Debug)]
+pub struct Running {
+    pub(super) public: Serving,
+    pub(super) ops: Serving,
+    pub(super) control: Option<Serving>,
+    pub(super) usage: Option<UsageWriter>,
+    pub(super) health: Arc<Health>,
+    pub(super) drain: Duration,
+    pub(super) background: Vec<JoinHandle<()>>,
+    pub(super) traces: Traces,
+}
+
+impl Running {
+    /// The base URL of the API, with its version: `http://127.0.0.1:8080/v1`.
+    pub fn base_url(&self) -> String {
+        format!("{}://{}/v1", self.public.scheme, connectable(self.public.address))
+    }
+
+    /// The URL of the operations listener, without a path.
+    pub fn ops_url(&self) -> String {
+        format!("http://{}", connectable(self.ops.address))
+    }
+
+    /// The URL of the control listener, without `/control/v1`; `None` if it is off.
+    pub fn control_url(&self) -> Option<String> {
+        let address = self.control.as_ref()?.address;
+        Some(format!("http://{}", connectable(address)))
+    }
+
+    /// Shuts down in this order: `/readyz` fails and kept-alive connections are closed after their
+    /// next response; `server.drain_ms` pass; new connections are refused; requests under way
+    /// finish within `server.grace_ms`; pending key usage and spans are sent.
+    pub async fn shutdown(self) {
+        self.health.set_draining();
+        self.public.drain();
+        tokio::time::sleep(self.drain).await;
+        self.public.shutdown().await;
+        if let Some(control) = self.control {
+            control.shutdown().await;
+        }
+        self.ops.shutdown().await;
+        self.background.iter().for_each(JoinHandle::abort);
+        if let Some(usage) = self.usage {
+            usage.finish().await;
+        }
+        self.traces.end().await;
+    }
+}
+
+/// Replaces an unspecified IP address, which cannot be connected to, by the loopback address.
+fn connectable(address: SocketAddr) -> SocketAddr {
+    if address.ip().is_unspecified() {
+        SocketAddr::from((Ipv4Addr::LOCALHOST, address.port()))
+    } else {
+        address
+    }
+}

@@ -1,0 +1,112 @@
+//! The objects that the listeners and the background tasks share, and the handlers built of them.
+
+use std::sync::Arc;
+
+use super::listeners::ListenerPeers;
+use super::metrics_collector::MetricsCollector;
+use super::ops_listener::OpsApi;
+use super::redis::Redis;
+use crate::api::{AccessControl, Document, Observability, Pages, PublicApi, TrustedProxies};
+use crate::cache::ReadThrough;
+use crate::config::Config;
+use crate::keys::{Authenticator, UsageCounts};
+use crate::ops::{CheckDependencies, Dependencies, Dependency, Health, Metrics, Traces};
+use crate::redis::{AccessMode, RedisPool};
+use crate::upstream::{Upstream, UpstreamClient};
+
+/// The shared objects of one replica.
+pub(super) struct Services {
+    pub(super) health: Arc<Health>,
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) upstream: Arc<UpstreamClient>,
+    pub(super) authenticator: Arc<Authenticator>,
+    /// `None` without a configured Redis.
+    pub(super) redis: Option<Redis>,
+    reads: ReadThrough,
+    document: Document,
+}
+
+impl Services {
+    /// Requests with a valid key are counted in `usage`, if it is given.
+    pub(super) fn new(
+        config: &Config,
+        upstream: Arc<dyn Upstream>,
+        redis: Option<Redis>,
+        usage: Option<Arc<UsageCounts>>,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        let document = Document::new();
+        let upstream = UpstreamClient::new(upstream);
+        let shared = redis.as_ref().map(|redis| redis.shared_cache(config, &document, &metrics));
+        let reads = ReadThrough::new(config, shared, Arc::clone(&upstream), Arc::clone(&metrics));
+        let foreign = config.keys.accept_foreign;
+        let authenticator =
+            Authenticator::new(Arc::clone(&upstream), foreign, Arc::clone(&metrics));
+        Self {
+            health: Arc::default(),
+            metrics,
+            upstream,
+            authenticator: Arc::new(authenticator.counting(usage)),
+            redis,
+            reads,
+            document,
+        }
+    }
+
+    pub(super) fn public_api(&self, config: &Config, traces: Traces) -> PublicApi {
+        let access_control = AccessControl {
+            authenticator: Arc::clone(&self.authenticator),
+            limiter: super::redis::limiter(config, self.redis.as_ref(), &self.metrics),
+            timeout: config.server.request_timeout(),
+        };
+        let pages = Pages {
+            document: self.document.clone(),
+            public_url: config.server.public_url.clone(),
+            trusted_proxies: TrustedProxies::new(config.server.trusted_proxies.clone()),
+            health: Arc::clone(&self.health),
+            dependencies: self.check_dependencies(),
+        };
+        let observability = Observability { metrics: Arc::clone(&self.metrics), traces };
+        PublicApi::new(self.reads.clone(), access_control, pages, observability)
+            .with_cors(&config.server.cors)
+    }
+
+    pub(super) fn ops_api(&self, peers: ListenerPeers) -> OpsApi {
+        let redis = self.redis.as_ref();
+        let collector = MetricsCollector {
+            health: Arc::clone(&self.health),
+            upstream: Arc::clone(&self.upstream),
+            reads: self.reads.clone(),
+            authenticator: Arc::clone(&self.authenticator),
+            redis: redis.map(|redis| [redis.cache.clone(), redis.limits.clone()]),
+            peers,
+        };
+        OpsApi {
+            health: Arc::clone(&self.health),
+            metrics: Arc::clone(&self.metrics),
+            dependencies: self.check_dependencies(),
+            collector,
+        }
+    }
+
+    fn check_dependencies(&self) -> CheckDependencies {
+        let upstream = Arc::clone(&self.upstream);
+        let redis = self.redis.as_ref().map(|redis| redis.cache.clone());
+        Arc::new(move || dependencies(&upstream, redis.as_ref()))
+    }
+}
+
+fn dependencies(upstream: &UpstreamClient, redis: Option<&RedisPool>) -> Dependencies {
+    let state = |up| if up { Dependency::Up } else { Dependency::Down };
+    let redis_state =
+        |mode| redis.map_or(Dependency::None, |pool| state(pool.is_fully_available(mode)));
+    let standbys: Vec<_> =
+        upstream.standby_states().iter().map(|standby| state(standby.in_use)).collect();
+    Dependencies {
+        primary: (!standbys.is_empty()).then(|| state(upstream.is_primary_in_use())),
+        standbys,
+        upstream: state(upstream.is_settled() && upstream.is_in_use()),
+        redis_read: redis_state(AccessMode::Read),
+        redis_write: redis_state(AccessMode::Write),
+    }
+}

@@ -1,0 +1,169 @@
+//! Leases in Redis: the replica that holds the lease of a request reads the upstream for the whole
+//! fleet, and the others wait for its result.
+
+use std::time::Duration;
+
+use redis::{Value, cmd};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+
+use super::codec::{self, sortable};
+use super::entry::Entry;
+use super::shared::{SharedCache, milliseconds};
+use crate::redis::{AccessMode, AnswerKeys, Call};
+use crate::registry::Request;
+use crate::upstream::ReadStamp;
+
+/// Interval at which a waiting replica polls for the result.
+const LEASE_POLL_INTERVAL: Duration = Duration::from_millis(25);
+
+pub(super) const FAILED: &str = "failed";
+pub(super) const ABSENT: &str = "absent";
+
+/// The right to read an entry for the whole fleet.
+#[derive(Debug)]
+pub(super) struct Lease {
+    pub(super) keys: AnswerKeys,
+    pub(super) token: String,
+    /// Whether Redis had no entry when the lease was acquired.
+    pub(super) was_vacant: bool,
+}
+
+/// The result of trying to acquire a lease.
+#[derive(Debug)]
+pub(super) enum LeaseAttempt {
+    /// This replica holds it.
+    Acquired {
+        /// To be released.
+        lease: Lease,
+        /// Whether Redis now has another entry than the known one.
+        has_news: bool,
+    },
+    /// Another replica holds it, with this token.
+    HeldBy(String),
+    /// Redis is unavailable.
+    Unavailable,
+}
+
+/// The result of waiting for the holder of a lease.
+#[derive(Debug)]
+pub(super) enum LeaseOutcome {
+    /// The entry that it published.
+    Entry(Entry),
+    /// The gene or domain does not exist, as of this read.
+    Absent(ReadStamp),
+    /// Its read failed.
+    Failed,
+    /// It released the lease, or let it expire, without a result.
+    LeaseEnded,
+    /// The deadline has passed, or Redis is unavailable.
+    TimedOut,
+}
+
+impl SharedCache {
+    /// Tries to acquire the lease of `request`. Also tells whether Redis has another entry than the
+    /// `known` one: the previous holder may have just published.
+    pub(super) async fn acquire_lease(
+        &self,
+        request: &Request,
+        known: Option<&Entry>,
+    ) -> LeaseAttempt {
+        let (keys, token) = (self.keys(request), random_token());
+        let acquire = Call::script(&self.scripts().acquire_lease, &keys.lease)
+            .arg(token.as_bytes())
+            .arg(milliseconds(self.options().lease_ttl));
+        let mut read_at = cmd("GETRANGE");
+        read_at.arg(&keys.answer).arg(codec::READ_AT.start).arg(codec::READ_AT.end - 1);
+        let calls = [acquire, Call::command(&keys.answer, read_at)];
+        let Ok(replies) = self.pool().run(AccessMode::Write, &calls).await else {
+            return LeaseAttempt::Unavailable;
+        };
+        let Ok([Ok(Value::BulkString(holder)), read_at]) = <[_; 2]>::try_from(replies) else {
+            return LeaseAttempt::Unavailable;
+        };
+        if holder != token.as_bytes() {
+            return LeaseAttempt::HeldBy(String::from_utf8_lossy(&holder).into_owned());
+        }
+        let known = known.map(|entry| sortable(entry.seen.read_at)).unwrap_or_default();
+        // An error if the key holds another Redis type.
+        let has_news = read_at.as_ref().is_ok_and(|read_at| text(read_at) != known);
+        let was_vacant = read_at.is_ok_and(|read_at| read_at == Value::BulkString(Vec::new()));
+        LeaseAttempt::Acquired { lease: Lease { keys, token, was_vacant }, has_news }
+    }
+
+    /// Releases a lease without a result.
+    pub(super) async fn release_lease(&self, lease: &Lease) {
+        self.write(&[self.release(lease)]).await;
+    }
+
+    pub(super) fn release<'a>(&'a self, lease: &'a Lease) -> Call<'a> {
+        Call::script(&self.scripts().release_lease, &lease.keys.lease).arg(lease.token.as_bytes())
+    }
+
+    /// Waits until `deadline` for the result of the replica that holds the lease `token`. Entries
+    /// that `accept` rejects are ignored.
+    pub(super) async fn wait(
+        &self,
+        request: &Request,
+        token: &str,
+        deadline: Instant,
+        accept: impl Fn(&Entry) -> bool,
+    ) -> LeaseOutcome {
+        let keys = self.keys(request);
+        let mut polls = interval(LEASE_POLL_INTERVAL);
+        polls.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        polls.tick().await;
+        loop {
+            tokio::select! {
+                _ = polls.tick() => {}
+                () = sleep_until(deadline) => return LeaseOutcome::TimedOut,
+            }
+            let mut poll = cmd("MGET");
+            poll.arg(&keys.answer).arg(&keys.outcome).arg(&keys.lease);
+            let Ok(Value::Array(values)) =
+                self.pool().send(AccessMode::Read, &keys.answer, poll).await
+            else {
+                return LeaseOutcome::TimedOut;
+            };
+            let Ok([entry, outcome, holder]) = <[Value; 3]>::try_from(values) else {
+                return LeaseOutcome::TimedOut;
+            };
+            if let Some(entry) = self.decode(&keys.answer, request, entry).await.filter(&accept) {
+                return LeaseOutcome::Entry(entry);
+            }
+            if let Some(outcome) = text(&outcome).strip_prefix(token).and_then(parse_outcome) {
+                return outcome;
+            }
+            if text(&holder) != token {
+                return LeaseOutcome::LeaseEnded;
+            }
+        }
+    }
+}
+
+/// Parses an outcome marker, without the lease's token at its start.
+fn parse_outcome(marker: &str) -> Option<LeaseOutcome> {
+    let mut words = marker.trim_start().splitn(3, ' ');
+    match (words.next()?, words.next(), words.next()) {
+        (FAILED, None, None) => Some(LeaseOutcome::Failed),
+        (ABSENT, Some(read_at), Some(snapshot)) => {
+            let snapshot = Some(snapshot).filter(|text| !text.is_empty());
+            let snapshot = snapshot.map(str::parse).transpose().ok()?;
+            Some(LeaseOutcome::Absent(ReadStamp::new(codec::time(read_at.as_bytes())?, snapshot)))
+        }
+        _ => None,
+    }
+}
+
+fn text(value: &Value) -> &str {
+    match value {
+        Value::BulkString(bytes) => std::str::from_utf8(bytes).unwrap_or_default(),
+        _ => "",
+    }
+}
+
+/// A random token. If the system provides no randomness, two replicas may get the same one; then
+/// both read the upstream.
+fn random_token() -> String {
+    let (a, b) = (getrandom::u64().unwrap_or_default(), getrandom::u64().unwrap_or_default());
+    format!("{a:016x}{b:016x}")
+}

@@ -1,0 +1,72 @@
+//! The result of a read through the caches, and its errors.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use thiserror::Error;
+
+use super::entry::Entry;
+use crate::sync::TaskPanicked;
+use crate::upstream::UpstreamError;
+
+/// Why a read has no result.
+#[derive(Debug, Clone, Error)]
+pub enum ReadError {
+    /// The gene or domain does not exist.
+    #[error("not found")]
+    NotFound,
+    /// The upstream failed, and no cached entry may be served instead.
+    #[error("the registry cannot be read")]
+    Upstream(#[source] Arc<UpstreamError>),
+    /// The read was shed, and no cached entry may be served instead.
+    #[error("too many concurrent reads of the registry")]
+    Overloaded,
+    /// The task that loaded the entry panicked.
+    #[error(transparent)]
+    Crashed(#[from] TaskPanicked),
+}
+
+/// An entry, and how it was found.
+#[derive(Debug, Clone)]
+pub struct CacheReply {
+    /// The entry.
+    pub entry: Arc<Entry>,
+    /// Where it was found.
+    pub source: Source,
+    /// Time since it was read from the upstream.
+    pub age: Duration,
+    /// The age up to which it is fresh.
+    pub fresh: Duration,
+}
+
+/// Where an entry was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// In this process.
+    Local,
+    /// In Redis.
+    Shared,
+    /// It was read from the upstream.
+    Upstream {
+        /// Whether a concurrent request for the same started the read.
+        collapsed: bool,
+    },
+    /// A stale entry, because the upstream failed.
+    StaleIfError,
+    /// A stale entry, because the read was shed.
+    StaleIfBusy,
+}
+
+impl Source {
+    /// The word for it in logs and metrics.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Local => "local",
+            Self::Shared => "shared",
+            Self::Upstream { collapsed: false } => "miss",
+            Self::Upstream { collapsed: true } => "collapsed",
+            Self::StaleIfError => "stale-if-error",
+            Self::StaleIfBusy => "stale-if-busy",
+        }
+    }
+}

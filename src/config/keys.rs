@@ -1,0 +1,22 @@
+//! `[keys]`: API keys.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+
+/// How API keys are looked up and their use is recorded.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KeysConfig {
+    /// Whether external keys are accepted, which do not have this service's token format.
+    pub accept_foreign: bool,
+    /// Interval at which the use of keys is written to the database, in seconds, 1 to 86400.
+    pub usage_every_s: u64,
+}
+
+impl KeysConfig {
+    /// Interval at which the use of keys is written to the database.
+    pub const fn usage_every(&self) -> Duration {
+        Duration::from_secs(self.usage_every_s)
+    }
+}

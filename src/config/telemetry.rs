@@ -1,0 +1,62 @@
+//! `[telemetry]`: traces by OpenTelemetry.
+
+use serde::Deserialize;
+
+/// The exporter of spans.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TelemetryConfig {
+    /// The collector's URL, without `/v1/traces`; without it no spans are sent.
+    pub otlp_endpoint: Option<String>,
+    /// The sampled ratio of the requests that come without a trace, 0 to 1.
+    pub sample_ratio: f64,
+}
+
+impl TelemetryConfig {
+    /// Invalid keys, each with the reason. `can_send`: whether this build can send spans.
+    pub(super) fn problems(&self, can_send: bool) -> Vec<(&'static str, &'static str)> {
+        const ENDPOINT: &str = "telemetry.otlp_endpoint";
+        let mut problems = Vec::new();
+        if let Some(endpoint) = &self.otlp_endpoint {
+            if !can_send {
+                problems.push((ENDPOINT, "this program was built without the feature `otlp`"));
+            }
+            let host = endpoint.strip_prefix("http://").unwrap_or_default();
+            if host.is_empty() || host.contains(['@', '?', '#']) || host.starts_with(['/', ':']) {
+                let form = "must be http://host:port, without user, query or fragment; TLS is \
+                            not supported, so use a collector on the local network";
+                problems.push((ENDPOINT, form));
+            }
+        }
+        if !(0.0..=1.0).contains(&self.sample_ratio) {
+            problems.push(("telemetry.sample_ratio", "must be from 0 to 1"));
+        }
+        problems
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problems(endpoint: Option<&str>, sample_ratio: f64, can_send: bool) -> Vec<&'static str> {
+        let config = TelemetryConfig { otlp_endpoint: endpoint.map(str::to_owned), sample_ratio };
+        config.problems(can_send).into_iter().map(|(key, _)| key).collect()
+    }
+
+    #[test]
+    fn an_endpoint_needs_the_otlp_feature_and_a_plain_http_address() {
+        assert_eq!(problems(None, 0.0, false), [""; 0]);
+        assert_eq!(problems(Some("http://collector:4318"), 1.0, true), [""; 0]);
+        assert_eq!(
+            problems(Some("http://collector:4318"), 1.0, false),
+            ["telemetry.otlp_endpoint"]
+        );
+        for wrong in ["https://c", "c:4318", "http://", "http://u:p@c", "http://c?x", "http://:1"] {
+            assert_eq!(problems(Some(wrong), 1.0, true), ["telemetry.otlp_endpoint"], "{wrong}");
+        }
+        for wrong in [-0.1, 1.1, f64::NAN] {
+            assert_eq!(problems(None, wrong, true), ["telemetry.sample_ratio"]);
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! The values of the change log: changes, and the values that reads depend on.
+
+use crate::registry::{DomainName, GeneFilter, GeneId, KeyHash};
+
+/// How far back the log is loaded at the start, in hours: longer than any entry is cached.
+pub const HORIZON_HOURS: i64 = 25;
+
+/// The values that a change may affect.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum ChangeScope {
+    /// Any value.
+    All,
+    /// A gene.
+    Gene(GeneId),
+    /// A domain, by name.
+    Domain(Box<str>),
+    /// An API key, by the hash of the whole key.
+    Key(KeyHash),
+}
+
+/// One row of the change log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// What it may affect.
+    pub scope: ChangeScope,
+    /// The transaction that made it.
+    pub xid: u64,
+}
+
+/// The result of a poll of the change log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Changes {
+    /// All changes that the given snapshot does not see.
+    These(Vec<Change>),
+    /// More changes than are listed: everything may have changed.
+    TooMany,
+    /// The upstream has no change log: only ages limit the use of cached entries.
+    NoLog,
+}
+
+/// The values that a read depends on.
+#[derive(Debug, Clone, Copy)]
+pub enum DependsOn<'a> {
+    /// One gene.
+    Gene(GeneId),
+    /// The genes of a domain.
+    Domain(&'a DomainName),
+    /// Any gene.
+    Catalogue,
+    /// One API key.
+    Key(&'a KeyHash),
+}
+
+impl<'a> DependsOn<'a> {
+    /// The values that a search with this filter depends on.
+    pub fn of_filter(filter: &'a GeneFilter) -> Self {
+        filter.domain.as_ref().map_or(Self::Catalogue, Self::Domain)
+    }
+}

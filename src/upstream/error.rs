@@ -1,0 +1,28 @@
+//! The reasons why a read of the upstream fails.
+
+use thiserror::Error;
+
+use crate::registry::ContractBreach;
+
+/// Why a read of the upstream failed.
+#[derive(Debug, Error)]
+pub enum UpstreamError {
+    /// The connection failed or was lost. Transient.
+    #[error("the database cannot be reached")]
+    Unreachable(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// Another replica has just failed to read the same. Transient.
+    #[error("another replica could not read the database just now")]
+    Elsewhere,
+    /// Only a standby is available, and it has not replayed a known change yet. Transient.
+    #[error("the only available standby has not replayed a known change")]
+    Behind,
+    /// The statement, or the wait for a free connection, timed out. Transient.
+    #[error("the database did not respond in time")]
+    Timeout,
+    /// The database rejected the statement, or returned something unexpected. An operator must act.
+    #[error("the database rejected a statement, or its result is invalid")]
+    Failed(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The row violates the contract of the views.
+    #[error(transparent)]
+    Contract(#[from] ContractBreach),
+}

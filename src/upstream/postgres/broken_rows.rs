@@ -1,0 +1,40 @@
+//! Counts the genes that violate the contract of the views, and logs when their number changes.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::registry::{DomainName, GeneFilter};
+
+/// The number of such genes by domain (`None`: in all), without zeros. The primary and its standbys
+/// share it. Cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub(super) struct BrokenRows(Arc<Mutex<HashMap<Option<DomainName>, i64>>>);
+
+impl BrokenRows {
+    /// Records the number that a search with this filter left out.
+    pub(super) fn record(&self, filter: &GeneFilter, count: i64) {
+        if filter.fidelity.is_some() {
+            return;
+        }
+        let mut broken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = if count == 0 {
+            broken.remove(&filter.domain)
+        } else {
+            broken.insert(filter.domain.clone(), count)
+        };
+        if before.unwrap_or(0) != count {
+            let domain = filter.domain.as_ref().map(DomainName::as_str);
+            tracing::warn!(
+                rows = count,
+                domain,
+                "genes that violate the contract of registry_read.gene are left out"
+            );
+        }
+    }
+
+    /// The number that the latest unfiltered search left out.
+    pub(super) fn total(&self) -> i64 {
+        let broken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        broken.get(&None).copied().unwrap_or(0)
+    }
+}

@@ -1,0 +1,274 @@
+//! Reads the registry from Postgres.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use async_trait::async_trait;
+use tokio_postgres::Row;
+use tokio_postgres::error::SqlState;
+
+use super::broken_rows::BrokenRows;
+use super::fields::{field, first, sql_state, unexpected};
+use super::hosts::Hosts;
+use super::pool::{Parameter, QueryPool};
+use super::queries::{self, Counting};
+use super::rows::{self, stamp};
+use super::setup_error::SetupError;
+use super::standby_urls;
+use super::timestamp::PgTimestamp;
+use crate::config::UpstreamConfig;
+use crate::ops::{PoolState, error_chain};
+use crate::registry::{
+    ApiKeyRecord, ArenaInsights, Count, DomainName, GeneId, GenePage, GenePhenotype, GeneSearch,
+    GeneSummary, KeyHash, Timestamp, arena,
+};
+use crate::upstream::change::HORIZON_HOURS;
+use crate::upstream::{Changes, Position, Read, Snapshot, StandbySet, Upstream, UpstreamError};
+
+/// A registry in Postgres.
+pub struct Postgres {
+    pub(super) pool: QueryPool,
+    hosts: Arc<Hosts>,
+    /// For polls and pings, so that a busy pool does not delay them.
+    side_pool: QueryPool,
+    install_template: String,
+    /// Whether the server turned out not to report its replication position.
+    hides_position: AtomicBool,
+    standbys: StandbySet,
+    broken_rows: BrokenRows,
+}
+
+impl Postgres {
+    /// A registry that is not connected yet: it connects when it is read.
+    ///
+    /// # Errors
+    ///
+    /// A URL is invalid, or the file of certificate authorities cannot be read.
+    pub fn new(config: &UpstreamConfig, install_template: String) -> Result<Self, SetupError> {
+        Self::with_broken_rows(config, install_template, BrokenRows::default())
+    }
+
+    fn with_broken_rows(
+        config: &UpstreamConfig,
+        install_template: String,
+        broken_rows: BrokenRows,
+    ) -> Result<Self, SetupError> {
+        let standbys = standby_set(config, &install_template, &broken_rows)?;
+        let hosts = Arc::new(Hosts::new(config, config.connect())?);
+        let side_config = UpstreamConfig { pool_size: 1, ..config.clone() };
+        Ok(Self {
+            side_pool: QueryPool::new(&side_config, Arc::clone(&hosts))?,
+            pool: QueryPool::new(config, Arc::clone(&hosts))?,
+            hosts,
+            hides_position: AtomicBool::new(false),
+            standbys,
+            install_template,
+            broken_rows,
+        })
+    }
+}
+
+#[async_trait]
+impl Upstream for Postgres {
+    async fn search(&self, search: &GeneSearch) -> Result<Read<GenePage>, UpstreamError> {
+        let (rows, data) = self.read_page(search, Counting::WithTotal).await?;
+        let row = first(&rows)?;
+        self.broken_rows.record(&search.filter, field(row, "broken")?);
+        let page = GenePage {
+            data,
+            total: Count::saturating(field(row, "total")?),
+            limit: search.page.limit(),
+            offset: search.page.offset(),
+        };
+        Ok(Read { value: page, seen: stamp(row)? })
+    }
+
+    async fn page(&self, search: &GeneSearch) -> Result<Read<Vec<GeneSummary>>, UpstreamError> {
+        let (rows, value) = self.read_page(search, Counting::PageAlone).await?;
+        Ok(Read { value, seen: stamp(first(&rows)?)? })
+    }
+
+    async fn phenotype(&self, id: GeneId) -> Result<Read<Option<GenePhenotype>>, UpstreamError> {
+        let rows = self.pool.run(queries::PHENOTYPE, &[&id.uuid()]).await?;
+        let row = first(&rows)?;
+        let gene = rows::gene_with_phenotype(row).map_err(unexpected)?;
+        let value = gene.map(|gene| gene.into_phenotype(&self.install_template)).transpose()?;
+        Ok(Read { value, seen: stamp(row)? })
+    }
+
+    async fn insights(
+        &self,
+        domain: &DomainName,
+        now: Timestamp,
+    ) -> Result<Read<Option<ArenaInsights>>, UpstreamError> {
+        let then = PgTimestamp(arena::turnover_begins(now));
+        let rows = self.pool.run(queries::INSIGHTS, &[&domain.as_str(), &then]).await?;
+        let row = first(&rows)?;
+        let standing = rows::standing(row, &rows).map_err(unexpected)?;
+        let value = arena::insights(domain, standing);
+        Ok(Read { value, seen: stamp(row)? })
+    }
+
+    async fn api_keys(
+        &self,
+        hashes: &[KeyHash],
+    ) -> Result<Read<Vec<Option<ApiKeyRecord>>>, UpstreamError> {
+        let hash_bytes: Vec<&[u8]> = hashes.iter().map(|hash| hash.0.as_slice()).collect();
+        let rows = self.pool.run(queries::API_KEYS, &[&hash_bytes]).await?;
+        let records = rows.iter().zip(hashes).map(|(row, hash)| rows::api_key(row, *hash));
+        let value: Vec<_> = records.collect::<Result<_, _>>().map_err(unexpected)?;
+        Ok(Read { value, seen: stamp(first(&rows)?)? })
+    }
+
+    async fn changes(&self, since: Option<&Snapshot>) -> Result<Read<Changes>, UpstreamError> {
+        if let Some(since) = since.map(Snapshot::to_string) {
+            match self.side_pool.run(queries::CHANGES_SINCE, &[&since]).await {
+                Err(error) if sql_state(&error) == Some(&SqlState::UNDEFINED_TABLE) => {}
+                found => return changes(&found?),
+            }
+        }
+        let rows = self.side_pool.run(queries::HAS_LOG, &[]).await?;
+        let row = first(&rows)?;
+        if !field::<bool>(row, "has_log")? {
+            return Ok(Read { value: Changes::NoLog, seen: stamp(row)? });
+        }
+        let hours = HORIZON_HOURS as i32;
+        changes(&self.side_pool.run(queries::CHANGES_OF_HORIZON, &[&hours]).await?)
+    }
+
+    fn broken_rows(&self) -> i64 {
+        self.broken_rows.total()
+    }
+
+    fn pools(&self) -> Vec<(&'static str, PoolState)> {
+        let mut pools =
+            vec![("postgres", self.pool.state()), ("postgres_side", self.side_pool.state())];
+        let of_standbys = self.standbys.each.iter().flat_map(|standby| standby.pools());
+        pools.extend(sum_pools(of_standbys));
+        pools
+    }
+
+    async fn position(&self) -> Result<Option<Position>, UpstreamError> {
+        if self.hides_position.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        let rows = match self.side_pool.run(queries::POSITION, &[]).await {
+            // Not tried again: each poll would log an error in the database of somebody else.
+            Err(error) if is_unsupported(&error) => {
+                tracing::warn!(
+                    error = error_chain(&error),
+                    "the database does not report its replication position: fail-overs are not \
+                     detected, and standbys are not read"
+                );
+                self.hides_position.store(true, Ordering::Relaxed);
+                return Ok(None);
+            }
+            found => found?,
+        };
+        let position = rows::position(first(&rows)?).map_err(UpstreamError::Failed)?;
+        if position.is_standby && self.hosts.requires_primary() {
+            // A proxy in between has switched to another server.
+            self.renew();
+            return Err(UpstreamError::Unreachable("connected to a standby".into()));
+        }
+        Ok(Some(position))
+    }
+
+    fn renew(&self) {
+        self.pool.renew();
+        self.side_pool.renew();
+    }
+
+    fn standbys(&self) -> StandbySet {
+        self.standbys.clone()
+    }
+
+    async fn ping(&self) -> Result<Timestamp, UpstreamError> {
+        let rows = self.side_pool.run(queries::PING, &[]).await?;
+        let PgTimestamp(now) = field(first(&rows)?, "read_at")?;
+        Ok(now)
+    }
+}
+
+impl Postgres {
+    /// Reads the rows of a page, and the genes in them.
+    async fn read_page(
+        &self,
+        search: &GeneSearch,
+        counting: Counting,
+    ) -> Result<(Vec<Row>, Vec<GeneSummary>), UpstreamError> {
+        let statement = queries::search(&search.filter, search.sort, counting);
+        let (limit, offset) = (i64::from(search.page.limit()), i64::from(search.page.offset()));
+        let domain = search.filter.domain.as_ref().map(DomainName::as_str);
+        let fidelity = search.filter.fidelity.map(|fidelity| fidelity.as_str());
+        let mut values: Vec<Parameter<'_>> = vec![&limit, &offset];
+        values.extend(domain.as_ref().map(|text| text as Parameter<'_>));
+        values.extend(fidelity.as_ref().map(|text| text as Parameter<'_>));
+        let rows = self.pool.run(statement, &values).await?;
+        let mut data = Vec::with_capacity(rows.len());
+        for row in &rows {
+            if let Some((gene, evaluations)) = rows::listed_gene(row).map_err(unexpected)? {
+                data.push(gene.into_summary(evaluations)?);
+            }
+        }
+        Ok((rows, data))
+    }
+}
+
+fn changes(rows: &[Row]) -> Result<Read<Changes>, UpstreamError> {
+    let value = rows::changes(rows).map_err(unexpected)?;
+    Ok(Read { value, seen: stamp(first(rows)?)? })
+}
+
+/// Whether the server lacks what the statement needs, or denies it.
+fn is_unsupported(error: &UpstreamError) -> bool {
+    sql_state(error).is_some_and(|state| {
+        [
+            SqlState::UNDEFINED_FUNCTION,
+            SqlState::INSUFFICIENT_PRIVILEGE,
+            SqlState::FEATURE_NOT_SUPPORTED,
+        ]
+        .contains(state)
+    })
+}
+
+/// The text of the statement for this search, to inspect its plan. Parameters: limit, offset, then
+/// domain and fidelity, each if the filter has it.
+pub fn search_statement(search: &GeneSearch) -> &'static str {
+    queries::search(&search.filter, search.sort, Counting::WithTotal).sql
+}
+
+/// The configured standbys, not connected yet.
+fn standby_set(
+    config: &UpstreamConfig,
+    install_template: &str,
+    broken_rows: &BrokenRows,
+) -> Result<StandbySet, SetupError> {
+    let standby = |(index, one): (usize, UpstreamConfig)| {
+        let standby =
+            Postgres::with_broken_rows(&one, install_template.to_owned(), broken_rows.clone());
+        standby
+            .map(|standby| Arc::new(standby) as Arc<dyn Upstream>)
+            .map_err(|error| standby_urls::numbered(error, index))
+    };
+    let configs = standby_urls::configs(config)?;
+    let each = configs.into_iter().enumerate().map(standby).collect::<Result<_, _>>()?;
+    Ok(StandbySet { each, max_lag: config.max_lag(), deadline: config.deadline() })
+}
+
+/// Sums the pools of all standbys: one sum for reads, one for polls.
+fn sum_pools(
+    pools: impl Iterator<Item = (&'static str, PoolState)>,
+) -> Vec<(&'static str, PoolState)> {
+    let (mut reads, mut side) = (None, None);
+    for (name, state) in pools {
+        let sum = if name == "postgres" { &mut reads } else { &mut side };
+        let sum: &mut PoolState = sum.get_or_insert_default();
+        sum.max += state.max;
+        sum.size += state.size;
+        sum.idle += state.idle;
+        sum.waiting += state.waiting;
+    }
+    let named = [("postgres_standbys", reads), ("postgres_standbys_side", side)];
+    named.into_iter().filter_map(|(name, state)| Some((name, state?))).collect()
+}

@@ -1,0 +1,27 @@
+//! Errors of the configured URLs and their TLS settings.
+
+use thiserror::Error;
+
+/// Why the configuration cannot be used to connect. Never contains the URL, which contains the
+/// password.
+#[derive(Debug, Error)]
+pub enum SetupError {
+    /// No URL is configured.
+    #[error("upstream.url is not set: set it, or DATABASE_URL")]
+    NoUrl,
+    /// The URL is invalid.
+    #[error("upstream.url: not a valid postgres:// URL: {0}")]
+    Url(String),
+    /// The URL of a standby, by its number in the list, from 1, is invalid.
+    #[error("upstream.read_urls: number {0} is not a valid postgres:// URL: {1}")]
+    ReadUrl(usize, String),
+    /// The file of certificate authorities cannot be read.
+    #[error("upstream.tls_ca_file: {0}")]
+    Authorities(String),
+    /// TLS cannot be set up.
+    #[error("upstream: TLS cannot be set up")]
+    Tls(#[from] rustls::Error),
+    /// The pool cannot be set up.
+    #[error("upstream.pool_size: the pool cannot be set up")]
+    Pool,
+}
