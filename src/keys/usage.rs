@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::store::{KeyStore, Usage};
 use crate::registry::{KeyHash, Timestamp};
+use crate::sync::lock;
 
 /// How many keys each shard counts; the use of further keys is not counted until the next batch is
 /// taken.
@@ -58,10 +59,6 @@ impl UsageCounts {
             .map(|(key, (last_used_at, requests))| Usage { key, last_used_at, requests })
             .collect()
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The task that writes counts to the store.

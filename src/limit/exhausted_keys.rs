@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use super::window::{Decision, WindowState};
+use crate::sync::lock;
 
 /// How many keys are remembered at once. Requests of further keys go to Redis.
 const MAX_KEYS: usize = 65_536;
@@ -81,7 +82,7 @@ impl<K: Eq + Hash + Copy> ExhaustedKeys<K> {
     }
 
     fn lock(&self) -> MutexGuard<'_, ExhaustedWindows<K>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

@@ -7,10 +7,11 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use super::window::{Decision, WINDOW, local_share};
+use crate::sync::lock;
 
 /// The number of windows from which ended ones are removed.
 const SWEEP_FROM: usize = 1024;
@@ -71,7 +72,7 @@ impl<K: Eq + Hash + Copy> LocalLimiter<K> {
     /// the number is always 0.
     pub(super) fn decide(&self, key: K, limit: u32, outage: u32, now: Instant) -> Decision {
         let share = local_share(limit, self.replicas);
-        let mut windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut windows = lock(&self.windows);
         windows.sweep(now);
         let opened = LocalWindow { began: now, count: 0, outage, before_outage: 0 };
         let window = windows.by_key.entry(key).or_insert(opened);

@@ -3,9 +3,10 @@
 //! Shards of the store, the slots of a cluster, fail independently of each other. An outage of a
 //! shard lasts until that shard replies again; replies of other shards do not end it.
 
+use crate::sync::lock;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 /// Knows the outages that last. Changed by one task only.
 #[derive(Debug, Default)]
@@ -42,7 +43,7 @@ impl OutageTracker {
     }
 
     fn lasting(&self) -> MutexGuard<'_, HashMap<u16, u32>> {
-        self.lasting.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.lasting)
     }
 }
 

@@ -6,7 +6,7 @@
 //! generation are discarded. Checking out a connection costs no round trip.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bb8::ManageConnection;
@@ -15,6 +15,7 @@ use redis::{ErrorKind, Pipeline, RedisError, RedisResult, ServerErrorKind, Value
 
 use super::dial::dial;
 use super::servers::{Sentinels, Server};
+use crate::sync::lock;
 
 /// The server that connections are made to.
 #[derive(Debug, Clone)]
@@ -73,7 +74,7 @@ impl RedisManager {
 
     /// Discards connections to the previous primary if this is another one.
     fn follow(&self, address: String) {
-        let mut primary = self.primary.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut primary = lock(&self.primary);
         if primary.as_ref() != Some(&address) {
             if primary.is_some() {
                 self.generation.fetch_add(1, Ordering::AcqRel);
@@ -189,6 +190,6 @@ impl ConnectErrorLog {
     }
 
     fn last(&self) -> std::sync::MutexGuard<'_, Option<String>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }

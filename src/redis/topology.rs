@@ -6,7 +6,7 @@
 //! report of a working cluster with the newest configuration wins.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -21,6 +21,7 @@ use super::manager::Endpoint;
 use super::node::{Node, NodeSettings};
 use super::servers::Server;
 use super::slots::{Address, ClusterReport, SLOTS};
+use crate::sync::lock;
 
 /// From the end of one poll to the start of the next, at least.
 const MIN_PAUSE: Duration = Duration::from_millis(250);
@@ -120,7 +121,7 @@ impl ClusterTopology {
 
     /// The node at an address, even if the last poll did not find it.
     pub(super) fn node(&self, address: Address) -> Arc<Node> {
-        let mut nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut nodes = lock(&self.nodes);
         let make = |(host, port): &Address| {
             let endpoint = Endpoint::Server(self.seed.moved(host, *port));
             Arc::new(Node::new(&format!("redis {host}:{port}"), &endpoint, &self.settings))
@@ -131,7 +132,7 @@ impl ClusterTopology {
     /// Starts a poll, unless one is running or has just ended.
     pub(super) fn poll_soon(self: &Arc<Self>) {
         {
-            let mut poll = self.poll.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut poll = lock(&self.poll);
             if poll.is_running || poll.ended.is_some_and(|at| at.elapsed() < MIN_PAUSE) {
                 return;
             }
@@ -218,7 +219,7 @@ impl ClusterTopology {
         }
         owners.nodes = addresses.iter().map(|address| self.node(address.clone())).collect();
         owners.owner_indices = owner_indices;
-        let mut nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut nodes = lock(&self.nodes);
         nodes.retain(|address, _| addresses.contains(address));
         drop(nodes);
         let primaries: Vec<_> =
@@ -233,7 +234,7 @@ struct TopologyPollGuard<'a>(&'a ClusterTopology);
 
 impl Drop for TopologyPollGuard<'_> {
     fn drop(&mut self) {
-        let mut poll = self.0.poll.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut poll = lock(&self.0.poll);
         *poll = TopologyPoll { is_running: false, ended: Some(Instant::now()) };
     }
 }

@@ -10,12 +10,12 @@ use std::collections::HashMap;
 use std::collections::VecDeque;
 use std::collections::hash_map::Entry;
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use thiserror::Error;
 use tokio::sync::oneshot;
 
-use super::TaskPanicked;
+use super::{TaskPanicked, lock};
 
 /// Executes the batches of a [`Batcher`].
 pub(crate) trait BatchExecutor<Request, Reply>: Send + Sync + 'static {
@@ -278,10 +278,6 @@ impl<Request, Reply> BatchQueue<Request, Reply> {
     fn clear(&mut self) {
         *self = Self { workers: self.workers, ..Self::default() };
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -8,8 +8,10 @@
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+
+use super::lock;
 
 /// Timeouts in a row that open a breaker.
 const TIMEOUTS_TO_OPEN: u32 = 2;
@@ -138,7 +140,7 @@ impl Breaker {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, BreakerState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

@@ -5,6 +5,7 @@ mod batcher;
 mod breaker;
 #[cfg(test)]
 pub(crate) mod ending_runtime;
+mod lock;
 mod single_flight;
 mod task_panicked;
 mod token_bucket;
@@ -13,6 +14,7 @@ pub(crate) use batcher::{
     BatchEntry, BatchError, BatchExecutor, BatchLimits, Batcher, WaitingRequests,
 };
 pub use breaker::{Breaker, CallOutcome, Permit};
+pub(crate) use lock::lock;
 pub use single_flight::{FlightOutcome, SingleFlight};
 pub use task_panicked::TaskPanicked;
 pub(crate) use token_bucket::TokenBucket;

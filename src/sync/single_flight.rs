@@ -6,11 +6,11 @@
 use std::collections::HashMap;
 use std::future::Future;
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::watch;
 
-use super::TaskPanicked;
+use super::{TaskPanicked, lock};
 
 /// The pieces of work under way, by key.
 #[derive(Debug)]
@@ -104,10 +104,6 @@ impl<K: Eq + Hash, V: Clone> Drop for FlightEntry<K, V> {
     fn drop(&mut self) {
         lock(&self.under_way).remove(&self.key);
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

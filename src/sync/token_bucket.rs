@@ -1,7 +1,9 @@
 //! A token bucket: bounds how often something happens, at once and on average.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Instant;
+
+use super::lock;
 
 /// Tokens that are taken one by one and refilled at a constant rate up to a capacity.
 #[derive(Debug)]
@@ -21,7 +23,7 @@ impl TokenBucket {
 
     /// Takes a token, if there is one.
     pub(crate) fn try_take(&self, now: Instant) -> bool {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = lock(&self.state);
         let tokens = self.tokens(*state, now);
         let granted = tokens >= 1.0;
         *state = (if granted { tokens - 1.0 } else { tokens }, now.max(state.1));
@@ -30,13 +32,13 @@ impl TokenBucket {
 
     /// Returns a token that was taken but not needed.
     pub(crate) fn refund(&self) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = lock(&self.state);
         state.0 = (state.0 + 1.0).min(self.capacity);
     }
 
     /// Whether there is less than one token.
     pub(crate) fn is_empty(&self, now: Instant) -> bool {
-        let state = *self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = *lock(&self.state);
         self.tokens(state, now) < 1.0
     }
 

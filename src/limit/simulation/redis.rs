@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::future::Future;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use ::redis::{ErrorKind, RedisError};
@@ -14,7 +14,7 @@ use crate::limit::clock::now;
 use crate::limit::window::{WINDOW, WindowState};
 use crate::limit::window_store::{Acquire, AcquireReplies, WindowStore};
 use crate::redis::RedisFailure;
-use crate::sync::{Breaker, CallOutcome, Permit};
+use crate::sync::{Breaker, CallOutcome, Permit, lock};
 
 pub(super) type Key = u8;
 
@@ -57,10 +57,6 @@ pub(super) struct SimulatedServer {
 }
 
 pub(super) type SharedServer = Arc<Mutex<SimulatedServer>>;
-
-pub(super) fn lock(server: &SharedServer) -> MutexGuard<'_, SimulatedServer> {
-    server.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 impl SimulatedServer {
     pub(super) fn new(replicas: usize, random: SeededRandom, fault_rate: u64) -> Self {

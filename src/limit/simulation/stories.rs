@@ -6,12 +6,13 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use super::random::SeededRandom;
-use super::redis::{Key, SharedServer, SimulatedRedis, SimulatedServer, lock};
+use super::redis::{Key, SharedServer, SimulatedRedis, SimulatedServer};
 use crate::config::WithoutRedis;
 use crate::limit::LimitOptions;
 use crate::limit::policy::Policy;
 use crate::limit::window::WINDOW;
 use crate::ops::LimitMetrics;
+use crate::sync::lock;
 
 const KEY: Key = 1;
 

@@ -1,6 +1,6 @@
 //! Runs one world and records what its callers saw.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
@@ -8,13 +8,14 @@ use tokio::time::{sleep, timeout};
 
 use super::random::SeededRandom;
 use super::redis::{
-    Key, LinkState, OutageRecord, SharedServer, SimulatedRedis, SimulatedServer, WindowRecord, lock,
+    Key, LinkState, OutageRecord, SharedServer, SimulatedRedis, SimulatedServer, WindowRecord,
 };
 use crate::config::WithoutRedis;
 use crate::limit::LimitOptions;
 use crate::limit::clock::now;
 use crate::limit::policy::Policy;
 use crate::ops::LimitMetrics;
+use crate::sync::lock;
 
 const LENGTH_MS: u64 = 200_000;
 const KEYS: u64 = 2;
@@ -151,8 +152,7 @@ fn plan_limits(random: &mut SeededRandom, replicas: &Replicas, events: &mut Join
             let (lag, replicas) = (random.below(LAG_MS), Arc::clone(replicas));
             events.spawn(async move {
                 sleep(ms(at + lag)).await;
-                let mut limits =
-                    replicas[number].limits.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut limits = lock(&replicas[number].limits);
                 limits[key] = new;
             });
         }
@@ -192,7 +192,7 @@ async fn call(
     sleep(ms(begins_ms)).await;
     let began = now();
     let Replica { policy, limits } = &replicas[replica];
-    let limit = limits.lock().unwrap_or_else(PoisonError::into_inner)[usize::from(key)];
+    let limit = lock(limits)[usize::from(key)];
     let patience = patience_ms.map_or(Duration::MAX, ms);
     let end = match timeout(patience, policy.decide(key, limit)).await {
         Err(_) => CallEnd::Abandoned,

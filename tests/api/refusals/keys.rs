@@ -39,7 +39,7 @@ async fn wrong_keys(stand: &Stand) -> Vec<(&'static str, Vec<String>)> {
         ("a key with a scheme", vec![format!("ApiKey {good}")]),
         ("a long key", vec!["k".repeat(20_000)]),
         ("a key beyond ASCII", vec!["gr_ключ".to_owned()]),
-        ("a foreign key", vec!["0123456789abcdef0123456789abcdef".to_owned()]),
+        ("an external key", vec!["0123456789abcdef0123456789abcdef".to_owned()]),
         ("an unknown key", vec![unknown]),
         ("a known prefix with another rest", vec![namesake.expose().to_owned()]),
         ("an expired key", vec![expired]),
