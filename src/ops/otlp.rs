@@ -31,7 +31,7 @@ use super::trace_context::{TraceContext, TraceId};
 use crate::config::TelemetryConfig;
 
 /// Why spans cannot be sent.
-pub type TracesError = ExporterBuildError;
+pub type ExporterError = ExporterBuildError;
 
 /// Maximum number of queued spans.
 const MAX_QUEUE: usize = 2048;
@@ -60,7 +60,7 @@ pub(super) struct Exporter {
 
 impl Exporter {
     /// `None` if no endpoint is configured.
-    pub(super) fn new(config: &TelemetryConfig) -> Result<Option<Self>, TracesError> {
+    pub(super) fn new(config: &TelemetryConfig) -> Result<Option<Self>, ExporterError> {
         let Some(endpoint) = &config.otlp_endpoint else { return Ok(None) };
         let exporter = SpanExporter::builder()
             .with_http()

@@ -8,7 +8,7 @@ use super::trace_context::{TraceContext, TraceId};
 use crate::config::TelemetryConfig;
 
 #[cfg(feature = "otlp")]
-pub use super::otlp::TracesError;
+pub use super::otlp::ExporterError as TracesError;
 #[cfg(feature = "otlp")]
 use super::otlp::{Exporter, RequestSpan};
 

@@ -34,7 +34,7 @@ use super::queries::Statement;
 use super::setup_error::SetupError;
 
 /// The value of a parameter.
-pub(super) type Parameter<'a> = &'a (dyn ToSql + Sync);
+pub(super) type QueryParam<'a> = &'a (dyn ToSql + Sync);
 
 /// Timeout for the confirmation of a cancellation, after which the connection counts as dead. Short
 /// enough that both attempts of a read fit into the default deadline.
@@ -127,7 +127,7 @@ impl QueryPool {
     pub(super) async fn run(
         &self,
         statement: Statement,
-        values: &[Parameter<'_>],
+        values: &[QueryParam<'_>],
     ) -> Result<Vec<Row>, UpstreamError> {
         let attempts = async {
             let mut retries = self.retries();
@@ -152,7 +152,7 @@ impl QueryPool {
     async fn attempt(
         &self,
         statement: Statement,
-        values: &[Parameter<'_>],
+        values: &[QueryParam<'_>],
     ) -> Result<Vec<Row>, Failure> {
         let (connection, permit) = self.connection().await?;
         let created = PooledConnection::metrics(&connection).created;
@@ -221,7 +221,7 @@ impl QueryPool {
         &self,
         client: &PooledConnection,
         statement: Statement,
-        values: &[Parameter<'_>],
+        values: &[QueryParam<'_>],
     ) -> QueryOutcome {
         let mut query = pin!(self.query(client, statement, values));
         if let Ok(result) = timeout(self.query, &mut query).await {
@@ -258,7 +258,7 @@ impl QueryPool {
         &self,
         client: &PooledConnection,
         statement: Statement,
-        values: &[Parameter<'_>],
+        values: &[QueryParam<'_>],
     ) -> Result<Vec<Row>, tokio_postgres::Error> {
         if self.prepared {
             let prepared = client.prepare_typed_cached(statement.sql, statement.types).await?;

@@ -10,7 +10,7 @@ use tokio_postgres::error::SqlState;
 use super::broken_rows::BrokenRows;
 use super::fields::{field, first, sql_state, unexpected};
 use super::hosts::Hosts;
-use super::pool::{Parameter, QueryPool};
+use super::pool::{QueryParam, QueryPool};
 use super::queries::{self, Counting};
 use super::rows::{self, stamp};
 use super::setup_error::SetupError;
@@ -201,9 +201,9 @@ impl Postgres {
         let (limit, offset) = (i64::from(search.page.limit()), i64::from(search.page.offset()));
         let domain = search.filter.domain.as_ref().map(DomainName::as_str);
         let fidelity = search.filter.fidelity.map(|fidelity| fidelity.as_str());
-        let mut values: Vec<Parameter<'_>> = vec![&limit, &offset];
-        values.extend(domain.as_ref().map(|text| text as Parameter<'_>));
-        values.extend(fidelity.as_ref().map(|text| text as Parameter<'_>));
+        let mut values: Vec<QueryParam<'_>> = vec![&limit, &offset];
+        values.extend(domain.as_ref().map(|text| text as QueryParam<'_>));
+        values.extend(fidelity.as_ref().map(|text| text as QueryParam<'_>));
         let rows = self.pool.run(statement, &values).await?;
         let mut data = Vec::with_capacity(rows.len());
         for row in &rows {

@@ -8,7 +8,7 @@ use tokio_postgres::binary_copy::BinaryCopyInWriter;
 use tokio_postgres::types::{Json, Type};
 use tokio_postgres::{Client, Transaction};
 
-use super::pool::Parameter;
+use super::pool::QueryParam;
 use super::timestamp::PgTimestamp;
 use crate::registry::Timestamp;
 use crate::upstream::{CatalogueEvaluation, CatalogueGene};
@@ -208,7 +208,7 @@ async fn copy_genes(
     for gene in genes {
         let fitness_score = gene.fitness_score();
         let phenotype = gene.phenotype.as_ref().map(Json);
-        let row: [Parameter<'_>; 14] = [
+        let row: [QueryParam<'_>; 14] = [
             &gene.id,
             &gene.name,
             &gene.domain,
@@ -239,7 +239,7 @@ async fn copy_evaluations(
     for gene in genes {
         for evaluation in &gene.evaluations {
             let evaluated_at = PgTimestamp(evaluation.evaluated_at(now));
-            let row: [Parameter<'_>; 4] =
+            let row: [QueryParam<'_>; 4] =
                 [&gene.id, &evaluation.fitness_value, &evaluated_at, &evaluation.total_calls];
             writer.as_mut().write(&row).await?;
         }
