@@ -23,7 +23,7 @@ use crate::net::AuthoritiesError;
 use crate::ops::{AskDependencies, Dependencies, Dependency, Health, Metrics, OpsApi};
 use crate::ops::{Traces, TracesError};
 use crate::redis::{AccessMode, RedisPool, ServersError};
-use crate::server::{Reloaded, Serving, Tls, TlsError};
+use crate::server::{ReloadOutcome, ServerTls, ServerTlsError, Serving};
 use crate::upstream::postgres::SetupError;
 use crate::upstream::{Upstream, UpstreamClient};
 
@@ -64,7 +64,7 @@ pub enum StartError {
     Traces(#[from] TracesError),
     /// The certificate or its key can't be used.
     #[error("server.tls: {0}")]
-    Tls(#[from] TlsError),
+    Tls(#[from] ServerTlsError),
     /// The database that keys are written to can't be used as it is configured.
     #[error("{}", keys_database_text(.0))]
     KeysDatabase(SetupError),
@@ -219,18 +219,18 @@ pub async fn start_with_keys(
 }
 
 /// TLS on the public listener, if it is on.
-fn tls(config: &Config) -> Result<Option<Tls>, StartError> {
+fn tls(config: &Config) -> Result<Option<ServerTls>, StartError> {
     let tls = &config.server.tls;
-    let on = |(cert, key)| Tls::new(cert, key, tls.handshake_timeout());
+    let on = |(cert, key)| ServerTls::new(cert, key, tls.handshake_timeout());
     Ok(tls.files().map(on).transpose()?)
 }
 
 /// Keeps the certificate up to date, and says when it ends.
-async fn watch(tls: Tls, metrics: Arc<Metrics>) {
+async fn watch(tls: ServerTls, metrics: Arc<Metrics>) {
     metrics.certificate_expires(tls.expires_at());
     let shown = tls.clone();
     tls.watch(|reloaded| {
-        metrics.certificate_reloaded(reloaded == Reloaded::InUse);
+        metrics.certificate_reloaded(reloaded == ReloadOutcome::Applied);
         metrics.certificate_expires(shown.expires_at());
     })
     .await;
@@ -255,7 +255,7 @@ fn spawn_background_tasks(
     upstream: Arc<UpstreamClient>,
     health: &Arc<Health>,
     metrics: &Arc<Metrics>,
-    tls: Option<Tls>,
+    tls: Option<ServerTls>,
 ) -> Vec<JoinHandle<()>> {
     let mut background = vec![
         tokio::spawn(Arc::clone(&upstream).watch()),

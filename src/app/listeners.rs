@@ -8,7 +8,7 @@ use tokio::net::TcpListener;
 
 use super::StartError;
 use crate::config::{Config, Network};
-use crate::server::{Handler, Limits, Listener, Peers, Serving, Tls, serve};
+use crate::server::{ConnectionLimits, Handler, Listener, Peers, ServerTls, Serving, serve};
 
 /// Connections to the operations listener, or to the control listener, at once.
 const FEW_CONNECTIONS: usize = 64;
@@ -40,10 +40,10 @@ pub(super) async fn bind(key: &'static str, address: SocketAddr) -> Result<Bound
 /// [`StartError::Bind`], where the system does not tell the socket's address.
 pub(super) fn listen<H: Handler>(
     bound: Bound,
-    tls: Option<Tls>,
+    tls: Option<ServerTls>,
     peers: Arc<Peers>,
     handler: H,
-    limits: Limits,
+    limits: ConnectionLimits,
 ) -> Result<Serving, StartError> {
     let Bound { key, address, socket } = bound;
     let serving = serve(Listener::new(socket, tls, peers), Arc::new(handler), limits);
@@ -51,9 +51,9 @@ pub(super) fn listen<H: Handler>(
 }
 
 /// What connections to the public listener are held to.
-pub(super) fn limits(config: &Config) -> Limits {
+pub(super) fn limits(config: &Config) -> ConnectionLimits {
     let server = &config.server;
-    Limits {
+    ConnectionLimits {
         connections: server.max_connections,
         head: server.head_timeout(),
         idle: server.idle_timeout(),
@@ -63,13 +63,13 @@ pub(super) fn limits(config: &Config) -> Limits {
 }
 
 /// As [`limits`], of the control listener.
-pub(super) fn control_limits(config: &Config) -> Limits {
-    Limits { connections: FEW_CONNECTIONS, ..limits(config) }
+pub(super) fn control_limits(config: &Config) -> ConnectionLimits {
+    ConnectionLimits { connections: FEW_CONNECTIONS, ..limits(config) }
 }
 
 /// As [`limits`], of the operations listener.
-pub(super) fn ops_limits(config: &Config) -> Limits {
-    Limits { grace: OPS_GRACE, ..control_limits(config) }
+pub(super) fn ops_limits(config: &Config) -> ConnectionLimits {
+    ConnectionLimits { grace: OPS_GRACE, ..control_limits(config) }
 }
 
 /// The peers of each listener.
