@@ -7,7 +7,7 @@ use tokio::task::JoinHandle;
 
 use super::services::Services;
 use crate::ops::{Health, Metrics};
-use crate::server::{Reloaded, Tls};
+use crate::server::{ReloadOutcome, ServerTls};
 use crate::upstream::UpstreamClient;
 
 /// After this long a replica becomes ready even if it has not reached the upstream.
@@ -19,7 +19,10 @@ const READY_POLL_INTERVAL: Duration = Duration::from_millis(20);
 const METRICS_UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Starts the tasks. They run until they are aborted.
-pub(super) fn spawn_background_tasks(services: &Services, tls: Option<Tls>) -> Vec<JoinHandle<()>> {
+pub(super) fn spawn_background_tasks(
+    services: &Services,
+    tls: Option<ServerTls>,
+) -> Vec<JoinHandle<()>> {
     let (upstream, metrics) = (&services.upstream, &services.metrics);
     let authenticator = Arc::clone(&services.authenticator);
     let mut tasks = vec![
@@ -58,11 +61,11 @@ async fn run_upkeep(metrics: Arc<Metrics>) {
 }
 
 /// Reloads the certificate when its files change, and publishes its expiry.
-async fn watch_certificate(tls: Tls, metrics: Arc<Metrics>) {
+async fn watch_certificate(tls: ServerTls, metrics: Arc<Metrics>) {
     metrics.certificate_expires(tls.expires_at());
     let reloaded_tls = tls.clone();
     tls.watch(|reloaded| {
-        metrics.certificate_reloaded(reloaded == Reloaded::InUse);
+        metrics.certificate_reloaded(reloaded == ReloadOutcome::Applied);
         metrics.certificate_expires(reloaded_tls.expires_at());
     })
     .await;

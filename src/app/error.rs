@@ -8,7 +8,7 @@ use thiserror::Error;
 use crate::net::AuthoritiesError;
 use crate::ops::TracesError;
 use crate::redis::ServersError;
-use crate::server::TlsError;
+use crate::server::ServerTlsError;
 use crate::upstream::postgres::SetupError;
 
 /// Why a replica could not start.
@@ -32,7 +32,7 @@ pub enum StartError {
     Traces(#[from] TracesError),
     /// The certificate or its private key cannot be used.
     #[error("server.tls: {0}")]
-    Tls(#[from] TlsError),
+    Tls(#[from] ServerTlsError),
     /// The database that keys are written to cannot be used as configured.
     #[error("{}", keys_database_text(.0))]
     KeysDatabase(SetupError),

@@ -9,7 +9,7 @@ use tokio::net::TcpListener;
 
 use super::error::StartError;
 use crate::config::{Config, Network};
-use crate::server::{Handler, Limits, Listener, Peers, Serving, Tls, serve};
+use crate::server::{ConnectionLimits, Handler, Listener, Peers, ServerTls, Serving, serve};
 
 /// Maximum connections to the operations listener, and to the control listener.
 const MAX_INTERNAL_CONNECTIONS: usize = 64;
@@ -35,9 +35,9 @@ impl BoundListener {
     pub(super) fn serve<H: Handler>(
         self,
         handler: H,
-        tls: Option<Tls>,
+        tls: Option<ServerTls>,
         peers: Arc<Peers>,
-        limits: Limits,
+        limits: ConnectionLimits,
     ) -> Result<Serving, StartError> {
         let Self { key, address, tcp } = self;
         serve(Listener::new(tcp, tls, peers), Arc::new(handler), limits)
@@ -46,9 +46,9 @@ impl BoundListener {
 }
 
 /// The limits of the public listener.
-pub(super) fn limits(config: &Config) -> Limits {
+pub(super) fn limits(config: &Config) -> ConnectionLimits {
     let server = &config.server;
-    Limits {
+    ConnectionLimits {
         connections: server.max_connections,
         head: server.head_timeout(),
         idle: server.idle_timeout(),
@@ -58,13 +58,13 @@ pub(super) fn limits(config: &Config) -> Limits {
 }
 
 /// The limits of the control listener.
-pub(super) fn control_limits(config: &Config) -> Limits {
-    Limits { connections: MAX_INTERNAL_CONNECTIONS, ..limits(config) }
+pub(super) fn control_limits(config: &Config) -> ConnectionLimits {
+    ConnectionLimits { connections: MAX_INTERNAL_CONNECTIONS, ..limits(config) }
 }
 
 /// The limits of the operations listener.
-pub(super) fn ops_limits(config: &Config) -> Limits {
-    Limits { grace: OPS_GRACE, ..control_limits(config) }
+pub(super) fn ops_limits(config: &Config) -> ConnectionLimits {
+    ConnectionLimits { grace: OPS_GRACE, ..control_limits(config) }
 }
 
 /// The peers of each listener.
@@ -91,8 +91,8 @@ impl ListenerPeers {
 }
 
 /// TLS for the public listener, if it is configured.
-pub(super) fn tls(config: &Config) -> Result<Option<Tls>, StartError> {
+pub(super) fn tls(config: &Config) -> Result<Option<ServerTls>, StartError> {
     let tls = &config.server.tls;
-    let load = |(cert, key)| Tls::new(cert, key, tls.handshake_timeout());
+    let load = |(cert, key)| ServerTls::new(cert, key, tls.handshake_timeout());
     Ok(tls.files().map(load).transpose()?)
 }

@@ -8,7 +8,7 @@ use crate::config::{Config, ConfigError, InvalidConfig, LoadedConfig, UpstreamCo
 use crate::net::tls;
 use crate::ops::telemetry;
 use crate::redis::Servers;
-use crate::server::Tls;
+use crate::server::ServerTls;
 use crate::upstream::postgres::{self, SetupError};
 
 /// Reads the configuration from `file` and the environment, and checks it. Opens no connection.
@@ -74,5 +74,8 @@ fn certificate(config: &Config) -> Vec<ConfigError> {
         return Vec::new();
     }
     let keys = ["server.tls", "server.tls.cert_file", "server.tls.key_file"];
-    Tls::faults(cert, key).iter().map(|error| ConfigError::new(&keys, &error.to_string())).collect()
+    ServerTls::faults(cert, key)
+        .iter()
+        .map(|error| ConfigError::new(&keys, &error.to_string()))
+        .collect()
 }

@@ -1,12 +1,12 @@
-//! `gene-registry completions`
+//! `gene-registry completions` prints the completion script of a shell.
 
 use std::process::ExitCode;
 
-use clap::{Args, CommandFactory};
+use clap::{Args, Command};
 use clap_complete::Shell;
 
-use super::show::print;
-use super::{Cli, Outcome};
+use super::command::CommandResult;
+use super::output::print;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -15,20 +15,19 @@ Examples:
   gene-registry completions zsh > ~/.zfunc/_gene-registry        # in a folder of fpath
   gene-registry completions fish > ~/.config/fish/completions/gene-registry.fish")]
 pub(super) struct Completions {
-    /// The shell to write them for
+    /// The shell
     #[arg(value_enum)]
     shell: Shell,
 }
 
 impl Completions {
-    pub(super) fn run(self) -> Outcome {
+    pub(super) fn run(self, mut command: Command) -> CommandResult {
         let mut text = Vec::new();
-        let mut command = Cli::command();
         let name = command.get_name().to_owned();
         clap_complete::generate(self.shell, &mut command, name, &mut text);
         let mut text = String::from_utf8(text)?;
         if self.shell == Shell::Bash {
-            // The generator names a program with a hyphen in two ways, of which one is never met.
+            // The generator escapes a program's hyphen in two ways, which do not match.
             text = text.replace("gene__subcmd__registry", "gene__registry");
         }
         print(&text)?;

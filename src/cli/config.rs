@@ -1,36 +1,37 @@
-//! `gene-registry config`
+//! `gene-registry config` checks and prints the configuration.
 
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
-use super::show::print;
-use super::{ConfigFile, Outcome};
+use super::command::CommandResult;
+use super::config_file::ConfigFile;
+use super::output::print;
 use crate::app;
 use crate::config::EffectiveValue;
 
 #[derive(Debug, Args)]
 pub(super) struct ConfigCommand {
     #[command(subcommand)]
-    action: Action,
+    action: ConfigAction,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
-    /// Check the configuration: exit status 0, or 1 with every fault named
+enum ConfigAction {
+    /// Check the configuration: exit status 0, or 1 with a list of all errors
     Check(ConfigFile),
-    /// Print the effective values, secrets masked, each with where it came from
+    /// Print the effective values with their sources; secrets are masked
     Print(ConfigFile),
 }
 
 impl ConfigCommand {
-    pub(super) fn run(self) -> Outcome {
+    pub(super) fn run(self) -> CommandResult {
         match self.action {
-            Action::Check(file) => {
+            ConfigAction::Check(file) => {
                 app::load_config(file.path())?;
-                print("The configuration is good.\n")?;
+                print("The configuration is valid.\n")?;
             }
-            Action::Print(file) => {
+            ConfigAction::Print(file) => {
                 let values = file.read()?.effective();
                 let line = |value: &EffectiveValue| {
                     format!("{} = {}  # {}\n", value.key, value.value, value.source)

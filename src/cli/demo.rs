@@ -1,4 +1,4 @@
-//! `gene-registry demo`
+//! `gene-registry demo` runs the service with a sample registry in memory, and nothing else.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -8,10 +8,11 @@ use std::sync::Arc;
 use clap::Args;
 use tokio::sync::oneshot;
 
-use super::show::{OutputError, notice, print};
-use super::signals::Signals;
+use super::command::{CommandError, CommandResult, block_on};
+use super::config_file::CONFIG_FILE_VAR;
+use super::output::{OutputError, notice, print};
+use super::signals::TerminationSignals;
 use super::token::hex;
-use super::{CONFIG_FILE, Outcome, block_on};
 use crate::app::{self, KeyManagement, Running, StartError};
 use crate::config::{Config, LoadedConfig, TokenConfig, Topology};
 use crate::control::LoginToken;
@@ -20,9 +21,9 @@ use crate::ops::telemetry;
 use crate::registry::{ApiKeyRecord, Timestamp};
 use crate::upstream::{Catalogue, Embedded, Upstream};
 
-/// The demo's own defaults, below what the environment says. It shows what one does, not what it
-/// does inside; its keys end with it, and open nothing that a page should not see; whoever tries
-/// it wants to see at once that a key was used.
+/// The demo's own defaults, which the environment overrides. Pages of any origin may use it,
+/// because its keys give access to sample data only. The use of a key is recorded quickly, and the
+/// log shows only problems.
 const DEFAULTS: &str = r#"
 [server]
 bind = "127.0.0.1:8080"
@@ -34,27 +35,26 @@ usage_every_s = 2
 level = "warn"
 "#;
 
-/// Where the control listener is unless somebody says so. No default of the configuration: next to
-/// an address that somebody has chosen it would look like a contradiction.
-const CONTROL: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8081);
+/// The default address of the control listener. Not in [`DEFAULTS`]: the validation would reject it
+/// beside some addresses that the environment may set for the other listeners.
+const DEFAULT_CONTROL_BIND: SocketAddr =
+    SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8081);
 
-/// Whose the demo's keys are, and who logs in with its token.
+/// The owner of the demo's keys, and the user of its login token.
 const OWNER: &str = "demo";
-
-type Error = Box<dyn std::error::Error + Send + Sync>;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-It takes GENE_REGISTRY__SECTION__KEY from the environment, as serve does, but no configuration file,
-and nothing about databases: those that are set are named and not used. An address that was chosen
-is not left for another where it is taken.")]
+Like serve, the demo reads GENE_REGISTRY__SECTION__KEY from the environment. It uses neither a
+configuration file nor database settings, and lists those that are set. If a default address is in
+use, it takes a free port; if an address that you chose is in use, it fails.")]
 pub(super) struct Demo {
-    /// Address to listen on [default: 127.0.0.1:8080, or a free port where that is taken]
+    /// Address to listen on [default: 127.0.0.1:8080, or a free port if that is in use]
     #[arg(long, value_name = "ADDR")]
     bind: Option<SocketAddr>,
 }
 
-/// A key of the demo: what it shows, and the key itself.
+/// A key of the demo, with the label it is printed with.
 struct DemoKey {
     label: &'static str,
     key: ApiKey,
@@ -62,14 +62,14 @@ struct DemoKey {
 }
 
 impl Demo {
-    pub(super) fn run(self) -> Outcome {
+    pub(super) fn run(self) -> CommandResult {
         let token = LoginToken::generate()?;
-        let own = format!(
+        let defaults = format!(
             "{DEFAULTS}\n[[control.tokens]]\nuser = \"{OWNER}\"\nsha256 = \"{}\"\n",
             hex(&token.hash())
         );
-        let loaded = LoadedConfig::read_over(&own, None)?;
-        let fixed = Fixed {
+        let loaded = LoadedConfig::read_over(&defaults, None)?;
+        let chosen = ChosenAddresses {
             public: self.bind.is_some() || !loaded.is_default("server.bind"),
             ops: !loaded.is_default("ops.bind"),
             control: !loaded.is_default("control.bind"),
@@ -80,81 +80,81 @@ impl Demo {
         config.redis.url = None;
         config.rate_limit.replicas = 1;
         config.server.bind = self.bind.unwrap_or(config.server.bind);
-        config.control.bind.get_or_insert(CONTROL);
-        // Tokens from the environment come beside the demo's own.
-        if config.control.tokens.iter().all(|known| known.sha256 != token.hash()) {
+        config.control.bind.get_or_insert(DEFAULT_CONTROL_BIND);
+        // Tokens from the environment replace those of the defaults, also the demo's own.
+        if config.control.tokens.iter().all(|existing| existing.sha256 != token.hash()) {
             let own = TokenConfig { user: OWNER.to_owned(), sha256: token.hash(), expires: None };
             config.control.tokens.push(own);
         }
         telemetry::init(&config.log)?;
         if !unused.is_empty() {
             let unused = unused.join(", ");
-            notice(&format!("The demo keeps everything in memory, and does not use {unused}."));
+            notice(&format!("The demo keeps everything in memory and ignores {unused}."));
         }
-        block_on(async move { demo(config, fixed, token).await })
+        block_on(async move { demo(config, chosen, token).await })
     }
 }
 
-/// Addresses that somebody has chosen: where one is taken, no other is.
+/// Which addresses the user has chosen. If one of these is in use, no other one is taken.
 #[derive(Debug, Clone, Copy)]
-struct Fixed {
+struct ChosenAddresses {
     public: bool,
     ops: bool,
     control: bool,
 }
 
-/// Settings that mean nothing here, by what sets them.
+/// The sources of settings that the demo ignores.
 fn unused(loaded: &LoadedConfig) -> Vec<String> {
-    let without_meaning = |key: &str| {
+    let is_ignored = |key: &str| {
         ["upstream.", "redis."].iter().any(|section| key.starts_with(section))
             || ["control.database_url", "rate_limit.replicas", "rate_limit.without_redis"]
                 .contains(&key)
     };
     let set = loaded.effective().into_iter();
-    let set = set.filter(|value| without_meaning(&value.key) && !loaded.is_default(&value.key));
+    let set = set.filter(|value| is_ignored(&value.key) && !loaded.is_default(&value.key));
     let mut names: Vec<_> = set.map(|value| value.source).collect();
-    names.extend(std::env::var_os(CONFIG_FILE).map(|_| CONFIG_FILE.to_owned()));
+    names.extend(std::env::var_os(CONFIG_FILE_VAR).map(|_| CONFIG_FILE_VAR.to_owned()));
     names
 }
 
-async fn demo(config: Config, fixed: Fixed, token: LoginToken) -> Outcome {
+async fn demo(config: Config, chosen: ChosenAddresses, token: LoginToken) -> CommandResult {
     let now = Timestamp::now();
     let keys = demo_keys(now)?;
     let records = keys.iter().map(|key| key.record.clone()).collect();
     let install = config.registry.install_command.clone();
     let catalogue = Catalogue::sample()?;
     let upstream = Arc::new(Embedded::from_catalogue(&catalogue, now, records, install));
-    let running = start(config, fixed, upstream).await?;
-    let mut signals = Signals::new()?;
+    let running = start(config, chosen, upstream).await?;
+    let mut signals = TerminationSignals::new()?;
     let failed = print_in_background(introduction(&running, &keys, &catalogue, &token))?;
-    let outcome = tokio::select! {
-        () = signals.asked_to_end() => Ok(ExitCode::SUCCESS),
+    let result = tokio::select! {
+        () = signals.received() => Ok(ExitCode::SUCCESS),
         Ok(error) = failed => Err(error.into()),
     };
-    signals.end_at_once_when_asked_again();
+    signals.exit_on_next();
     running.shutdown().await;
-    outcome
+    result
 }
 
-/// Prints on a thread of its own, which nobody waits for: standard output may be a pipe whose
-/// reader has stalled. The receiver gets the error if that fails; else the sender is dropped.
+/// Prints on a detached thread, because standard output may be a pipe whose reader has stalled.
+/// The receiver gets the error if printing fails; otherwise the sender is dropped.
 fn print_in_background(text: String) -> io::Result<oneshot::Receiver<OutputError>> {
     let (sender, failed) = oneshot::channel();
     std::thread::Builder::new().name("print".to_owned()).spawn(move || {
         if let Err(error) = print(&text) {
-            // Nobody listens any more once the demo ends.
+            // The receiver is gone once the demo ends.
             let _ = sender.send(error);
         }
     })?;
     Ok(failed)
 }
 
-/// Starts; where a default address is taken, on a free port instead.
+/// Starts the service. If a default address is in use, takes a free port instead.
 async fn start(
     mut config: Config,
-    fixed: Fixed,
+    chosen: ChosenAddresses,
     upstream: Arc<Embedded>,
-) -> Result<Running, Error> {
+) -> Result<Running, CommandError> {
     let keys = KeyManagement { store: Arc::new(MemoryKeys::new(upstream.keys())), writable: true };
     loop {
         let upstream = Arc::clone(&upstream) as Arc<dyn Upstream>;
@@ -163,15 +163,15 @@ async fn start(
             Err(error) => error,
         };
         let StartError::Bind { key, address, source } = &error else { return Err(error.into()) };
-        let (is_fixed, what) = match *key {
-            "server.bind" => (fixed.public, ""),
-            "ops.bind" => (fixed.ops, " for health and metrics"),
-            _ => (fixed.control, " for login and keys"),
+        let (is_chosen, purpose) = match *key {
+            "server.bind" => (chosen.public, ""),
+            "ops.bind" => (chosen.ops, " for health and metrics"),
+            _ => (chosen.control, " for login and keys"),
         };
-        if is_fixed || address.port() == 0 || !is_taken(source) {
+        if is_chosen || address.port() == 0 || !is_in_use(source) {
             return Err(error.into());
         }
-        notice(&format!("{address} is taken; taking a free port{what} instead."));
+        notice(&format!("{address} is in use; taking a free port{purpose} instead."));
         match *key {
             "server.bind" => config.server.bind.set_port(0),
             "ops.bind" => config.ops.bind.set_port(0),
@@ -180,16 +180,16 @@ async fn start(
     }
 }
 
-fn is_taken(error: &io::Error) -> bool {
+fn is_in_use(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::AddrInUse
 }
 
-fn demo_keys(now: Timestamp) -> Result<Vec<DemoKey>, Error> {
+fn demo_keys(now: Timestamp) -> Result<Vec<DemoKey>, CommandError> {
     let hour = jiff::SignedDuration::from_hours(1);
     let mut keys = Vec::new();
     for (label, limit) in [
         ("5,000 requests a minute", 5000),
-        ("30 requests a minute, as keys are made by default", 30),
+        ("30 requests a minute, the default limit", 30),
         ("2 requests a minute", 2),
         ("expired an hour ago", 30),
         ("revoked an hour ago", 30),
@@ -214,7 +214,7 @@ fn demo_keys(now: Timestamp) -> Result<Vec<DemoKey>, Error> {
     Ok(keys)
 }
 
-/// What the demo prints at its start: how it is used, with its keys.
+/// The text that the demo prints at its start: its URLs, keys and example requests.
 fn introduction(
     running: &Running,
     keys: &[DemoKey],
@@ -224,16 +224,16 @@ fn introduction(
     let base = running.base_url();
     let key = keys[0].key.expose();
     let published = catalogue.genes.iter().filter(|gene| gene.published);
-    let best = published.max_by(|a, b| a.fitness_score().total_cmp(&b.fitness_score()));
-    let gene = best.map(|gene| gene.id).unwrap_or_default();
+    let fittest = published.max_by(|a, b| a.fitness_score().total_cmp(&b.fitness_score()));
+    let gene = fittest.map(|gene| gene.id).unwrap_or_default();
     let root = base.trim_end_matches("/v1");
     let ops = running.ops_url();
     let label = |DemoKey { label, key, .. }: &DemoKey| format!("  {}  {label}\n", key.expose());
     let others: String = keys[1..].iter().map(label).collect();
-    let own = running.control_url().map(|control| {
+    let key_management = running.control_url().map(|control| {
         format!(
             "\
-Keys of your own, from another terminal:
+To create your own keys, from another terminal:
   Login token: {}
   Control API: {control}/control/v1 ({control}/docs)
 
@@ -250,14 +250,14 @@ curl -H 'X-API-Key: {key}' '{base}/genes?domain=search&limit=2'
 curl -H 'X-API-Key: {key}' '{base}/genes/{gene}/phenotype'
 curl -H 'X-API-Key: {key}' '{base}/arena/insights?domain=search'
 
-Pages:    {root}/ (what this is), {root}/arena (explore it)
+Pages:    {root}/ (overview), {root}/arena (explore the genes)
 Docs:     {root}/docs
 Health:   {ops}/readyz
 
-Keys that show something else:
+Keys with other limits and errors:
 {others}
-{}Everything is in memory. Ctrl-C ends it.
+{}All data is in memory only. Ctrl-C stops the demo.
 ",
-        own.unwrap_or_default()
+        key_management.unwrap_or_default()
     )
 }

@@ -1,4 +1,4 @@
-//! `gene-registry healthcheck`
+//! `gene-registry healthcheck` checks whether a replica is ready, for container probes.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::process::ExitCode;
@@ -10,11 +10,12 @@ use hyper_util::rt::TokioIo;
 use poem::http::{Request, StatusCode, header};
 use tokio::net::TcpStream;
 
-use super::show::print;
-use super::{ConfigFile, Outcome, block_on};
+use super::command::{CommandError, CommandResult, block_on};
+use super::config_file::ConfigFile;
+use super::output::print;
 
-/// Longest wait for the answer.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// Longest wait for the response.
+const READY_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Args)]
 pub(super) struct Healthcheck {
@@ -23,22 +24,20 @@ pub(super) struct Healthcheck {
 }
 
 impl Healthcheck {
-    pub(super) fn run(self) -> Outcome {
+    pub(super) fn run(self) -> CommandResult {
         let mut address = self.config.read()?.config.ops.bind;
         if address.ip().is_unspecified() {
             address.set_ip(IpAddr::V4(Ipv4Addr::LOCALHOST));
         }
         block_on(async move {
-            let status = tokio::time::timeout(PATIENCE, readiness(address)).await??;
+            let status = tokio::time::timeout(READY_TIMEOUT, readiness(address)).await??;
             print(&format!("{address}/readyz: {status}\n"))?;
             Ok(if status == StatusCode::OK { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         })
     }
 }
 
-async fn readiness(
-    address: SocketAddr,
-) -> Result<StatusCode, Box<dyn std::error::Error + Send + Sync>> {
+async fn readiness(address: SocketAddr) -> Result<StatusCode, CommandError> {
     let stream = TcpStream::connect(address).await?;
     let (mut sender, connection) =
         hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;

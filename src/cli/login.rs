@@ -1,4 +1,4 @@
-//! `gene-registry login`
+//! `gene-registry login` logs in to a server, by a token or by an OpenID issuer.
 
 use std::io::Read;
 use std::process::ExitCode;
@@ -8,132 +8,139 @@ use clap::Args;
 use jiff::SignedDuration;
 use secrecy::{ExposeSecret, SecretString};
 
+use super::command::{CommandError, CommandResult, UsageError, block_on};
+use super::output::{local, notice, sanitize};
 use super::session::{
-    Control, ControlError, CredentialStore, DeviceLogin, Issuer, Login, LoginMetadata, OidcLogin,
-    OidcMetadata, end_of, meant, web_client,
+    ControlClient, ControlClientError, CredentialStore, DeviceLogin, IssuerClient, Login,
+    LoginMetadata, OidcLogin, OidcMetadata, resolve_server, web_client,
 };
-use super::show::{local, notice, sanitize};
-use super::{Error, Outcome, UsageError, block_on, terminal};
+use super::terminal;
 use crate::keys::ApiKey;
 use crate::net::HttpClient;
 
-/// No token is longer, in bytes.
-const LONGEST_TOKEN: u64 = 16 * 1024;
+/// The longest token, in bytes.
+const MAX_TOKEN_BYTES: u64 = 16 * 1024;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-With an OpenID issuer it shows a page and a code; open the page in any browser, on any device, and
-agree. With tokens it asks for one, or reads it from standard input; never give a token as an
-argument, where others can see it. Credentials are kept in gene-registry/credentials.json in your
-configuration folder, for you alone.
+With an OpenID issuer, the command shows a page and a code: open the page in any browser, on any
+device, and confirm. With tokens, it asks for a token or reads it from standard input; never give a
+token as an argument, where others can see it. Credentials are kept in
+gene-registry/credentials.json in your configuration folder, readable only by you.
 
 Examples:
   gene-registry login --server https://registry.example.org:8081
   gene-registry login --token-stdin < token.txt
-  gene-registry login                   # again, to the server last used")]
+  gene-registry login                   # to the server last logged in to")]
 pub(super) struct LoginCommand {
-    /// The server, by its control listener's address; without it, the one last logged in to
+    /// URL of the server's control listener; by default the server last logged in to
     #[arg(long, value_name = "URL")]
     server: Option<String>,
-    /// Log in by a token, read from standard input
+    /// Log in with a token that is read from standard input
     #[arg(long)]
     token_stdin: bool,
 }
 
 impl LoginCommand {
-    pub(super) fn run(self) -> Outcome {
+    pub(super) fn run(self) -> CommandResult {
         block_on(async {
             let store = CredentialStore::of_user()?;
-            // First: a login that could not be kept would be in vain.
-            let server = meant(self.server.as_deref(), &store.read()?)?;
+            // Before logging in: fails if the login could not be stored.
+            let server = resolve_server(self.server.as_deref(), &store.read()?)?;
             drop(store.lock().await?);
             let web = web_client()?;
-            let control = Control::new(&web, &server);
+            let control = ControlClient::new(&web, &server);
             let metadata = control.login().await?;
-            let login = match way(&metadata, self.token_stdin)? {
-                Way::Token => by_token(&control, self.token_stdin).await?,
-                Way::Device(oidc) => by_device(&web, &control, oidc).await?,
+            let login = match login_method(&metadata, self.token_stdin)? {
+                LoginMethod::Token => log_in_with_token(&control, self.token_stdin).await?,
+                LoginMethod::Device(oidc) => log_in_with_device(&web, &control, oidc).await?,
             };
             store.change(|logins| logins.insert(&server, login.clone())).await?;
             let user = sanitize(&login.user);
-            notice(&format!("Logged in to {server} as {user}{}.", duration(&login)));
+            notice(&format!("Logged in to {server} as {user}{}.", validity(&login)));
             notice("Next: gene-registry api-key create --name NAME");
             Ok(ExitCode::SUCCESS)
         })
     }
 }
 
-enum Way<'a> {
+enum LoginMethod<'a> {
     Token,
     Device(&'a OidcMetadata),
 }
 
-fn way(metadata: &LoginMetadata, token_stdin: bool) -> Result<Way<'_>, Error> {
-    match (&metadata.oidc, metadata.takes_tokens()) {
-        (_, true) if token_stdin => Ok(Way::Token),
+fn login_method(
+    metadata: &LoginMetadata,
+    token_stdin: bool,
+) -> Result<LoginMethod<'_>, CommandError> {
+    match (&metadata.oidc, metadata.accepts_tokens()) {
+        (_, true) if token_stdin => Ok(LoginMethod::Token),
         (_, false) if token_stdin => {
-            Err("this server takes no tokens; log in without --token-stdin".into())
+            Err("this server accepts no tokens; log in without --token-stdin".into())
         }
-        (Some(oidc), _) => Ok(Way::Device(oidc)),
-        (None, true) => Ok(Way::Token),
-        (None, false) => Err("this server has no way to log in: its operator has to configure \
+        (Some(oidc), _) => Ok(LoginMethod::Device(oidc)),
+        (None, true) => Ok(LoginMethod::Token),
+        (None, false) => Err("this server offers no login method; its operator must configure \
                               control.oidc or control.tokens"
             .into()),
     }
 }
 
-async fn by_token(control: &Control, from_stdin: bool) -> Result<Login, Error> {
-    let token = if terminal::can_be_asked() {
-        terminal::ask_hidden("Token (it is not shown): ")?
+async fn log_in_with_token(
+    control: &ControlClient,
+    from_stdin: bool,
+) -> Result<Login, CommandError> {
+    let token = if terminal::is_interactive() {
+        terminal::prompt_hidden("Token (not shown while typed): ")?
     } else if from_stdin {
         read_token()?
     } else {
-        let how = "this server takes tokens: give one on standard input, with --token-stdin";
-        return Err(UsageError::new(how).into());
+        let text = "this server needs a token: give it on standard input, with --token-stdin";
+        return Err(UsageError::new(text).into());
     };
     let token = SecretString::from(token.expose_secret().trim());
     if token.expose_secret().is_empty() {
-        return Err(UsageError::new("there was no token to read; nothing was changed").into());
+        return Err(UsageError::new("no token was given; nothing was changed").into());
     }
     if token.expose_secret().parse::<ApiKey>().is_ok() {
-        let text = "that is an API key, for reading the registry; to log in takes a token, which \
-                    the server's operator makes: gene-registry token new";
+        let text = "this is an API key, which only reads the registry; nothing was changed. Log in \
+                    with a token, which the server's operator creates: gene-registry token new";
         return Err(UsageError::new(text).into());
     }
-    let known = control.whoami(&token).await.map_err(|error| match error {
-        ControlError::Refused(refused) if refused.status.as_u16() == 401 => {
-            Error::from("the server does not take that token; nothing was changed")
+    let identity = control.whoami(&token).await.map_err(|error| match error {
+        ControlClientError::Rejected(rejection) if rejection.status.as_u16() == 401 => {
+            CommandError::from("the server rejected the token; nothing was changed")
         }
         error => error.into(),
     })?;
-    Ok(Login { user: known.user, token, expires_at: known.expires_at, oidc: None })
+    Ok(Login { user: identity.user, token, expires_at: identity.expires_at, oidc: None })
 }
 
-fn read_token() -> Result<SecretString, Error> {
+fn read_token() -> Result<SecretString, CommandError> {
     let mut text = String::new();
-    std::io::stdin().lock().take(LONGEST_TOKEN).read_to_string(&mut text)?;
+    std::io::stdin().lock().take(MAX_TOKEN_BYTES).read_to_string(&mut text)?;
     Ok(SecretString::from(text))
 }
 
-async fn by_device(
+async fn log_in_with_device(
     web: &HttpClient,
-    control: &Control,
+    control: &ControlClient,
     oidc: &OidcMetadata,
-) -> Result<Login, Error> {
-    let issuer = Issuer::discover(web, &oidc.issuer).await?;
+) -> Result<Login, CommandError> {
+    let issuer = IssuerClient::discover(web, &oidc.issuer).await?;
     let device = DeviceLogin::begin(&issuer, oidc).await?;
-    show(&device);
+    print_instructions(&device);
     let tokens = device.wait(&issuer, oidc).await?;
-    let known = control.whoami(&tokens.access_token).await.map_err(|error| {
+    let identity = control.whoami(&tokens.access_token).await.map_err(|error| {
         format!(
-            "you agreed to the login, but {} does not take the token that came of it ({error}). \
-             This is for its operator to mend: control.oidc",
+            "{} rejected the token of the login that you confirmed ({error}). Its operator must \
+             correct the configuration: control.oidc",
             control.server
         )
     })?;
     Ok(Login {
-        user: known.user,
-        expires_at: end_of(&tokens).or(known.expires_at),
+        user: identity.user,
+        expires_at: tokens.expiry().or(identity.expires_at),
         token: tokens.access_token,
         oidc: Some(OidcLogin {
             issuer: oidc.issuer.clone(),
@@ -144,26 +151,26 @@ async fn by_device(
     })
 }
 
-fn show(device: &DeviceLogin) {
+fn print_instructions(device: &DeviceLogin) {
     let bold = Style::new().bold();
     let page = device.verification_uri_complete.as_ref().unwrap_or(&device.verification_uri);
     let (page, code) = (sanitize(page), sanitize(&device.user_code));
-    let what = match device.verification_uri_complete {
-        Some(_) => "agree there, if it shows this code",
+    let instruction = match device.verification_uri_complete {
+        Some(_) => "confirm there if it shows this code",
         None => "enter this code there",
     };
     let minutes = device.expires_in.div_ceil(60);
     notice(&format!(
         "Open this page in a browser, on any device:\n\n    {bold}{page}{bold:#}\n\n\
-         and {what}: {bold}{code}{bold:#}\n\n\
-         Waiting; the code holds for {minutes} min. Ctrl-C ends this."
+         and {instruction}: {bold}{code}{bold:#}\n\n\
+         Waiting. The code is valid for {minutes} min. Ctrl-C cancels."
     ));
 }
 
-fn duration(login: &Login) -> String {
+fn validity(login: &Login) -> String {
     match (&login.oidc, login.expires_at) {
         (Some(OidcLogin { refresh_token: Some(_), .. }), _) => {
-            "; the login is renewed as it is used".to_owned()
+            "; the login is renewed automatically".to_owned()
         }
         (_, Some(at)) if at.duration_since(jiff::Timestamp::now()) > SignedDuration::ZERO => {
             format!(", until {}", local(at))

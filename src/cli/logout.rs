@@ -1,28 +1,29 @@
-//! `gene-registry logout`
+//! `gene-registry logout` removes stored logins and revokes their refresh tokens.
 
 use std::process::ExitCode;
 
 use clap::Args;
 use secrecy::SecretString;
 
+use super::command::{CommandError, CommandResult, block_on};
+use super::output::notice;
 use super::session::{
-    CredentialStore, Issuer, Login, Logins, OidcLogin, ServerAddress, meant, web_client,
+    CredentialStore, IssuerClient, Login, Logins, OidcLogin, ServerAddress, resolve_server,
+    web_client,
 };
-use super::show::notice;
-use super::{Error, Outcome, block_on};
 use crate::ops::error_chain;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-What an issuer gave to renew the login by is revoked there too, if the issuer can be reached and
-has a way to. A token that an operator made stays good: ask the operator to remove it.
+If an issuer gave a refresh token, it is revoked there too, if the issuer can be reached and supports
+revocation. A token that an operator created stays valid: ask the operator to remove it.
 
 Examples:
   gene-registry logout
   gene-registry logout --server https://registry.example.org:8081
   gene-registry logout --all")]
 pub(super) struct Logout {
-    /// The server to log out from; without it, the one last logged in to
+    /// The server to log out from; by default the server last logged in to
     #[arg(long, value_name = "URL", conflicts_with = "all")]
     server: Option<String>,
     /// Log out from all servers
@@ -31,13 +32,13 @@ pub(super) struct Logout {
 }
 
 impl Logout {
-    pub(super) fn run(self) -> Outcome {
+    pub(super) fn run(self) -> CommandResult {
         block_on(async {
             let store = CredentialStore::of_user()?;
             let logins = store.read()?;
-            let servers = if self.all { all(&logins)? } else { vec![self.one(&logins)?] };
+            let servers = if self.all { all(&logins)? } else { vec![self.given(&logins)?] };
             if servers.is_empty() {
-                notice("You are not logged in anywhere.");
+                notice("You are not logged in to any server.");
             }
             for server in servers {
                 log_out(&store, &server).await?;
@@ -46,17 +47,17 @@ impl Logout {
         })
     }
 
-    fn one(&self, logins: &Logins) -> Result<ServerAddress, Error> {
-        Ok(meant(self.server.as_deref(), logins)?)
+    fn given(&self, logins: &Logins) -> Result<ServerAddress, CommandError> {
+        Ok(resolve_server(self.server.as_deref(), logins)?)
     }
 }
 
-fn all(logins: &Logins) -> Result<Vec<ServerAddress>, Error> {
+fn all(logins: &Logins) -> Result<Vec<ServerAddress>, CommandError> {
     Ok(logins.servers().map(ServerAddress::parse).collect::<Result<_, _>>()?)
 }
 
-async fn log_out(store: &CredentialStore, server: &ServerAddress) -> Result<(), Error> {
-    // Removed first: what can't be revoked is at least not here any more.
+async fn log_out(store: &CredentialStore, server: &ServerAddress) -> Result<(), CommandError> {
+    // Removed first: if the revocation fails, the login is at least no longer stored here.
     let Some(login) = store.change(|logins| logins.remove(server)).await? else {
         notice(&format!("You are not logged in to {server}."));
         return Ok(());
@@ -64,14 +65,13 @@ async fn log_out(store: &CredentialStore, server: &ServerAddress) -> Result<(), 
     notice(&format!("Logged out from {server}."));
     let Login { oidc: Some(oidc), .. } = login else { return Ok(()) };
     if let Some(token) = &oidc.refresh_token {
-        match forget(&oidc, token).await {
-            Ok(true) => notice("The issuer has revoked what the login was renewed by."),
+        match revoke(&oidc, token).await {
+            Ok(true) => notice("The issuer has revoked the refresh token."),
             Ok(false) => notice(
-                "The issuer has no way to revoke what the login was renewed by; it ends by itself.",
+                "The issuer does not support revocation; the refresh token expires by itself.",
             ),
             Err(error) => notice(&format!(
-                "What the login was renewed by could not be revoked at the issuer ({}); \
-                 it ends by itself.",
+                "The issuer could not revoke the refresh token ({}); it expires by itself.",
                 error_chain(&*error)
             )),
         }
@@ -79,7 +79,7 @@ async fn log_out(store: &CredentialStore, server: &ServerAddress) -> Result<(), 
     Ok(())
 }
 
-async fn forget(oidc: &OidcLogin, token: &SecretString) -> Result<bool, Error> {
-    let issuer = Issuer::discover(&web_client()?, &oidc.issuer).await?;
-    Ok(issuer.forget(&oidc.client_id, token).await?)
+async fn revoke(oidc: &OidcLogin, token: &SecretString) -> Result<bool, CommandError> {
+    let issuer = IssuerClient::discover(&web_client()?, &oidc.issuer).await?;
+    Ok(issuer.revoke(&oidc.client_id, token).await?)
 }

@@ -1,4 +1,4 @@
-//! `gene-registry maintain`
+//! `gene-registry maintain` updates ranks and prunes the change log of the default schema.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -6,26 +6,25 @@ use std::time::Duration;
 use clap::Args;
 use jiff::SignedDuration;
 
-use super::signals::Signals;
-use super::{ConfigFile, Outcome, block_on};
+use super::command::{CommandError, CommandResult, block_on};
+use super::config_file::ConfigFile;
+use super::signals::TerminationSignals;
 use crate::config::UpstreamConfig;
 use crate::ops::telemetry;
 use crate::upstream::postgres::{connect, maintain};
-
-type Error = Box<dyn std::error::Error + Send + Sync>;
 
 #[derive(Debug, Args)]
 pub(super) struct Maintain {
     #[command(flatten)]
     config: ConfigFile,
-    /// Go on for ever, a round each time this long (1s to 24h) has passed; without it, one round
+    /// Repeat until interrupted, with a pause of this length (1s to 24h); without it, run once
     #[arg(long, value_name = "DURATION", num_args = 0..=1, default_missing_value = "60s",
-          value_parser = pause)]
+          value_parser = interval)]
     every: Option<Duration>,
 }
 
 impl Maintain {
-    pub(super) fn run(self) -> Outcome {
+    pub(super) fn run(self) -> CommandResult {
         let config = self.config.read()?.config;
         telemetry::init(&config.log)?;
         block_on(async {
@@ -38,7 +37,7 @@ impl Maintain {
     }
 }
 
-fn pause(text: &str) -> Result<Duration, String> {
+fn interval(text: &str) -> Result<Duration, String> {
     let given =
         text.parse::<SignedDuration>().ok().and_then(|given| Duration::try_from(given).ok());
     let range = Duration::from_secs(1)..=Duration::from_secs(86_400);
@@ -46,25 +45,28 @@ fn pause(text: &str) -> Result<Duration, String> {
     given.filter(|given| range.contains(given)).ok_or_else(|| expected.to_owned())
 }
 
-/// A round that fails is logged; the next one tries again. One that is under way at the end is
-/// given up: each statement of it stands by itself.
-async fn rounds(config: &UpstreamConfig, every: Duration) -> Result<(), Error> {
-    let mut signals = Signals::new()?;
+/// Runs rounds until a signal is received. A failed round is logged, and the next one tries again.
+/// A round in progress at the end is aborted; each of its statements is complete in itself.
+async fn rounds(config: &UpstreamConfig, every: Duration) -> Result<(), CommandError> {
+    let mut signals = TerminationSignals::new()?;
     let rounds = async {
         loop {
             if let Err(error) = round(config).await {
-                tracing::warn!(error = &*error, "a round of maintenance failed");
+                tracing::warn!(
+                    error = &*error,
+                    "maintenance failed; trying again at the next interval"
+                );
             }
             tokio::time::sleep(every).await;
         }
     };
     tokio::select! {
-        () = signals.asked_to_end() => Ok(()),
+        () = signals.received() => Ok(()),
         () = rounds => Ok(()),
     }
 }
 
-async fn round(config: &UpstreamConfig) -> Result<(), Error> {
+async fn round(config: &UpstreamConfig) -> Result<(), CommandError> {
     let mut client = connect(config).await?;
     let done = maintain::run_once(&mut client).await?;
     tracing::info!(domains = done.domains, ranks = done.ranks, pruned = done.pruned, "maintained");

@@ -1,11 +1,12 @@
-//! `gene-registry migrate`
+//! `gene-registry migrate` creates or updates the default schema.
 
 use std::process::ExitCode;
 
 use clap::Args;
 
-use super::show::{notice, print};
-use super::{ConfigFile, Outcome, block_on};
+use super::command::{CommandResult, block_on};
+use super::config_file::ConfigFile;
+use super::output::{notice, print};
 use crate::upstream::postgres::{connect, schema};
 
 #[derive(Debug, Args)]
@@ -15,7 +16,7 @@ pub(super) struct Migrate {
 }
 
 impl Migrate {
-    pub(super) fn run(self) -> Outcome {
+    pub(super) fn run(self) -> CommandResult {
         let config = self.config.read()?.config;
         block_on(async {
             let mut client = connect(&config.upstream).await?;
@@ -24,7 +25,7 @@ impl Migrate {
             match migrated.applied {
                 0 => print("The schema is up to date.\n")?,
                 applied => print(&format!(
-                    "The schema is up to date now: {applied} migrations applied.\n"
+                    "The schema is now up to date; migrations applied: {applied}.\n"
                 ))?,
             }
             Ok(ExitCode::SUCCESS)

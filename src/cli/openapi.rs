@@ -1,31 +1,31 @@
-//! `gene-registry openapi`
+//! `gene-registry openapi` prints the OpenAPI document.
 
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 
-use super::Outcome;
-use super::show::print;
+use super::command::CommandResult;
+use super::output::print;
 use crate::api;
 
 #[derive(Debug, Args)]
 pub(super) struct Openapi {
-    /// How to write it
-    #[arg(long, value_enum, default_value_t = Format::Json)]
-    format: Format,
-    /// Version of OpenAPI
-    #[arg(long, value_enum, default_value_t = Version::V30)]
-    version: Version,
+    /// Output format
+    #[arg(long, value_enum, default_value_t = FormatArg::Json)]
+    format: FormatArg,
+    /// OpenAPI version
+    #[arg(long, value_enum, default_value_t = VersionArg::V30)]
+    version: VersionArg,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum Format {
+enum FormatArg {
     Json,
     Yaml,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum Version {
+enum VersionArg {
     #[value(name = "3.0")]
     V30,
     #[value(name = "3.1")]
@@ -33,14 +33,14 @@ enum Version {
 }
 
 impl Openapi {
-    pub(super) fn run(self) -> Outcome {
+    pub(super) fn run(self) -> CommandResult {
         let version = match self.version {
-            Version::V30 => api::OpenApiVersion::V30,
-            Version::V31 => api::OpenApiVersion::V31,
+            VersionArg::V30 => api::OpenApiVersion::V30,
+            VersionArg::V31 => api::OpenApiVersion::V31,
         };
         let format = match self.format {
-            Format::Json => api::DocumentFormat::Json,
-            Format::Yaml => api::DocumentFormat::Yaml,
+            FormatArg::Json => api::DocumentFormat::Json,
+            FormatArg::Yaml => api::DocumentFormat::Yaml,
         };
         let text = api::Document::new().text(version, format, "");
         print(std::str::from_utf8(&text)?)?;

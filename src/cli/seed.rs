@@ -1,4 +1,4 @@
-//! `gene-registry seed`
+//! `gene-registry seed` loads the sample registry, or generated genes, into an empty schema.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -7,8 +7,9 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use secrecy::zeroize::Zeroizing;
 
-use super::show::{notice, print, print_secret};
-use super::{ConfigFile, Outcome, block_on};
+use super::command::{CommandError, CommandResult, block_on};
+use super::config_file::ConfigFile;
+use super::output::{notice, print, print_secret};
 use crate::keys::{ApiKey, KeySpec, NewKey, READ_SCOPE, insert_key_in};
 use crate::ops::error_chain;
 use crate::registry::Timestamp;
@@ -16,7 +17,7 @@ use crate::upstream::postgres::connect;
 use crate::upstream::postgres::seed::{EmptyRegistry, LoadedRegistry, SeedError, vacuum};
 use crate::upstream::{Catalogue, generate};
 
-/// Requests a minute of the key that is printed.
+/// Requests per minute of the key that is printed.
 const RATE_LIMIT: u32 = 5000;
 
 const OWNER: &str = "sample-registry";
@@ -28,50 +29,48 @@ pub(super) struct Seed {
     /// Load this many generated genes instead of the sample registry
     #[arg(long, value_name = "N")]
     genes: Option<u64>,
-    /// What the generated genes follow from: the same number gives the same genes
+    /// Seed of the generated genes: the same number gives the same genes
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
-    /// Read the API key from this file (its first line that is not empty and no comment) instead of
-    /// making one; the file has to be there, and is not changed
+    /// Use the API key in this file (its first line that is neither empty nor a comment) instead of
+    /// creating one; the file must exist, and is not changed
     #[arg(long, value_name = "F")]
     key_file: Option<PathBuf>,
 }
 
-type Error = Box<dyn std::error::Error + Send + Sync>;
-
 impl Seed {
-    pub(super) fn run(self) -> Outcome {
+    pub(super) fn run(self) -> CommandResult {
         let config = self.config.read()?.config;
         // Read before anything is changed.
         let given = self.key_file.as_deref().map(read_key).transpose()?;
         block_on(async {
             let mut client = connect(&config.upstream).await?;
             let Some(registry) = EmptyRegistry::lock(&mut client).await? else {
-                print("The registry has genes already; nothing was changed.\n")?;
+                print("The registry already has genes; nothing was changed.\n")?;
                 return Ok(ExitCode::SUCCESS);
             };
             let key = given.map_or_else(ApiKey::generate, Ok)?;
             insert_key_in(registry.transaction(), &key, &new_key()).await?;
-            // Nobody could use a registry whose only key was lost.
+            // Before loading: a registry whose only key was lost would be unusable.
             print_secret(key.expose()).map_err(|error| format!("{error}; nothing was loaded"))?;
             let filled = fill(registry, self.genes, self.seed).await;
-            let LoadedRegistry { genes, evaluations } = filled.map_err(with_fate_of_key)?;
+            let LoadedRegistry { genes, evaluations } = filled.map_err(with_key_state)?;
             notice(&format!("Loaded {genes} genes with {evaluations} evaluations."));
             if let Err(error) = vacuum(&client).await {
                 let error = error_chain(&error);
-                notice(&format!("warning: the tables could not be vacuumed: {error}"));
+                notice(&format!("warning: cannot vacuum the tables: {error}"));
             }
             Ok(ExitCode::SUCCESS)
         })
     }
 }
 
-/// What became of the key that was printed, when the registry could not be filled.
-fn with_fate_of_key(error: Error) -> Error {
+/// Adds to the error whether the printed key works.
+fn with_key_state(error: CommandError) -> CommandError {
     let error_text = error_chain(&*error);
     if matches!(error.downcast_ref(), Some(SeedError::Unknown(_))) {
         return format!(
-            "{error_text}. Run seed again: if it says that the registry has genes already, the \
+            "{error_text}. Run seed again: if it reports that the registry already has genes, the \
              printed key works"
         )
         .into();
@@ -89,11 +88,11 @@ fn new_key() -> NewKey {
     NewKey { owner: OWNER.to_owned(), spec }
 }
 
-fn read_key(path: &Path) -> Result<ApiKey, Error> {
+fn read_key(path: &Path) -> Result<ApiKey, CommandError> {
     let unreadable = |error| {
         format!(
-            "--key-file {}: cannot be read: {error}. The key to use is read from it; nothing is \
-             written to it. Without --key-file a key is made, and printed",
+            "cannot read --key-file {}: {error}. The file must hold the key to use. Leave the \
+             option out to create a key",
             path.display()
         )
     };
@@ -105,20 +104,20 @@ fn read_key(path: &Path) -> Result<ApiKey, Error> {
         .map_err(|error| format!("--key-file {}: {error}", path.display()).into())
 }
 
-/// Fills the registry with the sample, or with so many generated genes.
+/// Fills the registry with the sample, or with `genes` generated genes.
 async fn fill(
     registry: EmptyRegistry<'_>,
     genes: Option<u64>,
-    from: u64,
-) -> Result<LoadedRegistry, Error> {
+    seed: u64,
+) -> Result<LoadedRegistry, CommandError> {
     let now = Timestamp::now();
     let loaded = match genes {
         None => registry.fill(Catalogue::sample()?.genes.into_iter(), now, |_| {}).await?,
         Some(count) => {
             let bar = ProgressBar::new(count).with_style(ProgressStyle::with_template(
-                "{bar:40} {human_pos}/{human_len} genes, {elapsed} so far, {eta} to go",
+                "{bar:40} {human_pos}/{human_len} genes, {elapsed} elapsed, {eta} remaining",
             )?);
-            let genes = generate::genes(count, from);
+            let genes = generate::genes(count, seed);
             let loaded = registry.fill(genes, now, |done| bar.set_position(done)).await?;
             bar.finish();
             loaded

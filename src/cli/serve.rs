@@ -1,4 +1,4 @@
-//! `gene-registry serve`
+//! `gene-registry serve` runs a replica until it is told to end.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -7,8 +7,9 @@ use std::sync::Arc;
 use clap::Args;
 use serde_json::json;
 
-use super::signals::Signals;
-use super::{ConfigFile, Outcome, block_on};
+use super::command::{CommandResult, block_on};
+use super::config_file::ConfigFile;
+use super::signals::TerminationSignals;
 use crate::app::{self, Running};
 use crate::config::Config;
 use crate::ops::telemetry;
@@ -18,25 +19,25 @@ use crate::upstream::Postgres;
 pub(super) struct Serve {
     #[command(flatten)]
     config: ConfigFile,
-    /// File to write when the service listens: JSON with `base_url`, `ops_url` and `control_url`
+    /// File to write once the service listens: JSON with `base_url`, `ops_url` and `control_url`
     #[arg(long, value_name = "PATH")]
     ready_file: Option<PathBuf>,
 }
 
 impl Serve {
-    pub(super) fn run(self) -> Outcome {
+    pub(super) fn run(self) -> CommandResult {
         let config = app::load_config(self.config.path())?.config;
         telemetry::init(&config.log)?;
         block_on(serve(config, self.ready_file))
     }
 }
 
-async fn serve(config: Config, ready_file: Option<PathBuf>) -> Outcome {
+async fn serve(config: Config, ready_file: Option<PathBuf>) -> CommandResult {
     let postgres = Postgres::new(&config.upstream, config.registry.install_command.clone())?;
     let postgres = Arc::new(postgres);
     let running = app::start(&config, Arc::clone(&postgres) as _).await?;
-    // Before anybody is told: whoever knows that it runs may ask it to end.
-    let mut signals = Signals::new()?;
+    // Before the replica is announced: from then on others may send signals.
+    let mut signals = TerminationSignals::new()?;
     let (base_url, ops_url) = (running.base_url(), running.ops_url());
     tracing::info!(base_url, ops_url, control_url = running.control_url(), "listening");
     if let Some(path) = ready_file {
@@ -47,18 +48,18 @@ async fn serve(config: Config, ready_file: Option<PathBuf>) -> Outcome {
             Ok(warnings) => warnings.iter().for_each(|warning| tracing::warn!("{warning}")),
             Err(error) => {
                 let error = crate::ops::error_chain(&error);
-                tracing::warn!(error, "the database's role could not be checked");
+                tracing::warn!(error, "cannot check the privileges of the database role");
             }
         }
     });
-    signals.asked_to_end().await;
-    tracing::info!("ending");
-    signals.end_at_once_when_asked_again();
+    signals.received().await;
+    tracing::info!("shutting down");
+    signals.exit_on_next();
     running.shutdown().await;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whoever waits for the file finds it whole.
+/// Writes the file under another name first, so that it is complete once it exists.
 fn write_ready_file(path: &Path, running: &Running) -> std::io::Result<()> {
     let ready = json!({
         "base_url": running.base_url(),

@@ -1,4 +1,4 @@
-//! Ctrl-C and SIGTERM.
+//! Handles SIGINT (Ctrl-C) and SIGTERM.
 
 use std::io;
 
@@ -6,31 +6,31 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::ops::telemetry;
 
-/// Wishes that the process may end. None is lost between one and the next.
-pub(super) struct Signals {
+/// Receives SIGINT and SIGTERM. No signal is lost between two calls.
+pub(super) struct TerminationSignals {
     interrupt: Signal,
     terminate: Signal,
 }
 
-impl Signals {
-    /// From now on the process no longer ends by itself.
+impl TerminationSignals {
+    /// From now on the signals no longer end the process.
     pub(super) fn new() -> io::Result<Self> {
         let (interrupt, terminate) = (SignalKind::interrupt(), SignalKind::terminate());
         Ok(Self { interrupt: signal(interrupt)?, terminate: signal(terminate)? })
     }
 
-    /// Done when the process is asked to end.
-    pub(super) async fn asked_to_end(&mut self) {
+    /// Completes when a signal has been received.
+    pub(super) async fn received(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
         }
     }
 
-    /// A second wish to end is granted at once.
-    pub(super) fn end_at_once_when_asked_again(mut self) {
+    /// Ends the process at the next signal, with exit status 130.
+    pub(super) fn exit_on_next(mut self) {
         tokio::spawn(async move {
-            self.asked_to_end().await;
+            self.received().await;
             telemetry::flush();
             std::process::exit(130);
         });

@@ -1,35 +1,35 @@
-//! `gene-registry token`: login tokens, which the configuration knows by their hash.
+//! `gene-registry token` creates login tokens, whose hashes are listed in the configuration.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
-use super::Outcome;
 use super::api_key::expiry;
-use super::show::{print_secret, print_to_stderr};
+use super::command::CommandResult;
+use super::output::{print_secret, print_to_stderr};
 use crate::control::LoginToken;
 use crate::registry::{LABEL, Timestamp, is_label};
 
 #[derive(Debug, Args)]
 pub(super) struct TokenCommand {
     #[command(subcommand)]
-    action: Action,
+    action: TokenAction,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
-    /// Make a login token: it is printed once, alone on standard output, and on standard error the
-    /// lines for the configuration of every replica with a control listener
+enum TokenAction {
+    /// Create a login token and print it once, alone on standard output; standard error gets the
+    /// lines to add to the configuration of every replica with a control listener
     New(New),
 }
 
 #[derive(Debug, Args)]
 struct New {
-    /// Whose token it is: the user who will own the keys made with it
+    /// The user who logs in with the token and will own the keys created with it
     #[arg(long, value_name = "HANDLE", value_parser = handle)]
     user: String,
-    /// When the token ends: a duration (90d, 12h, 1s), a date or a time; without it, never
+    /// When the token expires: a duration (90d, 12h, 1s), a date or a time; by default never
     #[arg(long, value_name = "WHEN", value_parser = expiry)]
     expires: Option<Timestamp>,
 }
@@ -39,34 +39,34 @@ fn handle(text: &str) -> Result<String, String> {
 }
 
 impl TokenCommand {
-    pub(super) fn run(self) -> Outcome {
-        let Action::New(new) = self.action;
+    pub(super) fn run(self) -> CommandResult {
+        let TokenAction::New(new) = self.action;
         let token = LoginToken::generate()?;
         print_to_stderr(&format!(
-            "# The token is shown this once. For the configuration:\n\n{}",
+            "# The token is shown only once. Add to the configuration:\n\n{}",
             configuration(&new, &token.hash())
         ))?;
         print_secret(token.expose()).map_err(|error| {
             format!(
-                "{error}. The token is lost: do not use the lines for the configuration, and run \
-                 this again"
+                "{error}. The token is lost: discard the configuration lines and run the command \
+                 again"
             )
         })?;
         Ok(ExitCode::SUCCESS)
     }
 }
 
-/// A table of `control.tokens`, as TOML.
+/// An entry of `control.tokens`, as TOML.
 fn configuration(new: &New, hash: &[u8; 32]) -> String {
     let mut lines = format!("[[control.tokens]]\nuser = {}\n", quoted(&new.user));
     lines += &format!("sha256 = \"{}\"\n", hex(hash));
-    if let Some(end) = new.expires {
-        lines += &format!("expires = \"{end:.0}\"\n");
+    if let Some(expiry) = new.expires {
+        lines += &format!("expires = \"{expiry:.0}\"\n");
     }
     lines
 }
 
-/// A hash as the configuration has it.
+/// A hash in lowercase hexadecimal, as the configuration expects it.
 pub(super) fn hex(hash: &[u8; 32]) -> String {
     hash.iter().fold(String::new(), |mut text, byte| {
         // Writing to memory can't fail.
@@ -75,7 +75,7 @@ pub(super) fn hex(hash: &[u8; 32]) -> String {
     })
 }
 
-/// A TOML string. There are no control characters in it.
+/// A TOML string. `text` has no control characters.
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
@@ -88,7 +88,7 @@ mod tests {
     use crate::config::LoadedConfig;
 
     #[test]
-    fn the_lines_are_a_configuration() {
+    fn the_printed_lines_are_a_valid_configuration() {
         let expires = Some("2030-01-31T12:00:00.5Z".parse().expect("a time"));
         let new = New { user: r#"a "b" \ c ü"#.to_owned(), expires };
         let mut file = tempfile::NamedTempFile::new().expect("a file");

@@ -1,4 +1,4 @@
-//! `gene-registry whoami`
+//! `gene-registry whoami` shows the user and the server of a login.
 
 use std::process::ExitCode;
 
@@ -6,9 +6,9 @@ use clap::Args;
 use hyper::Method;
 use serde::Serialize;
 
-use super::session::{Session, WhoAmI};
-use super::show::{local, print, print_json, sanitize};
-use super::{Outcome, block_on};
+use super::command::{CommandResult, block_on};
+use super::output::{local, print, print_json, sanitize};
+use super::session::{ControlSession, WhoAmI};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -16,7 +16,7 @@ Examples:
   gene-registry whoami
   gene-registry whoami --server https://registry.example.org:8081 --json")]
 pub(super) struct WhoAmICommand {
-    /// The server; without it, the one last logged in to
+    /// URL of the server's control listener; by default the server last logged in to
     #[arg(long, value_name = "URL")]
     server: Option<String>,
     /// Write JSON; times are RFC 3339 in UTC
@@ -24,34 +24,35 @@ pub(super) struct WhoAmICommand {
     json: bool,
 }
 
+/// The JSON output.
 #[derive(Debug, Serialize)]
-struct Shown<'a> {
+struct WhoAmIOutput<'a> {
     server: &'a str,
     #[serde(flatten)]
-    known: &'a WhoAmI,
-    /// Whether the login is renewed when its token ends.
+    identity: &'a WhoAmI,
+    /// Whether the login is renewed when its token expires.
     renewed: bool,
 }
 
 impl WhoAmICommand {
-    pub(super) fn run(self) -> Outcome {
+    pub(super) fn run(self) -> CommandResult {
         block_on(async {
-            let mut session = Session::open(self.server.as_deref()).await?;
-            let known: WhoAmI = session.ask(Method::GET, "/whoami", None).await?;
+            let mut session = ControlSession::open(self.server.as_deref()).await?;
+            let identity: WhoAmI = session.send(Method::GET, "/whoami", None).await?;
             let server = session.control.server.as_str();
             let renewed = session.is_renewed();
             if self.json {
-                print_json(&Shown { server, known: &known, renewed })?;
+                print_json(&WhoAmIOutput { server, identity: &identity, renewed })?;
                 return Ok(ExitCode::SUCCESS);
             }
-            let ends = match (known.expires_at, renewed) {
+            let expires = match (identity.expires_at, renewed) {
                 (None, _) => "never".to_owned(),
                 (Some(at), false) => local(at),
-                (Some(at), true) => format!("{}; renewed as it is used", local(at)),
+                (Some(at), true) => format!("{}; renewed automatically", local(at)),
             };
-            let operator = if known.operator { " (operator)" } else { "" };
-            let user = sanitize(&known.user);
-            print(&format!("Server:  {server}\nUser:    {user}{operator}\nExpires: {ends}\n"))?;
+            let operator = if identity.operator { " (operator)" } else { "" };
+            let user = sanitize(&identity.user);
+            print(&format!("Server:  {server}\nUser:    {user}{operator}\nExpires: {expires}\n"))?;
             Ok(ExitCode::SUCCESS)
         })
     }

@@ -1,4 +1,4 @@
-//! One connection, from its handshake to its end.
+//! Serves one connection, from its TLS handshake to its close.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -22,149 +22,144 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
-use super::http::{MAX_HEADER_FIELDS, http};
-use super::streams::{ResponseTimer, StreamExecutor};
+use super::connection_limits::ConnectionLimits;
+use super::handler::Handler;
+use super::http_builder::{MAX_HEADER_FIELDS, http_builder};
+use super::shutdown_signals::ShutdownSignals;
+use super::stream_executor::StreamExecutor;
+use super::streams::ResponseTimer;
 use super::timed_io::TimedIo;
+use super::tls::ServerTls;
 use super::tracked_body::TrackedBody;
-use super::watchdog::{Answering, Watchdog};
-use super::{Handler, Limits, Tls};
+use super::watchdog::{RequestGuard, Watchdog};
 
-/// How long a connection that is being closed may take to send the rest and GOAWAY.
-const GOODBYE: Duration = Duration::from_secs(1);
+/// Time for a connection that is being closed to send the rest and GOAWAY.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 const CLOSE: HeaderValue = HeaderValue::from_static("close");
 
-/// The steps of a listener's shutdown.
-#[derive(Debug, Clone, Default)]
-pub(super) struct ShutdownSignals {
-    /// Each response is the last one on its connection.
-    pub(super) drain: CancellationToken,
-    /// Connections end as soon as the requests in progress on them are answered.
-    pub(super) stop: CancellationToken,
-    /// Connections end at once.
-    pub(super) kill: CancellationToken,
-}
-
 /// A connection that has been accepted.
-pub(super) struct Connection<H> {
+pub(super) struct ClientConnection<H> {
     pub(super) handler: Arc<H>,
-    pub(super) limits: Limits,
+    pub(super) limits: ConnectionLimits,
     pub(super) signals: ShutdownSignals,
     pub(super) peer: SocketAddr,
 }
 
-impl<H: Handler> Connection<H> {
-    /// Serves it to its end.
-    pub(super) async fn serve(self, stream: TcpStream, tls: Option<Tls>) {
+impl<H: Handler> ClientConnection<H> {
+    /// Serves requests until the connection is closed.
+    pub(super) async fn serve(self, stream: TcpStream, tls: Option<ServerTls>) {
         let kill = self.signals.kill.clone();
         kill.run_until_cancelled(async {
-            // Small answers must not wait for the peer's acknowledgements.
+            // Small responses must not wait for the peer's acknowledgements.
             let _ = stream.set_nodelay(true);
             let local = stream.local_addr().unwrap_or(self.peer);
-            let Some(tls) = tls else { return self.speak(stream, local, Scheme::HTTP).await };
+            let Some(tls) = tls else { return self.serve_http(stream, local, Scheme::HTTP).await };
             let stop = self.signals.stop.clone();
             match stop.run_until_cancelled(tls.accept(stream)).await {
-                Some(Ok(stream)) => self.speak(stream, local, Scheme::HTTPS).await,
-                Some(Err(error)) => tracing::debug!(%error, "a handshake failed"),
+                Some(Ok(stream)) => self.serve_http(stream, local, Scheme::HTTPS).await,
+                Some(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
                 None => {}
             }
         })
         .await;
     }
 
-    async fn speak<S>(self, stream: S, local: SocketAddr, scheme: Scheme)
+    async fn serve_http<S>(self, stream: S, local: SocketAddr, scheme: Scheme)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let watchdog = Watchdog::new(&self.limits);
-        let (stop, last_answer) = (self.signals.stop.clone(), CancellationToken::new());
+        let (stop, last_response) = (self.signals.stop.clone(), CancellationToken::new());
         let io = TokioIo::new(TimedIo::new(stream, Arc::clone(&watchdog)));
         let service = Arc::new(Service {
             handler: self.handler,
             drain: self.signals.drain,
-            last_answer: last_answer.clone(),
+            last_response: last_response.clone(),
             local,
             peer: self.peer,
             scheme,
         });
-        let timed_by = Arc::clone(&watchdog);
-        let service = service_fn(move |request| timed(&timed_by, Arc::clone(&service), request));
-        let builder = http(StreamExecutor(Arc::clone(&watchdog)));
+        let request_watchdog = Arc::clone(&watchdog);
+        let service = service_fn(move |request| {
+            respond_tracked(&request_watchdog, Arc::clone(&service), request)
+        });
+        let builder = http_builder(StreamExecutor(Arc::clone(&watchdog)));
         let connection = builder.serve_connection(io, service);
         tokio::pin!(connection);
         tokio::select! {
-            ended = connection.as_mut() => return report(ended),
+            result = connection.as_mut() => return log_failure(result),
             () = stop.cancelled() => {}
-            () = last_answer.cancelled() => {}
+            () = last_response.cancelled() => {}
             () = watchdog.expired() => {
                 connection.as_mut().graceful_shutdown();
                 // A client that does not take GOAWAY either is cut off.
-                if let Ok(ended) = tokio::time::timeout(GOODBYE, connection).await {
-                    report(ended);
+                if let Ok(result) = tokio::time::timeout(CLOSE_TIMEOUT, connection).await {
+                    log_failure(result);
                 }
                 return;
             }
         }
         connection.as_mut().graceful_shutdown();
-        // Requests in progress may finish. Heads that are not whole do not hold up the shutdown,
-        // nor do responses that the client does not take, nor clients that do not leave.
+        // Requests in progress may finish. Incomplete heads, responses that the client does not
+        // take and clients that ignore GOAWAY do not hold up the shutdown.
         tokio::select! {
-            ended = connection => report(ended),
-            () = watchdog.stalled_for(GOODBYE) => {}
+            result = connection => log_failure(result),
+            () = watchdog.stalled_for(CLOSE_TIMEOUT) => {}
             () = watchdog.expired() => {}
         }
     }
 }
 
-type Answer = hyper::Response<BoxBody<Bytes, io::Error>>;
+type HttpResponse = hyper::Response<BoxBody<Bytes, io::Error>>;
 
-/// Answers a request, with the watchdog told that it is in progress.
-fn timed<H: Handler>(
+/// Answers a request, which counts as in progress for the watchdog meanwhile.
+fn respond_tracked<H: Handler>(
     watchdog: &Arc<Watchdog>,
     service: Arc<Service<H>>,
     request: hyper::Request<Incoming>,
-) -> Pin<Box<impl Future<Output = Result<Answer, Infallible>> + use<H>>> {
-    // Begun here: the future may be dropped before it is polled.
+) -> Pin<Box<impl Future<Output = Result<HttpResponse, Infallible>> + use<H>>> {
+    // Not in the future, which may be dropped before it is polled.
     let in_progress = match request.version() {
         Version::HTTP_2 => InProgress::Stream(watchdog.open_stream()),
-        _ => InProgress::Http1(watchdog.begin_answer()),
+        _ => InProgress::Http1(watchdog.begin_http1_request()),
     };
-    // Boxed: the library keeps room for it beside the response, which may wait for a slow client.
+    // Boxed: the library reserves its size beside the response, which may wait for a slow client.
     Box::pin(async move {
-        let answer = service.answer(request).await;
+        let response = service.answer(request).await;
         Ok(match in_progress {
             InProgress::Stream(timer) => {
                 timer.begin_sending();
-                answer.map(|body| TrackedBody::new(body, timer).boxed())
+                response.map(|body| TrackedBody::new(body, timer).boxed())
             }
-            InProgress::Http1(answering) => {
-                drop(answering);
-                answer
+            InProgress::Http1(guard) => {
+                drop(guard);
+                response
             }
         })
     })
 }
 
-/// What keeps a request in progress for the watchdog.
+/// Keeps a request in progress for the watchdog.
 enum InProgress {
-    Http1(Answering),
+    Http1(RequestGuard),
     Stream(Arc<ResponseTimer>),
 }
 
-/// What answers the requests of one connection.
+/// Answers the requests of one connection.
 struct Service<H> {
     handler: Arc<H>,
     drain: CancellationToken,
-    last_answer: CancellationToken,
+    last_response: CancellationToken,
     local: SocketAddr,
     peer: SocketAddr,
     scheme: Scheme,
 }
 
 impl<H: Handler> Service<H> {
-    async fn answer(self: Arc<Self>, request: hyper::Request<Incoming>) -> Answer {
-        if let Some(refusal) = refused_head(&request) {
-            return refusal.into();
+    async fn answer(self: Arc<Self>, request: hyper::Request<Incoming>) -> HttpResponse {
+        if let Some(rejection) = reject_head(&request) {
+            return rejection.into();
         }
         let (version, is_head) = (request.version(), request.method() == Method::HEAD);
         let request = Request::from((
@@ -174,7 +169,7 @@ impl<H: Handler> Service<H> {
             self.scheme.clone(),
         ));
         let mut response = self.handler.answer(request).await;
-        // The HTTP library leaves bodies out on HTTP/1.1 alone.
+        // The HTTP library omits the body of a HEAD response on HTTP/1.1 only.
         if is_head && version == Version::HTTP_2 {
             response.take_body();
         }
@@ -188,32 +183,32 @@ impl<H: Handler> Service<H> {
     /// by GOAWAY on HTTP/2.
     fn mark_connection_close(&self, version: Version, response: &mut Response) {
         if version == Version::HTTP_2 {
-            self.last_answer.cancel();
+            self.last_response.cancel();
         } else {
             response.headers_mut().insert(header::CONNECTION, CLOSE);
         }
     }
 }
 
-/// What the HTTP library lets through: more fields than on HTTP/1.1 (HTTP/2), no host or several
-/// (RFC 9112, section 3.2).
-fn refused_head(request: &hyper::Request<Incoming>) -> Option<Response> {
+/// Rejects heads that the HTTP library accepts: too many fields on HTTP/2, and on HTTP/1.1 not
+/// exactly one `Host` (RFC 9112, section 3.2).
+fn reject_head(request: &hyper::Request<Incoming>) -> Option<Response> {
     let headers = request.headers();
     if headers.len() > MAX_HEADER_FIELDS {
         return Some(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE.into());
     }
     let hosts = headers.get_all(header::HOST).iter().count();
-    let is_wrong = request.version() == Version::HTTP_11 && hosts != 1;
-    // Like every refusal of a head: what such a peer sends next is not listened to.
-    is_wrong.then(|| {
-        let mut refusal = Response::from(StatusCode::BAD_REQUEST);
-        refusal.headers_mut().insert(header::CONNECTION, CLOSE);
-        refusal
+    let is_invalid = request.version() == Version::HTTP_11 && hosts != 1;
+    // As the library does for malformed heads, the connection is closed.
+    is_invalid.then(|| {
+        let mut rejection = Response::from(StatusCode::BAD_REQUEST);
+        rejection.headers_mut().insert(header::CONNECTION, CLOSE);
+        rejection
     })
 }
 
-fn report(ended: Result<(), Box<dyn std::error::Error + Send + Sync>>) {
-    if let Err(error) = ended {
-        tracing::debug!(error = &*error, "a connection ended badly");
+fn log_failure(result: Result<(), Box<dyn std::error::Error + Send + Sync>>) {
+    if let Err(error) = result {
+        tracing::debug!(error = &*error, "a connection failed");
     }
 }

@@ -1,4 +1,4 @@
-//! How many connections one peer may hold.
+//! Bounds how many connections one peer may hold.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -7,41 +7,41 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::config::Network;
 
-/// An IPv6 peer is a network of this many bits: what one subscriber usually has.
-const IPV6_BITS: u32 = 64;
+/// An IPv6 peer is a network of this many bits, which is what one subscriber usually has.
+const IPV6_PREFIX_BITS: u32 = 64;
 
-/// The peers that hold connections to one listener: each at most as many as are free, and so at
-/// most half of all. Trusted proxies may hold any number. There are never more entries than
+/// The peers that hold connections to one listener. Each may hold at most as many as are free, and
+/// so at most half of all. Trusted proxies may hold any number. There are never more entries than
 /// connections.
 #[derive(Debug)]
 pub struct Peers {
     trusted_proxies: Vec<Network>,
-    held: Mutex<HashMap<IpAddr, Held>>,
+    held: Mutex<HashMap<IpAddr, PeerConnections>>,
     refused: AtomicU64,
 }
 
-/// What a peer holds.
+/// The connections of one peer.
 #[derive(Debug, Default)]
-struct Held {
+struct PeerConnections {
     connections: usize,
-    /// Whether the log says already that the peer has reached its bound.
+    /// Whether a refused connection of this peer has been logged.
     is_reported: bool,
 }
 
 impl Peers {
-    /// No connections yet.
+    /// Peers within `trusted_proxies` are neither counted nor refused.
     pub fn new(trusted_proxies: Vec<Network>) -> Self {
         Self { trusted_proxies, held: Mutex::default(), refused: AtomicU64::new(0) }
     }
 
-    /// How many connections have been refused.
+    /// How many connections have been refused since the start.
     pub fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// Counts a new connection from `address` until the result is dropped. `free` is how many
-    /// more the listener could accept beside it. `None` if the peer holds as many already; one is
-    /// always allowed.
+    /// Counts a new connection from `address` until the result is dropped. `free` is the number of
+    /// connections that the listener could still accept besides it. `None` if the peer already
+    /// holds that many; one is always allowed.
     pub(super) fn admit(self: &Arc<Self>, address: IpAddr, free: usize) -> Option<PeerSlot> {
         if self.trusted_proxies.iter().any(|network| network.contains(address)) {
             return Some(PeerSlot(None));
@@ -55,7 +55,7 @@ impl Peers {
             drop(held);
             self.refused.fetch_add(1, Ordering::Relaxed);
             if is_first {
-                report(peer, connections, free);
+                log_refused(peer, connections, free);
             }
             return None;
         }
@@ -72,12 +72,12 @@ impl Peers {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, Held>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, PeerConnections>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn report(peer: IpAddr, connections: usize, free: usize) {
+fn log_refused(peer: IpAddr, connections: usize, free: usize) {
     tracing::warn!(
         %peer,
         connections,
@@ -103,7 +103,7 @@ impl Drop for PeerSlot {
 fn peer(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
-            let network = address.to_bits() & (u128::MAX << (128 - IPV6_BITS));
+            let network = address.to_bits() & (u128::MAX << (128 - IPV6_PREFIX_BITS));
             IpAddr::V6(Ipv6Addr::from_bits(network))
         }
         ipv4 => ipv4,
@@ -118,7 +118,7 @@ mod tests {
         text.parse().expect("an address")
     }
 
-    /// As many connections of a listener with `max` as these peers get, in turn.
+    /// The connections that these peers get in turn from a listener with `max` connections.
     fn fill(peers: &Arc<Peers>, max: usize, addresses: &[&str]) -> Vec<PeerSlot> {
         let mut slots = Vec::new();
         for address in addresses {
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_closed_is_free_again_and_leaves_no_entry_behind() {
+    fn closed_connections_are_free_again_and_leave_no_entry() {
         let peers = Arc::new(Peers::new(Vec::new()));
         let slots = fill(&peers, 16, &["10.0.0.1", "10.0.0.2"]);
         assert_eq!((peers.lock().len(), peers.refused()), (2, 2));

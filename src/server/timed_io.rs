@@ -1,7 +1,7 @@
-//! A connection's bytes, with the watchdog told when they come, wait to be sent, and are sent.
+//! Tells the watchdog when a connection's bytes are received, wait to be sent, and are sent.
 //!
-//! While bytes wait for the client, nothing is read from it: else it could ask for more and more
-//! responses that the HTTP library keeps for it.
+//! While bytes wait for the client, nothing is read from it: otherwise it could request more and
+//! more responses, all of which the HTTP library would buffer.
 
 use std::io;
 use std::pin::Pin;
@@ -12,15 +12,14 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::watchdog::Watchdog;
 
-/// A stream that tells the watchdog when bytes come and when what is to be sent waits for the
-/// peer. Reports nothing for writes that are taken at once.
+/// A stream that reports to the watchdog. Writes that the system takes at once are not reported.
 #[derive(Debug)]
 pub(super) struct TimedIo<S> {
     stream: S,
     watchdog: Arc<Watchdog>,
     /// Whether bytes have waited since everything was last flushed.
     is_blocked: bool,
-    /// Of a read that must wait until then.
+    /// Wakes a read that was refused while bytes waited.
     reader: Option<Waker>,
 }
 
@@ -67,7 +66,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for TimedIo<S> {
         let before = buffer.filled().len();
         let result = Pin::new(&mut self.stream).poll_read(context, buffer);
         if buffer.filled().len() > before {
-            self.watchdog.bytes_came();
+            self.watchdog.bytes_received();
         }
         result
     }

@@ -1,5 +1,5 @@
-//! TLS on a listener: HTTP/2 and HTTP/1.1 by ALPN, with a certificate that is read again when its
-//! files change. A pair that can't be used never takes the place of one that can.
+//! TLS on a listener: HTTP/2 and HTTP/1.1 by ALPN, with a certificate that is reloaded when its
+//! files change. A certificate that cannot be used never replaces one that can.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,76 +18,77 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use x509_cert::der::Decode;
 
-/// Between two looks at the files.
-const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// Time between two reads of the files.
+const RELOAD_INTERVAL: Duration = Duration::from_secs(2);
 
-/// A certificate and its key can't be used. Says nothing of what is in the key's file.
+/// Why a certificate and its key cannot be used. Reveals nothing of the key's file.
 #[derive(Debug, Error)]
-pub enum TlsError {
+pub enum ServerTlsError {
     /// A file can't be read.
     #[error("{}: {source}", .path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// There is no certificate in the file, or one that is none.
+    /// The file holds no certificate, or a malformed one.
     #[error("{}: not a chain of certificates in PEM", .0.display())]
     NoCertificate(PathBuf),
-    /// There is no private key in the file.
+    /// The file holds no private key.
     #[error("{}: not a private key in PEM", .0.display())]
     NoKey(PathBuf),
-    /// The two don't belong together, or are of a kind that is not supported.
+    /// The key does not match the certificate, or one of them is of an unsupported kind.
     #[error("{} and {}: {source}", .cert.display(), .key.display())]
-    Unfit {
+    Unusable {
         /// The certificate's file.
         cert: PathBuf,
         /// The key's file.
         key: PathBuf,
-        /// What is wrong with them.
+        /// The reason.
         source: rustls::Error,
     },
 }
 
-/// What came of reading the files again.
+/// The result of reloading changed files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reloaded {
+pub enum ReloadOutcome {
     /// The new certificate is in use.
-    InUse,
-    /// The one before stays in use.
-    Refused,
+    Applied,
+    /// The new certificate cannot be used; the previous one stays in use.
+    Rejected,
 }
 
 /// TLS on one listener. Cheap to clone.
 #[derive(Clone)]
-pub struct Tls {
-    files: Files,
-    current: Arc<Current>,
+pub struct ServerTls {
+    files: CertificateFiles,
+    current: Arc<CurrentCertificate>,
     acceptor: TlsAcceptor,
     handshake: Duration,
 }
 
-impl std::fmt::Debug for Tls {
+impl std::fmt::Debug for ServerTls {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Tls").field("files", &self.files).finish_non_exhaustive()
+        f.debug_struct("ServerTls").field("files", &self.files).finish_non_exhaustive()
     }
 }
 
-impl Tls {
-    /// TLS with the certificate in `cert` and the key in `key`; a handshake may take `handshake`.
+impl ServerTls {
+    /// TLS with the PEM files `cert` and `key`. A handshake that takes longer than `handshake`
+    /// fails.
     ///
     /// # Errors
-    /// [`TlsError`].
-    pub fn new(cert: &Path, key: &Path, handshake: Duration) -> Result<Self, TlsError> {
-        let files = Files { cert: cert.to_owned(), key: key.to_owned() };
+    /// If a file cannot be read, is malformed, or does not match the other.
+    pub fn new(cert: &Path, key: &Path, handshake: Duration) -> Result<Self, ServerTlsError> {
+        let files = CertificateFiles { cert: cert.to_owned(), key: key.to_owned() };
         let pair = files.read().and_then(|contents| files.pair(&contents))?;
-        pair.warn_if_over(&files);
-        let current = Arc::new(Current(RwLock::new(Arc::new(pair))));
+        pair.warn_if_expired(&files);
+        let current = Arc::new(CurrentCertificate(RwLock::new(Arc::new(pair))));
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let mut config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
-            .map_err(|error| files.unfit(error))?
+            .map_err(|error| files.unusable(error))?
             .with_no_client_auth()
             .with_cert_resolver(Arc::clone(&current) as _);
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
@@ -95,9 +96,9 @@ impl Tls {
         Ok(Self { files, current, acceptor, handshake })
     }
 
-    /// Everything that is wrong with the two files; nothing where [`Self::new`] would take them.
-    pub fn faults(cert: &Path, key: &Path) -> Vec<TlsError> {
-        let files = Files { cert: cert.to_owned(), key: key.to_owned() };
+    /// Everything that is wrong with the two files; empty if [`Self::new`] accepts them.
+    pub fn faults(cert: &Path, key: &Path) -> Vec<ServerTlsError> {
+        let files = CertificateFiles { cert: cert.to_owned(), key: key.to_owned() };
         let chain = read(&files.cert).and_then(|text| files.chain(&text)).map(drop);
         let key = read(&files.key).and_then(|text| files.key(&text)).map(drop);
         let found: Vec<_> = [chain, key].into_iter().filter_map(Result::err).collect();
@@ -107,47 +108,47 @@ impl Tls {
         files.read().and_then(|contents| files.pair(&contents)).err().into_iter().collect()
     }
 
-    /// When the certificate in use ends, in seconds since 1970.
+    /// When the certificate in use expires, in seconds since 1970.
     pub fn expires_at(&self) -> u64 {
         self.current.get().expires_at
     }
 
-    /// Reads the files again whenever they have changed, for ever; `told` of what came of it.
-    pub async fn watch(self, told: impl Fn(Reloaded)) {
-        // What was read at the start may have been replaced since: the first look finds out.
+    /// Reloads the files whenever they change and reports each result. Never returns.
+    pub async fn watch(self, report: impl Fn(ReloadOutcome)) {
+        // `None`: the files may have changed since they were read at the start.
         let mut known = None;
         loop {
             let files = self.files.clone();
             // Both are small, but may be on a file system that hangs.
             let read = tokio::task::spawn_blocking(move || files.read()).await;
             if let Ok(read) = read {
-                let found = read.as_ref().ok().map(Contents::fingerprint);
+                let found = read.as_ref().ok().map(FileContents::fingerprint);
                 if known != Some(found) {
                     known = Some(found);
-                    self.take(read, &told);
+                    self.apply(read, &report);
                 }
             }
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::time::sleep(RELOAD_INTERVAL).await;
         }
     }
 
-    fn take(&self, read: Result<Contents, TlsError>, told: &impl Fn(Reloaded)) {
+    fn apply(&self, read: Result<FileContents, ServerTlsError>, report: &impl Fn(ReloadOutcome)) {
         match read.and_then(|contents| self.files.pair(&contents)) {
             Ok(pair) if pair.key.cert == self.current.get().key.cert => {}
             Ok(pair) => {
                 tracing::info!(expires_at = pair.expires_at, "a new certificate is in use");
-                pair.warn_if_over(&self.files);
+                pair.warn_if_expired(&self.files);
                 self.current.set(pair);
-                told(Reloaded::InUse);
+                report(ReloadOutcome::Applied);
             }
             Err(error) => {
-                tracing::error!(%error, "the certificate in use stays, for the new one is no good");
-                told(Reloaded::Refused);
+                tracing::error!(%error, "the new certificate cannot be used; the previous one stays in use");
+                report(ReloadOutcome::Rejected);
             }
         }
     }
 
-    /// The handshake, in bounded time.
+    /// Performs the handshake, in bounded time.
     pub(super) async fn accept<S>(&self, stream: S) -> io::Result<TlsStream<S>>
     where
         S: AsyncRead + AsyncWrite + Unpin,
@@ -156,34 +157,34 @@ impl Tls {
     }
 }
 
-/// The pair in use.
+/// The certificate and key in use.
 #[derive(Debug)]
-struct Current(RwLock<Arc<Pair>>);
+struct CurrentCertificate(RwLock<Arc<CertificateAndKey>>);
 
-impl Current {
-    fn get(&self) -> Arc<Pair> {
+impl CurrentCertificate {
+    fn get(&self) -> Arc<CertificateAndKey> {
         Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn set(&self, pair: Pair) {
+    fn set(&self, pair: CertificateAndKey) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(pair);
     }
 }
 
-impl ResolvesServerCert for Current {
+impl ResolvesServerCert for CurrentCertificate {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         Some(Arc::clone(&self.get().key))
     }
 }
 
 #[derive(Debug)]
-struct Pair {
+struct CertificateAndKey {
     key: Arc<CertifiedKey>,
     expires_at: u64,
 }
 
-impl Pair {
-    fn warn_if_over(&self, files: &Files) {
+impl CertificateAndKey {
+    fn warn_if_expired(&self, files: &CertificateFiles) {
         if self.expires_at <= u64::try_from(jiff::Timestamp::now().as_second()).unwrap_or(0) {
             tracing::warn!(file = %files.cert.display(), "the certificate has expired");
         }
@@ -191,44 +192,45 @@ impl Pair {
 }
 
 #[derive(Debug, Clone)]
-struct Files {
+struct CertificateFiles {
     cert: PathBuf,
     key: PathBuf,
 }
 
-struct Contents {
+struct FileContents {
     cert: Vec<u8>,
     key: Vec<u8>,
 }
 
-impl Contents {
+impl FileContents {
     fn fingerprint(&self) -> [u8; 32] {
         let of_cert = Sha256::digest(&self.cert);
         Sha256::new().chain_update(of_cert).chain_update(&self.key).finalize().into()
     }
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
-    std::fs::read(path).map_err(|source| TlsError::Unreadable { path: path.to_owned(), source })
+fn read(path: &Path) -> Result<Vec<u8>, ServerTlsError> {
+    std::fs::read(path)
+        .map_err(|source| ServerTlsError::Unreadable { path: path.to_owned(), source })
 }
 
-impl Files {
-    fn read(&self) -> Result<Contents, TlsError> {
-        Ok(Contents { cert: read(&self.cert)?, key: read(&self.key)? })
+impl CertificateFiles {
+    fn read(&self) -> Result<FileContents, ServerTlsError> {
+        Ok(FileContents { cert: read(&self.cert)?, key: read(&self.key)? })
     }
 
-    fn pair(&self, contents: &Contents) -> Result<Pair, TlsError> {
+    fn pair(&self, contents: &FileContents) -> Result<CertificateAndKey, ServerTlsError> {
         let (chain, expires_at) = self.chain(&contents.cert)?;
         let key = self.key(&contents.key)?;
         let provider = rustls::crypto::ring::default_provider();
         let key = CertifiedKey::from_der(chain, key, &provider);
-        let key = Arc::new(key.map_err(|error| self.unfit(error))?);
-        Ok(Pair { key, expires_at })
+        let key = Arc::new(key.map_err(|error| self.unusable(error))?);
+        Ok(CertificateAndKey { key, expires_at })
     }
 
-    /// The certificates, and when the first ends.
-    fn chain(&self, text: &[u8]) -> Result<(Vec<CertificateDer<'static>>, u64), TlsError> {
-        let no_certificate = || TlsError::NoCertificate(self.cert.clone());
+    /// The certificates, and when the first expires, in seconds since 1970.
+    fn chain(&self, text: &[u8]) -> Result<(Vec<CertificateDer<'static>>, u64), ServerTlsError> {
+        let no_certificate = || ServerTlsError::NoCertificate(self.cert.clone());
         let chain: Vec<_> = CertificateDer::pem_slice_iter(text)
             .collect::<Result<_, _>>()
             .map_err(|_| no_certificate())?;
@@ -238,11 +240,11 @@ impl Files {
         Ok((chain, not_after.to_unix_duration().as_secs()))
     }
 
-    fn key(&self, text: &[u8]) -> Result<PrivateKeyDer<'static>, TlsError> {
-        PrivateKeyDer::from_pem_slice(text).map_err(|_| TlsError::NoKey(self.key.clone()))
+    fn key(&self, text: &[u8]) -> Result<PrivateKeyDer<'static>, ServerTlsError> {
+        PrivateKeyDer::from_pem_slice(text).map_err(|_| ServerTlsError::NoKey(self.key.clone()))
     }
 
-    fn unfit(&self, source: rustls::Error) -> TlsError {
-        TlsError::Unfit { cert: self.cert.clone(), key: self.key.clone(), source }
+    fn unusable(&self, source: rustls::Error) -> ServerTlsError {
+        ServerTlsError::Unusable { cert: self.cert.clone(), key: self.key.clone(), source }
     }
 }

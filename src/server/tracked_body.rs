@@ -1,12 +1,13 @@
-//! Response bodies on HTTP/2, in pieces whose memory tells when they have been sent.
+//! Response bodies on HTTP/2, in pieces that report when they have been sent.
 //!
 //! The HTTP library does not say when a body has been written: it takes a piece as soon as the
-//! stream's window has room for one byte, and keeps what does not fit. Each piece therefore holds
-//! its stream's [`ResponseTimer`] and reports to it when its memory is dropped: once it has been
-//! written, or given up.
+//! stream's window has room for one byte, and buffers what does not fit. Each piece therefore
+//! holds its stream's [`ResponseTimer`] and reports to it when its memory is freed: once it has
+//! been written or discarded.
 //!
-//! The last byte of a body is a piece of its own. The library asks for room before it takes it,
-//! and so keeps the stream's task, which can be aborted, until the window covers the whole body.
+//! The last byte of a body is a piece of its own. The library waits for room in the window before
+//! it takes a piece, and so keeps the stream's task, which can be aborted, until the window covers
+//! the whole body.
 
 use std::io;
 use std::pin::Pin;
@@ -25,7 +26,7 @@ const PIECE: usize = 16 * 1024;
 /// A body handed out in pieces of at most [`PIECE`] bytes that share the body's memory.
 pub(super) struct TrackedBody {
     body: BoxBody<Bytes, io::Error>,
-    /// What the body has given and has not been handed out yet.
+    /// Bytes of the body that have not been handed out yet.
     rest: Bytes,
     timer: Arc<ResponseTimer>,
 }

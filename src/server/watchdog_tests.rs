@@ -1,4 +1,7 @@
+use tokio::time::Instant;
+
 use super::*;
+use crate::server::connection_activity::BYTES_PER_SECOND;
 
 pub(in crate::server) const HEAD: Duration = Duration::from_secs(10);
 pub(in crate::server) const IDLE: Duration = Duration::from_secs(75);
@@ -8,7 +11,13 @@ const SECOND: Duration = Duration::from_secs(1);
 
 pub(in crate::server) fn watchdog() -> Arc<Watchdog> {
     let (connections, grace) = (1, SECOND);
-    Watchdog::new(&Limits { connections, head: HEAD, idle: IDLE, response: RESPONSE, grace })
+    Watchdog::new(&ConnectionLimits {
+        connections,
+        head: HEAD,
+        idle: IDLE,
+        response: RESPONSE,
+        grace,
+    })
 }
 
 /// How long until the connection must end, in whole seconds.
@@ -19,31 +28,31 @@ pub(in crate::server) async fn lives_for(watchdog: &Watchdog) -> Duration {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_connection_has_the_head_timeout_whatever_it_sends() {
+async fn a_new_connection_must_send_its_first_request_within_the_head_timeout() {
     let watchdog = watchdog();
-    watchdog.bytes_came();
+    watchdog.bytes_received();
     assert_eq!(lives_for(&watchdog).await, HEAD);
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_idle_connection_has_the_idle_timeout_and_a_dripping_head_its_own() {
+async fn an_idle_connection_has_the_idle_timeout_and_a_dripping_head_the_head_timeout() {
     let watchdog = watchdog();
-    drop(watchdog.begin_answer());
+    drop(watchdog.begin_http1_request());
     assert_eq!(lives_for(&watchdog).await, IDLE);
-    drop(watchdog.begin_answer());
-    watchdog.bytes_came();
+    drop(watchdog.begin_http1_request());
+    watchdog.bytes_received();
     tokio::time::advance(4 * SECOND).await;
-    watchdog.bytes_came();
+    watchdog.bytes_received();
     assert_eq!(lives_for(&watchdog).await, 6 * SECOND);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_head_that_begins_while_the_connection_is_watched_has_its_timeout() {
+async fn a_head_that_begins_during_the_wait_has_the_head_timeout() {
     let watchdog = watchdog();
-    drop(watchdog.begin_answer());
+    drop(watchdog.begin_http1_request());
     let begin = async {
         tokio::time::sleep(5 * SECOND).await;
-        watchdog.bytes_came();
+        watchdog.bytes_received();
         std::future::pending::<()>().await;
     };
     tokio::select! {
@@ -56,20 +65,20 @@ async fn a_head_that_begins_while_the_connection_is_watched_has_its_timeout() {
 async fn pings_do_not_end_an_http2_connection_early() {
     let watchdog = watchdog();
     drop(watchdog.open_stream());
-    watchdog.bytes_came();
+    watchdog.bytes_received();
     assert_eq!(lives_for(&watchdog).await, IDLE);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_client_that_takes_nothing_has_the_response_timeout() {
     let watchdog = watchdog();
-    drop(watchdog.begin_answer());
+    drop(watchdog.begin_http1_request());
     watchdog.write_blocked();
     assert_eq!(lives_for(&watchdog).await, RESPONSE);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_takes_nothing_is_cut_also_while_other_requests_are_answered() {
+async fn a_client_that_takes_nothing_is_cut_off_even_while_other_requests_are_answered() {
     let watchdog = watchdog();
     let _answering = watchdog.open_stream();
     watchdog.write_blocked();
@@ -77,9 +86,9 @@ async fn a_client_that_takes_nothing_is_cut_also_while_other_requests_are_answer
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_takes_16_kib_a_second_is_not_cut_and_is_idle_from_the_end_on() {
+async fn a_client_that_takes_16_kib_a_second_is_not_cut_off_and_is_idle_afterwards() {
     let watchdog = watchdog();
-    drop(watchdog.begin_answer());
+    drop(watchdog.begin_http1_request());
     watchdog.write_blocked();
     let read = async {
         for _ in 0..200 {
@@ -96,9 +105,9 @@ async fn a_client_that_takes_16_kib_a_second_is_not_cut_and_is_idle_from_the_end
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_takes_a_byte_a_second_is_cut() {
+async fn a_client_that_takes_a_byte_a_second_is_cut_off() {
     let watchdog = watchdog();
-    drop(watchdog.begin_answer());
+    drop(watchdog.begin_http1_request());
     watchdog.write_blocked();
     let read = async {
         loop {
@@ -130,23 +139,23 @@ async fn at_shutdown_only_an_http2_connection_without_streams_is_stalled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn at_shutdown_only_an_http1_connection_with_half_a_head_is_stalled() {
+async fn at_shutdown_only_an_http1_connection_with_an_incomplete_head_is_stalled() {
     let watchdog = watchdog();
     watchdog.stalled_for(SECOND).await;
-    let answering = watchdog.begin_answer();
+    let answering = watchdog.begin_http1_request();
     let waited = tokio::time::timeout(SECOND * 10, watchdog.stalled_for(SECOND));
     assert!(waited.await.is_err(), "while a request is answered");
     drop(answering);
     let waited = tokio::time::timeout(SECOND * 10, watchdog.stalled_for(SECOND));
     assert!(waited.await.is_err(), "while its response is sent");
-    watchdog.bytes_came();
+    watchdog.bytes_received();
     watchdog.stalled_for(SECOND).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_runs_out_while_a_request_is_answered() {
+async fn no_timeout_runs_while_a_request_is_answered() {
     let watchdog = watchdog();
-    let answering = watchdog.begin_answer();
+    let answering = watchdog.begin_http1_request();
     let long = Duration::from_secs(3600);
     assert!(tokio::time::timeout(long, watchdog.expired()).await.is_err());
     drop(answering);

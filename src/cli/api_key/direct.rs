@@ -1,59 +1,66 @@
-//! Keys straight on the database.
+//! Manages keys directly in the database, for operators.
 
 use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::key_client::{Created, KeyClient, KeyError, Rotated};
+use super::key_client::{CreatedKey, KeyClient, RotatedKey};
+use super::key_client_error::KeyClientError;
 use crate::config::UpstreamConfig;
 use crate::keys::store::{self, Listing, RevokeOutcome, StoredKey};
 use crate::keys::{KeyPrefix, KeySpec, KeyStore, NewKey, PostgresKeys};
 use crate::upstream::postgres::SetupError;
 
-/// See the module.
-pub(super) struct Direct {
+/// The keys in a database, of one owner or of all.
+pub(super) struct DirectKeyClient {
     store: PostgresKeys,
     owner: Option<String>,
 }
 
-impl Direct {
-    /// The owner's keys; everybody's without one.
+impl DirectKeyClient {
+    /// The keys of `owner`, or everyone's if it is `None`.
     pub(super) fn new(config: &UpstreamConfig, owner: Option<String>) -> Result<Self, SetupError> {
         Ok(Self { store: PostgresKeys::new(config)?, owner })
     }
 }
 
 #[async_trait]
-impl KeyClient for Direct {
-    async fn create(&mut self, spec: KeySpec) -> Result<Created, KeyError> {
+impl KeyClient for DirectKeyClient {
+    async fn create(&mut self, spec: KeySpec) -> Result<CreatedKey, KeyClientError> {
         let new = NewKey { owner: self.owner.clone().unwrap_or_default(), spec };
         let (key, stored) = self.store.create(&new).await?;
-        Ok(Created { key: key.expose().to_owned(), stored })
+        Ok(CreatedKey { key: key.expose().to_owned(), stored })
     }
 
-    async fn list(&mut self) -> Result<Vec<StoredKey>, KeyError> {
+    async fn list(&mut self) -> Result<Vec<StoredKey>, KeyClientError> {
         Ok(self.store.list(self.owner.as_deref(), Listing::ALL).await?.keys)
     }
 
-    async fn revoke(&mut self, prefix: &KeyPrefix) -> Result<StoredKey, KeyError> {
+    async fn revoke(&mut self, prefix: &KeyPrefix) -> Result<StoredKey, KeyClientError> {
         match self.store.revoke(self.owner.as_deref(), prefix).await? {
             RevokeOutcome::Key(key) => Ok(key),
-            RevokeOutcome::None => Err(KeyError::Unknown),
-            RevokeOutcome::Ambiguous(keys) => Err(KeyError::Ambiguous(keys)),
+            RevokeOutcome::None => Err(KeyClientError::Unknown),
+            RevokeOutcome::Ambiguous(keys) => Err(KeyClientError::Ambiguous(keys)),
         }
     }
 
-    async fn rotate(&mut self, prefix: &KeyPrefix, overlap_s: u32) -> Result<Rotated, KeyError> {
+    async fn rotate(
+        &mut self,
+        prefix: &KeyPrefix,
+        overlap_s: u32,
+    ) -> Result<RotatedKey, KeyClientError> {
         let overlap = Duration::from_secs(overlap_s.into());
         match self.store.rotate(self.owner.as_deref(), prefix, overlap).await? {
             store::RotateOutcome::Key { key, new, replaced } => {
-                let created = Created { key: key.expose().to_owned(), stored: *new };
-                Ok(Rotated { created, replaced: *replaced })
+                let created = CreatedKey { key: key.expose().to_owned(), stored: *new };
+                Ok(RotatedKey { created, replaced: *replaced })
             }
-            store::RotateOutcome::None => Err(KeyError::Unknown),
-            store::RotateOutcome::Ambiguous(keys) => Err(KeyError::Ambiguous(keys)),
-            store::RotateOutcome::Already { successor } => Err(KeyError::AlreadyRotated(successor)),
-            store::RotateOutcome::NotActive(_) => Err(KeyError::NotActive),
+            store::RotateOutcome::None => Err(KeyClientError::Unknown),
+            store::RotateOutcome::Ambiguous(keys) => Err(KeyClientError::Ambiguous(keys)),
+            store::RotateOutcome::Already { successor } => {
+                Err(KeyClientError::AlreadyRotated(successor))
+            }
+            store::RotateOutcome::NotActive(_) => Err(KeyClientError::NotActive),
         }
     }
 }

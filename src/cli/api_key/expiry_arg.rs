@@ -1,9 +1,10 @@
-//! Ends and durations as people type them.
+//! Parses `--expires` and `--overlap`.
 
 use crate::keys::key_rules::{EXPIRES_BEFORE, MAX_OVERLAP_S};
 use crate::registry::Timestamp;
 
-/// The end of a key: a duration from now, a date (its beginning in UTC) or a time; never past.
+/// When a key expires: a duration from now, a date (its start in UTC) or a time. Must be in the
+/// future and before the year 10000.
 pub(in crate::cli) fn expiry(text: &str) -> Result<Timestamp, String> {
     let utc = jiff::tz::TimeZone::UTC;
     let at = if let Ok(at) = text.parse::<Timestamp>() {
@@ -19,15 +20,18 @@ pub(in crate::cli) fn expiry(text: &str) -> Result<Timestamp, String> {
         now.checked_add(span).map_err(|error| error.to_string())?.timestamp()
     };
     if at >= EXPIRES_BEFORE {
-        return Err("that is beyond the year 9999; without it, the end is never".to_owned());
+        return Err(
+            "the date is after the year 9999; leave the option out for a key that never expires"
+                .to_owned(),
+        );
     }
     if at <= Timestamp::now() {
-        return Err("that is not in the future: the key would never be good".to_owned());
+        return Err("the time is not in the future; the key would never work".to_owned());
     }
     Ok(at)
 }
 
-/// For how long a rotated key goes on, in whole seconds, up to 365 days: `24h`, `7d`, `0s`.
+/// How long a rotated key still works, in whole seconds, up to 365 days: `24h`, `7d`, `0s`.
 pub(super) fn overlap(text: &str) -> Result<u32, String> {
     let seconds = || {
         let span = text.parse::<jiff::Span>().ok()?;
@@ -44,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn expiry_is_a_duration_a_date_or_a_time_to_come() {
+    fn expiry_is_a_duration_a_date_or_a_future_time() {
         let seconds_from_now = |text| {
             let at = expiry(text).expect(text);
             at.duration_since(Timestamp::now()).as_secs()

@@ -1,131 +1,51 @@
-//! What keeps keys, and what people are told when a key can't be found.
-
-use std::fmt;
+//! Management of API keys, through a server or directly in the database.
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use crate::cli::show::{local, sanitize};
-use crate::cli::{Error, UsageError};
-use crate::keys::store::{StoreError, StoredKey};
+use super::key_client_error::KeyClientError;
+use crate::cli::command::UsageError;
+use crate::keys::store::StoredKey;
 use crate::keys::{KeyPrefix, KeySpec};
 
-/// Of keys that begin alike, so many are shown.
-const SHOWN: usize = 20;
-
-/// A new key. The only place where a plain key is.
+/// A new key, with the key itself in plain text.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Created {
+pub(super) struct CreatedKey {
     pub(super) key: String,
     #[serde(flatten)]
     pub(super) stored: StoredKey,
 }
 
-/// A new key that takes another one's place.
+/// A new key that replaces another one.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Rotated {
+pub(super) struct RotatedKey {
     #[serde(flatten)]
-    pub(super) created: Created,
+    pub(super) created: CreatedKey,
     pub(super) replaced: StoredKey,
 }
 
-/// The beginning of a key as typed: judged before anything is sent anywhere.
+/// Parses a prefix as typed, before anything is sent anywhere.
 pub(super) fn parse_prefix(typed: &str) -> Result<KeyPrefix, UsageError> {
-    typed.parse().map_err(|error| UsageError::new(format!("nothing was done: --prefix: {error}")))
+    typed
+        .parse()
+        .map_err(|error| UsageError::new(format!("--prefix: {error}; nothing was changed")))
 }
 
-/// Keys of one user, or of all.
+/// Manages the keys of one user or of all users.
 #[async_trait]
 pub(super) trait KeyClient: Send {
-    async fn create(&mut self, spec: KeySpec) -> Result<Created, KeyError>;
+    async fn create(&mut self, spec: KeySpec) -> Result<CreatedKey, KeyClientError>;
 
-    /// All of them, newest first.
-    async fn list(&mut self) -> Result<Vec<StoredKey>, KeyError>;
+    /// All keys, newest first.
+    async fn list(&mut self) -> Result<Vec<StoredKey>, KeyClientError>;
 
-    /// Revokes the one key that begins like this; one that was revoked before stays as it is.
-    async fn revoke(&mut self, prefix: &KeyPrefix) -> Result<StoredKey, KeyError>;
+    /// Revokes the only key with this prefix. A key that was revoked before stays as it is.
+    async fn revoke(&mut self, prefix: &KeyPrefix) -> Result<StoredKey, KeyClientError>;
 
-    /// Replaces the one key that begins like this; it ends `overlap_s` seconds from now.
-    async fn rotate(&mut self, prefix: &KeyPrefix, overlap_s: u32) -> Result<Rotated, KeyError>;
-}
-
-/// Why nothing was done.
-#[derive(Debug)]
-pub(super) enum KeyError {
-    /// No key of this user begins like that.
-    Unknown,
-    /// Several do.
-    Ambiguous(Vec<StoredKey>),
-    /// The key was rotated before, and this one, which took its place, is good.
-    AlreadyRotated(Box<StoredKey>),
-    /// The key has ended or was revoked.
-    NotActive,
-    /// Anything else.
-    Other(Error),
-}
-
-impl KeyError {
-    pub(super) fn other(error: impl Into<Error>) -> Self {
-        Self::Other(error.into())
-    }
-}
-
-impl From<StoreError> for KeyError {
-    fn from(error: StoreError) -> Self {
-        Self::other(error)
-    }
-}
-
-impl From<KeyError> for Error {
-    fn from(error: KeyError) -> Self {
-        match error {
-            KeyError::Unknown => UsageError::new(
-                "no key that you can see begins like that; nothing was done. To see them: \
-                 gene-registry api-key list",
-            )
-            .into(),
-            KeyError::Ambiguous(keys) => {
-                let mut text = "several keys begin like that; nothing was done. Give more of one \
-                     of these prefixes:"
-                    .to_owned();
-                for key in keys.iter().take(SHOWN) {
-                    text.push_str(&format!("\n  {}", Named(key)));
-                }
-                if keys.len() > SHOWN {
-                    text.push_str("\n  and others");
-                }
-                UsageError::new(text).into()
-            }
-            KeyError::AlreadyRotated(successor) => already_rotated(&successor).into(),
-            KeyError::NotActive => {
-                "the key has ended or was revoked, so it can't be rotated; nothing was done. To \
-                 make a new one: gene-registry api-key create --name NAME"
-                    .into()
-            }
-            KeyError::Other(error) => error,
-        }
-    }
-}
-
-fn already_rotated(successor: &StoredKey) -> String {
-    let prefix = sanitize(&successor.prefix);
-    let used = match successor.last_used_at {
-        Some(at) => format!("last used {}", local(at)),
-        None => "not known to have been used".to_owned(),
-    };
-    format!(
-        "the key was rotated before: {} took its place ({}, {used}); nothing was done. If nobody \
-         has the new key, replace it: gene-registry api-key rotate --prefix {prefix} --overlap 0s",
-        Named(successor),
-        local(successor.created_at),
-    )
-}
-
-/// A key as people call it: `gr_aB3dEf7h (ci)`.
-pub(super) struct Named<'a>(pub(super) &'a StoredKey);
-
-impl fmt::Display for Named<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({})", sanitize(&self.0.prefix), sanitize(&self.0.name))
-    }
+    /// Replaces the only key with this prefix, which then expires in `overlap_s` seconds.
+    async fn rotate(
+        &mut self,
+        prefix: &KeyPrefix,
+        overlap_s: u32,
+    ) -> Result<RotatedKey, KeyClientError>;
 }

@@ -1,41 +1,41 @@
-//! `gene-registry api-key list`
+//! `gene-registry api-key list` lists keys, newest first.
 
 use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Style};
 use clap::Args;
 
-use super::Place;
-use crate::cli::show::{Cell, Table, local, local_or_never, notice, print, print_json, sanitize};
-use crate::cli::{Error, Outcome};
+use super::key_client_args::KeyClientArgs;
+use crate::cli::command::{CommandError, CommandResult};
+use crate::cli::output::{Cell, Table, local, local_or_never, notice, print, print_json, sanitize};
 use crate::keys::store::{Status, StoredKey};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Times are those of your own time zone (TZ, or the system's); in JSON they are UTC.
+Times are in your time zone (TZ, or the system's); in JSON they are in UTC.
 
 Examples:
   gene-registry api-key list
   gene-registry api-key list --json
-  gene-registry api-key list --all      # everybody's keys, for operators")]
+  gene-registry api-key list --all      # everyone's keys, for operators")]
 pub(super) struct List {
     #[command(flatten)]
-    place: Place,
-    /// Everybody's keys; for operators
+    client: KeyClientArgs,
+    /// List everyone's keys; for operators
     #[arg(long)]
     all: bool,
 }
 
 impl List {
-    pub(super) async fn run(self) -> Outcome {
-        let mut key_client = self.place.open(self.all).await?;
-        let keys = key_client.list().await.map_err(Error::from)?;
-        if self.place.json {
+    pub(super) async fn run(self) -> CommandResult {
+        let mut key_client = self.client.open(self.all).await?;
+        let keys = key_client.list().await.map_err(CommandError::from)?;
+        if self.client.json {
             print_json(&keys)?;
         } else {
             print(&table(&keys, self.all).to_text())?;
             if keys.is_empty() {
-                notice("No keys. Make one: gene-registry api-key create --name NAME");
+                notice("No keys. Create one: gene-registry api-key create --name NAME");
             }
         }
         Ok(ExitCode::SUCCESS)

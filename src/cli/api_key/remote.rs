@@ -1,4 +1,4 @@
-//! The user's keys, through the control API of a server.
+//! Manages keys through the control API of a server.
 
 use std::collections::HashSet;
 
@@ -7,18 +7,19 @@ use hyper::Method;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::key_client::{Created, KeyClient, KeyError, Rotated};
-use crate::cli::session::{ControlError, Session};
-use crate::cli::{Error, UsageError};
+use super::key_client::{CreatedKey, KeyClient, RotatedKey};
+use super::key_client_error::KeyClientError;
+use crate::cli::command::{CommandError, UsageError};
+use crate::cli::session::{ControlClientError, ControlSession};
 use crate::keys::store::StoredKey;
 use crate::keys::{KeyPrefix, KeySpec};
 
-/// Keys asked for at once.
+/// Keys requested at a time.
 const PAGE_SIZE: usize = 200;
 
-/// See the module.
-pub(super) struct Remote {
-    session: Session,
+/// The keys that a server manages, of the user or of all users.
+pub(super) struct RemoteKeyClient {
+    session: ControlSession,
     all: bool,
 }
 
@@ -28,9 +29,9 @@ struct KeyPage {
     has_more: bool,
 }
 
-impl Remote {
-    /// With `all`, also keys of others, which the server grants to operators.
-    pub(super) fn new(session: Session, all: bool) -> Self {
+impl RemoteKeyClient {
+    /// The user's keys; with `all`, everyone's, which the server grants to operators.
+    pub(super) fn new(session: ControlSession, all: bool) -> Self {
         Self { session, all }
     }
 
@@ -38,27 +39,27 @@ impl Remote {
         &mut self,
         path: &str,
         body: &Value,
-    ) -> Result<T, KeyError> {
-        self.session.ask(Method::POST, path, Some(body)).await.map_err(meaning)
+    ) -> Result<T, KeyClientError> {
+        self.session.send(Method::POST, path, Some(body)).await.map_err(key_client_error)
     }
 }
 
 #[async_trait]
-impl KeyClient for Remote {
-    async fn create(&mut self, spec: KeySpec) -> Result<Created, KeyError> {
-        let body = serde_json::to_value(spec).map_err(KeyError::other)?;
+impl KeyClient for RemoteKeyClient {
+    async fn create(&mut self, spec: KeySpec) -> Result<CreatedKey, KeyClientError> {
+        let body = serde_json::to_value(spec).map_err(KeyClientError::other)?;
         self.post("/api-keys", &body).await
     }
 
-    async fn list(&mut self) -> Result<Vec<StoredKey>, KeyError> {
+    async fn list(&mut self) -> Result<Vec<StoredKey>, KeyClientError> {
         let mut keys: Vec<StoredKey> = Vec::new();
-        // A key made meanwhile moves the others on by one: what comes twice is left out.
+        // A key created between two pages shifts the others by one: duplicates are skipped.
         let mut seen = HashSet::new();
         let mut offset = 0;
         loop {
             let path = format!("/api-keys?limit={PAGE_SIZE}&offset={offset}&all={}", self.all);
             let page: KeyPage =
-                self.session.ask(Method::GET, &path, None).await.map_err(meaning)?;
+                self.session.send(Method::GET, &path, None).await.map_err(key_client_error)?;
             offset += page.data.len();
             let before = keys.len();
             keys.extend(page.data.into_iter().filter(|key| seen.insert(key.prefix.clone())));
@@ -68,37 +69,42 @@ impl KeyClient for Remote {
         }
     }
 
-    async fn revoke(&mut self, prefix: &KeyPrefix) -> Result<StoredKey, KeyError> {
+    async fn revoke(&mut self, prefix: &KeyPrefix) -> Result<StoredKey, KeyClientError> {
         let body = json!({ "prefix": prefix.as_str(), "all": self.all });
         self.post("/api-keys/revoke", &body).await
     }
 
-    async fn rotate(&mut self, prefix: &KeyPrefix, overlap_s: u32) -> Result<Rotated, KeyError> {
+    async fn rotate(
+        &mut self,
+        prefix: &KeyPrefix,
+        overlap_s: u32,
+    ) -> Result<RotatedKey, KeyClientError> {
         let body = json!({ "prefix": prefix.as_str(), "overlap_s": overlap_s, "all": self.all });
         self.post("/api-keys/rotate", &body).await
     }
 }
 
-/// What a refusal of the control API means to whoever asked.
-fn meaning(error: Error) -> KeyError {
-    let Some(ControlError::Refused(refused)) = error.downcast_ref() else {
-        return KeyError::Other(error);
+/// Interprets an error of the control API.
+fn key_client_error(error: CommandError) -> KeyClientError {
+    let Some(ControlClientError::Rejected(rejection)) = error.downcast_ref() else {
+        return KeyClientError::Other(error);
     };
-    match refused.code.as_str() {
-        "NOT_FOUND" => KeyError::Unknown,
+    match rejection.code.as_str() {
+        "NOT_FOUND" => KeyClientError::Unknown,
         "AMBIGUOUS" => {
-            let keys = refused.body.get("candidates").cloned().unwrap_or_default();
-            KeyError::Ambiguous(serde_json::from_value(keys).unwrap_or_default())
+            let keys = rejection.body.get("candidates").cloned().unwrap_or_default();
+            KeyClientError::Ambiguous(serde_json::from_value(keys).unwrap_or_default())
         }
         "ALREADY_ROTATED" => {
-            let successor = refused.body.get("successor").cloned().unwrap_or_default();
+            let successor = rejection.body.get("successor").cloned().unwrap_or_default();
             let successor = serde_json::from_value(successor);
-            successor.map_or(KeyError::Other(error), KeyError::AlreadyRotated)
+            successor.map_or(KeyClientError::Other(error), KeyClientError::AlreadyRotated)
         }
-        "NOT_ACTIVE" => KeyError::NotActive,
-        "INVALID_PREFIX" | "INVALID_PARAMETERS" => {
-            KeyError::other(UsageError::new(format!("nothing was done: {}", refused.message)))
-        }
-        _ => KeyError::Other(error),
+        "NOT_ACTIVE" => KeyClientError::NotActive,
+        "INVALID_PREFIX" | "INVALID_PARAMETERS" => KeyClientError::other(UsageError::new(format!(
+            "{}; nothing was changed",
+            rejection.message
+        ))),
+        _ => KeyClientError::Other(error),
     }
 }

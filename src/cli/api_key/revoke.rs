@@ -1,84 +1,87 @@
-//! `gene-registry api-key revoke`
+//! `gene-registry api-key revoke` revokes a key, on a terminal after a confirmation.
 
 use std::process::ExitCode;
 
 use clap::Args;
 
-use super::Place;
-use super::key_client::{KeyClient, KeyError, Named, parse_prefix};
-use crate::cli::show::{local, local_or_never, notice, print, print_json};
-use crate::cli::{Error, Outcome, USAGE_ERROR, terminal};
+use super::key_client::{KeyClient, parse_prefix};
+use super::key_client_args::KeyClientArgs;
+use super::key_client_error::{KeyClientError, KeyLabel};
+use crate::cli::command::{CommandError, CommandResult, USAGE_ERROR};
+use crate::cli::output::{local, local_or_never, notice, print, print_json};
+use crate::cli::terminal;
 use crate::keys::KeyPrefix;
 use crate::keys::store::StoredKey;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-On a terminal it shows the key and asks first; in a script it does not. An unknown or ambiguous
-prefix revokes nothing and ends with exit status 2. Revoking a key twice is harmless.
+On a terminal the command shows the key and asks for confirmation; in a script it does not. If the
+prefix matches no key or several keys, nothing is revoked and the exit status is 2. Revoking a key
+twice is harmless.
 
 Examples:
   gene-registry api-key revoke --prefix gr_aB3dEf7h
   gene-registry api-key revoke --prefix aB3d --yes")]
 pub(super) struct Revoke {
     #[command(flatten)]
-    place: Place,
-    /// The key's beginning, with or without gr_, from 4 characters on; never the whole key
+    client: KeyClientArgs,
+    /// The beginning of the key, at least 4 characters, with or without gr_; never the whole key
     #[arg(long)]
     prefix: String,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long, short)]
     yes: bool,
-    /// Also keys of others; for operators
+    /// Include everyone's keys; for operators
     #[arg(long)]
     all: bool,
 }
 
 impl Revoke {
-    pub(super) async fn run(self) -> Outcome {
+    pub(super) async fn run(self) -> CommandResult {
         let mut prefix = parse_prefix(&self.prefix)?;
-        let mut key_client = self.place.open(self.all).await?;
-        if !self.yes && terminal::can_be_asked() {
-            let key = the_one(&mut *key_client, &prefix).await.map_err(Error::from)?;
-            if !is_meant(&key)? {
+        let mut key_client = self.client.open(self.all).await?;
+        if !self.yes && terminal::is_interactive() {
+            let key = find_key(&mut *key_client, &prefix).await.map_err(CommandError::from)?;
+            if !is_confirmed(&key)? {
                 notice("Nothing was revoked.");
                 return Ok(USAGE_ERROR.into());
             }
             prefix = key.prefix.parse()?;
         }
-        let key = key_client.revoke(&prefix).await.map_err(Error::from)?;
-        if self.place.json {
+        let key = key_client.revoke(&prefix).await.map_err(CommandError::from)?;
+        if self.client.json {
             print_json(&key)?;
         } else {
             let since = key.revoked_at.map(|at| format!(" since {}", local(at)));
-            print(&format!("{} is revoked{}.\n", Named(&key), since.unwrap_or_default()))?;
+            print(&format!("{} is revoked{}.\n", KeyLabel(&key), since.unwrap_or_default()))?;
         }
         Ok(ExitCode::SUCCESS)
     }
 }
 
-/// The one key that begins like this.
-async fn the_one(
+/// The only key with this prefix.
+async fn find_key(
     key_client: &mut dyn KeyClient,
     prefix: &KeyPrefix,
-) -> Result<StoredKey, KeyError> {
+) -> Result<StoredKey, KeyClientError> {
     let mut keys = key_client.list().await?;
     keys.retain(|key| key.prefix.starts_with(prefix.as_str()));
     match keys.pop() {
-        None => Err(KeyError::Unknown),
+        None => Err(KeyClientError::Unknown),
         Some(key) if keys.is_empty() => Ok(key),
         Some(key) => {
             keys.push(key);
-            Err(KeyError::Ambiguous(keys))
+            Err(KeyClientError::Ambiguous(keys))
         }
     }
 }
 
-/// What was revoked before needs no question: nothing will change.
-fn is_meant(key: &StoredKey) -> Result<bool, Error> {
+/// Asks for confirmation, unless the key was revoked before.
+fn is_confirmed(key: &StoredKey) -> Result<bool, CommandError> {
     if key.revoked_at.is_some() {
         return Ok(true);
     }
     let used = local_or_never(key.last_used_at);
-    let question = format!("Revoke {}, last used: {used}? It can't be undone.", Named(key));
-    Ok(terminal::agrees(&question)?)
+    let question = format!("Revoke {} (last used: {used})? This cannot be undone.", KeyLabel(key));
+    Ok(terminal::confirm(&question)?)
 }

@@ -1,49 +1,49 @@
-//! Addresses that secrets may be sent to.
+//! Validates addresses before secrets are sent to them: HTTPS, or this machine.
 
 use std::fmt;
 
 use thiserror::Error;
 use url::{Host, Url};
 
-/// Where the control API begins below a server's address.
-const CONTROL: &str = "/control/v1";
+/// The path of the control API.
+const CONTROL_PATH: &str = "/control/v1";
 
-/// The address of a server's control listener: `https://…`, without a slash at its end.
+/// The URL of a server's control listener: `https://…`, without a trailing slash.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::cli) struct ServerAddress(String);
 
-/// Why nothing is sent to an address. What was given is not repeated: it may hold a secret.
+/// Why an address is rejected. The address itself is not repeated: it may hold a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub(in crate::cli) enum UnfitAddress {
-    #[error("it is no URL; expected one such as https://registry.example.org:8081")]
-    NoUrl,
+pub(in crate::cli) enum AddressError {
+    #[error("not a URL; expected one such as https://registry.example.org:8081")]
+    NotAUrl,
     #[error(
-        "it must begin with https:// (http:// is for this machine alone: 127.0.0.1, [::1], \
-         localhost), for what is sent there is secret"
+        "the address must begin with https://, because secrets are sent to it (http:// is allowed \
+         for this machine only: 127.0.0.1, [::1], localhost)"
     )]
-    NotSafe,
-    #[error("it must hold no user, password, query or fragment")]
-    TooMuch,
+    Insecure,
+    #[error("the address must not contain a user, password, query or fragment")]
+    ExtraParts,
 }
 
 impl ServerAddress {
-    /// Judges an address as typed. The API's own path at its end is cut off.
-    pub(in crate::cli) fn parse(typed: &str) -> Result<Self, UnfitAddress> {
-        let url = fit(typed)?;
+    /// Parses an address as typed. The path of the control API at its end is removed.
+    pub(in crate::cli) fn parse(typed: &str) -> Result<Self, AddressError> {
+        let url = validate_secret_url(typed)?;
         if url.query().is_some() {
-            return Err(UnfitAddress::TooMuch);
+            return Err(AddressError::ExtraParts);
         }
         let text = url.as_str().trim_end_matches('/');
-        Ok(Self(text.strip_suffix(CONTROL).unwrap_or(text).trim_end_matches('/').to_owned()))
+        Ok(Self(text.strip_suffix(CONTROL_PATH).unwrap_or(text).trim_end_matches('/').to_owned()))
     }
 
     pub(in crate::cli) fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The address of something of the control API, such as `/whoami`.
-    pub(super) fn control(&self, path: &str) -> String {
-        format!("{}{CONTROL}{path}", self.0)
+    /// The URL of a path of the control API, such as `/whoami`.
+    pub(super) fn control_url(&self, path: &str) -> String {
+        format!("{}{CONTROL_PATH}{path}", self.0)
     }
 }
 
@@ -53,20 +53,20 @@ impl fmt::Display for ServerAddress {
     }
 }
 
-/// A URL that secrets may be sent to: over TLS, or not leaving this machine.
-pub(super) fn fit(text: &str) -> Result<Url, UnfitAddress> {
-    let url = Url::parse(text.trim()).map_err(|_| UnfitAddress::NoUrl)?;
-    let is_here = match url.host() {
-        None => return Err(UnfitAddress::NoUrl),
+/// Parses a URL that secrets may be sent to: over TLS, or within this machine.
+pub(super) fn validate_secret_url(text: &str) -> Result<Url, AddressError> {
+    let url = Url::parse(text.trim()).map_err(|_| AddressError::NotAUrl)?;
+    let is_local = match url.host() {
+        None => return Err(AddressError::NotAUrl),
         Some(Host::Domain(name)) => name == "localhost",
         Some(Host::Ipv4(address)) => address.is_loopback(),
         Some(Host::Ipv6(address)) => address.is_loopback(),
     };
-    if url.scheme() != "https" && !(url.scheme() == "http" && is_here) {
-        return Err(UnfitAddress::NotSafe);
+    if url.scheme() != "https" && !(url.scheme() == "http" && is_local) {
+        return Err(AddressError::Insecure);
     }
     if !url.username().is_empty() || url.password().is_some() || url.fragment().is_some() {
-        return Err(UnfitAddress::TooMuch);
+        return Err(AddressError::ExtraParts);
     }
     Ok(url)
 }
@@ -92,19 +92,19 @@ mod tests {
     }
 
     #[test]
-    fn nothing_secret_goes_where_others_can_read_it() {
+    fn addresses_that_are_not_confidential_are_rejected() {
         for (typed, fault) in [
-            ("http://registry.example.org", UnfitAddress::NotSafe),
-            ("http://localhost.example.org", UnfitAddress::NotSafe),
-            ("http://127.0.0.1.example.org", UnfitAddress::NotSafe),
-            ("http://10.0.0.1", UnfitAddress::NotSafe),
-            ("http://0.0.0.0:8081", UnfitAddress::NotSafe),
-            ("ftp://localhost/", UnfitAddress::NotSafe),
-            ("https://user:pass@registry.example.org", UnfitAddress::TooMuch),
-            ("https://registry.example.org/?token=x", UnfitAddress::TooMuch),
-            ("registry.example.org", UnfitAddress::NoUrl),
-            ("registry:8081", UnfitAddress::NoUrl),
-            ("", UnfitAddress::NoUrl),
+            ("http://registry.example.org", AddressError::Insecure),
+            ("http://localhost.example.org", AddressError::Insecure),
+            ("http://127.0.0.1.example.org", AddressError::Insecure),
+            ("http://10.0.0.1", AddressError::Insecure),
+            ("http://0.0.0.0:8081", AddressError::Insecure),
+            ("ftp://localhost/", AddressError::Insecure),
+            ("https://user:pass@registry.example.org", AddressError::ExtraParts),
+            ("https://registry.example.org/?token=x", AddressError::ExtraParts),
+            ("registry.example.org", AddressError::NotAUrl),
+            ("registry:8081", AddressError::NotAUrl),
+            ("", AddressError::NotAUrl),
         ] {
             assert_eq!(ServerAddress::parse(typed), Err(fault), "{typed}");
         }

@@ -1,8 +1,8 @@
 //! The user's credentials, in a file of the configuration folder that nobody else can read.
 //!
-//! It is replaced as a whole, so that whoever reads it finds one state or the next. Whoever
-//! changes it holds a lock beside it from reading to writing: of two processes that refresh a
-//! token at once, the second finds what the first has got.
+//! The file is replaced as a whole, so that a reader never sees half of a change. A writer holds a
+//! lock file from reading to writing: of two processes that refresh a token at the same time, the
+//! second finds the token of the first.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
@@ -18,30 +18,30 @@ use thiserror::Error;
 use tokio::time::{Instant, sleep};
 
 use super::address::ServerAddress;
-use crate::cli::show::notice;
+use crate::cli::output::notice;
 use crate::registry::Timestamp;
 
 const FOLDER: &str = "gene-registry";
 const FILE: &str = "credentials.json";
 const LOCK: &str = "credentials.lock";
 
-/// How the file is laid out; a file of another version is not touched.
+/// The version of the file format. A file of a later version is neither used nor changed.
 const VERSION: u32 = 1;
 
-/// Longer than anybody may take who holds the lock: a request to an issuer and a bit.
-const LOCK_PATIENCE: Duration = Duration::from_secs(60);
-const LOCK_PAUSE: Duration = Duration::from_millis(20);
+/// Longer than a process may hold the lock, which is at most for a few requests to an issuer.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(60);
+const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Everything in the file.
+/// The contents of the file.
 #[derive(Debug, Serialize, Deserialize)]
 pub(in crate::cli) struct Logins {
     version: u32,
-    /// The server that is meant where none is named.
+    /// The server to use if none is given.
     pub(in crate::cli) default: Option<String>,
     servers: BTreeMap<String, Login>,
 }
 
-/// Who the user is to one server.
+/// A login to one server.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(in crate::cli) struct Login {
     pub(in crate::cli) user: String,
@@ -49,11 +49,11 @@ pub(in crate::cli) struct Login {
     #[serde(serialize_with = "exposed")]
     pub(in crate::cli) token: SecretString,
     pub(in crate::cli) expires_at: Option<Timestamp>,
-    /// Where the token came from an issuer.
+    /// Present if the token was issued by an OpenID issuer.
     pub(in crate::cli) oidc: Option<OidcLogin>,
 }
 
-/// What it takes to get another token from an issuer.
+/// The parameters for a new token from an issuer.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(in crate::cli) struct OidcLogin {
     pub(in crate::cli) issuer: String,
@@ -74,33 +74,36 @@ fn exposed_or_null<S: Serializer>(
     secret.as_ref().map(ExposeSecret::expose_secret).serialize(serializer)
 }
 
-/// Why credentials can't be read or kept. Nothing was changed.
+/// Why credentials cannot be read or stored. Nothing was changed.
 #[derive(Debug, Error)]
 pub(in crate::cli) enum CredentialsError {
-    #[error("there is no home folder to keep credentials in: set HOME or XDG_CONFIG_HOME")]
+    #[error("no home folder to store credentials in; set HOME or XDG_CONFIG_HOME")]
     NoHome,
     #[error("{}: {source}", .path.display())]
     File { path: PathBuf, source: io::Error },
     #[error(
-        "{}: cannot be written ({source}), and credentials are kept there; nothing was changed. Make \
-         it a folder that you can write, or name another configuration folder by XDG_CONFIG_HOME",
+        "cannot write to {}, where credentials are stored ({source}); nothing was changed. Make it \
+         a folder that you can write to, or set XDG_CONFIG_HOME to another configuration folder",
         .path.display()
     )]
     Unwritable { path: PathBuf, source: io::Error },
     #[error(
-        "{}: belongs to another user (of the id {owner}), who could read or replace your \
-         credentials; nothing was done. Make it yours, or name another configuration folder by \
-         XDG_CONFIG_HOME", .path.display()
+        "{} belongs to another user (id {owner}), who could read or replace your credentials; \
+         nothing was changed. Become its owner, or set XDG_CONFIG_HOME to another configuration \
+         folder", .path.display()
     )]
     NotYours { path: PathBuf, owner: u32 },
     #[error(
-        "{}: damaged (line {line}, column {column}); nothing was changed. Mend it, or remove it \
-         and log in again", .path.display()
+        "{} is damaged (line {line}, column {column}); nothing was changed. Repair it, or remove \
+         it and log in again", .path.display()
     )]
     Damaged { path: PathBuf, line: usize, column: usize },
-    #[error("{}: written by another release of gene-registry; nothing was changed", .0.display())]
+    #[error("{} was written by a later release of gene-registry; nothing was changed. Use that release", .0.display())]
     OtherVersion(PathBuf),
-    #[error("{}: another gene-registry has held it for {} s", .0.display(), LOCK_PATIENCE.as_secs())]
+    #[error(
+        "{} has been locked by another gene-registry process for {} s; try again later",
+        .0.display(), LOCK_TIMEOUT.as_secs()
+    )]
     Locked(PathBuf),
 }
 
@@ -119,18 +122,19 @@ impl Logins {
         self.servers.get_mut(server.as_str())
     }
 
-    /// Logged in to it; from now on it is meant where no server is named.
+    /// Adds or replaces the login to `server`, which becomes the default.
     pub(in crate::cli) fn insert(&mut self, server: &ServerAddress, login: Login) {
         self.servers.insert(server.as_str().to_owned(), login);
         self.default = Some(server.as_str().to_owned());
     }
 
-    /// Where it was the default, the only other server is now, if there is just one.
+    /// Removes the login to `server`. If it was the default and exactly one other login remains, that
+    /// one becomes the default.
     pub(in crate::cli) fn remove(&mut self, server: &ServerAddress) -> Option<Login> {
         let removed = self.servers.remove(server.as_str());
         if self.default.as_deref() == Some(server.as_str()) {
-            let mut left = self.servers.keys();
-            self.default = left.next().filter(|_| left.next().is_none()).cloned();
+            let mut remaining = self.servers.keys();
+            self.default = remaining.next().filter(|_| remaining.next().is_none()).cloned();
         }
         removed
     }
@@ -147,7 +151,7 @@ pub(in crate::cli) struct CredentialStore {
 }
 
 impl CredentialStore {
-    /// The one of whoever runs this.
+    /// The credentials of the current user.
     pub(in crate::cli) fn of_user() -> Result<Self, CredentialsError> {
         let base = etcetera::choose_base_strategy().map_err(|_| CredentialsError::NoHome)?;
         Ok(Self { folder: base.config_dir().join(FOLDER) })
@@ -157,7 +161,7 @@ impl CredentialStore {
         self.folder.join(FILE)
     }
 
-    /// What is in the file; nothing where there is none.
+    /// Reads the file; no logins if it does not exist.
     pub(in crate::cli) fn read(&self) -> Result<Logins, CredentialsError> {
         let path = self.path();
         restrict_permissions(&self.folder, 0o700)?;
@@ -172,7 +176,7 @@ impl CredentialStore {
         };
         let damaged = |error: serde_json::Error| {
             let (line, column) = (error.line(), error.column());
-            // Its text may repeat what is in the file.
+            // The error text itself may quote the file.
             CredentialsError::Damaged { path: path.clone(), line, column }
         };
         let value: serde_json::Value = serde_json::from_slice(&text).map_err(damaged)?;
@@ -182,8 +186,8 @@ impl CredentialStore {
         serde_json::from_slice(&text).map_err(damaged)
     }
 
-    /// Nobody else changes the file until this is dropped.
-    pub(in crate::cli) async fn lock(&self) -> Result<Locked<'_>, CredentialsError> {
+    /// Locks the file against changes by other processes until the result is dropped.
+    pub(in crate::cli) async fn lock(&self) -> Result<CredentialsLock<'_>, CredentialsError> {
         let path = self.folder.join(LOCK);
         let failed = |source| CredentialsError::File { path: path.clone(), source };
         let unwritable =
@@ -194,11 +198,13 @@ impl CredentialStore {
         let mut options = OpenOptions::new();
         let file = options.write(true).create(true).truncate(false).mode(0o600).open(&path);
         let file = file.map_err(unwritable)?;
-        let end = Instant::now() + LOCK_PATIENCE;
+        let end = Instant::now() + LOCK_TIMEOUT;
         loop {
             match file.try_lock() {
-                Ok(()) => return Ok(Locked { store: self, _file: file }),
-                Err(TryLockError::WouldBlock) if Instant::now() < end => sleep(LOCK_PAUSE).await,
+                Ok(()) => return Ok(CredentialsLock { store: self, _file: file }),
+                Err(TryLockError::WouldBlock) if Instant::now() < end => {
+                    sleep(LOCK_POLL_INTERVAL).await
+                }
                 Err(TryLockError::WouldBlock) => return Err(CredentialsError::Locked(path)),
                 Err(TryLockError::Error(source)) => return Err(failed(source)),
             }
@@ -218,20 +224,20 @@ impl CredentialStore {
     }
 }
 
-/// The right to change the file.
-pub(in crate::cli) struct Locked<'a> {
+/// The lock on the file; required for changing it.
+pub(in crate::cli) struct CredentialsLock<'a> {
     store: &'a CredentialStore,
     _file: File,
 }
 
-impl Locked<'_> {
+impl CredentialsLock<'_> {
     /// Replaces the file as a whole.
     pub(in crate::cli) fn write(&self, logins: &Logins) -> Result<(), CredentialsError> {
         let path = self.store.path();
         let write = || {
             let mut text = serde_json::to_string_pretty(logins)?;
             text.push('\n');
-            // Such files are made with mode 0600.
+            // Temporary files are created with mode 0600.
             let mut file = tempfile::Builder::new().prefix(FILE).tempfile_in(&self.store.folder)?;
             file.write_all(text.as_bytes())?;
             file.as_file().sync_all()?;
@@ -244,22 +250,22 @@ impl Locked<'_> {
     }
 }
 
-/// Takes away from others what they should never have had, as ssh does; what is somebody else's is
-/// not used. What is not there needs nothing.
+/// Removes access for others, with a notice. Fails if `path` belongs to another user; does nothing if
+/// it does not exist.
 fn restrict_permissions(path: &Path, mode: u32) -> Result<(), CredentialsError> {
     let failed = |source| CredentialsError::File { path: path.to_owned(), source };
-    let known = match fs::metadata(path) {
-        Ok(known) => known,
-        // Whatever else is wrong shows, better worded, when it is read or written.
+    let metadata = match fs::metadata(path) {
+        Ok(metadata) => metadata,
+        // Other errors are reported when the file is read or written.
         Err(_) => return Ok(()),
     };
-    if known.uid() != rustix::process::geteuid().as_raw() {
-        return Err(CredentialsError::NotYours { path: path.to_owned(), owner: known.uid() });
+    if metadata.uid() != rustix::process::geteuid().as_raw() {
+        return Err(CredentialsError::NotYours { path: path.to_owned(), owner: metadata.uid() });
     }
-    if known.permissions().mode() & 0o077 != 0 {
+    if metadata.permissions().mode() & 0o077 != 0 {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).map_err(failed)?;
         let path = path.display();
-        notice(&format!("{path}: others could read or change it; its mode is 0{mode:o} again."));
+        notice(&format!("{path} was accessible to other users; its mode is now 0{mode:o}."));
     }
     Ok(())
 }

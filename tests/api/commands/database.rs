@@ -181,7 +181,7 @@ async fn a_key_file_that_is_not_there_is_named_and_nothing_is_loaded() {
     let file = scratch_folder("key").join("api-key.txt");
     let seed = ["seed", "--key-file", file.to_str().unwrap()];
     let ended = run_on(&database.url(), seed).await.failed(1, &[]);
-    for told in [file.to_str().unwrap(), "--key-file", "is read from it"] {
+    for told in [file.to_str().unwrap(), "--key-file", "must hold the key"] {
         assert!(ended.stderr.contains(told), "{told}: {ended:?}");
     }
     assert!(!file.exists());

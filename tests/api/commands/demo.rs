@@ -136,7 +136,7 @@ async fn the_demo_moves_to_a_free_port_where_its_own_is_taken() {
     assert!(!demo.base.contains(":8080"), "{}", demo.base);
     assert!(!demo.text.contains("127.0.0.1:8081"), "{}", demo.text);
     eventually(SOON, "it says so", || async {
-        demo.process.stderr().contains("127.0.0.1:8080 is taken")
+        demo.process.stderr().contains("127.0.0.1:8080 is in use")
     })
     .await;
     assert_eq!(demo.ask(&demo.key).await, 200);
@@ -179,7 +179,7 @@ async fn the_demo_ignores_databases_that_it_does_not_need() {
     })
     .await;
     eventually(SOON, "it says what it does not use", || async {
-        process.stderr().contains("does not use REDIS_URL, DATABASE_URL")
+        process.stderr().contains("ignores REDIS_URL, DATABASE_URL")
     })
     .await;
     let report = process.report();

@@ -21,7 +21,7 @@ async fn a_damaged_file_is_never_overwritten_and_never_shown() {
         ];
         for ended in tried {
             let ended = ended.failed(1, &[&stand.token]);
-            assert!(ended.stderr.contains("credentials.json: "), "{ended:?}");
+            assert!(ended.stderr.contains("credentials.json"), "{ended:?}");
             assert!(!ended.stderr.contains("panicked"), "{ended:?}");
         }
         assert_eq!(std::fs::read_to_string(stand.ana.credentials_path()).unwrap(), text);
@@ -35,7 +35,7 @@ async fn a_file_that_others_could_read_is_shut_again() {
     let path = stand.ana.credentials_path();
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
     let ended = stand.ana.run(&["whoami"]).await.ok();
-    assert!(ended.stderr.contains("others could read or change it"), "{ended:?}");
+    assert!(ended.stderr.contains("was accessible to other users"), "{ended:?}");
     assert_eq!(mode(&path), 0o600);
 }
 
@@ -48,7 +48,7 @@ async fn a_folder_that_others_could_enter_or_change_is_shut_again() {
         for args in [&["whoami"][..], &["api-key", "list"]] {
             std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(open)).unwrap();
             let ended = stand.ana.run(args).await.ok();
-            assert!(ended.stderr.contains("its mode is 0700 again"), "{open:o}: {ended:?}");
+            assert!(ended.stderr.contains("its mode is now 0700"), "{open:o}: {ended:?}");
             assert_eq!(mode(&folder), 0o700);
         }
     }
@@ -81,7 +81,7 @@ async fn a_folder_or_file_of_another_user_is_not_used() {
             stand.ana.run_with_input(&login, &stand.token).await,
         ] {
             let ended = ended.failed(1, &[&stand.token]);
-            let told = format!("{}: belongs to another user", given.display());
+            let told = format!("{} belongs to another user", given.display());
             assert!(ended.stderr.contains(&told), "{ended:?}");
         }
     }
@@ -94,7 +94,7 @@ async fn a_folder_that_cannot_be_written_is_named_before_anything_is_lost() {
     std::fs::write(stand.ana.folder.join("config"), "").unwrap();
     let login = ["login", "--server", stand.server(), "--token-stdin"];
     let ended = stand.ana.run_with_input(&login, &stand.token).await.failed(1, &[&stand.token]);
-    for told in ["config/gene-registry", "cannot be written", "XDG_CONFIG_HOME"] {
+    for told in ["config/gene-registry", "cannot write to", "XDG_CONFIG_HOME"] {
         assert!(ended.stderr.contains(told), "{told}: {ended:?}");
     }
 }

@@ -49,7 +49,7 @@ async fn without_an_overlap_the_old_key_ends_at_once() {
     let revoke = ["api-key", "revoke", "--prefix", shown["prefix"].as_str().unwrap()];
     stand.ana.run(&revoke).await.ok();
     let ended = stand.ana.run(&rotate).await.failed(1, &[]);
-    assert!(ended.stderr.contains("has ended or was revoked"), "{ended:?}");
+    assert!(ended.stderr.contains("has expired or was revoked"), "{ended:?}");
     for wrong in ["", "-1h", "soon", "1000y", "366d", "400d", "31536001s"] {
         let overlap = format!("--overlap={wrong}");
         let rotate = ["api-key", "rotate", "--prefix", "gr_aaaa", &overlap];
@@ -59,7 +59,7 @@ async fn without_an_overlap_the_old_key_ends_at_once() {
     // What is taken here is taken there: it is the key that is not known.
     let rotate = ["api-key", "rotate", "--prefix", "gr_aaaa", "--overlap", "365d"];
     let ended = stand.ana.run(&rotate).await.failed(2, &[]);
-    assert!(ended.stderr.contains("no key that you can see"), "{ended:?}");
+    assert!(ended.stderr.contains("no key with this prefix"), "{ended:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -94,7 +94,10 @@ async fn a_token_that_has_ended_says_what_to_do() {
     all["servers"][stand.server()]["expires_at"] = json!("2020-01-01T00:00:00Z");
     stand.ana.set_credentials(&all.to_string());
     let ended = stand.ana.run(&["whoami"]).await.failed(1, &[&stand.token]);
-    assert!(ended.stderr.contains("has ended: gene-registry login --server"), "{ended:?}");
+    assert!(
+        ended.stderr.contains("has expired. Log in again: gene-registry login --server"),
+        "{ended:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -23,7 +23,7 @@ async fn a_certificate_that_is_not_trusted_says_how_to_name_its_authority() {
         assert!(ended.stderr.contains("SSL_CERT_FILE=ca.pem gene-registry"), "{ended:?}");
         assert!(ended.stderr.contains(&server), "{ended:?}");
         let ended = run(login().env("SSL_CERT_FILE", &authority.file)).await.failed(1, &[]);
-        let trusted = ended.stderr.contains("is it the address of the control listener?");
+        let trusted = ended.stderr.contains("Check that it is the address of the control listener");
         assert_eq!(trusted, is_good, "{ended:?}");
         assert_eq!(ended.stderr.contains("SSL_CERT_FILE"), !is_good, "{ended:?}");
     }

@@ -1,10 +1,10 @@
-//! Tables: columns as wide as what a terminal shows in them.
+//! Text tables whose columns are as wide as their contents on a terminal.
 
 use anstyle::Style;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// What is wider than this, in columns of the terminal, is cut.
-const WIDEST: usize = 60;
+/// The widest cell, in terminal columns. Longer text is truncated.
+const MAX_CELL_WIDTH: usize = 60;
 
 /// One field of a table.
 #[derive(Debug, Clone)]
@@ -15,7 +15,7 @@ pub(in crate::cli) struct Cell {
 
 impl Cell {
     pub(in crate::cli) fn styled(text: impl Into<String>, style: Style) -> Self {
-        Self { text: cut(text.into()), style }
+        Self { text: truncate(text.into()), style }
     }
 }
 
@@ -41,7 +41,7 @@ impl Table {
         self.rows.push(row);
     }
 
-    /// One line a row, nothing behind the last field.
+    /// One line per row, without trailing spaces.
     pub(in crate::cli) fn to_text(&self) -> String {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let width = |column: usize| {
@@ -64,15 +64,15 @@ impl Table {
     }
 }
 
-fn cut(text: String) -> String {
-    if text.width() <= WIDEST {
+fn truncate(text: String) -> String {
+    if text.width() <= MAX_CELL_WIDTH {
         return text;
     }
-    let mut left = WIDEST - 1;
+    let mut remaining = MAX_CELL_WIDTH - 1;
     let fits = |character: &char| {
         let width = character.width().unwrap_or(0);
-        let fits = width <= left;
-        left = left.saturating_sub(width);
+        let fits = width <= remaining;
+        remaining = remaining.saturating_sub(width);
         fits
     };
     let mut shown: String = text.chars().take_while(fits).collect();
@@ -85,23 +85,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_line_up_whatever_the_script() {
+    fn columns_are_aligned_in_every_script() {
         let mut table = Table::new(&["NAME", "STATUS"]);
         for name in ["ci", "日本語", "naïve", "👩‍🔬", ""] {
             table.push(vec![name.into(), "active".into()]);
         }
         let text = anstream::adapter::strip_str(&table.to_text()).to_string();
         for line in text.lines() {
-            let at = line.find("STATUS").or_else(|| line.find("active")).expect("the column");
-            assert_eq!(line[..at].width(), 8, "{text}");
+            let column = line.find("STATUS").or_else(|| line.find("active")).expect("the column");
+            assert_eq!(line[..column].width(), 8, "{text}");
         }
     }
 
     #[test]
-    fn what_is_too_wide_is_cut() {
+    fn text_that_is_too_wide_is_truncated() {
         for name in ["x".repeat(200), "語".repeat(200)] {
             let Cell { text, .. } = Cell::from(name);
-            assert!(text.width() <= WIDEST && text.width() >= WIDEST - 1, "{text}");
+            assert!(text.width() <= MAX_CELL_WIDTH && text.width() >= MAX_CELL_WIDTH - 1, "{text}");
             assert!(text.ends_with('…'));
         }
     }

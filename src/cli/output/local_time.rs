@@ -1,16 +1,16 @@
-//! Times in the reader's zone.
+//! Shows times in the user's time zone.
 
 use jiff::tz::TimeZone;
 
 use crate::registry::Timestamp;
 
-/// `2026-01-31 09:09 +01:00`: by the clock of whoever reads it (`TZ`, else the system's zone), and
-/// with its distance from UTC, so that it can't be taken for another.
+/// `2026-01-31 09:09 +01:00`: in the user's time zone (`TZ`, otherwise the system's), with its offset
+/// from UTC.
 pub(in crate::cli) fn local(at: Timestamp) -> String {
     in_zone(at, TimeZone::system())
 }
 
-/// The same, for what may never happen or has not happened.
+/// As [`local`]; `never` for `None`.
 pub(in crate::cli) fn local_or_never(at: Option<Timestamp>) -> String {
     at.map_or_else(|| "never".to_owned(), local)
 }
@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_shown_by_the_clock_of_a_zone() {
+    fn times_are_shown_in_the_zone_with_its_offset() {
         let zone = TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").expect("a zone");
         let shown = |text: &str| in_zone(text.parse().expect("a time"), zone.clone());
         assert_eq!(shown("2026-01-31T23:59:59Z"), "2026-02-01 00:59 +01:00");

@@ -1,23 +1,27 @@
-//! An OpenID issuer: its endpoints, tokens, and the end of a login.
+//! Sends requests to an OpenID issuer: discovery, tokens, revocation.
+
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::{Request, StatusCode, header};
+use jiff::SignedDuration;
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use thiserror::Error;
 
-use super::address::{UnfitAddress, fit};
-use crate::cli::show::sanitize;
+use super::address::{AddressError, validate_secret_url};
+use crate::cli::output::sanitize;
 use crate::net::{HttpClient, HttpError};
+use crate::registry::Timestamp;
 
-/// What is sent as a form. Never logged: some values are secret.
-pub(super) type Form<'a> = Vec<(&'a str, &'a str)>;
+/// The fields of a form. Never logged: some values are secret.
+pub(super) type FormFields<'a> = Vec<(&'a str, &'a str)>;
 
-/// An issuer whose metadata has been read.
+/// A client of an issuer whose metadata has been read.
 #[derive(Debug, Clone)]
-pub(in crate::cli) struct Issuer {
+pub(in crate::cli) struct IssuerClient {
     web: HttpClient,
     token: String,
     pub(super) device_authorization: Option<String>,
@@ -25,44 +29,45 @@ pub(in crate::cli) struct Issuer {
 }
 
 #[derive(Debug, Deserialize)]
-struct Metadata {
+struct IssuerMetadata {
     issuer: String,
     token_endpoint: String,
     device_authorization_endpoint: Option<String>,
     revocation_endpoint: Option<String>,
 }
 
-/// Tokens as an issuer hands them out.
+/// The tokens that an issuer returned.
 #[derive(Debug, Deserialize)]
 pub(in crate::cli) struct Tokens {
     pub(in crate::cli) access_token: SecretString,
     token_type: String,
     /// Seconds from now.
-    pub(in crate::cli) expires_in: Option<u64>,
+    expires_in: Option<u64>,
     pub(in crate::cli) refresh_token: Option<SecretString>,
 }
 
-/// Why an issuer did not do what it was asked for.
+/// Why a request to an issuer failed.
 #[derive(Debug, Error)]
-pub(in crate::cli) enum IssuerError {
-    #[error("the login server's address, or one it names, is not fit to be used: {0}")]
-    Address(#[from] UnfitAddress),
+pub(in crate::cli) enum IssuerClientError {
+    #[error("the URL of the login server, or of one of its endpoints, cannot be used: {0}")]
+    Address(#[from] AddressError),
     #[error(
-        "the login server at {0} says it is another one; the registry's configuration is wrong"
+        "the login server at {0} identifies itself as another issuer; the registry's operator must \
+         correct control.oidc"
     )]
     OtherIssuer(String),
-    #[error("the login server does not know this way of logging in (its device flow is off)")]
+    #[error("the login server does not support the device flow; its operator must enable it")]
     NoDeviceFlow,
-    #[error("the login server cannot be asked")]
+    #[error("cannot reach the login server")]
     Web(#[from] HttpError),
-    #[error("the login server's answer (status {0}) makes no sense")]
-    Nonsense(StatusCode),
+    #[error("the login server sent an invalid response (status {0})")]
+    InvalidResponse(StatusCode),
     /// An error of RFC 6749.
-    #[error("the login server refused: {}{}", sanitize(.code), shown(.description))]
-    Refused { code: String, description: Option<String> },
+    #[error("the login server rejected the request: {}{}", sanitize(.code), in_brackets(.description))]
+    Rejected { code: String, description: Option<String> },
 }
 
-fn shown(text: &Option<String>) -> String {
+fn in_brackets(text: &Option<String>) -> String {
     text.as_deref().map(|text| format!(" ({})", sanitize(text))).unwrap_or_default()
 }
 
@@ -72,21 +77,29 @@ struct ErrorBody {
     error_description: Option<String>,
 }
 
-impl Issuer {
+impl Tokens {
+    /// When the access token expires, if the issuer says so.
+    pub(in crate::cli) fn expiry(&self) -> Option<Timestamp> {
+        let lifetime = SignedDuration::try_from(Duration::from_secs(self.expires_in?)).ok()?;
+        Timestamp::now().checked_add(lifetime).ok()
+    }
+}
+
+impl IssuerClient {
     /// Reads the issuer's metadata (OpenID Connect Discovery 1.0).
     pub(in crate::cli) async fn discover(
         web: &HttpClient,
         issuer: &str,
-    ) -> Result<Self, IssuerError> {
-        fit(issuer)?;
+    ) -> Result<Self, IssuerClientError> {
+        validate_secret_url(issuer)?;
         let url = format!("{}/.well-known/openid-configuration", issuer.trim_end_matches('/'));
-        let metadata: Metadata = web.get_json(&url).await?;
+        let metadata: IssuerMetadata = web.get_json(&url).await?;
         if metadata.issuer != issuer {
-            return Err(IssuerError::OtherIssuer(sanitize(issuer)));
+            return Err(IssuerClientError::OtherIssuer(sanitize(issuer)));
         }
         let others = [&metadata.device_authorization_endpoint, &metadata.revocation_endpoint];
         for endpoint in others.into_iter().flatten().chain([&metadata.token_endpoint]) {
-            fit(endpoint)?;
+            validate_secret_url(endpoint)?;
         }
         Ok(Self {
             web: web.clone(),
@@ -96,22 +109,21 @@ impl Issuer {
         })
     }
 
-    /// Asks for tokens.
-    pub(super) async fn tokens(&self, form: &Form<'_>) -> Result<Tokens, IssuerError> {
+    /// Requests tokens.
+    pub(super) async fn tokens(&self, form: &FormFields<'_>) -> Result<Tokens, IssuerClientError> {
         let tokens: Tokens = self.post(&self.token, form).await?;
         if !tokens.token_type.eq_ignore_ascii_case("bearer") {
-            return Err(IssuerError::Nonsense(StatusCode::OK));
+            return Err(IssuerClientError::InvalidResponse(StatusCode::OK));
         }
         Ok(tokens)
     }
 
-    /// Tells the issuer that a refresh token is not needed any more (RFC 7009); whether there was
-    /// a way to.
-    pub(in crate::cli) async fn forget(
+    /// Revokes a refresh token (RFC 7009); `false` if the issuer does not support that.
+    pub(in crate::cli) async fn revoke(
         &self,
         client_id: &str,
         refresh_token: &SecretString,
-    ) -> Result<bool, IssuerError> {
+    ) -> Result<bool, IssuerClientError> {
         let Some(endpoint) = &self.revocation else { return Ok(false) };
         let form = vec![
             ("client_id", client_id),
@@ -119,43 +131,43 @@ impl Issuer {
             ("token_type_hint", "refresh_token"),
         ];
         let (status, body) = self.send(endpoint, &form).await?;
-        if status == StatusCode::OK { Ok(true) } else { Err(refusal(status, &body)) }
+        if status == StatusCode::OK { Ok(true) } else { Err(rejection(status, &body)) }
     }
 
-    /// Posts a form; the answer is JSON.
+    /// Posts a form and parses the JSON response.
     pub(super) async fn post<T: DeserializeOwned>(
         &self,
         endpoint: &str,
-        form: &Form<'_>,
-    ) -> Result<T, IssuerError> {
+        form: &FormFields<'_>,
+    ) -> Result<T, IssuerClientError> {
         let (status, body) = self.send(endpoint, form).await?;
         if status != StatusCode::OK {
-            return Err(refusal(status, &body));
+            return Err(rejection(status, &body));
         }
-        serde_json::from_slice(&body).map_err(|_| IssuerError::Nonsense(status))
+        serde_json::from_slice(&body).map_err(|_| IssuerClientError::InvalidResponse(status))
     }
 
     async fn send(
         &self,
         endpoint: &str,
-        form: &Form<'_>,
-    ) -> Result<(StatusCode, Bytes), IssuerError> {
+        form: &FormFields<'_>,
+    ) -> Result<(StatusCode, Bytes), IssuerClientError> {
         let body = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(form).finish();
         let request = Request::post(endpoint)
             .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")
             .header(header::ACCEPT, "application/json")
             .body(Full::from(body))
             .map_err(HttpError::from)?;
-        let answer = self.web.send(request).await?;
-        Ok((answer.status(), answer.into_body()))
+        let response = self.web.send(request).await?;
+        Ok((response.status(), response.into_body()))
     }
 }
 
-fn refusal(status: StatusCode, body: &[u8]) -> IssuerError {
+fn rejection(status: StatusCode, body: &[u8]) -> IssuerClientError {
     match serde_json::from_slice::<ErrorBody>(body) {
         Ok(body) if status.is_client_error() => {
-            IssuerError::Refused { code: body.error, description: body.error_description }
+            IssuerClientError::Rejected { code: body.error, description: body.error_description }
         }
-        _ => IssuerError::Nonsense(status),
+        _ => IssuerClientError::InvalidResponse(status),
     }
 }

@@ -1,5 +1,4 @@
-//! The accept loop: bounded connections, timeouts, graceful end. HTTP/1.1, and HTTP/2 by prior
-//! knowledge or, over TLS, by ALPN.
+//! The accept loop: accepts a bounded number of connections and ends them gracefully.
 
 use std::future::Future;
 use std::io;
@@ -7,87 +6,58 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use poem::{Request, Response};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
-mod connection;
-mod http;
-mod peers;
-mod streams;
-mod timed_io;
-mod tls;
-mod tracked_body;
-mod watchdog;
+use super::connection::ClientConnection;
+use super::connection_limits::ConnectionLimits;
+use super::handler::Handler;
+use super::peers::Peers;
+use super::shutdown_signals::ShutdownSignals;
+use super::tls::ServerTls;
 
-use connection::{Connection, ShutdownSignals};
+/// Pause after an accept that failed for lack of descriptors or memory.
+const ACCEPT_RETRY_PAUSE: Duration = Duration::from_millis(50);
 
-pub use peers::Peers;
-pub use tls::{Reloaded, Tls, TlsError};
-
-/// Pause after an accept that failed for want of descriptors or memory.
-const OUT_OF_RESOURCES: Duration = Duration::from_millis(50);
-
-/// How many unsent bytes the system holds for one connection.
+/// Unsent bytes that the system buffers for one connection.
 #[cfg(target_os = "linux")]
-const MAX_UNSENT: u32 = 128 * 1024;
+const MAX_UNSENT_BYTES: u32 = 128 * 1024;
 
-/// Answers requests.
-pub trait Handler: Send + Sync + 'static {
-    /// The answer. Refusals and faults are answers too.
-    fn answer(&self, request: Request) -> impl Future<Output = Response> + Send;
-}
-
-/// What connections are held to.
-#[derive(Debug, Clone, Copy)]
-pub struct Limits {
-    /// Connections at once; more wait in the listener's backlog.
-    pub connections: usize,
-    /// For the head of a request, and for a new connection's first request.
-    pub head: Duration,
-    /// Without a request.
-    pub idle: Duration,
-    /// For the client to take a response, plus one second for each 16 KiB of it.
-    pub response: Duration,
-    /// For requests under way when the end has come.
-    pub grace: Duration,
-}
-
-/// Where connections come in.
+/// A socket that listens, and how to accept its connections.
 #[derive(Debug)]
 pub struct Listener {
     tcp: TcpListener,
-    tls: Option<Tls>,
+    tls: Option<ServerTls>,
     peers: Arc<Peers>,
 }
 
 impl Listener {
-    /// Accepts the connections of `peers`. With TLS, nothing else is spoken.
-    pub fn new(tcp: TcpListener, tls: Option<Tls>, peers: Arc<Peers>) -> Self {
-        bound_unsent(&tcp);
+    /// Counts connections in `peers`. With `tls`, plain HTTP is not accepted.
+    pub fn new(tcp: TcpListener, tls: Option<ServerTls>, peers: Arc<Peers>) -> Self {
+        limit_unsent_bytes(&tcp);
         Self { tcp, tls, peers }
     }
 }
 
-/// Bounds what the system holds of a response that has not been sent yet, for all connections of
-/// a listener: else a client that reads slowly is not told from one that does not read.
+/// Bounds how much of a response the system buffers, for all connections of a listener. Otherwise
+/// a client that reads slowly could not be told from one that does not read.
 #[cfg(target_os = "linux")]
-fn bound_unsent(tcp: &TcpListener) {
-    if let Err(error) = socket2::SockRef::from(tcp).set_tcp_notsent_lowat(MAX_UNSENT) {
+fn limit_unsent_bytes(tcp: &TcpListener) {
+    if let Err(error) = socket2::SockRef::from(tcp).set_tcp_notsent_lowat(MAX_UNSENT_BYTES) {
         tracing::debug!(%error, "TCP_NOTSENT_LOWAT could not be set");
     }
 }
 
 #[cfg(not(target_os = "linux"))]
-fn bound_unsent(_: &TcpListener) {}
+fn limit_unsent_bytes(_: &TcpListener) {}
 
 /// A listener that is being served.
 #[derive(Debug)]
 pub struct Serving {
-    /// Where it listens.
+    /// The address that it listens on.
     pub address: SocketAddr,
-    /// `http`, or `https` where TLS is spoken.
+    /// `https` with TLS, otherwise `http`.
     pub scheme: &'static str,
     signals: ShutdownSignals,
     accepting: tokio::task::JoinHandle<()>,
@@ -95,14 +65,14 @@ pub struct Serving {
     grace: Duration,
 }
 
-/// Serves what comes to `listener`.
+/// Accepts connections and answers their requests with `handler`, in a task of its own.
 ///
 /// # Errors
-/// When the listener's address can't be told.
+/// If the system does not report the listener's address.
 pub fn serve<H: Handler>(
     listener: Listener,
     handler: Arc<H>,
-    limits: Limits,
+    limits: ConnectionLimits,
 ) -> io::Result<Serving> {
     let address = listener.tcp.local_addr()?;
     let scheme = if listener.tls.is_some() { "https" } else { "http" };
@@ -119,21 +89,23 @@ pub fn serve<H: Handler>(
 }
 
 impl Serving {
-    /// From now on each answer is the last one on its connection: clients that keep connections
-    /// go elsewhere. New ones are still served.
+    /// From now on each response is the last one on its connection, so that clients with
+    /// persistent connections move to other replicas. New connections are still accepted.
     pub fn drain(&self) {
         self.signals.drain.cancel();
     }
 
-    /// Ends: no new connections; requests under way may finish within the grace time.
+    /// Accepts no new connections. Requests in progress may finish within the grace time.
     pub async fn shutdown(self) {
         self.drain();
         self.signals.stop.cancel();
-        // It ends on its own once told to; a panic in it has been reported already.
+        // The accept loop has been told to end; a panic in it has been logged already.
         let _ = self.accepting.await;
         self.connections.close();
         if tokio::time::timeout(self.grace, self.connections.wait()).await.is_err() {
-            tracing::warn!("requests were still under way when the grace time ended");
+            tracing::warn!(
+                "requests were still in progress when the grace time ended; their connections are closed"
+            );
             self.signals.kill.cancel();
             self.connections.wait().await;
         }
@@ -143,27 +115,27 @@ impl Serving {
 struct Acceptor<H> {
     listener: Listener,
     handler: Arc<H>,
-    limits: Limits,
+    limits: ConnectionLimits,
     signals: ShutdownSignals,
     connections: TaskTracker,
 }
 
 impl<H: Handler> Acceptor<H> {
     async fn run(self) {
-        let places = Arc::new(Semaphore::new(self.limits.connections));
+        let permits = Arc::new(Semaphore::new(self.limits.connections));
         loop {
             let accepted = tokio::select! {
                 () = self.signals.stop.cancelled() => return,
                 accepted = async {
-                    // Acquired first: what can't be served stays in the backlog.
-                    let place = Arc::clone(&places).acquire_owned().await;
-                    (self.listener.tcp.accept().await, place)
+                    // Acquired first: further connections stay in the backlog.
+                    let permit = Arc::clone(&permits).acquire_owned().await;
+                    (self.listener.tcp.accept().await, permit)
                 } => accepted,
             };
             match accepted {
-                (Ok((stream, address)), place) => {
-                    let free = places.available_permits();
-                    // Refused: both are closed at once.
+                (Ok((stream, address)), permit) => {
+                    let free = permits.available_permits();
+                    // Refused: `stream` is dropped, which closes the connection.
                     let Some(slot) = self.listener.peers.admit(address.ip(), free) else {
                         continue;
                     };
@@ -171,26 +143,26 @@ impl<H: Handler> Acceptor<H> {
                     self.connections.spawn(async move {
                         // Dropped in this order: the next connection, which needs the permit,
                         // must find the peer's count without this one.
-                        let _counted = (slot, place);
+                        let _held = (slot, permit);
                         connection.await;
                     });
                 }
-                (Err(error), _) if concerns_one_connection(&error) => {}
+                (Err(error), _) if is_connection_error(&error) => {}
                 (Err(error), _) => {
-                    tracing::warn!(%error, "a connection could not be accepted");
-                    tokio::time::sleep(OUT_OF_RESOURCES).await;
+                    tracing::warn!(%error, "cannot accept a connection; trying again shortly");
+                    tokio::time::sleep(ACCEPT_RETRY_PAUSE).await;
                 }
             }
         }
     }
 
-    /// Serves one connection to its end. A handshake holds up nobody else.
+    /// Serves one connection until it is closed. Its handshake delays no other connection.
     fn connection(
         &self,
         stream: TcpStream,
         peer: SocketAddr,
     ) -> impl Future<Output = ()> + Send + use<H> {
-        let connection = Connection {
+        let connection = ClientConnection {
             handler: Arc::clone(&self.handler),
             limits: self.limits,
             signals: self.signals.clone(),
@@ -200,8 +172,8 @@ impl<H: Handler> Acceptor<H> {
     }
 }
 
-/// The peer went away between its SYN and our accept.
-fn concerns_one_connection(error: &io::Error) -> bool {
+/// Whether only this connection failed: its peer closed it before it was accepted.
+fn is_connection_error(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
@@ -211,13 +183,13 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn accepted_connections_bound_what_the_system_holds_unsent() {
+    async fn accepted_connections_inherit_the_limit_of_unsent_bytes() {
         let tcp = TcpListener::bind("127.0.0.1:0").await.expect("a socket");
-        bound_unsent(&tcp);
+        limit_unsent_bytes(&tcp);
         let address = tcp.local_addr().expect("an address");
         let _client = TcpStream::connect(address).await.expect("a connection");
         let (accepted, _) = tcp.accept().await.expect("the same connection");
         let bound = socket2::SockRef::from(&accepted).tcp_notsent_lowat();
-        assert_eq!(bound.expect("a value"), MAX_UNSENT);
+        assert_eq!(bound.expect("a value"), MAX_UNSENT_BYTES);
     }
 }

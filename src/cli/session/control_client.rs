@@ -1,4 +1,4 @@
-//! Requests to a server's control API.
+//! Sends requests to a server's control API.
 
 use bytes::Bytes;
 use http_body_util::Full;
@@ -11,13 +11,13 @@ use serde_json::Value;
 use thiserror::Error;
 
 use super::address::ServerAddress;
-use crate::cli::show::sanitize;
+use crate::cli::output::sanitize;
 use crate::net::{HttpClient, HttpError};
 use crate::registry::Timestamp;
 
-/// One server's control API.
+/// A client of one server's control API.
 #[derive(Debug, Clone)]
-pub(in crate::cli) struct Control {
+pub(in crate::cli) struct ControlClient {
     web: HttpClient,
     pub(in crate::cli) server: ServerAddress,
 }
@@ -30,8 +30,8 @@ pub(in crate::cli) struct LoginMetadata {
 }
 
 impl LoginMetadata {
-    /// Whether tokens that its operator hands out are taken.
-    pub(in crate::cli) fn takes_tokens(&self) -> bool {
+    /// Whether the server accepts tokens that its operator creates.
+    pub(in crate::cli) fn accepts_tokens(&self) -> bool {
         self.methods.iter().any(|method| method == "token")
     }
 }
@@ -46,7 +46,7 @@ pub(in crate::cli) struct OidcMetadata {
     pub(in crate::cli) resource: Option<String>,
 }
 
-/// Who a token's owner is to a server.
+/// The user that a token belongs to.
 #[derive(Debug, Serialize, Deserialize)]
 pub(in crate::cli) struct WhoAmI {
     pub(in crate::cli) user: String,
@@ -55,82 +55,84 @@ pub(in crate::cli) struct WhoAmI {
     pub(in crate::cli) expires_at: Option<Timestamp>,
 }
 
-/// Why a server did not do what it was asked for.
+/// Why a request to the control API failed.
 #[derive(Debug, Error)]
-pub(in crate::cli) enum ControlError {
-    #[error("{server} cannot be asked")]
+pub(in crate::cli) enum ControlClientError {
+    #[error("cannot reach {server}")]
     Web { server: ServerAddress, source: HttpError },
-    /// The control API refused.
+    /// The control API returned an error.
     #[error("{0}")]
-    Refused(Box<Refused>),
+    Rejected(Box<Rejection>),
     #[error(
-        "{server} does not answer as a control API does (status {status}); \
-         is it the address of the control listener?"
+        "{server} does not respond like a control API (status {status}). Check that it is the \
+         address of the control listener"
     )]
     NotControl { server: ServerAddress, status: StatusCode },
-    #[error("the token has characters that no token has")]
+    #[error("the token contains invalid characters")]
     BadToken,
 }
 
-/// A refusal as the control API words it.
+/// An error response of the control API.
 #[derive(Debug)]
-pub(in crate::cli) struct Refused {
+pub(in crate::cli) struct Rejection {
     pub(in crate::cli) status: StatusCode,
     pub(in crate::cli) code: String,
-    /// Fit to be shown.
+    /// Sanitized.
     pub(in crate::cli) message: String,
-    /// All of the body.
+    /// The whole body.
     pub(in crate::cli) body: Value,
 }
 
-impl std::fmt::Display for Refused {
+impl std::fmt::Display for Rejection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.message)
     }
 }
 
-impl Control {
+impl ControlClient {
     pub(in crate::cli) fn new(web: &HttpClient, server: &ServerAddress) -> Self {
         Self { web: web.clone(), server: server.clone() }
     }
 
-    /// How to log in.
-    pub(in crate::cli) async fn login(&self) -> Result<LoginMetadata, ControlError> {
-        match self.ask(Method::GET, "/login", None, None).await {
-            // Something else that speaks JSON, such as the public listener.
-            Err(ControlError::Refused(refused)) if refused.status == StatusCode::NOT_FOUND => {
-                let (server, status) = (self.server.clone(), refused.status);
-                Err(ControlError::NotControl { server, status })
+    /// The login methods of the server.
+    pub(in crate::cli) async fn login(&self) -> Result<LoginMetadata, ControlClientError> {
+        match self.send(Method::GET, "/login", None, None).await {
+            // Another service with JSON errors, such as the public listener.
+            Err(ControlClientError::Rejected(rejection))
+                if rejection.status == StatusCode::NOT_FOUND =>
+            {
+                let (server, status) = (self.server.clone(), rejection.status);
+                Err(ControlClientError::NotControl { server, status })
             }
-            answer => answer,
+            result => result,
         }
     }
 
-    /// Whose the token is.
+    /// The user that the token belongs to.
     pub(in crate::cli) async fn whoami(
         &self,
         token: &SecretString,
-    ) -> Result<WhoAmI, ControlError> {
-        self.ask(Method::GET, "/whoami", Some(token), None).await
+    ) -> Result<WhoAmI, ControlClientError> {
+        self.send(Method::GET, "/whoami", Some(token), None).await
     }
 
-    /// Sends a request; with a body, as JSON.
-    pub(in crate::cli) async fn ask<T: DeserializeOwned>(
+    /// Sends a request, with `body` as JSON, and parses the JSON response.
+    pub(in crate::cli) async fn send<T: DeserializeOwned>(
         &self,
         method: Method,
         path: &str,
         token: Option<&SecretString>,
         body: Option<&Value>,
-    ) -> Result<T, ControlError> {
+    ) -> Result<T, ControlClientError> {
         let request = self.request(method, path, token, body)?;
-        let answer = self.web.send(request).await;
-        let answer = answer.map_err(|source| self.unreachable(source))?;
-        let (status, body) = (answer.status(), answer.into_body());
-        let not_control = || ControlError::NotControl { server: self.server.clone(), status };
+        let response = self.web.send(request).await;
+        let response = response.map_err(|source| self.unreachable(source))?;
+        let (status, body) = (response.status(), response.into_body());
+        let not_control = || ControlClientError::NotControl { server: self.server.clone(), status };
         if status.is_success() {
             return serde_json::from_slice(&body).map_err(|_| not_control());
         }
-        Err(refused(status, &body).map_or_else(not_control, ControlError::Refused))
+        Err(rejection(status, &body).map_or_else(not_control, ControlClientError::Rejected))
     }
 
     fn request(
@@ -139,14 +141,14 @@ impl Control {
         path: &str,
         token: Option<&SecretString>,
         body: Option<&Value>,
-    ) -> Result<Request<Full<Bytes>>, ControlError> {
+    ) -> Result<Request<Full<Bytes>>, ControlClientError> {
         let mut request = Request::builder()
             .method(method)
-            .uri(self.server.control(path))
+            .uri(self.server.control_url(path))
             .header(header::ACCEPT, "application/json");
         if let Some(token) = token {
             let value = HeaderValue::try_from(format!("Bearer {}", token.expose_secret()));
-            let mut value = value.map_err(|_| ControlError::BadToken)?;
+            let mut value = value.map_err(|_| ControlClientError::BadToken)?;
             value.set_sensitive(true);
             request = request.header(header::AUTHORIZATION, value);
         }
@@ -157,14 +159,14 @@ impl Control {
         request.body(Full::from(body)).map_err(|error| self.unreachable(error.into()))
     }
 
-    fn unreachable(&self, source: HttpError) -> ControlError {
-        ControlError::Web { server: self.server.clone(), source }
+    fn unreachable(&self, source: HttpError) -> ControlClientError {
+        ControlClientError::Web { server: self.server.clone(), source }
     }
 }
 
-fn refused(status: StatusCode, body: &[u8]) -> Option<Box<Refused>> {
+fn rejection(status: StatusCode, body: &[u8]) -> Option<Box<Rejection>> {
     let body: Value = serde_json::from_slice(body).ok()?;
     let code = body.get("code")?.as_str()?.to_owned();
     let message = sanitize(body.get("error")?.as_str()?);
-    Some(Box::new(Refused { status, code, message, body }))
+    Some(Box::new(Rejection { status, code, message, body }))
 }

@@ -1,21 +1,21 @@
-//! Text from elsewhere, made fit for a terminal and for messages.
+//! Makes text from other sources safe to show on a terminal, and keeps secrets out of messages.
 
 use std::fmt::Write;
 
 use crate::registry::is_deceptive;
 
-/// Beyond this, in characters, a text from elsewhere is cut.
-const LONGEST: usize = 300;
+/// Longer text is truncated. In characters.
+const MAX_CHARACTERS: usize = 300;
 
-/// Words this long in a message are nobody's wording: they may be a key or a token.
+/// A word of this length in a message may be a key or a token.
 const SECRET_LENGTH: usize = 24;
 
-/// Text from elsewhere without anything that a terminal would obey or that would show as something
-/// else: control characters and marks of direction become escapes. Cut to 300 characters.
+/// Escapes control characters and direction marks, which could control the terminal or disguise the
+/// text. Truncates to 300 characters.
 pub(in crate::cli) fn sanitize(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
-    for (at, character) in text.chars().enumerate() {
-        if at == LONGEST {
+    for (index, character) in text.chars().enumerate() {
+        if index == MAX_CHARACTERS {
             shown.push('…');
             break;
         }
@@ -28,14 +28,14 @@ pub(in crate::cli) fn sanitize(text: &str) -> String {
     shown
 }
 
-/// The same for a message of several lines, of any length, whose own backslashes stay as they are.
-/// `None` where there is nothing to be escaped.
+/// Escapes the same characters in a message of several lines, of any length, and keeps backslashes.
+/// `None` if there is nothing to escape.
 pub(in crate::cli) fn sanitize_lines(message: &str) -> Option<String> {
-    let harms = |character: char| is_deceptive(character) && character != '\n';
-    message.contains(harms).then(|| {
+    let is_harmful = |character: char| is_deceptive(character) && character != '\n';
+    message.contains(is_harmful).then(|| {
         let mut shown = String::with_capacity(message.len());
         for character in message.chars() {
-            if harms(character) {
+            if is_harmful(character) {
                 shown.extend(character.escape_default());
             } else {
                 shown.push(character);
@@ -45,14 +45,14 @@ pub(in crate::cli) fn sanitize_lines(message: &str) -> Option<String> {
     })
 }
 
-/// JSON with the same characters as its own escapes: it means what it meant.
+/// Escapes the same characters as JSON does, which keeps the meaning of the JSON.
 pub(in crate::cli) fn sanitize_json(json: &str) -> String {
     let mut shown = String::with_capacity(json.len());
     for character in json.chars() {
         if is_deceptive(character) {
-            // None of them is beyond the basic plane but the tags.
+            // Tag characters are outside the basic plane and need two units.
             for unit in character.encode_utf16(&mut [0; 2]) {
-                // Writing to a string can't fail.
+                // Writing to a string cannot fail.
                 let _ = write!(shown, "\\u{unit:04x}");
             }
         } else {
@@ -62,7 +62,7 @@ pub(in crate::cli) fn sanitize_json(json: &str) -> String {
     shown
 }
 
-/// A message that may repeat what somebody typed, without what looks like a key or a token.
+/// Removes what looks like a key or a token from a message that may repeat user input.
 pub(in crate::cli) fn without_secrets(message: &str) -> String {
     let is_word = |character: char| character.is_ascii_alphanumeric() || character == '_';
     let mut shown = String::with_capacity(message.len());
@@ -70,7 +70,7 @@ pub(in crate::cli) fn without_secrets(message: &str) -> String {
     while !rest.is_empty() {
         let length = rest.find(|character| !is_word(character)).unwrap_or(rest.len());
         let (word, after) = rest.split_at(length);
-        shown.push_str(&cut_secret(word));
+        shown.push_str(&redact(word));
         let between = after.find(is_word).unwrap_or(after.len());
         shown.push_str(&after[..between]);
         rest = &after[between..];
@@ -78,12 +78,12 @@ pub(in crate::cli) fn without_secrets(message: &str) -> String {
     shown
 }
 
-fn cut_secret(word: &str) -> std::borrow::Cow<'_, str> {
-    let branded = |type_prefix: &str, kept: usize| {
-        let at = word.find(type_prefix)? + type_prefix.len() + kept;
-        (word.len() > at).then(|| format!("{}…", &word[..at]).into())
+fn redact(word: &str) -> std::borrow::Cow<'_, str> {
+    let cut_after = |type_prefix: &str, kept: usize| {
+        let end = word.find(type_prefix)? + type_prefix.len() + kept;
+        (word.len() > end).then(|| format!("{}…", &word[..end]).into())
     };
-    let cut = branded("grt_", 0).or_else(|| branded("gr_", 8));
+    let cut = cut_after("grt_", 0).or_else(|| cut_after("gr_", 8));
     cut.unwrap_or_else(|| if word.len() >= SECRET_LENGTH { "…".into() } else { word.into() })
 }
 
@@ -92,11 +92,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_terminal_would_obey_is_escaped() {
+    fn characters_that_control_a_terminal_are_escaped() {
         assert_eq!(sanitize("a\u{1b}[31mb\u{9b}c\n\u{202e}d"), r"a\u{1b}[31mb\u{9b}c\n\u{202e}d");
-        assert_eq!(sanitize(r"\u{1b}"), r"\\u{1b}", "not taken for an escaped character");
+        assert_eq!(sanitize(r"\u{1b}"), r"\\u{1b}", "not mistaken for an escaped character");
         assert_eq!(sanitize("naïve 日本語 👩‍🔬 \"'"), "naïve 日本語 👩‍🔬 \"'");
-        assert_eq!(sanitize(&"x".repeat(1000)).chars().count(), LONGEST + 1);
+        assert_eq!(sanitize(&"x".repeat(1000)).chars().count(), MAX_CHARACTERS + 1);
     }
 
     #[test]
@@ -111,11 +111,12 @@ mod tests {
     #[test]
     fn messages_do_not_repeat_keys_and_tokens() {
         let key = "gr_aB3dEf7h_0123456789abcdefghijABCDEFGHIJKLmnopqr";
-        let said = without_secrets(&format!("invalid value '{key}' for '--x'; grt_0aB1 eyJ0.e30"));
-        assert_eq!(said, "invalid value 'gr_aB3dEf7h…' for '--x'; grt_… eyJ0.e30");
+        let message =
+            without_secrets(&format!("invalid value '{key}' for '--x'; grt_0aB1 eyJ0.e30"));
+        assert_eq!(message, "invalid value 'gr_aB3dEf7h…' for '--x'; grt_… eyJ0.e30");
         let token = format!("eyJ{0}.{0}-{0}", "a".repeat(40));
         assert_eq!(without_secrets(&format!("unexpected '{token}'")), "unexpected '….…-…'");
-        let sanitize = "unexpected argument '--prefix' found: gr_aB3dEf7h, gene_registry";
-        assert_eq!(without_secrets(sanitize), sanitize);
+        let harmless = "unexpected argument '--prefix' found: gr_aB3dEf7h, gene_registry";
+        assert_eq!(without_secrets(harmless), harmless);
     }
 }

@@ -1,15 +1,16 @@
-//! Writing to standard output and standard error. Nothing here panics where that fails.
+//! Writes to standard output and standard error. Nothing here panics if that fails.
 
 use std::io::{self, ErrorKind, Write};
 
 use serde::Serialize;
 use thiserror::Error;
 
-use super::text::sanitize_json;
+use super::sanitize::sanitize_json;
+use crate::cli::command::CommandError;
 
 pub(in crate::cli) use crate::ops::telemetry::notice;
 
-/// A command could not write what it was asked for.
+/// A command could not write its output.
 #[derive(Debug, Error)]
 #[error("cannot write to standard {stream}: {source}")]
 pub(in crate::cli) struct OutputError {
@@ -27,8 +28,8 @@ impl OutputError {
     }
 }
 
-/// Writes `text` to standard output, with its colours where that is a terminal that shows them. A
-/// reader that has closed the pipe has seen enough: that is no failure.
+/// Writes `text` to standard output, with its colours if that is a terminal that supports them. A
+/// closed pipe is not an error: its reader has read all it needs.
 pub(in crate::cli) fn print(text: &str) -> Result<(), OutputError> {
     match write(anstream::stdout(), text) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
@@ -36,23 +37,20 @@ pub(in crate::cli) fn print(text: &str) -> Result<(), OutputError> {
     }
 }
 
-/// Writes a value to standard output as one line of JSON. A closed pipe is no failure.
-pub(in crate::cli) fn print_json(
-    value: &impl Serialize,
-) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+/// Writes a value to standard output as one line of JSON. A closed pipe is not an error.
+pub(in crate::cli) fn print_json(value: &impl Serialize) -> Result<(), CommandError> {
     let mut text = sanitize_json(&serde_json::to_string(value)?);
     text.push('\n');
     Ok(print(&text)?)
 }
 
-/// Writes a line that is shown this once to standard output. A closed pipe is a failure: nobody
-/// has seen the line.
+/// Writes a secret line to standard output. A closed pipe is an error: the line is not shown again.
 pub(in crate::cli) fn print_secret(line: &str) -> Result<(), OutputError> {
     write(io::stdout(), &format!("{line}\n")).map_err(OutputError::stdout)
 }
 
-/// Writes `text`, which the user needs beside what is on standard output, to standard error. A
-/// closed pipe is a failure. What is only good to know is a [`notice`].
+/// Writes `text` to standard error if the user needs it along with the output. A closed pipe is an
+/// error. For text that the user can do without, use [`notice`].
 pub(in crate::cli) fn print_to_stderr(text: &str) -> Result<(), OutputError> {
     write(anstream::stderr(), text).map_err(OutputError::stderr)
 }

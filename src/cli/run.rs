@@ -1,0 +1,137 @@
+//! Parses the arguments, runs the command and reports why it failed.
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser, Subcommand};
+
+use super::command::{USAGE_ERROR, UsageError};
+use super::output::{notice, print, sanitize_lines, without_secrets};
+use super::{
+    api_key, completions, config, demo, healthcheck, login, logout, maintain, man, migrate,
+    openapi, seed, serve, token, whoami,
+};
+use crate::net::HttpError;
+use crate::ops::{error_chain, telemetry};
+
+const EXIT_STATUS: &str = "\
+Exit status:
+  0  success
+  1  failure; the message says why
+  2  usage error; nothing was changed: a wrong argument, a prefix that matches no key or several
+     keys, or no server given
+  130  interrupted before its end; serve and demo: interrupted a second time
+
+Colours are used on terminals only, and never if NO_COLOR is set.";
+
+/// Read-only, caching JSON API over a public gene registry.
+#[derive(Debug, Parser)]
+#[command(name = "gene-registry", version, about, after_help = EXIT_STATUS)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run a replica of the service
+    Serve(serve::Serve),
+    /// Run the service with nothing else installed: a sample registry in memory, no Redis
+    Demo(demo::Demo),
+    /// Create the default schema in an empty Postgres, or bring it up to date
+    Migrate(migrate::Migrate),
+    /// Load the sample registry, or generated genes, into the default schema
+    Seed(seed::Seed),
+    /// Maintain the default schema: update ranks, prune the change log
+    Maintain(maintain::Maintain),
+    /// Print the OpenAPI document
+    Openapi(openapi::Openapi),
+    /// Check or show the configuration
+    Config(config::ConfigCommand),
+    /// Check whether a running replica is ready: exit status 0 or 1
+    Healthcheck(healthcheck::Healthcheck),
+    /// Log in to a server, to manage your API keys there
+    Login(login::LoginCommand),
+    /// Log out, and remove the stored credentials
+    Logout(logout::Logout),
+    /// Show the user you are logged in as, at which server and until when
+    Whoami(whoami::WhoAmICommand),
+    /// Create, list, revoke and rotate API keys
+    ApiKey(api_key::ApiKeyCommand),
+    /// Create login tokens for the control listener; for operators
+    Token(token::TokenCommand),
+    /// Print the completion script of a shell
+    Completions(completions::Completions),
+    /// Print the man page, or write the man pages of all commands
+    Man(man::ManCommand),
+}
+
+/// Parses the arguments and runs the command.
+pub fn run() -> ExitCode {
+    let _flush = FlushLog;
+    let command = match Cli::try_parse() {
+        Ok(cli) => cli.command,
+        Err(error) => return report_parse_error(&error),
+    };
+    let result = match command {
+        Command::Serve(command) => command.run(),
+        Command::Demo(command) => command.run(),
+        Command::Migrate(command) => command.run(),
+        Command::Seed(command) => command.run(),
+        Command::Maintain(command) => command.run(),
+        Command::Openapi(command) => command.run(),
+        Command::Config(command) => command.run(),
+        Command::Healthcheck(command) => command.run(),
+        Command::Login(command) => command.run(),
+        Command::Logout(command) => command.run(),
+        Command::Whoami(command) => command.run(),
+        Command::ApiKey(command) => command.run(),
+        Command::Completions(command) => command.run(Cli::command()),
+        Command::Man(command) => command.run(Cli::command()),
+        Command::Token(command) => command.run(),
+    };
+    result.unwrap_or_else(|error| report_failure(&*error))
+}
+
+/// Writes the queued log lines when the command has ended, also by a panic.
+struct FlushLog;
+
+impl Drop for FlushLog {
+    fn drop(&mut self) {
+        telemetry::flush();
+    }
+}
+
+/// Prints why the command failed.
+fn report_failure(error: &(dyn std::error::Error + Send + Sync + 'static)) -> ExitCode {
+    notice(&format!("gene-registry: {}", error_chain(error)));
+    if is_untrusted(error) {
+        notice(UNTRUSTED);
+    }
+    if error.is::<UsageError>() { USAGE_ERROR.into() } else { ExitCode::FAILURE }
+}
+
+/// The remedy if the certificate of a server or issuer is not trusted.
+const UNTRUSTED: &str = "\
+The certificate is not trusted. If you trust the authority that issued it, or the certificate itself,
+set SSL_CERT_FILE to its PEM file: SSL_CERT_FILE=ca.pem gene-registry …";
+
+fn is_untrusted(error: &(dyn std::error::Error + 'static)) -> bool {
+    let mut errors = std::iter::successors(Some(error), |error| error.source());
+    let http_error = errors.find_map(|error| error.downcast_ref::<HttpError>());
+    http_error.is_some_and(HttpError::is_untrusted)
+}
+
+/// Prints what is wrong with the arguments, or the requested help. Keys and tokens that were pasted
+/// into the wrong argument are not repeated.
+fn report_parse_error(error: &clap::Error) -> ExitCode {
+    let message = error.render();
+    if !error.use_stderr() {
+        let printed = print(&message.ansi().to_string());
+        return printed.map_or_else(|error| report_failure(&error), |()| ExitCode::SUCCESS);
+    }
+    // Without colours if the arguments hold control characters: colours are control characters too.
+    let sanitized = sanitize_lines(&message.to_string());
+    let shown = sanitized.unwrap_or_else(|| message.ansi().to_string());
+    notice(without_secrets(&shown).trim_end_matches('\n'));
+    USAGE_ERROR.into()
+}

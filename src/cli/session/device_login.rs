@@ -1,0 +1,134 @@
+//! Logs in by the OAuth 2.0 device authorization grant (RFC 8628).
+
+use std::time::Duration;
+
+use secrecy::{ExposeSecret, SecretString};
+use serde::Deserialize;
+use thiserror::Error;
+use tokio::time::{Instant, sleep};
+
+use super::address::validate_secret_url;
+use super::control_client::OidcMetadata;
+use super::issuer_client::{FormFields, IssuerClient, IssuerClientError, Tokens};
+
+const GRANT: &str = "urn:ietf:params:oauth:grant-type:device_code";
+
+/// Seconds between polls if the issuer sets no interval (RFC 8628, 3.2).
+const INTERVAL_S: u64 = 5;
+/// Seconds added to the interval by each `slow_down` (RFC 8628, 3.5).
+const SLOW_DOWN_S: u64 = 5;
+/// The longest poll interval, whatever the issuer says.
+const MAX_INTERVAL: Duration = Duration::from_secs(60);
+/// The longest wait for a login, whatever the issuer says.
+const MAX_WAIT: Duration = Duration::from_secs(3600);
+
+/// A login that the user must confirm in a browser.
+#[derive(Debug, Deserialize)]
+pub(in crate::cli) struct DeviceLogin {
+    device_code: SecretString,
+    /// The code that the page shows, or that the user types there.
+    pub(in crate::cli) user_code: String,
+    /// The page to open.
+    pub(in crate::cli) verification_uri: String,
+    /// The same page with the code in its URL.
+    pub(in crate::cli) verification_uri_complete: Option<String>,
+    /// Seconds that the code is valid.
+    pub(in crate::cli) expires_in: u64,
+    interval: Option<u64>,
+}
+
+/// Why the login failed.
+#[derive(Debug, Error)]
+pub(in crate::cli) enum DeviceError {
+    #[error(
+        "the login was denied in the browser; nothing was stored. Try again: gene-registry login"
+    )]
+    Denied,
+    #[error(
+        "the code expired before the login was confirmed; nothing was stored. Try again: \
+         gene-registry login"
+    )]
+    Expired,
+    #[error(transparent)]
+    Issuer(#[from] IssuerClientError),
+}
+
+impl DeviceLogin {
+    /// Begins a login.
+    pub(in crate::cli) async fn begin(
+        issuer: &IssuerClient,
+        oidc: &OidcMetadata,
+    ) -> Result<Self, IssuerClientError> {
+        let endpoint =
+            issuer.device_authorization.as_deref().ok_or(IssuerClientError::NoDeviceFlow)?;
+        let mut form: FormFields<'_> =
+            vec![("client_id", &oidc.client_id), ("scope", &oidc.scopes)];
+        // Some issuers call the audience of a token `audience`, others `resource` (RFC 8707).
+        form.extend(oidc.audience.as_deref().map(|audience| ("audience", audience)));
+        form.extend(oidc.resource.as_deref().map(|resource| ("resource", resource)));
+        let login: Self = issuer.post(endpoint, &form).await?;
+        let pages = login.verification_uri_complete.iter().chain([&login.verification_uri]);
+        for page in pages {
+            validate_secret_url(page)?;
+        }
+        Ok(login)
+    }
+
+    /// Polls the issuer until the user has confirmed or denied, or the code has expired.
+    pub(in crate::cli) async fn wait(
+        &self,
+        issuer: &IssuerClient,
+        oidc: &OidcMetadata,
+    ) -> Result<Tokens, DeviceError> {
+        let mut form: FormFields<'_> = vec![
+            ("grant_type", GRANT),
+            ("device_code", self.device_code.expose_secret()),
+            ("client_id", &oidc.client_id),
+        ];
+        form.extend(oidc.resource.as_deref().map(|resource| ("resource", resource)));
+        let end = Instant::now() + Duration::from_secs(self.expires_in).min(MAX_WAIT);
+        let mut interval = Duration::from_secs(self.interval.unwrap_or(INTERVAL_S).max(1));
+        loop {
+            let next = Instant::now() + interval.min(MAX_INTERVAL);
+            if next > end {
+                sleep(end.saturating_duration_since(Instant::now())).await;
+                return Err(DeviceError::Expired);
+            }
+            sleep(next.saturating_duration_since(Instant::now())).await;
+            match next_step(issuer.tokens(&form).await)? {
+                Step::Done(tokens) => return Ok(tokens),
+                Step::Poll => {}
+                Step::SlowDown => interval += Duration::from_secs(SLOW_DOWN_S),
+                Step::BackOff => interval = interval.saturating_mul(2).min(MAX_INTERVAL),
+            }
+        }
+    }
+}
+
+/// What to do after a poll.
+enum Step {
+    Done(Tokens),
+    Poll,
+    SlowDown,
+    /// The issuer could not be reached (RFC 8628, 3.5, recommends exponential back-off).
+    BackOff,
+}
+
+fn next_step(result: Result<Tokens, IssuerClientError>) -> Result<Step, DeviceError> {
+    let error = match result {
+        Ok(tokens) => return Ok(Step::Done(tokens)),
+        Err(error) => error,
+    };
+    match &error {
+        IssuerClientError::Rejected { code, .. } => match code.as_str() {
+            "authorization_pending" => Ok(Step::Poll),
+            "slow_down" => Ok(Step::SlowDown),
+            "access_denied" => Err(DeviceError::Denied),
+            "expired_token" => Err(DeviceError::Expired),
+            _ => Err(error.into()),
+        },
+        IssuerClientError::Web(_) => Ok(Step::BackOff),
+        IssuerClientError::InvalidResponse(status) if status.is_server_error() => Ok(Step::BackOff),
+        _ => Err(error.into()),
+    }
+}

@@ -1,0 +1,125 @@
+//! What a connection is doing: the requests in progress on it, and since when it is idle.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// A time on the connection's clock that has not come yet.
+pub(super) const NEVER: u64 = u64::MAX;
+
+/// The bytes that a client must take per second once the response timeout has passed.
+pub(super) const BYTES_PER_SECOND: u64 = 16 * 1024;
+
+/// When a client that has taken `bytes` since `since` is too slow. All times in milliseconds.
+pub(super) fn delivery_deadline(since: u64, bytes: u64, timeout: u64) -> u64 {
+    since.saturating_add(timeout).saturating_add(bytes.saturating_mul(1000) / BYTES_PER_SECOND)
+}
+
+/// `duration` in milliseconds; less than [`NEVER`].
+pub(super) fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(NEVER - 1)
+}
+
+/// The activity of one connection. Its clock counts milliseconds since the connection was
+/// accepted.
+#[derive(Debug)]
+pub(super) struct ConnectionActivity {
+    pub(super) opened: Instant,
+    /// Requests that are being answered; on HTTP/2 also those whose responses are being sent.
+    in_progress: AtomicUsize,
+    had_request: AtomicBool,
+    is_http1: AtomicBool,
+    idle_since: AtomicU64,
+    head_since: AtomicU64,
+}
+
+impl ConnectionActivity {
+    pub(super) fn new() -> Self {
+        Self {
+            opened: Instant::now(),
+            in_progress: AtomicUsize::new(0),
+            had_request: AtomicBool::new(false),
+            is_http1: AtomicBool::new(true),
+            idle_since: AtomicU64::new(0),
+            head_since: AtomicU64::new(NEVER),
+        }
+    }
+
+    /// Milliseconds since the connection was accepted.
+    pub(super) fn now(&self) -> u64 {
+        milliseconds(self.opened.elapsed())
+    }
+
+    /// A complete request has been received. [`Self::end_request`] must follow.
+    pub(super) fn begin_request(&self, is_http1: bool) {
+        self.in_progress.fetch_add(1, Ordering::AcqRel);
+        self.had_request.store(true, Ordering::Release);
+        self.is_http1.store(is_http1, Ordering::Release);
+        self.head_since.store(NEVER, Ordering::Release);
+    }
+
+    /// A request is no longer in progress.
+    pub(super) fn end_request(&self) {
+        self.idle_since.store(self.now(), Ordering::Release);
+        self.in_progress.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Bytes have been received. Between requests they begin the next head.
+    pub(super) fn bytes_received(&self) {
+        if !self.is_busy() {
+            let now = self.now();
+            let _ =
+                self.head_since.compare_exchange(NEVER, now, Ordering::AcqRel, Ordering::Acquire);
+        }
+    }
+
+    /// The client has taken everything that waited for it. A head that has begun meanwhile could
+    /// not be read, so its time begins now.
+    pub(super) fn writes_drained(&self) {
+        let now = self.now();
+        self.idle_since.store(now, Ordering::Release);
+        if self.has_begun_head() {
+            self.head_since.store(now, Ordering::Release);
+        }
+    }
+
+    /// When the next request must have been received: within `head` or `idle` milliseconds,
+    /// depending on what the connection is waiting for. [`NEVER`] while a request is in progress
+    /// or, after the first request, while bytes wait for the client (`is_blocked`).
+    pub(super) fn request_deadline(&self, head: u64, idle: u64, is_blocked: bool) -> u64 {
+        if self.is_busy() {
+            return NEVER;
+        }
+        if !self.had_request.load(Ordering::Acquire) {
+            return head;
+        }
+        if is_blocked {
+            return NEVER;
+        }
+        let idle_deadline = self.idle_since.load(Ordering::Acquire).saturating_add(idle);
+        let head_since = self.head_since.load(Ordering::Acquire);
+        if head_since == NEVER || !self.is_http1.load(Ordering::Acquire) {
+            return idle_deadline;
+        }
+        idle_deadline.min(head_since.saturating_add(head))
+    }
+
+    /// Whether only an incomplete head or, on HTTP/2, a client that does not answer our GOAWAY
+    /// keeps the connection open.
+    pub(super) fn is_stalled(&self) -> bool {
+        if self.is_busy() {
+            return false;
+        }
+        let is_http1 = self.is_http1.load(Ordering::Acquire);
+        !is_http1 || self.has_begun_head() || !self.had_request.load(Ordering::Acquire)
+    }
+
+    fn is_busy(&self) -> bool {
+        self.in_progress.load(Ordering::Acquire) > 0
+    }
+
+    fn has_begun_head(&self) -> bool {
+        self.head_since.load(Ordering::Acquire) != NEVER
+    }
+}

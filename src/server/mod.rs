@@ -1,0 +1,25 @@
+//! Serves HTTP/1.1 and HTTP/2 on a TCP listener, with or without TLS.
+//!
+//! Connections are bounded in number, in total and for each peer, and every wait for a client has
+//! a timeout. At shutdown, requests in progress may finish within a grace time.
+
+mod connection;
+mod connection_activity;
+mod connection_limits;
+mod handler;
+mod http_builder;
+mod listener;
+mod peers;
+mod shutdown_signals;
+mod stream_executor;
+mod streams;
+mod timed_io;
+mod tls;
+mod tracked_body;
+mod watchdog;
+
+pub use connection_limits::ConnectionLimits;
+pub use handler::Handler;
+pub use listener::{Listener, Serving, serve};
+pub use peers::Peers;
+pub use tls::{ReloadOutcome, ServerTls, ServerTlsError};
