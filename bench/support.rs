@@ -2,6 +2,7 @@
 //! process.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use gene_registry::api::{
     AccessControl, Document, Observability, Pages, PublicApi, TrustedProxies,
@@ -73,7 +74,7 @@ pub fn public_api() -> PublicApi {
     let gate = AccessControl {
         authenticator: Arc::new(authenticator),
         limiter: limiter(&metrics),
-        timeout: config.server.request_timeout(),
+        timeout: Duration::from_millis(config.server.request_timeout_ms),
     };
     let none = Dependency::None;
     let dependencies = Dependencies {

@@ -50,10 +50,10 @@ pub(super) fn limits(config: &Config) -> Limits {
     let server = &config.server;
     Limits {
         connections: server.max_connections,
-        head: server.head_timeout(),
-        idle: server.idle_timeout(),
-        response: server.response_timeout(),
-        grace: server.grace(),
+        head: Duration::from_millis(server.head_timeout_ms),
+        idle: Duration::from_millis(server.idle_timeout_ms),
+        response: Duration::from_millis(server.response_timeout_ms),
+        grace: Duration::from_millis(server.grace_ms),
     }
 }
 
@@ -93,6 +93,6 @@ impl ListenerPeers {
 /// TLS for the public listener, if it is configured.
 pub(super) fn tls(config: &Config) -> Result<Option<Tls>, StartError> {
     let tls = &config.server.tls;
-    let load = |(cert, key)| Tls::new(cert, key, tls.handshake_timeout());
+    let load = |(cert, key)| Tls::new(cert, key, Duration::from_millis(tls.handshake_timeout_ms));
     Ok(tls.files().map(load).transpose()?)
 }

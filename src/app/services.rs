@@ -1,6 +1,7 @@
 //! The objects that the listeners and the background tasks share, and the handlers built of them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::listeners::ListenerPeers;
 use super::metrics_collector::MetricsCollector;
@@ -57,7 +58,7 @@ impl Services {
         let access_control = AccessControl {
             authenticator: Arc::clone(&self.authenticator),
             limiter: super::redis::limiter(config, self.redis.as_ref(), &self.metrics),
-            timeout: config.server.request_timeout(),
+            timeout: Duration::from_millis(config.server.request_timeout_ms),
         };
         let pages = Pages {
             document: self.document.clone(),

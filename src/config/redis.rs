@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
@@ -70,11 +69,6 @@ pub struct SentinelConfig {
 }
 
 impl RedisConfig {
-    /// Timeout of every command.
-    pub const fn timeout(&self) -> Duration {
-        Duration::from_millis(self.timeout_ms)
-    }
-
     /// Whether Redis is configured.
     pub fn is_used(&self) -> bool {
         self.has_url() || self.topology != Topology::Single
