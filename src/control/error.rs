@@ -12,7 +12,7 @@ use super::headers::add_headers;
 use super::identity::{AuthError, CredentialError, IssuerKeysError};
 use crate::http::error::{ErrorCause, ErrorResponse, InvalidParameter, error_response};
 use crate::keys::NotAPrefix;
-use crate::keys::store::{StoreError, StoredKey};
+use crate::keys::store::{KeyRefusal, StoreError, StoredKey};
 
 /// Seconds to wait before another token, or the same one while the issuer is unavailable.
 const RETRY_AFTER_S: u64 = 2;
@@ -239,6 +239,12 @@ impl From<AuthError> for ControlApiError {
 
 impl From<StoreError> for ControlApiError {
     fn from(error: StoreError) -> Self {
-        Self::Store(Arc::new(error))
+        match error {
+            StoreError::Refused(KeyRefusal::Unknown) => Self::NoSuchKey,
+            StoreError::Refused(KeyRefusal::Ambiguous(keys)) => Self::Ambiguous(keys),
+            StoreError::Refused(KeyRefusal::AlreadyRotated(key)) => Self::AlreadyRotated(key),
+            StoreError::Refused(KeyRefusal::NotActive) => Self::NotActive,
+            error => Self::Store(Arc::new(error)),
+        }
     }
 }

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 
 use super::key_client::{Created, KeyClient, KeyError, Rotated};
 use crate::config::UpstreamConfig;
-use crate::keys::store::{self, Listing, RevokeOutcome, StoredKey};
+use crate::keys::store::{Listing, RotatedKey, StoredKey};
 use crate::keys::{KeyPrefix, KeySpec, KeyStore, NewKey, PostgresKeys};
 use crate::upstream::postgres::SetupError;
 
@@ -36,24 +36,13 @@ impl KeyClient for Direct {
     }
 
     async fn revoke(&mut self, prefix: &KeyPrefix) -> Result<StoredKey, KeyError> {
-        match self.store.revoke(self.owner.as_deref(), prefix).await? {
-            RevokeOutcome::Key(key) => Ok(key),
-            RevokeOutcome::None => Err(KeyError::Unknown),
-            RevokeOutcome::Ambiguous(keys) => Err(KeyError::Ambiguous(keys)),
-        }
+        Ok(self.store.revoke(self.owner.as_deref(), prefix).await?)
     }
 
     async fn rotate(&mut self, prefix: &KeyPrefix, overlap_s: u32) -> Result<Rotated, KeyError> {
         let overlap = Duration::from_secs(overlap_s.into());
-        match self.store.rotate(self.owner.as_deref(), prefix, overlap).await? {
-            store::RotateOutcome::Key { key, new, replaced } => {
-                let created = Created { key: key.expose().to_owned(), stored: *new };
-                Ok(Rotated { created, replaced: *replaced })
-            }
-            store::RotateOutcome::None => Err(KeyError::Unknown),
-            store::RotateOutcome::Ambiguous(keys) => Err(KeyError::Ambiguous(keys)),
-            store::RotateOutcome::Already { successor } => Err(KeyError::AlreadyRotated(successor)),
-            store::RotateOutcome::NotActive(_) => Err(KeyError::NotActive),
-        }
+        let rotated = self.store.rotate(self.owner.as_deref(), prefix, overlap).await?;
+        let RotatedKey { key, new, replaced } = rotated;
+        Ok(Rotated { created: Created { key: key.expose().to_owned(), stored: new }, replaced })
     }
 }

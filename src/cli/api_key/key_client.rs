@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cli::show::{local, sanitize};
 use crate::cli::{Error, UsageError};
-use crate::keys::store::{StoreError, StoredKey};
+use crate::keys::store::{KeyRefusal, StoreError, StoredKey};
 use crate::keys::{KeyPrefix, KeySpec};
 
 /// Of keys that begin alike, so many are shown.
@@ -52,14 +52,8 @@ pub(super) trait KeyClient: Send {
 /// Why nothing was done.
 #[derive(Debug)]
 pub(super) enum KeyError {
-    /// No key of this user begins like that.
-    Unknown,
-    /// Several do.
-    Ambiguous(Vec<StoredKey>),
-    /// The key was rotated before, and this one, which took its place, is good.
-    AlreadyRotated(Box<StoredKey>),
-    /// The key has ended or was revoked.
-    NotActive,
+    /// The key cannot be revoked or rotated.
+    Refused(KeyRefusal),
     /// Anything else.
     Other(Error),
 }
@@ -72,19 +66,22 @@ impl KeyError {
 
 impl From<StoreError> for KeyError {
     fn from(error: StoreError) -> Self {
-        Self::other(error)
+        match error {
+            StoreError::Refused(refusal) => Self::Refused(refusal),
+            error => Self::other(error),
+        }
     }
 }
 
 impl From<KeyError> for Error {
     fn from(error: KeyError) -> Self {
         match error {
-            KeyError::Unknown => UsageError::new(
+            KeyError::Refused(KeyRefusal::Unknown) => UsageError::new(
                 "no key that you can see begins like that; nothing was done. To see them: \
                  gene-registry api-key list",
             )
             .into(),
-            KeyError::Ambiguous(keys) => {
+            KeyError::Refused(KeyRefusal::Ambiguous(keys)) => {
                 let mut text = "several keys begin like that; nothing was done. Give more of one \
                      of these prefixes:"
                     .to_owned();
@@ -96,8 +93,10 @@ impl From<KeyError> for Error {
                 }
                 UsageError::new(text).into()
             }
-            KeyError::AlreadyRotated(successor) => already_rotated(&successor).into(),
-            KeyError::NotActive => {
+            KeyError::Refused(KeyRefusal::AlreadyRotated(successor)) => {
+                already_rotated(&successor).into()
+            }
+            KeyError::Refused(KeyRefusal::NotActive) => {
                 "the key has ended or was revoked, so it can't be rotated; nothing was done. To \
                  make a new one: gene-registry api-key create --name NAME"
                     .into()

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::key_client::{Created, KeyClient, KeyError, Rotated};
 use crate::cli::session::{ControlError, Session};
 use crate::cli::{Error, UsageError};
-use crate::keys::store::StoredKey;
+use crate::keys::store::{KeyRefusal, StoredKey};
 use crate::keys::{KeyPrefix, KeySpec};
 
 /// Keys asked for at once.
@@ -84,21 +84,25 @@ fn meaning(error: Error) -> KeyError {
     let Some(ControlError::Refused(refused)) = error.downcast_ref() else {
         return KeyError::Other(error);
     };
-    match refused.code.as_str() {
-        "NOT_FOUND" => KeyError::Unknown,
+    let refusal = match refused.code.as_str() {
+        "NOT_FOUND" => KeyRefusal::Unknown,
         "AMBIGUOUS" => {
             let keys = refused.body.get("candidates").cloned().unwrap_or_default();
-            KeyError::Ambiguous(serde_json::from_value(keys).unwrap_or_default())
+            KeyRefusal::Ambiguous(serde_json::from_value(keys).unwrap_or_default())
         }
         "ALREADY_ROTATED" => {
             let successor = refused.body.get("successor").cloned().unwrap_or_default();
-            let successor = serde_json::from_value(successor);
-            successor.map_or(KeyError::Other(error), KeyError::AlreadyRotated)
+            match serde_json::from_value(successor) {
+                Ok(successor) => KeyRefusal::AlreadyRotated(successor),
+                Err(_) => return KeyError::Other(error),
+            }
         }
-        "NOT_ACTIVE" => KeyError::NotActive,
+        "NOT_ACTIVE" => KeyRefusal::NotActive,
         "INVALID_PREFIX" | "INVALID_PARAMETERS" => {
-            KeyError::other(UsageError::new(format!("nothing was done: {}", refused.message)))
+            let text = format!("nothing was done: {}", refused.message);
+            return KeyError::other(UsageError::new(text));
         }
-        _ => KeyError::Other(error),
-    }
+        _ => return KeyError::Other(error),
+    };
+    KeyError::Refused(refusal)
 }

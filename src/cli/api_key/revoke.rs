@@ -9,7 +9,7 @@ use super::key_client::{KeyClient, KeyError, Named, parse_prefix};
 use crate::cli::show::{local, local_or_never, notice, print, print_json};
 use crate::cli::{Error, Outcome, USAGE_ERROR, terminal};
 use crate::keys::KeyPrefix;
-use crate::keys::store::StoredKey;
+use crate::keys::store::{KeyRefusal, StoredKey};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -63,14 +63,7 @@ async fn the_one(
 ) -> Result<StoredKey, KeyError> {
     let mut keys = key_client.list().await?;
     keys.retain(|key| key.prefix.starts_with(prefix.as_str()));
-    match keys.pop() {
-        None => Err(KeyError::Unknown),
-        Some(key) if keys.is_empty() => Ok(key),
-        Some(key) => {
-            keys.push(key);
-            Err(KeyError::Ambiguous(keys))
-        }
-    }
+    KeyRefusal::unless_one(keys).map_err(KeyError::Refused)
 }
 
 /// What was revoked before needs no question: nothing will change.
