@@ -70,7 +70,7 @@ pub fn public_api() -> PublicApi {
     let upstream = upstream(&config);
     tokio::spawn(Arc::clone(&upstream).watch());
     let reads = ReadThrough::new(&config, None, Arc::clone(&upstream), Arc::clone(&metrics));
-    let authenticator = Authenticator::new(upstream, false, Arc::clone(&metrics));
+    let authenticator = Authenticator::new(upstream, false, None, Arc::clone(&metrics));
     let gate = AccessControl {
         authenticator: Arc::new(authenticator),
         limiter: limiter(&metrics),
@@ -92,7 +92,8 @@ pub fn public_api() -> PublicApi {
         dependencies: Arc::new(move || dependencies.clone()),
     };
     let traces = Traces::new(&config.telemetry).expect("no traces");
-    PublicApi::new(reads, gate, pages, Observability { metrics, traces })
+    let observability = Observability { metrics, traces };
+    PublicApi::new(reads, gate, pages, &config.server.cors, observability)
 }
 
 /// A request as browsers and SDKs send it.

@@ -72,8 +72,8 @@ pub enum ApiError {
         given: String,
     },
     /// A query parameter is missing or wrong. The text begins with its name.
-    #[error("{0}")]
-    Parameter(String),
+    #[error(transparent)]
+    Parameter(#[from] InvalidParameter),
     /// The gene or domain does not exist.
     #[error("no such gene or domain")]
     NotFound,
@@ -153,12 +153,6 @@ impl ResponseError for ApiError {
 
     fn as_response(&self) -> Response {
         error_response(self)
-    }
-}
-
-impl From<InvalidParameter> for ApiError {
-    fn from(error: InvalidParameter) -> Self {
-        Self::Parameter(error.0)
     }
 }
 

@@ -76,8 +76,8 @@ pub(super) enum ControlApiError {
     #[error("only operators may see or change everybody's keys (control.operators)")]
     NotAnOperator,
     /// The text begins with the name of the parameter or field.
-    #[error("{0}")]
-    Parameter(String),
+    #[error(transparent)]
+    Parameter(#[from] InvalidParameter),
     #[error("the body must be JSON, sent with Content-Type: application/json")]
     NotJson,
     #[error(transparent)]
@@ -218,12 +218,6 @@ impl ResponseError for ControlApiError {
         let mut response = error_response(self);
         add_headers(response.headers_mut());
         response
-    }
-}
-
-impl From<InvalidParameter> for ControlApiError {
-    fn from(error: InvalidParameter) -> Self {
-        Self::Parameter(error.0)
     }
 }
 

@@ -45,7 +45,7 @@ impl KeysApi {
         Ok(reply(&json!({
             "user": user,
             "operator": operator,
-            "method": method.as_str(),
+            "method": method,
             "expires_at": expires_at.map(rfc3339_seconds),
         }))?)
     }
