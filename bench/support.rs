@@ -2,6 +2,7 @@
 //! process.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use gene_registry::api::{
     AccessControl, Document, Observability, Pages, PublicApi, TrustedProxies,
@@ -69,11 +70,11 @@ pub fn public_api() -> PublicApi {
     let upstream = upstream(&config);
     tokio::spawn(Arc::clone(&upstream).watch());
     let reads = ReadThrough::new(&config, None, Arc::clone(&upstream), Arc::clone(&metrics));
-    let authenticator = Authenticator::new(upstream, false, Arc::clone(&metrics));
+    let authenticator = Authenticator::new(upstream, false, None, Arc::clone(&metrics));
     let gate = AccessControl {
         authenticator: Arc::new(authenticator),
         limiter: limiter(&metrics),
-        timeout: config.server.request_timeout(),
+        timeout: Duration::from_millis(config.server.request_timeout_ms),
     };
     let none = Dependency::None;
     let dependencies = Dependencies {
@@ -91,7 +92,8 @@ pub fn public_api() -> PublicApi {
         dependencies: Arc::new(move || dependencies.clone()),
     };
     let traces = Traces::new(&config.telemetry).expect("no traces");
-    PublicApi::new(reads, gate, pages, Observability { metrics, traces })
+    let observability = Observability { metrics, traces };
+    PublicApi::new(reads, gate, pages, &config.server.cors, observability)
 }
 
 /// A request as browsers and SDKs send it.

@@ -13,6 +13,7 @@ mod running;
 mod services;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::config::Config;
 use crate::keys::UsageWriter;
@@ -68,8 +69,8 @@ pub async fn start_with_keys(
     };
     let control = control.map(serve_control).transpose()?;
     let background = spawn_background_tasks(&services, tls);
-    let usage_interval = config.keys.usage_every();
+    let usage_interval = Duration::from_secs(config.keys.usage_every_s);
     let usage = usage.map(|(counts, store)| UsageWriter::start(counts, store, usage_interval));
-    let (health, drain) = (services.health, config.server.drain());
+    let (health, drain) = (services.health, Duration::from_millis(config.server.drain_ms));
     Ok(Running { public, ops, control, usage, health, drain, background, traces })
 }

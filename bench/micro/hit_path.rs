@@ -40,7 +40,7 @@ fn keys(c: &mut Criterion) {
     let upstream = support::upstream(&config);
     // Whether a record is current is known once the change log has been asked for.
     runtime.spawn(Arc::clone(&upstream).watch());
-    let authenticator = Authenticator::new(upstream, false, metrics);
+    let authenticator = Authenticator::new(upstream, false, None, metrics);
     let check = || runtime.block_on(authenticator.check([KEY.as_bytes()].into_iter()));
     runtime.block_on(tokio::task::yield_now());
     assert!(check().is_ok());
@@ -75,7 +75,7 @@ fn caches(c: &mut Criterion) {
     let served = get().expect("a page");
     c.bench_function("cache: get, current and fresh", |b| b.iter(get));
     c.bench_function("entry: entity tag", |b| b.iter(|| served.entry.etag(black_box(false))));
-    c.bench_function("entry: gzip form, made before", |b| b.iter(|| served.entry.coded(true)));
+    c.bench_function("entry: gzip form, made before", |b| b.iter(|| served.entry.gzip()));
 }
 
 /// From a request's head to the answer's body; the log is off.

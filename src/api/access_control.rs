@@ -19,7 +19,7 @@ use super::conditions::Conditions;
 use super::error::{ApiError, OVERLOAD_SECONDS};
 use super::headers;
 use crate::cache::{CacheReply, Source};
-use crate::http::error::response_of;
+use crate::http::error::{InvalidParameter, response_of};
 use crate::keys::Authenticator;
 use crate::limit::{Decision, Limiter};
 use crate::registry::{ApiKeyRecord, KeyId};
@@ -156,7 +156,7 @@ fn check_length(request: &Request) -> Result<(), ApiError> {
     let length = uri.path_and_query().map_or(0, |text| text.as_str().len());
     if length > MAX_URL_BYTES && uri.path().len() <= MAX_URL_BYTES {
         let message = format!("the URL must be at most {MAX_URL_BYTES} bytes; given: {length}");
-        return Err(ApiError::Parameter(message));
+        return Err(InvalidParameter(message).into());
     }
     Ok(())
 }

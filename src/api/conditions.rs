@@ -25,16 +25,15 @@ impl Conditions {
     pub(super) fn apply(&self, response: &mut Response, served: &CacheReply, decision: &Decision) {
         let is_gzip = self.accepts_gzip && served.entry.is_compressible();
         let tag = served.entry.etag(is_gzip);
-        *response.headers_mut() = success_headers(served, &tag, decision);
+        *response.headers_mut() = success_headers(served, tag, decision);
         if is_known(self.known.as_ref(), response.headers()) {
             response.set_status(StatusCode::NOT_MODIFIED);
             response.headers_mut().remove(header::CONTENT_TYPE);
+        } else if is_gzip {
+            response.set_body(served.entry.gzip());
+            response.headers_mut().insert(header::CONTENT_ENCODING, GZIP);
         } else {
-            let coded = served.entry.coded(self.accepts_gzip);
-            response.set_body(coded.body);
-            if coded.is_gzip {
-                response.headers_mut().insert(header::CONTENT_ENCODING, GZIP);
-            }
+            response.set_body(served.entry.body.clone());
         }
     }
 }

@@ -47,7 +47,7 @@ pub enum ErrorCode {
 
 /// Why a request failed.
 #[derive(Debug, Clone, Error)]
-pub enum ApiError {
+pub(crate) enum ApiError {
     /// Nothing is served under this path.
     #[error(
         "nothing is served under this path; the operations are GET /v1/genes, GET /v1/genes/{{id}}/phenotype and GET /v1/arena/insights"
@@ -72,8 +72,8 @@ pub enum ApiError {
         given: String,
     },
     /// A query parameter is missing or wrong. The text begins with its name.
-    #[error("{0}")]
-    Parameter(String),
+    #[error(transparent)]
+    Parameter(#[from] InvalidParameter),
     /// The gene or domain does not exist.
     #[error("no such gene or domain")]
     NotFound,
@@ -153,12 +153,6 @@ impl ResponseError for ApiError {
 
     fn as_response(&self) -> Response {
         error_response(self)
-    }
-}
-
-impl From<InvalidParameter> for ApiError {
-    fn from(error: InvalidParameter) -> Self {
-        Self::Parameter(error.0)
     }
 }
 

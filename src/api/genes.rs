@@ -7,7 +7,7 @@ use super::api_key_scheme::ApiKeyScheme;
 use super::error::ApiError;
 use super::model::GenePage;
 use super::parameters::KnownTags;
-use super::reply::ReadReply;
+use super::reply::{ReadReply, UnfinishedReply};
 use super::tags::Tag;
 use crate::cache::ReadThrough;
 use crate::http::parameter::{Header, Query};
@@ -52,6 +52,6 @@ impl Genes {
         let page = Page::new(limit.0, offset.0);
         let request = Request::Search(GeneSearch { filter, sort: sort.0, page });
         let served = self.0.get(&request).await.map_err(ApiError::from)?;
-        Ok(ReadReply::new(served.into()))
+        Ok(ReadReply::new(UnfinishedReply(served)))
     }
 }

@@ -6,7 +6,7 @@ use super::api_key_scheme::ApiKeyScheme;
 use super::error::ApiError;
 use super::model::ArenaInsights;
 use super::parameters::KnownTags;
-use super::reply::ReadReply;
+use super::reply::{ReadReply, UnfinishedReply};
 use super::tags::Tag;
 use crate::cache::ReadThrough;
 use crate::http::parameter::{Header, Query};
@@ -37,6 +37,6 @@ impl Insights {
         _known: Header<KnownTags>,
     ) -> poem::Result<ReadReply<ArenaInsights>> {
         let served = self.0.get(&Request::Insights(domain.0)).await.map_err(ApiError::from)?;
-        Ok(ReadReply::new(served.into()))
+        Ok(ReadReply::new(UnfinishedReply(served)))
     }
 }

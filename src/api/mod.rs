@@ -22,7 +22,6 @@ mod tags;
 
 pub use access_control::AccessControl;
 pub use document::{Document, DocumentFormat, OpenApiVersion};
-pub use error::{ApiError, ErrorCode};
 pub use forwarded::TrustedProxies;
 pub use pages::Pages;
 pub use public::{Observability, PublicApi};

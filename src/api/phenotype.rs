@@ -6,7 +6,7 @@ use super::api_key_scheme::ApiKeyScheme;
 use super::error::ApiError;
 use super::model::GenePhenotype;
 use super::parameters::KnownTags;
-use super::reply::ReadReply;
+use super::reply::{ReadReply, UnfinishedReply};
 use super::tags::Tag;
 use crate::cache::ReadThrough;
 use crate::http::parameter::{Header, Path};
@@ -37,6 +37,6 @@ impl Phenotypes {
         _known: Header<KnownTags>,
     ) -> poem::Result<ReadReply<GenePhenotype>> {
         let served = self.0.get(&Request::Phenotype(id.0)).await.map_err(ApiError::from)?;
-        Ok(ReadReply::new(served.into()))
+        Ok(ReadReply::new(UnfinishedReply(served)))
     }
 }

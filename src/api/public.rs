@@ -43,11 +43,13 @@ pub struct Observability {
 }
 
 impl PublicApi {
-    /// The operations behind `access_control`, and the `pages` without it.
+    /// The operations behind `access_control`, and the `pages` without it. Pages of the origins in
+    /// `cors` may read responses.
     pub fn new(
         reads: ReadThrough,
         access_control: AccessControl,
         pages: Pages,
+        cors: &CorsConfig,
         observability: Observability,
     ) -> Self {
         let (mut routes, mut templates) = (pages.add_to(Route::new()), Vec::new());
@@ -57,14 +59,8 @@ impl PublicApi {
         }
         templates.extend(page_paths().map(str::to_owned));
         let requests = observability.metrics.requests(templates);
-        let (cors, request_ids) = (Cors::Off, RequestIds::default());
+        let (cors, request_ids) = (Cors::new(cors), RequestIds::default());
         Self { routes, requests, cors, request_ids, observability }
-    }
-
-    /// Allows pages of the configured origins to read responses.
-    #[must_use]
-    pub fn with_cors(self, config: &CorsConfig) -> Self {
-        Self { cors: Cors::new(config), ..self }
     }
 }
 

@@ -14,13 +14,7 @@ use crate::http::reply::{Reply, ReplyKind};
 pub(super) type ReadReply<T> = Reply<UnfinishedReply, T>;
 
 /// A cached result. Its response carries it as data, without body and headers.
-pub(super) struct UnfinishedReply(CacheReply);
-
-impl From<CacheReply> for UnfinishedReply {
-    fn from(served: CacheReply) -> Self {
-        Self(served)
-    }
-}
+pub(super) struct UnfinishedReply(pub(super) CacheReply);
 
 impl IntoResponse for UnfinishedReply {
     fn into_response(self) -> Response {

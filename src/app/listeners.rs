@@ -50,10 +50,10 @@ pub(super) fn limits(config: &Config) -> ConnectionLimits {
     let server = &config.server;
     ConnectionLimits {
         connections: server.max_connections,
-        head: server.head_timeout(),
-        idle: server.idle_timeout(),
-        response: server.response_timeout(),
-        grace: server.grace(),
+        head: Duration::from_millis(server.head_timeout_ms),
+        idle: Duration::from_millis(server.idle_timeout_ms),
+        response: Duration::from_millis(server.response_timeout_ms),
+        grace: Duration::from_millis(server.grace_ms),
     }
 }
 
@@ -93,6 +93,7 @@ impl ListenerPeers {
 /// TLS for the public listener, if it is configured.
 pub(super) fn tls(config: &Config) -> Result<Option<ServerTls>, StartError> {
     let tls = &config.server.tls;
-    let load = |(cert, key)| ServerTls::new(cert, key, tls.handshake_timeout());
+    let load =
+        |(cert, key)| ServerTls::new(cert, key, Duration::from_millis(tls.handshake_timeout_ms));
     Ok(tls.files().map(load).transpose()?)
 }

@@ -1,6 +1,7 @@
 //! What the replicas share through Redis: cached responses and the counters of the limits.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::error::StartError;
 use crate::api::Document;
@@ -27,7 +28,7 @@ pub(super) fn connections(config: &Config) -> Result<Option<Redis>, StartError> 
         );
         return Ok(None);
     };
-    let (size, timeout) = (config.redis.pool_size, config.redis.timeout());
+    let (size, timeout) = (config.redis.pool_size, Duration::from_millis(config.redis.timeout_ms));
     let cache = RedisPool::new(servers, size, timeout);
     let limits = cache.reserved();
     Ok(Some(Redis { cache, limits, keys: RedisKeys::new(&config.redis.prefix) }))
@@ -50,12 +51,12 @@ impl Redis {
         // The lease must outlive the longest attempt. If it expired before its owner reported a
         // failure, the next replica would repeat the attempt, and so on.
         let upstream = &config.upstream;
-        let lease_ttl =
-            config.shed.wait() + upstream.wait() + upstream.connect() + upstream.query();
+        let attempt_ms =
+            [config.shed.wait_ms, upstream.wait_ms, upstream.connect_ms, upstream.query_ms];
         let options = SharedCacheOptions {
             schema: document.fingerprint(),
             max_entry_bytes: config.cache.shared_max_entry_bytes,
-            lease_ttl,
+            lease_ttl: attempt_ms.map(Duration::from_millis).iter().sum(),
         };
         SharedCache::new(self.cache.clone(), self.keys.clone(), options, Arc::clone(metrics))
     }

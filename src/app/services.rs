@@ -1,6 +1,7 @@
 //! The objects that the listeners and the background tasks share, and the handlers built of them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::listeners::ListenerPeers;
 use super::metrics_collector::MetricsCollector;
@@ -39,14 +40,14 @@ impl Services {
         let upstream = UpstreamClient::new(upstream);
         let shared = redis.as_ref().map(|redis| redis.shared_cache(config, &document, &metrics));
         let reads = ReadThrough::new(config, shared, Arc::clone(&upstream), Arc::clone(&metrics));
-        let foreign = config.keys.accept_foreign;
+        let (upstream_client, foreign) = (Arc::clone(&upstream), config.keys.accept_foreign);
         let authenticator =
-            Authenticator::new(Arc::clone(&upstream), foreign, Arc::clone(&metrics));
+            Authenticator::new(upstream_client, foreign, usage, Arc::clone(&metrics));
         Self {
             health: Arc::default(),
             metrics,
             upstream,
-            authenticator: Arc::new(authenticator.counting(usage)),
+            authenticator: Arc::new(authenticator),
             redis,
             reads,
             document,
@@ -57,7 +58,7 @@ impl Services {
         let access_control = AccessControl {
             authenticator: Arc::clone(&self.authenticator),
             limiter: super::redis::limiter(config, self.redis.as_ref(), &self.metrics),
-            timeout: config.server.request_timeout(),
+            timeout: Duration::from_millis(config.server.request_timeout_ms),
         };
         let pages = Pages {
             document: self.document.clone(),
@@ -67,8 +68,8 @@ impl Services {
             dependencies: self.check_dependencies(),
         };
         let observability = Observability { metrics: Arc::clone(&self.metrics), traces };
-        PublicApi::new(self.reads.clone(), access_control, pages, observability)
-            .with_cors(&config.server.cors)
+        let cors = &config.server.cors;
+        PublicApi::new(self.reads.clone(), access_control, pages, cors, observability)
     }
 
     pub(super) fn ops_api(&self, peers: ListenerPeers) -> OpsApi {

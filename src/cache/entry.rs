@@ -5,6 +5,7 @@ use std::io::Write;
 use std::sync::OnceLock;
 
 use bytes::Bytes;
+use data_encoding::HEXLOWER;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use sha2::{Digest, Sha256};
@@ -32,58 +33,16 @@ pub struct Entry {
     /// The thousandths by which its ages are shortened.
     pub(super) ttl_jitter: u32,
     hash: [u8; 16],
-    /// The tags of the plain and of the compressed bytes.
-    etags: [EntityTag; 2],
+    /// The entity tags (RFC 9110, section 8.8.3) of the plain and of the compressed bytes.
+    etags: [Bytes; 2],
     gzip: OnceLock<Bytes>,
-}
-
-/// A response body in a content coding.
-#[derive(Debug, Clone)]
-pub struct Coded {
-    /// The bytes to send.
-    pub body: Bytes,
-    /// Whether they are compressed.
-    pub is_gzip: bool,
-}
-
-/// An entity tag (RFC 9110, section 8.8.3), with its quotes. Cheap to clone.
-#[derive(Debug, Clone)]
-pub struct EntityTag(Bytes);
-
-impl EntityTag {
-    /// The tags of the plain bytes and of the compressed ones.
-    fn both(hash: &[u8; 16]) -> [Self; 2] {
-        let mut digits = String::with_capacity(2 * hash.len());
-        for byte in hash {
-            digits.extend([byte >> 4, byte & 15].map(|digit| char::from(HEX[usize::from(digit)])));
-        }
-        ["", "-gzip"].map(|coding| Self(format!("\"{digits}{coding}\"").into()))
-    }
-
-    /// The value of the `ETag` header.
-    pub fn as_str(&self) -> &str {
-        // `both` writes ASCII only.
-        std::str::from_utf8(&self.0).unwrap_or_default()
-    }
-
-    /// The same as bytes.
-    pub fn bytes(&self) -> &Bytes {
-        &self.0
-    }
-}
-
-impl std::fmt::Display for EntityTag {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.as_str())
-    }
 }
 
 impl Entry {
     /// The entry for the response to `request`.
     pub fn new(request: &Request, response: ResponseBody, seen: ReadStamp) -> Self {
         let digest: [u8; 32] = Sha256::digest(&response.body).into();
-        let mut etag = [0; 16];
-        etag.copy_from_slice(&digest[..16]);
+        let etag = std::array::from_fn(|index| digest[index]);
         Self::from_parts(request, response, seen, etag)
     }
 
@@ -95,7 +54,8 @@ impl Entry {
     ) -> Self {
         let ttl_jitter = ttl_jitter(request, &seen);
         let ResponseBody { body, link } = response;
-        let (link, etags) = (Bytes::from(link.into_boxed_bytes()), EntityTag::both(&hash));
+        let (link, digits) = (Bytes::from(link.into_boxed_bytes()), HEXLOWER.encode(&hash));
+        let etags = ["", "-gzip"].map(|coding| format!("\"{digits}{coding}\"").into());
         Self { body, link, seen, ttl_jitter, hash, etags, gzip: OnceLock::new() }
     }
 
@@ -103,8 +63,8 @@ impl Entry {
         &self.hash
     }
 
-    /// The entity tag of the compressed (`is_gzip`) or the plain bytes.
-    pub fn etag(&self, is_gzip: bool) -> EntityTag {
+    /// The entity tag of the compressed (`is_gzip`) or the plain bytes, with its quotes.
+    pub fn etag(&self, is_gzip: bool) -> Bytes {
         self.etags[usize::from(is_gzip)].clone()
     }
 
@@ -113,15 +73,9 @@ impl Entry {
         self.body.len() >= MIN_GZIP_BYTES
     }
 
-    /// The body for a client that does or does not accept gzip. It is compressed once, when it is
-    /// first needed.
-    pub fn coded(&self, accepts_gzip: bool) -> Coded {
-        if accepts_gzip && self.is_compressible() {
-            let body = self.gzip.get_or_init(|| compressed(&self.body)).clone();
-            Coded { body, is_gzip: true }
-        } else {
-            Coded { body: self.body.clone(), is_gzip: false }
-        }
+    /// The compressed body. It is compressed once, when it is first needed.
+    pub fn gzip(&self) -> Bytes {
+        self.gzip.get_or_init(|| compressed(&self.body)).clone()
     }
 
     /// The memory it uses in a cache, in bytes, with the overhead of the cache. The compressed form
@@ -133,8 +87,6 @@ impl Entry {
         u32::try_from(bytes).unwrap_or(u32::MAX)
     }
 }
-
-const HEX: &[u8; 16] = b"0123456789abcdef";
 
 fn compressed(body: &[u8]) -> Bytes {
     let mut encoder = GzEncoder::new(Vec::with_capacity(body.len() / 2), Compression::default());
@@ -169,20 +121,19 @@ mod tests {
     fn tags_are_the_hash_of_the_plain_bytes() {
         // SHA-256 of the empty text begins e3b0c44298fc1c149afbf4c8996fb924.
         let entry = entry(String::new());
-        assert_eq!(entry.etag(false).as_str(), "\"e3b0c44298fc1c149afbf4c8996fb924\"");
-        assert_eq!(entry.etag(true).as_str(), "\"e3b0c44298fc1c149afbf4c8996fb924-gzip\"");
+        assert_eq!(entry.etag(false).as_ref(), b"\"e3b0c44298fc1c149afbf4c8996fb924\"");
+        assert_eq!(entry.etag(true).as_ref(), b"\"e3b0c44298fc1c149afbf4c8996fb924-gzip\"");
     }
 
     #[test]
     fn bodies_of_a_kibibyte_and_more_are_compressed_once() {
-        assert!(!entry("x".repeat(1023)).coded(true).is_gzip);
+        assert!(!entry("x".repeat(1023)).is_compressible());
         let entry = entry("x".repeat(1024));
-        assert!(!entry.coded(false).is_gzip);
-        let coded = entry.coded(true);
-        assert!(coded.is_gzip && coded.body.len() < 100);
-        assert_eq!(coded.body.as_ptr(), entry.coded(true).body.as_ptr());
+        let gzip = entry.gzip();
+        assert!(entry.is_compressible() && gzip.len() < 100);
+        assert_eq!(gzip.as_ptr(), entry.gzip().as_ptr());
         let mut plain = String::new();
-        let mut decoder = flate2::read::GzDecoder::new(&coded.body[..]);
+        let mut decoder = flate2::read::GzDecoder::new(&gzip[..]);
         decoder.read_to_string(&mut plain).expect("gzip");
         assert_eq!(plain, "x".repeat(1024));
     }

@@ -98,7 +98,9 @@ impl Fetcher {
             }
             LeaseOutcome::Absent(_) | LeaseOutcome::TimedOut => ControlFlow::Break(None),
             // Without a retry, an entry that is known to be outdated would be served.
-            LeaseOutcome::Failed if policy.upstream.is_in_use() && policy.local.knows(request) => {
+            LeaseOutcome::Failed
+                if policy.upstream.is_in_use() && policy.local.newest(request).is_some() =>
+            {
                 ControlFlow::Continue(())
             }
             LeaseOutcome::Failed => ControlFlow::Break(Some(Err(UpstreamError::Elsewhere.into()))),
@@ -130,7 +132,8 @@ impl Fetcher {
                 return Err(overloaded.into());
             }
         };
-        self.metrics.count(CacheEvent::Load { failed: read.is_err() });
+        let event = if read.is_ok() { CacheEvent::Loaded } else { CacheEvent::LoadFailed };
+        self.metrics.count(event);
         match read {
             Ok(ReadOutcome::Entry(entry)) => {
                 let entry = policy.local.put(request, &Arc::new(entry));

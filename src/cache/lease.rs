@@ -68,13 +68,13 @@ impl SharedCache {
         known: Option<&Entry>,
     ) -> LeaseAttempt {
         let (keys, token) = (self.keys(request), random_token());
-        let acquire = Call::script(&self.scripts().acquire_lease, &keys.lease)
+        let acquire = Call::script(&self.scripts.acquire_lease, &keys.lease)
             .arg(token.as_bytes())
-            .arg(milliseconds(self.options().lease_ttl));
+            .arg(milliseconds(self.options.lease_ttl));
         let mut read_at = cmd("GETRANGE");
         read_at.arg(&keys.answer).arg(codec::READ_AT.start).arg(codec::READ_AT.end - 1);
         let calls = [acquire, Call::command(&keys.answer, read_at)];
-        let Ok(replies) = self.pool().run(AccessMode::Write, &calls).await else {
+        let Ok(replies) = self.pool.run(AccessMode::Write, &calls).await else {
             return LeaseAttempt::Unavailable;
         };
         let Ok([Ok(Value::BulkString(holder)), read_at]) = <[_; 2]>::try_from(replies) else {
@@ -96,7 +96,7 @@ impl SharedCache {
     }
 
     pub(super) fn release<'a>(&'a self, lease: &'a Lease) -> Call<'a> {
-        Call::script(&self.scripts().release_lease, &lease.keys.lease).arg(lease.token.as_bytes())
+        Call::script(&self.scripts.delete_if_equal, &lease.keys.lease).arg(lease.token.as_bytes())
     }
 
     /// Waits until `deadline` for the result of the replica that holds the lease `token`. Entries
@@ -120,7 +120,7 @@ impl SharedCache {
             let mut poll = cmd("MGET");
             poll.arg(&keys.answer).arg(&keys.outcome).arg(&keys.lease);
             let Ok(Value::Array(values)) =
-                self.pool().send(AccessMode::Read, &keys.answer, poll).await
+                self.pool.send(AccessMode::Read, &keys.answer, poll).await
             else {
                 return LeaseOutcome::TimedOut;
             };

@@ -40,13 +40,17 @@ impl Loader {
         metrics: Arc<Metrics>,
     ) -> Self {
         let max_reads = config.shed.misses(config.upstream.pool_size);
-        let limiter =
-            ReadLimiter::new(max_reads, config.shed.queue, config.shed.wait(), metrics.shed());
+        let limiter = ReadLimiter::new(
+            max_reads,
+            config.shed.queue,
+            Duration::from_millis(config.shed.wait_ms),
+            metrics.shed(),
+        );
         let fetcher = Fetcher {
             policy: Arc::clone(&policy),
             shared,
             reader: UpstreamReader::new(Arc::clone(&policy), limiter),
-            max_wait: config.upstream.deadline() / 2,
+            max_wait: Duration::from_millis(config.upstream.deadline_ms) / 2,
             metrics,
         };
         let refresh_backoff =

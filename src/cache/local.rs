@@ -71,28 +71,19 @@ impl LocalCache {
 
     /// Whether the gene was found deleted at or after the time when the entry was read.
     pub(super) fn is_deleted(&self, request: &Request, entry: &Entry) -> bool {
-        let Request::Phenotype(id) = request else { return false };
-        self.tombstones.get(id).is_some_and(|deleted_at| entry.seen.read_at <= deleted_at)
+        self.deleted_at(request).is_some_and(|deleted_at| entry.seen.read_at <= deleted_at)
+    }
+
+    fn deleted_at(&self, request: &Request) -> Option<Timestamp> {
+        let Request::Phenotype(id) = request else { return None };
+        self.tombstones.get(id)
     }
 
     /// The time of the latest read that is remembered: of an entry, or that found nothing.
     pub(super) fn newest(&self, request: &Request) -> Option<Timestamp> {
-        let deleted = match request {
-            Request::Phenotype(id) => self.tombstones.get(id),
-            Request::Search(_) | Request::Insights(_) => None,
-        };
         let entry = self.entries.get(request).map(|entry| entry.seen.read_at);
         let absent = self.not_found.get(request).map(|seen| seen.read_at);
-        deleted.max(entry).max(absent)
-    }
-
-    /// Whether the result of any read is remembered: an entry, or that nothing was found.
-    pub(super) fn knows(&self, request: &Request) -> bool {
-        let is_deleted = match request {
-            Request::Phenotype(id) => self.tombstones.contains_key(id),
-            Request::Search(_) | Request::Insights(_) => false,
-        };
-        is_deleted || self.entries.contains_key(request) || self.not_found.contains_key(request)
+        self.deleted_at(request).max(entry).max(absent)
     }
 
     /// Stores an entry, unless there is one that was read later. Returns the stored entry.

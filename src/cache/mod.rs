@@ -19,7 +19,7 @@ mod serve_policy;
 mod shared;
 mod total;
 
-pub use entry::{Coded, EntityTag, Entry};
+pub use entry::Entry;
 pub use read_through::{CacheStats, ReadThrough};
 pub use reply::{CacheReply, ReadError, Source};
 pub use response_body::ResponseBody;

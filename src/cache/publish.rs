@@ -27,7 +27,7 @@ impl SharedCache {
         ttl: Duration,
     ) {
         let mut release = lease.as_ref().map(|lease| self.release(lease));
-        if entry.body.len() as u64 > self.options().max_entry_bytes {
+        if entry.body.len() as u64 > self.options.max_entry_bytes {
             self.count(CacheEvent::SharedTooLarge);
             self.write(&Vec::from_iter(release)).await;
             return;
@@ -54,7 +54,7 @@ impl SharedCache {
     }
 
     fn put_if_newer<'a>(&'a self, key: &'a str, entry: &Entry, ttl: Duration) -> Call<'a> {
-        Call::script(&self.scripts().put_if_newer, key)
+        Call::script(&self.scripts.put_if_newer, key)
             .arg(codec::encode(key, entry))
             .arg(sortable(entry.seen.read_at))
             .arg(milliseconds(ttl))
@@ -70,7 +70,7 @@ impl SharedCache {
     ) {
         let (keys, read_at) = (self.keys(request), sortable(seen.read_at));
         let delete =
-            Call::script(&self.scripts().delete_if_older, &keys.answer).arg(read_at.as_str());
+            Call::script(&self.scripts.delete_if_older, &keys.answer).arg(read_at.as_str());
         let snapshot = seen.snapshot.as_ref().map(ToString::to_string).unwrap_or_default();
         let outcome = format!("{ABSENT} {read_at} {snapshot}");
         self.finish(lease.as_ref(), vec![delete], Some(&outcome)).await;

@@ -25,7 +25,7 @@ impl ServePolicy {
         let [search, phenotype, insights] =
             [config.search, config.phenotype, config.insights].map(Ages::from);
         let longest = search.if_error.max(phenotype.if_error).max(insights.if_error);
-        let not_found = config.not_found();
+        let not_found = Duration::from_secs(config.not_found_s);
         let local = LocalCache::new(config.local_max_bytes, longest, not_found, search.fresh);
         Self { local, upstream, search, phenotype, insights }
     }

@@ -16,10 +16,6 @@ use crate::redis::{
 };
 use crate::registry::Request;
 
-/// The shared cache. Cheap to clone.
-#[derive(Debug, Clone)]
-pub struct SharedCache(Arc<SharedCacheState>);
-
 /// The settings of a [`SharedCache`].
 #[derive(Debug)]
 pub struct SharedCacheOptions {
@@ -31,12 +27,13 @@ pub struct SharedCacheOptions {
     pub lease_ttl: Duration,
 }
 
+/// The shared cache.
 #[derive(Debug)]
-struct SharedCacheState {
-    pool: RedisPool,
+pub struct SharedCache {
+    pub(super) pool: RedisPool,
     keys: RedisKeys,
-    scripts: CacheScripts,
-    options: SharedCacheOptions,
+    pub(super) scripts: CacheScripts,
+    pub(super) options: SharedCacheOptions,
     metrics: Arc<Metrics>,
 }
 
@@ -48,35 +45,22 @@ impl SharedCache {
         options: SharedCacheOptions,
         metrics: Arc<Metrics>,
     ) -> Self {
-        let scripts = CacheScripts::default();
-        Self(Arc::new(SharedCacheState { pool, keys, scripts, options, metrics }))
-    }
-
-    pub(super) fn pool(&self) -> &RedisPool {
-        &self.0.pool
-    }
-
-    pub(super) fn scripts(&self) -> &CacheScripts {
-        &self.0.scripts
-    }
-
-    pub(super) fn options(&self) -> &SharedCacheOptions {
-        &self.0.options
+        Self { pool, keys, scripts: CacheScripts::default(), options, metrics }
     }
 
     pub(super) fn count(&self, event: CacheEvent) {
-        self.0.metrics.count(event);
+        self.metrics.count(event);
     }
 
     pub(super) fn keys(&self, request: &Request) -> AnswerKeys {
-        self.0.keys.answer(codec::FORMAT, &self.0.options.schema, CanonicalText(request))
+        self.keys.answer(codec::FORMAT, &self.options.schema, CanonicalText(request))
     }
 
     pub(super) async fn get(&self, request: &Request) -> Option<Entry> {
         let key = self.keys(request).answer;
         let mut command = cmd("GET");
         command.arg(&key);
-        match self.0.pool.send(AccessMode::Read, &key, command).await {
+        match self.pool.send(AccessMode::Read, &key, command).await {
             Ok(value) => self.decode(&key, request, value).await,
             Err(error) => {
                 // Another Redis type, such as a list: the next write of this key replaces it.
@@ -99,7 +83,7 @@ impl SharedCache {
             Err(error) => {
                 self.count(CacheEvent::SharedUndecodable);
                 tracing::debug!(%error, "an entry in redis could not be decoded");
-                let delete = Call::script(&self.scripts().delete_if_equal, key).arg(&bytes[..]);
+                let delete = Call::script(&self.scripts.delete_if_equal, key).arg(&bytes[..]);
                 self.write(&[delete]).await;
                 None
             }
@@ -108,10 +92,10 @@ impl SharedCache {
 
     /// Sends writes, and counts those that fail. Returns the replies, if Redis sent any.
     pub(super) async fn write(&self, calls: &[Call<'_>]) -> Option<Vec<RedisResult<Value>>> {
-        if calls.is_empty() || self.0.pool.is_unavailable(AccessMode::Write) {
+        if calls.is_empty() || self.pool.is_unavailable(AccessMode::Write) {
             return None;
         }
-        match self.0.pool.run(AccessMode::Write, calls).await {
+        match self.pool.run(AccessMode::Write, calls).await {
             Ok(replies) => {
                 replies.iter().filter_map(|reply| reply.as_ref().err()).for_each(|error| {
                     self.count(CacheEvent::SharedWriteFailed);

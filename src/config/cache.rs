@@ -1,7 +1,5 @@
 //! `[cache]`: the ages at which cached responses are served, and the memory they may use.
 
-use std::time::Duration;
-
 use serde::Deserialize;
 
 /// The local cache and the cache shared through Redis.
@@ -32,11 +30,4 @@ pub struct AgesConfig {
     pub stale_s: u64,
     /// Up to this age, 0 to 86400, it is served while the database cannot be read.
     pub if_error_s: u64,
-}
-
-impl CacheConfig {
-    /// Time to live of "not found" in the local cache.
-    pub const fn not_found(&self) -> Duration {
-        Duration::from_secs(self.not_found_s)
-    }
 }

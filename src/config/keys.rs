@@ -1,7 +1,5 @@
 //! `[keys]`: API keys.
 
-use std::time::Duration;
-
 use serde::Deserialize;
 
 /// How API keys are looked up and their use is recorded.
@@ -12,11 +10,4 @@ pub struct KeysConfig {
     pub accept_foreign: bool,
     /// Interval at which the use of keys is written to the database, in seconds, 1 to 86400.
     pub usage_every_s: u64,
-}
-
-impl KeysConfig {
-    /// Interval at which the use of keys is written to the database.
-    pub const fn usage_every(&self) -> Duration {
-        Duration::from_secs(self.usage_every_s)
-    }
 }

@@ -2,10 +2,11 @@
 
 use std::fmt;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
+
+use super::checks::Checks;
 
 /// The Redis of the shared cache and the counters.
 #[derive(Debug, Clone, Deserialize)]
@@ -70,60 +71,55 @@ pub struct SentinelConfig {
 }
 
 impl RedisConfig {
-    /// Timeout of every command.
-    pub const fn timeout(&self) -> Duration {
-        Duration::from_millis(self.timeout_ms)
-    }
-
     /// Whether Redis is configured.
     pub fn is_used(&self) -> bool {
         self.has_url() || self.topology != Topology::Single
     }
 
-    /// Keys that contradict each other, each with the reason. URLs are checked where they are
-    /// parsed, in `redis/`.
-    pub(super) fn problems(&self) -> Vec<(&'static str, String)> {
+    /// Checks for keys that contradict each other. URLs are checked where they are parsed, in
+    /// `redis/`.
+    pub(super) fn check(&self, checks: &mut Checks) {
         let (topology, single) = (self.topology, self.topology == Topology::Single);
-        let sentinel = &self.sentinel;
-        let other = |key, rather| {
-            (key, format!("is not for redis.topology = \"{topology}\", which takes {rather}"))
-        };
-        let with = |key, what: &str| (key, format!("must be set too: {what}"));
-        let mut problems = Vec::new();
-        if single && !self.urls.is_empty() {
-            problems.push(other("redis.urls", "redis.url"));
-        }
-        if !single && self.has_url() {
-            problems.push(other("redis.url", "redis.urls"));
-        }
-        if !single && self.urls.is_empty() {
-            let what = format!("redis.topology = \"{topology}\" needs one URL or more to ask");
-            problems.push(with("redis.urls", &what));
-        }
-        if topology == Topology::Sentinel && sentinel.service.as_deref().is_none_or(str::is_empty) {
-            let what = "the name under which the sentinels know the primary, often mymaster";
-            problems.push(with("redis.sentinel.service", what));
-        }
+        let (sentinel, is_sentinel) = (&self.sentinel, topology == Topology::Sentinel);
+        checks.require(!self.prefix.is_empty(), &["redis.prefix"], "must not be empty");
+        let other =
+            |takes| format!("is not for redis.topology = \"{topology}\", which takes {takes}");
+        checks.require(!single || self.urls.is_empty(), &["redis.urls"], &other("redis.url"));
+        checks.require(single || !self.has_url(), &["redis.url"], &other("redis.urls"));
+        let problem = format!(
+            "must be set too: redis.topology = \"{topology}\" needs one URL or more to ask"
+        );
+        checks.require(single || !self.urls.is_empty(), &["redis.urls"], &problem);
+        checks.require(
+            !is_sentinel || sentinel.service.as_deref().is_some_and(|name| !name.is_empty()),
+            &["redis.sentinel.service"],
+            "must be set too: the name under which the sentinels know the primary, often mymaster",
+        );
         for (key, set) in [
             ("redis.sentinel.service", sentinel.service.is_some()),
             ("redis.sentinel.username", sentinel.username.is_some()),
             ("redis.sentinel.password", is_set(&sentinel.password)),
         ] {
-            if set && topology != Topology::Sentinel {
-                problems.push((key, "is only for redis.topology = \"sentinel\"".to_owned()));
-            }
+            let problem = "is only for redis.topology = \"sentinel\"";
+            checks.require(!set || is_sentinel, &[key], problem);
         }
-        if self.username.is_some() && !is_set(&self.password) {
-            problems.push(with("redis.password", "redis.username needs one"));
+        for (key, username, password, needs) in [
+            ("redis.password", &self.username, &self.password, "redis.username"),
+            (
+                "redis.sentinel.password",
+                &sentinel.username,
+                &sentinel.password,
+                "redis.sentinel.username",
+            ),
+        ] {
+            let problem = format!("must be set too: {needs} needs one");
+            checks.require(username.is_none() || is_set(password), &[key], &problem);
         }
-        if sentinel.username.is_some() && !is_set(&sentinel.password) {
-            problems.push(with("redis.sentinel.password", "redis.sentinel.username needs one"));
-        }
-        if topology == Topology::Cluster && self.prefix.contains(['{', '}']) {
-            let what = "must not contain { or }, which would put all keys on one node of a cluster";
-            problems.push(("redis.prefix", what.to_owned()));
-        }
-        problems
+        checks.require(
+            topology != Topology::Cluster || !self.prefix.contains(['{', '}']),
+            &["redis.prefix"],
+            "must not contain { or }, which would put all keys on one node of a cluster",
+        );
     }
 
     fn has_url(&self) -> bool {

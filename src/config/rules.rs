@@ -17,18 +17,21 @@ impl Config {
     pub(super) fn check(&self) -> Vec<ConfigError> {
         let mut checks = Checks::default();
         self.ranges(&mut checks);
-        self.standbys(&mut checks);
         self.addresses(&mut checks);
         self.tls_files(&mut checks);
         self.timeouts(&mut checks);
         self.ages(&mut checks);
-        self.rest(&mut checks);
+        self.redis.check(&mut checks);
+        self.telemetry.check(cfg!(feature = "otlp"), &mut checks);
         self.control.check(&mut checks);
         checks.into_errors()
     }
 
     fn ranges(&self, checks: &mut Checks) {
         let (server, upstream) = (&self.server, &self.upstream);
+        let problem = format!("must name {MAX_STANDBYS} standbys or fewer");
+        let valid = upstream.read_urls.len() <= MAX_STANDBYS;
+        checks.require(valid, &["upstream.read_urls"], &problem);
         for (key, value, range) in [
             ("server.max_connections", server.max_connections as u64, 1..=1_000_000),
             ("server.head_timeout_ms", server.head_timeout_ms, 1..=DAY_MS),
@@ -61,12 +64,6 @@ impl Config {
             checks.require(value >= min, &[key], &format!("must be {min} or more"));
             checks.require(value <= max, &[key], &format!("must be {max} or less"));
         }
-    }
-
-    fn standbys(&self, checks: &mut Checks) {
-        let valid = self.upstream.read_urls.len() <= MAX_STANDBYS;
-        let problem = format!("must name {MAX_STANDBYS} standbys or fewer");
-        checks.require(valid, &["upstream.read_urls"], &problem);
     }
 
     fn addresses(&self, checks: &mut Checks) {
@@ -152,16 +149,6 @@ impl Config {
                 &keys.each_ref().map(String::as_str),
                 "must not be less than fresh_s plus stale_s",
             );
-        }
-    }
-
-    fn rest(&self, checks: &mut Checks) {
-        checks.require(!self.redis.prefix.is_empty(), &["redis.prefix"], "must not be empty");
-        for (key, problem) in self.telemetry.problems(cfg!(feature = "otlp")) {
-            checks.require(false, &[key], problem);
-        }
-        for (key, problem) in self.redis.problems() {
-            checks.require(false, &[key], &problem);
         }
     }
 }

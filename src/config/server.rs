@@ -1,7 +1,6 @@
 //! `[server]` and `[ops]`: the listeners.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use serde::Deserialize;
 
@@ -38,38 +37,6 @@ pub struct ServerConfig {
     pub tls: TlsConfig,
     /// The origins whose pages may read responses.
     pub cors: CorsConfig,
-}
-
-impl ServerConfig {
-    /// Timeout for the head of a request.
-    pub const fn head_timeout(&self) -> Duration {
-        Duration::from_millis(self.head_timeout_ms)
-    }
-
-    /// Timeout of a kept-alive connection without a request.
-    pub const fn idle_timeout(&self) -> Duration {
-        Duration::from_millis(self.idle_timeout_ms)
-    }
-
-    /// Timeout for the response to a request.
-    pub const fn request_timeout(&self) -> Duration {
-        Duration::from_millis(self.request_timeout_ms)
-    }
-
-    /// For a client to receive a response, plus one second for each 16 KiB of it.
-    pub const fn response_timeout(&self) -> Duration {
-        Duration::from_millis(self.response_timeout_ms)
-    }
-
-    /// At shutdown: how long readiness fails before connections are refused.
-    pub const fn drain(&self) -> Duration {
-        Duration::from_millis(self.drain_ms)
-    }
-
-    /// At shutdown: how long requests under way may take.
-    pub const fn grace(&self) -> Duration {
-        Duration::from_millis(self.grace_ms)
-    }
 }
 
 /// The operations listener.

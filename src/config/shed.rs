@@ -1,7 +1,5 @@
 //! `[shed]`: bounds the concurrent reads of the registry's database, and the queue for them.
 
-use std::time::Duration;
-
 use serde::Deserialize;
 
 /// Reads beyond these bounds are shed: answered with an older response, or with 503.
@@ -22,11 +20,6 @@ impl ShedConfig {
     pub fn misses(&self, pool_size: usize) -> usize {
         let reserved = (pool_size / 8).max(1);
         self.max_misses.unwrap_or(pool_size.saturating_sub(reserved)).max(1)
-    }
-
-    /// Maximum wait of a read for its turn.
-    pub const fn wait(&self) -> Duration {
-        Duration::from_millis(self.wait_ms)
     }
 }
 

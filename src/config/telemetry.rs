@@ -2,6 +2,8 @@
 
 use serde::Deserialize;
 
+use super::checks::Checks;
+
 /// The exporter of spans.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -13,35 +15,34 @@ pub struct TelemetryConfig {
 }
 
 impl TelemetryConfig {
-    /// Invalid keys, each with the reason. `can_send`: whether this build can send spans.
-    pub(super) fn problems(&self, can_send: bool) -> Vec<(&'static str, &'static str)> {
+    /// Checks the section. `can_send`: whether this build can send spans.
+    pub(super) fn check(&self, can_send: bool, checks: &mut Checks) {
         const ENDPOINT: &str = "telemetry.otlp_endpoint";
-        let mut problems = Vec::new();
         if let Some(endpoint) = &self.otlp_endpoint {
-            if !can_send {
-                problems.push((ENDPOINT, "this program was built without the feature `otlp`"));
-            }
+            let problem = "this program was built without the feature `otlp`";
+            checks.require(can_send, &[ENDPOINT], problem);
             let host = endpoint.strip_prefix("http://").unwrap_or_default();
-            if host.is_empty() || host.contains(['@', '?', '#']) || host.starts_with(['/', ':']) {
-                let form = "must be http://host:port, without user, query or fragment; TLS is \
-                            not supported, so use a collector on the local network";
-                problems.push((ENDPOINT, form));
-            }
+            let is_plain = !host.contains(['@', '?', '#']) && !host.starts_with(['/', ':']);
+            let form = "must be http://host:port, without user, query or fragment; TLS is not \
+                        supported, so use a collector on the local network";
+            checks.require(!host.is_empty() && is_plain, &[ENDPOINT], form);
         }
-        if !(0.0..=1.0).contains(&self.sample_ratio) {
-            problems.push(("telemetry.sample_ratio", "must be from 0 to 1"));
-        }
-        problems
+        let valid = (0.0..=1.0).contains(&self.sample_ratio);
+        checks.require(valid, &["telemetry.sample_ratio"], "must be from 0 to 1");
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::ConfigError;
 
-    fn problems(endpoint: Option<&str>, sample_ratio: f64, can_send: bool) -> Vec<&'static str> {
+    fn problems(endpoint: Option<&str>, sample_ratio: f64, can_send: bool) -> Vec<String> {
         let config = TelemetryConfig { otlp_endpoint: endpoint.map(str::to_owned), sample_ratio };
-        config.problems(can_send).into_iter().map(|(key, _)| key).collect()
+        let mut checks = Checks::default();
+        config.check(can_send, &mut checks);
+        let key = |error: ConfigError| error.text.split(':').next().unwrap_or_default().to_owned();
+        checks.into_errors().into_iter().map(key).collect()
     }
 
     #[test]

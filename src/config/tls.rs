@@ -1,7 +1,6 @@
 //! `[server.tls]`: TLS on the public listener.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use serde::Deserialize;
 
@@ -21,10 +20,5 @@ impl TlsConfig {
     /// Certificate and key, if TLS is on.
     pub fn files(&self) -> Option<(&Path, &Path)> {
         Some((self.cert_file.as_deref()?, self.key_file.as_deref()?))
-    }
-
-    /// Timeout of a handshake.
-    pub const fn handshake_timeout(&self) -> Duration {
-        Duration::from_millis(self.handshake_timeout_ms)
     }
 }

@@ -1,7 +1,6 @@
 //! `[upstream]`: the registry's database.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use secrecy::SecretString;
 use serde::Deserialize;
@@ -32,36 +31,4 @@ pub struct UpstreamConfig {
     pub deadline_ms: u64,
     /// `false` uses unnamed statements, as PgBouncer in transaction mode requires.
     pub prepared_statements: bool,
-}
-
-impl UpstreamConfig {
-    /// Timeout for a free connection.
-    pub const fn wait(&self) -> Duration {
-        Duration::from_millis(self.wait_ms)
-    }
-
-    /// Timeout for a new connection.
-    pub const fn connect(&self) -> Duration {
-        Duration::from_millis(self.connect_ms)
-    }
-
-    /// Timeout of one statement.
-    pub const fn query(&self) -> Duration {
-        Duration::from_millis(self.query_ms)
-    }
-
-    /// How long sent data may stay unacknowledged.
-    pub const fn tcp_user_timeout(&self) -> Duration {
-        Duration::from_millis(self.tcp_user_timeout_ms)
-    }
-
-    /// Maximum lag of a standby that is read.
-    pub const fn max_lag(&self) -> Duration {
-        Duration::from_millis(self.max_lag_ms)
-    }
-
-    /// Timeout of one read.
-    pub const fn deadline(&self) -> Duration {
-        Duration::from_millis(self.deadline_ms)
-    }
 }

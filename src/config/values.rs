@@ -37,7 +37,7 @@ pub(super) fn read(
         if errors.len() == MAX_ERRORS || !replace_with_default(&mut given, Some(&defaults), &path) {
             return (None, errors);
         }
-        removed.add(path);
+        removed.add(&path);
     }
 }
 
@@ -99,29 +99,22 @@ fn replace_with_default(value: &mut Value, default: Option<&Value>, path: &[Stri
     }
 }
 
-/// The items that were removed from arrays, which shifted the items after them.
+/// The arrays from which items were removed, once for each item. An array's errors are found in the
+/// order of its items, so all removed items were before the next error.
 #[derive(Default)]
-struct RemovedItems(Vec<(Vec<String>, usize)>);
+struct RemovedItems(Vec<Vec<String>>);
 
 impl RemovedItems {
-    fn add(&mut self, path: Vec<String>) {
-        let original = self.original(&path);
-        if let Some(depth) = index_in(&original) {
-            let index = original[depth].parse().unwrap_or_default();
-            self.0.push((original[..depth].to_vec(), index));
-            self.0.sort();
-        }
+    fn add(&mut self, path: &[String]) {
+        self.0.extend(index_in(path).map(|depth| path[..depth].to_vec()));
     }
 
     /// The path before any removal.
     fn original(&self, path: &[String]) -> Vec<String> {
         let mut path = path.to_vec();
         if let Some(depth) = index_in(&path) {
-            let mut index: usize = path[depth].parse().unwrap_or_default();
-            for (_, removed) in self.0.iter().filter(|(array, _)| *array == path[..depth]) {
-                index += usize::from(*removed <= index);
-            }
-            path[depth] = index.to_string();
+            let removed = self.0.iter().filter(|array| **array == path[..depth]).count();
+            path[depth] = (path[depth].parse().unwrap_or(0) + removed).to_string();
         }
         path
     }

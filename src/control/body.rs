@@ -13,6 +13,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
 use super::error::ControlApiError;
+use crate::http::error::InvalidParameter;
 use crate::keys::key_rules::EXPIRES_BEFORE;
 use crate::registry::Timestamp;
 
@@ -85,7 +86,7 @@ fn fields<T: FromFields>(bytes: &[u8]) -> Result<Fields, ControlApiError> {
             return Err(invalid(&format!("has an unknown field; its fields are {known}")));
         };
         if fields.insert(name, value).is_some() {
-            return Err(ControlApiError::Parameter(format!("{known} must be given once")));
+            return Err(InvalidParameter(format!("{known} must be given once")).into());
         }
     }
     Ok(Fields(fields))
@@ -127,25 +128,23 @@ impl<'de> Visitor<'de> for PairsVisitor {
 }
 
 fn invalid(what: &str) -> ControlApiError {
-    ControlApiError::Parameter(format!("body {what}"))
+    InvalidParameter(format!("body {what}")).into()
 }
 
 /// The fields of a body. A null field counts as absent.
 pub(super) struct Fields(Map<String, Value>);
 
 impl Fields {
-    fn get(&self, name: &str) -> Option<&Value> {
-        self.0.get(name).filter(|value| !value.is_null())
-    }
-
     fn read<T>(
         &self,
         name: &str,
         allowed: &str,
         parse: impl FnOnce(&Value) -> Option<T>,
     ) -> Result<Option<T>, ControlApiError> {
-        let Some(value) = self.get(name) else { return Ok(None) };
-        let invalid = || ControlApiError::Parameter(format!("{name} must be {allowed}"));
+        let Some(value) = self.0.get(name).filter(|value| !value.is_null()) else {
+            return Ok(None);
+        };
+        let invalid = || InvalidParameter(format!("{name} must be {allowed}")).into();
         parse(value).map(Some).ok_or_else(invalid)
     }
 
@@ -206,5 +205,5 @@ pub(super) fn required<T>(
     name: &str,
     allowed: &str,
 ) -> Result<T, ControlApiError> {
-    field.ok_or_else(|| ControlApiError::Parameter(format!("{name} is required: {allowed}")))
+    field.ok_or_else(|| InvalidParameter(format!("{name} is required: {allowed}")).into())
 }

@@ -12,7 +12,7 @@ use super::headers::add_headers;
 use super::identity::{AuthError, CredentialError, IssuerKeysError};
 use crate::http::error::{ErrorCause, ErrorResponse, InvalidParameter, error_response};
 use crate::keys::NotAPrefix;
-use crate::keys::store::{StoreError, StoredKey};
+use crate::keys::store::{KeyRefusal, StoreError, StoredKey};
 
 /// Seconds to wait before another token, or the same one while the issuer is unavailable.
 const RETRY_AFTER_S: u64 = 2;
@@ -76,8 +76,8 @@ pub(super) enum ControlApiError {
     #[error("only operators may see or change everybody's keys (control.operators)")]
     NotAnOperator,
     /// The text begins with the name of the parameter or field.
-    #[error("{0}")]
-    Parameter(String),
+    #[error(transparent)]
+    Parameter(#[from] InvalidParameter),
     #[error("the body must be JSON, sent with Content-Type: application/json")]
     NotJson,
     #[error(transparent)]
@@ -221,12 +221,6 @@ impl ResponseError for ControlApiError {
     }
 }
 
-impl From<InvalidParameter> for ControlApiError {
-    fn from(error: InvalidParameter) -> Self {
-        Self::Parameter(error.0)
-    }
-}
-
 impl From<AuthError> for ControlApiError {
     fn from(error: AuthError) -> Self {
         match error {
@@ -239,6 +233,12 @@ impl From<AuthError> for ControlApiError {
 
 impl From<StoreError> for ControlApiError {
     fn from(error: StoreError) -> Self {
-        Self::Store(Arc::new(error))
+        match error {
+            StoreError::Refused(KeyRefusal::Unknown) => Self::NoSuchKey,
+            StoreError::Refused(KeyRefusal::Ambiguous(keys)) => Self::Ambiguous(keys),
+            StoreError::Refused(KeyRefusal::AlreadyRotated(key)) => Self::AlreadyRotated(key),
+            StoreError::Refused(KeyRefusal::NotActive) => Self::NotActive,
+            error => Self::Store(Arc::new(error)),
+        }
     }
 }

@@ -16,7 +16,7 @@ use super::reply::{JsonReply, reply};
 use super::requests::{CreateApiKey, KeySelector, RevokeApiKey, RotateApiKey};
 use crate::http::parameter::Query;
 use crate::http::security::Secured;
-use crate::keys::store::{Listing, RevokeOutcome, RotateOutcome, StoredKey};
+use crate::keys::store::{KeyRotation, Listing, StoredKey};
 use crate::keys::{KeyStore, NewKey};
 use crate::registry::rfc3339_seconds;
 
@@ -45,7 +45,7 @@ impl KeysApi {
         Ok(reply(&json!({
             "user": user,
             "operator": operator,
-            "method": method.as_str(),
+            "method": method,
             "expires_at": expires_at.map(rfc3339_seconds),
         }))?)
     }
@@ -101,11 +101,8 @@ impl KeysApi {
     ) -> poem::Result<JsonReply<ApiKey>> {
         let KeySelector { prefix, all } = body.0;
         let owner = caller.0.owner(all)?;
-        match self.0.revoke(owner, &prefix).await.map_err(ControlApiError::from)? {
-            RevokeOutcome::Key(key) => Ok(reply(&key)?),
-            RevokeOutcome::None => Err(ControlApiError::NoSuchKey.into()),
-            RevokeOutcome::Ambiguous(keys) => Err(ControlApiError::Ambiguous(keys).into()),
-        }
+        let revoked = self.0.revoke(owner, &prefix).await.map_err(ControlApiError::from)?;
+        Ok(reply(&revoked)?)
     }
 
     /// Replace an API key
@@ -122,18 +119,9 @@ impl KeysApi {
     ) -> poem::Result<JsonReply<RotatedApiKey>> {
         let (KeySelector { prefix, all }, overlap) = body.0;
         let owner = caller.0.owner(all)?;
-        match self.0.rotate(owner, &prefix, overlap).await.map_err(ControlApiError::from)? {
-            RotateOutcome::Key { key, new, replaced } => {
-                let shown =
-                    KeyWithSecret { key: key.expose(), stored: &new, replaced: Some(&replaced) };
-                Ok(reply(&shown)?)
-            }
-            RotateOutcome::None => Err(ControlApiError::NoSuchKey.into()),
-            RotateOutcome::Ambiguous(keys) => Err(ControlApiError::Ambiguous(keys).into()),
-            RotateOutcome::Already { successor } => {
-                Err(ControlApiError::AlreadyRotated(successor).into())
-            }
-            RotateOutcome::NotActive(_) => Err(ControlApiError::NotActive.into()),
-        }
+        let rotated = self.0.rotate(owner, &prefix, overlap).await;
+        let KeyRotation { key, new, replaced } = rotated.map_err(ControlApiError::from)?;
+        let replaced = Some(&replaced);
+        Ok(reply(&KeyWithSecret { key: key.expose(), stored: &new, replaced })?)
     }
 }

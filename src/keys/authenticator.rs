@@ -27,20 +27,14 @@ pub struct Authenticator {
 
 impl Authenticator {
     /// With `accept_external`, external keys are looked up as well: keys of another format that were
-    /// made elsewhere.
+    /// made elsewhere. Counts the use of keys in `usage`, if there is one.
     pub fn new(
         upstream: Arc<UpstreamClient>,
         accept_external: bool,
+        usage: Option<Arc<UsageCounts>>,
         metrics: Arc<Metrics>,
     ) -> Self {
-        Self { records: Records::new(upstream, metrics), accept_external, usage: None }
-    }
-
-    /// Counts the use of keys in `usage`, if there is one.
-    #[must_use]
-    pub fn counting(mut self, usage: Option<Arc<UsageCounts>>) -> Self {
-        self.usage = usage;
-        self
+        Self { records: Records::new(upstream, metrics), accept_external, usage }
     }
 
     /// How many keys are cached with their record, and how many as unknown.

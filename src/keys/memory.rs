@@ -7,7 +7,7 @@ use async_trait::async_trait;
 
 use super::prefix::KeyPrefix;
 use super::store::{
-    KeyStore, Listed, Listing, NewKey, RevokeOutcome, RotateOutcome, Status, StoreError, StoredKey,
+    KeyRefusal, KeyRotation, KeyStore, Listed, Listing, NewKey, Status, StoreError, StoredKey,
     Usage,
 };
 use super::token::ApiKey;
@@ -21,6 +21,18 @@ impl MemoryKeys {
     /// Manages `keys`.
     pub fn new(keys: Arc<EmbeddedKeys>) -> Self {
         Self(keys)
+    }
+
+    /// As [`EmbeddedKeys::change`], unless `change` refuses.
+    fn change<T>(
+        &self,
+        change: impl FnOnce(&mut KeysByHash) -> Result<(Vec<KeyHash>, T), KeyRefusal>,
+    ) -> Result<T, StoreError> {
+        let changed = self.0.change(|keys| match change(keys) {
+            Ok((changed, value)) => (changed, Ok(value)),
+            Err(refusal) => (vec![], Err(refusal)),
+        });
+        Ok(changed?)
     }
 }
 
@@ -62,19 +74,13 @@ impl KeyStore for MemoryKeys {
         &self,
         owner: Option<&str>,
         prefix: &KeyPrefix,
-    ) -> Result<RevokeOutcome, StoreError> {
+    ) -> Result<StoredKey, StoreError> {
         let now = Timestamp::now();
-        Ok(self.0.change(|keys| {
-            let found = match match_prefix(keys, owner, prefix, now) {
-                PrefixMatch::Key(found) => found,
-                PrefixMatch::None => return (vec![], RevokeOutcome::None),
-                PrefixMatch::Ambiguous(several) => {
-                    return (vec![], RevokeOutcome::Ambiguous(several));
-                }
-            };
+        self.change(|keys| {
+            let found = the_one(keys, owner, prefix, now)?;
             found.record.revoked_at.get_or_insert(now);
-            (vec![found.record.hash], RevokeOutcome::Key(stored(found, now)))
-        }))
+            Ok((vec![found.record.hash], stored(found, now)))
+        })
     }
 
     async fn rotate(
@@ -82,30 +88,23 @@ impl KeyStore for MemoryKeys {
         owner: Option<&str>,
         prefix: &KeyPrefix,
         overlap: Duration,
-    ) -> Result<RotateOutcome, StoreError> {
+    ) -> Result<KeyRotation, StoreError> {
         let (key, now) = (ApiKey::generate()?, Timestamp::now());
-        Ok(self.0.change(|keys| {
-            let old = match match_prefix(keys, owner, prefix, now) {
-                PrefixMatch::Key(found) => found.clone(),
-                PrefixMatch::None => return (vec![], RotateOutcome::None),
-                PrefixMatch::Ambiguous(several) => {
-                    return (vec![], RotateOutcome::Ambiguous(several));
-                }
-            };
+        self.change(|keys| {
+            let old = the_one(keys, owner, prefix, now)?.clone();
             if let Some(successor) = successor(keys, &old, now) {
-                return (vec![], RotateOutcome::Already { successor: Box::new(successor) });
+                return Err(KeyRefusal::AlreadyRotated(Box::new(successor)));
             }
-            let before = stored(&old, now);
-            if before.status != Status::Active {
-                return (vec![], RotateOutcome::NotActive(Box::new(before)));
+            if stored(&old, now).status != Status::Active {
+                return Err(KeyRefusal::NotActive);
             }
             let (ended, record) = rotated(old, &key, now, overlap);
             let changed = vec![ended.record.hash, key.hash()];
-            let replaced = Box::new(stored(&ended, now));
+            let replaced = stored(&ended, now);
             keys.insert(ended.record.hash, ended);
-            let new = Box::new(add(keys, record, now));
-            (changed, RotateOutcome::Key { key, new, replaced })
-        }))
+            let new = add(keys, record, now);
+            Ok((changed, KeyRotation { key, new, replaced }))
+        })
     }
 
     async fn add_usage(&self, usage: &[Usage]) -> Result<(), StoreError> {
@@ -160,27 +159,22 @@ fn rotated(
     (old, record)
 }
 
-enum PrefixMatch<'a> {
-    Key(&'a mut EmbeddedKey),
-    None,
-    Ambiguous(Vec<StoredKey>),
-}
-
-fn match_prefix<'a>(
+/// The one key that begins with `prefix`.
+fn the_one<'a>(
     keys: &'a mut KeysByHash,
     owner: Option<&str>,
     prefix: &KeyPrefix,
     now: Timestamp,
-) -> PrefixMatch<'a> {
+) -> Result<&'a mut EmbeddedKey, KeyRefusal> {
     let is_meant =
         |key: &EmbeddedKey| is_owned(key, owner) && key.record.prefix.starts_with(prefix.as_str());
     let mut found: Vec<&mut EmbeddedKey> = keys.values_mut().filter(|key| is_meant(key)).collect();
     if found.len() > 1 {
         let mut several: Vec<_> = found.iter().map(|key| stored(key, now)).collect();
         several.sort_by(|a, b| a.prefix.cmp(&b.prefix));
-        return PrefixMatch::Ambiguous(several);
+        return Err(KeyRefusal::Ambiguous(several));
     }
-    found.pop().map_or(PrefixMatch::None, PrefixMatch::Key)
+    found.pop().ok_or(KeyRefusal::Unknown)
 }
 
 fn is_owned(key: &EmbeddedKey, owner: Option<&str>) -> bool {

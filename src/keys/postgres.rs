@@ -1,17 +1,15 @@
 //! The key store in Postgres, with a small connection pool of its own.
 
-use std::future::Future;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tokio_postgres::{Client, Transaction};
+use tokio::time::timeout;
+use tokio_postgres::Transaction;
 
 use super::prefix::KeyPrefix;
-use super::rotation;
+use super::rotation::rotate;
 use super::sql::{self, KeySource};
-use super::store::{
-    KeyStore, Listed, Listing, NewKey, RevokeOutcome, RotateOutcome, StoreError, StoredKey, Usage,
-};
+use super::store::{KeyRotation, KeyStore, Listed, Listing, NewKey, StoreError, StoredKey, Usage};
 use super::token::ApiKey;
 use crate::config::UpstreamConfig;
 use crate::upstream::postgres::{Pool, PoolError, PooledConnection, SetupError, small_pool};
@@ -58,73 +56,57 @@ impl PostgresKeys {
         })
     }
 
-    fn writable(&self) -> Result<(), StoreError> {
+    /// Runs `work` in a transaction with a deadline. After it, all connections of the pool are closed
+    /// as well.
+    async fn in_transaction<T>(
+        &self,
+        begin: &str,
+        work: impl AsyncFnOnce(&Transaction<'_>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let in_time = timeout(DEADLINE, async {
+            let mut client = self.client().await?;
+            let transaction = client.transaction().await?;
+            transaction.batch_execute(begin).await?;
+            let done = work(&transaction).await?;
+            transaction.commit().await?;
+            Ok(done)
+        });
+        in_time.await.unwrap_or_else(|_elapsed| {
+            self.pool.retain(|_, _| false);
+            Err(StoreError::Timeout)
+        })
+    }
+
+    async fn write<T>(
+        &self,
+        work: impl AsyncFnOnce(&Transaction<'_>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
         match self.source {
-            KeySource::Tables => Ok(()),
+            KeySource::Tables => self.in_transaction(WRITE, work).await,
             KeySource::View => Err(StoreError::ReadOnly),
         }
     }
-
-    /// Runs `work` with a deadline. After it, all connections of the pool are closed as well.
-    async fn in_time<T>(
-        &self,
-        work: impl Future<Output = Result<T, StoreError>>,
-    ) -> Result<T, StoreError> {
-        match tokio::time::timeout(DEADLINE, work).await {
-            Ok(done) => done,
-            Err(_elapsed) => {
-                self.pool.retain(|_, _| false);
-                Err(StoreError::Timeout)
-            }
-        }
-    }
-}
-
-async fn begin<'a>(client: &'a mut Client, how: &str) -> Result<Transaction<'a>, StoreError> {
-    let transaction = client.transaction().await?;
-    transaction.batch_execute(how).await?;
-    Ok(transaction)
 }
 
 #[async_trait]
 impl KeyStore for PostgresKeys {
     async fn create(&self, new: &NewKey) -> Result<(ApiKey, StoredKey), StoreError> {
-        self.writable()?;
-        self.in_time(async {
-            let mut client = self.client().await?;
-            let transaction = begin(&mut client, WRITE).await?;
-            let created = sql::create(&transaction, new).await?;
-            transaction.commit().await?;
-            Ok(created)
-        })
-        .await
+        self.write(async |transaction| sql::create(transaction, new).await).await
     }
 
     async fn list(&self, owner: Option<&str>, listing: Listing) -> Result<Listed, StoreError> {
-        self.in_time(async {
-            let mut client = self.client().await?;
-            let transaction = begin(&mut client, READ).await?;
-            let listed = sql::list(&transaction, self.source, owner, listing).await?;
-            transaction.commit().await?;
-            Ok(listed)
-        })
-        .await
+        let list = async |transaction: &Transaction<'_>| {
+            sql::list(transaction, self.source, owner, listing).await
+        };
+        self.in_transaction(READ, list).await
     }
 
     async fn revoke(
         &self,
         owner: Option<&str>,
         prefix: &KeyPrefix,
-    ) -> Result<RevokeOutcome, StoreError> {
-        self.writable()?;
-        self.in_time(async {
-            let mut client = self.client().await?;
-            let transaction = begin(&mut client, WRITE).await?;
-            let revoked = sql::revoke(&transaction, owner, prefix).await?;
-            transaction.commit().await?;
-            Ok(revoked)
-        })
-        .await
+    ) -> Result<StoredKey, StoreError> {
+        self.write(async |transaction| sql::revoke(transaction, owner, prefix).await).await
     }
 
     async fn rotate(
@@ -132,27 +114,11 @@ impl KeyStore for PostgresKeys {
         owner: Option<&str>,
         prefix: &KeyPrefix,
         overlap: Duration,
-    ) -> Result<RotateOutcome, StoreError> {
-        self.writable()?;
-        self.in_time(async {
-            let mut client = self.client().await?;
-            let transaction = begin(&mut client, WRITE).await?;
-            let rotated = rotation::rotate(&transaction, owner, prefix, overlap).await?;
-            transaction.commit().await?;
-            Ok(rotated)
-        })
-        .await
+    ) -> Result<KeyRotation, StoreError> {
+        self.write(async |transaction| rotate(transaction, owner, prefix, overlap).await).await
     }
 
     async fn add_usage(&self, usage: &[Usage]) -> Result<(), StoreError> {
-        self.writable()?;
-        self.in_time(async {
-            let mut client = self.client().await?;
-            let transaction = begin(&mut client, WRITE).await?;
-            sql::add_usage(&transaction, usage).await?;
-            transaction.commit().await?;
-            Ok(())
-        })
-        .await
+        self.write(async |transaction| sql::add_usage(transaction, usage).await).await
     }
 }

@@ -225,7 +225,9 @@ impl Records {
         async move {
             let looked_up = Instant::now();
             let read = record_loader.record(hash).await;
-            metrics.count(CacheEvent::KeyLookUp { failed: read.is_err() });
+            let event =
+                if read.is_ok() { CacheEvent::KeyLookedUp } else { CacheEvent::KeyLookUpFailed };
+            metrics.count(event);
             let read = read.map_err(NotAuthenticated::Unavailable)?;
             let Some(record) = read.value else {
                 known.invalidate(&hash);

@@ -8,7 +8,7 @@ use tokio_postgres::types::Type;
 
 use super::prefix::KeyPrefix;
 use super::sql::{KeySource, LAST_TIME, SqlParam, by_prefix, locked, stored};
-use super::store::{RotateOutcome, Status, StoreError, StoredKey};
+use super::store::{KeyRefusal, KeyRotation, Status, StoreError, StoredKey};
 use super::token::ApiKey;
 
 /// Replaces the one active key that begins with `prefix`.
@@ -17,25 +17,21 @@ pub(super) async fn rotate(
     owner: Option<&str>,
     prefix: &KeyPrefix,
     overlap: Duration,
-) -> Result<RotateOutcome, StoreError> {
-    let mut found = locked(transaction, owner, prefix).await?;
-    if found.len() > 1 {
-        return Ok(RotateOutcome::Ambiguous(found));
-    }
-    let Some(old) = found.pop() else { return Ok(RotateOutcome::None) };
+) -> Result<KeyRotation, StoreError> {
+    let old = locked(transaction, owner, prefix).await?;
     // A separate statement, which sees the result of a concurrent rotation that held the lock.
     if let Some(successor) = successor(transaction, &old).await? {
-        return Ok(RotateOutcome::Already { successor: Box::new(successor) });
+        return Err(KeyRefusal::AlreadyRotated(Box::new(successor)).into());
     }
     if old.status != Status::Active {
-        return Ok(RotateOutcome::NotActive(Box::new(old)));
+        return Err(KeyRefusal::NotActive.into());
     }
     let key = ApiKey::generate()?;
     copy(transaction, &old, &key).await?;
     expire(transaction, &old, &key, overlap).await?;
     let new = by_prefix(transaction, key.prefix()).await?;
     let replaced = by_prefix(transaction, &old.prefix).await?;
-    Ok(RotateOutcome::Key { key, new: Box::new(new), replaced: Box::new(replaced) })
+    Ok(KeyRotation { key, new, replaced })
 }
 
 /// The newest active key of the same owner that rotation has replaced this one by, directly or not.

@@ -8,7 +8,7 @@ use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row, Transaction};
 
 use super::prefix::KeyPrefix;
-use super::store::{Listed, Listing, NewKey, RevokeOutcome, Status, StoreError, StoredKey, Usage};
+use super::store::{KeyRefusal, Listed, Listing, NewKey, Status, StoreError, StoredKey, Usage};
 use super::token::ApiKey;
 use crate::registry::Timestamp;
 
@@ -62,27 +62,18 @@ impl KeySource {
     }
 }
 
+const FORBIDDEN: [SqlState; 2] =
+    [SqlState::INSUFFICIENT_PRIVILEGE, SqlState::READ_ONLY_SQL_TRANSACTION];
+const NO_SCHEMA: [SqlState; 3] =
+    [SqlState::UNDEFINED_TABLE, SqlState::UNDEFINED_COLUMN, SqlState::INVALID_SCHEMA_NAME];
+const TIMEOUT: [SqlState; 2] = [SqlState::QUERY_CANCELED, SqlState::LOCK_NOT_AVAILABLE];
+
 impl From<tokio_postgres::Error> for StoreError {
     fn from(error: tokio_postgres::Error) -> Self {
         match error.code() {
-            Some(code)
-                if *code == SqlState::INSUFFICIENT_PRIVILEGE
-                    || *code == SqlState::READ_ONLY_SQL_TRANSACTION =>
-            {
-                Self::Forbidden(error)
-            }
-            Some(code)
-                if *code == SqlState::UNDEFINED_TABLE
-                    || *code == SqlState::UNDEFINED_COLUMN
-                    || *code == SqlState::INVALID_SCHEMA_NAME =>
-            {
-                Self::NoSchema(error)
-            }
-            Some(code)
-                if *code == SqlState::QUERY_CANCELED || *code == SqlState::LOCK_NOT_AVAILABLE =>
-            {
-                Self::Timeout
-            }
+            Some(code) if FORBIDDEN.contains(code) => Self::Forbidden(error),
+            Some(code) if NO_SCHEMA.contains(code) => Self::NoSchema(error),
+            Some(code) if TIMEOUT.contains(code) => Self::Timeout,
             _ => Self::Database(error),
         }
     }
@@ -166,19 +157,21 @@ pub(super) async fn list(
     Ok(Listed { keys, total: total.unsigned_abs() })
 }
 
-/// The keys that begin with `prefix`, locked until the transaction ends.
+/// The one key that begins with `prefix`, locked until the transaction ends.
 pub(super) async fn locked(
     transaction: &Transaction<'_>,
     owner: Option<&str>,
     prefix: &KeyPrefix,
-) -> Result<Vec<StoredKey>, StoreError> {
+) -> Result<StoredKey, StoreError> {
     let sql = format!(
         "{} WHERE ($1::text IS NULL OR k.owner = $1) AND starts_with(k.prefix, $2)
         ORDER BY k.prefix LIMIT {MAX_CANDIDATES} FOR UPDATE OF k",
         KeySource::Tables.select()
     );
     let values: [SqlParam<'_>; 2] = [(&owner, Type::TEXT), (&prefix.as_str(), Type::TEXT)];
-    transaction.query_typed(&sql, &values).await?.iter().map(stored).collect()
+    let rows = transaction.query_typed(&sql, &values).await?;
+    let found = rows.iter().map(stored).collect::<Result<Vec<_>, _>>()?;
+    Ok(KeyRefusal::only(found)?)
 }
 
 /// The key with exactly this prefix.
@@ -195,16 +188,12 @@ pub(super) async fn revoke(
     transaction: &Transaction<'_>,
     owner: Option<&str>,
     prefix: &KeyPrefix,
-) -> Result<RevokeOutcome, StoreError> {
-    let mut found = locked(transaction, owner, prefix).await?;
-    if found.len() > 1 {
-        return Ok(RevokeOutcome::Ambiguous(found));
-    }
-    let Some(key) = found.pop() else { return Ok(RevokeOutcome::None) };
+) -> Result<StoredKey, StoreError> {
+    let key = locked(transaction, owner, prefix).await?;
     let update = "UPDATE registry.api_key SET revoked_at = now()
         WHERE prefix = $1 AND revoked_at IS NULL";
     transaction.execute_typed(update, &[(&key.prefix, Type::TEXT)]).await?;
-    Ok(RevokeOutcome::Key(by_prefix(transaction, &key.prefix).await?))
+    by_prefix(transaction, &key.prefix).await
 }
 
 /// Adds to the counts of keys' use in one statement. It locks rows in order, so that concurrent

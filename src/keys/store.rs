@@ -102,40 +102,42 @@ pub struct Listed {
     pub total: u64,
 }
 
-/// The outcome of a revocation.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum RevokeOutcome {
-    /// The key is revoked, by this call or an earlier one.
-    Key(StoredKey),
-    /// No key has this prefix.
-    None,
-    /// Several keys have this prefix, and none was revoked. These are the first of them.
-    Ambiguous(Vec<StoredKey>),
+/// A key that has just replaced another one.
+#[derive(Debug, Clone)]
+pub struct KeyRotation {
+    /// The new key in plain text.
+    pub key: ApiKey,
+    /// The new key as it is stored.
+    pub new: StoredKey,
+    /// The old key with its new expiry.
+    pub replaced: StoredKey,
 }
 
-/// The outcome of a rotation.
-#[derive(Debug, Clone)]
-pub enum RotateOutcome {
-    /// The key was replaced by a new one.
-    Key {
-        /// The new key in plain text.
-        key: ApiKey,
-        /// The new key as it is stored.
-        new: Box<StoredKey>,
-        /// The old key with its new expiry.
-        replaced: Box<StoredKey>,
-    },
+/// Why a key was not revoked or rotated. Nothing was changed.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum KeyRefusal {
     /// No key has this prefix.
-    None,
-    /// Several keys have this prefix, and none was rotated. These are the first of them.
+    #[error("no key has this prefix")]
+    Unknown,
+    /// Several keys have this prefix. These are the first of them.
+    #[error("several keys have this prefix")]
     Ambiguous(Vec<StoredKey>),
-    /// It was rotated before and its successor is active; nothing was changed.
-    Already {
-        /// The key that replaced it.
-        successor: Box<StoredKey>,
-    },
-    /// It has expired or is revoked; nothing was changed.
-    NotActive(Box<StoredKey>),
+    /// It was rotated before, and this successor is active.
+    #[error("the key was rotated before, and its successor is active")]
+    AlreadyRotated(Box<StoredKey>),
+    /// It has expired or is revoked.
+    #[error("the key has expired or was revoked")]
+    NotActive,
+}
+
+impl KeyRefusal {
+    /// The only one of the keys with a prefix.
+    pub(crate) fn only(mut found: Vec<StoredKey>) -> Result<StoredKey, Self> {
+        match found.len() {
+            0 | 1 => found.pop().ok_or(Self::Unknown),
+            _ => Err(Self::Ambiguous(found)),
+        }
+    }
 }
 
 /// The use of one key since the last batch.
@@ -173,6 +175,9 @@ pub enum StoreError {
     /// A stored time is outside the range that can be shown.
     #[error("a stored time is out of range")]
     Time(#[from] jiff::Error),
+    /// The key is not one that can be revoked or rotated.
+    #[error(transparent)]
+    Refused(#[from] KeyRefusal),
     /// No key could be generated.
     #[error(transparent)]
     NoRandomness(#[from] NoRandomness),
@@ -192,7 +197,7 @@ pub trait KeyStore: Send + Sync + 'static {
         &self,
         owner: Option<&str>,
         prefix: &KeyPrefix,
-    ) -> Result<RevokeOutcome, StoreError>;
+    ) -> Result<StoredKey, StoreError>;
 
     /// Replaces the one active key with this prefix by a new one with the same owner, name, scopes,
     /// limit and lifetime. The old one expires after `overlap`, unless it expires earlier anyway. A
@@ -202,7 +207,7 @@ pub trait KeyStore: Send + Sync + 'static {
         owner: Option<&str>,
         prefix: &KeyPrefix,
         overlap: Duration,
-    ) -> Result<RotateOutcome, StoreError>;
+    ) -> Result<KeyRotation, StoreError>;
 
     /// Adds to the counts of keys' use. Ignores keys that do not exist any more.
     async fn add_usage(&self, usage: &[Usage]) -> Result<(), StoreError>;

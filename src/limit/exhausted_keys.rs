@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use super::window::{Decision, WindowState};
@@ -47,7 +47,7 @@ impl<K: Eq + Hash + Copy> ExhaustedKeys<K> {
     /// The refusal of a request of `key` at `now`, if its window is known to be exhausted. Forgets
     /// the key if the window may have ended or the limit has changed.
     pub(super) fn check(&self, key: K, limit: u32, now: Instant) -> Option<Decision> {
-        let mut windows = self.lock();
+        let mut windows = lock(&self.0);
         let full = *windows.by_key.get(&key)?;
         if full.limit != limit || full.refused_until <= now {
             windows.by_key.remove(&key);
@@ -69,7 +69,7 @@ impl<K: Eq + Hash + Copy> ExhaustedKeys<K> {
         if !window.is_full(limit) {
             return;
         }
-        let mut windows = self.lock();
+        let mut windows = lock(&self.0);
         if windows.by_key.len() >= windows.sweep_at {
             windows.by_key.retain(|_, full| full.refused_until > received);
             windows.sweep_at = (windows.by_key.len() * 2).clamp(SWEEP_FROM, MAX_KEYS);
@@ -79,10 +79,6 @@ impl<K: Eq + Hash + Copy> ExhaustedKeys<K> {
             let ended_by = received + window.resets_in + ROUNDING;
             windows.by_key.insert(key, ExhaustedWindow { limit, refused_until, ended_by });
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, ExhaustedWindows<K>> {
-        lock(&self.0)
     }
 }
 
@@ -107,7 +103,7 @@ mod tests {
         assert_eq!(refused.retry_after_seconds(), 2);
         assert!(keys.check(1, 5, sent + 1998 * MS).is_some());
         assert!(keys.check(1, 5, sent + 1999 * MS).is_none());
-        assert!(keys.lock().by_key.is_empty());
+        assert!(lock(&keys.0).by_key.is_empty());
     }
 
     #[test]
@@ -129,10 +125,10 @@ mod tests {
         for key in 0..MAX_KEYS + 10 {
             keys.mark_exhausted(key, 5, &full(1000 * MS), (now, now));
         }
-        assert_eq!(keys.lock().by_key.len(), MAX_KEYS);
+        assert_eq!(lock(&keys.0).by_key.len(), MAX_KEYS);
         assert!(keys.check(MAX_KEYS, 5, now).is_none());
         // Windows that have ended are removed.
         keys.mark_exhausted(MAX_KEYS, 5, &full(1000 * MS), (now + 1000 * MS, now + 1000 * MS));
-        assert_eq!(keys.lock().by_key.len(), 1);
+        assert_eq!(lock(&keys.0).by_key.len(), 1);
     }
 }

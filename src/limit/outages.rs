@@ -3,10 +3,11 @@
 //! Shards of the store, the slots of a cluster, fail independently of each other. An outage of a
 //! shard lasts until that shard replies again; replies of other shards do not end it.
 
-use crate::sync::lock;
 use std::collections::HashMap;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard};
+
+use crate::sync::lock;
 
 /// Knows the outages that last. Changed by one task only.
 #[derive(Debug, Default)]
@@ -20,7 +21,7 @@ pub(super) struct OutageTracker {
 impl OutageTracker {
     /// The number of the outage of `shard` that lasts, or else begins now. The first one is 1.
     pub(super) fn begin(&self, shard: u16) -> u32 {
-        let mut lasting = self.lasting();
+        let mut lasting = lock(&self.lasting);
         self.any.store(true, Ordering::Relaxed);
         *lasting.entry(shard).or_insert_with(|| self.number.fetch_add(1, Ordering::Relaxed) + 1)
     }
@@ -32,7 +33,7 @@ impl OutageTracker {
 
     /// Ends the outage of `shard`, if it has one.
     pub(super) fn end(&self, shard: u16) {
-        let mut lasting = self.lasting();
+        let mut lasting = lock(&self.lasting);
         lasting.remove(&shard);
         self.any.store(!lasting.is_empty(), Ordering::Relaxed);
     }
@@ -40,10 +41,6 @@ impl OutageTracker {
     /// The number of the newest outage; 0 before the first.
     pub(super) fn newest(&self) -> u32 {
         self.number.load(Ordering::Relaxed)
-    }
-
-    fn lasting(&self) -> MutexGuard<'_, HashMap<u16, u32>> {
-        lock(&self.lasting)
     }
 }
 

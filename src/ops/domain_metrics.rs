@@ -5,12 +5,13 @@
 //! dropped: their numbers would look constant.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
 use super::exposition::Exposition;
+use crate::sync::lock;
 
 /// Maximum number of domains.
 const MAX_DOMAINS: usize = 100;
@@ -51,7 +52,7 @@ impl DomainMetrics {
     ) {
         let Some(read_at) = now.checked_sub(age).filter(|_| age < MAX_AGE) else { return };
         let Ok(numbers) = serde_json::from_slice(body) else { return };
-        let mut shown = self.lock();
+        let mut shown = lock(&self.0);
         let is_newer = shown.get(domain).is_none_or(|old| old.read_at_seconds < read_at_seconds);
         if !is_newer {
             return;
@@ -67,7 +68,7 @@ impl DomainMetrics {
 
     /// Appends the samples of the domains that were read lately.
     pub(super) fn write(&self, out: &mut Exposition, now: Instant) {
-        let mut shown = self.lock();
+        let mut shown = lock(&self.0);
         shown.retain(|_, one| now.saturating_duration_since(one.read_at) < MAX_AGE);
         type Column = fn(&DomainSample) -> f64;
         let all: [(&'static str, Column); 6] = [
@@ -83,10 +84,6 @@ impl DomainMetrics {
                 out.sample(name, &[("domain", domain)], value(one));
             }
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<Box<str>, DomainSample>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -31,15 +31,8 @@ pub enum LimitResult {
     NotCounted,
 }
 
-impl LimitResult {
-    const ALL: [(Self, &'static str); 5] = [
-        (Self::Admitted, "admitted"),
-        (Self::Refused, "refused"),
-        (Self::RefusedLocally, "refused_locally"),
-        (Self::Unenforced, "unenforced"),
-        (Self::NotCounted, "not_counted"),
-    ];
-}
+/// The label of each decision, in the order of [`LimitResult`].
+const RESULTS: [&str; 5] = ["admitted", "refused", "refused_locally", "unenforced", "not_counted"];
 
 /// The metrics of the limiter. Cheap to clone; the default records nothing.
 #[derive(Debug, Clone)]
@@ -82,8 +75,7 @@ impl LimitMetrics {
             is_store_unavailable: AtomicBool::new(false),
         };
         Self {
-            decisions: LimitResult::ALL
-                .map(|(_, word)| counter(labelled(DECISIONS, "result", word))),
+            decisions: RESULTS.map(|word| counter(labelled(DECISIONS, "result", word))),
             local_fallback: counter(Key::from_static_name(LOCAL_FALLBACK)),
             wait: histogram(Key::from_static_name(WAIT_SECONDS)),
             round_trips: ["failed", "answered"]
@@ -161,9 +153,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_result_has_its_own_index() {
-        for (index, (result, _)) in LimitResult::ALL.iter().enumerate() {
-            assert_eq!(*result as usize, index);
+    fn results_and_labels_are_in_the_same_order() {
+        for (result, word) in [
+            (LimitResult::Admitted, "admitted"),
+            (LimitResult::Refused, "refused"),
+            (LimitResult::RefusedLocally, "refused_locally"),
+            (LimitResult::Unenforced, "unenforced"),
+            (LimitResult::NotCounted, "not_counted"),
+        ] {
+            assert_eq!(RESULTS[result as usize], word);
         }
     }
 }

@@ -178,7 +178,7 @@ impl ConnectErrorLog {
         tracing::debug!(%error, "redis connection");
         // Without digits, since some errors contain a number of seconds.
         let reason = error.to_string().replace(|c: char| c.is_ascii_digit(), "");
-        let mut last = self.last();
+        let mut last = lock(&self.0);
         if is_permanent && last.as_ref() != Some(&reason) {
             tracing::warn!(%error, "cannot connect to redis");
             *last = Some(reason);
@@ -186,10 +186,6 @@ impl ConnectErrorLog {
     }
 
     fn clear(&self) {
-        *self.last() = None;
-    }
-
-    fn last(&self) -> std::sync::MutexGuard<'_, Option<String>> {
-        lock(&self.0)
+        *lock(&self.0) = None;
     }
 }

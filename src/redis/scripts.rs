@@ -62,10 +62,11 @@ end
 return redis.call('DEL', KEYS[1])
 ";
 
-/// Deletes a cache entry that could not be decoded, unless it has been replaced.
+/// Deletes a cache entry that could not be decoded, unless it has been replaced, or releases a lease,
+/// unless another replica has it.
 ///
-/// KEYS[1]: the entry. ARGV[1]: the bytes that could not be decoded.
-/// Returns: how many entries were deleted.
+/// KEYS[1]: the entry or lease. ARGV[1]: the bytes that could not be decoded, or the owner's token.
+/// Returns: how many keys were deleted.
 const DELETE_IF_EQUAL: &str = r"
 if redis.call('GET', KEYS[1]) == ARGV[1] then
   return redis.call('DEL', KEYS[1])
@@ -82,17 +83,6 @@ if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
   return ARGV[1]
 end
 return redis.call('GET', KEYS[1])
-";
-
-/// Releases a lease, if the token is its owner's.
-///
-/// KEYS[1]: the lease. ARGV[1]: the owner's token.
-/// Returns: how many leases were released.
-const RELEASE_LEASE: &str = r"
-if redis.call('GET', KEYS[1]) == ARGV[1] then
-  return redis.call('DEL', KEYS[1])
-end
-return 0
 ";
 
 /// A script with its hash, computed once.
@@ -140,12 +130,10 @@ pub struct CacheScripts {
     pub put_if_newer: LuaScript,
     /// Deletes the entry of something that does not exist, unless it was read later.
     pub delete_if_older: LuaScript,
-    /// Deletes an entry that could not be decoded.
+    /// Deletes an entry that could not be decoded, or releases a lease.
     pub delete_if_equal: LuaScript,
     /// Acquires a lease, or returns its owner's token.
     pub acquire_lease: LuaScript,
-    /// Releases a lease.
-    pub release_lease: LuaScript,
 }
 
 impl Default for CacheScripts {
@@ -155,7 +143,6 @@ impl Default for CacheScripts {
             delete_if_older: LuaScript::new(DELETE_IF_OLDER),
             delete_if_equal: LuaScript::new(DELETE_IF_EQUAL),
             acquire_lease: LuaScript::new(ACQUIRE_LEASE),
-            release_lease: LuaScript::new(RELEASE_LEASE),
         }
     }
 }

@@ -74,9 +74,8 @@ impl Servers {
     /// [`ServersError`] when `url` can't be used.
     pub fn single(url: &str) -> Result<Self, ServersError> {
         let error = |what| ServersError { key: "redis.url", what };
-        Ok(Self::Single(
-            ParsedUrl::read(url).map_err(error)?.server(&TlsTrust::System).map_err(error)?,
-        ))
+        let server = ParsedUrl::read(url).and_then(|url| url.server(None));
+        server.map(Self::Single).map_err(error)
     }
 
     /// The servers that `config` names; `None` if it names no Redis.
@@ -97,7 +96,8 @@ impl Servers {
         let parsed = parsed.map_err(error)?;
         check(config.topology, &parsed).map_err(error)?;
         let tls = trust(config, &parsed)?;
-        let servers: Result<Vec<_>, _> = parsed.iter().map(|one| one.server(&tls)).collect();
+        let servers: Result<Vec<_>, _> =
+            parsed.iter().map(|one| one.server(tls.as_ref())).collect();
         let mut servers = servers.map_err(error)?;
         let own = |login| login_as(login, config.username.as_deref(), config.password.as_ref());
         Ok(match config.topology {
@@ -170,8 +170,11 @@ impl ParsedUrl {
         }
     }
 
-    fn server(&self, tls: &TlsTrust) -> Result<Server, String> {
-        let tls = if self.tls { Some(tls.client()?) } else { None };
+    /// `tls` is for `rediss://`; without it, the system's authorities are trusted.
+    fn server(&self, tls: Option<&Arc<ClientConfig>>) -> Result<Server, String> {
+        let system =
+            || tls::client(None).map(Arc::new).map_err(|error| format!("rediss://: {error}"));
+        let tls = self.tls.then(|| tls.cloned().map_or_else(system, Ok)).transpose()?;
         let login = self.info.redis_settings().clone();
         Ok(Server { address: self.info.addr().clone(), login, tls })
     }
@@ -181,31 +184,18 @@ impl ParsedUrl {
     }
 }
 
-/// Which certificate authorities to trust.
-enum TlsTrust {
-    System,
-    Only(Arc<ClientConfig>),
-}
-
-impl TlsTrust {
-    fn client(&self) -> Result<Arc<ClientConfig>, String> {
-        match self {
-            Self::Only(client) => Ok(Arc::clone(client)),
-            Self::System => {
-                tls::client(None).map(Arc::new).map_err(|error| format!("rediss://: {error}"))
-            }
-        }
-    }
-}
-
-fn trust(config: &RedisConfig, parsed: &[ParsedUrl]) -> Result<TlsTrust, ServersError> {
-    let Some(file) = config.tls_ca_file.as_deref() else { return Ok(TlsTrust::System) };
+/// The TLS settings for the configured authorities, if there are any.
+fn trust(
+    config: &RedisConfig,
+    parsed: &[ParsedUrl],
+) -> Result<Option<Arc<ClientConfig>>, ServersError> {
+    let Some(file) = config.tls_ca_file.as_deref() else { return Ok(None) };
     let error = |what| ServersError { key: "redis.tls_ca_file", what };
     if !parsed.iter().any(|one| one.tls) {
         return Err(error("only for URLs that begin with rediss://".to_owned()));
     }
     let client = tls::client(Some(file)).map_err(|cause| error(cause.to_string()))?;
-    Ok(TlsTrust::Only(Arc::new(client)))
+    Ok(Some(Arc::new(client)))
 }
 
 fn check(topology: Topology, parsed: &[ParsedUrl]) -> Result<(), String> {

@@ -85,7 +85,7 @@ impl Breaker {
         if !self.is_open() {
             return Permit::Call;
         }
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         match state.next_probe {
             Some(at) if now < at => Permit::Reject,
             _ => {
@@ -110,14 +110,14 @@ impl Breaker {
     ) {
         match outcome {
             CallOutcome::Answered => self.answered(now),
-            CallOutcome::Lost if self.lock().answered.is_some_and(|at| at > begun) => {}
+            CallOutcome::Lost if lock(&self.state).answered.is_some_and(|at| at > begun) => {}
             CallOutcome::Lost => self.failed(1, now, reason),
             CallOutcome::Refused => self.failed(TIMEOUTS_TO_OPEN, now, reason),
         }
     }
 
     fn answered(&self, now: Instant) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         state.losses = 0;
         state.answered = Some(now);
         if self.open.swap(false, Ordering::AcqRel) {
@@ -126,7 +126,7 @@ impl Breaker {
     }
 
     fn failed(&self, weight: u32, now: Instant, reason: impl FnOnce() -> Option<String>) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         state.losses = state.losses.saturating_add(weight);
         if state.losses < TIMEOUTS_TO_OPEN {
             return;
@@ -137,10 +137,6 @@ impl Breaker {
             let (store, reason) = (&*self.name, reason());
             tracing::warn!(store, reason, "store unavailable; continuing without it");
         }
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, BreakerState> {
-        lock(&self.state)
     }
 }
 

@@ -1,12 +1,13 @@
 //! The keys of a registry in memory, with a log of their changes.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use super::change::{Change, ChangeScope, Changes};
 use super::read::{Read, ReadStamp};
 use super::snapshot::Snapshot;
 use crate::registry::{ApiKeyRecord, KeyHash, Timestamp};
+use crate::sync::lock;
 
 /// Number of changes in the log. A poll that needs older ones gets [`Changes::TooMany`].
 const MAX_LOG: usize = 1_000;
@@ -65,12 +66,12 @@ impl EmbeddedKeys {
 
     /// Calls `read` with the keys.
     pub fn read<T>(&self, read: impl FnOnce(&KeysByHash) -> T) -> T {
-        read(&self.lock().keys)
+        read(&lock(&self.0).keys)
     }
 
     /// Changes keys. `change` returns the keys whose records changed, which are logged.
     pub fn change<T>(&self, change: impl FnOnce(&mut KeysByHash) -> (Vec<KeyHash>, T)) -> T {
-        let mut state = self.lock();
+        let mut state = lock(&self.0);
         let (changed, value) = change(&mut state.keys);
         if !changed.is_empty() {
             state.last += 1;
@@ -85,17 +86,17 @@ impl EmbeddedKeys {
     }
 
     pub(super) fn records(&self, hashes: &[KeyHash]) -> Read<Vec<Option<ApiKeyRecord>>> {
-        let state = self.lock();
+        let state = lock(&self.0);
         let record = |hash| state.keys.get(hash).map(|key| key.record.clone());
         Read { value: hashes.iter().map(record).collect(), seen: state.seen() }
     }
 
     pub(super) fn seen(&self) -> ReadStamp {
-        self.lock().seen()
+        lock(&self.0).seen()
     }
 
     pub(super) fn changes(&self, since: Option<&Snapshot>) -> Read<Changes> {
-        let state = self.lock();
+        let state = lock(&self.0);
         let known = |xid| since.is_some_and(|since| since.sees(xid));
         let oldest = state.changes.front().map_or(state.last + 1, |change| change.xid);
         let is_complete = oldest == 1 || known(oldest - 1);
@@ -106,10 +107,6 @@ impl EmbeddedKeys {
             Changes::TooMany
         };
         Read { value, seen: state.seen() }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, KeysState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -2,12 +2,13 @@
 //! records takes them. Up to a bound their hashes are kept; beyond it every key counts as changed.
 
 use std::collections::HashSet;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use tokio::sync::Notify;
 
 use super::change::{ChangeScope, Changes};
 use crate::registry::KeyHash;
+use crate::sync::lock;
 
 /// Maximum number of hashes that are kept, of 32 bytes each.
 const MAX_HASHES: usize = 50_000;
@@ -73,19 +74,15 @@ impl KeyChanges {
     /// Adds what a poll found.
     pub(super) fn add(&self, changed: ChangedKeys) {
         if !changed.is_empty() {
-            self.waiting.lock().unwrap_or_else(PoisonError::into_inner).add(changed);
+            lock(&self.waiting).add(changed);
             self.arrived.notify_one();
         }
-    }
-
-    fn take_waiting(&self) -> ChangedKeys {
-        std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Waits for changed keys and takes all that have gathered.
     pub(super) async fn take(&self) -> ChangedKeys {
         loop {
-            let changed = self.take_waiting();
+            let changed = std::mem::take(&mut *lock(&self.waiting));
             if !changed.is_empty() {
                 return changed;
             }

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use super::key_client::{CreatedKey, KeyClient, RotatedKey};
 use super::key_client_error::KeyClientError;
 use crate::config::UpstreamConfig;
-use crate::keys::store::{self, Listing, RevokeOutcome, StoredKey};
+use crate::keys::store::{KeyRotation, Listing, StoredKey};
 use crate::keys::{KeyPrefix, KeySpec, KeyStore, NewKey, PostgresKeys};
 use crate::upstream::postgres::SetupError;
 
@@ -37,11 +37,7 @@ impl KeyClient for DirectKeyClient {
     }
 
     async fn revoke(&mut self, prefix: &KeyPrefix) -> Result<StoredKey, KeyClientError> {
-        match self.store.revoke(self.owner.as_deref(), prefix).await? {
-            RevokeOutcome::Key(key) => Ok(key),
-            RevokeOutcome::None => Err(KeyClientError::Unknown),
-            RevokeOutcome::Ambiguous(keys) => Err(KeyClientError::Ambiguous(keys)),
-        }
+        Ok(self.store.revoke(self.owner.as_deref(), prefix).await?)
     }
 
     async fn rotate(
@@ -50,17 +46,9 @@ impl KeyClient for DirectKeyClient {
         overlap_s: u32,
     ) -> Result<RotatedKey, KeyClientError> {
         let overlap = Duration::from_secs(overlap_s.into());
-        match self.store.rotate(self.owner.as_deref(), prefix, overlap).await? {
-            store::RotateOutcome::Key { key, new, replaced } => {
-                let created = CreatedKey { key: key.expose().to_owned(), stored: *new };
-                Ok(RotatedKey { created, replaced: *replaced })
-            }
-            store::RotateOutcome::None => Err(KeyClientError::Unknown),
-            store::RotateOutcome::Ambiguous(keys) => Err(KeyClientError::Ambiguous(keys)),
-            store::RotateOutcome::Already { successor } => {
-                Err(KeyClientError::AlreadyRotated(successor))
-            }
-            store::RotateOutcome::NotActive(_) => Err(KeyClientError::NotActive),
-        }
+        let rotated = self.store.rotate(self.owner.as_deref(), prefix, overlap).await?;
+        let KeyRotation { key, new, replaced } = rotated;
+        let created = CreatedKey { key: key.expose().to_owned(), stored: new };
+        Ok(RotatedKey { created, replaced })
     }
 }

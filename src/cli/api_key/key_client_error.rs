@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::cli::command::{CommandError, UsageError};
 use crate::cli::output::{local, sanitize};
-use crate::keys::store::{StoreError, StoredKey};
+use crate::keys::store::{KeyRefusal, StoreError, StoredKey};
 
 /// How many keys with the same prefix are listed.
 const MAX_LISTED: usize = 20;
@@ -12,14 +12,8 @@ const MAX_LISTED: usize = 20;
 /// Why nothing was changed.
 #[derive(Debug)]
 pub(super) enum KeyClientError {
-    /// No key of this user has the prefix.
-    Unknown,
-    /// Several keys have the prefix.
-    Ambiguous(Vec<StoredKey>),
-    /// The key was rotated before, and its replacement is active.
-    AlreadyRotated(Box<StoredKey>),
-    /// The key has expired or was revoked.
-    NotActive,
+    /// The key cannot be revoked or rotated.
+    Refused(KeyRefusal),
     /// Another failure.
     Other(CommandError),
 }
@@ -32,19 +26,22 @@ impl KeyClientError {
 
 impl From<StoreError> for KeyClientError {
     fn from(error: StoreError) -> Self {
-        Self::other(error)
+        match error {
+            StoreError::Refused(refusal) => Self::Refused(refusal),
+            error => Self::other(error),
+        }
     }
 }
 
 impl From<KeyClientError> for CommandError {
     fn from(error: KeyClientError) -> Self {
         match error {
-            KeyClientError::Unknown => UsageError::new(
+            KeyClientError::Refused(KeyRefusal::Unknown) => UsageError::new(
                 "you have no key with this prefix; nothing was changed. List your keys: \
                  gene-registry api-key list",
             )
             .into(),
-            KeyClientError::Ambiguous(keys) => {
+            KeyClientError::Refused(KeyRefusal::Ambiguous(keys)) => {
                 let mut text = "several keys have this prefix; nothing was changed. Give a longer \
                                 prefix:"
                     .to_owned();
@@ -56,8 +53,10 @@ impl From<KeyClientError> for CommandError {
                 }
                 UsageError::new(text).into()
             }
-            KeyClientError::AlreadyRotated(successor) => already_rotated(&successor).into(),
-            KeyClientError::NotActive => {
+            KeyClientError::Refused(KeyRefusal::AlreadyRotated(successor)) => {
+                already_rotated(&successor).into()
+            }
+            KeyClientError::Refused(KeyRefusal::NotActive) => {
                 "the key has expired or was revoked and cannot be rotated; nothing was changed. \
                  Create a new one: gene-registry api-key create --name NAME"
                     .into()

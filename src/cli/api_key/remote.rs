@@ -11,7 +11,7 @@ use super::key_client::{CreatedKey, KeyClient, RotatedKey};
 use super::key_client_error::KeyClientError;
 use crate::cli::command::{CommandError, UsageError};
 use crate::cli::session::{ControlClientError, ControlSession};
-use crate::keys::store::StoredKey;
+use crate::keys::store::{KeyRefusal, StoredKey};
 use crate::keys::{KeyPrefix, KeySpec};
 
 /// Keys requested at a time.
@@ -89,22 +89,25 @@ fn key_client_error(error: CommandError) -> KeyClientError {
     let Some(ControlClientError::Rejected(rejection)) = error.downcast_ref() else {
         return KeyClientError::Other(error);
     };
-    match rejection.code.as_str() {
-        "NOT_FOUND" => KeyClientError::Unknown,
+    let refusal = match rejection.code.as_str() {
+        "NOT_FOUND" => KeyRefusal::Unknown,
         "AMBIGUOUS" => {
             let keys = rejection.body.get("candidates").cloned().unwrap_or_default();
-            KeyClientError::Ambiguous(serde_json::from_value(keys).unwrap_or_default())
+            KeyRefusal::Ambiguous(serde_json::from_value(keys).unwrap_or_default())
         }
         "ALREADY_ROTATED" => {
             let successor = rejection.body.get("successor").cloned().unwrap_or_default();
-            let successor = serde_json::from_value(successor);
-            successor.map_or(KeyClientError::Other(error), KeyClientError::AlreadyRotated)
+            match serde_json::from_value(successor) {
+                Ok(successor) => KeyRefusal::AlreadyRotated(successor),
+                Err(_) => return KeyClientError::Other(error),
+            }
         }
-        "NOT_ACTIVE" => KeyClientError::NotActive,
-        "INVALID_PREFIX" | "INVALID_PARAMETERS" => KeyClientError::other(UsageError::new(format!(
-            "{}; nothing was changed",
-            rejection.message
-        ))),
-        _ => KeyClientError::Other(error),
-    }
+        "NOT_ACTIVE" => KeyRefusal::NotActive,
+        "INVALID_PREFIX" | "INVALID_PARAMETERS" => {
+            let text = format!("{}; nothing was changed", rejection.message);
+            return KeyClientError::other(UsageError::new(text));
+        }
+        _ => return KeyClientError::Other(error),
+    };
+    KeyClientError::Refused(refusal)
 }

@@ -11,7 +11,7 @@ use crate::cli::command::{CommandError, CommandResult, USAGE_ERROR};
 use crate::cli::output::{local, local_or_never, notice, print, print_json};
 use crate::cli::terminal;
 use crate::keys::KeyPrefix;
-use crate::keys::store::StoredKey;
+use crate::keys::store::{KeyRefusal, StoredKey};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -66,14 +66,7 @@ async fn find_key(
 ) -> Result<StoredKey, KeyClientError> {
     let mut keys = key_client.list().await?;
     keys.retain(|key| key.prefix.starts_with(prefix.as_str()));
-    match keys.pop() {
-        None => Err(KeyClientError::Unknown),
-        Some(key) if keys.is_empty() => Ok(key),
-        Some(key) => {
-            keys.push(key);
-            Err(KeyClientError::Ambiguous(keys))
-        }
-    }
+    KeyRefusal::only(keys).map_err(KeyClientError::Refused)
 }
 
 /// Asks for confirmation, unless the key was revoked before.

@@ -1,5 +1,7 @@
 //! An authenticated user of the control API.
 
+use serde::Serialize;
+
 use crate::registry::Timestamp;
 
 /// An authenticated user.
@@ -16,22 +18,13 @@ pub struct Caller {
 }
 
 /// A kind of credentials.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum AuthMethod {
     /// An access token of the issuer.
     Oidc,
     /// A login token.
     Token,
-}
-
-impl AuthMethod {
-    /// The name in responses.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Oidc => "oidc",
-            Self::Token => "token",
-        }
-    }
 }
 
 /// A user, the kind of credentials, and when they expire.

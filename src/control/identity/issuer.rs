@@ -14,7 +14,7 @@ use thiserror::Error;
 
 use crate::config::is_trustworthy;
 use crate::net::{HttpClient, HttpError};
-use crate::sync::{SingleFlight, TaskPanicked};
+use crate::sync::{SingleFlight, TaskPanicked, lock};
 
 /// Keys older than this are refreshed in the background.
 const REFRESH_AGE: Duration = Duration::from_secs(300);
@@ -89,14 +89,9 @@ struct CachedKeys {
 
 impl IssuerKeys {
     pub(super) fn new(issuer: String, web: HttpClient) -> Self {
-        let (known, last_attempt) = (RwLock::new(None), Mutex::new(None));
-        Self(Arc::new(IssuerState {
-            issuer,
-            web,
-            known,
-            last_attempt,
-            flights: SingleFlight::default(),
-        }))
+        let (known, last_attempt) = (RwLock::default(), Mutex::default());
+        let flights = SingleFlight::default();
+        Self(Arc::new(IssuerState { issuer, web, known, last_attempt, flights }))
     }
 
     /// The keys that may have signed a token with this key id and algorithm; empty if there are none.
@@ -114,7 +109,12 @@ impl IssuerKeys {
                 return Ok(found);
             }
         }
-        self.0.flights.run(&(), || self.clone().refresh()).await.map_err(crashed)?.value?;
+        self.0
+            .flights
+            .run(&(), || self.clone().refresh())
+            .await
+            .map_err(|panic| Arc::new(panic.into()))?
+            .value?;
         Ok(self.known().map(|known| usable_keys(&known.keys, kid, algorithm)).unwrap_or_default())
     }
 
@@ -125,7 +125,7 @@ impl IssuerKeys {
 
     /// Reads the keys, or returns the result of the last attempt if that was just now.
     async fn refresh(self) -> RefreshResult {
-        let last = self.0.last_attempt.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let last = lock(&self.0.last_attempt).clone();
         if let Some((at, outcome)) = last
             && at.elapsed() < RETRY_INTERVAL
         {
@@ -136,8 +136,7 @@ impl IssuerKeys {
             let cause = std::error::Error::source(&**error).map(ToString::to_string);
             tracing::warn!(%error, cause, "cannot read the issuer's signing keys");
         }
-        let mut last = self.0.last_attempt.lock().unwrap_or_else(PoisonError::into_inner);
-        *last = Some((Instant::now(), outcome.clone()));
+        *lock(&self.0.last_attempt) = Some((Instant::now(), outcome.clone()));
         outcome
     }
 
@@ -165,10 +164,6 @@ impl IssuerKeys {
         *self.0.known.write().unwrap_or_else(PoisonError::into_inner) = Some(known);
         Ok(())
     }
-}
-
-fn crashed(crashed: TaskPanicked) -> Arc<IssuerKeysError> {
-    Arc::new(crashed.into())
 }
 
 fn usable_keys(keys: &[Jwk], kid: Option<&str>, algorithm: Algorithm) -> Vec<DecodingKey> {

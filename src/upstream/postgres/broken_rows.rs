@@ -1,9 +1,10 @@
 //! Counts the genes that violate the contract of the views, and logs when their number changes.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use crate::registry::{DomainName, GeneFilter};
+use crate::sync::lock;
 
 /// The number of such genes by domain (`None`: in all), without zeros. The primary and its standbys
 /// share it. Cheap to clone.
@@ -16,7 +17,7 @@ impl BrokenRows {
         if filter.fidelity.is_some() {
             return;
         }
-        let mut broken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut broken = lock(&self.0);
         let before = if count == 0 {
             broken.remove(&filter.domain)
         } else {
@@ -34,7 +35,6 @@ impl BrokenRows {
 
     /// The number that the latest unfiltered search left out.
     pub(super) fn total(&self) -> i64 {
-        let broken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        broken.get(&None).copied().unwrap_or(0)
+        lock(&self.0).get(&None).copied().unwrap_or(0)
     }
 }

@@ -21,7 +21,7 @@ use crate::upstream::UpstreamError;
 /// As [`super::Postgres::new`].
 pub fn check(config: &UpstreamConfig) -> Result<(), SetupError> {
     standby_urls::configs(config)?;
-    Hosts::new(config, config.connect()).map(drop)
+    Hosts::new(config, Duration::from_millis(config.connect_ms)).map(drop)
 }
 
 /// Why a command-line tool could not connect.
@@ -42,7 +42,7 @@ pub enum ConnectError {
 /// As [`super::Postgres::new`], or the connection fails.
 pub async fn connect(config: &UpstreamConfig) -> Result<Client, ConnectError> {
     // No request waits for the tools, so they may wait longer.
-    let hosts = Hosts::new(config, config.connect().max(Duration::from_secs(5)))?;
+    let hosts = Hosts::new(config, Duration::from_millis(config.connect_ms.max(5_000)))?;
     let connected = hosts.connect().await;
     let (client, driver) = connected.map_err(|error| UpstreamError::Unreachable(error.into()))?;
     // The driver ends with the client.
@@ -57,7 +57,7 @@ pub async fn connect(config: &UpstreamConfig) -> Result<Client, ConnectError> {
 ///
 /// As [`super::Postgres::new`].
 pub(crate) fn small_pool(config: &UpstreamConfig, connections: usize) -> Result<Pool, SetupError> {
-    let timeout = config.connect().max(Duration::from_secs(2));
+    let timeout = Duration::from_millis(config.connect_ms.max(2_000));
     let hosts = Arc::new(Hosts::new(config, timeout)?);
     Pool::builder(HostManager::new(hosts, true))
         .max_size(connections)

@@ -69,12 +69,15 @@ impl QueryPool {
     /// An empty pool. Connections are made when they are needed. Must be called on a runtime.
     pub(super) fn new(config: &UpstreamConfig, hosts: Arc<Hosts>) -> Result<Self, SetupError> {
         let tls = hosts.tls().clone();
+        let UpstreamConfig { wait_ms, connect_ms, query_ms, deadline_ms, .. } = *config;
+        let [wait, connect, query, deadline] =
+            [wait_ms, connect_ms, query_ms, deadline_ms].map(Duration::from_millis);
         let pool = Pool::builder(HostManager::new(hosts, false))
             .max_size(config.pool_size.max(1))
             // The most recently used one is taken first, so that surplus connections become idle.
             .queue_mode(QueueMode::Lifo)
-            .wait_timeout(Some(config.wait()))
-            .recycle_timeout(Some(config.connect()))
+            .wait_timeout(Some(wait))
+            .recycle_timeout(Some(connect))
             .runtime(Runtime::Tokio1)
             .build()
             .map_err(|_| SetupError::Pool)?;
@@ -85,12 +88,12 @@ impl QueryPool {
             pool,
             oldest: watch::Sender::new(std::time::Instant::now()),
             budget,
-            wait: config.wait(),
+            wait,
             _trimming: trimming,
             tls,
-            query: config.query(),
-            connect: config.connect(),
-            deadline: config.deadline(),
+            query,
+            connect,
+            deadline,
             prepared: config.prepared_statements,
         })
     }

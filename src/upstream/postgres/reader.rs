@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio_postgres::Row;
@@ -54,7 +55,7 @@ impl Postgres {
         broken_rows: BrokenRows,
     ) -> Result<Self, SetupError> {
         let standbys = standby_set(config, &install_template, &broken_rows)?;
-        let hosts = Arc::new(Hosts::new(config, config.connect())?);
+        let hosts = Arc::new(Hosts::new(config, Duration::from_millis(config.connect_ms))?);
         let side_config = UpstreamConfig { pool_size: 1, ..config.clone() };
         Ok(Self {
             side_pool: QueryPool::new(&side_config, Arc::clone(&hosts))?,
@@ -253,7 +254,8 @@ fn standby_set(
     };
     let configs = standby_urls::configs(config)?;
     let each = configs.into_iter().enumerate().map(standby).collect::<Result<_, _>>()?;
-    Ok(StandbySet { each, max_lag: config.max_lag(), deadline: config.deadline() })
+    let [max_lag, deadline] = [config.max_lag_ms, config.deadline_ms].map(Duration::from_millis);
+    Ok(StandbySet { each, max_lag, deadline })
 }
 
 /// Sums the pools of all standbys: one sum for reads, one for polls.

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 
+use data_encoding::HEXLOWER_PERMISSIVE;
 use tokio_postgres::Row;
 
 use crate::registry::arena::{DomainStanding, FitnessSums, StandingGene};
@@ -66,14 +67,8 @@ fn parse_scope(text: &str) -> ChangeScope {
 }
 
 fn key_hash(hex: &str) -> Option<KeyHash> {
-    let mut hash = [0; 32];
-    if hex.len() != 2 * hash.len() || !hex.is_ascii() {
-        return None;
-    }
-    for (byte, start) in hash.iter_mut().zip((0..hex.len()).step_by(2)) {
-        *byte = u8::from_str_radix(&hex[start..start + 2], 16).ok()?;
-    }
-    Some(KeyHash(hash))
+    let hash = HEXLOWER_PERMISSIVE.decode(hex.as_bytes()).ok()?;
+    hash.try_into().ok().map(KeyHash)
 }
 
 /// A gene of a page, with its arena history; `None` for the row of an empty page.

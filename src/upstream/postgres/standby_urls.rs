@@ -1,5 +1,7 @@
 //! The configured URLs of the standbys, as one configuration each.
 
+use std::time::Duration;
+
 use super::hosts::Hosts;
 use super::setup_error::SetupError;
 use crate::config::UpstreamConfig;
@@ -10,7 +12,8 @@ pub(super) fn configs(config: &UpstreamConfig) -> Result<Vec<UpstreamConfig>, Se
     let one = |(index, url): (usize, &secrecy::SecretString)| {
         let one =
             UpstreamConfig { url: Some(url.clone()), read_urls: Vec::new(), ..config.clone() };
-        let hosts = Hosts::new(&one, one.connect()).map_err(|error| numbered(error, index))?;
+        let hosts = Hosts::new(&one, Duration::from_millis(one.connect_ms))
+            .map_err(|error| numbered(error, index))?;
         if hosts.count() != 1 {
             let why = "it names several hosts; give each standby its own URL".to_owned();
             return Err(SetupError::ReadUrl(index + 1, why));

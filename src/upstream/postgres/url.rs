@@ -39,8 +39,8 @@ pub(super) fn target(config: &UpstreamConfig) -> Result<ConnectionTarget, SetupE
     let url = config.url.as_ref().ok_or(SetupError::NoUrl)?;
     let mut target = parse(url).map_err(SetupError::Url)?;
     for host in &mut target.hosts {
-        host.connect_timeout(config.connect());
-        host.tcp_user_timeout(config.tcp_user_timeout());
+        host.connect_timeout(Duration::from_millis(config.connect_ms));
+        host.tcp_user_timeout(Duration::from_millis(config.tcp_user_timeout_ms));
         // Detects dead idle connections before they are needed.
         host.keepalives(true);
         host.keepalives_idle(Duration::from_secs(10));

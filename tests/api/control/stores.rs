@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use gene_registry::keys::store::{Listing, RevokeOutcome, RotateOutcome, Status, StoredKey};
+use gene_registry::keys::store::{KeyRefusal, KeyRotation, Listing, Status, StoreError, StoredKey};
 use gene_registry::keys::{
     ApiKey, KeyPrefix, KeySpec, KeyStore, MemoryKeys, NewKey, PostgresKeys, Usage,
 };
@@ -109,24 +109,26 @@ async fn keys_are_listed_newest_first_and_in_pages() {
     }
 }
 
+#[track_caller]
+fn refusal<T: std::fmt::Debug>(outcome: Result<T, StoreError>) -> KeyRefusal {
+    match outcome {
+        Err(StoreError::Refused(refusal)) => refusal,
+        other => panic!("{other:?}"),
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn only_the_owners_one_key_is_revoked_and_only_once() {
     for Pair { name, store, .. } in both().await {
         let key = store.create(&new("a", "n", None)).await.unwrap().0;
-        assert_eq!(
-            store.revoke(Some("b"), &prefix(&key)).await.unwrap(),
-            RevokeOutcome::None,
-            "{name}"
-        );
-        let revoke = async |owner| match store.revoke(owner, &prefix(&key)).await.unwrap() {
-            RevokeOutcome::Key(key) => key,
-            other => panic!("{name}: {other:?}"),
-        };
+        let unknown = refusal(store.revoke(Some("b"), &prefix(&key)).await);
+        assert_eq!(unknown, KeyRefusal::Unknown, "{name}");
+        let revoke = async |owner| store.revoke(owner, &prefix(&key)).await.unwrap();
         let first = revoke(Some("a")).await;
         assert_eq!(first.status, Status::Revoked);
         assert_eq!(revoke(None).await, first, "{name}");
-        let rotated = store.rotate(Some("a"), &prefix(&key), Duration::ZERO).await.unwrap();
-        assert!(matches!(rotated, RotateOutcome::NotActive(_)), "{name}: {rotated:?}");
+        let rotated = store.rotate(Some("a"), &prefix(&key), Duration::ZERO).await;
+        assert_eq!(refusal(rotated), KeyRefusal::NotActive, "{name}");
     }
 }
 
@@ -141,12 +143,10 @@ async fn a_rotated_key_has_the_same_settings_and_lifetime() {
             (None, Duration::ZERO, None, Some(Timestamp::now())),
         ] {
             let old = store.create(&new("a", "n", end)).await.unwrap().0;
-            let none = store.rotate(Some("b"), &prefix(&old), overlap).await.unwrap();
-            assert!(matches!(none, RotateOutcome::None), "{name}");
+            let unknown = refusal(store.rotate(Some("b"), &prefix(&old), overlap).await);
+            assert_eq!(unknown, KeyRefusal::Unknown, "{name}");
             let rotated = store.rotate(Some("a"), &prefix(&old), overlap).await.unwrap();
-            let RotateOutcome::Key { key, new, replaced } = rotated else {
-                panic!("{name}: {rotated:?}")
-            };
+            let KeyRotation { key, new, replaced } = rotated;
             assert_eq!((new.prefix.as_str(), &*replaced.prefix), (key.prefix(), old.prefix()));
             let same = |key: &StoredKey| {
                 let StoredKey { owner, name, scopes, rate_limit_per_minute, .. } = key.clone();
@@ -173,28 +173,24 @@ async fn a_key_has_at_most_one_active_successor_and_keeps_its_first_lifetime() {
     for Pair { name, store, .. } in both().await {
         for end in [None, Some(hours(500))] {
             let old = store.create(&new("a", "n", end)).await.unwrap().0;
-            let rotate = async |key: &ApiKey, overlap| {
-                store.rotate(Some("a"), &prefix(key), overlap).await.unwrap()
-            };
-            let made = async |key: &ApiKey, overlap| match rotate(key, overlap).await {
-                RotateOutcome::Key { key, new, .. } => {
-                    assert_eq!(new.expires_at.is_some(), end.is_some(), "{name}");
-                    if let Some(end) = end {
-                        near(new.expires_at, end);
-                    }
-                    key
+            let rotate =
+                async |key: &ApiKey, overlap| store.rotate(Some("a"), &prefix(key), overlap).await;
+            let made = async |key: &ApiKey, overlap| {
+                let KeyRotation { key, new, .. } = rotate(key, overlap).await.expect(name);
+                assert_eq!(new.expires_at.is_some(), end.is_some(), "{name}");
+                if let Some(end) = end {
+                    near(new.expires_at, end);
                 }
-                other => panic!("{name}: {other:?}"),
+                key
             };
-            let refused_for = async |key: &ApiKey, by: &ApiKey| match rotate(key, hour).await {
-                RotateOutcome::Already { successor } => {
-                    assert_eq!(
+            let refused_for =
+                async |key: &ApiKey, by: &ApiKey| match refusal(rotate(key, hour).await) {
+                    KeyRefusal::AlreadyRotated(successor) => assert_eq!(
                         (&*successor.prefix, successor.status),
                         (by.prefix(), Status::Active)
-                    );
-                }
-                other => panic!("{name}: {other:?}"),
-            };
+                    ),
+                    other => panic!("{name}: {other:?}"),
+                };
             let first = made(&old, hour).await;
             refused_for(&old, &first).await;
             // The response with the new key was lost: it is rotated, and the old key's successor changes.
@@ -203,7 +199,7 @@ async fn a_key_has_at_most_one_active_successor_and_keeps_its_first_lifetime() {
             refused_for(&first, &second).await;
             // The successor is revoked: the old key, still active for an hour, can be rotated again.
             store.revoke(Some("a"), &prefix(&second)).await.unwrap();
-            assert!(matches!(rotate(&first, hour).await, RotateOutcome::NotActive(_)), "{name}");
+            assert_eq!(refusal(rotate(&first, hour).await), KeyRefusal::NotActive, "{name}");
             let third = made(&old, hour).await;
             refused_for(&old, &third).await;
             let listed = store.list(Some("a"), Listing::ALL).await.unwrap().keys;
@@ -270,7 +266,7 @@ async fn the_change_log_has_changes_of_keys_but_not_their_use() {
         store.add_usage(&[used]).await.unwrap();
         assert!(changed_by(&read).await.is_empty(), "{name}: use is not logged");
         let rotated = store.rotate(None, &prefix(&key), Duration::from_secs(9)).await.unwrap();
-        let RotateOutcome::Key { key: rotated, .. } = rotated else { panic!("{name}") };
+        let rotated = rotated.key;
         let changed = changed_by(&read).await;
         assert_eq!(changed.len(), 2, "{name}");
         assert!(changed.contains(&key.hash()) && changed.contains(&rotated.hash()), "{name}");

@@ -60,7 +60,7 @@ async fn a_row_that_fails_a_statement_affects_no_other_key() {
         client.execute(insert, &[&key.hash().0.as_slice(), &ends]).await.expect("a key");
     }
     let upstream = UpstreamClient::new(Arc::new(database.upstream()));
-    let authenticator = Authenticator::new(upstream, false, Arc::new(Metrics::default()));
+    let authenticator = Authenticator::new(upstream, false, None, Arc::new(Metrics::default()));
     let strange = ApiKey::generate().expect("a key");
     let all = keys.iter().chain([&strange]);
     let checks = all.map(|key| authenticator.check([key.expose().as_bytes()].into_iter()));
