@@ -30,7 +30,8 @@ pub(crate) struct Function {
     pub(crate) name: String,
     pub(crate) lines: usize,
     pub(crate) parameters: usize,
-    pub(crate) is_in_trait_impl: bool,
+    /// Its parameters are not its own choice.
+    pub(crate) has_required_signature: bool,
 }
 
 #[derive(Debug)]
@@ -130,13 +131,14 @@ impl SourceFile {
         }
     }
 
-    fn add_function(&mut self, signature: &syn::Signature, body: &syn::Block, in_trait_impl: bool) {
-        let lines = body.brace_token.span.close().end().line - signature.fn_token.span.start().line + 1;
+    fn add_function(&mut self, signature: &syn::Signature, body: &syn::Block, is_required: bool) {
+        let lines =
+            body.brace_token.span.close().end().line - signature.fn_token.span.start().line + 1;
         self.functions.push(Function {
             name: signature.ident.to_string(),
             lines,
-            parameters: signature.inputs.len(),
-            is_in_trait_impl: in_trait_impl,
+            parameters: signature.inputs.len() - usize::from(signature.receiver().is_some()),
+            has_required_signature: is_required,
         });
     }
 
@@ -152,11 +154,17 @@ impl SourceFile {
     }
 }
 
+/// Operations have a parameter for each one in the document.
+fn is_api(attributes: &[Attribute]) -> bool {
+    attributes.iter().any(|attribute| attribute.path().is_ident("OpenApi"))
+}
+
 fn is_test(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         let list = attribute.meta.require_list();
-        attribute.path().is_ident("cfg")
-            && list.is_ok_and(|list| list.tokens.to_string().split(' ').next() == Some("test"))
+        let words = list.map(|list| list.tokens.to_string()).unwrap_or_default();
+        let mut words = words.split(|c: char| !c.is_alphanumeric());
+        attribute.path().is_ident("cfg") && words.any(|word| word == "test")
     })
 }
 
@@ -187,7 +195,8 @@ impl<'ast> Visit<'ast> for SourceFile {
             Item::Impl(item) => {
                 for part in &item.items {
                     if let ImplItem::Fn(function) = part {
-                        self.add_function(&function.sig, &function.block, item.trait_.is_some());
+                        let is_required = item.trait_.is_some() || is_api(&item.attrs);
+                        self.add_function(&function.sig, &function.block, is_required);
                     }
                 }
             }
