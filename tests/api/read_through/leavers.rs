@@ -12,8 +12,8 @@ use crate::support::wait::eventually;
 
 const LEAVING: usize = 500;
 
-/// Connections for them: over HTTP/2, a server allows so many requests on one.
-const CONNECTIONS: usize = 5;
+/// Clients for them: over HTTP/2 a client has one connection, and a connection at most 32 streams.
+const CLIENTS: usize = 20;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiting_request_is_served_by_the_load_that_500_aborted_requests_started() {
@@ -25,10 +25,10 @@ async fn a_waiting_request_is_served_by_the_load_that_500_aborted_requests_start
         .await;
         let (key, path) = (fleet.database.new_key(1_000_000).await, uncached());
         let (replica, url) = (&fleet.replicas[0], format!("{}{path}", fleet.replicas[0].base));
-        let clients: Vec<_> = (0..CONNECTIONS).map(|_| client(version)).collect();
+        let clients: Vec<_> = (0..CLIENTS).map(|_| client(version)).collect();
         let lock = lock_genes(&fleet).await;
         let leaving = (0..LEAVING).map(|n| {
-            let request = clients[n % CONNECTIONS].get(&url).header("X-API-Key", &key);
+            let request = clients[n % CLIENTS].get(&url).header("X-API-Key", &key);
             AbortOnDropHandle::new(tokio::spawn(request.send()))
         });
         let leaving: Vec<_> = leaving.collect();
