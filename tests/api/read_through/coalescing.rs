@@ -30,8 +30,8 @@ async fn three_hundred_identical_cold_requests_on_three_replicas_share_one_load(
     let clients = versions.map(client);
     for (round, path) in paths.iter().enumerate() {
         let lock = lock_genes(&fleet).await;
-        let requests =
-            (0..REQUESTS).map(|n| get(&clients[n / 3 % clients.len()], &fleet.replicas[n % 3], path, &key));
+        let requests = (0..REQUESTS)
+            .map(|n| get(&clients[n / 3 % clients.len()], &fleet.replicas[n % 3], path, &key));
         let release = async {
             arrived(&fleet, (round + 1) * REQUESTS).await;
             lock.batch_execute("rollback").await.unwrap();

@@ -5,7 +5,8 @@ use reqwest::Version;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{
-    Loads, SOON, arrived, assert_ok, client, fleet_with, get, loads, lock_genes, patient, young,
+    Loads, SOON, arrived, assert_ok, client, fleet_with, get, loads, lock_genes, patient,
+    waiting_statements, young,
 };
 use crate::support::traffic::uncached;
 use crate::support::wait::eventually;
@@ -39,13 +40,8 @@ async fn a_waiting_request_is_served_by_the_load_that_500_aborted_requests_start
             arrived(&fleet, LEAVING + 1).await;
             drop(leaving);
             drop(clients);
-            let sql = "select count(*) from pg_stat_activity where datname = $1
-                and usename = 'gene_registry_reader' and wait_event_type = 'Lock'";
-            let admin = fleet.database.connect().await;
-            let waits = async || -> i64 {
-                admin.query_one(sql, &[&fleet.database.name()]).await.unwrap().get(0)
-            };
-            eventually(SOON, "one statement waits", || async { waits().await == 1 }).await;
+            let is_waiting = || async { waiting_statements(&fleet).await == 1 };
+            eventually(SOON, "one statement waits", is_waiting).await;
             lock.batch_execute("rollback").await.unwrap();
         };
 
