@@ -4,7 +4,6 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -118,15 +117,16 @@ fn respond_tracked<H: Handler>(
     watchdog: &Arc<Watchdog>,
     service: Arc<Service<H>>,
     request: hyper::Request<Incoming>,
-) -> Pin<Box<impl Future<Output = Result<HttpResponse, Infallible>> + use<H>>> {
+) -> impl Future<Output = Result<HttpResponse, Infallible>> + use<H> {
     // Not in the future, which may be dropped before it is polled.
     let in_progress = match request.version() {
         Version::HTTP_2 => InProgress::Stream(watchdog.open_stream()),
         _ => InProgress::Http1(watchdog.begin_http1_request()),
     };
-    // Boxed: the library reserves its size beside the response, which may wait for a slow client.
-    Box::pin(async move {
-        let response = service.answer(request).await;
+    async move {
+        // Boxed, and not before its turn comes: the library keeps room for this future beside the
+        // response, and a client may send many requests at once.
+        let response = Box::pin(service.answer(request)).await;
         Ok(match in_progress {
             InProgress::Stream(timer) => {
                 timer.begin_sending();
@@ -137,7 +137,7 @@ fn respond_tracked<H: Handler>(
                 response
             }
         })
-    })
+    }
 }
 
 /// Keeps a request in progress for the watchdog.
