@@ -70,18 +70,16 @@ impl DomainMetrics {
     pub(super) fn write(&self, out: &mut Exposition, now: Instant) {
         let mut shown = lock(&self.0);
         shown.retain(|_, one| now.saturating_duration_since(one.read_at) < MAX_AGE);
-        type Column = fn(&DomainSample) -> f64;
-        let all: [(&'static str, Column); 6] = [
-            ("gene_registry_domain_genes", |one| one.numbers.gene_count),
-            ("gene_registry_domain_shannon_diversity", |one| one.numbers.shannon_diversity),
-            ("gene_registry_domain_turnover_ratio", |one| one.numbers.turnover_rate),
-            ("gene_registry_domain_mean_fitness", |one| one.numbers.avg_fitness),
-            ("gene_registry_domain_evaluations", |one| one.numbers.total_arena_evaluations),
-            ("gene_registry_domain_read_timestamp_seconds", |one| one.read_at_seconds),
-        ];
-        for (name, value) in all {
-            for (domain, one) in &*shown {
-                out.sample(name, &[("domain", domain)], value(one));
+        for (domain, DomainSample { numbers, read_at_seconds, .. }) in &*shown {
+            for (name, value) in [
+                ("gene_registry_domain_genes", numbers.gene_count),
+                ("gene_registry_domain_shannon_diversity", numbers.shannon_diversity),
+                ("gene_registry_domain_turnover_ratio", numbers.turnover_rate),
+                ("gene_registry_domain_mean_fitness", numbers.avg_fitness),
+                ("gene_registry_domain_evaluations", numbers.total_arena_evaluations),
+                ("gene_registry_domain_read_timestamp_seconds", *read_at_seconds),
+            ] {
+                out.sample(name, &[("domain", domain)], value);
             }
         }
     }
@@ -97,7 +95,7 @@ mod tests {
     fn text(metrics: &DomainMetrics, now: Instant) -> String {
         let mut out = Exposition::default();
         metrics.write(&mut out, now);
-        out.into_text()
+        out.render_after(String::new())
     }
 
     #[test]

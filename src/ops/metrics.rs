@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use metrics::{Counter, Key, KeyName, Label, Recorder};
+use metrics::{Counter, KeyName, Recorder, counter, gauge, with_local_recorder};
 use metrics_exporter_prometheus::{
     Matcher, PrometheusBuilder, PrometheusHandle, PrometheusRecorder,
 };
@@ -15,7 +15,6 @@ use super::domain_metrics::DomainMetrics;
 use super::exposition::Exposition;
 use super::limit_metrics::{self, LimitMetrics};
 use super::process;
-use super::recorder::{METADATA, labelled};
 use super::request_metrics::{self, RequestLabels, RequestMetrics};
 use super::shed_metrics::ShedMetrics;
 use super::telemetry;
@@ -80,13 +79,13 @@ impl Default for Metrics {
         });
         let recorder = builder.build_recorder();
         describe(&recorder);
-        let build = labelled(BUILD_INFO, "version", env!("CARGO_PKG_VERSION"));
-        recorder.register_gauge(&build, &METADATA).set(1.0);
-        let certificate_reloads = ["failed", "ok"].map(|result| {
-            recorder.register_counter(&labelled(CERTIFICATE_RELOADS, "result", result), &METADATA)
+        let (caches, certificate_reloads) = with_local_recorder(&recorder, || {
+            gauge!(BUILD_INFO, "version" => env!("CARGO_PKG_VERSION")).set(1.0);
+            let reloads = ["failed", "ok"];
+            let reloads = reloads.map(|result| counter!(CERTIFICATE_RELOADS, "result" => result));
+            (CacheCounters::default(), reloads)
         });
-        let (handle, caches) = (recorder.handle(), CacheCounters::new(&recorder));
-        let domains = DomainMetrics::default();
+        let (handle, domains) = (recorder.handle(), DomainMetrics::default());
         Self { recorder, handle, caches, domains, certificate_reloads }
     }
 }
@@ -105,7 +104,7 @@ fn describe(recorder: &impl Recorder) {
 impl Metrics {
     /// The counters of a listener with these route templates, the busiest first.
     pub fn requests(&self, routes: Vec<String>) -> RequestMetrics {
-        RequestMetrics::new(&self.recorder, routes)
+        with_local_recorder(&self.recorder, || RequestMetrics::new(routes))
     }
 
     /// Counts a request that took `took`.
@@ -115,13 +114,12 @@ impl Metrics {
 
     /// Counts a request on the control listener.
     pub fn control_request(&self, labels: ControlLabels<'_>) {
-        let labels = vec![
-            Label::new("route", labels.route.to_owned()),
-            Label::new("method", labels.method),
-            Label::new("status", labels.status.to_string()),
-        ];
-        let key = Key::from_parts(CONTROL_REQUESTS, labels);
-        self.recorder.register_counter(&key, &METADATA).increment(1);
+        let ControlLabels { route, method, status } = labels;
+        let (route, status) = (route.to_owned(), status.to_string());
+        with_local_recorder(&self.recorder, || {
+            counter!(CONTROL_REQUESTS, "route" => route, "method" => method, "status" => status)
+                .increment(1);
+        });
     }
 
     /// Counts an event of the read path.
@@ -136,8 +134,7 @@ impl Metrics {
 
     /// Sets the expiry of the certificate in use, in seconds since 1970.
     pub fn certificate_expires(&self, at: u64) {
-        let key = Key::from_static_name(CERTIFICATE_EXPIRY);
-        self.recorder.register_gauge(&key, &METADATA).set(at as f64);
+        with_local_recorder(&self.recorder, || gauge!(CERTIFICATE_EXPIRY).set(at as f64));
     }
 
     /// Counts a reload of the certificate.
@@ -147,22 +144,22 @@ impl Metrics {
 
     /// The metrics of the limiter.
     pub fn limits(&self) -> LimitMetrics {
-        LimitMetrics::new(&self.recorder)
+        with_local_recorder(&self.recorder, LimitMetrics::default)
     }
 
     /// The metrics of the read limiter.
     pub fn shed(&self) -> ShedMetrics {
-        ShedMetrics::new(&self.recorder)
+        with_local_recorder(&self.recorder, ShedMetrics::default)
     }
 
     /// All metrics in the Prometheus text format, with those that `collect` adds.
     pub fn render(&self, collect: impl FnOnce(&mut Exposition)) -> String {
-        let mut out = Exposition::after(self.handle.render());
+        let mut out = Exposition::default();
         collect(&mut out);
         self.domains.write(&mut out, Instant::now());
         out.sample(LOG_LINES_DROPPED, &[], telemetry::lines_dropped() as f64);
         process::write(&mut out);
-        out.into_text()
+        out.render_after(self.handle.render())
     }
 
     /// Must be called every few seconds: bounds the memory if `/metrics` is not scraped.

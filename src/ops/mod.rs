@@ -13,7 +13,6 @@ mod metrics;
 #[cfg(feature = "otlp")]
 mod otlp;
 mod process;
-mod recorder;
 mod request_metrics;
 mod shed_metrics;
 pub mod telemetry;
