@@ -197,15 +197,10 @@ impl Hosts {
     }
 
     fn order(&self) -> Vec<usize> {
-        let count = self.target.hosts.len();
-        let mut order: Vec<usize> = (0..count).collect();
+        let mut order: Vec<usize> = (0..self.count()).collect();
         if self.target.shuffled {
-            for index in (1..count).rev() {
-                // Without randomness, the order of the URL.
-                let other =
-                    getrandom::u64().map_or(index, |random| (random % (index as u64 + 1)) as usize);
-                order.swap(index, other);
-            }
+            // Without randomness, the order of the URL.
+            order.sort_by_cached_key(|_| getrandom::u64().unwrap_or_default());
         } else {
             let last = self.last.load(Ordering::Relaxed);
             order.sort_by_key(|host| (*host != last, *host));

@@ -9,7 +9,7 @@ use tokio_postgres::Row;
 use tokio_postgres::error::SqlState;
 
 use super::broken_rows::BrokenRows;
-use super::fields::{field, first, sql_state, unexpected};
+use super::fields::{field, first, sql_state};
 use super::hosts::Hosts;
 use super::pool::{QueryParam, QueryPool};
 use super::queries::{self, Counting};
@@ -92,7 +92,7 @@ impl Upstream for Postgres {
     async fn phenotype(&self, id: GeneId) -> Result<Read<Option<GenePhenotype>>, UpstreamError> {
         let rows = self.pool.run(queries::PHENOTYPE, &[&id.uuid()]).await?;
         let row = first(&rows)?;
-        let gene = rows::gene_with_phenotype(row).map_err(unexpected)?;
+        let gene = rows::gene_with_phenotype(row)?;
         let value = gene.map(|gene| gene.into_phenotype(&self.install_template)).transpose()?;
         Ok(Read { value, seen: stamp(row)? })
     }
@@ -105,7 +105,7 @@ impl Upstream for Postgres {
         let then = PgTimestamp(arena::turnover_begins(now));
         let rows = self.pool.run(queries::INSIGHTS, &[&domain.as_str(), &then]).await?;
         let row = first(&rows)?;
-        let standing = rows::standing(row, &rows).map_err(unexpected)?;
+        let standing = rows::standing(row, &rows)?;
         let value = arena::insights(domain, standing);
         Ok(Read { value, seen: stamp(row)? })
     }
@@ -117,7 +117,7 @@ impl Upstream for Postgres {
         let hash_bytes: Vec<&[u8]> = hashes.iter().map(|hash| hash.0.as_slice()).collect();
         let rows = self.pool.run(queries::API_KEYS, &[&hash_bytes]).await?;
         let records = rows.iter().zip(hashes).map(|(row, hash)| rows::api_key(row, *hash));
-        let value: Vec<_> = records.collect::<Result<_, _>>().map_err(unexpected)?;
+        let value: Vec<_> = records.collect::<Result<_, _>>()?;
         Ok(Read { value, seen: stamp(first(&rows)?)? })
     }
 
@@ -166,7 +166,7 @@ impl Upstream for Postgres {
             }
             found => found?,
         };
-        let position = rows::position(first(&rows)?).map_err(UpstreamError::Failed)?;
+        let position = rows::position(first(&rows)?)?;
         if position.is_standby && self.hosts.requires_primary() {
             // A proxy in between has switched to another server.
             self.renew();
@@ -208,7 +208,7 @@ impl Postgres {
         let rows = self.pool.run(statement, &values).await?;
         let mut data = Vec::with_capacity(rows.len());
         for row in &rows {
-            if let Some((gene, evaluations)) = rows::listed_gene(row).map_err(unexpected)? {
+            if let Some((gene, evaluations)) = rows::listed_gene(row)? {
                 data.push(gene.into_summary(evaluations)?);
             }
         }
@@ -217,7 +217,7 @@ impl Postgres {
 }
 
 fn changes(rows: &[Row]) -> Result<Read<Changes>, UpstreamError> {
-    let value = rows::changes(rows).map_err(unexpected)?;
+    let value = rows::changes(rows)?;
     Ok(Read { value, seen: stamp(first(rows)?)? })
 }
 

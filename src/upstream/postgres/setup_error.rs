@@ -2,6 +2,8 @@
 
 use thiserror::Error;
 
+use crate::net::AuthoritiesError;
+
 /// Why the configuration cannot be used to connect. Never contains the URL, which contains the
 /// password.
 #[derive(Debug, Error)]
@@ -17,10 +19,7 @@ pub enum SetupError {
     ReadUrl(usize, String),
     /// The file of certificate authorities cannot be read.
     #[error("upstream.tls_ca_file: {0}")]
-    Authorities(String),
-    /// TLS cannot be set up.
-    #[error("upstream: TLS cannot be set up")]
-    Tls(#[from] rustls::Error),
+    Authorities(#[from] AuthoritiesError),
     /// The pool cannot be set up.
     #[error("upstream.pool_size: the pool cannot be set up")]
     Pool,
