@@ -49,7 +49,7 @@ impl Loader {
         let fetcher = Fetcher {
             policy: Arc::clone(&policy),
             shared,
-            reader: UpstreamReader::new(Arc::clone(&policy), limiter),
+            reader: UpstreamReader { policy: Arc::clone(&policy), limiter },
             max_wait: Duration::from_millis(config.upstream.deadline_ms) / 2,
             metrics,
         };

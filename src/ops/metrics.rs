@@ -5,9 +5,7 @@
 use std::time::{Duration, Instant};
 
 use metrics::{Counter, KeyName, Recorder, counter, gauge, with_local_recorder};
-use metrics_exporter_prometheus::{
-    Matcher, PrometheusBuilder, PrometheusHandle, PrometheusRecorder,
-};
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusRecorder};
 
 use super::cache_metrics::{CacheCounters, CacheEvent};
 use super::catalog::{self, MetricKind};
@@ -44,29 +42,12 @@ const BOUNDS: [(&str, &[f64]); 5] = [
 ];
 
 /// The metrics of one replica.
+#[derive(Debug)]
 pub struct Metrics {
     recorder: PrometheusRecorder,
-    handle: PrometheusHandle,
     caches: CacheCounters,
     domains: DomainMetrics,
     certificate_reloads: [Counter; 2],
-}
-
-/// The labels of a request on the control listener; fixed words only.
-#[derive(Debug, Clone, Copy)]
-pub struct ControlLabels<'a> {
-    /// The route's template.
-    pub route: &'a str,
-    /// The method, or `other`.
-    pub method: &'static str,
-    /// The status.
-    pub status: u16,
-}
-
-impl std::fmt::Debug for Metrics {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Metrics")
-    }
 }
 
 impl Default for Metrics {
@@ -85,8 +66,7 @@ impl Default for Metrics {
             let reloads = reloads.map(|result| counter!(CERTIFICATE_RELOADS, "result" => result));
             (CacheCounters::default(), reloads)
         });
-        let (handle, domains) = (recorder.handle(), DomainMetrics::default());
-        Self { recorder, handle, caches, domains, certificate_reloads }
+        Self { recorder, caches, domains: DomainMetrics::default(), certificate_reloads }
     }
 }
 
@@ -112,9 +92,9 @@ impl Metrics {
         requests.record(&self.recorder, labels, took);
     }
 
-    /// Counts a request on the control listener.
-    pub fn control_request(&self, labels: ControlLabels<'_>) {
-        let ControlLabels { route, method, status } = labels;
+    /// Counts a request on the control listener. `route`: its template; `method`: see
+    /// [`method_word`](super::method_word).
+    pub fn control_request(&self, route: &str, method: &'static str, status: u16) {
         let (route, status) = (route.to_owned(), status.to_string());
         with_local_recorder(&self.recorder, || {
             counter!(CONTROL_REQUESTS, "route" => route, "method" => method, "status" => status)
@@ -159,11 +139,11 @@ impl Metrics {
         self.domains.write(&mut out, Instant::now());
         out.sample(LOG_LINES_DROPPED, &[], telemetry::lines_dropped() as f64);
         process::write(&mut out);
-        out.render_after(self.handle.render())
+        out.render_after(self.recorder.handle().render())
     }
 
     /// Must be called every few seconds: bounds the memory if `/metrics` is not scraped.
     pub fn run_upkeep(&self) {
-        self.handle.run_upkeep();
+        self.recorder.handle().run_upkeep();
     }
 }

@@ -245,15 +245,13 @@ fn standby_set(
     install_template: &str,
     broken_rows: &BrokenRows,
 ) -> Result<StandbySet, SetupError> {
-    let standby = |(index, one): (usize, UpstreamConfig)| {
+    let standby = |one: &UpstreamConfig| {
         let standby =
-            Postgres::with_broken_rows(&one, install_template.to_owned(), broken_rows.clone());
-        standby
-            .map(|standby| Arc::new(standby) as Arc<dyn Upstream>)
-            .map_err(|error| standby_urls::numbered(error, index))
+            Postgres::with_broken_rows(one, install_template.to_owned(), broken_rows.clone());
+        standby.map(|standby| Arc::new(standby) as Arc<dyn Upstream>)
     };
     let configs = standby_urls::configs(config)?;
-    let each = configs.into_iter().enumerate().map(standby).collect::<Result<_, _>>()?;
+    let each = configs.iter().map(standby).collect::<Result<_, _>>()?;
     let [max_lag, deadline] = [config.max_lag_ms, config.deadline_ms].map(Duration::from_millis);
     Ok(StandbySet { each, max_lag, deadline })
 }
