@@ -87,7 +87,7 @@ impl Services {
     fn collect_change_log(&self, out: &mut Exposition) {
         let polls = self.upstream.polls();
         out.sample("gene_registry_change_log_age_seconds", &[], polls.age.as_secs_f64());
-        for (result, count) in [("ok", polls.good), ("failed", polls.failed)] {
+        for (result, count) in [("ok", polls.succeeded), ("failed", polls.failed)] {
             let labels = [("result", result)];
             out.sample("gene_registry_change_log_polls_total", &labels, count as f64);
         }

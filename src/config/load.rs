@@ -79,12 +79,12 @@ impl LoadedConfig {
         Self::read_over("", file)
     }
 
-    /// As [`Self::read`], with `own`, as TOML, merged into the defaults.
+    /// As [`Self::read`]; `own_defaults`, as TOML, replace those defaults that they set.
     ///
     /// # Errors
     /// As [`Self::read`].
-    pub fn read_over(own: &str, file: Option<&Path>) -> Result<Self, InvalidConfig> {
-        let defaults = Figment::from(Toml::string(DEFAULTS)).merge(Toml::string(own));
+    pub fn read_over(own_defaults: &str, file: Option<&Path>) -> Result<Self, InvalidConfig> {
+        let defaults = Figment::from(Toml::string(DEFAULTS)).merge(Toml::string(own_defaults));
         let mut figment = defaults.clone();
         if let Some(file) = file {
             figment = figment.merge(Toml::file_exact(file));

@@ -22,7 +22,7 @@ pub struct RedisConfig {
     pub urls: Vec<SecretString>,
     /// The user of the servers that hold the data, rather than the one in the URL.
     pub username: Option<String>,
-    /// Its password, taken literally: it is not percent-encoded.
+    /// The user's password, taken literally: it is not percent-encoded.
     pub password: Option<SecretString>,
     /// A PEM file with the certificate authorities to trust instead of the system's.
     pub tls_ca_file: Option<PathBuf>,

@@ -121,7 +121,7 @@ impl LimitMetrics {
         match (unavailable, policy.refuses_without_store.load(Ordering::Relaxed)) {
             (false, _) => tracing::info!("redis is available again: limits are counted in redis"),
             (true, true) => tracing::warn!(
-                "redis is unavailable: limits cannot be counted, and requests are rejected with 503"
+                "redis is unavailable: requests cannot be counted, and are rejected with 503"
             ),
             (true, false) => tracing::warn!(
                 "redis is unavailable: each replica enforces its own share of the limits"

@@ -19,8 +19,8 @@ use super::tls;
 use super::url::{ConnectionTarget, HostRole, target};
 use crate::config::UpstreamConfig;
 
-/// The next host is tried after this fraction of the timeout, as a divisor. With two hosts, the second
-/// one has three quarters of the timeout.
+/// The next host is tried after the timeout divided by this. With two hosts, the second one has three
+/// quarters of the timeout.
 const HEAD_START_DIVISOR: u32 = 4;
 
 /// Why one host cannot be used.
