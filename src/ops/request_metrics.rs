@@ -73,8 +73,16 @@ impl RequestMetrics {
         let (method, status) = (method_index(labels.method), status_index(labels.status));
         let index = (route * METHODS.len() + method) * (STATUSES.len() + 1) + status;
         let handles = self.handles[index].get_or_init(|| {
-            let (route, status) = (&self.routes[route], STATUSES.get(status));
-            with_local_recorder(recorder, || RequestHandles::new(route, METHODS[method], status))
+            let status = STATUSES.get(status).map_or("other".to_owned(), u16::to_string);
+            let labels = vec![
+                Label::new("route", self.routes[route].clone()),
+                Label::new("method", METHODS[method]),
+                Label::new("status", status),
+            ];
+            with_local_recorder(recorder, || RequestHandles {
+                count: counter!(REQUESTS, labels.clone()),
+                seconds: histogram!(REQUEST_SECONDS, labels),
+            })
         });
         handles.count.increment(1);
         handles.seconds.record(took);
@@ -89,21 +97,6 @@ impl RequestMetrics {
         let unknown = self.routes.len() - 1;
         let known = route.and_then(|route| self.routes.iter().position(|known| known == route));
         known.unwrap_or(unknown)
-    }
-}
-
-impl RequestHandles {
-    fn new(route: &str, method: &'static str, status: Option<&u16>) -> Self {
-        let status = status.map_or("other".to_owned(), u16::to_string);
-        let labels = vec![
-            Label::new("route", route.to_owned()),
-            Label::new("method", method),
-            Label::new("status", status),
-        ];
-        Self {
-            count: counter!(REQUESTS, labels.clone()),
-            seconds: histogram!(REQUEST_SECONDS, labels),
-        }
     }
 }
 

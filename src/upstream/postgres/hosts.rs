@@ -170,11 +170,8 @@ impl Hosts {
     }
 
     async fn attempt(&self, host: usize) -> (usize, Attempt) {
-        let attempt = match self.target.hosts.get(host) {
-            Some(config) => self.try_host(config).await.unwrap_or_else(Attempt::Failed),
-            None => Attempt::Failed(HostError::TimedOut),
-        };
-        (host, attempt)
+        let attempt = self.try_host(&self.target.hosts[host]).await;
+        (host, attempt.unwrap_or_else(Attempt::Failed))
     }
 
     async fn try_host(&self, config: &Config) -> Result<Attempt, HostError> {

@@ -144,8 +144,14 @@ impl Upstream for Postgres {
     fn pools(&self) -> Vec<(&'static str, PoolState)> {
         let mut pools =
             vec![("postgres", self.pool.state()), ("postgres_side", self.side_pool.state())];
-        let of_standbys = self.standbys.each.iter().flat_map(|standby| standby.pools());
-        pools.extend(sum_pools(of_standbys));
+        let of_standbys: Vec<_> =
+            self.standbys.each.iter().flat_map(|standby| standby.pools()).collect();
+        for (name, sum_name) in
+            [("postgres", "postgres_standbys"), ("postgres_side", "postgres_standbys_side")]
+        {
+            let states = of_standbys.iter().filter(|(pool, _)| *pool == name).map(|(_, one)| *one);
+            pools.extend(states.reduce(add).map(|sum| (sum_name, sum)));
+        }
         pools
     }
 
@@ -256,19 +262,11 @@ fn standby_set(
     Ok(StandbySet { each, max_lag, deadline })
 }
 
-/// Sums the pools of all standbys: one sum for reads, one for polls.
-fn sum_pools(
-    pools: impl Iterator<Item = (&'static str, PoolState)>,
-) -> Vec<(&'static str, PoolState)> {
-    let (mut reads, mut side) = (None, None);
-    for (name, state) in pools {
-        let sum = if name == "postgres" { &mut reads } else { &mut side };
-        let sum: &mut PoolState = sum.get_or_insert_default();
-        sum.max += state.max;
-        sum.size += state.size;
-        sum.idle += state.idle;
-        sum.waiting += state.waiting;
+fn add(a: PoolState, b: PoolState) -> PoolState {
+    PoolState {
+        max: a.max + b.max,
+        size: a.size + b.size,
+        idle: a.idle + b.idle,
+        waiting: a.waiting + b.waiting,
     }
-    let named = [("postgres_standbys", reads), ("postgres_standbys_side", side)];
-    named.into_iter().filter_map(|(name, state)| Some((name, state?))).collect()
 }

@@ -104,7 +104,8 @@ impl Role {
         warnings: &mut Vec<String>,
     ) -> Result<(), tokio_postgres::Error> {
         let name = self.name;
-        if !self.exists(client).await? {
+        let exists = "SELECT FROM pg_roles WHERE rolname = $1";
+        if client.query_opt(exists, &[&name]).await?.is_none() {
             let create = format!("CREATE ROLE {name} LOGIN");
             match client.batch_execute(&create).await {
                 Ok(()) => {}
@@ -130,11 +131,6 @@ impl Role {
             }
         }
         execute_with_retries(client, self.grants).await
-    }
-
-    async fn exists(&self, client: &Client) -> Result<bool, tokio_postgres::Error> {
-        let sql = "SELECT FROM pg_roles WHERE rolname = $1";
-        Ok(client.query_opt(sql, &[&self.name]).await?.is_some())
     }
 }
 
