@@ -39,7 +39,7 @@ impl Loader {
         shared: Option<SharedCache>,
         metrics: Arc<Metrics>,
     ) -> Self {
-        let max_reads = config.shed.misses(config.upstream.pool_size);
+        let max_reads = config.shed.max_reads(config.upstream.pool_size);
         let limiter = ReadLimiter::new(
             max_reads,
             config.shed.queue,

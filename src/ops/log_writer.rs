@@ -6,7 +6,7 @@
 //!
 //! When the reader stalls, only that thread waits. The queue fills up, and further lines are
 //! dropped and counted. When the reader goes on, one line reports how many were dropped. A process
-//! that is killed loses what is queued; one that ends calls [`LogWriter::flush`].
+//! that is killed loses the queued lines; one that ends calls [`LogWriter::flush`].
 
 use std::io::{self, ErrorKind, Write};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};

@@ -1,5 +1,5 @@
-//! The registry that the service reads: a Postgres that somebody else operates, or the embedded
-//! sample registry. Both pass the same behaviour tests.
+//! The registry that the service reads: an existing Postgres database, or a registry in memory. Both
+//! pass the same behaviour tests.
 
 mod catalogue;
 pub mod change;

@@ -160,7 +160,7 @@ impl Upstream for Postgres {
             return Ok(None);
         }
         let rows = match self.side_pool.run(queries::POSITION, &[]).await {
-            // Not tried again: each poll would log an error in the database of somebody else.
+            // Not tried again: each poll would log an error in the registry's database.
             Err(error) if is_unsupported(&error) => {
                 tracing::warn!(
                     error = error_chain(&error),

@@ -66,7 +66,7 @@ const INSERT: &str = "INSERT INTO registry.owner (handle)
     FROM new_gene n JOIN registry.owner o ON o.handle = n.owner;
     INSERT INTO registry.change (scope) VALUES ('all')";
 
-/// A registry without genes, locked so that nobody else can fill it. Changes take effect when it is
+/// A registry without genes, locked against concurrent loads. Changes take effect when it is
 /// committed.
 pub struct EmptyRegistry<'a> {
     transaction: Transaction<'a>,

@@ -17,7 +17,7 @@ pub enum SetupError {
     /// The URL of a standby, by its number in the list, from 1, is invalid.
     #[error("upstream.read_urls: number {0} is not a valid postgres:// URL: {1}")]
     ReadUrl(usize, String),
-    /// The file of certificate authorities cannot be read.
+    /// The file of certificate authorities cannot be read, or TLS cannot be set up.
     #[error("upstream.tls_ca_file: {0}")]
     Authorities(#[from] AuthoritiesError),
     /// The pool cannot be set up.
