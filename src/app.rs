@@ -21,7 +21,8 @@ use crate::ops::{Metrics, Traces};
 use crate::upstream::Upstream;
 
 use background::spawn_background_tasks;
-use listeners::{BoundListener, ListenerPeers};
+use listeners::BoundListener;
+use ops_listener::OpsApi;
 use services::Services;
 
 pub use error::StartError;
@@ -55,15 +56,14 @@ pub async fn start_with_keys(
     let usage = key_management::usage(keys);
     let usage_counts = usage.as_ref().map(|(counts, _)| Arc::clone(counts));
     let services = Services::new(config, upstream, redis, usage_counts, metrics);
-    let peers = ListenerPeers::new(&config.server.trusted_proxies);
     let traces = Traces::new(&config.telemetry)?;
     let tls = listeners::tls(config)?;
 
     let public_api = services.public_api(config, traces.clone());
-    let ops_api = services.ops_api(peers.clone());
+    let peers = services.peers.clone();
     let (public_limits, ops_limits) = (listeners::limits(config), listeners::ops_limits(config));
     let public = public.serve(public_api, tls.clone(), peers.public, public_limits)?;
-    let ops = ops.serve(ops_api, None, peers.ops, ops_limits)?;
+    let ops = ops.serve(OpsApi(Arc::clone(&services)), None, peers.ops, ops_limits)?;
     let serve_control = |(bound, api): (BoundListener, _)| {
         bound.serve(api, None, peers.control, listeners::control_limits(config))
     };
@@ -71,6 +71,7 @@ pub async fn start_with_keys(
     let background = spawn_background_tasks(&services, tls);
     let usage_interval = Duration::from_secs(config.keys.usage_every_s);
     let usage = usage.map(|(counts, store)| UsageWriter::start(counts, store, usage_interval));
-    let (health, drain) = (services.health, Duration::from_millis(config.server.drain_ms));
+    let (health, drain) =
+        (Arc::clone(&services.health), Duration::from_millis(config.server.drain_ms));
     Ok(Running { public, ops, control, usage, health, drain, background, traces })
 }

@@ -12,7 +12,7 @@ use crate::ops::Metrics;
 /// The store of API keys.
 #[derive(Clone)]
 pub struct KeyManagement {
-    /// Reads, and where `writable` writes, the keys.
+    /// Reads the keys, and writes them if `writable`.
     pub store: Arc<dyn KeyStore>,
     /// Whether the store accepts writes. If so, the last use of each key is written to it.
     pub writable: bool,
@@ -27,8 +27,9 @@ impl KeyManagement {
     pub fn configured(config: &Config) -> Result<Option<Self>, StartError> {
         let store = match &config.control.database_url {
             Some(url) => {
-                let own = UpstreamConfig { url: Some(url.clone()), ..config.upstream.clone() };
-                PostgresKeys::new(&own)
+                let keys_config =
+                    UpstreamConfig { url: Some(url.clone()), ..config.upstream.clone() };
+                PostgresKeys::new(&keys_config)
             }
             None if config.control.bind.is_some() => PostgresKeys::read_only(&config.upstream),
             None => return Ok(None),

@@ -7,18 +7,12 @@ use poem::http::{Method, StatusCode, header};
 use poem::{Request, Response};
 use serde::Serialize;
 
-use super::metrics_collector::MetricsCollector;
-use crate::ops::{CheckDependencies, Dependencies, Health, Metrics};
+use super::services::Services;
+use crate::ops::Dependencies;
 use crate::server::Handler;
 
 /// The handler of the operations listener.
-pub(super) struct OpsApi {
-    pub(super) health: Arc<Health>,
-    pub(super) metrics: Arc<Metrics>,
-    pub(super) dependencies: CheckDependencies,
-    /// Adds the metrics that are read when `/metrics` is requested.
-    pub(super) collector: MetricsCollector,
-}
+pub(super) struct OpsApi(pub(super) Arc<Services>);
 
 #[derive(Serialize)]
 struct Readiness {
@@ -43,9 +37,11 @@ impl Handler for OpsApi {
 
 impl OpsApi {
     fn readiness(&self) -> Response {
-        let ready = self.health.is_ready();
+        let Self(services) = self;
+        let ready = services.health.is_ready();
         let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-        let body = Readiness { status: self.health.status(), dependencies: (self.dependencies)() };
+        let (word, dependencies) = (services.health.status(), services.dependencies());
+        let body = Readiness { status: word, dependencies };
         Response::builder()
             .status(status)
             .header(header::CONTENT_TYPE, "application/json")
@@ -55,7 +51,7 @@ impl OpsApi {
     fn metrics(&self) -> Response {
         Response::builder()
             .header(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")
-            .body(self.metrics.render(|out| self.collector.collect(out)))
+            .body(self.0.metrics.render(|out| self.0.collect_metrics(out)))
     }
 }
 

@@ -1,18 +1,16 @@
-//! The objects that the listeners and the background tasks share, and the handlers built of them.
+//! The objects that the listeners and the background tasks share.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::listeners::ListenerPeers;
-use super::metrics_collector::MetricsCollector;
-use super::ops_listener::OpsApi;
 use super::redis::Redis;
 use crate::api::{AccessControl, Document, Observability, Pages, PublicApi, TrustedProxies};
 use crate::cache::ReadThrough;
 use crate::config::Config;
 use crate::keys::{Authenticator, UsageCounts};
-use crate::ops::{CheckDependencies, Dependencies, Dependency, Health, Metrics, Traces};
-use crate::redis::{AccessMode, RedisPool};
+use crate::ops::{Dependencies, Dependency, Health, Metrics, Traces};
+use crate::redis::AccessMode;
 use crate::upstream::{Upstream, UpstreamClient};
 
 /// The shared objects of one replica.
@@ -23,7 +21,8 @@ pub(super) struct Services {
     pub(super) authenticator: Arc<Authenticator>,
     /// `None` without a configured Redis.
     pub(super) redis: Option<Redis>,
-    reads: ReadThrough,
+    pub(super) reads: ReadThrough,
+    pub(super) peers: ListenerPeers,
     document: Document,
 }
 
@@ -35,79 +34,62 @@ impl Services {
         redis: Option<Redis>,
         usage: Option<Arc<UsageCounts>>,
         metrics: Arc<Metrics>,
-    ) -> Self {
+    ) -> Arc<Self> {
         let document = Document::new();
         let upstream = UpstreamClient::new(upstream);
         let shared = redis.as_ref().map(|redis| redis.shared_cache(config, &document, &metrics));
         let reads = ReadThrough::new(config, shared, Arc::clone(&upstream), Arc::clone(&metrics));
-        let (upstream_client, foreign) = (Arc::clone(&upstream), config.keys.accept_foreign);
+        let accept_foreign = config.keys.accept_foreign;
         let authenticator =
-            Authenticator::new(upstream_client, foreign, usage, Arc::clone(&metrics));
-        Self {
+            Authenticator::new(Arc::clone(&upstream), accept_foreign, usage, Arc::clone(&metrics));
+        Arc::new(Self {
             health: Arc::default(),
             metrics,
             upstream,
             authenticator: Arc::new(authenticator),
             redis,
             reads,
+            peers: ListenerPeers::new(&config.server.trusted_proxies),
             document,
-        }
+        })
     }
 
-    pub(super) fn public_api(&self, config: &Config, traces: Traces) -> PublicApi {
+    /// The handler of the public listener.
+    pub(super) fn public_api(self: &Arc<Self>, config: &Config, traces: Traces) -> PublicApi {
         let access_control = AccessControl {
             authenticator: Arc::clone(&self.authenticator),
             limiter: super::redis::limiter(config, self.redis.as_ref(), &self.metrics),
             timeout: Duration::from_millis(config.server.request_timeout_ms),
         };
+        let services = Arc::clone(self);
         let pages = Pages {
             document: self.document.clone(),
             public_url: config.server.public_url.clone(),
             trusted_proxies: TrustedProxies::new(config.server.trusted_proxies.clone()),
             health: Arc::clone(&self.health),
-            dependencies: self.check_dependencies(),
+            dependencies: Arc::new(move || services.dependencies()),
         };
         let observability = Observability { metrics: Arc::clone(&self.metrics), traces };
         let cors = &config.server.cors;
         PublicApi::new(self.reads.clone(), access_control, pages, cors, observability)
     }
 
-    pub(super) fn ops_api(&self, peers: ListenerPeers) -> OpsApi {
-        let redis = self.redis.as_ref();
-        let collector = MetricsCollector {
-            health: Arc::clone(&self.health),
-            upstream: Arc::clone(&self.upstream),
-            reads: self.reads.clone(),
-            authenticator: Arc::clone(&self.authenticator),
-            redis: redis.map(|redis| [redis.cache.clone(), redis.limits.clone()]),
-            peers,
+    /// The current state of the dependencies, from memory.
+    pub(super) fn dependencies(&self) -> Dependencies {
+        let state = |up| if up { Dependency::Up } else { Dependency::Down };
+        let redis_state = |mode| {
+            let redis = self.redis.as_ref();
+            redis.map_or(Dependency::None, |redis| state(redis.cache.is_fully_available(mode)))
         };
-        OpsApi {
-            health: Arc::clone(&self.health),
-            metrics: Arc::clone(&self.metrics),
-            dependencies: self.check_dependencies(),
-            collector,
+        let upstream = &self.upstream;
+        let standbys: Vec<_> =
+            upstream.standby_states().iter().map(|standby| state(standby.in_use)).collect();
+        Dependencies {
+            primary: (!standbys.is_empty()).then(|| state(upstream.is_primary_in_use())),
+            standbys,
+            upstream: state(upstream.is_settled() && upstream.is_in_use()),
+            redis_read: redis_state(AccessMode::Read),
+            redis_write: redis_state(AccessMode::Write),
         }
-    }
-
-    fn check_dependencies(&self) -> CheckDependencies {
-        let upstream = Arc::clone(&self.upstream);
-        let redis = self.redis.as_ref().map(|redis| redis.cache.clone());
-        Arc::new(move || dependencies(&upstream, redis.as_ref()))
-    }
-}
-
-fn dependencies(upstream: &UpstreamClient, redis: Option<&RedisPool>) -> Dependencies {
-    let state = |up| if up { Dependency::Up } else { Dependency::Down };
-    let redis_state =
-        |mode| redis.map_or(Dependency::None, |pool| state(pool.is_fully_available(mode)));
-    let standbys: Vec<_> =
-        upstream.standby_states().iter().map(|standby| state(standby.in_use)).collect();
-    Dependencies {
-        primary: (!standbys.is_empty()).then(|| state(upstream.is_primary_in_use())),
-        standbys,
-        upstream: state(upstream.is_settled() && upstream.is_in_use()),
-        redis_read: redis_state(AccessMode::Read),
-        redis_write: redis_state(AccessMode::Write),
     }
 }

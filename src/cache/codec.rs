@@ -6,7 +6,6 @@
 //! a miss. `read_at` is text of fixed length, so that a script can compare it.
 
 use bytes::Bytes;
-use thiserror::Error;
 
 use super::entry::Entry;
 use super::response_body::ResponseBody;
@@ -21,11 +20,6 @@ const HEAD: usize = 1 + 4;
 /// The bytes of `read_at`.
 pub(super) const READ_AT: std::ops::Range<usize> = HEAD..HEAD + 16;
 
-/// The bytes are not an entry of this format for this key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("not an entry of this format for this key")]
-pub(super) struct Undecodable;
-
 /// A time as text whose order is the order of the times.
 pub(super) fn sortable(at: Timestamp) -> String {
     format!("{:016x}", u64::try_from(at.as_microsecond()).unwrap_or(0))
@@ -36,7 +30,7 @@ pub(super) fn encode(key: &str, entry: &Entry) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(HEAD + 40 + snapshot.len() + entry.body.len() + 64);
     bytes.extend([0; HEAD]);
     bytes.extend(sortable(entry.seen.read_at).as_bytes());
-    bytes.extend(entry.etag_bytes());
+    bytes.extend(entry.etag_bytes);
     put_text(&mut bytes, snapshot.as_bytes());
     put_text(&mut bytes, &entry.link);
     bytes.extend(&entry.body);
@@ -46,23 +40,22 @@ pub(super) fn encode(key: &str, entry: &Entry) -> Vec<u8> {
     bytes
 }
 
-pub(super) fn decode(key: &str, request: &Request, bytes: &Bytes) -> Result<Entry, Undecodable> {
-    let (head, rest) = bytes.split_at_checked(HEAD).ok_or(Undecodable)?;
+/// Decodes an entry; `None` if the bytes are not an entry of this format for this key.
+pub(super) fn decode(key: &str, request: &Request, bytes: &Bytes) -> Option<Entry> {
+    let (head, rest) = bytes.split_at_checked(HEAD)?;
     if head[0] != FORMAT || head[1..] != checksum(key, rest).to_be_bytes() {
-        return Err(Undecodable);
+        return None;
     }
-    let (read_at, rest) = rest.split_first_chunk::<16>().ok_or(Undecodable)?;
-    let (etag, rest) = rest.split_first_chunk::<16>().ok_or(Undecodable)?;
+    let (read_at, rest) = rest.split_first_chunk::<16>()?;
+    let (etag_bytes, rest) = rest.split_first_chunk::<16>()?;
     let (snapshot, rest) = take_text(rest)?;
     let (link, body) = take_text(rest)?;
-    let snapshot = match snapshot {
-        "" => None,
-        text => Some(text.parse().map_err(|_| Undecodable)?),
-    };
+    let snapshot = Some(snapshot).filter(|text| !text.is_empty());
+    let snapshot = snapshot.map(str::parse).transpose().ok()?;
     let body = bytes.slice(bytes.len() - body.len()..);
     let response = ResponseBody { body, link: link.into() };
-    let seen = ReadStamp::new(time(read_at).ok_or(Undecodable)?, snapshot);
-    Ok(Entry::from_parts(request, response, seen, *etag))
+    let seen = ReadStamp::new(time(read_at)?, snapshot);
+    Some(Entry::from_parts(request, response, seen, *etag_bytes))
 }
 
 /// Parses a time written by [`sortable`].
@@ -76,11 +69,10 @@ fn put_text(bytes: &mut Vec<u8>, text: &[u8]) {
     bytes.extend(text);
 }
 
-fn take_text(bytes: &[u8]) -> Result<(&str, &[u8]), Undecodable> {
-    let (length, rest) = bytes.split_first_chunk::<4>().ok_or(Undecodable)?;
-    let length = u32::from_be_bytes(*length) as usize;
-    let (text, rest) = rest.split_at_checked(length).ok_or(Undecodable)?;
-    Ok((std::str::from_utf8(text).map_err(|_| Undecodable)?, rest))
+fn take_text(bytes: &[u8]) -> Option<(&str, &[u8])> {
+    let (length, rest) = bytes.split_first_chunk::<4>()?;
+    let (text, rest) = rest.split_at_checked(u32::from_be_bytes(*length) as usize)?;
+    Some((std::str::from_utf8(text).ok()?, rest))
 }
 
 fn checksum(key: &str, rest: &[u8]) -> u32 {
@@ -112,7 +104,7 @@ mod tests {
     }
 
     fn is_undecodable(key: &str, bytes: impl Into<Bytes>) -> bool {
-        decode(key, &request(), &bytes.into()).is_err()
+        decode(key, &request(), &bytes.into()).is_none()
     }
 
     proptest! {
@@ -122,7 +114,7 @@ mod tests {
             let back = decode(&key, &request(), &bytes).expect("an entry");
             prop_assert_eq!((&back.body, &back.link), (&entry.body, &entry.link));
             prop_assert_eq!(&back.seen, &entry.seen);
-            prop_assert_eq!(back.etag_bytes(), entry.etag_bytes());
+            prop_assert_eq!(back.etag_bytes, entry.etag_bytes);
             prop_assert_eq!(back.ttl_jitter, entry.ttl_jitter);
         }
 

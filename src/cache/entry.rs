@@ -32,7 +32,8 @@ pub struct Entry {
     pub seen: ReadStamp,
     /// The thousandths by which its ages are shortened.
     pub(super) ttl_jitter: u32,
-    hash: [u8; 16],
+    /// The entity tag, decoded.
+    pub(super) etag_bytes: [u8; 16],
     /// The entity tags (RFC 9110, section 8.8.3) of the plain and of the compressed bytes.
     etags: [Bytes; 2],
     gzip: OnceLock<Bytes>,
@@ -42,25 +43,21 @@ impl Entry {
     /// The entry for the response to `request`.
     pub fn new(request: &Request, response: ResponseBody, seen: ReadStamp) -> Self {
         let digest: [u8; 32] = Sha256::digest(&response.body).into();
-        let etag = std::array::from_fn(|index| digest[index]);
-        Self::from_parts(request, response, seen, etag)
+        let etag_bytes = std::array::from_fn(|index| digest[index]);
+        Self::from_parts(request, response, seen, etag_bytes)
     }
 
     pub(super) fn from_parts(
         request: &Request,
         response: ResponseBody,
         seen: ReadStamp,
-        hash: [u8; 16],
+        etag_bytes: [u8; 16],
     ) -> Self {
         let ttl_jitter = ttl_jitter(request, &seen);
         let ResponseBody { body, link } = response;
-        let (link, digits) = (Bytes::from(link.into_boxed_bytes()), HEXLOWER.encode(&hash));
+        let (link, digits) = (Bytes::from(link.into_boxed_bytes()), HEXLOWER.encode(&etag_bytes));
         let etags = ["", "-gzip"].map(|coding| format!("\"{digits}{coding}\"").into());
-        Self { body, link, seen, ttl_jitter, hash, etags, gzip: OnceLock::new() }
-    }
-
-    pub(super) fn etag_bytes(&self) -> &[u8; 16] {
-        &self.hash
+        Self { body, link, seen, ttl_jitter, etag_bytes, etags, gzip: OnceLock::new() }
     }
 
     /// The entity tag of the compressed (`is_gzip`) or the plain bytes, with its quotes.

@@ -49,9 +49,9 @@ impl Fetcher {
         let deadline = Instant::now() + self.max_wait;
         loop {
             let token = match shared.acquire_lease(request, known).await {
-                LeaseAttempt::Acquired { lease, has_news } => {
-                    // The previous holder may have published after `known` was read.
-                    if has_news
+                LeaseAttempt::Acquired { lease, has_other_entry } => {
+                    // The previous holder may have published it after `known` was read.
+                    if has_other_entry
                         && let Some(entry) = shared.get(request).await
                         && policy.is_fresh(request, &entry)
                     {

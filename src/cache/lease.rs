@@ -33,10 +33,10 @@ pub(super) struct Lease {
 pub(super) enum LeaseAttempt {
     /// This replica holds it.
     Acquired {
-        /// To be released.
+        /// The lease, to be released.
         lease: Lease,
         /// Whether Redis now has another entry than the known one.
-        has_news: bool,
+        has_other_entry: bool,
     },
     /// Another replica holds it, with this token.
     HeldBy(String),
@@ -85,9 +85,9 @@ impl SharedCache {
         }
         let known = known.map(|entry| sortable(entry.seen.read_at)).unwrap_or_default();
         // An error if the key holds another Redis type.
-        let has_news = read_at.as_ref().is_ok_and(|read_at| text(read_at) != known);
+        let has_other_entry = read_at.as_ref().is_ok_and(|read_at| text(read_at) != known);
         let was_vacant = read_at.is_ok_and(|read_at| read_at == Value::BulkString(Vec::new()));
-        LeaseAttempt::Acquired { lease: Lease { keys, token, was_vacant }, has_news }
+        LeaseAttempt::Acquired { lease: Lease { keys, token, was_vacant }, has_other_entry }
     }
 
     /// Releases a lease without a result.

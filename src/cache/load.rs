@@ -39,7 +39,7 @@ impl Loader {
         shared: Option<SharedCache>,
         metrics: Arc<Metrics>,
     ) -> Self {
-        let max_reads = config.shed.misses(config.upstream.pool_size);
+        let max_reads = config.shed.max_reads(config.upstream.pool_size);
         let limiter = ReadLimiter::new(
             max_reads,
             config.shed.queue,
@@ -49,7 +49,7 @@ impl Loader {
         let fetcher = Fetcher {
             policy: Arc::clone(&policy),
             shared,
-            reader: UpstreamReader::new(Arc::clone(&policy), limiter),
+            reader: UpstreamReader { policy: Arc::clone(&policy), limiter },
             max_wait: Duration::from_millis(config.upstream.deadline_ms) / 2,
             metrics,
         };

@@ -32,8 +32,8 @@ pub(super) struct LocalCache {
 }
 
 impl LocalCache {
-    /// `longest`, `not_found` and `totals` are the times to live of entries and tombstones, of
-    /// "not found", and of totals.
+    /// `longest` is the time to live of entries and tombstones, `not_found` that of "not found", and
+    /// `totals` that of totals.
     pub(super) fn new(
         max_bytes: u64,
         longest: Duration,

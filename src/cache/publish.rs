@@ -38,8 +38,9 @@ impl SharedCache {
             let put = Self::put_if_absent(&key, entry, ttl);
             let replies =
                 self.write(&Vec::from_iter([put].into_iter().chain(release.take()))).await;
-            let is_taken = replies.is_some_and(|replies| replies.first() == Some(&Ok(Value::Nil)));
-            if !is_taken {
+            let exists_already =
+                replies.is_some_and(|replies| replies.first() == Some(&Ok(Value::Nil)));
+            if !exists_already {
                 return;
             }
         }

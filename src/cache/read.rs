@@ -36,15 +36,11 @@ pub(super) enum NotRead {
 
 /// Reads from the upstream.
 pub(super) struct UpstreamReader {
-    policy: Arc<ServePolicy>,
-    limiter: ReadLimiter,
+    pub(super) policy: Arc<ServePolicy>,
+    pub(super) limiter: ReadLimiter,
 }
 
 impl UpstreamReader {
-    pub(super) fn new(policy: Arc<ServePolicy>, limiter: ReadLimiter) -> Self {
-        Self { policy, limiter }
-    }
-
     /// Reads the entry, in a later state than `since`, once the limiter admits the read.
     pub(super) async fn read(
         &self,

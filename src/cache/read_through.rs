@@ -1,8 +1,8 @@
 //! The entry point of the cache: local cache, shared cache, upstream. Handlers call only this.
 //!
 //! A fresh and current entry is served at once. A stale one is too, and is refreshed in the
-//! background. Anything else waits for a load, which concurrent requests for the same share (see
-//! [`super::load`]).
+//! background. Otherwise the request waits for a load (see [`super::load`]). Concurrent requests for
+//! the same entry share one load.
 
 use std::sync::Arc;
 
@@ -97,7 +97,7 @@ impl ReadThrough {
         {
             self.refresh(request);
         }
-        self.0.show(request, &entry);
+        self.0.publish_arena(request, &entry);
         let (fresh, age) = (policy.ages(request, &entry).fresh, policy.age(&entry.seen));
         Ok(CacheReply { entry, source, age, fresh })
     }
@@ -128,7 +128,7 @@ impl ReadThrough {
             this.metrics.count(CacheEvent::Refresh);
             this.loader.refresh(&owned_request).await;
             if let Some(entry) = this.policy.local.get(&owned_request) {
-                this.show(&owned_request, &entry);
+                this.publish_arena(&owned_request, &entry);
             }
         });
     }
@@ -136,7 +136,7 @@ impl ReadThrough {
 
 impl ReadThroughState {
     /// Publishes the numbers of a domain's arena as metrics.
-    fn show(&self, request: &Request, entry: &Entry) {
+    fn publish_arena(&self, request: &Request, entry: &Entry) {
         let Request::Insights(domain) = request else { return };
         let read_at = entry.seen.read_at.as_microsecond() as f64 / 1e6;
         self.metrics.domain(domain.as_str(), &entry.body, self.policy.age(&entry.seen), read_at);

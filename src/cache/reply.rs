@@ -48,7 +48,7 @@ pub enum Source {
     Shared,
     /// It was read from the upstream.
     Upstream {
-        /// Whether a concurrent request for the same started the read.
+        /// Whether a concurrent request for the same entry started the read.
         collapsed: bool,
     },
     /// A stale entry, because the upstream failed.

@@ -78,16 +78,14 @@ impl SharedCache {
     pub(super) async fn decode(&self, key: &str, request: &Request, value: Value) -> Option<Entry> {
         let Value::BulkString(bytes) = value else { return None };
         let bytes = Bytes::from(bytes);
-        match codec::decode(key, request, &bytes) {
-            Ok(entry) => Some(entry),
-            Err(error) => {
-                self.count(CacheEvent::SharedUndecodable);
-                tracing::debug!(%error, "an entry in redis could not be decoded");
-                let delete = Call::script(&self.scripts.delete_if_equal, key).arg(&bytes[..]);
-                self.write(&[delete]).await;
-                None
-            }
+        let entry = codec::decode(key, request, &bytes);
+        if entry.is_none() {
+            self.count(CacheEvent::SharedUndecodable);
+            tracing::debug!("an entry in redis has another format or belongs to another key");
+            let delete = Call::script(&self.scripts.delete_if_equal, key).arg(&bytes[..]);
+            self.write(&[delete]).await;
         }
+        entry
     }
 
     /// Sends writes, and counts those that fail. Returns the replies, if Redis sent any.

@@ -1,4 +1,5 @@
-//! Totals of searches, kept by filter: paging through a search does not count the genes again.
+//! Totals of searches, cached by filter, so that paging through a search does not count the genes
+//! again.
 
 use crate::registry::{Count, Page};
 use crate::upstream::ReadStamp;

@@ -15,16 +15,15 @@ impl Checks {
         }
     }
 
+    /// Requires that clients can use the value of `key`, if it is set, as a base URL.
+    pub(super) fn require_public_url(&mut self, key: &str, url: Option<&str>) {
+        let is_web = |url: &str| url.starts_with("http://") || url.starts_with("https://");
+        let valid = url.is_none_or(|url| is_web(url) && !url.contains(['?', '#']));
+        let problem = "must begin with http:// or https://, without a query or fragment";
+        self.require(valid, &[key], problem);
+    }
+
     pub(super) fn into_errors(self) -> Vec<ConfigError> {
         self.0
     }
-}
-
-pub(super) const PUBLIC_URL: &str =
-    "must begin with http:// or https://, without a query or fragment";
-
-/// Whether clients can use this as a base URL.
-pub(super) fn is_public_url(url: &str) -> bool {
-    let is_web = url.starts_with("http://") || url.starts_with("https://");
-    is_web && !url.contains(['?', '#'])
 }

@@ -9,7 +9,7 @@ use hyper::Uri;
 use secrecy::SecretString;
 use serde::{Deserialize, Deserializer};
 
-use super::checks::{Checks, PUBLIC_URL, is_public_url};
+use super::checks::Checks;
 use crate::registry::{LABEL, Timestamp, is_label};
 
 /// The control listener. It is off without an address.
@@ -44,7 +44,7 @@ pub struct OidcConfig {
     pub client_id: Option<String>,
     /// The scopes that the command line requests.
     pub scopes: String,
-    /// The claim that valid the user's name.
+    /// The claim that contains the user's name.
     pub user_claim: String,
     /// The resource that the command line requests a token for (RFC 8707).
     pub resource: Option<String>,
@@ -105,8 +105,7 @@ impl ControlConfig {
             "nobody could log in: set control.oidc.issuer, or control.tokens (gene-registry token \
              new creates one)",
         );
-        let valid = self.public_url.as_deref().is_none_or(is_public_url);
-        checks.require(valid, &["control.public_url"], PUBLIC_URL);
+        checks.require_public_url("control.public_url", self.public_url.as_deref());
     }
 }
 

@@ -29,14 +29,11 @@ impl CorsConfig {
 /// `scheme://host` or `scheme://host:port`, lowercase, without anything after it.
 fn is_origin(text: &str) -> bool {
     let Some((scheme, host)) = text.split_once("://") else { return false };
-    let allowed =
-        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-._:[]".contains(&byte);
-    let is_scheme =
-        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"+-.".contains(&byte);
-    !scheme.is_empty()
-        && scheme.bytes().all(is_scheme)
-        && !host.is_empty()
-        && host.bytes().all(allowed)
+    let consists_of = |text: &str, marks: &[u8]| {
+        let allowed = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9') || marks.contains(&byte);
+        !text.is_empty() && text.bytes().all(allowed)
+    };
+    consists_of(scheme, b"+-.") && consists_of(host, b"-._:[]")
 }
 
 #[cfg(test)]

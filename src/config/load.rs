@@ -18,6 +18,13 @@ const DEFAULTS: &str = include_str!("../../config/default.toml");
 /// The prefix of the environment variables that override keys.
 const PREFIX: &str = "GENE_REGISTRY__";
 
+/// The variables without the prefix, which other programs use too, and the keys that they set.
+const WELL_KNOWN: [(&str, &str); 3] = [
+    ("DATABASE_URL", "upstream.url"),
+    ("REDIS_URL", "redis.url"),
+    ("CONTROL_DATABASE_URL", "control.database_url"),
+];
+
 /// The source of a value that is not set.
 const DEFAULT: &str = "default";
 
@@ -72,23 +79,24 @@ impl LoadedConfig {
         Self::read_over("", file)
     }
 
-    /// As [`Self::read`], with `own`, as TOML, merged into the defaults.
+    /// As [`Self::read`]; `own_defaults`, as TOML, replace those defaults that they set.
     ///
     /// # Errors
     /// As [`Self::read`].
-    pub fn read_over(own: &str, file: Option<&Path>) -> Result<Self, InvalidConfig> {
-        let defaults = Figment::from(Toml::string(DEFAULTS)).merge(Toml::string(own));
+    pub fn read_over(own_defaults: &str, file: Option<&Path>) -> Result<Self, InvalidConfig> {
+        let defaults = Figment::from(Toml::string(DEFAULTS)).merge(Toml::string(own_defaults));
         let mut figment = defaults.clone();
         if let Some(file) = file {
             figment = figment.merge(Toml::file_exact(file));
         }
-        let figment = figment
-            .merge(well_known("DATABASE_URL", "upstream.url"))
-            .merge(well_known("REDIS_URL", "redis.url"))
-            .merge(well_known("CONTROL_DATABASE_URL", "control.database_url"))
-            .merge(Env::prefixed(PREFIX).split("__"));
-        let figment =
-            LITERALS.into_iter().fold(figment, |figment, key| figment.merge(LiteralVariable(key)));
+        for (variable, key) in WELL_KNOWN {
+            let value = Env::raw().only(&[variable]).map(move |_| key.into());
+            figment = figment.merge(value.split("."));
+        }
+        figment = figment.merge(Env::prefixed(PREFIX).split("__"));
+        for key in LITERALS {
+            figment = figment.merge(LiteralVariable(key));
+        }
         let explain = |path: &[String], error: &figment::Error| explain(&figment, path, error);
         let (config, mut errors) = values::read(&figment, &defaults, explain);
         if let Some(config) = &config {
@@ -141,11 +149,6 @@ impl LoadedConfig {
     }
 }
 
-/// A variable without the prefix, which other programs use too.
-fn well_known(variable: &'static str, key: &'static str) -> Env {
-    Env::raw().only(&[variable]).map(move |_| key.into()).split(".")
-}
-
 /// The environment variable of a key, taken literally: a password such as `007`, `true` or `"x"`
 /// must not be parsed as TOML.
 struct LiteralVariable(&'static str);
@@ -172,12 +175,8 @@ fn source_name(metadata: &Metadata, key: &str) -> String {
         (Some(figment::Source::File(path)), _) => path.display().to_string(),
         (_, name) if name.contains(PREFIX) => variable_of(key),
         (_, name) if name.contains("environment") => {
-            let variable = match key {
-                "upstream.url" => "DATABASE_URL",
-                "redis.url" => "REDIS_URL",
-                _ => "CONTROL_DATABASE_URL",
-            };
-            variable.to_owned()
+            let known = WELL_KNOWN.iter().find(|(_, known)| key.starts_with(known));
+            known.map_or(DEFAULT, |(variable, _)| variable).to_owned()
         }
         _ => DEFAULT.to_owned(),
     }
@@ -189,7 +188,7 @@ fn explain(figment: &Figment, path: &[String], error: &figment::Error) -> Config
     // An item has the source of its array.
     let known =
         (1..=path.len()).rev().find_map(|end| figment.find_metadata(&path[..end].join(".")));
-    let source = error.metadata.as_ref().filter(|metadata| metadata.name != "values").or(known);
+    let source = error.metadata.as_ref().or(known);
     let source = source.map_or("configuration".to_owned(), |metadata| source_name(metadata, &key));
     let problem = match &error.kind {
         figment::error::Kind::UnknownField(_, expected) => {

@@ -22,7 +22,7 @@ pub struct RedisConfig {
     pub urls: Vec<SecretString>,
     /// The user of the servers that hold the data, rather than the one in the URL.
     pub username: Option<String>,
-    /// Its password, taken literally: it is not percent-encoded.
+    /// The user's password, taken literally: it is not percent-encoded.
     pub password: Option<SecretString>,
     /// A PEM file with the certificate authorities to trust instead of the system's.
     pub tls_ca_file: Option<PathBuf>,
@@ -37,7 +37,7 @@ pub struct RedisConfig {
 }
 
 /// How the Redis servers are organised.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Topology {
     /// One server, or one name that always resolves to the primary.
@@ -50,11 +50,7 @@ pub enum Topology {
 
 impl fmt::Display for Topology {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Single => "single",
-            Self::Sentinel => "sentinel",
-            Self::Cluster => "cluster",
-        })
+        self.serialize(f)
     }
 }
 
@@ -86,9 +82,8 @@ impl RedisConfig {
             |takes| format!("is not for redis.topology = \"{topology}\", which takes {takes}");
         checks.require(!single || self.urls.is_empty(), &["redis.urls"], &other("redis.url"));
         checks.require(single || !self.has_url(), &["redis.url"], &other("redis.urls"));
-        let problem = format!(
-            "must be set too: redis.topology = \"{topology}\" needs one URL or more to ask"
-        );
+        let problem =
+            format!("must be set too: redis.topology = \"{topology}\" needs at least one URL");
         checks.require(single || !self.urls.is_empty(), &["redis.urls"], &problem);
         checks.require(
             !is_sentinel || sentinel.service.as_deref().is_some_and(|name| !name.is_empty()),

@@ -1,8 +1,8 @@
-//! `[registry]`: values for what the registry leaves empty.
+//! `[registry]`: defaults for values that the registry leaves empty.
 
 use serde::Deserialize;
 
-/// Values for what the registry leaves empty.
+/// Defaults for values that the registry leaves empty.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RegistryConfig {

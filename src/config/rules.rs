@@ -1,7 +1,7 @@
 //! The ranges of values, and the rules between values.
 
 use super::cache::AgesConfig;
-use super::checks::{Checks, PUBLIC_URL, is_public_url};
+use super::checks::Checks;
 use super::error::ConfigError;
 use super::root::Config;
 
@@ -77,11 +77,7 @@ impl Config {
             &["control.bind", PUBLIC, "ops.bind"],
             "must not be the same as server.bind or ops.bind",
         );
-        checks.require(
-            self.server.public_url.as_deref().is_none_or(is_public_url),
-            &["server.public_url"],
-            PUBLIC_URL,
-        );
+        checks.require_public_url("server.public_url", self.server.public_url.as_deref());
         checks.require(
             self.server.cors.is_valid(),
             &["server.cors.origins"],

@@ -1,9 +1,9 @@
 //! Deserialises the configuration and collects every error. `figment` stops at the first invalid
 //! value, so this replaces it with its default and deserialises again until all are found.
 
+use figment::Figment;
 use figment::error::Kind;
-use figment::value::{Dict, Map, Value};
-use figment::{Figment, Metadata, Profile, Provider};
+use figment::value::{Dict, Value};
 
 use super::error::ConfigError;
 use super::root::Config;
@@ -27,8 +27,7 @@ pub(super) fn read(
     };
     let (mut errors, mut removed) = (Vec::new(), RemovedItems::default());
     loop {
-        let fields = given.as_dict().cloned().unwrap_or_default();
-        let error = match Figment::from(DictProvider(fields)).extract::<Config>() {
+        let error = match given.deserialize::<Config>() {
             Ok(config) => return (Some(config), errors),
             Err(error) => error,
         };
@@ -55,18 +54,6 @@ fn path_of(error: &figment::Error) -> Vec<String> {
         path.push(field.clone());
     }
     path
-}
-
-struct DictProvider(Dict);
-
-impl Provider for DictProvider {
-    fn metadata(&self) -> Metadata {
-        Metadata::named("values")
-    }
-
-    fn data(&self) -> figment::Result<Map<Profile, Dict>> {
-        Ok(Profile::Default.collect(self.0.clone()))
-    }
 }
 
 /// Replaces the value at `path` with its default, or removes it if it has none. Returns whether

@@ -26,7 +26,7 @@ use crate::http::request_id::RequestIds;
 use crate::http::static_file::{HTML, SCRIPT, StaticFile};
 use crate::http::swagger_ui;
 use crate::keys::KeyStore;
-use crate::ops::{ControlLabels, Metrics, error_chain, method_word};
+use crate::ops::{Metrics, error_chain, method_word};
 use crate::server::Handler;
 
 /// The control API with its page.
@@ -100,7 +100,7 @@ impl Handler for ControlApi {
         let mut response = response_of::<ControlApiError>(outcome);
         let route = response.data::<PathPattern>().map_or("unknown", |pattern| &*pattern.0);
         let status = response.status().as_u16();
-        self.metrics.control_request(ControlLabels { route, method, status });
+        self.metrics.control_request(route, method, status);
         tracing::info!(
             target: "gene_registry::control",
             method,

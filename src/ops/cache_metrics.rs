@@ -1,8 +1,6 @@
 //! The counters of the caches and of the lookup of API keys. [`super::catalog`] documents each.
 
-use metrics::{Counter, Key, Recorder};
-
-use super::recorder::{METADATA, labelled};
+use metrics::{Counter, counter};
 
 /// An event of the read path that is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,17 +49,16 @@ const COUNTERS: [(&str, Option<&str>); 11] = [
 #[derive(Debug)]
 pub(super) struct CacheCounters([Counter; COUNTERS.len()]);
 
-impl CacheCounters {
-    pub(super) fn new(recorder: &impl Recorder) -> Self {
-        Self(COUNTERS.map(|(name, result)| {
-            let key = match result {
-                Some(result) => labelled(name, "result", result),
-                None => Key::from_static_name(name),
-            };
-            recorder.register_counter(&key, &METADATA)
+impl Default for CacheCounters {
+    fn default() -> Self {
+        Self(COUNTERS.map(|(name, result)| match result {
+            Some(result) => counter!(name, "result" => result),
+            None => counter!(name),
         }))
     }
+}
 
+impl CacheCounters {
     pub(super) fn count(&self, event: CacheEvent) {
         self.0[event as usize].increment(1);
     }

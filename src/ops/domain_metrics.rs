@@ -19,7 +19,7 @@ const MAX_DOMAINS: usize = 100;
 /// Maximum age of the numbers of a domain.
 const MAX_AGE: Duration = Duration::from_secs(300);
 
-/// The numbers of an arena response, with its field names.
+/// The numbers of an arena response; the fields have the names in its JSON.
 #[derive(Debug, Clone, Copy, Deserialize)]
 struct ArenaNumbers {
     gene_count: f64,
@@ -52,36 +52,34 @@ impl DomainMetrics {
     ) {
         let Some(read_at) = now.checked_sub(age).filter(|_| age < MAX_AGE) else { return };
         let Ok(numbers) = serde_json::from_slice(body) else { return };
-        let mut shown = lock(&self.0);
-        let is_newer = shown.get(domain).is_none_or(|old| old.read_at_seconds < read_at_seconds);
+        let mut domains = lock(&self.0);
+        let is_newer = domains.get(domain).is_none_or(|old| old.read_at_seconds < read_at_seconds);
         if !is_newer {
             return;
         }
-        if shown.len() >= MAX_DOMAINS && !shown.contains_key(domain) {
-            let oldest = shown.iter().min_by_key(|(_, one)| one.read_at);
+        if domains.len() >= MAX_DOMAINS && !domains.contains_key(domain) {
+            let oldest = domains.iter().min_by_key(|(_, one)| one.read_at);
             if let Some(oldest) = oldest.map(|(name, _)| name.clone()) {
-                shown.remove(&oldest);
+                domains.remove(&oldest);
             }
         }
-        shown.insert(domain.into(), DomainSample { numbers, read_at, read_at_seconds });
+        domains.insert(domain.into(), DomainSample { numbers, read_at, read_at_seconds });
     }
 
     /// Appends the samples of the domains that were read lately.
     pub(super) fn write(&self, out: &mut Exposition, now: Instant) {
-        let mut shown = lock(&self.0);
-        shown.retain(|_, one| now.saturating_duration_since(one.read_at) < MAX_AGE);
-        type Column = fn(&DomainSample) -> f64;
-        let all: [(&'static str, Column); 6] = [
-            ("gene_registry_domain_genes", |one| one.numbers.gene_count),
-            ("gene_registry_domain_shannon_diversity", |one| one.numbers.shannon_diversity),
-            ("gene_registry_domain_turnover_ratio", |one| one.numbers.turnover_rate),
-            ("gene_registry_domain_mean_fitness", |one| one.numbers.avg_fitness),
-            ("gene_registry_domain_evaluations", |one| one.numbers.total_arena_evaluations),
-            ("gene_registry_domain_read_timestamp_seconds", |one| one.read_at_seconds),
-        ];
-        for (name, value) in all {
-            for (domain, one) in &*shown {
-                out.sample(name, &[("domain", domain)], value(one));
+        let mut domains = lock(&self.0);
+        domains.retain(|_, one| now.saturating_duration_since(one.read_at) < MAX_AGE);
+        for (domain, DomainSample { numbers, read_at_seconds, .. }) in &*domains {
+            for (name, value) in [
+                ("gene_registry_domain_genes", numbers.gene_count),
+                ("gene_registry_domain_shannon_diversity", numbers.shannon_diversity),
+                ("gene_registry_domain_turnover_ratio", numbers.turnover_rate),
+                ("gene_registry_domain_mean_fitness", numbers.avg_fitness),
+                ("gene_registry_domain_evaluations", numbers.total_arena_evaluations),
+                ("gene_registry_domain_read_timestamp_seconds", *read_at_seconds),
+            ] {
+                out.sample(name, &[("domain", domain)], value);
             }
         }
     }
@@ -97,7 +95,7 @@ mod tests {
     fn text(metrics: &DomainMetrics, now: Instant) -> String {
         let mut out = Exposition::default();
         metrics.write(&mut out, now);
-        out.into_text()
+        out.render_after(String::new())
     }
 
     #[test]

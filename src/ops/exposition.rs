@@ -1,69 +1,47 @@
 //! Writes the Prometheus text format, for metrics that are read when `/metrics` is requested.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::catalog;
 
-/// Text to which samples are appended. The samples of one metric must be consecutive.
+/// The samples of each metric, by its name, as text.
 #[derive(Debug, Default)]
-pub struct Exposition {
-    text: String,
-    family: &'static str,
-}
+pub struct Exposition(BTreeMap<&'static str, String>);
 
 impl Exposition {
-    /// Appends samples to `text`.
-    pub(super) fn after(text: String) -> Self {
-        Self { text, family: "" }
-    }
-
-    /// Appends a sample of a metric in the [`catalog`]; labels in the order of the catalog.
+    /// Adds a sample of a metric in the [`catalog`]; labels in the order of the catalog.
     pub fn sample(&mut self, name: &'static str, labels: &[(&'static str, &str)], value: f64) {
-        if self.family != name {
-            self.begin(name);
-        }
-        self.text.push_str(name);
-        for (index, (label, value)) in labels.iter().enumerate() {
-            self.text.push(if index == 0 { '{' } else { ',' });
-            self.text.push_str(label);
-            self.text.push_str("=\"");
-            push_escaped(&mut self.text, value);
-            self.text.push('"');
-        }
+        let pairs = labels.iter().map(|(label, value)| format!("{label}=\"{}\"", escaped(value)));
+        let mut labels = pairs.collect::<Vec<_>>().join(",");
         if !labels.is_empty() {
-            self.text.push('}');
+            labels = format!("{{{labels}}}");
         }
         // Writing to a string cannot fail.
-        let _ = writeln!(self.text, " {value}");
+        let _ = writeln!(self.0.entry(name).or_default(), "{name}{labels} {value}");
     }
 
-    /// Appends a sample that is 1 or 0.
+    /// Adds a sample that is 1 or 0.
     pub fn flag(&mut self, name: &'static str, labels: &[(&'static str, &str)], holds: bool) {
-        self.sample(name, labels, if holds { 1.0 } else { 0.0 });
+        self.sample(name, labels, f64::from(u8::from(holds)));
     }
 
-    pub(super) fn into_text(self) -> String {
-        self.text
-    }
-
-    fn begin(&mut self, name: &'static str) {
-        self.family = name;
-        if let Some(found) = catalog::find(name) {
-            let kind = found.kind.as_str();
-            let _ = writeln!(self.text, "# HELP {name} {}\n# TYPE {name} {kind}", found.help);
+    /// Appends all samples to `text`, with the help and the type of each metric.
+    pub(super) fn render_after(self, mut text: String) -> String {
+        for (name, samples) in self.0 {
+            if let Some(found) = catalog::find(name) {
+                let (help, kind) = (found.help, found.kind.as_str());
+                let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+            }
+            text.push_str(&samples);
         }
+        text
     }
 }
 
-fn push_escaped(text: &mut String, value: &str) {
-    for character in value.chars() {
-        match character {
-            '\\' => text.push_str("\\\\"),
-            '"' => text.push_str("\\\""),
-            '\n' => text.push_str("\\n"),
-            other => text.push(other),
-        }
-    }
+/// The value of a label, with the characters escaped that the format reserves.
+fn escaped(value: &str) -> String {
+    value.replace('\\', r"\\").replace('"', r#"\""#).replace('\n', r"\n")
 }
 
 #[cfg(test)]
@@ -72,19 +50,19 @@ mod tests {
 
     #[test]
     fn samples_follow_their_metric_and_labels_are_escaped() {
-        let mut out = Exposition::after("before 1\n".to_owned());
-        out.flag("gene_registry_ready", &[], true);
+        let mut out = Exposition::default();
         out.sample("gene_registry_domain_genes", &[("domain", "a\"b\\c")], 3.0);
+        out.flag("gene_registry_ready", &[], true);
         out.sample("gene_registry_domain_genes", &[("domain", "d")], 0.25);
-        let text = out.into_text();
+        let text = out.render_after("before 1\n".to_owned());
         let lines: Vec<_> = text.lines().filter(|line| !line.starts_with("# HELP")).collect();
         let expected = [
             "before 1",
-            "# TYPE gene_registry_ready gauge",
-            "gene_registry_ready 1",
             "# TYPE gene_registry_domain_genes gauge",
             r#"gene_registry_domain_genes{domain="a\"b\\c"} 3"#,
             r#"gene_registry_domain_genes{domain="d"} 0.25"#,
+            "# TYPE gene_registry_ready gauge",
+            "gene_registry_ready 1",
         ];
         assert_eq!(lines, expected);
     }

@@ -4,9 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use metrics::{Counter, Gauge, Histogram, Key, Recorder};
-
-use super::recorder::{METADATA, labelled};
+use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
 
 const DECISIONS: &str = "gene_registry_limit_decisions_total";
 const LOCAL_FALLBACK: &str = "gene_registry_limit_local_fallback_total";
@@ -34,7 +32,8 @@ pub enum LimitResult {
 /// The label of each decision, in the order of [`LimitResult`].
 const RESULTS: [&str; 5] = ["admitted", "refused", "refused_locally", "unenforced", "not_counted"];
 
-/// The metrics of the limiter. Cheap to clone; the default records nothing.
+/// The metrics of the limiter, registered with the current recorder; without one they record nothing.
+/// Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct LimitMetrics {
     decisions: [Counter; 5],
@@ -46,46 +45,39 @@ pub struct LimitMetrics {
     policy: Arc<PolicyState>,
 }
 
+/// The label of each enforcement of the limits.
+const POLICIES: [&str; 3] = ["shared", "local", "refusing"];
+
 /// How limits are currently enforced: shown by gauges, and logged when it changes.
 #[derive(Debug)]
 struct PolicyState {
-    shared: Gauge,
-    local: Gauge,
-    refusing: Gauge,
+    /// In the order of [`POLICIES`].
+    gauges: [Gauge; 3],
     refuses_without_store: AtomicBool,
     is_store_unavailable: AtomicBool,
 }
 
 impl Default for LimitMetrics {
     fn default() -> Self {
-        Self::new(&metrics::NoopRecorder)
-    }
-}
-
-impl LimitMetrics {
-    pub(super) fn new(recorder: &impl Recorder) -> Self {
-        let counter = |key: Key| recorder.register_counter(&key, &METADATA);
-        let histogram = |key: Key| recorder.register_histogram(&key, &METADATA);
-        let state = |value| recorder.register_gauge(&labelled(POLICY, "state", value), &METADATA);
         let policy = PolicyState {
-            shared: state("shared"),
-            local: state("local"),
-            refusing: state("refusing"),
+            gauges: POLICIES.map(|word| gauge!(POLICY, "state" => word)),
             refuses_without_store: AtomicBool::new(false),
             is_store_unavailable: AtomicBool::new(false),
         };
         Self {
-            decisions: RESULTS.map(|word| counter(labelled(DECISIONS, "result", word))),
-            local_fallback: counter(Key::from_static_name(LOCAL_FALLBACK)),
-            wait: histogram(Key::from_static_name(WAIT_SECONDS)),
+            decisions: RESULTS.map(|word| counter!(DECISIONS, "result" => word)),
+            local_fallback: counter!(LOCAL_FALLBACK),
+            wait: histogram!(WAIT_SECONDS),
             round_trips: ["failed", "answered"]
-                .map(|word| histogram(labelled(ROUND_TRIP_SECONDS, "outcome", word))),
-            batch_requests: histogram(Key::from_static_name(BATCH_REQUESTS)),
-            batch_commands: histogram(Key::from_static_name(BATCH_COMMANDS)),
+                .map(|word| histogram!(ROUND_TRIP_SECONDS, "outcome" => word)),
+            batch_requests: histogram!(BATCH_REQUESTS),
+            batch_commands: histogram!(BATCH_COMMANDS),
             policy: Arc::new(policy),
         }
     }
+}
 
+impl LimitMetrics {
     /// Sets the initial policy. `shared`: requests are counted in Redis; `refuses_without_store`:
     /// they are rejected while that is unavailable.
     pub fn begin(&self, shared: bool, refuses_without_store: bool) {
@@ -129,7 +121,7 @@ impl LimitMetrics {
         match (unavailable, policy.refuses_without_store.load(Ordering::Relaxed)) {
             (false, _) => tracing::info!("redis is available again: limits are counted in redis"),
             (true, true) => tracing::warn!(
-                "redis is unavailable: limits cannot be counted, and requests are rejected with 503"
+                "redis is unavailable: requests cannot be counted, and are rejected with 503"
             ),
             (true, false) => tracing::warn!(
                 "redis is unavailable: each replica enforces its own share of the limits"
@@ -142,9 +134,10 @@ impl LimitMetrics {
 impl PolicyState {
     fn show(&self, unavailable: bool) {
         let refuses = self.refuses_without_store.load(Ordering::Relaxed);
-        self.shared.set(f64::from(u8::from(!unavailable)));
-        self.local.set(f64::from(u8::from(unavailable && !refuses)));
-        self.refusing.set(f64::from(u8::from(unavailable && refuses)));
+        let current = [!unavailable, unavailable && !refuses, unavailable && refuses];
+        for (gauge, is_current) in self.gauges.iter().zip(current) {
+            gauge.set(f64::from(u8::from(is_current)));
+        }
     }
 }
 

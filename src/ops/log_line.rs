@@ -1,12 +1,12 @@
 //! A line of the log as JSON: one flat object with time, level, the event's fields and its target.
 //!
-//! Put together in one piece of memory, and handed on whole: with an event a request, the library's
-//! own way of doing it (a serializer, field by field) would cost as much as the rest of a cached
-//! answer, and each piece that goes through its writer a tenth of a header.
+//! The line is written to one buffer and passed on whole. The formatter of `tracing-subscriber` costs
+//! as much as the rest of a cached response: it serialises field by field through its writer.
 
-use std::fmt::{self, Debug, Write};
+use std::fmt::{self, Debug};
 
 use jiff::fmt::temporal::DateTimePrinter;
+use serde::{Serialize, Serializer};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
 use tracing_subscriber::fmt::format::Writer;
@@ -15,12 +15,12 @@ use tracing_subscriber::registry::LookupSpan;
 
 use crate::registry::Timestamp;
 
-/// More than a request's line takes, as a rule.
-const ROOM: usize = 512;
+/// Initial capacity of a line, in bytes: more than the line of a request usually needs.
+const LINE_CAPACITY: usize = 512;
 
 const TIME: DateTimePrinter = DateTimePrinter::new().precision(Some(6));
 
-/// Formats events as JSON. Of spans, which this service has none of, nothing is said.
+/// Formats events as JSON. Ignores spans, which this service does not use.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct JsonLine;
 
@@ -35,116 +35,71 @@ where
         mut out: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
-        let about = event.metadata();
-        let mut line = Line(String::with_capacity(ROOM));
-        line.0.push_str("{\"timestamp\":\"");
+        let metadata = event.metadata();
+        let mut line = Line(Vec::with_capacity(LINE_CAPACITY));
+        line.0.extend(b"{\"timestamp\":\"");
         TIME.print_timestamp(&Timestamp::now(), &mut line.0).map_err(|_| fmt::Error)?;
-        line.0.push('"');
-        line.text("level", about.level().as_str());
+        line.0.push(b'"');
+        line.member("level", metadata.level().as_str());
         event.record(&mut line);
-        line.text("target", about.target());
-        line.0.push_str("}\n");
-        out.write_str(&line.0)
+        line.member("target", metadata.target());
+        line.0.extend(b"}\n");
+        out.write_str(std::str::from_utf8(&line.0).map_err(|_| fmt::Error)?)
     }
 }
 
-/// An object that takes an event's fields as its members.
-struct Line(String);
+/// An object whose members are the fields of an event.
+struct Line(Vec<u8>);
 
 impl Line {
-    fn text(&mut self, name: &str, value: &str) {
-        self.name(name);
-        self.0.push('"');
-        add_escaped(&mut self.0, value);
-        self.0.push('"');
-    }
-
-    /// Names are written by who writes the code: nothing in them needs an escape.
-    fn name(&mut self, name: &str) {
-        debug_assert!(!name.bytes().any(is_escaped), "{name:?}");
-        self.0.push_str(",\"");
-        self.0.push_str(name);
-        self.0.push_str("\":");
-    }
-
-    fn plain(&mut self, name: &str, value: &str) {
-        self.name(name);
-        self.0.push_str(value);
+    /// Adds a member. Names are part of the code, and contain nothing to escape.
+    fn member(&mut self, name: &str, value: impl Serialize) {
+        self.0.extend(b",\"");
+        self.0.extend(name.as_bytes());
+        self.0.extend(b"\":");
+        // Writing to memory cannot fail.
+        let _ = value.serialize(&mut serde_json::Serializer::new(&mut self.0));
     }
 }
 
 impl Visit for Line {
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.text(field.name(), value);
+        self.member(field.name(), value);
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        self.plain(field.name(), itoa::Buffer::new().format(value));
+        self.member(field.name(), value);
     }
 
     fn record_i64(&mut self, field: &Field, value: i64) {
-        self.plain(field.name(), itoa::Buffer::new().format(value));
+        self.member(field.name(), value);
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {
-        self.plain(field.name(), if value { "true" } else { "false" });
+        self.member(field.name(), value);
     }
 
-    /// JSON has no words for what is not finite.
+    /// Writes 1.0 as 1; infinities and NaN, which JSON lacks, as null.
     fn record_f64(&mut self, field: &Field, value: f64) {
-        let mut digits = zmij::Buffer::new();
-        let number = if value.is_finite() { digits.format_finite(value) } else { "null" };
-        self.plain(field.name(), number.strip_suffix(".0").unwrap_or(number));
+        self.member(field.name(), value);
+        if self.0.ends_with(b".0") {
+            self.0.truncate(self.0.len() - 2);
+        }
     }
 
-    /// Messages, `%` and `?` come this way, and every other type.
+    /// Called for messages, for `%` and `?`, and for every other type.
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        self.name(field.name());
-        self.0.push('"');
-        // Only a value's own formatting can fail: then as much of it stands there as there is.
-        let _ = write!(Escaping(&mut self.0), "{value:?}");
-        self.0.push('"');
+        self.member(field.name(), DebugText(value));
     }
 }
 
-struct Escaping<'a>(&'a mut String);
+/// A value whose JSON is the text of its `Debug`.
+struct DebugText<'a>(&'a dyn Debug);
 
-impl Write for Escaping<'_> {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        add_escaped(self.0, text);
-        Ok(())
+impl Serialize for DebugText<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{:?}", self.0))
     }
-}
-
-/// By a table, for every byte of the log is looked at.
-fn is_escaped(byte: u8) -> bool {
-    const ESCAPED: [bool; 256] = {
-        let (mut escaped, mut control) = ([false; 256], 0);
-        while control < 0x20 {
-            escaped[control] = true;
-            control += 1;
-        }
-        escaped[b'"' as usize] = true;
-        escaped[b'\\' as usize] = true;
-        escaped
-    };
-    ESCAPED[usize::from(byte)]
-}
-
-/// Adds text as it stands inside a JSON string (RFC 8259, section 7).
-fn add_escaped(line: &mut String, text: &str) {
-    let mut rest = text;
-    while let Some(at) = rest.as_bytes().iter().position(|byte| is_escaped(*byte)) {
-        line.push_str(&rest[..at]);
-        match rest.as_bytes()[at] {
-            b'"' => line.push_str("\\\""),
-            b'\\' => line.push_str("\\\\"),
-            b'\n' => line.push_str("\\n"),
-            control => line.push_str(&format!("\\u{control:04x}")),
-        }
-        rest = &rest[at + 1..];
-    }
-    line.push_str(rest);
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Writes the log without making anybody wait for its reader.
+//! Writes the log. No other thread waits for the log's reader.
 //!
 //! Lines go to a bounded queue, which one thread drains ([`LogWriter::run`]). Warnings and errors
 //! wake the thread at once; other lines are gathered for up to 50 ms, so that a busy service does
@@ -6,7 +6,7 @@
 //!
 //! When the reader stalls, only that thread waits. The queue fills up, and further lines are
 //! dropped and counted. When the reader goes on, one line reports how many were dropped. A process
-//! that is killed loses what is queued; one that ends calls [`LogWriter::flush`].
+//! that is killed loses the queued lines; one that ends calls [`LogWriter::flush`].
 
 use std::io::{self, ErrorKind, Write};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -15,26 +15,26 @@ use std::time::Duration;
 use tracing::{Level, Metadata};
 use tracing_subscriber::fmt::MakeWriter;
 
-/// How long a line waits for others at most.
-const GATHER: Duration = Duration::from_millis(50);
+/// Maximum time for which lines are gathered before they are written together.
+const MAX_GATHER_TIME: Duration = Duration::from_millis(50);
 
-/// With so many bytes queued, the thread does not wait for more.
+/// Queued bytes at which the thread writes at once.
 const BATCH_BYTES: usize = 64 * 1024;
 
-/// Bytes that are queued at most: some 1,300 lines about requests.
+/// Maximum number of queued bytes: about 1,300 lines about requests.
 const QUEUE_BYTES: usize = 256 * 1024;
 
-/// Of these, bytes that only warnings and errors get: the last to be lost, among them the report of
-/// what was.
-const URGENT_BYTES: usize = 32 * 1024;
+/// The part of the queue that is reserved for warnings and errors, so that these are dropped last;
+/// among them is the report of dropped lines.
+const RESERVED_BYTES: usize = 32 * 1024;
 
 /// The log of a process.
 #[derive(Debug)]
 pub(super) struct LogWriter {
     queue: Mutex<Queue>,
-    /// There is something for the thread to do.
-    wanted: Condvar,
-    /// The thread has written what it had taken.
+    /// Notified when the thread has something to do.
+    work: Condvar,
+    /// Notified when the thread has written a batch.
     written: Condvar,
 }
 
@@ -42,85 +42,85 @@ pub(super) struct LogWriter {
 struct Queue {
     /// Whole lines.
     lines: Vec<u8>,
-    /// The thread should not wait for more of them.
+    /// Whether the thread should write at once instead of gathering more.
     is_urgent: bool,
-    /// The thread has taken lines, and has not yet written all of them.
+    /// Whether the thread has taken a batch that is not written yet.
     is_writing: bool,
-    /// Lines dropped since the process began.
+    /// Number of lines dropped since the process began.
     dropped: u64,
 }
 
 impl LogWriter {
     pub(super) const fn new() -> Self {
         let queue = Queue { lines: Vec::new(), is_urgent: false, is_writing: false, dropped: 0 };
-        Self { queue: Mutex::new(queue), wanted: Condvar::new(), written: Condvar::new() }
+        Self { queue: Mutex::new(queue), work: Condvar::new(), written: Condvar::new() }
     }
 
-    /// Queues whole lines, which count as one; drops them where they find no room. Never waits for
-    /// the reader. With `is_urgent` they are written at once, with everything before them.
+    /// Queues whole lines, or drops them if the queue is full; they count as one line. Never waits for
+    /// the reader. If `is_urgent`, they and all lines before them are written at once.
     pub(super) fn add(&self, lines: &[u8], is_urgent: bool) {
         let mut queue = self.queue();
         let before = queue.lines.len();
         let after = before + lines.len();
-        if after > if is_urgent { QUEUE_BYTES } else { QUEUE_BYTES - URGENT_BYTES } {
+        if after > if is_urgent { QUEUE_BYTES } else { QUEUE_BYTES - RESERVED_BYTES } {
             queue.dropped += 1;
             return;
         }
         queue.lines.extend_from_slice(lines);
         let is_full_batch = before < BATCH_BYTES && after >= BATCH_BYTES;
-        let is_wanted = before == 0 || is_full_batch || is_urgent && !queue.is_urgent;
+        let wakes_thread = before == 0 || is_full_batch || is_urgent && !queue.is_urgent;
         queue.is_urgent |= is_urgent;
         drop(queue);
-        if is_wanted {
-            self.wanted.notify_one();
+        if wakes_thread {
+            self.work.notify_one();
         }
     }
 
-    /// How many lines were dropped since the process began: the queue was full, or writing failed.
+    /// Number of lines dropped since the process began, because the queue was full or writing failed.
     pub(super) fn dropped(&self) -> u64 {
         self.queue().dropped
     }
 
-    /// Waits until everything queued is written, but no longer than `timeout`.
+    /// Waits until the queue is written, for at most `timeout`.
     pub(super) fn flush(&self, timeout: Duration) {
         let mut queue = self.queue();
         queue.is_urgent |= !queue.lines.is_empty();
-        self.wanted.notify_one();
-        let is_left = |queue: &mut Queue| queue.is_writing || !queue.lines.is_empty();
-        drop(self.written.wait_timeout_while(queue, timeout, is_left));
+        self.work.notify_one();
+        let is_pending = |queue: &mut Queue| queue.is_writing || !queue.lines.is_empty();
+        drop(self.written.wait_timeout_while(queue, timeout, is_pending));
     }
 
-    /// Writes what is queued to `out`, for ever; to be run by a thread of its own. `report` hears
-    /// how many lines were dropped since it was last called, once `out` takes lines again.
+    /// Writes the queue to `out`; does not return. Runs on a thread of its own. Calls `report` with
+    /// the number of lines dropped since its last call, once `out` accepts lines again.
     pub(super) fn run(&self, mut out: impl Write, report: impl Fn(u64)) -> ! {
         let mut batch = Vec::with_capacity(BATCH_BYTES);
-        let (mut reported, mut is_torn, mut is_well) = (0, false, true);
+        let (mut reported, mut ends_mid_line, mut is_writable) = (0, false, true);
         loop {
             let dropped = self.take(&mut batch);
-            // What was dropped came after the batch, and the queue is empty: so does the report.
-            // Where nothing can be written it would only add to what is lost.
-            if dropped > reported && is_well {
+            // The lines were dropped after the batch was queued, so the report belongs after it; it
+            // finds an empty queue. While writing fails, the report would be lost too.
+            if dropped > reported && is_writable {
                 report(dropped - reported);
                 reported = dropped;
             }
-            // Half a line was written before writing failed: the next one gets a line of its own.
-            is_torn = is_torn && write(&mut out, b"\n") == 0;
-            let written = if is_torn { 0 } else { write(&mut out, &batch) };
+            // Ends a line of which only a part was written before writing failed.
+            ends_mid_line = ends_mid_line && write(&mut out, b"\n") == 0;
+            let written = if ends_mid_line { 0 } else { write(&mut out, &batch) };
             let (written, lost) = batch.split_at(written);
-            is_torn |= written.last().is_some_and(|last| *last != b'\n');
-            is_well = lost.is_empty();
+            ends_mid_line |= written.last().is_some_and(|last| *last != b'\n');
+            is_writable = lost.is_empty();
             self.finish(lost);
         }
     }
 
-    /// Waits for lines and moves them into `batch`; how many lines were dropped up to then.
+    /// Waits for lines and moves them into `batch`. Returns the number of lines dropped so far.
     fn take(&self, batch: &mut Vec<u8>) -> u64 {
         batch.clear();
         let queue = self.queue();
         let is_empty = |queue: &mut Queue| queue.lines.is_empty();
-        let queue = self.wanted.wait_while(queue, is_empty).unwrap_or_else(PoisonError::into_inner);
-        let may_wait = |queue: &mut Queue| !queue.is_urgent && queue.lines.len() < BATCH_BYTES;
-        let waited = self.wanted.wait_timeout_while(queue, GATHER, may_wait);
+        let queue = self.work.wait_while(queue, is_empty).unwrap_or_else(PoisonError::into_inner);
+        let may_gather = |queue: &mut Queue| !queue.is_urgent && queue.lines.len() < BATCH_BYTES;
+        let waited = self.work.wait_timeout_while(queue, MAX_GATHER_TIME, may_gather);
         let (mut queue, _) = waited.unwrap_or_else(PoisonError::into_inner);
         std::mem::swap(batch, &mut queue.lines);
         queue.is_urgent = false;
@@ -141,7 +141,7 @@ impl LogWriter {
     }
 }
 
-/// Writes all of it, if that can be done; how many bytes were written.
+/// Writes the bytes until an error occurs. Returns the number of bytes written.
 fn write(out: &mut impl Write, bytes: &[u8]) -> usize {
     let mut written = 0;
     while written < bytes.len() {
@@ -149,15 +149,17 @@ fn write(out: &mut impl Write, bytes: &[u8]) -> usize {
             Ok(0) => break,
             Ok(count) => written += count,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            // Another process that has the same pipe or terminal made it non-blocking.
-            Err(error) if error.kind() == ErrorKind::WouldBlock => std::thread::sleep(GATHER),
+            // Another process that shares the pipe or terminal has made it non-blocking.
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                std::thread::sleep(MAX_GATHER_TIME)
+            }
             Err(_) => break,
         }
     }
     written
 }
 
-/// Takes one event's line.
+/// Queues the line of one event.
 #[derive(Debug)]
 pub(super) struct EventLine<'a> {
     log: &'a LogWriter,
@@ -183,7 +185,7 @@ impl<'a> MakeWriter<'a> for &'static LogWriter {
     }
 
     fn make_writer_for(&'a self, metadata: &Metadata<'_>) -> Self::Writer {
-        // Levels are ordered by how much they say.
+        // Less verbose levels are smaller.
         EventLine { log: self, is_urgent: *metadata.level() <= Level::WARN }
     }
 }

@@ -4,10 +4,8 @@
 
 use std::time::{Duration, Instant};
 
-use metrics::{Counter, Key, KeyName, Label, Recorder};
-use metrics_exporter_prometheus::{
-    Matcher, PrometheusBuilder, PrometheusHandle, PrometheusRecorder,
-};
+use metrics::{Counter, KeyName, Recorder, counter, gauge, with_local_recorder};
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusRecorder};
 
 use super::cache_metrics::{CacheCounters, CacheEvent};
 use super::catalog::{self, MetricKind};
@@ -15,7 +13,6 @@ use super::domain_metrics::DomainMetrics;
 use super::exposition::Exposition;
 use super::limit_metrics::{self, LimitMetrics};
 use super::process;
-use super::recorder::{METADATA, labelled};
 use super::request_metrics::{self, RequestLabels, RequestMetrics};
 use super::shed_metrics::ShedMetrics;
 use super::telemetry;
@@ -45,29 +42,12 @@ const BOUNDS: [(&str, &[f64]); 5] = [
 ];
 
 /// The metrics of one replica.
+#[derive(Debug)]
 pub struct Metrics {
     recorder: PrometheusRecorder,
-    handle: PrometheusHandle,
     caches: CacheCounters,
     domains: DomainMetrics,
     certificate_reloads: [Counter; 2],
-}
-
-/// The labels of a request on the control listener; fixed words only.
-#[derive(Debug, Clone, Copy)]
-pub struct ControlLabels<'a> {
-    /// The route's template.
-    pub route: &'a str,
-    /// The method, or `other`.
-    pub method: &'static str,
-    /// The status.
-    pub status: u16,
-}
-
-impl std::fmt::Debug for Metrics {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Metrics")
-    }
 }
 
 impl Default for Metrics {
@@ -80,14 +60,13 @@ impl Default for Metrics {
         });
         let recorder = builder.build_recorder();
         describe(&recorder);
-        let build = labelled(BUILD_INFO, "version", env!("CARGO_PKG_VERSION"));
-        recorder.register_gauge(&build, &METADATA).set(1.0);
-        let certificate_reloads = ["failed", "ok"].map(|result| {
-            recorder.register_counter(&labelled(CERTIFICATE_RELOADS, "result", result), &METADATA)
+        let (caches, certificate_reloads) = with_local_recorder(&recorder, || {
+            gauge!(BUILD_INFO, "version" => env!("CARGO_PKG_VERSION")).set(1.0);
+            let reloads = ["failed", "ok"];
+            let reloads = reloads.map(|result| counter!(CERTIFICATE_RELOADS, "result" => result));
+            (CacheCounters::default(), reloads)
         });
-        let (handle, caches) = (recorder.handle(), CacheCounters::new(&recorder));
-        let domains = DomainMetrics::default();
-        Self { recorder, handle, caches, domains, certificate_reloads }
+        Self { recorder, caches, domains: DomainMetrics::default(), certificate_reloads }
     }
 }
 
@@ -105,7 +84,7 @@ fn describe(recorder: &impl Recorder) {
 impl Metrics {
     /// The counters of a listener with these route templates, the busiest first.
     pub fn requests(&self, routes: Vec<String>) -> RequestMetrics {
-        RequestMetrics::new(&self.recorder, routes)
+        with_local_recorder(&self.recorder, || RequestMetrics::new(routes))
     }
 
     /// Counts a request that took `took`.
@@ -113,15 +92,14 @@ impl Metrics {
         requests.record(&self.recorder, labels, took);
     }
 
-    /// Counts a request on the control listener.
-    pub fn control_request(&self, labels: ControlLabels<'_>) {
-        let labels = vec![
-            Label::new("route", labels.route.to_owned()),
-            Label::new("method", labels.method),
-            Label::new("status", labels.status.to_string()),
-        ];
-        let key = Key::from_parts(CONTROL_REQUESTS, labels);
-        self.recorder.register_counter(&key, &METADATA).increment(1);
+    /// Counts a request on the control listener. `route`: its template; `method`: see
+    /// [`method_word`](super::method_word).
+    pub fn control_request(&self, route: &str, method: &'static str, status: u16) {
+        let (route, status) = (route.to_owned(), status.to_string());
+        with_local_recorder(&self.recorder, || {
+            counter!(CONTROL_REQUESTS, "route" => route, "method" => method, "status" => status)
+                .increment(1);
+        });
     }
 
     /// Counts an event of the read path.
@@ -136,8 +114,7 @@ impl Metrics {
 
     /// Sets the expiry of the certificate in use, in seconds since 1970.
     pub fn certificate_expires(&self, at: u64) {
-        let key = Key::from_static_name(CERTIFICATE_EXPIRY);
-        self.recorder.register_gauge(&key, &METADATA).set(at as f64);
+        with_local_recorder(&self.recorder, || gauge!(CERTIFICATE_EXPIRY).set(at as f64));
     }
 
     /// Counts a reload of the certificate.
@@ -147,26 +124,26 @@ impl Metrics {
 
     /// The metrics of the limiter.
     pub fn limits(&self) -> LimitMetrics {
-        LimitMetrics::new(&self.recorder)
+        with_local_recorder(&self.recorder, LimitMetrics::default)
     }
 
     /// The metrics of the read limiter.
     pub fn shed(&self) -> ShedMetrics {
-        ShedMetrics::new(&self.recorder)
+        with_local_recorder(&self.recorder, ShedMetrics::default)
     }
 
     /// All metrics in the Prometheus text format, with those that `collect` adds.
     pub fn render(&self, collect: impl FnOnce(&mut Exposition)) -> String {
-        let mut out = Exposition::after(self.handle.render());
+        let mut out = Exposition::default();
         collect(&mut out);
         self.domains.write(&mut out, Instant::now());
         out.sample(LOG_LINES_DROPPED, &[], telemetry::lines_dropped() as f64);
         process::write(&mut out);
-        out.into_text()
+        out.render_after(self.recorder.handle().render())
     }
 
     /// Must be called every few seconds: bounds the memory if `/metrics` is not scraped.
     pub fn run_upkeep(&self) {
-        self.handle.run_upkeep();
+        self.recorder.handle().run_upkeep();
     }
 }

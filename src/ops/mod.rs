@@ -13,7 +13,6 @@ mod metrics;
 #[cfg(feature = "otlp")]
 mod otlp;
 mod process;
-mod recorder;
 mod request_metrics;
 mod shed_metrics;
 pub mod telemetry;
@@ -25,7 +24,7 @@ pub(crate) use error_chain::error_chain;
 pub use exposition::Exposition;
 pub use health::{CheckDependencies, Dependencies, Dependency, Health, PoolState};
 pub use limit_metrics::{LimitMetrics, LimitResult};
-pub use metrics::{ControlLabels, Metrics};
+pub use metrics::Metrics;
 pub use request_metrics::{RequestLabels, RequestMetrics, method_word};
 pub use shed_metrics::{GaugeGuard, Shed, ShedMetrics};
 pub use trace_context::{TraceContext, TraceId};

@@ -7,41 +7,34 @@ use super::exposition::Exposition;
 /// CPU clock ticks per second in `/proc` (`USER_HZ`), independent of the kernel's own rate.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// Appends the samples.
+/// Adds the samples.
 pub(super) fn write(out: &mut Exposition) {
-    if let Some(status) = read("/proc/self/status") {
-        let kilobytes = |name| field(&status, name).map(|value| value * 1024.0);
-        add(out, "process_resident_memory_bytes", kilobytes("VmRSS:"));
-        add(out, "process_virtual_memory_bytes", kilobytes("VmSize:"));
-        add(out, "process_threads", field(&status, "Threads:"));
-    }
-    if let Some(stat) = read("/proc/self/stat") {
-        // After the name, which may contain any character; the state is field 3.
-        let ticks = |number: usize| {
-            let after = stat.rsplit_once(") ")?.1;
-            after.split(' ').nth(number - 3)?.parse::<f64>().ok()
-        };
-        let used = ticks(14).zip(ticks(15)).map(|(user, system)| user + system);
-        add(out, "process_cpu_seconds_total", used.map(|used| used / TICKS_PER_SECOND));
-        let booted = read("/proc/stat").and_then(|stat| field(&stat, "btime"));
-        let began = booted.zip(ticks(22)).map(|(at, after)| at + after / TICKS_PER_SECOND);
-        add(out, "process_start_time_seconds", began);
-    }
+    let read = |path| fs::read_to_string(path).unwrap_or_default();
+    let (status, stat) = (read("/proc/self/status"), read("/proc/self/stat"));
+    let kilobytes = |name| field(&status, name).map(|value| value * 1024.0);
+    // After the name, which may contain any character; the state is field 3.
+    let ticks = |number: usize| {
+        let after = stat.rsplit_once(") ")?.1;
+        after.split(' ').nth(number - 3)?.parse::<f64>().ok()
+    };
+    let used = ticks(14).zip(ticks(15)).map(|(user, system)| (user + system) / TICKS_PER_SECOND);
+    let booted = field(&read("/proc/stat"), "btime");
+    let started = booted.zip(ticks(22)).map(|(at, after)| at + after / TICKS_PER_SECOND);
     // One of them is the directory that is being read.
     let open = fs::read_dir("/proc/self/fd").ok().map(|all| all.count().saturating_sub(1) as f64);
-    add(out, "process_open_fds", open);
-    let max = read("/proc/self/limits").and_then(|limits| field(&limits, "Max open files"));
-    add(out, "process_max_fds", max);
-}
-
-fn add(out: &mut Exposition, name: &'static str, value: Option<f64>) {
-    if let Some(value) = value {
-        out.sample(name, &[], value);
+    for (name, value) in [
+        ("process_resident_memory_bytes", kilobytes("VmRSS:")),
+        ("process_virtual_memory_bytes", kilobytes("VmSize:")),
+        ("process_threads", field(&status, "Threads:")),
+        ("process_cpu_seconds_total", used),
+        ("process_start_time_seconds", started),
+        ("process_open_fds", open),
+        ("process_max_fds", field(&read("/proc/self/limits"), "Max open files")),
+    ] {
+        if let Some(value) = value {
+            out.sample(name, &[], value);
+        }
     }
-}
-
-fn read(path: &str) -> Option<String> {
-    fs::read_to_string(path).ok()
 }
 
 /// The first number after `name` at the beginning of a line.
@@ -60,7 +53,7 @@ mod tests {
     fn size_and_age_of_this_process_are_plausible() {
         let mut out = Exposition::default();
         write(&mut out);
-        let text = out.into_text();
+        let text = out.render_after(String::new());
         let value = |name: &str| field(&text, name).unwrap_or_else(|| panic!("{name}: {text}"));
         let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs_f64();
         let age = now - value("process_start_time_seconds ");

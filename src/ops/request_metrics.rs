@@ -4,10 +4,8 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use metrics::{Counter, Histogram, Key, Label, Recorder};
+use metrics::{Counter, Histogram, Label, Recorder, counter, histogram, with_local_recorder};
 use poem::http::Method;
-
-use super::recorder::{METADATA, labelled};
 
 const REQUESTS: &str = "gene_registry_requests_total";
 pub(super) const REQUEST_SECONDS: &str = "gene_registry_request_seconds";
@@ -16,6 +14,7 @@ const ANSWERS: &str = "gene_registry_answers_total";
 /// The label of a route that does not exist.
 const UNKNOWN: &str = "unknown";
 
+/// The methods that have a label of their own, the most frequent first; others are `other`.
 const METHODS: [&str; 8] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "other"];
 
 /// The statuses that have a label of their own, the most frequent first; others are `other`.
@@ -56,12 +55,10 @@ struct RequestHandles {
 
 impl RequestMetrics {
     /// `routes`: the templates of all routes, the busiest first.
-    pub(super) fn new(recorder: &impl Recorder, mut routes: Vec<String>) -> Self {
+    pub(super) fn new(mut routes: Vec<String>) -> Self {
         routes.push(UNKNOWN.to_owned());
         let slots = routes.len() * METHODS.len() * (STATUSES.len() + 1);
-        let answers = SOURCES.map(|source| {
-            recorder.register_counter(&labelled(ANSWERS, "source", source), &METADATA)
-        });
+        let answers = SOURCES.map(|source| counter!(ANSWERS, "source" => source));
         Self { routes, handles: (0..slots).map(|_| OnceLock::new()).collect(), answers }
     }
 
@@ -76,12 +73,16 @@ impl RequestMetrics {
         let (method, status) = (method_index(labels.method), status_index(labels.status));
         let index = (route * METHODS.len() + method) * (STATUSES.len() + 1) + status;
         let handles = self.handles[index].get_or_init(|| {
-            RequestHandles::new(
-                recorder,
-                &self.routes[route],
-                METHODS[method],
-                STATUSES.get(status),
-            )
+            let status = STATUSES.get(status).map_or("other".to_owned(), u16::to_string);
+            let labels = vec![
+                Label::new("route", self.routes[route].clone()),
+                Label::new("method", METHODS[method]),
+                Label::new("status", status),
+            ];
+            with_local_recorder(recorder, || RequestHandles {
+                count: counter!(REQUESTS, labels.clone()),
+                seconds: histogram!(REQUEST_SECONDS, labels),
+            })
         });
         handles.count.increment(1);
         handles.seconds.record(took);
@@ -99,38 +100,8 @@ impl RequestMetrics {
     }
 }
 
-impl RequestHandles {
-    fn new(
-        recorder: &impl Recorder,
-        route: &str,
-        method: &'static str,
-        status: Option<&u16>,
-    ) -> Self {
-        let status = status.map_or("other".to_owned(), u16::to_string);
-        let labels = vec![
-            Label::new("route", route.to_owned()),
-            Label::new("method", method),
-            Label::new("status", status),
-        ];
-        Self {
-            count: recorder.register_counter(&Key::from_parts(REQUESTS, labels.clone()), &METADATA),
-            seconds: recorder
-                .register_histogram(&Key::from_parts(REQUEST_SECONDS, labels), &METADATA),
-        }
-    }
-}
-
 fn method_index(method: &Method) -> usize {
-    match *method {
-        Method::GET => 0,
-        Method::HEAD => 1,
-        Method::POST => 2,
-        Method::PUT => 3,
-        Method::PATCH => 4,
-        Method::DELETE => 5,
-        Method::OPTIONS => 6,
-        _ => METHODS.len() - 1,
-    }
+    METHODS.iter().position(|known| *known == method.as_str()).unwrap_or(METHODS.len() - 1)
 }
 
 /// The index of a status in [`STATUSES`], or its length for another status.

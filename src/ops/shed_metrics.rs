@@ -1,8 +1,6 @@
 //! The metrics of concurrent, queued and shed reads. [`super::catalog`] documents each.
 
-use metrics::{Counter, Gauge, Recorder};
-
-use super::recorder::{METADATA, labelled};
+use metrics::{Counter, Gauge, counter, gauge};
 
 const SHED: &str = "gene_registry_shed_total";
 const MISSES: &str = "gene_registry_misses";
@@ -21,7 +19,8 @@ pub enum Shed {
 /// The label of each kind, in the order of [`Shed`].
 const KINDS: [&str; 3] = ["miss", "deep_page", "refresh"];
 
-/// The metrics of the read limiter. Cheap to clone; the default records nothing.
+/// The metrics of the read limiter, registered with the current recorder; without one they record
+/// nothing. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct ShedMetrics {
     shed: [Counter; 3],
@@ -31,21 +30,15 @@ pub struct ShedMetrics {
 
 impl Default for ShedMetrics {
     fn default() -> Self {
-        Self::new(&metrics::NoopRecorder)
+        Self {
+            shed: KINDS.map(|word| counter!(SHED, "what" => word)),
+            reading: gauge!(MISSES, "state" => "reading"),
+            queued: gauge!(MISSES, "state" => "queued"),
+        }
     }
 }
 
 impl ShedMetrics {
-    pub(super) fn new(recorder: &impl Recorder) -> Self {
-        let misses = |state| recorder.register_gauge(&labelled(MISSES, "state", state), &METADATA);
-        Self {
-            shed: KINDS
-                .map(|word| recorder.register_counter(&labelled(SHED, "what", word), &METADATA)),
-            reading: misses("reading"),
-            queued: misses("queued"),
-        }
-    }
-
     /// Counts a shed read.
     pub fn shed(&self, kind: Shed) {
         self.shed[kind as usize].increment(1);

@@ -22,22 +22,22 @@ use crate::config::{LogConfig, LogFormat};
 /// The process's log.
 static LOG: LogWriter = LogWriter::new();
 
-/// Whether a thread writes what [`LOG`] is given.
-static IS_WRITTEN: AtomicBool = AtomicBool::new(false);
+/// Whether a thread writes the lines of [`LOG`].
+static WRITER_RUNS: AtomicBool = AtomicBool::new(false);
 
-/// How long the end of the process waits for the reader of the log.
+/// Maximum wait for the reader of the log at the end of the process.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The log can't be set up.
+/// Why the log could not be set up.
 #[derive(Debug, Error)]
 pub enum LogError {
-    /// `log.level` is neither a level nor directives.
+    /// `log.level` is neither a level nor a list of directives.
     #[error("log.level: {0}")]
     Level(#[from] tracing_subscriber::filter::ParseError),
-    /// Something else has set one up already.
+    /// The process has a log already.
     #[error("the log has been set up already: {0}")]
     Twice(#[from] tracing_subscriber::util::TryInitError),
-    /// No thread could be started to write it, or standard error could not be duplicated.
+    /// The thread could not be started, or standard error could not be duplicated.
     #[error("the log cannot be written: {0}")]
     Writer(#[source] io::Error),
 }
@@ -75,25 +75,25 @@ pub fn init(config: &LogConfig) -> Result<(), LogError> {
     Ok(())
 }
 
-/// Writes what is queued, and waits for that up to one second; to be called before the process
+/// Writes the queued lines, and waits for that for up to one second. Must be called before the process
 /// ends.
 pub fn flush() {
-    if IS_WRITTEN.load(Ordering::Acquire) {
+    if WRITER_RUNS.load(Ordering::Acquire) {
         LOG.flush(FLUSH_TIMEOUT);
     }
 }
 
-/// How many lines of the log were dropped since the process began, because its reader had stalled
-/// or it could not be written.
+/// Number of lines dropped since the process began, because the reader of the log stalled or writing
+/// failed.
 pub fn lines_dropped() -> u64 {
     LOG.dropped()
 }
 
-/// Prints `text` and a line break to standard error: in order with the log, and without waiting,
-/// where that is set up. Nothing is done about failures: there is nowhere left to report them.
+/// Prints `text` and a line break to standard error; if the log is set up, through the log, in order
+/// and without waiting. Ignores failures, because they could not be reported either.
 pub fn notice(text: &str) {
     let line = format!("{text}\n");
-    if IS_WRITTEN.load(Ordering::Acquire) {
+    if WRITER_RUNS.load(Ordering::Acquire) {
         LOG.add(line.as_bytes(), true);
     } else {
         let mut out = anstream::stderr();
@@ -101,21 +101,21 @@ pub fn notice(text: &str) {
     }
 }
 
-/// The thread has a descriptor of its own. With the standard library's it would hold a lock while
-/// it waits for the reader, for which others would wait in turn.
+/// Starts the thread that writes the log. It has its own descriptor: with the standard library's, it
+/// would hold the lock of standard error while it waits for the reader.
 fn start_writer() -> io::Result<()> {
     let out = File::from(stderr().as_fd().try_clone_to_owned()?);
     let thread = std::thread::Builder::new().name("log".to_owned());
     thread.spawn(|| LOG.run(out, report_dropped))?;
-    IS_WRITTEN.store(true, Ordering::Release);
+    WRITER_RUNS.store(true, Ordering::Release);
     Ok(())
 }
 
 fn report_dropped(lines: u64) {
-    tracing::warn!(lines, "the reader of the log stalled: lines were dropped");
+    tracing::warn!(lines, "lines of the log were dropped, because its reader stalled");
 }
 
-/// As the standard library's hook, but never waits for the reader of the log.
+/// Logs a panic. Unlike the standard library's hook, it never waits for the reader of the log.
 fn log_panic(panic: &PanicHookInfo<'_>) {
     let message = panic.payload_as_str().unwrap_or("a panic without a message");
     let location = panic.location().map(ToString::to_string).unwrap_or_default();

@@ -46,7 +46,7 @@ pub enum DependsOn<'a> {
     /// The genes of a domain.
     Domain(&'a DomainName),
     /// Any gene.
-    Catalogue,
+    AllGenes,
     /// One API key.
     Key(&'a KeyHash),
 }
@@ -54,6 +54,6 @@ pub enum DependsOn<'a> {
 impl<'a> DependsOn<'a> {
     /// The values that a search with this filter depends on.
     pub fn of_filter(filter: &'a GeneFilter) -> Self {
-        filter.domain.as_ref().map_or(Self::Catalogue, Self::Domain)
+        filter.domain.as_ref().map_or(Self::AllGenes, Self::Domain)
     }
 }

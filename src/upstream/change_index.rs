@@ -28,7 +28,7 @@ pub(super) struct ChangeIndex {
     /// Earlier reads cannot be checked, and count as outdated.
     horizon: Timestamp,
     all: ScopeChanges,
-    catalogue: ScopeChanges,
+    all_genes: ScopeChanges,
     scopes: HashMap<ChangeScope, ScopeChanges>,
 }
 
@@ -92,7 +92,7 @@ impl ChangeIndex {
             failing: false,
             horizon,
             all: ScopeChanges::default(),
-            catalogue: ScopeChanges::default(),
+            all_genes: ScopeChanges::default(),
             scopes: HashMap::new(),
         };
         index.apply(found.value, &covering_snapshot);
@@ -112,7 +112,7 @@ impl ChangeIndex {
             // The database was restored: earlier reads count as outdated, and the lost changes will
             // never become visible.
             self.horizon = self.polled_at;
-            (self.all, self.catalogue) = (ScopeChanges::default(), ScopeChanges::default());
+            (self.all, self.all_genes) = (ScopeChanges::default(), ScopeChanges::default());
             self.scopes.clear();
         }
         let present = Arc::clone(&self.present);
@@ -151,7 +151,7 @@ impl ChangeIndex {
 
     fn mark(&mut self, Change { scope, xid }: Change, present: &Arc<Snapshot>) {
         if !matches!(scope, ChangeScope::Key(_)) {
-            self.catalogue.add(xid, present);
+            self.all_genes.add(xid, present);
         }
         match scope {
             ChangeScope::All => self.all.add(xid, present),
@@ -162,7 +162,7 @@ impl ChangeIndex {
     /// Drops the individual changes. Every earlier read counts as outdated.
     fn forget_scopes(&mut self, present: &Arc<Snapshot>) {
         self.all = ScopeChanges::all_before(present);
-        self.catalogue = ScopeChanges::all_before(present);
+        self.all_genes = ScopeChanges::all_before(present);
         self.scopes = HashMap::new();
     }
 
@@ -189,7 +189,7 @@ impl ChangeIndex {
 
     fn shows_dependencies(&self, depends_on: DependsOn<'_>, snapshot: &Snapshot) -> bool {
         let scope = match depends_on {
-            DependsOn::Catalogue => return self.catalogue.visible_in(snapshot),
+            DependsOn::AllGenes => return self.all_genes.visible_in(snapshot),
             DependsOn::Gene(id) => ChangeScope::Gene(id),
             DependsOn::Domain(name) => ChangeScope::Domain(name.as_str().into()),
             DependsOn::Key(hash) => ChangeScope::Key(*hash),

@@ -32,11 +32,11 @@ fn gene(number: u128) -> GeneId {
 #[test]
 fn before_the_log_is_loaded_nothing_is_known_to_be_current() {
     let log = ChangeLog::default();
-    assert!(!log.is_current(DependsOn::Catalogue, &seen(0, "10:10:")));
+    assert!(!log.is_current(DependsOn::AllGenes, &seen(0, "10:10:")));
     assert!(!log.is_settled());
     assert_eq!(log.polled(poll(1, "12:12:", &[])), Some(true));
     assert!(log.is_settled());
-    assert!(log.is_current(DependsOn::Catalogue, &seen(0, "10:10:")));
+    assert!(log.is_current(DependsOn::AllGenes, &seen(0, "10:10:")));
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn a_change_concerns_its_gene_its_domain_and_the_unfiltered_search() {
     let (before, after) = (seen(0, "10:10:"), seen(2, "12:12:"));
     let changes = [(ChangeScope::Gene(gene(1)), 11), (ChangeScope::Domain("d".into()), 11)];
     log.polled(poll(3, "12:12:", &changes));
-    for concern in [DependsOn::Gene(gene(1)), DependsOn::Domain(&domain), DependsOn::Catalogue] {
+    for concern in [DependsOn::Gene(gene(1)), DependsOn::Domain(&domain), DependsOn::AllGenes] {
         assert!(!log.is_current(concern, &before), "{concern:?}");
         assert!(log.is_current(concern, &after), "{concern:?}");
     }
@@ -67,7 +67,7 @@ fn a_key_concerns_no_search() {
     log.polled(poll(3, "12:12:", &[(ChangeScope::Key(KeyHash([1; 32])), 11)]));
     let before = seen(0, "10:10:");
     assert!(!log.is_current(DependsOn::Key(&KeyHash([1; 32])), &before));
-    assert!(log.is_current(DependsOn::Catalogue, &before));
+    assert!(log.is_current(DependsOn::AllGenes, &before));
 }
 
 #[test]
@@ -88,29 +88,29 @@ fn while_the_log_cannot_be_read_only_newer_reads_are_current() {
     let log = ChangeLog::default();
     log.polled(poll(5, "10:10:", &[]));
     let (before, after) = (seen(4, "10:10:"), seen(6, "10:10:"));
-    assert!(log.is_current(DependsOn::Catalogue, &before));
+    assert!(log.is_current(DependsOn::AllGenes, &before));
     log.poll_failed();
-    assert!(!log.is_current(DependsOn::Catalogue, &before));
-    assert!(log.is_current(DependsOn::Catalogue, &after));
+    assert!(!log.is_current(DependsOn::AllGenes, &before));
+    assert!(log.is_current(DependsOn::AllGenes, &after));
     log.polled(poll(8, "10:10:", &[]));
-    assert!(log.is_current(DependsOn::Catalogue, &before));
+    assert!(log.is_current(DependsOn::AllGenes, &before));
 }
 
 #[test]
 fn reads_beyond_the_horizon_or_of_a_lost_timeline_are_not_current() {
     let log = ChangeLog::default();
     log.polled(poll(0, "100:100:", &[]));
-    assert!(!log.is_current(DependsOn::Catalogue, &seen(-25 * 3600 - 1, "90:90:")));
-    assert!(log.is_current(DependsOn::Catalogue, &seen(-25 * 3600, "90:90:")));
+    assert!(!log.is_current(DependsOn::AllGenes, &seen(-25 * 3600 - 1, "90:90:")));
+    assert!(log.is_current(DependsOn::AllGenes, &seen(-25 * 3600, "90:90:")));
     // Written by a database that had gone further than this one has.
-    assert!(!log.is_current(DependsOn::Catalogue, &seen(-10, "200:200:")));
+    assert!(!log.is_current(DependsOn::AllGenes, &seen(-10, "200:200:")));
     // Another replica has just read a newer state.
-    assert!(log.is_current(DependsOn::Catalogue, &seen(1, "101:101:")));
+    assert!(log.is_current(DependsOn::AllGenes, &seen(1, "101:101:")));
     // The database is restored.
     let before = seen(-1, "95:95:");
-    assert!(log.is_current(DependsOn::Catalogue, &before));
+    assert!(log.is_current(DependsOn::AllGenes, &before));
     log.polled(poll(2, "98:98:", &[]));
-    assert!(!log.is_current(DependsOn::Catalogue, &before));
+    assert!(!log.is_current(DependsOn::AllGenes, &before));
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn after_a_restore_new_reads_are_current() {
     log.polled(poll(0, "100:100:", &[(ChangeScope::All, 99), (ChangeScope::Gene(gene(1)), 98)]));
     log.polled(poll(2, "50:50:", &[]));
     let after = seen(3, "50:50:");
-    assert!(log.is_current(DependsOn::Catalogue, &after));
+    assert!(log.is_current(DependsOn::AllGenes, &after));
     assert!(log.is_current(DependsOn::Gene(gene(1)), &after));
     log.polled(poll(4, "52:52:", &[(ChangeScope::Gene(gene(1)), 51)]));
     assert!(!log.is_current(DependsOn::Gene(gene(1)), &after));
@@ -131,7 +131,7 @@ fn without_a_log_everything_is_current() {
     let no_log = || Read { value: Changes::NoLog, seen: seen(0, "10:10:") };
     assert_eq!(log.polled(no_log()), Some(false));
     assert_eq!(log.polled(no_log()), None);
-    assert!(log.is_current(DependsOn::Catalogue, &ReadStamp::new(at(0), None)));
+    assert!(log.is_current(DependsOn::AllGenes, &ReadStamp::new(at(0), None)));
 }
 
 #[test]
@@ -157,14 +157,14 @@ fn an_open_transaction_does_not_outdate_other_reads() {
     log.polled(poll(2, "10:41:10", &many));
     assert!(!log.is_current(DependsOn::Gene(gene(1)), &seen(1, "10:40:10")));
     assert!(log.is_current(DependsOn::Gene(gene(1)), &seen(3, "10:41:10")));
-    assert!(log.is_current(DependsOn::Catalogue, &seen(3, "10:43:10,41")));
+    assert!(log.is_current(DependsOn::AllGenes, &seen(3, "10:43:10,41")));
     log.polled(poll(4, "43:43:", &[(ChangeScope::Gene(gene(1)), 10)]));
     assert!(!log.is_current(DependsOn::Gene(gene(1)), &seen(3, "10:43:10")));
     assert!(log.is_current(DependsOn::Gene(gene(1)), &seen(5, "43:43:")));
     // Everything is forgotten while one is open.
     log.polled(Read { value: Changes::TooMany, seen: seen(6, "43:60:43") });
-    assert!(!log.is_current(DependsOn::Catalogue, &seen(5, "43:50:43")));
-    assert!(log.is_current(DependsOn::Catalogue, &seen(7, "43:60:43")));
+    assert!(!log.is_current(DependsOn::AllGenes, &seen(5, "43:50:43")));
+    assert!(log.is_current(DependsOn::AllGenes, &seen(7, "43:60:43")));
 }
 
 proptest! {

@@ -2,11 +2,11 @@
 //! Nothing here sends a request.
 
 use super::change::DependsOn;
+use super::client::UpstreamClient;
 use super::key_changes::ChangedKeys;
-use super::polls::PollCounts;
+use super::poll_stats::PollCounts;
 use super::read::ReadStamp;
 use super::standbys::StandbyState;
-use super::watched::UpstreamClient;
 use crate::ops::PoolState;
 use crate::registry::Timestamp;
 

@@ -9,10 +9,10 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::change::DependsOn;
+use super::client::UpstreamClient;
 use super::error::UpstreamError;
 use super::read::{Read, ReadStamp};
 use super::source::Upstream;
-use super::watched::UpstreamClient;
 use crate::registry::{
     ApiKeyRecord, ArenaInsights, DomainName, GeneId, GenePage, GenePhenotype, GeneSearch,
     GeneSummary, KeyHash, Timestamp,
@@ -125,7 +125,7 @@ impl UpstreamClient {
         R: Future<Output = Result<Read<T>, UpstreamError>>,
     {
         for _ in 0..2 {
-            let found = self.guarded(read(Arc::clone(&self.upstream))).await?;
+            let found = self.tracked(read(Arc::clone(&self.upstream))).await?;
             if !self.is_standby.load(Ordering::Acquire) || current(&found.seen) {
                 return Ok(found);
             }

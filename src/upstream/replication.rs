@@ -118,7 +118,7 @@ impl ReplicationTracker {
     }
 }
 
-/// Whether a primary has lost what a standby shows.
+/// Whether a primary has lost data that a standby has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LostData {
     No,

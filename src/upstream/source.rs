@@ -42,12 +42,6 @@ pub trait Upstream: Send + Sync + 'static {
         hashes: &[KeyHash],
     ) -> Result<Read<Vec<Option<ApiKeyRecord>>>, UpstreamError>;
 
-    /// Reads the record of one API key.
-    async fn api_key(&self, hash: &KeyHash) -> Result<Read<Option<ApiKeyRecord>>, UpstreamError> {
-        let Read { value, seen } = self.api_keys(std::slice::from_ref(hash)).await?;
-        Ok(Read { value: value.into_iter().next().flatten(), seen })
-    }
-
     /// Reads the changes that `since` does not see; without it, those of the last
     /// [`HORIZON_HOURS`](super::change::HORIZON_HOURS).
     async fn changes(&self, since: Option<&Snapshot>) -> Result<Read<Changes>, UpstreamError>;

@@ -34,11 +34,13 @@ pub struct StandbyState {
 pub(super) struct Standbys {
     each: Vec<Standby>,
     max_lag: Duration,
+    /// Timeout of one read, over all servers that are tried.
     deadline: Duration,
+    /// Number of reads so far, which decides the standby of the next one.
     turn: AtomicUsize,
 }
 
-/// One of them.
+/// A standby, with its statistics.
 pub(super) struct Standby {
     upstream: Arc<dyn Upstream>,
     number: usize,
@@ -54,6 +56,7 @@ struct StandbyPolls {
     follower: StandbyTracker,
     /// The stamp of reads from now on; `None` if it must not be read.
     seen: Option<ReadStamp>,
+    /// Bytes of the write-ahead log that it had replayed at the last poll.
     wal: u64,
     polled: bool,
     /// The state that was last logged.
@@ -195,7 +198,7 @@ impl Standbys {
     }
 
     /// The standbys of the current timeline, the most advanced first.
-    pub(super) fn furthest_first(&self) -> Vec<&Standby> {
+    pub(super) fn most_advanced_first(&self) -> Vec<&Standby> {
         let mut each: Vec<_> =
             self.each.iter().filter(|standby| standby.polls().seen.is_some()).collect();
         each.sort_by_key(|standby| std::cmp::Reverse(standby.polls().wal));

@@ -4,6 +4,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use gene_registry::registry::{ApiKeyRecord, KeyHash, Timestamp};
+use gene_registry::upstream::postgres::seed::{EmptyRegistry, LoadedRegistry, SeedError, vacuum};
+use gene_registry::upstream::{CatalogueGene, Read, Upstream, UpstreamError};
 use tokio::sync::OnceCell;
 use tokio_postgres::{Client, NoTls};
 
@@ -15,6 +18,31 @@ pub(super) type Templates = Mutex<HashMap<String, Arc<OnceCell<String>>>>;
 
 /// How old, in hours, a template left on an external server must be to be removed.
 const TEMPLATE_HOURS: u64 = 24;
+
+/// Loads genes into an empty registry, as `gene-registry seed` does; `None` if it is not empty.
+pub(crate) async fn seed(
+    client: &mut Client,
+    genes: impl Iterator<Item = CatalogueGene>,
+    now: Timestamp,
+) -> Result<Option<LoadedRegistry>, SeedError> {
+    let Some(registry) = EmptyRegistry::lock(client).await? else { return Ok(None) };
+    let loaded = registry.fill(genes, now, |_| {}).await?;
+    registry.commit().await?;
+    vacuum(client).await?;
+    Ok(Some(loaded))
+}
+
+/// Reads one API key.
+pub(crate) trait ReadKey {
+    async fn api_key(&self, hash: &KeyHash) -> Result<Read<Option<ApiKeyRecord>>, UpstreamError>;
+}
+
+impl<U: Upstream + ?Sized> ReadKey for U {
+    async fn api_key(&self, hash: &KeyHash) -> Result<Read<Option<ApiKeyRecord>>, UpstreamError> {
+        let Read { mut value, seen } = self.api_keys(&[*hash]).await?;
+        Ok(Read { value: value.pop().flatten(), seen })
+    }
+}
 
 /// A database of one test. Dropping it removes it from a shared server.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use gene_registry::app::{self, Running};
 use gene_registry::config::{Config, LoadedConfig};
 use gene_registry::keys::{ApiKey, KeySpec, NewKey, insert_key};
 use gene_registry::registry::Timestamp;
-use gene_registry::upstream::postgres::{schema, seed};
+use gene_registry::upstream::postgres::schema;
 use gene_registry::upstream::{Catalogue, CatalogueGene, Postgres, Upstream};
 use reqwest::header::HeaderMap;
 use reqwest::{Method, StatusCode};
@@ -172,7 +172,7 @@ async fn migrate(url: &str) {
 /// Fills an empty registry.
 pub(crate) async fn load(url: &str, genes: Vec<CatalogueGene>) {
     let mut client = super::postgres::connect(url).await;
-    seed::load(&mut client, genes.into_iter(), Timestamp::now(), |_| {}).await.unwrap();
+    super::database::seed(&mut client, genes.into_iter(), Timestamp::now()).await.unwrap();
 }
 
 impl Database<'_> {

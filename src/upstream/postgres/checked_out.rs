@@ -11,28 +11,15 @@ use super::manager::PooledConnection;
 
 /// A connection that is taken from the pool.
 pub(super) struct CheckedOut<'a> {
-    connection: Option<PooledConnection>,
+    /// `None` after [`Self::release`] or [`Self::discard`].
+    pub(super) connection: Option<PooledConnection>,
     /// For the cancel request; `None` if statements are not cancelled.
-    tls: Option<&'a MakeRustlsConnect>,
-    cancel_timeout: Duration,
-    _permit: ConnectionPermit,
+    pub(super) tls: Option<&'a MakeRustlsConnect>,
+    pub(super) cancel_timeout: Duration,
+    pub(super) _permit: ConnectionPermit,
 }
 
-impl<'a> CheckedOut<'a> {
-    pub(super) fn new(
-        connection: PooledConnection,
-        permit: ConnectionPermit,
-        tls: Option<&'a MakeRustlsConnect>,
-        cancel_timeout: Duration,
-    ) -> Self {
-        Self { connection: Some(connection), tls, cancel_timeout, _permit: permit }
-    }
-
-    /// The connection; `None` after [`Self::release`] or [`Self::discard`].
-    pub(super) fn connection(&self) -> Option<&PooledConnection> {
-        self.connection.as_ref()
-    }
-
+impl CheckedOut<'_> {
     /// Returns the connection to the pool. The statement must have ended.
     pub(super) fn release(&mut self) {
         self.connection = None;

@@ -1,6 +1,9 @@
 //! Classifies errors of the pool and of statements: retry on another connection, database unavailable,
 //! or a case for an operator.
 
+use std::error::Error;
+use std::iter::successors;
+
 use deadpool::managed::TimeoutType;
 use tokio_postgres::error::SqlState;
 
@@ -61,7 +64,8 @@ fn needs_operator(error: &HostError) -> bool {
 }
 
 fn is_untrusted_certificate(error: &tokio_postgres::Error) -> bool {
-    std::error::Error::source(error)
+    error
+        .source()
         .and_then(|cause| cause.downcast_ref::<std::io::Error>())
         .and_then(std::io::Error::get_ref)
         .is_some_and(|cause| {
@@ -88,14 +92,8 @@ pub(super) fn classify(error: tokio_postgres::Error) -> Failure {
 }
 
 fn is_transport(error: &tokio_postgres::Error) -> bool {
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        if cause.is::<std::io::Error>() {
-            return true;
-        }
-        source = cause.source();
-    }
-    error.is_closed()
+    let mut causes = successors(error.source(), |&cause| cause.source());
+    error.is_closed() || causes.any(|cause| cause.is::<std::io::Error>())
 }
 
 /// Shutdown, crash, startup, idle timeout, or any error of class 08, which poolers send when they lose

@@ -8,14 +8,16 @@ use crate::upstream::UpstreamError;
 
 /// The first row; every statement of the read path returns at least one.
 pub(super) fn first(rows: &[Row]) -> Result<&Row, UpstreamError> {
-    rows.first().ok_or_else(|| UpstreamError::Failed("a result without rows".into()))
+    rows.first().ok_or_else(|| unexpected("a result without rows"))
 }
 
 pub(super) fn field<'a, T: FromSql<'a>>(row: &'a Row, name: &str) -> Result<T, UpstreamError> {
     row.try_get(name).map_err(unexpected)
 }
 
-pub(super) fn unexpected(error: tokio_postgres::Error) -> UpstreamError {
+pub(super) fn unexpected(
+    error: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+) -> UpstreamError {
     UpstreamError::Failed(error.into())
 }
 

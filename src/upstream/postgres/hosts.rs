@@ -19,8 +19,8 @@ use super::tls;
 use super::url::{ConnectionTarget, HostRole, target};
 use crate::config::UpstreamConfig;
 
-/// The next host is tried after this fraction of the timeout, as a divisor. With two hosts, the second
-/// one has three quarters of the timeout.
+/// The next host is tried after the timeout divided by this. With two hosts, the second one has three
+/// quarters of the timeout.
 const HEAD_START_DIVISOR: u32 = 4;
 
 /// Why one host cannot be used.
@@ -170,11 +170,8 @@ impl Hosts {
     }
 
     async fn attempt(&self, host: usize) -> (usize, Attempt) {
-        let attempt = match self.target.hosts.get(host) {
-            Some(config) => self.try_host(config).await.unwrap_or_else(Attempt::Failed),
-            None => Attempt::Failed(HostError::TimedOut),
-        };
-        (host, attempt)
+        let attempt = self.try_host(&self.target.hosts[host]).await;
+        (host, attempt.unwrap_or_else(Attempt::Failed))
     }
 
     async fn try_host(&self, config: &Config) -> Result<Attempt, HostError> {
@@ -197,15 +194,10 @@ impl Hosts {
     }
 
     fn order(&self) -> Vec<usize> {
-        let count = self.target.hosts.len();
-        let mut order: Vec<usize> = (0..count).collect();
+        let mut order: Vec<usize> = (0..self.count()).collect();
         if self.target.shuffled {
-            for index in (1..count).rev() {
-                // Without randomness, the order of the URL.
-                let other =
-                    getrandom::u64().map_or(index, |random| (random % (index as u64 + 1)) as usize);
-                order.swap(index, other);
-            }
+            // Without randomness, the order of the URL.
+            order.sort_by_cached_key(|_| getrandom::u64().unwrap_or_default());
         } else {
             let last = self.last.load(Ordering::Relaxed);
             order.sort_by_key(|host| (*host != last, *host));

@@ -160,8 +160,13 @@ impl QueryPool {
         let (connection, permit) = self.connection().await?;
         let created = PooledConnection::metrics(&connection).created;
         let tls = self.cancels().then_some(&self.tls);
-        let mut checked_out = CheckedOut::new(connection, permit, tls, self.connect);
-        let Some(connection) = checked_out.connection() else {
+        let mut checked_out = CheckedOut {
+            connection: Some(connection),
+            tls,
+            cancel_timeout: self.connect,
+            _permit: permit,
+        };
+        let Some(connection) = &checked_out.connection else {
             return Err(Failure::Final(UpstreamError::Timeout));
         };
         let outcome = self.execute(connection, statement, values).await;

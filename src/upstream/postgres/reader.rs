@@ -9,7 +9,7 @@ use tokio_postgres::Row;
 use tokio_postgres::error::SqlState;
 
 use super::broken_rows::BrokenRows;
-use super::fields::{field, first, sql_state, unexpected};
+use super::fields::{field, first, sql_state};
 use super::hosts::Hosts;
 use super::pool::{QueryParam, QueryPool};
 use super::queries::{self, Counting};
@@ -92,7 +92,7 @@ impl Upstream for Postgres {
     async fn phenotype(&self, id: GeneId) -> Result<Read<Option<GenePhenotype>>, UpstreamError> {
         let rows = self.pool.run(queries::PHENOTYPE, &[&id.uuid()]).await?;
         let row = first(&rows)?;
-        let gene = rows::gene_with_phenotype(row).map_err(unexpected)?;
+        let gene = rows::gene_with_phenotype(row)?;
         let value = gene.map(|gene| gene.into_phenotype(&self.install_template)).transpose()?;
         Ok(Read { value, seen: stamp(row)? })
     }
@@ -105,7 +105,7 @@ impl Upstream for Postgres {
         let then = PgTimestamp(arena::turnover_begins(now));
         let rows = self.pool.run(queries::INSIGHTS, &[&domain.as_str(), &then]).await?;
         let row = first(&rows)?;
-        let standing = rows::standing(row, &rows).map_err(unexpected)?;
+        let standing = rows::standing(row, &rows)?;
         let value = arena::insights(domain, standing);
         Ok(Read { value, seen: stamp(row)? })
     }
@@ -117,7 +117,7 @@ impl Upstream for Postgres {
         let hash_bytes: Vec<&[u8]> = hashes.iter().map(|hash| hash.0.as_slice()).collect();
         let rows = self.pool.run(queries::API_KEYS, &[&hash_bytes]).await?;
         let records = rows.iter().zip(hashes).map(|(row, hash)| rows::api_key(row, *hash));
-        let value: Vec<_> = records.collect::<Result<_, _>>().map_err(unexpected)?;
+        let value: Vec<_> = records.collect::<Result<_, _>>()?;
         Ok(Read { value, seen: stamp(first(&rows)?)? })
     }
 
@@ -144,8 +144,14 @@ impl Upstream for Postgres {
     fn pools(&self) -> Vec<(&'static str, PoolState)> {
         let mut pools =
             vec![("postgres", self.pool.state()), ("postgres_side", self.side_pool.state())];
-        let of_standbys = self.standbys.each.iter().flat_map(|standby| standby.pools());
-        pools.extend(sum_pools(of_standbys));
+        let of_standbys: Vec<_> =
+            self.standbys.each.iter().flat_map(|standby| standby.pools()).collect();
+        for (name, sum_name) in
+            [("postgres", "postgres_standbys"), ("postgres_side", "postgres_standbys_side")]
+        {
+            let states = of_standbys.iter().filter(|(pool, _)| *pool == name).map(|(_, one)| *one);
+            pools.extend(states.reduce(add).map(|sum| (sum_name, sum)));
+        }
         pools
     }
 
@@ -154,7 +160,7 @@ impl Upstream for Postgres {
             return Ok(None);
         }
         let rows = match self.side_pool.run(queries::POSITION, &[]).await {
-            // Not tried again: each poll would log an error in the database of somebody else.
+            // Not tried again: each poll would log an error in the registry's database.
             Err(error) if is_unsupported(&error) => {
                 tracing::warn!(
                     error = error_chain(&error),
@@ -166,7 +172,7 @@ impl Upstream for Postgres {
             }
             found => found?,
         };
-        let position = rows::position(first(&rows)?).map_err(UpstreamError::Failed)?;
+        let position = rows::position(first(&rows)?)?;
         if position.is_standby && self.hosts.requires_primary() {
             // A proxy in between has switched to another server.
             self.renew();
@@ -208,7 +214,7 @@ impl Postgres {
         let rows = self.pool.run(statement, &values).await?;
         let mut data = Vec::with_capacity(rows.len());
         for row in &rows {
-            if let Some((gene, evaluations)) = rows::listed_gene(row).map_err(unexpected)? {
+            if let Some((gene, evaluations)) = rows::listed_gene(row)? {
                 data.push(gene.into_summary(evaluations)?);
             }
         }
@@ -217,7 +223,7 @@ impl Postgres {
 }
 
 fn changes(rows: &[Row]) -> Result<Read<Changes>, UpstreamError> {
-    let value = rows::changes(rows).map_err(unexpected)?;
+    let value = rows::changes(rows)?;
     Ok(Read { value, seen: stamp(first(rows)?)? })
 }
 
@@ -245,32 +251,22 @@ fn standby_set(
     install_template: &str,
     broken_rows: &BrokenRows,
 ) -> Result<StandbySet, SetupError> {
-    let standby = |(index, one): (usize, UpstreamConfig)| {
+    let standby = |one: &UpstreamConfig| {
         let standby =
-            Postgres::with_broken_rows(&one, install_template.to_owned(), broken_rows.clone());
-        standby
-            .map(|standby| Arc::new(standby) as Arc<dyn Upstream>)
-            .map_err(|error| standby_urls::numbered(error, index))
+            Postgres::with_broken_rows(one, install_template.to_owned(), broken_rows.clone());
+        standby.map(|standby| Arc::new(standby) as Arc<dyn Upstream>)
     };
     let configs = standby_urls::configs(config)?;
-    let each = configs.into_iter().enumerate().map(standby).collect::<Result<_, _>>()?;
+    let each = configs.iter().map(standby).collect::<Result<_, _>>()?;
     let [max_lag, deadline] = [config.max_lag_ms, config.deadline_ms].map(Duration::from_millis);
     Ok(StandbySet { each, max_lag, deadline })
 }
 
-/// Sums the pools of all standbys: one sum for reads, one for polls.
-fn sum_pools(
-    pools: impl Iterator<Item = (&'static str, PoolState)>,
-) -> Vec<(&'static str, PoolState)> {
-    let (mut reads, mut side) = (None, None);
-    for (name, state) in pools {
-        let sum = if name == "postgres" { &mut reads } else { &mut side };
-        let sum: &mut PoolState = sum.get_or_insert_default();
-        sum.max += state.max;
-        sum.size += state.size;
-        sum.idle += state.idle;
-        sum.waiting += state.waiting;
+fn add(a: PoolState, b: PoolState) -> PoolState {
+    PoolState {
+        max: a.max + b.max,
+        size: a.size + b.size,
+        idle: a.idle + b.idle,
+        waiting: a.waiting + b.waiting,
     }
-    let named = [("postgres_standbys", reads), ("postgres_standbys_side", side)];
-    named.into_iter().filter_map(|(name, state)| Some((name, state?))).collect()
 }

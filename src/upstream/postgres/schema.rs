@@ -67,7 +67,6 @@ async fn migrate_locked(client: &mut Client) -> Result<Migrated, SchemaError> {
 /// A role with its settings and privileges.
 struct Role {
     name: &'static str,
-    create: &'static str,
     settings: &'static [&'static str],
     grants: &'static str,
 }
@@ -75,7 +74,6 @@ struct Role {
 /// The role that reads the views, with a statement timeout.
 const READER: Role = Role {
     name: "gene_registry_reader",
-    create: "CREATE ROLE gene_registry_reader LOGIN",
     settings: &[
         "ALTER ROLE gene_registry_reader SET statement_timeout = '600ms'",
         "ALTER ROLE gene_registry_reader SET default_transaction_read_only = on",
@@ -90,7 +88,6 @@ const READER: Role = Role {
 /// The role that manages keys.
 const KEYS: Role = Role {
     name: "gene_registry_keys",
-    create: "CREATE ROLE gene_registry_keys LOGIN",
     settings: &[],
     grants: "GRANT USAGE ON SCHEMA registry TO gene_registry_keys;
         GRANT SELECT, INSERT, UPDATE ON registry.api_key, registry.api_key_usage
@@ -107,15 +104,16 @@ impl Role {
         warnings: &mut Vec<String>,
     ) -> Result<(), tokio_postgres::Error> {
         let name = self.name;
-        if !self.exists(client).await? {
-            match client.batch_execute(self.create).await {
+        let exists = "SELECT FROM pg_roles WHERE rolname = $1";
+        if client.query_opt(exists, &[&name]).await?.is_none() {
+            let create = format!("CREATE ROLE {name} LOGIN");
+            match client.batch_execute(&create).await {
                 Ok(()) => {}
                 Err(error) if exists_already(&error) => {}
                 Err(error) if is_forbidden(&error) => {
                     warnings.push(format!(
                         "the role {name} does not exist, and this user lacks CREATEROLE. As a \
-                         superuser run: {} PASSWORD '…'; then run migrate again.",
-                        self.create
+                         superuser run: {create} PASSWORD '…'; then run migrate again."
                     ));
                     return Ok(());
                 }
@@ -133,11 +131,6 @@ impl Role {
             }
         }
         execute_with_retries(client, self.grants).await
-    }
-
-    async fn exists(&self, client: &Client) -> Result<bool, tokio_postgres::Error> {
-        let sql = "SELECT FROM pg_roles WHERE rolname = $1";
-        Ok(client.query_opt(sql, &[&self.name]).await?.is_some())
     }
 }
 

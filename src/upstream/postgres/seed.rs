@@ -13,15 +13,6 @@ use super::timestamp::PgTimestamp;
 use crate::registry::Timestamp;
 use crate::upstream::{CatalogueEvaluation, CatalogueGene};
 
-/// The result of loading a catalogue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Seeded {
-    /// The registry already has genes; nothing was changed.
-    AlreadyFilled,
-    /// All genes were loaded.
-    Loaded(LoadedRegistry),
-}
-
 /// How much was loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoadedRegistry {
@@ -37,13 +28,13 @@ pub enum SeedError {
     /// The database rejected a statement, or the connection was lost. The registry is unchanged.
     #[error("the database rejected a statement, or the connection was lost")]
     Database(#[from] tokio_postgres::Error),
-    /// The connection was lost during the commit.
-    #[error("the connection to the database was lost while all was being committed")]
+    /// The connection was lost during the commit, so it is unknown whether the genes were loaded.
+    #[error("the connection to the database was lost during the commit")]
     Unknown(#[source] tokio_postgres::Error),
 }
 
 /// Genes in one COPY. Bounds the memory, whatever the size of the registry.
-const BATCH: usize = 5_000;
+const BATCH_GENES: usize = 5_000;
 
 const STAGE: &str = "SET LOCAL work_mem = '128MB';
     SET LOCAL maintenance_work_mem = '256MB';
@@ -55,22 +46,6 @@ const STAGE: &str = "SET LOCAL work_mem = '128MB';
     ) ON COMMIT DROP";
 
 const COPY_GENES: &str = "COPY new_gene FROM STDIN BINARY";
-const GENE_TYPES: &[Type] = &[
-    Type::UUID,
-    Type::TEXT,
-    Type::TEXT,
-    Type::TEXT,
-    Type::TEXT,
-    Type::TEXT,
-    Type::FLOAT8,
-    Type::FLOAT8,
-    Type::INT8,
-    Type::JSONB,
-    Type::TEXT,
-    Type::TEXT,
-    Type::TEXT,
-    Type::BOOL,
-];
 
 const COPY_EVALUATIONS: &str = "COPY registry.arena_evaluation
     (gene_id, fitness_value, evaluated_at, total_calls) FROM STDIN BINARY";
@@ -91,7 +66,7 @@ const INSERT: &str = "INSERT INTO registry.owner (handle)
     FROM new_gene n JOIN registry.owner o ON o.handle = n.owner;
     INSERT INTO registry.change (scope) VALUES ('all')";
 
-/// A registry without genes, locked so that nobody else can fill it. Changes take effect when it is
+/// A registry without genes, locked against concurrent loads. Changes take effect when it is
 /// committed.
 pub struct EmptyRegistry<'a> {
     transaction: Transaction<'a>,
@@ -130,17 +105,17 @@ impl<'a> EmptyRegistry<'a> {
     ) -> Result<LoadedRegistry, SeedError> {
         let transaction = &self.transaction;
         transaction.batch_execute(STAGE).await?;
-        let dropped = DroppedIndexes::drop_all(transaction).await?;
+        let dropped = drop_indexes(transaction).await?;
         let mut loaded = LoadedRegistry { genes: 0, evaluations: 0 };
         let mut genes = genes.peekable();
         while genes.peek().is_some() {
-            let batch: Vec<CatalogueGene> = genes.by_ref().take(BATCH).collect();
+            let batch: Vec<CatalogueGene> = genes.by_ref().take(BATCH_GENES).collect();
             loaded.genes += copy_genes(transaction, &batch).await?;
             loaded.evaluations += copy_evaluations(transaction, &batch, now).await?;
             progress(loaded.genes);
         }
         transaction.batch_execute(INSERT).await?;
-        dropped.recreate(transaction).await?;
+        recreate(transaction, &dropped).await?;
         Ok(loaded)
     }
 
@@ -154,25 +129,6 @@ impl<'a> EmptyRegistry<'a> {
             None => SeedError::Unknown(error),
         })
     }
-}
-
-/// Locks, fills, commits and vacuums an empty registry.
-///
-/// # Errors
-/// [`SeedError`].
-pub async fn load(
-    client: &mut Client,
-    genes: impl Iterator<Item = CatalogueGene>,
-    now: Timestamp,
-    progress: impl FnMut(u64),
-) -> Result<Seeded, SeedError> {
-    let Some(registry) = EmptyRegistry::lock(client).await? else {
-        return Ok(Seeded::AlreadyFilled);
-    };
-    let loaded = registry.fill(genes, now, progress).await?;
-    registry.commit().await?;
-    vacuum(client).await?;
-    Ok(Seeded::Loaded(loaded))
 }
 
 /// Marks all pages as all-visible, which index-only scans need, and updates the planner's
@@ -203,8 +159,10 @@ async fn copy_genes(
     transaction: &Transaction<'_>,
     genes: &[CatalogueGene],
 ) -> Result<u64, tokio_postgres::Error> {
+    let table = transaction.prepare("SELECT * FROM new_gene").await?;
+    let types: Vec<Type> = table.columns().iter().map(|column| column.type_().clone()).collect();
     let sink = transaction.copy_in(COPY_GENES).await?;
-    let mut writer = pin!(BinaryCopyInWriter::new(sink, GENE_TYPES));
+    let mut writer = pin!(BinaryCopyInWriter::new(sink, &types));
     for gene in genes {
         let fitness_score = gene.fitness_score();
         let phenotype = gene.phenotype.as_ref().map(Json);
@@ -255,42 +213,39 @@ impl CatalogueEvaluation {
     }
 }
 
-/// Indexes, foreign keys and triggers that are dropped or disabled during the load, which would
-/// update them row by row.
-struct DroppedIndexes {
-    create: Vec<String>,
+/// For each index and foreign key that the load would update row by row: the statement that drops
+/// it, and the one that creates it again.
+const DROP_AND_CREATE: &str =
+    "(SELECT 'DROP INDEX ' || indexrelid::regclass, pg_get_indexdef(indexrelid)
+        FROM pg_index
+        WHERE indrelid IN ('registry.gene'::regclass, 'registry.arena_evaluation'::regclass)
+            AND NOT indisunique
+        ORDER BY indexrelid)
+    UNION ALL
+    SELECT 'ALTER TABLE ' || conrelid::regclass || ' DROP CONSTRAINT ' || quote_ident(conname),
+        'ALTER TABLE ' || conrelid::regclass || ' ADD CONSTRAINT ' || quote_ident(conname)
+            || ' ' || pg_get_constraintdef(oid)
+    FROM pg_constraint
+    WHERE conrelid = 'registry.arena_evaluation'::regclass AND contype = 'f'";
+
+/// Drops indexes and foreign keys, and disables triggers. Returns the statements that create them
+/// again.
+async fn drop_indexes(transaction: &Transaction<'_>) -> Result<Vec<String>, tokio_postgres::Error> {
+    transaction.batch_execute("ALTER TABLE registry.gene DISABLE TRIGGER USER").await?;
+    let mut create = Vec::new();
+    for row in transaction.query(DROP_AND_CREATE, &[]).await? {
+        transaction.batch_execute(row.try_get(0)?).await?;
+        create.push(row.try_get(1)?);
+    }
+    Ok(create)
 }
 
-impl DroppedIndexes {
-    const TABLES: &str = "('registry.gene'::regclass, 'registry.arena_evaluation'::regclass)";
-
-    async fn drop_all(transaction: &Transaction<'_>) -> Result<Self, tokio_postgres::Error> {
-        let indexes = format!(
-            "SELECT 'DROP INDEX ' || indexrelid::regclass, pg_get_indexdef(indexrelid)
-            FROM pg_index WHERE indrelid IN {} AND NOT indisunique ORDER BY indexrelid",
-            Self::TABLES
-        );
-        let references = "SELECT 'ALTER TABLE ' || conrelid::regclass || ' DROP CONSTRAINT '
-                || quote_ident(conname),
-            'ALTER TABLE ' || conrelid::regclass || ' ADD CONSTRAINT ' || quote_ident(conname)
-                || ' ' || pg_get_constraintdef(oid)
-            FROM pg_constraint
-            WHERE conrelid = 'registry.arena_evaluation'::regclass AND contype = 'f'";
-        transaction.batch_execute("ALTER TABLE registry.gene DISABLE TRIGGER USER").await?;
-        let mut create = Vec::new();
-        for sql in [indexes.as_str(), references] {
-            for row in transaction.query(sql, &[]).await? {
-                transaction.batch_execute(row.try_get(0)?).await?;
-                create.push(row.try_get(1)?);
-            }
-        }
-        Ok(Self { create })
+async fn recreate(
+    transaction: &Transaction<'_>,
+    create: &[String],
+) -> Result<(), tokio_postgres::Error> {
+    for sql in create {
+        transaction.batch_execute(sql).await?;
     }
-
-    async fn recreate(&self, transaction: &Transaction<'_>) -> Result<(), tokio_postgres::Error> {
-        for sql in &self.create {
-            transaction.batch_execute(sql).await?;
-        }
-        transaction.batch_execute("ALTER TABLE registry.gene ENABLE TRIGGER USER").await
-    }
+    transaction.batch_execute("ALTER TABLE registry.gene ENABLE TRIGGER USER").await
 }

@@ -2,6 +2,8 @@
 
 use thiserror::Error;
 
+use crate::net::AuthoritiesError;
+
 /// Why the configuration cannot be used to connect. Never contains the URL, which contains the
 /// password.
 #[derive(Debug, Error)]
@@ -15,12 +17,9 @@ pub enum SetupError {
     /// The URL of a standby, by its number in the list, from 1, is invalid.
     #[error("upstream.read_urls: number {0} is not a valid postgres:// URL: {1}")]
     ReadUrl(usize, String),
-    /// The file of certificate authorities cannot be read.
+    /// The file of certificate authorities cannot be read, or TLS cannot be set up.
     #[error("upstream.tls_ca_file: {0}")]
-    Authorities(String),
-    /// TLS cannot be set up.
-    #[error("upstream: TLS cannot be set up")]
-    Tls(#[from] rustls::Error),
+    Authorities(#[from] AuthoritiesError),
     /// The pool cannot be set up.
     #[error("upstream.pool_size: the pool cannot be set up")]
     Pool,

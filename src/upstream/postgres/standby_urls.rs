@@ -12,21 +12,15 @@ pub(super) fn configs(config: &UpstreamConfig) -> Result<Vec<UpstreamConfig>, Se
     let one = |(index, url): (usize, &secrecy::SecretString)| {
         let one =
             UpstreamConfig { url: Some(url.clone()), read_urls: Vec::new(), ..config.clone() };
-        let hosts = Hosts::new(&one, Duration::from_millis(one.connect_ms))
-            .map_err(|error| numbered(error, index))?;
-        if hosts.count() != 1 {
-            let why = "it names several hosts; give each standby its own URL".to_owned();
-            return Err(SetupError::ReadUrl(index + 1, why));
+        match Hosts::new(&one, Duration::from_millis(one.connect_ms)) {
+            Ok(hosts) if hosts.count() == 1 => Ok(one),
+            Ok(_) => {
+                let why = "it names several hosts; give each standby its own URL".to_owned();
+                Err(SetupError::ReadUrl(index + 1, why))
+            }
+            Err(SetupError::Url(why)) => Err(SetupError::ReadUrl(index + 1, why)),
+            Err(error) => Err(error),
         }
-        Ok(one)
     };
     config.read_urls.iter().enumerate().map(one).collect()
-}
-
-/// Reports an error under the number of the standby in the list.
-pub(super) fn numbered(error: SetupError, index: usize) -> SetupError {
-    match error {
-        SetupError::Url(why) => SetupError::ReadUrl(index + 1, why),
-        other => other,
-    }
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::setup_error::SetupError;
-use crate::net::{AuthoritiesError, tls};
+use crate::net::tls;
 
 /// What is verified of a server's certificate.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -28,9 +28,5 @@ pub(super) fn connector(
         CertificateCheck::AuthorityAndName => tls::client(ca_file),
         CertificateCheck::Authority => tls::client_for_any_name(ca_file),
     };
-    let config = config.map_err(|error| match error {
-        AuthoritiesError::Authorities(why) => SetupError::Authorities(why),
-        AuthoritiesError::Settings(error) => SetupError::Tls(error),
-    })?;
-    Ok(MakeRustlsConnect::new(config))
+    Ok(MakeRustlsConnect::new(config?))
 }

@@ -5,15 +5,16 @@ use std::time::Duration;
 
 use secrecy::{ExposeSecret, SecretString};
 use tokio_postgres::Config;
-use tokio_postgres::config::{LoadBalanceHosts, TargetSessionAttrs};
+use tokio_postgres::config::{Host, LoadBalanceHosts};
 
 use super::setup_error::SetupError;
 use super::tls::CertificateCheck;
 use crate::config::{UpstreamConfig, check_escapes};
 
 /// The role that a host must have (`target_session_attrs`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum HostRole {
+    #[default]
     Any,
     /// Also `read-write`: whether a session may write says nothing, because the reader's role is
     /// read-only.
@@ -66,14 +67,9 @@ fn parse(url: &SecretString) -> Result<ConnectionTarget, String> {
         let user = ["PGUSER", "USER"].into_iter().find_map(|name| std::env::var(name).ok());
         config.user(user.unwrap_or_else(|| "postgres".to_owned()));
     }
-    let role = options.role.unwrap_or(match config.get_target_session_attrs() {
-        TargetSessionAttrs::ReadWrite => HostRole::Primary,
-        TargetSessionAttrs::ReadOnly => HostRole::Standby,
-        _ => HostRole::Any,
-    });
     Ok(ConnectionTarget {
         hosts: split_hosts(&config)?,
-        role,
+        role: options.role,
         shuffled: config.get_load_balance_hosts() == LoadBalanceHosts::Random,
         certificate: options.certificate,
     })
@@ -82,7 +78,7 @@ fn parse(url: &SecretString) -> Result<ConnectionTarget, String> {
 /// Options of libpq that the client library does not support.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct UrlOptions {
-    role: Option<HostRole>,
+    role: HostRole,
     certificate: CertificateCheck,
 }
 
@@ -96,7 +92,7 @@ impl UrlOptions {
         let mut kept: Vec<Cow<'_, str>> = Vec::new();
         for parameter in query.split('&') {
             match parameter.split_once('=') {
-                Some(("target_session_attrs", value)) => options.role = Some(role(value)?),
+                Some(("target_session_attrs", value)) => options.role = role(value)?,
                 Some(("sslmode", "verify-full")) => kept.push("sslmode=require".into()),
                 Some(("sslmode", "verify-ca")) => {
                     options.certificate = CertificateCheck::Authority;
@@ -152,8 +148,8 @@ fn split_hosts(config: &Config) -> Result<Vec<Config>, String> {
         let mut one = without_hosts(config);
         if let Some(host) = hosts.get(index) {
             match host {
-                tokio_postgres::config::Host::Tcp(name) => one.host(name),
-                tokio_postgres::config::Host::Unix(folder) => one.host_path(folder),
+                Host::Tcp(name) => one.host(name),
+                Host::Unix(folder) => one.host_path(folder),
             };
         }
         if let Some(address) = addresses.get(index) {

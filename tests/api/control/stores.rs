@@ -11,7 +11,7 @@ use gene_registry::registry::{KeyHash, Timestamp};
 use gene_registry::upstream::{Embedded, Upstream};
 
 use crate::support::control::KEYS_ROLE;
-use crate::support::database::Database;
+use crate::support::database::{Database, ReadKey};
 use crate::support::postgres::PostgresServer;
 use crate::support::replica::{READER, config, migrated, patient};
 

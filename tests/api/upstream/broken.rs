@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use super::database::{TestDatabase, empty_database};
 use super::suite::{domain, walk};
+use crate::support::database::ReadKey;
 
 /// Views of nobody's making: numeric scores, varchar texts, no constraint at all.
 const FOREIGN: &str = "

@@ -9,6 +9,7 @@ use tokio_postgres::Client;
 
 use super::database::{TEMPLATE, TestDatabase, config, fresh_database};
 use super::suite::{domain, gene, now};
+use crate::support::database::ReadKey;
 
 fn upstream(config: &UpstreamConfig) -> Postgres {
     Postgres::new(config, TEMPLATE.to_owned()).expect("an upstream")

@@ -2,12 +2,12 @@
 
 use gene_registry::config::UpstreamConfig;
 use gene_registry::registry::Timestamp;
-use gene_registry::upstream::postgres::{connect, seed};
+use gene_registry::upstream::postgres::connect;
 use gene_registry::upstream::{CatalogueGene, Postgres};
 use secrecy::SecretString;
 use tokio_postgres::Client;
 
-use crate::support::database::Database;
+use crate::support::database::{Database, seed};
 use crate::support::postgres::PostgresServer;
 use crate::support::replica;
 
@@ -71,8 +71,8 @@ impl TestDatabase {
 
     /// Loads genes, and checks that they were loaded.
     pub(crate) async fn load(&self, genes: Vec<CatalogueGene>, now: Timestamp) {
-        let seeded = seed::load(&mut self.client().await, genes.into_iter(), now, |_| {}).await;
-        assert!(matches!(seeded, Ok(seed::Seeded::Loaded(_))), "{seeded:?}");
+        let seeded = seed(&mut self.client().await, genes.into_iter(), now).await;
+        assert!(matches!(seeded, Ok(Some(_))), "{seeded:?}");
     }
 }
 

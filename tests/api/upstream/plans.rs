@@ -5,11 +5,13 @@ use std::time::{Duration, Instant};
 use gene_registry::registry::{
     DomainName, Fidelity, GeneFilter, GeneSearch, Page, Sort, Timestamp,
 };
-use gene_registry::upstream::postgres::{connect, schema, seed};
+use gene_registry::upstream::postgres::seed::LoadedRegistry;
+use gene_registry::upstream::postgres::{connect, schema};
 use gene_registry::upstream::{Postgres, Upstream, generate};
 use tokio_postgres::Client;
 
 use super::database::{TEMPLATE, TestDatabase, config, fresh_database};
+use crate::support::database::seed;
 
 const GENES: u64 = 1_000_000;
 const LARGE: &str = "bench.large";
@@ -20,9 +22,9 @@ async fn reads_of_a_million_genes_use_indexes() {
     let mut client = database.client().await;
     let begun = Instant::now();
     let genes = generate::genes(GENES, 1);
-    let seeded = seed::load(&mut client, genes, Timestamp::now(), |_| {}).await.expect("loaded");
+    let seeded = seed(&mut client, genes, Timestamp::now()).await.expect("loaded");
     println!("loaded {seeded:?} in {:?}", begun.elapsed());
-    assert!(matches!(seeded, seed::Seeded::Loaded(seed::LoadedRegistry { genes: GENES, .. })));
+    assert!(matches!(seeded, Some(LoadedRegistry { genes: GENES, .. })));
     ranks_are_exact(&client).await;
     searches_use_indexes(&database).await;
     everything_is_answered(&database).await;

@@ -1,12 +1,13 @@
 //! The default schema: how it comes into being, who may do what in it, and what keeps its ranks.
 
 use gene_registry::registry::Timestamp;
-use gene_registry::upstream::postgres::{connect, maintain, schema, seed};
+use gene_registry::upstream::postgres::{connect, maintain, schema};
 use gene_registry::upstream::{CatalogueGene, generate};
 use tokio_postgres::Client;
 
 use super::database::{TestDatabase, config, empty_database, fresh_database};
 use super::suite::{gene, now};
+use crate::support::database::seed;
 
 #[tokio::test]
 async fn migrating_again_changes_nothing() {
@@ -184,8 +185,7 @@ async fn seeding_a_filled_registry_changes_nothing() {
     database.load(vec![gene(1, "d", &[(1, 0.5)])], now()).await;
     let mut client = database.client().await;
     let genes = vec![gene(2, "d", &[])].into_iter();
-    let again = seed::load(&mut client, genes, now(), |_| {}).await.expect("no trouble");
-    assert_eq!(again, seed::Seeded::AlreadyFilled);
+    assert_eq!(seed(&mut client, genes, now()).await.expect("no trouble"), None);
     assert_eq!(ids(&client).await.len(), 1);
 }
 
@@ -194,7 +194,7 @@ async fn a_failed_seed_changes_nothing() {
     let database = fresh_database().await;
     let mut client = database.client().await;
     let twice = vec![gene(1, "d", &[(1, 0.5)]), gene(1, "d", &[])].into_iter();
-    assert!(seed::load(&mut client, twice, now(), |_| {}).await.is_err());
+    assert!(seed(&mut client, twice, now()).await.is_err());
     assert!(ids(&client).await.is_empty());
     let before = indexes(&database).await;
     database.load(vec![gene(1, "d", &[(1, 0.5)])], now()).await;

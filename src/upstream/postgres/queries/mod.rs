@@ -163,8 +163,8 @@ macro_rules! changes {
     };
 }
 
-/// Whether there is a change log. Unlike reading a missing one, this logs no error in the database
-/// of somebody else.
+/// Whether there is a change log. Unlike reading a missing one, this logs no error in the
+/// registry's database.
 pub(super) const HAS_LOG: Statement = Statement {
     sql: concat!(
         "SELECT ",

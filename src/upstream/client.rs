@@ -16,9 +16,10 @@ use tokio::sync::watch;
 
 use super::change::Changes;
 use super::change_log::ChangeLog;
+use super::clock::Clock;
 use super::error::UpstreamError;
 use super::key_changes::{ChangedKeys, KeyChanges};
-use super::polls::{Clock, PollStats};
+use super::poll_stats::PollStats;
 use super::read::{Read, ReadStamp};
 use super::replication::{Position, ReplicationTracker};
 use super::source::Upstream;
@@ -42,10 +43,13 @@ pub struct UpstreamClient {
     /// Whether the configured primary is a standby at the moment.
     pub(super) is_standby: AtomicBool,
     is_being_pinged: AtomicBool,
-    unreadable: AtomicBool,
-    read_at_standby: AtomicBool,
+    /// Whether the last poll of the change log failed.
+    is_log_unreadable: AtomicBool,
+    /// Whether the change log was last polled at a standby.
+    is_log_at_standby: AtomicBool,
     pub(super) polls: PollStats,
     pub(super) key_changes: KeyChanges,
+    /// Notified after each poll.
     polled: watch::Sender<()>,
 }
 
@@ -61,8 +65,8 @@ impl UpstreamClient {
             replication: Mutex::default(),
             is_standby: AtomicBool::new(false),
             is_being_pinged: AtomicBool::new(false),
-            unreadable: AtomicBool::new(false),
-            read_at_standby: AtomicBool::new(false),
+            is_log_unreadable: AtomicBool::new(false),
+            is_log_at_standby: AtomicBool::new(false),
             polls: PollStats::begin(),
             key_changes: KeyChanges::default(),
             polled: watch::Sender::new(()),
@@ -110,7 +114,7 @@ impl UpstreamClient {
             return;
         }
         self.polls.failed();
-        if !self.unreadable.swap(true, Ordering::AcqRel) {
+        if !self.is_log_unreadable.swap(true, Ordering::AcqRel) {
             let error = error_chain(&error);
             tracing::warn!(
                 error,
@@ -127,7 +131,7 @@ impl UpstreamClient {
 
     async fn poll_primary(&self) -> Result<(), UpstreamError> {
         loop {
-            let (begun, asked) = (Instant::now(), Timestamp::now());
+            let (begun, sent_at) = (Instant::now(), Timestamp::now());
             self.replication().begin_poll();
             let found = self.upstream.changes(self.log.present().as_ref()).await;
             self.record(found.as_ref().err(), begun);
@@ -142,14 +146,14 @@ impl UpstreamClient {
             if self.has_new_timeline(&found, position.as_ref()) {
                 continue;
             }
-            self.clock.set(found.seen.read_at, asked);
+            self.clock.set(found.seen.read_at, sent_at);
             let is_standby = position.as_ref().is_some_and(|position| position.is_standby);
             self.is_standby.store(is_standby, Ordering::Release);
-            self.learn(found, is_standby);
+            self.apply(found, is_standby);
             if let Some(position) = &position {
                 self.replication().add(position);
             }
-            if self.read_at_standby.swap(false, Ordering::AcqRel) {
+            if self.is_log_at_standby.swap(false, Ordering::AcqRel) {
                 tracing::info!("the registry's change log is read at the primary again");
             }
             return Ok(());
@@ -179,7 +183,7 @@ impl UpstreamClient {
 
     /// Polls the standbys, the most advanced first. Returns whether one could be polled.
     async fn poll_standby(&self) -> bool {
-        for standby in self.standbys.furthest_first() {
+        for standby in self.standbys.most_advanced_first() {
             let (upstream, polled_at) = (standby.upstream(), self.now());
             let polled = async {
                 let found = upstream.changes(self.log.present().as_ref()).await?;
@@ -194,9 +198,9 @@ impl UpstreamClient {
                     continue;
                 }
             };
-            self.learn(Read { value, seen: ReadStamp::new(polled_at, seen.snapshot) }, true);
+            self.apply(Read { value, seen: ReadStamp::new(polled_at, seen.snapshot) }, true);
             self.replication().add_of_standby(&position, polled_at);
-            if !self.read_at_standby.swap(true, Ordering::AcqRel) {
+            if !self.is_log_at_standby.swap(true, Ordering::AcqRel) {
                 tracing::warn!(
                     "the primary is unavailable: the registry's change log is read at a standby"
                 );
@@ -206,10 +210,11 @@ impl UpstreamClient {
         false
     }
 
-    fn learn(&self, found: Read<Changes>, at_standby: bool) {
-        self.polls.good(&found.value);
+    /// Applies the result of a poll.
+    fn apply(&self, found: Read<Changes>, at_standby: bool) {
+        self.polls.succeeded(&found.value);
         let changed_keys = ChangedKeys::of(&found.value);
-        if self.unreadable.swap(false, Ordering::AcqRel) {
+        if self.is_log_unreadable.swap(false, Ordering::AcqRel) {
             tracing::info!("the registry's change log is read again");
         }
         let has_log =
@@ -225,15 +230,16 @@ impl UpstreamClient {
     }
 
     async fn ping(&self) {
-        let (begun, asked) = (Instant::now(), Timestamp::now());
-        let answer = self.upstream.ping().await;
-        self.record(answer.as_ref().err(), begun);
-        if let Ok(now) = answer {
-            self.clock.set(now, asked);
+        let (begun, sent_at) = (Instant::now(), Timestamp::now());
+        let pong = self.upstream.ping().await;
+        self.record(pong.as_ref().err(), begun);
+        if let Ok(now) = pong {
+            self.clock.set(now, sent_at);
         }
     }
 
-    pub(super) async fn guarded<T>(
+    /// Runs a read of the primary, and tells the circuit breaker its outcome.
+    pub(super) async fn tracked<T>(
         self: &Arc<Self>,
         read: impl Future<Output = Result<T, UpstreamError>>,
     ) -> Result<T, UpstreamError> {
@@ -255,8 +261,8 @@ impl UpstreamClient {
         let this = Arc::clone(self);
         tokio::spawn(async move {
             let begun = Instant::now();
-            let answer = this.upstream.ping().await;
-            this.record(answer.as_ref().err(), begun);
+            let pong = this.upstream.ping().await;
+            this.record(pong.as_ref().err(), begun);
             this.is_being_pinged.store(false, Ordering::Release);
         });
     }
@@ -272,5 +278,5 @@ impl UpstreamClient {
 }
 
 #[cfg(test)]
-#[path = "watched_tests.rs"]
+#[path = "client_tests.rs"]
 mod tests;

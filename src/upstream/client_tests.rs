@@ -68,8 +68,8 @@ impl Upstream for Elsewhere {
 }
 
 #[track_caller]
-fn assert_follows(watched: &UpstreamClient, ahead: SignedDuration) {
-    let found = watched.now().duration_since(Timestamp::now());
+fn assert_follows(client: &UpstreamClient, ahead: SignedDuration) {
+    let found = client.now().duration_since(Timestamp::now());
     assert!((found - ahead).abs() < SignedDuration::from_secs(10), "{found:?} {ahead:?}");
 }
 
@@ -78,14 +78,14 @@ async fn the_clock_follows_the_database_with_and_without_a_change_log() {
     for has_log in [true, false] {
         let hour = SignedDuration::from_hours(1);
         let elsewhere = Arc::new(Elsewhere { ahead: Mutex::new(hour), has_log });
-        let watched = UpstreamClient::new(Arc::clone(&elsewhere) as Arc<dyn Upstream>);
-        assert_follows(&watched, SignedDuration::ZERO);
+        let client = UpstreamClient::new(Arc::clone(&elsewhere) as Arc<dyn Upstream>);
+        assert_follows(&client, SignedDuration::ZERO);
         for ahead in [hour, -2 * hour, SignedDuration::ZERO, hour] {
             *elsewhere.ahead.lock().expect("nothing panics") = ahead;
-            watched.poll().await;
-            assert_follows(&watched, ahead);
+            client.poll().await;
+            assert_follows(&client, ahead);
         }
-        assert!(watched.is_settled() && watched.is_in_use());
+        assert!(client.is_settled() && client.is_in_use());
     }
 }
 
