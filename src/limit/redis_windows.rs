@@ -6,7 +6,7 @@
 use std::fmt::Display;
 use std::time::Duration;
 
-use redis::{ErrorKind, FromRedisValue, RedisError, RedisResult, Value};
+use redis::{FromRedisValue, RedisResult, Value};
 
 use super::window::{WINDOW, WindowState};
 use super::window_store::{Acquire, AcquireReplies, WindowStore};
@@ -14,7 +14,7 @@ use crate::redis::{AccessMode, Call, LuaScript, RedisFailure, RedisKeys, RedisPo
 
 /// Counts windows in Redis: one command for each key and limit, one exchange for each batch.
 #[derive(Debug)]
-pub(super) struct RedisWindows {
+pub struct RedisWindows {
     pool: RedisPool,
     keys: RedisKeys,
     script: LuaScript,
@@ -26,9 +26,8 @@ impl RedisWindows {
     }
 
     fn call<'a, K>(&'a self, acquire: &Acquire<K>, key: &'a str) -> Call<'a> {
-        let numbers = [acquire.limit.into(), acquire.requests.into(), WINDOW.as_millis()];
         let call = Call::script(&self.script, key);
-        numbers.iter().fold(call, |call, number| call.arg(number.to_string()))
+        call.arg(acquire.limit).arg(acquire.requests).arg(WINDOW.as_millis())
     }
 }
 
@@ -37,8 +36,7 @@ impl<K: Display + Send + Sync + 'static> WindowStore<K> for RedisWindows {
         let keys: Vec<_> = acquires.iter().map(|one| self.keys.limit(&one.key)).collect();
         let calls: Vec<_> =
             acquires.iter().zip(&keys).map(|(one, key)| self.call(one, key)).collect();
-        let mut replies = self.pool.run(AccessMode::Write, &calls).await?;
-        replies.resize_with(acquires.len(), || Err(unexpected("no reply to a command")));
+        let replies = self.pool.run(AccessMode::Write, &calls).await?;
         let windows = acquires.iter().zip(replies).map(|(acquire, reply)| {
             let window = reply.and_then(|reply| read_window(acquire.requests, reply));
             window.map_err(RedisFailure::from)
@@ -57,17 +55,12 @@ impl<K: Display + Send + Sync + 'static> WindowStore<K> for RedisWindows {
 
 /// The reply of the script to a command for `requests` requests.
 fn read_window(requests: u32, reply: Value) -> RedisResult<WindowState> {
-    let (admitted, count, resets_in_ms) = <(u32, i64, i64)>::from_redis_value(reply)
-        .map_err(|_| unexpected("not a window's state"))?;
+    let (admitted, count, resets_in_ms) = <(u32, i64, i64)>::from_redis_value(reply)?;
     Ok(WindowState {
         admitted: admitted.min(requests),
         count: u32::try_from(count.max(0)).unwrap_or(u32::MAX),
         resets_in: Duration::from_millis(u64::try_from(resets_in_ms).unwrap_or(0)).min(WINDOW),
     })
-}
-
-fn unexpected(what: &'static str) -> RedisError {
-    (ErrorKind::UnexpectedReturnType, what).into()
 }
 
 #[cfg(test)]

@@ -52,7 +52,7 @@ impl RedisFailure {
 /// What a call tells the circuit breaker about the server, if anything.
 pub(super) fn outcome(result: &Result<Replies, RedisFailure>) -> Option<CallOutcome> {
     match result {
-        Ok(replies) if replies.iter().any(refuses_service) => Some(CallOutcome::Refused),
+        Ok(replies) if refusal(replies).is_some() => Some(CallOutcome::Refused),
         Ok(_) => Some(CallOutcome::Answered),
         Err(RedisFailure::PoolExhausted) => None,
         // The error sink of the pool has already recorded a refused connection.
@@ -65,17 +65,17 @@ pub(super) fn outcome(result: &Result<Replies, RedisFailure>) -> Option<CallOutc
 /// Why the server is unavailable, where [`outcome`] is not `Answered`.
 pub(super) fn reason(result: &Result<Replies, RedisFailure>) -> Option<String> {
     match result {
-        Ok(replies) => {
-            let refusal = replies.iter().find(|reply| refuses_service(reply));
-            refusal.and_then(|reply| reply.as_ref().err()).map(ToString::to_string)
-        }
+        Ok(replies) => refusal(replies).map(ToString::to_string),
         Err(error) => Some(error_chain(error)),
     }
 }
 
-/// Whether the server refuses service as such, rather than this command for its form.
-fn refuses_service(reply: &RedisResult<Value>) -> bool {
-    let Err(error) = reply else { return false };
+/// The first reply by which the server refuses every command of this mode, not only this one.
+fn refusal(replies: &Replies) -> Option<&RedisError> {
+    replies.iter().filter_map(|reply| reply.as_ref().err()).find(|error| refuses_service(error))
+}
+
+fn refuses_service(error: &RedisError) -> bool {
     match error.kind() {
         ErrorKind::Server(
             ServerErrorKind::ReadOnly

@@ -65,9 +65,9 @@ impl RedisManager {
         match &self.endpoint {
             Endpoint::Server(server) => dial(server, self.timeout).await,
             Endpoint::Primary(sentinels) => {
-                let found = sentinels.primary(self.timeout).await?;
-                self.follow(found.address);
-                Ok(found.connection)
+                let (connection, address) = sentinels.primary(self.timeout).await?;
+                self.follow(address.to_string());
+                Ok(connection)
             }
         }
     }

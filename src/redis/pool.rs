@@ -8,13 +8,12 @@ use std::time::Duration;
 use redis::{Cmd, Pipeline, Value};
 use tokio::time::Instant;
 
-use super::cluster::Cluster;
 use super::failure::{RedisFailure, Replies, unexpected};
 use super::manager::Endpoint;
 use super::node::{AccessMode, Node, NodeSettings, PoolKind};
 use super::servers::Servers;
 use super::slots::slot;
-use super::topology::ClusterTopology;
+use super::topology::{Cluster, ClusterState};
 use crate::ops::PoolState;
 
 /// Connections for the rate limits alone: one in use, and one in reserve.
@@ -36,8 +35,24 @@ struct RedisNodes {
 
 #[derive(Debug)]
 enum Nodes {
-    One(Node),
-    Cluster(Cluster),
+    One(Arc<Node>),
+    Cluster(Arc<Cluster>),
+}
+
+impl Nodes {
+    /// Calls `read` with the nodes that are known, and whether a cluster is lost: whether polls have
+    /// found no node. Before its first poll, a cluster has no nodes and is not lost.
+    fn inspect<T>(&self, read: impl FnOnce(&[Arc<Node>], bool) -> T) -> T {
+        match self {
+            Self::One(node) => read(std::slice::from_ref(node), false),
+            Self::Cluster(cluster) => match cluster.state() {
+                ClusterState { owners: Some(owners), .. } => {
+                    read(&owners.nodes, owners.nodes.is_empty())
+                }
+                ClusterState { owners: None, poll_failed } => read(&[], poll_failed),
+            },
+        }
+    }
 }
 
 impl RedisPool {
@@ -46,12 +61,12 @@ impl RedisPool {
     pub fn new(servers: Servers, size: u32, timeout: Duration) -> Self {
         let settings = NodeSettings { sizes: [size, RESERVED], timeout, ..NodeSettings::default() };
         let open_count = settings.open_count.clone();
-        let one = |endpoint| Nodes::One(Node::new("redis", &endpoint, &settings));
+        let one = |endpoint| Nodes::One(Arc::new(Node::new("redis", &endpoint, &settings)));
         let nodes = match servers {
             Servers::Single(server) => one(Endpoint::Server(server)),
             Servers::Sentinel(sentinels) => one(Endpoint::Primary(sentinels)),
             Servers::Cluster { node, others } => {
-                Nodes::Cluster(Cluster::new(ClusterTopology::new(node, others, settings)))
+                Nodes::Cluster(Cluster::new(node, others, settings))
             }
         };
         Self { nodes: Arc::new(RedisNodes { nodes, timeout, open_count }), kind: PoolKind::Common }
@@ -66,18 +81,16 @@ impl RedisPool {
 
     /// Whether all commands of this mode are rejected at the moment.
     pub fn is_unavailable(&self, mode: AccessMode) -> bool {
-        match &self.nodes.nodes {
-            Nodes::One(node) => node.is_unavailable(mode),
-            Nodes::Cluster(cluster) => cluster.is_unavailable(mode),
-        }
+        self.nodes.nodes.inspect(|nodes, is_lost| {
+            is_lost || (!nodes.is_empty() && nodes.iter().all(|node| node.is_unavailable(mode)))
+        })
     }
 
     /// Whether commands of this mode are sent, whatever their keys.
     pub fn is_fully_available(&self, mode: AccessMode) -> bool {
-        match &self.nodes.nodes {
-            Nodes::One(node) => !node.is_unavailable(mode),
-            Nodes::Cluster(cluster) => cluster.is_fully_available(mode),
-        }
+        self.nodes.nodes.inspect(|nodes, is_lost| {
+            !is_lost && !nodes.iter().any(|node| node.is_unavailable(mode))
+        })
     }
 
     /// A key for each unavailable node. `key` makes candidates from numbers.
@@ -101,12 +114,17 @@ impl RedisPool {
         self.nodes.open_count[mode as usize].load(Ordering::Relaxed)
     }
 
-    /// The connections of this pool.
+    /// The connections of this pool, to all nodes together.
     pub fn state(&self) -> PoolState {
-        match &self.nodes.nodes {
-            Nodes::One(node) => node.state(self.kind),
-            Nodes::Cluster(cluster) => cluster.state(self.kind),
-        }
+        self.nodes.nodes.inspect(|nodes, _| {
+            let states = nodes.iter().map(|node| node.state(self.kind));
+            states.fold(PoolState::default(), |sum, one| PoolState {
+                max: sum.max + one.max,
+                size: sum.size + one.size,
+                idle: sum.idle + one.idle,
+                waiting: sum.waiting + one.waiting,
+            })
+        })
     }
 
     /// Sends one command that reads or writes `key`.

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use redis::{Cmd, cmd};
+use redis::cmd;
 use tokio::time::sleep;
 
 use super::keys::RedisKeys;
@@ -26,10 +26,18 @@ impl RedisPool {
             for mode in [AccessMode::Write, AccessMode::Read] {
                 for key in self.probe_keys(mode, |number| keys.probe(number)) {
                     let probe = match mode {
-                        AccessMode::Read => vec![read(&key)],
-                        AccessMode::Write => {
-                            vec![admit_none(&admit, &key), put_empty(&put, &key)]
-                        }
+                        AccessMode::Read => vec![cmd("GET").arg(&key).to_owned()],
+                        // The scripts that write, since a full or read-only server still replies to
+                        // reads, and a user may lack a right that only the scripts need. By source,
+                        // since a server that does not know the hash would run nothing.
+                        AccessMode::Write => vec![
+                            admit.by_source(&key).arg(1).arg(0).arg(TIME_TO_LIVE_MS).to_owned(),
+                            put.by_source(&key)
+                                .arg(&["", ""])
+                                .arg(TIME_TO_LIVE_MS)
+                                .arg("")
+                                .to_owned(),
+                        ],
                     };
                     let commands: Vec<_> = probe.into_iter().map(|one| (&*key, one)).collect();
                     // The breaker sends these in the background and learns from the replies, unless
@@ -39,25 +47,4 @@ impl RedisPool {
             }
         }
     }
-}
-
-fn read(key: &str) -> Cmd {
-    let mut command = cmd("GET");
-    command.arg(key);
-    command
-}
-
-/// Writes are probed by the scripts that write, since a full or read-only server still replies to
-/// reads, and a user may lack a right that only the scripts need. By source, since a server that
-/// does not know the hash would run nothing.
-fn admit_none(admit: &LuaScript, key: &str) -> Cmd {
-    let mut command = admit.by_source(key);
-    command.arg(1).arg(0).arg(TIME_TO_LIVE_MS);
-    command
-}
-
-fn put_empty(put: &LuaScript, key: &str) -> Cmd {
-    let mut command = put.by_source(key);
-    command.arg("").arg("").arg(TIME_TO_LIVE_MS).arg("");
-    command
 }

@@ -1,6 +1,6 @@
 //! All Lua scripts that run in Redis.
 
-use redis::{Cmd, ErrorKind, RedisError, Script, ServerErrorKind, cmd};
+use redis::{Arg, Cmd, ErrorKind, RedisError, Script, ServerErrorKind, cmd};
 
 /// Admits requests into an API key's window and returns the window's state.
 ///
@@ -103,7 +103,7 @@ impl LuaScript {
     }
 
     /// The command that runs it by its hash on one key, without arguments yet.
-    pub fn by_hash(&self, key: &str) -> Cmd {
+    pub(super) fn by_hash(&self, key: &str) -> Cmd {
         let mut command = cmd("EVALSHA");
         command.arg(&self.hash).arg(1).arg(key);
         command
@@ -111,14 +111,24 @@ impl LuaScript {
 
     /// The command that runs it by its source, after which the server knows the hash. Without
     /// arguments yet.
-    pub fn by_source(&self, key: &str) -> Cmd {
+    pub(super) fn by_source(&self, key: &str) -> Cmd {
+        self.with_source(&self.by_hash(key))
+    }
+
+    /// `by_hash` with the script's source instead of its hash.
+    pub(super) fn with_source(&self, by_hash: &Cmd) -> Cmd {
         let mut command = cmd("EVAL");
-        command.arg(self.source).arg(1).arg(key);
+        command.arg(self.source);
+        for argument in by_hash.args_iter().skip(2) {
+            if let Arg::Simple(argument) = argument {
+                command.arg(argument);
+            }
+        }
         command
     }
 
     /// Whether the server did not run the command because it does not know the script's hash.
-    pub fn is_unknown(error: &RedisError) -> bool {
+    pub(super) fn is_unknown(error: &RedisError) -> bool {
         error.kind() == ErrorKind::Server(ServerErrorKind::NoScript)
     }
 }

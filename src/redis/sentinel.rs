@@ -9,24 +9,21 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use redis::aio::MultiplexedConnection;
-use redis::{ErrorKind, FromRedisValue, RedisError, RedisResult, Value, cmd};
+use redis::{ConnectionAddr, ErrorKind, FromRedisValue, RedisError, RedisResult, Value, cmd};
 
 use super::dial::{dial, late};
 use super::servers::{Sentinels, Server};
 
-/// A connection to the primary, and its address.
-#[derive(Debug)]
-pub(super) struct Primary {
-    pub(super) connection: MultiplexedConnection,
-    pub(super) address: String,
-}
-
 impl Sentinels {
-    /// Connects to the primary. Asking and connecting take up to `timeout` each, for each server.
+    /// Connects to the primary, and returns its address too. Asking a sentinel and connecting to a
+    /// server take up to `timeout` each.
     ///
     /// # Errors
     /// The last error, if no sentinel names a primary that can be connected to.
-    pub(super) async fn primary(&self, timeout: Duration) -> RedisResult<Primary> {
+    pub(super) async fn primary(
+        &self,
+        timeout: Duration,
+    ) -> RedisResult<(MultiplexedConnection, ConnectionAddr)> {
         let mut replies: FuturesUnordered<_> =
             self.nodes.iter().map(|sentinel| self.ask(sentinel, timeout)).collect();
         let mut tried = Vec::new();
@@ -35,9 +32,7 @@ impl Sentinels {
             match reply {
                 Ok(primary) if tried.contains(&primary.address) => {}
                 Ok(primary) => match connect(&primary, timeout).await {
-                    Ok(connection) => {
-                        return Ok(Primary { connection, address: primary.address.to_string() });
-                    }
+                    Ok(connection) => return Ok((connection, primary.address)),
                     Err(error) => {
                         failure = error;
                         tried.push(primary.address);
@@ -65,7 +60,7 @@ impl Sentinels {
             return Err((ErrorKind::MasterNameNotFoundBySentinel, what).into());
         }
         let (host, port) = <(String, u16)>::from_redis_value(reply)?;
-        Ok(sentinel.moved(&host, port).with_login(self.login.clone()))
+        Ok(Server { login: self.login.clone(), ..sentinel.moved(&host, port) })
     }
 }
 

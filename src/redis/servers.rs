@@ -60,11 +60,6 @@ impl Server {
     pub(super) fn moved(&self, host: &str, port: u16) -> Self {
         Self { address: ConnectionAddr::Tcp(host.to_owned(), port), ..self.clone() }
     }
-
-    /// The same server with another login.
-    pub(super) fn with_login(&self, login: RedisConnectionInfo) -> Self {
-        Self { login, ..self.clone() }
-    }
 }
 
 impl Servers {
@@ -98,20 +93,17 @@ impl Servers {
         let tls = trust(config, &parsed)?;
         let servers: Result<Vec<_>, _> =
             parsed.iter().map(|one| one.server(tls.as_ref())).collect();
-        let mut servers = servers.map_err(error)?;
-        let own = |login| login_as(login, config.username.as_deref(), config.password.as_ref());
-        Ok(match config.topology {
-            Topology::Single => servers.pop().map(|one| {
-                let login = own(one.login.clone());
-                Self::Single(one.with_login(login))
-            }),
-            Topology::Cluster => {
-                let with_login = |one: &Server| one.with_login(own(one.login.clone()));
-                let others = servers.iter().skip(1).map(with_login).collect();
-                servers.first().map(|first| Self::Cluster { node: with_login(first), others })
-            }
-            Topology::Sentinel => Some(Self::Sentinel(sentinels(config, servers, own))),
-        })
+        let servers = servers.map_err(error)?;
+        let log_in = |login| login_as(login, config.username.as_deref(), config.password.as_ref());
+        if config.topology == Topology::Sentinel {
+            return Ok(Some(Self::Sentinel(sentinels(config, servers, log_in))));
+        }
+        let with_login = |one: Server| Server { login: log_in(one.login), ..one };
+        let mut servers = servers.into_iter().map(with_login);
+        Ok(servers.next().map(|node| match config.topology {
+            Topology::Cluster => Self::Cluster { node, others: servers.collect() },
+            Topology::Single | Topology::Sentinel => Self::Single(node),
+        }))
     }
 }
 
@@ -120,22 +112,22 @@ impl Servers {
 fn sentinels(
     config: &RedisConfig,
     servers: Vec<Server>,
-    own: impl Fn(RedisConnectionInfo) -> RedisConnectionInfo,
+    log_in: impl Fn(RedisConnectionInfo) -> RedisConnectionInfo,
 ) -> Sentinels {
-    let asked = &config.sentinel;
+    let sentinel = &config.sentinel;
     let database = servers.first().map_or(0, |one| one.login.db());
     let nodes = servers.into_iter().map(|one| {
-        let (user, password) = (asked.username.as_deref(), asked.password.as_ref());
-        let login = login_as(one.login.clone().set_db(0), user, password);
-        one.with_login(login)
+        let (user, password) = (sentinel.username.as_deref(), sentinel.password.as_ref());
+        Server { login: login_as(one.login.set_db(0), user, password), ..one }
     });
     Sentinels {
         nodes: nodes.collect(),
-        service: asked.service.clone().unwrap_or_default().into(),
-        login: own(RedisConnectionInfo::default().set_db(database)),
+        service: sentinel.service.clone().unwrap_or_default().into(),
+        login: log_in(RedisConnectionInfo::default().set_db(database)),
     }
 }
 
+/// `login` with the configured user and password, as far as they are given.
 fn login_as(
     mut login: RedisConnectionInfo,
     user: Option<&str>,

@@ -138,7 +138,7 @@ impl SimulatedRedis {
                 Ok(Ok(replies)) => (Ok(replies), CallOutcome::Answered),
             }
         };
-        self.breaker.record(outcome, begun, now());
+        self.breaker.record(outcome, begun, now(), || None);
         result
     }
 
