@@ -75,7 +75,9 @@ where
     E: BatchExecutor<Request, Reply>,
 {
     pub(crate) fn new(executor: E, limits: BatchLimits) -> Self {
-        Self(Arc::new(BatcherState { executor, limits, queue: Mutex::default() }))
+        let (requests, callers) = (VecDeque::new(), HashMap::new());
+        let queue = BatchQueue { requests, callers, caller_count: 0, workers: 0 };
+        Self(Arc::new(BatcherState { executor, limits, queue: Mutex::new(queue) }))
     }
 
     pub(crate) fn executor(&self) -> &E {
@@ -97,7 +99,7 @@ where
         let (sender, receiver) = oneshot::channel();
         let BatchLimits { max_workers, max_waiting, .. } = self.0.limits;
         let mut queue = lock(&self.0.queue);
-        if queue.callers >= max_waiting {
+        if queue.caller_count >= max_waiting {
             return Err(BatchError::QueueFull);
         }
         queue.push(request, sender);
@@ -137,7 +139,7 @@ where
     /// next request starts another one.
     fn next_batch(&mut self) -> Option<Vec<BatchEntry<Request, Reply>>> {
         let mut queue = lock(&self.state.queue);
-        if queue.entries.is_empty() {
+        if queue.requests.is_empty() {
             queue.workers -= 1;
             self.finished = true;
             return None;
@@ -155,7 +157,9 @@ impl<Request, Reply, E> Drop for BatchWorker<Request, Reply, E> {
         queue.workers -= 1;
         // Nobody would serve those who wait.
         if queue.workers == 0 {
-            queue.clear();
+            queue.requests.clear();
+            queue.callers.clear();
+            queue.caller_count = 0;
         }
     }
 }
@@ -211,49 +215,38 @@ impl<Request: Clone + Eq + Hash, Reply: Clone> WaitingRequests<'_, Request, Repl
 
 #[derive(Debug)]
 struct BatchQueue<Request, Reply> {
-    entries: VecDeque<BatchEntry<Request, Reply>>,
-    /// The position of each waiting request, counted from the first entry that ever waited.
-    positions: HashMap<Request, usize>,
-    /// The position of the first of `entries`.
-    first_position: usize,
-    callers: usize,
+    /// The waiting requests, oldest first.
+    requests: VecDeque<Request>,
+    /// The callers of each of them.
+    callers: HashMap<Request, Vec<oneshot::Sender<Reply>>>,
+    /// All callers of all of them.
+    caller_count: usize,
     workers: usize,
-}
-
-impl<Request, Reply> Default for BatchQueue<Request, Reply> {
-    fn default() -> Self {
-        let (entries, positions) = (VecDeque::new(), HashMap::new());
-        Self { entries, positions, first_position: 0, callers: 0, workers: 0 }
-    }
 }
 
 impl<Request: Clone + Eq + Hash, Reply> BatchQueue<Request, Reply> {
     fn push(&mut self, request: Request, caller: oneshot::Sender<Reply>) {
-        self.callers += 1;
-        match self.positions.entry(request) {
-            Entry::Occupied(position) => {
-                self.entries[position.get() - self.first_position].callers.push(caller);
-            }
+        self.caller_count += 1;
+        match self.callers.entry(request) {
+            Entry::Occupied(mut callers) => callers.get_mut().push(caller),
             Entry::Vacant(vacant) => {
-                let request = vacant.key().clone();
-                vacant.insert(self.first_position + self.entries.len());
-                self.entries.push_back(BatchEntry { request, callers: vec![caller] });
+                self.requests.push_back(vacant.key().clone());
+                vacant.insert(vec![caller]);
             }
         }
     }
 
     /// Up to `max` entries, without callers that have left.
     fn pop(&mut self, max: usize) -> Vec<BatchEntry<Request, Reply>> {
-        let mut batch = Vec::with_capacity(max.min(self.entries.len()));
+        let mut batch = Vec::with_capacity(max.min(self.requests.len()));
         while batch.len() < max
-            && let Some(mut entry) = self.entries.pop_front()
+            && let Some(request) = self.requests.pop_front()
         {
-            self.positions.remove(&entry.request);
-            self.first_position += 1;
-            self.callers -= entry.callers.len();
-            entry.callers.retain(|caller| !caller.is_closed());
-            if !entry.callers.is_empty() {
-                batch.push(entry);
+            let mut callers = self.callers.remove(&request).unwrap_or_default();
+            self.caller_count -= callers.len();
+            callers.retain(|caller| !caller.is_closed());
+            if !callers.is_empty() {
+                batch.push(BatchEntry { request, callers });
             }
         }
         batch
@@ -262,21 +255,13 @@ impl<Request: Clone + Eq + Hash, Reply> BatchQueue<Request, Reply> {
     fn take_where(
         &mut self,
         is_wanted: impl Fn(&Request) -> bool,
-    ) -> VecDeque<BatchEntry<Request, Reply>> {
-        let entries = std::mem::take(&mut self.entries);
-        self.clear();
-        let (wanted, others): (VecDeque<_>, _) =
-            entries.into_iter().partition(|entry| is_wanted(&entry.request));
-        self.entries = others;
-        self.positions = (0..).zip(&self.entries).map(|(i, e)| (e.request.clone(), i)).collect();
-        self.callers = self.entries.iter().map(BatchEntry::callers).sum();
+    ) -> Vec<BatchEntry<Request, Reply>> {
+        self.requests.retain(|request| !is_wanted(request));
+        let wanted = self.callers.extract_if(|request, _| is_wanted(request));
+        let wanted: Vec<_> =
+            wanted.map(|(request, callers)| BatchEntry { request, callers }).collect();
+        self.caller_count -= wanted.iter().map(BatchEntry::callers).sum::<usize>();
         wanted
-    }
-}
-
-impl<Request, Reply> BatchQueue<Request, Reply> {
-    fn clear(&mut self) {
-        *self = Self { workers: self.workers, ..Self::default() };
     }
 }
 
