@@ -1,4 +1,4 @@
-//! Simulates many small worlds: replicas with the real policy, batches and memory, over a model of
+//! Simulates many small worlds: replicas with the real limiter, batches and memory, over a model of
 //! Redis and of each replica's link to it. Time is the runtime's paused clock, which advances only
 //! while all tasks wait. All choices come from one seed, so a world that fails can be run again:
 //!
