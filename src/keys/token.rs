@@ -9,8 +9,10 @@ use thiserror::Error;
 use super::secret_token::{NoRandomness, SecretToken, TokenFormat};
 use crate::registry::KeyHash;
 
-const TYPE_PREFIX: &str = "gr_";
-const PREFIX_CHARS: usize = 8;
+/// The beginning of each key.
+pub(super) const TYPE_PREFIX: &str = "gr_";
+/// The characters after it that belong to the prefix of a key.
+pub(super) const PREFIX_CHARS: usize = 8;
 const SECRET_CHARS: usize = 32;
 const FORMAT: TokenFormat =
     TokenFormat { type_prefix: TYPE_PREFIX, parts: &[PREFIX_CHARS, SECRET_CHARS] };
