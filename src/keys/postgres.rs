@@ -9,16 +9,19 @@ use tokio_postgres::types::Type;
 
 use super::prefix::KeyPrefix;
 use super::rotation::rotate;
-use super::sql::{KeySource, SqlParam, by_prefix, insert_key, locked, stored};
-use super::store::{KeyRotation, KeyStore, Listed, Listing, NewKey, StoreError, StoredKey, Usage};
+use super::sql::{KeySource, SqlParam, insert_key, key_by_prefix, lock_key, read_stored_key};
+use super::store::{
+    KeyList, KeyRotation, KeyStore, ListRange, NewKey, StoreError, StoredKey, Usage,
+};
 use super::token::ApiKey;
 use crate::config::UpstreamConfig;
 use crate::upstream::postgres::{Pool, PoolError, PooledConnection, SetupError, small_pool};
 
-/// The time for everything that one call does.
+/// The maximal time for one call, including the wait for a connection.
 const DEADLINE: Duration = Duration::from_secs(5);
 
-/// Begin the transaction of a call, whose statements must not outlive the call.
+/// The first statements of a transaction. Their timeout ends the other statements before
+/// [`DEADLINE`].
 const WRITE: &str = "SET LOCAL statement_timeout = '4s'";
 const READ: &str = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY;
     SET LOCAL statement_timeout = '4s'";
@@ -57,8 +60,8 @@ impl PostgresKeys {
         })
     }
 
-    /// Runs `work` in a transaction with a deadline. After it, all connections of the pool are closed
-    /// as well.
+    /// Runs `work` in a transaction with a deadline. A call that misses it closes all idle connections
+    /// of the pool.
     async fn in_transaction<T>(
         &self,
         begin: &str,
@@ -95,13 +98,13 @@ impl KeyStore for PostgresKeys {
         let create = async |transaction: &Transaction<'_>| {
             let key = ApiKey::generate()?;
             insert_key(transaction, &key, new).await?;
-            let stored = by_prefix(transaction, key.prefix()).await?;
+            let stored = key_by_prefix(transaction, key.prefix()).await?;
             Ok((key, stored))
         };
         self.write(create).await
     }
 
-    async fn list(&self, owner: Option<&str>, listing: Listing) -> Result<Listed, StoreError> {
+    async fn list(&self, owner: Option<&str>, range: ListRange) -> Result<KeyList, StoreError> {
         let count = format!(
             "SELECT count(*) FROM {} k WHERE $1::text IS NULL OR k.owner = $1",
             self.source.table()
@@ -111,14 +114,14 @@ impl KeyStore for PostgresKeys {
             ORDER BY k.created_at DESC, k.prefix LIMIT $2 OFFSET $3",
             self.source.select()
         );
-        let (limit, offset) = (i64::from(listing.limit), i64::from(listing.offset));
+        let (limit, offset) = (i64::from(range.limit), i64::from(range.offset));
         let page: [SqlParam<'_>; 3] =
             [(&owner, Type::TEXT), (&limit, Type::INT8), (&offset, Type::INT8)];
         self.in_transaction(READ, async |transaction| {
             let total: i64 = transaction.query_typed_one(&count, &page[..1]).await?.try_get(0)?;
             let rows = transaction.query_typed(&list, &page).await?;
-            let keys = rows.iter().map(stored).collect::<Result<_, _>>()?;
-            Ok(Listed { keys, total: total.unsigned_abs() })
+            let keys = rows.iter().map(read_stored_key).collect::<Result<_, _>>()?;
+            Ok(KeyList { keys, total: total.unsigned_abs() })
         })
         .await
     }
@@ -131,9 +134,9 @@ impl KeyStore for PostgresKeys {
         let sql = "UPDATE registry.api_key SET revoked_at = now()
             WHERE prefix = $1 AND revoked_at IS NULL";
         self.write(async |transaction| {
-            let key = locked(transaction, owner, prefix).await?;
+            let key = lock_key(transaction, owner, prefix).await?;
             transaction.execute_typed(sql, &[(&key.prefix, Type::TEXT)]).await?;
-            by_prefix(transaction, &key.prefix).await
+            key_by_prefix(transaction, &key.prefix).await
         })
         .await
     }

@@ -12,7 +12,7 @@ use super::store::{KeyRefusal, NewKey, Status, StoreError, StoredKey};
 use super::token::ApiKey;
 use crate::registry::Timestamp;
 
-/// How many keys are listed if a prefix is ambiguous.
+/// The maximal number of keys that an error lists if a prefix is ambiguous.
 const MAX_CANDIDATES: usize = 100;
 
 /// The latest expiry that is stored; later times can't be shown.
@@ -26,12 +26,12 @@ pub(super) type SqlParam<'a> = (&'a (dyn ToSql + Sync), Type);
 pub(super) enum KeySource {
     /// The tables of the default schema.
     Tables,
-    /// The view that any registry has, which has no counts of use.
+    /// The view that every registry has. It has no counts of use.
     View,
 }
 
 impl KeySource {
-    /// A query of all columns that [`stored`] reads, without conditions.
+    /// A query of all columns that [`read_stored_key`] reads, without conditions.
     pub(super) fn select(self) -> String {
         let (usage, from) = match self {
             Self::Tables => (
@@ -111,7 +111,7 @@ pub async fn insert_key(
 }
 
 /// The one key that begins with `prefix`, locked until the transaction ends.
-pub(super) async fn locked(
+pub(super) async fn lock_key(
     transaction: &Transaction<'_>,
     owner: Option<&str>,
     prefix: &KeyPrefix,
@@ -124,21 +124,21 @@ pub(super) async fn locked(
     let prefix = prefix.as_str();
     let rows =
         transaction.query_typed(&sql, &[(&owner, Type::TEXT), (&prefix, Type::TEXT)]).await?;
-    let found = rows.iter().map(stored).collect::<Result<Vec<_>, _>>()?;
+    let found = rows.iter().map(read_stored_key).collect::<Result<Vec<_>, _>>()?;
     Ok(KeyRefusal::only(found)?)
 }
 
 /// The key with exactly this prefix.
-pub(super) async fn by_prefix(
+pub(super) async fn key_by_prefix(
     transaction: &Transaction<'_>,
     prefix: &str,
 ) -> Result<StoredKey, StoreError> {
     let sql = format!("{} WHERE k.prefix = $1", KeySource::Tables.select());
-    stored(&transaction.query_typed_one(&sql, &[(&prefix, Type::TEXT)]).await?)
+    read_stored_key(&transaction.query_typed_one(&sql, &[(&prefix, Type::TEXT)]).await?)
 }
 
-/// A row of a query that begins with [`KeySource::select`].
-pub(super) fn stored(row: &Row) -> Result<StoredKey, StoreError> {
+/// Reads a row of a query that begins with [`KeySource::select`].
+pub(super) fn read_stored_key(row: &Row) -> Result<StoredKey, StoreError> {
     let time = |name| -> Result<Option<Timestamp>, StoreError> {
         let time: Option<SystemTime> = row.try_get(name)?;
         Ok(time.map(Timestamp::try_from).transpose()?)

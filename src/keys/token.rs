@@ -21,16 +21,19 @@ const FORMAT: TokenFormat =
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiKey(SecretToken);
 
-/// The text has not the format of a key, or its check characters are wrong.
+/// The text does not have the format of a key, or its check characters are wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("not an API key: expected gr_ + 8 characters + _ + 38 characters with a right check")]
+#[error(
+    "not an API key: expected gr_, 8 letters or digits, _ and 38 letters or digits whose check \
+     characters are correct"
+)]
 pub struct MalformedKey;
 
 impl ApiKey {
-    /// A new key, from the operating system's randomness.
+    /// A new key, from the operating system's random bytes.
     ///
     /// # Errors
-    /// [`NoRandomness`].
+    /// [`NoRandomness`] if the operating system provides none.
     pub fn generate() -> Result<Self, NoRandomness> {
         FORMAT.generate().map(Self)
     }

@@ -52,11 +52,6 @@ where
         }
     }
 
-    /// Whether Redis is configured, but unavailable at the moment for some keys at least.
-    pub fn is_degraded(&self) -> bool {
-        self.shared.as_ref().is_some_and(SharedLimiter::is_unavailable)
-    }
-
     /// Decides about one request of `key`, whose limit is `limit` requests a minute. Must be called
     /// on a runtime. If the caller stops waiting before the request is sent, it is not counted.
     ///

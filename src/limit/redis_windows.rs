@@ -10,23 +10,23 @@ use redis::{FromRedisValue, RedisResult, Value};
 
 use super::window::{WINDOW, WindowState};
 use super::window_store::{Acquire, AcquireReplies, WindowStore};
-use crate::redis::{AccessMode, Call, LuaScript, RedisFailure, RedisKeys, RedisPool};
+use crate::redis::scripts::ADMIT;
+use crate::redis::{AccessMode, Call, RedisFailure, RedisKeys, RedisPool};
 
 /// Counts windows in Redis: one command for each key and limit, one exchange for each batch.
 #[derive(Debug)]
 pub struct RedisWindows {
     pool: RedisPool,
     keys: RedisKeys,
-    script: LuaScript,
 }
 
 impl RedisWindows {
     pub(super) fn new(pool: RedisPool, keys: RedisKeys) -> Self {
-        Self { pool, keys, script: LuaScript::admit() }
+        Self { pool, keys }
     }
 
-    fn call<'a, K>(&'a self, acquire: &Acquire<K>, key: &'a str) -> Call<'a> {
-        let call = Call::script(&self.script, key);
+    fn call<'a, K>(acquire: &Acquire<K>, key: &'a str) -> Call<'a> {
+        let call = Call::script(&ADMIT, key);
         call.arg(acquire.limit).arg(acquire.requests).arg(WINDOW.as_millis())
     }
 }
@@ -35,7 +35,7 @@ impl<K: Display + Send + Sync + 'static> WindowStore<K> for RedisWindows {
     async fn admit(&self, acquires: &[Acquire<K>]) -> Result<AcquireReplies, RedisFailure> {
         let keys: Vec<_> = acquires.iter().map(|one| self.keys.limit(&one.key)).collect();
         let calls: Vec<_> =
-            acquires.iter().zip(&keys).map(|(one, key)| self.call(one, key)).collect();
+            acquires.iter().zip(&keys).map(|(one, key)| Self::call(one, key)).collect();
         let replies = self.pool.run(AccessMode::Write, &calls).await?;
         let windows = acquires.iter().zip(replies).map(|(acquire, reply)| {
             let window = reply.and_then(|reply| read_window(acquire.requests, reply));

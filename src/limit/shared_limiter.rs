@@ -66,11 +66,6 @@ where
         Self(Batcher::new(WindowBatches { store, exhausted, outages, metrics }, LIMITS))
     }
 
-    /// Whether the store is known to take no counts at the moment, of some keys at least.
-    pub(super) fn is_unavailable(&self) -> bool {
-        self.0.executor().store.is_unavailable()
-    }
-
     /// Decides about one request, together with all that wait at the same time.
     pub(super) async fn decide(&self, key: K, limit: u32) -> CountResult {
         let WindowBatches { exhausted, outages, metrics, .. } = self.0.executor();
@@ -184,9 +179,9 @@ where
         }
     }
 
-    /// Ends the outage of each shard that replied to all of its commands.
+    /// Ends the outage of each shard that has replied to all of its commands without an error.
     fn end_outages(&self, batch: &[LimitEntry<K>], replies: &AcquireReplies) {
-        if !self.outages.any() {
+        if !self.outages.has_outage() {
             return;
         }
         let shards: Vec<_> = batch.iter().map(|entry| self.shard(entry)).collect();

@@ -1,5 +1,5 @@
 //! Runs several scripts and commands in one exchange, and sends a script again by its source when
-//! the server does not know it yet.
+//! the server does not know its hash yet.
 
 use redis::{Cmd, RedisResult, ToRedisArgs, Value};
 
@@ -14,12 +14,12 @@ pub struct Call<'a> {
     key: &'a str,
     /// Runs a script by its hash.
     command: Cmd,
-    script: Option<&'a LuaScript>,
+    script: Option<&'static LuaScript>,
 }
 
 impl<'a> Call<'a> {
     /// A script on one key, without arguments yet.
-    pub fn script(script: &'a LuaScript, key: &'a str) -> Self {
+    pub fn script(script: &'static LuaScript, key: &'a str) -> Self {
         Self { key, command: script.by_hash(key), script: Some(script) }
     }
 

@@ -1,10 +1,9 @@
 //! Sends commands to a cluster: each to the primary that has its key, those of one node in one round
 //! trip, the nodes in parallel.
 //!
-//! The library's own cluster client is not used: it retries without regard to our deadline, asks for
-//! the slots while a caller waits, and does not tell which node failed. Here each node has its own
-//! pools and breakers, as a single server has, so a node that is unavailable does not delay the
-//! keys of the others.
+//! The library's own cluster client is not used: it retries beyond our deadline, asks for the slots
+//! while a caller waits, and does not report which node failed. Here each node has its own pools and
+//! breakers, as a single server has, so an unavailable node does not delay the keys of the others.
 
 use std::collections::HashMap;
 use std::iter;
@@ -26,7 +25,7 @@ const MAX_REDIRECTS: usize = 4;
 /// How many keys are tried to find one that probes a node.
 const MAX_PROBE_KEYS: u32 = 2_000;
 
-/// A command under way.
+/// A command that has no final reply yet.
 #[derive(Debug)]
 struct PendingCommand {
     /// Its index among the commands that are sent together.
@@ -45,9 +44,9 @@ impl Cluster {
             return poll_failed.then(|| key(0)).into_iter().collect();
         };
         let key_of = |node: &Arc<Node>| {
-            let is_its =
+            let is_its_key =
                 |key: &String| owners.of(slot(key)).is_some_and(|of| Arc::ptr_eq(of, node));
-            (0..MAX_PROBE_KEYS).map(&key).find(is_its)
+            (0..MAX_PROBE_KEYS).map(&key).find(is_its_key)
         };
         owners.nodes.iter().filter(|node| node.is_unavailable(mode)).filter_map(key_of).collect()
     }
@@ -55,7 +54,7 @@ impl Cluster {
     /// Sends commands, each with its key's slot. The replies are in the order of the commands.
     ///
     /// # Errors
-    /// [`RedisFailure`] when nothing is known of any command; never later than `deadline`.
+    /// [`RedisFailure`] when no command has a reply; never later than `deadline`.
     pub(super) async fn send(
         self: &Arc<Self>,
         kind: PoolKind,
@@ -86,7 +85,9 @@ impl Cluster {
                         }
                     }
                     Err(error) => {
-                        group.iter().for_each(|one| replies[one.index] = Err(error.of_one()));
+                        group
+                            .iter()
+                            .for_each(|one| replies[one.index] = Err(error.command_error()));
                         failure = Some(error);
                     }
                 }

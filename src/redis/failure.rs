@@ -3,7 +3,7 @@
 use redis::{ErrorKind, RedisError, RedisResult, ServerErrorKind, Value};
 use thiserror::Error;
 
-use super::dial::late;
+use super::dial::timeout_error;
 use crate::ops::error_chain;
 use crate::sync::CallOutcome;
 
@@ -19,7 +19,7 @@ pub enum RedisFailure {
     /// There was no reply within `redis.timeout_ms`.
     #[error("redis did not reply in time")]
     Timeout,
-    /// All connections of the pool were in use for `redis.timeout_ms`. Says nothing about Redis.
+    /// All connections of the pool were in use for `redis.timeout_ms`. Redis may be available.
     #[error("all connections to redis were in use")]
     PoolExhausted,
     /// Redis or the connection to it failed.
@@ -28,7 +28,7 @@ pub enum RedisFailure {
 }
 
 impl RedisFailure {
-    /// Whether `redis.timeout_ms` passed: measured here, or by the client library at the same moment.
+    /// Whether `redis.timeout_ms` passed. Both this service and the client library measure it.
     pub fn is_late(&self) -> bool {
         match self {
             Self::Timeout | Self::PoolExhausted => true,
@@ -37,14 +37,16 @@ impl RedisFailure {
         }
     }
 
-    /// This failure as the error of one command, among others that have replies.
-    pub(super) fn of_one(&self) -> RedisError {
+    /// The failure as the error of one command, for callers whose other commands have replies.
+    pub(super) fn command_error(&self) -> RedisError {
         match self {
             Self::Failed(error) => error.clone(),
             Self::CircuitOpen => {
                 (ErrorKind::Io, "the command's node is known to be unavailable").into()
             }
-            Self::Timeout | Self::PoolExhausted => late("the command's node did not reply in time"),
+            Self::Timeout | Self::PoolExhausted => {
+                timeout_error("the command's node did not reply in time")
+            }
         }
     }
 }
@@ -62,7 +64,7 @@ pub(super) fn outcome(result: &Result<Replies, RedisFailure>) -> Option<CallOutc
     }
 }
 
-/// Why the server is unavailable, where [`outcome`] is not `Answered`.
+/// Why the server is unavailable, if [`outcome`] is not `Answered`.
 pub(super) fn reason(result: &Result<Replies, RedisFailure>) -> Option<String> {
     match result {
         Ok(replies) => refusal(replies).map(ToString::to_string),
@@ -95,7 +97,7 @@ fn refuses_service(error: &RedisError) -> bool {
     }
 }
 
-/// The error of a reply that has another form than expected.
+/// The error of a reply that does not have the expected form.
 pub(super) fn unexpected(what: &'static str) -> RedisError {
     (ErrorKind::UnexpectedReturnType, what).into()
 }

@@ -37,13 +37,14 @@ pub(super) struct RedisManager {
     connect_errors: Arc<ConnectErrorLog>,
 }
 
-/// A connection with what decides whether it can be used again.
+/// A connection, and whether it can be used again.
 #[derive(Debug)]
 pub(super) struct RedisConnection {
     inner: MultiplexedConnection,
     usable: bool,
     generation: u64,
-    newest: Arc<AtomicU64>,
+    /// The manager's current generation. Older connections are discarded.
+    current_generation: Arc<AtomicU64>,
 }
 
 impl RedisManager {
@@ -66,14 +67,14 @@ impl RedisManager {
             Endpoint::Server(server) => dial(server, self.timeout).await,
             Endpoint::Primary(sentinels) => {
                 let (connection, address) = sentinels.primary(self.timeout).await?;
-                self.follow(address.to_string());
+                self.follow_primary(address.to_string());
                 Ok(connection)
             }
         }
     }
 
-    /// Discards connections to the previous primary if this is another one.
-    fn follow(&self, address: String) {
+    /// Remembers the primary. Discards the connections to the previous one if it has changed.
+    fn follow_primary(&self, address: String) {
         let mut primary = lock(&self.primary);
         if primary.as_ref() != Some(&address) {
             if primary.is_some() {
@@ -90,8 +91,8 @@ impl ManageConnection for RedisManager {
     type Error = RedisError;
 
     async fn connect(&self) -> RedisResult<RedisConnection> {
-        // A connection that breaks meanwhile discards this one too. That this is the first connection
-        // to another primary must not.
+        // If a connection breaks while this one is made, this one is discarded too. That the primary
+        // has changed discards only older connections.
         let before = self.generation.load(Ordering::Acquire);
         let inner = self.dial().await.inspect_err(|error| self.connect_errors.record(error))?;
         self.connect_errors.clear();
@@ -103,7 +104,7 @@ impl ManageConnection for RedisManager {
             inner,
             usable: true,
             generation,
-            newest: Arc::clone(&self.generation),
+            current_generation: Arc::clone(&self.generation),
         })
     }
 
@@ -111,7 +112,7 @@ impl ManageConnection for RedisManager {
         if connection.generation == self.generation.load(Ordering::Acquire) {
             Ok(())
         } else {
-            Err((ErrorKind::Io, "of the same generation as a broken connection").into())
+            Err((ErrorKind::Io, "discarded, because another connection broke").into())
         }
     }
 
@@ -127,12 +128,12 @@ impl RedisConnection {
         &mut self,
         commands: &Pipeline,
     ) -> RedisResult<Vec<RedisResult<Value>>> {
-        // A caller that stops waiting leaves a connection with a reply still to come.
+        // Stays so if the caller stops waiting: a reply is still to come.
         self.usable = false;
         let replies = match self.inner.req_packed_commands(commands, 0, commands.len()).await {
             Ok(replies) => replies,
             Err(error) => {
-                self.newest.fetch_max(self.generation + 1, Ordering::AcqRel);
+                self.current_generation.fetch_max(self.generation + 1, Ordering::AcqRel);
                 return Err(error);
             }
         };
@@ -142,8 +143,8 @@ impl RedisConnection {
     }
 }
 
-/// A demoted node keeps serving its connections, while the host name may resolve to the new primary
-/// by now, or the sentinels may name it.
+/// A demoted primary keeps its connections open. A new connection finds the new primary, since the
+/// host name resolves to it or the sentinels name it.
 fn must_reconnect(reply: &RedisResult<Value>) -> bool {
     let Err(error) = reply else { return false };
     is_read_only(error) || error.is_unrecoverable_error()
@@ -155,7 +156,7 @@ fn is_read_only(error: &RedisError) -> bool {
         || error.detail().is_some_and(|detail| detail.contains("-READONLY "))
 }
 
-/// Whether an attempt to connect was refused, so that the next one probably will be too.
+/// Whether the server refused a connection, so that it will probably refuse the next one too.
 pub(super) fn is_refusal(error: &RedisError) -> bool {
     let is_denied = matches!(
         error.kind(),

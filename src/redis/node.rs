@@ -39,7 +39,7 @@ pub(super) enum PoolKind {
 pub(super) struct NodeSettings {
     /// The maximal size of the pool of each [`PoolKind`].
     pub(super) sizes: [u32; 2],
-    /// The time for a command, including the wait for a connection.
+    /// The maximal time for a command, including the wait for a connection.
     pub(super) timeout: Duration,
     /// How often breakers have opened, by [`AccessMode`].
     pub(super) open_count: [Arc<AtomicU64>; 2],
@@ -161,8 +161,8 @@ impl NodePool {
         tokio::spawn(async move { pool.call(mode, &commands, deadline).await });
     }
 
-    /// A replica whose local cache has everything sends no reads that could probe the server, but
-    /// it does send writes.
+    /// Probes reads after a successful write: a replica whose local cache has every entry sends writes,
+    /// but no reads.
     fn probe_reads(self: &Arc<Self>) {
         let read = self.availability.breaker(AccessMode::Read);
         if read.is_open() && read.permit(Instant::now()) == Permit::Probe {
@@ -185,7 +185,7 @@ impl NodePool {
                 Err(_elapsed) => Err(RedisFailure::Timeout),
             },
             Ok(Err(error)) => Err(error),
-            Err(_elapsed) => Err(self.none_free()),
+            Err(_elapsed) => Err(self.no_connection()),
         };
         if let Some(outcome) = outcome(&result) {
             let reason = || reason(&result);
@@ -200,15 +200,15 @@ impl NodePool {
         tokio::select! {
             connection = self.pool.get() => connection.map_err(|error| match error {
                 RunError::User(error) => RedisFailure::Failed(error),
-                RunError::TimedOut => self.none_free(),
+                RunError::TimedOut => self.no_connection(),
             }),
             () = self.availability.refused.notified() => Err(RedisFailure::CircuitOpen),
         }
     }
 
-    /// Why there was no connection in time: all are in use, or none could be made. (Callers that
-    /// have a connection report themselves when Redis does not reply.)
-    fn none_free(&self) -> RedisFailure {
+    /// Why there was no connection in time: all are in use, or none could be made. If Redis does not
+    /// reply, the callers that use the connections report it.
+    fn no_connection(&self) -> RedisFailure {
         if self.pool.state().connections > 0 {
             RedisFailure::PoolExhausted
         } else {

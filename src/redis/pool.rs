@@ -1,5 +1,5 @@
-//! Sends commands to Redis, whatever its topology. Within `redis.timeout_ms` a caller has a reply or
-//! a [`RedisFailure`], and is expected to continue without Redis in that case.
+//! Sends commands to Redis in any topology. Within `redis.timeout_ms` a caller gets a reply or a
+//! [`RedisFailure`], and then continues without Redis.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,8 +16,9 @@ use super::slots::slot;
 use super::topology::{Cluster, ClusterState};
 use crate::ops::PoolState;
 
-/// Connections for the rate limits alone: one in use, and one in reserve.
-const RESERVED: u32 = 2;
+/// The size of the reserved pool, which the rate limits use: they send one exchange at a time, and
+/// the other connection replaces one that breaks.
+const RESERVED_SIZE: u32 = 2;
 
 /// Connection pools with circuit breakers. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -59,7 +60,8 @@ impl RedisPool {
     /// A pool of up to `size` connections to each node, made when they are first needed. Does no
     /// I/O; must be called on a runtime.
     pub fn new(servers: Servers, size: u32, timeout: Duration) -> Self {
-        let settings = NodeSettings { sizes: [size, RESERVED], timeout, ..NodeSettings::default() };
+        let settings =
+            NodeSettings { sizes: [size, RESERVED_SIZE], timeout, ..NodeSettings::default() };
         let open_count = settings.open_count.clone();
         let one = |endpoint| Nodes::One(Arc::new(Node::new("redis", &endpoint, &settings)));
         let nodes = match servers {
@@ -86,14 +88,14 @@ impl RedisPool {
         })
     }
 
-    /// Whether commands of this mode are sent, whatever their keys.
+    /// Whether commands of this mode are sent to every node.
     pub fn is_fully_available(&self, mode: AccessMode) -> bool {
         self.nodes.nodes.inspect(|nodes, is_lost| {
             !is_lost && !nodes.iter().any(|node| node.is_unavailable(mode))
         })
     }
 
-    /// A key for each unavailable node. `key` makes candidates from numbers.
+    /// A key on each unavailable node, among those that `key` makes from numbers.
     pub(super) fn probe_keys(&self, mode: AccessMode, key: impl Fn(u32) -> String) -> Vec<String> {
         match &self.nodes.nodes {
             Nodes::One(node) => node.is_unavailable(mode).then(|| key(0)).into_iter().collect(),
@@ -101,7 +103,7 @@ impl RedisPool {
         }
     }
 
-    /// The shard that has a key, where shards can fail independently: its slot in a cluster, else 0.
+    /// The shard of a key: its slot in a cluster, else 0. Shards can fail independently.
     pub fn shard(&self, key: &str) -> u16 {
         match &self.nodes.nodes {
             Nodes::One(_) => 0,
@@ -150,7 +152,7 @@ impl RedisPool {
     /// in the order of the commands.
     ///
     /// # Errors
-    /// [`RedisFailure`] when nothing is known of any command; never later than `deadline`.
+    /// [`RedisFailure`] when no command has a reply; never later than `deadline`.
     pub(super) async fn exchange<'a>(
         &self,
         mode: AccessMode,

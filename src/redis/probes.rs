@@ -1,5 +1,5 @@
-//! Finds out when an unavailable Redis is available again, also on a replica without traffic: sends
-//! commands that change nothing that is used.
+//! Finds out when an unavailable Redis is available again, also on a replica without traffic. Probes
+//! write only keys of their own.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tokio::time::sleep;
 use super::keys::RedisKeys;
 use super::node::AccessMode;
 use super::pool::RedisPool;
-use super::scripts::{CacheScripts, LuaScript};
+use super::scripts::{ADMIT, PUT_IF_NEWER};
 
 /// From one round of probes to the next.
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
@@ -20,7 +20,6 @@ const TIME_TO_LIVE_MS: u64 = 1_000;
 impl RedisPool {
     /// Probes what is unavailable, forever. Sends nothing while everything is available.
     pub async fn run_probes(self, keys: RedisKeys) {
-        let (admit, put) = (LuaScript::admit(), CacheScripts::default().put_if_newer);
         loop {
             sleep(PROBE_INTERVAL).await;
             for mode in [AccessMode::Write, AccessMode::Read] {
@@ -31,8 +30,9 @@ impl RedisPool {
                         // reads, and a user may lack a right that only the scripts need. By source,
                         // since a server that does not know the hash would run nothing.
                         AccessMode::Write => vec![
-                            admit.by_source(&key).arg(1).arg(0).arg(TIME_TO_LIVE_MS).to_owned(),
-                            put.by_source(&key)
+                            ADMIT.by_source(&key).arg(1).arg(0).arg(TIME_TO_LIVE_MS).to_owned(),
+                            PUT_IF_NEWER
+                                .by_source(&key)
                                 .arg(&["", ""])
                                 .arg(TIME_TO_LIVE_MS)
                                 .arg("")

@@ -11,7 +11,7 @@ use futures_util::stream::FuturesUnordered;
 use redis::aio::MultiplexedConnection;
 use redis::{ConnectionAddr, ErrorKind, FromRedisValue, RedisError, RedisResult, Value, cmd};
 
-use super::dial::{dial, late};
+use super::dial::{dial, timeout_error};
 use super::servers::{Sentinels, Server};
 
 impl Sentinels {
@@ -54,7 +54,7 @@ impl Sentinels {
             command.query_async::<Value>(&mut connection).await
         };
         let reply = tokio::time::timeout(timeout, ask).await;
-        let reply = reply.map_err(|_| late("a sentinel did not reply in time"))??;
+        let reply = reply.map_err(|_| timeout_error("a sentinel did not reply in time"))??;
         if reply == Value::Nil {
             let what = "redis.sentinel.service: the sentinels know no primary of that name";
             return Err((ErrorKind::MasterNameNotFoundBySentinel, what).into());
@@ -64,14 +64,17 @@ impl Sentinels {
     }
 }
 
-/// Connects to a server that says that it is a primary, or that does not let us ask.
+/// Connects to a server, unless it reports that it is not a primary. A server that refuses `ROLE` is
+/// accepted.
 async fn connect(server: &Server, timeout: Duration) -> RedisResult<MultiplexedConnection> {
     let mut connection = dial(server, timeout).await?;
     let role: RedisResult<Vec<Value>> = cmd("ROLE").query_async(&mut connection).await;
     match role.as_deref().map(<[_]>::first) {
-        Ok(Some(Value::BulkString(role))) if role != b"master" => {
-            Err((ErrorKind::Io, "the server that the sentinels name is not a primary yet").into())
-        }
+        Ok(Some(Value::BulkString(role))) if role != b"master" => Err((
+            ErrorKind::Io,
+            "the server that the sentinels name reports that it is not a primary",
+        )
+            .into()),
         _ => Ok(connection),
     }
 }

@@ -12,9 +12,10 @@ use crate::config::{RedisConfig, Topology, check_escapes};
 use crate::net::tls;
 
 const URL_FORM: &str = "must be like redis://user:password@host:6379/0, rediss:// for TLS or \
-    redis+unix:///path, with what is special in a URL percent-encoded";
+    redis+unix:///path, with special characters percent-encoded";
 
-/// The configuration can't be used. The message has no value of it, which may hold a password.
+/// The configuration can't be used. The message contains no configured value, since that may be a
+/// password.
 #[derive(Debug, Error)]
 #[error("{key}: {what}")]
 pub struct ServersError {
@@ -63,16 +64,6 @@ impl Server {
 }
 
 impl Servers {
-    /// The server at `url`.
-    ///
-    /// # Errors
-    /// [`ServersError`] when `url` can't be used.
-    pub fn single(url: &str) -> Result<Self, ServersError> {
-        let error = |what| ServersError { key: "redis.url", what };
-        let server = ParsedUrl::read(url).and_then(|url| url.server(None));
-        server.map(Self::Single).map_err(error)
-    }
-
     /// The servers that `config` names; `None` if it names no Redis.
     ///
     /// # Errors
@@ -89,8 +80,8 @@ impl Servers {
         let parsed: Result<Vec<_>, _> =
             urls.iter().map(|url| ParsedUrl::read(url.expose_secret())).collect();
         let parsed = parsed.map_err(error)?;
-        check(config.topology, &parsed).map_err(error)?;
-        let tls = trust(config, &parsed)?;
+        check_consistency(config.topology, &parsed).map_err(error)?;
+        let tls = tls_settings(config, &parsed)?;
         let servers: Result<Vec<_>, _> =
             parsed.iter().map(|one| one.server(tls.as_ref())).collect();
         let servers = servers.map_err(error)?;
@@ -162,7 +153,8 @@ impl ParsedUrl {
         }
     }
 
-    /// `tls` is for `rediss://`; without it, the system's authorities are trusted.
+    /// The server of this URL. `tls` is used for `rediss://`; without it, the system's authorities are
+    /// trusted.
     fn server(&self, tls: Option<&Arc<ClientConfig>>) -> Result<Server, String> {
         let system =
             || tls::client(None).map(Arc::new).map_err(|error| format!("rediss://: {error}"));
@@ -176,23 +168,24 @@ impl ParsedUrl {
     }
 }
 
-/// The TLS settings for the configured authorities, if there are any.
-fn trust(
+/// The TLS settings with the authorities of `redis.tls_ca_file`, if it is configured.
+fn tls_settings(
     config: &RedisConfig,
     parsed: &[ParsedUrl],
 ) -> Result<Option<Arc<ClientConfig>>, ServersError> {
     let Some(file) = config.tls_ca_file.as_deref() else { return Ok(None) };
     let error = |what| ServersError { key: "redis.tls_ca_file", what };
     if !parsed.iter().any(|one| one.tls) {
-        return Err(error("only for URLs that begin with rediss://".to_owned()));
+        return Err(error("requires URLs that begin with rediss://".to_owned()));
     }
     let client = tls::client(Some(file)).map_err(|cause| error(cause.to_string()))?;
     Ok(Some(Arc::new(client)))
 }
 
-fn check(topology: Topology, parsed: &[ParsedUrl]) -> Result<(), String> {
-    let alike = |of: fn(&ParsedUrl) -> i64| parsed.windows(2).all(|two| of(&two[0]) == of(&two[1]));
-    if !alike(|one| one.tls.into()) {
+fn check_consistency(topology: Topology, parsed: &[ParsedUrl]) -> Result<(), String> {
+    let all_equal =
+        |of: fn(&ParsedUrl) -> i64| parsed.windows(2).all(|two| of(&two[0]) == of(&two[1]));
+    if !all_equal(|one| one.tls.into()) {
         return Err("must all begin with redis:// or all with rediss://".to_owned());
     }
     let unix = |one: &ParsedUrl| matches!(one.info.addr(), ConnectionAddr::Unix(_));
@@ -202,7 +195,7 @@ fn check(topology: Topology, parsed: &[ParsedUrl]) -> Result<(), String> {
     if topology == Topology::Cluster && parsed.iter().any(|one| one.database() != 0) {
         return Err("must name no database but 0: a cluster has no other".to_owned());
     }
-    if !alike(ParsedUrl::database) {
+    if !all_equal(ParsedUrl::database) {
         return Err("must all name the same database, the primary's".to_owned());
     }
     Ok(())

@@ -41,21 +41,22 @@ pub(super) struct ClusterReport {
 }
 
 impl ClusterReport {
-    /// Reads a node's replies to `CLUSTER INFO` and `CLUSTER SLOTS`. `asked` is the host that the
-    /// node was reached at; it is used where the node does not report a host.
-    pub(super) fn read(asked: &str, info: Value, slots: Value) -> RedisResult<Self> {
+    /// Reads a node's replies to `CLUSTER INFO` and `CLUSTER SLOTS`. `own_host` is the host that
+    /// the node was reached at; it replaces hosts that the node does not report.
+    pub(super) fn read(own_host: &str, info: Value, slots: Value) -> RedisResult<Self> {
         let info = String::from_redis_value(info)?;
-        let of = |name: &str| {
+        let field = |name: &str| {
             let mut lines = info.lines();
             lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).unwrap_or_default()
         };
         let Value::Array(slots) = slots else {
             return Err(unexpected("expected a list of slot ranges"));
         };
-        let ranges: Option<Vec<_>> = slots.iter().map(|range| read_range(asked, range)).collect();
+        let ranges: Option<Vec<_>> =
+            slots.iter().map(|range| read_range(own_host, range)).collect();
         Ok(Self {
-            epoch: of("cluster_current_epoch").parse().unwrap_or(0),
-            is_ok: of("cluster_state") == "ok",
+            epoch: field("cluster_current_epoch").parse().unwrap_or(0),
+            is_ok: field("cluster_state") == "ok",
             ranges: ranges.ok_or_else(|| unexpected("expected a slot range"))?,
         })
     }
@@ -72,11 +73,12 @@ impl ClusterReport {
 }
 
 /// `[first, last, [host, port, ...], replicas...]`
-fn read_range(asked: &str, range: &Value) -> Option<(u16, u16, Address)> {
+fn read_range(own_host: &str, range: &Value) -> Option<(u16, u16, Address)> {
     let [first, last, Value::Array(primary), ..] = range.as_sequence()? else { return None };
     let [host, port, ..] = &primary[..] else { return None };
     let host = Option::<String>::from_redis_value_ref(host).ok()?;
-    let host = host.filter(|host| !matches!(&**host, "" | "?")).unwrap_or_else(|| asked.to_owned());
+    let host =
+        host.filter(|host| !matches!(&**host, "" | "?")).unwrap_or_else(|| own_host.to_owned());
     let (first, last, port) = (number(first)?, number(last)?, number(port)?);
     (first <= last && last < SLOTS).then_some((first, last, (host, port)))
 }

@@ -1,7 +1,7 @@
 //! Polls a cluster's nodes for which of them has which slots.
 //!
-//! Only the very first request waits for a poll. A later request that is redirected or fails asks
-//! for one, which runs in a task of its own. A poll asks several nodes in parallel on new
+//! Only the very first request waits for a poll. A later request that is redirected or fails starts
+//! one, which runs in a task of its own. A poll asks several nodes in parallel on new
 //! connections, always including the configured ones, whose names are resolved for each poll. The
 //! report of a working cluster with the newest configuration wins.
 
@@ -24,16 +24,16 @@ use super::servers::Server;
 use super::slots::{Address, ClusterReport, SLOTS};
 use crate::sync::lock;
 
-/// From the end of one poll to the start of the next, at least.
+/// The minimal time from the end of one poll to the start of the next.
 const MIN_PAUSE: Duration = Duration::from_millis(250);
 
-/// Nodes asked in one poll, besides the configured ones.
+/// The maximal number of nodes that one poll asks, besides the configured ones.
 const MAX_POLLED_PRIMARIES: usize = 4;
 
 /// A cluster: its nodes, and what the last poll found.
 #[derive(Debug)]
 pub(super) struct Cluster {
-    /// One of the configured nodes; all others have its login and TLS settings.
+    /// The first configured node. Nodes that it reports get its login and TLS settings.
     seed: Server,
     others: Vec<Server>,
     settings: NodeSettings,
@@ -151,7 +151,7 @@ impl Cluster {
         self.state.send_replace(state);
     }
 
-    /// The best report of several nodes. An old one is better than none.
+    /// The best report of several nodes, even if its cluster is not working.
     async fn best_report(&self, previous: Option<&SlotOwners>) -> Option<ClusterReport> {
         let primaries = previous.map(|owners| owners.report.primaries()).unwrap_or_default();
         let mut primaries = Vec::from_iter(primaries);

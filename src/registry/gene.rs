@@ -172,7 +172,7 @@ pub struct GenePhenotype {
     pub domain: String,
     /// Depth of integration.
     pub fidelity: Fidelity,
-    /// What goes in and what comes out.
+    /// The schemas of its input and output.
     pub phenotype: Phenotype,
     /// As in [`GeneSummary`].
     pub fitness_score: f64,
@@ -184,7 +184,7 @@ pub struct GenePhenotype {
     pub compatibility: Compatibility,
 }
 
-/// Where a gene's fitness is going; see [`super::arena::trend`].
+/// The direction of a gene's fitness; see [`super::arena::trend`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Trend {
@@ -203,7 +203,7 @@ pub struct TopGene {
     pub name: String,
     /// Its `fitness_score`.
     pub fitness: f64,
-    /// Where its fitness is going.
+    /// The direction of its fitness.
     pub trend: Trend,
 }
 

@@ -145,8 +145,8 @@ impl RawGene {
 }
 
 impl RawEvaluation {
-    /// Whether the evaluation counts: its fitness is finite and not negative.
-    pub fn counts(&self) -> bool {
+    /// Whether its fitness is finite and not negative. Other evaluations are ignored.
+    pub fn is_valid(&self) -> bool {
         is_fitness(self.fitness_value)
     }
 
@@ -161,7 +161,7 @@ impl RawEvaluation {
 }
 
 fn history(mut evaluations: Vec<RawEvaluation>) -> Vec<ArenaHistoryEntry> {
-    evaluations.retain(RawEvaluation::counts);
+    evaluations.retain(RawEvaluation::is_valid);
     evaluations.sort_by(RawEvaluation::newest_first);
     evaluations
         .into_iter()

@@ -2,8 +2,8 @@
 //!
 //! A request that finds a worker free is executed at once, alone. While all workers are busy,
 //! requests wait; equal ones share an entry, and the next free worker takes the oldest entries.
-//! Workers are tasks of their own and end when nothing waits, so a caller that leaves stalls
-//! nobody; one that leaves before its batch begins is left out of it. When a worker panics, its
+//! Workers are tasks of their own and end when nothing waits, so a caller that stops waiting delays
+//! nobody. If it stops before its batch begins, the batch leaves it out. When a worker panics, its
 //! callers get [`BatchError::TaskPanicked`], and so do those that no worker is left to serve.
 
 use std::collections::HashMap;
@@ -19,8 +19,8 @@ use super::{TaskPanicked, lock};
 
 /// Executes the batches of a [`Batcher`].
 pub(crate) trait BatchExecutor<Request, Reply>: Send + Sync + 'static {
-    /// Executes a batch of at least one entry and replies to each entry. Where the outcome
-    /// concerns requests that still wait as well, these can be replied to through `waiting`.
+    /// Executes a batch of at least one entry and replies to each entry. If the outcome also concerns
+    /// requests that still wait, it can reply to them through `waiting`.
     fn execute(
         &self,
         batch: Vec<BatchEntry<Request, Reply>>,
