@@ -1,5 +1,6 @@
 //! The key store in memory, which the command `demo` uses.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -61,11 +62,8 @@ impl KeyStore for MemoryKeys {
         Ok(self.0.read(|keys| {
             let mut found: Vec<&EmbeddedKey> =
                 keys.values().filter(|key| is_owned(key, owner)).collect();
-            found.sort_by(|a, b| {
-                b.created_at.cmp(&a.created_at).then_with(|| a.record.prefix.cmp(&b.record.prefix))
-            });
-            let size = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
-            let shown = found.iter().skip(size(range.offset)).take(size(range.limit));
+            found.sort_by_key(|key| (Reverse(key.created_at), &key.record.prefix));
+            let shown = found.iter().skip(range.offset as usize).take(range.limit as usize);
             KeyList {
                 keys: shown.map(|key| stored_key(key, now)).collect(),
                 total: found.len() as u64,

@@ -53,13 +53,8 @@ impl RedisManager {
         timeout: Duration,
         connect_errors: Arc<ConnectErrorLog>,
     ) -> Self {
-        Self {
-            endpoint,
-            timeout,
-            generation: Arc::default(),
-            primary: Mutex::default(),
-            connect_errors,
-        }
+        let (generation, primary) = (Arc::default(), Mutex::default());
+        Self { endpoint, timeout, generation, primary, connect_errors }
     }
 
     async fn dial(&self) -> RedisResult<MultiplexedConnection> {
@@ -146,8 +141,7 @@ impl RedisConnection {
 /// A demoted primary keeps its connections open. A new connection finds the new primary, since the
 /// host name resolves to it or the sentinels name it.
 fn must_reconnect(reply: &RedisResult<Value>) -> bool {
-    let Err(error) = reply else { return false };
-    is_read_only(error) || error.is_unrecoverable_error()
+    reply.as_ref().is_err_and(|error| is_read_only(error) || error.is_unrecoverable_error())
 }
 
 /// Before version 7, an error inside a script is part of the detail of the script's error.

@@ -39,10 +39,10 @@ impl RedisPool {
                                 .to_owned(),
                         ],
                     };
-                    let commands: Vec<_> = probe.into_iter().map(|one| (&*key, one)).collect();
+                    let commands = probe.into_iter().map(|one| (&*key, one));
                     // The breaker sends these in the background and learns from the replies, unless
                     // a request's command has just been its probe.
-                    drop(self.exchange(mode, commands.into_iter(), self.deadline()).await);
+                    drop(self.exchange(mode, commands, self.deadline()).await);
                 }
             }
         }

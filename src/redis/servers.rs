@@ -77,14 +77,12 @@ impl Servers {
             Topology::Sentinel | Topology::Cluster => ("redis.urls", config.urls.iter().collect()),
         };
         let error = |what| ServersError { key, what };
-        let parsed: Result<Vec<_>, _> =
-            urls.iter().map(|url| ParsedUrl::read(url.expose_secret())).collect();
-        let parsed = parsed.map_err(error)?;
+        let parsed = urls.iter().map(|url| ParsedUrl::read(url.expose_secret()));
+        let parsed = parsed.collect::<Result<Vec<_>, _>>().map_err(error)?;
         check_consistency(config.topology, &parsed).map_err(error)?;
         let tls = tls_settings(config, &parsed)?;
-        let servers: Result<Vec<_>, _> =
-            parsed.iter().map(|one| one.server(tls.as_ref())).collect();
-        let servers = servers.map_err(error)?;
+        let servers = parsed.iter().map(|one| one.server(tls.as_ref()));
+        let servers = servers.collect::<Result<Vec<_>, _>>().map_err(error)?;
         let log_in = |login| login_as(login, config.username.as_deref(), config.password.as_ref());
         if config.topology == Topology::Sentinel {
             return Ok(Some(Self::Sentinel(sentinels(config, servers, log_in))));

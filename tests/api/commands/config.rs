@@ -172,7 +172,10 @@ async fn config_check_and_serve_name_everything_that_is_wrong_at_once() {
             "server.tls: /nowhere.key",
             "shed.wait_ms: must not be longer than upstream.deadline_ms",
             "log.level: ",
-            &format!("upstream.tls_ca_file: {}: the file contains no certificate", no_pem.display()),
+            &format!(
+                "upstream.tls_ca_file: {}: the file contains no certificate",
+                no_pem.display()
+            ),
             "upstream.url: ",
             "control.database_url: ",
             "control.oidc.audience: ",
