@@ -174,7 +174,7 @@ fn tls_settings(
     let Some(file) = config.tls_ca_file.as_deref() else { return Ok(None) };
     let error = |what| ServersError { key: "redis.tls_ca_file", what };
     if !parsed.iter().any(|one| one.tls) {
-        return Err(error("requires URLs that begin with rediss://".to_owned()));
+        return Err(error("is only for URLs that begin with rediss://".to_owned()));
     }
     let client = tls::client(Some(file)).map_err(|cause| error(cause.to_string()))?;
     Ok(Some(Arc::new(client)))

@@ -89,7 +89,7 @@ async fn config_check_names_the_key_of_every_fault() {
         ("[redis]\nurl = \"redis://:50%@h\"", "redis.url: must have two hexadecimal digits"),
         ("[upstream]\nurl = \"postgres://u:a#b@h/d\"", "a # in a password is written as %23"),
         ("[upstream]\nurl = \"postgres://u:50%@h/d\"", "a % in a password is written as %25"),
-        ("[redis]\nurl = \"redis://h\"\ntls_ca_file = \"a\"", "redis.tls_ca_file: only for"),
+        ("[redis]\nurl = \"redis://h\"\ntls_ca_file = \"a\"", "redis.tls_ca_file: is only for"),
         (
             "[redis]\nurl = \"rediss://h\"\ntls_ca_file = \"/nowhere.pem\"",
             "redis.tls_ca_file: /nowhere.pem",
