@@ -65,7 +65,7 @@ impl Cluster {
         let owners = self.owners(deadline).await?;
         let mut replies = Vec::with_capacity(commands.len());
         replies.resize_with(commands.len(), || Err(unexpected("no reply to a command")));
-        let mut answered = false;
+        let mut has_reply = false;
         let mut failure = None;
         let mut pending = Self::pending(&owners, commands);
         for redirects in 0..=MAX_REDIRECTS {
@@ -74,7 +74,7 @@ impl Cluster {
             for (group, result) in join_all(sent).await {
                 match result {
                     Ok(results) => {
-                        answered = true;
+                        has_reply = true;
                         for (command, reply) in group.into_iter().zip(results) {
                             match self.redirect(&reply) {
                                 Some((node, asking)) if redirects < MAX_REDIRECTS => {
@@ -85,9 +85,9 @@ impl Cluster {
                         }
                     }
                     Err(error) => {
-                        group
-                            .iter()
-                            .for_each(|one| replies[one.index] = Err(error.command_error()));
+                        for command in group {
+                            replies[command.index] = Err(error.command_error());
+                        }
                         failure = Some(error);
                     }
                 }
@@ -97,7 +97,7 @@ impl Cluster {
             }
         }
         match failure {
-            Some(failure) if !answered => Err(failure),
+            Some(failure) if !has_reply => Err(failure),
             _ => Ok(replies),
         }
     }

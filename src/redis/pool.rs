@@ -23,27 +23,27 @@ const RESERVED_SIZE: u32 = 2;
 /// Connection pools with circuit breakers. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct RedisPool {
-    nodes: Arc<RedisNodes>,
+    pools: Arc<RedisPools>,
     kind: PoolKind,
 }
 
 #[derive(Debug)]
-struct RedisNodes {
-    nodes: Nodes,
+struct RedisPools {
+    nodes: RedisNodes,
     timeout: Duration,
     open_count: [Arc<AtomicU64>; 2],
 }
 
 #[derive(Debug)]
-enum Nodes {
+enum RedisNodes {
     One(Arc<Node>),
     Cluster(Arc<Cluster>),
 }
 
-impl Nodes {
+impl RedisNodes {
     /// Calls `read` with the nodes that are known, and whether a cluster is lost: whether polls have
     /// found no node. Before its first poll, a cluster has no nodes and is not lost.
-    fn inspect<T>(&self, read: impl FnOnce(&[Arc<Node>], bool) -> T) -> T {
+    fn with_nodes<T>(&self, read: impl FnOnce(&[Arc<Node>], bool) -> T) -> T {
         match self {
             Self::One(node) => read(std::slice::from_ref(node), false),
             Self::Cluster(cluster) => match cluster.state() {
@@ -63,62 +63,64 @@ impl RedisPool {
         let settings =
             NodeSettings { sizes: [size, RESERVED_SIZE], timeout, ..NodeSettings::default() };
         let open_count = settings.open_count.clone();
-        let one = |endpoint| Nodes::One(Arc::new(Node::new("redis", &endpoint, &settings)));
+        let one = |endpoint| RedisNodes::One(Arc::new(Node::new("redis", &endpoint, &settings)));
         let nodes = match servers {
             Servers::Single(server) => one(Endpoint::Server(server)),
             Servers::Sentinel(sentinels) => one(Endpoint::Primary(sentinels)),
             Servers::Cluster { node, others } => {
-                Nodes::Cluster(Cluster::new(node, others, settings))
+                RedisNodes::Cluster(Cluster::new(node, others, settings))
             }
         };
-        Self { nodes: Arc::new(RedisNodes { nodes, timeout, open_count }), kind: PoolKind::Common }
+        Self { pools: Arc::new(RedisPools { nodes, timeout, open_count }), kind: PoolKind::Common }
     }
 
     /// A separate pool of two connections to the same Redis, for callers that must not wait for
     /// others. It shares the circuit breakers.
     #[must_use]
     pub fn reserved(&self) -> Self {
-        Self { nodes: Arc::clone(&self.nodes), kind: PoolKind::Reserved }
+        Self { pools: Arc::clone(&self.pools), kind: PoolKind::Reserved }
     }
 
     /// Whether all commands of this mode are rejected at the moment.
     pub fn is_unavailable(&self, mode: AccessMode) -> bool {
-        self.nodes.nodes.inspect(|nodes, is_lost| {
+        self.pools.nodes.with_nodes(|nodes, is_lost| {
             is_lost || (!nodes.is_empty() && nodes.iter().all(|node| node.is_unavailable(mode)))
         })
     }
 
     /// Whether commands of this mode are sent to every node.
     pub fn is_fully_available(&self, mode: AccessMode) -> bool {
-        self.nodes.nodes.inspect(|nodes, is_lost| {
+        self.pools.nodes.with_nodes(|nodes, is_lost| {
             !is_lost && !nodes.iter().any(|node| node.is_unavailable(mode))
         })
     }
 
     /// A key on each unavailable node, among those that `key` makes from numbers.
     pub(super) fn probe_keys(&self, mode: AccessMode, key: impl Fn(u32) -> String) -> Vec<String> {
-        match &self.nodes.nodes {
-            Nodes::One(node) => node.is_unavailable(mode).then(|| key(0)).into_iter().collect(),
-            Nodes::Cluster(cluster) => cluster.probe_keys(mode, key),
+        match &self.pools.nodes {
+            RedisNodes::One(node) => {
+                node.is_unavailable(mode).then(|| key(0)).into_iter().collect()
+            }
+            RedisNodes::Cluster(cluster) => cluster.probe_keys(mode, key),
         }
     }
 
     /// The shard of a key: its slot in a cluster, else 0. Shards can fail independently.
     pub fn shard(&self, key: &str) -> u16 {
-        match &self.nodes.nodes {
-            Nodes::One(_) => 0,
-            Nodes::Cluster(_) => slot(key),
+        match &self.pools.nodes {
+            RedisNodes::One(_) => 0,
+            RedisNodes::Cluster(_) => slot(key),
         }
     }
 
     /// How often circuit breakers for this mode have opened.
     pub fn open_count(&self, mode: AccessMode) -> u64 {
-        self.nodes.open_count[mode as usize].load(Ordering::Relaxed)
+        self.pools.open_count[mode as usize].load(Ordering::Relaxed)
     }
 
     /// The connections of this pool, to all nodes together.
     pub fn state(&self) -> PoolState {
-        self.nodes.nodes.inspect(|nodes, _| {
+        self.pools.nodes.with_nodes(|nodes, _| {
             let states = nodes.iter().map(|node| node.state(self.kind));
             states.fold(PoolState::default(), |sum, one| PoolState {
                 max: sum.max + one.max,
@@ -145,7 +147,7 @@ impl RedisPool {
 
     /// The deadline of commands that are sent now.
     pub(super) fn deadline(&self) -> Instant {
-        Instant::now() + self.nodes.timeout
+        Instant::now() + self.pools.timeout
     }
 
     /// Sends commands, each with the key that it reads or writes, in one exchange. The replies are
@@ -159,15 +161,15 @@ impl RedisPool {
         commands: impl ExactSizeIterator<Item = (&'a str, Cmd)>,
         deadline: Instant,
     ) -> Result<Replies, RedisFailure> {
-        match &self.nodes.nodes {
-            Nodes::One(node) => {
+        match &self.pools.nodes {
+            RedisNodes::One(node) => {
                 let mut pipeline = Pipeline::with_capacity(commands.len());
                 commands.for_each(|(_, command)| {
                     pipeline.add_command(command);
                 });
                 node.send(self.kind, mode, pipeline, deadline).await
             }
-            Nodes::Cluster(cluster) => {
+            RedisNodes::Cluster(cluster) => {
                 let keyed = commands.map(|(key, command)| (slot(key), command)).collect();
                 cluster.send(self.kind, mode, keyed, deadline).await
             }
