@@ -26,8 +26,8 @@ pub struct Authenticator {
 }
 
 impl Authenticator {
-    /// With `accept_external`, external keys are looked up too: keys that were made elsewhere, in another
-    /// format. Counts the use of keys in `usage`, if there is one.
+    /// With `accept_external`, external keys are looked up too: keys that were made elsewhere, in
+    /// another format. Counts the use of keys in `usage`, if there is one.
     pub fn new(
         upstream: Arc<UpstreamClient>,
         accept_external: bool,
@@ -42,8 +42,8 @@ impl Authenticator {
         self.records.cached_counts()
     }
 
-    /// Follows the change log, so that no request is authenticated by a record that is known to have
-    /// changed. Runs forever, in one task for each authenticator.
+    /// Follows the change log, so that no request is authenticated by a record that is known to
+    /// have changed. Runs forever, in one task for each authenticator.
     pub async fn follow_changes(&self) {
         self.records.follow_changes().await;
     }

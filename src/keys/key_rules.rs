@@ -1,5 +1,5 @@
-//! The limits of a key's properties. The server refuses other values, and the command line checks the
-//! same limits before it sends a request.
+//! The limits of a key's properties. The server refuses other values, and the command line checks
+//! the same limits before it sends a request.
 
 use crate::registry::Timestamp;
 

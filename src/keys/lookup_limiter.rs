@@ -16,8 +16,8 @@ use crate::sync::TokenBucket;
 const UNKNOWN_BURST: u32 = 100;
 const UNKNOWN_PER_SECOND: u32 = 50;
 
-/// The maximal number of concurrent lookups. It is less than a burst, so that lookups that find keys
-/// never exhaust the tokens.
+/// The maximal number of concurrent lookups. It is less than a burst, so that lookups that find
+/// keys never exhaust the tokens.
 const MAX_CONCURRENT: usize = 32;
 
 /// The maximal time that a lookup waits to begin.

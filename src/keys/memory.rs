@@ -130,8 +130,8 @@ fn insert(keys: &mut KeysByHash, record: ApiKeyRecord, now: Timestamp) -> Stored
     shown
 }
 
-/// The newest active key of the same owner among the successors of this key: the key that replaced it
-/// by rotation, the one that replaced that key, and so on.
+/// The newest active key of the same owner among the successors of this key: the key that replaced
+/// it by rotation, the one that replaced that key, and so on.
 fn successor(keys: &KeysByHash, old: &EmbeddedKey, now: Timestamp) -> Option<StoredKey> {
     let next = |key: &&EmbeddedKey| keys.get(&key.rotation?.replaced_by);
     std::iter::successors(next(&old), next)

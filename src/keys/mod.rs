@@ -1,5 +1,5 @@
-//! API keys: their format, authentication by their records, their management, and the counts of their
-//! use.
+//! API keys: their format, authentication by their records, their management, and the counts of
+//! their use.
 
 mod auth_error;
 mod authenticator;

@@ -60,8 +60,8 @@ impl PostgresKeys {
         })
     }
 
-    /// Runs `work` in a transaction with a deadline. A call that misses it closes all idle connections
-    /// of the pool.
+    /// Runs `work` in a transaction with a deadline. A call that misses it closes all idle
+    /// connections of the pool.
     async fn in_transaction<T>(
         &self,
         begin: &str,

@@ -149,7 +149,8 @@ impl Records {
         Ok(Arc::clone(&found.ok_or(AuthDenied::Unknown)?.record))
     }
 
-    /// A lookup with a permit, which is taken in the flight, so that callers that join it need none.
+    /// A lookup with a permit, which is taken in the flight, so that callers that join it need
+    /// none.
     fn limited_look_up(&self, hash: KeyHash) -> impl Future<Output = LookupResult> + Send + use<> {
         let (lookup_limiter, metrics) = (self.lookup_limiter.clone(), Arc::clone(&self.metrics));
         let look_up = self.look_up(hash);

@@ -34,8 +34,8 @@ pub(super) async fn rotate(
     Ok(KeyRotation { key, new, replaced })
 }
 
-/// The newest active key of the same owner among the successors of this key: the key that replaced it
-/// by rotation, the one that replaced that key, and so on.
+/// The newest active key of the same owner among the successors of this key: the key that replaced
+/// it by rotation, the one that replaced that key, and so on.
 async fn successor(
     transaction: &Transaction<'_>,
     old: &StoredKey,

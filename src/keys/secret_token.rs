@@ -1,9 +1,9 @@
 //! The format of API keys and login tokens: a type prefix, parts of random digits separated by `_`,
 //! and check characters.
 //!
-//! The digits are `0-9A-Za-z`. The check is CRC-32 (IEEE) over everything before it, in base 62 with
-//! digits in that order, most significant first, padded with `0`. So a mistyped token is refused
-//! without a lookup, and secret scanners can recognize a token by its format.
+//! The digits are `0-9A-Za-z`. The check is CRC-32 (IEEE) over everything before it, in base 62
+//! with digits in that order, most significant first, padded with `0`. So a mistyped token is
+//! refused without a lookup, and secret scanners can recognize a token by its format.
 
 use std::fmt;
 
@@ -32,8 +32,8 @@ pub(crate) struct TokenFormat {
 impl TokenFormat {
     /// A new token, from the operating system's random bytes.
     pub(crate) fn generate(&self) -> Result<SecretToken, NoRandomness> {
-        // A `SecretToken` from the start, so that it is wiped, and with its capacity, so that growing
-        // leaves no copy.
+        // A `SecretToken` from the start, so that it is wiped, and with its capacity, so that
+        // growing leaves no copy.
         let mut token = SecretToken(String::with_capacity(self.length()));
         token.0.push_str(self.type_prefix);
         for (index, count) in self.parts.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! The SQL statements that several operations of key management share. All statements are unnamed and
-//! typed, so that they work through a connection pooler in transaction mode.
+//! The SQL statements that several operations of key management share. All statements are unnamed
+//! and typed, so that they work through a connection pooler in transaction mode.
 
 use std::time::SystemTime;
 

@@ -15,8 +15,8 @@ use super::store::{KeyStore, Usage};
 use crate::registry::{KeyHash, Timestamp};
 use crate::sync::lock;
 
-/// The maximal number of keys that each shard counts. The use of further keys is not counted until the
-/// next batch is taken.
+/// The maximal number of keys that each shard counts. The use of further keys is not counted until
+/// the next batch is taken.
 const KEYS_IN_SHARD: usize = 4_000;
 
 /// Shards with a lock each, so that requests of different keys rarely wait for each other.

@@ -11,7 +11,7 @@ use crate::sync::lock;
 /// How many keys are remembered at once. Requests of further keys go to Redis.
 const MAX_KEYS: usize = 65_536;
 
-/// The number of keys from which those of ended windows are removed.
+/// The number of keys from which keys of ended windows are removed.
 const SWEEP_FROM: usize = 1024;
 
 /// The store rounds the time until a window ends down to milliseconds.
@@ -28,8 +28,8 @@ struct ExhaustedWindows<K> {
 }
 
 /// The end of a window is known with the uncertainty of a round trip, so both bounds are kept:
-/// requests are refused here only until the window may have ended, and are told to come back when it
-/// has certainly ended.
+/// requests are refused here only until the window may have ended, and are told to come back when
+/// it has certainly ended.
 #[derive(Debug, Clone, Copy)]
 struct ExhaustedWindow {
     limit: u32,
@@ -44,7 +44,7 @@ impl<K> Default for ExhaustedKeys<K> {
 }
 
 impl<K: Eq + Hash + Copy> ExhaustedKeys<K> {
-    /// The refusal of a request of `key` at `now`, if its window is known to be exhausted. Forgets
+    /// Refuses a request of `key` at `now` if its window is known to be exhausted. Forgets
     /// the key if the window may have ended or the limit has changed.
     pub(super) fn check(&self, key: K, limit: u32, now: Instant) -> Option<Decision> {
         let mut windows = lock(&self.0);
@@ -57,8 +57,8 @@ impl<K: Eq + Hash + Copy> ExhaustedKeys<K> {
         Some(Decision::of(false, limit, limit, resets_in))
     }
 
-    /// Remembers the key if its window is exhausted, as a round trip with these times of sending and
-    /// receiving reported.
+    /// Remembers the key if its window is exhausted, as a round trip with these times of sending
+    /// and receiving reported.
     pub(super) fn mark_exhausted(
         &self,
         key: K,

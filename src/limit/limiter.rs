@@ -56,8 +56,8 @@ where
     /// on a runtime. If the caller stops waiting before the request is sent, it is not counted.
     ///
     /// # Errors
-    /// [`LimiterUnavailable`] while Redis is unavailable and `rate_limit.without_redis` is `refuse`,
-    /// and when too many requests wait.
+    /// [`LimiterUnavailable`] while Redis is unavailable and `rate_limit.without_redis` is
+    /// `refuse`, and when too many requests wait.
     pub async fn decide(&self, key: K, limit: u32) -> Result<Decision, LimiterUnavailable> {
         let counted = self.count(key, limit).await.inspect_err(|LimiterUnavailable| {
             self.options.metrics.decided(LimitResult::NotCounted);

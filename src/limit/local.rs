@@ -68,8 +68,8 @@ impl<K: Eq + Hash + Copy> LocalLimiter<K> {
         Self { replicas, windows: Mutex::new(windows) }
     }
 
-    /// Decides about one request of `key` at `now`, during the outage with this number. Without Redis
-    /// the number is always 0.
+    /// Decides about one request of `key` at `now`, during the outage with this number. Without
+    /// Redis the number is always 0.
     pub(super) fn decide(&self, key: K, limit: u32, outage: u32, now: Instant) -> Decision {
         let share = local_share(limit, self.replicas);
         let mut windows = lock(&self.windows);
@@ -88,8 +88,8 @@ impl<K: Eq + Hash + Copy> LocalLimiter<K> {
 }
 
 impl<K: Eq + Hash> LocalWindows<K> {
-    /// Removes ended windows each time the number of windows has doubled, which is constant work for
-    /// each request.
+    /// Removes ended windows each time the number of windows has doubled, which is constant work
+    /// for each request.
     fn sweep(&mut self, now: Instant) {
         if self.by_key.len() >= self.sweep_at {
             self.by_key.retain(|_, window| !window.resets_in(now).is_zero());

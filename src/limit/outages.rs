@@ -19,8 +19,8 @@ pub(super) struct OutageTracker {
 }
 
 impl OutageTracker {
-    /// The number of the current outage of `shard`, which begins now if there is none. The first outage
-    /// is number 1.
+    /// The number of the current outage of `shard`, which begins now if there is none. The first
+    /// outage is number 1.
     pub(super) fn begin(&self, shard: u16) -> u32 {
         let mut current = lock(&self.current);
         self.has_outage.store(true, Ordering::Relaxed);

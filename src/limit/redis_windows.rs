@@ -1,7 +1,7 @@
 //! Windows counted in Redis, by its clock, for all replicas together.
 //!
-//! Each command touches one key, so this is valid in Redis Cluster, where the commands of a batch
-//! are sent to their nodes in parallel.
+//! Each command uses one key, as Redis Cluster requires. There, the commands of a batch are sent to
+//! their nodes in parallel.
 
 use std::fmt::Display;
 use std::time::Duration;

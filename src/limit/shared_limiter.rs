@@ -1,7 +1,7 @@
 //! Decides by the windows that all replicas share, for all requests of this replica in batches.
 //!
 //! Requests of one key and limit that wait at the same time share one command, and the admitted
-//! ones are those that came first. When a round trip fails, each of its requests gets one error.
+//! ones are the first to arrive. When a round trip fails, each of its requests gets one error.
 //! When it fails because the store did not reply in time, requests that wait for the same shards
 //! get that error too: they have waited long enough.
 
@@ -44,7 +44,8 @@ type KeyAndLimit<K> = (K, u32);
 
 type LimitEntry<K> = BatchEntry<KeyAndLimit<K>, CountResult>;
 
-/// Counts the requests of this replica in the shared windows.
+/// Counts the requests of this replica in the shared windows. Refuses those whose window is known
+/// to be exhausted without a command to the store.
 #[derive(Debug)]
 pub(super) struct SharedLimiter<K, S>(Batcher<KeyAndLimit<K>, CountResult, WindowBatches<K, S>>);
 

@@ -42,8 +42,8 @@ impl<'a> Call<'a> {
 }
 
 impl RedisPool {
-    /// Runs `calls` in one exchange and returns one result for each, in their order. Scripts that a
-    /// server does not know, and only they, are sent again by their source.
+    /// Runs `calls` in one exchange and returns one result for each, in their order. Only scripts
+    /// that a server does not know are sent again, by their source.
     ///
     /// # Errors
     /// [`RedisFailure`] when no call has a reply; never later than `redis.timeout_ms`.

@@ -1,9 +1,10 @@
-//! Sends commands to a cluster: each to the primary that has its key, those of one node in one round
-//! trip, the nodes in parallel.
+//! Sends commands to a cluster: each to the primary that has its key. The commands of one node
+//! share a round trip, and the nodes are used in parallel.
 //!
 //! The library's own cluster client is not used: it retries beyond our deadline, asks for the slots
-//! while a caller waits, and does not report which node failed. Here each node has its own pools and
-//! breakers, as a single server has, so an unavailable node does not delay the keys of the others.
+//! while a caller waits, and does not report which node failed. Here each node has its own pools
+//! and breakers, as a single server has, so an unavailable node does not delay the keys of the
+//! others.
 
 use std::collections::HashMap;
 use std::iter;
@@ -19,10 +20,10 @@ use super::node::{AccessMode, Node, PoolKind};
 use super::slots::slot;
 use super::topology::{Cluster, ClusterState, SlotOwners};
 
-/// How often a command is redirected to another node, at most.
+/// The maximal number of times that a command is redirected to another node.
 const MAX_REDIRECTS: usize = 4;
 
-/// How many keys are tried to find one that probes a node.
+/// The maximal number of keys that are tried to find one that probes a node.
 const MAX_PROBE_KEYS: u32 = 2_000;
 
 /// A command that has no final reply yet.
@@ -45,7 +46,7 @@ impl Cluster {
         };
         let key_of = |node: &Arc<Node>| {
             let is_its_key =
-                |key: &String| owners.of(slot(key)).is_some_and(|of| Arc::ptr_eq(of, node));
+                |key: &String| owners.owner(slot(key)).is_some_and(|of| Arc::ptr_eq(of, node));
             (0..MAX_PROBE_KEYS).map(&key).find(is_its_key)
         };
         owners.nodes.iter().filter(|node| node.is_unavailable(mode)).filter_map(key_of).collect()
@@ -102,11 +103,11 @@ impl Cluster {
         }
     }
 
-    /// Commands and their nodes. A command for a slot without an owner goes to the first node, which
-    /// replies with an error or redirects it.
+    /// Commands and their nodes. A command for a slot without an owner goes to the first node,
+    /// which replies with an error or redirects it.
     fn pending(owners: &SlotOwners, commands: Vec<(u16, Cmd)>) -> Vec<PendingCommand> {
         let with_node = |(index, (slot, command))| {
-            let node = owners.of(slot).or_else(|| owners.nodes.first())?;
+            let node = owners.owner(slot).or_else(|| owners.nodes.first())?;
             Some(PendingCommand { index, command, node: Arc::clone(node), asking: false })
         };
         commands.into_iter().enumerate().filter_map(with_node).collect()

@@ -88,7 +88,8 @@ fn refuses_service(error: &RedisError) -> bool {
         ) => true,
         _ => match error.code() {
             Some("OOM" | "MISCONF" | "NOAUTH" | "NOREPLICAS") => true,
-            // Before version 7, an error inside a script is part of the detail of the script's error.
+            // Before version 7, an error inside a script is part of the detail of the script's
+            // error.
             Some("ERR") => error.detail().is_some_and(|detail| {
                 ["-OOM ", "-READONLY ", "-MISCONF "].iter().any(|code| detail.contains(code))
             }),

@@ -35,8 +35,9 @@ impl RedisKeys {
         format!("{}:probe:{number}", self.prefix)
     }
 
-    /// The keys of a request's cache entry. `format` is the version of the entries' encoding, `schema` a
-    /// fingerprint of the response schema: releases that differ in either never share entries.
+    /// The keys of a request's cache entry. `format` is the version of the entries' encoding,
+    /// `schema` a fingerprint of the response schema: releases that differ in either never share
+    /// entries.
     pub fn entry(&self, format: u8, schema: &str, request: impl Display) -> EntryKeys {
         let prefix = &self.prefix;
         let tail = format!(":{format}:{schema}:{{{request}}}");

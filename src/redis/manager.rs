@@ -1,4 +1,4 @@
-//! Makes the connections of a pool and decides which of them can be used again.
+//! Makes the connections of a pool and decides which of them can be reused.
 //!
 //! A multiplexed connection does not reconnect by itself. A connection that was abandoned in the
 //! middle of a command, or that failed, never returns to the pool. When a connection turns out to
@@ -37,7 +37,7 @@ pub(super) struct RedisManager {
     connect_errors: Arc<ConnectErrorLog>,
 }
 
-/// A connection, and whether it can be used again.
+/// A connection, and whether it can be reused.
 #[derive(Debug)]
 pub(super) struct RedisConnection {
     inner: MultiplexedConnection,
@@ -86,8 +86,8 @@ impl ManageConnection for RedisManager {
     type Error = RedisError;
 
     async fn connect(&self) -> RedisResult<RedisConnection> {
-        // If a connection breaks while this one is made, this one is discarded too. That the primary
-        // has changed discards only older connections.
+        // If a connection breaks while this one is made, this one is discarded too. That the
+        // primary has changed discards only older connections.
         let before = self.generation.load(Ordering::Acquire);
         let inner = self.dial().await.inspect_err(|error| self.connect_errors.record(error))?;
         self.connect_errors.clear();
@@ -117,8 +117,8 @@ impl ManageConnection for RedisManager {
 }
 
 impl RedisConnection {
-    /// Sends `commands` in one round trip. The outer error is the connection's, the inner ones are
-    /// those of single commands.
+    /// Sends `commands` in one round trip. The outer error is the connection's, an inner error is
+    /// that of a single command.
     pub(super) async fn send(
         &mut self,
         commands: &Pipeline,

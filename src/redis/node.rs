@@ -161,8 +161,8 @@ impl NodePool {
         tokio::spawn(async move { pool.call(mode, &commands, deadline).await });
     }
 
-    /// Probes reads after a successful write: a replica whose local cache has every entry sends writes,
-    /// but no reads.
+    /// Probes reads after a successful write: a replica whose local cache has every entry sends
+    /// writes, but no reads.
     fn probe_reads(self: &Arc<Self>) {
         let read = self.availability.breaker(AccessMode::Read);
         if read.is_open() && read.permit(Instant::now()) == Permit::Probe {
@@ -206,8 +206,8 @@ impl NodePool {
         }
     }
 
-    /// Why there was no connection in time: all are in use, or none could be made. If Redis does not
-    /// reply, the callers that use the connections report it.
+    /// Why there was no connection in time: all are in use, or none could be made. If Redis does
+    /// not reply, the callers that use the connections report it.
     fn no_connection(&self) -> RedisFailure {
         if self.pool.state().connections > 0 {
             RedisFailure::PoolExhausted

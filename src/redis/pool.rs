@@ -41,8 +41,8 @@ enum RedisNodes {
 }
 
 impl RedisNodes {
-    /// Calls `read` with the nodes that are known, and whether a cluster is lost: whether polls have
-    /// found no node. Before its first poll, a cluster has no nodes and is not lost.
+    /// Calls `read` with the nodes that are known, and whether a cluster is lost: whether polls
+    /// have found no node. Before its first poll, a cluster has no nodes and is not lost.
     fn with_nodes<T>(&self, read: impl FnOnce(&[Arc<Node>], bool) -> T) -> T {
         match self {
             Self::One(node) => read(std::slice::from_ref(node), false),

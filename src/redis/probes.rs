@@ -1,5 +1,5 @@
-//! Finds out when an unavailable Redis is available again, also on a replica without traffic. Probes
-//! write only keys of their own.
+//! Finds out when an unavailable Redis is available again, also on a replica without traffic.
+//! Probes write only keys of their own.
 
 use std::time::Duration;
 

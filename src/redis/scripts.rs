@@ -58,7 +58,7 @@ return 1
 
 /// Deletes the cache entry of something that does not exist any more, unless it was read later.
 ///
-/// KEYS[1]: the entry. ARGV[1]: the time of the read that found nothing.
+/// KEYS[1]: the entry. ARGV[1]: the time of the read that found no gene or domain.
 /// Returns: how many entries were deleted.
 pub static DELETE_IF_OLDER: LuaScript = LuaScript::new(
     r"
@@ -70,8 +70,8 @@ return redis.call('DEL', KEYS[1])
 ",
 );
 
-/// Deletes a cache entry that could not be decoded, unless it has been replaced, or releases a lease,
-/// unless another replica has it.
+/// Deletes a cache entry that could not be decoded, unless it has been replaced, or releases a
+/// lease, unless another replica has it.
 ///
 /// KEYS[1]: the entry or lease. ARGV[1]: the bytes that could not be decoded, or the owner's token.
 /// Returns: how many keys were deleted.

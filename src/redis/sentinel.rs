@@ -1,8 +1,8 @@
 //! Finds the primary through the sentinels.
 //!
-//! All sentinels are asked in parallel, so one that hangs delays nothing. The servers they name are
-//! tried in the order of the replies until one confirms that it is a primary, since a sentinel
-//! that was partitioned keeps naming the old one.
+//! All sentinels are asked in parallel, so one that hangs delays nothing. The servers that they
+//! name are tried in the order of the replies until one confirms that it is a primary: a
+//! partitioned sentinel may still name the old primary.
 
 use std::time::Duration;
 
@@ -64,8 +64,8 @@ impl Sentinels {
     }
 }
 
-/// Connects to a server, unless it reports that it is not a primary. A server that refuses `ROLE` is
-/// accepted.
+/// Connects to a server, unless it reports that it is not a primary. A server that refuses `ROLE`
+/// is accepted.
 async fn connect(server: &Server, timeout: Duration) -> RedisResult<MultiplexedConnection> {
     let mut connection = dial(server, timeout).await?;
     let role: RedisResult<Vec<Value>> = cmd("ROLE").query_async(&mut connection).await;

@@ -151,8 +151,8 @@ impl ParsedUrl {
         }
     }
 
-    /// The server of this URL. `tls` is used for `rediss://`; without it, the system's authorities are
-    /// trusted.
+    /// The server of this URL. `tls` is used for `rediss://`; without it, the system's authorities
+    /// are trusted.
     fn server(&self, tls: Option<&Arc<ClientConfig>>) -> Result<Server, String> {
         let system =
             || tls::client(None).map(Arc::new).map_err(|error| format!("rediss://: {error}"));

@@ -43,9 +43,10 @@ pub(super) struct Cluster {
     poll: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// What is known since the last poll.
+/// The result of the polls so far.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ClusterState {
+    /// From the last successful poll.
     pub(super) owners: Option<Arc<SlotOwners>>,
     /// Whether no node reported in the last poll.
     pub(super) poll_failed: bool,
@@ -63,7 +64,7 @@ pub(super) struct SlotOwners {
 
 impl SlotOwners {
     /// The primary of a slot.
-    pub(super) fn of(&self, slot: u16) -> Option<&Arc<Node>> {
+    pub(super) fn owner(&self, slot: u16) -> Option<&Arc<Node>> {
         self.by_slot.get(usize::from(slot))?.as_ref()
     }
 }

@@ -37,8 +37,8 @@ impl From<Uuid> for GeneId {
 impl FromStr for GeneId {
     type Err = InvalidGeneId;
 
-    /// Accepts only the hyphenated form, in any case. The uuid crate also accepts braces, `urn:uuid:`
-    /// and bare digits, which would give one gene several URLs.
+    /// Accepts only the hyphenated form, in any case. The uuid crate also accepts braces,
+    /// `urn:uuid:` and bare digits, which would give one gene several URLs.
     fn from_str(text: &str) -> Result<Self, InvalidGeneId> {
         if text.len() != uuid::fmt::Hyphenated::LENGTH {
             return Err(InvalidGeneId);
@@ -210,7 +210,7 @@ pub struct TopGene {
 /// The health of a domain's arena. The formulas are in [`super::arena`].
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ArenaInsights {
-    /// The domain asked for.
+    /// The requested domain.
     pub domain: String,
     /// Published genes.
     pub gene_count: Count,

@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-/// The largest integer that an IEEE 754 double, and so every JSON client, represents exactly: 2^53 - 1.
+/// The largest integer that an IEEE 754 double represents exactly, and so every JSON client:
+/// 2^53 - 1.
 pub const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
 
 /// An integer from 0 to 2^53 - 1. Values outside saturate.

@@ -4,7 +4,7 @@
 //! requests wait; equal ones share an entry, and the next free worker takes the oldest entries.
 //! Workers are tasks of their own and end when nothing waits, so a caller that stops waiting delays
 //! nobody. If it stops before its batch begins, the batch leaves it out. When a worker panics, its
-//! callers get [`BatchError::TaskPanicked`], and so do those that no worker is left to serve.
+//! callers get [`BatchError::TaskPanicked`]. If no other worker is left, all that wait get it too.
 
 use std::collections::HashMap;
 use std::collections::VecDeque;
@@ -19,8 +19,8 @@ use super::{TaskPanicked, lock};
 
 /// Executes the batches of a [`Batcher`].
 pub(crate) trait BatchExecutor<Request, Reply>: Send + Sync + 'static {
-    /// Executes a batch of at least one entry and replies to each entry. If the outcome also concerns
-    /// requests that still wait, it can reply to them through `waiting`.
+    /// Executes a batch of at least one entry and replies to each entry. If the outcome also
+    /// concerns requests that still wait, it can reply to them through `waiting`.
     fn execute(
         &self,
         batch: Vec<BatchEntry<Request, Reply>>,
@@ -155,7 +155,7 @@ impl<Request, Reply, E> Drop for BatchWorker<Request, Reply, E> {
         }
         let mut queue = lock(&self.state.queue);
         queue.workers -= 1;
-        // Nobody would serve those who wait.
+        // No worker is left for the requests that wait.
         if queue.workers == 0 {
             queue.requests.clear();
             queue.callers.clear();
@@ -189,7 +189,7 @@ impl<Request, Reply> BatchEntry<Request, Reply> {
     /// Gives each caller a reply of its own, made from its index in the order of arrival.
     pub(crate) fn reply_each(self, reply: impl Fn(usize) -> Reply) {
         for (index, caller) in self.callers.into_iter().enumerate() {
-            // Fails where the caller has left, which is not an error.
+            // Fails if the caller has stopped waiting, which is not an error.
             let _ = caller.send(reply(index));
         }
     }
@@ -199,7 +199,7 @@ impl<Request, Reply> BatchEntry<Request, Reply> {
 pub(crate) struct WaitingRequests<'a, Request, Reply>(&'a Mutex<BatchQueue<Request, Reply>>);
 
 impl<Request: Clone + Eq + Hash, Reply: Clone> WaitingRequests<'_, Request, Reply> {
-    /// Gives `reply` to those requests that `is_affected`, instead of executing them.
+    /// Gives `reply` to the requests that `is_affected` selects, instead of executing them.
     pub(crate) fn reply_where(
         &self,
         is_affected: impl Fn(&Request) -> bool,
@@ -254,14 +254,14 @@ impl<Request: Clone + Eq + Hash, Reply> BatchQueue<Request, Reply> {
 
     fn take_where(
         &mut self,
-        is_wanted: impl Fn(&Request) -> bool,
+        is_affected: impl Fn(&Request) -> bool,
     ) -> Vec<BatchEntry<Request, Reply>> {
-        self.requests.retain(|request| !is_wanted(request));
-        let wanted = self.callers.extract_if(|request, _| is_wanted(request));
-        let wanted: Vec<_> =
-            wanted.map(|(request, callers)| BatchEntry { request, callers }).collect();
-        self.caller_count -= wanted.iter().map(BatchEntry::callers).sum::<usize>();
-        wanted
+        self.requests.retain(|request| !is_affected(request));
+        let taken = self.callers.extract_if(|request, _| is_affected(request));
+        let taken: Vec<_> =
+            taken.map(|(request, callers)| BatchEntry { request, callers }).collect();
+        self.caller_count -= taken.iter().map(BatchEntry::callers).sum::<usize>();
+        taken
     }
 }
 

@@ -75,7 +75,7 @@ impl Breaker {
         self.open.load(Ordering::Acquire)
     }
 
-    /// How often it has opened, together with those that share its count.
+    /// How often it and the breakers that share its count have opened.
     pub fn open_count(&self) -> u64 {
         self.open_count.load(Ordering::Relaxed)
     }

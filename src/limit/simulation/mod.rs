@@ -21,7 +21,8 @@ const SEEDS: u64 = 10_000;
 const SEED_VARIABLE: &str = "LIMIT_SIMULATION_SEED";
 
 fn run(seed: u64) -> Coverage {
-    // A single-threaded runtime for each world, so that the order of events depends on the seed alone.
+    // A single-threaded runtime for each world, so that the order of events depends on the seed
+    // alone.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
