@@ -100,7 +100,7 @@ impl Services {
         out.sample("gene_registry_local_cache_bytes", &[], stats.bytes as f64);
         out.sample("gene_registry_local_cache_max_bytes", &[], stats.max_bytes as f64);
         out.sample("gene_registry_local_cache_entries", &[], stats.entries as f64);
-        let (known, unknown) = self.authenticator.remembered();
+        let (known, unknown) = self.authenticator.cached_counts();
         for (word, count) in [("yes", known), ("no", unknown)] {
             out.sample("gene_registry_key_records", &[("known", word)], count as f64);
         }

@@ -9,7 +9,8 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 use super::codec::{self, sortable};
 use super::entry::Entry;
 use super::shared::{SharedCache, milliseconds};
-use crate::redis::{AccessMode, AnswerKeys, Call};
+use crate::redis::scripts::{ACQUIRE_LEASE, DELETE_IF_EQUAL};
+use crate::redis::{AccessMode, Call, EntryKeys};
 use crate::registry::Request;
 use crate::upstream::ReadStamp;
 
@@ -22,7 +23,7 @@ pub(super) const ABSENT: &str = "absent";
 /// The right to read an entry for the whole fleet.
 #[derive(Debug)]
 pub(super) struct Lease {
-    pub(super) keys: AnswerKeys,
+    pub(super) keys: EntryKeys,
     pub(super) token: String,
     /// Whether Redis had no entry when the lease was acquired.
     pub(super) was_vacant: bool,
@@ -68,12 +69,12 @@ impl SharedCache {
         known: Option<&Entry>,
     ) -> LeaseAttempt {
         let (keys, token) = (self.keys(request), random_token());
-        let acquire = Call::script(&self.scripts.acquire_lease, &keys.lease)
+        let acquire = Call::script(&ACQUIRE_LEASE, &keys.lease)
             .arg(token.as_bytes())
             .arg(milliseconds(self.options.lease_ttl));
         let mut read_at = cmd("GETRANGE");
-        read_at.arg(&keys.answer).arg(codec::READ_AT.start).arg(codec::READ_AT.end - 1);
-        let calls = [acquire, Call::command(&keys.answer, read_at)];
+        read_at.arg(&keys.entry).arg(codec::READ_AT.start).arg(codec::READ_AT.end - 1);
+        let calls = [acquire, Call::command(&keys.entry, read_at)];
         let Ok(replies) = self.pool.run(AccessMode::Write, &calls).await else {
             return LeaseAttempt::Unavailable;
         };
@@ -95,8 +96,8 @@ impl SharedCache {
         self.write(&[self.release(lease)]).await;
     }
 
-    pub(super) fn release<'a>(&'a self, lease: &'a Lease) -> Call<'a> {
-        Call::script(&self.scripts.delete_if_equal, &lease.keys.lease).arg(lease.token.as_bytes())
+    pub(super) fn release<'a>(&self, lease: &'a Lease) -> Call<'a> {
+        Call::script(&DELETE_IF_EQUAL, &lease.keys.lease).arg(lease.token.as_bytes())
     }
 
     /// Waits until `deadline` for the result of the replica that holds the lease `token`. Entries
@@ -118,16 +119,16 @@ impl SharedCache {
                 () = sleep_until(deadline) => return LeaseOutcome::TimedOut,
             }
             let mut poll = cmd("MGET");
-            poll.arg(&keys.answer).arg(&keys.outcome).arg(&keys.lease);
+            poll.arg(&keys.entry).arg(&keys.outcome).arg(&keys.lease);
             let Ok(Value::Array(values)) =
-                self.pool.send(AccessMode::Read, &keys.answer, poll).await
+                self.pool.send(AccessMode::Read, &keys.entry, poll).await
             else {
                 return LeaseOutcome::TimedOut;
             };
             let Ok([entry, outcome, holder]) = <[Value; 3]>::try_from(values) else {
                 return LeaseOutcome::TimedOut;
             };
-            if let Some(entry) = self.decode(&keys.answer, request, entry).await.filter(&accept) {
+            if let Some(entry) = self.decode(&keys.entry, request, entry).await.filter(&accept) {
                 return LeaseOutcome::Entry(entry);
             }
             if let Some(outcome) = text(&outcome).strip_prefix(token).and_then(parse_outcome) {

@@ -11,6 +11,7 @@ use super::lease::{ABSENT, FAILED, Lease};
 use super::shared::{SharedCache, milliseconds};
 use crate::ops::CacheEvent;
 use crate::redis::Call;
+use crate::redis::scripts::{DELETE_IF_OLDER, PUT_IF_NEWER};
 use crate::registry::Request;
 use crate::upstream::ReadStamp;
 
@@ -32,7 +33,7 @@ impl SharedCache {
             self.write(&Vec::from_iter(release)).await;
             return;
         }
-        let key = self.keys(request).answer;
+        let key = self.keys(request).entry;
         // A script costs Redis a third more than SET, because it copies its arguments.
         if lease.as_ref().is_some_and(|lease| lease.was_vacant) {
             let put = Self::put_if_absent(&key, entry, ttl);
@@ -55,7 +56,7 @@ impl SharedCache {
     }
 
     fn put_if_newer<'a>(&'a self, key: &'a str, entry: &Entry, ttl: Duration) -> Call<'a> {
-        Call::script(&self.scripts.put_if_newer, key)
+        Call::script(&PUT_IF_NEWER, key)
             .arg(codec::encode(key, entry))
             .arg(sortable(entry.seen.read_at))
             .arg(milliseconds(ttl))
@@ -70,8 +71,7 @@ impl SharedCache {
         seen: &ReadStamp,
     ) {
         let (keys, read_at) = (self.keys(request), sortable(seen.read_at));
-        let delete =
-            Call::script(&self.scripts.delete_if_older, &keys.answer).arg(read_at.as_str());
+        let delete = Call::script(&DELETE_IF_OLDER, &keys.entry).arg(read_at.as_str());
         let snapshot = seen.snapshot.as_ref().map(ToString::to_string).unwrap_or_default();
         let outcome = format!("{ABSENT} {read_at} {snapshot}");
         self.finish(lease.as_ref(), vec![delete], Some(&outcome)).await;

@@ -41,7 +41,7 @@ fn links(search: &GeneSearch, total: u64) -> String {
     [(next, "next"), (prev, "prev")]
         .into_iter()
         .filter_map(|(offset, rel)| {
-            let page = search.page.at(PageOffset::new(offset?)?);
+            let page = search.page.with_offset(PageOffset::new(offset?)?);
             Some(format!("<?{}>; rel=\"{rel}\"", query(search, page)))
         })
         .collect::<Vec<_>>()

@@ -11,9 +11,8 @@ use super::codec;
 use super::entry::Entry;
 use super::key::CanonicalText;
 use crate::ops::{CacheEvent, Metrics};
-use crate::redis::{
-    AccessMode, AnswerKeys, CacheScripts, Call, RedisFailure, RedisKeys, RedisPool,
-};
+use crate::redis::scripts::DELETE_IF_EQUAL;
+use crate::redis::{AccessMode, Call, EntryKeys, RedisFailure, RedisKeys, RedisPool};
 use crate::registry::Request;
 
 /// The settings of a [`SharedCache`].
@@ -32,7 +31,6 @@ pub struct SharedCacheOptions {
 pub struct SharedCache {
     pub(super) pool: RedisPool,
     keys: RedisKeys,
-    pub(super) scripts: CacheScripts,
     pub(super) options: SharedCacheOptions,
     metrics: Arc<Metrics>,
 }
@@ -45,19 +43,19 @@ impl SharedCache {
         options: SharedCacheOptions,
         metrics: Arc<Metrics>,
     ) -> Self {
-        Self { pool, keys, scripts: CacheScripts::default(), options, metrics }
+        Self { pool, keys, options, metrics }
     }
 
     pub(super) fn count(&self, event: CacheEvent) {
         self.metrics.count(event);
     }
 
-    pub(super) fn keys(&self, request: &Request) -> AnswerKeys {
-        self.keys.answer(codec::FORMAT, &self.options.schema, CanonicalText(request))
+    pub(super) fn keys(&self, request: &Request) -> EntryKeys {
+        self.keys.entry(codec::FORMAT, &self.options.schema, CanonicalText(request))
     }
 
     pub(super) async fn get(&self, request: &Request) -> Option<Entry> {
-        let key = self.keys(request).answer;
+        let key = self.keys(request).entry;
         let mut command = cmd("GET");
         command.arg(&key);
         match self.pool.send(AccessMode::Read, &key, command).await {
@@ -82,7 +80,7 @@ impl SharedCache {
         if entry.is_none() {
             self.count(CacheEvent::SharedUndecodable);
             tracing::debug!("an entry in redis has another format or belongs to another key");
-            let delete = Call::script(&self.scripts.delete_if_equal, key).arg(&bytes[..]);
+            let delete = Call::script(&DELETE_IF_EQUAL, key).arg(&bytes[..]);
             self.write(&[delete]).await;
         }
         entry

@@ -10,7 +10,7 @@ use secrecy::zeroize::Zeroizing;
 use super::command::{CommandError, CommandResult, block_on};
 use super::config_file::ConfigFile;
 use super::output::{notice, print, print_secret};
-use crate::keys::{ApiKey, KeySpec, NewKey, READ_SCOPE, insert_key_in};
+use crate::keys::{ApiKey, KeySpec, NewKey, READ_SCOPE, insert_key};
 use crate::ops::error_chain;
 use crate::registry::Timestamp;
 use crate::upstream::postgres::connect;
@@ -50,7 +50,7 @@ impl Seed {
                 return Ok(ExitCode::SUCCESS);
             };
             let key = given.map_or_else(ApiKey::generate, Ok)?;
-            insert_key_in(registry.transaction(), &key, &new_key()).await?;
+            insert_key(registry.transaction(), &key, &new_key()).await?;
             // Before loading: a registry whose only key was lost would be unusable.
             print_secret(key.expose()).map_err(|error| format!("{error}; nothing was loaded"))?;
             let filled = fill(registry, self.genes, self.seed).await;

@@ -16,7 +16,7 @@ use super::reply::{JsonReply, reply};
 use super::requests::{CreateApiKey, KeySelector, RevokeApiKey, RotateApiKey};
 use crate::http::parameter::Query;
 use crate::http::security::Secured;
-use crate::keys::store::{KeyRotation, Listing, StoredKey};
+use crate::keys::store::{KeyRotation, ListRange, StoredKey};
 use crate::keys::{KeyStore, NewKey};
 use crate::registry::rfc3339_seconds;
 
@@ -79,9 +79,9 @@ impl KeysApi {
         all: Query<AllKeys>,
     ) -> poem::Result<JsonReply<ApiKeyPage>> {
         let owner = caller.0.owner(all.0.0)?;
-        let listing = Listing { limit: limit.0.0, offset: offset.0.0 };
-        let listed = self.0.list(owner, listing).await.map_err(ControlApiError::from)?;
-        let shown = u64::from(listing.offset) + listed.keys.len() as u64;
+        let range = ListRange { limit: limit.0.0, offset: offset.0.0 };
+        let listed = self.0.list(owner, range).await.map_err(ControlApiError::from)?;
+        let shown = u64::from(range.offset) + listed.keys.len() as u64;
         Ok(reply(&json!({
             "data": listed.keys,
             "total": listed.total,

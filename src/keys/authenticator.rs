@@ -26,8 +26,8 @@ pub struct Authenticator {
 }
 
 impl Authenticator {
-    /// With `accept_external`, external keys are looked up as well: keys of another format that were
-    /// made elsewhere. Counts the use of keys in `usage`, if there is one.
+    /// With `accept_external`, external keys are looked up too: keys that were made elsewhere, in
+    /// another format. Counts the use of keys in `usage`, if there is one.
     pub fn new(
         upstream: Arc<UpstreamClient>,
         accept_external: bool,
@@ -38,12 +38,12 @@ impl Authenticator {
     }
 
     /// How many keys are cached with their record, and how many as unknown.
-    pub fn remembered(&self) -> (u64, u64) {
-        self.records.remembered()
+    pub fn cached_counts(&self) -> (u64, u64) {
+        self.records.cached_counts()
     }
 
-    /// Follows the change log, so that no request is authenticated by a record that is known to have
-    /// changed. Runs forever, in one task for each authenticator.
+    /// Follows the change log, so that no request is authenticated by a record that is known to
+    /// have changed. Runs forever, in one task for each authenticator.
     pub async fn follow_changes(&self) {
         self.records.follow_changes().await;
     }
@@ -52,7 +52,7 @@ impl Authenticator {
     /// upstream's clock, so replicas whose own clocks differ agree on when a key expires.
     ///
     /// # Errors
-    /// [`NotAuthenticated`].
+    /// [`NotAuthenticated`] if no valid key was sent, or if its record can't be read.
     pub async fn check<'a>(
         &self,
         presented: impl Iterator<Item = &'a [u8]>,
@@ -63,7 +63,7 @@ impl Authenticator {
         let now = self.records.now();
         authorize(&record, &hash, now)?;
         if let Some(usage) = &self.usage {
-            usage.note(&hash, now);
+            usage.record(&hash, now);
         }
         Ok(record)
     }
@@ -73,7 +73,7 @@ impl Authenticator {
     }
 }
 
-/// The only value, if it is not too long for any key.
+/// The only value, unless it is longer than every valid key.
 fn only_key<'a>(mut presented: impl Iterator<Item = &'a [u8]>) -> Result<&'a [u8], AuthDenied> {
     let key = presented.next().ok_or(AuthDenied::Missing)?;
     if presented.next().is_some() {
@@ -86,10 +86,10 @@ fn only_key<'a>(mut presented: impl Iterator<Item = &'a [u8]>) -> Result<&'a [u8
 fn is_external_key(key: &[u8]) -> bool {
     (16..=MAX_EXTERNAL_BYTES).contains(&key.len())
         && key.iter().all(u8::is_ascii_graphic)
-        && !key.starts_with(b"gr_")
+        && !key.starts_with(token::TYPE_PREFIX.as_bytes())
 }
 
-/// As words, which are compared in four steps instead of 32.
+/// The hash as four words, which are compared in 4 steps instead of 32.
 fn words(hash: &KeyHash) -> [u64; 4] {
     let (words, _) = hash.0.as_chunks();
     std::array::from_fn(|index| u64::from_ne_bytes(words[index]))

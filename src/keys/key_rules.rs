@@ -1,5 +1,5 @@
-//! What a key may have. The server refuses everything else, and the command line checks the same
-//! rules before it sends a request.
+//! The limits of a key's properties. The server refuses other values, and the command line checks
+//! the same limits before it sends a request.
 
 use crate::registry::Timestamp;
 

@@ -12,17 +12,18 @@ use tokio::time::timeout;
 
 use crate::sync::TokenBucket;
 
-/// Lookups that find no key, in a burst and a second on average.
+/// The maximal number of lookups that find no key, in a burst and per second on average.
 const UNKNOWN_BURST: u32 = 100;
 const UNKNOWN_PER_SECOND: u32 = 50;
 
-/// Concurrent lookups. Fewer than a burst, so that lookups that find keys never exhaust it.
+/// The maximal number of concurrent lookups. It is less than a burst, so that lookups that find
+/// keys never exhaust the tokens.
 const MAX_CONCURRENT: usize = 32;
 
-/// How long a lookup waits to begin.
+/// The maximal time that a lookup waits to begin.
 const MAX_WAIT: Duration = Duration::from_millis(300);
 
-/// Permits lookups. Cheap to clone.
+/// Grants permits for lookups. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(super) struct LookupLimiter {
     concurrent: Arc<Semaphore>,
@@ -42,8 +43,8 @@ impl LookupLimiter {
     }
 
     /// A permit for one lookup; `None` if too many lookups found no key, or too many are under way.
-    pub(super) async fn begin(&self) -> Option<LookupPermit> {
-        // Checked first, so that lookups that would be refused do not wait in the way of others.
+    pub(super) async fn acquire(&self) -> Option<LookupPermit> {
+        // Checked first, so that a lookup that would be refused takes no place from others.
         if self.unknown.is_empty(Instant::now()) {
             return None;
         }
@@ -56,8 +57,8 @@ impl LookupLimiter {
 }
 
 impl LookupPermit {
-    /// The key exists, so the lookup does not count as one of an unknown key.
-    pub(super) fn found(self) {
+    /// Records that the key exists: the lookup does not count as one of an unknown key.
+    pub(super) fn mark_found(self) {
         self.unknown.refund();
     }
 }

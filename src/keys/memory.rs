@@ -1,5 +1,6 @@
-//! The key store in memory, as `demo` uses it.
+//! The key store in memory, which the command `demo` uses.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use async_trait::async_trait;
 
 use super::prefix::KeyPrefix;
 use super::store::{
-    KeyRefusal, KeyRotation, KeyStore, Listed, Listing, NewKey, Status, StoreError, StoredKey,
+    KeyList, KeyRefusal, KeyRotation, KeyStore, ListRange, NewKey, Status, StoreError, StoredKey,
     Usage,
 };
 use super::token::ApiKey;
@@ -23,7 +24,7 @@ impl MemoryKeys {
         Self(keys)
     }
 
-    /// As [`EmbeddedKeys::change`], unless `change` refuses.
+    /// Changes keys by [`EmbeddedKeys::change`], unless `change` refuses.
     fn change<T>(
         &self,
         change: impl FnOnce(&mut KeysByHash) -> Result<(Vec<KeyHash>, T), KeyRefusal>,
@@ -51,22 +52,22 @@ impl KeyStore for MemoryKeys {
             revoked_at: None,
         };
         Ok(self.0.change(|keys| {
-            let stored = add(keys, record, now);
+            let stored = insert(keys, record, now);
             (vec![key.hash()], (key, stored))
         }))
     }
 
-    async fn list(&self, owner: Option<&str>, listing: Listing) -> Result<Listed, StoreError> {
+    async fn list(&self, owner: Option<&str>, range: ListRange) -> Result<KeyList, StoreError> {
         let now = Timestamp::now();
         Ok(self.0.read(|keys| {
             let mut found: Vec<&EmbeddedKey> =
                 keys.values().filter(|key| is_owned(key, owner)).collect();
-            found.sort_by(|a, b| {
-                b.created_at.cmp(&a.created_at).then_with(|| a.record.prefix.cmp(&b.record.prefix))
-            });
-            let size = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
-            let shown = found.iter().skip(size(listing.offset)).take(size(listing.limit));
-            Listed { keys: shown.map(|key| stored(key, now)).collect(), total: found.len() as u64 }
+            found.sort_by_key(|key| (Reverse(key.created_at), &key.record.prefix));
+            let shown = found.iter().skip(range.offset as usize).take(range.limit as usize);
+            KeyList {
+                keys: shown.map(|key| stored_key(key, now)).collect(),
+                total: found.len() as u64,
+            }
         }))
     }
 
@@ -77,9 +78,9 @@ impl KeyStore for MemoryKeys {
     ) -> Result<StoredKey, StoreError> {
         let now = Timestamp::now();
         self.change(|keys| {
-            let found = the_one(keys, owner, prefix, now)?;
+            let found = find_only(keys, owner, prefix, now)?;
             found.record.revoked_at.get_or_insert(now);
-            Ok((vec![found.record.hash], stored(found, now)))
+            Ok((vec![found.record.hash], stored_key(found, now)))
         })
     }
 
@@ -91,18 +92,18 @@ impl KeyStore for MemoryKeys {
     ) -> Result<KeyRotation, StoreError> {
         let (key, now) = (ApiKey::generate()?, Timestamp::now());
         self.change(|keys| {
-            let old = the_one(keys, owner, prefix, now)?.clone();
+            let old = find_only(keys, owner, prefix, now)?.clone();
             if let Some(successor) = successor(keys, &old, now) {
                 return Err(KeyRefusal::AlreadyRotated(Box::new(successor)));
             }
-            if stored(&old, now).status != Status::Active {
+            if stored_key(&old, now).status != Status::Active {
                 return Err(KeyRefusal::NotActive);
             }
             let (ended, record) = rotated(old, &key, now, overlap);
             let changed = vec![ended.record.hash, key.hash()];
-            let replaced = stored(&ended, now);
+            let replaced = stored_key(&ended, now);
             keys.insert(ended.record.hash, ended);
-            let new = add(keys, record, now);
+            let new = insert(keys, record, now);
             Ok((changed, KeyRotation { key, new, replaced }))
         })
     }
@@ -121,19 +122,20 @@ impl KeyStore for MemoryKeys {
     }
 }
 
-fn add(keys: &mut KeysByHash, record: ApiKeyRecord, now: Timestamp) -> StoredKey {
+fn insert(keys: &mut KeysByHash, record: ApiKeyRecord, now: Timestamp) -> StoredKey {
     let hash: KeyHash = record.hash;
     let key = EmbeddedKey::new(record, now);
-    let shown = stored(&key, now);
+    let shown = stored_key(&key, now);
     keys.insert(hash, key);
     shown
 }
 
-/// The newest active key of the same owner that rotation has replaced this one by, directly or not.
+/// The newest active key of the same owner among the successors of this key: the key that replaced
+/// it by rotation, the one that replaced that key, and so on.
 fn successor(keys: &KeysByHash, old: &EmbeddedKey, now: Timestamp) -> Option<StoredKey> {
     let next = |key: &&EmbeddedKey| keys.get(&key.rotation?.replaced_by);
     std::iter::successors(next(&old), next)
-        .map(|key| stored(key, now))
+        .map(|key| stored_key(key, now))
         .filter(|key| key.status == Status::Active && key.owner == old.record.owner)
         .last()
 }
@@ -160,17 +162,17 @@ fn rotated(
 }
 
 /// The one key that begins with `prefix`.
-fn the_one<'a>(
+fn find_only<'a>(
     keys: &'a mut KeysByHash,
     owner: Option<&str>,
     prefix: &KeyPrefix,
     now: Timestamp,
 ) -> Result<&'a mut EmbeddedKey, KeyRefusal> {
-    let is_meant =
+    let matches =
         |key: &EmbeddedKey| is_owned(key, owner) && key.record.prefix.starts_with(prefix.as_str());
-    let mut found: Vec<&mut EmbeddedKey> = keys.values_mut().filter(|key| is_meant(key)).collect();
+    let mut found: Vec<&mut EmbeddedKey> = keys.values_mut().filter(|key| matches(key)).collect();
     if found.len() > 1 {
-        let mut several: Vec<_> = found.iter().map(|key| stored(key, now)).collect();
+        let mut several: Vec<_> = found.iter().map(|key| stored_key(key, now)).collect();
         several.sort_by(|a, b| a.prefix.cmp(&b.prefix));
         return Err(KeyRefusal::Ambiguous(several));
     }
@@ -181,7 +183,7 @@ fn is_owned(key: &EmbeddedKey, owner: Option<&str>) -> bool {
     owner.is_none_or(|owner| key.record.owner == owner)
 }
 
-fn stored(key: &EmbeddedKey, now: Timestamp) -> StoredKey {
+fn stored_key(key: &EmbeddedKey, now: Timestamp) -> StoredKey {
     let EmbeddedKey { record, created_at, last_used_at, request_count, .. } = key;
     let status = if record.revoked_at.is_some() {
         Status::Revoked

@@ -1,4 +1,4 @@
-//! API keys: their format, authentication against their records, their management, and the counts of
+//! API keys: their format, authentication by their records, their management, and the counts of
 //! their use.
 
 mod auth_error;
@@ -23,7 +23,7 @@ pub use memory::MemoryKeys;
 pub use postgres::PostgresKeys;
 pub use prefix::{KeyPrefix, NotAPrefix};
 pub use secret_token::NoRandomness;
-pub use sql::{insert_key, insert_key_in};
+pub use sql::insert_key;
 pub use store::{KeySpec, KeyStore, NewKey, Usage};
 pub use token::{ApiKey, MalformedKey};
 pub use usage::{UsageCounts, UsageWriter};

@@ -1,23 +1,27 @@
 //! The key store in Postgres, with a small connection pool of its own.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use tokio::time::timeout;
 use tokio_postgres::Transaction;
+use tokio_postgres::types::Type;
 
 use super::prefix::KeyPrefix;
 use super::rotation::rotate;
-use super::sql::{self, KeySource};
-use super::store::{KeyRotation, KeyStore, Listed, Listing, NewKey, StoreError, StoredKey, Usage};
+use super::sql::{KeySource, SqlParam, insert_key, key_by_prefix, lock_key, read_stored_key};
+use super::store::{
+    KeyList, KeyRotation, KeyStore, ListRange, NewKey, StoreError, StoredKey, Usage,
+};
 use super::token::ApiKey;
 use crate::config::UpstreamConfig;
 use crate::upstream::postgres::{Pool, PoolError, PooledConnection, SetupError, small_pool};
 
-/// The time for everything that one call does.
+/// The maximal time for one call, including the wait for a connection.
 const DEADLINE: Duration = Duration::from_secs(5);
 
-/// Begin the transaction of a call, whose statements must not outlive the call.
+/// The first statements of a transaction. Their timeout ends the other statements before
+/// [`DEADLINE`].
 const WRITE: &str = "SET LOCAL statement_timeout = '4s'";
 const READ: &str = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY;
     SET LOCAL statement_timeout = '4s'";
@@ -56,8 +60,8 @@ impl PostgresKeys {
         })
     }
 
-    /// Runs `work` in a transaction with a deadline. After it, all connections of the pool are closed
-    /// as well.
+    /// Runs `work` in a transaction with a deadline. A call that misses it closes all idle
+    /// connections of the pool.
     async fn in_transaction<T>(
         &self,
         begin: &str,
@@ -91,14 +95,35 @@ impl PostgresKeys {
 #[async_trait]
 impl KeyStore for PostgresKeys {
     async fn create(&self, new: &NewKey) -> Result<(ApiKey, StoredKey), StoreError> {
-        self.write(async |transaction| sql::create(transaction, new).await).await
+        let create = async |transaction: &Transaction<'_>| {
+            let key = ApiKey::generate()?;
+            insert_key(transaction, &key, new).await?;
+            let stored = key_by_prefix(transaction, key.prefix()).await?;
+            Ok((key, stored))
+        };
+        self.write(create).await
     }
 
-    async fn list(&self, owner: Option<&str>, listing: Listing) -> Result<Listed, StoreError> {
-        let list = async |transaction: &Transaction<'_>| {
-            sql::list(transaction, self.source, owner, listing).await
-        };
-        self.in_transaction(READ, list).await
+    async fn list(&self, owner: Option<&str>, range: ListRange) -> Result<KeyList, StoreError> {
+        let count = format!(
+            "SELECT count(*) FROM {} k WHERE $1::text IS NULL OR k.owner = $1",
+            self.source.table()
+        );
+        let list = format!(
+            "{} WHERE $1::text IS NULL OR k.owner = $1
+            ORDER BY k.created_at DESC, k.prefix LIMIT $2 OFFSET $3",
+            self.source.select()
+        );
+        let (limit, offset) = (i64::from(range.limit), i64::from(range.offset));
+        let page: [SqlParam<'_>; 3] =
+            [(&owner, Type::TEXT), (&limit, Type::INT8), (&offset, Type::INT8)];
+        self.in_transaction(READ, async |transaction| {
+            let total: i64 = transaction.query_typed_one(&count, &page[..1]).await?.try_get(0)?;
+            let rows = transaction.query_typed(&list, &page).await?;
+            let keys = rows.iter().map(read_stored_key).collect::<Result<_, _>>()?;
+            Ok(KeyList { keys, total: total.unsigned_abs() })
+        })
+        .await
     }
 
     async fn revoke(
@@ -106,7 +131,14 @@ impl KeyStore for PostgresKeys {
         owner: Option<&str>,
         prefix: &KeyPrefix,
     ) -> Result<StoredKey, StoreError> {
-        self.write(async |transaction| sql::revoke(transaction, owner, prefix).await).await
+        let sql = "UPDATE registry.api_key SET revoked_at = now()
+            WHERE prefix = $1 AND revoked_at IS NULL";
+        self.write(async |transaction| {
+            let key = lock_key(transaction, owner, prefix).await?;
+            transaction.execute_typed(sql, &[(&key.prefix, Type::TEXT)]).await?;
+            key_by_prefix(transaction, &key.prefix).await
+        })
+        .await
     }
 
     async fn rotate(
@@ -118,7 +150,31 @@ impl KeyStore for PostgresKeys {
         self.write(async |transaction| rotate(transaction, owner, prefix, overlap).await).await
     }
 
+    /// Writes in one statement. It locks rows in order, so that concurrent replicas never deadlock.
     async fn add_usage(&self, usage: &[Usage]) -> Result<(), StoreError> {
-        self.write(async |transaction| sql::add_usage(transaction, usage).await).await
+        let sql = "INSERT INTO registry.api_key_usage AS known
+            (key_hash, last_used_at, request_count)
+            SELECT key_hash, used.at, used.requests
+            FROM unnest($1::bytea[], $2::timestamptz[], $3::bigint[]) AS used (key_hash, at, requests)
+            JOIN registry.api_key USING (key_hash)
+            ORDER BY key_hash
+            ON CONFLICT (key_hash) DO UPDATE SET
+                last_used_at = greatest(known.last_used_at, excluded.last_used_at),
+                request_count = known.request_count + excluded.request_count";
+        let hashes: Vec<&[u8]> = usage.iter().map(|usage| usage.key.0.as_slice()).collect();
+        let times = usage.iter().map(|usage| SystemTime::try_from(usage.last_used_at));
+        let times: Vec<SystemTime> = times.collect::<Result<_, _>>()?;
+        let requests: Vec<i64> =
+            usage.iter().map(|usage| i64::try_from(usage.requests).unwrap_or(i64::MAX)).collect();
+        let values: [SqlParam<'_>; 3] = [
+            (&hashes, Type::BYTEA_ARRAY),
+            (&times, Type::TIMESTAMPTZ_ARRAY),
+            (&requests, Type::INT8_ARRAY),
+        ];
+        self.write(async |transaction| {
+            transaction.execute_typed(sql, &values).await?;
+            Ok(())
+        })
+        .await
     }
 }

@@ -4,11 +4,10 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
+use super::token::{PREFIX_CHARS, TYPE_PREFIX};
+
 /// The fewest characters after `gr_`.
 const MIN_CHARS: usize = 4;
-/// The most characters after `gr_`.
-const MAX_CHARS: usize = 8;
-const TYPE_PREFIX: &str = "gr_";
 
 /// `gr_` and 4 to 8 characters: neither a pattern nor a whole key.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,7 +34,7 @@ impl FromStr for KeyPrefix {
 
     fn from_str(given: &str) -> Result<Self, NotAPrefix> {
         let rest = given.strip_prefix(TYPE_PREFIX).unwrap_or(given);
-        let fits = (MIN_CHARS..=MAX_CHARS).contains(&rest.len())
+        let fits = (MIN_CHARS..=PREFIX_CHARS).contains(&rest.len())
             && rest.bytes().all(|byte| byte.is_ascii_alphanumeric());
         fits.then(|| Self(format!("{TYPE_PREFIX}{rest}"))).ok_or(NotAPrefix)
     }

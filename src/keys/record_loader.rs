@@ -1,8 +1,8 @@
 //! Loads key records from the upstream, several in one statement.
 //!
-//! A load that finds a worker free is sent at once, alone; otherwise it shares the next statement
-//! with the others that wait. A replica with a hundred thousand busy keys, whose records are
-//! reloaded every minute, sends some dozens of statements a second instead of thousands.
+//! If a worker is free, a load is sent at once, alone. Otherwise it shares the next statement with
+//! the other loads that wait. A replica that reloads the records of 100,000 busy keys every minute
+//! so sends some dozens of statements a second instead of thousands.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::registry::{ApiKeyRecord, KeyHash};
 use crate::sync::{BatchEntry, BatchExecutor, BatchLimits, Batcher, WaitingRequests};
 use crate::upstream::{Read, UpstreamClient, UpstreamError};
 
-/// Four statements of 64 keys under way. How many loads wait is bounded by their callers.
+/// Up to four concurrent statements of 64 keys. The callers bound how many loads wait.
 const LIMITS: BatchLimits = BatchLimits { max_batch: 64, max_workers: 4, max_waiting: usize::MAX };
 
 type LoadResult = Result<Read<Option<ApiKeyRecord>>, Arc<UpstreamError>>;
@@ -26,7 +26,7 @@ impl RecordLoader {
         Self(Batcher::new(RecordStatements(upstream), LIMITS))
     }
 
-    /// The record of one key; `None` where the key is unknown.
+    /// The record of one key; `None` if the key is unknown.
     ///
     /// # Errors
     /// The error of the statement that it was in.
@@ -64,8 +64,8 @@ impl BatchExecutor<KeyHash, LoadResult> for RecordStatements {
 }
 
 impl RecordStatements {
-    /// A row that a statement fails on must not fail the other keys of the batch. Stops at the
-    /// first error that concerns the upstream as a whole.
+    /// Loads each record in a statement of its own, so that a row that a statement fails on does
+    /// not fail the other keys. Stops at the first error that concerns the upstream as a whole.
     async fn load_one_by_one(&self, batch: Vec<BatchEntry<KeyHash, LoadResult>>) {
         let mut unavailable = None;
         for entry in batch {

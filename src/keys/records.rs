@@ -95,8 +95,8 @@ impl Records {
     }
 
     /// The numbers of cached records and of cached unknown keys.
-    pub(super) fn remembered(&self) -> (u64, u64) {
-        // The caches count in the background, and otherwise only while they are used.
+    pub(super) fn cached_counts(&self) -> (u64, u64) {
+        // The caches update their counts in the background. Without requests they need this call.
         self.known.run_pending_tasks();
         self.unknown.run_pending_tasks();
         (self.known.entry_count(), self.unknown.entry_count())
@@ -107,8 +107,8 @@ impl Records {
         self.upstream.now()
     }
 
-    /// The record of the key with this hash. A key without a cached record is looked up only if it
-    /// `has_formatat` of a key.
+    /// The record of the key with this hash. A key without a cached record is looked up only if
+    /// `has_format` tells that it has the format of a key.
     pub(super) async fn get(
         &self,
         hash: &KeyHash,
@@ -149,18 +149,19 @@ impl Records {
         Ok(Arc::clone(&found.ok_or(AuthDenied::Unknown)?.record))
     }
 
-    /// A lookup with a permit, which is taken in the flight, so that callers that join it need none.
+    /// A lookup with a permit, which is taken in the flight, so that callers that join it need
+    /// none.
     fn limited_look_up(&self, hash: KeyHash) -> impl Future<Output = LookupResult> + Send + use<> {
         let (lookup_limiter, metrics) = (self.lookup_limiter.clone(), Arc::clone(&self.metrics));
         let look_up = self.look_up(hash);
         async move {
-            let Some(permit) = lookup_limiter.begin().await else {
+            let Some(permit) = lookup_limiter.acquire().await else {
                 metrics.count(CacheEvent::KeyLookUpRefused);
                 return Err(NotAuthenticated::TooManyUnknown);
             };
             let found = look_up.await?;
             if found.is_some() {
-                permit.found();
+                permit.mark_found();
             }
             Ok(found)
         }
@@ -175,8 +176,8 @@ impl Records {
                 changed = self.upstream.changed_keys() => waiting.extend(self.mark(changed)),
                 Some(()) = reloads.next(), if !reloads.is_empty() => {}
             }
-            let room = MAX_RELOADS - reloads.len();
-            let begun = waiting.drain(..room.min(waiting.len()));
+            let free = MAX_RELOADS - reloads.len();
+            let begun = waiting.drain(..free.min(waiting.len()));
             reloads.extend(begun.map(|hash| self.reload(hash)));
         }
     }

@@ -1,5 +1,5 @@
-//! Rotates keys. A key has at most one active successor: rotating it again, for example because the
-//! response was lost, is refused, since it would leave behind a key that nobody knows.
+//! Rotates keys. A key has at most one active successor. A second rotation, for example because the
+//! response to the first was lost, is refused: it would leave an active key that nobody knows.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use tokio_postgres::Transaction;
 use tokio_postgres::types::Type;
 
 use super::prefix::KeyPrefix;
-use super::sql::{KeySource, LAST_TIME, SqlParam, by_prefix, locked, stored};
+use super::sql::{KeySource, LAST_TIME, SqlParam, key_by_prefix, lock_key, read_stored_key};
 use super::store::{KeyRefusal, KeyRotation, Status, StoreError, StoredKey};
 use super::token::ApiKey;
 
@@ -18,7 +18,7 @@ pub(super) async fn rotate(
     prefix: &KeyPrefix,
     overlap: Duration,
 ) -> Result<KeyRotation, StoreError> {
-    let old = locked(transaction, owner, prefix).await?;
+    let old = lock_key(transaction, owner, prefix).await?;
     // A separate statement, which sees the result of a concurrent rotation that held the lock.
     if let Some(successor) = successor(transaction, &old).await? {
         return Err(KeyRefusal::AlreadyRotated(Box::new(successor)).into());
@@ -27,14 +27,15 @@ pub(super) async fn rotate(
         return Err(KeyRefusal::NotActive.into());
     }
     let key = ApiKey::generate()?;
-    copy(transaction, &old, &key).await?;
-    expire(transaction, &old, &key, overlap).await?;
-    let new = by_prefix(transaction, key.prefix()).await?;
-    let replaced = by_prefix(transaction, &old.prefix).await?;
+    insert_successor(transaction, &old, &key).await?;
+    expire_predecessor(transaction, &old, &key, overlap).await?;
+    let new = key_by_prefix(transaction, key.prefix()).await?;
+    let replaced = key_by_prefix(transaction, &old.prefix).await?;
     Ok(KeyRotation { key, new, replaced })
 }
 
-/// The newest active key of the same owner that rotation has replaced this one by, directly or not.
+/// The newest active key of the same owner among the successors of this key: the key that replaced
+/// it by rotation, the one that replaced that key, and so on.
 async fn successor(
     transaction: &Transaction<'_>,
     old: &StoredKey,
@@ -52,12 +53,12 @@ async fn successor(
         KeySource::Tables.select()
     );
     let values: [SqlParam<'_>; 2] = [(&old.prefix, Type::TEXT), (&old.owner, Type::TEXT)];
-    transaction.query_typed(&sql, &values).await?.first().map(stored).transpose()
+    transaction.query_typed(&sql, &values).await?.first().map(read_stored_key).transpose()
 }
 
 /// Stores the new key with the values of the old one and the lifetime that it had before any
 /// rotation.
-async fn copy(
+async fn insert_successor(
     transaction: &Transaction<'_>,
     old: &StoredKey,
     key: &ApiKey,
@@ -79,7 +80,7 @@ async fn copy(
 }
 
 /// Lets the old key expire after `overlap`, unless it expires earlier anyway.
-async fn expire(
+async fn expire_predecessor(
     transaction: &Transaction<'_>,
     old: &StoredKey,
     key: &ApiKey,

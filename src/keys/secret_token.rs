@@ -1,9 +1,9 @@
-//! The format of API keys and login tokens: a type prefix, parts of random digits with `_` between
-//! them, and check characters.
+//! The format of API keys and login tokens: a type prefix, parts of random digits separated by `_`,
+//! and check characters.
 //!
-//! The digits are `0-9A-Za-z`. The check is CRC-32 (IEEE) over everything before it, in base 62 with
-//! digits in that order, most significant first, padded with `0`. So a mistyped token is refused
-//! without a lookup, and secret scanners can recognize a token by its format.
+//! The digits are `0-9A-Za-z`. The check is CRC-32 (IEEE) over everything before it, in base 62
+//! with digits in that order, most significant first, padded with `0`. So a mistyped token is
+//! refused without a lookup, and secret scanners can recognize a token by its format.
 
 use std::fmt;
 
@@ -13,12 +13,12 @@ use thiserror::Error;
 
 const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// How many check characters there are.
+/// The number of check characters.
 const CHECK_CHARS: usize = 6;
 
 /// The operating system provided no random bytes.
 #[derive(Debug, Error)]
-#[error("the operating system gave no randomness: {0}")]
+#[error("the operating system provided no random bytes: {0}")]
 pub struct NoRandomness(getrandom::Error);
 
 /// The format of one type of token.
@@ -32,8 +32,8 @@ pub(crate) struct TokenFormat {
 impl TokenFormat {
     /// A new token, from the operating system's random bytes.
     pub(crate) fn generate(&self) -> Result<SecretToken, NoRandomness> {
-        // A `SecretToken` from the start, so that it is wiped, and with its capacity, so that growing
-        // leaves no copy.
+        // A `SecretToken` from the start, so that it is wiped, and with its capacity, so that
+        // growing leaves no copy.
         let mut token = SecretToken(String::with_capacity(self.length()));
         token.0.push_str(self.type_prefix);
         for (index, count) in self.parts.iter().enumerate() {
@@ -54,30 +54,18 @@ impl TokenFormat {
 
     /// Whether `text` has this format and its check is correct.
     pub(crate) fn fits(&self, text: &[u8]) -> bool {
-        if text.len() != self.length() || !text.starts_with(self.type_prefix.as_bytes()) {
-            return false;
-        }
-        let mut rest = &text[self.type_prefix.len()..];
-        for (index, &count) in self.parts.iter().enumerate() {
-            let (part, after) = rest.split_at(count);
-            let is_last = index + 1 == self.parts.len();
-            if !part.iter().all(u8::is_ascii_alphanumeric) || !(is_last || after[0] == b'_') {
-                return false;
-            }
-            rest = &after[usize::from(!is_last)..];
-        }
-        check_characters(&text[..text.len() - CHECK_CHARS]) == rest
+        let Some((body, check)) = text.split_last_chunk() else { return false };
+        let Some(parts) = body.strip_prefix(self.type_prefix.as_bytes()) else { return false };
+        let lengths = parts.split(|byte| *byte == b'_').map(<[u8]>::len);
+        lengths.eq(self.parts.iter().copied())
+            && parts.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
+            && check_characters(body) == *check
     }
 
     /// The length in characters.
-    const fn length(&self) -> usize {
-        let mut length = self.type_prefix.len() + CHECK_CHARS;
-        let mut index = 0;
-        while index < self.parts.len() {
-            length += self.parts[index] + (index > 0) as usize;
-            index += 1;
-        }
-        length
+    fn length(&self) -> usize {
+        let separators = self.parts.len().saturating_sub(1);
+        self.type_prefix.len() + self.parts.iter().sum::<usize>() + separators + CHECK_CHARS
     }
 }
 

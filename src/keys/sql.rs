@@ -1,21 +1,21 @@
-//! The SQL statements of key management on the default schema. All are unnamed and typed, so that
-//! they work through a pooler in transaction mode.
+//! The SQL statements that several operations of key management share. All statements are unnamed
+//! and typed, so that they work through a connection pooler in transaction mode.
 
 use std::time::SystemTime;
 
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{Client, Row, Transaction};
+use tokio_postgres::{GenericClient, Row, Transaction};
 
 use super::prefix::KeyPrefix;
-use super::store::{KeyRefusal, Listed, Listing, NewKey, Status, StoreError, StoredKey, Usage};
+use super::store::{KeyRefusal, NewKey, Status, StoreError, StoredKey};
 use super::token::ApiKey;
 use crate::registry::Timestamp;
 
-/// How many keys are listed if a prefix is ambiguous.
+/// The maximal number of keys that an error lists if a prefix is ambiguous.
 const MAX_CANDIDATES: usize = 100;
 
-/// Later times can't be shown.
+/// The latest expiry that is stored; later times can't be shown.
 pub(super) const LAST_TIME: &str = "'9999-12-30 00:00:00+00'";
 
 /// A statement's parameter with its type.
@@ -26,11 +26,12 @@ pub(super) type SqlParam<'a> = (&'a (dyn ToSql + Sync), Type);
 pub(super) enum KeySource {
     /// The tables of the default schema.
     Tables,
-    /// The view that any registry has, which has no counts of use.
+    /// The view that every registry has. It has no counts of use.
     View,
 }
 
 impl KeySource {
+    /// A query of all columns that [`read_stored_key`] reads, without conditions.
     pub(super) fn select(self) -> String {
         let (usage, from) = match self {
             Self::Tables => (
@@ -54,7 +55,7 @@ impl KeySource {
         )
     }
 
-    const fn table(self) -> &'static str {
+    pub(super) const fn table(self) -> &'static str {
         match self {
             Self::Tables => "registry.api_key",
             Self::View => "registry_read.api_key",
@@ -79,28 +80,17 @@ impl From<tokio_postgres::Error> for StoreError {
     }
 }
 
-/// Stores a key in a transaction of its own.
+/// Stores a key.
 ///
 /// # Errors
 /// [`StoreError`], also if another key has the same prefix.
-pub async fn insert_key(client: &mut Client, key: &ApiKey, new: &NewKey) -> Result<(), StoreError> {
-    let transaction = client.transaction().await?;
-    insert_key_in(&transaction, key, new).await?;
-    transaction.commit().await?;
-    Ok(())
-}
-
-/// Stores a key within a transaction.
-///
-/// # Errors
-/// [`StoreError`], also where its prefix is taken.
-pub async fn insert_key_in(
-    transaction: &Transaction<'_>,
+pub async fn insert_key(
+    client: &impl GenericClient,
     key: &ApiKey,
     new: &NewKey,
 ) -> Result<(), StoreError> {
     let owner = "INSERT INTO registry.owner (handle) VALUES ($1) ON CONFLICT DO NOTHING";
-    transaction.execute_typed(owner, &[(&new.owner, Type::TEXT)]).await?;
+    client.execute_typed(owner, &[(&new.owner, Type::TEXT)]).await?;
     let insert = "INSERT INTO registry.api_key
         (key_hash, prefix, owner, name, scopes, rate_limit_per_minute, expires_at)
         VALUES ($1, $2, $3, $4, $5, $6, $7)";
@@ -116,49 +106,12 @@ pub async fn insert_key_in(
         (&limit, Type::INT4),
         (&expires_at, Type::TIMESTAMPTZ),
     ];
-    transaction.execute_typed(insert, &values).await?;
+    client.execute_typed(insert, &values).await?;
     Ok(())
 }
 
-/// Generates and stores a key.
-pub(super) async fn create(
-    transaction: &Transaction<'_>,
-    new: &NewKey,
-) -> Result<(ApiKey, StoredKey), StoreError> {
-    let key = ApiKey::generate()?;
-    insert_key_in(transaction, &key, new).await?;
-    let stored = by_prefix(transaction, key.prefix()).await?;
-    Ok((key, stored))
-}
-
-/// One page of the keys, newest first.
-pub(super) async fn list(
-    transaction: &Transaction<'_>,
-    source: KeySource,
-    owner: Option<&str>,
-    listing: Listing,
-) -> Result<Listed, StoreError> {
-    let count = format!(
-        "SELECT count(*) AS total FROM {} k WHERE $1::text IS NULL OR k.owner = $1",
-        source.table()
-    );
-    let row = transaction.query_typed_one(&count, &[(&owner, Type::TEXT)]).await?;
-    let total: i64 = row.try_get("total")?;
-    let sql = format!(
-        "{} WHERE $1::text IS NULL OR k.owner = $1
-        ORDER BY k.created_at DESC, k.prefix LIMIT $2 OFFSET $3",
-        source.select()
-    );
-    let (limit, offset) = (i64::from(listing.limit), i64::from(listing.offset));
-    let values: [SqlParam<'_>; 3] =
-        [(&owner, Type::TEXT), (&limit, Type::INT8), (&offset, Type::INT8)];
-    let rows = transaction.query_typed(&sql, &values).await?;
-    let keys = rows.iter().map(stored).collect::<Result<_, _>>()?;
-    Ok(Listed { keys, total: total.unsigned_abs() })
-}
-
 /// The one key that begins with `prefix`, locked until the transaction ends.
-pub(super) async fn locked(
+pub(super) async fn lock_key(
     transaction: &Transaction<'_>,
     owner: Option<&str>,
     prefix: &KeyPrefix,
@@ -168,63 +121,24 @@ pub(super) async fn locked(
         ORDER BY k.prefix LIMIT {MAX_CANDIDATES} FOR UPDATE OF k",
         KeySource::Tables.select()
     );
-    let values: [SqlParam<'_>; 2] = [(&owner, Type::TEXT), (&prefix.as_str(), Type::TEXT)];
-    let rows = transaction.query_typed(&sql, &values).await?;
-    let found = rows.iter().map(stored).collect::<Result<Vec<_>, _>>()?;
+    let prefix = prefix.as_str();
+    let rows =
+        transaction.query_typed(&sql, &[(&owner, Type::TEXT), (&prefix, Type::TEXT)]).await?;
+    let found = rows.iter().map(read_stored_key).collect::<Result<Vec<_>, _>>()?;
     Ok(KeyRefusal::only(found)?)
 }
 
 /// The key with exactly this prefix.
-pub(super) async fn by_prefix(
+pub(super) async fn key_by_prefix(
     transaction: &Transaction<'_>,
     prefix: &str,
 ) -> Result<StoredKey, StoreError> {
     let sql = format!("{} WHERE k.prefix = $1", KeySource::Tables.select());
-    stored(&transaction.query_typed_one(&sql, &[(&prefix, Type::TEXT)]).await?)
+    read_stored_key(&transaction.query_typed_one(&sql, &[(&prefix, Type::TEXT)]).await?)
 }
 
-/// Revokes the one key that begins with `prefix`.
-pub(super) async fn revoke(
-    transaction: &Transaction<'_>,
-    owner: Option<&str>,
-    prefix: &KeyPrefix,
-) -> Result<StoredKey, StoreError> {
-    let key = locked(transaction, owner, prefix).await?;
-    let update = "UPDATE registry.api_key SET revoked_at = now()
-        WHERE prefix = $1 AND revoked_at IS NULL";
-    transaction.execute_typed(update, &[(&key.prefix, Type::TEXT)]).await?;
-    by_prefix(transaction, &key.prefix).await
-}
-
-/// Adds to the counts of keys' use in one statement. It locks rows in order, so that concurrent
-/// replicas never deadlock.
-pub(super) async fn add_usage(
-    transaction: &Transaction<'_>,
-    usage: &[Usage],
-) -> Result<(), StoreError> {
-    let sql = "INSERT INTO registry.api_key_usage AS known (key_hash, last_used_at, request_count)
-        SELECT key_hash, used.at, used.requests
-        FROM unnest($1::bytea[], $2::timestamptz[], $3::bigint[]) AS used (key_hash, at, requests)
-        JOIN registry.api_key USING (key_hash)
-        ORDER BY key_hash
-        ON CONFLICT (key_hash) DO UPDATE SET
-            last_used_at = greatest(known.last_used_at, excluded.last_used_at),
-            request_count = known.request_count + excluded.request_count";
-    let hashes: Vec<&[u8]> = usage.iter().map(|usage| usage.key.0.as_slice()).collect();
-    let times = usage.iter().map(|usage| SystemTime::try_from(usage.last_used_at));
-    let times: Vec<SystemTime> = times.collect::<Result<_, _>>()?;
-    let requests: Vec<i64> =
-        usage.iter().map(|usage| i64::try_from(usage.requests).unwrap_or(i64::MAX)).collect();
-    let values: [SqlParam<'_>; 3] = [
-        (&hashes, Type::BYTEA_ARRAY),
-        (&times, Type::TIMESTAMPTZ_ARRAY),
-        (&requests, Type::INT8_ARRAY),
-    ];
-    transaction.execute_typed(sql, &values).await?;
-    Ok(())
-}
-
-pub(super) fn stored(row: &Row) -> Result<StoredKey, StoreError> {
+/// Reads a row of a query that begins with [`KeySource::select`].
+pub(super) fn read_stored_key(row: &Row) -> Result<StoredKey, StoreError> {
     let time = |name| -> Result<Option<Timestamp>, StoreError> {
         let time: Option<SystemTime> = row.try_get(name)?;
         Ok(time.map(Timestamp::try_from).transpose()?)

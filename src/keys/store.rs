@@ -79,23 +79,23 @@ pub enum Status {
     Revoked,
 }
 
-/// Which page of the keys to list.
+/// The part of the keys to list.
 #[derive(Debug, Clone, Copy)]
-pub struct Listing {
+pub struct ListRange {
     /// The maximal number of keys.
     pub limit: u32,
     /// How many keys to skip.
     pub offset: u32,
 }
 
-impl Listing {
+impl ListRange {
     /// All keys.
     pub const ALL: Self = Self { limit: i32::MAX.unsigned_abs(), offset: 0 };
 }
 
 /// One page of the keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listed {
+pub struct KeyList {
     /// The keys, newest first.
     pub keys: Vec<StoredKey>,
     /// How many keys there are on all pages.
@@ -190,7 +190,7 @@ pub trait KeyStore: Send + Sync + 'static {
     async fn create(&self, new: &NewKey) -> Result<(ApiKey, StoredKey), StoreError>;
 
     /// One page of the keys, newest first.
-    async fn list(&self, owner: Option<&str>, listing: Listing) -> Result<Listed, StoreError>;
+    async fn list(&self, owner: Option<&str>, range: ListRange) -> Result<KeyList, StoreError>;
 
     /// Revokes the one key with this prefix. A key that is already revoked keeps its time.
     async fn revoke(

@@ -9,8 +9,10 @@ use thiserror::Error;
 use super::secret_token::{NoRandomness, SecretToken, TokenFormat};
 use crate::registry::KeyHash;
 
-const TYPE_PREFIX: &str = "gr_";
-const PREFIX_CHARS: usize = 8;
+/// The beginning of each key.
+pub(super) const TYPE_PREFIX: &str = "gr_";
+/// The characters after it that belong to the prefix of a key.
+pub(super) const PREFIX_CHARS: usize = 8;
 const SECRET_CHARS: usize = 32;
 const FORMAT: TokenFormat =
     TokenFormat { type_prefix: TYPE_PREFIX, parts: &[PREFIX_CHARS, SECRET_CHARS] };
@@ -19,16 +21,19 @@ const FORMAT: TokenFormat =
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiKey(SecretToken);
 
-/// The text has not the format of a key, or its check characters are wrong.
+/// The text does not have the format of a key, or its check characters are wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("not an API key: expected gr_ + 8 characters + _ + 38 characters with a right check")]
+#[error(
+    "not an API key: expected gr_, 8 letters or digits, _ and 38 letters or digits whose check \
+     characters are correct"
+)]
 pub struct MalformedKey;
 
 impl ApiKey {
-    /// A new key, from the operating system's randomness.
+    /// A new key, from the operating system's random bytes.
     ///
     /// # Errors
-    /// [`NoRandomness`].
+    /// [`NoRandomness`] if the operating system provides none.
     pub fn generate() -> Result<Self, NoRandomness> {
         FORMAT.generate().map(Self)
     }

@@ -15,32 +15,26 @@ use super::store::{KeyStore, Usage};
 use crate::registry::{KeyHash, Timestamp};
 use crate::sync::lock;
 
-/// How many keys each shard counts; the use of further keys is not counted until the next batch is
-/// taken.
+/// The maximal number of keys that each shard counts. The use of further keys is not counted until
+/// the next batch is taken.
 const KEYS_IN_SHARD: usize = 4_000;
 
 /// Shards with a lock each, so that requests of different keys rarely wait for each other.
 const SHARDS: usize = 16;
 
-/// The time for the last batch, at shutdown.
+/// The maximal time for the last batch, at shutdown.
 const LAST_BATCH_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The use of keys in this replica since the last batch, for a bounded number of keys.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct UsageCounts {
     shards: [Mutex<HashMap<KeyHash, (Timestamp, u64)>>; SHARDS],
     not_counted: AtomicU64,
 }
 
-impl Default for UsageCounts {
-    fn default() -> Self {
-        Self { shards: Default::default(), not_counted: AtomicU64::new(0) }
-    }
-}
-
 impl UsageCounts {
     /// Counts a request with this key at `now`, by the upstream's clock.
-    pub fn note(&self, key: &KeyHash, now: Timestamp) {
+    pub fn record(&self, key: &KeyHash, now: Timestamp) {
         let mut shard = lock(&self.shards[usize::from(key.0[0]) % SHARDS]);
         if let Some((last, requests)) = shard.get_mut(key) {
             *last = now.max(*last);
@@ -126,7 +120,7 @@ mod tests {
         let at = |second| Timestamp::from_second(second).expect("a time");
         let counts = UsageCounts::default();
         for (number, second) in [(1, 10), (2, 20), (1, 30), (1, 25)] {
-            counts.note(&key(number), at(second));
+            counts.record(&key(number), at(second));
         }
         let mut taken = counts.take();
         taken.sort_by_key(|usage| usage.key.0);
@@ -141,9 +135,9 @@ mod tests {
         let counts = UsageCounts::default();
         let now = Timestamp::UNIX_EPOCH;
         for number in 0..SHARDS * KEYS_IN_SHARD * 2 {
-            counts.note(&key(number), now);
+            counts.record(&key(number), now);
         }
-        counts.note(&key(0), now);
+        counts.record(&key(0), now);
         assert!(counts.not_counted.load(Ordering::Relaxed) > 0);
         let taken = counts.take();
         assert!(taken.len() <= SHARDS * KEYS_IN_SHARD);

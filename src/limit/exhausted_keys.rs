@@ -11,10 +11,10 @@ use crate::sync::lock;
 /// How many keys are remembered at once. Requests of further keys go to Redis.
 const MAX_KEYS: usize = 65_536;
 
-/// The number of keys from which those of ended windows are removed.
+/// The number of keys from which keys of ended windows are removed.
 const SWEEP_FROM: usize = 1024;
 
-/// The store reports the time until a window ends in whole milliseconds, rounded down.
+/// The store rounds the time until a window ends down to milliseconds.
 const ROUNDING: Duration = Duration::from_millis(1);
 
 /// Keys whose window is exhausted, each until the window ends.
@@ -27,9 +27,9 @@ struct ExhaustedWindows<K> {
     sweep_at: usize,
 }
 
-/// The end of a window is known with the error of a round trip, so both bounds are kept: requests
-/// are refused here only until the window may have ended, and are told to come back when it
-/// certainly has.
+/// The end of a window is known with the uncertainty of a round trip, so both bounds are kept:
+/// requests are refused here only until the window may have ended, and are told to come back when
+/// it has certainly ended.
 #[derive(Debug, Clone, Copy)]
 struct ExhaustedWindow {
     limit: u32,
@@ -44,21 +44,21 @@ impl<K> Default for ExhaustedKeys<K> {
 }
 
 impl<K: Eq + Hash + Copy> ExhaustedKeys<K> {
-    /// The refusal of a request of `key` at `now`, if its window is known to be exhausted. Forgets
+    /// Refuses a request of `key` at `now` if its window is known to be exhausted. Forgets
     /// the key if the window may have ended or the limit has changed.
     pub(super) fn check(&self, key: K, limit: u32, now: Instant) -> Option<Decision> {
         let mut windows = lock(&self.0);
-        let full = *windows.by_key.get(&key)?;
-        if full.limit != limit || full.refused_until <= now {
+        let window = *windows.by_key.get(&key)?;
+        if window.limit != limit || window.refused_until <= now {
             windows.by_key.remove(&key);
             return None;
         }
-        let resets_in = full.ended_by.saturating_duration_since(now);
+        let resets_in = window.ended_by.saturating_duration_since(now);
         Some(Decision::of(false, limit, limit, resets_in))
     }
 
-    /// Remembers the key if its window is exhausted, as a round trip with these times of sending and
-    /// receiving reported.
+    /// Remembers the key if its window is exhausted, as a round trip with these times of sending
+    /// and receiving reported.
     pub(super) fn mark_exhausted(
         &self,
         key: K,
@@ -71,7 +71,7 @@ impl<K: Eq + Hash + Copy> ExhaustedKeys<K> {
         }
         let mut windows = lock(&self.0);
         if windows.by_key.len() >= windows.sweep_at {
-            windows.by_key.retain(|_, full| full.refused_until > received);
+            windows.by_key.retain(|_, window| window.refused_until > received);
             windows.sweep_at = (windows.by_key.len() * 2).clamp(SWEEP_FROM, MAX_KEYS);
         }
         if windows.by_key.len() < MAX_KEYS || windows.by_key.contains_key(&key) {

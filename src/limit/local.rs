@@ -1,4 +1,4 @@
-//! Counts windows in this process alone: always if there is no Redis, else during its outages.
+//! Counts windows in this process alone: always if no Redis is configured, else during its outages.
 //!
 //! Windows outlive an outage, so a Redis that fails repeatedly does not open new ones. When a
 //! window that opened before an outage ends during it, the next window begins with the count of
@@ -16,8 +16,8 @@ use crate::sync::lock;
 /// The number of windows from which ended ones are removed.
 const SWEEP_FROM: usize = 1024;
 
-/// Counts windows in memory. Holds one window for each key that was used in the last minute. Keys
-/// are authenticated before, so unknown keys can't fill it.
+/// Counts windows in memory. Holds one window for each key that was used in the last minute. Only
+/// authenticated keys reach it, so made-up keys can't fill it.
 #[derive(Debug)]
 pub(super) struct LocalLimiter<K> {
     replicas: u32,
@@ -49,7 +49,7 @@ impl LocalWindow {
         Self { began, count, outage, before_outage: 0 }
     }
 
-    fn enter(&mut self, outage: u32) {
+    fn enter_outage(&mut self, outage: u32) {
         if outage > self.outage {
             self.outage = outage;
             self.before_outage = self.count;
@@ -68,8 +68,8 @@ impl<K: Eq + Hash + Copy> LocalLimiter<K> {
         Self { replicas, windows: Mutex::new(windows) }
     }
 
-    /// Decides about one request of `key` at `now`, during the outage with this number. Without Redis
-    /// the number is always 0.
+    /// Decides about one request of `key` at `now`, during the outage with this number. Without
+    /// Redis the number is always 0.
     pub(super) fn decide(&self, key: K, limit: u32, outage: u32, now: Instant) -> Decision {
         let share = local_share(limit, self.replicas);
         let mut windows = lock(&self.windows);
@@ -79,7 +79,7 @@ impl<K: Eq + Hash + Copy> LocalLimiter<K> {
         if window.resets_in(now).is_zero() {
             *window = window.next(now, outage);
         }
-        window.enter(outage);
+        window.enter_outage(outage);
         let admitted = window.count < share;
         window.count += u32::from(admitted);
         let remaining = share.saturating_sub(window.count);
@@ -88,8 +88,8 @@ impl<K: Eq + Hash + Copy> LocalLimiter<K> {
 }
 
 impl<K: Eq + Hash> LocalWindows<K> {
-    /// Removes ended windows each time the number of windows has doubled, which is constant work for
-    /// each request.
+    /// Removes ended windows each time the number of windows has doubled, which is constant work
+    /// for each request.
     fn sweep(&mut self, now: Instant) {
         if self.by_key.len() >= self.sweep_at {
             self.by_key.retain(|_, window| !window.resets_in(now).is_zero());

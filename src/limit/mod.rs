@@ -14,7 +14,6 @@ mod limiter;
 mod local;
 mod options;
 mod outages;
-mod policy;
 mod redis_windows;
 mod shared_limiter;
 #[cfg(test)]

@@ -1,11 +1,11 @@
-//! How limits are enforced, and the error where requests can't be counted.
+//! How limits are enforced, and the error when a request can't be counted.
 
 use thiserror::Error;
 
 use crate::config::WithoutRedis;
 use crate::ops::LimitMetrics;
 
-/// A request can't be counted, and is refused for that reason.
+/// A request is refused because it can't be counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("requests cannot be counted at the moment")]
 pub struct LimiterUnavailable;

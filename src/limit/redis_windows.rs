@@ -1,34 +1,33 @@
 //! Windows counted in Redis, by its clock, for all replicas together.
 //!
-//! Each command touches one key, so this is valid in Redis Cluster, where the commands of a batch
-//! are sent to their nodes in parallel.
+//! Each command uses one key, as Redis Cluster requires. There, the commands of a batch are sent to
+//! their nodes in parallel.
 
 use std::fmt::Display;
 use std::time::Duration;
 
-use redis::{ErrorKind, FromRedisValue, RedisError, RedisResult, Value};
+use redis::{FromRedisValue, RedisResult, Value};
 
 use super::window::{WINDOW, WindowState};
 use super::window_store::{Acquire, AcquireReplies, WindowStore};
-use crate::redis::{AccessMode, Call, LuaScript, RedisFailure, RedisKeys, RedisPool};
+use crate::redis::scripts::ADMIT;
+use crate::redis::{AccessMode, Call, RedisFailure, RedisKeys, RedisPool};
 
 /// Counts windows in Redis: one command for each key and limit, one exchange for each batch.
 #[derive(Debug)]
-pub(super) struct RedisWindows {
+pub struct RedisWindows {
     pool: RedisPool,
     keys: RedisKeys,
-    script: LuaScript,
 }
 
 impl RedisWindows {
     pub(super) fn new(pool: RedisPool, keys: RedisKeys) -> Self {
-        Self { pool, keys, script: LuaScript::admit() }
+        Self { pool, keys }
     }
 
-    fn call<'a, K>(&'a self, acquire: &Acquire<K>, key: &'a str) -> Call<'a> {
-        let numbers = [acquire.limit.into(), acquire.requests.into(), WINDOW.as_millis()];
-        let call = Call::script(&self.script, key);
-        numbers.iter().fold(call, |call, number| call.arg(number.to_string()))
+    fn call<'a, K>(acquire: &Acquire<K>, key: &'a str) -> Call<'a> {
+        let call = Call::script(&ADMIT, key);
+        call.arg(acquire.limit).arg(acquire.requests).arg(WINDOW.as_millis())
     }
 }
 
@@ -36,9 +35,8 @@ impl<K: Display + Send + Sync + 'static> WindowStore<K> for RedisWindows {
     async fn admit(&self, acquires: &[Acquire<K>]) -> Result<AcquireReplies, RedisFailure> {
         let keys: Vec<_> = acquires.iter().map(|one| self.keys.limit(&one.key)).collect();
         let calls: Vec<_> =
-            acquires.iter().zip(&keys).map(|(one, key)| self.call(one, key)).collect();
-        let mut replies = self.pool.run(AccessMode::Write, &calls).await?;
-        replies.resize_with(acquires.len(), || Err(unexpected("no reply to a command")));
+            acquires.iter().zip(&keys).map(|(one, key)| Self::call(one, key)).collect();
+        let replies = self.pool.run(AccessMode::Write, &calls).await?;
         let windows = acquires.iter().zip(replies).map(|(acquire, reply)| {
             let window = reply.and_then(|reply| read_window(acquire.requests, reply));
             window.map_err(RedisFailure::from)
@@ -57,17 +55,12 @@ impl<K: Display + Send + Sync + 'static> WindowStore<K> for RedisWindows {
 
 /// The reply of the script to a command for `requests` requests.
 fn read_window(requests: u32, reply: Value) -> RedisResult<WindowState> {
-    let (admitted, count, resets_in_ms) = <(u32, i64, i64)>::from_redis_value(reply)
-        .map_err(|_| unexpected("not a window's state"))?;
+    let (admitted, count, resets_in_ms) = <(u32, i64, i64)>::from_redis_value(reply)?;
     Ok(WindowState {
         admitted: admitted.min(requests),
         count: u32::try_from(count.max(0)).unwrap_or(u32::MAX),
         resets_in: Duration::from_millis(u64::try_from(resets_in_ms).unwrap_or(0)).min(WINDOW),
     })
-}
-
-fn unexpected(what: &'static str) -> RedisError {
-    (ErrorKind::UnexpectedReturnType, what).into()
 }
 
 #[cfg(test)]

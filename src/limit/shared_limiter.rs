@@ -1,7 +1,7 @@
 //! Decides by the windows that all replicas share, for all requests of this replica in batches.
 //!
 //! Requests of one key and limit that wait at the same time share one command, and the admitted
-//! ones are those that came first. When a round trip fails, each of its requests gets one error.
+//! ones are the first to arrive. When a round trip fails, each of its requests gets one error.
 //! When it fails because the store did not reply in time, requests that wait for the same shards
 //! get that error too: they have waited long enough.
 
@@ -44,7 +44,8 @@ type KeyAndLimit<K> = (K, u32);
 
 type LimitEntry<K> = BatchEntry<KeyAndLimit<K>, CountResult>;
 
-/// Counts the requests of this replica in the shared windows.
+/// Counts the requests of this replica in the shared windows. Refuses those whose window is known
+/// to be exhausted without a command to the store.
 #[derive(Debug)]
 pub(super) struct SharedLimiter<K, S>(Batcher<KeyAndLimit<K>, CountResult, WindowBatches<K, S>>);
 
@@ -64,11 +65,6 @@ where
     pub(super) fn new(store: S, metrics: LimitMetrics) -> Self {
         let (exhausted, outages) = (ExhaustedKeys::default(), OutageTracker::default());
         Self(Batcher::new(WindowBatches { store, exhausted, outages, metrics }, LIMITS))
-    }
-
-    /// Whether the store is known to take no counts at the moment, of some keys at least.
-    pub(super) fn is_unavailable(&self) -> bool {
-        self.0.executor().store.is_unavailable()
     }
 
     /// Decides about one request, together with all that wait at the same time.
@@ -184,9 +180,9 @@ where
         }
     }
 
-    /// Ends the outage of each shard that replied to all of its commands.
+    /// Ends the outage of each shard that has replied to all of its commands without an error.
     fn end_outages(&self, batch: &[LimitEntry<K>], replies: &AcquireReplies) {
-        if !self.outages.any() {
+        if !self.outages.has_outage() {
             return;
         }
         let shards: Vec<_> = batch.iter().map(|entry| self.shard(entry)).collect();

@@ -1,4 +1,4 @@
-//! Requests that hear nothing of the store since the task that asked it ended.
+//! Requests whose batch ends without a reply.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

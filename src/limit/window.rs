@@ -47,7 +47,7 @@ impl Decision {
     }
 }
 
-/// The state of a key's window after a command that asked it to admit several requests.
+/// The state of a key's window after a command to admit several requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct WindowState {
     /// How many of the command's requests were admitted.

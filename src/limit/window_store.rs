@@ -1,4 +1,4 @@
-//! What the limiter needs of a store that counts windows for all replicas.
+//! The interface of a store that counts windows for all replicas.
 
 use std::future::Future;
 
@@ -25,13 +25,13 @@ pub(super) trait WindowStore<K>: Send + Sync + 'static {
     /// order.
     ///
     /// # Errors
-    /// [`RedisFailure`] when nothing is known about any of them: each may have been counted or not.
+    /// [`RedisFailure`] when no command has a reply: each request may have been counted or not.
     fn admit(
         &self,
         acquires: &[Acquire<K>],
     ) -> impl Future<Output = Result<AcquireReplies, RedisFailure>> + Send;
 
-    /// Whether the store is known to take no counts at the moment, of some keys at least.
+    /// Whether the store is known to be unavailable at the moment, at least for some keys.
     fn is_unavailable(&self) -> bool;
 
     /// The shard of the store that counts a key. Shards can fail independently of each other.

@@ -1,8 +1,10 @@
 //! An HTTP client for other services. Requests are bounded in time and size, redirects are not
 //! followed, and certificates are always verified.
 
+use std::error::Error;
 use std::path::Path;
 use std::time::Duration;
+use std::{io, iter};
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
@@ -29,7 +31,7 @@ pub enum HttpError {
     Unreachable(#[from] hyper_util::client::legacy::Error),
     /// The response ended early, or is longer than [`MAX_BODY_BYTES`].
     #[error("the response ended early, or is longer than {MAX_BODY_BYTES} bytes")]
-    Body(#[source] Box<dyn std::error::Error + Send + Sync>),
+    Body(#[source] Box<dyn Error + Send + Sync>),
     /// There was no complete response in time.
     #[error("no response within {} s", .0.as_secs())]
     Timeout(Duration),
@@ -49,19 +51,13 @@ pub enum HttpError {
 impl HttpError {
     /// Whether the server's certificate is not trusted, or is for another name.
     pub fn is_untrusted(&self) -> bool {
-        let mut next: Option<&(dyn std::error::Error + 'static)> = Some(self);
-        while let Some(error) = next {
-            if let Some(rustls::Error::InvalidCertificate(_)) = error.downcast_ref() {
-                return true;
-            }
-            // The source of an I/O error that wraps another error skips the wrapped one.
-            let wrapped = error.downcast_ref::<std::io::Error>().and_then(|error| error.get_ref());
-            next = match wrapped {
-                Some(wrapped) => Some(wrapped),
-                None => error.source(),
-            };
-        }
-        false
+        // The source of an I/O error that wraps another error skips the wrapped one.
+        let causes = iter::successors(Some(self as &(dyn Error + 'static)), |&error| {
+            let wrapped = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+            wrapped.map_or_else(|| error.source(), |wrapped| Some(wrapped as _))
+        });
+        let mut causes = causes.filter_map(|error| error.downcast_ref());
+        causes.any(|error| matches!(error, rustls::Error::InvalidCertificate(_)))
     }
 }
 

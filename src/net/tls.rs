@@ -35,8 +35,8 @@ pub fn client(ca_file: Option<&Path>) -> Result<ClientConfig, AuthoritiesError> 
     Ok(builder.with_root_certificates(roots(ca_file)?).with_no_client_auth())
 }
 
-/// As [`client`], but a certificate may be for any name: for authorities that certify only the
-/// servers that this client connects to.
+/// Like [`client`], but accepts certificates for any name. Only for authorities that certify no
+/// other servers than the ones that this client connects to.
 ///
 /// # Errors
 /// [`AuthoritiesError`].
@@ -117,13 +117,13 @@ fn from_file(path: &Path) -> Result<RootCertStore, AuthoritiesError> {
         roots.add(certificate).map_err(|error| wrong(&error))?;
     }
     if roots.is_empty() {
-        return Err(wrong(&"no certificate in it"));
+        return Err(wrong(&"the file contains no certificate"));
     }
     Ok(roots)
 }
 
-/// The system may have no authorities. That is not an error here, since TLS may never be used; a
-/// server that uses it is then refused as one with an unknown authority.
+/// The system's authorities. It is no error if there are none, since TLS may never be used; a
+/// server that uses TLS then has an unknown authority.
 fn from_system() -> RootCertStore {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);

@@ -1,7 +1,7 @@
 //! Runs several scripts and commands in one exchange, and sends a script again by its source when
-//! the server does not know it yet.
+//! the server does not know its hash yet.
 
-use redis::{Cmd, RedisResult, Value};
+use redis::{Cmd, RedisResult, ToRedisArgs, Value};
 
 use super::failure::RedisFailure;
 use super::node::AccessMode;
@@ -12,87 +12,54 @@ use super::scripts::LuaScript;
 #[derive(Debug)]
 pub struct Call<'a> {
     key: &'a str,
-    kind: CallKind<'a>,
-}
-
-#[derive(Debug)]
-enum CallKind<'a> {
-    Script { script: &'a LuaScript, arguments: Vec<Vec<u8>> },
-    Command(Cmd),
+    /// Runs a script by its hash.
+    command: Cmd,
+    script: Option<&'static LuaScript>,
 }
 
 impl<'a> Call<'a> {
     /// A script on one key, without arguments yet.
-    pub fn script(script: &'a LuaScript, key: &'a str) -> Self {
-        Self { key, kind: CallKind::Script { script, arguments: Vec::new() } }
+    pub fn script(script: &'static LuaScript, key: &'a str) -> Self {
+        Self { key, command: script.by_hash(key), script: Some(script) }
     }
 
     /// A command that reads or writes `key`.
     pub fn command(key: &'a str, command: Cmd) -> Self {
-        Self { key, kind: CallKind::Command(command) }
+        Self { key, command, script: None }
     }
 
     /// Appends an argument.
-    pub fn arg(mut self, argument: impl Into<Vec<u8>>) -> Self {
-        match &mut self.kind {
-            CallKind::Script { arguments, .. } => arguments.push(argument.into()),
-            CallKind::Command(command) => {
-                command.arg(argument.into());
-            }
-        }
+    pub fn arg(mut self, argument: impl ToRedisArgs) -> Self {
+        self.command.arg(argument);
         self
     }
 
-    fn first_attempt(&self) -> Cmd {
-        match &self.kind {
-            CallKind::Script { script, arguments } => {
-                with_arguments(script.by_hash(self.key), arguments)
-            }
-            CallKind::Command(command) => command.clone(),
-        }
-    }
-
-    /// The script by source, if the server did not run it because it does not know its hash.
+    /// The script by its source, if the server did not run it because it does not know its hash.
     fn retry(&self, reply: &RedisResult<Value>) -> Option<Cmd> {
-        match (&self.kind, reply) {
-            (CallKind::Script { script, arguments }, Err(error))
-                if LuaScript::is_unknown(error) =>
-            {
-                Some(with_arguments(script.by_source(self.key), arguments))
-            }
-            _ => None,
-        }
+        let is_unknown = reply.as_ref().is_err_and(LuaScript::is_unknown);
+        self.script.filter(|_| is_unknown).map(|script| script.with_source(&self.command))
     }
-}
-
-fn with_arguments(mut command: Cmd, arguments: &[Vec<u8>]) -> Cmd {
-    arguments.iter().for_each(|argument| {
-        command.arg(argument);
-    });
-    command
 }
 
 impl RedisPool {
-    /// Runs `calls` in one exchange. The results are in the order of the calls. Scripts that a
-    /// server does not know, and only they, are sent again by source.
+    /// Runs `calls` in one exchange and returns one result for each, in their order. Only scripts
+    /// that a server does not know are sent again, by their source.
     ///
     /// # Errors
-    /// [`RedisFailure`] when nothing is known of any call; never later than `redis.timeout_ms`.
+    /// [`RedisFailure`] when no call has a reply; never later than `redis.timeout_ms`.
     pub async fn run(
         &self,
         mode: AccessMode,
         calls: &[Call<'_>],
     ) -> Result<Vec<RedisResult<Value>>, RedisFailure> {
         let deadline = self.deadline();
-        let commands = calls.iter().map(|call| (call.key, call.first_attempt()));
+        let commands = calls.iter().map(|call| (call.key, call.command.clone()));
         let mut replies = self.exchange(mode, commands, deadline).await?;
-        let (mut retries, mut indices) = (Vec::new(), Vec::new());
-        for (index, (call, reply)) in calls.iter().zip(&replies).enumerate() {
-            if let Some(command) = call.retry(reply) {
-                retries.push((call.key, command));
-                indices.push(index);
-            }
-        }
+        let unknown =
+            calls.iter().zip(&replies).enumerate().filter_map(|(index, (call, reply))| {
+                call.retry(reply).map(|command| (index, (call.key, command)))
+            });
+        let (indices, retries): (Vec<_>, Vec<_>) = unknown.unzip();
         if !indices.is_empty() {
             // Where this fails, these calls keep their error and the others their reply.
             let retried = self.exchange(mode, retries.into_iter(), deadline).await;

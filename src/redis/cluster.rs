@@ -1,11 +1,13 @@
-//! Sends commands to a cluster: each to the primary that has its key, those of one node in one round
-//! trip, the nodes in parallel.
+//! Sends commands to a cluster: each to the primary that has its key. The commands of one node
+//! share a round trip, and the nodes are used in parallel.
 //!
-//! The library's own cluster client is not used: it retries without regard to our deadline, asks for
-//! the slots while a caller waits, and does not tell which node failed. Here each node has its own
-//! pools and breakers, as a single server has, so a node that is unavailable does not delay the
-//! keys of the others.
+//! The library's own cluster client is not used: it retries beyond our deadline, asks for the slots
+//! while a caller waits, and does not report which node failed. Here each node has its own pools
+//! and breakers, as a single server has, so an unavailable node does not delay the keys of the
+//! others.
 
+use std::collections::HashMap;
+use std::iter;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
@@ -16,20 +18,15 @@ use super::dial::host_and_port;
 use super::failure::{RedisFailure, Replies, unexpected};
 use super::node::{AccessMode, Node, PoolKind};
 use super::slots::slot;
-use super::topology::{ClusterTopology, SlotOwners};
-use crate::ops::PoolState;
+use super::topology::{Cluster, ClusterState, SlotOwners};
 
-/// How often a command is redirected to another node, at most.
+/// The maximal number of times that a command is redirected to another node.
 const MAX_REDIRECTS: usize = 4;
 
-/// How many keys are tried to find one that probes a node.
+/// The maximal number of keys that are tried to find one that probes a node.
 const MAX_PROBE_KEYS: u32 = 2_000;
 
-/// A cluster that commands are sent to.
-#[derive(Debug)]
-pub(super) struct Cluster(Arc<ClusterTopology>);
-
-/// A command under way.
+/// A command that has no final reply yet.
 #[derive(Debug)]
 struct PendingCommand {
     /// Its index among the commands that are sent together.
@@ -41,80 +38,44 @@ struct PendingCommand {
 }
 
 impl Cluster {
-    pub(super) fn new(topology: Arc<ClusterTopology>) -> Self {
-        Self(topology)
-    }
-
-    /// Whether commands of this mode are rejected, whatever their keys.
-    pub(super) fn is_unavailable(&self, mode: AccessMode) -> bool {
-        self.test_nodes(|nodes| nodes.iter().all(|node| node.is_unavailable(mode)), true)
-    }
-
-    /// Whether commands of this mode are sent, whatever their keys.
-    pub(super) fn is_fully_available(&self, mode: AccessMode) -> bool {
-        self.test_nodes(|nodes| !nodes.iter().any(|node| node.is_unavailable(mode)), false)
-    }
-
     /// A key for each unavailable node; any key if the polls have found no node at all.
     pub(super) fn probe_keys(&self, mode: AccessMode, key: impl Fn(u32) -> String) -> Vec<String> {
-        let state = self.0.state();
-        let Some(owners) = state.owners else {
-            return state.poll_failed.then(|| key(0)).into_iter().collect();
+        let ClusterState { owners, poll_failed } = self.state();
+        let Some(owners) = owners else {
+            return poll_failed.then(|| key(0)).into_iter().collect();
         };
         let key_of = |node: &Arc<Node>| {
-            let is_its =
-                |key: &String| owners.of(slot(key)).is_some_and(|of| Arc::ptr_eq(of, node));
-            (0..MAX_PROBE_KEYS).map(&key).find(is_its)
+            let is_its_key =
+                |key: &String| owners.owner(slot(key)).is_some_and(|of| Arc::ptr_eq(of, node));
+            (0..MAX_PROBE_KEYS).map(&key).find(is_its_key)
         };
         owners.nodes.iter().filter(|node| node.is_unavailable(mode)).filter_map(key_of).collect()
-    }
-
-    /// Whether `test` holds for the nodes, or without any node whether the last poll had this result.
-    /// Before the first poll a cluster counts as available.
-    fn test_nodes(&self, test: impl FnOnce(&[Arc<Node>]) -> bool, poll_failed: bool) -> bool {
-        let state = self.0.state();
-        match state.owners {
-            Some(owners) => test(&owners.nodes),
-            None => state.poll_failed == poll_failed,
-        }
-    }
-
-    /// The connections of the pools of this kind, of all nodes together.
-    pub(super) fn state(&self, kind: PoolKind) -> PoolState {
-        let owners = self.0.state().owners;
-        let nodes = owners.iter().flat_map(|owners| &owners.nodes);
-        nodes.map(|node| node.state(kind)).fold(PoolState::default(), |sum, one| PoolState {
-            max: sum.max + one.max,
-            size: sum.size + one.size,
-            idle: sum.idle + one.idle,
-            waiting: sum.waiting + one.waiting,
-        })
     }
 
     /// Sends commands, each with its key's slot. The replies are in the order of the commands.
     ///
     /// # Errors
-    /// [`RedisFailure`] when nothing is known of any command; never later than `deadline`.
+    /// [`RedisFailure`] when no command has a reply; never later than `deadline`.
     pub(super) async fn send(
-        &self,
+        self: &Arc<Self>,
         kind: PoolKind,
         mode: AccessMode,
         commands: Vec<(u16, Cmd)>,
         deadline: Instant,
     ) -> Result<Replies, RedisFailure> {
-        let owners = self.0.owners(deadline).await?;
+        let owners = self.owners(deadline).await?;
         let mut replies = Vec::with_capacity(commands.len());
         replies.resize_with(commands.len(), || Err(unexpected("no reply to a command")));
-        let mut answered = false;
+        let mut has_reply = false;
         let mut failure = None;
-        let mut pending = self.pending(&owners, commands);
+        let mut pending = Self::pending(&owners, commands);
         for redirects in 0..=MAX_REDIRECTS {
             let sent = by_node(std::mem::take(&mut pending));
             let sent = sent.into_iter().map(|group| self.send_group(kind, mode, group, deadline));
             for (group, result) in join_all(sent).await {
                 match result {
                     Ok(results) => {
-                        answered = true;
+                        has_reply = true;
                         for (command, reply) in group.into_iter().zip(results) {
                             match self.redirect(&reply) {
                                 Some((node, asking)) if redirects < MAX_REDIRECTS => {
@@ -125,7 +86,9 @@ impl Cluster {
                         }
                     }
                     Err(error) => {
-                        group.iter().for_each(|one| replies[one.index] = Err(error.of_one()));
+                        for command in group {
+                            replies[command.index] = Err(error.command_error());
+                        }
                         failure = Some(error);
                     }
                 }
@@ -135,23 +98,23 @@ impl Cluster {
             }
         }
         match failure {
-            Some(failure) if !answered => Err(failure),
+            Some(failure) if !has_reply => Err(failure),
             _ => Ok(replies),
         }
     }
 
-    /// Commands and their nodes. A command for a slot without an owner goes to the first node, which
-    /// replies with an error or redirects it.
-    fn pending(&self, owners: &SlotOwners, commands: Vec<(u16, Cmd)>) -> Vec<PendingCommand> {
+    /// Commands and their nodes. A command for a slot without an owner goes to the first node,
+    /// which replies with an error or redirects it.
+    fn pending(owners: &SlotOwners, commands: Vec<(u16, Cmd)>) -> Vec<PendingCommand> {
         let with_node = |(index, (slot, command))| {
-            let node = owners.of(slot).or_else(|| owners.nodes.first())?;
+            let node = owners.owner(slot).or_else(|| owners.nodes.first())?;
             Some(PendingCommand { index, command, node: Arc::clone(node), asking: false })
         };
         commands.into_iter().enumerate().filter_map(with_node).collect()
     }
 
     async fn send_group(
-        &self,
+        self: &Arc<Self>,
         kind: PoolKind,
         mode: AccessMode,
         group: Vec<PendingCommand>,
@@ -169,7 +132,7 @@ impl Cluster {
         }
         let sent = node.send(kind, mode, pipeline, deadline).await;
         if sent.as_ref().is_err_and(|error| !matches!(error, RedisFailure::PoolExhausted)) {
-            self.0.poll_soon();
+            self.poll_soon();
         }
         let replies = sent.map(|replies| without_asking(&group, replies));
         (group, replies)
@@ -177,48 +140,37 @@ impl Cluster {
 
     /// The node that the reply redirects to, and whether the command needs `ASKING` there. A
     /// redirected command has not been run.
-    fn redirect(&self, reply: &RedisResult<Value>) -> Option<(Arc<Node>, bool)> {
+    fn redirect(self: &Arc<Self>, reply: &RedisResult<Value>) -> Option<(Arc<Node>, bool)> {
         let error = reply.as_ref().err()?;
         let asking = match error.kind() {
             ErrorKind::Server(ServerErrorKind::Ask) => true,
             ErrorKind::Server(ServerErrorKind::Moved) => false,
             ErrorKind::Server(ServerErrorKind::ClusterDown | ServerErrorKind::MasterDown) => {
-                self.0.poll_soon();
+                self.poll_soon();
                 return None;
             }
             _ => return None,
         };
         if !asking {
-            self.0.poll_soon();
+            self.poll_soon();
         }
         let (address, _) = error.redirect_node()?;
         let (host, port) = host_and_port(address).filter(|(host, _)| !host.is_empty())?;
-        Some((self.0.node((host.to_owned(), port)), asking))
+        Some((self.node((host.to_owned(), port)), asking))
     }
 }
 
 fn by_node(pending: Vec<PendingCommand>) -> Vec<Vec<PendingCommand>> {
-    let mut groups: Vec<Vec<PendingCommand>> = Vec::new();
+    let mut groups: HashMap<_, Vec<_>> = HashMap::new();
     for command in pending {
-        let same = |group: &&mut Vec<PendingCommand>| {
-            group.first().is_some_and(|first| Arc::ptr_eq(&first.node, &command.node))
-        };
-        match groups.iter_mut().find(same) {
-            Some(group) => group.push(command),
-            None => groups.push(vec![command]),
-        }
+        groups.entry(Arc::as_ptr(&command.node)).or_default().push(command);
     }
-    groups
+    groups.into_values().collect()
 }
 
 /// Leaves out the replies to `ASKING`.
 fn without_asking(group: &[PendingCommand], replies: Replies) -> Replies {
-    let mut replies = replies.into_iter();
-    let mut own_reply = |command: &PendingCommand| {
-        if command.asking {
-            replies.next();
-        }
-        replies.next().unwrap_or_else(|| Err(unexpected("no reply to a command")))
-    };
-    group.iter().map(&mut own_reply).collect()
+    let asking =
+        group.iter().flat_map(|one| iter::repeat_n(true, usize::from(one.asking)).chain([false]));
+    replies.into_iter().zip(asking).filter(|(_, asking)| !asking).map(|(reply, _)| reply).collect()
 }

@@ -23,33 +23,33 @@ use super::servers::Server;
 /// Connects to `server` and logs in within `timeout`, which then also bounds each reply.
 pub(super) async fn dial(server: &Server, timeout: Duration) -> RedisResult<MultiplexedConnection> {
     let connected = tokio::time::timeout(timeout, connect(server)).await;
-    let mut connection = connected.map_err(|_| late("no connection in time"))??;
+    let mut connection = connected.map_err(|_| timeout_error("no connection in time"))??;
     // The library's default would end a longer configured timeout early.
     connection.set_response_timeout(timeout);
     Ok(connection)
 }
 
-/// An error that is a timeout.
-pub(super) fn late(what: &'static str) -> RedisError {
+/// A timeout, as an error of the client library.
+pub(super) fn timeout_error(what: &'static str) -> RedisError {
     io::Error::new(io::ErrorKind::TimedOut, what).into()
 }
 
 async fn connect(server: &Server) -> RedisResult<MultiplexedConnection> {
     let Server { address, login, tls } = server;
     let (Some(tls), ConnectionAddr::Tcp(host, port)) = (tls, address) else {
-        return plain(address, login).await;
+        return connect_plain(address, login).await;
     };
     let stream = TcpStream::connect((host.as_str(), *port)).await?;
     stream.set_nodelay(true)?;
     let name = ServerName::try_from(host.to_owned())
         .map_err(|_| (ErrorKind::InvalidClientConfig, "not a valid host name for TLS"))?;
-    let stream = TlsConnector::from(tls.clone()).connect(name, stream).await.map_err(in_tls)?;
+    let stream = TlsConnector::from(tls.clone()).connect(name, stream).await.map_err(tls_error)?;
     log_in(login, stream).await
 }
 
-/// Without TLS, as bb8-redis connects. Its TLS would read the system's authorities for each
-/// connection, and could not use those of `redis.tls_ca_file`.
-async fn plain(
+/// Connects without TLS, by bb8-redis. Its TLS would read the system's certificate authorities for
+/// each connection, and could not use those of `redis.tls_ca_file`.
+async fn connect_plain(
     address: &ConnectionAddr,
     login: &RedisConnectionInfo,
 ) -> RedisResult<MultiplexedConnection> {
@@ -60,7 +60,7 @@ async fn plain(
 }
 
 /// A certificate that is not accepted is a configuration error: retries do not help.
-fn in_tls(error: io::Error) -> RedisError {
+fn tls_error(error: io::Error) -> RedisError {
     if error.kind() == io::ErrorKind::InvalidData {
         return (ErrorKind::InvalidClientConfig, "TLS failed", error.to_string()).into();
     }

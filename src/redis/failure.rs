@@ -3,7 +3,7 @@
 use redis::{ErrorKind, RedisError, RedisResult, ServerErrorKind, Value};
 use thiserror::Error;
 
-use super::dial::late;
+use super::dial::timeout_error;
 use crate::ops::error_chain;
 use crate::sync::CallOutcome;
 
@@ -19,7 +19,7 @@ pub enum RedisFailure {
     /// There was no reply within `redis.timeout_ms`.
     #[error("redis did not reply in time")]
     Timeout,
-    /// All connections of the pool were in use for `redis.timeout_ms`. Says nothing about Redis.
+    /// All connections of the pool were in use for `redis.timeout_ms`. Redis may be available.
     #[error("all connections to redis were in use")]
     PoolExhausted,
     /// Redis or the connection to it failed.
@@ -28,7 +28,7 @@ pub enum RedisFailure {
 }
 
 impl RedisFailure {
-    /// Whether `redis.timeout_ms` passed: measured here, or by the client library at the same moment.
+    /// Whether `redis.timeout_ms` passed. Both this service and the client library measure it.
     pub fn is_late(&self) -> bool {
         match self {
             Self::Timeout | Self::PoolExhausted => true,
@@ -37,14 +37,16 @@ impl RedisFailure {
         }
     }
 
-    /// This failure as the error of one command, among others that have replies.
-    pub(super) fn of_one(&self) -> RedisError {
+    /// The failure as the error of one command, for callers whose other commands have replies.
+    pub(super) fn command_error(&self) -> RedisError {
         match self {
             Self::Failed(error) => error.clone(),
             Self::CircuitOpen => {
                 (ErrorKind::Io, "the command's node is known to be unavailable").into()
             }
-            Self::Timeout | Self::PoolExhausted => late("the command's node did not reply in time"),
+            Self::Timeout | Self::PoolExhausted => {
+                timeout_error("the command's node did not reply in time")
+            }
         }
     }
 }
@@ -52,7 +54,7 @@ impl RedisFailure {
 /// What a call tells the circuit breaker about the server, if anything.
 pub(super) fn outcome(result: &Result<Replies, RedisFailure>) -> Option<CallOutcome> {
     match result {
-        Ok(replies) if replies.iter().any(refuses_service) => Some(CallOutcome::Refused),
+        Ok(replies) if refusal(replies).is_some() => Some(CallOutcome::Refused),
         Ok(_) => Some(CallOutcome::Answered),
         Err(RedisFailure::PoolExhausted) => None,
         // The error sink of the pool has already recorded a refused connection.
@@ -62,20 +64,20 @@ pub(super) fn outcome(result: &Result<Replies, RedisFailure>) -> Option<CallOutc
     }
 }
 
-/// Why the server is unavailable, where [`outcome`] is not `Answered`.
+/// Why the server is unavailable, if [`outcome`] is not `Answered`.
 pub(super) fn reason(result: &Result<Replies, RedisFailure>) -> Option<String> {
     match result {
-        Ok(replies) => {
-            let refusal = replies.iter().find(|reply| refuses_service(reply));
-            refusal.and_then(|reply| reply.as_ref().err()).map(ToString::to_string)
-        }
+        Ok(replies) => refusal(replies).map(ToString::to_string),
         Err(error) => Some(error_chain(error)),
     }
 }
 
-/// Whether the server refuses service as such, rather than this command for its form.
-fn refuses_service(reply: &RedisResult<Value>) -> bool {
-    let Err(error) = reply else { return false };
+/// The first reply by which the server refuses every command of this mode, not only this one.
+fn refusal(replies: &Replies) -> Option<&RedisError> {
+    replies.iter().filter_map(|reply| reply.as_ref().err()).find(|error| refuses_service(error))
+}
+
+fn refuses_service(error: &RedisError) -> bool {
     match error.kind() {
         ErrorKind::Server(
             ServerErrorKind::ReadOnly
@@ -86,7 +88,8 @@ fn refuses_service(reply: &RedisResult<Value>) -> bool {
         ) => true,
         _ => match error.code() {
             Some("OOM" | "MISCONF" | "NOAUTH" | "NOREPLICAS") => true,
-            // Before version 7, an error inside a script is part of the detail of the script's error.
+            // Before version 7, an error inside a script is part of the detail of the script's
+            // error.
             Some("ERR") => error.detail().is_some_and(|detail| {
                 ["-OOM ", "-READONLY ", "-MISCONF "].iter().any(|code| detail.contains(code))
             }),
@@ -95,7 +98,7 @@ fn refuses_service(reply: &RedisResult<Value>) -> bool {
     }
 }
 
-/// The error of a reply that has another form than expected.
+/// The error of a reply that does not have the expected form.
 pub(super) fn unexpected(what: &'static str) -> RedisError {
     (ErrorKind::UnexpectedReturnType, what).into()
 }

@@ -1,4 +1,4 @@
-//! Makes the connections of a pool and decides which of them can be used again.
+//! Makes the connections of a pool and decides which of them can be reused.
 //!
 //! A multiplexed connection does not reconnect by itself. A connection that was abandoned in the
 //! middle of a command, or that failed, never returns to the pool. When a connection turns out to
@@ -37,13 +37,14 @@ pub(super) struct RedisManager {
     connect_errors: Arc<ConnectErrorLog>,
 }
 
-/// A connection with what decides whether it can be used again.
+/// A connection, and whether it can be reused.
 #[derive(Debug)]
 pub(super) struct RedisConnection {
     inner: MultiplexedConnection,
     usable: bool,
     generation: u64,
-    newest: Arc<AtomicU64>,
+    /// The manager's current generation. Older connections are discarded.
+    current_generation: Arc<AtomicU64>,
 }
 
 impl RedisManager {
@@ -52,28 +53,23 @@ impl RedisManager {
         timeout: Duration,
         connect_errors: Arc<ConnectErrorLog>,
     ) -> Self {
-        Self {
-            endpoint,
-            timeout,
-            generation: Arc::default(),
-            primary: Mutex::default(),
-            connect_errors,
-        }
+        let (generation, primary) = (Arc::default(), Mutex::default());
+        Self { endpoint, timeout, generation, primary, connect_errors }
     }
 
     async fn dial(&self) -> RedisResult<MultiplexedConnection> {
         match &self.endpoint {
             Endpoint::Server(server) => dial(server, self.timeout).await,
             Endpoint::Primary(sentinels) => {
-                let found = sentinels.primary(self.timeout).await?;
-                self.follow(found.address);
-                Ok(found.connection)
+                let (connection, address) = sentinels.primary(self.timeout).await?;
+                self.follow_primary(address.to_string());
+                Ok(connection)
             }
         }
     }
 
-    /// Discards connections to the previous primary if this is another one.
-    fn follow(&self, address: String) {
+    /// Remembers the primary. Discards the connections to the previous one if it has changed.
+    fn follow_primary(&self, address: String) {
         let mut primary = lock(&self.primary);
         if primary.as_ref() != Some(&address) {
             if primary.is_some() {
@@ -90,8 +86,8 @@ impl ManageConnection for RedisManager {
     type Error = RedisError;
 
     async fn connect(&self) -> RedisResult<RedisConnection> {
-        // A connection that breaks meanwhile discards this one too. That this is the first connection
-        // to another primary must not.
+        // If a connection breaks while this one is made, this one is discarded too. That the
+        // primary has changed discards only older connections.
         let before = self.generation.load(Ordering::Acquire);
         let inner = self.dial().await.inspect_err(|error| self.connect_errors.record(error))?;
         self.connect_errors.clear();
@@ -103,7 +99,7 @@ impl ManageConnection for RedisManager {
             inner,
             usable: true,
             generation,
-            newest: Arc::clone(&self.generation),
+            current_generation: Arc::clone(&self.generation),
         })
     }
 
@@ -111,7 +107,7 @@ impl ManageConnection for RedisManager {
         if connection.generation == self.generation.load(Ordering::Acquire) {
             Ok(())
         } else {
-            Err((ErrorKind::Io, "of the same generation as a broken connection").into())
+            Err((ErrorKind::Io, "discarded, because another connection broke").into())
         }
     }
 
@@ -121,18 +117,18 @@ impl ManageConnection for RedisManager {
 }
 
 impl RedisConnection {
-    /// Sends `commands` in one round trip. The outer error is the connection's, the inner ones are
-    /// those of single commands.
+    /// Sends `commands` in one round trip. The outer error is the connection's, an inner error is
+    /// that of a single command.
     pub(super) async fn send(
         &mut self,
         commands: &Pipeline,
     ) -> RedisResult<Vec<RedisResult<Value>>> {
-        // A caller that stops waiting leaves a connection with a reply still to come.
+        // Stays so if the caller stops waiting: a reply is still to come.
         self.usable = false;
         let replies = match self.inner.req_packed_commands(commands, 0, commands.len()).await {
             Ok(replies) => replies,
             Err(error) => {
-                self.newest.fetch_max(self.generation + 1, Ordering::AcqRel);
+                self.current_generation.fetch_max(self.generation + 1, Ordering::AcqRel);
                 return Err(error);
             }
         };
@@ -142,11 +138,10 @@ impl RedisConnection {
     }
 }
 
-/// A demoted node keeps serving its connections, while the host name may resolve to the new primary
-/// by now, or the sentinels may name it.
+/// A demoted primary keeps its connections open. A new connection finds the new primary, since the
+/// host name resolves to it or the sentinels name it.
 fn must_reconnect(reply: &RedisResult<Value>) -> bool {
-    let Err(error) = reply else { return false };
-    is_read_only(error) || error.is_unrecoverable_error()
+    reply.as_ref().is_err_and(|error| is_read_only(error) || error.is_unrecoverable_error())
 }
 
 /// Before version 7, an error inside a script is part of the detail of the script's error.
@@ -155,7 +150,7 @@ fn is_read_only(error: &RedisError) -> bool {
         || error.detail().is_some_and(|detail| detail.contains("-READONLY "))
 }
 
-/// Whether an attempt to connect was refused, so that the next one probably will be too.
+/// Whether the server refused a connection, so that it will probably refuse the next one too.
 pub(super) fn is_refusal(error: &RedisError) -> bool {
     let is_denied = matches!(
         error.kind(),

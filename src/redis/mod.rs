@@ -1,5 +1,5 @@
 //! The Redis client: connection pools with bounded waits and circuit breakers for a single server,
-//! sentinels or a cluster, and all keys and all scripts in one file each.
+//! sentinels or a cluster. All keys are in `keys.rs`, all scripts in `scripts.rs`.
 
 mod calls;
 mod cluster;
@@ -10,7 +10,7 @@ mod manager;
 mod node;
 mod pool;
 mod probes;
-mod scripts;
+pub mod scripts;
 mod sentinel;
 mod servers;
 mod slots;
@@ -18,8 +18,7 @@ mod topology;
 
 pub use calls::Call;
 pub use failure::RedisFailure;
-pub use keys::{AnswerKeys, RedisKeys};
+pub use keys::{EntryKeys, RedisKeys};
 pub use node::AccessMode;
 pub use pool::RedisPool;
-pub use scripts::{CacheScripts, LuaScript};
 pub use servers::{Sentinels, Server, Servers, ServersError};

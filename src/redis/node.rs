@@ -39,54 +39,55 @@ pub(super) enum PoolKind {
 pub(super) struct NodeSettings {
     /// The maximal size of the pool of each [`PoolKind`].
     pub(super) sizes: [u32; 2],
-    /// The time for a command, including the wait for a connection.
+    /// The maximal time for a command, including the wait for a connection.
     pub(super) timeout: Duration,
     /// How often breakers have opened, by [`AccessMode`].
     pub(super) open_count: [Arc<AtomicU64>; 2],
     pub(super) connect_errors: Arc<ConnectErrorLog>,
 }
 
-/// A server with its pools, which share the breakers.
+/// A server with its pools, by [`PoolKind`].
 #[derive(Debug)]
 pub(super) struct Node {
     pools: [Arc<NodePool>; 2],
-    breakers: Arc<Breakers>,
+    availability: Arc<Availability>,
 }
 
 #[derive(Debug)]
 struct NodePool {
     pool: Pool<RedisManager>,
-    breakers: Arc<Breakers>,
-    refused: Arc<Notify>,
+    availability: Arc<Availability>,
     size: u32,
     timeout: Duration,
     waiting: AtomicUsize,
 }
 
+/// Whether a server is available, for both of its pools.
 #[derive(Debug)]
-struct Breakers {
-    read: Breaker,
-    write: Breaker,
+struct Availability {
+    /// By [`AccessMode`].
+    breakers: [Breaker; 2],
+    /// Notified when a connection has been refused.
+    refused: Notify,
 }
 
 impl Node {
     /// A node whose connections are made when they are first needed. Does no I/O; must be called on
     /// a runtime. The log calls the node `name`.
     pub(super) fn new(name: &str, endpoint: &Endpoint, settings: &NodeSettings) -> Self {
-        let breaker = |mode: AccessMode, word: &str| {
-            let open_count = Arc::clone(&settings.open_count[mode as usize]);
-            Breaker::counted_in(open_count, format!("{name} ({word})"))
+        let breaker = |(open_count, word): (&Arc<AtomicU64>, _)| {
+            Breaker::counted_in(Arc::clone(open_count), format!("{name} ({word})"))
         };
-        let (read, write) =
-            (breaker(AccessMode::Read, "reads"), breaker(AccessMode::Write, "writes"));
-        let breakers = Arc::new(Breakers { read, write });
-        let pool = |size| Arc::new(NodePool::new(endpoint, size, settings, &breakers));
-        Self { pools: settings.sizes.map(pool), breakers }
+        let [reads, writes] = &settings.open_count;
+        let breakers = [(reads, "reads"), (writes, "writes")].map(breaker);
+        let availability = Arc::new(Availability { breakers, refused: Notify::new() });
+        let pool = |size| Arc::new(NodePool::new(endpoint, size, settings, &availability));
+        Self { pools: settings.sizes.map(pool), availability }
     }
 
     /// Whether commands of this mode are rejected at the moment.
     pub(super) fn is_unavailable(&self, mode: AccessMode) -> bool {
-        self.breakers.of(mode).is_open()
+        self.availability.breaker(mode).is_open()
     }
 
     /// The connections of the pool of this kind.
@@ -106,7 +107,7 @@ impl Node {
         deadline: Deadline,
     ) -> Result<Replies, RedisFailure> {
         let pool = &self.pools[kind as usize];
-        match self.breakers.of(mode).permit(Instant::now()) {
+        match self.availability.breaker(mode).permit(Instant::now()) {
             Permit::Call => {
                 let result = pool.call(mode, &commands, deadline).await;
                 if mode == AccessMode::Write && result.is_ok() {
@@ -128,25 +129,20 @@ impl NodePool {
         endpoint: &Endpoint,
         size: u32,
         settings: &NodeSettings,
-        breakers: &Arc<Breakers>,
+        availability: &Arc<Availability>,
     ) -> Self {
-        let (refused, timeout) = (Arc::new(Notify::new()), settings.timeout);
-        let sink =
-            ConnectErrorSink { breakers: Arc::clone(breakers), refused: Arc::clone(&refused) };
+        let NodeSettings { timeout, connect_errors, .. } = settings;
+        let manager = RedisManager::new(endpoint.clone(), *timeout, Arc::clone(connect_errors));
         let pool = Pool::builder()
             .max_size(size)
-            .connection_timeout(timeout)
+            .connection_timeout(*timeout)
             .retry_connection(false)
             // Calls `RedisManager::is_valid`, which costs no round trip.
             .test_on_check_out(true)
-            .error_sink(Box::new(sink))
-            .build_unchecked(RedisManager::new(
-                endpoint.clone(),
-                timeout,
-                settings.connect_errors.clone(),
-            ));
-        let (breakers, waiting) = (Arc::clone(breakers), AtomicUsize::new(0));
-        Self { pool, breakers, refused, size, timeout, waiting }
+            .error_sink(Box::new(ConnectErrorSink(Arc::clone(availability))))
+            .build_unchecked(manager);
+        let (availability, waiting) = (Arc::clone(availability), AtomicUsize::new(0));
+        Self { pool, availability, size, timeout: *timeout, waiting }
     }
 
     fn state(&self) -> PoolState {
@@ -165,10 +161,10 @@ impl NodePool {
         tokio::spawn(async move { pool.call(mode, &commands, deadline).await });
     }
 
-    /// A replica whose local cache has everything sends no reads that could probe the server, but
-    /// it does send writes.
+    /// Probes reads after a successful write: a replica whose local cache has every entry sends
+    /// writes, but no reads.
     fn probe_reads(self: &Arc<Self>) {
-        let read = &self.breakers.read;
+        let read = self.availability.breaker(AccessMode::Read);
         if read.is_open() && read.permit(Instant::now()) == Permit::Probe {
             let mut ping = Pipeline::with_capacity(1);
             ping.cmd("PING");
@@ -189,11 +185,11 @@ impl NodePool {
                 Err(_elapsed) => Err(RedisFailure::Timeout),
             },
             Ok(Err(error)) => Err(error),
-            Err(_elapsed) => Err(self.none_free()),
+            Err(_elapsed) => Err(self.no_connection()),
         };
         if let Some(outcome) = outcome(&result) {
             let reason = || reason(&result);
-            self.breakers.of(mode).record_with_reason(outcome, begun, Instant::now(), reason);
+            self.availability.breaker(mode).record(outcome, begun, Instant::now(), reason);
         }
         result
     }
@@ -204,15 +200,15 @@ impl NodePool {
         tokio::select! {
             connection = self.pool.get() => connection.map_err(|error| match error {
                 RunError::User(error) => RedisFailure::Failed(error),
-                RunError::TimedOut => self.none_free(),
+                RunError::TimedOut => self.no_connection(),
             }),
-            () = self.refused.notified() => Err(RedisFailure::CircuitOpen),
+            () = self.availability.refused.notified() => Err(RedisFailure::CircuitOpen),
         }
     }
 
-    /// Why there was no connection in time: all are in use, or none could be made. (Callers that
-    /// have a connection report themselves when Redis does not reply.)
-    fn none_free(&self) -> RedisFailure {
+    /// Why there was no connection in time: all are in use, or none could be made. If Redis does
+    /// not reply, the callers that use the connections report it.
+    fn no_connection(&self) -> RedisFailure {
         if self.pool.state().connections > 0 {
             RedisFailure::PoolExhausted
         } else {
@@ -237,31 +233,24 @@ impl Drop for WaitingGuard<'_> {
     }
 }
 
-impl Breakers {
-    fn of(&self, mode: AccessMode) -> &Breaker {
-        match mode {
-            AccessMode::Read => &self.read,
-            AccessMode::Write => &self.write,
-        }
+impl Availability {
+    fn breaker(&self, mode: AccessMode) -> &Breaker {
+        &self.breakers[mode as usize]
     }
 }
 
 /// Records connections that could not be made.
 #[derive(Debug, Clone)]
-struct ConnectErrorSink {
-    breakers: Arc<Breakers>,
-    refused: Arc<Notify>,
-}
+struct ConnectErrorSink(Arc<Availability>);
 
 impl ErrorSink<RedisError> for ConnectErrorSink {
     fn sink(&self, error: RedisError) {
         if is_refusal(&error) {
             let now = Instant::now();
-            for breaker in [&self.breakers.read, &self.breakers.write] {
-                let reason = || Some(error.to_string());
-                breaker.record_with_reason(CallOutcome::Refused, now, now, reason);
+            for breaker in &self.0.breakers {
+                breaker.record(CallOutcome::Refused, now, now, || Some(error.to_string()));
             }
-            self.refused.notify_waiters();
+            self.0.refused.notify_waiters();
         }
     }
 

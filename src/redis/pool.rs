@@ -1,5 +1,5 @@
-//! Sends commands to Redis, whatever its topology. Within `redis.timeout_ms` a caller has a reply or
-//! a [`RedisFailure`], and is expected to continue without Redis in that case.
+//! Sends commands to Redis in any topology. Within `redis.timeout_ms` a caller gets a reply or a
+//! [`RedisFailure`], and then continues without Redis.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,105 +8,127 @@ use std::time::Duration;
 use redis::{Cmd, Pipeline, Value};
 use tokio::time::Instant;
 
-use super::cluster::Cluster;
 use super::failure::{RedisFailure, Replies, unexpected};
 use super::manager::Endpoint;
 use super::node::{AccessMode, Node, NodeSettings, PoolKind};
 use super::servers::Servers;
 use super::slots::slot;
-use super::topology::ClusterTopology;
+use super::topology::{Cluster, ClusterState};
 use crate::ops::PoolState;
 
-/// Connections for the rate limits alone: one in use, and one in reserve.
-const RESERVED: u32 = 2;
+/// The size of the reserved pool, which the rate limits use: they send one exchange at a time, and
+/// the other connection replaces one that breaks.
+const RESERVED_SIZE: u32 = 2;
 
 /// Connection pools with circuit breakers. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct RedisPool {
-    nodes: Arc<RedisNodes>,
+    pools: Arc<RedisPools>,
     kind: PoolKind,
 }
 
 #[derive(Debug)]
-struct RedisNodes {
-    nodes: Nodes,
+struct RedisPools {
+    nodes: RedisNodes,
     timeout: Duration,
     open_count: [Arc<AtomicU64>; 2],
 }
 
 #[derive(Debug)]
-enum Nodes {
-    One(Node),
-    Cluster(Cluster),
+enum RedisNodes {
+    One(Arc<Node>),
+    Cluster(Arc<Cluster>),
+}
+
+impl RedisNodes {
+    /// Calls `read` with the nodes that are known, and whether a cluster is lost: whether polls
+    /// have found no node. Before its first poll, a cluster has no nodes and is not lost.
+    fn with_nodes<T>(&self, read: impl FnOnce(&[Arc<Node>], bool) -> T) -> T {
+        match self {
+            Self::One(node) => read(std::slice::from_ref(node), false),
+            Self::Cluster(cluster) => match cluster.state() {
+                ClusterState { owners: Some(owners), .. } => {
+                    read(&owners.nodes, owners.nodes.is_empty())
+                }
+                ClusterState { owners: None, poll_failed } => read(&[], poll_failed),
+            },
+        }
+    }
 }
 
 impl RedisPool {
     /// A pool of up to `size` connections to each node, made when they are first needed. Does no
     /// I/O; must be called on a runtime.
     pub fn new(servers: Servers, size: u32, timeout: Duration) -> Self {
-        let settings = NodeSettings { sizes: [size, RESERVED], timeout, ..NodeSettings::default() };
+        let settings =
+            NodeSettings { sizes: [size, RESERVED_SIZE], timeout, ..NodeSettings::default() };
         let open_count = settings.open_count.clone();
-        let one = |endpoint| Nodes::One(Node::new("redis", &endpoint, &settings));
+        let one = |endpoint| RedisNodes::One(Arc::new(Node::new("redis", &endpoint, &settings)));
         let nodes = match servers {
             Servers::Single(server) => one(Endpoint::Server(server)),
             Servers::Sentinel(sentinels) => one(Endpoint::Primary(sentinels)),
             Servers::Cluster { node, others } => {
-                Nodes::Cluster(Cluster::new(ClusterTopology::new(node, others, settings)))
+                RedisNodes::Cluster(Cluster::new(node, others, settings))
             }
         };
-        Self { nodes: Arc::new(RedisNodes { nodes, timeout, open_count }), kind: PoolKind::Common }
+        Self { pools: Arc::new(RedisPools { nodes, timeout, open_count }), kind: PoolKind::Common }
     }
 
     /// A separate pool of two connections to the same Redis, for callers that must not wait for
     /// others. It shares the circuit breakers.
     #[must_use]
     pub fn reserved(&self) -> Self {
-        Self { nodes: Arc::clone(&self.nodes), kind: PoolKind::Reserved }
+        Self { pools: Arc::clone(&self.pools), kind: PoolKind::Reserved }
     }
 
     /// Whether all commands of this mode are rejected at the moment.
     pub fn is_unavailable(&self, mode: AccessMode) -> bool {
-        match &self.nodes.nodes {
-            Nodes::One(node) => node.is_unavailable(mode),
-            Nodes::Cluster(cluster) => cluster.is_unavailable(mode),
-        }
+        self.pools.nodes.with_nodes(|nodes, is_lost| {
+            is_lost || (!nodes.is_empty() && nodes.iter().all(|node| node.is_unavailable(mode)))
+        })
     }
 
-    /// Whether commands of this mode are sent, whatever their keys.
+    /// Whether commands of this mode are sent to every node.
     pub fn is_fully_available(&self, mode: AccessMode) -> bool {
-        match &self.nodes.nodes {
-            Nodes::One(node) => !node.is_unavailable(mode),
-            Nodes::Cluster(cluster) => cluster.is_fully_available(mode),
-        }
+        self.pools.nodes.with_nodes(|nodes, is_lost| {
+            !is_lost && !nodes.iter().any(|node| node.is_unavailable(mode))
+        })
     }
 
-    /// A key for each unavailable node. `key` makes candidates from numbers.
+    /// A key on each unavailable node, among those that `key` makes from numbers.
     pub(super) fn probe_keys(&self, mode: AccessMode, key: impl Fn(u32) -> String) -> Vec<String> {
-        match &self.nodes.nodes {
-            Nodes::One(node) => node.is_unavailable(mode).then(|| key(0)).into_iter().collect(),
-            Nodes::Cluster(cluster) => cluster.probe_keys(mode, key),
+        match &self.pools.nodes {
+            RedisNodes::One(node) => {
+                node.is_unavailable(mode).then(|| key(0)).into_iter().collect()
+            }
+            RedisNodes::Cluster(cluster) => cluster.probe_keys(mode, key),
         }
     }
 
-    /// The shard that has a key, where shards can fail independently: its slot in a cluster, else 0.
+    /// The shard of a key: its slot in a cluster, else 0. Shards can fail independently.
     pub fn shard(&self, key: &str) -> u16 {
-        match &self.nodes.nodes {
-            Nodes::One(_) => 0,
-            Nodes::Cluster(_) => slot(key),
+        match &self.pools.nodes {
+            RedisNodes::One(_) => 0,
+            RedisNodes::Cluster(_) => slot(key),
         }
     }
 
     /// How often circuit breakers for this mode have opened.
     pub fn open_count(&self, mode: AccessMode) -> u64 {
-        self.nodes.open_count[mode as usize].load(Ordering::Relaxed)
+        self.pools.open_count[mode as usize].load(Ordering::Relaxed)
     }
 
-    /// The connections of this pool.
+    /// The connections of this pool, to all nodes together.
     pub fn state(&self) -> PoolState {
-        match &self.nodes.nodes {
-            Nodes::One(node) => node.state(self.kind),
-            Nodes::Cluster(cluster) => cluster.state(self.kind),
-        }
+        self.pools.nodes.with_nodes(|nodes, _| {
+            let states = nodes.iter().map(|node| node.state(self.kind));
+            states.fold(PoolState::default(), |sum, one| PoolState {
+                max: sum.max + one.max,
+                size: sum.size + one.size,
+                idle: sum.idle + one.idle,
+                waiting: sum.waiting + one.waiting,
+            })
+        })
     }
 
     /// Sends one command that reads or writes `key`.
@@ -125,29 +147,29 @@ impl RedisPool {
 
     /// The deadline of commands that are sent now.
     pub(super) fn deadline(&self) -> Instant {
-        Instant::now() + self.nodes.timeout
+        Instant::now() + self.pools.timeout
     }
 
     /// Sends commands, each with the key that it reads or writes, in one exchange. The replies are
     /// in the order of the commands.
     ///
     /// # Errors
-    /// [`RedisFailure`] when nothing is known of any command; never later than `deadline`.
+    /// [`RedisFailure`] when no command has a reply; never later than `deadline`.
     pub(super) async fn exchange<'a>(
         &self,
         mode: AccessMode,
         commands: impl ExactSizeIterator<Item = (&'a str, Cmd)>,
         deadline: Instant,
     ) -> Result<Replies, RedisFailure> {
-        match &self.nodes.nodes {
-            Nodes::One(node) => {
+        match &self.pools.nodes {
+            RedisNodes::One(node) => {
                 let mut pipeline = Pipeline::with_capacity(commands.len());
                 commands.for_each(|(_, command)| {
                     pipeline.add_command(command);
                 });
                 node.send(self.kind, mode, pipeline, deadline).await
             }
-            Nodes::Cluster(cluster) => {
+            RedisNodes::Cluster(cluster) => {
                 let keyed = commands.map(|(key, command)| (slot(key), command)).collect();
                 cluster.send(self.kind, mode, keyed, deadline).await
             }

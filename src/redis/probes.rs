@@ -1,15 +1,15 @@
-//! Finds out when an unavailable Redis is available again, also on a replica without traffic: sends
-//! commands that change nothing that is used.
+//! Finds out when an unavailable Redis is available again, also on a replica without traffic.
+//! Probes write only keys of their own.
 
 use std::time::Duration;
 
-use redis::{Cmd, cmd};
+use redis::cmd;
 use tokio::time::sleep;
 
 use super::keys::RedisKeys;
 use super::node::AccessMode;
 use super::pool::RedisPool;
-use super::scripts::{CacheScripts, LuaScript};
+use super::scripts::{ADMIT, PUT_IF_NEWER};
 
 /// From one round of probes to the next.
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
@@ -20,44 +20,31 @@ const TIME_TO_LIVE_MS: u64 = 1_000;
 impl RedisPool {
     /// Probes what is unavailable, forever. Sends nothing while everything is available.
     pub async fn run_probes(self, keys: RedisKeys) {
-        let (admit, put) = (LuaScript::admit(), CacheScripts::default().put_if_newer);
         loop {
             sleep(PROBE_INTERVAL).await;
             for mode in [AccessMode::Write, AccessMode::Read] {
                 for key in self.probe_keys(mode, |number| keys.probe(number)) {
                     let probe = match mode {
-                        AccessMode::Read => vec![read(&key)],
-                        AccessMode::Write => {
-                            vec![admit_none(&admit, &key), put_empty(&put, &key)]
-                        }
+                        AccessMode::Read => vec![cmd("GET").arg(&key).to_owned()],
+                        // The scripts that write, since a full or read-only server still replies to
+                        // reads, and a user may lack a right that only the scripts need. By source,
+                        // since a server that does not know the hash would run nothing.
+                        AccessMode::Write => vec![
+                            ADMIT.by_source(&key).arg(1).arg(0).arg(TIME_TO_LIVE_MS).to_owned(),
+                            PUT_IF_NEWER
+                                .by_source(&key)
+                                .arg(&["", ""])
+                                .arg(TIME_TO_LIVE_MS)
+                                .arg("")
+                                .to_owned(),
+                        ],
                     };
-                    let commands: Vec<_> = probe.into_iter().map(|one| (&*key, one)).collect();
+                    let commands = probe.into_iter().map(|one| (&*key, one));
                     // The breaker sends these in the background and learns from the replies, unless
                     // a request's command has just been its probe.
-                    drop(self.exchange(mode, commands.into_iter(), self.deadline()).await);
+                    drop(self.exchange(mode, commands, self.deadline()).await);
                 }
             }
         }
     }
-}
-
-fn read(key: &str) -> Cmd {
-    let mut command = cmd("GET");
-    command.arg(key);
-    command
-}
-
-/// Writes are probed by the scripts that write, since a full or read-only server still replies to
-/// reads, and a user may lack a right that only the scripts need. By source, since a server that
-/// does not know the hash would run nothing.
-fn admit_none(admit: &LuaScript, key: &str) -> Cmd {
-    let mut command = admit.by_source(key);
-    command.arg(1).arg(0).arg(TIME_TO_LIVE_MS);
-    command
-}
-
-fn put_empty(put: &LuaScript, key: &str) -> Cmd {
-    let mut command = put.by_source(key);
-    command.arg("").arg("").arg(TIME_TO_LIVE_MS).arg("");
-    command
 }

@@ -1,6 +1,8 @@
 //! All Lua scripts that run in Redis.
 
-use redis::{Cmd, ErrorKind, RedisError, Script, ServerErrorKind, cmd};
+use std::sync::OnceLock;
+
+use redis::{Arg, Cmd, ErrorKind, RedisError, Script, ServerErrorKind, cmd};
 
 /// Admits requests into an API key's window and returns the window's state.
 ///
@@ -12,7 +14,8 @@ use redis::{Cmd, ErrorKind, RedisError, Script, ServerErrorKind, cmd};
 /// a number starts at 0, and one whose time to live is missing or longer than a window gets a new
 /// one, so no key stays locked out. It writes even if it admits nothing, so that a server that is
 /// full or read-only refuses the command for every key, not only for those below their limit.
-const ADMIT: &str = r"
+pub static ADMIT: LuaScript = LuaScript::new(
+    r"
 local stored = redis.pcall('GET', KEYS[1])
 local count = 0
 if type(stored) == 'string' and #stored <= 10
@@ -30,7 +33,8 @@ if resets_in < 0 or resets_in > window then
   resets_in = window
 end
 return {admitted, count + admitted, resets_in}
-";
+",
+);
 
 /// Stores a cache entry, unless the stored one was read from the upstream later.
 ///
@@ -38,7 +42,8 @@ return {admitted, count + admitted, resets_in}
 /// its read, as text that sorts by time. ARGV[3]: its time to live, ms. ARGV[4]: the first byte of
 /// every entry of this format.
 /// Returns: 1 if it was stored, else 0.
-const PUT_IF_NEWER: &str = r"
+pub static PUT_IF_NEWER: LuaScript = LuaScript::new(
+    r"
 local head = redis.pcall('GETRANGE', KEYS[1], 0, 20)
 if type(head) == 'string' and #head == 21 and string.sub(head, 1, 1) == ARGV[4] then
   local read_at = string.sub(head, 6)
@@ -48,101 +53,90 @@ if type(head) == 'string' and #head == 21 and string.sub(head, 1, 1) == ARGV[4] 
 end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[3])
 return 1
-";
+",
+);
 
 /// Deletes the cache entry of something that does not exist any more, unless it was read later.
 ///
-/// KEYS[1]: the entry. ARGV[1]: the time of the read that found nothing.
+/// KEYS[1]: the entry. ARGV[1]: the time of the read that found no gene or domain.
 /// Returns: how many entries were deleted.
-const DELETE_IF_OLDER: &str = r"
+pub static DELETE_IF_OLDER: LuaScript = LuaScript::new(
+    r"
 local head = redis.pcall('GETRANGE', KEYS[1], 0, 20)
 if type(head) == 'string' and #head == 21 and string.sub(head, 6) > ARGV[1] then
   return 0
 end
 return redis.call('DEL', KEYS[1])
-";
+",
+);
 
-/// Deletes a cache entry that could not be decoded, unless it has been replaced, or releases a lease,
-/// unless another replica has it.
+/// Deletes a cache entry that could not be decoded, unless it has been replaced, or releases a
+/// lease, unless another replica has it.
 ///
 /// KEYS[1]: the entry or lease. ARGV[1]: the bytes that could not be decoded, or the owner's token.
 /// Returns: how many keys were deleted.
-const DELETE_IF_EQUAL: &str = r"
+pub static DELETE_IF_EQUAL: LuaScript = LuaScript::new(
+    r"
 if redis.call('GET', KEYS[1]) == ARGV[1] then
   return redis.call('DEL', KEYS[1])
 end
 return 0
-";
+",
+);
 
 /// Acquires a lease, unless another replica has it.
 ///
 /// KEYS[1]: the lease. ARGV[1]: a random token. ARGV[2]: its time to live, ms.
 /// Returns: the token of the current owner.
-const ACQUIRE_LEASE: &str = r"
+pub static ACQUIRE_LEASE: LuaScript = LuaScript::new(
+    r"
 if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
   return ARGV[1]
 end
 return redis.call('GET', KEYS[1])
-";
+",
+);
 
-/// A script with its hash, computed once.
+/// A script with its hash, computed at its first use.
 #[derive(Debug)]
 pub struct LuaScript {
     source: &'static str,
-    hash: String,
+    hash: OnceLock<String>,
 }
 
 impl LuaScript {
-    fn new(source: &'static str) -> Self {
-        Self { source, hash: Script::new(source).get_hash().to_owned() }
-    }
-
-    /// The script of the rate limits.
-    pub fn admit() -> Self {
-        Self::new(ADMIT)
+    const fn new(source: &'static str) -> Self {
+        Self { source, hash: OnceLock::new() }
     }
 
     /// The command that runs it by its hash on one key, without arguments yet.
-    pub fn by_hash(&self, key: &str) -> Cmd {
+    pub(super) fn by_hash(&self, key: &str) -> Cmd {
         let mut command = cmd("EVALSHA");
-        command.arg(&self.hash).arg(1).arg(key);
+        let hash = self.hash.get_or_init(|| Script::new(self.source).get_hash().to_owned());
+        command.arg(hash).arg(1).arg(key);
         command
     }
 
     /// The command that runs it by its source, after which the server knows the hash. Without
     /// arguments yet.
-    pub fn by_source(&self, key: &str) -> Cmd {
+    pub(super) fn by_source(&self, key: &str) -> Cmd {
+        self.with_source(&self.by_hash(key))
+    }
+
+    /// `by_hash` with the script's source instead of its hash.
+    pub(super) fn with_source(&self, by_hash: &Cmd) -> Cmd {
         let mut command = cmd("EVAL");
-        command.arg(self.source).arg(1).arg(key);
+        command.arg(self.source);
+        for argument in by_hash.args_iter().skip(2) {
+            if let Arg::Simple(argument) = argument {
+                command.arg(argument);
+            }
+        }
         command
     }
 
     /// Whether the server did not run the command because it does not know the script's hash.
-    pub fn is_unknown(error: &RedisError) -> bool {
+    pub(super) fn is_unknown(error: &RedisError) -> bool {
         error.kind() == ErrorKind::Server(ServerErrorKind::NoScript)
-    }
-}
-
-/// The scripts of the shared cache.
-#[derive(Debug)]
-pub struct CacheScripts {
-    /// Stores an entry, unless the stored one was read later.
-    pub put_if_newer: LuaScript,
-    /// Deletes the entry of something that does not exist, unless it was read later.
-    pub delete_if_older: LuaScript,
-    /// Deletes an entry that could not be decoded, or releases a lease.
-    pub delete_if_equal: LuaScript,
-    /// Acquires a lease, or returns its owner's token.
-    pub acquire_lease: LuaScript,
-}
-
-impl Default for CacheScripts {
-    fn default() -> Self {
-        Self {
-            put_if_newer: LuaScript::new(PUT_IF_NEWER),
-            delete_if_older: LuaScript::new(DELETE_IF_OLDER),
-            delete_if_equal: LuaScript::new(DELETE_IF_EQUAL),
-            acquire_lease: LuaScript::new(ACQUIRE_LEASE),
-        }
     }
 }

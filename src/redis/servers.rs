@@ -12,9 +12,10 @@ use crate::config::{RedisConfig, Topology, check_escapes};
 use crate::net::tls;
 
 const URL_FORM: &str = "must be like redis://user:password@host:6379/0, rediss:// for TLS or \
-    redis+unix:///path, with what is special in a URL percent-encoded";
+    redis+unix:///path, with special characters percent-encoded";
 
-/// The configuration can't be used. The message has no value of it, which may hold a password.
+/// The configuration can't be used. The message contains no configured value, since that may be a
+/// password.
 #[derive(Debug, Error)]
 #[error("{key}: {what}")]
 pub struct ServersError {
@@ -60,24 +61,9 @@ impl Server {
     pub(super) fn moved(&self, host: &str, port: u16) -> Self {
         Self { address: ConnectionAddr::Tcp(host.to_owned(), port), ..self.clone() }
     }
-
-    /// The same server with another login.
-    pub(super) fn with_login(&self, login: RedisConnectionInfo) -> Self {
-        Self { login, ..self.clone() }
-    }
 }
 
 impl Servers {
-    /// The server at `url`.
-    ///
-    /// # Errors
-    /// [`ServersError`] when `url` can't be used.
-    pub fn single(url: &str) -> Result<Self, ServersError> {
-        let error = |what| ServersError { key: "redis.url", what };
-        let server = ParsedUrl::read(url).and_then(|url| url.server(None));
-        server.map(Self::Single).map_err(error)
-    }
-
     /// The servers that `config` names; `None` if it names no Redis.
     ///
     /// # Errors
@@ -91,27 +77,22 @@ impl Servers {
             Topology::Sentinel | Topology::Cluster => ("redis.urls", config.urls.iter().collect()),
         };
         let error = |what| ServersError { key, what };
-        let parsed: Result<Vec<_>, _> =
-            urls.iter().map(|url| ParsedUrl::read(url.expose_secret())).collect();
-        let parsed = parsed.map_err(error)?;
-        check(config.topology, &parsed).map_err(error)?;
-        let tls = trust(config, &parsed)?;
-        let servers: Result<Vec<_>, _> =
-            parsed.iter().map(|one| one.server(tls.as_ref())).collect();
-        let mut servers = servers.map_err(error)?;
-        let own = |login| login_as(login, config.username.as_deref(), config.password.as_ref());
-        Ok(match config.topology {
-            Topology::Single => servers.pop().map(|one| {
-                let login = own(one.login.clone());
-                Self::Single(one.with_login(login))
-            }),
-            Topology::Cluster => {
-                let with_login = |one: &Server| one.with_login(own(one.login.clone()));
-                let others = servers.iter().skip(1).map(with_login).collect();
-                servers.first().map(|first| Self::Cluster { node: with_login(first), others })
-            }
-            Topology::Sentinel => Some(Self::Sentinel(sentinels(config, servers, own))),
-        })
+        let parsed = urls.iter().map(|url| ParsedUrl::read(url.expose_secret()));
+        let parsed = parsed.collect::<Result<Vec<_>, _>>().map_err(error)?;
+        check_consistency(config.topology, &parsed).map_err(error)?;
+        let tls = tls_settings(config, &parsed)?;
+        let servers = parsed.iter().map(|one| one.server(tls.as_ref()));
+        let servers = servers.collect::<Result<Vec<_>, _>>().map_err(error)?;
+        let log_in = |login| login_as(login, config.username.as_deref(), config.password.as_ref());
+        if config.topology == Topology::Sentinel {
+            return Ok(Some(Self::Sentinel(sentinels(config, servers, log_in))));
+        }
+        let with_login = |one: Server| Server { login: log_in(one.login), ..one };
+        let mut servers = servers.into_iter().map(with_login);
+        Ok(servers.next().map(|node| match config.topology {
+            Topology::Cluster => Self::Cluster { node, others: servers.collect() },
+            Topology::Single | Topology::Sentinel => Self::Single(node),
+        }))
     }
 }
 
@@ -120,22 +101,22 @@ impl Servers {
 fn sentinels(
     config: &RedisConfig,
     servers: Vec<Server>,
-    own: impl Fn(RedisConnectionInfo) -> RedisConnectionInfo,
+    log_in: impl Fn(RedisConnectionInfo) -> RedisConnectionInfo,
 ) -> Sentinels {
-    let asked = &config.sentinel;
+    let sentinel = &config.sentinel;
     let database = servers.first().map_or(0, |one| one.login.db());
     let nodes = servers.into_iter().map(|one| {
-        let (user, password) = (asked.username.as_deref(), asked.password.as_ref());
-        let login = login_as(one.login.clone().set_db(0), user, password);
-        one.with_login(login)
+        let (user, password) = (sentinel.username.as_deref(), sentinel.password.as_ref());
+        Server { login: login_as(one.login.set_db(0), user, password), ..one }
     });
     Sentinels {
         nodes: nodes.collect(),
-        service: asked.service.clone().unwrap_or_default().into(),
-        login: own(RedisConnectionInfo::default().set_db(database)),
+        service: sentinel.service.clone().unwrap_or_default().into(),
+        login: log_in(RedisConnectionInfo::default().set_db(database)),
     }
 }
 
+/// `login` with the configured user and password, as far as they are given.
 fn login_as(
     mut login: RedisConnectionInfo,
     user: Option<&str>,
@@ -170,7 +151,8 @@ impl ParsedUrl {
         }
     }
 
-    /// `tls` is for `rediss://`; without it, the system's authorities are trusted.
+    /// The server of this URL. `tls` is used for `rediss://`; without it, the system's authorities
+    /// are trusted.
     fn server(&self, tls: Option<&Arc<ClientConfig>>) -> Result<Server, String> {
         let system =
             || tls::client(None).map(Arc::new).map_err(|error| format!("rediss://: {error}"));
@@ -184,23 +166,24 @@ impl ParsedUrl {
     }
 }
 
-/// The TLS settings for the configured authorities, if there are any.
-fn trust(
+/// The TLS settings with the authorities of `redis.tls_ca_file`, if it is configured.
+fn tls_settings(
     config: &RedisConfig,
     parsed: &[ParsedUrl],
 ) -> Result<Option<Arc<ClientConfig>>, ServersError> {
     let Some(file) = config.tls_ca_file.as_deref() else { return Ok(None) };
     let error = |what| ServersError { key: "redis.tls_ca_file", what };
     if !parsed.iter().any(|one| one.tls) {
-        return Err(error("only for URLs that begin with rediss://".to_owned()));
+        return Err(error("is only for URLs that begin with rediss://".to_owned()));
     }
     let client = tls::client(Some(file)).map_err(|cause| error(cause.to_string()))?;
     Ok(Some(Arc::new(client)))
 }
 
-fn check(topology: Topology, parsed: &[ParsedUrl]) -> Result<(), String> {
-    let alike = |of: fn(&ParsedUrl) -> i64| parsed.windows(2).all(|two| of(&two[0]) == of(&two[1]));
-    if !alike(|one| one.tls.into()) {
+fn check_consistency(topology: Topology, parsed: &[ParsedUrl]) -> Result<(), String> {
+    let all_equal =
+        |of: fn(&ParsedUrl) -> i64| parsed.windows(2).all(|two| of(&two[0]) == of(&two[1]));
+    if !all_equal(|one| one.tls.into()) {
         return Err("must all begin with redis:// or all with rediss://".to_owned());
     }
     let unix = |one: &ParsedUrl| matches!(one.info.addr(), ConnectionAddr::Unix(_));
@@ -210,7 +193,7 @@ fn check(topology: Topology, parsed: &[ParsedUrl]) -> Result<(), String> {
     if topology == Topology::Cluster && parsed.iter().any(|one| one.database() != 0) {
         return Err("must name no database but 0: a cluster has no other".to_owned());
     }
-    if !alike(ParsedUrl::database) {
+    if !all_equal(ParsedUrl::database) {
         return Err("must all name the same database, the primary's".to_owned());
     }
     Ok(())

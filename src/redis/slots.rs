@@ -1,5 +1,7 @@
 //! The slots of a cluster: which slot a key belongs to, and which node has which slots.
 
+use std::collections::BTreeSet;
+
 use redis::{FromRedisValue, RedisResult, Value};
 
 use super::failure::unexpected;
@@ -39,11 +41,11 @@ pub(super) struct ClusterReport {
 }
 
 impl ClusterReport {
-    /// Reads a node's replies to `CLUSTER INFO` and `CLUSTER SLOTS`. `asked` is the host that the
-    /// node was reached at; it is used where the node does not report a host.
-    pub(super) fn read(asked: &str, info: Value, slots: Value) -> RedisResult<Self> {
+    /// Reads a node's replies to `CLUSTER INFO` and `CLUSTER SLOTS`. `own_host` is the host that
+    /// the node was reached at; it replaces hosts that the node does not report.
+    pub(super) fn read(own_host: &str, info: Value, slots: Value) -> RedisResult<Self> {
         let info = String::from_redis_value(info)?;
-        let of = |name: &str| {
+        let field = |name: &str| {
             let mut lines = info.lines();
             lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).unwrap_or_default()
         };
@@ -51,12 +53,17 @@ impl ClusterReport {
             return Err(unexpected("expected a list of slot ranges"));
         };
         let ranges: Option<Vec<_>> =
-            slots.into_iter().map(|range| read_range(asked, range)).collect();
+            slots.iter().map(|range| read_range(own_host, range)).collect();
         Ok(Self {
-            epoch: of("cluster_current_epoch").parse().unwrap_or(0),
-            is_ok: of("cluster_state") == "ok",
+            epoch: field("cluster_current_epoch").parse().unwrap_or(0),
+            is_ok: field("cluster_state") == "ok",
             ranges: ranges.ok_or_else(|| unexpected("expected a slot range"))?,
         })
+    }
+
+    /// The addresses of the primaries.
+    pub(super) fn primaries(&self) -> BTreeSet<&Address> {
+        self.ranges.iter().map(|(.., address)| address).collect()
     }
 
     /// Whether this report is preferred to `other`: a working cluster first, then the newest.
@@ -66,21 +73,17 @@ impl ClusterReport {
 }
 
 /// `[first, last, [host, port, ...], replicas...]`
-fn read_range(asked: &str, range: Value) -> Option<(u16, u16, Address)> {
-    let Value::Array(parts) = range else { return None };
-    let mut parts = parts.into_iter();
-    let (first, last, primary) = (number(&parts.next()?)?, number(&parts.next()?)?, parts.next()?);
-    let Value::Array(primary) = primary else { return None };
-    let host = match primary.first()? {
-        Value::BulkString(host) => std::str::from_utf8(host).ok()?,
-        Value::SimpleString(host) => host,
-        _ => "",
-    };
-    let host = if matches!(host, "" | "?") { asked } else { host };
-    let address = (host.to_owned(), number(primary.get(1)?)?);
-    (first <= last && last < SLOTS).then_some((first, last, address))
+fn read_range(own_host: &str, range: &Value) -> Option<(u16, u16, Address)> {
+    let [first, last, Value::Array(primary), ..] = range.as_sequence()? else { return None };
+    let [host, port, ..] = &primary[..] else { return None };
+    let host = Option::<String>::from_redis_value_ref(host).ok()?;
+    let host =
+        host.filter(|host| !matches!(&**host, "" | "?")).unwrap_or_else(|| own_host.to_owned());
+    let (first, last, port) = (number(first)?, number(last)?, number(port)?);
+    (first <= last && last < SLOTS).then_some((first, last, (host, port)))
 }
 
+/// Unlike the library's conversion, refuses numbers that do not fit.
 fn number(value: &Value) -> Option<u16> {
     match value {
         Value::Int(number) => u16::try_from(*number).ok(),

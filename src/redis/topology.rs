@@ -1,7 +1,7 @@
 //! Polls a cluster's nodes for which of them has which slots.
 //!
-//! Only the very first request waits for a poll. A later request that is redirected or fails asks
-//! for one, which runs in a task of its own. A poll asks several nodes in parallel on new
+//! Only the very first request waits for a poll. A later request that is redirected or fails starts
+//! one, which runs in a task of its own. A poll asks several nodes in parallel on new
 //! connections, always including the configured ones, whose names are resolved for each poll. The
 //! report of a working cluster with the newest configuration wins.
 
@@ -13,7 +13,8 @@ use futures_util::future::join_all;
 use redis::aio::ConnectionLike;
 use redis::{ConnectionAddr, Pipeline, RedisResult};
 use tokio::sync::watch;
-use tokio::time::{Instant, timeout_at};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::dial::dial;
 use super::failure::{RedisFailure, unexpected};
@@ -23,27 +24,29 @@ use super::servers::Server;
 use super::slots::{Address, ClusterReport, SLOTS};
 use crate::sync::lock;
 
-/// From the end of one poll to the start of the next, at least.
+/// The minimal time from the end of one poll to the start of the next.
 const MIN_PAUSE: Duration = Duration::from_millis(250);
 
-/// Nodes asked in one poll, besides the configured ones.
+/// The maximal number of nodes that one poll asks, besides the configured ones.
 const MAX_POLLED_PRIMARIES: usize = 4;
 
-/// The nodes of a cluster and what the last poll found.
+/// A cluster: its nodes, and what the last poll found.
 #[derive(Debug)]
-pub(super) struct ClusterTopology {
-    /// One of the configured nodes; all others have its login and TLS settings.
+pub(super) struct Cluster {
+    /// The first configured node. Nodes that it reports get its login and TLS settings.
     seed: Server,
     others: Vec<Server>,
     settings: NodeSettings,
     nodes: Mutex<HashMap<Address, Arc<Node>>>,
     state: watch::Sender<ClusterState>,
-    poll: Mutex<TopologyPoll>,
+    /// The newest poll, which lasts until the next one may start.
+    poll: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// What is known since the last poll.
+/// The result of the polls so far.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ClusterState {
+    /// From the last successful poll.
     pub(super) owners: Option<Arc<SlotOwners>>,
     /// Whether no node reported in the last poll.
     pub(super) poll_failed: bool,
@@ -54,32 +57,19 @@ pub(super) struct ClusterState {
 pub(super) struct SlotOwners {
     /// The primaries.
     pub(super) nodes: Vec<Arc<Node>>,
-    /// For each slot, the index of its primary in `nodes`.
-    owner_indices: Box<[u16]>,
+    /// The primary of each slot.
+    by_slot: Vec<Option<Arc<Node>>>,
     report: ClusterReport,
-}
-
-#[derive(Debug, Default)]
-struct TopologyPoll {
-    is_running: bool,
-    ended: Option<Instant>,
 }
 
 impl SlotOwners {
     /// The primary of a slot.
-    pub(super) fn of(&self, slot: u16) -> Option<&Arc<Node>> {
-        self.nodes.get(usize::from(self.owner_indices[usize::from(slot % SLOTS)]))
-    }
-
-    fn addresses(&self) -> Vec<&Address> {
-        let mut all: Vec<_> = self.report.ranges.iter().map(|(.., address)| address).collect();
-        all.sort();
-        all.dedup();
-        all
+    pub(super) fn owner(&self, slot: u16) -> Option<&Arc<Node>> {
+        self.by_slot.get(usize::from(slot))?.as_ref()
     }
 }
 
-impl ClusterTopology {
+impl Cluster {
     pub(super) fn new(seed: Server, others: Vec<Server>, settings: NodeSettings) -> Arc<Self> {
         Arc::new(Self {
             seed,
@@ -131,45 +121,41 @@ impl ClusterTopology {
 
     /// Starts a poll, unless one is running or has just ended.
     pub(super) fn poll_soon(self: &Arc<Self>) {
-        {
-            let mut poll = lock(&self.poll);
-            if poll.is_running || poll.ended.is_some_and(|at| at.elapsed() < MIN_PAUSE) {
-                return;
-            }
-            poll.is_running = true;
+        let mut poll = lock(&self.poll);
+        if poll.as_ref().is_none_or(JoinHandle::is_finished) {
+            let cluster = Arc::clone(self);
+            *poll = Some(tokio::spawn(async move {
+                cluster.poll_nodes().await;
+                sleep(MIN_PAUSE).await;
+            }));
         }
-        let topology = Arc::clone(self);
-        tokio::spawn(async move {
-            // Ends the poll also when it panics.
-            let _ended = TopologyPollGuard(&topology);
-            topology.poll_nodes().await;
-        });
     }
 
     async fn poll_nodes(&self) {
-        let previous = self.state().owners;
-        let found = self.best_report(previous.as_deref()).await;
-        let Some(report) = found else {
-            let first = self
-                .state
-                .send_replace(ClusterState { owners: previous.clone(), poll_failed: true });
-            if previous.is_none() && !first.poll_failed {
-                tracing::warn!(
-                    "redis cluster: no node reports which slots it has; checking again with each request"
-                );
+        let ClusterState { owners: previous, poll_failed } = self.state();
+        let state = match self.best_report(previous.as_deref()).await {
+            Some(report) => {
+                let unchanged = previous.filter(|owners| owners.report == report);
+                let owners = unchanged.unwrap_or_else(|| self.owners_of(report));
+                ClusterState { owners: Some(owners), poll_failed: false }
             }
-            return;
+            None => {
+                if previous.is_none() && !poll_failed {
+                    tracing::warn!(
+                        "no node of the redis cluster reports its slots; \
+                         each request starts another poll"
+                    );
+                }
+                ClusterState { owners: previous, poll_failed: true }
+            }
         };
-        let owners = match previous {
-            Some(owners) if owners.report == report => owners,
-            _ => self.owners_of(report),
-        };
-        self.state.send_replace(ClusterState { owners: Some(owners), poll_failed: false });
+        self.state.send_replace(state);
     }
 
-    /// The best report of several nodes. An old one is better than none.
+    /// The best report of several nodes, even if its cluster is not working.
     async fn best_report(&self, previous: Option<&SlotOwners>) -> Option<ClusterReport> {
-        let mut primaries = previous.map(SlotOwners::addresses).unwrap_or_default();
+        let primaries = previous.map(|owners| owners.report.primaries()).unwrap_or_default();
+        let mut primaries = Vec::from_iter(primaries);
         // A random selection, since always the same ones may be unavailable.
         let start = getrandom::u32().unwrap_or(0) as usize % primaries.len().max(1);
         primaries.rotate_left(start);
@@ -209,32 +195,16 @@ impl ClusterTopology {
     }
 
     fn owners_of(&self, report: ClusterReport) -> Arc<SlotOwners> {
-        let mut owner_indices = vec![u16::MAX; usize::from(SLOTS)].into_boxed_slice();
-        let mut owners = SlotOwners { nodes: Vec::new(), owner_indices: Box::default(), report };
-        let addresses: Vec<_> = owners.addresses().into_iter().cloned().collect();
-        for (index, address) in (0..).zip(&addresses) {
-            for (first, last, _) in owners.report.ranges.iter().filter(|(.., of)| of == address) {
-                owner_indices[usize::from(*first)..=usize::from(*last)].fill(index);
-            }
+        let mut by_slot = vec![None; usize::from(SLOTS)];
+        for (first, last, address) in &report.ranges {
+            let node = self.node(address.clone());
+            by_slot[usize::from(*first)..=usize::from(*last)].fill(Some(node));
         }
-        owners.nodes = addresses.iter().map(|address| self.node(address.clone())).collect();
-        owners.owner_indices = owner_indices;
-        let mut nodes = lock(&self.nodes);
-        nodes.retain(|address, _| addresses.contains(address));
-        drop(nodes);
-        let primaries: Vec<_> =
-            addresses.iter().map(|(host, port)| format!("{host}:{port}")).collect();
-        tracing::info!(epoch = owners.report.epoch, primaries = %primaries.join(" "), "redis cluster");
-        Arc::new(owners)
-    }
-}
-
-/// Ends the poll when it is dropped.
-struct TopologyPollGuard<'a>(&'a ClusterTopology);
-
-impl Drop for TopologyPollGuard<'_> {
-    fn drop(&mut self) {
-        let mut poll = lock(&self.0.poll);
-        *poll = TopologyPoll { is_running: false, ended: Some(Instant::now()) };
+        let primaries = report.primaries();
+        lock(&self.nodes).retain(|address, _| primaries.contains(address));
+        let nodes = primaries.iter().map(|address| self.node((*address).clone())).collect();
+        let names: Vec<_> = primaries.iter().map(|(host, port)| format!("{host}:{port}")).collect();
+        tracing::info!(epoch = report.epoch, primaries = %names.join(" "), "redis cluster");
+        Arc::new(SlotOwners { nodes, by_slot, report })
     }
 }

@@ -86,7 +86,8 @@ impl FitnessSums {
     }
 }
 
-/// Computes the domain's insights; `None` for a domain without published genes, which does not exist.
+/// Computes the domain's insights; `None` for a domain without published genes, which does not
+/// exist.
 pub fn insights(domain: &DomainName, standing: DomainStanding) -> Option<ArenaInsights> {
     if standing.gene_count < 1 {
         return None;
@@ -148,8 +149,8 @@ pub fn trend(newest_first: &[f64]) -> Trend {
     }
 }
 
-/// The fraction of the genes in the top 30 days ago that are not in the current top; 0 if there were
-/// none.
+/// The fraction of the genes in the top 30 days ago that are not in the current top; 0 if there
+/// were none.
 pub fn turnover_rate(then: &[GeneId], now: &[GeneId]) -> f64 {
     if then.is_empty() {
         return 0.0;

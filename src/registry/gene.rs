@@ -37,8 +37,8 @@ impl From<Uuid> for GeneId {
 impl FromStr for GeneId {
     type Err = InvalidGeneId;
 
-    /// Accepts only the hyphenated form, in any case. The uuid crate also accepts braces, `urn:uuid:`
-    /// and bare digits, which would give one gene several URLs.
+    /// Accepts only the hyphenated form, in any case. The uuid crate also accepts braces,
+    /// `urn:uuid:` and bare digits, which would give one gene several URLs.
     fn from_str(text: &str) -> Result<Self, InvalidGeneId> {
         if text.len() != uuid::fmt::Hyphenated::LENGTH {
             return Err(InvalidGeneId);
@@ -172,7 +172,7 @@ pub struct GenePhenotype {
     pub domain: String,
     /// Depth of integration.
     pub fidelity: Fidelity,
-    /// What goes in and what comes out.
+    /// The schemas of its input and output.
     pub phenotype: Phenotype,
     /// As in [`GeneSummary`].
     pub fitness_score: f64,
@@ -184,7 +184,7 @@ pub struct GenePhenotype {
     pub compatibility: Compatibility,
 }
 
-/// Where a gene's fitness is going; see [`super::arena::trend`].
+/// The direction of a gene's fitness; see [`super::arena::trend`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Trend {
@@ -203,14 +203,14 @@ pub struct TopGene {
     pub name: String,
     /// Its `fitness_score`.
     pub fitness: f64,
-    /// Where its fitness is going.
+    /// The direction of its fitness.
     pub trend: Trend,
 }
 
 /// The health of a domain's arena. The formulas are in [`super::arena`].
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ArenaInsights {
-    /// The domain asked for.
+    /// The requested domain.
     pub domain: String,
     /// Published genes.
     pub gene_count: Count,

@@ -1,5 +1,5 @@
-//! Labels: names of keys and users. They are displayed in terminals, logs and tables, so they must not
-//! contain control characters, or characters that make them look like another label.
+//! Labels: names of keys and users. They are displayed in terminals, logs and tables, so they must
+//! not contain control characters, or characters that make them look like another label.
 
 /// Maximum length, in characters.
 pub const MAX_LABEL_LENGTH: usize = 200;

@@ -2,8 +2,8 @@
 //! formulas.
 //!
 //! This module contains no HTTP, SQL or Redis. Values are parsed once, at the edge, into types that
-//! cannot be invalid. Rows of an upstream are converted by [`RawGene`] alone, which defines the values
-//! of empty fields and rejects rows that violate the contract.
+//! cannot be invalid. Rows of an upstream are converted by [`RawGene`] alone, which defines the
+//! values of empty fields and rejects rows that violate the contract.
 
 mod api_key;
 pub mod arena;

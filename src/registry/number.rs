@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-/// The largest integer that an IEEE 754 double, and so every JSON client, represents exactly: 2^53 - 1.
+/// The largest integer that an IEEE 754 double represents exactly, and so every JSON client:
+/// 2^53 - 1.
 pub const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
 
 /// An integer from 0 to 2^53 - 1. Values outside saturate.
@@ -11,9 +12,6 @@ pub const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
 pub struct Count(u64);
 
 impl Count {
-    /// Zero.
-    pub const ZERO: Self = Self(0);
-
     /// The value.
     pub const fn get(self) -> u64 {
         self.0
@@ -22,12 +20,6 @@ impl Count {
     /// `value`, clamped to 0 to 2^53 - 1.
     pub fn saturating(value: i64) -> Self {
         Self(u64::try_from(value).unwrap_or(0).min(MAX_SAFE_INTEGER))
-    }
-}
-
-impl From<u32> for Count {
-    fn from(value: u32) -> Self {
-        Self(u64::from(value))
     }
 }
 

@@ -1,5 +1,4 @@
-//! The page of a search: how many genes, after how many others. Values outside the ranges cannot
-//! be made.
+//! The page of a search: a limit and an offset. Values outside their ranges can't be constructed.
 
 /// Genes on a page: 1 to 50.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -9,7 +8,7 @@ impl PageLimit {
     /// The largest limit.
     pub const MAX: u8 = 50;
 
-    /// `None` outside 1 to 50: refused, never clamped.
+    /// The limit; `None` outside 1 to 50. It is never clamped.
     pub fn new(limit: u64) -> Option<Self> {
         let limit = u8::try_from(limit).ok()?;
         (1..=Self::MAX).contains(&limit).then_some(Self(limit))
@@ -35,7 +34,7 @@ impl PageOffset {
     /// The largest offset.
     pub const MAX: u32 = 2_147_483_647;
 
-    /// `None` above 2147483647: refused, never clamped.
+    /// The offset; `None` above 2147483647. It is never clamped.
     pub fn new(offset: u64) -> Option<Self> {
         let offset = u32::try_from(offset).ok()?;
         (offset <= Self::MAX).then_some(Self(offset))
@@ -62,7 +61,7 @@ impl Page {
 
     /// The page of the same size after the first `offset`.
     #[must_use]
-    pub const fn at(self, offset: PageOffset) -> Self {
+    pub const fn with_offset(self, offset: PageOffset) -> Self {
         Self { offset, ..self }
     }
 

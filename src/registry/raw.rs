@@ -1,5 +1,5 @@
-//! Converts rows of an upstream to values of the API. This is the only place that replaces empty fields
-//! by their documented values and rejects rows that violate the contract.
+//! Converts rows of an upstream to values of the API. This is the only place that replaces empty
+//! fields by their documented values and rejects rows that violate the contract.
 
 use serde_json::Value;
 use thiserror::Error;
@@ -91,8 +91,8 @@ impl RawGene {
         })
     }
 
-    /// Converts to the gene's phenotype. `install_template`, with `{id}` replaced by the gene's id, is
-    /// used if the upstream has no install command of one line.
+    /// Converts to the gene's phenotype. `install_template`, with `{id}` replaced by the gene's id,
+    /// is used if the upstream has no install command of one line.
     pub fn into_phenotype(self, install_template: &str) -> Result<GenePhenotype, ContractBreach> {
         let core = self.core()?;
         let required_fidelity = match self.required_fidelity.as_deref() {
@@ -145,8 +145,8 @@ impl RawGene {
 }
 
 impl RawEvaluation {
-    /// Whether the evaluation counts: its fitness is finite and not negative.
-    pub fn counts(&self) -> bool {
+    /// Whether its fitness is finite and not negative. Other evaluations are ignored.
+    pub fn is_valid(&self) -> bool {
         is_fitness(self.fitness_value)
     }
 
@@ -161,7 +161,7 @@ impl RawEvaluation {
 }
 
 fn history(mut evaluations: Vec<RawEvaluation>) -> Vec<ArenaHistoryEntry> {
-    evaluations.retain(RawEvaluation::counts);
+    evaluations.retain(RawEvaluation::is_valid);
     evaluations.sort_by(RawEvaluation::newest_first);
     evaluations
         .into_iter()

@@ -2,9 +2,9 @@
 //!
 //! A request that finds a worker free is executed at once, alone. While all workers are busy,
 //! requests wait; equal ones share an entry, and the next free worker takes the oldest entries.
-//! Workers are tasks of their own and end when nothing waits, so a caller that leaves stalls
-//! nobody; one that leaves before its batch begins is left out of it. When a worker panics, its
-//! callers get [`BatchError::TaskPanicked`], and so do those that no worker is left to serve.
+//! Workers are tasks of their own and end when nothing waits, so a caller that stops waiting delays
+//! nobody. If it stops before its batch begins, the batch leaves it out. When a worker panics, its
+//! callers get [`BatchError::TaskPanicked`]. If no other worker is left, all that wait get it too.
 
 use std::collections::HashMap;
 use std::collections::VecDeque;
@@ -19,8 +19,8 @@ use super::{TaskPanicked, lock};
 
 /// Executes the batches of a [`Batcher`].
 pub(crate) trait BatchExecutor<Request, Reply>: Send + Sync + 'static {
-    /// Executes a batch of at least one entry and replies to each entry. Where the outcome
-    /// concerns requests that still wait as well, these can be replied to through `waiting`.
+    /// Executes a batch of at least one entry and replies to each entry. If the outcome also
+    /// concerns requests that still wait, it can reply to them through `waiting`.
     fn execute(
         &self,
         batch: Vec<BatchEntry<Request, Reply>>,
@@ -75,7 +75,9 @@ where
     E: BatchExecutor<Request, Reply>,
 {
     pub(crate) fn new(executor: E, limits: BatchLimits) -> Self {
-        Self(Arc::new(BatcherState { executor, limits, queue: Mutex::default() }))
+        let (requests, callers) = (VecDeque::new(), HashMap::new());
+        let queue = BatchQueue { requests, callers, caller_count: 0, workers: 0 };
+        Self(Arc::new(BatcherState { executor, limits, queue: Mutex::new(queue) }))
     }
 
     pub(crate) fn executor(&self) -> &E {
@@ -97,7 +99,7 @@ where
         let (sender, receiver) = oneshot::channel();
         let BatchLimits { max_workers, max_waiting, .. } = self.0.limits;
         let mut queue = lock(&self.0.queue);
-        if queue.callers >= max_waiting {
+        if queue.caller_count >= max_waiting {
             return Err(BatchError::QueueFull);
         }
         queue.push(request, sender);
@@ -137,7 +139,7 @@ where
     /// next request starts another one.
     fn next_batch(&mut self) -> Option<Vec<BatchEntry<Request, Reply>>> {
         let mut queue = lock(&self.state.queue);
-        if queue.entries.is_empty() {
+        if queue.requests.is_empty() {
             queue.workers -= 1;
             self.finished = true;
             return None;
@@ -153,9 +155,11 @@ impl<Request, Reply, E> Drop for BatchWorker<Request, Reply, E> {
         }
         let mut queue = lock(&self.state.queue);
         queue.workers -= 1;
-        // Nobody would serve those who wait.
+        // No worker is left for the requests that wait.
         if queue.workers == 0 {
-            queue.clear();
+            queue.requests.clear();
+            queue.callers.clear();
+            queue.caller_count = 0;
         }
     }
 }
@@ -185,7 +189,7 @@ impl<Request, Reply> BatchEntry<Request, Reply> {
     /// Gives each caller a reply of its own, made from its index in the order of arrival.
     pub(crate) fn reply_each(self, reply: impl Fn(usize) -> Reply) {
         for (index, caller) in self.callers.into_iter().enumerate() {
-            // Fails where the caller has left, which is not an error.
+            // Fails if the caller has stopped waiting, which is not an error.
             let _ = caller.send(reply(index));
         }
     }
@@ -195,7 +199,7 @@ impl<Request, Reply> BatchEntry<Request, Reply> {
 pub(crate) struct WaitingRequests<'a, Request, Reply>(&'a Mutex<BatchQueue<Request, Reply>>);
 
 impl<Request: Clone + Eq + Hash, Reply: Clone> WaitingRequests<'_, Request, Reply> {
-    /// Gives `reply` to those requests that `is_affected`, instead of executing them.
+    /// Gives `reply` to the requests that `is_affected` selects, instead of executing them.
     pub(crate) fn reply_where(
         &self,
         is_affected: impl Fn(&Request) -> bool,
@@ -211,49 +215,38 @@ impl<Request: Clone + Eq + Hash, Reply: Clone> WaitingRequests<'_, Request, Repl
 
 #[derive(Debug)]
 struct BatchQueue<Request, Reply> {
-    entries: VecDeque<BatchEntry<Request, Reply>>,
-    /// The position of each waiting request, counted from the first entry that ever waited.
-    positions: HashMap<Request, usize>,
-    /// The position of the first of `entries`.
-    first_position: usize,
-    callers: usize,
+    /// The waiting requests, oldest first.
+    requests: VecDeque<Request>,
+    /// The callers of each of them.
+    callers: HashMap<Request, Vec<oneshot::Sender<Reply>>>,
+    /// All callers of all of them.
+    caller_count: usize,
     workers: usize,
-}
-
-impl<Request, Reply> Default for BatchQueue<Request, Reply> {
-    fn default() -> Self {
-        let (entries, positions) = (VecDeque::new(), HashMap::new());
-        Self { entries, positions, first_position: 0, callers: 0, workers: 0 }
-    }
 }
 
 impl<Request: Clone + Eq + Hash, Reply> BatchQueue<Request, Reply> {
     fn push(&mut self, request: Request, caller: oneshot::Sender<Reply>) {
-        self.callers += 1;
-        match self.positions.entry(request) {
-            Entry::Occupied(position) => {
-                self.entries[position.get() - self.first_position].callers.push(caller);
-            }
+        self.caller_count += 1;
+        match self.callers.entry(request) {
+            Entry::Occupied(mut callers) => callers.get_mut().push(caller),
             Entry::Vacant(vacant) => {
-                let request = vacant.key().clone();
-                vacant.insert(self.first_position + self.entries.len());
-                self.entries.push_back(BatchEntry { request, callers: vec![caller] });
+                self.requests.push_back(vacant.key().clone());
+                vacant.insert(vec![caller]);
             }
         }
     }
 
     /// Up to `max` entries, without callers that have left.
     fn pop(&mut self, max: usize) -> Vec<BatchEntry<Request, Reply>> {
-        let mut batch = Vec::with_capacity(max.min(self.entries.len()));
+        let mut batch = Vec::with_capacity(max.min(self.requests.len()));
         while batch.len() < max
-            && let Some(mut entry) = self.entries.pop_front()
+            && let Some(request) = self.requests.pop_front()
         {
-            self.positions.remove(&entry.request);
-            self.first_position += 1;
-            self.callers -= entry.callers.len();
-            entry.callers.retain(|caller| !caller.is_closed());
-            if !entry.callers.is_empty() {
-                batch.push(entry);
+            let mut callers = self.callers.remove(&request).unwrap_or_default();
+            self.caller_count -= callers.len();
+            callers.retain(|caller| !caller.is_closed());
+            if !callers.is_empty() {
+                batch.push(BatchEntry { request, callers });
             }
         }
         batch
@@ -261,22 +254,14 @@ impl<Request: Clone + Eq + Hash, Reply> BatchQueue<Request, Reply> {
 
     fn take_where(
         &mut self,
-        is_wanted: impl Fn(&Request) -> bool,
-    ) -> VecDeque<BatchEntry<Request, Reply>> {
-        let entries = std::mem::take(&mut self.entries);
-        self.clear();
-        let (wanted, others): (VecDeque<_>, _) =
-            entries.into_iter().partition(|entry| is_wanted(&entry.request));
-        self.entries = others;
-        self.positions = (0..).zip(&self.entries).map(|(i, e)| (e.request.clone(), i)).collect();
-        self.callers = self.entries.iter().map(BatchEntry::callers).sum();
-        wanted
-    }
-}
-
-impl<Request, Reply> BatchQueue<Request, Reply> {
-    fn clear(&mut self) {
-        *self = Self { workers: self.workers, ..Self::default() };
+        is_affected: impl Fn(&Request) -> bool,
+    ) -> Vec<BatchEntry<Request, Reply>> {
+        self.requests.retain(|request| !is_affected(request));
+        let taken = self.callers.extract_if(|request, _| is_affected(request));
+        let taken: Vec<_> =
+            taken.map(|(request, callers)| BatchEntry { request, callers }).collect();
+        self.caller_count -= taken.iter().map(BatchEntry::callers).sum::<usize>();
+        taken
     }
 }
 

@@ -110,7 +110,7 @@ async fn an_executor_can_reply_to_requests_that_still_wait() {
     batcher.executor().gate.add_permits(2);
     let replies = waiting.await;
     assert_eq!(replies, [usize::MAX, 0, usize::MAX, 1, usize::MAX].map(Ok));
-    assert_eq!(lock(&batcher.0.queue).callers, 0);
+    assert_eq!(lock(&batcher.0.queue).caller_count, 0);
 }
 
 #[tokio::test]

@@ -75,7 +75,7 @@ impl Breaker {
         self.open.load(Ordering::Acquire)
     }
 
-    /// How often it has opened, together with those that share its count.
+    /// How often it and the breakers that share its count have opened.
     pub fn open_count(&self) -> u64 {
         self.open_count.load(Ordering::Relaxed)
     }
@@ -95,13 +95,9 @@ impl Breaker {
         }
     }
 
-    /// Records the outcome of a call that began at `begun` and ended at `now`.
-    pub fn record(&self, outcome: CallOutcome, begun: Instant, now: Instant) {
-        self.record_with_reason(outcome, begun, now, || None);
-    }
-
-    /// As [`Self::record`]; where this opens the breaker, the log gives `reason` for it.
-    pub fn record_with_reason(
+    /// Records the outcome of a call that began at `begun` and ended at `now`. If this opens the
+    /// breaker, the log gives `reason` for it.
+    pub fn record(
         &self,
         outcome: CallOutcome,
         begun: Instant,
@@ -144,32 +140,36 @@ impl Breaker {
 mod tests {
     use super::*;
 
+    fn record(breaker: &Breaker, outcome: CallOutcome, begun: Instant, now: Instant) {
+        breaker.record(outcome, begun, now, || None);
+    }
+
     #[test]
     fn two_losses_in_a_row_open_it_and_a_reply_in_between_prevents_that() {
         let (breaker, now) = (Breaker::new("test"), Instant::now());
-        breaker.record(CallOutcome::Lost, now, now);
-        breaker.record(CallOutcome::Answered, now, now);
-        breaker.record(CallOutcome::Lost, now, now);
+        record(&breaker, CallOutcome::Lost, now, now);
+        record(&breaker, CallOutcome::Answered, now, now);
+        record(&breaker, CallOutcome::Lost, now, now);
         assert_eq!(breaker.permit(now), Permit::Call);
-        breaker.record(CallOutcome::Lost, now, now);
+        record(&breaker, CallOutcome::Lost, now, now);
         assert_eq!(breaker.permit(now), Permit::Reject);
-        breaker.record(CallOutcome::Lost, now, now);
+        record(&breaker, CallOutcome::Lost, now, now);
         assert_eq!(breaker.open_count(), 1, "it is open already");
     }
 
     #[test]
     fn while_open_it_sends_one_probe_an_interval_and_the_first_reply_closes_it() {
         let (breaker, now) = (Breaker::new("test"), Instant::now());
-        breaker.record(CallOutcome::Refused, now, now);
+        record(&breaker, CallOutcome::Refused, now, now);
         assert_eq!(breaker.permit(now), Permit::Reject);
         assert_eq!(breaker.permit(now + PROBE_INTERVAL), Permit::Probe);
         assert_eq!(breaker.permit(now + PROBE_INTERVAL), Permit::Reject);
-        breaker.record(CallOutcome::Lost, now + PROBE_INTERVAL, now + PROBE_INTERVAL);
+        record(&breaker, CallOutcome::Lost, now + PROBE_INTERVAL, now + PROBE_INTERVAL);
         assert_eq!(breaker.permit(now + 2 * PROBE_INTERVAL), Permit::Probe);
-        breaker.record(CallOutcome::Answered, now + 2 * PROBE_INTERVAL, now + 2 * PROBE_INTERVAL);
+        record(&breaker, CallOutcome::Answered, now + 2 * PROBE_INTERVAL, now + 2 * PROBE_INTERVAL);
         assert_eq!(breaker.permit(now + 2 * PROBE_INTERVAL), Permit::Call);
         // The losses before it closed do not count any more.
-        breaker.record(CallOutcome::Lost, now + 3 * PROBE_INTERVAL, now + 3 * PROBE_INTERVAL);
+        record(&breaker, CallOutcome::Lost, now + 3 * PROBE_INTERVAL, now + 3 * PROBE_INTERVAL);
         assert_eq!(breaker.permit(now + 3 * PROBE_INTERVAL), Permit::Call);
     }
 
@@ -177,13 +177,13 @@ mod tests {
     fn a_loss_does_not_count_if_another_call_got_a_reply_since_it_began() {
         let (breaker, begun) = (Breaker::new("test"), Instant::now());
         let [answered, lost] = [1, 2].map(|second| begun + Duration::from_secs(second));
-        breaker.record(CallOutcome::Answered, begun, answered);
+        record(&breaker, CallOutcome::Answered, begun, answered);
         for _ in 0..10 {
-            breaker.record(CallOutcome::Lost, begun, lost);
+            record(&breaker, CallOutcome::Lost, begun, lost);
         }
         assert_eq!(breaker.permit(lost), Permit::Call);
         for _ in 0..2 {
-            breaker.record(CallOutcome::Lost, answered, lost);
+            record(&breaker, CallOutcome::Lost, answered, lost);
         }
         assert_eq!(breaker.permit(lost), Permit::Reject);
     }

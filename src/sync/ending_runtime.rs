@@ -4,7 +4,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 /// Polls `work` once on a runtime that drops every newly spawned task at once, as at the end of a
-/// process. Gives its output, or nothing where it is still pending.
+/// process. Returns its output, or `None` if it is still pending.
 pub(crate) fn on_an_ending_runtime<F>(work: F) -> Option<F::Output>
 where
     F: Future<Output: Send> + Send + 'static,

@@ -1,7 +1,7 @@
 //! Single flight: callers that need the same thing at the same time share one piece of work.
 //!
-//! The work runs in a task of its own, so a caller that leaves neither ends nor stalls it for the
-//! others.
+//! The work runs in a task of its own, so a caller that stops waiting neither ends nor delays it
+//! for the others.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -88,7 +88,7 @@ where
                 let _entry = entry;
                 work.await
             };
-            // Fails where all callers have left, which is not an error.
+            // Fails if all callers have stopped waiting, which is not an error.
             let _ = sender.send(Some(value));
         });
         (receiver, false)

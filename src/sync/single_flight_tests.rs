@@ -19,7 +19,7 @@ async fn concurrent_callers_share_one_piece_of_work() {
             runs.fetch_add(1, Ordering::Relaxed) + 1
         }
     };
-    // The first one leaves at once; its work goes on for those who stay.
+    // The first caller stops waiting at once; the others still get the result of its work.
     assert!(flights.run(&1, work).now_or_never().is_none());
     let waiting = futures_util::future::join_all((0..50).map(|_| flights.run(&1, work)));
     gate.add_permits(1);
@@ -129,7 +129,7 @@ async fn ask(witness: Arc<Witness>, seed: u64) {
             outcome = witness.flights.run(&key, work) => outcome,
             () = pause(patience), if patience < 3 => continue,
         };
-        // A crash is heard of as such, and never as another key's answer.
+        // A panic is reported as one, and never as the value of another key.
         assert!(outcome.is_err() || outcome.is_ok_and(|outcome| outcome.value == key as u32));
         witness.answers.fetch_add(1, Ordering::SeqCst);
     }
@@ -151,7 +151,7 @@ async fn racing_tasks_share_runs_and_all_get_a_result() {
         for task in ended.unwrap_or_else(|_| panic!("somebody waits for ever; seed {seed:#x}")) {
             assert!(task.is_ok(), "seed {seed:#x}: {task:?}");
         }
-        // What is still under way, begun by those who left, comes to its end.
+        // Work that callers began before they stopped waiting ends too.
         for key in 0..KEYS {
             let outcome = witness.flights.run(&key, move || async move { key as u32 }).await;
             drop(outcome);

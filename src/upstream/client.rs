@@ -269,7 +269,7 @@ impl UpstreamClient {
 
     fn record(&self, error: Option<&UpstreamError>, begun: Instant) {
         let why = || error.map(|error| error_chain(error));
-        self.breaker.record_with_reason(outcome(error), begun, Instant::now(), why);
+        self.breaker.record(outcome(error), begun, Instant::now(), why);
     }
 
     pub(super) fn replication(&self) -> MutexGuard<'_, ReplicationTracker> {

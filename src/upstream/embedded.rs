@@ -49,7 +49,7 @@ impl Embedded {
         let mut genes = genes;
         genes.retain(|gene| gene.published);
         for gene in &mut genes {
-            gene.evaluations.retain(RawEvaluation::counts);
+            gene.evaluations.retain(RawEvaluation::is_valid);
             gene.evaluations.sort_by(RawEvaluation::newest_first);
         }
         let keys = Arc::new(EmbeddedKeys::new(keys, Timestamp::now()));

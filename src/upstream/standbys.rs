@@ -225,7 +225,7 @@ impl Standby {
 
     fn record(&self, error: Option<&UpstreamError>, begun: Instant) {
         let why = || error.map(|error| error_chain(error));
-        self.breaker.record_with_reason(outcome(error), begun, Instant::now(), why);
+        self.breaker.record(outcome(error), begun, Instant::now(), why);
     }
 
     fn polls(&self) -> MutexGuard<'_, StandbyPolls> {

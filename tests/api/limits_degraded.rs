@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use gene_registry::config::WithoutRedis;
 use gene_registry::limit::{LimitOptions, Limiter, LimiterUnavailable};
 use gene_registry::ops::LimitMetrics;
-use gene_registry::redis::{RedisKeys, RedisPool};
+use gene_registry::redis::{AccessMode, RedisKeys, RedisPool};
 
 use crate::support::binary::Served;
 use crate::support::limiters::{Limiters, PATIENT, admitted};
@@ -27,7 +27,7 @@ async fn until_shared(limiters: &Limiters) {
             // The decision does not matter.
             let _ = limiter.decide(999_999, 1_000_000).await;
         }
-        !limiters.all.iter().any(Limiter::is_degraded)
+        limiters.pools.iter().all(|pool| pool.is_fully_available(AccessMode::Write))
     })
     .await;
 }
@@ -45,7 +45,7 @@ async fn without_redis_each_replica_admits_its_share_and_shared_counting_resumes
     assert_eq!(limiters.admitted(60, 3, 10).await, 12);
     // A window that is known to be exhausted stays so without Redis.
     assert_eq!(limiters.admitted(60, 1, 10).await, 0);
-    assert!(limiters.all.iter().all(Limiter::is_degraded));
+    assert!(!limiters.pools.iter().any(|pool| pool.is_fully_available(AccessMode::Write)));
 
     redis.restart().await;
     until_shared(&limiters).await;

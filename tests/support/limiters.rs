@@ -16,6 +16,7 @@ pub(crate) const PATIENT: Duration = Duration::from_secs(10);
 /// The limiters of some replicas over one Redis. API keys are numbers here.
 pub(crate) struct Limiters {
     pub(crate) all: Vec<Limiter<u32>>,
+    pub(crate) pools: Vec<RedisPool>,
     pub(crate) prefix: String,
 }
 
@@ -32,17 +33,18 @@ impl Limiters {
         without_redis: WithoutRedis,
     ) -> Self {
         let prefix = RedisServer::new_prefix();
-        let limiter = |_| {
-            let pool = RedisPool::new(redis.servers(), 8, timeout);
+        let pool = |_| RedisPool::new(redis.servers(), 8, timeout);
+        let pools: Vec<_> = (0..count).map(pool).collect();
+        let limiter = |pool: &RedisPool| {
             let options = LimitOptions {
                 replicas: count,
                 without_redis,
                 enforce: true,
                 metrics: LimitMetrics::default(),
             };
-            Limiter::shared(pool, RedisKeys::new(&prefix), options)
+            Limiter::shared(pool.clone(), RedisKeys::new(&prefix), options)
         };
-        Self { all: (0..count).map(limiter).collect(), prefix }
+        Self { all: pools.iter().map(limiter).collect(), pools, prefix }
     }
 
     /// The name of a key's counter in Redis.

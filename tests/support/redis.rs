@@ -12,6 +12,7 @@ use tokio::sync::OnceCell;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::process::{Launch, Process, Signal, find_program};
+use super::replica::config;
 use super::wait::until;
 use super::{external, free_port, random_hex, scratch_folder};
 
@@ -64,7 +65,8 @@ impl RedisServer {
 
     /// What a pool connects to.
     pub(crate) fn servers(&self) -> Servers {
-        Servers::single(&self.url()).unwrap()
+        let config = config("", Some((&self.url(), "")));
+        Servers::read(&config.redis).unwrap().unwrap()
     }
 
     /// `redis+unix://…`

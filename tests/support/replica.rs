@@ -203,7 +203,7 @@ pub(crate) async fn new_key_in(url: &str, change: impl FnOnce(&mut NewKey)) -> S
     let mut new = new_key();
     change(&mut new);
     let key = ApiKey::generate().unwrap();
-    insert_key(&mut super::postgres::connect(url).await, &key, &new).await.unwrap();
+    insert_key(&super::postgres::connect(url).await, &key, &new).await.unwrap();
     key.expose().to_owned()
 }
 

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use super::key_client::{CreatedKey, KeyClient, RotatedKey};
 use super::key_client_error::KeyClientError;
 use crate::config::UpstreamConfig;
-use crate::keys::store::{KeyRotation, Listing, StoredKey};
+use crate::keys::store::{KeyRotation, ListRange, StoredKey};
 use crate::keys::{KeyPrefix, KeySpec, KeyStore, NewKey, PostgresKeys};
 use crate::upstream::postgres::SetupError;
 
@@ -33,7 +33,7 @@ impl KeyClient for DirectKeyClient {
     }
 
     async fn list(&mut self) -> Result<Vec<StoredKey>, KeyClientError> {
-        Ok(self.store.list(self.owner.as_deref(), Listing::ALL).await?.keys)
+        Ok(self.store.list(self.owner.as_deref(), ListRange::ALL).await?.keys)
     }
 
     async fn revoke(&mut self, prefix: &KeyPrefix) -> Result<StoredKey, KeyClientError> {

@@ -1,4 +1,4 @@
-//! Simulates many small worlds: replicas with the real policy, batches and memory, over a model of
+//! Simulates many small worlds: replicas with the real limiter, batches and memory, over a model of
 //! Redis and of each replica's link to it. Time is the runtime's paused clock, which advances only
 //! while all tasks wait. All choices come from one seed, so a world that fails can be run again:
 //!
@@ -21,7 +21,8 @@ const SEEDS: u64 = 10_000;
 const SEED_VARIABLE: &str = "LIMIT_SIMULATION_SEED";
 
 fn run(seed: u64) -> Coverage {
-    // A single-threaded runtime for each world, so that the order of events depends on the seed alone.
+    // A single-threaded runtime for each world, so that the order of events depends on the seed
+    // alone.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)

@@ -52,7 +52,8 @@ pub(super) struct SimulatedServer {
     pub(super) emptied: Vec<Instant>,
     pub(super) outages: Vec<OutageRecord>,
     pub(super) random: SeededRandom,
-    /// One in how many round trips is slow, loses its reply, or has a command that fails; 0 for none.
+    /// One in how many round trips is slow, loses its reply, or has a command that fails; 0 for
+    /// none.
     pub(super) fault_rate: u64,
 }
 
@@ -138,7 +139,7 @@ impl SimulatedRedis {
                 Ok(Ok(replies)) => (Ok(replies), CallOutcome::Answered),
             }
         };
-        self.breaker.record(outcome, begun, now());
+        self.breaker.record(outcome, begun, now(), || None);
         result
     }
 

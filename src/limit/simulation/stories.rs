@@ -9,14 +9,14 @@ use super::random::SeededRandom;
 use super::redis::{Key, SharedServer, SimulatedRedis, SimulatedServer};
 use crate::config::WithoutRedis;
 use crate::limit::LimitOptions;
-use crate::limit::policy::Policy;
+use crate::limit::limiter::Limiter;
 use crate::limit::window::WINDOW;
 use crate::ops::LimitMetrics;
 use crate::sync::lock;
 
 const KEY: Key = 1;
 
-fn three_replicas() -> (SharedServer, Vec<Policy<Key, SimulatedRedis>>) {
+fn three_replicas() -> (SharedServer, Vec<Limiter<Key, SimulatedRedis>>) {
     let server: SharedServer = Arc::new(Mutex::new(SimulatedServer::new(3, SeededRandom(7), 0)));
     let replica = |number| {
         let options = LimitOptions {
@@ -25,7 +25,7 @@ fn three_replicas() -> (SharedServer, Vec<Policy<Key, SimulatedRedis>>) {
             enforce: true,
             metrics: LimitMetrics::default(),
         };
-        Policy::new(Some(SimulatedRedis::new(&server, number)), options)
+        Limiter::new(Some(SimulatedRedis::new(&server, number)), options)
     };
     let replicas = (0..3).map(replica).collect();
     (server, replicas)

@@ -13,7 +13,7 @@ use super::redis::{
 use crate::config::WithoutRedis;
 use crate::limit::LimitOptions;
 use crate::limit::clock::now;
-use crate::limit::policy::Policy;
+use crate::limit::limiter::Limiter;
 use crate::ops::LimitMetrics;
 use crate::sync::lock;
 
@@ -52,7 +52,7 @@ pub(super) struct WorldHistory {
 }
 
 struct Replica {
-    policy: Policy<Key, SimulatedRedis>,
+    limiter: Limiter<Key, SimulatedRedis>,
     limits: Mutex<Vec<u32>>,
 }
 
@@ -73,8 +73,8 @@ pub(super) async fn live(mut random: SeededRandom) -> WorldHistory {
             enforce: true,
             metrics: LimitMetrics::default(),
         };
-        let policy = Policy::new(Some(SimulatedRedis::new(&server, number)), options);
-        Replica { policy, limits: Mutex::new(limits.clone()) }
+        let limiter = Limiter::new(Some(SimulatedRedis::new(&server, number)), options);
+        Replica { limiter, limits: Mutex::new(limits.clone()) }
     };
     let replicas: Replicas = Arc::new((0..count).map(replica).collect());
 
@@ -191,10 +191,10 @@ async fn call(
 ) -> CallRecord {
     sleep(ms(begins_ms)).await;
     let began = now();
-    let Replica { policy, limits } = &replicas[replica];
+    let Replica { limiter, limits } = &replicas[replica];
     let limit = lock(limits)[usize::from(key)];
     let patience = patience_ms.map_or(Duration::MAX, ms);
-    let end = match timeout(patience, policy.decide(key, limit)).await {
+    let end = match timeout(patience, limiter.decide(key, limit)).await {
         Err(_) => CallEnd::Abandoned,
         Ok(Err(_)) => CallEnd::NotCounted,
         Ok(Ok(decision)) if decision.admitted => CallEnd::Admitted,

@@ -89,7 +89,7 @@ async fn config_check_names_the_key_of_every_fault() {
         ("[redis]\nurl = \"redis://:50%@h\"", "redis.url: must have two hexadecimal digits"),
         ("[upstream]\nurl = \"postgres://u:a#b@h/d\"", "a # in a password is written as %23"),
         ("[upstream]\nurl = \"postgres://u:50%@h/d\"", "a % in a password is written as %25"),
-        ("[redis]\nurl = \"redis://h\"\ntls_ca_file = \"a\"", "redis.tls_ca_file: only for"),
+        ("[redis]\nurl = \"redis://h\"\ntls_ca_file = \"a\"", "redis.tls_ca_file: is only for"),
         (
             "[redis]\nurl = \"rediss://h\"\ntls_ca_file = \"/nowhere.pem\"",
             "redis.tls_ca_file: /nowhere.pem",
@@ -172,7 +172,10 @@ async fn config_check_and_serve_name_everything_that_is_wrong_at_once() {
             "server.tls: /nowhere.key",
             "shed.wait_ms: must not be longer than upstream.deadline_ms",
             "log.level: ",
-            &format!("upstream.tls_ca_file: {}: no certificate in it", no_pem.display()),
+            &format!(
+                "upstream.tls_ca_file: {}: the file contains no certificate",
+                no_pem.display()
+            ),
             "upstream.url: ",
             "control.database_url: ",
             "control.oidc.audience: ",

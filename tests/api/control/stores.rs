@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use gene_registry::keys::store::{KeyRefusal, KeyRotation, Listing, Status, StoreError, StoredKey};
+use gene_registry::keys::store::{
+    KeyRefusal, KeyRotation, ListRange, Status, StoreError, StoredKey,
+};
 use gene_registry::keys::{
     ApiKey, KeyPrefix, KeySpec, KeyStore, MemoryKeys, NewKey, PostgresKeys, Usage,
 };
@@ -97,14 +99,14 @@ async fn keys_are_listed_newest_first_and_in_pages() {
             keys.iter().map(|key| key.name.clone()).collect::<Vec<_>>().join("")
         };
         let listed = async |owner, limit, offset| {
-            let listed = store.list(owner, Listing { limit, offset }).await.unwrap();
+            let listed = store.list(owner, ListRange { limit, offset }).await.unwrap();
             (names(&listed.keys), listed.total)
         };
         assert_eq!(listed(None, 100, 0).await, ("43210".to_owned(), 5), "{name}");
         assert_eq!(listed(Some("a"), 2, 1).await, ("31".to_owned(), 4), "{name}");
         assert_eq!(listed(Some("a"), 2, 4).await, (String::new(), 4), "{name}");
         assert_eq!(listed(Some("c"), 2, 0).await, (String::new(), 0), "{name}");
-        let all = store.list(Some("b"), Listing::ALL).await.unwrap();
+        let all = store.list(Some("b"), ListRange::ALL).await.unwrap();
         assert_eq!(names(&all.keys), "2", "{name}");
     }
 }
@@ -202,7 +204,7 @@ async fn a_key_has_at_most_one_active_successor_and_keeps_its_first_lifetime() {
             assert_eq!(refusal(rotate(&first, hour).await), KeyRefusal::NotActive, "{name}");
             let third = made(&old, hour).await;
             refused_for(&old, &third).await;
-            let listed = store.list(Some("a"), Listing::ALL).await.unwrap().keys;
+            let listed = store.list(Some("a"), ListRange::ALL).await.unwrap().keys;
             let active = listed.iter().filter(|key| key.status == Status::Active);
             let active: Vec<_> = active.map(|key| key.prefix.as_str()).collect();
             assert!(active.contains(&third.prefix()) && active.contains(&old.prefix()), "{name}");
@@ -232,7 +234,7 @@ async fn use_adds_up_and_the_latest_counts() {
         ] {
             store.add_usage(&batch).await.unwrap();
         }
-        let listed = store.list(None, Listing::ALL).await.unwrap().keys;
+        let listed = store.list(None, ListRange::ALL).await.unwrap().keys;
         let found: Vec<_> =
             listed.iter().map(|key| (key.request_count, key.last_used_at)).collect();
         assert_eq!(found, [(1, Some(at(5))), (8, Some(at(2_000_000)))], "{name}");

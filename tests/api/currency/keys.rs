@@ -66,7 +66,7 @@ async fn changes_of_a_key_apply_on_every_replica_with_and_without_redis() {
     need_own_servers!();
     let (postgres, redis) = (PostgresServer::shared().await, RedisServer::start(&[]).await);
     let fleet = Fleet::start_with(REPLICAS, postgres, &redis, patient).await;
-    let mut client = fleet.database.connect().await;
+    let client = fleet.database.connect().await;
     for without_redis in [false, true] {
         let key = fleet.database.new_key(1_000_000).await;
         let prefix = key.parse::<ApiKey>().unwrap().prefix().to_owned();
@@ -92,7 +92,7 @@ async fn changes_of_a_key_apply_on_every_replica_with_and_without_redis() {
                 answer.assert_refused(401, "UNAUTHORIZED");
             }
         }
-        insert_key(&mut client, &unborn, &new_key()).await.unwrap();
+        insert_key(&client, &unborn, &new_key()).await.unwrap();
         assert_treated(&fleet, unborn.expose(), 200, "1000000", without_redis).await;
     }
 }

@@ -30,9 +30,9 @@ async fn no_read_from_before_a_restore_is_served_after_it() {
     let paths = paths_of(&genes);
     // The copy has the same name, the same key, an older state and far fewer transactions.
     let restored = sample(&copy).await;
-    let mut restored_client = restored.connect().await;
+    let restored_client = restored.connect().await;
     let known = key.parse::<ApiKey>().unwrap();
-    insert_key(&mut restored_client, &known, &new_key()).await.unwrap();
+    insert_key(&restored_client, &known, &new_key()).await.unwrap();
     let sql = "update registry.gene set name = 'as it was', description = 'as it was'";
     restored_client.batch_execute(sql).await.unwrap();
     drop(restored_client);

@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use ::redis::Value;
-use gene_registry::redis::{AccessMode, CacheScripts, Call, RedisPool};
+use gene_registry::redis::scripts::{DELETE_IF_OLDER, PUT_IF_NEWER};
+use gene_registry::redis::{AccessMode, Call, RedisPool};
 
 use super::{SOON, answer_keys, assert_ok, probed};
 use crate::support::probe::Hold;
@@ -28,7 +29,6 @@ fn at(micros: u64) -> String {
 
 struct Stand {
     pool: RedisPool,
-    scripts: CacheScripts,
     key: String,
 }
 
@@ -37,7 +37,7 @@ impl Stand {
         let redis = RedisServer::shared().await;
         let pool = RedisPool::new(redis.servers(), 2, Duration::from_secs(5));
         let key = format!("{}:answer", RedisServer::new_prefix());
-        Self { pool, scripts: CacheScripts::default(), key }
+        Self { pool, key }
     }
 
     async fn run(&self, call: Call<'_>) -> i64 {
@@ -47,7 +47,7 @@ impl Stand {
     }
 
     async fn keep(&self, read_at: u64, body: &str, ms: u32) -> i64 {
-        let call = Call::script(&self.scripts.put_if_newer, &self.key)
+        let call = Call::script(&PUT_IF_NEWER, &self.key)
             .arg(entry(FORMAT, &at(read_at), body))
             .arg(at(read_at))
             .arg(ms.to_string())
@@ -56,7 +56,7 @@ impl Stand {
     }
 
     async fn retire(&self, read_at: u64) -> i64 {
-        self.run(Call::script(&self.scripts.delete_if_older, &self.key).arg(at(read_at))).await
+        self.run(Call::script(&DELETE_IF_OLDER, &self.key).arg(at(read_at))).await
     }
 
     /// What is behind the head.
