@@ -3,11 +3,10 @@
 //! every response, that of a caught panic included.
 
 use std::collections::HashMap;
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::FutureExt;
+use futures_util::TryFutureExt;
 use poem::endpoint::{BoxEndpoint, DynEndpoint};
 use poem::error::ResponseError;
 use poem::http::{HeaderValue, Method};
@@ -19,9 +18,9 @@ use super::conditions::Conditions;
 use super::error::{ApiError, OVERLOAD_SECONDS};
 use super::headers;
 use crate::cache::{CacheReply, Source};
-use crate::http::error::{InvalidParameter, response_of};
+use crate::http::error::{InvalidParameter, catch_errors};
 use crate::keys::Authenticator;
-use crate::limit::{Decision, Limiter};
+use crate::limit::{Decision, Limiter, LimiterUnavailable};
 use crate::registry::{ApiKeyRecord, KeyId};
 
 /// Longest path and query.
@@ -104,24 +103,19 @@ impl ProtectedEndpoint {
             Ok(decision) if decision.admitted => (decision, check_length(request).err()),
             Ok(decision) => (decision, Some(ApiError::RateLimited(decision))),
             // The window's state is unknown; these numbers agree with `Retry-After`.
-            Err(error) => {
+            Err(LimiterUnavailable) => {
                 let wait = Duration::from_secs(OVERLOAD_SECONDS);
-                (Decision::of(false, limit, limit, wait), Some(error.into()))
+                (Decision::of(false, limit, limit, wait), Some(ApiError::Unavailable))
             }
         }
     }
 
     fn run(&self, request: Request) -> impl Future<Output = Response> {
         // The boxed future of the operation, so that the request is not moved once more.
-        let operation = AssertUnwindSafe(DynEndpoint::call(&*self.inner, request)).catch_unwind();
-        let operation = timeout(self.access_control.timeout, operation);
-        async {
-            match operation.await {
-                Ok(outcome) => response_of::<ApiError>(outcome),
-                // Everything that an operation waits for has its own timeout; this is a backstop.
-                Err(Elapsed { .. }) => ApiError::Unavailable.as_response(),
-            }
-        }
+        let operation = catch_errors::<ApiError>(DynEndpoint::call(&*self.inner, request));
+        // Everything that an operation waits for has its own timeout; this is a backstop.
+        timeout(self.access_control.timeout, operation)
+            .unwrap_or_else(|Elapsed { .. }| ApiError::Unavailable.as_response())
     }
 }
 

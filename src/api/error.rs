@@ -1,6 +1,5 @@
 //! Errors of the public API: the only file that maps a cause to status, code and message.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use poem::Response;
@@ -10,9 +9,9 @@ use serde::Serialize;
 use thiserror::Error;
 
 use crate::cache::ReadError;
-use crate::http::error::{ErrorCause, ErrorResponse, InvalidParameter, error_response, shortened};
+use crate::http::error::{ErrorCause, ErrorResponse, InvalidParameter, error_response};
 use crate::keys::{AuthDenied, NotAuthenticated};
-use crate::limit::{Decision, LimiterUnavailable};
+use crate::limit::Decision;
 use crate::upstream::UpstreamError;
 
 const CHALLENGE: HeaderValue = HeaderValue::from_static(r#"ApiKey realm="gene-registry""#);
@@ -57,7 +56,7 @@ pub(crate) enum ApiError {
     #[error("only {allow} is supported here")]
     MethodNotAllowed {
         /// The value of the `Allow` header.
-        allow: Cow<'static, str>,
+        allow: String,
     },
     /// There is no valid API key. The response does not say why.
     #[error("a valid API key with the scope read is needed in the header X-API-Key")]
@@ -66,11 +65,8 @@ pub(crate) enum ApiError {
     #[error("the limit of {} requests a minute is used up; try again in {} s", .0.limit, .0.retry_after_seconds())]
     RateLimited(Decision),
     /// The id in the path is not a UUID.
-    #[error("id must be a UUID of 8-4-4-4-12 hexadecimal digits; given: {given}")]
-    InvalidId {
-        /// The given id, shortened.
-        given: String,
-    },
+    #[error(transparent)]
+    InvalidId(InvalidParameter),
     /// A query parameter is missing or wrong. The text begins with its name.
     #[error(transparent)]
     Parameter(#[from] InvalidParameter),
@@ -90,13 +86,6 @@ pub(crate) enum ApiError {
     Unavailable,
 }
 
-impl ApiError {
-    /// The id in the path is not a UUID; `given` is shortened.
-    pub(super) fn invalid_id(given: &str) -> Self {
-        Self::InvalidId { given: shortened(given) }
-    }
-}
-
 impl ErrorResponse for ApiError {
     const UNKNOWN_ROUTE: Self = Self::UnknownRoute;
     const INTERNAL: Self = Self::Internal;
@@ -104,7 +93,7 @@ impl ErrorResponse for ApiError {
     type Code = ErrorCode;
 
     fn method_not_allowed(allow: String) -> Self {
-        Self::MethodNotAllowed { allow: allow.into() }
+        Self::MethodNotAllowed { allow }
     }
 
     fn status_and_code(&self) -> (StatusCode, ErrorCode) {
@@ -115,7 +104,7 @@ impl ErrorResponse for ApiError {
             }
             Self::Unauthorized(_) => (StatusCode::UNAUTHORIZED, ErrorCode::Unauthorized),
             Self::RateLimited(_) => (StatusCode::TOO_MANY_REQUESTS, ErrorCode::RateLimited),
-            Self::InvalidId { .. } => (StatusCode::BAD_REQUEST, ErrorCode::InvalidId),
+            Self::InvalidId(_) => (StatusCode::BAD_REQUEST, ErrorCode::InvalidId),
             Self::Parameter(_) => (StatusCode::BAD_REQUEST, ErrorCode::MissingParam),
             Self::Database(_) => (StatusCode::BAD_GATEWAY, ErrorCode::DbError),
             Self::Internal => (StatusCode::INTERNAL_SERVER_ERROR, ErrorCode::Internal),
@@ -126,7 +115,7 @@ impl ErrorResponse for ApiError {
     fn extra_header(&self) -> Option<(HeaderName, HeaderValue)> {
         match self {
             Self::MethodNotAllowed { allow } => {
-                HeaderValue::try_from(&**allow).ok().map(|allow| (header::ALLOW, allow))
+                HeaderValue::try_from(allow).ok().map(|allow| (header::ALLOW, allow))
             }
             Self::Unauthorized(_) => Some((header::WWW_AUTHENTICATE, CHALLENGE)),
             Self::RateLimited(decision) => {
@@ -175,12 +164,6 @@ impl From<NotAuthenticated> for ApiError {
             NotAuthenticated::TooManyUnknown => Self::Unavailable,
             NotAuthenticated::TaskPanicked(_) => Self::Internal,
         }
-    }
-}
-
-impl From<LimiterUnavailable> for ApiError {
-    fn from(_: LimiterUnavailable) -> Self {
-        Self::Unavailable
     }
 }
 

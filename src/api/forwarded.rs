@@ -154,7 +154,9 @@ fn is_path(path: &str) -> bool {
         && path.bytes().all(is_allowed)
 }
 
-fn is_host(host: &str) -> bool {
+/// Whether this can be a host with or without a port: at most 255 bytes, and no character that needs
+/// escaping anywhere.
+pub(super) fn is_host(host: &str) -> bool {
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
     (1..=255).contains(&host.len()) && host.bytes().all(is_allowed)
 }

@@ -3,11 +3,9 @@
 //! parameters and body parsed.
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Instant;
 
-use futures_util::FutureExt;
 use poem::error::ResponseError;
 use poem::http::{HeaderValue, StatusCode, header};
 use poem::{Addr, Endpoint, PathPattern, Request, Response, Result, Route};
@@ -17,9 +15,9 @@ use super::document::{OPENAPI_PATH, document};
 use super::error::ControlApiError;
 use super::identity::{Caller, Identities};
 use super::keys::KeysApi;
-use super::login::{LoginApi, LoginMetadataEndpoint};
+use super::login::LoginApi;
 use crate::config::ControlConfig;
-use crate::http::error::{ErrorCause, response_of};
+use crate::http::error::{ErrorCause, catch_errors};
 use crate::http::headers::REQUEST_ID;
 use crate::http::methods::{Endpoints, MethodRoutes};
 use crate::http::request_id::RequestIds;
@@ -44,9 +42,8 @@ impl ControlApi {
         store: Arc<dyn KeyStore>,
         metrics: Arc<Metrics>,
     ) -> Self {
-        let login = LoginApi(Arc::new(LoginMetadataEndpoint::new(config)));
         let (mut open, mut authenticated) = (Endpoints::new(), Endpoints::new());
-        login.add_routes(&mut open);
+        LoginApi::new(config).add_routes(&mut open);
         KeysApi(store).add_routes(&mut authenticated);
         let identities = Arc::new(identities);
         let mut routes = pages(Route::new(), config.public_url.as_deref());
@@ -96,8 +93,7 @@ impl Handler for ControlApi {
         let started = Instant::now();
         let id = self.request_ids.of(request.headers());
         let method = method_word(request.method());
-        let outcome = AssertUnwindSafe(self.routes.call(request)).catch_unwind().await;
-        let mut response = response_of::<ControlApiError>(outcome);
+        let mut response = catch_errors::<ControlApiError>(self.routes.call(request)).await;
         let route = response.data::<PathPattern>().map_or("unknown", |pattern| &*pattern.0);
         let status = response.status().as_u16();
         self.metrics.control_request(ControlLabels { route, method, status });

@@ -2,15 +2,13 @@
 
 use std::collections::HashMap;
 use std::marker::PhantomData;
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use futures_util::FutureExt;
 use poem::endpoint::BoxEndpoint;
 use poem::http::Method;
 use poem::{Endpoint, EndpointExt, Request, Response, Result};
 
-use super::error::{ErrorResponse, response_of};
+use super::error::{ErrorResponse, catch_errors};
 
 /// Endpoints by path and method, as the framework lists them.
 pub(crate) type Endpoints = HashMap<String, HashMap<Method, BoxEndpoint<'static>>>;
@@ -52,7 +50,6 @@ impl<E: ErrorResponse> Endpoint for MethodRoutes<E> {
             return Ok(E::method_not_allowed(self.allow.clone()).as_response());
         };
         // Errors become responses here, so that the route is known to log and metrics.
-        let outcome = AssertUnwindSafe(endpoint.call(request)).catch_unwind().await;
-        Ok(response_of::<E>(outcome))
+        Ok(catch_errors::<E>(endpoint.call(request)).await)
     }
 }

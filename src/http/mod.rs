@@ -9,8 +9,6 @@ pub(crate) mod headers;
 pub(crate) mod methods;
 pub(crate) mod parameter;
 mod raw_query;
-pub(crate) mod reply;
 pub(crate) mod request_id;
-pub(crate) mod security;
 pub(crate) mod static_file;
 pub(crate) mod swagger_ui;

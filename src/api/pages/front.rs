@@ -9,14 +9,12 @@ use poem::http::{HeaderMap, header};
 use poem::{Endpoint, Request, Response, Result};
 
 use super::template::{Parts, Template};
+use crate::api::forwarded::is_host;
 use crate::http::headers::NO_STORE;
 use crate::http::static_file::{HTML, add_page_policy};
 use crate::ops::{CheckDependencies, Dependencies, Dependency, Health};
 
 const PAGE: &str = include_str!("front/index.html");
-
-/// The longest host that a page repeats, in bytes: a DNS name and a port.
-const MAX_HOST: usize = 260;
 
 /// Renders the front page for each request.
 pub(super) struct FrontPage {
@@ -143,12 +141,6 @@ fn guessed_address(request: &HeaderMap, scheme: &Scheme, authority: Option<&str>
     format!("{scheme}://{}", host.unwrap_or("localhost"))
 }
 
-fn is_host(host: &str) -> bool {
-    !host.is_empty()
-        && host.len() <= MAX_HOST
-        && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-:[]".contains(&byte))
-}
-
 fn escaped(text: &str) -> String {
     let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     text.replace('"', "&quot;").replace('\'', "&#39;")
@@ -216,7 +208,7 @@ mod tests {
         assert_eq!(address("api.example:8443", "https"), "https://api.example:8443");
         assert_eq!(address("[::1]:80", "gopher"), "http://[::1]:80");
         assert_eq!(address("<b>", "https"), "https://localhost");
-        let long = "a".repeat(MAX_HOST + 1);
+        let long = "a".repeat(256);
         let guessed =
             |scheme: &Scheme, host| guessed_address(&HeaderMap::new(), scheme, Some(host));
         assert_eq!(guessed(&Scheme::HTTP, &long), "http://localhost");
