@@ -14,9 +14,9 @@ use poem::{Endpoint, Request, Response, Result};
 use poem_openapi::OpenApi;
 use tokio::time::{error::Elapsed, timeout};
 
-use super::conditions::Conditions;
 use super::error::{ApiError, OVERLOAD_SECONDS};
 use super::headers;
+use super::negotiation::Negotiation;
 use crate::cache::{CacheReply, Source};
 use crate::http::error::{InvalidParameter, catch_errors};
 use crate::keys::Authenticator;
@@ -78,13 +78,13 @@ impl Endpoint for ProtectedEndpoint {
                 Ok(key) => key,
                 Err(error) => return Ok(unauthenticated(error)),
             };
-            let conditions = Conditions::of(request.headers());
+            let negotiation = Negotiation::of(request.headers());
             let (decision, refused) = self.decide(&request, &key).await;
             let response = match refused {
                 None => self.run(request).await,
                 Some(error) => error.as_response(),
             };
-            Ok(finish(response, &conditions, &decision, key))
+            Ok(finish(response, &negotiation, &decision, key))
         }
     }
 }
@@ -96,7 +96,7 @@ impl ProtectedEndpoint {
         Ok(self.access_control.authenticator.check(presented).await?)
     }
 
-    /// The state of the key's window, and the error if the request is refused.
+    /// Counts the request. Returns the state of the key's window, and the error of a refused request.
     async fn decide(&self, request: &Request, key: &ApiKeyRecord) -> (Decision, Option<ApiError>) {
         let limit = key.rate_limit_per_minute;
         match self.access_control.limiter.decide(key.hash.id(), limit).await {
@@ -128,13 +128,13 @@ fn unauthenticated(error: ApiError) -> Response {
 /// Completes the response to a request with a valid key.
 fn finish(
     mut response: Response,
-    conditions: &Conditions,
+    negotiation: &Negotiation,
     decision: &Decision,
     key: Arc<ApiKeyRecord>,
 ) -> Response {
     let served = response.extensions_mut().remove::<CacheReply>();
     match &served {
-        Some(served) => conditions.apply(&mut response, served, decision),
+        Some(served) => negotiation.complete(&mut response, served, decision),
         None => {
             headers::add_rate_limit(response.headers_mut(), decision);
             headers::add_vary(response.headers_mut());
@@ -144,7 +144,7 @@ fn finish(
     response
 }
 
-/// A long path is not checked here: its id is refused as such.
+/// Limits path and query together. A path that is too long by itself has an invalid id.
 fn check_length(request: &Request) -> Result<(), ApiError> {
     let uri = request.original_uri();
     let length = uri.path_and_query().map_or(0, |text| text.as_str().len());

@@ -16,7 +16,7 @@ use crate::upstream::UpstreamError;
 
 const CHALLENGE: HeaderValue = HeaderValue::from_static(r#"ApiKey realm="gene-registry""#);
 
-/// Seconds that a client should wait before it tries an overloaded service again.
+/// Seconds for which clients should wait before they retry a request to an overloaded service.
 pub(super) const OVERLOAD_SECONDS: u64 = 1;
 
 /// The machine-readable codes.
@@ -53,13 +53,13 @@ pub(crate) enum ApiError {
     )]
     UnknownRoute,
     /// The path exists, but not with this method.
-    #[error("only {allow} is supported here")]
+    #[error("this path does not support the method; use {allow}")]
     MethodNotAllowed {
         /// The value of the `Allow` header.
         allow: String,
     },
     /// There is no valid API key. The response does not say why.
-    #[error("a valid API key with the scope read is needed in the header X-API-Key")]
+    #[error("no valid API key; send one with the scope read in the header X-API-Key")]
     Unauthorized(AuthDenied),
     /// The key's limit is used up.
     #[error("the limit of {} requests a minute is used up; try again in {} s", .0.limit, .0.retry_after_seconds())]
@@ -71,18 +71,20 @@ pub(crate) enum ApiError {
     #[error(transparent)]
     Parameter(#[from] InvalidParameter),
     /// The gene or domain does not exist.
-    #[error("no such gene or domain")]
+    #[error("no such gene or domain; GET /v1/genes lists those that exist")]
     NotFound,
     /// The registry's database cannot be read.
-    #[error("the registry's database cannot be read at the moment")]
+    #[error("the registry's database is unavailable; try again later")]
     Database(Arc<UpstreamError>),
     /// A bug or a panic of this service.
     #[error(
-        "internal error of this service; report this response's X-Request-Id, which its log names too"
+        "internal error of this service; report the X-Request-Id of this response, which is in the log"
     )]
     Internal,
     /// The service is overloaded, or cannot count requests.
-    #[error("the service cannot take this request at the moment; try again")]
+    #[error(
+        "the service is overloaded, or cannot count requests; try again in {OVERLOAD_SECONDS} s"
+    )]
     Unavailable,
 }
 
@@ -198,7 +200,7 @@ mod tests {
         let body = response.into_body().into_string().await.expect("a body");
         assert_eq!(
             body,
-            r#"{"error":"the registry's database cannot be read at the moment","code":"DB_ERROR"}"#
+            r#"{"error":"the registry's database is unavailable; try again later","code":"DB_ERROR"}"#
         );
     }
 }

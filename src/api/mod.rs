@@ -2,13 +2,13 @@
 //! describes them.
 
 mod access_control;
-mod conditions;
 mod cors;
 mod document;
 mod error;
 mod forwarded;
 mod headers;
 pub mod model;
+mod negotiation;
 mod operations;
 mod pages;
 mod parameters;

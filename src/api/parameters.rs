@@ -29,11 +29,12 @@ impl ParameterValue for GeneId {
         given?.parse().ok()
     }
 
-    fn of(request: &Request, name: &str) -> Result<Self> {
+    /// The framework numbers the parameters of a path, so `id` is named here.
+    fn of(request: &Request, _: &str) -> Result<Self> {
         let raw = raw_id(request.uri().path());
         let decoded = decoded_segment(raw);
         let given = decoded.as_deref().unwrap_or(raw);
-        let invalid = || InvalidParameter::new(name, Self::ALLOWED, given);
+        let invalid = || InvalidParameter::new("id", Self::ALLOWED, given);
         Ok(Self::parse(Some(given)).ok_or_else(|| ApiError::InvalidId(invalid()))?)
     }
 }

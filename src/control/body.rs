@@ -61,23 +61,25 @@ impl<'a, T: FromFields> ApiExtractor<'a> for JsonRequest<T> {
         }
         let body = body.take().map_err(|_| ControlApiError::Internal)?;
         let bytes = tokio::time::timeout(BODY_TIMEOUT, body.into_bytes_limit(MAX_BODY_BYTES)).await;
-        let bytes = bytes.map_err(|_elapsed| invalid("must arrive within 10 s"))?;
-        let bytes = bytes.map_err(|_| invalid("must be complete and at most 16384 bytes"))?;
-        Ok(Self(T::from_fields(&fields::<T>(&bytes)?)?))
+        let bytes = bytes.map_err(|_elapsed| invalid_body("must arrive within 10 s"))?;
+        let bytes = bytes.map_err(|_| invalid_body("must be complete and at most 16384 bytes"))?;
+        Ok(Self(T::from_fields(&parse_fields::<T>(&bytes)?)?))
     }
 }
 
-fn fields<T: FromFields>(bytes: &[u8]) -> Result<Fields, ControlApiError> {
+fn parse_fields<T: FromFields>(bytes: &[u8]) -> Result<Fields, ControlApiError> {
     let not_an_object = |error: serde_json::Error| {
         let (line, column) = (error.line(), error.column());
-        invalid(&format!("must be a JSON object; the error is at line {line}, column {column}"))
+        invalid_body(&format!(
+            "must be a JSON object; the error is at line {line}, column {column}"
+        ))
     };
     let Pairs(pairs) = serde_json::from_slice(bytes).map_err(not_an_object)?;
     let mut fields = Map::new();
     for (name, value) in pairs {
         let Some(known) = T::FIELDS.iter().find(|known| **known == name) else {
             let known = T::FIELDS.join(", ");
-            return Err(invalid(&format!("has an unknown field; its fields are {known}")));
+            return Err(invalid_body(&format!("has an unknown field; its fields are {known}")));
         };
         if fields.insert(name, value).is_some() {
             return Err(InvalidParameter(format!("{known} must be given once")).into());
@@ -121,8 +123,8 @@ impl<'de> Visitor<'de> for PairsVisitor {
     }
 }
 
-fn invalid(what: &str) -> ControlApiError {
-    InvalidParameter(format!("body {what}")).into()
+fn invalid_body(problem: &str) -> ControlApiError {
+    InvalidParameter(format!("body {problem}")).into()
 }
 
 /// The fields of a body. A null field counts as absent.

@@ -46,7 +46,7 @@ impl ControlApi {
         LoginApi::new(config).add_routes(&mut open);
         KeysApi(store).add_routes(&mut authenticated);
         let identities = Arc::new(identities);
-        let mut routes = pages(Route::new(), config.public_url.as_deref());
+        let mut routes = add_pages(Route::new(), config.public_url.as_deref());
         for (path, methods) in open {
             routes = routes.at(path, MethodRoutes::<ControlApiError>::new(methods));
         }
@@ -60,7 +60,7 @@ impl ControlApi {
 }
 
 /// Adds the document and the page with Swagger UI.
-fn pages(route: Route, public_url: Option<&str>) -> Route {
+fn add_pages(route: Route, public_url: Option<&str>) -> Route {
     let document = StaticFile::cached_for_an_hour("application/json", document(public_url));
     let own = [
         ("/docs", StaticFile::new(HTML, include_str!("pages/index.html"))),
@@ -73,13 +73,13 @@ fn pages(route: Route, public_url: Option<&str>) -> Route {
         .fold(route, |route, (path, file)| {
             route.at(path, MethodRoutes::<ControlApiError>::of_page(file))
         });
-    route.at("/", MethodRoutes::<ControlApiError>::of_page(ToDocs))
+    route.at("/", MethodRoutes::<ControlApiError>::of_page(RedirectToDocs))
 }
 
 /// Redirects the root to the page.
-struct ToDocs;
+struct RedirectToDocs;
 
-impl Endpoint for ToDocs {
+impl Endpoint for RedirectToDocs {
     type Output = Response;
 
     async fn call(&self, _: Request) -> Result<Response> {

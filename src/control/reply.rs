@@ -77,7 +77,7 @@ const ERRORS: &[(u16, &str)] = &[
     (405, "`METHOD_NOT_ALLOWED`: use a method of the header `Allow`."),
     (
         409,
-        "`AMBIGUOUS`: several keys begin with the prefix, among them `candidates`; nothing was changed. `ALREADY_ROTATED`: the key was rotated before, and its `successor` is active. `NOT_ACTIVE`: the key has expired or was revoked.",
+        "`AMBIGUOUS`: several keys begin with the prefix, among them `candidates`; nothing was changed. `ALREADY_ROTATED`: the key was already rotated, and its `successor` is active. `NOT_ACTIVE`: the key has expired or was revoked.",
     ),
     (415, "`UNSUPPORTED_MEDIA_TYPE`: the body must be sent as `application/json`."),
     (
@@ -88,7 +88,7 @@ const ERRORS: &[(u16, &str)] = &[
     (502, "`DB_ERROR`: the database of the keys is unavailable."),
     (
         503,
-        "`KEYS_READ_ONLY`: keys cannot be written here; `error` says what the operator has to do. `ISSUER_UNAVAILABLE`: the issuer's signing keys are unavailable. Wait for the seconds in `Retry-After`.",
+        "`KEYS_READ_ONLY`: keys cannot be written; `error` says what the operator has to do. `ISSUER_UNAVAILABLE`: the issuer's signing keys are unavailable. Wait for the seconds in `Retry-After`.",
     ),
 ];
 

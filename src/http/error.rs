@@ -34,7 +34,7 @@ pub(crate) trait ErrorResponse:
     /// Status and code of the response.
     fn status_and_code(&self) -> (StatusCode, Self::Code);
 
-    /// The header that only this error's response carries.
+    /// The header that the responses of other errors lack.
     fn extra_header(&self) -> Option<(HeaderName, HeaderValue)>;
 
     /// The cause, which the log shows and the body does not.
@@ -72,7 +72,7 @@ impl ResponseError for InvalidParameter {
     }
 }
 
-/// Data of an error response for the log: what the body must not say.
+/// Data of an error response: the cause, which the log shows and the body must not.
 #[derive(Debug, Clone)]
 pub(crate) struct ErrorCause(pub(crate) Arc<dyn std::error::Error + Send + Sync>);
 

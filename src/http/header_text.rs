@@ -84,12 +84,12 @@ impl HeaderText {
     }
 }
 
-/// A number as a value. Most are seconds of a minute, which are kept ready.
+/// A number as a value. Most are seconds within a minute, whose values are built once.
 pub(crate) fn number(number: u64) -> HeaderValue {
-    static READY: LazyLock<[HeaderValue; 64]> =
+    static PREBUILT: LazyLock<[HeaderValue; 64]> =
         LazyLock::new(|| std::array::from_fn(HeaderValue::from));
-    let ready = usize::try_from(number).ok().and_then(|index| READY.get(index));
-    ready.cloned().unwrap_or_else(|| number.into())
+    let prebuilt = usize::try_from(number).ok().and_then(|index| PREBUILT.get(index));
+    prebuilt.cloned().unwrap_or_else(|| number.into())
 }
 
 /// A value of visible ASCII; empty if the text is anything else.

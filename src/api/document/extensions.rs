@@ -35,7 +35,7 @@ pub(super) fn add_to(document: &mut Value) {
     add_header_examples(document);
 }
 
-/// Adds the parameter that [`crate::api::conditions`] compares with the response.
+/// Adds the parameter that [`crate::api::negotiation`] compares with the response.
 fn add_if_none_match(document: &mut Value) {
     let description =
         "Entity tags of responses that you have. If one of them is current, the response is 304.";

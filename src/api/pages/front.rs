@@ -131,7 +131,7 @@ const fn dependency_text(dependency: Dependency) -> &'static str {
     }
 }
 
-/// The address of the page as far as the request shows it. A proxy may change it, so a script in
+/// The address of the page according to the request. Behind a proxy it may be wrong, so a script in
 /// the page replaces it by the address that the browser knows.
 fn guessed_address(request: &HeaderMap, scheme: &Scheme, authority: Option<&str>) -> String {
     let text = |name: &str| request.get(name).and_then(|value| value.to_str().ok());

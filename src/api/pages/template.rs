@@ -1,5 +1,5 @@
-//! Pages with a few values filled in, whose text all responses share: one that waits for a slow
-//! client holds its values alone.
+//! Pages with a few values filled in. All responses share the text: a response that waits for a slow
+//! client holds only its values.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -20,7 +20,7 @@ enum Part {
 }
 
 impl Template {
-    /// Reads a text. A brace pair that is not closed is text.
+    /// Parses a text. A brace pair that is not closed is text.
     pub(super) fn new(mut rest: &'static str) -> Self {
         let mut parts = Vec::new();
         while let Some((text, after)) = rest.split_once("{{")

@@ -40,7 +40,7 @@ impl Default for AuthThrottle {
 
 impl AuthThrottle {
     /// Whether the token may be verified.
-    pub(super) fn may_try(&self, from: IpAddr, token: &[u8; 32]) -> bool {
+    pub(super) fn may_verify(&self, from: IpAddr, token: &[u8; 32]) -> bool {
         let bucket = self.by_address.get(&network(from));
         let is_exhausted = bucket.is_some_and(|bucket| bucket.is_empty(Instant::now()));
         !is_exhausted || self.valid.contains_key(token)
@@ -79,11 +79,11 @@ mod tests {
         auth_throttle.record_valid(good);
         for number in 0..BURST {
             let from = ip(&format!("2001:db8::{number:x}"));
-            assert!(auth_throttle.may_try(from, &bad));
+            assert!(auth_throttle.may_verify(from, &bad));
             auth_throttle.record_invalid(from);
         }
-        assert!(!auth_throttle.may_try(ip("2001:db8::ffff"), &bad));
-        assert!(auth_throttle.may_try(ip("2001:db8::ffff"), &good));
-        assert!(auth_throttle.may_try(ip("2001:db8:0:1::1"), &bad));
+        assert!(!auth_throttle.may_verify(ip("2001:db8::ffff"), &bad));
+        assert!(auth_throttle.may_verify(ip("2001:db8::ffff"), &good));
+        assert!(auth_throttle.may_verify(ip("2001:db8:0:1::1"), &bad));
     }
 }

@@ -17,9 +17,9 @@ pub(super) fn move_paths_below(document: &mut Value, base: &str) {
 /// are added: they are data.
 pub(super) fn normalize(document: &mut Value) {
     for_each_object(document, &mut |object| {
-        for noise in ["explode", "deprecated", "style"] {
-            if matches!(object.get(noise), Some(Value::Bool(_) | Value::Null)) {
-                object.remove(noise);
+        for redundant in ["explode", "deprecated", "style"] {
+            if matches!(object.get(redundant), Some(Value::Bool(_) | Value::Null)) {
+                object.remove(redundant);
             }
         }
         if object.get("tags").is_some_and(|tags| tags.as_array().is_some_and(Vec::is_empty)) {

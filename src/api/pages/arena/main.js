@@ -7,7 +7,7 @@ import { canBeKey, domainsSeen, key, rememberDomains, removeKey, shown, storeKey
 import { showOverview } from "./overview.js";
 import { openPhenotype } from "./phenotype.js";
 import { showTable } from "./table.js";
-import { clearTrouble, showTrouble } from "./trouble.js";
+import { clearError, showError } from "./errors.js";
 
 const DEFAULTS = { domain: "", fidelity: "", sort: "fitness", limit: "20", offset: "0" };
 /** Maximum number of chips; the field suggests all domains. */
@@ -47,7 +47,7 @@ const goToDomain = (domain) => go({ ...DEFAULTS, domain });
 
 async function show(view, { reload = false } = {}) {
   reflect(view);
-  clearTrouble();
+  clearError();
   if (!key()) return askForKey();
   activeRequest?.abort();
   activeRequest = new AbortController();
@@ -65,10 +65,10 @@ async function show(view, { reload = false } = {}) {
     if (error.name === "AbortError") return;
     activeRequest.abort();
     if (opens) current = null;
-    trouble(error, view);
+    reportError(error, view);
   } finally {
     if (!signal.aborted || activeRequest.signal === signal) document.body.removeAttribute("aria-busy");
-    budget();
+    showRateLimit();
     suggestions();
   }
 }
@@ -102,14 +102,14 @@ async function ranking(view, page, signal) {
   rememberDomains(found.data);
   // For an unknown domain, the failed insights show a message instead.
   if (found.total === 0 && view.domain && !view.fidelity) return;
-  showTable(found, view, (gene) => openPhenotype(gene, budget));
+  showTable(found, view, (gene) => openPhenotype(gene, showRateLimit));
 }
 
-function trouble(error, view) {
-  const known = error instanceof api.Trouble ? error : new api.Trouble("fault");
-  if (!(error instanceof api.Trouble)) console.error(error);
-  showTrouble(known, () => show(view, { reload: $("ranking").hidden }), goToDomain);
-  if (known.kind === "key") {
+function reportError(error, view) {
+  const failure = error instanceof api.RequestError ? error : new api.RequestError("internal");
+  if (!(error instanceof api.RequestError)) console.error(error);
+  showError(failure, () => show(view, { reload: $("ranking").hidden }), goToDomain);
+  if (failure.kind === "key") {
     removeKey();
     askForKey({ keepText: true });
   }
@@ -137,7 +137,7 @@ function keyLine() {
 
 function askForKey({ keepText = false } = {}) {
   activeRequest?.abort();
-  api.forgetBudget();
+  api.forgetRateLimit();
   current = null;
   ["overview", "ranking"].forEach((id) => { $(id).hidden = true; });
   keyLine();
@@ -147,9 +147,9 @@ function askForKey({ keepText = false } = {}) {
   $("key").focus({ preventScroll: true });
 }
 
-function budget() {
-  const limits = api.budget;
-  $("budget").textContent = limits ? `${count(limits.remaining)} of ${count(limits.limit)} requests remain this minute` : "";
+function showRateLimit() {
+  const limits = api.rateLimit;
+  $("rate-limit").textContent = limits ? `${count(limits.remaining)} of ${count(limits.limit)} requests remain this minute` : "";
 }
 
 function suggestions() {
@@ -165,7 +165,7 @@ function suggestions() {
 $("key-form").addEventListener("submit", (event) => {
   event.preventDefault();
   const value = $("key").value.trim();
-  if (!canBeKey(value)) return trouble(new api.Trouble("key"), viewOf(new URL(location.href)));
+  if (!canBeKey(value)) return reportError(new api.RequestError("key"), viewOf(new URL(location.href)));
   storeKey(value);
   $("key").value = "";
   $("main").focus({ preventScroll: true });
@@ -174,7 +174,7 @@ $("key-form").addEventListener("submit", (event) => {
 
 $("key-change").addEventListener("click", () => {
   removeKey();
-  clearTrouble();
+  clearError();
   askForKey();
 });
 
