@@ -37,7 +37,7 @@ pub(super) fn document(public_url: Option<&str>) -> Bytes {
     json_text(&in_order(document))
 }
 
-/// Inlines the schema `Oidc`, since a reference cannot be nullable in OpenAPI 3.0.3.
+/// Inlines the schema `Oidc` and makes it nullable, which a reference cannot be in OpenAPI 3.0.3.
 fn make_oidc_nullable(document: &mut Value) {
     let schemas = &mut document["components"]["schemas"];
     let Some(mut oidc) = schemas.as_object_mut().and_then(|schemas| schemas.remove("Oidc")) else {

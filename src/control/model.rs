@@ -19,7 +19,7 @@ pub(super) struct Login {
 /// An OpenID Connect issuer, and the parameters of a token request.
 #[derive(Object)]
 pub(super) struct Oidc {
-    /// The issuer's identifier, a URL; `/.well-known/openid-configuration` below it describes it.
+    /// The issuer's identifier: a URL, below which `/.well-known/openid-configuration` describes it.
     issuer: String,
     /// The client id to use.
     client_id: String,

@@ -41,13 +41,8 @@ pub(crate) trait ErrorResponse:
     fn logged_cause(&self) -> Option<ErrorCause>;
 
     /// Fields of the body besides `error` and `code`.
-    fn details(&self) -> impl Serialize {
-        NoDetails {}
-    }
+    fn details(&self) -> impl Serialize {}
 }
-
-#[derive(Serialize)]
-struct NoDetails {}
 
 /// A parameter or field is missing or wrong. The text begins with its name.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]

@@ -1,5 +1,5 @@
-//! What every HTTP API of this service is built from: parameters, errors, request ids, static
-//! files, typed responses and the OpenAPI document. It knows no operation and no store.
+//! What every HTTP API of this service is built from: parameters, errors, request ids, conditional
+//! requests, static files and the OpenAPI document. It knows no operation and no store.
 
 pub(crate) mod conditional;
 pub(crate) mod document;

@@ -80,7 +80,7 @@ impl Endpoint for FrontPage {
     }
 }
 
-/// A state of the service, in words.
+/// A description of the service's state.
 struct ServiceState {
     /// The class of its colour: `good`, `warn` or `bad`.
     tone: &'static str,

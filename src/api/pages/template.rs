@@ -11,7 +11,7 @@ use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, SizeHint};
 
-/// A text with names in double braces.
+/// A text with placeholders: names in double braces.
 pub(super) struct Template(Vec<Part>);
 
 enum Part {
@@ -33,7 +33,7 @@ impl Template {
         Self(parts)
     }
 
-    /// The text with the value of each name.
+    /// The text with a value in place of each name.
     pub(super) fn filled(&self, value: impl Fn(&str) -> Bytes) -> Parts {
         let parts = self.0.iter().map(|part| match part {
             Part::Text(text) => text.clone(),

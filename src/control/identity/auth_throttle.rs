@@ -1,5 +1,5 @@
-//! Limits how often invalid tokens may come from one address. Tokens that were valid a short time
-//! ago are still verified, so that guessing behind a proxy locks out none of its other users.
+//! Limits how often invalid tokens may come from one address. Tokens that were valid in the last ten
+//! minutes are still verified, so that guessing behind a proxy locks out none of its other users.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ const PER_SECOND: u32 = 1;
 /// After this time an address has its full burst again and is forgotten.
 const ADDRESS_IDLE: Duration = Duration::from_secs(60);
 
-/// How long a valid token is verified, no matter how many invalid ones come from its address.
+/// Time for which a valid token is verified again even if its address is exhausted.
 const VALID_TOKEN_TTL: Duration = Duration::from_secs(600);
 
 const MAX_ADDRESSES: u64 = 10_000;
