@@ -114,6 +114,7 @@ fn framework_error_response<E: ErrorResponse>(error: poem::Error) -> Response {
 }
 
 /// The response of a handler; an error and a panic become responses too.
+#[inline]
 pub(crate) fn catch_errors<E: ErrorResponse>(
     handler: impl Future<Output = Result<Response>>,
 ) -> impl Future<Output = Response> {

@@ -18,7 +18,7 @@ const MESSAGES = {
   query: ({ message }) => ["The service refused this request", message],
   network: () => ["The service can't be reached",
     "It may be restarting, or your network may be down. The data on the page is kept."],
-  internal: () => ["Internal error of the service", "The service has logged it. Trying again may help."],
+  internal: () => ["Internal error of the service", "The service has logged it. Try again; if that does not help, tell the operator."],
 };
 
 let timer = null;

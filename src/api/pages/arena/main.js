@@ -3,7 +3,7 @@
 
 import * as api from "./api.js";
 import { $, announce, count, make } from "./dom.js";
-import { canBeKey, domainsSeen, key, rememberDomains, removeKey, shown, storeKey } from "./key.js";
+import { abbreviate, canBeKey, domainsSeen, key, rememberDomains, removeKey, storeKey } from "./key.js";
 import { showOverview } from "./overview.js";
 import { openPhenotype } from "./phenotype.js";
 import { showTable } from "./table.js";
@@ -46,25 +46,25 @@ function go(change) {
 const goToDomain = (domain) => go({ ...DEFAULTS, domain });
 
 async function show(view, { reload = false } = {}) {
-  reflect(view);
+  updateControls(view);
   clearError();
   if (!key()) return askForKey();
   activeRequest?.abort();
   activeRequest = new AbortController();
   const { signal } = activeRequest;
-  const opens = reload || current?.domain !== view.domain;
-  if (opens) ["overview", "ranking"].forEach((id) => { $(id).hidden = true; });
+  const replacesAll = reload || current?.domain !== view.domain;
+  if (replacesAll) ["overview", "ranking"].forEach((id) => { $(id).hidden = true; });
   announce("Loading …");
   document.body.setAttribute("aria-busy", "true");
   try {
     const page = pageLoader(signal);
-    if (opens && view.domain) await Promise.all([overview(view, page, signal), ranking(view, page, signal)]);
+    if (replacesAll && view.domain) await Promise.all([overview(view, page, signal), ranking(view, page, signal)]);
     else await ranking(view, page, signal);
     current = view;
   } catch (error) {
     if (error.name === "AbortError") return;
     activeRequest.abort();
-    if (opens) current = null;
+    if (replacesAll) current = null;
     reportError(error, view);
   } finally {
     if (!signal.aborted || activeRequest.signal === signal) document.body.removeAttribute("aria-busy");
@@ -118,7 +118,7 @@ function reportError(error, view) {
 
 // ---------------------------------------------------------------- the rest of the page
 
-function reflect(view) {
+function updateControls(view) {
   $("domain").value = view.domain;
   for (const name of ["fidelity", "sort", "limit"]) $(name).value = view[name];
   $("title").textContent = view.domain || "The arena";
@@ -132,7 +132,7 @@ function keyLine() {
   $("key-line").hidden = !has;
   $("domain-form").hidden = !has;
   $("key-form").hidden = has;
-  if (has) $("key-shown").textContent = `Key ${shown(key())}`;
+  if (has) $("key-shown").textContent = `Key ${abbreviate(key())}`;
 }
 
 function askForKey({ keepText = false } = {}) {
