@@ -85,7 +85,7 @@ pub fn public_api() -> PublicApi {
         redis_write: none,
     };
     let pages = Pages {
-        document: Document::new(),
+        document: Document::default(),
         public_url: None,
         trusted_proxies: TrustedProxies::new(Vec::new()),
         health: Arc::new(Health::default()),

@@ -3,11 +3,10 @@
 //! every response, that of a caught panic included.
 
 use std::collections::HashMap;
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::FutureExt;
+use futures_util::TryFutureExt;
 use poem::endpoint::{BoxEndpoint, DynEndpoint};
 use poem::error::ResponseError;
 use poem::http::{HeaderValue, Method};
@@ -15,13 +14,13 @@ use poem::{Endpoint, Request, Response, Result};
 use poem_openapi::OpenApi;
 use tokio::time::{error::Elapsed, timeout};
 
-use super::conditions::Conditions;
 use super::error::{ApiError, OVERLOAD_SECONDS};
 use super::headers;
+use super::negotiation::Negotiation;
 use crate::cache::{CacheReply, Source};
-use crate::http::error::{InvalidParameter, response_of};
+use crate::http::error::{InvalidParameter, catch_errors};
 use crate::keys::Authenticator;
-use crate::limit::{Decision, Limiter};
+use crate::limit::{Decision, Limiter, LimiterUnavailable};
 use crate::registry::{ApiKeyRecord, KeyId};
 
 /// Longest path and query.
@@ -79,13 +78,13 @@ impl Endpoint for ProtectedEndpoint {
                 Ok(key) => key,
                 Err(error) => return Ok(unauthenticated(error)),
             };
-            let conditions = Conditions::of(request.headers());
+            let negotiation = Negotiation::of(request.headers());
             let (decision, refused) = self.decide(&request, &key).await;
             let response = match refused {
                 None => self.run(request).await,
                 Some(error) => error.as_response(),
             };
-            Ok(finish(response, &conditions, &decision, key))
+            Ok(finish(response, &negotiation, &decision, key))
         }
     }
 }
@@ -97,31 +96,26 @@ impl ProtectedEndpoint {
         Ok(self.access_control.authenticator.check(presented).await?)
     }
 
-    /// The state of the key's window, and the error if the request is refused.
+    /// Counts the request. Returns the state of the key's window, and the error of a refused request.
     async fn decide(&self, request: &Request, key: &ApiKeyRecord) -> (Decision, Option<ApiError>) {
         let limit = key.rate_limit_per_minute;
         match self.access_control.limiter.decide(key.hash.id(), limit).await {
             Ok(decision) if decision.admitted => (decision, check_length(request).err()),
             Ok(decision) => (decision, Some(ApiError::RateLimited(decision))),
             // The window's state is unknown; these numbers agree with `Retry-After`.
-            Err(error) => {
+            Err(LimiterUnavailable) => {
                 let wait = Duration::from_secs(OVERLOAD_SECONDS);
-                (Decision::of(false, limit, limit, wait), Some(error.into()))
+                (Decision::of(false, limit, limit, wait), Some(ApiError::Unavailable))
             }
         }
     }
 
     fn run(&self, request: Request) -> impl Future<Output = Response> {
         // The boxed future of the operation, so that the request is not moved once more.
-        let operation = AssertUnwindSafe(DynEndpoint::call(&*self.inner, request)).catch_unwind();
-        let operation = timeout(self.access_control.timeout, operation);
-        async {
-            match operation.await {
-                Ok(outcome) => response_of::<ApiError>(outcome),
-                // Everything that an operation waits for has its own timeout; this is a backstop.
-                Err(Elapsed { .. }) => ApiError::Unavailable.as_response(),
-            }
-        }
+        let operation = catch_errors::<ApiError>(DynEndpoint::call(&*self.inner, request));
+        // Everything that an operation waits for has its own timeout; this is a backstop.
+        timeout(self.access_control.timeout, operation)
+            .unwrap_or_else(|Elapsed { .. }| ApiError::Unavailable.as_response())
     }
 }
 
@@ -134,13 +128,13 @@ fn unauthenticated(error: ApiError) -> Response {
 /// Completes the response to a request with a valid key.
 fn finish(
     mut response: Response,
-    conditions: &Conditions,
+    negotiation: &Negotiation,
     decision: &Decision,
     key: Arc<ApiKeyRecord>,
 ) -> Response {
     let served = response.extensions_mut().remove::<CacheReply>();
     match &served {
-        Some(served) => conditions.apply(&mut response, served, decision),
+        Some(served) => negotiation.complete(&mut response, served, decision),
         None => {
             headers::add_rate_limit(response.headers_mut(), decision);
             headers::add_vary(response.headers_mut());
@@ -150,7 +144,7 @@ fn finish(
     response
 }
 
-/// A long path is not checked here: its id is refused as such.
+/// Limits path and query together. A path that is too long by itself has an invalid id.
 fn check_length(request: &Request) -> Result<(), ApiError> {
     let uri = request.original_uri();
     let length = uri.path_and_query().map_or(0, |text| text.as_str().len());

@@ -1,5 +1,5 @@
-//! CORS (the Fetch standard): which origins' pages may read responses, errors included. Without a
-//! configured origin it is off, and no response has any of its headers.
+//! CORS (the Fetch standard): which origins' pages may read responses, those of errors included.
+//! Without a configured origin it is off, and no response has any of its headers.
 
 use poem::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use poem::{Request, Response};
@@ -16,7 +16,7 @@ const REQUEST_HEADERS: HeaderValue = HeaderValue::from_static(
      If-None-Match, Pragma, Traceparent, Tracestate",
 );
 
-/// Response headers that pages may read, besides those that they always may.
+/// Response headers that pages may read besides those that the Fetch standard always allows.
 const RESPONSE_HEADERS: HeaderValue = HeaderValue::from_static(
     "Age, Allow, Cache-Status, ETag, Link, RateLimit, RateLimit-Policy, Retry-After, \
      WWW-Authenticate, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, X-Request-Id",
@@ -38,7 +38,7 @@ pub(super) enum Cors {
     Listed(Vec<HeaderValue>),
 }
 
-/// What a request says about its origin.
+/// The origin of a request.
 #[derive(Debug, Default)]
 pub(super) struct CorsRequest {
     origin: Option<HeaderValue>,

@@ -1,6 +1,5 @@
 //! Errors of the public API: the only file that maps a cause to status, code and message.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use poem::Response;
@@ -10,14 +9,14 @@ use serde::Serialize;
 use thiserror::Error;
 
 use crate::cache::ReadError;
-use crate::http::error::{ErrorCause, ErrorResponse, InvalidParameter, error_response, shortened};
+use crate::http::error::{ErrorCause, ErrorResponse, InvalidParameter, error_response};
 use crate::keys::{AuthDenied, NotAuthenticated};
-use crate::limit::{Decision, LimiterUnavailable};
+use crate::limit::Decision;
 use crate::upstream::UpstreamError;
 
 const CHALLENGE: HeaderValue = HeaderValue::from_static(r#"ApiKey realm="gene-registry""#);
 
-/// Seconds that a client should wait before it tries an overloaded service again.
+/// Seconds for which clients should wait before they retry a request to an overloaded service.
 pub(super) const OVERLOAD_SECONDS: u64 = 1;
 
 /// The machine-readable codes.
@@ -54,47 +53,39 @@ pub(crate) enum ApiError {
     )]
     UnknownRoute,
     /// The path exists, but not with this method.
-    #[error("only {allow} is supported here")]
+    #[error("this path does not support the method; use {allow}")]
     MethodNotAllowed {
         /// The value of the `Allow` header.
-        allow: Cow<'static, str>,
+        allow: String,
     },
     /// There is no valid API key. The response does not say why.
-    #[error("a valid API key with the scope read is needed in the header X-API-Key")]
+    #[error("no valid API key; send one with the scope read in the header X-API-Key")]
     Unauthorized(AuthDenied),
     /// The key's limit is used up.
     #[error("the limit of {} requests a minute is used up; try again in {} s", .0.limit, .0.retry_after_seconds())]
     RateLimited(Decision),
     /// The id in the path is not a UUID.
-    #[error("id must be a UUID of 8-4-4-4-12 hexadecimal digits; given: {given}")]
-    InvalidId {
-        /// The given id, shortened.
-        given: String,
-    },
+    #[error(transparent)]
+    InvalidId(InvalidParameter),
     /// A query parameter is missing or wrong. The text begins with its name.
     #[error(transparent)]
     Parameter(#[from] InvalidParameter),
     /// The gene or domain does not exist.
-    #[error("no such gene or domain")]
+    #[error("no such gene or domain; GET /v1/genes lists those that exist")]
     NotFound,
     /// The registry's database cannot be read.
-    #[error("the registry's database cannot be read at the moment")]
+    #[error("the registry's database is unavailable; try again later")]
     Database(Arc<UpstreamError>),
     /// A bug or a panic of this service.
     #[error(
-        "internal error of this service; report this response's X-Request-Id, which its log names too"
+        "internal error of this service; report the X-Request-Id of this response, which is in the log"
     )]
     Internal,
     /// The service is overloaded, or cannot count requests.
-    #[error("the service cannot take this request at the moment; try again")]
+    #[error(
+        "the service is overloaded, or cannot count requests; try again in {OVERLOAD_SECONDS} s"
+    )]
     Unavailable,
-}
-
-impl ApiError {
-    /// The id in the path is not a UUID; `given` is shortened.
-    pub(super) fn invalid_id(given: &str) -> Self {
-        Self::InvalidId { given: shortened(given) }
-    }
 }
 
 impl ErrorResponse for ApiError {
@@ -104,7 +95,7 @@ impl ErrorResponse for ApiError {
     type Code = ErrorCode;
 
     fn method_not_allowed(allow: String) -> Self {
-        Self::MethodNotAllowed { allow: allow.into() }
+        Self::MethodNotAllowed { allow }
     }
 
     fn status_and_code(&self) -> (StatusCode, ErrorCode) {
@@ -115,7 +106,7 @@ impl ErrorResponse for ApiError {
             }
             Self::Unauthorized(_) => (StatusCode::UNAUTHORIZED, ErrorCode::Unauthorized),
             Self::RateLimited(_) => (StatusCode::TOO_MANY_REQUESTS, ErrorCode::RateLimited),
-            Self::InvalidId { .. } => (StatusCode::BAD_REQUEST, ErrorCode::InvalidId),
+            Self::InvalidId(_) => (StatusCode::BAD_REQUEST, ErrorCode::InvalidId),
             Self::Parameter(_) => (StatusCode::BAD_REQUEST, ErrorCode::MissingParam),
             Self::Database(_) => (StatusCode::BAD_GATEWAY, ErrorCode::DbError),
             Self::Internal => (StatusCode::INTERNAL_SERVER_ERROR, ErrorCode::Internal),
@@ -126,7 +117,7 @@ impl ErrorResponse for ApiError {
     fn extra_header(&self) -> Option<(HeaderName, HeaderValue)> {
         match self {
             Self::MethodNotAllowed { allow } => {
-                HeaderValue::try_from(&**allow).ok().map(|allow| (header::ALLOW, allow))
+                HeaderValue::try_from(allow).ok().map(|allow| (header::ALLOW, allow))
             }
             Self::Unauthorized(_) => Some((header::WWW_AUTHENTICATE, CHALLENGE)),
             Self::RateLimited(decision) => {
@@ -178,12 +169,6 @@ impl From<NotAuthenticated> for ApiError {
     }
 }
 
-impl From<LimiterUnavailable> for ApiError {
-    fn from(_: LimiterUnavailable) -> Self {
-        Self::Unavailable
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -215,7 +200,7 @@ mod tests {
         let body = response.into_body().into_string().await.expect("a body");
         assert_eq!(
             body,
-            r#"{"error":"the registry's database cannot be read at the moment","code":"DB_ERROR"}"#
+            r#"{"error":"the registry's database is unavailable; try again later","code":"DB_ERROR"}"#
         );
     }
 }

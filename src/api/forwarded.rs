@@ -12,7 +12,7 @@ use poem::http::{HeaderMap, header};
 
 use crate::config::Network;
 
-/// Networks of proxies whose forwarding headers are trusted.
+/// The networks of the proxies whose forwarding headers are used.
 #[derive(Debug, Clone, Default)]
 pub struct TrustedProxies(Vec<Network>);
 
@@ -41,10 +41,10 @@ impl TrustedProxies {
         let headers = request.headers();
         let authority = request.uri().authority().map(|authority| authority.as_str());
         let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).or(authority);
-        self.reported(headers, host)
+        self.reported_address(headers, host)
     }
 
-    fn reported(&self, headers: &HeaderMap, host: Option<&str>) -> Option<String> {
+    fn reported_address(&self, headers: &HeaderMap, host: Option<&str>) -> Option<String> {
         let report = self.by_forwarded(headers).unwrap_or_else(|| self.by_x_forwarded(headers));
         let prefix = self.entry(headers, "x-forwarded-prefix").map(|prefix| normalized(&prefix));
         let prefix = prefix.filter(|prefix| is_path(prefix)).unwrap_or_default();
@@ -154,7 +154,9 @@ fn is_path(path: &str) -> bool {
         && path.bytes().all(is_allowed)
 }
 
-fn is_host(host: &str) -> bool {
+/// Whether this can be a host with or without a port: at most 255 bytes, and no character that needs
+/// escaping anywhere.
+pub(super) fn is_host(host: &str) -> bool {
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
     (1..=255).contains(&host.len()) && host.bytes().all(is_allowed)
 }
@@ -185,7 +187,7 @@ mod tests {
         for (name, value) in headers {
             map.append(HeaderName::from_static(name), HeaderValue::from_static(value));
         }
-        TrustedProxies::new(trusted.to_vec()).reported(&map, Some("inner:8080"))
+        TrustedProxies::new(trusted.to_vec()).reported_address(&map, Some("inner:8080"))
     }
 
     #[test]

@@ -20,22 +20,22 @@ const X_RATELIMIT_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset
 
 const VARY: HeaderValue = HeaderValue::from_static("X-API-Key, Accept-Encoding");
 
-/// Upper bound, in seconds, of how long a client may use a response without asking.
+/// Longest time, in seconds, for which a client may use a response without a new request.
 const CLIENT_MAX_AGE_S: u64 = 30;
 
-/// The rate limit's headers, in the order in which their values are written, except the window's
-/// end: those of draft-ietf-httpapi-ratelimit-headers and their older equivalents.
+/// The rate limit's headers except [`X_RATELIMIT_RESET`], in the order in which their values are
+/// written: those of draft-ietf-httpapi-ratelimit-headers and their older equivalents.
 const RATE_LIMIT: [HeaderName; 4] =
     [RATELIMIT_POLICY, RATELIMIT, X_RATELIMIT_LIMIT, X_RATELIMIT_REMAINING];
 
 /// The headers of a successful response in a fixed order, so that the names are hashed once and not
-/// for each response. [`success_headers`] sets the first values; the caller sets the request id.
+/// for each response. [`success_headers`] sets all empty values but the request id's.
 static SUCCESS_TEMPLATE: LazyLock<HeaderMap> = LazyLock::new(|| {
-    const LATER: HeaderValue = HeaderValue::from_static("");
+    const UNSET: HeaderValue = HeaderValue::from_static("");
     let ready = [header::ETAG, header::LINK, header::AGE, X_RATELIMIT_RESET].into_iter();
     let written = [header::CACHE_CONTROL, CACHE_STATUS].into_iter().chain(RATE_LIMIT);
-    let first = ready.chain(written).map(|name| (name, LATER));
-    let last = [(header::CONTENT_TYPE, JSON), (header::VARY, VARY), (REQUEST_ID, LATER)];
+    let first = ready.chain(written).map(|name| (name, UNSET));
+    let last = [(header::CONTENT_TYPE, JSON), (header::VARY, VARY), (REQUEST_ID, UNSET)];
     first.chain(last).collect()
 });
 
@@ -73,10 +73,10 @@ fn write_cache(text: &mut HeaderText, served: &CacheReply) {
     let age = served.age.as_secs();
     let ttl = remaining_seconds(served);
     // `Age` counts from the read, and so does `max-age`: the remaining lifetime is added to it.
-    let may_be_kept =
+    let may_be_cached =
         ttl > 0 && !matches!(served.source, Source::StaleIfError | Source::StaleIfBusy);
     let remaining = u64::try_from(ttl).unwrap_or(0).min(CLIENT_MAX_AGE_S);
-    let max_age = if may_be_kept { age + remaining } else { 0 };
+    let max_age = if may_be_cached { age + remaining } else { 0 };
     text.text("private, max-age=").number(max_age).end();
     write_cache_status(text, served.source, ttl);
 }

@@ -2,23 +2,18 @@
 //! describes them.
 
 mod access_control;
-mod api_key_scheme;
-mod conditions;
 mod cors;
 mod document;
 mod error;
 mod forwarded;
-mod genes;
 mod headers;
-mod insights;
 pub mod model;
+mod negotiation;
 mod operations;
 mod pages;
 mod parameters;
-mod phenotype;
 mod public;
 mod reply;
-mod tags;
 
 pub use access_control::AccessControl;
 pub use document::{Document, DocumentFormat, OpenApiVersion};

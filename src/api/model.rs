@@ -2,12 +2,18 @@
 //! there. The bodies are written from the values in `registry/`; tests compare every served body
 //! with these descriptions.
 
-use poem_openapi::registry::{MetaSchema, MetaSchemaRef};
+use std::collections::HashMap;
+
+use poem_openapi::types::Any;
 use poem_openapi::{Enum, Object};
+use serde_json::Value;
 use uuid::Uuid;
 
 use super::error::ErrorCode;
-use crate::http::document::{Time, documented};
+use crate::http::document::Time;
+
+/// An object with any members.
+type AnyObject = HashMap<String, Any<Value>>;
 
 /// How deeply a gene is integrated.
 #[derive(Enum)]
@@ -37,7 +43,7 @@ pub enum Trend {
 /// One evaluation of a gene in the arena.
 #[derive(Object)]
 pub struct ArenaHistoryEntry {
-    /// Measured fitness. May exceed 1.
+    /// Measured fitness; may exceed 1.
     #[oai(validator(minimum(value = "0")))]
     pub fitness_value: f64,
     /// When it was evaluated: RFC 3339, UTC, whole seconds.
@@ -50,15 +56,15 @@ pub struct ArenaHistoryEntry {
 /// One gene in a list.
 #[derive(Object)]
 pub struct GeneSummary {
-    /// Identifier, in lower case.
+    /// The gene's id: a UUID in lower case.
     pub id: Uuid,
-    /// Name.
+    /// The gene's name.
     pub name: String,
-    /// Dotted domain name.
+    /// The gene's domain: a dotted name.
     pub domain: String,
     /// How deeply the gene is integrated.
     pub fidelity: Fidelity,
-    /// Free text.
+    /// The gene's description: free text.
     pub description: String,
     /// Fitness in the arena; 0 for a gene that was never evaluated. May exceed 1.
     #[oai(validator(minimum(value = "0")))]
@@ -87,21 +93,21 @@ pub struct GenePage {
     /// Number of matching genes on all pages.
     #[oai(validator(minimum(value = "0"), maximum(value = "9007199254740991")))]
     pub total: i64,
-    /// Page size applied.
+    /// The `limit` of this page.
     #[oai(validator(minimum(value = "1"), maximum(value = "50")))]
     pub limit: i32,
-    /// Offset applied.
+    /// The `offset` of this page.
     #[oai(validator(minimum(value = "0"), maximum(value = "2147483647")))]
     pub offset: i32,
 }
 
-/// Input and output of a gene.
+/// What a gene takes and returns.
 #[derive(Object)]
 pub struct Phenotype {
     /// JSON-Schema-style description of the input.
-    pub input: SchemaObject,
+    pub input: AnyObject,
     /// JSON-Schema-style description of the output.
-    pub output: SchemaObject,
+    pub output: AnyObject,
 }
 
 /// Requirements for running a gene.
@@ -117,15 +123,15 @@ pub struct Compatibility {
 /// A gene's public phenotype.
 #[derive(Object)]
 pub struct GenePhenotype {
-    /// Identifier, in lower case.
+    /// The gene's id: a UUID in lower case.
     pub id: Uuid,
-    /// Name.
+    /// The gene's name.
     pub name: String,
-    /// Dotted domain name.
+    /// The gene's domain: a dotted name.
     pub domain: String,
     /// How deeply the gene is integrated.
     pub fidelity: Fidelity,
-    /// Input and output.
+    /// What the gene takes and returns.
     pub phenotype: Phenotype,
     /// Fitness in the arena; 0 for a gene that was never evaluated. May exceed 1.
     #[oai(validator(minimum(value = "0")))]
@@ -141,12 +147,12 @@ pub struct GenePhenotype {
 /// One of a domain's best genes.
 #[derive(Object)]
 pub struct TopGene {
-    /// Name.
+    /// The gene's name.
     pub name: String,
-    /// Its fitness score.
+    /// The gene's fitness score.
     #[oai(validator(minimum(value = "0")))]
     pub fitness: f64,
-    /// Trend of its fitness.
+    /// Trend of the gene's fitness.
     pub trend: Trend,
 }
 
@@ -188,13 +194,3 @@ pub struct ErrorBody {
     /// The kind of error, for programs.
     pub code: ErrorCode,
 }
-
-documented!(
-    /// A JSON-Schema-style description: an object with any members.
-    pub SchemaObject,
-    "object",
-    MetaSchema {
-        additional_properties: Some(Box::new(MetaSchemaRef::Inline(Box::new(MetaSchema::ANY)))),
-        ..MetaSchema::new("object")
-    }
-);

@@ -2,31 +2,17 @@
 
 use poem::{Request, Result};
 use poem_openapi::registry::{MetaParamIn, MetaSchema};
-use serde_json::Value;
 
 use super::error::ApiError;
-use crate::http::parameter::{ParameterValue, QueryValue, decoded_segment, digits};
+use crate::http::document::integer;
+use crate::http::error::InvalidParameter;
+use crate::http::parameter::{ParameterValue, decoded_segment, digits};
 use crate::registry::{DomainName, Fidelity, GeneId, PageLimit, PageOffset, Sort};
-
-/// `If-None-Match`, for the document alone: [`super::conditions`] compares it with the response.
-pub(super) struct KnownTags;
-
-impl ParameterValue for KnownTags {
-    const IN: MetaParamIn = MetaParamIn::Header;
-    const REQUIRED: bool = false;
-
-    fn schema() -> MetaSchema {
-        MetaSchema::new("string")
-    }
-
-    fn of(_: &Request, _: &str) -> Result<Self> {
-        Ok(Self)
-    }
-}
 
 impl ParameterValue for GeneId {
     const IN: MetaParamIn = MetaParamIn::Path;
     const REQUIRED: bool = true;
+    const ALLOWED: &'static str = "a UUID of 8-4-4-4-12 hexadecimal digits";
 
     fn schema() -> MetaSchema {
         const UUID: &str =
@@ -39,11 +25,17 @@ impl ParameterValue for GeneId {
         }
     }
 
+    fn parse(given: Option<&str>) -> Option<Self> {
+        given?.parse().ok()
+    }
+
+    /// The framework numbers the parameters of a path, so `id` is named here.
     fn of(request: &Request, _: &str) -> Result<Self> {
         let raw = raw_id(request.uri().path());
-        let given = decoded_segment(raw);
-        let id = given.as_deref().and_then(|given| given.parse().ok());
-        Ok(id.ok_or_else(|| ApiError::invalid_id(given.as_deref().unwrap_or(raw)))?)
+        let decoded = decoded_segment(raw);
+        let given = decoded.as_deref().unwrap_or(raw);
+        let invalid = || InvalidParameter::new("id", Self::ALLOWED, given);
+        Ok(Self::parse(Some(given)).ok_or_else(|| ApiError::InvalidId(invalid()))?)
     }
 }
 
@@ -54,7 +46,7 @@ fn raw_id(path: &str) -> &str {
 }
 
 /// An optional filter; an empty value counts as not given.
-impl QueryValue for Option<DomainName> {
+impl ParameterValue for Option<DomainName> {
     const ALLOWED: &'static str = "0 to 255 characters without control characters";
 
     fn schema() -> MetaSchema {
@@ -69,7 +61,7 @@ impl QueryValue for Option<DomainName> {
     }
 }
 
-impl QueryValue for DomainName {
+impl ParameterValue for DomainName {
     const REQUIRED: bool = true;
     const ALLOWED: &'static str = "1 to 255 characters without control characters";
 
@@ -90,7 +82,7 @@ fn domain_schema(pattern: &str) -> MetaSchema {
     }
 }
 
-impl QueryValue for Option<Fidelity> {
+impl ParameterValue for Option<Fidelity> {
     const ALLOWED: &'static str = "one of Wrapped, Hybrid, Native";
 
     fn schema() -> MetaSchema {
@@ -103,7 +95,7 @@ impl QueryValue for Option<Fidelity> {
     }
 }
 
-impl QueryValue for Sort {
+impl ParameterValue for Sort {
     const ALLOWED: &'static str = "one of fitness, reputation, downloads";
 
     fn schema() -> MetaSchema {
@@ -119,11 +111,12 @@ impl QueryValue for Sort {
     }
 }
 
-impl QueryValue for PageLimit {
-    const ALLOWED: &'static str = "an integer of 1 to 50";
+impl ParameterValue for PageLimit {
+    const ALLOWED: &'static str = "an integer from 1 to 50";
 
     fn schema() -> MetaSchema {
-        integer_schema(1, Self::MAX.into(), Self::default().get().into())
+        let default = Some(Self::default().get().into());
+        MetaSchema { default, ..integer(1, Self::MAX.into()) }
     }
 
     fn parse(given: Option<&str>) -> Option<Self> {
@@ -131,24 +124,15 @@ impl QueryValue for PageLimit {
     }
 }
 
-impl QueryValue for PageOffset {
-    const ALLOWED: &'static str = "an integer of 0 to 2147483647";
+impl ParameterValue for PageOffset {
+    const ALLOWED: &'static str = "an integer from 0 to 2147483647";
 
     fn schema() -> MetaSchema {
-        integer_schema(0, Self::MAX, 0)
+        MetaSchema { default: Some(0.into()), ..integer(0, Self::MAX) }
     }
 
     fn parse(given: Option<&str>) -> Option<Self> {
         given.map_or(Some(Self::default()), |text| Self::new(digits(text)?))
-    }
-}
-
-fn integer_schema(minimum: u32, maximum: u32, default: u32) -> MetaSchema {
-    MetaSchema {
-        minimum: Some(minimum.into()),
-        maximum: Some(maximum.into()),
-        default: Some(Value::from(default)),
-        ..MetaSchema::new_with_format("integer", "int32")
     }
 }
 
@@ -170,7 +154,7 @@ mod tests {
         for wrong in ["0", "51", "+5", "-1", "5.0", "", "٥", "1e1", " 5", "99999999999999999999"] {
             let refused = limit(&format!("limit={wrong}")).expect_err(wrong);
             assert!(
-                refused.starts_with("limit must be an integer of 1 to 50; given: "),
+                refused.starts_with("limit must be an integer from 1 to 50; given: "),
                 "{refused}"
             );
         }
@@ -180,7 +164,7 @@ mod tests {
     fn a_parameter_given_twice_is_refused_escaped_names_too() {
         for twice in ["limit=5&limit=5", "limit=5&li%6Dit=6", "limit&limit"] {
             let refused = limit(twice).expect_err(twice);
-            assert_eq!(refused, "limit must be given once; given more often");
+            assert_eq!(refused, "limit must be given once; given more than once");
         }
         assert_eq!(limit("li%6Dit=6"), Ok(6));
         assert_eq!(limit("LIMIT=7"), Ok(20), "names are matched exactly");

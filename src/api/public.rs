@@ -1,11 +1,9 @@
 //! The handler of the public listener: all routes and the middleware around them. From the outside
 //! in: request id, log and metrics, CORS, errors as JSON, route, [`super::access_control`].
 
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures_util::FutureExt;
 use poem::error::ResponseError;
 use poem::http::Method;
 use poem::{Endpoint, PathPattern, Request, Response, Route};
@@ -13,11 +11,11 @@ use poem::{Endpoint, PathPattern, Request, Response, Route};
 use super::access_control::{AccessControl, AuthenticatedKey, protected};
 use super::cors::Cors;
 use super::error::ApiError;
-use super::operations::operations;
+use super::operations::PublicOperations;
 use super::pages::{Pages, page_paths};
 use crate::cache::{ReadThrough, Source};
 use crate::config::CorsConfig;
-use crate::http::error::{ErrorCause, response_of};
+use crate::http::error::{ErrorCause, catch_errors};
 use crate::http::headers::REQUEST_ID;
 use crate::http::request_id::RequestIds;
 use crate::ops::{
@@ -53,7 +51,8 @@ impl PublicApi {
         observability: Observability,
     ) -> Self {
         let (mut routes, mut templates) = (pages.add_to(Route::new()), Vec::new());
-        for (path, operation) in protected(operations(reads), Arc::new(access_control)) {
+        let operations = PublicOperations(reads);
+        for (path, operation) in protected(operations, Arc::new(access_control)) {
             templates.push(template(&path).to_owned());
             routes = routes.at(path, operation);
         }
@@ -75,9 +74,7 @@ impl Handler for PublicApi {
             Some(response) => response,
             // The framework would accept the empty text between two slashes as a path parameter.
             None if request.uri().path().contains("//") => ApiError::UnknownRoute.as_response(),
-            None => response_of::<ApiError>(
-                AssertUnwindSafe(self.routes.call(request)).catch_unwind().await,
-            ),
+            None => catch_errors::<ApiError>(self.routes.call(request)).await,
         };
         self.cors.add_headers(&cors_request, response.headers_mut());
         let labels = labels(&method, &response);

@@ -1,22 +1,28 @@
 //! The responses of the operations and their description. Body and headers are added by
 //! [`super::access_control`], which knows the accepted coding and the rate limit.
 
+use std::marker::PhantomData;
+
 use poem::{IntoResponse, Response};
-use poem_openapi::registry::{MetaResponse, MetaSchema};
+use poem_openapi::ApiResponse;
+use poem_openapi::registry::{MetaResponses, MetaSchema, Registry};
 use poem_openapi::types::Type;
 
 use super::model::{ArenaInsights, ErrorBody, GenePage, GenePhenotype};
 use crate::cache::CacheReply;
-use crate::http::document::{DocumentedHeader, integer, response, text};
-use crate::http::reply::{Reply, ReplyKind};
+use crate::http::document::{DocumentedHeader, UNCACHED_HEADERS, header, integer, response, text};
 
-/// The reply of an operation whose JSON is described by `T`.
-pub(super) type ReadReply<T> = Reply<UnfinishedReply, T>;
+/// The reply of an operation whose JSON is described by `T`: a cached result. Its response carries
+/// it as data, without body and headers.
+pub(super) struct ReadReply<T>(CacheReply, PhantomData<T>);
 
-/// A cached result. Its response carries it as data, without body and headers.
-pub(super) struct UnfinishedReply(pub(super) CacheReply);
+impl<T> ReadReply<T> {
+    pub(super) const fn new(served: CacheReply) -> Self {
+        Self(served, PhantomData)
+    }
+}
 
-impl IntoResponse for UnfinishedReply {
+impl<T: Send> IntoResponse for ReadReply<T> {
     fn into_response(self) -> Response {
         let mut response = Response::builder().finish();
         response.set_data(self.0);
@@ -36,160 +42,104 @@ impl ReadResult for GenePage {
 impl ReadResult for GenePhenotype {}
 impl ReadResult for ArenaInsights {}
 
-impl<T: ReadResult> ReplyKind<T> for UnfinishedReply {
-    type Error = ErrorBody;
-
-    fn responses() -> Vec<MetaResponse> {
+impl<T: ReadResult> ApiResponse for ReadReply<T> {
+    fn meta() -> MetaResponses {
         let ok_headers: &[&[_]] = &[READ_HEADERS, T::LINKS, LIMIT_HEADERS];
         let ok = response(200, "The result.", Some(T::schema_ref()), ok_headers);
         let not_modified = response(304, NOT_MODIFIED, None, &[READ_HEADERS, LIMIT_HEADERS]);
-        let errors = ERRORS.iter().map(|error| {
-            response(error.status, error.description, Some(ErrorBody::schema_ref()), error.headers)
+        let errors = ERRORS.iter().map(|(status, description)| {
+            let schema = Some(ErrorBody::schema_ref());
+            response(*status, description, schema, error_headers(*status))
         });
-        [ok, not_modified].into_iter().chain(errors).collect()
+        MetaResponses { responses: [ok, not_modified].into_iter().chain(errors).collect() }
     }
-}
 
-struct DocumentedError {
-    status: u16,
-    description: &'static str,
-    headers: &'static [&'static [DocumentedHeader]],
+    fn register(registry: &mut Registry) {
+        T::register(registry);
+        ErrorBody::register(registry);
+    }
 }
 
 const NOT_MODIFIED: &str = "Not modified: `If-None-Match` names the current entity tag.";
 
-const ERRORS: &[DocumentedError] = &[
-    DocumentedError {
-        status: 400,
-        description: "`INVALID_ID`: the id in the path is not a UUID. `MISSING_PARAM`: a query parameter is missing or wrong; `error` begins with its name and says what is allowed.",
-        headers: &[ERROR_HEADERS, LIMIT_HEADERS],
-    },
-    DocumentedError {
-        status: 401,
-        description: "`UNAUTHORIZED`: the request has no valid API key with the scope `read`.",
-        headers: &[ERROR_HEADERS, CHALLENGE_HEADERS],
-    },
-    DocumentedError {
-        status: 404,
-        description: "`NOT_FOUND`: the gene, domain or route does not exist.",
-        headers: &[ERROR_HEADERS, LIMIT_HEADERS],
-    },
-    DocumentedError {
-        status: 405,
-        description: "`METHOD_NOT_ALLOWED`: only GET is supported.",
-        headers: &[ERROR_HEADERS, ALLOW_HEADERS],
-    },
-    DocumentedError {
-        status: 429,
-        description: "`RATE_LIMITED`: the key's requests of this minute are used up. Wait for the seconds in `Retry-After`.",
-        headers: &[ERROR_HEADERS, LIMIT_HEADERS, RETRY_HEADERS],
-    },
-    DocumentedError {
-        status: 500,
-        description: "`INTERNAL`: an internal error of this service.",
-        headers: &[ERROR_HEADERS, LIMIT_HEADERS],
-    },
-    DocumentedError {
-        status: 502,
-        description: "`DB_ERROR`: the registry's database cannot be read, and no usable result is cached.",
-        headers: &[ERROR_HEADERS, LIMIT_HEADERS],
-    },
-    DocumentedError {
-        status: 503,
-        description: "`UNAVAILABLE`: the service is overloaded, or cannot count requests. Try again after the seconds in `Retry-After`.",
-        headers: &[ERROR_HEADERS, LIMIT_HEADERS, RETRY_HEADERS],
-    },
+const ERRORS: &[(u16, &str)] = &[
+    (
+        400,
+        "`INVALID_ID`: the id in the path is not a UUID. `MISSING_PARAM`: a query parameter is missing or wrong; `error` begins with its name and says what is allowed.",
+    ),
+    (401, "`UNAUTHORIZED`: the request has no valid API key with the scope `read`."),
+    (404, "`NOT_FOUND`: the gene, domain or route does not exist."),
+    (405, "`METHOD_NOT_ALLOWED`: only GET is supported."),
+    (
+        429,
+        "`RATE_LIMITED`: the key has used up its requests of this minute. Wait for the seconds in `Retry-After`.",
+    ),
+    (500, "`INTERNAL`: an internal error of this service."),
+    (502, "`DB_ERROR`: the registry's database cannot be read, and no usable result is cached."),
+    (
+        503,
+        "`UNAVAILABLE`: the service is overloaded, or cannot count requests. Wait for the seconds in `Retry-After`.",
+    ),
 ];
+
+const fn error_headers(status: u16) -> &'static [&'static [DocumentedHeader]] {
+    match status {
+        401 => &[UNCACHED_HEADERS, CHALLENGE_HEADERS],
+        405 => &[UNCACHED_HEADERS, ALLOW_HEADERS],
+        429 | 503 => &[UNCACHED_HEADERS, LIMIT_HEADERS, RETRY_HEADERS],
+        _ => &[UNCACHED_HEADERS, LIMIT_HEADERS],
+    }
+}
 
 const READ_HEADERS: &[DocumentedHeader] = &[
-    DocumentedHeader {
-        name: "X-Request-Id",
-        description: "Identifies the request in the service's log. The request's own header is kept if it is 1 to 64 characters of `[A-Za-z0-9._-]`.",
-        schema: text,
-    },
-    DocumentedHeader {
-        name: "Cache-Control",
-        description: "`private`, and how long the response may be cached, in seconds since the registry was read (see `Age`).",
-        schema: text,
-    },
-    DocumentedHeader {
-        name: "Age",
-        description: "Seconds since the registry was read.",
-        schema: count,
-    },
-    DocumentedHeader {
-        name: "Cache-Status",
-        description: "How the caches handled the request (RFC 9211).",
-        schema: text,
-    },
-    DocumentedHeader {
-        name: "ETag",
-        description: "Hash of the uncompressed body; with the suffix `-gzip` for a compressed response.",
-        schema: text,
-    },
-    DocumentedHeader { name: "Vary", description: "`X-API-Key, Accept-Encoding`", schema: text },
+    header(
+        "X-Request-Id",
+        "Identifies the request in the service's log. The request's own header is kept if it is 1 to 64 characters of `[A-Za-z0-9._-]`.",
+        text,
+    ),
+    header(
+        "Cache-Control",
+        "`private`, and how long the response may be cached, in seconds since the registry was read (see `Age`).",
+        text,
+    ),
+    header("Age", "Seconds since the registry was read.", count),
+    header("Cache-Status", "How the caches handled the request (RFC 9211).", text),
+    header(
+        "ETag",
+        "Hash of the uncompressed body; with the suffix `-gzip` for a compressed response.",
+        text,
+    ),
+    header("Vary", "`X-API-Key, Accept-Encoding`", text),
 ];
 
-const LINK_HEADERS: &[DocumentedHeader] = &[DocumentedHeader {
-    name: "Link",
-    description: "The next and previous page, `next` and `prev` (RFC 8288), as relative references that consist of a query only. Absent if neither exists.",
-    schema: text,
-}];
-
-const ERROR_HEADERS: &[DocumentedHeader] = &[
-    DocumentedHeader {
-        name: "X-Request-Id",
-        description: "Identifies the request in the service's log.",
-        schema: text,
-    },
-    DocumentedHeader { name: "Cache-Control", description: "`no-store`", schema: text },
-];
+const LINK_HEADERS: &[DocumentedHeader] = &[header(
+    "Link",
+    "The next and previous page, `next` and `prev` (RFC 8288), as relative references that consist of a query only. Absent if neither exists.",
+    text,
+)];
 
 const LIMIT_HEADERS: &[DocumentedHeader] = &[
-    DocumentedHeader {
-        name: "RateLimit-Policy",
-        description: "The key's limit `q` and its window `w` in seconds (draft-ietf-httpapi-ratelimit-headers).",
-        schema: text,
-    },
-    DocumentedHeader {
-        name: "RateLimit",
-        description: "Remaining requests `r`, and seconds `t` until the window ends.",
-        schema: text,
-    },
-    DocumentedHeader {
-        name: "X-RateLimit-Limit",
-        description: "The key's limit, in requests a minute.",
-        schema: count,
-    },
-    DocumentedHeader {
-        name: "X-RateLimit-Remaining",
-        description: "Remaining requests in this window.",
-        schema: count,
-    },
-    DocumentedHeader {
-        name: "X-RateLimit-Reset",
-        description: "Seconds until the window ends.",
-        schema: count,
-    },
+    header(
+        "RateLimit-Policy",
+        "The key's limit `q` and its window `w` in seconds (draft-ietf-httpapi-ratelimit-headers).",
+        text,
+    ),
+    header("RateLimit", "Remaining requests `r`, and seconds `t` until the window ends.", text),
+    header("X-RateLimit-Limit", "The key's limit, in requests a minute.", count),
+    header("X-RateLimit-Remaining", "Remaining requests in this window.", count),
+    header("X-RateLimit-Reset", "Seconds until the window ends.", count),
 ];
 
-const RETRY_HEADERS: &[DocumentedHeader] = &[DocumentedHeader {
-    name: "Retry-After",
-    description: "Whole seconds to wait, 1 to 60.",
-    schema: wait,
-}];
+const RETRY_HEADERS: &[DocumentedHeader] =
+    &[header("Retry-After", "Whole seconds to wait, 1 to 60.", wait)];
 
-const CHALLENGE_HEADERS: &[DocumentedHeader] = &[DocumentedHeader {
-    name: "WWW-Authenticate",
-    description: "`ApiKey realm=\"gene-registry\"`",
-    schema: text,
-}];
+const CHALLENGE_HEADERS: &[DocumentedHeader] =
+    &[header("WWW-Authenticate", "`ApiKey realm=\"gene-registry\"`", text)];
 
-const ALLOW_HEADERS: &[DocumentedHeader] =
-    &[DocumentedHeader { name: "Allow", description: "`GET`", schema: text }];
+const ALLOW_HEADERS: &[DocumentedHeader] = &[header("Allow", "`GET`", text)];
 
 fn count() -> MetaSchema {
-    integer(0, i32::MAX)
+    integer(0, i32::MAX.unsigned_abs())
 }
 
 fn wait() -> MetaSchema {

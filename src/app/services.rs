@@ -35,7 +35,7 @@ impl Services {
         usage: Option<Arc<UsageCounts>>,
         metrics: Arc<Metrics>,
     ) -> Arc<Self> {
-        let document = Document::new();
+        let document = Document::default();
         let upstream = UpstreamClient::new(upstream);
         let shared = redis.as_ref().map(|redis| redis.shared_cache(config, &document, &metrics));
         let reads = ReadThrough::new(config, shared, Arc::clone(&upstream), Arc::clone(&metrics));

@@ -42,7 +42,7 @@ impl Openapi {
             FormatArg::Json => api::DocumentFormat::Json,
             FormatArg::Yaml => api::DocumentFormat::Yaml,
         };
-        let text = api::Document::new().text(version, format, "");
+        let text = api::Document::default().text(version, format, "");
         print(std::str::from_utf8(&text)?)?;
         Ok(ExitCode::SUCCESS)
     }

@@ -9,13 +9,11 @@ use poem::{Request, RequestBody, Result};
 use poem_openapi::registry::{MetaMediaType, MetaRequest, Registry};
 use poem_openapi::types::Type;
 use poem_openapi::{ApiExtractor, ApiExtractorType, ExtractParamOptions};
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde::de::{Deserialize, DeserializeOwned, Deserializer, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
 use super::error::ControlApiError;
 use crate::http::error::InvalidParameter;
-use crate::keys::key_rules::EXPIRES_BEFORE;
-use crate::registry::Timestamp;
 
 const MAX_BODY_BYTES: usize = 16 * 1024;
 
@@ -63,27 +61,25 @@ impl<'a, T: FromFields> ApiExtractor<'a> for JsonRequest<T> {
         }
         let body = body.take().map_err(|_| ControlApiError::Internal)?;
         let bytes = tokio::time::timeout(BODY_TIMEOUT, body.into_bytes_limit(MAX_BODY_BYTES)).await;
-        let bytes = bytes.map_err(|_elapsed| invalid("must arrive within 10 s"))?;
-        let bytes = bytes.map_err(|_| invalid("must be complete and at most 16384 bytes"))?;
-        Ok(Self(T::from_fields(&fields::<T>(&bytes)?)?))
+        let bytes = bytes.map_err(|_elapsed| invalid_body("must arrive within 10 s"))?;
+        let bytes = bytes.map_err(|_| invalid_body("must be complete and at most 16384 bytes"))?;
+        Ok(Self(T::from_fields(&parse_fields::<T>(&bytes)?)?))
     }
 }
 
-fn fields<T: FromFields>(bytes: &[u8]) -> Result<Fields, ControlApiError> {
-    let not_json = |error: serde_json::Error| {
+fn parse_fields<T: FromFields>(bytes: &[u8]) -> Result<Fields, ControlApiError> {
+    let not_an_object = |error: serde_json::Error| {
         let (line, column) = (error.line(), error.column());
-        invalid(&format!("must be JSON; the error is at line {line}, column {column}"))
+        invalid_body(&format!(
+            "must be a JSON object; the error is at line {line}, column {column}"
+        ))
     };
-    let value: Value = serde_json::from_slice(bytes).map_err(not_json)?;
-    if !value.is_object() {
-        return Err(invalid("must be a JSON object"));
-    }
-    let Pairs(pairs) = serde_json::from_slice(bytes).map_err(not_json)?;
+    let Pairs(pairs) = serde_json::from_slice(bytes).map_err(not_an_object)?;
     let mut fields = Map::new();
     for (name, value) in pairs {
         let Some(known) = T::FIELDS.iter().find(|known| **known == name) else {
             let known = T::FIELDS.join(", ");
-            return Err(invalid(&format!("has an unknown field; its fields are {known}")));
+            return Err(invalid_body(&format!("has an unknown field; its fields are {known}")));
         };
         if fields.insert(name, value).is_some() {
             return Err(InvalidParameter(format!("{known} must be given once")).into());
@@ -127,83 +123,28 @@ impl<'de> Visitor<'de> for PairsVisitor {
     }
 }
 
-fn invalid(what: &str) -> ControlApiError {
-    InvalidParameter(format!("body {what}")).into()
+fn invalid_body(problem: &str) -> ControlApiError {
+    InvalidParameter(format!("body {problem}")).into()
 }
 
 /// The fields of a body. A null field counts as absent.
 pub(super) struct Fields(Map<String, Value>);
 
 impl Fields {
-    fn read<T>(
+    /// The value of a field; `None` if it is absent.
+    ///
+    /// # Errors
+    /// The value has another type or is not allowed; `allowed` is the text that follows "must be".
+    pub(super) fn get<T: DeserializeOwned>(
         &self,
         name: &str,
         allowed: &str,
-        parse: impl FnOnce(&Value) -> Option<T>,
-    ) -> Result<Option<T>, ControlApiError> {
+        is_allowed: impl FnOnce(&T) -> bool,
+    ) -> Result<Option<T>, InvalidParameter> {
         let Some(value) = self.0.get(name).filter(|value| !value.is_null()) else {
             return Ok(None);
         };
-        let invalid = || InvalidParameter(format!("{name} must be {allowed}")).into();
-        parse(value).map(Some).ok_or_else(invalid)
+        let value = T::deserialize(value).ok().filter(is_allowed);
+        value.map(Some).ok_or_else(|| InvalidParameter(format!("{name} must be {allowed}")))
     }
-
-    /// The field as a text, if it is allowed.
-    pub(super) fn text(
-        &self,
-        name: &str,
-        allowed: &str,
-        is_allowed: impl FnOnce(&str) -> bool,
-    ) -> Result<Option<String>, ControlApiError> {
-        self.read(name, allowed, |value| {
-            value.as_str().filter(|text| is_allowed(text)).map(str::to_owned)
-        })
-    }
-
-    /// The field as a list of texts, if it is allowed.
-    pub(super) fn texts(
-        &self,
-        name: &str,
-        allowed: &str,
-        is_allowed: impl FnOnce(&[String]) -> bool,
-    ) -> Result<Option<Vec<String>>, ControlApiError> {
-        self.read(name, allowed, |value| {
-            let items = value.as_array()?.iter();
-            let texts: Option<Vec<_>> =
-                items.map(|item| item.as_str().map(str::to_owned)).collect();
-            texts.filter(|texts| is_allowed(texts))
-        })
-    }
-
-    /// The field as an integer from 0 to `max`.
-    pub(super) fn integer(&self, name: &str, max: u32) -> Result<Option<u32>, ControlApiError> {
-        self.read(name, &format!("an integer from 0 to {max}"), |value| {
-            value.as_u64().and_then(|number| u32::try_from(number).ok()).filter(|n| *n <= max)
-        })
-    }
-
-    /// The field as a boolean; false if it is absent.
-    pub(super) fn flag(&self, name: &str) -> Result<bool, ControlApiError> {
-        Ok(self.read(name, "true or false", Value::as_bool)?.unwrap_or_default())
-    }
-
-    /// The field as a time after `now`.
-    pub(super) fn future(
-        &self,
-        name: &str,
-        now: Timestamp,
-    ) -> Result<Option<Timestamp>, ControlApiError> {
-        self.read(name, "a time in the future, such as 2030-01-31T12:00:00Z", |value| {
-            value.as_str()?.parse().ok().filter(|at| *at > now && *at < EXPIRES_BEFORE)
-        })
-    }
-}
-
-/// The value of a field that must be present.
-pub(super) fn required<T>(
-    field: Option<T>,
-    name: &str,
-    allowed: &str,
-) -> Result<T, ControlApiError> {
-    field.ok_or_else(|| InvalidParameter(format!("{name} is required: {allowed}")).into())
 }

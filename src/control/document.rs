@@ -1,11 +1,11 @@
 //! The OpenAPI document of the control API.
 
 use bytes::Bytes;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::keys::KeysApi;
 use super::login::LoginApi;
-use crate::http::document::{document_of, in_order};
+use crate::http::document::{document_of, in_order, json_text, require_credentials};
 
 const TITLE: &str = "Gene Registry Control API";
 const DESCRIPTION: &str = "Login, and the API keys of the user who is logged in. Not part of \
@@ -21,18 +21,23 @@ const BASE: &str = "/control/v1";
 /// The path of the document.
 pub(super) const OPENAPI_PATH: &str = "/control/v1/openapi.json";
 
-/// The document, as JSON, of a listener at `public_url`, or, without one, at the address from which
-/// the document is fetched.
-pub fn document(public_url: Option<&str>) -> Bytes {
+/// The JSON of the document. Its server is at `public_url`, or, without one, at the address from
+/// which the document is fetched.
+pub(super) fn document(public_url: Option<&str>) -> Bytes {
+    let mut document = document_of::<ControlOperations>(TITLE, DESCRIPTION, BASE);
     let server = format!("{}{BASE}", public_url.unwrap_or_default().trim_end_matches('/'));
-    let mut document = document_of::<ControlOperations>(TITLE, DESCRIPTION, &server, BASE);
+    document["servers"][0]["url"] = server.into();
+    let scheme = json!({
+        "type": "http",
+        "description": "An access token of the issuer, or a login token; see `GET /login`.",
+        "scheme": "bearer",
+    });
+    require_credentials(&mut document, "Bearer", scheme, &["/login"]);
     make_oidc_nullable(&mut document);
-    let mut json = serde_json::to_string_pretty(&in_order(document)).unwrap_or_default();
-    json.push('\n');
-    json.into()
+    json_text(&in_order(document))
 }
 
-/// Inlines the schema `Oidc`, since a reference cannot be nullable in OpenAPI 3.0.3.
+/// Inlines the schema `Oidc` and makes it nullable, which a reference cannot be in OpenAPI 3.0.3.
 fn make_oidc_nullable(document: &mut Value) {
     let schemas = &mut document["components"]["schemas"];
     let Some(mut oidc) = schemas.as_object_mut().and_then(|schemas| schemas.remove("Oidc")) else {

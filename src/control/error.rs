@@ -14,7 +14,8 @@ use crate::http::error::{ErrorCause, ErrorResponse, InvalidParameter, error_resp
 use crate::keys::NotAPrefix;
 use crate::keys::store::{KeyRefusal, StoreError, StoredKey};
 
-/// Seconds to wait before another token, or the same one while the issuer is unavailable.
+/// Seconds for which clients should wait after too many invalid tokens, or while the issuer's keys
+/// are unavailable.
 const RETRY_AFTER_S: u64 = 2;
 
 /// Without a token, only the scheme (RFC 6750, section 3).
@@ -53,7 +54,7 @@ pub(super) enum ControlCode {
     Internal,
     /// 502: the database of the keys is unavailable.
     DbError,
-    /// 503: keys can only be read here.
+    /// 503: keys can be read but not written.
     KeysReadOnly,
     /// 503: the issuer's signing keys are unavailable.
     IssuerUnavailable,
@@ -64,44 +65,44 @@ pub(super) enum ControlCode {
 pub(super) enum ControlApiError {
     #[error("nothing is served under this path; /docs lists the operations")]
     UnknownRoute,
-    #[error("only {allow} is supported here")]
+    #[error("this path does not support the method; use {allow}")]
     MethodNotAllowed { allow: String },
     #[error(
-        "a valid access token or login token is needed: Authorization: Bearer TOKEN; log in with \
-         gene-registry login"
+        "no valid access token or login token; log in with gene-registry login, or send \
+         Authorization: Bearer TOKEN"
     )]
     Unauthorized(CredentialError),
     #[error("too many invalid tokens came from this address; try again in {RETRY_AFTER_S} s")]
-    TooManyGuesses,
-    #[error("only operators may see or change everybody's keys (control.operators)")]
+    TooManyInvalidTokens,
+    #[error("only operators may see or change everybody's keys; control.operators lists them")]
     NotAnOperator,
     /// The text begins with the name of the parameter or field.
     #[error(transparent)]
     Parameter(#[from] InvalidParameter),
-    #[error("the body must be JSON, sent with Content-Type: application/json")]
+    #[error("the body is not declared as JSON; send JSON with Content-Type: application/json")]
     NotJson,
     #[error(transparent)]
     InvalidPrefix(#[from] NotAPrefix),
-    #[error("no such key")]
+    #[error("no such key; GET /control/v1/api-keys lists your keys")]
     NoSuchKey,
-    #[error("several keys begin with this prefix; nothing was changed: give a longer prefix")]
+    #[error("several keys begin with this prefix, so nothing was changed; give a longer prefix")]
     Ambiguous(Vec<StoredKey>),
     #[error(
-        "the key was rotated before and replaced by {}; nothing was changed. Rotate that one \
-         instead (with overlap_s 0 if its key was lost), or revoke it first", .0.prefix
+        "the key was already rotated and replaced by {}, so nothing was changed; rotate the new key \
+         instead (with overlap_s 0 if it was lost), or revoke it first", .0.prefix
     )]
     AlreadyRotated(Box<StoredKey>),
-    #[error("the key has expired or was revoked: create a new one")]
+    #[error("the key has expired or was revoked; create a new one")]
     NotActive,
     #[error("{}", store_text(.0))]
     Store(Arc<StoreError>),
     #[error(
-        "the issuer's signing keys are unavailable, so access tokens cannot be verified at the \
-         moment; try again in {RETRY_AFTER_S} s"
+        "the issuer's signing keys are unavailable, so access tokens cannot be verified; try again \
+         in {RETRY_AFTER_S} s"
     )]
     IssuerUnavailable(Arc<IssuerKeysError>),
     #[error(
-        "internal error of this service; report this response's X-Request-Id, which its log names too"
+        "internal error of this service; report the X-Request-Id of this response, which is in the log"
     )]
     Internal,
 }
@@ -110,18 +111,19 @@ pub(super) enum ControlApiError {
 const fn store_text(error: &StoreError) -> &'static str {
     match error {
         StoreError::ReadOnly => {
-            "keys can only be read here: the operator has to set control.database_url (or \
+            "keys cannot be written: control.database_url is not set; the operator has to set it (or \
              CONTROL_DATABASE_URL), with the role gene_registry_keys"
         }
         StoreError::Forbidden(_) => {
-            "keys can only be read here: the role in control.database_url may not write them, or \
-             its database is read-only; gene-registry migrate makes the role gene_registry_keys"
+            "keys cannot be written: the role in control.database_url lacks the permission, or its \
+             database is read-only; use the role gene_registry_keys, which gene-registry migrate \
+             creates"
         }
         StoreError::NoSchema(_) => {
-            "keys cannot be managed here: the database in control.database_url lacks the default \
-             schema of this release, which gene-registry migrate makes"
+            "keys cannot be managed: the database in control.database_url lacks the default schema \
+             of this release; run gene-registry migrate"
         }
-        _ => "the database of the keys cannot be used at the moment; try again",
+        _ => "the database of the keys is unavailable; try again later",
     }
 }
 
@@ -152,7 +154,7 @@ impl ErrorResponse for ControlApiError {
                 (StatusCode::METHOD_NOT_ALLOWED, Code::MethodNotAllowed)
             }
             Self::Unauthorized(_) => (StatusCode::UNAUTHORIZED, Code::Unauthorized),
-            Self::TooManyGuesses => (StatusCode::TOO_MANY_REQUESTS, Code::RateLimited),
+            Self::TooManyInvalidTokens => (StatusCode::TOO_MANY_REQUESTS, Code::RateLimited),
             Self::NotAnOperator => (StatusCode::FORBIDDEN, Code::Forbidden),
             Self::Parameter(_) => (StatusCode::BAD_REQUEST, Code::MissingParam),
             Self::InvalidPrefix(_) => (StatusCode::BAD_REQUEST, Code::InvalidPrefix),
@@ -183,7 +185,7 @@ impl ErrorResponse for ControlApiError {
                 Some((header::WWW_AUTHENTICATE, CHALLENGE))
             }
             Self::Unauthorized(_) => Some((header::WWW_AUTHENTICATE, INVALID_TOKEN)),
-            Self::TooManyGuesses | Self::IssuerUnavailable(_) => {
+            Self::TooManyInvalidTokens | Self::IssuerUnavailable(_) => {
                 Some((header::RETRY_AFTER, RETRY_AFTER_S.into()))
             }
             _ => None,
@@ -225,7 +227,7 @@ impl From<AuthError> for ControlApiError {
     fn from(error: AuthError) -> Self {
         match error {
             AuthError::Refused(refusal) => Self::Unauthorized(refusal),
-            AuthError::TooManyGuesses => Self::TooManyGuesses,
+            AuthError::TooManyInvalidTokens => Self::TooManyInvalidTokens,
             AuthError::IssuerUnavailable(error) => Self::IssuerUnavailable(error),
         }
     }

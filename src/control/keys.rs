@@ -2,20 +2,19 @@
 
 use std::sync::Arc;
 
+use poem::web::Data;
 use poem_openapi::OpenApi;
 use serde::Serialize;
 use serde_json::json;
 
-use super::authenticated_caller::AuthenticatedCaller;
 use super::body::JsonRequest;
 use super::error::ControlApiError;
 use super::identity::Caller;
 use super::model::{ApiKey, ApiKeyPage, NewApiKey, RotatedApiKey, WhoAmI};
-use super::parameters::{AllKeys, ListLimit, ListOffset};
+use super::parameters::{ListLimit, ListOffset};
 use super::reply::{JsonReply, reply};
 use super::requests::{CreateApiKey, KeySelector, RevokeApiKey, RotateApiKey};
 use crate::http::parameter::Query;
-use crate::http::security::Secured;
 use crate::keys::store::{KeyRotation, ListRange, StoredKey};
 use crate::keys::{KeyStore, NewKey};
 use crate::registry::rfc3339_seconds;
@@ -37,11 +36,8 @@ struct KeyWithSecret<'a> {
 impl KeysApi {
     /// Get the caller
     #[oai(path = "/control/v1/whoami", method = "get", operation_id = "whoAmI")]
-    async fn who_am_i(
-        &self,
-        caller: Secured<AuthenticatedCaller>,
-    ) -> poem::Result<JsonReply<WhoAmI>> {
-        let Caller { user, operator, method, expires_at } = caller.0.caller();
+    async fn who_am_i(&self, caller: Data<&Arc<Caller>>) -> poem::Result<JsonReply<WhoAmI>> {
+        let Caller { user, operator, method, expires_at } = &**caller.0;
         Ok(reply(&json!({
             "user": user,
             "operator": operator,
@@ -56,10 +52,10 @@ impl KeysApi {
     #[oai(path = "/control/v1/api-keys", method = "post", operation_id = "createApiKey")]
     async fn create(
         &self,
-        caller: Secured<AuthenticatedCaller>,
+        caller: Data<&Arc<Caller>>,
         body: JsonRequest<CreateApiKey>,
     ) -> poem::Result<JsonReply<NewApiKey>> {
-        let new = NewKey { owner: caller.0.user().to_owned(), spec: body.0 };
+        let new = NewKey { owner: caller.user.clone(), spec: body.0 };
         let (key, stored) = self.0.create(&new).await.map_err(ControlApiError::from)?;
         Ok(reply(&KeyWithSecret { key: key.expose(), stored: &stored, replaced: None })?)
     }
@@ -70,15 +66,15 @@ impl KeysApi {
     #[oai(path = "/control/v1/api-keys", method = "get", operation_id = "listApiKeys")]
     async fn list(
         &self,
-        caller: Secured<AuthenticatedCaller>,
+        caller: Data<&Arc<Caller>>,
         /// The number of keys on a page.
         limit: Query<ListLimit>,
         /// The number of keys to skip.
         offset: Query<ListOffset>,
         /// Whether to list everybody's keys; only for operators.
-        all: Query<AllKeys>,
+        all: Query<bool>,
     ) -> poem::Result<JsonReply<ApiKeyPage>> {
-        let owner = caller.0.owner(all.0.0)?;
+        let owner = owner(&caller, all.0)?;
         let range = ListRange { limit: limit.0.0, offset: offset.0.0 };
         let listed = self.0.list(owner, range).await.map_err(ControlApiError::from)?;
         let shown = u64::from(range.offset) + listed.keys.len() as u64;
@@ -96,11 +92,11 @@ impl KeysApi {
     #[oai(path = "/control/v1/api-keys/revoke", method = "post", operation_id = "revokeApiKey")]
     async fn revoke(
         &self,
-        caller: Secured<AuthenticatedCaller>,
+        caller: Data<&Arc<Caller>>,
         body: JsonRequest<RevokeApiKey>,
     ) -> poem::Result<JsonReply<ApiKey>> {
         let KeySelector { prefix, all } = body.0;
-        let owner = caller.0.owner(all)?;
+        let owner = owner(&caller, all)?;
         let revoked = self.0.revoke(owner, &prefix).await.map_err(ControlApiError::from)?;
         Ok(reply(&revoked)?)
     }
@@ -114,14 +110,23 @@ impl KeysApi {
     #[oai(path = "/control/v1/api-keys/rotate", method = "post", operation_id = "rotateApiKey")]
     async fn rotate(
         &self,
-        caller: Secured<AuthenticatedCaller>,
+        caller: Data<&Arc<Caller>>,
         body: JsonRequest<RotateApiKey>,
     ) -> poem::Result<JsonReply<RotatedApiKey>> {
         let (KeySelector { prefix, all }, overlap) = body.0;
-        let owner = caller.0.owner(all)?;
+        let owner = owner(&caller, all)?;
         let rotated = self.0.rotate(owner, &prefix, overlap).await;
         let KeyRotation { key, new, replaced } = rotated.map_err(ControlApiError::from)?;
         let replaced = Some(&replaced);
         Ok(reply(&KeyWithSecret { key: key.expose(), stored: &new, replaced })?)
+    }
+}
+
+/// The owner of the keys that the caller may use; `None` for everybody's.
+fn owner(caller: &Caller, all: bool) -> Result<Option<&str>, ControlApiError> {
+    match (all, caller.operator) {
+        (false, _) => Ok(Some(&caller.user)),
+        (true, true) => Ok(None),
+        (true, false) => Err(ControlApiError::NotAnOperator),
     }
 }

@@ -3,11 +3,9 @@
 //! parameters and body parsed.
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Instant;
 
-use futures_util::FutureExt;
 use poem::error::ResponseError;
 use poem::http::{HeaderValue, StatusCode, header};
 use poem::{Addr, Endpoint, PathPattern, Request, Response, Result, Route};
@@ -17,9 +15,9 @@ use super::document::{OPENAPI_PATH, document};
 use super::error::ControlApiError;
 use super::identity::{Caller, Identities};
 use super::keys::KeysApi;
-use super::login::{LoginApi, LoginMetadataEndpoint};
+use super::login::LoginApi;
 use crate::config::ControlConfig;
-use crate::http::error::{ErrorCause, response_of};
+use crate::http::error::{ErrorCause, catch_errors};
 use crate::http::headers::REQUEST_ID;
 use crate::http::methods::{Endpoints, MethodRoutes};
 use crate::http::request_id::RequestIds;
@@ -44,12 +42,11 @@ impl ControlApi {
         store: Arc<dyn KeyStore>,
         metrics: Arc<Metrics>,
     ) -> Self {
-        let login = LoginApi(Arc::new(LoginMetadataEndpoint::new(config)));
         let (mut open, mut authenticated) = (Endpoints::new(), Endpoints::new());
-        login.add_routes(&mut open);
+        LoginApi::new(config).add_routes(&mut open);
         KeysApi(store).add_routes(&mut authenticated);
         let identities = Arc::new(identities);
-        let mut routes = pages(Route::new(), config.public_url.as_deref());
+        let mut routes = add_pages(Route::new(), config.public_url.as_deref());
         for (path, methods) in open {
             routes = routes.at(path, MethodRoutes::<ControlApiError>::new(methods));
         }
@@ -63,7 +60,7 @@ impl ControlApi {
 }
 
 /// Adds the document and the page with Swagger UI.
-fn pages(route: Route, public_url: Option<&str>) -> Route {
+fn add_pages(route: Route, public_url: Option<&str>) -> Route {
     let document = StaticFile::cached_for_an_hour("application/json", document(public_url));
     let own = [
         ("/docs", StaticFile::new(HTML, include_str!("pages/index.html"))),
@@ -76,13 +73,13 @@ fn pages(route: Route, public_url: Option<&str>) -> Route {
         .fold(route, |route, (path, file)| {
             route.at(path, MethodRoutes::<ControlApiError>::of_page(file))
         });
-    route.at("/", MethodRoutes::<ControlApiError>::of_page(ToDocs))
+    route.at("/", MethodRoutes::<ControlApiError>::of_page(RedirectToDocs))
 }
 
 /// Redirects the root to the page.
-struct ToDocs;
+struct RedirectToDocs;
 
-impl Endpoint for ToDocs {
+impl Endpoint for RedirectToDocs {
     type Output = Response;
 
     async fn call(&self, _: Request) -> Result<Response> {
@@ -96,8 +93,7 @@ impl Handler for ControlApi {
         let started = Instant::now();
         let id = self.request_ids.of(request.headers());
         let method = method_word(request.method());
-        let outcome = AssertUnwindSafe(self.routes.call(request)).catch_unwind().await;
-        let mut response = response_of::<ControlApiError>(outcome);
+        let mut response = catch_errors::<ControlApiError>(self.routes.call(request)).await;
         let route = response.data::<PathPattern>().map_or("unknown", |pattern| &*pattern.0);
         let status = response.status().as_u16();
         self.metrics.control_request(route, method, status);

@@ -1,7 +1,6 @@
 //! The control API: login, and management of the caller's API keys. It is not part of the public
 //! API: it has its own listener, document and page.
 
-mod authenticated_caller;
 mod body;
 mod document;
 mod error;
@@ -16,7 +15,6 @@ mod parameters;
 mod reply;
 mod requests;
 
-pub use document::document;
 pub use identity::{Caller, Identities};
 pub use listener::ControlApi;
 pub use login_token::{LoginToken, MalformedLoginToken};

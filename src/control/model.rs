@@ -1,49 +1,25 @@
 //! The bodies of responses as the document describes them. The bodies are written from other
 //! values; tests compare every served body with these descriptions.
 
-use poem_openapi::registry::MetaSchema;
 use poem_openapi::{Enum, Object};
 
 use super::error::ControlCode;
-use crate::http::document::{Time, documented};
-
-documented!(
-    /// A moment: RFC 3339, UTC, whole seconds; or null.
-    pub(super) TimeOrNull,
-    "string_date-time_or_null",
-    MetaSchema { nullable: true, ..MetaSchema::new_with_format("string", "date-time") }
-);
-
-documented!(
-    /// Text or null.
-    pub(super) TextOrNull,
-    "string_or_null",
-    MetaSchema { nullable: true, ..MetaSchema::new("string") }
-);
+use super::identity::AuthMethod;
+use crate::http::document::Time;
 
 /// How to log in.
 #[derive(Object)]
 pub(super) struct Login {
     /// Accepted credentials: `oidc`, an access token of the issuer; `token`, a login token.
-    methods: Vec<LoginMethod>,
+    methods: Vec<AuthMethod>,
     /// The issuer; null if none is configured.
     oidc: Option<Oidc>,
-}
-
-/// A kind of credentials.
-#[derive(Enum)]
-#[oai(rename_all = "lowercase")]
-pub(super) enum LoginMethod {
-    /// An access token of the issuer.
-    Oidc,
-    /// A login token.
-    Token,
 }
 
 /// An OpenID Connect issuer, and the parameters of a token request.
 #[derive(Object)]
 pub(super) struct Oidc {
-    /// The issuer's identifier, a URL; `/.well-known/openid-configuration` below it describes it.
+    /// The issuer's identifier: a URL, below which `/.well-known/openid-configuration` describes it.
     issuer: String,
     /// The client id to use.
     client_id: String,
@@ -51,8 +27,9 @@ pub(super) struct Oidc {
     scopes: String,
     /// The audience that access tokens must have.
     audience: String,
-    /// The resource to request a token for (RFC 8707); null if none is to be named.
-    resource: TextOrNull,
+    /// The resource to request a token for (RFC 8707); null if none is configured.
+    #[oai(nullable)]
+    resource: String,
 }
 
 /// The caller.
@@ -63,9 +40,10 @@ pub(super) struct WhoAmI {
     /// Whether the user may see and change everybody's keys.
     operator: bool,
     /// The kind of credentials that the caller used.
-    method: LoginMethod,
+    method: AuthMethod,
     /// When these credentials expire; null for never.
-    expires_at: TimeOrNull,
+    #[oai(nullable)]
+    expires_at: Time,
 }
 
 /// Whether a key can be used.
@@ -80,62 +58,57 @@ pub(super) enum KeyStatus {
     Revoked,
 }
 
-macro_rules! key_fields {
-    ($(#[$doc:meta])* $name:ident { $($more:tt)* }) => {
-        $(#[$doc])*
-        #[derive(Object)]
-        pub(super) struct $name {
-            $($more)*
-            /// The beginning of the key, which identifies it to people.
-            prefix: String,
-            /// The user who owns the key.
-            owner: String,
-            /// The name that the owner gave it.
-            name: String,
-            /// The operations that the key allows.
-            scopes: Vec<String>,
-            /// Rate limit, in requests a minute.
-            #[oai(validator(minimum(value = "0"), maximum(value = "2147483647")))]
-            rate_limit_per_minute: i32,
-            /// When the key was created.
-            created_at: Time,
-            /// When the key expires; null for never. At this time it no longer works.
-            expires_at: TimeOrNull,
-            /// When the key was revoked; null if it was not.
-            revoked_at: TimeOrNull,
-            /// When the key was last used, recorded once a minute; null if it was never used.
-            last_used_at: TimeOrNull,
-            /// Number of requests with the key so far, recorded once a minute.
-            #[oai(validator(minimum(value = "0")))]
-            request_count: i64,
-            /// Whether the key can be used now.
-            status: KeyStatus,
-        }
-    };
+/// An API key, without the secret key itself.
+#[derive(Object)]
+pub(super) struct ApiKey {
+    /// The beginning of the key, which identifies it to people.
+    prefix: String,
+    /// The user who owns the key.
+    owner: String,
+    /// The name that the owner gave it.
+    name: String,
+    /// The operations that the key allows.
+    scopes: Vec<String>,
+    /// Rate limit, in requests a minute.
+    #[oai(validator(minimum(value = "0"), maximum(value = "2147483647")))]
+    rate_limit_per_minute: i32,
+    /// When the key was created.
+    created_at: Time,
+    /// When the key expires; null for never. At this time it no longer works.
+    #[oai(nullable)]
+    expires_at: Time,
+    /// When the key was revoked; null if it was not.
+    #[oai(nullable)]
+    revoked_at: Time,
+    /// When the key was last used, recorded once a minute; null if it was never used.
+    #[oai(nullable)]
+    last_used_at: Time,
+    /// Number of requests with the key so far, recorded once a minute.
+    #[oai(validator(minimum(value = "0")))]
+    request_count: i64,
+    /// Whether the key can be used now.
+    status: KeyStatus,
 }
 
-key_fields!(
-    /// An API key, without the secret key itself.
-    ApiKey {}
-);
+/// A new API key.
+#[derive(Object)]
+pub(super) struct NewApiKey {
+    /// The secret key itself. It is shown only here.
+    key: String,
+    #[oai(flatten)]
+    stored: ApiKey,
+}
 
-key_fields!(
-    /// A new API key.
-    NewApiKey {
-        /// The secret key itself. It is shown only here.
-        key: String,
-    }
-);
-
-key_fields!(
-    /// A new API key, and the one it replaces.
-    RotatedApiKey {
-        /// The secret key itself. It is shown only here.
-        key: String,
-        /// The old key, with its new expiry.
-        replaced: ApiKey,
-    }
-);
+/// A new API key, and the one it replaces.
+#[derive(Object)]
+pub(super) struct RotatedApiKey {
+    /// The secret key itself. It is shown only here.
+    key: String,
+    /// The old key, with its new expiry.
+    replaced: ApiKey,
+    #[oai(flatten)]
+    stored: ApiKey,
+}
 
 /// Some of the keys, newest first.
 #[derive(Object)]

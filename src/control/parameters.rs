@@ -1,17 +1,17 @@
 //! The query parameters of the key operations.
 
+use std::ops::RangeInclusive;
+
 use poem_openapi::registry::MetaSchema;
 
-use crate::http::parameter::{QueryValue, digits};
+use crate::http::document::integer;
+use crate::http::parameter::{ParameterValue, digits};
 
 /// The number of keys on a page: 1 to 1000.
 pub(super) struct ListLimit(pub(super) u32);
 
 /// The number of keys to skip: 0 to 2147483647.
 pub(super) struct ListOffset(pub(super) u32);
-
-/// Whether to use everybody's keys.
-pub(super) struct AllKeys(pub(super) bool);
 
 impl ListLimit {
     const DEFAULT: u32 = 100;
@@ -22,45 +22,38 @@ impl ListOffset {
     const MAX: u32 = i32::MAX.unsigned_abs();
 }
 
-fn integer_within(given: &str, minimum: u32, maximum: u32) -> Option<u32> {
+fn number_within(given: &str, range: RangeInclusive<u32>) -> Option<u32> {
     let number = u32::try_from(digits(given)?).ok()?;
-    (minimum..=maximum).contains(&number).then_some(number)
+    range.contains(&number).then_some(number)
 }
 
-fn integer_schema(minimum: u32, maximum: u32, default: u32) -> MetaSchema {
-    MetaSchema {
-        minimum: Some(minimum.into()),
-        maximum: Some(maximum.into()),
-        default: Some(default.into()),
-        ..MetaSchema::new("integer")
-    }
-}
-
-impl QueryValue for ListLimit {
+impl ParameterValue for ListLimit {
     const ALLOWED: &'static str = "an integer from 1 to 1000";
 
     fn schema() -> MetaSchema {
-        integer_schema(1, Self::MAX, Self::DEFAULT)
+        let default = Some(Self::DEFAULT.into());
+        MetaSchema { default, format: None, ..integer(1, Self::MAX) }
     }
 
     fn parse(given: Option<&str>) -> Option<Self> {
-        given.map_or(Some(Self::DEFAULT), |given| integer_within(given, 1, Self::MAX)).map(Self)
+        given.map_or(Some(Self::DEFAULT), |given| number_within(given, 1..=Self::MAX)).map(Self)
     }
 }
 
-impl QueryValue for ListOffset {
+impl ParameterValue for ListOffset {
     const ALLOWED: &'static str = "an integer from 0 to 2147483647";
 
     fn schema() -> MetaSchema {
-        integer_schema(0, Self::MAX, 0)
+        MetaSchema { default: Some(0.into()), format: None, ..integer(0, Self::MAX) }
     }
 
     fn parse(given: Option<&str>) -> Option<Self> {
-        given.map_or(Some(0), |given| integer_within(given, 0, Self::MAX)).map(Self)
+        given.map_or(Some(0), |given| number_within(given, 0..=Self::MAX)).map(Self)
     }
 }
 
-impl QueryValue for AllKeys {
+/// A flag, which is false by default.
+impl ParameterValue for bool {
     const ALLOWED: &'static str = "true or false";
 
     fn schema() -> MetaSchema {
@@ -69,8 +62,8 @@ impl QueryValue for AllKeys {
 
     fn parse(given: Option<&str>) -> Option<Self> {
         match given {
-            None | Some("false") => Some(Self(false)),
-            Some("true") => Some(Self(true)),
+            None | Some("false") => Some(false),
+            Some("true") => Some(true),
             Some(_) => None,
         }
     }

@@ -1,29 +1,25 @@
 //! The responses of the control API's operations and their description.
 
+use std::marker::PhantomData;
+
 use poem::http::StatusCode;
 use poem::{IntoResponse, Response};
-use poem_openapi::registry::MetaResponse;
+use poem_openapi::ApiResponse;
+use poem_openapi::registry::{MetaResponses, Registry};
 use poem_openapi::types::Type;
 use serde::Serialize;
 
 use super::error::ControlApiError;
 use super::headers::add_headers;
 use super::model::{ApiKey, ApiKeyPage, ErrorBody, Login, NewApiKey, RotatedApiKey, WhoAmI};
-use crate::http::document::{DocumentedHeader, response, text};
-use crate::http::reply::{Reply, ReplyKind};
+use crate::http::document::{UNCACHED_HEADERS, response};
 
-/// The reply of an operation whose JSON is described by `T`.
-pub(super) type JsonReply<T> = Reply<JsonBody, T>;
+/// The reply of an operation: JSON that is described by `T`.
+pub(super) struct JsonReply<T>(Vec<u8>, PhantomData<T>);
 
-/// A response body of JSON.
-pub(super) struct JsonBody {
-    status: StatusCode,
-    json: Vec<u8>,
-}
-
-impl IntoResponse for JsonBody {
+impl<T: ControlReply> IntoResponse for JsonReply<T> {
     fn into_response(self) -> Response {
-        let mut response = Response::builder().status(self.status).body(self.json);
+        let mut response = Response::builder().status(T::STATUS).body(self.0);
         add_headers(response.headers_mut());
         response
     }
@@ -47,31 +43,25 @@ pub(super) fn reply<T: ControlReply>(
         tracing::error!(%error, "cannot write a response as JSON");
         ControlApiError::Internal
     })?;
-    Ok(Reply::new(JsonBody { status: T::STATUS, json }))
+    Ok(JsonReply(json, PhantomData))
 }
 
-impl<T: ControlReply> ReplyKind<T> for JsonBody {
-    type Error = ErrorBody;
-
-    fn responses() -> Vec<MetaResponse> {
+impl<T: ControlReply> ApiResponse for JsonReply<T> {
+    fn meta() -> MetaResponses {
         let status = T::STATUS.as_u16();
-        let success = response(status, T::DESCRIPTION, Some(T::schema_ref()), &[HEADERS]);
+        let success = response(status, T::DESCRIPTION, Some(T::schema_ref()), &[UNCACHED_HEADERS]);
         let errors = ERRORS.iter().filter(|(status, _)| T::ERRORS.contains(status));
         let errors = errors.map(|(status, description)| {
-            response(*status, description, Some(ErrorBody::schema_ref()), &[HEADERS])
+            response(*status, description, Some(ErrorBody::schema_ref()), &[UNCACHED_HEADERS])
         });
-        [success].into_iter().chain(errors).collect()
+        MetaResponses { responses: [success].into_iter().chain(errors).collect() }
+    }
+
+    fn register(registry: &mut Registry) {
+        T::register(registry);
+        ErrorBody::register(registry);
     }
 }
-
-const HEADERS: &[DocumentedHeader] = &[
-    DocumentedHeader {
-        name: "X-Request-Id",
-        description: "Identifies the request in the service's log.",
-        schema: text,
-    },
-    DocumentedHeader { name: "Cache-Control", description: "`no-store`", schema: text },
-];
 
 const ERRORS: &[(u16, &str)] = &[
     (
@@ -87,7 +77,7 @@ const ERRORS: &[(u16, &str)] = &[
     (405, "`METHOD_NOT_ALLOWED`: use a method of the header `Allow`."),
     (
         409,
-        "`AMBIGUOUS`: several keys begin with the prefix, among them `candidates`; nothing was changed. `ALREADY_ROTATED`: the key was rotated before, and its `successor` is active. `NOT_ACTIVE`: the key has expired or was revoked.",
+        "`AMBIGUOUS`: several keys begin with the prefix, among them `candidates`; nothing was changed. `ALREADY_ROTATED`: the key was already rotated, and its `successor` is active. `NOT_ACTIVE`: the key has expired or was revoked.",
     ),
     (415, "`UNSUPPORTED_MEDIA_TYPE`: the body must be sent as `application/json`."),
     (
@@ -98,7 +88,7 @@ const ERRORS: &[(u16, &str)] = &[
     (502, "`DB_ERROR`: the database of the keys is unavailable."),
     (
         503,
-        "`KEYS_READ_ONLY`: keys cannot be written here; `error` says what the operator has to do. `ISSUER_UNAVAILABLE`: the issuer's signing keys are unavailable. Wait for the seconds in `Retry-After`.",
+        "`KEYS_READ_ONLY`: keys cannot be written; `error` says what the operator has to do. `ISSUER_UNAVAILABLE`: the issuer's signing keys are unavailable. Wait for the seconds in `Retry-After`.",
     ),
 ];
 

@@ -4,13 +4,17 @@ use std::time::Duration;
 
 use poem_openapi::Object;
 
-use super::body::{Fields, FromFields, required};
+use super::body::{Fields, FromFields};
 use super::error::ControlApiError;
-use crate::keys::key_rules::{MAX_OVERLAP_S, MAX_SCOPES, is_scope};
+use crate::http::error::InvalidParameter;
+use crate::keys::key_rules::{EXPIRES_BEFORE, MAX_OVERLAP_S, MAX_SCOPES, is_scope};
 use crate::keys::{KeyPrefix, KeySpec, READ_SCOPE};
 use crate::registry::{ApiKeyRecord, LABEL, Timestamp, is_label};
 
 const SCOPES: &str = "a list of 1 to 16 scopes, each 1 to 64 of the characters a-z, 0-9, : . _ -";
+const RATE_LIMIT: &str = "an integer from 0 to 2147483647";
+const EXPIRY: &str = "a time in the future, such as 2030-01-31T12:00:00Z";
+const OVERLAP: &str = "an integer from 0 to 31536000";
 const PREFIX: &str = "the beginning of the key";
 const DEFAULT_OVERLAP_S: u32 = 86_400;
 
@@ -70,15 +74,20 @@ impl FromFields for CreateApiKey {
         &["name", "scopes", "rate_limit_per_minute", "expires_at"];
 
     fn from_fields(fields: &Fields) -> Result<KeySpec, ControlApiError> {
-        let scopes = fields.texts("scopes", SCOPES, |scopes| {
+        let name = fields.get("name", LABEL, |name: &String| is_label(name))?;
+        let scopes = fields.get("scopes", SCOPES, |scopes: &Vec<String>| {
             (1..=MAX_SCOPES).contains(&scopes.len()) && scopes.iter().all(|scope| is_scope(scope))
         })?;
-        let limit = fields.integer("rate_limit_per_minute", i32::MAX.unsigned_abs())?;
+        let rate_limit = fields.get("rate_limit_per_minute", RATE_LIMIT, |limit: &u32| {
+            *limit <= i32::MAX.unsigned_abs()
+        })?;
+        let now = Timestamp::now();
         Ok(KeySpec {
-            name: required(fields.text("name", LABEL, is_label)?, "name", LABEL)?,
+            name: name.ok_or_else(|| InvalidParameter::missing("name", LABEL))?,
             scopes: scopes.unwrap_or_else(|| vec![READ_SCOPE.to_owned()]),
-            rate_limit_per_minute: limit.unwrap_or(ApiKeyRecord::DEFAULT_RATE_LIMIT),
-            expires_at: fields.future("expires_at", Timestamp::now())?,
+            rate_limit_per_minute: rate_limit.unwrap_or(ApiKeyRecord::DEFAULT_RATE_LIMIT),
+            expires_at: fields
+                .get("expires_at", EXPIRY, |at: &Timestamp| *at > now && *at < EXPIRES_BEFORE)?,
         })
     }
 }
@@ -99,12 +108,16 @@ impl FromFields for RotateApiKey {
     const FIELDS: &'static [&'static str] = &["prefix", "overlap_s", "all"];
 
     fn from_fields(fields: &Fields) -> Result<(KeySelector, Duration), ControlApiError> {
-        let overlap = fields.integer("overlap_s", MAX_OVERLAP_S)?.unwrap_or(DEFAULT_OVERLAP_S);
-        Ok((selector(fields)?, Duration::from_secs(overlap.into())))
+        let overlap =
+            fields.get("overlap_s", OVERLAP, |overlap: &u32| *overlap <= MAX_OVERLAP_S)?;
+        let overlap = Duration::from_secs(overlap.unwrap_or(DEFAULT_OVERLAP_S).into());
+        Ok((selector(fields)?, overlap))
     }
 }
 
 fn selector(fields: &Fields) -> Result<KeySelector, ControlApiError> {
-    let prefix = required(fields.text("prefix", "a text", |_| true)?, "prefix", PREFIX)?;
-    Ok(KeySelector { prefix: prefix.parse()?, all: fields.flag("all")? })
+    let prefix: Option<String> = fields.get("prefix", PREFIX, |_| true)?;
+    let prefix = prefix.ok_or_else(|| InvalidParameter::missing("prefix", PREFIX))?.parse()?;
+    let all = fields.get("all", "true or false", |_| true)?.unwrap_or_default();
+    Ok(KeySelector { prefix, all })
 }

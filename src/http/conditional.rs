@@ -1,15 +1,15 @@
-//! What a request says about the response it wants: which coding, and whether at all (RFC 9110,
-//! sections 8.8.3, 12.5.3 and 13.1.2).
+//! Conditional requests and content coding: the headers `If-None-Match` and `Accept-Encoding`
+//! (RFC 9110, sections 8.8.3, 12.5.3 and 13.1.2).
 
 use poem::http::{HeaderMap, header};
 use poem::web::headers::{ETag, HeaderMapExt, IfNoneMatch};
 
 /// Whether `If-None-Match` names the entity tag of these response headers, compared weakly.
-pub(crate) fn is_known(known: Option<&IfNoneMatch>, response: &HeaderMap) -> bool {
-    let is_named = |known: &IfNoneMatch| {
-        response.typed_get::<ETag>().is_some_and(|tag| !known.precondition_passes(&tag))
+pub(crate) fn is_not_modified(if_none_match: Option<&IfNoneMatch>, response: &HeaderMap) -> bool {
+    let names_tag = |condition: &IfNoneMatch| {
+        response.typed_get::<ETag>().is_some_and(|tag| !condition.precondition_passes(&tag))
     };
-    known.is_some_and(is_named)
+    if_none_match.is_some_and(names_tag)
 }
 
 /// Whether gzip is acceptable: named, or covered by `*`, with a weight above 0.
@@ -48,17 +48,17 @@ mod tests {
     fn tags_are_found_in_lists_weak_and_strong() {
         let mut response = HeaderMap::new();
         response.insert(header::ETAG, HeaderValue::from_static("\"a\""));
-        let is_known = |list: &str| {
+        let matches = |list: &str| {
             let mut request = HeaderMap::new();
             let list = HeaderValue::from_bytes(list.as_bytes()).expect("a value");
             request.insert(header::IF_NONE_MATCH, list);
-            is_known(request.typed_get().as_ref(), &response)
+            is_not_modified(request.typed_get().as_ref(), &response)
         };
         for list in ["\"a\"", "W/\"a\"", "\"x\", \"a\"", "\"x,y\",W/\"a\" , \"z\"", "*"] {
-            assert!(is_known(list), "{list}");
+            assert!(matches(list), "{list}");
         }
         for list in ["", "a", "\"b\"", "\"a", "\"x\", \"aa\"", "\"a-gzip\"", "\"*\"", "\u{e9}"] {
-            assert!(!is_known(list), "{list}");
+            assert!(!matches(list), "{list}");
         }
     }
 

@@ -1,8 +1,10 @@
 //! Error responses. Each API has one error type, which maps a cause to status, code and message;
-//! this file turns it into the response, and everything that the framework reports into it.
+//! this file converts panics and the framework's errors to that type, and it to a response.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
+use futures_util::FutureExt;
 use poem::error::ResponseError;
 use poem::http::{HeaderName, HeaderValue, StatusCode, header};
 use poem::{Response, Result};
@@ -32,20 +34,15 @@ pub(crate) trait ErrorResponse:
     /// Status and code of the response.
     fn status_and_code(&self) -> (StatusCode, Self::Code);
 
-    /// The header that only this error's response carries.
+    /// The header that the responses of other errors lack.
     fn extra_header(&self) -> Option<(HeaderName, HeaderValue)>;
 
     /// The cause, which the log shows and the body does not.
     fn logged_cause(&self) -> Option<ErrorCause>;
 
     /// Fields of the body besides `error` and `code`.
-    fn details(&self) -> impl Serialize {
-        NoDetails {}
-    }
+    fn details(&self) -> impl Serialize {}
 }
-
-#[derive(Serialize)]
-struct NoDetails {}
 
 /// A parameter or field is missing or wrong. The text begins with its name.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -53,6 +50,11 @@ struct NoDetails {}
 pub(crate) struct InvalidParameter(pub(crate) String);
 
 impl InvalidParameter {
+    /// `name` must be given, as `allowed` says.
+    pub(crate) fn missing(name: &str, allowed: &str) -> Self {
+        Self(format!("{name} is required: {allowed}"))
+    }
+
     /// `name` must be what `allowed` says, and `given` is not.
     pub(crate) fn new(name: &str, allowed: &str, given: &str) -> Self {
         Self(format!("{name} must be {allowed}; given: {}", shortened(given)))
@@ -65,7 +67,7 @@ impl ResponseError for InvalidParameter {
     }
 }
 
-/// Data of an error response for the log: what the body must not say.
+/// Data of an error response: the cause, which the log shows and the body must not.
 #[derive(Debug, Clone)]
 pub(crate) struct ErrorCause(pub(crate) Arc<dyn std::error::Error + Send + Sync>);
 
@@ -93,9 +95,9 @@ pub(crate) fn error_response<E: ErrorResponse>(error: &E) -> Response {
     response
 }
 
-/// The response for an error that the framework passes on: an API's own, whose cause the
-/// framework's own conversion would drop, or the framework's, which is always an unknown route.
-pub(crate) fn framework_error_response<E: ErrorResponse>(error: poem::Error) -> Response {
+/// The response for an error that the framework passes on. The framework's own conversion would
+/// drop the cause of an API's error; its own errors mean an unknown route, or a bug.
+fn framework_error_response<E: ErrorResponse>(error: poem::Error) -> Response {
     let error = match error.downcast::<E>() {
         Ok(error) => return error.as_response(),
         Err(error) => error,
@@ -111,20 +113,20 @@ pub(crate) fn framework_error_response<E: ErrorResponse>(error: poem::Error) -> 
     error.as_response()
 }
 
-/// The response of a handler that may have failed or panicked.
+/// The response of a handler; an error and a panic become responses too.
 #[inline]
-pub(crate) fn response_of<E: ErrorResponse>(
-    outcome: std::thread::Result<Result<Response>>,
-) -> Response {
-    match outcome {
+pub(crate) fn catch_errors<E: ErrorResponse>(
+    handler: impl Future<Output = Result<Response>>,
+) -> impl Future<Output = Response> {
+    AssertUnwindSafe(handler).catch_unwind().map(|outcome| match outcome {
         Ok(Ok(response)) => response,
         Ok(Err(error)) => framework_error_response::<E>(error),
         Err(_) => E::INTERNAL.as_response(),
-    }
+    })
 }
 
 /// A given value in quotes, cut to 64 characters, with control characters escaped.
-pub(crate) fn shortened(given: &str) -> String {
+fn shortened(given: &str) -> String {
     let cut: String = given.chars().take(GIVEN_CHARS).collect();
     let ellipsis = if cut.len() < given.len() { "…" } else { "" };
     format!("{cut:?}{ellipsis}")

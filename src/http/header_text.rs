@@ -3,6 +3,7 @@
 use std::sync::LazyLock;
 
 use bytes::Bytes;
+use data_encoding::HEXLOWER;
 use poem::http::HeaderValue;
 
 /// Builds several short values of visible ASCII in one buffer on the stack, so that all of them
@@ -39,14 +40,10 @@ impl HeaderText {
 
     /// Appends a hexadecimal number in lower case, without leading zeros.
     pub(crate) fn hexadecimal(&mut self, number: u64) -> &mut Self {
-        const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        let count = (u64::BITS - number.leading_zeros()).div_ceil(4).max(1) as usize;
-        let (mut digits, mut rest) = ([0; 16], number);
-        for digit in digits[..count].iter_mut().rev() {
-            *digit = DIGITS[(rest & 15) as usize];
-            rest >>= 4;
-        }
-        self.add(&digits[..count])
+        let mut digits = [0; 16];
+        HEXLOWER.encode_mut(&number.to_be_bytes(), &mut digits);
+        let zeros = (number.leading_zeros() / 4).min(15) as usize;
+        self.add(&digits[zeros..])
     }
 
     fn add(&mut self, bytes: &[u8]) -> &mut Self {
@@ -87,12 +84,12 @@ impl HeaderText {
     }
 }
 
-/// A number as a value. Most are seconds of a minute, which are kept ready.
+/// A number as a value. Most are seconds within a minute, whose values are built once.
 pub(crate) fn number(number: u64) -> HeaderValue {
-    static READY: LazyLock<[HeaderValue; 64]> =
+    static PREBUILT: LazyLock<[HeaderValue; 64]> =
         LazyLock::new(|| std::array::from_fn(HeaderValue::from));
-    let ready = usize::try_from(number).ok().and_then(|index| READY.get(index));
-    ready.cloned().unwrap_or_else(|| number.into())
+    let prebuilt = usize::try_from(number).ok().and_then(|index| PREBUILT.get(index));
+    prebuilt.cloned().unwrap_or_else(|| number.into())
 }
 
 /// A value of visible ASCII; empty if the text is anything else.

@@ -2,20 +2,18 @@
 
 use std::collections::HashMap;
 use std::marker::PhantomData;
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use futures_util::FutureExt;
 use poem::endpoint::BoxEndpoint;
 use poem::http::Method;
 use poem::{Endpoint, EndpointExt, Request, Response, Result};
 
-use super::error::{ErrorResponse, response_of};
+use super::error::{ErrorResponse, catch_errors};
 
 /// Endpoints by path and method, as the framework lists them.
 pub(crate) type Endpoints = HashMap<String, HashMap<Method, BoxEndpoint<'static>>>;
 
-/// The endpoints of a path by method, in an API whose errors are `E`.
+/// The endpoints of one path by method, in an API whose errors are `E`.
 pub(crate) struct MethodRoutes<E> {
     endpoints: HashMap<Method, BoxEndpoint<'static>>,
     allow: String,
@@ -23,7 +21,7 @@ pub(crate) struct MethodRoutes<E> {
 }
 
 impl<E: ErrorResponse> MethodRoutes<E> {
-    /// A path with these endpoints.
+    /// The routes of a path with these endpoints.
     pub(crate) fn new(endpoints: HashMap<Method, BoxEndpoint<'static>>) -> Self {
         let mut names: Vec<&str> = endpoints.keys().map(Method::as_str).collect();
         names.sort_unstable();
@@ -31,7 +29,7 @@ impl<E: ErrorResponse> MethodRoutes<E> {
         Self { endpoints, allow, error: PhantomData }
     }
 
-    /// A path with a page, which supports GET and HEAD.
+    /// The routes of a page, which supports GET and HEAD.
     pub(crate) fn of_page(page: impl Endpoint<Output = Response> + 'static) -> Self {
         let page = Arc::new(page);
         let both = [Method::GET, Method::HEAD];
@@ -52,7 +50,6 @@ impl<E: ErrorResponse> Endpoint for MethodRoutes<E> {
             return Ok(E::method_not_allowed(self.allow.clone()).as_response());
         };
         // Errors become responses here, so that the route is known to log and metrics.
-        let outcome = AssertUnwindSafe(endpoint.call(request)).catch_unwind().await;
-        Ok(response_of::<E>(outcome))
+        Ok(catch_errors::<E>(endpoint.call(request)).await)
     }
 }

@@ -1,5 +1,5 @@
-//! What every HTTP API of this service is built from: parameters, errors, request ids, static
-//! files, typed responses and the OpenAPI document. It knows no operation and no store.
+//! What every HTTP API of this service is built from: parameters, errors, request ids, conditional
+//! requests, static files and the OpenAPI document. It knows no operation and no store.
 
 pub(crate) mod conditional;
 pub(crate) mod document;
@@ -9,8 +9,6 @@ pub(crate) mod headers;
 pub(crate) mod methods;
 pub(crate) mod parameter;
 mod raw_query;
-pub(crate) mod reply;
 pub(crate) mod request_id;
-pub(crate) mod security;
 pub(crate) mod static_file;
 pub(crate) mod swagger_ui;

@@ -1,4 +1,4 @@
-//! Parameters of operations: one type describes a parameter in the document and parses it.
+//! Parameters of operations: one type both describes a parameter in the document and parses it.
 //!
 //! The framework's own extractors silently take the first of two values and decode invalid UTF-8
 //! lossily; here both are errors that name the parameter. Unknown parameters are ignored.
@@ -16,28 +16,34 @@ pub(crate) struct Parameter<T>(pub(crate) T);
 /// A parameter in the query.
 pub(crate) type Query<T> = Parameter<T>;
 
-/// A parameter in a header.
-pub(crate) type Header<T> = Parameter<T>;
-
 /// A parameter in the path. The framework's macro recognizes such a parameter by this name.
 pub(crate) type Path<T> = Parameter<T>;
 
-/// A type of parameters. Types of query parameters implement [`QueryValue`] instead.
+/// The type of a parameter's value.
 pub(crate) trait ParameterValue: Sized + Send {
     /// Where the parameter is.
-    const IN: MetaParamIn;
+    const IN: MetaParamIn = MetaParamIn::Query;
 
     /// Whether the parameter must be given.
-    const REQUIRED: bool;
+    const REQUIRED: bool = false;
+
+    /// The allowed values, as text that follows "must be".
+    const ALLOWED: &'static str;
 
     /// The allowed values, for the document.
     fn schema() -> MetaSchema;
 
-    /// The value of the parameter `name`.
+    /// Parses the decoded text, or chooses the default if none was given; `None` if the value is
+    /// not allowed.
+    fn parse(given: Option<&str>) -> Option<Self>;
+
+    /// The value of the parameter `name` in a request.
     ///
     /// # Errors
     /// The value is missing or not allowed.
-    fn of(request: &Request, name: &str) -> Result<Self>;
+    fn of(request: &Request, name: &str) -> Result<Self> {
+        Ok(parse_query(request.uri().query().unwrap_or_default(), name)?)
+    }
 }
 
 impl<'a, T: ParameterValue> ApiExtractor<'a> for Parameter<T> {
@@ -66,54 +72,28 @@ impl<'a, T: ParameterValue> ApiExtractor<'a> for Parameter<T> {
     }
 }
 
-/// A type of query parameters.
-pub(crate) trait QueryValue: Sized + Send {
-    /// Whether the parameter must be given.
-    const REQUIRED: bool = false;
-
-    /// The allowed values, as text that follows "must be".
-    const ALLOWED: &'static str;
-
-    /// The allowed values, for the document.
-    fn schema() -> MetaSchema;
-
-    /// The value for what was given; `None` if that is not allowed.
-    fn parse(given: Option<&str>) -> Option<Self>;
-}
-
-impl<T: QueryValue> ParameterValue for T {
-    const IN: MetaParamIn = MetaParamIn::Query;
-    const REQUIRED: bool = T::REQUIRED;
-
-    fn schema() -> MetaSchema {
-        T::schema()
-    }
-
-    fn of(request: &Request, name: &str) -> Result<Self> {
-        Ok(parse_query(request.uri().query().unwrap_or_default(), name)?)
-    }
-}
-
 /// The value of the parameter `name` in a query.
 ///
 /// # Errors
 /// The parameter is missing though required, given twice, badly encoded or not allowed.
-pub(crate) fn parse_query<T: QueryValue>(query: &str, name: &str) -> Result<T, InvalidParameter> {
-    let refused = |given: &str| InvalidParameter::new(name, T::ALLOWED, given);
+pub(crate) fn parse_query<T: ParameterValue>(
+    query: &str,
+    name: &str,
+) -> Result<T, InvalidParameter> {
+    let invalid = |given: &str| InvalidParameter::new(name, T::ALLOWED, given);
     let mut values =
         pairs(query).filter(|(given, _)| is_named(given, name)).map(|(_, value)| value);
     let Some(raw) = values.next() else {
-        return T::parse(None)
-            .ok_or_else(|| InvalidParameter(format!("{name} is required: {}", T::ALLOWED)));
+        return T::parse(None).ok_or_else(|| InvalidParameter::missing(name, T::ALLOWED));
     };
     if values.next().is_some() {
-        return Err(InvalidParameter(format!("{name} must be given once; given more often")));
+        return Err(InvalidParameter(format!("{name} must be given once; given more than once")));
     }
-    let given = decoded(raw).ok_or_else(|| refused(raw))?;
-    T::parse(Some(&given)).ok_or_else(|| refused(&given))
+    let given = decoded(raw).ok_or_else(|| invalid(raw))?;
+    T::parse(Some(&given)).ok_or_else(|| invalid(&given))
 }
 
-/// The value of ASCII digits; the standard parser would also accept a plus sign.
+/// The number that consists of ASCII digits only; the standard parser would also accept a plus sign.
 pub(crate) fn digits(text: &str) -> Option<u64> {
     let only_digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     only_digits.then(|| text.parse().ok()).flatten()

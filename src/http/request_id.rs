@@ -1,4 +1,4 @@
-//! Request ids: the caller's own, or new ones that are unique among replicas.
+//! Request ids: the caller's own, or a new one that is unique among replicas.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,7 +7,7 @@ use poem::http::{HeaderMap, HeaderValue};
 use super::header_text::HeaderText;
 use super::headers;
 
-/// Makes request ids: a random prefix for this replica, and a number.
+/// Chooses request ids. New ones are a random prefix of this replica and a serial number.
 pub(crate) struct RequestIds {
     /// Ends in a dash.
     prefix: String,

@@ -20,7 +20,7 @@ pub(crate) const SCRIPT: &str = "text/javascript; charset=utf-8";
 pub(crate) const STYLE: &str = "text/css; charset=utf-8";
 pub(crate) const ICON: &str = "image/svg+xml";
 
-/// Only this service's own files; no inline scripts or styles; no other site.
+/// Pages use only this service's own files: no inline scripts or styles, and no other site.
 const POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
      connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -33,7 +33,7 @@ const ONE_HOUR: HeaderValue = HeaderValue::from_static("public, max-age=3600");
 /// The path, content type and text of a file that belongs to a page.
 pub(crate) type PageFile = (&'static str, &'static str, &'static str);
 
-/// A file, plain and compressed. Cheap to clone.
+/// A file, plain and compressed. Cheap to clone: the bytes are shared.
 #[derive(Clone)]
 pub(crate) struct StaticFile(Arc<FileContent>);
 
@@ -47,7 +47,7 @@ struct FileContent {
 }
 
 impl StaticFile {
-    /// A part of a page.
+    /// A file of a page, which browsers revalidate each time.
     pub(crate) fn new(content_type: &'static str, body: impl Into<Bytes>) -> Self {
         Self::with_caching(content_type, body.into(), REVALIDATE)
     }
@@ -76,7 +76,7 @@ impl StaticFile {
         fields.insert(header::CACHE_CONTROL, file.cache_control.clone());
         fields.insert(header::VARY, HeaderValue::from_static("Accept-Encoding"));
         add_page_policy(fields);
-        if conditional::is_known(request.typed_get().as_ref(), fields) {
+        if conditional::is_not_modified(request.typed_get().as_ref(), fields) {
             response.set_status(StatusCode::NOT_MODIFIED);
         } else if is_gzip {
             fields.insert(header::CONTENT_ENCODING, headers::GZIP);

@@ -25,7 +25,7 @@ test("a wrong key of each kind is said kindly, and another can be entered", () =
   await shot(page, "trouble-key");
   await enter(page, keys.good);
   await page.locator("#rows tr").first().waitFor();
-  assert.ok(await page.locator("#trouble").isHidden());
+  assert.ok(await page.locator("#error").isHidden());
 }));
 
 test("a used-up limit counts its seconds down", () => onPage({ key: keys.two, provokes: [429] }, async (page) => {
@@ -83,7 +83,7 @@ test("a service that is away or too busy is said", () => onPage({ key: keys.good
   await alert(page).getByText("overloaded").waitFor();
   await page.unroute("**/v1/genes?*");
   await page.getByRole("button", { name: "Try again" }).click();
-  await page.locator("#trouble").waitFor({ state: "hidden" });
+  await page.locator("#error").waitFor({ state: "hidden" });
   await page.route("**/v1/genes?*", (route) => route.abort("connectionrefused"));
   await page.getByLabel("Sort by").selectOption("downloads");
   await alert(page).getByText("can't be reached").waitFor();

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::api::error::ApiError;
 use crate::http::error::{ErrorResponse, InvalidParameter};
-use crate::http::parameter::QueryValue;
+use crate::http::parameter::ParameterValue;
 use crate::keys::AuthDenied;
 use crate::limit::Decision;
 use crate::registry::{
@@ -38,9 +38,6 @@ pub(super) fn add_to(document: &mut Value) {
         ("/genes", "offset", json!(0)),
         ("/genes/{id}/phenotype", "id", json!(GENE)),
         ("/arena/insights", "domain", json!(DOMAIN)),
-        ("/genes", "If-None-Match", json!(TAG)),
-        ("/genes/{id}/phenotype", "If-None-Match", json!(TAG)),
-        ("/arena/insights", "If-None-Match", json!(TAG)),
     ] {
         let parameters = &mut document["paths"][path]["get"]["parameters"];
         for parameter in parameters.as_array_mut().into_iter().flatten() {
@@ -79,10 +76,10 @@ fn now<T: Serialize>(read: impl Future<Output = Result<Read<T>, UpstreamError>>)
 /// A likely mistake in a request.
 fn bad_request(path: &str) -> ApiError {
     match path {
-        "/genes/{id}/phenotype" => ApiError::invalid_id("db8dde37"),
-        "/arena/insights" => {
-            InvalidParameter(format!("domain is required: {}", DomainName::ALLOWED)).into()
+        "/genes/{id}/phenotype" => {
+            ApiError::InvalidId(InvalidParameter::new("id", GeneId::ALLOWED, "db8dde37"))
         }
+        "/arena/insights" => InvalidParameter::missing("domain", DomainName::ALLOWED).into(),
         _ => InvalidParameter::new("limit", PageLimit::ALLOWED, "51").into(),
     }
 }

@@ -1,5 +1,5 @@
-//! Additions that the framework does not support: examples of headers, and extensions that tell
-//! client generators how to paginate and when to retry.
+//! Additions that the framework does not support: the header that middleware reads, examples of
+//! headers, and extensions that tell client generators how to paginate and when to retry.
 
 use serde_json::{Value, json};
 
@@ -31,7 +31,26 @@ pub(super) fn add_to(document: &mut Value) {
     });
     document["paths"]["/genes"]["get"]["x-fern-pagination"] =
         json!({ "offset": "$request.offset", "results": "$response.data" });
+    add_if_none_match(document);
     add_header_examples(document);
+}
+
+/// Adds the parameter that [`crate::api::negotiation`] compares with the response.
+fn add_if_none_match(document: &mut Value) {
+    let description =
+        "Entity tags of responses that you have. If one of them is current, the response is 304.";
+    for (_, path) in document["paths"].as_object_mut().into_iter().flatten() {
+        if let Some(parameters) = path["get"]["parameters"].as_array_mut() {
+            parameters.push(json!({
+                "name": "If-None-Match",
+                "schema": { "type": "string" },
+                "in": "header",
+                "description": description,
+                "required": false,
+                "example": TAG,
+            }));
+        }
+    }
 }
 
 fn add_header_examples(document: &mut Value) {

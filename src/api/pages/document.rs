@@ -30,20 +30,15 @@ const VARY: HeaderValue = HeaderValue::from_static(
     "Accept-Encoding, Forwarded, X-Forwarded-Proto, X-Forwarded-Host, X-Forwarded-Prefix, Host",
 );
 
-/// What the endpoints of all paths share. Cheap to clone.
-#[derive(Clone)]
-pub(super) struct DocumentEndpoint(Arc<DocumentSource>);
-
-struct DocumentSource {
+/// The document and its cached texts.
+pub(super) struct DocumentTexts {
     document: Document,
     public_url: Option<String>,
     trusted_proxies: TrustedProxies,
-    texts: Cache<TextKey, StaticFile>,
+    cache: Cache<(OpenApiVersion, DocumentFormat, String), StaticFile>,
 }
 
-type TextKey = (OpenApiVersion, DocumentFormat, String);
-
-impl DocumentEndpoint {
+impl DocumentTexts {
     /// `public_url` is the address of the service, if it is configured; otherwise
     /// `trusted_proxies` may report it.
     pub(super) fn new(
@@ -51,54 +46,43 @@ impl DocumentEndpoint {
         public_url: Option<String>,
         trusted_proxies: TrustedProxies,
     ) -> Self {
-        let texts = Cache::new(MAX_CACHED_TEXTS);
-        Self(Arc::new(DocumentSource { document, public_url, trusted_proxies, texts }))
+        Self { document, public_url, trusted_proxies, cache: Cache::new(MAX_CACHED_TEXTS) }
     }
 
     /// Adds the routes of the document.
     pub(super) fn add_to(self, route: Route) -> Route {
+        let texts = Arc::new(self);
         DOCUMENT_PATHS.into_iter().fold(route, |route, (path, format)| {
-            let endpoint = FormatEndpoint { source: Arc::clone(&self.0), format };
+            let endpoint = DocumentEndpoint { texts: Arc::clone(&texts), format };
             route.at(path, MethodRoutes::<ApiError>::of_page(endpoint))
         })
     }
 }
 
-struct FormatEndpoint {
-    source: Arc<DocumentSource>,
+/// Serves the document in one format.
+struct DocumentEndpoint {
+    texts: Arc<DocumentTexts>,
     format: DocumentFormat,
 }
 
-impl Endpoint for FormatEndpoint {
+impl Endpoint for DocumentEndpoint {
     type Output = Response;
 
     async fn call(&self, request: Request) -> Result<Response> {
-        let query = request.uri().query().unwrap_or_default();
-        let version: OpenApiVersion = parse_query(query, "version")?;
-        let key = (version, self.format, self.source.address(&request));
-        let text = self.source.texts.get_with_by_ref(&key, || self.source.text(&key));
-        let mut response = text.response(request.headers());
-        if !self.source.trusted_proxies.is_empty() {
+        let DocumentTexts { document, public_url, trusted_proxies, cache } = &*self.texts;
+        let version = parse_query(request.uri().query().unwrap_or_default(), "version")?;
+        let reported = || trusted_proxies.address(&request);
+        // Empty for the root of the server from which the client fetches the document.
+        let address = public_url.clone().or_else(reported).unwrap_or_default();
+        let key = (version, self.format, address);
+        let file = cache.get_with_by_ref(&key, || {
+            let text = document.text(version, self.format, &key.2);
+            StaticFile::cached_for_an_hour(self.format.content_type(), text)
+        });
+        let mut response = file.response(request.headers());
+        if !trusted_proxies.is_empty() {
             response.headers_mut().insert(header::VARY, VARY);
         }
         Ok(response)
-    }
-}
-
-impl DocumentSource {
-    /// The address under which the client reaches the service; empty for the root of the server
-    /// from which it fetches the document.
-    fn address(&self, request: &Request) -> String {
-        let reported = || self.trusted_proxies.address(request);
-        self.public_url.clone().or_else(reported).unwrap_or_default()
-    }
-
-    fn text(&self, (version, format, address): &TextKey) -> StaticFile {
-        let content_type = match format {
-            DocumentFormat::Json => "application/json",
-            DocumentFormat::Yaml => "application/yaml",
-        };
-        let text = self.document.text(*version, *format, address);
-        StaticFile::cached_for_an_hour(content_type, text)
     }
 }

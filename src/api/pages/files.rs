@@ -14,7 +14,7 @@ const OWN_FILES: [PageFile; 15] = [
     ("/arena/api.js", SCRIPT, include_str!("arena/api.js")),
     ("/arena/key.js", SCRIPT, include_str!("arena/key.js")),
     ("/arena/dom.js", SCRIPT, include_str!("arena/dom.js")),
-    ("/arena/trouble.js", SCRIPT, include_str!("arena/trouble.js")),
+    ("/arena/errors.js", SCRIPT, include_str!("arena/errors.js")),
     ("/arena/overview.js", SCRIPT, include_str!("arena/overview.js")),
     ("/arena/plots.js", SCRIPT, include_str!("arena/plots.js")),
     ("/arena/table.js", SCRIPT, include_str!("arena/table.js")),

@@ -9,14 +9,12 @@ use poem::http::{HeaderMap, header};
 use poem::{Endpoint, Request, Response, Result};
 
 use super::template::{Parts, Template};
+use crate::api::forwarded::is_host;
 use crate::http::headers::NO_STORE;
 use crate::http::static_file::{HTML, add_page_policy};
 use crate::ops::{CheckDependencies, Dependencies, Dependency, Health};
 
 const PAGE: &str = include_str!("front/index.html");
-
-/// The longest host that a page repeats, in bytes: a DNS name and a port.
-const MAX_HOST: usize = 260;
 
 /// Renders the front page for each request.
 pub(super) struct FrontPage {
@@ -82,7 +80,7 @@ impl Endpoint for FrontPage {
     }
 }
 
-/// A state of the service, in words.
+/// A description of the service's state.
 struct ServiceState {
     /// The class of its colour: `good`, `warn` or `bad`.
     tone: &'static str,
@@ -133,7 +131,7 @@ const fn dependency_text(dependency: Dependency) -> &'static str {
     }
 }
 
-/// The address of the page as far as the request shows it. A proxy may change it, so a script in
+/// The address of the page according to the request. Behind a proxy it may be wrong, so a script in
 /// the page replaces it by the address that the browser knows.
 fn guessed_address(request: &HeaderMap, scheme: &Scheme, authority: Option<&str>) -> String {
     let text = |name: &str| request.get(name).and_then(|value| value.to_str().ok());
@@ -141,12 +139,6 @@ fn guessed_address(request: &HeaderMap, scheme: &Scheme, authority: Option<&str>
     let scheme = if secure { "https" } else { "http" };
     let host = authority.or_else(|| text("host")).filter(|host| is_host(host));
     format!("{scheme}://{}", host.unwrap_or("localhost"))
-}
-
-fn is_host(host: &str) -> bool {
-    !host.is_empty()
-        && host.len() <= MAX_HOST
-        && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-:[]".contains(&byte))
 }
 
 fn escaped(text: &str) -> String {
@@ -216,7 +208,7 @@ mod tests {
         assert_eq!(address("api.example:8443", "https"), "https://api.example:8443");
         assert_eq!(address("[::1]:80", "gopher"), "http://[::1]:80");
         assert_eq!(address("<b>", "https"), "https://localhost");
-        let long = "a".repeat(MAX_HOST + 1);
+        let long = "a".repeat(256);
         let guessed =
             |scheme: &Scheme, host| guessed_address(&HeaderMap::new(), scheme, Some(host));
         assert_eq!(guessed(&Scheme::HTTP, &long), "http://localhost");

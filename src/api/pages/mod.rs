@@ -1,5 +1,5 @@
-//! Everything that is served without a key: the document and the web pages. None of it counts
-//! against a limit. All references are relative, so that it works under any path prefix.
+//! The document and the web pages, which need no key and count against no limit. All references in
+//! them are relative, so that they work under any path prefix.
 
 mod document;
 mod files;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use poem::Route;
 
-use super::document::{DOCUMENT_PATHS, DocumentEndpoint};
+use super::document::{DOCUMENT_PATHS, DocumentTexts};
 use super::files::files;
 use super::front::FrontPage;
 use crate::api::document::Document;
@@ -39,7 +39,7 @@ impl Pages {
     pub(in crate::api) fn add_to(self, route: Route) -> Route {
         let Self { document, public_url, trusted_proxies, health, dependencies } = self;
         let front = FrontPage::new(public_url.as_deref(), health, dependencies);
-        let document = DocumentEndpoint::new(document, public_url, trusted_proxies);
+        let document = DocumentTexts::new(document, public_url, trusted_proxies);
         let route = document.add_to(route.at("/", MethodRoutes::<ApiError>::of_page(front)));
         files().fold(route, |route, (path, content_type, text)| {
             route.at(path, MethodRoutes::<ApiError>::of_page(StaticFile::new(content_type, text)))

@@ -1,5 +1,5 @@
-//! Pages with a few values filled in, whose text all responses share: one that waits for a slow
-//! client holds its values alone.
+//! Pages with a few values filled in. All responses share the text: a response that waits for a slow
+//! client holds only its values.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -11,7 +11,7 @@ use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, SizeHint};
 
-/// A text with names in double braces.
+/// A text with placeholders: names in double braces.
 pub(super) struct Template(Vec<Part>);
 
 enum Part {
@@ -20,7 +20,7 @@ enum Part {
 }
 
 impl Template {
-    /// Reads a text. A brace pair that is not closed is text.
+    /// Parses a text. A brace pair that is not closed is text.
     pub(super) fn new(mut rest: &'static str) -> Self {
         let mut parts = Vec::new();
         while let Some((text, after)) = rest.split_once("{{")
@@ -33,7 +33,7 @@ impl Template {
         Self(parts)
     }
 
-    /// The text with the value of each name.
+    /// The text with a value in place of each name.
     pub(super) fn filled(&self, value: impl Fn(&str) -> Bytes) -> Parts {
         let parts = self.0.iter().map(|part| match part {
             Part::Text(text) => text.clone(),

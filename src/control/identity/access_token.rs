@@ -41,12 +41,12 @@ impl AccessTokens {
         let (Some(issuer), Some(audience)) = (&config.issuer, &config.audience) else {
             return Ok(None);
         };
-        let web = HttpClient::new(config.tls_ca_file.as_deref(), DOCUMENT_TIMEOUT)?;
+        let http = HttpClient::new(config.tls_ca_file.as_deref(), DOCUMENT_TIMEOUT)?;
         Ok(Some(Self {
             issuer: issuer.clone(),
             audience: audience.clone(),
             user_claim: config.user_claim.clone(),
-            keys: IssuerKeys::new(issuer.clone(), web),
+            keys: IssuerKeys::new(issuer.clone(), http),
         }))
     }
 

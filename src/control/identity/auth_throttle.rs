@@ -1,5 +1,5 @@
-//! Limits how often invalid tokens may come from one address. Tokens that were valid a short time
-//! ago are still verified, so that guessing behind a proxy locks out none of its other users.
+//! Limits how often invalid tokens may come from one address. Tokens that were valid in the last ten
+//! minutes are still verified, so that guessing behind a proxy locks out none of its other users.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ const PER_SECOND: u32 = 1;
 /// After this time an address has its full burst again and is forgotten.
 const ADDRESS_IDLE: Duration = Duration::from_secs(60);
 
-/// How long a valid token is verified, no matter how many invalid ones come from its address.
+/// Time for which a valid token is verified again even if its address is exhausted.
 const VALID_TOKEN_TTL: Duration = Duration::from_secs(600);
 
 const MAX_ADDRESSES: u64 = 10_000;
@@ -40,7 +40,7 @@ impl Default for AuthThrottle {
 
 impl AuthThrottle {
     /// Whether the token may be verified.
-    pub(super) fn may_try(&self, from: IpAddr, token: &[u8; 32]) -> bool {
+    pub(super) fn may_verify(&self, from: IpAddr, token: &[u8; 32]) -> bool {
         let bucket = self.by_address.get(&network(from));
         let is_exhausted = bucket.is_some_and(|bucket| bucket.is_empty(Instant::now()));
         !is_exhausted || self.valid.contains_key(token)
@@ -79,11 +79,11 @@ mod tests {
         auth_throttle.record_valid(good);
         for number in 0..BURST {
             let from = ip(&format!("2001:db8::{number:x}"));
-            assert!(auth_throttle.may_try(from, &bad));
+            assert!(auth_throttle.may_verify(from, &bad));
             auth_throttle.record_invalid(from);
         }
-        assert!(!auth_throttle.may_try(ip("2001:db8::ffff"), &bad));
-        assert!(auth_throttle.may_try(ip("2001:db8::ffff"), &good));
-        assert!(auth_throttle.may_try(ip("2001:db8:0:1::1"), &bad));
+        assert!(!auth_throttle.may_verify(ip("2001:db8::ffff"), &bad));
+        assert!(auth_throttle.may_verify(ip("2001:db8::ffff"), &good));
+        assert!(auth_throttle.may_verify(ip("2001:db8:0:1::1"), &bad));
     }
 }

@@ -18,8 +18,9 @@ pub struct Caller {
 }
 
 /// A kind of credentials.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, poem_openapi::Enum)]
 #[serde(rename_all = "lowercase")]
+#[oai(rename = "LoginMethod", rename_all = "lowercase")]
 pub enum AuthMethod {
     /// An access token of the issuer.
     Oidc,

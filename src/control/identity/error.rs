@@ -43,7 +43,7 @@ pub enum AuthError {
     Refused(#[from] CredentialError),
     /// Too many invalid tokens came from the same address.
     #[error("too many invalid tokens came from the same address")]
-    TooManyGuesses,
+    TooManyInvalidTokens,
     /// The issuer's signing keys are unavailable.
     #[error("the issuer's signing keys are unavailable")]
     IssuerUnavailable(#[source] Arc<IssuerKeysError>),

@@ -46,8 +46,8 @@ impl Identities {
     pub async fn caller(&self, headers: &HeaderMap, from: IpAddr) -> Result<Caller, AuthError> {
         let token = bearer::token(headers)?;
         let fingerprint = Sha256::digest(token.as_bytes()).into();
-        if !self.auth_throttle.may_try(from, &fingerprint) {
-            return Err(AuthError::TooManyGuesses);
+        if !self.auth_throttle.may_verify(from, &fingerprint) {
+            return Err(AuthError::TooManyInvalidTokens);
         }
         let verified = self.verify(token).await;
         match &verified {

@@ -3,7 +3,7 @@
 //! unknown key, at most every [`RETRY_INTERVAL`]. While the issuer is unavailable they stay usable
 //! for up to [`MAX_AGE`].
 
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, PublicKeyUse};
@@ -35,25 +35,25 @@ const MIN_MODULUS_CHARS: usize = 342;
 #[derive(Debug, Error)]
 pub enum IssuerKeysError {
     /// A document of the issuer cannot be read.
-    #[error("{what} cannot be read")]
+    #[error("cannot read {document}")]
     Document {
-        /// Its name.
-        what: &'static str,
+        /// The document's name.
+        document: &'static str,
         /// The cause.
         source: HttpError,
     },
     /// The discovery document names another issuer.
     #[error("the discovery document names another issuer than control.oidc.issuer")]
     OtherIssuer,
-    /// The address of the key set is not secure.
+    /// The URL of the key set is not `https://`.
     #[error("the discovery document's jwks_uri is not an https:// URL")]
-    Address,
+    InsecureKeySetUrl,
     /// No key of the set is usable.
     #[error("the issuer's key set has no usable key")]
     NoKey,
     /// Reading the keys panicked.
     #[error(transparent)]
-    Crashed(#[from] TaskPanicked),
+    Panicked(#[from] TaskPanicked),
 }
 
 #[derive(Deserialize)]
@@ -75,8 +75,8 @@ pub(super) struct IssuerKeys(Arc<IssuerState>);
 
 struct IssuerState {
     issuer: String,
-    web: HttpClient,
-    known: RwLock<Option<CachedKeys>>,
+    http: HttpClient,
+    cached: Mutex<Option<CachedKeys>>,
     last_attempt: Mutex<Option<(Instant, RefreshResult)>>,
     flights: SingleFlight<(), RefreshResult>,
 }
@@ -88,10 +88,10 @@ struct CachedKeys {
 }
 
 impl IssuerKeys {
-    pub(super) fn new(issuer: String, web: HttpClient) -> Self {
-        let (known, last_attempt) = (RwLock::default(), Mutex::default());
+    pub(super) fn new(issuer: String, http: HttpClient) -> Self {
+        let (cached, last_attempt) = (Mutex::default(), Mutex::default());
         let flights = SingleFlight::default();
-        Self(Arc::new(IssuerState { issuer, web, known, last_attempt, flights }))
+        Self(Arc::new(IssuerState { issuer, http, cached, last_attempt, flights }))
     }
 
     /// The keys that may have signed a token with this key id and algorithm; empty if there are none.
@@ -100,10 +100,10 @@ impl IssuerKeys {
         kid: Option<&str>,
         algorithm: Algorithm,
     ) -> Result<Vec<DecodingKey>, Arc<IssuerKeysError>> {
-        if let Some(known) = self.known() {
-            let found = usable_keys(&known.keys, kid, algorithm);
+        if let Some(cached) = self.cached() {
+            let found = usable_keys(&cached.keys, kid, algorithm);
             if !found.is_empty() {
-                if known.read_at.elapsed() > REFRESH_AGE {
+                if cached.read_at.elapsed() > REFRESH_AGE {
                     self.0.flights.spawn(&(), || self.clone().refresh());
                 }
                 return Ok(found);
@@ -115,12 +115,12 @@ impl IssuerKeys {
             .await
             .map_err(|panic| Arc::new(panic.into()))?
             .value?;
-        Ok(self.known().map(|known| usable_keys(&known.keys, kid, algorithm)).unwrap_or_default())
+        let cached = self.cached().map(|cached| usable_keys(&cached.keys, kid, algorithm));
+        Ok(cached.unwrap_or_default())
     }
 
-    fn known(&self) -> Option<CachedKeys> {
-        let known = self.0.known.read().unwrap_or_else(PoisonError::into_inner).clone();
-        known.filter(|known| known.read_at.elapsed() < MAX_AGE)
+    fn cached(&self) -> Option<CachedKeys> {
+        lock(&self.0.cached).clone().filter(|cached| cached.read_at.elapsed() < MAX_AGE)
     }
 
     /// Reads the keys, or returns the result of the last attempt if that was just now.
@@ -141,27 +141,27 @@ impl IssuerKeys {
     }
 
     async fn read(&self) -> Result<(), IssuerKeysError> {
-        let IssuerState { issuer, web, .. } = &*self.0;
-        let document = |what| move |source| IssuerKeysError::Document { what, source };
+        let IssuerState { issuer, http, .. } = &*self.0;
+        let unreadable = |document| move |source| IssuerKeysError::Document { document, source };
         let url = format!("{}/.well-known/openid-configuration", issuer.trim_end_matches('/'));
         let discovery: Discovery =
-            web.get_json(&url).await.map_err(document("the discovery document"))?;
+            http.get_json(&url).await.map_err(unreadable("the discovery document"))?;
         if discovery.issuer != *issuer {
             return Err(IssuerKeysError::OtherIssuer);
         }
         if !is_trustworthy(discovery.jwks_uri.split('?').next().unwrap_or_default()) {
-            return Err(IssuerKeysError::Address);
+            return Err(IssuerKeysError::InsecureKeySetUrl);
         }
         let set: KeySet =
-            web.get_json(&discovery.jwks_uri).await.map_err(document("the key set"))?;
+            http.get_json(&discovery.jwks_uri).await.map_err(unreadable("the key set"))?;
         // Keys of an unsupported type are skipped.
         let keys = set.keys.into_iter().filter_map(|key| serde_json::from_value(key).ok());
         let keys: Vec<Jwk> = keys.take(MAX_KEYS).collect();
         if keys.is_empty() {
             return Err(IssuerKeysError::NoKey);
         }
-        let known = CachedKeys { keys: Arc::new(keys), read_at: Instant::now() };
-        *self.0.known.write().unwrap_or_else(PoisonError::into_inner) = Some(known);
+        let cached = CachedKeys { keys: Arc::new(keys), read_at: Instant::now() };
+        *lock(&self.0.cached) = Some(cached);
         Ok(())
     }
 }

@@ -4,9 +4,11 @@
 mod normalize;
 mod operations;
 mod responses;
-mod types;
+mod security;
+mod time;
 
-pub(crate) use normalize::{for_each_object, in_order};
+pub(crate) use normalize::{for_each_object, in_order, json_text};
 pub(crate) use operations::document_of;
-pub(crate) use responses::{DocumentedHeader, integer, response, text};
-pub(crate) use types::{Time, documented};
+pub(crate) use responses::{DocumentedHeader, UNCACHED_HEADERS, header, integer, response, text};
+pub(crate) use security::require_credentials;
+pub(crate) use time::Time;

@@ -1,6 +1,7 @@
 //! Turns the framework's document into a readable one: redundant fields dropped, whole numbers
 //! written as such, keys in reading order.
 
+use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
 /// Removes `base` from the paths: the document's server URL ends in it.
@@ -16,9 +17,9 @@ pub(super) fn move_paths_below(document: &mut Value, base: &str) {
 /// are added: they are data.
 pub(super) fn normalize(document: &mut Value) {
     for_each_object(document, &mut |object| {
-        for noise in ["explode", "deprecated", "style"] {
-            if matches!(object.get(noise), Some(Value::Bool(_) | Value::Null)) {
-                object.remove(noise);
+        for redundant in ["explode", "deprecated", "style"] {
+            if matches!(object.get(redundant), Some(Value::Bool(_) | Value::Null)) {
+                object.remove(redundant);
             }
         }
         if object.get("tags").is_some_and(|tags| tags.as_array().is_some_and(Vec::is_empty)) {
@@ -54,6 +55,13 @@ pub(crate) fn in_order(document: Value) -> Value {
     }
     ordered.extend(fields);
     Value::Object(ordered)
+}
+
+/// The text of a document, as JSON for people.
+pub(crate) fn json_text(document: &Value) -> Bytes {
+    // Writing a JSON value cannot fail.
+    let text = serde_json::to_string_pretty(document).unwrap_or_default();
+    (text + "\n").into()
 }
 
 /// Calls `change` on every object, outer ones first.

@@ -26,21 +26,16 @@ impl<A: OpenApi> OpenApi for Described<A> {
     fn add_routes(self, _: &mut HashMap<String, HashMap<Method, BoxEndpoint<'static>>>) {}
 }
 
-/// The normalized OpenAPI 3.0.3 document of the operations `A`, served by `server`, whose routes
-/// begin with `base` while the document's paths do not.
-pub(crate) fn document_of<A: OpenApi>(
-    title: &str,
-    description: &str,
-    server: &str,
-    base: &str,
-) -> Value {
+/// The normalized OpenAPI 3.0.3 document of the operations `A`, whose routes begin with `base`. In
+/// the document, `base` is not part of the paths but the server's URL.
+pub(crate) fn document_of<A: OpenApi>(title: &str, description: &str, base: &str) -> Value {
     let described = Described::<A>(PhantomData);
     let service = OpenApiService::new(described, title, env!("CARGO_PKG_VERSION"));
     // The framework writes JSON; if it did not, the tests of the documents would fail.
     let spec = service.description(description).spec();
     let mut document: Value = serde_json::from_str(&spec).unwrap_or_default();
     document["openapi"] = "3.0.3".into();
-    document["servers"] = json!([{ "url": server }]);
+    document["servers"] = json!([{ "url": base }]);
     move_paths_below(&mut document, base);
     normalize(&mut document);
     document

@@ -4,13 +4,25 @@ use poem_openapi::registry::{MetaHeader, MetaMediaType, MetaResponse, MetaSchema
 
 /// A response header in the document.
 pub(crate) struct DocumentedHeader {
-    /// The header's name.
-    pub(crate) name: &'static str,
-    /// What it says.
-    pub(crate) description: &'static str,
-    /// The type of its value.
-    pub(crate) schema: fn() -> MetaSchema,
+    name: &'static str,
+    description: &'static str,
+    schema: fn() -> MetaSchema,
 }
+
+/// A response header in the document, whose value has the type that `schema` returns.
+pub(crate) const fn header(
+    name: &'static str,
+    description: &'static str,
+    schema: fn() -> MetaSchema,
+) -> DocumentedHeader {
+    DocumentedHeader { name, description, schema }
+}
+
+/// The headers of responses that must not be cached.
+pub(crate) const UNCACHED_HEADERS: &[DocumentedHeader] = &[
+    header("X-Request-Id", "Identifies the request in the service's log.", text),
+    header("Cache-Control", "`no-store`", text),
+];
 
 /// A response with these headers and, if it has a body, JSON of this schema.
 pub(crate) fn response(
@@ -42,7 +54,7 @@ pub(crate) fn text() -> MetaSchema {
 }
 
 /// The schema of a 32-bit integer within these bounds.
-pub(crate) fn integer(minimum: i32, maximum: i32) -> MetaSchema {
+pub(crate) fn integer(minimum: u32, maximum: u32) -> MetaSchema {
     MetaSchema {
         minimum: Some(minimum.into()),
         maximum: Some(maximum.into()),

@@ -2,8 +2,8 @@
 
 import { key } from "./key.js";
 
-/** A failed request; `trouble.js` has a message for each `kind`. */
-export class Trouble extends Error {
+/** A failed request; `errors.js` has a message for each `kind`. */
+export class RequestError extends Error {
   constructor(kind, { message = "", seconds = 0, limit = null } = {}) {
     super(message || kind);
     this.kind = kind;
@@ -13,7 +13,7 @@ export class Trouble extends Error {
 }
 
 /** The key's window according to the last response: `limit`, `remaining`, `endsAt`. */
-export let budget = null;
+export let rateLimit = null;
 
 const KINDS = {
   UNAUTHORIZED: "key",
@@ -35,12 +35,12 @@ async function request(path, query, signal) {
     response = await fetch(url, { headers: { "X-API-Key": key() }, signal });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Trouble("network");
+    throw new RequestError("network");
   }
-  updateBudget(response.headers);
+  updateRateLimit(response.headers);
   const body = await response.json().catch(() => null);
   if (response.ok && body) return { body, link: response.headers.get("Link") ?? "" };
-  throw new Trouble(KINDS[body?.code] ?? "fault", {
+  throw new RequestError(KINDS[body?.code] ?? "internal", {
     message: body?.error,
     seconds: Number(response.headers.get("Retry-After") ?? 0),
     limit: number(response.headers.get("X-RateLimit-Limit")),
@@ -49,17 +49,17 @@ async function request(path, query, signal) {
 
 const number = (text) => (text === null ? null : Number(text));
 
-function updateBudget(headers) {
+function updateRateLimit(headers) {
   const [limit, remaining, reset] = ["Limit", "Remaining", "Reset"].map((name) =>
     number(headers.get(`X-RateLimit-${name}`)));
   if (limit === null) return;
   const endsAt = Date.now() + reset * 1000;
   // Responses to simultaneous requests may arrive in any order.
-  const sameWindow = budget && budget.limit === limit && Math.abs(budget.endsAt - endsAt) < 2000;
-  budget = { limit, remaining: sameWindow ? Math.min(remaining, budget.remaining) : remaining, endsAt };
+  const sameWindow = rateLimit && rateLimit.limit === limit && Math.abs(rateLimit.endsAt - endsAt) < 2000;
+  rateLimit = { limit, remaining: sameWindow ? Math.min(remaining, rateLimit.remaining) : remaining, endsAt };
 }
 
-export const forgetBudget = () => { budget = null; };
+export const forgetRateLimit = () => { rateLimit = null; };
 
 export async function genes(query, signal) {
   const { body, link } = await request("genes", query, signal);

@@ -11,7 +11,7 @@ export const removeKey = () => sessionStorage.removeItem(STORED_KEY);
 export const canBeKey = (value) => /^[\x21-\x7e]{1,256}$/.test(value);
 
 /** The beginning of the key, enough to recognize it. */
-export const shown = (value) => `${value.slice(0, Math.min(11, value.length / 2))}…`;
+export const abbreviate = (value) => `${value.slice(0, Math.min(11, value.length / 2))}…`;
 
 /** Domains seen in this tab, in alphabetical order. */
 export function domainsSeen() {

@@ -3,11 +3,11 @@
 
 import * as api from "./api.js";
 import { $, announce, count, make } from "./dom.js";
-import { canBeKey, domainsSeen, key, rememberDomains, removeKey, shown, storeKey } from "./key.js";
+import { abbreviate, canBeKey, domainsSeen, key, rememberDomains, removeKey, storeKey } from "./key.js";
 import { showOverview } from "./overview.js";
 import { openPhenotype } from "./phenotype.js";
 import { showTable } from "./table.js";
-import { clearTrouble, showTrouble } from "./trouble.js";
+import { clearError, showError } from "./errors.js";
 
 const DEFAULTS = { domain: "", fidelity: "", sort: "fitness", limit: "20", offset: "0" };
 /** Maximum number of chips; the field suggests all domains. */
@@ -46,29 +46,29 @@ function go(change) {
 const goToDomain = (domain) => go({ ...DEFAULTS, domain });
 
 async function show(view, { reload = false } = {}) {
-  reflect(view);
-  clearTrouble();
+  updateControls(view);
+  clearError();
   if (!key()) return askForKey();
   activeRequest?.abort();
   activeRequest = new AbortController();
   const { signal } = activeRequest;
-  const opens = reload || current?.domain !== view.domain;
-  if (opens) ["overview", "ranking"].forEach((id) => { $(id).hidden = true; });
+  const replacesAll = reload || current?.domain !== view.domain;
+  if (replacesAll) ["overview", "ranking"].forEach((id) => { $(id).hidden = true; });
   announce("Loading …");
   document.body.setAttribute("aria-busy", "true");
   try {
     const page = pageLoader(signal);
-    if (opens && view.domain) await Promise.all([overview(view, page, signal), ranking(view, page, signal)]);
+    if (replacesAll && view.domain) await Promise.all([overview(view, page, signal), ranking(view, page, signal)]);
     else await ranking(view, page, signal);
     current = view;
   } catch (error) {
     if (error.name === "AbortError") return;
     activeRequest.abort();
-    if (opens) current = null;
-    trouble(error, view);
+    if (replacesAll) current = null;
+    reportError(error, view);
   } finally {
     if (!signal.aborted || activeRequest.signal === signal) document.body.removeAttribute("aria-busy");
-    budget();
+    showRateLimit();
     suggestions();
   }
 }
@@ -102,14 +102,14 @@ async function ranking(view, page, signal) {
   rememberDomains(found.data);
   // For an unknown domain, the failed insights show a message instead.
   if (found.total === 0 && view.domain && !view.fidelity) return;
-  showTable(found, view, (gene) => openPhenotype(gene, budget));
+  showTable(found, view, (gene) => openPhenotype(gene, showRateLimit));
 }
 
-function trouble(error, view) {
-  const known = error instanceof api.Trouble ? error : new api.Trouble("fault");
-  if (!(error instanceof api.Trouble)) console.error(error);
-  showTrouble(known, () => show(view, { reload: $("ranking").hidden }), goToDomain);
-  if (known.kind === "key") {
+function reportError(error, view) {
+  const failure = error instanceof api.RequestError ? error : new api.RequestError("internal");
+  if (!(error instanceof api.RequestError)) console.error(error);
+  showError(failure, () => show(view, { reload: $("ranking").hidden }), goToDomain);
+  if (failure.kind === "key") {
     removeKey();
     askForKey({ keepText: true });
   }
@@ -118,7 +118,7 @@ function trouble(error, view) {
 
 // ---------------------------------------------------------------- the rest of the page
 
-function reflect(view) {
+function updateControls(view) {
   $("domain").value = view.domain;
   for (const name of ["fidelity", "sort", "limit"]) $(name).value = view[name];
   $("title").textContent = view.domain || "The arena";
@@ -132,12 +132,12 @@ function keyLine() {
   $("key-line").hidden = !has;
   $("domain-form").hidden = !has;
   $("key-form").hidden = has;
-  if (has) $("key-shown").textContent = `Key ${shown(key())}`;
+  if (has) $("key-shown").textContent = `Key ${abbreviate(key())}`;
 }
 
 function askForKey({ keepText = false } = {}) {
   activeRequest?.abort();
-  api.forgetBudget();
+  api.forgetRateLimit();
   current = null;
   ["overview", "ranking"].forEach((id) => { $(id).hidden = true; });
   keyLine();
@@ -147,9 +147,9 @@ function askForKey({ keepText = false } = {}) {
   $("key").focus({ preventScroll: true });
 }
 
-function budget() {
-  const limits = api.budget;
-  $("budget").textContent = limits ? `${count(limits.remaining)} of ${count(limits.limit)} requests remain this minute` : "";
+function showRateLimit() {
+  const limits = api.rateLimit;
+  $("rate-limit").textContent = limits ? `${count(limits.remaining)} of ${count(limits.limit)} requests remain this minute` : "";
 }
 
 function suggestions() {
@@ -165,7 +165,7 @@ function suggestions() {
 $("key-form").addEventListener("submit", (event) => {
   event.preventDefault();
   const value = $("key").value.trim();
-  if (!canBeKey(value)) return trouble(new api.Trouble("key"), viewOf(new URL(location.href)));
+  if (!canBeKey(value)) return reportError(new api.RequestError("key"), viewOf(new URL(location.href)));
   storeKey(value);
   $("key").value = "";
   $("main").focus({ preventScroll: true });
@@ -174,7 +174,7 @@ $("key-form").addEventListener("submit", (event) => {
 
 $("key-change").addEventListener("click", () => {
   removeKey();
-  clearTrouble();
+  clearError();
   askForKey();
 });
 

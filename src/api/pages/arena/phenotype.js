@@ -1,8 +1,8 @@
 // A dialog with one gene's phenotype: inputs, outputs and how to install it.
 
-import { phenotype, Trouble } from "./api.js";
+import { phenotype, RequestError } from "./api.js";
 import { $, decimal, make } from "./dom.js";
-import { message, retry } from "./trouble.js";
+import { message, retry } from "./errors.js";
 
 const dialog = $("phenotype");
 let activeRequest = null;
@@ -11,8 +11,8 @@ dialog.addEventListener("close", () => activeRequest?.abort());
 // A click outside the dialog closes it too.
 dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); });
 
-/** Opens the dialog for a gene of the ranking; calls `updateBudget` after the request. */
-export async function openPhenotype(gene, updateBudget) {
+/** Opens the dialog for a gene of the ranking; calls `updateRateLimit` after the request. */
+export async function openPhenotype(gene, updateRateLimit) {
   activeRequest?.abort();
   activeRequest = new AbortController();
   frame(gene, make("p", { class: "soft", role: "status" }, "Loading …"));
@@ -22,12 +22,12 @@ export async function openPhenotype(gene, updateBudget) {
     frame(gene, body(found));
   } catch (error) {
     if (error.name === "AbortError") return;
-    const trouble = error instanceof Trouble ? error : new Trouble("fault");
-    const repeat = () => openPhenotype(gene, updateBudget);
-    frame(gene, make("div", { class: "trouble", role: "alert", "data-kind": trouble.kind },
-      ...message(trouble), trouble.kind !== "key" && retry(trouble, repeat)));
+    const failure = error instanceof RequestError ? error : new RequestError("internal");
+    const repeat = () => openPhenotype(gene, updateRateLimit);
+    frame(gene, make("div", { class: "error", role: "alert", "data-kind": failure.kind },
+      ...message(failure), failure.kind !== "key" && retry(failure, repeat)));
   } finally {
-    updateBudget();
+    updateRateLimit();
   }
 }
 

@@ -1,4 +1,4 @@
-//! The last step of a successful response: the coding of its body, or a 304 without one.
+//! Completes a successful response: headers, and the body in the accepted coding, or a 304.
 
 use poem::Response;
 use poem::http::{HeaderMap, StatusCode, header};
@@ -6,27 +6,32 @@ use poem::web::headers::{HeaderMapExt, IfNoneMatch};
 
 use super::headers::success_headers;
 use crate::cache::CacheReply;
-use crate::http::conditional::{accepts_gzip, is_known};
+use crate::http::conditional::{accepts_gzip, is_not_modified};
 use crate::http::headers::GZIP;
 use crate::limit::Decision;
 
-/// What the request says about the response it wants.
-pub(super) struct Conditions {
+/// The headers of a request that decide the coding and status of a successful response.
+pub(super) struct Negotiation {
     accepts_gzip: bool,
-    known: Option<IfNoneMatch>,
+    if_none_match: Option<IfNoneMatch>,
 }
 
-impl Conditions {
+impl Negotiation {
     pub(super) fn of(headers: &HeaderMap) -> Self {
-        Self { accepts_gzip: accepts_gzip(headers), known: headers.typed_get() }
+        Self { accepts_gzip: accepts_gzip(headers), if_none_match: headers.typed_get() }
     }
 
-    /// Turns what the cache returned into the complete response, or a 304 if the client has it.
-    pub(super) fn apply(&self, response: &mut Response, served: &CacheReply, decision: &Decision) {
+    /// Adds the cached result and all headers, or makes the response a 304 if the client has it.
+    pub(super) fn complete(
+        &self,
+        response: &mut Response,
+        served: &CacheReply,
+        decision: &Decision,
+    ) {
         let is_gzip = self.accepts_gzip && served.entry.is_compressible();
         let tag = served.entry.etag(is_gzip);
         *response.headers_mut() = success_headers(served, tag, decision);
-        if is_known(self.known.as_ref(), response.headers()) {
+        if is_not_modified(self.if_none_match.as_ref(), response.headers()) {
             response.set_status(StatusCode::NOT_MODIFIED);
             response.headers_mut().remove(header::CONTENT_TYPE);
         } else if is_gzip {

@@ -18,46 +18,46 @@ const MESSAGES = {
   query: ({ message }) => ["The service refused this request", message],
   network: () => ["The service can't be reached",
     "It may be restarting, or your network may be down. The data on the page is kept."],
-  fault: () => ["Internal error of the service", "The service has logged it. Trying again may help."],
+  internal: () => ["Internal error of the service", "The service has logged it. Try again; if that does not help, tell the operator."],
 };
 
 let timer = null;
 
-export function clearTrouble() {
+export function clearError() {
   clearInterval(timer);
-  $("trouble").hidden = true;
-  $("trouble").replaceChildren();
+  $("error").hidden = true;
+  $("error").replaceChildren();
 }
 
 /** Shows the message on the page; `repeat` repeats the request. */
-export function showTrouble(trouble, repeat, choose) {
-  clearTrouble();
-  const notice = $("trouble");
-  notice.dataset.kind = trouble.kind;
-  notice.append(...message(trouble));
-  if (trouble.kind === "domain") {
+export function showError(error, repeat, choose) {
+  clearError();
+  const notice = $("error");
+  notice.dataset.kind = error.kind;
+  notice.append(...message(error));
+  if (error.kind === "domain") {
     const others = domainsSeen().slice(0, 8);
     if (others.length) {
       notice.append(make("p", { class: "small" }, "Domains seen so far: "),
         make("div", { class: "chips" }, others.map((name) =>
           make("button", { type: "button", class: "chip", onclick: () => choose(name) }, name))));
     }
-  } else if (trouble.kind !== "key" && trouble.kind !== "query") {
-    notice.append(retry(trouble, repeat));
+  } else if (error.kind !== "key" && error.kind !== "query") {
+    notice.append(retry(error, repeat));
   }
   notice.hidden = false;
 }
 
 /** Title and text of a message. */
-export function message(trouble) {
-  const [title, text] = (MESSAGES[trouble.kind] ?? MESSAGES.fault)(trouble);
+export function message(error) {
+  const [title, text] = (MESSAGES[error.kind] ?? MESSAGES.internal)(error);
   return [make("h2", {}, title), make("p", {}, text)];
 }
 
 /** A button that is enabled after the waiting time, with a countdown. */
-export function retry(trouble, repeat) {
+export function retry(error, repeat) {
   const button = make("button", { type: "button", class: "button slim", onclick: repeat }, "Try again");
-  const remaining = () => Math.max(0, Math.ceil((trouble.until - Date.now()) / 1000));
+  const remaining = () => Math.max(0, Math.ceil((error.until - Date.now()) / 1000));
   if (remaining() === 0) return make("p", { class: "retry" }, button);
   // Screen readers announce only the start and the end of the countdown.
   const countdown = make("span", { class: "countdown", "aria-hidden": "true" });
