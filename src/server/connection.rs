@@ -22,6 +22,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
+use super::connection_activity::RequestGuard;
 use super::connection_limits::ConnectionLimits;
 use super::handler::Handler;
 use super::http_builder::{MAX_HEADER_FIELDS, http_builder};
@@ -31,7 +32,7 @@ use super::streams::ResponseTimer;
 use super::timed_io::TimedIo;
 use super::tls::ServerTls;
 use super::tracked_body::TrackedBody;
-use super::watchdog::{RequestGuard, Watchdog};
+use super::watchdog::Watchdog;
 
 /// Time for a connection that is being closed to send the rest and GOAWAY.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -73,11 +74,9 @@ impl<H: Handler> ClientConnection<H> {
         let (stop, last_response) = (self.signals.stop.clone(), CancellationToken::new());
         let io = TokioIo::new(TimedIo::new(stream, Arc::clone(&watchdog)));
         let service = Arc::new(Service {
-            handler: self.handler,
-            drain: self.signals.drain,
+            connection: self,
             last_response: last_response.clone(),
             local,
-            peer: self.peer,
             scheme,
         });
         let request_watchdog = Arc::clone(&watchdog);
@@ -126,7 +125,7 @@ fn respond_tracked<H: Handler>(
     };
     // Boxed: the library reserves its size beside the response, which may wait for a slow client.
     Box::pin(async move {
-        let response = service.answer(request).await;
+        let response = service.handle(request).await;
         Ok(match in_progress {
             InProgress::Stream(timer) => {
                 timer.begin_sending();
@@ -148,16 +147,14 @@ enum InProgress {
 
 /// Answers the requests of one connection.
 struct Service<H> {
-    handler: Arc<H>,
-    drain: CancellationToken,
+    connection: ClientConnection<H>,
     last_response: CancellationToken,
     local: SocketAddr,
-    peer: SocketAddr,
     scheme: Scheme,
 }
 
 impl<H: Handler> Service<H> {
-    async fn answer(self: Arc<Self>, request: hyper::Request<Incoming>) -> HttpResponse {
+    async fn handle(self: Arc<Self>, request: hyper::Request<Incoming>) -> HttpResponse {
         if let Some(rejection) = reject_head(&request) {
             return rejection.into();
         }
@@ -165,15 +162,15 @@ impl<H: Handler> Service<H> {
         let request = Request::from((
             request,
             LocalAddr(Addr::SocketAddr(self.local)),
-            RemoteAddr(Addr::SocketAddr(self.peer)),
+            RemoteAddr(Addr::SocketAddr(self.connection.peer)),
             self.scheme.clone(),
         ));
-        let mut response = self.handler.answer(request).await;
+        let mut response = self.connection.handler.handle(request).await;
         // The HTTP library omits the body of a HEAD response on HTTP/1.1 only.
         if is_head && version == Version::HTTP_2 {
             response.take_body();
         }
-        if self.drain.is_cancelled() {
+        if self.connection.signals.drain.is_cancelled() {
             self.mark_connection_close(version, &mut response);
         }
         response.into()
