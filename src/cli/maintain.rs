@@ -4,11 +4,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use jiff::SignedDuration;
 
 use super::command::{CommandError, CommandResult, block_on};
 use super::config_file::ConfigFile;
 use super::signals::TerminationSignals;
+use super::value_parsers::pause;
 use crate::config::UpstreamConfig;
 use crate::ops::telemetry;
 use crate::upstream::postgres::{connect, maintain};
@@ -19,7 +19,7 @@ pub(super) struct Maintain {
     config: ConfigFile,
     /// Repeat until interrupted, with a pause of this length (1s to 24h); without it, run once
     #[arg(long, value_name = "DURATION", num_args = 0..=1, default_missing_value = "60s",
-          value_parser = interval)]
+          value_parser = pause)]
     every: Option<Duration>,
 }
 
@@ -35,14 +35,6 @@ impl Maintain {
             Ok(ExitCode::SUCCESS)
         })
     }
-}
-
-fn interval(text: &str) -> Result<Duration, String> {
-    let given =
-        text.parse::<SignedDuration>().ok().and_then(|given| Duration::try_from(given).ok());
-    let range = Duration::from_secs(1)..=Duration::from_secs(86_400);
-    let expected = "expected a duration of 1s to 24h, such as 60s or 5m";
-    given.filter(|given| range.contains(given)).ok_or_else(|| expected.to_owned())
 }
 
 /// Runs rounds until a signal is received. A failed round is logged, and the next one tries again.

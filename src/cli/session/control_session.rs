@@ -59,7 +59,7 @@ impl ControlSession {
     ) -> Result<T, CommandError> {
         let first = self.control.send(method.clone(), path, Some(&self.login.token), body).await;
         let result = match first {
-            Err(error) if is_unauthorized(&error) && refresh::is_possible(&self.login) => {
+            Err(error) if is_unauthorized(&error) && self.login.is_renewable() => {
                 self.renew().await?;
                 self.control.send(method, path, Some(&self.login.token), body).await
             }
@@ -68,13 +68,8 @@ impl ControlSession {
         result.map_err(|error| if is_unauthorized(&error) { self.expired() } else { error.into() })
     }
 
-    /// Whether the login is renewed when its token expires.
-    pub(in crate::cli) fn is_renewed(&self) -> bool {
-        refresh::is_possible(&self.login)
-    }
-
     async fn renew(&mut self) -> Result<(), CommandError> {
-        if !refresh::is_possible(&self.login) {
+        if !self.login.is_renewable() {
             return Err(self.expired());
         }
         let server = &self.control.server;

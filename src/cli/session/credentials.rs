@@ -53,6 +53,13 @@ pub(in crate::cli) struct Login {
     pub(in crate::cli) oidc: Option<OidcLogin>,
 }
 
+impl Login {
+    /// Whether the token can be renewed: the issuer gave a refresh token.
+    pub(in crate::cli) fn is_renewable(&self) -> bool {
+        self.oidc.as_ref().is_some_and(|oidc| oidc.refresh_token.is_some())
+    }
+}
+
 /// The parameters for a new token from an issuer.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(in crate::cli) struct OidcLogin {

@@ -59,15 +59,26 @@ pub(in crate::cli) enum IssuerClientError {
     #[error("the login server does not support the device flow; its operator must enable it")]
     NoDeviceFlow,
     #[error("cannot reach the login server")]
-    Web(#[from] HttpError),
+    Unreachable(#[from] HttpError),
     #[error("the login server sent an invalid response (status {0})")]
     InvalidResponse(StatusCode),
     /// An error of RFC 6749.
-    #[error("the login server rejected the request: {}{}", sanitize(.code), in_brackets(.description))]
+    #[error("the login server rejected the request: {}{}", sanitize(.code), in_parentheses(.description))]
     Rejected { code: String, description: Option<String> },
 }
 
-fn in_brackets(text: &Option<String>) -> String {
+impl IssuerClientError {
+    /// Whether the issuer could not be reached, or reports a fault of its own.
+    pub(super) fn is_temporary(&self) -> bool {
+        match self {
+            Self::Unreachable(_) => true,
+            Self::InvalidResponse(status) => status.is_server_error(),
+            _ => false,
+        }
+    }
+}
+
+fn in_parentheses(text: &Option<String>) -> String {
     text.as_deref().map(|text| format!(" ({})", sanitize(text))).unwrap_or_default()
 }
 
