@@ -5,13 +5,14 @@ use std::process::ExitCode;
 
 use anstyle::Style;
 use clap::Args;
+use hyper::StatusCode;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::command::{CommandError, CommandResult, UsageError, block_on};
 use super::output::{local, notice, sanitize};
 use super::session::{
-    ControlClient, ControlClientError, CredentialStore, DeviceLogin, IssuerClient, Login,
-    OidcLogin, OidcMetadata, resolve_server, web_client,
+    ControlClient, CredentialStore, DeviceLogin, IssuerClient, Login, OidcLogin, OidcMetadata,
+    resolve_server, web_client,
 };
 use super::terminal;
 use crate::keys::ApiKey;
@@ -97,12 +98,12 @@ async fn log_in_with_token(
                     with a token, which the server's operator creates: gene-registry token new";
         return Err(UsageError::new(text).into());
     }
-    let identity = control.whoami(&token).await.map_err(|error| match error {
-        ControlClientError::Rejected(rejection) if rejection.status.as_u16() == 401 => {
-            CommandError::from("the server rejected the token; nothing was changed")
+    let identity = match control.whoami(&token).await {
+        Err(error) if error.has_status(StatusCode::UNAUTHORIZED) => {
+            return Err("the server rejected the token; nothing was changed".into());
         }
-        error => error.into(),
-    })?;
+        identity => identity?,
+    };
     Ok(Login { user: identity.user, token, expires_at: identity.expires_at, oidc: None })
 }
 

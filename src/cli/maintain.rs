@@ -29,8 +29,8 @@ impl Maintain {
         telemetry::init(&config.log)?;
         block_on(async {
             match self.every {
-                None => round(&config.upstream).await?,
-                Some(every) => rounds(&config.upstream, every).await?,
+                None => maintain_once(&config.upstream).await?,
+                Some(every) => maintain_repeatedly(&config.upstream, every).await?,
             }
             Ok(ExitCode::SUCCESS)
         })
@@ -39,11 +39,11 @@ impl Maintain {
 
 /// Runs rounds until a signal is received. A failed round is logged, and the next one tries again.
 /// A round in progress at the end is aborted; each of its statements is complete in itself.
-async fn rounds(config: &UpstreamConfig, every: Duration) -> Result<(), CommandError> {
+async fn maintain_repeatedly(config: &UpstreamConfig, every: Duration) -> Result<(), CommandError> {
     let mut signals = TerminationSignals::new()?;
     let rounds = async {
         loop {
-            if let Err(error) = round(config).await {
+            if let Err(error) = maintain_once(config).await {
                 tracing::warn!(
                     error = &*error,
                     "maintenance failed; trying again at the next interval"
@@ -58,7 +58,7 @@ async fn rounds(config: &UpstreamConfig, every: Duration) -> Result<(), CommandE
     }
 }
 
-async fn round(config: &UpstreamConfig) -> Result<(), CommandError> {
+async fn maintain_once(config: &UpstreamConfig) -> Result<(), CommandError> {
     let mut client = connect(config).await?;
     let done = maintain::run_once(&mut client).await?;
     tracing::info!(domains = done.domains, ranks = done.ranks, pruned = done.pruned, "maintained");

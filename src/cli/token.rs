@@ -22,11 +22,11 @@ pub(super) struct TokenCommand {
 enum TokenAction {
     /// Create a login token and print it once, alone on standard output; standard error gets the
     /// lines to add to the configuration of every replica with a control listener
-    New(New),
+    New(NewToken),
 }
 
 #[derive(Debug, Args)]
-struct New {
+struct NewToken {
     /// The user who logs in with the token and will own the keys created with it
     #[arg(long, value_name = "HANDLE", value_parser = label)]
     user: String,
@@ -54,7 +54,7 @@ impl TokenCommand {
 }
 
 /// An entry of `control.tokens`, as TOML.
-fn configuration(new: &New, hash: &[u8; 32]) -> String {
+fn configuration(new: &NewToken, hash: &[u8; 32]) -> String {
     // Without control characters, a JSON string is a TOML string too.
     let (user, hash) = (json!(new.user), HEXLOWER.encode(hash));
     let expires = new.expires.map(|at| format!("expires = \"{at:.0}\"\n")).unwrap_or_default();
@@ -71,7 +71,7 @@ mod tests {
     #[test]
     fn the_printed_lines_are_a_valid_configuration() {
         let expires = Some("2030-01-31T12:00:00.5Z".parse().expect("a time"));
-        let new = New { user: r#"a "b" \ c ü"#.to_owned(), expires };
+        let new = NewToken { user: r#"a "b" \ c ü"#.to_owned(), expires };
         let mut file = tempfile::NamedTempFile::new().expect("a file");
         file.write_all(configuration(&new, &[0xAB; 32]).as_bytes()).expect("written");
         let loaded = LoadedConfig::read(Some(file.path())).expect("a configuration");

@@ -71,10 +71,17 @@ pub(in crate::cli) enum ControlClientError {
     BadToken,
 }
 
+impl ControlClientError {
+    /// Whether the control API returned an error with this status.
+    pub(in crate::cli) fn has_status(&self, status: StatusCode) -> bool {
+        matches!(self, Self::Rejected(rejection) if rejection.status == status)
+    }
+}
+
 /// An error response of the control API.
 #[derive(Debug)]
 pub(in crate::cli) struct Rejection {
-    pub(in crate::cli) status: StatusCode,
+    status: StatusCode,
     pub(in crate::cli) code: String,
     /// Sanitized.
     pub(in crate::cli) message: String,
@@ -97,10 +104,8 @@ impl ControlClient {
     pub(in crate::cli) async fn login(&self) -> Result<LoginMetadata, ControlClientError> {
         match self.send(Method::GET, "/login", None, None).await {
             // Another service with JSON errors, such as the public listener.
-            Err(ControlClientError::Rejected(rejection))
-                if rejection.status == StatusCode::NOT_FOUND =>
-            {
-                let (server, status) = (self.server.clone(), rejection.status);
+            Err(error) if error.has_status(StatusCode::NOT_FOUND) => {
+                let (server, status) = (self.server.clone(), StatusCode::NOT_FOUND);
                 Err(ControlClientError::NotControl { server, status })
             }
             result => result,

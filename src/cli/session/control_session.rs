@@ -58,14 +58,15 @@ impl ControlSession {
         body: Option<&Value>,
     ) -> Result<T, CommandError> {
         let first = self.control.send(method.clone(), path, Some(&self.login.token), body).await;
+        let is_rejected = |error: &ControlClientError| error.has_status(StatusCode::UNAUTHORIZED);
         let result = match first {
-            Err(error) if is_unauthorized(&error) && self.login.is_renewable() => {
+            Err(error) if is_rejected(&error) && self.login.is_renewable() => {
                 self.renew().await?;
                 self.control.send(method, path, Some(&self.login.token), body).await
             }
             result => result,
         };
-        result.map_err(|error| if is_unauthorized(&error) { self.expired() } else { error.into() })
+        result.map_err(|error| if is_rejected(&error) { self.expired() } else { error.into() })
     }
 
     async fn renew(&mut self) -> Result<(), CommandError> {
@@ -80,8 +81,4 @@ impl ControlSession {
     fn expired(&self) -> CommandError {
         refresh::login_expired(&self.control.server)
     }
-}
-
-fn is_unauthorized(error: &ControlClientError) -> bool {
-    matches!(error, ControlClientError::Rejected(rejection) if rejection.status == StatusCode::UNAUTHORIZED)
 }

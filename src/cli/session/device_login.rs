@@ -59,8 +59,8 @@ impl DeviceLogin {
         issuer: &IssuerClient,
         oidc: &OidcMetadata,
     ) -> Result<Self, IssuerClientError> {
-        let endpoint =
-            issuer.device_authorization.as_deref().ok_or(IssuerClientError::NoDeviceFlow)?;
+        let endpoint = issuer.metadata.device_authorization_endpoint.as_deref();
+        let endpoint = endpoint.ok_or(IssuerClientError::NoDeviceFlow)?;
         let mut form: FormFields<'_> =
             vec![("client_id", &oidc.client_id), ("scope", &oidc.scopes)];
         // Some issuers call the audience of a token `audience`, others `resource` (RFC 8707).

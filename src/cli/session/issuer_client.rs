@@ -20,19 +20,18 @@ use crate::registry::Timestamp;
 pub(super) type FormFields<'a> = Vec<(&'a str, &'a str)>;
 
 /// A client of an issuer whose metadata has been read.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(in crate::cli) struct IssuerClient {
     web: HttpClient,
-    token: String,
-    pub(super) device_authorization: Option<String>,
-    revocation: Option<String>,
+    pub(super) metadata: IssuerMetadata,
 }
 
+/// The fields of an issuer's metadata that are needed (OpenID Connect Discovery 1.0).
 #[derive(Debug, Deserialize)]
-struct IssuerMetadata {
+pub(super) struct IssuerMetadata {
     issuer: String,
     token_endpoint: String,
-    device_authorization_endpoint: Option<String>,
+    pub(super) device_authorization_endpoint: Option<String>,
     revocation_endpoint: Option<String>,
 }
 
@@ -112,17 +111,12 @@ impl IssuerClient {
         for endpoint in others.into_iter().flatten().chain([&metadata.token_endpoint]) {
             validate_secret_url(endpoint)?;
         }
-        Ok(Self {
-            web: web.clone(),
-            token: metadata.token_endpoint,
-            device_authorization: metadata.device_authorization_endpoint,
-            revocation: metadata.revocation_endpoint,
-        })
+        Ok(Self { web: web.clone(), metadata })
     }
 
     /// Requests tokens.
     pub(super) async fn tokens(&self, form: &FormFields<'_>) -> Result<Tokens, IssuerClientError> {
-        let tokens: Tokens = self.post(&self.token, form).await?;
+        let tokens: Tokens = self.post(&self.metadata.token_endpoint, form).await?;
         if !tokens.token_type.eq_ignore_ascii_case("bearer") {
             return Err(IssuerClientError::InvalidResponse(StatusCode::OK));
         }
@@ -135,7 +129,7 @@ impl IssuerClient {
         client_id: &str,
         refresh_token: &SecretString,
     ) -> Result<bool, IssuerClientError> {
-        let Some(endpoint) = &self.revocation else { return Ok(false) };
+        let Some(endpoint) = &self.metadata.revocation_endpoint else { return Ok(false) };
         let form = vec![
             ("client_id", client_id),
             ("token", refresh_token.expose_secret()),

@@ -63,12 +63,10 @@ pub(super) async fn renew(
 
 async fn exchange(web: &HttpClient, oidc: &OidcLogin) -> Result<Tokens, IssuerClientError> {
     let issuer = IssuerClient::discover(web, &oidc.issuer).await?;
-    let token = oidc.refresh_token.as_ref().map(ExposeSecret::expose_secret).unwrap_or_default();
-    let mut form: FormFields<'_> = vec![
-        ("grant_type", "refresh_token"),
-        ("refresh_token", token),
-        ("client_id", &oidc.client_id),
-    ];
+    let mut form: FormFields<'_> =
+        vec![("grant_type", "refresh_token"), ("client_id", &oidc.client_id)];
+    let token = oidc.refresh_token.as_ref().map(ExposeSecret::expose_secret);
+    form.extend(token.map(|token| ("refresh_token", token)));
     form.extend(oidc.resource.as_deref().map(|resource| ("resource", resource)));
     issuer.tokens(&form).await
 }
