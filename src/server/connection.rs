@@ -75,14 +75,12 @@ impl<H: Handler> ClientConnection<H> {
         let io = TokioIo::new(TimedIo::new(stream, Arc::clone(&watchdog)));
         let service = Arc::new(Service {
             connection: self,
+            watchdog: Arc::clone(&watchdog),
             last_response: last_response.clone(),
             local,
             scheme,
         });
-        let request_watchdog = Arc::clone(&watchdog);
-        let service = service_fn(move |request| {
-            respond_tracked(&request_watchdog, Arc::clone(&service), request)
-        });
+        let service = service_fn(move |request| Arc::clone(&service).respond(request));
         let builder = http_builder(StreamExecutor(Arc::clone(&watchdog)));
         let connection = builder.serve_connection(io, service);
         tokio::pin!(connection);
@@ -112,33 +110,6 @@ impl<H: Handler> ClientConnection<H> {
 
 type HttpResponse = hyper::Response<BoxBody<Bytes, io::Error>>;
 
-/// Answers a request, which counts as in progress for the watchdog meanwhile.
-fn respond_tracked<H: Handler>(
-    watchdog: &Arc<Watchdog>,
-    service: Arc<Service<H>>,
-    request: hyper::Request<Incoming>,
-) -> Pin<Box<impl Future<Output = Result<HttpResponse, Infallible>> + use<H>>> {
-    // Not in the future, which may be dropped before it is polled.
-    let in_progress = match request.version() {
-        Version::HTTP_2 => InProgress::Stream(watchdog.open_stream()),
-        _ => InProgress::Http1(watchdog.begin_http1_request()),
-    };
-    // Boxed: the library reserves its size beside the response, which may wait for a slow client.
-    Box::pin(async move {
-        let response = service.handle(request).await;
-        Ok(match in_progress {
-            InProgress::Stream(timer) => {
-                timer.begin_sending();
-                response.map(|body| TrackedBody::new(body, timer).boxed())
-            }
-            InProgress::Http1(guard) => {
-                drop(guard);
-                response
-            }
-        })
-    })
-}
-
 /// Keeps a request in progress for the watchdog.
 enum InProgress {
     Http1(RequestGuard),
@@ -148,13 +119,40 @@ enum InProgress {
 /// Answers the requests of one connection.
 struct Service<H> {
     connection: ClientConnection<H>,
+    watchdog: Arc<Watchdog>,
     last_response: CancellationToken,
     local: SocketAddr,
     scheme: Scheme,
 }
 
 impl<H: Handler> Service<H> {
-    async fn handle(self: Arc<Self>, request: hyper::Request<Incoming>) -> HttpResponse {
+    /// Answers a request, which counts as in progress for the watchdog meanwhile.
+    fn respond(
+        self: Arc<Self>,
+        request: hyper::Request<Incoming>,
+    ) -> Pin<Box<impl Future<Output = Result<HttpResponse, Infallible>> + use<H>>> {
+        // Not in the future, which may be dropped before it is polled.
+        let in_progress = match request.version() {
+            Version::HTTP_2 => InProgress::Stream(self.watchdog.open_stream()),
+            _ => InProgress::Http1(self.watchdog.begin_http1_request()),
+        };
+        // Boxed: the library reserves its size beside the response, which may wait for a slow client.
+        Box::pin(async move {
+            let response = self.handle(request).await;
+            Ok(match in_progress {
+                InProgress::Stream(timer) => {
+                    timer.begin_sending();
+                    response.map(|body| TrackedBody::new(body, timer).boxed())
+                }
+                InProgress::Http1(guard) => {
+                    drop(guard);
+                    response
+                }
+            })
+        })
+    }
+
+    async fn handle(&self, request: hyper::Request<Incoming>) -> HttpResponse {
         if let Some(rejection) = reject_head(&request) {
             return rejection.into();
         }

@@ -66,7 +66,7 @@ impl Create {
                 KeyLabel(&created.stored),
                 expires.unwrap_or_default()
             ));
-            print_new_key(&created.key, &created)?;
+            print_new_key(&sanitize(&created.key), &created)?;
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -9,7 +9,7 @@ use super::key_client::parse_prefix;
 use super::key_client_args::KeyClientArgs;
 use super::key_errors::KeyLabel;
 use crate::cli::command::CommandResult;
-use crate::cli::output::{local_or_never, notice, sanitize_json};
+use crate::cli::output::{local_or_never, notice, sanitize, sanitize_json};
 use crate::cli::value_parsers::overlap;
 
 #[derive(Debug, Args)]
@@ -52,9 +52,9 @@ impl Rotate {
             notice(&format!(
                 "{} replaces {}, which expires {expires}.\nThe new key is shown only once:",
                 KeyLabel(new),
-                old.prefix
+                sanitize(&old.prefix)
             ));
-            print_new_key(&rotated.created.key, &rotated.created)?;
+            print_new_key(&sanitize(&rotated.created.key), &rotated.created)?;
         }
         Ok(ExitCode::SUCCESS)
     }
