@@ -36,7 +36,7 @@ fn counted_hits(runtime: &Runtime, api: &PublicApi, number: usize) {
 fn answer(runtime: &Runtime, api: &PublicApi, number: usize) {
     runtime.block_on(async {
         for _ in 0..number {
-            let answer = api.answer(support::request(support::PAGE)).await;
+            let answer = api.handle(support::request(support::PAGE)).await;
             assert!(support::body(answer).await > 1000);
         }
     });

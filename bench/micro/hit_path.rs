@@ -84,7 +84,7 @@ fn whole(c: &mut Criterion) {
     let api = runtime.block_on(async { support::public_api() });
     let hit = || {
         runtime.block_on(async {
-            support::body(api.answer(support::request(support::PAGE)).await).await
+            support::body(api.handle(support::request(support::PAGE)).await).await
         })
     };
     assert!(hit() > 1000);

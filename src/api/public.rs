@@ -64,7 +64,7 @@ impl PublicApi {
 }
 
 impl Handler for PublicApi {
-    async fn answer(&self, request: Request) -> Response {
+    async fn handle(&self, request: Request) -> Response {
         let started = Instant::now();
         let id = self.request_ids.of(request.headers());
         let trace = self.observability.traces.begin(request.headers());

@@ -7,7 +7,7 @@ use tokio::task::JoinHandle;
 
 use super::services::Services;
 use crate::ops::{Health, Metrics};
-use crate::server::{ReloadOutcome, ServerTls};
+use crate::server::ServerTls;
 use crate::upstream::UpstreamClient;
 
 /// After this long a replica becomes ready even if it has not reached the upstream.
@@ -64,8 +64,8 @@ async fn run_upkeep(metrics: Arc<Metrics>) {
 async fn watch_certificate(tls: ServerTls, metrics: Arc<Metrics>) {
     metrics.certificate_expires(tls.expires_at());
     let reloaded_tls = tls.clone();
-    tls.watch(|reloaded| {
-        metrics.certificate_reloaded(reloaded == ReloadOutcome::Applied);
+    tls.watch(|is_applied| {
+        metrics.certificate_reloaded(is_applied);
         metrics.certificate_expires(reloaded_tls.expires_at());
     })
     .await;

@@ -74,7 +74,7 @@ fn certificate(config: &Config) -> Vec<ConfigError> {
         return Vec::new();
     }
     let keys = ["server.tls", "server.tls.cert_file", "server.tls.key_file"];
-    ServerTls::faults(cert, key)
+    ServerTls::check(cert, key)
         .iter()
         .map(|error| ConfigError::new(&keys, &error.to_string()))
         .collect()

@@ -22,7 +22,7 @@ struct Readiness {
 }
 
 impl Handler for OpsApi {
-    async fn answer(&self, request: Request) -> Response {
+    async fn handle(&self, request: Request) -> Response {
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             return text(StatusCode::METHOD_NOT_ALLOWED, "only GET is supported\n");
         }

@@ -6,13 +6,13 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Args;
+use data_encoding::HEXLOWER;
 use tokio::sync::oneshot;
 
 use super::command::{CommandError, CommandResult, block_on};
 use super::config_file::CONFIG_FILE_VAR;
 use super::output::{OutputError, notice, print};
 use super::signals::TerminationSignals;
-use super::token::hex;
 use crate::app::{self, KeyManagement, Running, StartError};
 use crate::config::{Config, LoadedConfig, TokenConfig, Topology};
 use crate::control::LoginToken;
@@ -54,26 +54,21 @@ pub(super) struct Demo {
     bind: Option<SocketAddr>,
 }
 
-/// A key of the demo, with the label it is printed with.
-struct DemoKey {
-    label: &'static str,
-    key: ApiKey,
-    record: ApiKeyRecord,
-}
+/// A key of the demo and its record, whose name says what the key shows.
+type DemoKey = (ApiKey, ApiKeyRecord);
 
 impl Demo {
     pub(super) fn run(self) -> CommandResult {
         let token = LoginToken::generate()?;
         let defaults = format!(
             "{DEFAULTS}\n[[control.tokens]]\nuser = \"{OWNER}\"\nsha256 = \"{}\"\n",
-            hex(&token.hash())
+            HEXLOWER.encode(&token.hash())
         );
         let loaded = LoadedConfig::read_over(&defaults, None)?;
-        let chosen = ChosenAddresses {
-            public: self.bind.is_some() || !loaded.is_default("server.bind"),
-            ops: !loaded.is_default("ops.bind"),
-            control: !loaded.is_default("control.bind"),
-        };
+        // Addresses that the user has chosen: if one of these is in use, no other one is taken.
+        let mut chosen = vec!["server.bind", "ops.bind", "control.bind"];
+        chosen.retain(|key| !loaded.is_default(key));
+        chosen.extend(self.bind.map(|_| "server.bind"));
         let unused = unused(&loaded);
         let mut config = loaded.config;
         config.redis.topology = Topology::Single;
@@ -86,21 +81,16 @@ impl Demo {
             let own = TokenConfig { user: OWNER.to_owned(), sha256: token.hash(), expires: None };
             config.control.tokens.push(own);
         }
-        telemetry::init(&config.log)?;
-        if !unused.is_empty() {
-            let unused = unused.join(", ");
-            notice(&format!("The demo keeps everything in memory and ignores {unused}."));
-        }
-        block_on(async move { demo(config, chosen, token).await })
+        block_on(async move {
+            let signals = TerminationSignals::new()?;
+            telemetry::init(&config.log)?;
+            if !unused.is_empty() {
+                let unused = unused.join(", ");
+                notice(&format!("The demo keeps everything in memory and ignores {unused}."));
+            }
+            demo(config, &chosen, &token, signals).await
+        })
     }
-}
-
-/// Which addresses the user has chosen. If one of these is in use, no other one is taken.
-#[derive(Debug, Clone, Copy)]
-struct ChosenAddresses {
-    public: bool,
-    ops: bool,
-    control: bool,
 }
 
 /// The sources of settings that the demo ignores.
@@ -117,16 +107,20 @@ fn unused(loaded: &LoadedConfig) -> Vec<String> {
     names
 }
 
-async fn demo(config: Config, chosen: ChosenAddresses, token: LoginToken) -> CommandResult {
+async fn demo(
+    config: Config,
+    chosen: &[&str],
+    token: &LoginToken,
+    mut signals: TerminationSignals,
+) -> CommandResult {
     let now = Timestamp::now();
     let keys = demo_keys(now)?;
-    let records = keys.iter().map(|key| key.record.clone()).collect();
+    let records = keys.iter().map(|(_, record)| record.clone()).collect();
     let install = config.registry.install_command.clone();
     let catalogue = Catalogue::sample()?;
     let upstream = Arc::new(Embedded::from_catalogue(&catalogue, now, records, install));
     let running = start(config, chosen, upstream).await?;
-    let mut signals = TerminationSignals::new()?;
-    let failed = print_in_background(introduction(&running, &keys, &catalogue, &token))?;
+    let failed = print_in_background(introduction(&running, &keys, &catalogue, token))?;
     let result = tokio::select! {
         () = signals.received() => Ok(ExitCode::SUCCESS),
         Ok(error) = failed => Err(error.into()),
@@ -149,10 +143,10 @@ fn print_in_background(text: String) -> io::Result<oneshot::Receiver<OutputError
     Ok(failed)
 }
 
-/// Starts the service. If a default address is in use, takes a free port instead.
+/// Starts the service. If an address that is not in `chosen` is in use, takes a free port instead.
 async fn start(
     mut config: Config,
-    chosen: ChosenAddresses,
+    chosen: &[&str],
     upstream: Arc<Embedded>,
 ) -> Result<Running, CommandError> {
     let keys = KeyManagement { store: Arc::new(MemoryKeys::new(upstream.keys())), writable: true };
@@ -163,31 +157,24 @@ async fn start(
             Err(error) => error,
         };
         let StartError::Bind { key, address, source } = &error else { return Err(error.into()) };
-        let (is_chosen, purpose) = match *key {
-            "server.bind" => (chosen.public, ""),
-            "ops.bind" => (chosen.ops, " for health and metrics"),
-            _ => (chosen.control, " for login and keys"),
-        };
-        if is_chosen || address.port() == 0 || !is_in_use(source) {
+        let is_in_use = source.kind() == io::ErrorKind::AddrInUse;
+        if chosen.contains(key) || address.port() == 0 || !is_in_use {
             return Err(error.into());
         }
+        let (bind, purpose) = match *key {
+            "server.bind" => (&mut config.server.bind, ""),
+            "ops.bind" => (&mut config.ops.bind, " for health and metrics"),
+            _ => (config.control.bind.get_or_insert(*address), " for login and keys"),
+        };
+        bind.set_port(0);
         notice(&format!("{address} is in use; taking a free port{purpose} instead."));
-        match *key {
-            "server.bind" => config.server.bind.set_port(0),
-            "ops.bind" => config.ops.bind.set_port(0),
-            _ => config.control.bind = Some(SocketAddr::new(address.ip(), 0)),
-        }
     }
-}
-
-fn is_in_use(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::AddrInUse
 }
 
 fn demo_keys(now: Timestamp) -> Result<Vec<DemoKey>, CommandError> {
     let hour = jiff::SignedDuration::from_hours(1);
     let mut keys = Vec::new();
-    for (label, limit) in [
+    for (name, limit) in [
         ("5,000 requests a minute", 5000),
         ("30 requests a minute, the default limit", 30),
         ("2 requests a minute", 2),
@@ -200,17 +187,17 @@ fn demo_keys(now: Timestamp) -> Result<Vec<DemoKey>, CommandError> {
             hash: key.hash(),
             prefix: key.prefix().to_owned(),
             owner: OWNER.to_owned(),
-            name: label.to_owned(),
+            name: name.to_owned(),
             scopes: vec![READ_SCOPE.to_owned()],
             rate_limit_per_minute: limit,
             expires_at: None,
             revoked_at: None,
         };
-        keys.push(DemoKey { label, key, record });
+        keys.push((key, record));
     }
-    keys[3].record.expires_at = Some(now - hour);
-    keys[4].record.revoked_at = Some(now - hour);
-    keys[5].record.scopes = vec![];
+    keys[3].1.expires_at = Some(now - hour);
+    keys[4].1.revoked_at = Some(now - hour);
+    keys[5].1.scopes = vec![];
     Ok(keys)
 }
 
@@ -222,14 +209,14 @@ fn introduction(
     token: &LoginToken,
 ) -> String {
     let base = running.base_url();
-    let key = keys[0].key.expose();
+    let key = keys[0].0.expose();
     let published = catalogue.genes.iter().filter(|gene| gene.published);
     let fittest = published.max_by(|a, b| a.fitness_score().total_cmp(&b.fitness_score()));
     let gene = fittest.map(|gene| gene.id).unwrap_or_default();
     let root = base.trim_end_matches("/v1");
     let ops = running.ops_url();
-    let label = |DemoKey { label, key, .. }: &DemoKey| format!("  {}  {label}\n", key.expose());
-    let others: String = keys[1..].iter().map(label).collect();
+    let line = |(key, record): &DemoKey| format!("  {}  {}\n", key.expose(), record.name);
+    let others: String = keys[1..].iter().map(line).collect();
     let key_management = running.control_url().map(|control| {
         format!(
             "\

@@ -5,18 +5,19 @@ use std::process::ExitCode;
 
 use anstyle::Style;
 use clap::Args;
-use jiff::SignedDuration;
+use hyper::StatusCode;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::command::{CommandError, CommandResult, UsageError, block_on};
 use super::output::{local, notice, sanitize};
 use super::session::{
-    ControlClient, ControlClientError, CredentialStore, DeviceLogin, IssuerClient, Login,
-    LoginMetadata, OidcLogin, OidcMetadata, resolve_server, web_client,
+    ControlClient, CredentialStore, DeviceLogin, IssuerClient, Login, OidcLogin, OidcMetadata,
+    resolve_server, web_client,
 };
 use super::terminal;
 use crate::keys::ApiKey;
 use crate::net::HttpClient;
+use crate::registry::Timestamp;
 
 /// The longest token, in bytes.
 const MAX_TOKEN_BYTES: u64 = 16 * 1024;
@@ -51,9 +52,21 @@ impl LoginCommand {
             let web = web_client()?;
             let control = ControlClient::new(&web, &server);
             let metadata = control.login().await?;
-            let login = match login_method(&metadata, self.token_stdin)? {
-                LoginMethod::Token => log_in_with_token(&control, self.token_stdin).await?,
-                LoginMethod::Device(oidc) => log_in_with_device(&web, &control, oidc).await?,
+            let login = match &metadata.oidc {
+                Some(oidc) if !self.token_stdin => log_in_with_device(&web, &control, oidc).await?,
+                _ if metadata.accepts_tokens() => {
+                    log_in_with_token(&control, self.token_stdin).await?
+                }
+                Some(_) => {
+                    return Err(
+                        "this server accepts no tokens; log in without --token-stdin".into()
+                    );
+                }
+                None => {
+                    return Err("this server offers no login method; its operator must configure \
+                                control.oidc or control.tokens"
+                        .into());
+                }
             };
             store.change(|logins| logins.insert(&server, login.clone())).await?;
             let user = sanitize(&login.user);
@@ -61,28 +74,6 @@ impl LoginCommand {
             notice("Next: gene-registry api-key create --name NAME");
             Ok(ExitCode::SUCCESS)
         })
-    }
-}
-
-enum LoginMethod<'a> {
-    Token,
-    Device(&'a OidcMetadata),
-}
-
-fn login_method(
-    metadata: &LoginMetadata,
-    token_stdin: bool,
-) -> Result<LoginMethod<'_>, CommandError> {
-    match (&metadata.oidc, metadata.accepts_tokens()) {
-        (_, true) if token_stdin => Ok(LoginMethod::Token),
-        (_, false) if token_stdin => {
-            Err("this server accepts no tokens; log in without --token-stdin".into())
-        }
-        (Some(oidc), _) => Ok(LoginMethod::Device(oidc)),
-        (None, true) => Ok(LoginMethod::Token),
-        (None, false) => Err("this server offers no login method; its operator must configure \
-                              control.oidc or control.tokens"
-            .into()),
     }
 }
 
@@ -107,12 +98,12 @@ async fn log_in_with_token(
                     with a token, which the server's operator creates: gene-registry token new";
         return Err(UsageError::new(text).into());
     }
-    let identity = control.whoami(&token).await.map_err(|error| match error {
-        ControlClientError::Rejected(rejection) if rejection.status.as_u16() == 401 => {
-            CommandError::from("the server rejected the token; nothing was changed")
+    let identity = match control.whoami(&token).await {
+        Err(error) if error.has_status(StatusCode::UNAUTHORIZED) => {
+            return Err("the server rejected the token; nothing was changed".into());
         }
-        error => error.into(),
-    })?;
+        identity => identity?,
+    };
     Ok(Login { user: identity.user, token, expires_at: identity.expires_at, oidc: None })
 }
 
@@ -168,13 +159,9 @@ fn print_instructions(device: &DeviceLogin) {
 }
 
 fn validity(login: &Login) -> String {
-    match (&login.oidc, login.expires_at) {
-        (Some(OidcLogin { refresh_token: Some(_), .. }), _) => {
-            "; the login is renewed automatically".to_owned()
-        }
-        (_, Some(at)) if at.duration_since(jiff::Timestamp::now()) > SignedDuration::ZERO => {
-            format!(", until {}", local(at))
-        }
+    match login.expires_at {
+        _ if login.is_renewable() => "; the login is renewed automatically".to_owned(),
+        Some(at) if at > Timestamp::now() => format!(", until {}", local(at)),
         _ => String::new(),
     }
 }

@@ -8,8 +8,7 @@ use secrecy::SecretString;
 use super::command::{CommandError, CommandResult, block_on};
 use super::output::notice;
 use super::session::{
-    CredentialStore, IssuerClient, Login, Logins, OidcLogin, ServerAddress, resolve_server,
-    web_client,
+    CredentialStore, IssuerClient, Login, OidcLogin, ServerAddress, resolve_server, web_client,
 };
 use crate::ops::error_chain;
 
@@ -36,7 +35,11 @@ impl Logout {
         block_on(async {
             let store = CredentialStore::of_user()?;
             let logins = store.read()?;
-            let servers = if self.all { all(&logins)? } else { vec![self.given(&logins)?] };
+            let servers = if self.all {
+                logins.servers().map(ServerAddress::parse).collect::<Result<_, _>>()?
+            } else {
+                vec![resolve_server(self.server.as_deref(), &logins)?]
+            };
             if servers.is_empty() {
                 notice("You are not logged in to any server.");
             }
@@ -46,14 +49,6 @@ impl Logout {
             Ok(ExitCode::SUCCESS)
         })
     }
-
-    fn given(&self, logins: &Logins) -> Result<ServerAddress, CommandError> {
-        Ok(resolve_server(self.server.as_deref(), logins)?)
-    }
-}
-
-fn all(logins: &Logins) -> Result<Vec<ServerAddress>, CommandError> {
-    Ok(logins.servers().map(ServerAddress::parse).collect::<Result<_, _>>()?)
 }
 
 async fn log_out(store: &CredentialStore, server: &ServerAddress) -> Result<(), CommandError> {

@@ -4,11 +4,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use jiff::SignedDuration;
 
 use super::command::{CommandError, CommandResult, block_on};
 use super::config_file::ConfigFile;
 use super::signals::TerminationSignals;
+use super::value_parsers::pause;
 use crate::config::UpstreamConfig;
 use crate::ops::telemetry;
 use crate::upstream::postgres::{connect, maintain};
@@ -19,7 +19,7 @@ pub(super) struct Maintain {
     config: ConfigFile,
     /// Repeat until interrupted, with a pause of this length (1s to 24h); without it, run once
     #[arg(long, value_name = "DURATION", num_args = 0..=1, default_missing_value = "60s",
-          value_parser = interval)]
+          value_parser = pause)]
     every: Option<Duration>,
 }
 
@@ -29,29 +29,21 @@ impl Maintain {
         telemetry::init(&config.log)?;
         block_on(async {
             match self.every {
-                None => round(&config.upstream).await?,
-                Some(every) => rounds(&config.upstream, every).await?,
+                None => maintain_once(&config.upstream).await?,
+                Some(every) => maintain_repeatedly(&config.upstream, every).await?,
             }
             Ok(ExitCode::SUCCESS)
         })
     }
 }
 
-fn interval(text: &str) -> Result<Duration, String> {
-    let given =
-        text.parse::<SignedDuration>().ok().and_then(|given| Duration::try_from(given).ok());
-    let range = Duration::from_secs(1)..=Duration::from_secs(86_400);
-    let expected = "expected a duration of 1s to 24h, such as 60s or 5m";
-    given.filter(|given| range.contains(given)).ok_or_else(|| expected.to_owned())
-}
-
 /// Runs rounds until a signal is received. A failed round is logged, and the next one tries again.
 /// A round in progress at the end is aborted; each of its statements is complete in itself.
-async fn rounds(config: &UpstreamConfig, every: Duration) -> Result<(), CommandError> {
+async fn maintain_repeatedly(config: &UpstreamConfig, every: Duration) -> Result<(), CommandError> {
     let mut signals = TerminationSignals::new()?;
     let rounds = async {
         loop {
-            if let Err(error) = round(config).await {
+            if let Err(error) = maintain_once(config).await {
                 tracing::warn!(
                     error = &*error,
                     "maintenance failed; trying again at the next interval"
@@ -66,7 +58,7 @@ async fn rounds(config: &UpstreamConfig, every: Duration) -> Result<(), CommandE
     }
 }
 
-async fn round(config: &UpstreamConfig) -> Result<(), CommandError> {
+async fn maintain_once(config: &UpstreamConfig) -> Result<(), CommandError> {
     let mut client = connect(config).await?;
     let done = maintain::run_once(&mut client).await?;
     tracing::info!(domains = done.domains, ranks = done.ranks, pruned = done.pruned, "maintained");

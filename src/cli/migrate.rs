@@ -2,33 +2,23 @@
 
 use std::process::ExitCode;
 
-use clap::Args;
-
 use super::command::{CommandResult, block_on};
 use super::config_file::ConfigFile;
 use super::output::{notice, print};
 use crate::upstream::postgres::{connect, schema};
 
-#[derive(Debug, Args)]
-pub(super) struct Migrate {
-    #[command(flatten)]
-    config: ConfigFile,
-}
-
-impl Migrate {
-    pub(super) fn run(self) -> CommandResult {
-        let config = self.config.read()?.config;
-        block_on(async {
-            let mut client = connect(&config.upstream).await?;
-            let migrated = schema::migrate(&mut client).await?;
-            migrated.warnings.iter().for_each(|warning| notice(&format!("warning: {warning}")));
-            match migrated.applied {
-                0 => print("The schema is up to date.\n")?,
-                applied => print(&format!(
-                    "The schema is now up to date; migrations applied: {applied}.\n"
-                ))?,
+pub(super) fn run(config: &ConfigFile) -> CommandResult {
+    let config = config.read()?.config;
+    block_on(async {
+        let mut client = connect(&config.upstream).await?;
+        let migrated = schema::migrate(&mut client).await?;
+        migrated.warnings.iter().for_each(|warning| notice(&format!("warning: {warning}")));
+        match migrated.applied {
+            0 => print("The schema is up to date.\n")?,
+            applied => {
+                print(&format!("The schema is now up to date; migrations applied: {applied}.\n"))?
             }
-            Ok(ExitCode::SUCCESS)
-        })
-    }
+        }
+        Ok(ExitCode::SUCCESS)
+    })
 }

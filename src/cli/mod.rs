@@ -21,6 +21,7 @@ mod session;
 mod signals;
 mod terminal;
 mod token;
+mod value_parsers;
 mod whoami;
 
 pub use run::run;

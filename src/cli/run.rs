@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use super::command::{USAGE_ERROR, UsageError};
+use super::config_file::ConfigFile;
 use super::output::{notice, print, sanitize_lines, without_secrets};
 use super::{
     api_key, completions, config, demo, healthcheck, login, logout, maintain, man, migrate,
@@ -17,8 +18,8 @@ const EXIT_STATUS: &str = "\
 Exit status:
   0  success
   1  failure; the message says why
-  2  usage error; nothing was changed: a wrong argument, a prefix that matches no key or several
-     keys, or no server given
+  2  usage error; nothing was changed: a wrong argument, no server given, a prefix that matches no
+     key or several keys, or a revocation that was not confirmed
   130  interrupted before its end; serve and demo: interrupted a second time
 
 Colours are used on terminals only, and never if NO_COLOR is set.";
@@ -38,7 +39,7 @@ enum Command {
     /// Run the service with nothing else installed: a sample registry in memory, no Redis
     Demo(demo::Demo),
     /// Create the default schema in an empty Postgres, or bring it up to date
-    Migrate(migrate::Migrate),
+    Migrate(ConfigFile),
     /// Load the sample registry, or generated genes, into the default schema
     Seed(seed::Seed),
     /// Maintain the default schema: update ranks, prune the change log
@@ -48,7 +49,7 @@ enum Command {
     /// Check or show the configuration
     Config(config::ConfigCommand),
     /// Check whether a running replica is ready: exit status 0 or 1
-    Healthcheck(healthcheck::Healthcheck),
+    Healthcheck(ConfigFile),
     /// Log in to a server, to manage your API keys there
     Login(login::LoginCommand),
     /// Log out, and remove the stored credentials
@@ -75,12 +76,12 @@ pub fn run() -> ExitCode {
     let result = match command {
         Command::Serve(command) => command.run(),
         Command::Demo(command) => command.run(),
-        Command::Migrate(command) => command.run(),
+        Command::Migrate(file) => migrate::run(&file),
         Command::Seed(command) => command.run(),
         Command::Maintain(command) => command.run(),
         Command::Openapi(command) => command.run(),
         Command::Config(command) => command.run(),
-        Command::Healthcheck(command) => command.run(),
+        Command::Healthcheck(file) => healthcheck::run(&file),
         Command::Login(command) => command.run(),
         Command::Logout(command) => command.run(),
         Command::Whoami(command) => command.run(),

@@ -1,4 +1,4 @@
-//! `gene-registry serve` runs a replica until it is told to end.
+//! `gene-registry serve` runs a replica until a signal ends it.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -33,11 +33,11 @@ impl Serve {
 }
 
 async fn serve(config: Config, ready_file: Option<PathBuf>) -> CommandResult {
+    // Before anything listens: a signal may follow as soon as the replica can be reached.
+    let mut signals = TerminationSignals::new()?;
     let postgres = Postgres::new(&config.upstream, config.registry.install_command.clone())?;
     let postgres = Arc::new(postgres);
     let running = app::start(&config, Arc::clone(&postgres) as _).await?;
-    // Before the replica is announced: from then on others may send signals.
-    let mut signals = TerminationSignals::new()?;
     let (base_url, ops_url) = (running.base_url(), running.ops_url());
     tracing::info!(base_url, ops_url, control_url = running.control_url(), "listening");
     if let Some(path) = ready_file {

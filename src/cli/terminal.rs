@@ -2,6 +2,7 @@
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
+use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 use secrecy::SecretString;
 
 /// Whether the user can be prompted: standard input and standard error are terminals.
@@ -11,17 +12,29 @@ pub(super) fn is_interactive() -> bool {
 
 /// Asks for confirmation; anything but `y` or `yes` means no.
 pub(super) fn confirm(question: &str) -> io::Result<bool> {
-    let mut err = io::stderr().lock();
-    write!(err, "{question} [y/N] ")?;
-    err.flush()?;
-    let mut reply = String::new();
-    io::stdin().lock().read_line(&mut reply)?;
+    let reply = ask(&format!("{question} [y/N] "))?;
     Ok(matches!(reply.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
 }
 
 /// Asks for a secret, which is not shown while it is typed.
 pub(super) fn prompt_hidden(question: &str) -> io::Result<SecretString> {
-    let terminal = console::Term::stderr();
-    terminal.write_str(question)?;
-    terminal.read_secure_line().map(SecretString::from)
+    let shown = tcgetattr(io::stdin())?;
+    let mut hidden = shown.clone();
+    hidden.local_modes.remove(LocalModes::ECHO);
+    // Before the question: what is typed as soon as it appears is neither shown nor discarded.
+    tcsetattr(io::stdin(), OptionalActions::Flush, &hidden)?;
+    let reply = ask(question);
+    tcsetattr(io::stdin(), OptionalActions::Now, &shown)?;
+    // The user's line break was not shown either.
+    writeln!(io::stderr())?;
+    Ok(SecretString::from(reply?))
+}
+
+fn ask(question: &str) -> io::Result<String> {
+    let mut err = io::stderr().lock();
+    err.write_all(question.as_bytes())?;
+    err.flush()?;
+    let mut reply = String::new();
+    io::stdin().lock().read_line(&mut reply)?;
+    Ok(reply)
 }

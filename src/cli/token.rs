@@ -1,15 +1,16 @@
 //! `gene-registry token` creates login tokens, whose hashes are listed in the configuration.
 
-use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+use data_encoding::HEXLOWER;
+use serde_json::json;
 
-use super::api_key::expiry;
 use super::command::CommandResult;
 use super::output::{print_secret, print_to_stderr};
+use super::value_parsers::{expiry, label};
 use crate::control::LoginToken;
-use crate::registry::{LABEL, Timestamp, is_label};
+use crate::registry::Timestamp;
 
 #[derive(Debug, Args)]
 pub(super) struct TokenCommand {
@@ -21,21 +22,17 @@ pub(super) struct TokenCommand {
 enum TokenAction {
     /// Create a login token and print it once, alone on standard output; standard error gets the
     /// lines to add to the configuration of every replica with a control listener
-    New(New),
+    New(NewToken),
 }
 
 #[derive(Debug, Args)]
-struct New {
+struct NewToken {
     /// The user who logs in with the token and will own the keys created with it
-    #[arg(long, value_name = "HANDLE", value_parser = handle)]
+    #[arg(long, value_name = "HANDLE", value_parser = label)]
     user: String,
     /// When the token expires: a duration (90d, 12h, 1s), a date or a time; by default never
     #[arg(long, value_name = "WHEN", value_parser = expiry)]
     expires: Option<Timestamp>,
-}
-
-fn handle(text: &str) -> Result<String, String> {
-    is_label(text).then(|| text.to_owned()).ok_or_else(|| format!("expected {LABEL}"))
 }
 
 impl TokenCommand {
@@ -57,27 +54,11 @@ impl TokenCommand {
 }
 
 /// An entry of `control.tokens`, as TOML.
-fn configuration(new: &New, hash: &[u8; 32]) -> String {
-    let mut lines = format!("[[control.tokens]]\nuser = {}\n", quoted(&new.user));
-    lines += &format!("sha256 = \"{}\"\n", hex(hash));
-    if let Some(expiry) = new.expires {
-        lines += &format!("expires = \"{expiry:.0}\"\n");
-    }
-    lines
-}
-
-/// A hash in lowercase hexadecimal, as the configuration expects it.
-pub(super) fn hex(hash: &[u8; 32]) -> String {
-    hash.iter().fold(String::new(), |mut text, byte| {
-        // Writing to memory can't fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
-/// A TOML string. `text` has no control characters.
-fn quoted(text: &str) -> String {
-    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+fn configuration(new: &NewToken, hash: &[u8; 32]) -> String {
+    // Without control characters, a JSON string is a TOML string too.
+    let (user, hash) = (json!(new.user), HEXLOWER.encode(hash));
+    let expires = new.expires.map(|at| format!("expires = \"{at:.0}\"\n")).unwrap_or_default();
+    format!("[[control.tokens]]\nuser = {user}\nsha256 = \"{hash}\"\n{expires}")
 }
 
 #[cfg(test)]
@@ -90,7 +71,7 @@ mod tests {
     #[test]
     fn the_printed_lines_are_a_valid_configuration() {
         let expires = Some("2030-01-31T12:00:00.5Z".parse().expect("a time"));
-        let new = New { user: r#"a "b" \ c ü"#.to_owned(), expires };
+        let new = NewToken { user: r#"a "b" \ c ü"#.to_owned(), expires };
         let mut file = tempfile::NamedTempFile::new().expect("a file");
         file.write_all(configuration(&new, &[0xAB; 32]).as_bytes()).expect("written");
         let loaded = LoadedConfig::read(Some(file.path())).expect("a configuration");

@@ -40,7 +40,7 @@ impl WhoAmICommand {
             let mut session = ControlSession::open(self.server.as_deref()).await?;
             let identity: WhoAmI = session.send(Method::GET, "/whoami", None).await?;
             let server = session.control.server.as_str();
-            let renewed = session.is_renewed();
+            let renewed = session.login.is_renewable();
             if self.json {
                 print_json(&WhoAmIOutput { server, identity: &identity, renewed })?;
                 return Ok(ExitCode::SUCCESS);

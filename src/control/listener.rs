@@ -89,7 +89,7 @@ impl Endpoint for RedirectToDocs {
 }
 
 impl Handler for ControlApi {
-    async fn answer(&self, request: Request) -> Response {
+    async fn handle(&self, request: Request) -> Response {
         let started = Instant::now();
         let id = self.request_ids.of(request.headers());
         let method = method_word(request.method());

@@ -21,6 +21,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
+use super::connection_activity::RequestGuard;
 use super::connection_limits::ConnectionLimits;
 use super::handler::Handler;
 use super::http_builder::{MAX_HEADER_FIELDS, http_builder};
@@ -30,7 +31,7 @@ use super::streams::ResponseTimer;
 use super::timed_io::TimedIo;
 use super::tls::ServerTls;
 use super::tracked_body::TrackedBody;
-use super::watchdog::{RequestGuard, Watchdog};
+use super::watchdog::Watchdog;
 
 /// Time for a connection that is being closed to send the rest and GOAWAY.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -72,17 +73,13 @@ impl<H: Handler> ClientConnection<H> {
         let (stop, last_response) = (self.signals.stop.clone(), CancellationToken::new());
         let io = TokioIo::new(TimedIo::new(stream, Arc::clone(&watchdog)));
         let service = Arc::new(Service {
-            handler: self.handler,
-            drain: self.signals.drain,
+            connection: self,
+            watchdog: Arc::clone(&watchdog),
             last_response: last_response.clone(),
             local,
-            peer: self.peer,
             scheme,
         });
-        let request_watchdog = Arc::clone(&watchdog);
-        let service = service_fn(move |request| {
-            respond_tracked(&request_watchdog, Arc::clone(&service), request)
-        });
+        let service = service_fn(move |request| Arc::clone(&service).respond(request));
         let builder = http_builder(StreamExecutor(Arc::clone(&watchdog)));
         let connection = builder.serve_connection(io, service);
         tokio::pin!(connection);
@@ -112,34 +109,6 @@ impl<H: Handler> ClientConnection<H> {
 
 type HttpResponse = hyper::Response<BoxBody<Bytes, io::Error>>;
 
-/// Answers a request, which counts as in progress for the watchdog meanwhile.
-fn respond_tracked<H: Handler>(
-    watchdog: &Arc<Watchdog>,
-    service: Arc<Service<H>>,
-    request: hyper::Request<Incoming>,
-) -> impl Future<Output = Result<HttpResponse, Infallible>> + use<H> {
-    // Not in the future, which may be dropped before it is polled.
-    let in_progress = match request.version() {
-        Version::HTTP_2 => InProgress::Stream(watchdog.open_stream()),
-        _ => InProgress::Http1(watchdog.begin_http1_request()),
-    };
-    async move {
-        // Boxed, and not before its turn comes: the library keeps room for this future beside the
-        // response, and a client may send many requests at once.
-        let response = Box::pin(service.answer(request)).await;
-        Ok(match in_progress {
-            InProgress::Stream(timer) => {
-                timer.begin_sending();
-                response.map(|body| TrackedBody::new(body, timer).boxed())
-            }
-            InProgress::Http1(guard) => {
-                drop(guard);
-                response
-            }
-        })
-    }
-}
-
 /// Keeps a request in progress for the watchdog.
 enum InProgress {
     Http1(RequestGuard),
@@ -148,16 +117,42 @@ enum InProgress {
 
 /// Answers the requests of one connection.
 struct Service<H> {
-    handler: Arc<H>,
-    drain: CancellationToken,
+    connection: ClientConnection<H>,
+    watchdog: Arc<Watchdog>,
     last_response: CancellationToken,
     local: SocketAddr,
-    peer: SocketAddr,
     scheme: Scheme,
 }
 
 impl<H: Handler> Service<H> {
-    async fn answer(self: Arc<Self>, request: hyper::Request<Incoming>) -> HttpResponse {
+    /// Answers a request, which counts as in progress for the watchdog meanwhile.
+    fn respond(
+        self: Arc<Self>,
+        request: hyper::Request<Incoming>,
+    ) -> impl Future<Output = Result<HttpResponse, Infallible>> + use<H> {
+        // Not in the future, which may be dropped before it is polled.
+        let in_progress = match request.version() {
+            Version::HTTP_2 => InProgress::Stream(self.watchdog.open_stream()),
+            _ => InProgress::Http1(self.watchdog.begin_http1_request()),
+        };
+        async move {
+            // Boxed, and not before its turn comes: the library keeps room for this future beside
+            // the response, and a client may send many requests at once.
+            let response = Box::pin(self.handle(request)).await;
+            Ok(match in_progress {
+                InProgress::Stream(timer) => {
+                    timer.begin_sending();
+                    response.map(|body| TrackedBody::new(body, timer).boxed())
+                }
+                InProgress::Http1(guard) => {
+                    drop(guard);
+                    response
+                }
+            })
+        }
+    }
+
+    async fn handle(&self, request: hyper::Request<Incoming>) -> HttpResponse {
         if let Some(rejection) = reject_head(&request) {
             return rejection.into();
         }
@@ -165,15 +160,15 @@ impl<H: Handler> Service<H> {
         let request = Request::from((
             request,
             LocalAddr(Addr::SocketAddr(self.local)),
-            RemoteAddr(Addr::SocketAddr(self.peer)),
+            RemoteAddr(Addr::SocketAddr(self.connection.peer)),
             self.scheme.clone(),
         ));
-        let mut response = self.handler.answer(request).await;
+        let mut response = self.connection.handler.handle(request).await;
         // The HTTP library omits the body of a HEAD response on HTTP/1.1 only.
         if is_head && version == Version::HTTP_2 {
             response.take_body();
         }
-        if self.drain.is_cancelled() {
+        if self.connection.signals.drain.is_cancelled() {
             self.mark_connection_close(version, &mut response);
         }
         response.into()

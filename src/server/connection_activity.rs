@@ -1,20 +1,12 @@
 //! What a connection is doing: the requests in progress on it, and since when it is idle.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// A time on the connection's clock that has not come yet.
-pub(super) const NEVER: u64 = u64::MAX;
-
-/// The bytes that a client must take per second once the response timeout has passed.
-pub(super) const BYTES_PER_SECOND: u64 = 16 * 1024;
-
-/// When a client that has taken `bytes` since `since` is too slow. All times in milliseconds.
-pub(super) fn delivery_deadline(since: u64, bytes: u64, timeout: u64) -> u64 {
-    since.saturating_add(timeout).saturating_add(bytes.saturating_mul(1000) / BYTES_PER_SECOND)
-}
+use super::delivery::NEVER;
 
 /// `duration` in milliseconds; less than [`NEVER`].
 pub(super) fn milliseconds(duration: Duration) -> u64 {
@@ -51,18 +43,13 @@ impl ConnectionActivity {
         milliseconds(self.opened.elapsed())
     }
 
-    /// A complete request has been received. [`Self::end_request`] must follow.
-    pub(super) fn begin_request(&self, is_http1: bool) {
+    /// A complete request has been received. It is in progress until the result is dropped.
+    pub(super) fn begin_request(self: &Arc<Self>, is_http1: bool) -> RequestGuard {
         self.in_progress.fetch_add(1, Ordering::AcqRel);
         self.had_request.store(true, Ordering::Release);
         self.is_http1.store(is_http1, Ordering::Release);
         self.head_since.store(NEVER, Ordering::Release);
-    }
-
-    /// A request is no longer in progress.
-    pub(super) fn end_request(&self) {
-        self.idle_since.store(self.now(), Ordering::Release);
-        self.in_progress.fetch_sub(1, Ordering::AcqRel);
+        RequestGuard(Arc::clone(self))
     }
 
     /// Bytes have been received. Between requests they begin the next head.
@@ -121,5 +108,23 @@ impl ConnectionActivity {
 
     fn has_begun_head(&self) -> bool {
         self.head_since.load(Ordering::Acquire) != NEVER
+    }
+}
+
+/// A request in progress on a connection.
+#[derive(Debug)]
+pub(super) struct RequestGuard(Arc<ConnectionActivity>);
+
+impl RequestGuard {
+    /// Milliseconds since the connection was accepted.
+    pub(super) fn now(&self) -> u64 {
+        self.0.now()
+    }
+}
+
+impl Drop for RequestGuard {
+    fn drop(&mut self) {
+        self.0.idle_since.store(self.0.now(), Ordering::Release);
+        self.0.in_progress.fetch_sub(1, Ordering::AcqRel);
     }
 }

@@ -7,5 +7,5 @@ use poem::{Request, Response};
 /// Answers requests.
 pub trait Handler: Send + Sync + 'static {
     /// The response to `request`. It cannot fail: errors are responses too.
-    fn answer(&self, request: Request) -> impl Future<Output = Response> + Send;
+    fn handle(&self, request: Request) -> impl Future<Output = Response> + Send;
 }

@@ -1,12 +1,11 @@
 //! The accept loop: accepts a bounded number of connections and ends them gracefully.
 
-use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
@@ -133,18 +132,24 @@ impl<H: Handler> Acceptor<H> {
                 } => accepted,
             };
             match accepted {
-                (Ok((stream, address)), permit) => {
+                (Ok((stream, peer)), permit) => {
                     let free = permits.available_permits();
                     // Refused: `stream` is dropped, which closes the connection.
-                    let Some(slot) = self.listener.peers.admit(address.ip(), free) else {
+                    let Some(slot) = self.listener.peers.admit(peer.ip(), free) else {
                         continue;
                     };
-                    let connection = self.connection(stream, address);
+                    let connection = ClientConnection {
+                        handler: Arc::clone(&self.handler),
+                        limits: self.limits,
+                        signals: self.signals.clone(),
+                        peer,
+                    };
+                    let serving = connection.serve(stream, self.listener.tls.clone());
                     self.connections.spawn(async move {
                         // Dropped in this order: the next connection, which needs the permit,
                         // must find the peer's count without this one.
                         let _held = (slot, permit);
-                        connection.await;
+                        serving.await;
                     });
                 }
                 (Err(error), _) if is_connection_error(&error) => {}
@@ -154,21 +159,6 @@ impl<H: Handler> Acceptor<H> {
                 }
             }
         }
-    }
-
-    /// Serves one connection until it is closed. Its handshake delays no other connection.
-    fn connection(
-        &self,
-        stream: TcpStream,
-        peer: SocketAddr,
-    ) -> impl Future<Output = ()> + Send + use<H> {
-        let connection = ClientConnection {
-            handler: Arc::clone(&self.handler),
-            limits: self.limits,
-            signals: self.signals.clone(),
-            peer,
-        };
-        connection.serve(stream, self.listener.tls.clone())
     }
 }
 
@@ -180,6 +170,8 @@ fn is_connection_error(error: &io::Error) -> bool {
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
+    use tokio::net::TcpStream;
+
     use super::*;
 
     #[tokio::test]

@@ -6,6 +6,7 @@
 mod connection;
 mod connection_activity;
 mod connection_limits;
+mod delivery;
 mod handler;
 mod http_builder;
 mod listener;
@@ -22,4 +23,4 @@ pub use connection_limits::ConnectionLimits;
 pub use handler::Handler;
 pub use listener::{Listener, Serving, serve};
 pub use peers::Peers;
-pub use tls::{ReloadOutcome, ServerTls, ServerTlsError};
+pub use tls::{ServerTls, ServerTlsError};

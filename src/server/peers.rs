@@ -1,14 +1,17 @@
 //! Bounds how many connections one peer may hold.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
+
+use ipnet::Ipv6Net;
 
 use crate::config::Network;
+use crate::sync::lock;
 
 /// An IPv6 peer is a network of this many bits, which is what one subscriber usually has.
-const IPV6_PREFIX_BITS: u32 = 64;
+const IPV6_PREFIX_BITS: u8 = 64;
 
 /// The peers that hold connections to one listener. Each may hold at most as many as are free, and
 /// so at most half of all. Trusted proxies may hold any number. There are never more entries than
@@ -47,7 +50,7 @@ impl Peers {
             return Some(PeerSlot(None));
         }
         let peer = peer(address);
-        let mut held = self.lock();
+        let mut held = lock(&self.held);
         let entry = held.entry(peer).or_default();
         if entry.connections > 0 && entry.connections >= free {
             let (connections, is_first) = (entry.connections, !entry.is_reported);
@@ -64,16 +67,12 @@ impl Peers {
     }
 
     fn release(&self, peer: IpAddr) {
-        let mut held = self.lock();
+        let mut held = lock(&self.held);
         let Some(entry) = held.get_mut(&peer) else { return };
         entry.connections -= 1;
         if entry.connections == 0 {
             held.remove(&peer);
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, PeerConnections>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -102,10 +101,7 @@ impl Drop for PeerSlot {
 /// The address that a peer is counted under.
 fn peer(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
-        IpAddr::V6(address) => {
-            let network = address.to_bits() & (u128::MAX << (128 - IPV6_PREFIX_BITS));
-            IpAddr::V6(Ipv6Addr::from_bits(network))
-        }
+        IpAddr::V6(address) => IpAddr::V6(Ipv6Net::new_assert(address, IPV6_PREFIX_BITS).network()),
         ipv4 => ipv4,
     }
 }
@@ -160,16 +156,16 @@ mod tests {
     fn trusted_proxies_get_all_and_are_not_counted() {
         let peers = Arc::new(Peers::new(vec!["10.0.0.0/8".parse().expect("a network")]));
         assert_eq!(fill(&peers, 16, &["10.1.2.3"]).len(), 16);
-        assert!(peers.lock().is_empty());
+        assert!(lock(&peers.held).is_empty());
     }
 
     #[test]
     fn closed_connections_are_free_again_and_leave_no_entry() {
         let peers = Arc::new(Peers::new(Vec::new()));
         let slots = fill(&peers, 16, &["10.0.0.1", "10.0.0.2"]);
-        assert_eq!((peers.lock().len(), peers.refused()), (2, 2));
+        assert_eq!((lock(&peers.held).len(), peers.refused()), (2, 2));
         drop(slots);
-        assert!(peers.lock().is_empty());
+        assert!(lock(&peers.held).is_empty());
         assert_eq!(fill(&peers, 16, &["10.0.0.1"]).len(), 8);
     }
 }

@@ -20,7 +20,7 @@ where
 {
     /// The library calls the service and hands over the stream's task right after it.
     fn execute(&self, task: F) {
-        match self.0.streams().take_next_task() {
+        match self.0.streams.take_next_task() {
             // Whether it finished or was aborted: the stream is over.
             Some(registration) => drop(tokio::spawn(Abortable::new(task, registration))),
             None => drop(tokio::spawn(task)),

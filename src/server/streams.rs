@@ -1,47 +1,33 @@
 //! The HTTP/2 streams of one connection: resets those whose responses the client takes too slowly.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use futures_util::future::{AbortHandle, AbortRegistration};
 
-use super::connection_activity::{ConnectionActivity, NEVER, delivery_deadline};
+use super::connection_activity::RequestGuard;
+use super::delivery::{Delivery, NEVER};
+use crate::sync::lock;
 
 /// Times one response on HTTP/2, from its head until the memory of its last byte is freed. The
 /// request counts as in progress on its connection until the timer is dropped: the request's
 /// service, the body and each of the body's pieces hold it.
 #[derive(Debug)]
 pub(super) struct ResponseTimer {
-    activity: Arc<ConnectionActivity>,
+    request: RequestGuard,
     task: AbortHandle,
-    /// On the connection's clock; [`NEVER`] while the request is being answered.
-    sending_since: AtomicU64,
-    /// Bytes of the body that have been written.
-    sent: AtomicU64,
+    /// Begins when the request has been answered.
+    delivery: Delivery,
 }
 
 impl ResponseTimer {
     /// The response's head is complete: from now on the client must take the response.
     pub(super) fn begin_sending(&self) {
-        self.sending_since.store(self.activity.now(), Ordering::Release);
+        self.delivery.begin(self.request.now());
     }
 
     /// This many more bytes of the body have been written or discarded.
     pub(super) fn sent(&self, bytes: usize) {
-        self.sent.fetch_add(bytes as u64, Ordering::AcqRel);
-    }
-
-    /// When the response is too slow, on the connection's clock; `None` before it has begun.
-    fn deadline(&self, timeout_ms: u64) -> Option<u64> {
-        let since = self.sending_since.load(Ordering::Acquire);
-        (since != NEVER)
-            .then(|| delivery_deadline(since, self.sent.load(Ordering::Acquire), timeout_ms))
-    }
-}
-
-impl Drop for ResponseTimer {
-    fn drop(&mut self) {
-        self.activity.end_request();
+        self.delivery.add(bytes);
     }
 }
 
@@ -55,11 +41,10 @@ pub(super) struct Streams {
 
 impl Streams {
     /// A request has been received. [`Self::take_next_task`] must be called next, for its task.
-    pub(super) fn open(&self, activity: Arc<ConnectionActivity>) -> Arc<ResponseTimer> {
+    pub(super) fn open(&self, request: RequestGuard) -> Arc<ResponseTimer> {
         let (task, registration) = AbortHandle::new_pair();
         *lock(&self.next_task) = Some(registration);
-        let (sending_since, sent) = (AtomicU64::new(NEVER), AtomicU64::new(0));
-        let timer = Arc::new(ResponseTimer { activity, task, sending_since, sent });
+        let timer = Arc::new(ResponseTimer { request, task, delivery: Delivery::new() });
         let mut timers = lock(&self.timers);
         if timers.len() == timers.capacity() {
             timers.retain(|timer| timer.strong_count() > 0);
@@ -80,7 +65,7 @@ impl Streams {
     pub(super) fn reset_overdue(&self, now: u64, timeout_ms: u64) -> Option<u64> {
         let mut next = NEVER;
         for timer in lock(&self.timers).iter().filter_map(Weak::upgrade) {
-            let Some(deadline) = timer.deadline(timeout_ms) else { continue };
+            let deadline = timer.delivery.deadline(timeout_ms);
             if deadline > now {
                 next = next.min(deadline);
                 continue;
@@ -94,10 +79,6 @@ impl Streams {
         }
         Some(next)
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -161,6 +142,6 @@ mod tests {
         for _ in 0..10_000 {
             drop(watchdog.open_stream());
         }
-        assert!(lock(&watchdog.streams().timers).capacity() < 16);
+        assert!(lock(&watchdog.streams.timers).capacity() < 16);
     }
 }

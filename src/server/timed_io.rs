@@ -17,38 +17,28 @@ use super::watchdog::Watchdog;
 pub(super) struct TimedIo<S> {
     stream: S,
     watchdog: Arc<Watchdog>,
-    /// Whether bytes have waited since everything was last flushed.
-    is_blocked: bool,
     /// Wakes a read that was refused while bytes waited.
     reader: Option<Waker>,
 }
 
 impl<S> TimedIo<S> {
     pub(super) fn new(stream: S, watchdog: Arc<Watchdog>) -> Self {
-        Self { stream, watchdog, is_blocked: false, reader: None }
+        Self { stream, watchdog, reader: None }
     }
 
-    fn note_written(&mut self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+    fn note_written(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         match &written {
-            Poll::Pending => self.note_blocked(),
-            Poll::Ready(Ok(bytes)) if self.is_blocked => self.watchdog.written(*bytes),
+            Poll::Pending => self.watchdog.write_blocked(),
+            Poll::Ready(Ok(bytes)) if self.watchdog.is_blocked() => self.watchdog.written(*bytes),
             Poll::Ready(_) => {}
         }
         written
     }
 
     fn note_drained(&mut self) {
-        self.is_blocked = false;
         self.watchdog.write_drained();
         if let Some(reader) = self.reader.take() {
             reader.wake();
-        }
-    }
-
-    fn note_blocked(&mut self) {
-        if !self.is_blocked {
-            self.is_blocked = true;
-            self.watchdog.write_blocked();
         }
     }
 }
@@ -59,7 +49,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for TimedIo<S> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.is_blocked {
+        if self.watchdog.is_blocked() {
             self.reader = Some(context.waker().clone());
             return Poll::Pending;
         }
@@ -99,8 +89,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for TimedIo<S> {
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(context);
         match &flushed {
-            Poll::Pending => self.note_blocked(),
-            Poll::Ready(Ok(())) if self.is_blocked => self.note_drained(),
+            Poll::Pending => self.watchdog.write_blocked(),
+            Poll::Ready(Ok(())) if self.watchdog.is_blocked() => self.note_drained(),
             Poll::Ready(_) => {}
         }
         flushed

@@ -1,6 +1,7 @@
 //! TLS on a listener: HTTP/2 and HTTP/1.1 by ALPN, with a certificate that is reloaded when its
 //! files change. A certificate that cannot be used never replaces one that can.
 
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -11,7 +12,6 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
-use sha2::{Digest, Sha256};
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsAcceptor;
@@ -48,15 +48,6 @@ pub enum ServerTlsError {
         /// The reason.
         source: rustls::Error,
     },
-}
-
-/// The result of reloading changed files.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ReloadOutcome {
-    /// The new certificate is in use.
-    Applied,
-    /// The new certificate cannot be used; the previous one stays in use.
-    Rejected,
 }
 
 /// TLS on one listener. Cheap to clone.
@@ -96,8 +87,8 @@ impl ServerTls {
         Ok(Self { files, current, acceptor, handshake })
     }
 
-    /// Everything that is wrong with the two files; empty if [`Self::new`] accepts them.
-    pub fn faults(cert: &Path, key: &Path) -> Vec<ServerTlsError> {
+    /// All errors of the two files; none if [`Self::new`] accepts them.
+    pub fn check(cert: &Path, key: &Path) -> Vec<ServerTlsError> {
         let files = CertificateFiles { cert: cert.to_owned(), key: key.to_owned() };
         let chain = read(&files.cert).and_then(|text| files.chain(&text)).map(drop);
         let key = read(&files.key).and_then(|text| files.key(&text)).map(drop);
@@ -113,8 +104,10 @@ impl ServerTls {
         self.current.get().expires_at
     }
 
-    /// Reloads the files whenever they change and reports each result. Never returns.
-    pub async fn watch(self, report: impl Fn(ReloadOutcome)) {
+    /// Reloads the files whenever they change. Then calls `report`: with `true` if the new
+    /// certificate is in use, with `false` if it cannot be used. Never returns.
+    pub async fn watch(self, report: impl Fn(bool)) {
+        let hasher = RandomState::new();
         // `None`: the files may have changed since they were read at the start.
         let mut known = None;
         loop {
@@ -122,9 +115,9 @@ impl ServerTls {
             // Both are small, but may be on a file system that hangs.
             let read = tokio::task::spawn_blocking(move || files.read()).await;
             if let Ok(read) = read {
-                let found = read.as_ref().ok().map(FileContents::fingerprint);
-                if known != Some(found) {
-                    known = Some(found);
+                let found = Some(hasher.hash_one(read.as_ref().ok()));
+                if known != found {
+                    known = found;
                     self.apply(read, &report);
                 }
             }
@@ -132,18 +125,18 @@ impl ServerTls {
         }
     }
 
-    fn apply(&self, read: Result<FileContents, ServerTlsError>, report: &impl Fn(ReloadOutcome)) {
+    fn apply(&self, read: Result<FileContents, ServerTlsError>, report: &impl Fn(bool)) {
         match read.and_then(|contents| self.files.pair(&contents)) {
             Ok(pair) if pair.key.cert == self.current.get().key.cert => {}
             Ok(pair) => {
                 tracing::info!(expires_at = pair.expires_at, "a new certificate is in use");
                 pair.warn_if_expired(&self.files);
                 self.current.set(pair);
-                report(ReloadOutcome::Applied);
+                report(true);
             }
             Err(error) => {
                 tracing::error!(%error, "the new certificate cannot be used; the previous one stays in use");
-                report(ReloadOutcome::Rejected);
+                report(false);
             }
         }
     }
@@ -197,16 +190,10 @@ struct CertificateFiles {
     key: PathBuf,
 }
 
+#[derive(Hash)]
 struct FileContents {
     cert: Vec<u8>,
     key: Vec<u8>,
-}
-
-impl FileContents {
-    fn fingerprint(&self) -> [u8; 32] {
-        let of_cert = Sha256::digest(&self.cert);
-        Sha256::new().chain_update(of_cert).chain_update(&self.key).finalize().into()
-    }
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, ServerTlsError> {

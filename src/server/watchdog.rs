@@ -10,13 +10,13 @@
 //! for the client until all are written, and on HTTP/2 for each stream too (see `streams`).
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::time::sleep_until;
 
-use super::connection_activity::{ConnectionActivity, NEVER, delivery_deadline, milliseconds};
+use super::connection_activity::{ConnectionActivity, RequestGuard, milliseconds};
 use super::connection_limits::ConnectionLimits;
+use super::delivery::Delivery;
 use super::streams::{ResponseTimer, Streams};
 
 /// Watches one connection.
@@ -27,11 +27,9 @@ pub(super) struct Watchdog {
     idle: u64,
     response: u64,
     activity: Arc<ConnectionActivity>,
-    /// Since when bytes wait for the client, on the connection's clock.
-    blocked_since: AtomicU64,
-    /// How many bytes the client has taken since then.
-    written: AtomicU64,
-    streams: Streams,
+    /// In progress while bytes wait for the client.
+    writes: Delivery,
+    pub(super) streams: Streams,
 }
 
 impl Watchdog {
@@ -41,8 +39,7 @@ impl Watchdog {
             idle: milliseconds(limits.idle),
             response: milliseconds(limits.response),
             activity: Arc::new(ConnectionActivity::new()),
-            blocked_since: AtomicU64::new(NEVER),
-            written: AtomicU64::new(0),
+            writes: Delivery::new(),
             streams: Streams::default(),
         })
     }
@@ -50,19 +47,13 @@ impl Watchdog {
     /// A complete request has been received on HTTP/1.1. It is in progress until the result is
     /// dropped.
     pub(super) fn begin_http1_request(&self) -> RequestGuard {
-        self.activity.begin_request(true);
-        RequestGuard(Arc::clone(&self.activity))
+        self.activity.begin_request(true)
     }
 
     /// A request has been received on HTTP/2. It is in progress until all references to the result
     /// have been dropped. `StreamExecutor` gets the stream's task next.
     pub(super) fn open_stream(&self) -> Arc<ResponseTimer> {
-        self.activity.begin_request(false);
-        self.streams.open(Arc::clone(&self.activity))
-    }
-
-    pub(super) fn streams(&self) -> &Streams {
-        &self.streams
+        self.streams.open(self.activity.begin_request(false))
     }
 
     /// Completes when the connection must end: it has been silent or dripping for too long, or
@@ -82,16 +73,8 @@ impl Watchdog {
     fn next_deadline(&self, now: u64) -> Option<u64> {
         let streams = self.streams.reset_overdue(now, self.response)?;
         let request = self.activity.request_deadline(self.head, self.idle, self.is_blocked());
-        let deadline = streams.min(self.write_deadline()).min(request);
+        let deadline = streams.min(self.writes.deadline(self.response)).min(request);
         (deadline > now).then_some(deadline)
-    }
-
-    /// When the client must have taken the bytes that wait for it.
-    fn write_deadline(&self) -> u64 {
-        match self.blocked_since.load(Ordering::Acquire) {
-            NEVER => NEVER,
-            since => delivery_deadline(since, self.written.load(Ordering::Acquire), self.response),
-        }
     }
 
     /// Completes when no request has kept the connection open for `duration`: only an incomplete
@@ -110,35 +93,27 @@ impl Watchdog {
         self.activity.bytes_received();
     }
 
-    /// From now on, bytes wait for the client.
+    /// Bytes wait for the client.
     pub(super) fn write_blocked(&self) {
-        self.written.store(0, Ordering::Release);
-        self.blocked_since.store(self.activity.now(), Ordering::Release);
+        if !self.is_blocked() {
+            self.writes.begin(self.activity.now());
+        }
     }
 
     /// The client has taken this many of the bytes that waited.
     pub(super) fn written(&self, bytes: usize) {
-        self.written.fetch_add(bytes as u64, Ordering::AcqRel);
+        self.writes.add(bytes);
     }
 
     /// The client has taken all bytes that waited.
     pub(super) fn write_drained(&self) {
         self.activity.writes_drained();
-        self.blocked_since.store(NEVER, Ordering::Release);
+        self.writes.end();
     }
 
-    fn is_blocked(&self) -> bool {
-        self.blocked_since.load(Ordering::Acquire) != NEVER
-    }
-}
-
-/// A request on HTTP/1.1 that is being answered.
-#[derive(Debug)]
-pub(super) struct RequestGuard(Arc<ConnectionActivity>);
-
-impl Drop for RequestGuard {
-    fn drop(&mut self) {
-        self.0.end_request();
+    /// Whether bytes wait for the client.
+    pub(super) fn is_blocked(&self) -> bool {
+        self.writes.is_in_progress()
     }
 }
 

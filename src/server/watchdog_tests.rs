@@ -1,7 +1,7 @@
 use tokio::time::Instant;
 
 use super::*;
-use crate::server::connection_activity::BYTES_PER_SECOND;
+use crate::server::delivery::BYTES_PER_SECOND;
 
 pub(in crate::server) const HEAD: Duration = Duration::from_secs(10);
 pub(in crate::server) const IDLE: Duration = Duration::from_secs(75);

@@ -4,15 +4,15 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::expiry_arg;
 use super::key_client::CreatedKey;
 use super::key_client_args::KeyClientArgs;
-use super::key_client_error::KeyLabel;
+use super::key_errors::KeyLabel;
 use crate::cli::command::{CommandError, CommandResult, UsageError};
 use crate::cli::output::{local, notice, print_secret, sanitize, sanitize_json};
-use crate::keys::key_rules::{MAX_SCOPES, SCOPE, is_scope};
+use crate::cli::value_parsers::{expiry, label, scope};
+use crate::keys::key_rules::MAX_SCOPES;
 use crate::keys::{KeySpec, READ_SCOPE};
-use crate::registry::{ApiKeyRecord, LABEL, Timestamp, is_label};
+use crate::registry::{ApiKeyRecord, Timestamp};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -24,13 +24,13 @@ pub(super) struct Create {
     #[command(flatten)]
     client: KeyClientArgs,
     /// Name of the key, up to 200 characters
-    #[arg(long, value_parser = name)]
+    #[arg(long, value_parser = label)]
     name: String,
     /// What the key may do; may be given up to 16 times
     #[arg(long = "scope", default_value = READ_SCOPE, value_parser = scope)]
     scopes: Vec<String>,
     /// When the key expires: a duration (90d, 12h, 1s), a date or a time; by default never
-    #[arg(long, value_name = "WHEN", value_parser = expiry_arg::expiry)]
+    #[arg(long, value_name = "WHEN", value_parser = expiry)]
     expires: Option<Timestamp>,
     /// Requests per minute, 0 to 2147483647
     #[arg(long, default_value_t = ApiKeyRecord::DEFAULT_RATE_LIMIT,
@@ -41,14 +41,12 @@ pub(super) struct Create {
 impl Create {
     pub(super) async fn run(self) -> CommandResult {
         if self.scopes.len() > MAX_SCOPES {
-            return Err(UsageError::new(format!(
-                "--scope: at most {MAX_SCOPES} scopes; nothing was changed"
-            ))
-            .into());
+            let text = format!("--scope: at most {MAX_SCOPES} scopes; nothing was changed");
+            return Err(UsageError::new(text).into());
         }
         // Only here: the keys of existing owners can be managed whatever the owners' names are.
-        if self.client.owner.as_deref().is_some_and(|owner| !is_label(owner)) {
-            return Err(UsageError::new(format!("--owner: expected {LABEL}")).into());
+        if let Some(owner) = &self.client.owner {
+            label(owner).map_err(|error| UsageError::new(format!("--owner: {error}")))?;
         }
         let mut key_client = self.client.open(false).await?;
         let spec = KeySpec {
@@ -57,7 +55,7 @@ impl Create {
             rate_limit_per_minute: self.rate_limit,
             expires_at: self.expires,
         };
-        let created = key_client.create(spec).await.map_err(CommandError::from)?;
+        let created = key_client.create(spec).await?;
         if self.client.json {
             print_new_key(&sanitize_json(&serde_json::to_string(&created)?), &created)?;
         } else {
@@ -68,7 +66,7 @@ impl Create {
                 KeyLabel(&created.stored),
                 expires.unwrap_or_default()
             ));
-            print_new_key(&created.key, &created)?;
+            print_new_key(&sanitize(&created.key), &created)?;
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -84,13 +82,4 @@ pub(super) fn print_new_key(text: &str, created: &CreatedKey) -> Result<(), Comm
         )
         .into()
     })
-}
-
-fn name(text: &str) -> Result<String, String> {
-    is_label(text).then(|| text.to_owned()).ok_or_else(|| format!("expected {LABEL}"))
-}
-
-fn scope(text: &str) -> Result<String, String> {
-    let invalid = || format!("expected {SCOPE}; the only scope at present is {READ_SCOPE}");
-    is_scope(text).then(|| text.to_owned()).ok_or_else(invalid)
 }

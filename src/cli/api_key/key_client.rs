@@ -1,12 +1,29 @@
-//! Management of API keys, through a server or directly in the database.
+//! Manages API keys, through a server's control API or directly in the database.
 
-use async_trait::async_trait;
+use std::collections::HashSet;
+use std::time::Duration;
+
+use hyper::Method;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
-use super::key_client_error::KeyClientError;
-use crate::cli::command::UsageError;
-use crate::keys::store::StoredKey;
-use crate::keys::{KeyPrefix, KeySpec};
+use super::key_errors::{server_error, store_error};
+use crate::cli::command::{CommandError, UsageError};
+use crate::cli::session::ControlSession;
+use crate::keys::store::{KeyRotation, ListRange, StoredKey};
+use crate::keys::{KeyPrefix, KeySpec, KeyStore, NewKey, PostgresKeys};
+
+/// Keys requested from a server at a time.
+const PAGE_SIZE: usize = 200;
+
+/// The keys of one user or of all users, and the place where they are managed.
+pub(super) enum KeyClient {
+    /// A server. With `all`, everyone's keys, which the server grants to operators.
+    Server { session: Box<ControlSession>, all: bool },
+    /// A database. Without an owner, everyone's keys.
+    Database { store: PostgresKeys, owner: Option<String> },
+}
 
 /// A new key, with the key itself in plain text.
 #[derive(Serialize, Deserialize)]
@@ -24,6 +41,12 @@ pub(super) struct RotatedKey {
     pub(super) replaced: StoredKey,
 }
 
+#[derive(Debug, Deserialize)]
+struct KeyPage {
+    data: Vec<StoredKey>,
+    has_more: bool,
+}
+
 /// Parses a prefix as typed, before anything is sent anywhere.
 pub(super) fn parse_prefix(typed: &str) -> Result<KeyPrefix, UsageError> {
     typed
@@ -31,21 +54,89 @@ pub(super) fn parse_prefix(typed: &str) -> Result<KeyPrefix, UsageError> {
         .map_err(|error| UsageError::new(format!("--prefix: {error}; nothing was changed")))
 }
 
-/// Manages the keys of one user or of all users.
-#[async_trait]
-pub(super) trait KeyClient: Send {
-    async fn create(&mut self, spec: KeySpec) -> Result<CreatedKey, KeyClientError>;
+impl KeyClient {
+    pub(super) async fn create(&mut self, spec: KeySpec) -> Result<CreatedKey, CommandError> {
+        match self {
+            Self::Server { session, .. } => {
+                post(session, "/api-keys", serde_json::to_value(spec)?).await
+            }
+            Self::Database { store, owner } => {
+                let owner = owner.clone().unwrap_or_default();
+                let (key, stored) = store.create(&NewKey { owner, spec }).await?;
+                Ok(CreatedKey { key: key.expose().to_owned(), stored })
+            }
+        }
+    }
 
     /// All keys, newest first.
-    async fn list(&mut self) -> Result<Vec<StoredKey>, KeyClientError>;
+    pub(super) async fn list(&mut self) -> Result<Vec<StoredKey>, CommandError> {
+        match self {
+            Self::Server { session, all } => list_pages(session, *all).await,
+            Self::Database { store, owner } => {
+                Ok(store.list(owner.as_deref(), ListRange::ALL).await?.keys)
+            }
+        }
+    }
 
     /// Revokes the only key with this prefix. A key that was revoked before stays as it is.
-    async fn revoke(&mut self, prefix: &KeyPrefix) -> Result<StoredKey, KeyClientError>;
+    pub(super) async fn revoke(&mut self, prefix: &KeyPrefix) -> Result<StoredKey, CommandError> {
+        match self {
+            Self::Server { session, all } => {
+                let body = json!({ "prefix": prefix.as_str(), "all": all });
+                post(session, "/api-keys/revoke", body).await
+            }
+            Self::Database { store, owner } => {
+                store.revoke(owner.as_deref(), prefix).await.map_err(store_error)
+            }
+        }
+    }
 
     /// Replaces the only key with this prefix, which then expires in `overlap_s` seconds.
-    async fn rotate(
+    pub(super) async fn rotate(
         &mut self,
         prefix: &KeyPrefix,
         overlap_s: u32,
-    ) -> Result<RotatedKey, KeyClientError>;
+    ) -> Result<RotatedKey, CommandError> {
+        match self {
+            Self::Server { session, all } => {
+                let body = json!({ "prefix": prefix.as_str(), "overlap_s": overlap_s, "all": all });
+                post(session, "/api-keys/rotate", body).await
+            }
+            Self::Database { store, owner } => {
+                let overlap = Duration::from_secs(overlap_s.into());
+                let rotated = store.rotate(owner.as_deref(), prefix, overlap).await;
+                let KeyRotation { key, new, replaced } = rotated.map_err(store_error)?;
+                let created = CreatedKey { key: key.expose().to_owned(), stored: new };
+                Ok(RotatedKey { created, replaced })
+            }
+        }
+    }
+}
+
+async fn post<T: DeserializeOwned>(
+    session: &mut ControlSession,
+    path: &str,
+    body: Value,
+) -> Result<T, CommandError> {
+    session.send(Method::POST, path, Some(&body)).await.map_err(server_error)
+}
+
+async fn list_pages(
+    session: &mut ControlSession,
+    all: bool,
+) -> Result<Vec<StoredKey>, CommandError> {
+    let mut keys: Vec<StoredKey> = Vec::new();
+    // A key created between two pages shifts the others by one: duplicates are skipped.
+    let mut seen = HashSet::new();
+    let mut offset = 0;
+    loop {
+        let path = format!("/api-keys?limit={PAGE_SIZE}&offset={offset}&all={all}");
+        let page: KeyPage = session.send(Method::GET, &path, None).await.map_err(server_error)?;
+        offset += page.data.len();
+        let before = keys.len();
+        keys.extend(page.data.into_iter().filter(|key| seen.insert(key.prefix.clone())));
+        if !page.has_more || keys.len() == before {
+            return Ok(keys);
+        }
+    }
 }

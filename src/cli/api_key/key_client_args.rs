@@ -2,12 +2,11 @@
 
 use clap::Args;
 
-use super::direct::DirectKeyClient;
 use super::key_client::KeyClient;
-use super::remote::RemoteKeyClient;
 use crate::cli::command::{CommandError, UsageError};
 use crate::cli::config_file::ConfigFile;
 use crate::cli::session::ControlSession;
+use crate::keys::PostgresKeys;
 
 /// The options that all `api-key` commands have.
 #[derive(Debug, Args)]
@@ -30,25 +29,16 @@ pub(super) struct KeyClientArgs {
 
 impl KeyClientArgs {
     /// Opens access to the user's keys; with `all`, to everyone's.
-    pub(super) async fn open(&self, all: bool) -> Result<Box<dyn KeyClient>, CommandError> {
+    pub(super) async fn open(&self, all: bool) -> Result<KeyClient, CommandError> {
         if !self.direct {
-            let session = ControlSession::open(self.server.as_deref()).await?;
-            return Ok(Box::new(RemoteKeyClient::new(session, all)));
+            let session = Box::new(ControlSession::open(self.server.as_deref()).await?);
+            return Ok(KeyClient::Server { session, all });
         }
-        let owner = match (&self.owner, all) {
-            (Some(owner), false) => Some(owner.clone()),
-            (None, true) => None,
-            (Some(_), true) => {
-                return Err(UsageError::new(
-                    "--owner and --all exclude each other; give one of them",
-                )
-                .into());
-            }
-            (None, false) => {
-                let missing = "--direct needs the owner of the keys: add --owner NAME";
-                return Err(UsageError::new(missing).into());
-            }
-        };
-        Ok(Box::new(DirectKeyClient::new(&self.config.read()?.config.upstream, owner)?))
+        if self.owner.is_none() && !all {
+            let missing = "--direct needs the owner of the keys: add --owner NAME";
+            return Err(UsageError::new(missing).into());
+        }
+        let store = PostgresKeys::new(&self.config.read()?.config.upstream)?;
+        Ok(KeyClient::Database { store, owner: self.owner.clone() })
     }
 }

@@ -6,8 +6,10 @@ use anstyle::{AnsiColor, Style};
 use clap::Args;
 
 use super::key_client_args::KeyClientArgs;
-use crate::cli::command::{CommandError, CommandResult};
-use crate::cli::output::{Cell, Table, local, local_or_never, notice, print, print_json, sanitize};
+use crate::cli::command::CommandResult;
+use crate::cli::output::{
+    local, local_or_never, notice, print, print_json, sanitize, styled, table,
+};
 use crate::keys::store::{Status, StoredKey};
 
 #[derive(Debug, Args)]
@@ -22,18 +24,18 @@ pub(super) struct List {
     #[command(flatten)]
     client: KeyClientArgs,
     /// List everyone's keys; for operators
-    #[arg(long)]
+    #[arg(long, conflicts_with = "owner")]
     all: bool,
 }
 
 impl List {
     pub(super) async fn run(self) -> CommandResult {
         let mut key_client = self.client.open(self.all).await?;
-        let keys = key_client.list().await.map_err(CommandError::from)?;
+        let keys = key_client.list().await?;
         if self.client.json {
             print_json(&keys)?;
         } else {
-            print(&table(&keys, self.all).to_text())?;
+            print(&key_table(&keys, self.all))?;
             if keys.is_empty() {
                 notice("No keys. Create one: gene-registry api-key create --name NAME");
             }
@@ -42,37 +44,36 @@ impl List {
     }
 }
 
-fn table(keys: &[StoredKey], with_owner: bool) -> Table {
+fn key_table(keys: &[StoredKey], with_owner: bool) -> String {
     let mut header =
         vec!["PREFIX", "NAME", "SCOPES", "LIMIT", "CREATED", "EXPIRES", "LAST USED", "STATUS"];
     if with_owner {
         header.insert(1, "OWNER");
     }
-    let mut table = Table::new(&header);
-    for key in keys {
-        let mut row: Vec<Cell> = vec![
-            sanitize(&key.prefix).into(),
-            sanitize(&key.name).into(),
-            sanitize(&key.scopes.join(",")).into(),
-            key.rate_limit_per_minute.to_string().into(),
-            local(key.created_at).into(),
-            local_or_never(key.expires_at).into(),
-            local_or_never(key.last_used_at).into(),
-            status(key.status),
+    let row = |key: &StoredKey| {
+        let mut row = vec![
+            sanitize(&key.prefix),
+            sanitize(&key.name),
+            sanitize(&key.scopes.join(",")),
+            key.rate_limit_per_minute.to_string(),
+            local(key.created_at),
+            local_or_never(key.expires_at),
+            local_or_never(key.last_used_at),
+            styled_status(key.status),
         ];
         if with_owner {
-            row.insert(1, sanitize(&key.owner).into());
+            row.insert(1, sanitize(&key.owner));
         }
-        table.push(row);
-    }
-    table
+        row
+    };
+    table(&header, keys.iter().map(row).collect())
 }
 
-fn status(status: Status) -> Cell {
+fn styled_status(status: Status) -> String {
     let (text, colour) = match status {
         Status::Active => ("active", AnsiColor::Green),
         Status::Expired => ("expired", AnsiColor::Yellow),
         Status::Revoked => ("revoked", AnsiColor::Red),
     };
-    Cell::styled(text, Style::new().fg_color(Some(colour.into())))
+    styled(text, Style::new().fg_color(Some(colour.into())))
 }

@@ -2,19 +2,15 @@
 //! operators, directly in the database (`--direct`).
 
 mod create;
-mod direct;
-mod expiry_arg;
 mod key_client;
 mod key_client_args;
-mod key_client_error;
+mod key_errors;
 mod list;
-mod remote;
 mod revoke;
 mod rotate;
 
 use clap::{Args, Subcommand};
 
-pub(super) use self::expiry_arg::expiry;
 use super::command::{CommandResult, block_on};
 
 #[derive(Debug, Args)]

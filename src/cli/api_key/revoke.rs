@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::key_client::{KeyClient, parse_prefix};
 use super::key_client_args::KeyClientArgs;
-use super::key_client_error::{KeyClientError, KeyLabel};
+use super::key_errors::{KeyLabel, refused};
 use crate::cli::command::{CommandError, CommandResult, USAGE_ERROR};
 use crate::cli::output::{local, local_or_never, notice, print, print_json};
 use crate::cli::terminal;
@@ -32,7 +32,7 @@ pub(super) struct Revoke {
     #[arg(long, short)]
     yes: bool,
     /// Include everyone's keys; for operators
-    #[arg(long)]
+    #[arg(long, conflicts_with = "owner")]
     all: bool,
 }
 
@@ -41,14 +41,14 @@ impl Revoke {
         let mut prefix = parse_prefix(&self.prefix)?;
         let mut key_client = self.client.open(self.all).await?;
         if !self.yes && terminal::is_interactive() {
-            let key = find_key(&mut *key_client, &prefix).await.map_err(CommandError::from)?;
+            let key = find_key(&mut key_client, &prefix).await?;
             if !is_confirmed(&key)? {
                 notice("Nothing was revoked.");
                 return Ok(USAGE_ERROR.into());
             }
             prefix = key.prefix.parse()?;
         }
-        let key = key_client.revoke(&prefix).await.map_err(CommandError::from)?;
+        let key = key_client.revoke(&prefix).await?;
         if self.client.json {
             print_json(&key)?;
         } else {
@@ -61,12 +61,12 @@ impl Revoke {
 
 /// The only key with this prefix.
 async fn find_key(
-    key_client: &mut dyn KeyClient,
+    key_client: &mut KeyClient,
     prefix: &KeyPrefix,
-) -> Result<StoredKey, KeyClientError> {
+) -> Result<StoredKey, CommandError> {
     let mut keys = key_client.list().await?;
     keys.retain(|key| key.prefix.starts_with(prefix.as_str()));
-    KeyRefusal::only(keys).map_err(KeyClientError::Refused)
+    KeyRefusal::only(keys).map_err(refused)
 }
 
 /// Asks for confirmation, unless the key was revoked before.
@@ -75,6 +75,6 @@ fn is_confirmed(key: &StoredKey) -> Result<bool, CommandError> {
         return Ok(true);
     }
     let used = local_or_never(key.last_used_at);
-    let question = format!("Revoke {} (last used: {used})? This cannot be undone.", KeyLabel(key));
+    let question = format!("Revoke {}, last used: {used}? This cannot be undone.", KeyLabel(key));
     Ok(terminal::confirm(&question)?)
 }

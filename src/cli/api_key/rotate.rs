@@ -5,12 +5,12 @@ use std::process::ExitCode;
 use clap::Args;
 
 use super::create::print_new_key;
-use super::expiry_arg;
 use super::key_client::parse_prefix;
 use super::key_client_args::KeyClientArgs;
-use super::key_client_error::KeyLabel;
-use crate::cli::command::{CommandError, CommandResult};
-use crate::cli::output::{local_or_never, notice, sanitize_json};
+use super::key_errors::KeyLabel;
+use crate::cli::command::CommandResult;
+use crate::cli::output::{local_or_never, notice, sanitize, sanitize_json};
+use crate::cli::value_parsers::overlap;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -32,10 +32,10 @@ pub(super) struct Rotate {
     #[arg(long)]
     prefix: String,
     /// How long the old key still works, up to 365 days: 24h, 7d, 0s
-    #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = expiry_arg::overlap)]
+    #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = overlap)]
     overlap: u32,
     /// Include everyone's keys; for operators
-    #[arg(long)]
+    #[arg(long, conflicts_with = "owner")]
     all: bool,
 }
 
@@ -43,7 +43,7 @@ impl Rotate {
     pub(super) async fn run(self) -> CommandResult {
         let prefix = parse_prefix(&self.prefix)?;
         let mut key_client = self.client.open(self.all).await?;
-        let rotated = key_client.rotate(&prefix, self.overlap).await.map_err(CommandError::from)?;
+        let rotated = key_client.rotate(&prefix, self.overlap).await?;
         if self.client.json {
             print_new_key(&sanitize_json(&serde_json::to_string(&rotated)?), &rotated.created)?;
         } else {
@@ -52,9 +52,9 @@ impl Rotate {
             notice(&format!(
                 "{} replaces {}, which expires {expires}.\nThe new key is shown only once:",
                 KeyLabel(new),
-                old.prefix
+                sanitize(&old.prefix)
             ));
-            print_new_key(&rotated.created.key, &rotated.created)?;
+            print_new_key(&sanitize(&rotated.created.key), &rotated.created)?;
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -8,4 +8,4 @@ mod table;
 pub(super) use local_time::{local, local_or_never};
 pub(super) use print::{OutputError, notice, print, print_json, print_secret, print_to_stderr};
 pub(super) use sanitize::{sanitize, sanitize_json, sanitize_lines, without_secrets};
-pub(super) use table::{Cell, Table};
+pub(super) use table::{styled, table};

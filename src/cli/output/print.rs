@@ -18,22 +18,12 @@ pub(in crate::cli) struct OutputError {
     source: io::Error,
 }
 
-impl OutputError {
-    fn stdout(source: io::Error) -> Self {
-        Self { stream: "output", source }
-    }
-
-    fn stderr(source: io::Error) -> Self {
-        Self { stream: "error", source }
-    }
-}
-
 /// Writes `text` to standard output, with its colours if that is a terminal that supports them. A
 /// closed pipe is not an error: its reader has read all it needs.
 pub(in crate::cli) fn print(text: &str) -> Result<(), OutputError> {
-    match write(anstream::stdout(), text) {
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        written => written.map_err(OutputError::stdout),
+    match write(anstream::stdout(), "output", text) {
+        Err(error) if error.source.kind() == ErrorKind::BrokenPipe => Ok(()),
+        result => result,
     }
 }
 
@@ -46,16 +36,16 @@ pub(in crate::cli) fn print_json(value: &impl Serialize) -> Result<(), CommandEr
 
 /// Writes a secret line to standard output. A closed pipe is an error: the line is not shown again.
 pub(in crate::cli) fn print_secret(line: &str) -> Result<(), OutputError> {
-    write(io::stdout(), &format!("{line}\n")).map_err(OutputError::stdout)
+    write(io::stdout(), "output", &format!("{line}\n"))
 }
 
 /// Writes `text` to standard error if the user needs it along with the output. A closed pipe is an
 /// error. For text that the user can do without, use [`notice`].
 pub(in crate::cli) fn print_to_stderr(text: &str) -> Result<(), OutputError> {
-    write(anstream::stderr(), text).map_err(OutputError::stderr)
+    write(anstream::stderr(), "error", text)
 }
 
-fn write(mut out: impl Write, text: &str) -> io::Result<()> {
-    out.write_all(text.as_bytes())?;
-    out.flush()
+fn write(mut out: impl Write, stream: &'static str, text: &str) -> Result<(), OutputError> {
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    written.map_err(|source| OutputError { stream, source })
 }

@@ -1,7 +1,5 @@
 //! Makes text from other sources safe to show on a terminal, and keeps secrets out of messages.
 
-use std::fmt::Write;
-
 use crate::registry::is_deceptive;
 
 /// Longer text is truncated. In characters.
@@ -13,48 +11,44 @@ const SECRET_LENGTH: usize = 24;
 /// Escapes control characters and direction marks, which could control the terminal or disguise the
 /// text. Truncates to 300 characters.
 pub(in crate::cli) fn sanitize(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for (index, character) in text.chars().enumerate() {
-        if index == MAX_CHARACTERS {
-            shown.push('…');
-            break;
-        }
-        match character {
-            '\\' => shown.push_str("\\\\"),
-            _ if is_deceptive(character) => shown.extend(character.escape_default()),
-            _ => shown.push(character),
-        }
+    let is_escaped = |character: char| character == '\\' || is_deceptive(character);
+    match text.char_indices().nth(MAX_CHARACTERS) {
+        Some((end, _)) => escape(&text[..end], is_escaped, as_code_point) + "…",
+        None => escape(text, is_escaped, as_code_point),
     }
-    shown
 }
 
-/// Escapes the same characters in a message of several lines, of any length, and keeps backslashes.
+/// Escapes the same characters in a message of several lines, of any length, but not backslashes.
 /// `None` if there is nothing to escape.
 pub(in crate::cli) fn sanitize_lines(message: &str) -> Option<String> {
-    let is_harmful = |character: char| is_deceptive(character) && character != '\n';
-    message.contains(is_harmful).then(|| {
-        let mut shown = String::with_capacity(message.len());
-        for character in message.chars() {
-            if is_harmful(character) {
-                shown.extend(character.escape_default());
-            } else {
-                shown.push(character);
-            }
-        }
-        shown
-    })
+    let is_escaped = |character: char| character != '\n' && is_deceptive(character);
+    message.contains(is_escaped).then(|| escape(message, is_escaped, as_code_point))
 }
 
 /// Escapes the same characters as JSON does, which keeps the meaning of the JSON.
 pub(in crate::cli) fn sanitize_json(json: &str) -> String {
-    let mut shown = String::with_capacity(json.len());
-    for character in json.chars() {
-        if is_deceptive(character) {
-            // Tag characters are outside the basic plane and need two units.
-            for unit in character.encode_utf16(&mut [0; 2]) {
-                // Writing to a string cannot fail.
-                let _ = write!(shown, "\\u{unit:04x}");
-            }
+    // Tag characters are outside the basic plane and need two units.
+    let as_utf16 = |character: char| {
+        let mut units = [0; 2];
+        character.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}")).collect()
+    };
+    escape(json, is_deceptive, as_utf16)
+}
+
+/// Escapes a character as in a string of Rust: `\u{202e}`, `\n`.
+fn as_code_point(character: char) -> String {
+    character.escape_default().to_string()
+}
+
+fn escape(
+    text: &str,
+    is_escaped: impl Fn(char) -> bool,
+    escaped: impl Fn(char) -> String,
+) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for character in text.chars() {
+        if is_escaped(character) {
+            shown.push_str(&escaped(character));
         } else {
             shown.push(character);
         }
@@ -64,16 +58,12 @@ pub(in crate::cli) fn sanitize_json(json: &str) -> String {
 
 /// Removes what looks like a key or a token from a message that may repeat user input.
 pub(in crate::cli) fn without_secrets(message: &str) -> String {
-    let is_word = |character: char| character.is_ascii_alphanumeric() || character == '_';
+    let is_between = |character: char| !character.is_ascii_alphanumeric() && character != '_';
     let mut shown = String::with_capacity(message.len());
-    let mut rest = message;
-    while !rest.is_empty() {
-        let length = rest.find(|character| !is_word(character)).unwrap_or(rest.len());
-        let (word, after) = rest.split_at(length);
+    for part in message.split_inclusive(is_between) {
+        let word = part.trim_end_matches(is_between);
         shown.push_str(&redact(word));
-        let between = after.find(is_word).unwrap_or(after.len());
-        shown.push_str(&after[..between]);
-        rest = &after[between..];
+        shown.push_str(&part[word.len()..]);
     }
     shown
 }

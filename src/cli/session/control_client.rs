@@ -1,6 +1,5 @@
 //! Sends requests to a server's control API.
 
-use bytes::Bytes;
 use http_body_util::Full;
 use hyper::header::HeaderValue;
 use hyper::{Method, Request, StatusCode, header};
@@ -59,9 +58,9 @@ pub(in crate::cli) struct WhoAmI {
 #[derive(Debug, Error)]
 pub(in crate::cli) enum ControlClientError {
     #[error("cannot reach {server}")]
-    Web { server: ServerAddress, source: HttpError },
+    Unreachable { server: ServerAddress, source: HttpError },
     /// The control API returned an error.
-    #[error("{0}")]
+    #[error("{}", .0.message)]
     Rejected(Box<Rejection>),
     #[error(
         "{server} does not respond like a control API (status {status}). Check that it is the \
@@ -72,20 +71,27 @@ pub(in crate::cli) enum ControlClientError {
     BadToken,
 }
 
+impl ControlClientError {
+    /// Whether the control API returned an error with this status.
+    pub(in crate::cli) fn has_status(&self, status: StatusCode) -> bool {
+        matches!(self, Self::Rejected(rejection) if rejection.status == status)
+    }
+}
+
 /// An error response of the control API.
 #[derive(Debug)]
 pub(in crate::cli) struct Rejection {
-    pub(in crate::cli) status: StatusCode,
+    status: StatusCode,
     pub(in crate::cli) code: String,
     /// Sanitized.
     pub(in crate::cli) message: String,
-    /// The whole body.
-    pub(in crate::cli) body: Value,
+    body: Value,
 }
 
-impl std::fmt::Display for Rejection {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.message)
+impl Rejection {
+    /// A field of the body, parsed; `None` if it is missing or malformed.
+    pub(in crate::cli) fn field<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
+        T::deserialize(self.body.get(name)?).ok()
     }
 }
 
@@ -98,10 +104,8 @@ impl ControlClient {
     pub(in crate::cli) async fn login(&self) -> Result<LoginMetadata, ControlClientError> {
         match self.send(Method::GET, "/login", None, None).await {
             // Another service with JSON errors, such as the public listener.
-            Err(ControlClientError::Rejected(rejection))
-                if rejection.status == StatusCode::NOT_FOUND =>
-            {
-                let (server, status) = (self.server.clone(), rejection.status);
+            Err(error) if error.has_status(StatusCode::NOT_FOUND) => {
+                let (server, status) = (self.server.clone(), StatusCode::NOT_FOUND);
                 Err(ControlClientError::NotControl { server, status })
             }
             result => result,
@@ -124,24 +128,8 @@ impl ControlClient {
         token: Option<&SecretString>,
         body: Option<&Value>,
     ) -> Result<T, ControlClientError> {
-        let request = self.request(method, path, token, body)?;
-        let response = self.web.send(request).await;
-        let response = response.map_err(|source| self.unreachable(source))?;
-        let (status, body) = (response.status(), response.into_body());
-        let not_control = || ControlClientError::NotControl { server: self.server.clone(), status };
-        if status.is_success() {
-            return serde_json::from_slice(&body).map_err(|_| not_control());
-        }
-        Err(rejection(status, &body).map_or_else(not_control, ControlClientError::Rejected))
-    }
-
-    fn request(
-        &self,
-        method: Method,
-        path: &str,
-        token: Option<&SecretString>,
-        body: Option<&Value>,
-    ) -> Result<Request<Full<Bytes>>, ControlClientError> {
+        let unreachable =
+            |source| ControlClientError::Unreachable { server: self.server.clone(), source };
         let mut request = Request::builder()
             .method(method)
             .uri(self.server.control_url(path))
@@ -155,12 +143,15 @@ impl ControlClient {
         if body.is_some() {
             request = request.header(header::CONTENT_TYPE, "application/json");
         }
-        let body = body.map(Value::to_string).unwrap_or_default();
-        request.body(Full::from(body)).map_err(|error| self.unreachable(error.into()))
-    }
-
-    fn unreachable(&self, source: HttpError) -> ControlClientError {
-        ControlClientError::Web { server: self.server.clone(), source }
+        let body = Full::from(body.map(Value::to_string).unwrap_or_default());
+        let request = request.body(body).map_err(|error| unreachable(error.into()))?;
+        let response = self.web.send(request).await.map_err(unreachable)?;
+        let (status, body) = (response.status(), response.into_body());
+        let not_control = || ControlClientError::NotControl { server: self.server.clone(), status };
+        if status.is_success() {
+            return serde_json::from_slice(&body).map_err(|_| not_control());
+        }
+        Err(rejection(status, &body).map_or_else(not_control, ControlClientError::Rejected))
     }
 }
 

@@ -58,23 +58,19 @@ impl ControlSession {
         body: Option<&Value>,
     ) -> Result<T, CommandError> {
         let first = self.control.send(method.clone(), path, Some(&self.login.token), body).await;
+        let is_rejected = |error: &ControlClientError| error.has_status(StatusCode::UNAUTHORIZED);
         let result = match first {
-            Err(error) if is_unauthorized(&error) && refresh::is_possible(&self.login) => {
+            Err(error) if is_rejected(&error) && self.login.is_renewable() => {
                 self.renew().await?;
                 self.control.send(method, path, Some(&self.login.token), body).await
             }
             result => result,
         };
-        result.map_err(|error| if is_unauthorized(&error) { self.expired() } else { error.into() })
-    }
-
-    /// Whether the login is renewed when its token expires.
-    pub(in crate::cli) fn is_renewed(&self) -> bool {
-        refresh::is_possible(&self.login)
+        result.map_err(|error| if is_rejected(&error) { self.expired() } else { error.into() })
     }
 
     async fn renew(&mut self) -> Result<(), CommandError> {
-        if !refresh::is_possible(&self.login) {
+        if !self.login.is_renewable() {
             return Err(self.expired());
         }
         let server = &self.control.server;
@@ -85,8 +81,4 @@ impl ControlSession {
     fn expired(&self) -> CommandError {
         refresh::login_expired(&self.control.server)
     }
-}
-
-fn is_unauthorized(error: &ControlClientError) -> bool {
-    matches!(error, ControlClientError::Rejected(rejection) if rejection.status == StatusCode::UNAUTHORIZED)
 }

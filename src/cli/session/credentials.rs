@@ -53,25 +53,29 @@ pub(in crate::cli) struct Login {
     pub(in crate::cli) oidc: Option<OidcLogin>,
 }
 
+impl Login {
+    /// Whether the token can be renewed: the issuer gave a refresh token.
+    pub(in crate::cli) fn is_renewable(&self) -> bool {
+        self.oidc.as_ref().is_some_and(|oidc| oidc.refresh_token.is_some())
+    }
+}
+
 /// The parameters for a new token from an issuer.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(in crate::cli) struct OidcLogin {
     pub(in crate::cli) issuer: String,
     pub(in crate::cli) client_id: String,
     pub(in crate::cli) resource: Option<String>,
-    #[serde(serialize_with = "exposed_or_null")]
+    #[serde(serialize_with = "exposed")]
     pub(in crate::cli) refresh_token: Option<SecretString>,
 }
 
-fn exposed<S: Serializer>(secret: &SecretString, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(secret.expose_secret())
-}
-
-fn exposed_or_null<S: Serializer>(
-    secret: &Option<SecretString>,
+/// Serializes a secret, or null.
+fn exposed<'a, S: Serializer>(
+    secret: impl Into<Option<&'a SecretString>>,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
-    secret.as_ref().map(ExposeSecret::expose_secret).serialize(serializer)
+    secret.into().map(ExposeSecret::expose_secret).serialize(serializer)
 }
 
 /// Why credentials cannot be read or stored. Nothing was changed.
@@ -170,7 +174,7 @@ impl CredentialStore {
             Ok(text) => text,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Logins::default()),
             Err(source) if source.kind() == ErrorKind::NotADirectory => {
-                return Err(CredentialsError::Unwritable { path: self.folder.clone(), source });
+                return Err(self.unwritable(source));
             }
             Err(source) => return Err(CredentialsError::File { path, source }),
         };
@@ -189,9 +193,7 @@ impl CredentialStore {
     /// Locks the file against changes by other processes until the result is dropped.
     pub(in crate::cli) async fn lock(&self) -> Result<CredentialsLock<'_>, CredentialsError> {
         let path = self.folder.join(LOCK);
-        let failed = |source| CredentialsError::File { path: path.clone(), source };
-        let unwritable =
-            |source| CredentialsError::Unwritable { path: self.folder.clone(), source };
+        let unwritable = |source| self.unwritable(source);
         let mut builder = DirBuilder::new();
         builder.recursive(true).mode(0o700).create(&self.folder).map_err(unwritable)?;
         restrict_permissions(&self.folder, 0o700)?;
@@ -206,7 +208,9 @@ impl CredentialStore {
                     sleep(LOCK_POLL_INTERVAL).await
                 }
                 Err(TryLockError::WouldBlock) => return Err(CredentialsError::Locked(path)),
-                Err(TryLockError::Error(source)) => return Err(failed(source)),
+                Err(TryLockError::Error(source)) => {
+                    return Err(CredentialsError::File { path, source });
+                }
             }
         }
     }
@@ -221,6 +225,10 @@ impl CredentialStore {
         let changed = change(&mut logins);
         locked.write(&logins)?;
         Ok(changed)
+    }
+
+    fn unwritable(&self, source: io::Error) -> CredentialsError {
+        CredentialsError::Unwritable { path: self.folder.clone(), source }
     }
 }
 
@@ -244,26 +252,21 @@ impl CredentialsLock<'_> {
             file.persist(&path)?;
             io::Result::Ok(())
         };
-        let unwritable =
-            |source| CredentialsError::Unwritable { path: self.store.folder.clone(), source };
-        write().map_err(unwritable)
+        write().map_err(|source| self.store.unwritable(source))
     }
 }
 
 /// Removes access for others, with a notice. Fails if `path` belongs to another user; does nothing if
 /// it does not exist.
 fn restrict_permissions(path: &Path, mode: u32) -> Result<(), CredentialsError> {
-    let failed = |source| CredentialsError::File { path: path.to_owned(), source };
-    let metadata = match fs::metadata(path) {
-        Ok(metadata) => metadata,
-        // Other errors are reported when the file is read or written.
-        Err(_) => return Ok(()),
-    };
+    // Other errors are reported when the file is read or written.
+    let Ok(metadata) = fs::metadata(path) else { return Ok(()) };
     if metadata.uid() != rustix::process::geteuid().as_raw() {
         return Err(CredentialsError::NotYours { path: path.to_owned(), owner: metadata.uid() });
     }
     if metadata.permissions().mode() & 0o077 != 0 {
-        fs::set_permissions(path, fs::Permissions::from_mode(mode)).map_err(failed)?;
+        fs::set_permissions(path, fs::Permissions::from_mode(mode))
+            .map_err(|source| CredentialsError::File { path: path.to_owned(), source })?;
         let path = path.display();
         notice(&format!("{path} was accessible to other users; its mode is now 0{mode:o}."));
     }

@@ -59,8 +59,8 @@ impl DeviceLogin {
         issuer: &IssuerClient,
         oidc: &OidcMetadata,
     ) -> Result<Self, IssuerClientError> {
-        let endpoint =
-            issuer.device_authorization.as_deref().ok_or(IssuerClientError::NoDeviceFlow)?;
+        let endpoint = issuer.metadata.device_authorization_endpoint.as_deref();
+        let endpoint = endpoint.ok_or(IssuerClientError::NoDeviceFlow)?;
         let mut form: FormFields<'_> =
             vec![("client_id", &oidc.client_id), ("scope", &oidc.scopes)];
         // Some issuers call the audience of a token `audience`, others `resource` (RFC 8707).
@@ -95,40 +95,21 @@ impl DeviceLogin {
                 return Err(DeviceError::Expired);
             }
             sleep(next.saturating_duration_since(Instant::now())).await;
-            match next_step(issuer.tokens(&form).await)? {
-                Step::Done(tokens) => return Ok(tokens),
-                Step::Poll => {}
-                Step::SlowDown => interval += Duration::from_secs(SLOW_DOWN_S),
-                Step::BackOff => interval = interval.saturating_mul(2).min(MAX_INTERVAL),
+            match issuer.tokens(&form).await {
+                Ok(tokens) => return Ok(tokens),
+                Err(IssuerClientError::Rejected { code, description }) => match code.as_str() {
+                    "authorization_pending" => {}
+                    "slow_down" => interval += Duration::from_secs(SLOW_DOWN_S),
+                    "access_denied" => return Err(DeviceError::Denied),
+                    "expired_token" => return Err(DeviceError::Expired),
+                    _ => return Err(IssuerClientError::Rejected { code, description }.into()),
+                },
+                // Exponential back-off, as RFC 8628, 3.5, recommends.
+                Err(error) if error.is_temporary() => {
+                    interval = interval.saturating_mul(2).min(MAX_INTERVAL);
+                }
+                Err(error) => return Err(error.into()),
             }
         }
-    }
-}
-
-/// What to do after a poll.
-enum Step {
-    Done(Tokens),
-    Poll,
-    SlowDown,
-    /// The issuer could not be reached (RFC 8628, 3.5, recommends exponential back-off).
-    BackOff,
-}
-
-fn next_step(result: Result<Tokens, IssuerClientError>) -> Result<Step, DeviceError> {
-    let error = match result {
-        Ok(tokens) => return Ok(Step::Done(tokens)),
-        Err(error) => error,
-    };
-    match &error {
-        IssuerClientError::Rejected { code, .. } => match code.as_str() {
-            "authorization_pending" => Ok(Step::Poll),
-            "slow_down" => Ok(Step::SlowDown),
-            "access_denied" => Err(DeviceError::Denied),
-            "expired_token" => Err(DeviceError::Expired),
-            _ => Err(error.into()),
-        },
-        IssuerClientError::Web(_) => Ok(Step::BackOff),
-        IssuerClientError::InvalidResponse(status) if status.is_server_error() => Ok(Step::BackOff),
-        _ => Err(error.into()),
     }
 }

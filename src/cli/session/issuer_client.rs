@@ -20,19 +20,18 @@ use crate::registry::Timestamp;
 pub(super) type FormFields<'a> = Vec<(&'a str, &'a str)>;
 
 /// A client of an issuer whose metadata has been read.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(in crate::cli) struct IssuerClient {
     web: HttpClient,
-    token: String,
-    pub(super) device_authorization: Option<String>,
-    revocation: Option<String>,
+    pub(super) metadata: IssuerMetadata,
 }
 
+/// The fields of an issuer's metadata that are needed (OpenID Connect Discovery 1.0).
 #[derive(Debug, Deserialize)]
-struct IssuerMetadata {
+pub(super) struct IssuerMetadata {
     issuer: String,
     token_endpoint: String,
-    device_authorization_endpoint: Option<String>,
+    pub(super) device_authorization_endpoint: Option<String>,
     revocation_endpoint: Option<String>,
 }
 
@@ -59,15 +58,26 @@ pub(in crate::cli) enum IssuerClientError {
     #[error("the login server does not support the device flow; its operator must enable it")]
     NoDeviceFlow,
     #[error("cannot reach the login server")]
-    Web(#[from] HttpError),
+    Unreachable(#[from] HttpError),
     #[error("the login server sent an invalid response (status {0})")]
     InvalidResponse(StatusCode),
     /// An error of RFC 6749.
-    #[error("the login server rejected the request: {}{}", sanitize(.code), in_brackets(.description))]
+    #[error("the login server rejected the request: {}{}", sanitize(.code), in_parentheses(.description))]
     Rejected { code: String, description: Option<String> },
 }
 
-fn in_brackets(text: &Option<String>) -> String {
+impl IssuerClientError {
+    /// Whether the issuer could not be reached, or reports a fault of its own.
+    pub(super) fn is_temporary(&self) -> bool {
+        match self {
+            Self::Unreachable(_) => true,
+            Self::InvalidResponse(status) => status.is_server_error(),
+            _ => false,
+        }
+    }
+}
+
+fn in_parentheses(text: &Option<String>) -> String {
     text.as_deref().map(|text| format!(" ({})", sanitize(text))).unwrap_or_default()
 }
 
@@ -101,17 +111,12 @@ impl IssuerClient {
         for endpoint in others.into_iter().flatten().chain([&metadata.token_endpoint]) {
             validate_secret_url(endpoint)?;
         }
-        Ok(Self {
-            web: web.clone(),
-            token: metadata.token_endpoint,
-            device_authorization: metadata.device_authorization_endpoint,
-            revocation: metadata.revocation_endpoint,
-        })
+        Ok(Self { web: web.clone(), metadata })
     }
 
     /// Requests tokens.
     pub(super) async fn tokens(&self, form: &FormFields<'_>) -> Result<Tokens, IssuerClientError> {
-        let tokens: Tokens = self.post(&self.token, form).await?;
+        let tokens: Tokens = self.post(&self.metadata.token_endpoint, form).await?;
         if !tokens.token_type.eq_ignore_ascii_case("bearer") {
             return Err(IssuerClientError::InvalidResponse(StatusCode::OK));
         }
@@ -124,7 +129,7 @@ impl IssuerClient {
         client_id: &str,
         refresh_token: &SecretString,
     ) -> Result<bool, IssuerClientError> {
-        let Some(endpoint) = &self.revocation else { return Ok(false) };
+        let Some(endpoint) = &self.metadata.revocation_endpoint else { return Ok(false) };
         let form = vec![
             ("client_id", client_id),
             ("token", refresh_token.expose_secret()),

@@ -16,16 +16,11 @@ const MARGIN: SignedDuration = SignedDuration::from_secs(30);
 /// Whether the token has expired or, if it can be renewed, is about to.
 pub(super) fn is_due(login: &Login) -> bool {
     login.expires_at.is_some_and(|at| at <= Timestamp::now() + MARGIN)
-        && (is_possible(login) || has_expired(login))
+        && (login.is_renewable() || has_expired(login))
 }
 
 fn has_expired(login: &Login) -> bool {
     login.expires_at.is_some_and(|at| at <= Timestamp::now())
-}
-
-/// Whether the login has a refresh token.
-pub(super) fn is_possible(login: &Login) -> bool {
-    login.oidc.as_ref().is_some_and(|oidc| oidc.refresh_token.is_some())
 }
 
 /// The error that asks the user to log in again.
@@ -60,9 +55,7 @@ pub(super) async fn renew(
     };
     login.expires_at = tokens.expiry();
     login.token = tokens.access_token;
-    if let (Some(oidc), Some(next)) = (login.oidc.as_mut(), tokens.refresh_token) {
-        oidc.refresh_token = Some(next);
-    }
+    oidc.refresh_token = tokens.refresh_token.or(oidc.refresh_token.take());
     let login = login.clone();
     locked.write(&logins)?;
     Ok(login)
@@ -70,12 +63,10 @@ pub(super) async fn renew(
 
 async fn exchange(web: &HttpClient, oidc: &OidcLogin) -> Result<Tokens, IssuerClientError> {
     let issuer = IssuerClient::discover(web, &oidc.issuer).await?;
-    let token = oidc.refresh_token.as_ref().map(ExposeSecret::expose_secret).unwrap_or_default();
-    let mut form: FormFields<'_> = vec![
-        ("grant_type", "refresh_token"),
-        ("refresh_token", token),
-        ("client_id", &oidc.client_id),
-    ];
+    let mut form: FormFields<'_> =
+        vec![("grant_type", "refresh_token"), ("client_id", &oidc.client_id)];
+    let token = oidc.refresh_token.as_ref().map(ExposeSecret::expose_secret);
+    form.extend(token.map(|token| ("refresh_token", token)));
     form.extend(oidc.resource.as_deref().map(|resource| ("resource", resource)));
     issuer.tokens(&form).await
 }

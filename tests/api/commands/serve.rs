@@ -1,11 +1,13 @@
 //! `serve`, `healthcheck`, `openapi`
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use gene_registry::app::{self, StartError};
 use gene_registry::upstream::Postgres;
+use rustix::process::Pid;
 use serde_json::Value;
 
 use super::{SOON, gene_registry, run};
@@ -23,6 +25,30 @@ fn serve(database_url: &str, ready_file: &Path) -> Launch {
         .env("DATABASE_URL", database_url)
         .env("GENE_REGISTRY__SERVER__BIND", "127.0.0.1:0")
         .env("GENE_REGISTRY__OPS__BIND", "127.0.0.1:0")
+}
+
+/// The port accepts before the replica is complete: the signal arrives while it still starts.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signal_as_soon_as_the_port_accepts_ends_the_service_with_0() {
+    for command in ["serve", "demo"].repeat(10) {
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
+        let process = gene_registry([command])
+            .env("DATABASE_URL", "postgres://127.0.0.1:1/none")
+            .env("GENE_REGISTRY__SERVER__BIND", address.to_string())
+            .env("GENE_REGISTRY__SERVER__DRAIN_MS", "0")
+            .env("GENE_REGISTRY__OPS__BIND", "127.0.0.1:0")
+            .start();
+        let end = std::time::Instant::now() + SOON;
+        while TcpStream::connect(address).is_err() {
+            let is_in_time = process.is_running() && std::time::Instant::now() < end;
+            assert!(is_in_time, "{}", process.report());
+            tokio::time::sleep(Duration::from_micros(100)).await;
+        }
+        // Not by a shell: while that starts, the replica would be complete.
+        let pid = Pid::from_raw(process.pid().try_into().unwrap()).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        assert_eq!(process.wait_exit(SOON).await.code(), Some(0), "{}", process.report());
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

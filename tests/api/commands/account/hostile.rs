@@ -49,11 +49,12 @@ fn with_login_to(url: &str) -> Person {
     person
 }
 
-const COMMANDS: [&[&str]; 5] = [
+const COMMANDS: [&[&str]; 6] = [
     &["whoami"],
     &["api-key", "list"],
     &["api-key", "create", "--name", "x"],
     &["api-key", "revoke", "--prefix", "gr_aaaa"],
+    &["api-key", "rotate", "--prefix", "gr_aaaa"],
     &["login"],
 ];
 
@@ -79,7 +80,11 @@ async fn what_a_server_says_harms_no_terminal() {
     let key = json!({ "prefix": evil, "owner": evil, "name": evil, "scopes": [evil],
         "rate_limit_per_minute": 1, "created_at": "2026-01-01T00:00:00Z", "expires_at": null,
         "revoked_at": null, "last_used_at": null, "request_count": 0, "status": "active" });
-    let page = json!({ "data": [key], "total": 1, "has_more": true }).to_string();
+    let page = json!({ "data": [&key], "total": 1, "has_more": true }).to_string();
+    let mut created = key.clone();
+    created["key"] = json!(evil);
+    let mut rotated = created.clone();
+    rotated["replaced"] = key.clone();
     let who = json!({ "user": evil, "operator": false, "method": evil, "expires_at": null });
     for (head, body) in [
         ("400 Bad Request", refusal.as_str()),
@@ -88,6 +93,8 @@ async fn what_a_server_says_harms_no_terminal() {
         ("200 OK", page.as_str()),
         ("200 OK", &who.to_string()),
         ("200 OK", &key.to_string()),
+        ("201 Created", &created.to_string()),
+        ("201 Created", &rotated.to_string()),
     ] {
         let responder = Responder::start(head, body).await;
         let person = with_login_to(&responder.url);

@@ -1,11 +1,27 @@
-//! Parses `--expires` and `--overlap`.
+//! Parses the values of options: names, scopes, expiry times and durations.
 
-use crate::keys::key_rules::{EXPIRES_BEFORE, MAX_OVERLAP_S};
-use crate::registry::Timestamp;
+use std::time::Duration;
+
+use jiff::{SignedDuration, SpanRelativeTo};
+
+use crate::keys::READ_SCOPE;
+use crate::keys::key_rules::{EXPIRES_BEFORE, MAX_OVERLAP_S, SCOPE, is_scope};
+use crate::registry::{LABEL, Timestamp, is_label};
+
+/// The name of a key or of its owner.
+pub(super) fn label(text: &str) -> Result<String, String> {
+    is_label(text).then(|| text.to_owned()).ok_or_else(|| format!("expected {LABEL}"))
+}
+
+/// What a key may do.
+pub(super) fn scope(text: &str) -> Result<String, String> {
+    let invalid = || format!("expected {SCOPE}; the only scope at present is {READ_SCOPE}");
+    is_scope(text).then(|| text.to_owned()).ok_or_else(invalid)
+}
 
 /// When a key expires: a duration from now, a date (its start in UTC) or a time. Must be in the
 /// future and before the year 10000.
-pub(in crate::cli) fn expiry(text: &str) -> Result<Timestamp, String> {
+pub(super) fn expiry(text: &str) -> Result<Timestamp, String> {
     let utc = jiff::tz::TimeZone::UTC;
     let at = if let Ok(at) = text.parse::<Timestamp>() {
         at
@@ -35,12 +51,19 @@ pub(in crate::cli) fn expiry(text: &str) -> Result<Timestamp, String> {
 pub(super) fn overlap(text: &str) -> Result<u32, String> {
     let seconds = || {
         let span = text.parse::<jiff::Span>().ok()?;
-        let days = jiff::SpanRelativeTo::days_are_24_hours();
-        let duration = span.to_duration(days).ok()?;
+        let duration = span.to_duration(SpanRelativeTo::days_are_24_hours()).ok()?;
         u32::try_from(duration.as_secs()).ok().filter(|seconds| *seconds <= MAX_OVERLAP_S)
     };
     let expected = "expected a duration of up to 365 days, such as 24h, 7d, 30m or 0s";
     seconds().ok_or_else(|| expected.to_owned())
+}
+
+/// The pause between two rounds of maintenance: 1 second to 24 hours.
+pub(super) fn pause(text: &str) -> Result<Duration, String> {
+    let given = text.parse::<SignedDuration>().ok().and_then(|given| given.try_into().ok());
+    let range = Duration::from_secs(1)..=Duration::from_secs(86_400);
+    let expected = "expected a duration of 1s to 24h, such as 60s or 5m";
+    given.filter(|given| range.contains(given)).ok_or_else(|| expected.to_owned())
 }
 
 #[cfg(test)]
