@@ -21,9 +21,9 @@ use hyper::body::{Body, Frame, SizeHint};
 use super::streams::ResponseTimer;
 
 /// The largest piece, in bytes: the default maximum of a DATA frame.
-const PIECE: usize = 16 * 1024;
+const MAX_PIECE_BYTES: usize = 16 * 1024;
 
-/// A body handed out in pieces of at most [`PIECE`] bytes that share the body's memory.
+/// A body handed out in pieces of at most [`MAX_PIECE_BYTES`] bytes that share the body's memory.
 pub(super) struct TrackedBody {
     body: BoxBody<Bytes, io::Error>,
     /// Bytes of the body that have not been handed out yet.
@@ -37,7 +37,7 @@ impl TrackedBody {
     }
 
     fn next_piece(&mut self) -> Bytes {
-        let mut length = self.rest.len().min(PIECE);
+        let mut length = self.rest.len().min(MAX_PIECE_BYTES);
         if length > 1 && length == self.rest.len() && self.body.is_end_stream() {
             length -= 1;
         }

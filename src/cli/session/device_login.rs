@@ -11,10 +11,10 @@ use super::address::validate_secret_url;
 use super::control_client::OidcMetadata;
 use super::issuer_client::{FormFields, IssuerClient, IssuerClientError, Tokens};
 
-const GRANT: &str = "urn:ietf:params:oauth:grant-type:device_code";
+const DEVICE_CODE_GRANT: &str = "urn:ietf:params:oauth:grant-type:device_code";
 
 /// Seconds between polls if the issuer sets no interval (RFC 8628, 3.2).
-const INTERVAL_S: u64 = 5;
+const DEFAULT_INTERVAL_S: u64 = 5;
 /// Seconds added to the interval by each `slow_down` (RFC 8628, 3.5).
 const SLOW_DOWN_S: u64 = 5;
 /// The longest poll interval, whatever the issuer says.
@@ -81,13 +81,13 @@ impl DeviceLogin {
         oidc: &OidcMetadata,
     ) -> Result<Tokens, DeviceError> {
         let mut form: FormFields<'_> = vec![
-            ("grant_type", GRANT),
+            ("grant_type", DEVICE_CODE_GRANT),
             ("device_code", self.device_code.expose_secret()),
             ("client_id", &oidc.client_id),
         ];
         form.extend(oidc.resource.as_deref().map(|resource| ("resource", resource)));
         let end = Instant::now() + Duration::from_secs(self.expires_in).min(MAX_WAIT);
-        let mut interval = Duration::from_secs(self.interval.unwrap_or(INTERVAL_S).max(1));
+        let mut interval = Duration::from_secs(self.interval.unwrap_or(DEFAULT_INTERVAL_S).max(1));
         loop {
             let next = Instant::now() + interval.min(MAX_INTERVAL);
             if next > end {
