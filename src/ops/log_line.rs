@@ -1,12 +1,11 @@
 //! A line of the log as JSON: one flat object with time, level, the event's fields and its target.
 //!
 //! The line is written to one buffer and passed on whole. The formatter of `tracing-subscriber` costs
-//! as much as the rest of a cached response: it serialises field by field through its writer.
+//! as much as the rest of a cached response, and a serialiser a fiftieth of it (docs/performance.md).
 
-use std::fmt::{self, Debug};
+use std::fmt::{self, Debug, Write};
 
 use jiff::fmt::temporal::DateTimePrinter;
-use serde::{Serialize, Serializer};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
 use tracing_subscriber::fmt::format::Writer;
@@ -31,75 +30,114 @@ where
 {
     fn format_event(
         &self,
-        _: &FmtContext<'_, S, N>,
+        _context: &FmtContext<'_, S, N>,
         mut out: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
         let metadata = event.metadata();
-        let mut line = Line(Vec::with_capacity(LINE_CAPACITY));
-        line.0.extend(b"{\"timestamp\":\"");
+        let mut line = Line(String::with_capacity(LINE_CAPACITY));
+        line.0.push_str("{\"timestamp\":\"");
         TIME.print_timestamp(&Timestamp::now(), &mut line.0).map_err(|_| fmt::Error)?;
-        line.0.push(b'"');
-        line.member("level", metadata.level().as_str());
+        line.0.push('"');
+        line.text("level", metadata.level().as_str());
         event.record(&mut line);
-        line.member("target", metadata.target());
-        line.0.extend(b"}\n");
-        out.write_str(std::str::from_utf8(&line.0).map_err(|_| fmt::Error)?)
+        line.text("target", metadata.target());
+        line.0.push_str("}\n");
+        out.write_str(&line.0)
     }
 }
 
 /// An object whose members are the fields of an event.
-struct Line(Vec<u8>);
+struct Line(String);
 
 impl Line {
-    /// Adds a member. Names are part of the code, and contain nothing to escape.
-    fn member(&mut self, name: &str, value: impl Serialize) {
-        self.0.extend(b",\"");
-        self.0.extend(name.as_bytes());
-        self.0.extend(b"\":");
-        // Writing to memory cannot fail.
-        let _ = value.serialize(&mut serde_json::Serializer::new(&mut self.0));
+    /// Adds a member whose value is a string.
+    fn text(&mut self, name: &str, value: &str) {
+        self.json(name, "\"");
+        push_escaped(&mut self.0, value);
+        self.0.push('"');
+    }
+
+    /// Adds a member whose value is written in JSON already. Names are part of the code, and contain
+    /// nothing to escape.
+    fn json(&mut self, name: &str, value: &str) {
+        self.0.push_str(",\"");
+        self.0.push_str(name);
+        self.0.push_str("\":");
+        self.0.push_str(value);
     }
 }
 
 impl Visit for Line {
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.member(field.name(), value);
+        self.text(field.name(), value);
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        self.member(field.name(), value);
+        self.json(field.name(), itoa::Buffer::new().format(value));
     }
 
     fn record_i64(&mut self, field: &Field, value: i64) {
-        self.member(field.name(), value);
+        self.json(field.name(), itoa::Buffer::new().format(value));
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {
-        self.member(field.name(), value);
+        self.json(field.name(), if value { "true" } else { "false" });
     }
 
     /// Writes 1.0 as 1; infinities and NaN, which JSON lacks, as null.
     fn record_f64(&mut self, field: &Field, value: f64) {
-        self.member(field.name(), value);
-        if self.0.ends_with(b".0") {
-            self.0.truncate(self.0.len() - 2);
-        }
+        let mut digits = zmij::Buffer::new();
+        let number = if value.is_finite() { digits.format_finite(value) } else { "null" };
+        self.json(field.name(), number.strip_suffix(".0").unwrap_or(number));
     }
 
     /// Called for messages, for `%` and `?`, and for every other type.
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        self.member(field.name(), DebugText(value));
+        self.json(field.name(), "\"");
+        // Fails only if the value's own formatting does; then what it wrote so far is kept.
+        let _ = write!(Escaped(&mut self.0), "{value:?}");
+        self.0.push('"');
     }
 }
 
-/// A value whose JSON is the text of its `Debug`.
-struct DebugText<'a>(&'a dyn Debug);
+/// Escapes what is written to it.
+struct Escaped<'a>(&'a mut String);
 
-impl Serialize for DebugText<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&format_args!("{:?}", self.0))
+impl Write for Escaped<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        push_escaped(self.0, text);
+        Ok(())
     }
+}
+
+/// Whether JSON strings must escape a byte. A table, as every byte of the log is looked up.
+const IS_ESCAPED: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut control = 0;
+    while control < 0x20 {
+        table[control] = true;
+        control += 1;
+    }
+    table[b'"' as usize] = true;
+    table[b'\\' as usize] = true;
+    table
+};
+
+/// Appends text as it is written inside a JSON string (RFC 8259, section 7).
+fn push_escaped(line: &mut String, text: &str) {
+    let mut rest = text;
+    while let Some(index) = rest.bytes().position(|byte| IS_ESCAPED[usize::from(byte)]) {
+        line.push_str(&rest[..index]);
+        match rest.as_bytes()[index] {
+            b'"' => line.push_str("\\\""),
+            b'\\' => line.push_str("\\\\"),
+            b'\n' => line.push_str("\\n"),
+            control => line.push_str(&format!("\\u{control:04x}")),
+        }
+        rest = &rest[index + 1..];
+    }
+    line.push_str(rest);
 }
 
 #[cfg(test)]
