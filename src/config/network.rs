@@ -3,11 +3,15 @@
 use std::net::IpAddr;
 use std::str::FromStr;
 
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv4Net};
 use serde::Deserialize;
 use thiserror::Error;
 
+/// The length of the prefix that IPv4-mapped IPv6 addresses share (RFC 4291, section 2.5.5.2).
+const MAPPED_PREFIX_BITS: u8 = 96;
+
 /// A network such as `10.0.0.0/8`, or a single address. Host bits may be set; they are ignored.
+/// IPv4-mapped IPv6 networks are the IPv4 networks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Network(IpNet);
@@ -29,8 +33,16 @@ impl FromStr for Network {
 
     fn from_str(text: &str) -> Result<Self, InvalidNetwork> {
         let network = text.parse().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
-        network.map(Self).map_err(|_| InvalidNetwork(text.to_owned()))
+        network.map(|network| Self(unmapped(network))).map_err(|_| InvalidNetwork(text.to_owned()))
     }
+}
+
+/// The IPv4 network, if all addresses of `network` are IPv4-mapped.
+fn unmapped(network: IpNet) -> IpNet {
+    let IpNet::V6(ipv6) = network else { return network };
+    let bits = ipv6.prefix_len().checked_sub(MAPPED_PREFIX_BITS);
+    let ipv4 = ipv6.addr().to_ipv4_mapped().zip(bits);
+    ipv4.and_then(|(address, bits)| Ipv4Net::new(address, bits).ok()).map_or(network, IpNet::V4)
 }
 
 impl TryFrom<String> for Network {
@@ -54,6 +66,12 @@ mod tests {
             ("127.0.0.1", "127.0.0.1", true),
             ("127.0.0.1", "127.0.0.2", false),
             ("127.0.0.1", "::ffff:127.0.0.1", true),
+            ("::ffff:127.0.0.1", "127.0.0.1", true),
+            ("::ffff:127.0.0.0/104", "127.9.9.9", true),
+            ("::ffff:127.0.0.0/104", "128.0.0.1", false),
+            ("::ffff:127.0.0.0/104", "::ffff:127.9.9.9", true),
+            ("::ffff:0:0/96", "203.0.113.9", true),
+            ("::/0", "203.0.113.9", false),
             ("0.0.0.0/0", "203.0.113.9", true),
             ("0.0.0.0/0", "::1", false),
             ("::/0", "2001:db8::1", true),

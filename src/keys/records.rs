@@ -235,12 +235,9 @@ impl Records {
                 unknown.insert(hash, Arc::new(read.seen));
                 return Ok(None);
             };
-            let must_reload = {
-                let (about, seen) = (DependsOn::Key(&hash), &read.seen);
-                let was_marked = known.get(&hash).is_some_and(|known| known.must_reload());
-                upstream.is_known_to_have_changed(about, seen)
-                    || (was_marked && !upstream.is_current(about, seen))
-            };
+            let about = DependsOn::Key(&hash);
+            let was_marked = known.get(&hash).is_some_and(|known| known.must_reload());
+            let must_reload = was_marked && !upstream.is_current(about, &read.seen);
             let found = Arc::new(CachedRecord {
                 record: Arc::new(record),
                 seen: read.seen,
@@ -248,6 +245,11 @@ impl Records {
                 must_reload: AtomicBool::new(must_reload),
             });
             known.insert(hash, Arc::clone(&found));
+            // Checked after the insertion: a poll before it has marked the record that this one
+            // replaced, and a poll after it marks this one.
+            if upstream.is_known_to_have_changed(about, &found.seen) {
+                found.must_reload.store(true, Ordering::Relaxed);
+            }
             unknown.invalidate(&hash);
             Ok(Some(found))
         }

@@ -24,11 +24,12 @@ use tokio_util::sync::CancellationToken;
 use super::connection_activity::RequestGuard;
 use super::connection_limits::ConnectionLimits;
 use super::handler::Handler;
+use super::head_memory::HeadMemory;
 use super::http_builder::{MAX_HEADER_FIELDS, http_builder};
 use super::shutdown_signals::ShutdownSignals;
 use super::stream_executor::StreamExecutor;
 use super::streams::ResponseTimer;
-use super::timed_io::TimedIo;
+use super::timed_io::{TcpBased, TimedIo};
 use super::tls::ServerTls;
 use super::tracked_body::TrackedBody;
 use super::watchdog::Watchdog;
@@ -44,6 +45,8 @@ pub(super) struct ClientConnection<H> {
     pub(super) limits: ConnectionLimits,
     pub(super) signals: ShutdownSignals,
     pub(super) peer: SocketAddr,
+    /// Whether the peer limits the requests of its own clients.
+    pub(super) is_trusted_proxy: bool,
 }
 
 impl<H: Handler> ClientConnection<H> {
@@ -67,7 +70,7 @@ impl<H: Handler> ClientConnection<H> {
 
     async fn serve_http<S>(self, stream: S, local: SocketAddr, scheme: Scheme)
     where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        S: TcpBased + AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let watchdog = Watchdog::new(&self.limits);
         let (stop, last_response) = (self.signals.stop.clone(), CancellationToken::new());
@@ -75,6 +78,7 @@ impl<H: Handler> ClientConnection<H> {
         let service = Arc::new(Service {
             connection: self,
             watchdog: Arc::clone(&watchdog),
+            heads: HeadMemory::default(),
             last_response: last_response.clone(),
             local,
             scheme,
@@ -90,8 +94,9 @@ impl<H: Handler> ClientConnection<H> {
             () = watchdog.expired() => {
                 connection.as_mut().graceful_shutdown();
                 // A client that does not take GOAWAY either is cut off.
-                if let Ok(result) = tokio::time::timeout(CLOSE_TIMEOUT, connection).await {
-                    log_failure(result);
+                match tokio::time::timeout(CLOSE_TIMEOUT, connection).await {
+                    Ok(result) => log_failure(result),
+                    Err(_) => watchdog.cut_off(),
                 }
                 return;
             }
@@ -101,8 +106,8 @@ impl<H: Handler> ClientConnection<H> {
         // take and clients that ignore GOAWAY do not hold up the shutdown.
         tokio::select! {
             result = connection => log_failure(result),
-            () = watchdog.stalled_for(CLOSE_TIMEOUT) => {}
-            () = watchdog.expired() => {}
+            () = watchdog.stalled_for(CLOSE_TIMEOUT) => watchdog.cut_off(),
+            () = watchdog.expired() => watchdog.cut_off(),
         }
     }
 }
@@ -119,6 +124,7 @@ enum InProgress {
 struct Service<H> {
     connection: ClientConnection<H>,
     watchdog: Arc<Watchdog>,
+    heads: HeadMemory,
     last_response: CancellationToken,
     local: SocketAddr,
     scheme: Scheme,
@@ -135,10 +141,17 @@ impl<H: Handler> Service<H> {
             Version::HTTP_2 => InProgress::Stream(self.watchdog.open_stream()),
             _ => InProgress::Http1(self.watchdog.begin_http1_request()),
         };
+        let head = self.heads.reserve(&request);
+        let has_room = head.is_some() || self.connection.is_trusted_proxy;
+        let request = has_room.then_some(request);
         async move {
             // Boxed, and not before its turn comes: the library keeps room for this future beside
             // the response, and a client may send many requests at once.
-            let response = Box::pin(self.handle(request)).await;
+            let response = match request {
+                Some(request) => Box::pin(self.handle(request)).await,
+                None => Response::from(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE).into(),
+            };
+            drop(head);
             Ok(match in_progress {
                 InProgress::Stream(timer) => {
                     timer.begin_sending();

@@ -143,6 +143,7 @@ impl<H: Handler> Acceptor<H> {
                         limits: self.limits,
                         signals: self.signals.clone(),
                         peer,
+                        is_trusted_proxy: slot.is_trusted_proxy(),
                     };
                     let serving = connection.serve(stream, self.listener.tls.clone());
                     self.connections.spawn(async move {

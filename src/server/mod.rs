@@ -8,6 +8,7 @@ mod connection_activity;
 mod connection_limits;
 mod delivery;
 mod handler;
+mod head_memory;
 mod http_builder;
 mod listener;
 mod peers;

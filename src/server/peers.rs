@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use ipnet::Ipv6Net;
 
@@ -13,22 +14,36 @@ use crate::sync::lock;
 /// An IPv6 peer is a network of this many bits, which is what one subscriber usually has.
 const IPV6_PREFIX_BITS: u8 = 64;
 
+/// Minimum time between two log lines about refused connections, which a client could otherwise
+/// cause at will.
+const REPORT_INTERVAL: Duration = Duration::from_secs(60);
+
 /// The peers that hold connections to one listener. Each may hold at most as many as are free, and
 /// so at most half of all. Trusted proxies may hold any number. There are never more entries than
 /// connections.
 #[derive(Debug)]
 pub struct Peers {
     trusted_proxies: Vec<Network>,
-    held: Mutex<HashMap<IpAddr, PeerConnections>>,
+    held: Mutex<HeldConnections>,
     refused: AtomicU64,
 }
 
-/// The connections of one peer.
 #[derive(Debug, Default)]
-struct PeerConnections {
-    connections: usize,
-    /// Whether a refused connection of this peer has been logged.
-    is_reported: bool,
+struct HeldConnections {
+    by_peer: HashMap<IpAddr, usize>,
+    /// When a refused connection was last logged.
+    reported_at: Option<Instant>,
+}
+
+impl HeldConnections {
+    /// Whether a refused connection is to be logged now.
+    fn take_report(&mut self) -> bool {
+        let is_due = self.reported_at.is_none_or(|at| at.elapsed() >= REPORT_INTERVAL);
+        if is_due {
+            self.reported_at = Some(Instant::now());
+        }
+        is_due
+    }
 }
 
 impl Peers {
@@ -51,27 +66,26 @@ impl Peers {
         }
         let peer = peer(address);
         let mut held = lock(&self.held);
-        let entry = held.entry(peer).or_default();
-        if entry.connections > 0 && entry.connections >= free {
-            let (connections, is_first) = (entry.connections, !entry.is_reported);
-            entry.is_reported = true;
+        let connections = held.by_peer.get(&peer).copied().unwrap_or_default();
+        if connections > 0 && connections >= free {
+            let is_reported = held.take_report();
             drop(held);
             self.refused.fetch_add(1, Ordering::Relaxed);
-            if is_first {
+            if is_reported {
                 log_refused(peer, connections, free);
             }
             return None;
         }
-        entry.connections += 1;
+        held.by_peer.insert(peer, connections + 1);
         Some(PeerSlot(Some((Arc::clone(self), peer))))
     }
 
     fn release(&self, peer: IpAddr) {
         let mut held = lock(&self.held);
-        let Some(entry) = held.get_mut(&peer) else { return };
-        entry.connections -= 1;
-        if entry.connections == 0 {
-            held.remove(&peer);
+        let Some(connections) = held.by_peer.get_mut(&peer) else { return };
+        *connections -= 1;
+        if *connections == 0 {
+            held.by_peer.remove(&peer);
         }
     }
 }
@@ -89,6 +103,13 @@ fn log_refused(peer: IpAddr, connections: usize, free: usize) {
 /// An accepted connection, counted for its peer; `None` for a trusted proxy.
 #[derive(Debug)]
 pub(super) struct PeerSlot(Option<(Arc<Peers>, IpAddr)>);
+
+impl PeerSlot {
+    /// Whether the peer is a trusted proxy, which limits its own clients.
+    pub(super) fn is_trusted_proxy(&self) -> bool {
+        self.0.is_none()
+    }
+}
 
 impl Drop for PeerSlot {
     fn drop(&mut self) {
@@ -156,16 +177,16 @@ mod tests {
     fn trusted_proxies_get_all_and_are_not_counted() {
         let peers = Arc::new(Peers::new(vec!["10.0.0.0/8".parse().expect("a network")]));
         assert_eq!(fill(&peers, 16, &["10.1.2.3"]).len(), 16);
-        assert!(lock(&peers.held).is_empty());
+        assert!(lock(&peers.held).by_peer.is_empty());
     }
 
     #[test]
     fn closed_connections_are_free_again_and_leave_no_entry() {
         let peers = Arc::new(Peers::new(Vec::new()));
         let slots = fill(&peers, 16, &["10.0.0.1", "10.0.0.2"]);
-        assert_eq!((lock(&peers.held).len(), peers.refused()), (2, 2));
+        assert_eq!((lock(&peers.held).by_peer.len(), peers.refused()), (2, 2));
         drop(slots);
-        assert!(lock(&peers.held).is_empty());
+        assert!(lock(&peers.held).by_peer.is_empty());
         assert_eq!(fill(&peers, 16, &["10.0.0.1"]).len(), 8);
     }
 }

@@ -9,28 +9,54 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio_rustls::server::TlsStream;
 
 use super::watchdog::Watchdog;
 
-/// A stream that reports to the watchdog. Writes that the system takes at once are not reported.
+/// A stream over TCP.
+pub(super) trait TcpBased {
+    /// Makes the system discard what the client has not taken when the stream is closed. Otherwise
+    /// it would keep this in memory for minutes, beyond every bound.
+    fn discard_on_close(&self);
+}
+
+impl TcpBased for TcpStream {
+    fn discard_on_close(&self) {
+        // Fails only if the connection is closed already.
+        let _ = self.set_zero_linger();
+    }
+}
+
+impl TcpBased for TlsStream<TcpStream> {
+    fn discard_on_close(&self) {
+        self.get_ref().0.discard_on_close();
+    }
+}
+
+/// A stream that reports to the watchdog. Writes that the system takes at once are reported only
+/// when a later one has to wait.
 #[derive(Debug)]
-pub(super) struct TimedIo<S> {
+pub(super) struct TimedIo<S: TcpBased> {
     stream: S,
     watchdog: Arc<Watchdog>,
+    /// Bytes that the system has taken at once since it last had all.
+    taken: u64,
     /// Wakes a read that was refused while bytes waited.
     reader: Option<Waker>,
 }
 
-impl<S> TimedIo<S> {
+impl<S: TcpBased> TimedIo<S> {
     pub(super) fn new(stream: S, watchdog: Arc<Watchdog>) -> Self {
-        Self { stream, watchdog, reader: None }
+        Self { stream, watchdog, taken: 0, reader: None }
     }
 
-    fn note_written(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+    fn note_written(&mut self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         match &written {
-            Poll::Pending => self.watchdog.write_blocked(),
+            Poll::Pending => self.watchdog.write_blocked(self.taken),
             Poll::Ready(Ok(bytes)) if self.watchdog.is_blocked() => self.watchdog.written(*bytes),
-            Poll::Ready(_) => {}
+            Poll::Ready(Ok(bytes)) => self.taken += *bytes as u64,
+            Poll::Ready(Err(_)) => {}
         }
         written
     }
@@ -43,7 +69,15 @@ impl<S> TimedIo<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for TimedIo<S> {
+impl<S: TcpBased> Drop for TimedIo<S> {
+    fn drop(&mut self) {
+        if self.watchdog.is_cut_off() {
+            self.stream.discard_on_close();
+        }
+    }
+}
+
+impl<S: TcpBased + AsyncRead + Unpin> AsyncRead for TimedIo<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -62,7 +96,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for TimedIo<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for TimedIo<S> {
+impl<S: TcpBased + AsyncWrite + Unpin> AsyncWrite for TimedIo<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -89,9 +123,14 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for TimedIo<S> {
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(context);
         match &flushed {
-            Poll::Pending => self.watchdog.write_blocked(),
-            Poll::Ready(Ok(())) if self.watchdog.is_blocked() => self.note_drained(),
-            Poll::Ready(_) => {}
+            Poll::Pending => self.watchdog.write_blocked(self.taken),
+            Poll::Ready(Ok(())) => {
+                self.taken = 0;
+                if self.watchdog.is_blocked() {
+                    self.note_drained();
+                }
+            }
+            Poll::Ready(Err(_)) => {}
         }
         flushed
     }
@@ -105,11 +144,15 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for TimedIo<S> {
 mod tests {
     use std::time::Duration;
 
-    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex, split};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex, split};
     use tokio::time::timeout;
 
     use super::*;
     use crate::server::watchdog::tests::watchdog;
+
+    impl TcpBased for DuplexStream {
+        fn discard_on_close(&self) {}
+    }
 
     #[tokio::test(start_paused = true)]
     async fn nothing_is_read_while_bytes_wait_for_the_client() {

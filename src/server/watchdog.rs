@@ -7,9 +7,11 @@
 //!
 //! The client must take a response within the response timeout and one second more for each
 //! 16 KiB of it. This is measured for the connection as a whole, from when bytes first had to wait
-//! for the client until all are written, and on HTTP/2 for each stream too (see `streams`).
+//! for the client until all are written, and on HTTP/2 for each stream too (see `streams`). What the system took at
+//! once before counts as taken.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::time::sleep_until;
@@ -30,6 +32,7 @@ pub(super) struct Watchdog {
     /// In progress while bytes wait for the client.
     writes: Delivery,
     pub(super) streams: Streams,
+    is_cut_off: AtomicBool,
 }
 
 impl Watchdog {
@@ -41,6 +44,7 @@ impl Watchdog {
             activity: Arc::new(ConnectionActivity::new()),
             writes: Delivery::new(),
             streams: Streams::default(),
+            is_cut_off: AtomicBool::new(false),
         })
     }
 
@@ -93,10 +97,10 @@ impl Watchdog {
         self.activity.bytes_received();
     }
 
-    /// Bytes wait for the client.
-    pub(super) fn write_blocked(&self) {
+    /// Bytes wait for the client. It has taken `taken` bytes since nothing waited.
+    pub(super) fn write_blocked(&self, taken: u64) {
         if !self.is_blocked() {
-            self.writes.begin(self.activity.now());
+            self.writes.begin(self.activity.now(), taken);
         }
     }
 
@@ -109,6 +113,16 @@ impl Watchdog {
     pub(super) fn write_drained(&self) {
         self.activity.writes_drained();
         self.writes.end();
+    }
+
+    /// The connection is cut off: what the client has not taken is to be discarded.
+    pub(super) fn cut_off(&self) {
+        self.is_cut_off.store(true, Ordering::Release);
+    }
+
+    /// Whether the connection is cut off.
+    pub(super) fn is_cut_off(&self) -> bool {
+        self.is_cut_off.load(Ordering::Acquire)
     }
 
     /// Whether bytes wait for the client.

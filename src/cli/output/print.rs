@@ -2,6 +2,7 @@
 
 use std::io::{self, ErrorKind, Write};
 
+use rustix::fs::{OFlags, fcntl_getfl, fstat, stat};
 use serde::Serialize;
 use thiserror::Error;
 
@@ -18,10 +19,21 @@ pub(in crate::cli) struct OutputError {
     source: io::Error,
 }
 
+/// Whether standard output was closed when the process started (`>&-`). Rust's runtime replaces a
+/// closed one by `/dev/null`, opened for reading and writing, where all output would be lost
+/// silently.
+fn is_stdout_closed() -> bool {
+    let stdout = io::stdout();
+    let is_writable_only =
+        fcntl_getfl(&stdout).is_ok_and(|flags| flags & OFlags::RWMODE == OFlags::WRONLY);
+    let (Ok(stdout), Ok(null)) = (fstat(&stdout), stat("/dev/null")) else { return false };
+    !is_writable_only && stdout.st_rdev == null.st_rdev && stdout.st_ino == null.st_ino
+}
+
 /// Writes `text` to standard output, with its colours if that is a terminal that supports them. A
 /// closed pipe is not an error: its reader has read all it needs.
 pub(in crate::cli) fn print(text: &str) -> Result<(), OutputError> {
-    match write(anstream::stdout(), "output", text) {
+    match write_stdout(anstream::stdout(), text) {
         Err(error) if error.source.kind() == ErrorKind::BrokenPipe => Ok(()),
         result => result,
     }
@@ -36,13 +48,20 @@ pub(in crate::cli) fn print_json(value: &impl Serialize) -> Result<(), CommandEr
 
 /// Writes a secret line to standard output. A closed pipe is an error: the line is not shown again.
 pub(in crate::cli) fn print_secret(line: &str) -> Result<(), OutputError> {
-    write(io::stdout(), "output", &format!("{line}\n"))
+    write_stdout(io::stdout(), &format!("{line}\n"))
 }
 
 /// Writes `text` to standard error if the user needs it along with the output. A closed pipe is an
 /// error. For text that the user can do without, use [`notice`].
 pub(in crate::cli) fn print_to_stderr(text: &str) -> Result<(), OutputError> {
     write(anstream::stderr(), "error", text)
+}
+
+fn write_stdout(out: impl Write, text: &str) -> Result<(), OutputError> {
+    if is_stdout_closed() {
+        return Err(OutputError { stream: "output", source: io::Error::other("it is closed") });
+    }
+    write(out, "output", text)
 }
 
 fn write(mut out: impl Write, stream: &'static str, text: &str) -> Result<(), OutputError> {
