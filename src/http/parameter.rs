@@ -41,6 +41,7 @@ pub(crate) trait ParameterValue: Sized + Send {
     ///
     /// # Errors
     /// The value is missing or not allowed.
+    #[inline]
     fn of(request: &Request, name: &str) -> Result<Self> {
         Ok(parse_query(request.uri().query().unwrap_or_default(), name)?)
     }
@@ -76,6 +77,7 @@ impl<'a, T: ParameterValue> ApiExtractor<'a> for Parameter<T> {
 ///
 /// # Errors
 /// The parameter is missing though required, given twice, badly encoded or not allowed.
+#[inline]
 pub(crate) fn parse_query<T: ParameterValue>(
     query: &str,
     name: &str,

@@ -31,8 +31,7 @@ impl RequestIds {
 
     fn new_id(&self) -> HeaderValue {
         let mut text = HeaderText::default();
-        text.text(&self.prefix);
-        text.hexadecimal(self.next.fetch_add(1, Ordering::Relaxed)).end();
+        text.text(&self.prefix).number(self.next.fetch_add(1, Ordering::Relaxed)).end();
         let [id] = text.values();
         id
     }

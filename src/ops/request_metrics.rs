@@ -100,6 +100,7 @@ impl RequestMetrics {
     }
 }
 
+#[inline]
 fn method_index(method: &Method) -> usize {
     METHODS.iter().position(|known| *known == method.as_str()).unwrap_or(METHODS.len() - 1)
 }
