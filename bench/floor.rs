@@ -1,9 +1,8 @@
-//! The floor: the least that an answer over HTTP can cost here. Serves files from memory, by path
-//! and query, with no other logic; also the origin behind the peers that proxy.
-//!
+//! The floor: the least that an HTTP response can cost here. Serves files from memory, by path and
+//! query, with no other logic; also the origin behind the proxying peers.
 //!     floor hyper|poem ADDRESS TARGET=FILE...
 //!
-//! `hyper` is the bare library, `poem` a bare handler of the framework on the same loop.
+//! `hyper` is the bare library, `poem` a bare handler of the framework on the same accept loop.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -42,7 +41,7 @@ async fn main() {
 }
 
 fn read(pair: &str) -> (String, Bytes) {
-    // A target has equals signs of its own; a file's name here has none.
+    // A target may contain equals signs; the file names here do not.
     let (target, file) = pair.rsplit_once('=').expect("TARGET=FILE");
     (target.to_owned(), std::fs::read(file).expect("a file").into())
 }
@@ -63,7 +62,7 @@ async fn serve_bare(stream: TcpStream, files: Arc<Files>) {
         }
         async move { Ok::<_, Infallible>(answer) }
     });
-    // An error here is a client that went away.
+    // An error here is a client that has disconnected.
     let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
 }
 

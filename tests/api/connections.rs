@@ -1,4 +1,4 @@
-//! The ways to the database: passwords with special characters, unix sockets, IPv6, TLS.
+//! Connections to the database: passwords with special characters, unix sockets, IPv6, TLS.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,11 +13,11 @@ use crate::support::replica::{Answer, Replica, config, sample};
 use crate::support::wait::eventually;
 use crate::support::{need_own_servers, record_not_run, test_name};
 
-/// Everything that has a meaning in a URL, and what it looks like there.
+/// Every character that has a meaning in a URL, and the password in its URL form.
 const PASSWORD: &str = "p@:/#%?=&+ w";
 const ENCODED: &str = "p%40%3A%2F%23%25%3F%3D%26%2B%20w";
 
-/// What a replica that reads through this URL answers to a first request.
+/// The first response of a replica that reads through this URL.
 async fn first_answer(
     database: &Database<'_>,
     url: &str,
@@ -25,14 +25,14 @@ async fn first_answer(
 ) -> Answer {
     let key = database.new_key(100).await;
     let mut config = config(url, None);
-    // A loaded machine takes its time to shake hands.
+    // A loaded machine takes longer for a handshake.
     config.upstream.connect_ms = 1_500;
     change(&mut config);
     let replica = Replica::start(&config).await;
     replica.get("/genes", Some(&key)).await
 }
 
-/// A server on which the reader has a password, which it wants to see by SCRAM.
+/// A server on which the reader has a password, by SCRAM.
 async fn picky(hba: &[&str], tls: Option<(PathBuf, PathBuf)>) -> PostgresServer {
     let hba = hba.iter().map(|&line| line.to_owned()).collect();
     let conf = vec![
@@ -107,7 +107,7 @@ async fn ipv6_addresses_stand_in_brackets() {
     assert_eq!(answer.status, 200, "{answer:?}");
 }
 
-/// What a replica answers in front of a server that takes nothing but TLS.
+/// The first response of a replica in front of a server that accepts only TLS.
 async fn answer_over_tls(
     certificate: (PathBuf, PathBuf),
     trusted: Option<&Path>,

@@ -1,5 +1,5 @@
-//! Crowds: many cold requests at once, or more connections than there may be, say nothing about
-//! whether a store is there. No breaker opens, and no limit is overshot.
+//! Crowds: many uncached requests at once, or more connections than allowed, do not make a store
+//! count as unavailable. No breaker opens, and no limit is exceeded.
 
 use std::time::Duration;
 
@@ -13,13 +13,13 @@ use crate::support::redis::RedisServer;
 use crate::support::replica::{Answer, READER, sample};
 use crate::support::traffic::uncached;
 
-/// Of each answer from Redis; with two connections, most of a crowd never gets one in time.
+/// The delay of each reply from Redis; with two connections, most of a crowd gets none in time.
 const REDIS_TAKES: Duration = Duration::from_millis(300);
 
-/// The line of a breaker that opens.
+/// The log line of a breaker that opens.
 const OPENED: &[&str] = &["store unavailable; continuing without it"];
 
-/// Nothing is shed or given up: it is the stores' own bounds that a crowd meets.
+/// Nothing is shed or times out: the crowd meets the bounds of the stores themselves.
 async fn patient(env: &[(&str, &str)]) -> Served {
     let patience = [
         ("GENE_REGISTRY__UPSTREAM__QUERY_MS", "10000"),
@@ -69,7 +69,7 @@ async fn a_burst_of_cold_requests_opens_no_breaker_and_overshoots_no_limit() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_postgres_opens_no_breaker() {
     need_own_servers!();
-    // Three of them are the superuser's, one looks into the change log.
+    // Three of them are the superuser's, one polls the change log.
     let options = PostgresOptions { max_connections: 8, ..Default::default() };
     let postgres = PostgresServer::start(options).await;
     let database = sample(&postgres).await;

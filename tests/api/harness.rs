@@ -1,4 +1,4 @@
-//! The harness itself: what the other tests trust.
+//! The test support itself, on which the other tests rely.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use crate::support::redis::RedisServer;
 use crate::support::wait::eventually;
 
 const SOON: Duration = Duration::from_secs(10);
-/// Long enough for an answer, short enough to wait for none.
+/// Long enough for a response, short enough to wait for none.
 const SILENCE: Duration = Duration::from_millis(300);
 
 async fn number(client: &tokio_postgres::Client, sql: &str) -> i64 {
@@ -200,7 +200,7 @@ async fn pgbouncer_in_transaction_mode_survives_a_reload() {
     assert!(before.is_ok() && after.is_ok());
 }
 
-/// A proxy before a server that sends back what it gets.
+/// A proxy before a server that echoes what it receives.
 async fn echo() -> FaultProxy {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let proxy = FaultProxy::start(listener.local_addr().unwrap().to_string()).await;
@@ -301,7 +301,7 @@ async fn children_are_gone_after_drop_with_their_children() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn signals_and_exits_are_seen() {
-    // In a builtin: a shell may miss a signal that comes while it starts a program.
+    // As a builtin: a shell may miss a signal that arrives while it starts a program.
     let script = "trap 'kill $!; exit 3' TERM; trap 'kill $!; exit 4' INT; \
                   sleep 1000 & echo \"$WORD${GONE-}\"; wait";
     for (signal, code) in [(Signal::Term, 3), (Signal::Int, 4)] {

@@ -59,7 +59,7 @@ async fn counting_resumes_after_redis_restarts_under_traffic() {
 
     for _ in 0..3 {
         redis.restart().await;
-        // All replies from now on are the new server's.
+        // From now on, all replies are the new server's.
         let before = join_all(fleet.replicas.iter().map(counted_in_redis)).await;
         eventually(SOON, "every replica counts in Redis again", || async {
             let now = join_all(fleet.replicas.iter().map(counted_in_redis)).await;

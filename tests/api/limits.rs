@@ -10,7 +10,7 @@ use crate::support::redis::RedisServer;
 use crate::support::replica::{Answer, Fleet};
 use crate::support::traffic::{routes, uncached};
 
-/// Replicas that wait long enough for Redis for counts to be exact on a loaded machine.
+/// Replicas with a timeout of Redis long enough for exact counts on a loaded machine.
 async fn patient(count: u32) -> Fleet<'static> {
     let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
     Fleet::start_with(count, postgres, redis, |config| config.redis.timeout_ms = 10_000).await
@@ -21,7 +21,7 @@ fn number(answer: &Answer, name: &str) -> u64 {
     value.parse().unwrap_or_else(|_| panic!("{name} is no number: {answer:?}"))
 }
 
-/// The counters that the fleet has in Redis.
+/// The fleet's counters in Redis.
 async fn counters(fleet: &Fleet<'_>) -> Vec<String> {
     RedisServer::shared().await.keys(&format!("{}:limit", fleet.prefix)).await
 }
@@ -160,7 +160,7 @@ async fn a_client_that_waits_as_told_is_served_also_at_the_very_end_of_a_window(
         assert!((1..=60).contains(&number(&answer, "retry-after")), "{answer:?}");
     }
 
-    // The windows are shortened, with keys that no replica knows to be at their limit yet.
+    // The windows are shortened while no replica knows their keys to be at their limit.
     let mut cases = vec![(1_900, 0), (700, 1)];
     while let Some((left_ms, index)) = cases.pop() {
         let (key, before) = (fleet.database.new_key(5).await, counters(&fleet).await);
@@ -225,7 +225,7 @@ async fn a_changed_limit_holds_for_the_window_that_is_open() {
     assert_headers(&replica.get("/genes", Some(&key)).await, 10, 9);
     let counter = counters(&fleet).await.pop().unwrap();
 
-    // As if a limit of 50 had been in force before.
+    // As if the limit had been 50 before.
     let () = redis.command(&["SET", &counter, "49", "PX", "30000"]).await;
     let answer = replica.get("/genes", Some(&key)).await;
     answer.assert_refused(429, "RATE_LIMITED");

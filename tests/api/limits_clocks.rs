@@ -13,7 +13,7 @@ use crate::support::replica::{READER, sample};
 const PATH: &str = "/arena/insights?domain=search";
 const SHIFTS: [i64; 3] = [-30, 0, 30];
 
-/// By how much the clock behind a `Date` header is ahead of ours, in seconds.
+/// How far the clock behind a `Date` header is ahead of ours, in seconds.
 fn ahead(date: &str) -> i64 {
     let date = jiff::fmt::rfc2822::parse(date).unwrap().timestamp().as_second();
     let ours = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();

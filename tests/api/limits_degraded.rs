@@ -20,7 +20,7 @@ use crate::support::wait::eventually;
 const PATH: &str = "/arena/insights?domain=search";
 const SOON: Duration = Duration::from_secs(20);
 
-/// Sends requests of other keys until every limiter counts in Redis again.
+/// Sends requests with other keys until every limiter counts in Redis again.
 async fn until_shared(limiters: &Limiters) {
     eventually(SOON, "all count in redis again", || async {
         for limiter in &limiters.all {
@@ -64,7 +64,7 @@ async fn without_redis_the_refuse_policy_refuses_all_requests_until_it_is_availa
     redis.kill().await;
     let decided = join_all((0..60).map(|n| limiters.all[n % 3].decide(2, 10))).await;
     assert!(decided.iter().all(|decided| *decided == Err(LimiterUnavailable)), "{decided:?}");
-    // What is certain is still said.
+    // Headers whose values are known are still sent.
     assert_eq!(limiters.admitted(6, 1, 10).await, 0);
 
     redis.restart().await;
@@ -83,7 +83,7 @@ async fn a_hanging_redis_costs_each_request_one_timeout_and_one_share_in_all() {
     let begun = Instant::now();
     let mut opener = Box::pin(limiters.decide(0, 1, 30));
     assert!((&mut opener).now_or_never().is_none());
-    // The round trip of the first one begins before the others come.
+    // The round trip of the first request begins before the others come.
     for _ in 0..100 {
         tokio::task::yield_now().await;
     }

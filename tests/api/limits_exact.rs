@@ -1,4 +1,4 @@
-//! Exactly the limit passes in a window, whatever the interleaving.
+//! Exactly the limit is admitted in a window, whatever the interleaving.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,21 +17,22 @@ const REQUESTS: usize = 10_000;
 /// Fewer over HTTP, which is slower, but still more than twice any key's limit.
 const REQUESTS_OVER_HTTP: usize = 3_000;
 
-/// A window. A run that takes longer is counted in two of them and repeated with other keys.
+/// A window. A run that takes longer spans two of them and is repeated with other keys.
 const WINDOW: Duration = Duration::from_secs(60);
 const TRIES: usize = 3;
 
 /// Clients that each send one request after another.
 const CLIENTS: usize = 200;
 
-/// Checks the responses for one key: each admitted request has another `remaining`, and none is skipped.
+/// Checks the responses for one key: each admitted request has another `remaining`, and none is
+/// skipped.
 #[track_caller]
 fn assert_exact(limit: u32, mut remaining_of_admitted: Vec<u32>) {
     remaining_of_admitted.sort_unstable();
     assert_eq!(remaining_of_admitted, (0..limit).collect::<Vec<_>>(), "limit {limit}");
 }
 
-/// What `run` gives in one window.
+/// The result of `run` within a single window.
 async fn in_one_window<T>(run: impl AsyncFn() -> T) -> T {
     for _ in 0..TRIES {
         let begun = Instant::now();
@@ -49,7 +50,7 @@ async fn limiters_admit_exactly(limit: u32, keys: u32) {
     remaining.into_values().for_each(|of_key| assert_exact(limit, of_key));
 }
 
-/// What the admitted ones of all requests were told, by key.
+/// The `remaining` of all admitted requests, by key.
 async fn ask_limiters(limit: u32, keys: u32) -> HashMap<u32, Vec<u32>> {
     let limiters = Arc::new(Limiters::three(RedisServer::shared().await));
     let clients = (0..CLIENTS).map(|client| {
@@ -89,7 +90,7 @@ async fn of_10000_requests_with_several_keys_exactly_the_limit_passes_for_each()
     }
 }
 
-/// One key for each.
+/// The limit of each key.
 const LIMITS: [u32; 4] = [1, 5, 30, 300];
 
 #[tokio::test(flavor = "multi_thread")]
@@ -106,7 +107,7 @@ async fn of_3000_requests_over_http_exactly_the_limits_pass_with_counting_header
     }
 }
 
-/// What was told to those who were admitted, with new keys: which key, and what remains.
+/// The key and the `remaining` of each admitted request, with new keys.
 async fn ask_fleet(fleet: &Fleet<'_>) -> Vec<(usize, u32)> {
     let keys = join_all(LIMITS.map(|limit| fleet.database.new_key(limit))).await;
     let clients = (0..60).map(|client| {

@@ -1,4 +1,4 @@
-//! When windows open and end, and what clients are told about it.
+//! When windows begin and end, and what responses say about it.
 
 use std::time::{Duration, Instant};
 
@@ -20,8 +20,8 @@ async fn fleet(redis: &RedisServer) -> Fleet<'static> {
     .await
 }
 
-/// Makes the window of a key end after so many milliseconds. What a replica knows of a full
-/// window it keeps, so this comes before the window is full.
+/// Makes the window of a key end after this many milliseconds. Must come before the window is full,
+/// since replicas remember when a full window ends.
 async fn shorten(redis: &RedisServer, counter: &str, ms: u64) {
     let done: i64 = redis.command(&["PEXPIRE", counter, &ms.to_string()]).await;
     assert_eq!(done, 1, "{counter} is there");
@@ -31,7 +31,7 @@ async fn shorten(redis: &RedisServer, counter: &str, ms: u64) {
 async fn a_client_that_waits_as_told_is_served_by_every_replica() {
     let redis = RedisServer::shared().await;
     let limiters = Limiters::three(redis);
-    // Windows that end at all sorts of moments within a second.
+    // Windows that end at various moments within a second.
     let clients = (0..60).map(|key| {
         let limiters = &limiters;
         async move {
@@ -39,7 +39,7 @@ async fn a_client_that_waits_as_told_is_served_by_every_replica() {
             shorten(redis, &limiters.counter(key), 700 + 23 * u64::from(key)).await;
             let last = limiters.decide(0, key, 2).await;
             assert_eq!((last.admitted, last.remaining), (true, 0));
-            // The first one remembers, the others ask Redis.
+            // The first replica remembers the exhausted key, the others query Redis.
             let refusing = key as usize % 3;
             let refused = limiters.decide(refusing, key, 2).await;
             // A loaded machine may have let the window end.
@@ -63,7 +63,7 @@ async fn a_client_that_polls_slightly_too_fast_gets_its_full_limit_in_each_windo
     let (limit, window_ms, pause_ms) = (5, 3000, 150);
     let mut poll = tokio::time::interval(Duration::from_millis(pause_ms));
     let (mut served, mut refused, mut replica) = (Vec::new(), 0, 0);
-    // Refused requests come all the time, and prolong nothing.
+    // Refused requests keep coming and prolong nothing.
     while served.len() < 4 {
         poll.tick().await;
         replica = (replica + 1) % 3;
@@ -89,7 +89,7 @@ async fn all_replicas_announce_the_same_end_of_the_window() {
     let opened = Instant::now();
     fleet.replicas[0].get(PATH, Some(&key)).await;
     for round in 0..4 {
-        // Replicas know the time from Redis alone, so the end moves with its clock.
+        // Replicas take the time from Redis alone, so the end of the window moves with its clock.
         wait_as_told(u64::from(round > 0)).await;
         for replica in &fleet.replicas {
             let before = opened.elapsed().as_secs_f64();
@@ -175,7 +175,7 @@ async fn a_client_locked_out_by_hand_is_served_again_after_waiting_as_told() {
 async fn a_raised_limit_admits_the_difference_and_a_lowered_one_refuses_at_once() {
     let limiters = Limiters::three(RedisServer::shared().await);
     assert_eq!(limiters.admitted(60, 1, 10).await, 10);
-    // All three know by now that the key is full, under the old limit.
+    // By now all three know that the key is exhausted under the old limit.
     assert_eq!(limiters.admitted(60, 1, 25).await, 15);
     assert_eq!(limiters.admitted(60, 1, 5).await, 0);
     for replica in 0..3 {
@@ -183,6 +183,6 @@ async fn a_raised_limit_admits_the_difference_and_a_lowered_one_refuses_at_once(
         assert_eq!((lowered.limit, lowered.remaining), (5, 0));
     }
     assert_eq!(limiters.admitted(60, 1, 26).await, 1);
-    // A replica that hears of it later goes by the old limit, which is used up.
+    // A replica that learns of the change later still uses the old limit, which is exhausted.
     assert_eq!(limiters.admitted(60, 1, 25).await, 0);
 }

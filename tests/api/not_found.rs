@@ -1,4 +1,4 @@
-//! What does not exist, until it does.
+//! Genes that do not exist, until they do.
 
 use std::time::Duration;
 

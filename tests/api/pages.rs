@@ -12,7 +12,7 @@ use crate::support::replica::{Answer, READER, Replica, config, load, migrated, p
 
 const GENES: u128 = 2000;
 
-/// Genes with three distinct values of each sort field, and ids in no order.
+/// Genes with three distinct values of each sort field, and with ids in no sort order.
 fn genes() -> Vec<CatalogueGene> {
     let gene = |n: u128| {
         let third = |shift: u128| (n + n / 7 + shift) % 3;
@@ -69,7 +69,7 @@ impl Stand {
         }
     }
 
-    /// All pages from `query` on, following the links of a kind.
+    /// All pages from `query` on, following the links of this relation.
     async fn walk_by_links(&self, query: String, kind: &str) -> Vec<(String, Vec<Value>)> {
         let mut pages = vec![];
         let mut next = Some(query);
@@ -82,7 +82,7 @@ impl Stand {
     }
 }
 
-/// The query of a page's link of this kind.
+/// The query of a page's link with this relation.
 fn link(answer: &Answer, kind: &str) -> Option<String> {
     let wanted = format!(">; rel=\"{kind}\"");
     let links = answer.header("link").split(", ").find_map(|link| link.strip_suffix(&wanted));

@@ -34,7 +34,7 @@ async fn fleet<'a>(
 async fn unnamed_statements_work_through_a_pooler_that_is_reloaded_midway() {
     need_own_servers!();
     let postgres = PostgresServer::start(PostgresOptions::default()).await;
-    // One server connection for all, and none for long: statements change connections all the time.
+    // One short-lived server connection for all: statements change connections all the time.
     let lines = ["default_pool_size = 2", "server_lifetime = 1", "server_idle_timeout = 1"];
     let bouncer = PgBouncer::start(&postgres, &lines).await;
     let fleet = fleet(&postgres, &bouncer, |_| {}).await;

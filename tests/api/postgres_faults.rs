@@ -1,5 +1,5 @@
-//! Postgres stopped, restarted, locked, cut off: cached answers go on, everything else is a 502
-//! within the deadline, and nothing is left behind.
+//! Postgres stopped, restarted, locked, cut off: cached responses continue, everything else is a
+//! 502 within the deadline, and no statement or connection leaks.
 
 use std::time::Duration;
 
@@ -18,10 +18,10 @@ use crate::support::traffic::{
 use crate::support::wait::eventually;
 
 pub(crate) const REPLICAS: u32 = 3;
-/// The deadline of a read, with a loaded machine's margin.
+/// The deadline of a read, with a margin for a loaded machine.
 pub(crate) const DEADLINE: Duration = Duration::from_millis(3_000);
 pub(crate) const SOON: Duration = Duration::from_secs(5);
-/// No more than all replicas read at once: none waits for its turn, so none is shed.
+/// As many reads as all replicas run at once: none waits for its turn, so none is shed.
 const AT_ONCE: usize = 18;
 
 pub(crate) async fn own_server() -> PostgresServer {
@@ -38,7 +38,7 @@ async fn fleet_behind<'a>(postgres: &'a PostgresServer, proxy: Option<&FaultProx
     let mut fleet = Fleet::start_with(0, postgres, redis, |_| {}).await;
     let config = &mut fleet.config;
     config.rate_limit.replicas = REPLICAS;
-    // A loaded machine takes its time to make connections.
+    // A loaded machine takes longer to connect.
     config.upstream.pool_size = 8;
     config.upstream.wait_ms = 1_000;
     config.upstream.connect_ms = 1_000;
@@ -61,7 +61,7 @@ fn assert_all_are_db_errors_in_time(answers: &[Timed]) {
     }
 }
 
-/// Tried in vain, or not tried, since the database has enough to do.
+/// Checks that all were tried in vain, or were not tried since the database is busy.
 #[track_caller]
 fn assert_all_are_refused_in_time(answers: &[Timed]) {
     for Timed { answer, took } in answers {
@@ -78,14 +78,14 @@ fn assert_all_served(answers: &[Timed]) {
     }
 }
 
-/// Statements of the service that run at this moment.
+/// The number of running statements of the service.
 async fn running(admin: &Client, database: &str) -> i64 {
     let sql = "select count(*) from pg_stat_activity
         where datname = $1 and usename = 'gene_registry_reader' and state <> 'idle'";
     admin.query_one(sql, &[&database]).await.unwrap().get(0)
 }
 
-/// A lock on the genes that holds until the client is dropped or rolls back.
+/// A lock on the genes that lasts until the client is dropped or rolls back.
 async fn lock_genes(fleet: &Fleet<'_>) -> Client {
     let client = fleet.database.connect().await;
     let lock = "begin; lock table registry.gene in access exclusive mode";
@@ -216,7 +216,8 @@ async fn stale_entries_are_served_while_postgres_is_unavailable() {
     }
     postgres.restart().await;
     for replica in &fleet.replicas {
-        // Nobody waits for a database that is known to be away, so its return is seen by a look.
+        // Requests do not try a database that is known to be unavailable: a poll notices its
+        // return.
         eventually(SOON, "the database is read again", || async {
             replica.get(&path, Some(&key)).await.header("cache-status").contains("fwd=miss")
         })
@@ -302,7 +303,7 @@ async fn a_locked_table_is_502_only_for_requests_that_need_it() {
             }
         }
     };
-    // If they waited for the lock, each until its deadline, it would be minutes.
+    // If each waited for the lock until its deadline, this would take minutes.
     let meanwhile = tokio::time::timeout(Duration::from_secs(20), meanwhile);
     let (answers, quick) = tokio::join!(burst(&fleet.replicas, &key, 200), meanwhile);
     assert!(quick.is_ok(), "cached answers, probes or the document were slow");

@@ -1,4 +1,4 @@
-//! Postgres absent at the start, or with fewer connections than replicas want.
+//! Postgres unavailable at the start, or with fewer connections than the replicas want.
 
 use std::time::Duration;
 
@@ -48,12 +48,12 @@ async fn a_replica_becomes_ready_after_ten_seconds_without_postgres() {
 #[tokio::test(flavor = "multi_thread")]
 async fn fewer_connections_than_the_pools_want_are_shared_by_all_replicas() {
     need_own_servers!();
-    // Three of them are the superuser's.
+    // Three of them are reserved for the superuser.
     let options = PostgresOptions { max_connections: 8, ..Default::default() };
     let postgres = PostgresServer::start(options).await;
     let fleet = fleet(&postgres).await;
     let key = fleet.database.new_key(1_000_000).await;
-    // The first one takes all there are.
+    // The first replica takes all available connections.
     postgres.terminate_backends(fleet.database.name()).await;
     burst(&fleet.replicas[..1], &key, 60).await;
 
@@ -94,7 +94,7 @@ async fn a_replica_shuts_down_in_time_while_postgres_hangs() {
     assert!(ended.await.is_ok(), "a replica did not end");
     postgres.resume();
 
-    // It was answered, or never taken.
+    // Each connection was served, or never accepted.
     if let Ok(answer) = under_way.await.unwrap() {
         assert_eq!(answer.status(), 502);
     }

@@ -1,5 +1,5 @@
-//! Redis stopped, hanging, read-only, full or moved: responses stay correct, each replica enforces its
-//! share of the limits, and Redis is used again soon after it is available.
+//! Redis stopped, hanging, read-only, full or moved: responses stay correct, each replica enforces
+//! its share of the limits, and Redis is used again soon after it is available.
 
 use std::time::Duration;
 
@@ -14,13 +14,13 @@ use crate::support::replica::{Fleet, Replica};
 use crate::support::traffic::{Traffic, burst, routes, uncached};
 use crate::support::wait::eventually;
 
-/// Within this time, a Redis that is available again is used.
+/// A replica uses Redis again within this time after Redis is available.
 const BACK: Duration = Duration::from_secs(5);
 const REPLICAS: u32 = 3;
 const READ: &str = r#"gene_registry_redis_in_use{side="read"}"#;
 const WRITE: &str = r#"gene_registry_redis_in_use{side="write"}"#;
 
-/// Waits, under traffic, until every replica reports Redis as used, or as not used.
+/// Sends traffic until every replica reports that it uses Redis, or that it does not.
 async fn until_in_use(fleet: &Fleet<'_>, key: &str, series: &[(&str, bool)]) {
     until_in_use_by(fleet, key, series, uncached).await;
 }
@@ -49,13 +49,13 @@ async fn until_unavailable(fleet: &Fleet<'_>, key: &str) {
     until_in_use(fleet, key, &[(READ, false), (WRITE, false)]).await;
 }
 
-/// Answers from the local cache are traffic enough.
+/// Responses from the local cache are traffic enough.
 pub(crate) async fn until_back(fleet: &Fleet<'_>, key: &str) {
     let cached = || "/arena/insights?domain=search".to_owned();
     until_in_use_by(fleet, key, &[(READ, true), (WRITE, true)], cached).await;
 }
 
-/// How many of 30 requests of a new key of limit 20 each replica admits, over all three routes.
+/// How many of 30 requests with a new key (limit 20) each replica admits, over all three routes.
 pub(crate) async fn admitted_by_each(fleet: &Fleet<'_>) -> Vec<usize> {
     let (key, paths) = (fleet.database.new_key(20).await, routes(&fleet.database).await);
     let mut admitted = Vec::new();
@@ -77,8 +77,8 @@ pub(crate) async fn admitted_by_each(fleet: &Fleet<'_>) -> Vec<usize> {
     admitted
 }
 
-/// What must hold while Redis can't be written: each replica admits ceil(20 / 3), answers are
-/// correct, and unknown keys are refused.
+/// Checks what must hold while Redis cannot be written: each replica admits ceil(20 / 3) requests,
+/// responses are correct, and unknown keys are refused.
 async fn assert_serving_by_share(fleet: &Fleet<'_>, key: &str) {
     assert_eq!(admitted_by_each(fleet).await, [7, 7, 7]);
     let stranger = ApiKey::generate().unwrap();
@@ -92,7 +92,7 @@ async fn assert_serving_by_share(fleet: &Fleet<'_>, key: &str) {
     }
 }
 
-/// Counters are exact again, across replicas.
+/// Checks that counting is exact again across replicas.
 pub(crate) async fn assert_counted_together(fleet: &Fleet<'_>) {
     assert_eq!(admitted_by_each(fleet).await, [20, 0, 0]);
 }
@@ -100,7 +100,7 @@ pub(crate) async fn assert_counted_together(fleet: &Fleet<'_>) {
 async fn assert_every_key_expires(redis: &RedisServer, prefix: &str) -> usize {
     let keys = redis.keys(prefix).await;
     for key in &keys {
-        // -2: it has expired since.
+        // -2: the counter has expired meanwhile.
         let left: i64 = redis.command(&["PTTL", key]).await;
         assert!(left != -1, "{key} never expires");
     }
@@ -108,7 +108,7 @@ async fn assert_every_key_expires(redis: &RedisServer, prefix: &str) -> usize {
 }
 
 impl Fleet<'_> {
-    /// The answer of a replica that has no Redis and nothing cached.
+    /// The response of a replica without Redis and with an empty cache.
     async fn expected(&self, path: &str, key: &str) -> serde_json::Value {
         let mut config = self.config.clone();
         config.redis.url = None;
@@ -116,7 +116,7 @@ impl Fleet<'_> {
     }
 }
 
-/// Patient enough for counts to be exact on a loaded machine.
+/// Timeouts long enough for exact counts on a loaded machine.
 async fn patient<'a>(postgres: &'a PostgresServer, redis: &RedisServer) -> Fleet<'a> {
     Fleet::start_with(REPLICAS, postgres, redis, |config| config.redis.timeout_ms = 1_000).await
 }
@@ -158,7 +158,7 @@ async fn a_redis_that_hangs_costs_the_first_few_requests_little_and_the_others_n
         for _ in 0..100 {
             assert_eq!(replica.get(&uncached(), Some(&key)).await.status, 200);
         }
-        // Waiting each time, for the counter and for both sides of the cache, takes 15 s.
+        // Waiting for the counter and for both access modes of the cache each time takes 15 s.
         assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
     }
     until_unavailable(&fleet, &key).await;
@@ -278,7 +278,7 @@ async fn a_fail_over_to_another_address_behind_the_same_name_is_followed() {
     until_back(&fleet, &key).await;
     let traffic = Traffic::start(&fleet, &key, "/arena/insights?domain=search");
 
-    // The old primary goes on serving the connections it has, as a replica of the new one.
+    // The old primary keeps serving its existing connections, as a replica of the new one.
     proxy.retarget(new.addr());
     let port = new.addr().rsplit_once(':').unwrap().1.to_owned();
     let () = old.command(&["REPLICAOF", "127.0.0.1", &port]).await;

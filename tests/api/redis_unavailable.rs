@@ -1,4 +1,4 @@
-//! Configuration and log lines about a Redis that is unavailable.
+//! Configuration and log lines for a Redis that is unavailable.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::support::replica::{Fleet, READER, sample};
 use crate::support::traffic::{routes, uncached};
 use crate::support::wait::eventually;
 
-/// Within this time, a Redis that is available again is used.
+/// A replica uses Redis again within this time after Redis is available.
 const BACK: Duration = Duration::from_secs(5);
 const REPLICAS: u32 = 3;
 
@@ -69,7 +69,7 @@ async fn the_log_has_one_line_for_each_change_of_availability() {
         async move {
             for _ in 0..count {
                 assert_eq!(served.replica.get(&uncached(), Some(&keys[0])).await.status, 200);
-                // A key at its limit asks for no write.
+                // A key at its limit causes no write.
                 let status = served.replica.get("/genes", Some(&keys[1])).await.status;
                 assert!(status == 200 || status == 429);
             }

@@ -1,4 +1,4 @@
-//! Secrets: the plain key and the passwords in URLs are nowhere, and no error says anything about
+//! Secrets: plain keys and passwords in URLs appear nowhere, and no error reveals anything about
 //! the database.
 
 use std::time::Duration;
@@ -19,7 +19,7 @@ const SOON: Duration = Duration::from_secs(5);
 const DATABASE_PASSWORD: &str = "database-hunter2";
 const REDIS_PASSWORD: &str = "redis-hunter2";
 
-/// None of the secrets is in the text.
+/// Checks that the text contains none of the secrets.
 #[track_caller]
 pub(crate) fn assert_silent(place: &str, text: &str, secrets: &[String]) {
     for secret in secrets {
@@ -28,12 +28,12 @@ pub(crate) fn assert_silent(place: &str, text: &str, secrets: &[String]) {
     }
 }
 
-/// All that an answer shows to its caller.
+/// Everything that a response shows to its client.
 fn seen(answer: &Answer) -> String {
     format!("{:?}\n{}", answer.headers, answer.text)
 }
 
-/// Every kind of answer that these keys can get; what they show.
+/// Sends every kind of request with these keys; returns what the responses show.
 async fn ask_everything(served: &Served, paths: &[String], keys: &[String]) -> String {
     let mut all = String::new();
     let more =

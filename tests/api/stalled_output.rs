@@ -1,5 +1,5 @@
-//! Standard output and standard error are pipes that nobody reads: requests, probes and the end of
-//! the process wait for neither.
+//! Standard output and standard error are pipes that nobody reads: neither requests nor probes nor
+//! the shutdown wait for them.
 
 use std::io::PipeReader;
 use std::time::Duration;
@@ -19,10 +19,10 @@ const REQUESTS: usize = 3_000;
 
 const DROPPED: &str = "gene_registry_log_lines_dropped_total";
 
-/// For one answer, on a loaded machine. Nothing comes later than this but what never comes.
+/// The maximum duration of a response on a loaded machine.
 const ANSWER: Duration = Duration::from_secs(20);
 
-/// `server.drain_ms`, `server.grace_ms` as they are by default, and two seconds.
+/// The default `server.drain_ms` and `server.grace_ms`, and two seconds.
 const END: Duration = Duration::from_secs(12);
 
 const START: Duration = Duration::from_secs(30);
@@ -32,7 +32,7 @@ async fn answered(what: &str, request: impl Future<Output = Answer>) -> Answer {
     answer.unwrap_or_else(|_| panic!("no answer within {ANSWER:?}: {what}"))
 }
 
-/// Sends many requests, then asks the operations listener for everything.
+/// Sends many requests, then queries the operations listener.
 async fn serves_all_the_same(replica: &Replica, key: &str) {
     for number in 1..=REQUESTS {
         let what = format!("request {number}");
@@ -75,7 +75,7 @@ impl Demo {
             .env("GENE_REGISTRY__OPS__BIND", &ops)
             .env("GENE_REGISTRY__CONTROL__BIND", &control)
             .env("GENE_REGISTRY__LOG__LEVEL", "info")
-            // Set in vain, which is said on standard error before anything listens.
+            // An ignored setting, which is reported on standard error before anything listens.
             .env("REDIS_URL", "redis://127.0.0.1:1")
             .stdout_to(target.try_clone().unwrap());
         let process = launch.stderr_to(target).start();
@@ -100,7 +100,7 @@ impl Demo {
     }
 }
 
-/// What the demo prints at its start, read without keeping a thread of the runtime.
+/// Reads the demo's start-up output in a thread that ends with it.
 async fn printed(mut reader: PipeReader) -> (String, PipeReader) {
     let read = tokio::task::spawn_blocking(move || {
         let text = read_until(&mut reader, "Ctrl-C");

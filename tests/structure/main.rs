@@ -1,4 +1,4 @@
-//! The structure of `src/`: layers, no circles of files, sizes and names.
+//! The structure of `src/`: layers, no import circles, sizes of files and functions, unique names.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a panic is how a test fails")]
 
 mod imports;
@@ -9,13 +9,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use imports::Imports;
 use source::{SourceFile, Visibility, sources};
 
-/// From top to bottom. A file imports from its own layer and from those after it.
+/// From top to bottom. A file imports from its own layer and from those below it.
 const LAYERS: &[&str] = &[
     "cli", "app", "api", "control", "http", "server", "cache", "limit", "keys", "upstream",
     "redis", "ops", "config", "net", "sync", "registry",
 ];
 
-/// Layers side by side: neither imports from the other.
+/// Two layers of the same rank: neither imports from the other.
 const SIBLINGS: (&str, &str) = ("api", "control");
 
 const MAX_FILE_LINES: usize = 300;
@@ -99,7 +99,7 @@ fn files_and_functions_are_short() {
     assert_none(&faults, &rule);
 }
 
-/// Types of the public API's document mirror those of the domain, by name.
+/// `model.rs` is left out: the types of the public document mirror domain types by name.
 #[test]
 fn no_two_types_share_a_name() {
     let mut bearers: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();

@@ -1,11 +1,10 @@
-//! The served OpenAPI document, and answers held against it strictly.
+//! The served OpenAPI document, and strict checks of responses against it.
 
 use serde_json::{Value, json};
 
 use super::replica::{Answer, Replica};
 
-/// A document whose objects may have the properties they declare, must have all of them, and
-/// may have no others.
+/// A document in which each object must have exactly the declared properties.
 pub(crate) struct StrictDocument {
     pub(crate) served: Value,
     schemas: Value,
@@ -29,7 +28,7 @@ impl StrictDocument {
         operation
     }
 
-    /// Checks an answer of the operation on `path` against what is declared for its status.
+    /// Checks a response of the operation on `path` against the declaration for its status.
     #[track_caller]
     pub(crate) fn check(&self, path: &str, answer: &Answer) {
         let status = answer.status.as_str();
@@ -40,7 +39,7 @@ impl StrictDocument {
         assert!(faults.is_empty(), "GET {path}, {status}: {faults:#?}\n{}", answer.text);
     }
 
-    /// What is wrong with a value, by a schema of the document.
+    /// How a value deviates from a schema of the document.
     pub(crate) fn faults(&self, schema: &Value, value: &Value) -> Vec<String> {
         let mut schema = schema.clone();
         schema["components"] = json!({ "schemas": self.schemas });

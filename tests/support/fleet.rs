@@ -16,17 +16,17 @@ const START: Duration = Duration::from_secs(120);
 /// A running fleet. Dropping it ends it.
 pub(crate) struct ComposedFleet {
     process: Process,
-    /// Speaks to the balancer.
+    /// A client of the balancer.
     pub(crate) balancer: Replica,
-    /// Speak to the replicas, by name.
+    /// Clients of the replicas, by name.
     pub(crate) replicas: Vec<(String, Replica)>,
-    /// The registry, as the owner.
+    /// The registry's URL as its owner.
     pub(crate) postgres_url: String,
     folder: PathBuf,
 }
 
 impl ComposedFleet {
-    /// Starts one; `env` names configuration keys of the replicas by their environment variables.
+    /// Starts a fleet; `env` configures the replicas by environment variables.
     pub(crate) async fn start(env: &[(&str, &str)]) -> Self {
         let ready = scratch_folder("fleet").join("ready.json");
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fleet/run");
@@ -56,18 +56,18 @@ impl ComposedFleet {
         }
     }
 
-    /// The process of a replica, or `haproxy`, `postgres`, `redis`.
+    /// The process id of a replica, or of `haproxy`, `postgres` or `redis`.
     pub(crate) fn pid(&self, name: &str) -> u32 {
         let file = self.folder.join(format!("{name}.pid"));
         std::fs::read_to_string(file).unwrap().trim().parse().unwrap()
     }
 
-    /// Asks a replica to end; it is then started again.
+    /// Terminates a replica; the fleet restarts it.
     pub(crate) fn terminate(&self, name: &str) {
         send(Signal::Term, &[self.pid(name)]);
     }
 
-    /// What a program of the fleet has logged.
+    /// The log of a program of the fleet.
     pub(crate) fn log(&self, name: &str) -> String {
         std::fs::read_to_string(self.folder.join(format!("{name}.log"))).unwrap()
     }
@@ -75,7 +75,7 @@ impl ComposedFleet {
 
 impl Drop for ComposedFleet {
     fn drop(&mut self) {
-        // Asked first, so that the servers give their shared memory back; then killed.
+        // SIGTERM first, so that the servers release their shared memory; then SIGKILL.
         self.process.signal(Signal::Term);
         for _ in 0..1000 {
             if !self.process.is_running() {

@@ -1,4 +1,4 @@
-//! The limiters of replicas, without the rest of the replicas.
+//! The limiters of several replicas, without the rest of the replicas.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ pub(crate) struct Limiters {
 }
 
 impl Limiters {
-    /// Three that wait for Redis for long.
+    /// Three limiters with a long timeout of Redis.
     pub(crate) fn three(redis: &RedisServer) -> Self {
         Self::new(3, redis, PATIENT, WithoutRedis::Local)
     }
@@ -50,7 +50,7 @@ impl Limiters {
         format!("{}:limit:{key}", self.prefix)
     }
 
-    /// One decision by one of them.
+    /// One decision by one of the limiters.
     #[track_caller]
     pub(crate) fn decide(
         &self,
@@ -65,7 +65,7 @@ impl Limiters {
         }
     }
 
-    /// `count` decisions at once, in turn by each of them; those admitted.
+    /// Makes `count` decisions at once, by the limiters in turn; returns the admitted ones.
     pub(crate) async fn admitted(&self, count: usize, key: u32, limit: u32) -> usize {
         let decisions = (0..count).map(|n| self.decide(n % self.all.len(), key, limit));
         admitted(&join_all(decisions).await)
@@ -77,7 +77,7 @@ pub(crate) fn admitted(decisions: &[Decision]) -> usize {
     decisions.iter().filter(|decision| decision.admitted).count()
 }
 
-/// Waits like a client that was told to come back after this many seconds.
+/// Waits like a client that was told to retry after this many seconds.
 pub(crate) async fn wait_as_told(seconds: u64) {
     tokio::time::sleep(Duration::from_secs(seconds)).await;
 }

@@ -20,7 +20,7 @@ pub(crate) const SUPERUSER: &str = "postgres";
 
 const START: Duration = Duration::from_secs(30);
 
-/// Shared memory in files, for `/dev/shm` is small, or closed, in many containers.
+/// Shared memory is in files, since `/dev/shm` is small or not writable in many containers.
 const BASICS: &str = "\
 listen_addresses = '127.0.0.1'
 fsync = off
@@ -31,7 +31,7 @@ dynamic_shared_memory_type = mmap
 log_line_prefix = '%m [%p] %u@%d '
 ";
 
-/// How a server differs from the usual one.
+/// How a server differs from the default one.
 #[derive(Debug, Clone)]
 pub(crate) struct PostgresOptions {
     pub max_connections: u32,
@@ -39,7 +39,7 @@ pub(crate) struct PostgresOptions {
     pub conf: Vec<String>,
     /// Lines of `pg_hba.conf`, before the last ones, which trust everybody.
     pub hba: Vec<String>,
-    /// Certificate and key, PEM: TLS is on.
+    /// Certificate and key (PEM); enables TLS.
     pub tls: Option<(PathBuf, PathBuf)>,
 }
 
@@ -80,7 +80,7 @@ impl PostgresServer {
             .await
     }
 
-    /// A server of the caller's own, to be broken.
+    /// A server that the test may break.
     pub(crate) async fn start(options: PostgresOptions) -> Self {
         let template = template_folder().await;
         let copy = |data: &Path| {
@@ -91,7 +91,7 @@ impl PostgresServer {
         Self::start_from(options, copy).await
     }
 
-    /// A server whose data folder `make` makes.
+    /// A server with the data folder that the command of `make` creates.
     pub(super) async fn start_from(
         options: PostgresOptions,
         make: impl FnOnce(&Path) -> Command,
@@ -112,8 +112,8 @@ impl PostgresServer {
         Self { kind, templates: Default::default(), shared: false }
     }
 
-    /// `postgres://…` for a database and a user, over TCP. On an external server the connection is
-    /// made as that server's user, who then takes the wanted role.
+    /// `postgres://…` for a database and a user, over TCP. For an external server, the URL logs in
+    /// as that server's user, which then assumes the given role.
     pub(crate) fn url(&self, database: &str, user: &str) -> String {
         match &self.kind {
             Kind::Own { port, .. } => format!("postgres://{user}@127.0.0.1:{port}/{database}"),
@@ -121,7 +121,7 @@ impl PostgresServer {
                 let mut url = url.as_ref().clone();
                 url.set_path(database);
                 if user != self.superuser() {
-                    // Not by `query_pairs_mut`: the client does not read `+` as a space.
+                    // Not `query_pairs_mut`: the client does not read `+` as a space.
                     let role = format!("options=-c%20role%3D{user}");
                     let query = url.query().map(|query| format!("{query}&{role}"));
                     url.set_query(Some(&query.unwrap_or(role)));
@@ -137,7 +137,7 @@ impl PostgresServer {
         format!("postgres://{user}@{folder}:{}/{database}", self.port())
     }
 
-    /// Who may do everything.
+    /// The name of the superuser.
     pub(crate) fn superuser(&self) -> String {
         match &self.kind {
             Kind::Own { .. } => SUPERUSER.to_owned(),
@@ -162,7 +162,7 @@ impl PostgresServer {
         }
     }
 
-    /// Where the unix socket and the data folder are.
+    /// The folder of the unix socket and the data folder.
     pub(crate) fn folder(&self) -> &Path {
         match &self.kind {
             Kind::Own { folder, .. } => folder,
@@ -183,7 +183,7 @@ impl PostgresServer {
         connect(&self.url(database, &self.superuser())).await
     }
 
-    /// Stops every process of the server where it stands: it hangs, with its sockets open.
+    /// Suspends every process of the server, so that it hangs with its sockets open.
     pub(crate) fn pause(&self) {
         self.with_process(|process| process.signal_tree(Signal::Stop));
     }
@@ -193,7 +193,7 @@ impl PostgresServer {
         self.with_process(|process| process.signal_tree(Signal::Cont));
     }
 
-    /// Ends the server at once, without a checkpoint, and waits until it is gone.
+    /// Ends the server at once, without a checkpoint, and waits until it has ended.
     pub(crate) async fn stop_immediate(&self) {
         self.end_by(Signal::Quit).await;
     }
@@ -213,20 +213,20 @@ impl PostgresServer {
         .await;
     }
 
-    /// Ends the server at once, if it runs, and starts it again: same port, same data.
+    /// Ends the server at once if it runs, and starts it again: same port, same data.
     pub(crate) async fn restart(&self) {
         self.stop_immediate().await;
         self.launch().await;
     }
 
-    /// Ends every connection to a database; how many there were.
+    /// Terminates every connection to a database; returns how many there were.
     pub(crate) async fn terminate_backends(&self, database: &str) -> usize {
         let sql = "select pg_terminate_backend(pid) from pg_stat_activity \
                    where datname = $1 and pid <> pg_backend_pid()";
         self.admin().await.query(sql, &[&database]).await.unwrap().len()
     }
 
-    /// What the server has logged since it was last started.
+    /// The server's log since its last start.
     pub(crate) fn log(&self) -> String {
         let mut log = String::new();
         self.with_process(|process| log = process.stderr());
@@ -271,7 +271,7 @@ impl Drop for PostgresServer {
             return;
         }
         if let Some(process) = self.own().take() {
-            // Asked first, so that it gives its shared memory back; then killed.
+            // SIGQUIT first, so that it releases its shared memory; then SIGKILL.
             process.signal(Signal::Quit);
             process.signal_tree(Signal::Cont);
             for _ in 0..200 {
@@ -281,7 +281,7 @@ impl Drop for PostgresServer {
                 std::thread::sleep(Duration::from_millis(5));
             }
         }
-        // Ignored: the folder goes with the test process at the latest.
+        // Ignored: the folder is removed with the test process at the latest.
         drop(std::fs::remove_dir_all(self.folder()));
     }
 }
@@ -293,7 +293,7 @@ pub(crate) async fn connect(url: &str) -> Client {
     client
 }
 
-/// A data folder as `initdb` leaves it, made once in this process.
+/// A fresh data folder by `initdb`, created once in this process.
 async fn template_folder() -> &'static PathBuf {
     static TEMPLATE: OnceCell<PathBuf> = OnceCell::const_new();
     TEMPLATE
@@ -311,7 +311,7 @@ async fn template_folder() -> &'static PathBuf {
         .await
 }
 
-/// Programs of one version, even where `PATH` has links to some of them only.
+/// Programs of one version, even if `PATH` has links to only some of them.
 pub(super) fn postgres_program(name: &str) -> PathBuf {
     let initdb = find_program("initdb").canonicalize().unwrap();
     initdb.with_file_name(name)

@@ -1,4 +1,4 @@
-//! HTTP/1.1 by hand, for what a well-behaved client cannot send.
+//! HTTP/1.1 by hand, for requests that a well-behaved client cannot send.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ pub(crate) fn head(method: &str, target: &str, headers: &[(&str, &str)]) -> Vec<
     head.into_bytes()
 }
 
-/// Sends bytes on a connection of their own and reads the answer to its end.
+/// Sends bytes on a new connection and reads the response to its end.
 pub(crate) async fn exchange(address: &str, request: &[u8]) -> Answer {
     let mut stream = TcpStream::connect(address).await.unwrap();
     // Ignored: a server may refuse a request before it has read all of it.
@@ -36,12 +36,12 @@ pub(crate) async fn exchange(address: &str, request: &[u8]) -> Answer {
     answer(&mut stream).await
 }
 
-/// Reads an answer up to the end of the stream.
+/// Reads a response up to the end of the stream.
 pub(crate) async fn answer(stream: &mut TcpStream) -> Answer {
     parse(&until_closed(stream).await)
 }
 
-/// Everything that comes until the peer closes or resets; panics if it does neither.
+/// Everything that the peer sends until it closes or resets; panics if it does neither.
 pub(crate) async fn until_closed(stream: &mut TcpStream) -> Vec<u8> {
     let mut bytes = Vec::new();
     let read = async {
@@ -54,7 +54,7 @@ pub(crate) async fn until_closed(stream: &mut TcpStream) -> Vec<u8> {
     bytes
 }
 
-/// An answer whose body ends with the bytes.
+/// Parses a response whose body ends with the bytes.
 #[track_caller]
 pub(crate) fn parse(bytes: &[u8]) -> Answer {
     let text = String::from_utf8_lossy(bytes);

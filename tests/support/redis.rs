@@ -17,7 +17,7 @@ use super::{external, free_port, random_hex, scratch_folder};
 
 const START: Duration = Duration::from_secs(10);
 
-/// A Redis server, which ends when this is dropped.
+/// A Redis server. Dropping it ends it.
 #[derive(Debug)]
 pub(crate) struct RedisServer {
     kind: Kind,
@@ -44,7 +44,7 @@ impl RedisServer {
             .await
     }
 
-    /// A server of the caller's own, to be broken. The arguments come after the harness's own, as
+    /// A server that the test may break. The arguments follow the harness's own, such as
     /// `["--maxmemory", "2mb"]`.
     pub(crate) async fn start(args: &[&str]) -> Self {
         let args = args.iter().map(|&arg| arg.to_owned()).collect();
@@ -62,7 +62,7 @@ impl RedisServer {
         }
     }
 
-    /// What a pool connects to.
+    /// The connection info for a pool.
     pub(crate) fn servers(&self) -> Servers {
         Servers::single(&self.url()).unwrap()
     }
@@ -83,7 +83,7 @@ impl RedisServer {
         }
     }
 
-    /// Where it listens.
+    /// The port on which it listens.
     pub(crate) fn port(&self) -> u16 {
         match &self.kind {
             Kind::Own { port, .. } => *port,
@@ -91,7 +91,7 @@ impl RedisServer {
         }
     }
 
-    /// The server's working folder, where its unix socket is.
+    /// The server's working folder, which contains its unix socket.
     pub(crate) fn folder(&self) -> &Path {
         match &self.kind {
             Kind::Own { folder, .. } => folder,
@@ -99,7 +99,7 @@ impl RedisServer {
         }
     }
 
-    /// A key prefix for one test: `redis.prefix` of its replicas.
+    /// A new key prefix: `redis.prefix` of a test's replicas.
     pub(crate) fn new_prefix() -> String {
         format!("gr-test-{}", random_hex(6))
     }
@@ -153,7 +153,7 @@ impl RedisServer {
         keys
     }
 
-    /// Collects every command that the server runs from now on.
+    /// Records every command that the server runs from now on.
     pub(crate) async fn monitor(&self) -> Monitor {
         let monitor = self.client().get_async_monitor().await.unwrap();
         let lines = Arc::new(Mutex::new(Vec::new()));
@@ -177,15 +177,15 @@ impl RedisServer {
         self.with_process(|process| process.signal_tree(Signal::Cont));
     }
 
-    /// Ends the server at once, and waits until it is gone.
+    /// Kills the server, and waits until it has ended.
     pub(crate) async fn kill(&self) {
         let Some(process) = self.own().take() else { return };
         process.signal_tree(Signal::Kill);
         process.wait_exit(Duration::from_secs(10)).await;
     }
 
-    /// Ends the server at once, if it runs, and starts it again: same port, and empty unless its
-    /// arguments make it keep its data.
+    /// Kills the server if it runs, and starts it again: same port, and without data unless its
+    /// arguments make it persistent.
     pub(crate) async fn restart(&self) {
         self.kill().await;
         self.launch().await;

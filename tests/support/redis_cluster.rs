@@ -9,10 +9,10 @@ use super::wait::{eventually, until};
 
 const START: Duration = Duration::from_secs(60);
 
-/// From the first slot to the last, and who has them: host, port, identity.
+/// The first and last slot, and their owner: host, port, node id.
 type Range = (u16, u16, (String, u16, String));
 
-/// The servers of the cluster, which end when this is dropped.
+/// The servers of the cluster. Dropping it ends them.
 #[derive(Debug)]
 pub(crate) struct RedisCluster {
     pub(crate) nodes: Vec<RedisServer>,
@@ -78,7 +78,7 @@ impl RedisCluster {
         found
     }
 
-    /// Waits until somebody else than `lost` has the slot, and the cluster works.
+    /// Waits until a node other than `lost` owns the slot, and the cluster is operational.
     pub(crate) async fn taken_over(&self, slot: u16, lost: usize) -> usize {
         let witness = (lost + 1) % self.nodes.len();
         until(START, "a replica has taken over", || async {
@@ -89,7 +89,7 @@ impl RedisCluster {
         .await
     }
 
-    /// Every key that begins with `prefix`, and for how long it lives, in milliseconds.
+    /// Every key that begins with `prefix`, with its time to live in milliseconds.
     pub(crate) async fn keys(&self, prefix: &str) -> Vec<(String, i64)> {
         let mut found = Vec::new();
         for primary in self.primaries(0).await {
@@ -110,7 +110,7 @@ impl RedisCluster {
         let () = self.nodes[from].command(&words).await;
     }
 
-    /// Moves the slot's keys that are there, and ends the move.
+    /// Moves the slot's existing keys, and completes the move.
     pub(crate) async fn end_move(&self, slot: u16, from: usize, to: usize) {
         let (at, target) = (slot.to_string(), self.id(to).await);
         let port = self.nodes[to].port().to_string();

@@ -12,10 +12,10 @@ const START: Duration = Duration::from_secs(30);
 /// The sentinels' name for the primary.
 pub(crate) const SERVICE: &str = "registry";
 
-/// The servers and their sentinels, which end when this is dropped.
+/// The servers and their sentinels. Dropping it ends them.
 #[derive(Debug)]
 pub(crate) struct WatchedRedis {
-    /// The primary at first, and its replica.
+    /// The initial primary, and its replica.
     pub(crate) servers: [RedisServer; 2],
     sentinels: Vec<Sentinel>,
 }
@@ -27,7 +27,7 @@ struct Sentinel {
 }
 
 impl WatchedRedis {
-    /// The sentinels ask for `password`, if any.
+    /// The sentinels require `password`, if there is one.
     pub(crate) async fn start(password: Option<&str>) -> Self {
         let primary = RedisServer::start(&[]).await;
         let port = primary.port().to_string();
@@ -59,7 +59,7 @@ impl WatchedRedis {
         self.sentinels.iter().map(url).collect()
     }
 
-    /// Asks for a fail-over though nothing is wrong.
+    /// Requests a fail-over although nothing has failed.
     pub(crate) async fn fail_over(&self) {
         let asked: Option<String> = self.ask(&self.sentinels[0], None, "FAILOVER").await;
         assert!(asked.is_some());

@@ -1,4 +1,4 @@
-//! Requests: one for each operation, ones that no cache has, and a steady stream of both.
+//! Requests: one for each operation, uncached ones, and a steady stream of both.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -14,7 +14,7 @@ use super::replica::{Answer, Fleet, Replica};
 /// Between two requests of one stream.
 const PACE: Duration = Duration::from_millis(10);
 
-/// A path of each operation that is answered with 200 on the sample registry.
+/// A path for each operation, with status 200 on the sample registry.
 pub(crate) async fn routes(database: &Database<'_>) -> [String; 3] {
     let client = database.connect().await;
     let row = client.query_one("select id::text from registry_read.gene limit 1", &[]).await;
@@ -23,20 +23,20 @@ pub(crate) async fn routes(database: &Database<'_>) -> [String; 3] {
     ["/genes".to_owned(), phenotype, "/arena/insights?domain=search".to_owned()]
 }
 
-/// A search that nobody in this process has asked for yet: no cache has its answer.
+/// A search that nothing in this process has requested before, so it is in no cache.
 pub(crate) fn uncached() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(1);
     format!("/genes?domain=nobody.asked.{}", NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// An answer and how long it took.
+/// A response and how long it took.
 #[derive(Debug)]
 pub(crate) struct Timed {
     pub(crate) answer: Answer,
     pub(crate) took: Duration,
 }
 
-/// Exactly the one body, with nothing about the database in it.
+/// Checks that the response is the generic 502 and reveals nothing about the database.
 #[track_caller]
 pub(crate) fn assert_db_error(answer: &Answer) {
     answer.assert_refused(502, "DB_ERROR");
@@ -51,7 +51,7 @@ pub(crate) fn assert_db_error(answer: &Answer) {
     assert!(!text.chars().any(|c| c.is_ascii_digit()), "{answer:?}");
 }
 
-/// Refused at once, for there is too much to read: the whole answer.
+/// Checks that the response is the complete 503 of a shed request.
 #[track_caller]
 pub(crate) fn assert_shed(answer: &Answer) {
     answer.assert_refused(503, "UNAVAILABLE");
@@ -63,7 +63,7 @@ pub(crate) fn assert_shed(answer: &Answer) {
     }
 }
 
-/// `count` uncached requests at once, spread over the replicas.
+/// Sends `count` uncached requests at once, spread over the replicas.
 pub(crate) async fn burst(replicas: &[Replica], key: &str, count: usize) -> Vec<Timed> {
     let requests = (0..count).map(|number| async move {
         let replica = &replicas[number % replicas.len()];
@@ -81,7 +81,7 @@ pub(crate) struct Traffic {
 }
 
 impl Traffic {
-    /// Two streams a replica: `path` again and again, and uncached requests.
+    /// Two streams for each replica: `path` repeatedly, and uncached requests.
     pub(crate) fn start(fleet: &Fleet<'_>, key: &str, path: &str) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let mut streams = Vec::new();
@@ -94,7 +94,7 @@ impl Traffic {
         Self { stop, streams }
     }
 
-    /// Everything that was answered.
+    /// Stops the streams; returns all responses.
     pub(crate) async fn stop(self) -> Vec<Answer> {
         self.stop.store(true, Ordering::Relaxed);
         let answers = join_all(self.streams).await;

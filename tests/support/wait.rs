@@ -1,4 +1,4 @@
-//! Waiting for a condition, with a bound: tests never sleep and hope.
+//! Waiting for a condition, with a bound: tests never sleep for a guessed time.
 
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -11,15 +11,15 @@ use super::postgres::PostgresServer;
 
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// For one look of [`seen`], however slow the machine is.
+/// For one attempt of [`visible_within`], however slow the machine is.
 const LOOK: Duration = Duration::from_secs(60);
 
-/// Of what makes a change seen: a timer, a connection, the database, its answer, a request and its
-/// answer. Each may be late by as much as the machine is; nobody is held to a bound by a machine
-/// that stands still.
+/// The number of steps until a change is visible: a timer, a connection, the database, its reply, a
+/// request and its response. Each may be late by the delay of the machine, so the bound is extended
+/// by it.
 const STEPS: u32 = 6;
 
-/// Waits until `condition` holds; panics with `what`, at the caller, when `bound` has passed.
+/// Waits until `condition` holds; panics with `what`, at the caller, after `bound`.
 #[track_caller]
 pub(crate) fn eventually<F: Future<Output = bool>>(
     bound: Duration,
@@ -32,8 +32,8 @@ pub(crate) fn eventually<F: Future<Output = bool>>(
     })
 }
 
-/// Waits until `attempt` gives a value; panics with `what`, at the caller, when `bound` has passed,
-/// also in the middle of an attempt.
+/// Waits until `attempt` gives a value; panics with `what`, at the caller, after `bound`, also in
+/// the middle of an attempt.
 #[track_caller]
 pub(crate) fn until<T, F: Future<Output = Option<T>>>(
     bound: Duration,
@@ -53,9 +53,10 @@ pub(crate) fn until<T, F: Future<Output = Option<T>>>(
     }
 }
 
-/// Looks until what was changed at `since` is seen. What `look` finds instead, which is older, is a
-/// failure only where it was asked for later than `bound` after the change, and later by what this
-/// machine was late: a machine that is slow to ask, or to answer, has shown nothing wrong.
+/// Polls until the change made at `since` is visible. `poll` returns a description of an older
+/// state as its error; that is a failure only if the poll began later than `bound` after the
+/// change, plus the measured delay of this machine. A machine that is slow to send or receive
+/// proves nothing.
 #[track_caller]
 pub(crate) fn seen<F: Future<Output = Result<(), String>>>(
     since: Instant,
@@ -84,8 +85,8 @@ pub(crate) fn seen<F: Future<Output = Result<(), String>>>(
     }
 }
 
-/// Measures for ever by how much this machine is late at most, its database too: a look into the
-/// change log waits for both.
+/// Measures for ever the largest delay of this machine and its database: polls of the change log
+/// wait for both.
 async fn lateness(most: &Cell<Duration>) -> Infallible {
     let database = PostgresServer::shared().await.admin().await;
     loop {

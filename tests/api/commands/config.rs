@@ -248,11 +248,11 @@ async fn config_print_masks_secrets_and_shows_where_each_value_came_from() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_secret_that_is_wrong_is_not_repeated() {
     let secret = "s3cret-of-postgres";
-    // Where a hash is wanted, somebody may give the token itself.
+    // A token in place of its hash.
     let token = "[[control.tokens]]\nuser = \"a\"\nsha256 = \"s3cret-of-postgres\"";
     let ended = run(config("check", token)).await.failed(1, &[secret]);
     assert!(ended.stderr.contains("sha256"), "{ended:?}");
-    // A list that is no list, or one of something else; and no URL.
+    // No list, a list of something else, and no URL.
     for text in [
         format!("[upstream]\nread_urls = \"{secret}\"\n"),
         format!("[upstream]\nread_urls = [[\"{secret}\"]]\n"),

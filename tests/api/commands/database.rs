@@ -31,7 +31,7 @@ async fn keys(database: &Database<'_>) -> i64 {
     number(database, "select count(*) from registry.api_key").await
 }
 
-/// The status that a key gets from a new replica.
+/// The status that a request with the key gets from a new replica.
 async fn status_with(database: &Database<'_>, key: &str) -> u16 {
     let mut config = config(&database.url_as(READER), None);
     patient(&mut config);

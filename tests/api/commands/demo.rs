@@ -130,7 +130,7 @@ async fn a_key_of_ones_own_can_be_made_used_seen_and_revoked_in_the_demo() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_demo_moves_to_a_free_port_where_its_own_is_taken() {
-    // Taken by this test, or by somebody else.
+    // The port is in use, by this test or by another process.
     let _taken = [8080, 8081].map(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)));
     let demo = Demo::start(&[]).await;
     assert!(!demo.base.contains(":8080"), "{}", demo.base);
@@ -154,7 +154,7 @@ async fn the_demo_does_not_move_from_an_address_that_it_was_given() {
 async fn the_demo_ends_cleanly_when_interrupted_or_terminated() {
     for signal in [Signal::Int, Signal::Term] {
         let demo = Demo::start(&["--bind", "127.0.0.1:0"]).await;
-        // A client that keeps its connection open does not hold it up.
+        // A client that keeps its connection open does not delay the end.
         let client = reqwest::Client::new();
         let url = format!("{}/genes", demo.base);
         let answer = client.get(url).header("X-API-Key", &demo.key).send().await.unwrap();

@@ -1,4 +1,4 @@
-//! Help, completions, man pages, colours, and what is said about wrong arguments.
+//! Help, completions, man pages, colours, and the messages about wrong arguments.
 
 use std::process::Command;
 
@@ -45,7 +45,7 @@ async fn completions_are_scripts_that_their_shells_take() {
             assert!(script.contains(word), "{shell}: {word}");
         }
     }
-    // What a shell would offer, asked of the one that is everywhere.
+    // The completions that a shell would offer; bash is available everywhere.
     let script = person.run(&["completions", "bash"]).await.ok().stdout;
     let file = scratch_folder("completions").join("bash");
     std::fs::write(&file, script).unwrap();

@@ -17,10 +17,10 @@ use std::time::Duration;
 use crate::support::process::Launch;
 use crate::support::scratch_folder;
 
-/// Within this, even on a loaded machine.
+/// The time limit of a command, with a margin for a loaded machine.
 const SOON: Duration = Duration::from_secs(30);
 
-/// The binary, without any configuration or credentials of whoever runs the tests.
+/// The binary, without the configuration and credentials of the user who runs the tests.
 pub(crate) fn gene_registry<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Launch {
     let launch = Launch::new("gene-registry", env!("CARGO_BIN_EXE_gene-registry"))
         .args(args)
@@ -34,7 +34,7 @@ pub(crate) fn gene_registry<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) 
     })
 }
 
-/// What a command that has ended left.
+/// The result of a command.
 #[derive(Debug)]
 struct Ended {
     code: i32,
@@ -49,8 +49,8 @@ impl Ended {
         self
     }
 
-    /// Checks the exit status, that standard output is empty, and that nothing that was said
-    /// holds any of the secrets.
+    /// Checks that the command failed with this status, an empty standard output, and a message
+    /// that contains none of the secrets.
     #[track_caller]
     fn failed(self, code: i32, secrets: &[&str]) -> Self {
         assert_eq!((self.code, self.stdout.as_str()), (code, ""), "{self:?}");

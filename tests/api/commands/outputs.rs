@@ -1,4 +1,4 @@
-//! Commands whose output can't be written: none panics, none loses a secret without a word.
+//! Commands whose output cannot be written: none panics, and none loses a secret silently.
 
 use std::os::fd::OwnedFd;
 
@@ -15,7 +15,7 @@ use crate::support::process::Launch;
 use crate::support::replica::{READER, Replica, config, migrated, patient, sample};
 use crate::support::scratch_folder;
 
-/// Somebody with all that commands need: a login, a replica, a database with the schema.
+/// A user with all that commands need: a login, a replica, a database with the schema.
 struct Stand {
     database: Database<'static>,
     replica: Replica,
@@ -36,7 +36,7 @@ impl Stand {
         stand
     }
 
-    /// A command of somebody who is logged in, with the database and the replica's probes at hand.
+    /// A command of a logged-in user, with the database and the replica's probes configured.
     fn command(&self, args: &[&str]) -> Launch {
         let ops = self.replica.ops.strip_prefix("http://").unwrap();
         let command = self.person.command(args).env("DATABASE_URL", self.database.url());
@@ -49,7 +49,7 @@ impl Stand {
         self.person.command_with_input(&login, &self.token)
     }
 
-    /// Commands that print something and can be run again and again, in this order.
+    /// Commands that print something and can be repeated, in this order.
     fn commands(&self) -> Vec<(&'static str, Launch)> {
         let folder = scratch_folder("man");
         let man = ["man", "--dir", folder.to_str().unwrap()];
@@ -85,7 +85,7 @@ impl Stand {
             "serve",
         ] {
             let words: Vec<_> = line.split(' ').collect();
-            // Nowhere to listen: `serve` ends with a message.
+            // The address is not available, so `serve` ends with a message.
             let command = self.command(&words).env("GENE_REGISTRY__SERVER__BIND", "192.0.2.1:1");
             commands.push((line, command));
         }
@@ -93,12 +93,12 @@ impl Stand {
     }
 }
 
-/// Every command that makes a secret that is shown once.
+/// Every command that creates a secret that is shown once.
 fn makes_a_secret(line: &str) -> bool {
     line.starts_with("api-key create --name") || line.starts_with("token new")
 }
 
-/// Commands that fail whatever becomes of their output, or write to standard error alone.
+/// Commands that fail whatever their output is, or write to standard error only.
 fn writes_to_stderr_alone(line: &str) -> bool {
     ["login", "man --dir", "no-such-command", "maintain", "logout", "logout --all", "serve"]
         .contains(&line)
@@ -144,7 +144,7 @@ async fn no_command_panics_when_standard_error_cannot_be_written() {
         for (line, command) in stand.commands() {
             let expected = match line {
                 "no-such-command" => 2,
-                // They print to standard error what is needed beside what they print.
+                // They print necessary information to standard error too.
                 "token new --user ana" | "serve" => 1,
                 _ if line.contains("--prefix") => 2,
                 _ => 0,

@@ -167,7 +167,7 @@ async fn healthcheck_ends_with_0_only_where_a_replica_is_ready() {
     check(&format!("0.0.0.0:{port}")).await.ok();
     assert_eq!(check(&format!("127.0.0.1:{}", free_port())).await.code, 1);
     let starting = Replica::start(&config("postgres://127.0.0.1:1/none", None)).await;
-    // Within its first ten seconds, for its database will never be there.
+    // Within the first ten seconds, since its database is never available.
     assert_eq!(check(&address(&starting.ops)).await.code, 1);
 }
 

@@ -31,7 +31,7 @@ impl Stand {
         Self { database, replica, document, key }
     }
 
-    /// The successful response to a path below `/v1`, checked against the operation.
+    /// The successful response to a path below `/v1`, checked against its operation.
     async fn checked(&self, operation: &str, path: &str) -> Answer {
         let answer = self.replica.get(path, Some(&self.key)).await;
         assert_eq!(answer.status, 200, "{path}: {answer:?}");

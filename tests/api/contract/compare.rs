@@ -26,7 +26,7 @@ pub(super) fn breaking(old: &Value, new: &Value) -> Vec<String> {
     found.broken
 }
 
-/// Who writes values of a schema: what the client sends, or what it reads.
+/// Who writes the values of a schema: the client, which sends them, or the service.
 #[derive(Clone, Copy, PartialEq)]
 enum Way {
     Sent,
@@ -37,7 +37,7 @@ struct Comparison<'a> {
     old: &'a Value,
     new: &'a Value,
     broken: Vec<String>,
-    /// References that are being resolved: schemas may contain themselves.
+    /// The references that are being resolved, for a schema may contain itself.
     seen: Vec<(String, String)>,
 }
 
@@ -188,7 +188,7 @@ impl Comparison<'_> {
             Way::Read if !before.is_empty() && after.is_empty() => {
                 self.breaks(place, "no enum now")
             }
-            // Generated types are shared and lose the name, no matter who writes the values.
+            // Generated types are shared, so a removed type breaks clients in either direction.
             _ if !after.is_empty() && vanished.is_some() => {
                 self.breaks(place, &format!("no longer has {}", vanished.unwrap()));
             }
@@ -202,7 +202,7 @@ impl Comparison<'_> {
         }
     }
 
-    /// Sent values must not be narrowed, and read values not widened.
+    /// Values that are sent must not be narrowed, values that are read not widened.
     fn bound(
         &mut self,
         place: &str,
@@ -215,7 +215,7 @@ impl Comparison<'_> {
         if old == new {
             return;
         }
-        // An absent bound is the widest.
+        // A missing bound is the widest.
         let widest = if upper { f64::INFINITY } else { f64::NEG_INFINITY };
         let (a, b) = (old.as_f64().unwrap_or(widest), new.as_f64().unwrap_or(widest));
         let is_wider = if upper { b > a } else { b < a };
@@ -233,7 +233,7 @@ fn array(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
-/// A reference alone, or within `allOf`, as the framework writes it beside a description.
+/// A reference alone, or within `allOf`, the framework's form beside a description.
 fn reference(schema: &Value) -> Option<&str> {
     match array(&schema["allOf"]) {
         [only] => only["$ref"].as_str(),

@@ -1,5 +1,6 @@
-//! A registry with every optional value empty and with values at and beyond every bound: responses
-//! match the served document strictly. The tests of generated clients use the same registry.
+//! An existing registry with every optional value empty and with values at and beyond every bound:
+//! responses match the served document strictly. The tests of generated clients use the same
+//! registry.
 
 use serde_json::{Value, json};
 

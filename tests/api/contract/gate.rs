@@ -1,4 +1,4 @@
-//! No release breaks the clients of the one before: the document against `openapi/released/`.
+//! No release breaks the clients of the previous one: the document against `openapi/released/`.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ fn read(path: &Path) -> Value {
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// `v1.2.10.json` is newer than `v1.2.9.json`.
+/// The newest release by number: `v1.2.10.json` is newer than `v1.2.9.json`.
 fn version(path: &Path) -> Vec<u64> {
     let name = path.file_stem().unwrap().to_str().unwrap().trim_start_matches('v').to_owned();
     name.split('.').map(|part| part.parse().unwrap()).collect()
@@ -41,7 +41,7 @@ const SEARCH: &str = "/paths/~1genes/get";
 const GENE: &str = "/components/schemas/GeneSummary";
 const PAGE: &str = "/components/schemas/GenePage";
 
-/// The released document with `value` at `pointer`; `null` removes what is there.
+/// The released document with `value` at `pointer`; `null` removes the element.
 fn changed(pointer: &str, value: Value) -> Value {
     let mut document = last_release();
     let (parent, name) = pointer.rsplit_once('/').unwrap();

@@ -29,7 +29,7 @@ fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
 }
 
-/// Claims of a valid token.
+/// The claims of a valid token.
 fn good_claims(issuer: &Issuer) -> Value {
     json!({ "iss": issuer.url, "aud": AUDIENCE, "sub": "alice", "exp": now() + 300, "iat": now() })
 }
@@ -147,7 +147,7 @@ async fn forged_tokens_are_refused() {
 
     let own = KeyPair::generate().unwrap().serialize_der();
     let own = EncodingKey::from_ec_der(&own);
-    // The public key, which everybody knows, in each form that could be mistaken for a secret.
+    // The public key in each form that could be mistaken for an HMAC secret.
     let modulus = key["n"].as_str().unwrap();
     let secrets = [modulus.as_bytes().to_vec(), key.to_string().into_bytes(), Vec::new()];
     let header = |algorithm| Header { kid: Some(kid.clone()), ..Header::new(algorithm) };

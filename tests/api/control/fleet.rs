@@ -1,5 +1,5 @@
-//! Changes of a key through one replica's control listener take effect on all replicas within two
-//! seconds, with or without Redis. (Changed scopes and limits, which no command makes:
+//! Changes of a key through one replica's control listener apply on all replicas within two
+//! seconds, with or without Redis. (Changes of scopes and limits, for which there is no command:
 //! [`crate::currency`].)
 
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::support::wait::seen;
 const SEEN: Duration = Duration::from_secs(2);
 const PATH: &str = "/genes";
 
-/// Fails if a replica responds with another status later than two seconds after `since`.
+/// Fails if a request sent later than two seconds after `since` gets another status.
 async fn assert_status_within_two_seconds(
     fleet: &Fleet<'_>,
     key: &str,

@@ -1,4 +1,4 @@
-//! The issuer's keys: exchanged, withdrawn, unavailable, and not read too often.
+//! The issuer's signing keys: rotated, withdrawn, unavailable, and not fetched too often.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::support::issuer::Issuer;
 use crate::support::replica::{Answer, Replica};
 use crate::support::wait::eventually;
 
-/// Keys are read again within this; a loaded machine gets more.
+/// Keys are fetched again within this time; a loaded machine gets more.
 const SOON: Duration = Duration::from_secs(30);
 
 async fn who(replica: &Replica, token: &str) -> Answer {

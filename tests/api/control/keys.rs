@@ -1,4 +1,4 @@
-//! Keys: each user sees and touches their own.
+//! Keys: each user sees and changes only their own.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -35,7 +35,7 @@ async fn people() -> People {
     People { alice: client(0), bob: client(1), olga: client(2), replica, database }
 }
 
-/// Names of every kind.
+/// Names with all kinds of characters.
 const NAMES: [&str; 9] = [
     "ci",
     " spaced  out ",
@@ -120,7 +120,7 @@ async fn another_users_key_is_like_one_that_does_not_exist() {
         assert_eq!(names(&hers), names(&nobodys));
         let all = json!({ "prefix": prefix(&key), "all": true });
         bob.post(path, &all).await.assert_refused(403, "FORBIDDEN");
-        // Not even an operator who did not say that everybody's are meant.
+        // Not even an operator who did not ask for everybody's keys.
         let own = olga.post(path, &json!({ "prefix": prefix(&key) })).await;
         own.assert_refused(404, "NOT_FOUND");
     }
@@ -158,7 +158,7 @@ async fn revoking_twice_is_harmless_and_says_when_it_was_done() {
         let answer = alice.post("/api-keys/revoke", &json!({ "prefix": given })).await;
         assert_eq!((answer.status.as_u16(), &answer.json()["status"]), (200, &json!("revoked")));
         revoked_at.push(answer.json()["revoked_at"].clone());
-        // Another second, so that another time would be seen.
+        // A second later, so that a changed time would show.
         let second = || Timestamp::now().as_second();
         let begun = second();
         eventually(SOON, "a second has passed", || async { second() > begun }).await;
@@ -189,7 +189,7 @@ async fn of_two_keys_that_begin_alike_none_is_touched_until_it_is_clear_which() 
         assert_eq!(prefixes, ["gr_AAAAbbbb", "gr_AAAAbbbc"], "only her own");
     }
     assert!(alice.list().await.iter().all(|key| key["status"] == "active"));
-    // Another's keys don't make hers unclear.
+    // The keys of another user do not make hers ambiguous.
     let answer = bob.post("/api-keys/revoke", &json!({ "prefix": "AAAA" })).await;
     assert_eq!((answer.status.as_u16(), &answer.json()["name"]), (200, &json!("his")));
     let answer = alice.post("/api-keys/revoke", &json!({ "prefix": "gr_AAAAbbbc" })).await;

@@ -1,4 +1,4 @@
-//! Login tokens, which the configuration knows by their hash.
+//! Login tokens, of which the configuration has only the hashes.
 
 use gene_registry::config::TokenConfig;
 use gene_registry::control::LoginToken;
@@ -79,7 +79,7 @@ async fn guessing_ends_and_whoever_was_let_in_before_goes_on() {
         }
         answer.assert_refused(401, "UNAUTHORIZED");
         refused += 1;
-        // A second's refill a second, however slow the machine is.
+        // One token of the bucket returns each second, however slow the machine is.
         assert!(refused < 500, "guessing goes on");
     }
     assert!(refused >= 30);

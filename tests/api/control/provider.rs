@@ -1,5 +1,4 @@
-//! The OpenID provider that tests log in to does what its people say: only then what is tested
-//! with it means anything.
+//! The OpenID provider of the tests follows its instructions: the other tests rely on it.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Without a role that may write keys the listener says so; without its database too.
+//! Writing keys without a role that may, and without a database: the listener reports the cause.
 
 use futures_util::future::join_all;
 use gene_registry::config::Config;
@@ -12,7 +12,7 @@ use crate::support::postgres::{PostgresOptions, PostgresServer};
 use crate::support::proxy::{FaultProxy, Mode};
 use crate::support::replica::{READER, Replica, migrated};
 
-/// Every way of writing.
+/// Every kind of request that writes.
 async fn assert_read_only(alice: &ControlClient, key: &str, says: &str) {
     for (path, body) in [
         ("/api-keys", json!({ "name": "ci" })),
@@ -116,7 +116,7 @@ async fn while_its_database_is_away_the_listener_says_so_and_works_again_after_i
 async fn keys_are_managed_through_a_pooler_in_transaction_mode() {
     need_own_servers!();
     let postgres = PostgresServer::start(PostgresOptions::default()).await;
-    // Statements of one caller come on this connection, then on that.
+    // The statements of one client are spread over several connections.
     let lines = ["default_pool_size = 2", "server_lifetime = 1", "server_idle_timeout = 1"];
     let bouncer = PgBouncer::start(&postgres, &lines).await;
     let database = migrated(&postgres).await;

@@ -1,4 +1,4 @@
-//! Both stores of keys behave alike: Postgres, and the memory of `demo`.
+//! Both stores of keys behave alike: Postgres, and the in-memory one of `demo`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -193,11 +193,13 @@ async fn a_key_has_at_most_one_active_successor_and_keeps_its_first_lifetime() {
                 };
             let first = made(&old, hour).await;
             refused_for(&old, &first).await;
-            // The response with the new key was lost: it is rotated, and the old key's successor changes.
+            // The response with the new key was lost: the new key is rotated, and becomes the old
+            // key's successor.
             let second = made(&first, Duration::ZERO).await;
             refused_for(&old, &second).await;
             refused_for(&first, &second).await;
-            // The successor is revoked: the old key, still active for an hour, can be rotated again.
+            // The successor is revoked: the old key, still active for an hour, can be rotated
+            // again.
             store.revoke(Some("a"), &prefix(&second)).await.unwrap();
             assert_eq!(refusal(rotate(&first, hour).await), KeyRefusal::NotActive, "{name}");
             let third = made(&old, hour).await;

@@ -1,4 +1,4 @@
-//! Last use and number of requests: counted by replicas, written in batches.
+//! The last use and the request count of keys: counted by replicas, written in batches.
 
 use std::time::{Duration, Instant};
 
@@ -51,7 +51,7 @@ async fn owners_see_when_and_how_often_their_keys_were_used() {
     let begun = Timestamp::now();
     ask(&first, &used, 3).await;
     ask(&second, &used, 4).await;
-    // A request that is refused for its parameters is a use of the key.
+    // A request with invalid parameters counts as a use of the key.
     assert_eq!(first.get("/genes?limit=0", Some(&used)).await.status, 400);
     eventually(SOON, "eight requests are seen", || async {
         alice.list().await[1]["request_count"] == 8
@@ -83,7 +83,7 @@ async fn use_is_written_when_a_replica_stops_and_refused_keys_are_not_counted() 
     ask(&replica, &used, 5).await;
     ask(&replica, &gone, 1).await;
     assert_eq!(replica.get("/genes", Some(&revoked)).await.status, 401);
-    // A key that is deleted before the write does not prevent it.
+    // A key that is deleted before the write does not prevent the write of the others.
     let sql = "delete from registry.api_key where prefix = $1";
     client.execute(sql, &[&prefix(&gone)]).await.unwrap();
     assert_eq!(written(&client, &used).await, 0, "requests do not write");

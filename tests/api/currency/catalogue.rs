@@ -1,5 +1,5 @@
-//! What happens to the catalogue is seen on all routes by every replica; counters and scores
-//! wait for an answer's age.
+//! Changes of the catalogue are visible on all routes of every replica; counters and scores change
+//! only when an entry expires.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::support::wait::{eventually, seen};
 
 const SOON: Duration = Duration::from_secs(10);
 
-/// What is done to a gene, `$1`; which of its answers change by it.
+/// A statement on a gene (`$1`), and the paths whose responses change by it.
 struct Step {
     what: &'static str,
     sql: &'static str,

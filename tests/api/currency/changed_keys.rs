@@ -1,5 +1,5 @@
-//! Keys that polls of the change log found to be changed: their records are read again without a
-//! request, and never let anybody in while they cannot be.
+//! API keys that a poll of the change log reports as changed: their records are read again without
+//! a request, and until then they admit nobody.
 
 use std::time::Duration;
 
@@ -74,8 +74,8 @@ async fn a_changed_key_that_cannot_be_read_is_rejected() {
     let scene = Scene::new().await;
     let (kept, revoked) = (scene.known_key().await, scene.known_key().await);
 
-    // Whoever waits for the lock gets it in the moment in which the revocation is committed, so
-    // that the record cannot be read from then on, and the change log can.
+    // The lock is granted at the moment at which the revocation commits: from then on the record
+    // cannot be read, but the change log can.
     let mut client = scene.fleet.database.connect().await;
     let transaction = client.transaction().await.unwrap();
     transaction.batch_execute(&revocation(&[&revoked])).await.unwrap();
@@ -93,7 +93,7 @@ async fn a_changed_key_that_cannot_be_read_is_rejected() {
     .await;
     transaction.commit().await.unwrap();
     let locker = locked.await.unwrap();
-    // The first of two may have begun before the commit.
+    // The first of the two polls may have begun before the commit.
     let polls = scene.metric(GOOD_POLLS).await;
     eventually(SOON, "a poll finds the change", || async {
         scene.metric(GOOD_POLLS).await >= polls + 2.0
@@ -105,7 +105,7 @@ async fn a_changed_key_that_cannot_be_read_is_rejected() {
     };
     refused(&revoked).await;
     scene.assert_status(&kept, 200).await;
-    // Nor while the whole database is unavailable, whether or not that is known by now.
+    // The same holds while the whole database is unavailable, noticed or not.
     scene.proxy.set(Mode::Refuse).await;
     for _ in 0..5 {
         refused(&revoked).await;

@@ -1,8 +1,8 @@
-//! The black-box checker: genes are edited, unpublished and published while readers on three
-//! replicas read, and Redis and Postgres are cut, stalled and restored by a seeded schedule.
+//! The black-box checker: a writer edits, unpublishes and publishes genes while readers query three
+//! replicas, and a seeded schedule cuts and stalls Redis and Postgres.
 //!
-//! `GENE_REGISTRY_CHECKER_SEED` replays a schedule, `GENE_REGISTRY_CHECKER_SECONDS` sets how long
-//! there are faults. The rules are those of [`super::history`].
+//! `GENE_REGISTRY_CHECKER_SEED` replays a schedule; `GENE_REGISTRY_CHECKER_SECONDS` sets the
+//! duration of the faults. [`super::history`] has the rules.
 
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
@@ -25,15 +25,15 @@ const DOMAIN: &str = "checked";
 
 /// Between two requests of one reader.
 const PACE: Duration = Duration::from_millis(15);
-/// Between two looks at how late this machine is.
+/// Between two measurements of the machine's delay.
 const PROBE: Duration = Duration::from_millis(50);
-/// All of it must have healed by then.
+/// All replicas must have recovered within this time after the last fault.
 const HEALED: Duration = Duration::from_secs(10);
 const SOONER: Duration = Duration::from_millis(10);
 
 const CONTRACT: Contract = Contract { seen: SEEN, oldest };
 
-/// The oldest an answer may be, with a second for clocks that are read from afar.
+/// The maximum age of a response, with a second for clocks that are read over the network.
 fn oldest(request: &str) -> Duration {
     Duration::from_secs(if request.ends_with("/phenotype") { 61 } else { 11 })
 }
@@ -44,14 +44,14 @@ fn from_environment(name: &str) -> Option<u64> {
         .map(|value| value.parse().unwrap_or_else(|_| panic!("{name}: {value}")))
 }
 
-/// One run.
+/// One run of the checker.
 struct Run<'a> {
     fleet: &'a Fleet<'a>,
     key: String,
     history: RefCell<History>,
     sights: RefCell<Vec<Sight>>,
     wrong: RefCell<Vec<String>>,
-    /// Faults are over, and everything has healed.
+    /// The faults are over, and all replicas have recovered.
     over: Cell<bool>,
 }
 
@@ -60,7 +60,7 @@ fn id(gene: usize) -> String {
 }
 
 impl Run<'_> {
-    /// Edits, unpublishes and publishes until the end; the first gene is always published.
+    /// Edits, unpublishes and publishes genes until the end; the first gene is always published.
     async fn write(&self, mut random: Random, clients: &[Client; 2]) {
         let (mut version, mut published) = (0, [true; GENES]);
         while !self.over.get() {
@@ -69,7 +69,7 @@ impl Run<'_> {
             published[gene] = gene == 0 || random.below(3) != 0;
             let began = Instant::now();
             if together {
-                // Begins first, commits last.
+                // This transaction begins first and commits last.
                 clients[0].batch_execute("begin").await.unwrap();
                 version += 1;
                 set(&clients[0], gene, version, published[gene]).await;
@@ -92,13 +92,13 @@ impl Run<'_> {
     fn came(&self, gene: usize, version: Option<u64>, began: Instant) {
         let state = State { version, began, done: Instant::now() };
         let states = &mut self.history.borrow_mut().genes[gene];
-        // Unpublished again: the same state goes on.
+        // Unpublished twice in a row is one state.
         if states.last().is_none_or(|last| last.version.is_some() || version.is_some()) {
             states.push(state);
         }
     }
 
-    /// Asks one replica for the same things in turn until the end.
+    /// Sends one replica the same requests in turn until the end.
     async fn read(&self, number: usize, requests: Vec<String>) {
         let replica = &self.fleet.replicas[number];
         while !self.over.get() {
@@ -130,7 +130,7 @@ impl Run<'_> {
         self.sights.borrow_mut().extend(shown.into_iter().map(sight));
     }
 
-    /// Breaks the way to a server for some of the replicas, again and again.
+    /// Repeatedly breaks the connection of some replicas to a server.
     async fn break_(
         &self,
         mut random: Random,
@@ -165,7 +165,7 @@ impl Run<'_> {
         }
     }
 
-    /// Measures how late this machine is: nobody is held to a bound while it stands still.
+    /// Measures the delay of this machine, by which bounds are extended.
     async fn probe(&self, client: &Client) {
         while !self.over.get() {
             let begun = Instant::now();
@@ -178,7 +178,7 @@ impl Run<'_> {
         }
     }
 
-    /// After the last fault everybody shows the newest state.
+    /// Waits until no replica serves stale entries or errors after the last fault.
     async fn heal(&self) {
         for replica in &self.fleet.replicas {
             eventually(HEALED, "it has healed", || async {
@@ -195,7 +195,7 @@ impl Run<'_> {
     }
 }
 
-/// What the readers of each replica ask.
+/// The requests of each replica's readers.
 fn requests() -> [Vec<String>; 3] {
     [
         (0..GENES).map(|gene| format!("/genes/{}/phenotype", id(gene))).collect(),
@@ -204,7 +204,7 @@ fn requests() -> [Vec<String>; 3] {
     ]
 }
 
-/// The genes an answer speaks of and the version of each; `None` where it is no right answer.
+/// The genes in a response and the version of each; `None` if the response is not a valid one.
 fn shown(request: &str, answer: &Answer) -> Option<Vec<(usize, Option<u64>)>> {
     let is_phenotype = request.ends_with("/phenotype");
     match (answer.status.as_u16(), is_phenotype) {
@@ -230,7 +230,7 @@ fn shown(request: &str, answer: &Answer) -> Option<Vec<(usize, Option<u64>)>> {
     Some((0..GENES).map(|gene| (gene, of(gene))).collect())
 }
 
-/// What a gene's name says; `None` for genes that are none of ours.
+/// The gene and version in a gene's name; `None` for genes that the checker did not create.
 fn gene_and_version(gene: &serde_json::Value) -> Option<(usize, u64)> {
     let (number, version) = gene["name"].as_str()?.strip_prefix("checked ")?.split_once(' ')?;
     Some((number.parse().ok()?, version.parse().ok()?))
@@ -243,7 +243,7 @@ async fn set(client: &Client, gene: usize, version: u64, published: bool) {
     assert_eq!(client.execute(sql, &[&name, &published, &id(gene)]).await.unwrap(), 1);
 }
 
-/// Genes that stand at the top of every list, as version 0.
+/// Creates genes, as version 0, that are at the top of every list.
 async fn create(client: &Client) {
     for gene in 0..GENES {
         let (id, fitness) = (id(gene), 50 + gene);

@@ -1,5 +1,5 @@
-//! A gene that a replica has told somebody is gone is not shown by it again, however it came to
-//! know.
+//! A replica that has responded 404 for a gene does not serve it again from an older read, however
+//! it learned of the deletion.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ async fn a_deletion_found_by_another_replica_is_not_undone() {
     let proxy = FaultProxy::start(postgres.addr()).await;
     let mut fleet = Fleet::start_with(0, postgres, redis, |config| {
         never_old(config);
-        // What is remembered to be gone outlives what is remembered to be absent.
+        // A tombstone outlives the cached 404.
         config.cache.not_found_s = 1;
     })
     .await;
@@ -56,7 +56,7 @@ async fn a_deletion_found_by_another_replica_is_not_undone() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_isolated_replica_does_not_fail_the_reads_of_others() {
     need_own_servers!();
-    // Its own, for all that it does is watched.
+    // A Redis of its own, since the test monitors all commands.
     let (postgres, redis) = (PostgresServer::shared().await, RedisServer::start(&[]).await);
     let monitor = redis.monitor().await;
     let cut_off = FaultProxy::start(postgres.addr()).await;
@@ -78,7 +78,7 @@ async fn an_isolated_replica_does_not_fail_the_reads_of_others() {
     })
     .await;
     for path in &paths {
-        // Begins to read for all, in vain.
+        // This replica takes the lease, and its read fails.
         let lease = format!("{}:lease", fleet.prefix);
         let claimed = monitor.lines_with(&lease).len();
         let in_vain = sick.get(path, Some(&key));

@@ -1,7 +1,7 @@
-//! What the checker's writer did and what its readers saw, and the rules between the two.
+//! What the checker's writer did and what its readers observed, and the rules between the two.
 //!
-//! Every state of a gene has a version of its own, so that an answer says which state it shows;
-//! only the states in which a gene is not published look alike.
+//! Every state of a gene has a unique version, so a response tells which state it shows; only the
+//! states in which a gene is unpublished look the same.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -9,21 +9,20 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// A state of one gene: from some moment between `began` and `done`, when its transaction was
-/// committed.
+/// A state of one gene. Its transaction was committed at some moment between `began` and `done`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct State {
-    /// Its version; `None` where it is not published.
+    /// Its version; `None` while the gene is unpublished.
     pub(super) version: Option<u64>,
     pub(super) began: Instant,
     pub(super) done: Instant,
 }
 
-/// What somebody saw of one gene.
+/// What one response showed of one gene.
 #[derive(Debug, Clone)]
 pub(super) struct Sight {
     pub(super) replica: usize,
-    /// The request: readers ask the same one again when the one before has been answered.
+    /// The request. A reader repeats it only after the previous response.
     pub(super) request: String,
     pub(super) gene: usize,
     pub(super) version: Option<u64>,
@@ -31,7 +30,7 @@ pub(super) struct Sight {
     pub(super) ended: Instant,
 }
 
-/// When something was so, again and again.
+/// The periods in which a condition held; the last one may be open.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Spells(pub(super) Vec<(Instant, Option<Instant>)>);
 
@@ -48,7 +47,7 @@ impl Spells {
         }
     }
 
-    /// Whether any of it was between two moments.
+    /// Whether any period overlaps the interval from `from` to `to`.
     pub(super) fn touches(&self, from: Instant, to: Instant) -> bool {
         self.0.iter().any(|(begin, end)| *begin <= to && end.is_none_or(|end| end >= from))
     }
@@ -57,18 +56,18 @@ impl Spells {
 /// The bounds that must hold.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Contract {
-    /// Within this, a change is seen by whoever can read the log.
+    /// The time within which a change must be visible to a replica that can read the log.
     pub(super) seen: Duration,
-    /// The oldest that an answer may be, for each request.
+    /// The maximum age of a response, for each request.
     pub(super) oldest: fn(&str) -> Duration,
 }
 
-/// A rule that was broken.
+/// A violation of a rule.
 #[derive(Debug)]
 pub(super) struct Breach {
     pub(super) rule: &'static str,
     pub(super) sight: Sight,
-    /// The states of the gene around it.
+    /// The states of the gene around the observation.
     around: Vec<(usize, State)>,
     start: Instant,
 }
@@ -86,19 +85,19 @@ impl fmt::Display for Breach {
     }
 }
 
-/// Everything that is needed to judge.
+/// Everything that the rules need.
 pub(super) struct History {
     pub(super) start: Instant,
-    /// The states of each gene in the order of their commits.
+    /// The states of each gene, in the order of their commits.
     pub(super) genes: Vec<Vec<State>>,
-    /// When each replica could not reach Postgres.
+    /// The periods in which each replica could not reach Postgres.
     pub(super) cut_off: Vec<Spells>,
-    /// By how much this machine was late, and when.
+    /// When this machine was delayed, and by how much.
     pub(super) late: Vec<(Instant, Duration)>,
 }
 
 impl History {
-    /// Whether a replica had reached Postgres for long enough before, and during, a request.
+    /// Whether a replica could reach Postgres for `margin` before a request, and during it.
     pub(super) fn is_healthy(
         &self,
         replica: usize,
@@ -109,15 +108,15 @@ impl History {
         !self.cut_off[replica].touches(begun - for_ - self.lateness(begun, ended), ended)
     }
 
-    /// The most by which this machine was late around a request: nobody can be held to a bound
-    /// while the machine stands still.
+    /// Twice the largest delay of this machine around a request: a bound is extended by it, since a
+    /// machine that stands still can meet none.
     pub(super) fn lateness(&self, begun: Instant, ended: Instant) -> Duration {
         let around = |at: &Instant| *at + Duration::from_secs(5) >= begun && *at <= ended;
         let late = self.late.iter().filter(|(at, _)| around(at)).map(|(_, late)| *late);
         late.max().unwrap_or_default() * 2
     }
 
-    /// All that is wrong with what was seen, `sights` in the order in which each reader saw them.
+    /// All violations. `observations` are in the order in which each reader made them.
     pub(super) fn judge(&self, contract: &Contract, sights: &[Sight]) -> Vec<Breach> {
         let mut newest: HashMap<(usize, &str, usize), usize> = HashMap::new();
         let mut breaches = Vec::new();
@@ -130,7 +129,7 @@ impl History {
                 breaches.push(self.breach("a state that never was, or not yet", sight));
                 continue;
             }
-            // The benefit of the doubt: states without publication look alike.
+            // Ambiguity counts in the service's favour: all unpublished states look the same.
             if states
                 .iter()
                 .all(|state| self.ended_before(sight, *state, (contract.oldest)(&sight.request)))
@@ -151,14 +150,14 @@ impl History {
         breaches
     }
 
-    /// The states that it may show.
+    /// The states that the response may have shown.
     fn possible(&self, sight: &Sight) -> Vec<usize> {
         let shown = |state: &State| state.version == sight.version && state.began <= sight.ended;
         let states = self.genes[sight.gene].iter().enumerate();
         states.filter(|(_, state)| shown(state)).map(|(number, _)| number).collect()
     }
 
-    /// Whether a state had been over for that long when the request began.
+    /// Whether a state had ended at least `bound` before the request began.
     fn ended_before(&self, sight: &Sight, state: usize, bound: Duration) -> bool {
         let bound = bound + self.lateness(sight.begun, sight.ended);
         let next = self.genes[sight.gene].get(state + 1);
@@ -183,7 +182,7 @@ mod tests {
     const CONTRACT: Contract =
         Contract { seen: Duration::from_secs(2), oldest: |_| Duration::from_secs(20) };
 
-    /// A gene with version 1, without publication from second 10 on, with version 2 from 20 on.
+    /// A gene with version 1, unpublished from second 10 on, with version 2 from second 20 on.
     fn history() -> History {
         let start = Instant::now();
         let state = |version, second| {

@@ -1,5 +1,4 @@
-//! API keys: what is done to one is known to every replica within two seconds, with or without
-//! Redis.
+//! A change of an API key applies on every replica within two seconds, with or without Redis.
 
 use std::time::Duration;
 
@@ -23,7 +22,7 @@ use crate::support::wait::{eventually, seen};
 const PATH: &str = "/genes";
 const SOON: Duration = Duration::from_secs(10);
 
-/// What is done to the key, and then its status and the limit that its answers name.
+/// A change of the key, then the expected status and rate limit of its responses.
 const STEPS: &[(&str, u16, &str)] = &[
     ("revoked_at = now()", 401, ""),
     ("revoked_at = null", 200, "1000000"),
@@ -36,8 +35,7 @@ const STEPS: &[(&str, u16, &str)] = &[
     ("rate_limit_per_minute = 1000000", 200, "1000000"),
 ];
 
-/// Fails where a replica treats the key otherwise though it was asked later than two seconds from
-/// now.
+/// Fails if a replica treats the key differently in a request sent later than two seconds from now.
 async fn assert_treated(fleet: &Fleet<'_>, key: &str, status: u16, limit: &str, shares: bool) {
     let committed = Instant::now();
     let each = fleet.replicas.iter().map(|replica| async move {
@@ -45,7 +43,7 @@ async fn assert_treated(fleet: &Fleet<'_>, key: &str, status: u16, limit: &str, 
         seen(committed, SEEN, &what, || async {
             let answer = replica.get(PATH, Some(key)).await;
             let named = answer.header("x-ratelimit-limit");
-            // Without Redis a replica may name its share instead.
+            // Without Redis a replica may report its share instead.
             let is_right = named == limit || (shares && !named.is_empty());
             let otherwise = || Err(format!("{} with limit {named:?}", answer.status));
             if answer.status == status && is_right { Ok(()) } else { otherwise() }
@@ -55,7 +53,7 @@ async fn assert_treated(fleet: &Fleet<'_>, key: &str, status: u16, limit: &str, 
     join_all(each).await;
 }
 
-/// What is tested is how soon keys are known, not how soon Redis is given up.
+/// A long timeout of Redis: the tests measure when changes apply, not when Redis is given up.
 fn patient(config: &mut Config) {
     never_old(config);
     config.redis.timeout_ms = 5_000;

@@ -1,4 +1,4 @@
-//! A change log that can't be read while everything else can, and a registry without one.
+//! A change log that cannot be read while everything else can, and a registry without one.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ async fn while_the_log_cannot_be_read_earlier_reads_are_repeated() {
         answers(replica, &key, &sign).await;
         answers(replica, &key, &paths).await;
     }
-    // A good look after those reads: a change was seen.
+    // A successful poll after those reads: the change is visible.
     edit(&client, &other, "the sign").await;
     let (committed, truth) = (Instant::now(), answers(&truthful, &key, &sign).await);
     assert_seen(&fleet.replicas, &key, &sign, &truth, committed, "the sign").await;
@@ -47,7 +47,7 @@ async fn while_the_log_cannot_be_read_earlier_reads_are_repeated() {
     let (committed, truth) = (Instant::now(), answers(&truthful, &key, &paths).await);
     assert_seen(&fleet.replicas, &key, &paths, &truth, committed, "no log, no old answers").await;
 
-    // What was read since then is kept, and counts by its age.
+    // Reads since then are cached, until they expire by age.
     for replica in &fleet.replicas {
         eventually(SOON, "answers come out of the cache", || async {
             let mut hits = 0;
@@ -189,7 +189,7 @@ async fn adding_the_log_at_runtime_takes_effect() {
     }
 
     client.batch_execute("alter view registry_read.later rename to change").await.unwrap();
-    // The log reaches back: what was done before a replica knew of it is seen, too.
+    // The log reaches back: changes from before a replica noticed it apply too.
     edit(&client, &genes[0], "logged").await;
 
     let (committed, truth) = (Instant::now(), answers(&truthful, &key, &paths).await);

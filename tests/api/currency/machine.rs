@@ -1,5 +1,5 @@
-//! The read path against a model of it: an upstream in memory that follows a script, with a
-//! clock of its own, and a few lines that say what must be sent.
+//! The read path against a model: an upstream in memory that follows a script, with a clock of its
+//! own, and a few rules for the expected results.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -26,26 +26,26 @@ const FRESH: i64 = 1_000;
 const STALE: i64 = 1_000;
 const IF_ERROR: i64 = 5_000;
 
-/// Long enough for two looks into the log, on a clock that jumps ahead when all are idle.
+/// Long enough for two polls of the log, on a clock that jumps ahead whenever all tasks are idle.
 const SETTLE: Duration = Duration::from_millis(2_500);
 
 #[derive(Debug, Clone, Copy)]
 enum Step {
     /// Time passes, in seconds.
     Wait(i64),
-    /// The gene gets a new version, and is published or not.
+    /// The gene gets a new version, published or not.
     Change {
         published: bool,
     },
-    /// The database goes away, refusing or not answering, or comes back.
+    /// The database becomes unavailable (it refuses or hangs), or available again.
     Away {
         refuses: bool,
     },
     Back,
-    /// The log alone can't be read, or can be again.
+    /// Only the log becomes unreadable, or readable again.
     LogAway,
     LogBack,
-    /// Somebody asks.
+    /// A request for the gene.
     Ask,
 }
 
@@ -61,16 +61,17 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What is so in the upstream.
+/// The state of the upstream.
 #[derive(Debug, Clone)]
 struct World {
-    /// Whole seconds; reads happen half a second before, so that no age is ever on a boundary.
+    /// Whole seconds. Reads are stamped half a second earlier, so that no age is exactly at a
+    /// bound.
     now: Timestamp,
     version: u64,
     published: bool,
     away: Option<bool>,
     log_away: bool,
-    /// Phenotypes asked for.
+    /// The number of phenotypes read.
     loads: usize,
 }
 
@@ -90,7 +91,7 @@ impl Scripted {
     }
 }
 
-/// Version n comes with transaction 10 + n.
+/// Version n is committed by transaction 10 + n.
 fn snapshot(version: u64) -> Option<Snapshot> {
     format!("{0}:{0}:", version + 11).parse().ok()
 }
@@ -159,14 +160,14 @@ impl Upstream for Scripted {
     }
 }
 
-/// What the replica has of the gene.
+/// A state of the gene that the replica has read.
 #[derive(Debug, Clone, Copy)]
 struct Kept {
     version: u64,
     read_at: Timestamp,
 }
 
-/// What must come of a request.
+/// The result of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     Sent(u64, Source),
@@ -174,17 +175,17 @@ enum Outcome {
     Failed,
 }
 
-/// The rules, in the fewest words.
+/// The rules of the read path, in as few lines as possible.
 #[derive(Debug, Default)]
 struct Model {
     kept: Option<Kept>,
-    /// Not published, as far as was read.
+    /// Set while the newest read found the gene unpublished.
     absent: Option<Kept>,
-    /// The last change that the log told of, and when it was last read.
+    /// The version of the last change in the log, and when the log was last read.
     known: u64,
     looked_at: Timestamp,
     failing: bool,
-    /// The time, as far as the upstream has told it.
+    /// The time that the upstream last reported.
     now: Timestamp,
 }
 
@@ -203,7 +204,7 @@ impl Model {
         what.version >= self.known && !(self.failing && what.read_at <= self.looked_at)
     }
 
-    /// What must come of a request, and how many reads it takes.
+    /// The expected result of a request, and the expected number of reads.
     fn ask(&mut self, world: &World) -> (Outcome, usize) {
         let now = self.now;
         let age = |kept: Kept, limit: i64| {
@@ -245,8 +246,8 @@ impl Model {
 
 const UPSTREAM: Source = Source::Upstream { collapsed: false };
 
-/// By how many thousandths the ages of an answer are shortened: a function of the key and the
-/// time of the read.
+/// The jitter of a time to live, in thousandths: a function of the cache key and the time of the
+/// read.
 fn shortening(kept: Kept) -> u16 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(format!("phenotype:{}", id()).as_bytes());
@@ -276,12 +277,12 @@ fn ages() -> Config {
         stale_s: seconds(STALE),
         if_error_s: seconds(IF_ERROR),
     };
-    // By its age it would end on the real clock.
+    // Long, since the age of a cached 404 is measured by the real clock.
     config.cache.not_found_s = 3_600;
     config
 }
 
-/// Does all steps, and says the first that went another way.
+/// Runs all steps; the error describes the first result that deviates from the model.
 async fn follow(steps: &[Step]) -> Result<(), String> {
     let now = Timestamp::from_second(1_800_000_000).unwrap();
     let world = World { now, version: 0, published: true, away: None, log_away: false, loads: 0 };
@@ -298,7 +299,7 @@ async fn follow(steps: &[Step]) -> Result<(), String> {
             let world = scripted.world().clone();
             let expected = model.ask(&world);
             let found = outcome(reads.get(&request).await);
-            // What is read again behind the answer.
+            // A background refresh happens after the response.
             tokio::time::sleep(Duration::from_millis(1)).await;
             let found = (found, scripted.world().loads - world.loads);
             if found != expected {

@@ -1,5 +1,5 @@
-//! Currency: a catalogue change is seen by every replica within two seconds, whatever the caches
-//! hold, and nothing older is shown after it.
+//! Currency: a catalogue change is visible on every replica within two seconds, whatever the caches
+//! hold, and no older state is served after it.
 
 mod catalogue;
 mod changed_keys;
@@ -29,15 +29,15 @@ use crate::support::wait::seen;
 
 const REPLICAS: u32 = 3;
 
-/// Within this after its commit, a change is seen everywhere.
+/// The time within which a committed change must be visible on every replica.
 const SEEN: Duration = Duration::from_secs(2);
 
 /// The domain whose genes the tests change, and another one.
 pub(crate) const DOMAIN: &str = "search";
 const OTHER: &str = "code.testing";
 
-/// Three replicas whose answers stay fresh for as long as any test takes: only what the change
-/// log says makes them read again.
+/// Three replicas whose entries stay fresh longer than any test: only the change log makes them
+/// read again.
 async fn fleet(postgres: &'static PostgresServer, redis: &RedisServer) -> Fleet<'static> {
     Fleet::start_with(REPLICAS, postgres, redis, never_old).await
 }
@@ -51,7 +51,7 @@ pub(crate) fn never_old(config: &mut Config) {
     config.redis.timeout_ms = 1_000;
 }
 
-/// A replica that keeps nothing: what it says is so in the database.
+/// A replica without any cache: its responses show the state of the database.
 async fn truthful(fleet: &Fleet<'_>) -> Replica {
     let mut config = fleet.config.clone();
     config.redis.url = None;
@@ -70,7 +70,7 @@ pub(crate) async fn genes_of(client: &Client, domain: &str) -> Vec<String> {
     client.query(sql, &[&domain]).await.unwrap().iter().map(|row| row.get(0)).collect()
 }
 
-/// Answers on all three routes and for all kinds of filter that show these genes.
+/// Paths on all three routes and with all kinds of filters whose responses contain these genes.
 pub(crate) fn paths_of(genes: &[String]) -> Vec<String> {
     let mut paths: Vec<String> = [
         "/genes?limit=50",
@@ -89,7 +89,7 @@ pub(crate) fn paths_of(genes: &[String]) -> Vec<String> {
     paths
 }
 
-/// Status and body of each path, asked for all at once.
+/// Status and body for each path, requested concurrently.
 pub(crate) async fn answers(replica: &Replica, key: &str, paths: &[String]) -> Vec<(u16, String)> {
     let answers = paths.iter().map(|path| async move {
         let answer = replica.get(path, Some(key)).await;
@@ -99,8 +99,8 @@ pub(crate) async fn answers(replica: &Replica, key: &str, paths: &[String]) -> V
     join_all(answers).await
 }
 
-/// Waits until every replica answers each path as the database stands; fails where one answers as
-/// it stood before, though it was asked later than two seconds after `committed`.
+/// Waits until every replica responds to each path as `expected`. Fails if a request sent later
+/// than two seconds after `committed` gets the earlier state.
 pub(crate) async fn assert_seen(
     replicas: &[Replica],
     key: &str,
@@ -122,7 +122,7 @@ pub(crate) async fn assert_seen(
     join_all(each).await;
 }
 
-/// The answers are those of the database; if not, the first that is another one is shown.
+/// Compares responses with those of the database, and names the first path that differs.
 #[track_caller]
 pub(crate) fn assert_same(found: &[(u16, String)], truth: &[(u16, String)], paths: &[String]) {
     for ((found, truth), path) in found.iter().zip(truth).zip(paths) {
@@ -130,7 +130,7 @@ pub(crate) fn assert_same(found: &[(u16, String)], truth: &[(u16, String)], path
     }
 }
 
-/// Whether the answer came out of a cache.
+/// Whether the response came from a cache.
 fn is_hit(answer: &Answer) -> bool {
     answer.header("cache-status").contains("hit")
 }

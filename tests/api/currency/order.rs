@@ -1,4 +1,4 @@
-//! Transactions that commit in another order than they began, and replicas that begin after a
+//! Transactions that commit in another order than they began, and replicas that start after a
 //! change.
 
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::support::wait::eventually;
 
 const SOON: Duration = Duration::from_secs(20);
 
-/// Edits a gene in the connection's transaction.
+/// Edits a gene within the transaction of the connection.
 async fn edit(client: &tokio_postgres::Client, id: &str, name: &str) {
     let sql = "update registry.gene set name = $1, description = $1 where id = $2::text::uuid";
     assert_eq!(client.execute(sql, &[&name, &id]).await.unwrap(), 1);
@@ -40,7 +40,7 @@ async fn changes_are_visible_if_transactions_commit_in_another_order_than_they_b
         let committed = Instant::now();
         let between = answers(&truthful, &key, &paths).await;
         assert_seen(&fleet.replicas, &key, &paths, &between, committed, "the second").await;
-        // Read between the two commits, and kept: in the replicas and in Redis.
+        // Read between the two commits, and cached in the replicas and in Redis.
         for replica in &fleet.replicas {
             eventually(SOON, "it is kept", || async {
                 is_hit(&replica.get(&paths[0], Some(&key)).await)
@@ -68,7 +68,7 @@ async fn an_open_transaction_does_not_prevent_caching() {
         answers(replica, &key, &paths).await;
     }
 
-    // More changes of one gene than are known one by one.
+    // More changes of one gene than the index keeps individually.
     for number in 0..30 {
         edit(&client, &genes[0], &format!("edit {number}")).await;
     }
@@ -114,7 +114,7 @@ async fn a_replica_that_starts_after_a_change_never_shows_the_state_before_it() 
         assert_ne!(truth, before);
         fleet.grow(REPLICAS).await;
 
-        // From its very first answer, not only soon.
+        // From its very first response, not only eventually.
         for replica in &fleet.replicas[begins..] {
             assert_same(&answers(replica, &key, &paths).await, &truth, &paths);
         }

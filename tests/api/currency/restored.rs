@@ -1,5 +1,5 @@
-//! A database that was restored from a copy: what was read in the future that never came is not
-//! shown, neither by replicas that lived through it nor by those that start after it.
+//! A database restored from a backup: reads from the lost future are not served, neither by
+//! replicas that were running during the restore nor by those that start after it.
 
 use gene_registry::config::{Config, RedisConfig};
 use gene_registry::keys::{ApiKey, insert_key};
@@ -12,7 +12,7 @@ use crate::support::proxy::{Cut, FaultProxy};
 use crate::support::redis::RedisServer;
 use crate::support::replica::{Fleet, READER, Replica, new_key, sample};
 
-/// So many that another history is ahead of one without them.
+/// Enough transactions for the original's timeline to be ahead of the copy's.
 pub(crate) const TRANSACTIONS: &str = "do $$ begin
         for n in 1..3000 loop perform pg_current_xact_id(); commit; end loop;
     end $$";
@@ -45,7 +45,7 @@ async fn no_read_from_before_a_restore_is_served_after_it() {
         assert_eq!(answers(replica, &key, &paths).await.len(), paths.len());
     }
 
-    // Another fleet leaves its answers in Redis, and lives through nothing.
+    // Another fleet leaves its entries in Redis and is not running during the restore.
     let mut config = fleet.config.clone();
     config.redis.prefix = RedisServer::new_prefix();
     let gone = Replica::start(&config).await;

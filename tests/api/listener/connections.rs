@@ -1,4 +1,4 @@
-//! Connections that are silent, drip, idle, or too many.
+//! Connections that are silent, drip, idle, or are too many.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use super::{SOON, replica};
 use crate::support::raw::{address, answer, head, parse};
 use crate::support::replica::{Answer, Replica};
 
-// Long enough for a slow machine to read a request that was sent at once.
+// Long enough for a slow machine to read a request that was sent in one piece.
 const HEAD: Duration = Duration::from_secs(2);
 const IDLE: Duration = Duration::from_secs(4);
 
-/// Between two bytes of what drips.
+/// Between two bytes of a dripping client.
 const DRIP: Duration = Duration::from_millis(20);
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -29,12 +29,12 @@ fn short_times(config: &mut Config) {
     config.server.idle_timeout_ms = IDLE.as_millis() as u64;
 }
 
-/// What somebody sends: at once, and then again and again until the end.
+/// What a client sends: `first` at once, then `then` repeatedly until the end.
 struct Script {
     what: &'static str,
     first: Vec<u8>,
     then: &'static [u8],
-    /// The connection lives at least this long.
+    /// The minimum time for which the connection stays open.
     at_least: Duration,
 }
 
@@ -59,7 +59,7 @@ fn scripts() -> Vec<Script> {
     ]
 }
 
-/// Follows a script until the other side closes; for how long that took.
+/// Follows a script until the other side closes; returns how long that took.
 async fn lifetime(address: &str, script: &Script) -> Duration {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let begun = Instant::now();
@@ -102,7 +102,7 @@ async fn silent_dripping_and_idle_connections_are_closed_while_others_are_served
     }
 }
 
-/// A kept-alive connection on which a request was answered.
+/// A kept-alive connection on which a request was served.
 async fn served_connection(replica: &Replica) -> TcpStream {
     let mut stream = TcpStream::connect(address(&replica.base)).await.unwrap();
     let answer = ask(&mut stream, "/").await;
@@ -110,7 +110,7 @@ async fn served_connection(replica: &Replica) -> TcpStream {
     stream
 }
 
-/// One request without a body in its answer, on a connection that stays open.
+/// Sends a HEAD request and reads the response, on a connection that stays open.
 async fn ask(stream: &mut TcpStream, target: &str) -> Answer {
     let request = format!("HEAD {target} HTTP/1.1\r\nHost: t\r\n\r\n");
     stream.write_all(request.as_bytes()).await.unwrap();

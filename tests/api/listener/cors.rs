@@ -1,4 +1,4 @@
-//! Pages of other origins: off by default; where they are allowed, errors can be read too.
+//! Pages of other origins: refused by default; allowed ones can read errors too.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -24,7 +24,7 @@ async fn send(replica: &Replica, method: Method, path: &str, headers: &[(&str, &
     replica.send(method, &url, headers).await
 }
 
-/// What a browser asks before it sends a key along.
+/// The request that a browser sends before one with a key.
 async fn preflight(replica: &Replica, path: &str, origin: &str) -> Answer {
     let headers = [
         ("Origin", origin),
@@ -47,7 +47,7 @@ fn assert_silent(answer: &Answer) {
     assert!(found.is_empty(), "{found:?}");
 }
 
-/// That the page at `origin` can read the answer and what stands in its headers.
+/// Checks that the page at `origin` can read the response and its headers.
 #[track_caller]
 fn assert_readable(answer: &Answer, origin: &str) {
     assert_eq!(answer.header("access-control-allow-origin"), origin, "{answer:?}");

@@ -1,6 +1,6 @@
-//! HTTP/2 clients that cost more than they pay: streams reset as soon as they are opened
-//! (CVE-2023-44487), heads without end, pings without end. Their connection ends, or costs little;
-//! others notice nothing.
+//! HTTP/2 floods: streams reset as soon as they are opened (CVE-2023-44487), header blocks without
+//! end, pings without end. Their connection is closed or costs little, and other clients are served
+//! meanwhile.
 
 use std::time::Duration;
 
@@ -17,8 +17,8 @@ use crate::support::replica::Replica;
 
 const ENHANCE_YOUR_CALM: u32 = 11;
 
-/// Sends `flood` on a connection of its own; what came back until that was closed. Meanwhile
-/// others are served.
+/// Sends `flood` on a connection of its own while others are served; returns what the server sent
+/// until it closed the connection.
 async fn suffer(replica: &Replica, key: &str, flood: Vec<u8>) -> Vec<Frame> {
     let (mut reader, mut writer) = connect(&address(&replica.base), &[]).await.into_split();
     let attack = async move {
@@ -46,7 +46,7 @@ async fn suffer(replica: &Replica, key: &str, flood: Vec<u8>) -> Vec<Frame> {
     }
 }
 
-/// Connections that are left alone by everything but what the test is about.
+/// A replica with limits so high that only the one under test applies to connections.
 async fn stand() -> (Replica, String) {
     replica(|config| {
         config.server.head_timeout_ms = 2_000;

@@ -1,4 +1,4 @@
-//! What strangers make up: paths, ids, domains. The service remembers little of it.
+//! Random paths, ids and domains: the service's memory stays bounded.
 
 use futures_util::{StreamExt, stream};
 
@@ -7,12 +7,12 @@ use crate::support::postgres::PostgresServer;
 use crate::support::random_hex;
 use crate::support::replica::{READER, sample};
 
-/// Requests before what they leave is measured: bounded memories are full by then.
+/// Requests before the measurement begins: bounded caches are full by then.
 const BEFORE: usize = 12_000;
 const REQUESTS: usize = 20_000;
 const AT_ONCE: usize = 8;
 
-/// By so much a process grows without any reason of ours: allocators keep what they had.
+/// Allowed growth, for allocators keep freed memory.
 const GROWTH: u64 = 24 << 20;
 
 fn made_up(n: usize) -> String {
@@ -37,7 +37,7 @@ async fn twenty_thousand_random_paths_and_ids_leave_no_series_and_no_memory_behi
     let served = Served::start(&[
         ("DATABASE_URL", &url),
         ("GENE_REGISTRY__CACHE__LOCAL_MAX_BYTES", "1000000"),
-        // What does not exist is forgotten late, so that its bound is what keeps memory flat.
+        // A cached 404 expires late here, so that the cache's bound is what keeps memory flat.
         ("GENE_REGISTRY__CACHE__NOT_FOUND_S", "3600"),
         ("GENE_REGISTRY__SHED__WAIT_MS", "1900"),
         ("GENE_REGISTRY__LOG__LEVEL", "warn"),

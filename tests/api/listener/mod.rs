@@ -1,5 +1,4 @@
-//! The listeners: protocols, connections that misbehave, the end, and what is served without a
-//! key.
+//! The listeners: protocols, misbehaving connections, shutdown, and what is served without a key.
 
 mod connections;
 mod cors;
@@ -36,19 +35,19 @@ use crate::support::replica::{Replica, config};
 
 const SOON: Duration = Duration::from_secs(20);
 
-/// The sample registry in memory; it can be away, and hold back answers about a domain's arena.
+/// The sample registry in memory; it can fail, and hold back the insights of a domain.
 struct Held {
     inner: Embedded,
     away: AtomicBool,
     crashes: AtomicBool,
-    /// A permit for each look-up that has begun.
+    /// One permit for each read that has begun.
     begun: Semaphore,
-    /// Closed: look-ups wait for a permit. They give it back.
+    /// Closed while it has no permits: reads wait for one, and return it.
     open: Semaphore,
 }
 
 impl Held {
-    /// Open, with the plain text of a key.
+    /// An open upstream, and the plain text of a key.
     fn new() -> (Arc<Self>, String) {
         let key = ApiKey::generate().unwrap();
         let record = ApiKeyRecord {
@@ -86,7 +85,7 @@ impl Held {
         if self.away.load(Ordering::SeqCst) { Err(UpstreamError::Timeout) } else { Ok(()) }
     }
 
-    /// Waits until a look-up has begun.
+    /// Waits until a read has begun.
     async fn begun(&self) {
         let begun = tokio::time::timeout(SOON, self.begun.acquire()).await;
         begun.expect("a look-up begins").unwrap().forget();
@@ -144,7 +143,7 @@ async fn replica(change: impl FnOnce(&mut Config)) -> (Replica, String) {
 
 async fn over(held: Arc<Held>, change: impl FnOnce(&mut Config)) -> Replica {
     let mut config = config("", None);
-    // For as long as tests hold answers back.
+    // Longer than tests hold responses back.
     config.server.request_timeout_ms = 60_000;
     change(&mut config);
     Replica::over(&config, held).await

@@ -1,4 +1,4 @@
-//! `/livez`, `/readyz`, `/metrics`
+//! The operations listener: `/livez`, `/readyz` and `/metrics`.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -153,7 +153,7 @@ async fn the_pages_use_only_their_own_files() {
     assert!(shown.contains("validatorUrl: null"), "no validator elsewhere: {shown}");
 }
 
-/// Asserts that a style loads nothing else.
+/// Asserts that a style sheet loads nothing else.
 fn assert_alone(name: &str, css: &str) {
     assert!(!css.contains("@import"), "{name}");
     for url in css.split("url(").skip(1) {

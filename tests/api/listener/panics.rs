@@ -1,4 +1,4 @@
-//! A fault of the service itself.
+//! A panic in a handler.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -16,8 +16,8 @@ use crate::support::wait::until;
 const ONE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 1);
 const OTHER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
-/// A kept-alive connection from `peer` on which a request was answered; `None` where it was closed
-/// at once.
+/// A kept-alive connection from `peer` on which a request was served; `None` if it was closed at
+/// once.
 async fn connected(address: &str, peer: Ipv4Addr) -> Option<TcpStream> {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind((peer, 0).into()).unwrap();
@@ -36,7 +36,7 @@ async fn connected(address: &str, peer: Ipv4Addr) -> Option<TcpStream> {
     Some(stream)
 }
 
-/// As many connections from `peer` as it gets, `tries` at most.
+/// Opens connections from `peer` until one is refused, `tries` at most.
 async fn as_many(address: &str, peer: Ipv4Addr, tries: usize) -> Vec<TcpStream> {
     let mut held = Vec::new();
     while held.len() < tries {

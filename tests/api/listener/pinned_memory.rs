@@ -1,5 +1,5 @@
-//! What clients without a key can make the server hold: little, whatever they ask for and however
-//! long they leave it lying.
+//! Clients without a key can make the server hold only little memory, whatever they request and
+//! however long they do not read it.
 
 use std::time::Duration;
 
@@ -23,10 +23,10 @@ const REQUESTS: u32 = 128;
 
 const GROWTH: u64 = 64 << 20;
 
-/// How long a connection that nobody reads may take one more piece of a flood.
+/// A connection counts as blocked if it accepts no more of a flood for this long.
 const BLOCKED: Duration = Duration::from_secs(1);
 
-/// The program, and a key.
+/// The program as a process of its own, and a key.
 async fn served() -> (Served, String) {
     let database = sample(PostgresServer::shared().await).await;
     let key = database.new_key(1_000_000).await;
@@ -39,8 +39,8 @@ async fn served() -> (Served, String) {
     (served, key)
 }
 
-/// Sends many requests for `path` whose bodies may not be sent, and waits until each has got its
-/// head, or is refused.
+/// Sends many requests for `path` whose bodies may not be sent (window 0), and waits until each has
+/// its headers or is reset.
 async fn pin(address: &str, path: &str) -> TcpStream {
     let mut stream = connect(address, NO_WINDOW).await;
     let requests: Vec<u8> = (0..REQUESTS).flat_map(|n| open(2 * n + 1, "GET", path)).collect();
@@ -72,14 +72,14 @@ async fn responses_that_nobody_takes_hold_little_memory() {
     println!("grown, MB: {grown:?}");
 }
 
-/// Sends `flood` again and again, reading nothing, until the connection takes no more of it.
+/// Sends `flood` repeatedly and reads nothing, until the connection accepts no more of it.
 async fn flood(address: &str, hello: &[u8], flood: impl Fn(u32) -> Vec<u8>) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(4 * 1024).unwrap();
     let mut stream = socket.connect(address.parse().unwrap()).await.unwrap();
     stream.write_all(hello).await.unwrap();
     for round in 0..2_000 {
-        // Closed is as good as blocked.
+        // A closed connection counts as blocked.
         if !matches!(timeout(BLOCKED, stream.write_all(&flood(round))).await, Ok(Ok(()))) {
             break;
         }

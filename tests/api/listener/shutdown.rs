@@ -1,4 +1,5 @@
-//! The end: readiness first, then no new connections, then what is under way.
+//! Shutdown: first readiness ends, then new connections are refused, then requests in progress
+//! finish.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -121,7 +122,7 @@ async fn while_it_drains_each_answer_is_the_last_one_on_its_connection() {
     })
     .await;
 
-    // A new one too: balancers need a moment to look elsewhere.
+    // New connections too: balancers need a moment to choose another replica.
     for mut stream in [kept, TcpStream::connect(&address).await.unwrap()] {
         stream.write_all(ask.as_bytes()).await.unwrap();
         let answer = parse(&until_closed(&mut stream).await);
@@ -146,7 +147,8 @@ async fn at_the_end_http2_connections_are_told_so_and_their_streams_finish() {
     while next_politely(&mut idle).await.expect("an answer").stream != 1 {}
     let mut busy = connect(&address, &[]).await;
     let target = format!("/v1{PATH}");
-    // Literals without indexing, of the static table's names :path (4) and the key's own.
+    // Literals without indexing: the static table's name :path (4), and the name of the key's
+    // header.
     let path = [&[0x04, u8::try_from(target.len()).unwrap()], target.as_bytes()].concat();
     let name = [&[0x00, 9], &b"x-api-key"[..], &[u8::try_from(key.len()).unwrap()]].concat();
     let head = [&[0x82, 0x86], &path[..], &[0x01, 1, b't'], &name, key.as_bytes()].concat();
@@ -194,7 +196,7 @@ async fn a_silent_connection_does_not_hold_up_the_end() {
     }
 }
 
-/// Frames up to the end of the answer on stream 1; pings stay unanswered.
+/// Frames up to the end of the response on stream 1; pings stay unanswered.
 async fn whole_answer(stream: &mut TcpStream) -> String {
     let mut body = Vec::new();
     loop {
@@ -226,7 +228,7 @@ async fn an_http2_answer_that_waits_for_its_window_is_not_cut_off_at_the_end() {
     let (held, _) = Held::new();
     let replica = over(held, |config| config.server.grace_ms = 60_000).await;
     let address = address(&replica.base);
-    // SETTINGS_INITIAL_WINDOW_SIZE: nothing may be sent until it is asked for.
+    // SETTINGS_INITIAL_WINDOW_SIZE 0: nothing may be sent until it is requested.
     let mut slow = connect(&address, &[0, 4, 0, 0, 0, 0]).await;
     slow.write_all(&frame(HEADERS, END_HEADERS | END_STREAM, 1, GET)).await.unwrap();
     while frames::next(&mut slow).await.expect("a head").kind != HEADERS {}

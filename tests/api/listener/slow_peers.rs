@@ -1,5 +1,5 @@
-//! Peers that take their answers slowly or not at all, send bodies that nobody wants, are thousands
-//! or simply wait.
+//! Peers that read slowly or not at all, send bodies that no operation reads, are thousands, or
+//! just idle.
 
 use std::time::Duration;
 
@@ -21,14 +21,14 @@ const HEAD: Duration = Duration::from_millis(1_000);
 const IDLE: Duration = Duration::from_millis(2_000);
 const RESPONSE: Duration = Duration::from_millis(2_000);
 
-/// Between two bytes of what drips.
+/// Between two bytes of a dripping client.
 const DRIP: Duration = Duration::from_millis(20);
 
-/// The largest answer there is, at once on one connection: more than the system's buffers hold.
+/// The largest response, requested often enough to exceed the system's buffers.
 const LARGE: &str = "/docs/swagger-ui-bundle.js";
 const REQUESTS: usize = 40;
 
-/// Connections at once.
+/// Concurrent connections.
 const CROWD: usize = 3_000;
 
 fn short_times(config: &mut Config) {
@@ -56,7 +56,7 @@ async fn drip_until_closed(stream: &mut TcpStream, drop_of: &[u8]) -> Vec<u8> {
 async fn a_client_that_takes_its_responses_not_at_all_or_a_byte_at_a_time_is_cut_off() {
     let (replica, key) = replica(|config| {
         short_times(config);
-        // What is answered and waits to be read is not idle.
+        // A connection with a response that waits to be read is not idle.
         config.server.idle_timeout_ms = 600_000;
         config.server.max_connections = 1;
     })
@@ -68,7 +68,7 @@ async fn a_client_that_takes_its_responses_not_at_all_or_a_byte_at_a_time_is_cut
         greedy.write_all(request.as_bytes()).await.unwrap();
         greedy.readable().await.unwrap();
 
-        // There is one place only, so that another answer means that the first one is gone.
+        // Only one connection is allowed, so another response shows that the first one is closed.
         let mut taken = 0;
         let other = timeout(SOON, replica.get("/genes", Some(&key)));
         tokio::pin!(other);
@@ -136,7 +136,7 @@ async fn an_http2_body_that_drips_holds_nothing_up() {
     timeout(SOON, dripping).await.expect("the connection is closed").unwrap();
 }
 
-/// Sees to it that this process may have so many files open, if it can.
+/// Raises this process's limit of open files to this number, if it may.
 fn may_open(files: u64) -> bool {
     let limits = getrlimit(Resource::Nofile);
     if limits.current.is_none_or(|soft| soft >= files) {
@@ -148,7 +148,7 @@ fn may_open(files: u64) -> bool {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn thousands_of_silent_and_dripping_connections_are_closed_in_time() {
-    // The server's ends are this process's too, and other tests have files of theirs.
+    // The server's ends are open in this process too, and so are files of other tests.
     if !may_open(4 * CROWD as u64) {
         fn here() {}
         record_not_run(&format!("{}: needs 12,000 open files", test_name(&here)));
@@ -222,7 +222,7 @@ async fn a_connection_that_idles_for_longer_than_a_balancers_minute_is_still_goo
         }
     };
     ask(1).await;
-    // The thing itself is the time that passes.
+    // The test is about time passing, so it sleeps.
     sleep(Duration::from_secs(62)).await;
     ask(3).await;
 }

@@ -1,5 +1,5 @@
-//! Clients that take a response slowly: too slowly ends it, whatever else the connection does;
-//! slowly but steadily does not.
+//! Clients that read a response slowly: too slow a read ends the connection, whatever else happens
+//! on it; a slow but steady one does not.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ const RESPONSE: Duration = Duration::from_secs(3);
 /// Responses on one HTTP/1.1 connection, each of which takes longer than the idle timeout.
 const RESPONSES: usize = 5;
 
-/// Between two signs of life of a client.
+/// Between two writes of a client that stays active.
 const PAUSE: Duration = Duration::from_millis(100);
 
 fn short_times(config: &mut Config) {
@@ -36,13 +36,13 @@ fn short_times(config: &mut Config) {
     config.server.response_timeout_ms = RESPONSE.as_millis() as u64;
 }
 
-/// WINDOW_UPDATE frames that let `bytes` more of a stream be sent.
+/// WINDOW_UPDATE frames that allow `bytes` more of a stream.
 fn window(stream: u32, bytes: u32) -> Vec<u8> {
     let increment = bytes.to_be_bytes();
     [frame(WINDOW_UPDATE, 0, 0, &increment), frame(WINDOW_UPDATE, 0, stream, &increment)].concat()
 }
 
-/// Sends `beat` with the number of the next unused stream, again and again until it is dropped.
+/// Sends `beat` with the next unused stream number repeatedly, until the future is dropped.
 fn keep_alive(
     mut writer: OwnedWriteHalf,
     beat: impl Fn(u32) -> Vec<u8> + Send + 'static,
@@ -59,8 +59,8 @@ fn keep_alive(
     })
 }
 
-/// Reads until the server resets one of `streams`; panics if it answers it whole or does not
-/// within the time. Returns which.
+/// Reads until the server resets one of `streams`, and returns which. Panics if it completes one,
+/// or resets none in time.
 async fn reset_one(reader: &mut (impl AsyncReadExt + Unpin), streams: &[u32]) -> u32 {
     let reset = async {
         loop {
@@ -76,8 +76,8 @@ async fn reset_one(reader: &mut (impl AsyncReadExt + Unpin), streams: &[u32]) ->
     timeout(SOON, reset).await.expect("a stream that makes no progress is reset")
 }
 
-/// Opens a stream for each size of response and lets none of their bodies be sent, but for what
-/// `beat` sends meanwhile; all of them must be reset while the connection goes on.
+/// Opens a stream for each size of response and allows none of the bodies, except for what `beat`
+/// allows meanwhile. All streams must be reset while the connection continues.
 async fn all_are_reset(beat: impl Fn(u32) -> Vec<u8> + Send + 'static) {
     let (replica, _) = replica(short_times).await;
     let (mut reader, mut writer) = connect(&address(&replica.base), NO_WINDOW).await.into_split();
@@ -152,14 +152,14 @@ fn url(base: &str, path: &str) -> String {
     format!("{}{path}", base.trim_end_matches("/v1"))
 }
 
-/// A connection on which little is on its way.
+/// A connection with a small receive buffer.
 async fn narrow(address: &str) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(4 * 1024).unwrap();
     socket.connect(address.parse().unwrap()).await.unwrap()
 }
 
-/// Reads `step` bytes each [`PAUSE`] until the other side closes; all of them.
+/// Reads `step` bytes each [`PAUSE`] until the other side closes; returns all of them.
 async fn read_steadily(stream: &mut TcpStream, step: usize) -> Vec<u8> {
     let (mut bytes, mut buffer, mut ticks) = (Vec::new(), vec![0; step], interval(PAUSE));
     let read = async {

@@ -37,13 +37,13 @@ fn with(files: &Files) -> impl FnOnce(&mut Config) {
     }
 }
 
-/// A replica that speaks TLS, and a key for it.
+/// A replica that serves TLS, and a key for it.
 async fn replica(files: &Files) -> (Replica, String) {
     let (held, key) = Held::new();
     (over(held, with(files)).await, key)
 }
 
-/// A handshake, by a client that trusts this authority alone.
+/// A handshake by a client that trusts this authority alone.
 async fn handshake(
     replica: &Replica,
     authority: &Authority,
@@ -63,7 +63,7 @@ async fn handshake(
     timeout(SOON, TlsConnector::from(Arc::new(config)).connect(name, stream)).await?
 }
 
-/// The certificate that a new connection is shown.
+/// The certificate that the server presents to a new connection.
 async fn shown(replica: &Replica, authority: &Authority) -> CertificateDer<'static> {
     let stream = handshake(replica, authority, &[]).await.unwrap();
     stream.get_ref().1.peer_certificates().unwrap()[0].clone().into_owned()
@@ -73,7 +73,7 @@ fn certificate(path: &Path) -> CertificateDer<'static> {
     CertificateDer::from_pem_file(path).unwrap()
 }
 
-/// Puts a file in another's place, whole: nobody sees a half of it.
+/// Replaces a file atomically.
 fn replace(path: &Path, bytes: &[u8]) {
     let beside = path.with_extension("new");
     std::fs::write(&beside, bytes).unwrap();
@@ -90,7 +90,7 @@ fn request(replica: &Replica, key: &str, version: hyper::Version) -> hyper::Requ
     request.body(Empty::new()).unwrap()
 }
 
-/// The status and the length of the answer to one request on a connection.
+/// The status and the length of the response to one request on a connection.
 async fn ask(replica: &Replica, key: &str, stream: TlsStream<TcpStream>) -> (u16, usize) {
     let alpn = stream.get_ref().1.alpn_protocol().map(<[u8]>::to_vec);
     let io = TokioIo::new(stream);
@@ -146,7 +146,7 @@ async fn handshakes_that_hang_hold_up_nobody_and_end_in_time() {
     for n in 0..200 {
         let mut stream = TcpStream::connect(address(&replica.base)).await.unwrap();
         if n % 2 == 0 {
-            // The beginning of a client's hello.
+            // The beginning of a ClientHello.
             stream.write_all(&[22, 3, 1, 2, 0, 1, 0]).await.unwrap();
         }
         hanging.push(stream);
@@ -180,7 +180,7 @@ async fn a_new_certificate_is_taken_up_and_a_broken_one_never() {
     let kept_open = handshake(&replica, &authority, &["http/1.1"]).await.unwrap();
     assert_eq!(shown(&replica, &authority).await, one);
 
-    // One of the two has come: they don't fit together.
+    // Only one of the two files is replaced: certificate and key don't match.
     replace(&first.0, &std::fs::read(&second.0).unwrap());
     eventually(SOON, "the pair is refused", || async { reloads("failed").await == 1.0 }).await;
     assert_eq!(shown(&replica, &authority).await, one);

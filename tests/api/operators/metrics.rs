@@ -1,4 +1,4 @@
-//! The list of metrics against a running replica.
+//! The catalog of metrics against a running replica.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,14 +15,14 @@ use crate::support::replica::{Answer, Fleet, Replica, config};
 use crate::support::traffic::routes;
 use crate::support::wait::eventually;
 
-/// The metrics of a replica that has been asked for everything once.
+/// The metrics of a replica that has served one request of each kind.
 pub(super) async fn metrics_of_a_replica() -> Answer {
     let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
     let fleet = Fleet::start_with(1, postgres, redis, |config| {
         config.control.bind = Some("127.0.0.1:0".parse().unwrap());
         new_token(config, "alice");
         config.redis.timeout_ms = 5_000;
-        // The primary follows itself as well as a standby would.
+        // The primary serves as its own standby here.
         config.upstream.read_urls.extend(config.upstream.url.clone());
     })
     .await;
@@ -42,7 +42,7 @@ pub(super) async fn metrics_of_a_replica() -> Answer {
     replica.ops("/metrics").await
 }
 
-/// The metrics of a replica that speaks TLS.
+/// The metrics of a replica that serves TLS.
 pub(super) async fn metrics_with_tls() -> Answer {
     let files = Authority::new().certify("localhost", VALID);
     let mut config = config("postgres://127.0.0.1:1/none", None);
@@ -50,16 +50,16 @@ pub(super) async fn metrics_with_tls() -> Answer {
     Replica::start(&config).await.ops("/metrics").await
 }
 
-/// Absent where it has nothing to say.
+/// Present only with TLS.
 const WITH_TLS: &str = "gene_registry_certificate_expiry_timestamp_seconds";
 
-/// The samples: metric (without the suffixes of histograms' own), label names, value.
+/// The samples as metric (without the suffixes of histograms), label names and value.
 fn samples(text: &str) -> Vec<(String, Vec<String>, f64)> {
     let lines = text.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
     let sample = |line: &str| {
         let (series, value) = line.rsplit_once(' ').unwrap();
         let (name, labels) = series.split_once('{').unwrap_or((series, ""));
-        // Values of labels hold none of these here.
+        // No label value contains these characters.
         let labels = labels.trim_end_matches('}').split(',').filter(|label| !label.is_empty());
         let labels = labels.map(|label| label.split_once('=').unwrap().0.to_owned());
         (names_in(name).remove(0), labels.collect(), value.parse().unwrap())

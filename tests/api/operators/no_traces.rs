@@ -1,4 +1,4 @@
-//! A build without the feature `otlp`.
+//! A build without the feature `otlp` refuses an OTLP endpoint.
 
 use crate::support::process::Launch;
 use crate::support::wait::until;

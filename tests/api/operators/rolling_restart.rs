@@ -1,4 +1,4 @@
-//! One replica after the other is restarted behind the balancer, and no caller notices.
+//! The replicas restart one after the other behind the balancer, and no request fails.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -20,13 +20,13 @@ const SOON: Duration = Duration::from_secs(30);
 /// Between two requests on one connection.
 const PACE: Duration = Duration::from_millis(10);
 
-/// Connections with a steady stream of requests, of each protocol.
+/// The number of connections with a steady stream of requests, for each protocol.
 const STREAMS: usize = 4;
 
-/// The registry's database may take its time here: that is what makes a request slow.
+/// Long timeouts of the database: a locked table is what makes a request slow.
 const PATIENT: [(&str, &str); 8] = [
     ("GENE_REGISTRY__SERVER__DRAIN_MS", "6000"),
-    // What the steady load asks for is not read again meanwhile.
+    // The steady load is not refreshed meanwhile.
     ("GENE_REGISTRY__CACHE__SEARCH__FRESH_S", "3600"),
     ("GENE_REGISTRY__CACHE__INSIGHTS__FRESH_S", "3600"),
     ("GENE_REGISTRY__SERVER__REQUEST_TIMEOUT_MS", "20000"),
@@ -36,7 +36,7 @@ const PATIENT: [(&str, &str); 8] = [
     ("GENE_REGISTRY__UPSTREAM__CONNECT_MS", "9000"),
 ];
 
-/// An answer: its version and status, or why there was none.
+/// A response's version and status, or the reason why there was none.
 type Outcome = Result<(Version, u16), String>;
 
 fn clients(count: usize) -> Vec<(Client, Version)> {
@@ -60,7 +60,7 @@ async fn ask(client: &Client, url: &str, key: &str) -> Outcome {
     if body.is_empty() { Err("an empty body".to_owned()) } else { Ok((version, status)) }
 }
 
-/// Requests that go on, one after the other on each connection, until they are stopped.
+/// Requests that continue, one after the other on each connection, until they are stopped.
 struct Load {
     stop: Arc<AtomicBool>,
     streams: Vec<JoinHandle<Vec<Outcome>>>,
@@ -99,8 +99,8 @@ impl Load {
     }
 }
 
-/// Requests that nobody has the answer to, while the table that they need is locked, until the
-/// replica has one of them under way.
+/// Uncached requests while the table that they need is locked; continues until the replica has one
+/// of them in progress.
 async fn slow_requests(
     fleet: &ComposedFleet,
     number: usize,
@@ -125,7 +125,7 @@ async fn slow_requests(
     panic!("none of {} slow requests came to that replica", slow.len());
 }
 
-/// Restarts a replica while it has a slow request under way; what came of all slow ones.
+/// Restarts a replica with a slow request in progress; the results of all slow requests.
 async fn restart(
     fleet: &ComposedFleet,
     number: usize,
@@ -162,7 +162,7 @@ async fn restart(
 async fn a_rolling_restart_fails_no_request() {
     let fleet = ComposedFleet::start(&PATIENT).await;
     let owner = connect(&fleet.postgres_url).await;
-    // As the role would have it, a statement ends after less than a second.
+    // The role's own setting would end a statement within a second.
     let sql = "alter role gene_registry_reader set statement_timeout = '20s'; \
                select pg_terminate_backend(pid) from pg_stat_activity \
                where usename = 'gene_registry_reader'";
@@ -191,7 +191,7 @@ async fn a_rolling_restart_fails_no_request() {
         let slow = served.filter(|line| line.contains("/v1/genes?domain=slow."));
         assert!(slow.count() > 0, "{name} had a slow one: {log}");
     }
-    // Clients kept their connections: one for each stream.
+    // Clients kept their connections: there is one for each stream.
     let requests = log.lines().filter(|line| line.contains("/v1/arena/insights"));
     let peers: HashSet<_> = requests.map(|line| line.split(' ').next().unwrap()).collect();
     assert_eq!(peers.len(), 2 * STREAMS, "{peers:?}");

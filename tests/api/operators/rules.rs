@@ -1,5 +1,5 @@
-//! Alerts and dashboard: Prometheus accepts them, they do what their own tests say, and name
-//! nothing that is not there.
+//! Alerts and dashboard: Prometheus accepts them, the alerts pass their own tests, and both refer
+//! only to existing metrics.
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -12,8 +12,8 @@ use serde_json::Value;
 use super::metrics::{metrics_of_a_replica, metrics_with_tls};
 use crate::support::process::find_program;
 
-/// Names of the service's metrics, or of the process's, in an expression; of histograms without
-/// the suffixes of their parts.
+/// The names of the service's and the process's metrics in an expression, without the suffixes of
+/// histograms.
 pub(super) fn names_in(expression: &str) -> Vec<String> {
     let is_part = |character: char| character.is_ascii_alphanumeric() || "_:".contains(character);
     let words = expression.split(|character| !is_part(character));
@@ -44,7 +44,7 @@ fn alerts() -> Vec<Value> {
     groups.iter().flat_map(|group| group["rules"].as_array().unwrap().clone()).collect()
 }
 
-/// Every string under a key of this name, however deep.
+/// All strings under keys of this name, at any depth.
 fn strings_under(value: &Value, key: &str, found: &mut Vec<String>) {
     match value {
         Value::Object(fields) => {

@@ -1,4 +1,4 @@
-//! The caller's trace in the log, in any build.
+//! The log has the trace id of the caller, in any build.
 
 use serde_json::Value;
 

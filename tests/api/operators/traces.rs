@@ -1,4 +1,4 @@
-//! Spans over OTLP, as a collector sees them.
+//! Spans over OTLP, as a collector receives them.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
@@ -22,7 +22,7 @@ use crate::support::replica::{READER, Replica, config, patient, sample};
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const PARENT: &str = "00f067aa0ba902b7";
 
-/// Takes batches of spans.
+/// A collector that records batches of spans.
 struct Collector {
     endpoint: String,
     batches: Arc<Mutex<Vec<Bytes>>>,
@@ -49,7 +49,7 @@ impl Collector {
                 });
                 tokio::spawn(async move {
                     let server = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
-                    // Ignored: the client closes when it wants to.
+                    // Ignored: the client may close the connection.
                     drop(server.serve_connection(TokioIo::new(stream), take).await);
                 });
             }
@@ -154,7 +154,7 @@ async fn an_unavailable_or_hanging_collector_affects_no_request() {
         config.telemetry.otlp_endpoint = Some(format!("http://{endpoint}"));
         config.telemetry.sample_ratio = 1.0;
         let replica = Replica::start(&config).await;
-        // More than the queue holds.
+        // More spans than the queue holds.
         for _ in 0..3000 {
             assert_eq!(replica.get("/genes", Some(&key)).await.status, 200);
         }

@@ -1,4 +1,5 @@
-//! Ages: fresh, then stale and read again behind, then only while the database fails.
+//! Ages: fresh, then stale and refreshed in the background, then served only while the database
+//! fails.
 
 use gene_registry::config::Config;
 
@@ -8,11 +9,12 @@ use crate::support::replica::Answer;
 use crate::support::traffic::{routes, uncached};
 use crate::support::wait::eventually;
 
-/// Hours that an answer is kept for a database that fails, at least and at most.
+/// The bounds, in seconds, of how long an entry is kept for a failing database.
 const SURELY_KEPT_S: i64 = 19 * 3600;
 const SURELY_DEAD_S: i64 = 24 * 3600 + 60;
 
-/// The cache's ages are the defaults: 30 s, 30 s more, 24 h; jitter shortens by a fifth at most.
+/// The default ages: 30 s fresh, 30 s stale, 24 h if the database fails; jitter shortens by a fifth
+/// at most.
 fn defaults(_: &mut Config) {}
 
 fn ttl(answer: &Answer) -> i64 {
@@ -27,7 +29,7 @@ fn max_age(answer: &Answer) -> i64 {
     number(answer.header("cache-control"), "max-age")
 }
 
-/// Age, ttl and max-age of a hit, read off one answer.
+/// Age, ttl and max-age of a cache hit, from one response.
 #[track_caller]
 fn assert_consistent(answer: &Answer) {
     let (age, ttl, max_age) = (age(answer), ttl(answer), max_age(answer));
@@ -40,7 +42,7 @@ fn assert_consistent(answer: &Answer) {
 async fn age_ttl_and_max_age_are_consistent_at_every_age() {
     let (fleet, probe) = probed(defaults).await;
     let key = fleet.database.new_key(1_000_000).await;
-    // Seconds of age, and between which bounds the ttl must be, for a search: fresh for 24 to 30 s.
+    // An age in seconds, and the bounds of the ttl for a search, which is fresh for 24 to 30 s.
     for (older_by, least, most) in [(0, 3, 30), (10, -7, 20), (20, -17, 10), (40, -31, -10)] {
         let path = uncached();
         probe.age_by(older_by);
@@ -61,7 +63,7 @@ async fn age_ttl_and_max_age_are_consistent_at_every_age() {
         probe.age_by(0);
         probe.hold(Hold::Nothing);
     }
-    // Fresh for five minutes: a client keeps it half a minute all the same.
+    // Fresh for five minutes, but clients may cache it for only half a minute.
     probe.age_by(100);
     let path = &routes(&fleet.database).await[1];
     for _ in 0..2 {
@@ -73,7 +75,7 @@ async fn age_ttl_and_max_age_are_consistent_at_every_age() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stale_entry_is_served_at_once_and_refreshed_by_one_replica() {
-    // Stale for long, so that a slow machine does not come to the end of it.
+    // Stale for long, so that a slow machine does not reach the end of it.
     let (fleet, probe) = probed(|config| config.cache.search.stale_s = 3_000).await;
     let (key, path) = (fleet.database.new_key(1_000_000).await, uncached());
     probe.age_by(100);
@@ -81,7 +83,7 @@ async fn a_stale_entry_is_served_at_once_and_refreshed_by_one_replica() {
     assert_eq!(max_age(&first), 0, "{first:?}");
     assert_eq!(probe.reads(), 1);
 
-    // Everybody gets it at once, while the one that reads it again gets no answer.
+    // All requests are served at once while the refresh is held.
     probe.hold(Hold::Everything);
     probe.age_by(0);
     for _ in 0..10 {
@@ -148,7 +150,7 @@ async fn while_the_database_fails_entries_are_served_up_to_if_error_and_then_502
             assert_eq!((max_age(&answer), &answer.text), (0, &first.text));
             assert!(age(&answer) >= SURELY_KEPT_S, "{answer:?}");
         }
-        // The database is tried each time: the first request after its return gets a new answer.
+        // The database is tried each time: the first request after its return gets a new read.
         probe.set_failing(false);
         probe.age_by(0);
         let answer = fleet.replicas[1].get(path, Some(&key)).await;
@@ -178,7 +180,7 @@ async fn a_failed_refresh_keeps_the_stale_entry_and_is_not_repeated_for_each_req
         assert_ok(&answer);
         assert!(ttl(&answer) < 0, "{answer:?}");
     }
-    // Once a second and replica.
+    // Once a second for each replica.
     let (failed, seconds) = (probe.reads() - 1, begun.elapsed().as_secs_f64());
     assert!(failed as f64 <= 3.0 * (seconds + 1.0), "{failed} in {seconds} s");
 }

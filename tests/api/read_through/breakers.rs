@@ -1,4 +1,4 @@
-//! A Redis that can be read but not written: answers in it are still served, and writes skipped.
+//! A Redis that can be read but not written: its entries are still served, and writes are skipped.
 
 use super::{Loads, SOON, all_ready, assert_ok, loads, patient, sum, young};
 use crate::support::need_own_servers;
@@ -25,7 +25,7 @@ async fn assert_all_expire(redis: &RedisServer, prefix: &str) -> usize {
     let keys = redis.keys(prefix).await;
     for key in &keys {
         let left: i64 = redis.command(&["PTTL", key]).await;
-        // -2: it has expired since.
+        // -2: the counter has expired meanwhile.
         assert_ne!(left, -1, "{key} never expires");
     }
     keys.len()
@@ -43,7 +43,7 @@ async fn a_full_redis_loses_only_writes() {
         assert_ok(&fleet.replicas[0].get(path, Some(&key)).await);
     }
     assert!(assert_all_expire(&redis, &fleet.prefix).await > 20);
-    // A little more fits, and then no more: the ceiling is met in the middle of traffic.
+    // Room for a little more: the limit is reached in the middle of traffic.
     let info: String = redis.command(&["INFO", "memory"]).await;
     let used = info.lines().find_map(|line| line.strip_prefix("used_memory:")).unwrap();
     let ceiling = (used.trim().parse::<u64>().unwrap() + 16_384).to_string();
@@ -62,13 +62,13 @@ async fn a_full_redis_loses_only_writes() {
         assert_eq!(replica.metric(READ).await, Some(1.0));
     }
     assert_all_expire(&redis, &fleet.prefix).await;
-    // What is there is served to replicas that have not seen it.
+    // Replicas that have not cached the existing entries get them from Redis.
     for path in &shared {
         let answer = fleet.replicas[1].get(path, Some(&key)).await;
         let status = answer.header("cache-status");
         assert!(status.contains("detail=shared") && status.contains("; hit"), "{answer:?}");
     }
-    // Tried once a while, not for each answer.
+    // Writes are tried once in a while, not for each response.
     let failed = sum(&fleet.replicas, FAILURES).await;
     assert!(failed < 300, "{failed}");
     let Loads { failed, .. } = loads(&fleet.replicas).await;

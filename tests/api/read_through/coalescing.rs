@@ -1,4 +1,4 @@
-//! Many ask for the same thing at the same time: it is read once for the whole fleet.
+//! Many concurrent requests for the same thing: the whole fleet reads it once.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::support::wait::eventually;
 
 const REQUESTS: usize = 300;
 
-/// How long those who wait can hear what came of a read that gave no answer.
+/// How long waiting replicas can learn the outcome of a failed read.
 const OUTCOME_LIVES: Duration = Duration::from_secs(1);
 
 #[tokio::test(flavor = "multi_thread")]
@@ -112,8 +112,8 @@ async fn others_wait(fleet: &Fleet<'_>, probe: &Probe, waited: usize) {
     .await;
 }
 
-/// Checks how often the fleet tried, and gives it back: once. Those who wait can hear for a second
-/// what came of it; who was stopped by a slow machine for all of that tries in turn.
+/// Checks that the fleet tried to read once; returns how often it did. The outcome of a failed read
+/// is available for a second, so a replica that a slow machine stops for longer tries again.
 #[track_caller]
 fn tried_once(released: Instant, tries: usize) -> usize {
     let most = if released.elapsed() < OUTCOME_LIVES { 1 } else { REPLICAS as usize };

@@ -1,4 +1,4 @@
-//! A fleet that starts cold under load.
+//! A fleet that starts with empty caches under load.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use super::{Loads, assert_ok, client, fleet_with, get, loads, patient, young};
 const CLIENTS: usize = 1000;
 const DISTINCT: usize = 50;
 
-/// Each client keeps its connection and asks for three things, one after the other.
+/// Each client keeps its connection and sends three requests, one after the other.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cold_fleet_under_load_reads_each_entry_once() {
     let fleet = fleet_with(|config| {
@@ -19,7 +19,7 @@ async fn a_cold_fleet_under_load_reads_each_entry_once() {
     })
     .await;
     let key = fleet.database.new_key(1_000_000).await;
-    // A third has a connection of its own, the others share a few.
+    // A third of the clients have connections of their own, the others share a few.
     let over_http2: Vec<_> = (0..12).map(|_| client(Version::HTTP_2)).collect();
     let clients = (0..CLIENTS).map(|n| {
         let (replica, key) = (&fleet.replicas[n % 3], &key);

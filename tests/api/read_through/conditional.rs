@@ -1,5 +1,5 @@
-//! Entity tags and content codings, over both versions of HTTP and on every replica; and what
-//! caches on the way are told.
+//! Entity tags and content codings, over both versions of HTTP and on every replica; and the
+//! headers for caches along the way.
 
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -14,13 +14,13 @@ use super::{all_ready, client, fleet, probed};
 use crate::support::replica::{Answer, Fleet, Replica};
 use crate::support::traffic::routes;
 
-/// Strangers at once, and how many such crowds are tried.
+/// Concurrent requests with unknown keys, and the maximum number of such crowds.
 const CROWD: usize = 200;
 const MOST_CROWDS: usize = 20;
 
 const VERSIONS: [Version; 2] = [Version::HTTP_11, Version::HTTP_2];
 
-/// An answer with its bytes as they came.
+/// A response with its body as received, not decompressed.
 #[derive(Debug)]
 struct Raw {
     status: u16,
@@ -49,7 +49,7 @@ fn of_gzip(plain: &str) -> String {
     format!("{}-gzip\"", plain.strip_suffix('"').unwrap())
 }
 
-/// What a 304 must and must not carry.
+/// Checks which headers a 304 has, and which it must not have.
 #[track_caller]
 fn assert_not_modified(answer: &Raw, tag: &str) {
     assert_eq!(answer.status, 304, "{answer:?}");
@@ -109,7 +109,7 @@ async fn an_entity_tag_in_any_form_yields_304_on_every_replica_with_and_without_
                     for form in &forms {
                         assert_not_modified(&ask(form).await, &tag);
                     }
-                    // Of the other coding, or not a tag at all.
+                    // The tag of the other coding, or no valid tag at all.
                     let other = if is_gzip { plain_tag.clone() } else { of_gzip(&plain_tag) };
                     for form in [
                         other.as_str(),
@@ -166,7 +166,7 @@ async fn errors_precede_conditions_and_a_304_counts_against_the_limit() {
     }
 }
 
-/// What a shared cache with default rules (RFC 9111, section 3) may keep.
+/// Checks that no shared cache with default rules (RFC 9111, section 3) may store the response.
 #[track_caller]
 fn assert_no_shared_cache_keeps(answer: &Answer) {
     let control = answer.header("cache-control");
@@ -205,7 +205,7 @@ async fn every_response_is_private_and_varies_by_key() {
         seen.insert(check(&fleet.replicas[1], &unread, &[key]).await);
         probe.set_failing(false);
     }
-    // More strangers at once than are looked up; some more are, from second to second.
+    // More unknown keys at once than are looked up; each second allows a few more.
     for _ in 0..MOST_CROWDS {
         let crowd = (0..CROWD).map(|_| async {
             let stranger = ApiKey::generate().unwrap();
@@ -220,7 +220,7 @@ async fn every_response_is_private_and_varies_by_key() {
     assert_eq!(seen.into_iter().collect::<Vec<_>>(), expected);
 }
 
-/// Asks, checks what holds for every answer, and gives its status.
+/// Sends a request, checks what holds for every response, and returns its status.
 async fn check(replica: &Replica, path: &str, headers: &[(&str, &str)]) -> u16 {
     let url = format!("{}{path}", replica.base);
     let answer = replica.send(reqwest::Method::GET, &url, headers).await;
@@ -231,7 +231,7 @@ async fn check(replica: &Replica, path: &str, headers: &[(&str, &str)]) -> u16 {
     answer.status.as_u16()
 }
 
-/// A replica that found the answer in Redis gives it the same tags as the one that read it.
+/// A replica that found the entry in Redis gives it the same tags as the one that read it.
 #[tokio::test(flavor = "multi_thread")]
 async fn entity_tags_do_not_depend_on_the_source_of_the_entry() {
     let mut fleet: Fleet<'_> = fleet().await;

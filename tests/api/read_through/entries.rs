@@ -1,4 +1,4 @@
-//! Entries written together do not expire together.
+//! Entries written at the same time do not expire at the same time.
 
 use super::{answer_keys, assert_ok, fleet_with, number, patient, young};
 use crate::support::redis::RedisServer;
@@ -30,7 +30,8 @@ async fn a_hundred_entries_written_together_expire_over_a_tenth_of_their_time() 
     assert!(least > day / 2 && most <= day, "{least} {most}");
     assert!(most - least > most / 10, "{least} {most}");
 
-    // How long they are fresh, too; and every replica says the same of the same entry.
+    // They are fresh for different times too, and every replica reports the same for the same
+    // entry.
     let mut spread = Vec::new();
     for path in &paths {
         let mut until = Vec::new();
@@ -45,6 +46,6 @@ async fn a_hundred_entries_written_together_expire_over_a_tenth_of_their_time() 
     }
     let (least, most) = (spread.iter().min().unwrap(), spread.iter().max().unwrap());
     assert!(most - least >= most / 10, "{least} {most}");
-    // By as much as a fifth of 3,000 s, in whole seconds.
+    // The jitter is up to a fifth of 3,000 s, in whole seconds.
     assert!(*most <= 3_000 && *least >= 2_399, "{least} {most}");
 }

@@ -1,4 +1,4 @@
-//! How often Redis is asked.
+//! The number of round trips to Redis.
 
 use super::{SOON, all_ready, assert_ok};
 use crate::support::need_own_servers;
@@ -8,8 +8,7 @@ use crate::support::replica::Fleet;
 use crate::support::traffic::uncached;
 use crate::support::wait::eventually;
 
-/// What the server was asked since `from`, without what scripts asked in turn: the command, and the
-/// kinds of the keys it was for.
+/// The commands since `from`, each with the kinds of its keys; without those that scripts ran.
 async fn asked(redis: &RedisServer, monitor: &Monitor, from: &mut usize) -> Vec<String> {
     let mark = format!("mark-{from}");
     let _: String = redis.command(&["ECHO", &mark]).await;
@@ -32,10 +31,10 @@ async fn asked(redis: &RedisServer, monitor: &Monitor, from: &mut usize) -> Vec<
 
 const LIMIT: &str = "EVALSHA limit";
 const LOOK: &str = "GET answer";
-/// These, and those of the publication, are each together in one exchange.
+/// These two, and those of the publication, are each one round trip.
 const CLAIM: [&str; 2] = ["EVALSHA lease", "GETRANGE answer"];
 const PUBLISH: [&str; 2] = ["SET answer", "EVALSHA lease"];
-/// Where there is one already.
+/// The publication where an entry exists already.
 const REPLACE: [&str; 2] = ["EVALSHA answer", "EVALSHA lease"];
 
 #[tokio::test(flavor = "multi_thread")]
@@ -46,7 +45,7 @@ async fn a_miss_takes_three_round_trips_to_redis_and_a_shared_hit_one_besides_th
     all_ready(&fleet.replicas).await;
     let key = fleet.database.new_key(1_000_000).await;
     let absent = |n: u32| format!("/genes/00000000-0000-0000-0000-00000000abc{n}/phenotype");
-    // From now on the server knows the scripts.
+    // From now on the server has the scripts.
     assert_ok(&fleet.replicas[0].get(&uncached(), Some(&key)).await);
     fleet.replicas[0].get(&absent(0), Some(&key)).await.assert_refused(404, "NOT_FOUND");
     let (monitor, path) = (redis.monitor().await, uncached());
@@ -95,7 +94,7 @@ async fn an_existing_entry_is_replaced_by_a_script() {
         })
         .await;
     };
-    // From now on the server knows the scripts.
+    // From now on the server has the scripts.
     read_again().await;
     let (monitor, mut from) = (redis.monitor().await, 0);
     read_again().await;

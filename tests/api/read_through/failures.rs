@@ -1,4 +1,4 @@
-//! What failed, and what does not exist, is not kept for long, and never shared.
+//! Failures and missing genes are cached only briefly or not at all, and never shared.
 
 use reqwest::StatusCode;
 
@@ -50,7 +50,7 @@ async fn a_404_is_cached_briefly_and_only_by_its_own_replica() {
         answer.assert_refused(404, "NOT_FOUND");
         assert_eq!(answer.header("cache-control"), "no-store", "{answer:?}");
     }
-    // A slow machine may have taken longer than it is remembered.
+    // A slow machine may have taken longer than the 404 is cached.
     let by_first = probe.reads();
     assert!(by_first <= 3, "{by_first}");
     second.get(ABSENT, Some(&key)).await.assert_refused(404, "NOT_FOUND");
@@ -86,10 +86,10 @@ async fn a_404_becomes_200_on_every_replica_soon_after_the_gene_appears() {
     }
 }
 
-/// Read before it went, written to Redis after it had been seen to be gone.
+/// An entry that was read before the deletion, written to Redis after the deletion was noticed.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_replica_that_found_a_gene_deleted_never_serves_an_older_entry() {
-    // Without a change log ages alone count.
+    // Without a change log only ages count.
     let (mut fleet, probe) = probed(|config| config.cache.not_found_s = 1).await;
     let sql = fleet.database.connect().await;
     sql.batch_execute("drop view registry_read.change").await.unwrap();
@@ -120,7 +120,7 @@ async fn a_replica_that_found_a_gene_deleted_never_serves_an_older_entry() {
     .await;
 }
 
-/// Nobody who waits hears "not found" of a read that had not begun when the gene appeared.
+/// No waiting request gets the 404 of a read that began before the gene appeared.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_entry_replaces_a_cached_404() {
     let (fleet, probe) = probed(|_| {}).await;

@@ -1,4 +1,4 @@
-//! A replica that reads for all and is not heard of any more holds nobody up for long.
+//! A lease holder that is not heard of any more delays other replicas only briefly.
 
 use std::time::Duration;
 
@@ -16,10 +16,10 @@ use crate::support::replica::{Fleet, READER};
 use crate::support::traffic::uncached;
 use crate::support::wait::eventually;
 
-/// Half of it is what anybody waits for another replica.
+/// A replica waits half of it for another one.
 const DEADLINE: Duration = Duration::from_secs(16);
 
-/// Longer than that: who reads in vain is still at it.
+/// Longer than that wait: the failing lease holder is still reading.
 const STATEMENT_MS: u64 = 12_000;
 
 async fn start(count: u32, postgres: &PostgresServer) -> Fleet<'_> {
@@ -40,7 +40,7 @@ async fn waiting_for_a_dead_lease_holder_ends_at_half_the_deadline() {
     let mut fleet = start(1, PostgresServer::shared().await).await;
     let (key, path) = (fleet.database.new_key(1_000_000).await, uncached());
     let before = fleet.replicas[0].get(&path, Some(&key)).await;
-    // As if the owner had died in the middle of its read.
+    // As if the lease holder had died in the middle of its read.
     let [answer] = answer_keys(&fleet).await.try_into().unwrap();
     let lease = answer.replace(":answer:", ":lease:");
     let () = redis.command(&["SET", &lease, "of-the-dead", "PX", "600000"]).await;
@@ -99,8 +99,8 @@ async fn a_lease_holder_without_the_database_does_not_delay_others_for_long() {
     assert!((3..=4).contains(&others.ok) && others.failed == 0, "{others:?}");
 }
 
-/// That a statement has failed is known a little later than it may take: whoever waits must still
-/// hear of it, and not try in turn.
+/// A failed statement is noticed a little later than its timeout: waiting replicas must still learn
+/// of it, and not try in turn.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_timed_out_statement_is_one_failed_load_for_the_fleet() {
     let fleet = fleet_with(|config| {

@@ -1,4 +1,4 @@
-//! Clients that leave take nothing with them.
+//! Clients that disconnect do not cancel reads that others wait for.
 
 use futures_util::future::join_all;
 use reqwest::Version;
@@ -12,7 +12,7 @@ use crate::support::wait::eventually;
 
 const LEAVING: usize = 500;
 
-/// Connections for them: over HTTP/2, a server allows so many requests on one.
+/// The number of their connections: over HTTP/2, one carries a limited number of requests.
 const CONNECTIONS: usize = 5;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -54,7 +54,7 @@ async fn a_waiting_request_is_served_by_the_load_that_500_aborted_requests_start
         assert_ok(&answer);
         assert_eq!(answer.header("cache-status"), "gene-registry; fwd=miss; collapsed");
         assert_eq!(loads(&fleet.replicas).await, Loads { ok: 1, failed: 0 }, "{version:?}");
-        // The answer of those who left is at hand for everybody.
+        // The result is cached although those who requested it are gone.
         let others = fleet.replicas.iter().map(|replica| replica.get(&path, Some(&key)));
         for answer in join_all(others).await {
             assert!(answer.header("cache-status").contains("hit"), "{answer:?}");

@@ -1,5 +1,5 @@
-//! The read path in front of real servers: one load for all who ask, ages, conditions, entries
-//! in Redis, totals, and what keeps going while something is stuck.
+//! The read path in front of real servers: single flight, ages, conditional requests, entries in
+//! Redis, totals, and what is served while reads are stuck.
 
 mod ages;
 mod breakers;
@@ -38,7 +38,7 @@ const REPLICAS: u32 = 3;
 /// For what happens at once, on a machine that is busy with other tests.
 const SOON: Duration = Duration::from_secs(20);
 
-/// Loads of all replicas together, that went well and that failed.
+/// The successful and failed loads of all replicas together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Loads {
     ok: usize,
@@ -61,7 +61,7 @@ async fn sum(replicas: &[Replica], series: &str) -> usize {
     sum as usize
 }
 
-/// Patient with Redis, so that counts are exact on a loaded machine.
+/// Timeouts long enough for exact counts on a loaded machine.
 fn patient(config: &mut Config) {
     config.redis.timeout_ms = 5_000;
     config.server.request_timeout_ms = 90_000;
@@ -72,7 +72,7 @@ fn patient(config: &mut Config) {
     config.upstream.deadline_ms = 60_000;
 }
 
-/// Searches stay young throughout, also on a slow machine.
+/// Searches stay fresh throughout, also on a slow machine.
 fn young(config: &mut Config) {
     config.cache.search.fresh_s = 3_000;
 }
@@ -111,12 +111,13 @@ async fn probed(change: impl FnOnce(&mut Config)) -> (Fleet<'static>, Arc<Probe>
     (fleet, probe)
 }
 
-/// One more replica behind the probe, with nothing cached.
+/// Another replica behind the probe, with an empty cache.
 async fn another(fleet: &Fleet<'_>, probe: &Arc<Probe>) -> Replica {
     Replica::over(&fleet.config, Arc::clone(probe) as _).await
 }
 
-/// Ready: the change log has been loaded, so that shared answers can be judged.
+/// Waits until all replicas have loaded the change log, without which shared entries cannot be
+/// judged.
 async fn all_ready(replicas: &[Replica]) {
     for replica in replicas {
         eventually(SOON, "the replica is ready", || async {
@@ -126,7 +127,7 @@ async fn all_ready(replicas: &[Replica]) {
     }
 }
 
-/// Holds every read of genes, until the client is dropped or rolls back.
+/// Blocks every read of genes until the client is dropped or rolls back.
 async fn lock_genes(fleet: &Fleet<'_>) -> Sql {
     let client = fleet.database.connect().await;
     let lock = "begin; lock table registry.gene in access exclusive mode";
@@ -134,20 +135,20 @@ async fn lock_genes(fleet: &Fleet<'_>) -> Sql {
     client
 }
 
-/// Waits until so many requests have been admitted by these replicas since they began. A request
-/// counts itself, and goes on from there to its read without waiting for anything.
+/// Waits until these replicas have admitted this many requests since their start. An admitted
+/// request reaches its read without waiting for anything.
 async fn arrived(fleet: &Fleet<'_>, requests: usize) {
     const ADMITTED: &str = r#"gene_registry_limit_decisions_total{result="admitted"}"#;
     let passed = || async { sum(&fleet.replicas, ADMITTED).await >= requests };
     eventually(3 * SOON, "the requests have arrived", passed).await;
 }
 
-/// Times that these replicas have begun to wait for another one's read.
+/// How often these replicas have begun to wait for another one's read.
 async fn waits(fleet: &Fleet<'_>) -> usize {
     sum(&fleet.replicas, "gene_registry_waits_for_other_replica_total").await
 }
 
-/// The answers in Redis.
+/// The keys of the cache entries in Redis.
 async fn answer_keys(fleet: &Fleet<'_>) -> Vec<String> {
     RedisServer::shared().await.keys(&format!("{}:answer", fleet.prefix)).await
 }
@@ -160,7 +161,7 @@ fn client(version: Version) -> Client {
     }
 }
 
-/// GET below `/v1` with a client of the caller's own.
+/// GET below `/v1` with the given client.
 async fn get(client: &Client, replica: &Replica, path: &str, key: &str) -> Answer {
     let request = client.get(format!("{}{path}", replica.base)).header("X-API-Key", key);
     Answer::of(request.send().await.unwrap()).await

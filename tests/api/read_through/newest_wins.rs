@@ -1,5 +1,5 @@
-//! What was read later is never replaced by what was read earlier: in Redis by the scripts, in
-//! the replica by comparison.
+//! An earlier read never replaces a later one: in Redis by the scripts, in the replica by
+//! comparison.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::support::wait::eventually;
 
 const FORMAT: u8 = 7;
 
-/// Bytes with a head like that of an entry.
+/// Bytes with a header like that of an entry.
 fn entry(format: u8, read_at: &str, body: &str) -> Vec<u8> {
     let mut bytes = vec![format, 1, 2, 3, 4];
     bytes.extend(read_at.as_bytes());
@@ -59,7 +59,7 @@ impl Stand {
         self.run(Call::script(&self.scripts.delete_if_older, &self.key).arg(at(read_at))).await
     }
 
-    /// What is behind the head.
+    /// The bytes after the header.
     async fn body(&self) -> Option<String> {
         let redis = RedisServer::shared().await;
         let text: Option<Vec<u8>> = redis.command(&["GET", &self.key]).await;
@@ -131,7 +131,7 @@ async fn delete_if_older_deletes_earlier_reads_only() {
     assert_eq!(stand.retire(1).await, 1);
 }
 
-/// In whichever order many replicas write, the one that read last is what stays.
+/// In whichever order many replicas write, the value of the latest read remains.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_latest_read_remains_after_concurrent_writes() {
     let stand = Stand::new().await;
@@ -148,7 +148,7 @@ async fn the_latest_read_remains_after_concurrent_writes() {
 async fn a_late_write_of_an_early_read_changes_no_entry_in_redis_or_in_a_replica() {
     let (fleet, probe) = probed(|_| {}).await;
     let (key, path) = (fleet.database.new_key(1_000_000).await, uncached());
-    // Each replica has its own, for no other's can be used: all are past their age.
+    // Each replica has its own entry, since the shared ones are past their age.
     probe.age_by(70_000);
     for replica in &fleet.replicas {
         let answer = replica.get(&path, Some(&key)).await;
@@ -158,7 +158,7 @@ async fn a_late_write_of_an_early_read_changes_no_entry_in_redis_or_in_a_replica
     let redis = RedisServer::shared().await;
     let read_at = async || -> String { redis.command(&["GETRANGE", &entry, "5", "20"]).await };
     let mut newest = read_at().await;
-    // Reads that seem to be of earlier and of later times, in turn.
+    // Reads with earlier and later times, in turn.
     for (older_by, replica) in [(69_000, 0), (69_500, 1), (68_000, 2), (69_900, 0), (67_000, 1)] {
         probe.age_by(older_by);
         let answer = fleet.replicas[replica].get(&path, Some(&key)).await;
@@ -169,7 +169,7 @@ async fn a_late_write_of_an_early_read_changes_no_entry_in_redis_or_in_a_replica
         let age: i64 = answer.header("age").parse().unwrap();
         assert!(age <= 70_100, "{age}");
     }
-    // Whoever fails now sends the newest there is.
+    // With the database down, every replica sends the newest entry.
     probe.set_failing(true);
     for replica in &fleet.replicas {
         let answer = replica.get(&path, Some(&key)).await;
@@ -179,8 +179,7 @@ async fn a_late_write_of_an_early_read_changes_no_entry_in_redis_or_in_a_replica
     }
 }
 
-/// Where there was nothing, an answer is kept without a look at what has come there meanwhile, but
-/// only if nothing has.
+/// A new entry is written without checking whether one exists by now, but only if none does.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_entry_that_arrives_during_a_read_is_replaced_unless_it_is_newer() {
     let (fleet, probe) = probed(|_| {}).await;

@@ -1,4 +1,4 @@
-//! The same request in other words: one entry, one read.
+//! Equivalent requests share one entry and one read.
 
 use super::{answer_keys, assert_ok, probed};
 use crate::support::traffic::routes;
@@ -82,6 +82,6 @@ async fn requests_that_differ_never_share_an_entry() {
         assert_ok(&fleet.replicas[0].get(path, Some(&key)).await);
     }
     assert_eq!(answer_keys(&fleet).await.len(), paths.len());
-    // What is past a known end is not asked for.
+    // A page past a known end is not read.
     assert!(probe.reads() <= paths.len());
 }

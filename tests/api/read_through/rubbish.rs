@@ -1,4 +1,4 @@
-//! Whatever stands in Redis where an answer should be: it is a miss, counted, and replaced.
+//! Corrupt values in Redis in place of an entry: each is a miss, counted, and replaced.
 
 use ::redis::cmd;
 
@@ -21,7 +21,7 @@ const KINDS: [&str; 12] = [
     "text without an expiry",
 ];
 
-/// The bytes that replace `entry`; `None` where it is no string.
+/// The bytes that replace `entry`; `None` for a value that is no string.
 fn rubbish(kind: &str, entry: &[u8], other: &[u8]) -> Option<Vec<u8>> {
     let mut changed = entry.to_vec();
     Some(match kind {
@@ -94,7 +94,7 @@ async fn a_corrupt_entry_of_any_kind_is_a_counted_miss_and_is_replaced() {
             let other = bytes(redis, &entries[(n + 1) % entries.len()]).await;
             let replacement = rubbish(kind, &bytes(redis, entry).await, &other);
             put(redis, entry, kind, replacement).await;
-            // The next one still finds its neighbour whole.
+            // The next one still finds its neighbour intact.
             fleet.replicas.truncate(0);
             for _ in 0..2 {
                 fleet.replicas.push(super::another(&fleet, &probe).await);
@@ -117,7 +117,7 @@ async fn a_corrupt_entry_of_any_kind_is_a_counted_miss_and_is_replaced() {
     }
 }
 
-/// Rubbish of all kinds at once, and many who ask.
+/// Corrupt values of all kinds at once, under many requests.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fleet_with_only_corrupt_entries_responds_as_without_entries() {
     let (mut fleet, probe) = probed(|_| {}).await;

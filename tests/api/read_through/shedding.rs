@@ -1,5 +1,5 @@
-//! More misses than may be read at once: hits pass, what does not fit is refused at once and costs
-//! the database nothing, and what was read before tides over.
+//! More misses than may be read at once: hits are served, the excess is refused at once and costs
+//! the database nothing, and stale entries bridge the gap.
 
 use std::time::Duration;
 
@@ -24,13 +24,13 @@ fn narrow(config: &mut gene_registry::config::Config) {
     config.shed.queue = QUEUE;
 }
 
-/// How many are read or wait for their turn, by the replica's own count.
+/// How many reads run or wait, by the replica's own gauge.
 async fn misses(replica: &Replica, state: &str) -> usize {
     let series = format!("gene_registry_misses{{state=\"{state}\"}}");
     replica.metric(&series).await.unwrap_or(0.0) as usize
 }
 
-/// Until all places and the queue of a replica are taken.
+/// Waits until all permits and the queue of a replica are in use.
 async fn saturated(replica: &Replica) {
     eventually(SOON, "all places are taken", || async {
         misses(replica, "reading").await == MISSES && misses(replica, "queued").await == QUEUE
@@ -38,7 +38,7 @@ async fn saturated(replica: &Replica) {
     .await;
 }
 
-/// Takes all places of a replica with requests that are held, runs `meanwhile`, lets go.
+/// Runs `meanwhile` while held requests use all permits of a replica; releases them afterwards.
 async fn while_saturated(
     probe: &Probe,
     replica: &Replica,
@@ -70,7 +70,7 @@ async fn misses_beyond_the_bounds_are_shed_at_once_and_hits_are_served() {
 
     while_saturated(&probe, replica, &key, async {
         let begun = Instant::now();
-        // With those that are held, four times what is admitted.
+        // Four times the admitted number, including the held ones.
         let more = (0..3 * ADMITTED).map(|_| async { replica.get(&uncached(), Some(&key)).await });
         join_all(more).await.iter().for_each(assert_shed);
         assert!(begun.elapsed() < Duration::from_secs(30), "at once: they would wait for longer");
@@ -181,7 +181,7 @@ async fn refreshes_are_shed_before_reads_that_requests_wait_for() {
     let (fleet, probe) = probed(narrow).await;
     let key = fleet.database.new_key(1_000_000).await;
     let replica = &fleet.replicas[0];
-    // Stale, whatever their jitter, and not yet too old to be sent: 30 s fresh, 60 s at most.
+    // Stale whatever the jitter, and not too old to be served: 30 s fresh, 60 s at most.
     probe.age_by(40);
     let stale: Vec<_> = (0..10).map(|_| uncached()).collect();
     for path in &stale {

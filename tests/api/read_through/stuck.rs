@@ -1,4 +1,4 @@
-//! While reads are stuck, everything that needs none goes on; and nothing of them lingers.
+//! While reads are stuck, requests that need none are served; afterwards nothing of them remains.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -102,7 +102,7 @@ async fn aborted_requests_leave_no_statement_and_the_pool_recovers() {
     .await;
     lock.batch_execute("rollback").await.unwrap();
 
-    // More at once than a pool has: every place in it is free again.
+    // More concurrent reads than a pool has connections: all of them are free again.
     for replica in &fleet.replicas {
         let requests = (0..4 * POOL).map(|_| async { replica.get(&uncached(), Some(&key)).await });
         join_all(requests).await.iter().for_each(assert_ok);

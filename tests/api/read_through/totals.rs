@@ -1,4 +1,4 @@
-//! Totals: counted once for all pages, again when a page contradicts them; and deep walks.
+//! Totals: counted once for all pages, and again when a page contradicts them; and deep pages.
 
 use std::sync::atomic::Ordering;
 
@@ -28,7 +28,7 @@ async fn page(replica: &Replica, key: &str, query: &str) -> (u64, usize) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn paging_counts_once_and_reads_nothing_past_the_end() {
-    // Young throughout, also on a slow machine.
+    // Fresh throughout, also on a slow machine.
     let (fleet, probe) = probed(|config| config.cache.search.fresh_s = 3_000).await;
     let (key, replica) = (fleet.database.new_key(1_000_000).await, &fleet.replicas[0]);
     for (round, filter) in ["", "&domain=search", "&fidelity=Native"].iter().enumerate() {
@@ -44,7 +44,7 @@ async fn paging_counts_once_and_reads_nothing_past_the_end() {
         assert_eq!(found, total);
         assert_eq!(counted(&probe), round + 1, "{filter}");
         assert_eq!(pages(&probe) - alone, (total as usize - 1).div_ceil(3), "{filter}");
-        // Another order is other pages of the same genes.
+        // Another sort order means other pages of the same genes.
         page(replica, &key, &format!("limit=3&sort=downloads{filter}")).await;
         assert_eq!(counted(&probe), round + 1, "{filter}");
 
@@ -73,22 +73,22 @@ async fn a_page_that_contradicts_the_total_is_read_again_with_a_new_total() {
         assert_eq!(sql.execute(&text, &[]).await.unwrap(), count);
     };
 
-    // Fewer: a short page that does not end at the total.
+    // Fewer genes: a short page that does not end at the total.
     publish(false, 3).await;
     let query = format!("limit=50&offset={}", total - 10);
     assert_eq!(page(replica, &key, &query).await, (total - 3, 7));
     assert_eq!((counted(&probe), pages(&probe)), (2, 1));
-    // An empty page before it.
+    // An empty page before the total.
     publish(false, 4).await;
     let query = format!("limit=50&offset={}", total - 5);
     assert_eq!(page(replica, &key, &query).await, (total - 7, 0));
     assert_eq!((counted(&probe), pages(&probe)), (3, 2));
-    // More: a page that goes beyond it.
+    // More genes: a page that ends beyond the total.
     publish(true, 7).await;
     let query = format!("limit=50&offset={}", total - 8);
     assert_eq!(page(replica, &key, &query).await, (total, 8));
     assert_eq!((counted(&probe), pages(&probe)), (4, 3));
-    // And the new total is what is known from now on.
+    // From now on, the new total is the known one.
     assert_eq!(page(replica, &key, "limit=2").await, (total, 2));
     assert_eq!((counted(&probe), pages(&probe)), (4, 4));
 }
@@ -120,7 +120,7 @@ async fn two_deep_pages_are_read_at_a_time_while_shallow_pages_are_served() {
         arrived(&fleet, 6).await;
         eventually(SOON, "two walk", || async { probe.waiting() == 2 }).await;
         for n in 0..30 {
-            // Up to here is not deep.
+            // Offsets up to here are not deep.
             let path = format!("{}&offset={}", uncached(), [0, 20, 1000][n % 3]);
             assert_ok(&replica.get(&path, Some(&key)).await);
             assert_eq!(probe.waiting(), 2);

@@ -1,4 +1,5 @@
-//! Strangers: their look-ups are bounded, nothing grows, and nobody else notices.
+//! Unknown keys: their look-ups are bounded, memory does not grow, and other clients notice
+//! nothing.
 
 use futures_util::StreamExt;
 use futures_util::future::join_all;
@@ -12,7 +13,7 @@ use crate::support::wait::eventually;
 
 const STRANGERS: usize = 4_000;
 const AT_ONCE: usize = 50;
-/// A replica's budget: so many at once, and so many a second.
+/// A replica's budget: this burst, and this many a second.
 const BURST: usize = 100;
 const PER_SECOND: f64 = 50.0;
 
@@ -31,7 +32,7 @@ async fn thousands_of_unknown_keys_and_keyless_requests_cause_a_bounded_number_o
         let (replica, key) = (&fleet.replicas[n % 3], &key);
         async move {
             match n % 4 {
-                // The valid key, in the midst of it.
+                // The valid key, in the middle of the flood.
                 0 => {
                     let answer = replica.get("/genes", Some(key)).await;
                     assert_ok(&answer);
@@ -63,7 +64,7 @@ async fn thousands_of_unknown_keys_and_keyless_requests_cause_a_bounded_number_o
 
     let looked_up = key_look_ups(&probe) - known;
     let budget = 3.0 * (BURST as f64 + PER_SECOND * begun.elapsed().as_secs_f64());
-    // The valid key may have been looked up again behind, by each replica.
+    // Each replica may have refreshed the valid key's record in the background.
     let again = fleet.replicas.len();
     assert!(looked_up as f64 <= budget + again as f64, "{looked_up} > {budget}");
     let strangers = STRANGERS / 2..=STRANGERS / 2 + again;
@@ -89,7 +90,7 @@ async fn an_unknown_key_is_looked_up_once_and_cached() {
         let answer = replica.get("/genes", Some(stranger.expose())).await;
         answer.assert_refused(401, "UNAUTHORIZED");
     }
-    // It is remembered for ten seconds; a slow machine may take longer for all.
+    // An unknown key is cached for ten seconds; a slow machine may take longer for all of them.
     assert!(key_look_ups(&probe) <= 3, "{}", key_look_ups(&probe));
 }
 
@@ -129,7 +130,7 @@ async fn a_new_replica_admits_many_known_keys_at_once_and_no_more_unknown_ones()
     assert!(answers.iter().all(|it| it.status == 401 || it.status == 503));
     let budget = BURST as f64 + PER_SECOND * begun.elapsed().as_secs_f64();
     let looked_up = key_look_ups(&probe) - known;
-    // Some of the valid keys may have been looked up again behind.
+    // Some of the valid keys' records may have been refreshed in the background.
     assert!((BURST / 2..=budget as usize + keys.len() / 4).contains(&looked_up), "{looked_up}");
 }
 
@@ -140,7 +141,7 @@ async fn probes_metrics_and_document_need_no_key_count_or_query() {
     let keys = redis.keys(&fleet.prefix).await;
     let monitor = redis.monitor().await;
 
-    // Five seconds of twenty a second, as fast as they come.
+    // Five seconds at twenty a second, sent as fast as possible.
     for _ in 0..100 {
         for replica in &fleet.replicas {
             for path in ["/livez", "/readyz", "/metrics"] {
@@ -155,7 +156,7 @@ async fn probes_metrics_and_document_need_no_key_count_or_query() {
     }
 
     assert_eq!((probe.reads(), key_look_ups(&probe)), (0, 0), "no query");
-    // The monitor has seen all when it has seen this.
+    // The monitor has seen everything once it has seen this command.
     let mark = format!("{}:mark", fleet.prefix);
     let _: Option<String> = redis.command(&["GET", &mark]).await;
     eventually(SOON, "the mark is seen", || async { !monitor.lines_with(&mark).is_empty() }).await;

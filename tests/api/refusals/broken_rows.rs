@@ -1,4 +1,4 @@
-//! A registry with every optional column empty, and with rows that break the contract. Responses
+//! A registry with every optional column empty, and with rows that violate the contract: responses
 //! still match the served document.
 
 use gene_registry::keys::ApiKey;
@@ -24,7 +24,7 @@ const TABLES: &str = "
         name varchar, scopes varchar[], rate_limit_per_minute bigint, created_at timestamptz,
         expires_at timestamptz, revoked_at timestamptz);";
 
-/// 1 to 6 keep the contract: empty, zero, full, and at the bounds of numbers.
+/// Genes 1 to 6 keep the contract: empty, zero, full, and at the bounds of numbers.
 const GENES: &str = r#"
     insert into registry_read.gene (id, fidelity) values (uuid(lpad('1', 32, '0')), 'Native');
     insert into registry_read.gene values

@@ -1,9 +1,9 @@
-//! Long URLs, many headers, heads beyond the HTTP layer's bounds, request ids.
+//! Long URLs, many headers, request heads beyond the bounds of the HTTP layer, request ids.
 
 use super::{OPERATIONS, Stand, assert_refusal, is_request_id};
 use crate::support::raw::{address, exchange};
 
-/// The operation's target, padded to `length` bytes by an unknown parameter.
+/// The operation's target, padded to `length` bytes with an unknown parameter.
 fn padded(operation: &str, length: usize) -> String {
     let separator = if operation.contains('?') { '&' } else { '?' };
     let mut target = format!("{operation}{separator}pad=");

@@ -27,7 +27,7 @@ const OPERATIONS: [&str; 3] = [
 struct Stand {
     database: Database<'static>,
     replicas: [Replica; 2],
-    /// The prefix of the first replica's keys in Redis.
+    /// The prefix of the first replica's Redis keys.
     prefix: String,
     /// A key that never reaches its limit.
     key: String,
@@ -64,7 +64,7 @@ fn is_request_id(id: &str) -> bool {
     (1..=64).contains(&id.len()) && id.bytes().all(allowed)
 }
 
-/// Checks the error of a parameter: its name first, then the given value, cut to 64 characters.
+/// Checks the error of a parameter: first its name, then the given value, cut to 64 characters.
 #[track_caller]
 fn assert_names(answer: &Answer, code: &str, name: &str, given: &str) {
     assert_refusal(answer, 400, code);

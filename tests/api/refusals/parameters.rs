@@ -1,8 +1,8 @@
-//! Invalid parameters, and unusual ones that are valid.
+//! Invalid parameters, and unusual valid ones.
 
 use super::{GENE, Stand, assert_names, assert_refusal};
 
-/// Values that are no numbers, with their form in the error.
+/// Values that are no numbers, and how the error shows them.
 const BAD_NUMBERS: [(&str, &str); 15] = [
     ("%2B5", "+5"),
     ("+5", " 5"),

@@ -15,7 +15,7 @@ use crate::support::replica::{Fleet, READER, Replica};
 use crate::support::standby::primary;
 use crate::support::wait::{eventually, seen};
 
-/// Within this after the promotion, everything is read again.
+/// Within this time after the promotion all reads succeed again.
 const RESUMED: Duration = Duration::from_secs(10);
 
 fn both(hosts: [&PostgresServer; 2], database: &str) -> String {
@@ -23,14 +23,14 @@ fn both(hosts: [&PostgresServer; 2], database: &str) -> String {
     format!("postgres://{READER}@{first},{second}/{database}?target_session_attrs=primary")
 }
 
-/// As operators have it: what takes longer is no answer.
+/// The timeout that operators would set: a longer response counts as none.
 fn impatient(config: &mut gene_registry::config::Config) {
     (config.upstream.wait_ms, config.upstream.connect_ms) = (600, 1_000);
     (config.upstream.query_ms, config.upstream.deadline_ms) = (600, 2_000);
 }
 
-/// Asks all the time, until `done` does what it does. Panics unless each answer is a good one or
-/// the documented trouble.
+/// Sends requests until `done` completes. Panics at a response that is neither correct nor a
+/// documented error.
 async fn under_load<T>(replicas: &[Replica], key: &str, done: impl Future<Output = T>) -> T {
     let asking = async {
         loop {
@@ -84,7 +84,7 @@ async fn reads_resume_after_a_promotion_without_a_restart() {
     })
     .await;
 
-    // The new primary is the truth from now on, on every way to it.
+    // From now on, the new primary is the reference for every replica.
     let client = crate::support::postgres::connect(
         &second.url(fleet.database.name(), crate::support::postgres::SUPERUSER),
     )
@@ -122,7 +122,7 @@ async fn lost_transactions_are_not_shown_after_the_promotion() {
         answers(replica, &key, &paths).await;
     }
 
-    // The standby receives nothing any more; what is committed now is read, kept, and lost.
+    // The standby receives nothing from now on: the next commit is read, cached, and then lost.
     stream.set(Mode::Refuse).await;
     let sql = "update registry.gene set name = 'lost', description = 'lost'";
     client.batch_execute(sql).await.unwrap();
@@ -156,7 +156,7 @@ async fn lost_transactions_are_not_shown_after_the_promotion() {
         .await;
         assert_eq!(replica.metric("gene_registry_timeline_switches_total").await, Some(1.0));
     }
-    // Nor does Redis bring it back.
+    // Redis does not bring it back either.
     let late = Replica::start(&fleet.config).await;
     eventually(SOON, "it is ready", || async { late.ops("/readyz").await.status == 200 }).await;
     assert_same(&answers(&late, &key, &paths).await, &truth, &paths);
@@ -167,7 +167,7 @@ async fn with_only_a_standby_reads_and_keys_work_and_known_changes_stay_known() 
     need_own_servers!();
     let first = primary().await;
     let standby = first.start_standby().await;
-    // The primary will refuse, which takes no patience to notice.
+    // A stopped primary refuses at once, so short timeouts are enough to notice.
     let fleet = fleet(1, &first, &[&standby], |config, _| keep_nothing(config)).await;
     let client = fleet.database.connect().await;
     let [key, never_seen] =
@@ -192,7 +192,7 @@ async fn with_only_a_standby_reads_and_keys_work_and_known_changes_stay_known() 
     })
     .await;
 
-    // Until it is known what the standby shows, a key that was never seen cannot be judged.
+    // Until the position of the standby is known, an unknown key cannot be judged.
     eventually(RESUMED, "reads resume", || async {
         replica.get(&phenotype(1), Some(&never_seen)).await.status == 200
     })
@@ -202,7 +202,7 @@ async fn with_only_a_standby_reads_and_keys_work_and_known_changes_stay_known() 
         let other = replica.get(&phenotype(1), Some(&key)).await;
         assert_eq!(other.status, 200, "{other:?}");
         assert_eq!(replica.get(&phenotype(1), Some(&never_seen)).await.status, 200);
-        // The standby still has it, and the replica knows better.
+        // The standby still has the key, but the replica knows that it is revoked.
         let gone = replica.get(&phenotype(0), Some(&key)).await;
         assert_ne!(gone.status, 200, "{gone:?}");
     }

@@ -18,7 +18,7 @@ fn url(hosts: &[&str], database: &Database<'_>, query: &str) -> String {
 
 fn upstream(url: &str, change: impl FnOnce(&mut UpstreamConfig)) -> Postgres {
     let mut upstream = config(url, None).upstream;
-    // Within which a loaded machine makes a connection in any case, and reads.
+    // Time in which even a loaded machine connects and reads.
     (upstream.connect_ms, upstream.wait_ms) = (1_200, 5_000);
     (upstream.query_ms, upstream.deadline_ms) = (2_000, 10_000);
     change(&mut upstream);
@@ -51,7 +51,7 @@ async fn an_unresponsive_first_host_costs_a_fraction_of_the_timeout() {
     let connections = first.accepted();
     first.set(Mode::Stall).await;
     for _ in 0..3 {
-        // The connections that there are have fallen silent, and new ones are swallowed.
+        // Existing connections have gone silent, and new ones hang.
         assert!(read(&later).await.unwrap() > 0);
     }
     assert!(connections > 0, "the first host was used while it could be");

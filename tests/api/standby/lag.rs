@@ -1,4 +1,4 @@
-//! A standby whose replay stands still, and goes on.
+//! A standby whose replay pauses and resumes.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::support::wait::{eventually, seen};
 
 const SEEN: Duration = Duration::from_secs(2);
 
-/// Long enough for several looks.
+/// Long enough for several polls.
 const A_WHILE: Duration = Duration::from_secs(4);
 
 #[tokio::test(flavor = "multi_thread")]
@@ -33,7 +33,7 @@ async fn a_change_that_a_standby_lacks_is_visible_within_two_seconds() {
     let truthful = Replica::start(&plain).await;
     primary.followed_by(&standby).await;
 
-    // Both caches are filled from a standby that already stands still.
+    // Both caches are filled from a standby that has paused already.
     standby.pause_replay().await;
     for replica in &fleet.replicas {
         answers(replica, &key, &paths).await;
@@ -59,8 +59,8 @@ async fn a_change_that_a_standby_lacks_is_visible_within_two_seconds() {
         })
         .await;
     }
-    // And it stays so while the standby stands still, also for a replica that starts now, to which
-    // the standby has not come as far as the first look at the primary.
+    // That remains so while the standby is paused, also for a new replica, whose first poll of the
+    // primary is ahead of the standby.
     let late = Replica::start(&fleet.config).await;
     eventually(SOON, "it is ready", || async { late.ops("/readyz").await.status == 200 }).await;
     let until = Instant::now() + A_WHILE;
@@ -72,7 +72,7 @@ async fn a_change_that_a_standby_lacks_is_visible_within_two_seconds() {
     }
     let mut behind = 0.0;
     for (replica, limit) in fleet.replicas.iter().zip(7..) {
-        // Nobody has this yet, so the standby is asked first.
+        // No cache has this yet, so the standby is read first.
         let cold = format!("/genes?domain={DOMAIN}&limit={limit}");
         assert!(!replica.get(&cold, Some(&key)).await.text.contains(&genes[0]));
         behind += reads(replica, "behind").await;
@@ -108,7 +108,7 @@ async fn a_lagging_standby_is_not_read_and_health_and_metrics_show_it() {
     assert_eq!(standbys().await, json!(["up", "up"]));
 
     paused.pause_replay().await;
-    // Something must be lacking: a standby of an idle primary does not lag.
+    // There must be something to replay: a standby of an idle primary does not lag.
     client.batch_execute("update registry.gene set downloads = downloads + 1").await.unwrap();
     until_in_use(replica, 1, false).await;
 
@@ -142,7 +142,7 @@ async fn responses_never_go_back_in_time() {
     let key = fleet.database.new_key(1_000_000).await;
     let gene = genes_of(&client, DOMAIN).await.swap_remove(0);
     let path = format!("/genes/{gene}/phenotype");
-    // A score: the change log says nothing of it, so only the order of reads counts.
+    // The change log does not contain scores, so only the order of reads counts.
     let set = "update registry.gene set reputation_score = $2::float8 where id = $1::text::uuid";
     let reputation = |answer: &crate::support::replica::Answer| {
         answer.json()["reputation_score"].as_f64().unwrap()
@@ -153,7 +153,7 @@ async fn responses_never_go_back_in_time() {
         standby.pause_replay().await;
         let score = 1_000.0 * f64::from(round);
         client.execute(set, &[&gene, &score]).await.unwrap();
-        // Away for a moment, so that the primary is read; it shows the new score.
+        // The standby is unavailable for a moment, so the primary is read; it has the new score.
         standby.pause();
         eventually(SOON, "the primary was read", || async {
             reputation(&replica.get(&path, Some(&key)).await) == score
@@ -161,7 +161,7 @@ async fn responses_never_go_back_in_time() {
         .await;
         standby.resume();
         until_in_use(replica, 1, true).await;
-        // What it shows is older than what is at hand: it may not keep that from growing older.
+        // The standby's value is older than the cached one, so it may not keep that from ageing.
         let score = score + 1.0;
         client.execute(set, &[&gene, &score]).await.unwrap();
         eventually(SOON, "the primary is read, for the standby is behind", || async {

@@ -1,4 +1,4 @@
-//! More than one Postgres: several hosts in a URL, fail-over, standbys that are read from.
+//! More than one Postgres: several hosts in a URL, fail-over, reads from standbys.
 
 mod fail_over;
 mod hosts;
@@ -19,8 +19,7 @@ use crate::support::wait::eventually;
 
 const SOON: Duration = Duration::from_secs(20);
 
-/// `count` replicas that read answers from `standbys`; what they keep stays fresh for as long as
-/// any test takes.
+/// `count` replicas that read from `standbys`. Their cache entries stay fresh longer than any test.
 async fn fleet<'a>(
     count: u32,
     primary: &'a PostgresServer,
@@ -33,7 +32,7 @@ async fn fleet<'a>(
         primary.followed_by(standby).await;
         fleet.config.upstream.read_urls.push(standby.url(fleet.database.name(), READER).into());
     }
-    // The lag of a loaded machine is nobody's concern here.
+    // The lag of a loaded machine must not matter here.
     fleet.config.upstream.max_lag_ms = 60_000;
     change(&mut fleet.config, &fleet.database);
     fleet.grow(count).await;
@@ -45,7 +44,7 @@ async fn fleet<'a>(
     fleet
 }
 
-/// Nothing is kept: each answer is read.
+/// Disables all caches: each request is read from the database.
 fn keep_nothing(config: &mut Config) {
     config.redis.url = None;
     config.cache.not_found_s = 0;
@@ -55,7 +54,7 @@ fn keep_nothing(config: &mut Config) {
     }
 }
 
-/// Waits until a standby is read, or no longer.
+/// Waits until a standby is read, or no longer read.
 async fn until_in_use(replica: &Replica, number: usize, in_use: bool) {
     let series = format!("gene_registry_standby_in_use{{standby=\"{number}\"}}");
     let wanted = Some(if in_use { 1.0 } else { 0.0 });
@@ -71,7 +70,7 @@ async fn until_in_use(replica: &Replica, number: usize, in_use: bool) {
     }
 }
 
-/// Reads of the first standby that ended like this.
+/// The number of reads from the first standby with this result.
 async fn reads(replica: &Replica, result: &str) -> f64 {
     let labels = format!("{{standby=\"1\",result=\"{result}\"}}");
     replica.metric(&format!("gene_registry_standby_reads_total{labels}")).await.unwrap()

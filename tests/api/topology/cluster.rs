@@ -1,5 +1,5 @@
-//! A cluster: counters and cache entries are on the nodes that have their slots, and a node that
-//! fails or a slot that moves fails no request.
+//! A cluster: counters and cache entries are on the nodes that have their slots, and neither a
+//! failed node nor a moved slot fails a request.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::support::replica::Fleet;
 use crate::support::traffic::{Traffic, uncached};
 use crate::support::wait::eventually;
 
-/// Of a key's limit.
+/// The window of a key's limit.
 const WINDOW: Duration = Duration::from_secs(60);
 
 /// Within this time, the new primary is used.
@@ -107,7 +107,7 @@ async fn a_killed_primary_is_replaced_by_its_replica_and_other_keys_are_not_affe
     until_back(&fleet, &fresh).await;
     let (hammered, refused) = hammer.stop().await;
     let passed = hammered + use_up(&fleet, &limited).await;
-    // The limit, again for the data that a fail-over may lose, and each replica's share.
+    // The limit, the same again for the data that a fail-over may lose, and each replica's share.
     assert!((60..=180).contains(&passed), "{passed} admitted, {refused} refused");
     for answer in traffic.stop().await {
         assert_eq!(answer.status, 200, "{answer:?}");
@@ -149,7 +149,7 @@ async fn counting_is_exact_while_a_slot_moves() {
         let took = begun.elapsed();
         let traffic = traffic.stop().await;
         assert!(traffic.iter().all(|answer| answer.status == 200));
-        // Beyond it, the key has begun another window: again with another key.
+        // Past its end, the key has begun another window, so the test starts over with another key.
         if took < WINDOW {
             assert_eq!(passed, 200, "{refused} were refused");
             return;
@@ -158,8 +158,8 @@ async fn counting_is_exact_while_a_slot_moves() {
     panic!("three times more than a window: this machine is too slow to say anything");
 }
 
-/// How many requests with a new key pass while its counter moves three times, and how many are
-/// refused before the last ones.
+/// The number of requests with a new key that are admitted while its counter moves three times, and
+/// the number that are refused before the last ones.
 async fn admitted_over_moves(
     redis: &RedisCluster,
     fleet: &Fleet<'_>,
@@ -173,7 +173,7 @@ async fn admitted_over_moves(
         let target = primaries[(primaries.iter().position(|at| *at == owner).unwrap() + 1) % 3];
         redis.begin_move(slot, owner, target).await;
         if round == 0 {
-            // Keys that are not at the source any more, or not yet anywhere.
+            // While the slot moves, keys may be on either node.
             let (other, _) = key_with_slot(redis, fleet, 10).await;
             assert_eq!(admitted(fleet, &other).await, 10);
         }
@@ -184,7 +184,7 @@ async fn admitted_over_moves(
     (hammered + use_up(fleet, &limited).await, refused)
 }
 
-/// How many of 30 requests over all replicas pass.
+/// How many of 30 requests over all replicas are admitted.
 async fn admitted(fleet: &Fleet<'_>, key: &str) -> usize {
     let mut passed = 0;
     for number in 0..30 {

@@ -12,7 +12,7 @@ use crate::support::replica::Fleet;
 /// Between two requests of one stream.
 const PACE: Duration = Duration::from_millis(25);
 
-/// A stream a replica, until it is stopped.
+/// One stream of requests for each replica, until it is stopped.
 pub(super) struct Hammer {
     stop: Arc<AtomicBool>,
     streams: Vec<JoinHandle<(usize, usize)>>,
@@ -29,7 +29,7 @@ impl Hammer {
         Self { stop, streams }
     }
 
-    /// How many were admitted, and how many refused. All must have been one or the other.
+    /// The number of requests admitted and refused; panics at any other response.
     pub(super) async fn stop(self) -> (usize, usize) {
         self.stop.store(true, Ordering::Relaxed);
         let counts = join_all(self.streams).await.into_iter().map(Result::unwrap);
@@ -37,7 +37,7 @@ impl Hammer {
     }
 }
 
-/// Sends requests until the key's window is exhausted, and returns how many were admitted.
+/// Sends requests until the key's window is exhausted; returns how many were admitted.
 pub(super) async fn use_up(fleet: &Fleet<'_>, key: &str) -> usize {
     let mut admitted = 0;
     while fleet.replicas[0].get("/genes", Some(key)).await.status == 200 {

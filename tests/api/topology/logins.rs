@@ -1,4 +1,4 @@
-//! Users, passwords of any characters, sockets and IPv6.
+//! Users, passwords with any characters, unix sockets and IPv6.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use crate::support::replica::{Fleet, patient};
 use crate::support::traffic::uncached;
 use crate::support::wait::eventually;
 
-/// Everything that means something in a URL, and what would be something else in TOML.
+/// Every character that has a meaning in a URL or in TOML.
 const PASSWORD: &str = "p@ss:w/o#r%d?=\"'é ";
 const ENCODED: &str = "p%40ss%3Aw%2Fo%23r%25d%3F%3D%22%27%C3%A9%20";
 
-/// Two replicas with this configuration count, and share answers, in `redis`.
+/// Checks that two replicas with this configuration share counts and entries in `redis`.
 pub(super) async fn assert_used(redis: &RedisServer, change: impl FnOnce(&mut Config)) {
     let change = |config: &mut Config| {
         patient(config);
@@ -57,7 +57,7 @@ async fn passwords_of_any_characters_work_in_the_url_and_in_their_own_setting() 
     assert_used(&redis, |config| config.redis.url = Some(url.into())).await;
     let url = with_login(&redis, &format!("we%3Aird%2Fu%23ser:{ENCODED}"));
     assert_used(&redis, |config| config.redis.url = Some(url.into())).await;
-    // Those in keys of their own win.
+    // Separate settings take precedence over the URL.
     let url = with_login(&redis, "nobody:wrong");
     assert_used(&redis, |config| {
         config.redis.url = Some(url.into());
@@ -69,7 +69,7 @@ async fn passwords_of_any_characters_work_in_the_url_and_in_their_own_setting() 
     assert!(refused.is_empty(), "{refused:?}");
 }
 
-/// The URL of a user who has these rights on the tests' keys, and no others.
+/// The URL of a user with these rights on the tests' keys only.
 async fn as_user_with(redis: &RedisServer, rights: &str) -> String {
     let mut words = vec!["ACL", "SETUSER", "least", "reset", "on", ">secret", "~gr-test-*"];
     words.extend(rights.split(' '));
@@ -90,7 +90,7 @@ async fn a_user_with_the_documented_rights_only_is_sufficient() {
 async fn metrics_show_local_limits_while_the_server_refuses_to_count() {
     need_own_servers!();
     let redis = RedisServer::start(&[]).await;
-    // The script that counts may be run, but not all that it does.
+    // The user may run the limiter's script, but not every command in it.
     let rights = "+get +getrange +set +mget +evalsha +eval +incrby +del +ping";
     let url = as_user_with(&redis, rights).await;
     let change = |config: &mut Config| {
@@ -110,7 +110,7 @@ async fn metrics_show_local_limits_while_the_server_refuses_to_count() {
     eventually(soon, "counted together again", || is_shown("shared")).await;
 }
 
-/// How often a right was lacking.
+/// How often a right was missing.
 async fn refusals(redis: &RedisServer) -> u32 {
     let errors: String = redis.command(&["INFO", "errorstats"]).await;
     let count = errors.lines().find_map(|line| line.strip_prefix("errorstat_NOPERM:count="));

@@ -1,5 +1,5 @@
-//! Redis in each of its topologies: how replicas connect and what a fail-over does. Also how stores
-//! are found by name.
+//! Redis in each of its topologies: how replicas connect, and what a fail-over does. Also how the
+//! names of stores are resolved.
 
 mod cluster;
 mod hammer;

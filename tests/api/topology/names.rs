@@ -19,7 +19,7 @@ const NAME: &str = "stores.registry.test";
 const BEFORE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 const AFTER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 3);
 
-/// A URL with the name, and `port`, in the place of its host and port.
+/// A URL with the name and `port` instead of its host and port.
 fn by_name(url: &str, port: u16) -> String {
     let mut url: reqwest::Url = url.parse().unwrap();
     url.set_host(Some(NAME)).unwrap();

@@ -1,4 +1,4 @@
-//! Sentinels name the primary, and replicas follow when they name another one.
+//! Sentinels name the primary, and replicas follow when another one is named.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ async fn fleet(redis: &WatchedRedis, change: impl FnOnce(&mut Config)) -> Fleet<
     fleet
 }
 
-/// What must hold through a fail-over that `happen` brings about.
+/// Checks what must hold through a fail-over, which `fail_over` causes.
 async fn assert_followed<F: Future<Output = ()>>(redis: &WatchedRedis, happen: impl FnOnce() -> F) {
     let fleet = fleet(redis, |_| {}).await;
     let [busy, limited] =
@@ -64,7 +64,7 @@ async fn assert_followed<F: Future<Output = ()>>(redis: &WatchedRedis, happen: i
 
     let (hammered, refused) = hammer.stop().await;
     let admitted = hammered + use_up(&fleet, &limited).await;
-    // The limit, again for the data that a fail-over may lose, and each replica's share.
+    // The limit, the same again for the data that a fail-over may lose, and each replica's share.
     assert!((LIMIT..=3 * LIMIT).contains(&admitted), "{admitted} admitted, {refused} refused");
     for answer in traffic.stop().await {
         assert_eq!(answer.status, 200, "{answer:?}");

@@ -1,4 +1,4 @@
-//! TLS to Redis: a private authority is trusted if it is configured, and then no other.
+//! TLS to Redis: if a private authority is configured, it alone is trusted.
 
 use super::logins::assert_used;
 use crate::support::authority::{Authority, EXPIRED, VALID};
@@ -11,7 +11,7 @@ use crate::support::replica::{READER, sample};
 use crate::support::traffic::uncached;
 use crate::support::wait::eventually;
 
-/// A server that speaks TLS too, and its URL.
+/// A server that also serves TLS, and its URL.
 async fn encrypted(authority: &Authority, name: &str, years: (i32, i32)) -> (RedisServer, String) {
     let (certificate, key) = authority.certify(name, years);
     let port = free_port().to_string();

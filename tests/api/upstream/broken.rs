@@ -1,5 +1,5 @@
-//! An existing registry behind the views: other types, NULLs everywhere, rows that break the
-//! contract. They are left out; nobody's answer fails for them.
+//! An existing registry behind the views, with other types, NULLs everywhere and rows that violate
+//! the contract: such rows are excluded, and no request fails because of them.
 
 use gene_registry::registry::{
     ApiKeyRecord, Fidelity, GeneFilter, GeneSearch, KeyHash, MAX_SAFE_INTEGER, Sort, Timestamp,
@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::database::{TestDatabase, empty_database};
 use super::suite::{domain, walk};
 
-/// Views of nobody's making: numeric scores, varchar texts, no constraint at all.
+/// Tables without constraints: numeric scores, varchar texts.
 const FOREIGN: &str = "
     CREATE SCHEMA registry_read;
     CREATE TABLE registry_read.gene (id uuid, name varchar(99), domain varchar(255),
@@ -75,7 +75,7 @@ async fn rows_that_violate_the_contract_are_excluded_from_lists_and_totals() {
         assert_eq!(ids, expected, "{filter:?} {sort:?}");
         assert_eq!(total, expected.len() as u64);
     }
-    // Those of unknown fidelity, of a fitness or reputation that is no number.
+    // Excludes rows with an unknown fidelity, or a fitness or reputation that is no number.
     assert_eq!(upstream.broken_rows(), 6);
 }
 

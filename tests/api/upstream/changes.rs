@@ -15,7 +15,7 @@ const SETUP: &str = "
     FROM generate_series(1, 2) n;
     DELETE FROM registry.change";
 
-/// What is done, and what the log then says: `g1` is gene 1, `k1` key 1, the rest as it is.
+/// A statement, and the change log after it: `g1` is gene 1, `k1` key 1; other scopes are literal.
 const TABLE: &[(&str, &[&str])] = &[
     ("UPDATE registry.gene SET name = 'n' WHERE domain = 'y'", &["g3", "domain:y"]),
     ("UPDATE registry.gene SET name = name, owner_id = owner_id", &[]),
@@ -101,7 +101,7 @@ async fn the_log_contains_only_changes_of_catalogue_facts() {
     }
 }
 
-/// The log, which is empty afterwards.
+/// Reads the log and empties it.
 async fn take(client: &Client) -> Vec<String> {
     let sql = "WITH taken AS (DELETE FROM registry.change RETURNING scope, changed_in)
         SELECT scope FROM taken WHERE changed_in < pg_current_xact_id()";

@@ -1,4 +1,4 @@
-//! Connections that die, statements that take too long, callers who leave.
+//! Connections that die, statements that take too long, callers that leave.
 
 use std::time::{Duration, Instant};
 
@@ -14,12 +14,12 @@ fn upstream(config: &UpstreamConfig) -> Postgres {
     Postgres::new(config, TEMPLATE.to_owned()).expect("an upstream")
 }
 
-/// Times that run out soon, yet long enough for what a slow machine does without a lock.
+/// Timeouts that expire soon, yet leave a slow machine enough time for a statement without a lock.
 fn impatient(database: &TestDatabase) -> UpstreamConfig {
     UpstreamConfig { query_ms: 1_500, wait_ms: 1_500, deadline_ms: 5_000, ..config(&database.url) }
 }
 
-/// What our connections to this database do at this moment.
+/// The current statements of our connections to this database.
 async fn count(client: &Client, condition: &str) -> i64 {
     let sql = format!(
         "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
@@ -36,7 +36,7 @@ async fn until_none(client: &Client, condition: &str) {
     }
 }
 
-/// Ends all other connections to the database, and returns how many.
+/// Terminates all other connections to the database; returns how many there were.
 async fn terminate_all(client: &Client) -> usize {
     let sql = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
         WHERE datname = current_database() AND pid <> pg_backend_pid()";
@@ -50,7 +50,7 @@ async fn closed_idle_connections_fail_no_read() {
     let search = GeneSearch::default();
     let admin = database.client().await;
     for _ in 0..20 {
-        // Several at once, so that the pool holds several.
+        // Concurrent reads, so that the pool holds several connections.
         let reads = (0..4).map(|_| {
             let (upstream, search) = (upstream.clone(), search.clone());
             tokio::spawn(async move { upstream.search(&search).await })
@@ -83,7 +83,7 @@ async fn a_locked_table_is_a_timeout_and_leaves_no_statement() {
     }
     // One after the other they would take as long as a minute.
     assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
-    // Another table is not concerned, and the cancelled statements are gone though the lock is not.
+    // Another table is not affected, and the cancelled statements are gone though the lock remains.
     upstream.api_key(&KeyHash([0; 32])).await.expect("a read");
     until_none(&admin, "wait_event_type = 'Lock'").await;
     lock.rollback().await.expect("unlocked");
@@ -123,7 +123,7 @@ async fn every_read_works_with_unnamed_statements() {
     let found = upstream.insights(&domain("d"), now()).await.expect("a read").value;
     assert!(found.is_some());
     assert_eq!(upstream.api_key(&KeyHash([0; 32])).await.expect("a read").value, None);
-    // A superuser has neither limit; the reader has both.
+    // A superuser has neither timeout; the reader has both.
     assert_eq!(upstream.verify().await.expect("settings").len(), 2);
 }
 

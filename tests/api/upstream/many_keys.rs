@@ -10,7 +10,7 @@ use gene_registry::upstream::{Upstream, UpstreamClient};
 
 use super::database::fresh_database;
 
-/// A registry of somebody else's, whose keys end at times that are kept as text.
+/// An existing registry whose keys have their expiry as text.
 const FOREIGN: &str = "
     CREATE SCHEMA foreign_keys;
     CREATE TABLE foreign_keys.api_key (key_hash bytea PRIMARY KEY, expires_at text);

@@ -1,5 +1,5 @@
-//! The two upstreams: what each must do, that both answer the same, and what the default schema
-//! of the Postgres one keeps true.
+//! The two upstreams, Postgres and the embedded one: required behaviour, equal results, and the
+//! invariants of the default Postgres schema.
 
 mod broken;
 mod changes;

@@ -1,4 +1,5 @@
-//! A registry of a million genes: how long it takes to load, how its statements are answered.
+//! A registry of a million genes: how long loading takes, and the plans of the service's
+//! statements.
 
 use std::time::{Duration, Instant};
 
@@ -92,7 +93,7 @@ fn collect<'a>(node: &'a serde_json::Value, into: &mut Vec<&'a serde_json::Value
     }
 }
 
-/// Prints how long it takes; as the owner, whom no statement timeout cuts off on a loaded machine.
+/// Prints how long the statement takes. Runs as the owner, who has no statement timeout.
 async fn everything_is_answered(database: &TestDatabase) {
     let upstream = database.upstream();
     let domain: DomainName = LARGE.parse().expect("a domain");

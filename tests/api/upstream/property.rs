@@ -1,4 +1,4 @@
-//! Random registries and random queries: both upstreams give the same answers.
+//! Random registries and random queries: both upstreams return the same results.
 
 use gene_registry::registry::{
     ArenaInsights, Fidelity, GeneFilter, GeneSearch, RawEvaluation, RawGene, Sort, Timestamp,
@@ -88,7 +88,7 @@ fn gene(now: Timestamp) -> impl Strategy<Value = EmbeddedGene> {
     })
 }
 
-/// Makes the registry of these genes and no others.
+/// Replaces all genes of the registry by these.
 async fn fill(client: &Client, genes: &[EmbeddedGene]) {
     client.batch_execute("DELETE FROM registry.gene").await.expect("an empty registry");
     for gene in genes {

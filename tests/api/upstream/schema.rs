@@ -1,4 +1,4 @@
-//! The default schema: how it comes into being, who may do what in it, and what keeps its ranks.
+//! The default schema: migration, the rights of each role, and the maintenance of ranks.
 
 use gene_registry::registry::Timestamp;
 use gene_registry::upstream::postgres::{connect, maintain, schema, seed};
@@ -45,7 +45,7 @@ async fn a_user_without_createrole_gets_a_warning_with_the_remedy() {
     let mut client = connect(&config(&url)).await.expect("a connection");
     let migrated = schema::migrate(&mut client).await.expect("the schema");
     assert_eq!(migrated.applied, 4);
-    // The roles are there from elsewhere: their settings alone are out of reach.
+    // The roles exist already: only their settings cannot be changed.
     assert_eq!(migrated.warnings.len(), 3, "{:?}", migrated.warnings);
 }
 
@@ -112,7 +112,7 @@ async fn the_keys_role_writes_keys_and_nothing_else() {
     }
 }
 
-/// Every gene's id and rank that is not as it should be.
+/// The id and rank of every gene whose rank is wrong.
 async fn wrong_ranks(client: &Client) -> i64 {
     let sql = "SELECT count(*) FROM (SELECT published, arena_rank, row_number() OVER (
             PARTITION BY domain, published ORDER BY fitness_score DESC, id) AS place

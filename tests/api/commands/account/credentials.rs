@@ -1,4 +1,4 @@
-//! The file of credentials, where it is not as it should be.
+//! Files of credentials with wrong permissions, owners or content.
 
 use super::Stand;
 use crate::commands::person::mode;
@@ -53,7 +53,7 @@ async fn a_folder_that_others_could_enter_or_change_is_shut_again() {
         }
     }
     assert_eq!(stand.ana.run(&["whoami"]).await.ok().stderr, "", "once");
-    // Somebody made it before the first login.
+    // Another program created the folder before the first login.
     let other = Stand::with(|_| {}).await;
     let folder = other.ana.credentials_path().parent().unwrap().to_owned();
     std::fs::create_dir_all(&folder).unwrap();
@@ -65,7 +65,7 @@ async fn a_folder_that_others_could_enter_or_change_is_shut_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_folder_or_file_of_another_user_is_not_used() {
     use crate::support::process::{account, give_to_account};
-    // Only root can give things away.
+    // Only root can change the owner.
     if account().is_none() {
         return crate::support::record_not_run("a folder or file of another user");
     }
@@ -90,7 +90,7 @@ async fn a_folder_or_file_of_another_user_is_not_used() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_folder_that_cannot_be_written_is_named_before_anything_is_lost() {
     let stand = Stand::with(|_| {}).await;
-    // A file where the folder should be: no folder can be made there, also not by root.
+    // A file where the folder should be: not even root can create a folder there.
     std::fs::write(stand.ana.folder.join("config"), "").unwrap();
     let login = ["login", "--server", stand.server(), "--token-stdin"];
     let ended = stand.ana.run_with_input(&login, &stand.token).await.failed(1, &[&stand.token]);

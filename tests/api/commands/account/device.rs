@@ -9,7 +9,7 @@ use crate::support::issuer::Issuer;
 use crate::support::process::Process;
 use crate::support::wait::{eventually, until};
 
-/// A login that waits for somebody to agree.
+/// A login that waits for approval.
 struct Waiting {
     process: Process,
     code: String,
@@ -28,7 +28,7 @@ impl Waiting {
         Self { process, code }
     }
 
-    /// Its exit status and what it said.
+    /// The exit status and the output.
     async fn ends(self) -> (i32, String) {
         let status = self.process.wait_exit(SOON).await;
         assert_eq!(self.process.stdout(), "");

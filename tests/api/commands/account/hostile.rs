@@ -1,4 +1,4 @@
-//! Servers that mean harm, or are somebody else's.
+//! Hostile servers, and servers that are no control listeners.
 
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -10,7 +10,7 @@ use crate::commands::person::Person;
 use crate::support::proxy::FaultProxy;
 use crate::support::raw::address;
 
-/// Answers every request in the same way.
+/// A server with the same response to every request.
 struct Responder {
     url: String,
     _task: AbortOnDropHandle<()>,
@@ -29,7 +29,7 @@ impl Responder {
                 let (mut stream, _) = listener.accept().await.unwrap();
                 let answer = answer.clone();
                 tokio::spawn(async move {
-                    // The whole request is in the first piece; a client may leave at any time.
+                    // The whole request is in the first piece; a client may disconnect at any time.
                     let _ = stream.read(&mut [0; 16 * 1024]).await;
                     let _ = stream.write_all(answer.as_bytes()).await;
                 });
@@ -39,7 +39,7 @@ impl Responder {
     }
 }
 
-/// Somebody who has a login to this server.
+/// A user with a login to this server.
 fn with_login_to(url: &str) -> Person {
     let person = Person::new();
     let login = json!({ "user": "ana", "token": "grt_secretsecret", "expires_at": null,

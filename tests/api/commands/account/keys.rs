@@ -126,7 +126,7 @@ async fn names_of_every_kind_come_back_whole_and_harm_no_terminal() {
     let refused = |name: &str| name.contains(['\u{1b}', '\u{202e}']);
     let expected: Vec<_> = NAMES.into_iter().filter(|name| !refused(name)).collect();
     assert_eq!(taken, expected);
-    // They were let in before, or by others: what is shown of them harms nobody either.
+    // Such names may be in the database already: what is shown of them is sanitized too.
     for (at, name) in NAMES.into_iter().filter(|name| refused(name)).enumerate() {
         let key = stand.create("to be renamed").await;
         let sql = "update registry.api_key set name = $1, created_at = created_at + $2::int * interval '1 min'

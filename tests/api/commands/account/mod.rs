@@ -26,9 +26,9 @@ struct Stand {
     replica: Replica,
     database: Database<'static>,
     ana: Person,
-    /// Ana's.
+    /// Ana's token.
     token: String,
-    /// Of an operator who is not logged in yet.
+    /// The token of an operator who is not logged in yet.
     operator_token: String,
 }
 
@@ -39,7 +39,7 @@ impl Stand {
         stand
     }
 
-    /// One to which nobody is logged in, configured like this.
+    /// A control listener with this configuration, to which nobody is logged in.
     async fn with(configure: impl FnOnce(&mut Config)) -> Self {
         let database = sample(PostgresServer::shared().await).await;
         let mut config = config(&database.url_as(READER), None);

@@ -1,4 +1,4 @@
-//! Logins that go on: tokens that have ended are renewed, by one process at a time.
+//! Expired logins: tokens are refreshed, by one process at a time.
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::Stand;
 use crate::support::issuer::{AUDIENCE, CLIENT, Issuer};
 
-/// Somebody who has logged in by the provider.
+/// A user who has logged in through the provider.
 async fn stand() -> (Stand, Issuer) {
     let issuer = Issuer::start().await;
     let stand = Stand::with(|config| issuer.configure(config)).await;
@@ -47,7 +47,7 @@ async fn a_token_that_has_ended_is_renewed_and_so_is_what_renews_it() {
 async fn a_token_that_the_server_does_not_take_is_renewed_once() {
     let (stand, _issuer) = stand().await;
     let mut all = stand.ana.credentials();
-    // A clock that is wrong: the token seems good.
+    // A wrong clock makes the expired token seem valid.
     let login = &mut all["servers"][stand.server()];
     login["expires_at"] = json!("2099-01-01T00:00:00Z");
     login["token"] = json!("e30.e30.e30");
@@ -59,7 +59,7 @@ async fn a_token_that_the_server_does_not_take_is_renewed_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn processes_that_renew_at_once_lose_nothing() {
     let (stand, _issuer) = stand().await;
-    // The provider ends a login of which a refresh token comes twice.
+    // The provider ends a login whose refresh token is used twice.
     for ended in join_all((0..6).map(|_| stand.ana.run(&["whoami"]))).await {
         ended.ok();
     }
@@ -74,7 +74,7 @@ async fn a_login_that_was_ended_at_the_issuer_says_what_to_do() {
     let (stand, _issuer) = stand().await;
     let old = stand.ana.credentials().to_string();
     stand.ana.run(&["whoami"]).await.ok();
-    // What was used before is used again: the provider takes it for theft.
+    // A used refresh token is used again: the provider treats that as theft.
     stand.ana.set_credentials(&old);
     let secrets = [kept(&stand)["token"].as_str().unwrap().to_owned()];
     let ended = stand.ana.run(&["whoami"]).await.failed(1, &[&secrets[0]]);
@@ -100,7 +100,7 @@ async fn logging_out_revokes_at_the_issuer_what_the_login_was_renewed_by() {
     let old = stand.ana.credentials().to_string();
     let ended = stand.ana.run(&["logout"]).await.ok();
     assert!(ended.stderr.contains("revoked"), "{ended:?}");
-    // Somebody had a copy.
+    // As if somebody else had used a copy.
     stand.ana.set_credentials(&old);
     stand.ana.run(&["whoami"]).await.failed(1, &[]);
 

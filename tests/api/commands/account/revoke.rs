@@ -2,7 +2,7 @@
 
 use super::Stand;
 
-/// Two keys of Ana's that begin alike.
+/// Two keys of Ana's with a common beginning.
 async fn alike(stand: &Stand) {
     for prefix in ["gr_same0001", "gr_same0002"] {
         let key = stand.create(prefix).await;
@@ -47,7 +47,7 @@ async fn a_whole_key_is_not_even_sent() {
     let stand = Stand::start().await;
     let key = stand.create("ci").await;
     let login = stand.ana.credentials().to_string();
-    // A server that nobody listens at: what is judged here needs none.
+    // A port on which nothing listens: the arguments are refused before any request.
     stand.ana.set_credentials(&login.replace(stand.server(), "http://127.0.0.1:9"));
     for action in ["revoke", "rotate"] {
         let args = ["api-key", action, "--prefix", &key];
@@ -88,7 +88,7 @@ async fn on_a_terminal_it_asks_first() {
     let (code, shown) = terminal.ends().await;
     assert_eq!(code, 0, "{shown}");
     assert!(!all_active(&stand).await);
-    // There is nothing to ask any more.
+    // The key is revoked already, so there is nothing to confirm.
     let (code, shown) = stand.ana.at_terminal(&revoke).await.ends().await;
     assert_eq!((code, shown.contains("[y/N]")), (0, false), "{shown}");
 }

@@ -1,4 +1,4 @@
-//! Rotating keys, through a control listener and straight on the database.
+//! Rotating keys, through a control listener and directly on the database.
 
 use gene_registry::keys::ApiKey;
 use jiff::Timestamp;
@@ -56,7 +56,7 @@ async fn without_an_overlap_the_old_key_ends_at_once() {
         let ended = stand.ana.run(&rotate).await.failed(2, &[]);
         assert!(ended.stderr.contains("--overlap"), "{wrong}: {ended:?}");
     }
-    // What is taken here is taken there: it is the key that is not known.
+    // Both accept the arguments; only the key is unknown.
     let rotate = ["api-key", "rotate", "--prefix", "gr_aaaa", "--overlap", "365d"];
     let ended = stand.ana.run(&rotate).await.failed(2, &[]);
     assert!(ended.stderr.contains("no key with this prefix"), "{ended:?}");

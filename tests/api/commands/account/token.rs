@@ -68,7 +68,7 @@ async fn what_is_no_good_token_changes_nothing_and_is_not_repeated() {
         let secret = if input.len() > 4 { input } else { "no secret" };
         stand.ana.run_with_input(&login, input).await.failed(code, &[secret]);
     }
-    // Without a terminal nobody can be asked.
+    // Without a terminal there is nobody to prompt.
     let ended = stand.ana.run(&["login"]).await.failed(2, &[]);
     assert!(ended.stderr.contains("--token-stdin"), "{ended:?}");
     assert_eq!(std::fs::read_to_string(stand.ana.credentials_path()).unwrap(), before);

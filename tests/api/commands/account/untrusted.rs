@@ -1,4 +1,4 @@
-//! Servers whose certificate is of somebody's own making.
+//! Servers with a certificate of a private authority.
 
 use super::Stand;
 use crate::commands::run;
@@ -9,8 +9,8 @@ async fn a_certificate_that_is_not_trusted_says_how_to_name_its_authority() {
     let authority = Authority::new();
     for (years, is_good) in [(VALID, true), (EXPIRED, false)] {
         let files = authority.certify("localhost", years);
-        // The public listener is the one that speaks TLS by itself; the control listener has a
-        // proxy in front of it.
+        // Only the public listener serves TLS itself, so it stands for the proxy in front of a
+        // control listener.
         let stand = Stand::with(|config| {
             (config.server.tls.cert_file, config.server.tls.key_file) =
                 (Some(files.0), Some(files.1));

@@ -1,5 +1,5 @@
-//! What others on the machine can see of a command that has secrets: its arguments and, if they are
-//! the same user or root, its environment.
+//! What other users of the machine can see of a command with secrets: its arguments and, for the
+//! same user or root, its environment.
 
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -18,7 +18,7 @@ use crate::support::raw::address;
 use crate::support::replica::config;
 use crate::support::wait::{eventually, until};
 
-/// Of the process and everything below it.
+/// The arguments and environments of the process and all its descendants.
 fn visible(process: &Process) -> String {
     let read = |pid: u32, name: &str| {
         let bytes = std::fs::read(format!("/proc/{pid}/{name}")).unwrap_or_default();
@@ -28,8 +28,8 @@ fn visible(process: &Process) -> String {
     all.map(|pid| format!("{}\n{}\n", read(pid, "cmdline"), read(pid, "environ"))).collect()
 }
 
-/// A control listener that says how to log in and then never answers. Whoever asks it for more
-/// has sent a token: that is what comes out of it.
+/// A control listener that describes its login and then never responds. Any further request
+/// contains a token; the channel yields these requests.
 struct Stuck {
     url: String,
     tokens: mpsc::UnboundedReceiver<String>,
@@ -48,7 +48,7 @@ impl Stuck {
                 let (how, sent) = (how.clone(), sent.clone());
                 tokio::spawn(async move {
                     let mut bytes = vec![0; 16 * 1024];
-                    // Each request comes in one piece, or the test waits in vain.
+                    // Each request comes in one piece; otherwise the test times out.
                     while let Ok(length @ 1..) = stream.read(&mut bytes).await {
                         let request = String::from_utf8_lossy(&bytes[..length]).into_owned();
                         let token = request.lines().find_map(|line| {
@@ -84,7 +84,7 @@ async fn tokens_are_in_no_argument_and_no_environment_of_a_command() {
     let person = Person::new();
     let login = ["login", "--server", through.as_str(), "--token-stdin"];
     person.run_with_input(&login, &stand.token).await.ok();
-    // It hangs in the middle of a request, with everything that it has.
+    // The command hangs in the middle of a request, with all its secrets in memory.
     proxy.set(Mode::Stall).await;
     let connections = proxy.accepted();
     let process = person.command(&["api-key", "create", "--name", "ci"]).start();
@@ -134,7 +134,7 @@ async fn a_login_by_an_issuer_shows_nothing_of_it_in_arguments_and_environment()
     let token = stuck.token().await;
     let seen = visible(&process);
     assert!(seen.contains("login --server"), "{seen}");
-    // Any token of the issuer that is a JWT begins like this.
+    // Any JWT of the issuer begins like this.
     assert!(token.starts_with("eyJ"), "an access token");
     for text in [waiting, seen] {
         assert!(!text.contains("eyJ") && !text.contains(&code), "{text}");

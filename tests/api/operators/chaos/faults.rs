@@ -1,5 +1,5 @@
-//! What happens to the stores: each is stopped, stalled and restarted by itself, so that now and
-//! then both are away.
+//! Faults of the stores: each is stopped, stalled and restarted independently, so that sometimes
+//! both are unavailable.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ enum Fault {
     Restarted,
 }
 
-/// A store that can be broken.
+/// A store that tests can break.
 pub(super) trait Store {
     const NAME: &'static str;
     fn pause(&self);
@@ -57,7 +57,7 @@ impl Store for PostgresServer {
     }
 }
 
-/// Breaks a store until the time has come, and leaves it whole; how often.
+/// Breaks a store repeatedly until `until` and repairs it at the end; returns the number of faults.
 pub(super) async fn happen_to<S: Store>(store: &S, mut random: Random, end: Instant) -> u32 {
     let mut count = 0;
     loop {

@@ -1,8 +1,8 @@
-//! Both stores are stopped, stalled and restarted at random under mixed traffic. Nothing crashes
-//! or grows, every answer is an allowed one, and soon after the end all is as before.
+//! Both stores are stopped, stalled and restarted at random under mixed traffic. Nothing crashes or
+//! leaks, every response is an allowed one, and all is normal soon after the end.
 //!
-//! `CHAOS_SEED` repeats a run's faults and requests (their timing is the machine's);
-//! `CHAOS_SECONDS` makes it longer than the ninety seconds it takes by default.
+//! `CHAOS_SEED` repeats the faults and requests of a run (their timing varies); `CHAOS_SECONDS`
+//! sets its length, ninety seconds by default.
 
 mod faults;
 mod traffic;
@@ -23,16 +23,16 @@ use crate::support::replica::{READER, Replica, sample};
 use crate::support::traffic::{routes, uncached};
 use crate::support::wait::eventually;
 
-/// After the end all is normal within this.
+/// All is normal within this time after the last fault.
 const BACK: Duration = Duration::from_secs(5);
 
-/// For things to calm down: connections that idle are closed after ten seconds.
+/// Time for resources to be released: idle connections are closed after ten seconds.
 const CALM: Duration = Duration::from_secs(30);
 
-/// Callers of each replica.
+/// Concurrent clients of each replica.
 const STREAMS: u64 = 5;
 
-/// A small local cache, so that what grows shows.
+/// A small local cache, so that a leak shows.
 const CACHE_BYTES: &str = "4194304";
 
 /// How much more a replica may hold at the end than at the beginning.
@@ -44,7 +44,7 @@ fn given(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().map(|value| value.parse().unwrap())
 }
 
-/// What must not grow.
+/// Resources that must not leak.
 #[derive(Debug, Clone, Copy)]
 struct Size {
     memory: f64,
@@ -69,7 +69,7 @@ impl Size {
     }
 }
 
-/// Keys, and the answers there are before anything breaks, which each replica then has.
+/// Keys, and responses from before the first fault, which each replica has cached then.
 async fn world(database: &Database<'_>, fleet: &[Served]) -> World {
     let (key, narrow) = (database.new_key(1_000_000_000).await, database.new_key(30).await);
     let revoked = database.new_key(100).await;
@@ -97,7 +97,7 @@ async fn world(database: &Database<'_>, fleet: &[Served]) -> World {
     World { key, narrow, revoked, known }
 }
 
-/// Probes and metrics are there whatever is broken.
+/// Probes and metrics work whatever is broken.
 async fn probe(replica: &Replica, end: Instant) -> Result<Counts, String> {
     while Instant::now() < end {
         for path in ["/livez", "/readyz", "/metrics"] {
@@ -111,7 +111,7 @@ async fn probe(replica: &Replica, end: Instant) -> Result<Counts, String> {
     Ok(Counts::new())
 }
 
-/// Everything works, through every layer.
+/// Every layer works: reads, counting, shared cache.
 async fn is_normal(replica: &Replica, key: &str) -> bool {
     let ready = replica.ops("/readyz").await.json();
     let stores = ["upstream", "redis_read", "redis_write"].iter().all(|name| ready[*name] == "up");
@@ -126,7 +126,7 @@ async fn under_random_faults_responses_are_valid_and_resources_stay_bounded() {
     need_own_servers!();
     let seed = given("CHAOS_SEED").unwrap_or_else(|| getrandom::u64().unwrap());
     let lasts = Duration::from_secs(given("CHAOS_SECONDS").unwrap_or(90));
-    // Shown where the test fails.
+    // Shown if the test fails.
     eprintln!("CHAOS_SEED={seed} CHAOS_SECONDS={}", lasts.as_secs());
     let postgres = PostgresServer::start(PostgresOptions::default()).await;
     let redis = RedisServer::start(&[]).await;
@@ -143,7 +143,7 @@ async fn under_random_faults_responses_are_valid_and_resources_stay_bounded() {
     let world = world(&database, &fleet).await;
     let start = Instant::now();
 
-    // A tenth of it without faults, to see how large a replica is that has something to do.
+    // A tenth of the duration without faults, as the reference for the size of a busy replica.
     let streams = |end: Instant, round: u64| {
         fleet
             .iter()

@@ -1,5 +1,5 @@
-//! Mixed traffic, and which answers to it are allowed while anything may be broken: the table of
-//! the design's section on faults, from the callers' side.
+//! Mixed traffic, and the responses that are allowed while anything may be broken: the table of
+//! faults in the design, from the clients' side.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,23 +12,24 @@ use crate::support::random::Random;
 use crate::support::replica::Answer;
 use crate::support::traffic::uncached;
 
-/// No caller waits longer. (The service's own bounds are 2 s; the machine is busy with much else.)
+/// The maximum duration of a request. (The service's own bounds are 2 s; the machine is busy with
+/// other work.)
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// What traffic needs to know of the registry.
+/// The facts about the registry that the traffic needs.
 #[derive(Debug, Clone)]
 pub(super) struct World {
-    /// Their requests are never refused for their limit.
+    /// Keys whose limit is never reached.
     pub(super) key: String,
-    /// Thirty requests a minute.
+    /// A key with a limit of thirty requests a minute.
     pub(super) narrow: String,
     pub(super) revoked: String,
-    /// Paths that are asked for again and again, with the answers there were before anything
-    /// broke: the registry does not change.
+    /// Paths that are requested repeatedly, with their responses from before the first fault: the
+    /// registry does not change.
     pub(super) known: Vec<(String, String)>,
 }
 
-/// Kinds of requests, and how often each is made.
+/// The kinds of requests; [`MIX`] has their weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
     Known,
@@ -66,8 +67,8 @@ const MIX: [(Kind, usize); 15] = [
     (Kind::Leaver, 6),
 ];
 
-/// Status and code of the answers that a kind may get; no code where there is no error. While the
-/// database is away, what is not cached is 502; what does not fit is 503; nothing else changes.
+/// The status and code of each response that a kind may get; no code for a success. While the
+/// database is unavailable, an uncached read is 502; a shed one is 503.
 fn allowed(kind: Kind) -> &'static [(u16, &'static str)] {
     const FAULTS: [(u16, &str); 2] = [(502, "DB_ERROR"), (503, "UNAVAILABLE")];
     match kind {
@@ -75,7 +76,7 @@ fn allowed(kind: Kind) -> &'static [(u16, &'static str)] {
         Kind::Conditional => &[(200, ""), (304, ""), FAULTS[0], FAULTS[1]],
         Kind::Narrow => &[(200, ""), (429, "RATE_LIMITED"), FAULTS[0], FAULTS[1]],
         Kind::UnknownGene => &[(404, "NOT_FOUND"), FAULTS[0], FAULTS[1]],
-        // These need nothing of the stores, but the key's record, which is remembered.
+        // These read no store but for the record of the key, which is cached.
         Kind::MalformedId => &[(400, "INVALID_ID")],
         Kind::WrongQuery => &[(400, "MISSING_PARAM")],
         Kind::UnknownKey => &[(401, "UNAUTHORIZED"), FAULTS[0], FAULTS[1]],
@@ -86,13 +87,13 @@ fn allowed(kind: Kind) -> &'static [(u16, &'static str)] {
     }
 }
 
-/// How often a kind got which status.
+/// How often each kind got each status.
 pub(super) type Counts = BTreeMap<(Kind, u16), u32>;
 
-/// Asks one replica, again and again, until the time has come.
+/// Sends requests to one replica until `until`.
 ///
 /// # Errors
-/// An answer that is not allowed, or none.
+/// The first response that is not allowed, or a request without a response.
 pub(super) async fn stream(
     base: String,
     world: World,
@@ -180,7 +181,7 @@ fn check(kind: Kind, answer: &Answer, expected: Option<&str>) -> Result<(), Stri
     must(has("x-request-id"), "no X-Request-Id")?;
     must(status < 400 || answer.header("cache-control") == "no-store", "an error may be kept")?;
     must(![429, 503].contains(&status) || has("retry-after"), "no Retry-After")?;
-    // Without a record, which a key never seen may lack, there is no limit to report.
+    // A 502 may lack the limit: the record of an unknown key cannot be read.
     let is_counted = !matches!(
         kind,
         Kind::UnknownKey
