@@ -86,7 +86,7 @@ async fn the_demos_other_keys_behave_as_they_are_labelled() {
     for label in ["expired an hour ago", "revoked an hour ago", "without the scope read"] {
         assert_eq!(demo.ask(demo.labelled(label)).await, 401, "{label}");
     }
-    let by_default = demo.labelled("30 requests a minute, as keys are made by default");
+    let by_default = demo.labelled("30 requests a minute, the default limit");
     let answer = get(&format!("{}/genes", demo.base), by_default).await;
     assert_eq!(answer.headers()["x-ratelimit-limit"], "30");
     let two = demo.labelled("2 requests a minute");

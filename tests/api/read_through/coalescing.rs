@@ -25,11 +25,13 @@ async fn three_hundred_identical_cold_requests_on_three_replicas_share_one_load(
     let fleet = fleet().await;
     let key = fleet.database.new_key(1_000_000).await;
     let paths = routes(&fleet.database).await;
-    let clients = [client(Version::HTTP_11), client(Version::HTTP_2)];
+    // Over HTTP/2 a client has one connection to a replica, and a connection at most 32 streams.
+    let versions = [Version::HTTP_11, Version::HTTP_2, Version::HTTP_2, Version::HTTP_2];
+    let clients = versions.map(client);
     for (round, path) in paths.iter().enumerate() {
         let lock = lock_genes(&fleet).await;
-        let requests =
-            (0..REQUESTS).map(|n| get(&clients[n / 3 % 2], &fleet.replicas[n % 3], path, &key));
+        let requests = (0..REQUESTS)
+            .map(|n| get(&clients[n / 3 % clients.len()], &fleet.replicas[n % 3], path, &key));
         let release = async {
             arrived(&fleet, (round + 1) * REQUESTS).await;
             lock.batch_execute("rollback").await.unwrap();

@@ -7,6 +7,7 @@ use tokio::time::Instant;
 
 use super::{
     Loads, REPLICAS, SOON, all_ready, answer_keys, assert_ok, fleet_with, loads, lock_genes,
+    waiting_statements,
 };
 use crate::support::need_own_servers;
 use crate::support::postgres::{PostgresOptions, PostgresServer};
@@ -48,9 +49,17 @@ async fn waiting_for_a_dead_lease_holder_ends_at_half_the_deadline() {
     fleet.replicas.clear();
     fleet.grow(REPLICAS).await;
 
-    let begun = Instant::now();
+    let (begun, lock) = (Instant::now(), lock_genes(&fleet).await);
     let requests = (0..30).map(|n| fleet.replicas[n % 3].get(&path, Some(&key)));
-    for answer in join_all(requests).await {
+    // A replica that begins later would find what an earlier one has published.
+    let all_read = async {
+        let what = "each replica reads";
+        eventually(SOON, what, || async { waiting_statements(&fleet).await == REPLICAS.into() })
+            .await;
+        lock.batch_execute("rollback").await.unwrap();
+    };
+    let (answers, ()) = tokio::join!(join_all(requests), all_read);
+    for answer in answers {
         assert_ok(&answer);
         assert_eq!(answer.text, before.text);
     }

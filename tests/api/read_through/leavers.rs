@@ -5,15 +5,16 @@ use reqwest::Version;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{
-    Loads, SOON, arrived, assert_ok, client, fleet_with, get, loads, lock_genes, patient, young,
+    Loads, SOON, arrived, assert_ok, client, fleet_with, get, loads, lock_genes, patient,
+    waiting_statements, young,
 };
 use crate::support::traffic::uncached;
 use crate::support::wait::eventually;
 
 const LEAVING: usize = 500;
 
-/// The number of their connections: over HTTP/2, one carries a limited number of requests.
-const CONNECTIONS: usize = 5;
+/// Over HTTP/2 a client has one connection, and a connection at most 32 streams.
+const CLIENTS: usize = 20;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiting_request_is_served_by_the_load_that_500_aborted_requests_started() {
@@ -25,10 +26,10 @@ async fn a_waiting_request_is_served_by_the_load_that_500_aborted_requests_start
         .await;
         let (key, path) = (fleet.database.new_key(1_000_000).await, uncached());
         let (replica, url) = (&fleet.replicas[0], format!("{}{path}", fleet.replicas[0].base));
-        let clients: Vec<_> = (0..CONNECTIONS).map(|_| client(version)).collect();
+        let clients: Vec<_> = (0..CLIENTS).map(|_| client(version)).collect();
         let lock = lock_genes(&fleet).await;
         let leaving = (0..LEAVING).map(|n| {
-            let request = clients[n % CONNECTIONS].get(&url).header("X-API-Key", &key);
+            let request = clients[n % CLIENTS].get(&url).header("X-API-Key", &key);
             AbortOnDropHandle::new(tokio::spawn(request.send()))
         });
         let leaving: Vec<_> = leaving.collect();
@@ -39,13 +40,8 @@ async fn a_waiting_request_is_served_by_the_load_that_500_aborted_requests_start
             arrived(&fleet, LEAVING + 1).await;
             drop(leaving);
             drop(clients);
-            let sql = "select count(*) from pg_stat_activity where datname = $1
-                and usename = 'gene_registry_reader' and wait_event_type = 'Lock'";
-            let admin = fleet.database.connect().await;
-            let waits = async || -> i64 {
-                admin.query_one(sql, &[&fleet.database.name()]).await.unwrap().get(0)
-            };
-            eventually(SOON, "one statement waits", || async { waits().await == 1 }).await;
+            let is_waiting = || async { waiting_statements(&fleet).await == 1 };
+            eventually(SOON, "one statement waits", is_waiting).await;
             lock.batch_execute("rollback").await.unwrap();
         };
 

@@ -135,6 +135,14 @@ async fn lock_genes(fleet: &Fleet<'_>) -> Sql {
     client
 }
 
+/// The number of the replicas' statements that wait for a lock.
+async fn waiting_statements(fleet: &Fleet<'_>) -> i64 {
+    let sql = "select count(*) from pg_stat_activity
+        where datname = $1 and usename = $2 and wait_event_type = 'Lock'";
+    let client = fleet.database.connect().await;
+    client.query_one(sql, &[&fleet.database.name(), &READER]).await.unwrap().get(0)
+}
+
 /// Waits until these replicas have admitted this many requests since their start. An admitted
 /// request reaches its read without waiting for anything.
 async fn arrived(fleet: &Fleet<'_>, requests: usize) {

@@ -72,7 +72,7 @@ async fn a_login_that_is_refused_ends_and_keeps_nothing() {
     issuer.deny(&waiting.code).await;
     let (code, said) = waiting.ends().await;
     assert_eq!(code, 1, "{said}");
-    assert!(said.contains("refused"), "{said}");
+    assert!(said.contains("denied"), "{said}");
     assert!(!stand.ana.credentials_path().exists());
 }
 

@@ -38,7 +38,7 @@ async fn a_token_from_standard_input_logs_in_and_is_kept_for_its_owner_alone() {
 async fn a_token_is_not_shown_while_it_is_typed() {
     let stand = Stand::with(|_| {}).await;
     let mut terminal = stand.ana.at_terminal(&["login", "--server", stand.server()]).await;
-    terminal.shows("it is not shown").await;
+    terminal.shows("not shown while typed").await;
     terminal.types(&stand.token).await;
     terminal.shows("as ana").await;
     let (code, shown) = terminal.ends().await;

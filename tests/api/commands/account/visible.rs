@@ -107,7 +107,7 @@ async fn a_login_by_a_token_shows_it_in_no_argument_and_no_environment() {
     assert!(seen.contains("--token-stdin") && !seen.contains(&token), "{seen}");
 
     let mut terminal = person.at_terminal(&login).await;
-    terminal.shows("it is not shown").await;
+    terminal.shows("not shown while typed").await;
     terminal.types(&token).await;
     assert_eq!(stuck.token().await, token, "it is in the middle of a request");
     let seen = visible(terminal.process());
