@@ -54,8 +54,10 @@ async fn waiting_for_a_dead_lease_holder_ends_at_half_the_deadline() {
     // A replica that begins later would find what an earlier one has published.
     let all_read = async {
         let what = "each replica reads";
-        eventually(SOON, what, || async { waiting_statements(&fleet).await == REPLICAS.into() })
-            .await;
+        eventually(SOON, what, || async {
+            waiting_statements(&fleet).await == i64::from(REPLICAS)
+        })
+        .await;
         lock.batch_execute("rollback").await.unwrap();
     };
     let (answers, ()) = tokio::join!(join_all(requests), all_read);
