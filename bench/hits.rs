@@ -22,21 +22,21 @@ fn main() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.expect("a runtime");
     let api = runtime.block_on(async { support::public_api() });
-    answer(&runtime, &api, WARM_UP);
+    response(&runtime, &api, WARM_UP);
     counted_hits(&runtime, &api, number);
 }
 
 /// `bench/instructions` counts the instructions in this function, by its name.
 #[inline(never)]
 fn counted_hits(runtime: &Runtime, api: &PublicApi, number: usize) {
-    answer(runtime, api, number);
+    response(runtime, api, number);
 }
 
-fn answer(runtime: &Runtime, api: &PublicApi, number: usize) {
+fn response(runtime: &Runtime, api: &PublicApi, number: usize) {
     runtime.block_on(async {
         for _ in 0..number {
-            let answer = api.answer(support::request(support::PAGE)).await;
-            assert!(support::body(answer).await > 1000);
+            let response = api.answer(support::request(support::PAGE)).await;
+            assert!(support::body(response).await > 1000);
         }
     });
 }

@@ -7,7 +7,7 @@ use futures_util::FutureExt;
 use futures_util::future::join_all;
 use redis::aio::MultiplexedConnection;
 
-use crate::support::limiters::{Limiters, PATIENT, admitted};
+use crate::support::limiters::{Limiters, REDIS_TIMEOUT, admitted};
 use crate::support::need_own_servers;
 use crate::support::postgres::PostgresServer;
 use crate::support::redis::RedisServer;
@@ -144,16 +144,16 @@ async fn batches_of_any_size_under_any_limits_are_counted_as_by_hand() {
     getrandom::fill(&mut random).unwrap();
     let mut counts = [0_u32; 4];
     for bytes in random.chunks(3) {
-        let (key, limit, asked) =
+        let (key, limit, requests) =
             (bytes[0] % 4, 1 + u32::from(bytes[1]), usize::from(bytes[2] % 40));
         let (count, replica) = (&mut counts[usize::from(key)], usize::from(bytes[2]) % 3);
         let decide = |_| limiters.decide(replica, key.into(), limit);
-        for (place, decision) in join_all((0..asked).map(decide)).await.iter().enumerate() {
+        for (index, decision) in join_all((0..requests).map(decide)).await.iter().enumerate() {
             let expected = *count < limit;
             *count += u32::from(expected);
             let remaining = limit.saturating_sub(*count);
             let seen = (decision.admitted, decision.remaining, decision.limit);
-            assert_eq!(seen, (expected, remaining, limit), "place {place}; {random:?}");
+            assert_eq!(seen, (expected, remaining, limit), "place {index}; {random:?}");
         }
     }
 }
@@ -219,7 +219,7 @@ async fn flushed_scripts_are_sent_again_without_counting_twice() {
 async fn a_flood_by_a_key_at_its_limit_costs_redis_a_handful_of_commands() {
     let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
     let fleet = Fleet::start_with(3, postgres, redis, |config| {
-        config.redis.timeout_ms = PATIENT.as_millis() as u64;
+        config.redis.timeout_ms = REDIS_TIMEOUT.as_millis() as u64;
     })
     .await;
     let key = fleet.database.new_key(5).await;
@@ -230,8 +230,8 @@ async fn a_flood_by_a_key_at_its_limit_costs_redis_a_handful_of_commands() {
         async move {
             let get =
                 |n: usize| fleet.replicas[n % 3].get("/arena/insights?domain=search", Some(key));
-            let answers = join_all((0..count).map(get)).await;
-            answers.iter().filter(|answer| answer.status == 429).count()
+            let responses = join_all((0..count).map(get)).await;
+            responses.iter().filter(|response| response.status == 429).count()
         }
     };
     // Every replica looks the key up before the flood.
@@ -242,9 +242,11 @@ async fn a_flood_by_a_key_at_its_limit_costs_redis_a_handful_of_commands() {
     // The monitor lags behind; this command shows when it has caught up.
     let last = format!("{}:limit:last", fleet.prefix);
     let _: Option<String> = redis.command(&["GET", &last]).await;
-    crate::support::wait::eventually(PATIENT, "the monitor sees the last command", || async {
-        !monitor.lines_with(&last).is_empty()
-    })
+    crate::support::wait::eventually(
+        REDIS_TIMEOUT,
+        "the monitor sees the last command",
+        || async { !monitor.lines_with(&last).is_empty() },
+    )
     .await;
     let of_key = monitor.lines_with(&format!("{}:limit:", fleet.prefix));
     let commands = of_key.iter().filter(|line| line.contains("\"EVAL")).count();

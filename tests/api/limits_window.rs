@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use gene_registry::keys::ApiKey;
 
-use crate::support::limiters::{Limiters, PATIENT, wait_as_told};
+use crate::support::limiters::{Limiters, REDIS_TIMEOUT, wait_as_told};
 use crate::support::postgres::PostgresServer;
 use crate::support::redis::RedisServer;
 use crate::support::replica::Fleet;
@@ -15,7 +15,7 @@ const PATH: &str = "/arena/insights?domain=search";
 
 async fn fleet(redis: &RedisServer) -> Fleet<'static> {
     Fleet::start_with(3, PostgresServer::shared().await, redis, |config| {
-        config.redis.timeout_ms = PATIENT.as_millis() as u64;
+        config.redis.timeout_ms = REDIS_TIMEOUT.as_millis() as u64;
     })
     .await
 }
@@ -93,9 +93,9 @@ async fn all_replicas_announce_the_same_end_of_the_window() {
         wait_as_told(u64::from(round > 0)).await;
         for replica in &fleet.replicas {
             let before = opened.elapsed().as_secs_f64();
-            let answer = replica.get(PATH, Some(&key)).await;
+            let response = replica.get(PATH, Some(&key)).await;
             let after = opened.elapsed().as_secs_f64();
-            let reset: f64 = answer.header("x-ratelimit-reset").parse().unwrap();
+            let reset: f64 = response.header("x-ratelimit-reset").parse().unwrap();
             let (latest, earliest) = (60.0 - before + 1.0, 60.0 - after - 1.0);
             assert!(earliest <= reset && reset <= latest, "{earliest} {reset} {latest}");
         }
@@ -162,9 +162,9 @@ async fn a_client_locked_out_by_hand_is_served_again_after_waiting_as_told() {
     wait_as_told(told).await;
 
     for (replica, remaining) in fleet.replicas.iter().zip(["2", "1", "0"]) {
-        let answer = replica.get(PATH, Some(&key)).await;
+        let response = replica.get(PATH, Some(&key)).await;
         assert_eq!(
-            (answer.status.as_u16(), answer.header("x-ratelimit-remaining")),
+            (response.status.as_u16(), response.header("x-ratelimit-remaining")),
             (200, remaining)
         );
     }

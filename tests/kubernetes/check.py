@@ -4,7 +4,7 @@ where there is one. With --broken, breaks copies of the file and fails where a r
 import pathlib
 import sys
 
-from broken import BREAKS
+from breaks import BREAKS
 from cluster import Cluster
 from rules import RULES
 

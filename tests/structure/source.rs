@@ -100,8 +100,10 @@ impl SourceFile {
             Some("super") => self.module[..self.module.len().saturating_sub(1)].to_vec(),
             _ => self.module.clone(),
         };
-        let own = ["crate", "super", "self"];
-        absolute.extend(segments.iter().skip_while(|name| own.contains(&name.as_str())).cloned());
+        let self_keywords = ["crate", "super", "self"];
+        absolute.extend(
+            segments.iter().skip_while(|name| self_keywords.contains(&name.as_str())).cloned(),
+        );
         let supers = segments.iter().filter(|name| *name == "super").count();
         // The match above has handled the first `super`.
         for _ in 1..supers {
@@ -207,8 +209,8 @@ impl<'ast> Visit<'ast> for SourceFile {
 
     fn visit_path(&mut self, path: &'ast syn::Path) {
         let segments: Vec<String> = path.segments.iter().map(|s| s.ident.to_string()).collect();
-        let own = ["crate", "super", "self"];
-        if segments.len() > 1 && own.contains(&segments[0].as_str()) {
+        let self_keywords = ["crate", "super", "self"];
+        if segments.len() > 1 && self_keywords.contains(&segments[0].as_str()) {
             self.add_path(&segments, None, Visibility::Private);
         }
         visit::visit_path(self, path);

@@ -15,18 +15,18 @@ use super::wait::{eventually, until};
 const NAME: &str = "gene-registry";
 const PROGRAM: &str = env!("CARGO_BIN_EXE_gene-registry");
 
-const START: Duration = Duration::from_secs(30);
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 
-const SAID: Duration = Duration::from_secs(10);
+const LOG_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A running `gene-registry serve`. Dropping it ends it.
-pub(crate) struct Served {
+pub(crate) struct ReplicaProcess {
     process: Process,
     /// A client for it.
     pub(crate) replica: Replica,
 }
 
-impl Served {
+impl ReplicaProcess {
     /// Starts one on free ports; `env` configures it by environment variables.
     pub(crate) async fn start(env: &[(&str, &str)]) -> Self {
         Self::launched(Launch::new(NAME, PROGRAM), env).await
@@ -64,14 +64,14 @@ impl Served {
             launch = launch.env(name, value);
         }
         let process = launch.start();
-        let addresses = until(START, "the replica listens", || async {
+        let addresses = until(START_TIMEOUT, "the replica listens", || async {
             assert!(process.is_running(), "it did not start: {}", process.report());
             let text = std::fs::read_to_string(&ready).ok()?;
             Some(serde_json::from_str::<Value>(&text).unwrap())
         })
         .await;
         let address = |name: &str| addresses[name].as_str().unwrap().to_owned();
-        let replica = Replica::at(
+        let replica = Replica::external(
             &address("base_url"),
             &address("ops_url"),
             addresses["control_url"].as_str(),
@@ -95,7 +95,7 @@ impl Served {
     /// Ends it; returns its complete log.
     pub(crate) async fn ended(self) -> String {
         self.process.signal(Signal::Term);
-        self.process.wait_exit(START).await;
+        self.process.wait_exit(START_TIMEOUT).await;
         self.log()
     }
 
@@ -114,7 +114,7 @@ impl Served {
     /// Waits for a line with all of these words, which may be written a moment after its cause;
     /// panics if there is more than one.
     pub(crate) async fn says_once(&self, words: &[&str]) {
-        eventually(SAID, &format!("the log says {words:?}"), || async {
+        eventually(LOG_TIMEOUT, &format!("the log says {words:?}"), || async {
             self.lines_with(words) > 0
         })
         .await;

@@ -6,7 +6,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::database::Database;
-use super::replica::{Answer, Replica};
+use super::replica::{Replica, Response};
 
 /// The role that writes keys.
 pub(crate) const KEYS_ROLE: &str = "gene_registry_keys";
@@ -41,15 +41,15 @@ impl ControlClient {
         Self { client: reqwest::Client::new(), base, token: token.map(str::to_owned) }
     }
 
-    pub(crate) async fn get(&self, path: &str) -> Answer {
+    pub(crate) async fn get(&self, path: &str) -> Response {
         self.send(Method::GET, path, None).await
     }
 
-    pub(crate) async fn post(&self, path: &str, body: &Value) -> Answer {
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Response {
         self.send(Method::POST, path, Some(body.to_string())).await
     }
 
-    pub(crate) async fn send(&self, method: Method, path: &str, body: Option<String>) -> Answer {
+    pub(crate) async fn send(&self, method: Method, path: &str, body: Option<String>) -> Response {
         let mut request = self.client.request(method, format!("{}{path}", self.base));
         if let Some(token) = &self.token {
             request = request.header("Authorization", format!("Bearer {token}"));
@@ -57,34 +57,34 @@ impl ControlClient {
         if let Some(body) = body {
             request = request.header("Content-Type", "application/json").body(body);
         }
-        Answer::of(request.send().await.unwrap()).await
+        Response::of(request.send().await.unwrap()).await
     }
 
     /// Posts a body with these content types.
-    pub(crate) async fn send_as(&self, kinds: &[&str], path: &str, body: &str) -> Answer {
+    pub(crate) async fn send_as(&self, kinds: &[&str], path: &str, body: &str) -> Response {
         let request = self.client.post(format!("{}{path}", self.base)).body(body.to_owned());
         let token = self.token.as_deref().unwrap_or_default();
         let request = request.header("Authorization", format!("Bearer {token}"));
         let request =
             kinds.iter().fold(request, |request, kind| request.header("Content-Type", *kind));
-        Answer::of(request.send().await.unwrap()).await
+        Response::of(request.send().await.unwrap()).await
     }
 
     /// Creates a key with this name and a limit that no test reaches; returns the key itself.
     pub(crate) async fn create(&self, name: &str) -> String {
         let wish = json!({ "name": name, "rate_limit_per_minute": 1_000_000 });
-        let answer = self.post("/api-keys", &wish).await;
-        assert_eq!(answer.status, 201, "{answer:?}");
-        answer.json()["key"].as_str().unwrap().to_owned()
+        let response = self.post("/api-keys", &wish).await;
+        assert_eq!(response.status, 201, "{response:?}");
+        response.json()["key"].as_str().unwrap().to_owned()
     }
 
     /// All of the user's keys, page by page.
     pub(crate) async fn list(&self) -> Vec<Value> {
         let mut found = Vec::new();
         loop {
-            let answer = self.get(&format!("/api-keys?limit=1000&offset={}", found.len())).await;
-            assert_eq!(answer.status, 200, "{answer:?}");
-            let page = answer.json();
+            let response = self.get(&format!("/api-keys?limit=1000&offset={}", found.len())).await;
+            assert_eq!(response.status, 200, "{response:?}");
+            let page = response.json();
             found.extend(page["data"].as_array().unwrap().iter().cloned());
             if page["has_more"] == false {
                 return found;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::replica::{Answer, Replica};
+use super::replica::{Replica, Response};
 
 /// A document in which each object must have exactly the declared properties.
 pub(crate) struct StrictDocument {
@@ -30,13 +30,13 @@ impl StrictDocument {
 
     /// Checks a response of the operation on `path` against the declaration for its status.
     #[track_caller]
-    pub(crate) fn check(&self, path: &str, answer: &Answer) {
-        let status = answer.status.as_str();
+    pub(crate) fn check(&self, path: &str, response: &Response) {
+        let status = response.status.as_str();
         let declared = &self.operation(path)["responses"][status];
-        assert!(declared.is_object(), "GET {path} declares no {status}: {answer:?}");
+        assert!(declared.is_object(), "GET {path} declares no {status}: {response:?}");
         let schema = &declared["content"]["application/json"]["schema"];
-        let faults = self.faults(schema, &answer.json());
-        assert!(faults.is_empty(), "GET {path}, {status}: {faults:#?}\n{}", answer.text);
+        let faults = self.faults(schema, &response.json());
+        assert!(faults.is_empty(), "GET {path}, {status}: {faults:#?}\n{}", response.text);
     }
 
     /// How a value deviates from a schema of the document.

@@ -11,7 +11,7 @@ use super::replica::Replica;
 use super::scratch_folder;
 use super::wait::until;
 
-const START: Duration = Duration::from_secs(120);
+const START_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A running fleet. Dropping it ends it.
 pub(crate) struct ComposedFleet {
@@ -37,7 +37,7 @@ impl ComposedFleet {
             launch = launch.env(name, value);
         }
         let process = launch.start();
-        let ready = until(START, "the fleet is there", || async {
+        let ready = until(START_TIMEOUT, "the fleet is there", || async {
             assert!(process.is_running(), "it did not start: {}", process.report());
             let text = std::fs::read_to_string(&ready).ok()?;
             Some(serde_json::from_str::<Value>(&text).unwrap())
@@ -45,10 +45,13 @@ impl ComposedFleet {
         .await;
         let text = |value: &Value| value.as_str().unwrap().to_owned();
         let replicas = ready["replicas"].as_array().unwrap().iter().map(|one| {
-            (text(&one["name"]), Replica::at(&text(&one["base_url"]), &text(&one["ops_url"]), None))
+            (
+                text(&one["name"]),
+                Replica::external(&text(&one["base_url"]), &text(&one["ops_url"]), None),
+            )
         });
         Self {
-            balancer: Replica::at(&text(&ready["base_url"]), "no operations listener", None),
+            balancer: Replica::external(&text(&ready["base_url"]), "no operations listener", None),
             replicas: replicas.collect(),
             postgres_url: text(&ready["postgres_url"]),
             folder: text(&ready["folder"]).into(),

@@ -6,7 +6,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
@@ -80,7 +80,7 @@ pub(crate) async fn next(stream: &mut (impl AsyncReadExt + Unpin)) -> Option<Fra
         let number = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
         Some(Frame { kind: head[3], flags: head[4], stream: number, payload })
     };
-    timeout(PATIENCE, read).await.expect("a frame, or the end")
+    timeout(READ_TIMEOUT, read).await.expect("a frame, or the end")
 }
 
 /// Reads all frames up to the end.
@@ -93,7 +93,7 @@ pub(crate) async fn until_closed(stream: &mut (impl AsyncReadExt + Unpin)) -> Ve
 }
 
 /// Reads the next frame and answers pings, which the server sends at its shutdown.
-pub(crate) async fn next_politely(stream: &mut TcpStream) -> Option<Frame> {
+pub(crate) async fn next_answering_pings(stream: &mut TcpStream) -> Option<Frame> {
     let frame = next(stream).await?;
     if (frame.kind, frame.flags) == (PING, 0) {
         // Ignored: the other side may have closed already.
@@ -103,16 +103,16 @@ pub(crate) async fn next_politely(stream: &mut TcpStream) -> Option<Frame> {
 }
 
 /// Reads all frames up to the end and answers pings.
-pub(crate) async fn politely_until_closed(stream: &mut TcpStream) -> Vec<Frame> {
+pub(crate) async fn read_answering_pings(stream: &mut TcpStream) -> Vec<Frame> {
     let mut frames = Vec::new();
-    while let Some(frame) = next_politely(stream).await {
+    while let Some(frame) = next_answering_pings(stream).await {
         frames.push(frame);
     }
     frames
 }
 
 /// The error code of the last GOAWAY; `None` if there was none.
-pub(crate) fn goodbye(frames: &[Frame]) -> Option<u32> {
+pub(crate) fn goaway_code(frames: &[Frame]) -> Option<u32> {
     let last = frames.iter().rfind(|frame| frame.kind == GOAWAY)?;
     Some(u32::from_be_bytes(last.payload[4..8].try_into().unwrap()))
 }

@@ -8,7 +8,7 @@ use super::process::Launch;
 use super::scratch_folder;
 
 /// Mounts the file `$1` over the machine's, then runs the remaining arguments.
-const REPLACE: &str = r#"mount --bind "$1" /etc/hosts && shift && exec "$@""#;
+const MOUNT_SCRIPT: &str = r#"mount --bind "$1" /etc/hosts && shift && exec "$@""#;
 
 /// The hosts file. It can be changed while a process uses it.
 pub(crate) struct Hosts {
@@ -43,7 +43,7 @@ impl Hosts {
 
     fn words(&self) -> [&OsStr; 7] {
         let [user, mount, shell] = ["--map-root-user", "--mount", "sh"].map(OsStr::new);
-        let [command, script, zeroth] = ["-c", REPLACE, "sh"].map(OsStr::new);
+        let [command, script, zeroth] = ["-c", MOUNT_SCRIPT, "sh"].map(OsStr::new);
         [user, mount, shell, command, script, zeroth, self.file.as_os_str()]
     }
 }

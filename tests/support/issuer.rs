@@ -28,7 +28,7 @@ pub(crate) const AUDIENCE: &str = "https://keys.example/";
 /// Another resource of the same issuer.
 pub(crate) const OTHER_AUDIENCE: &str = "https://other.example/";
 
-const START: Duration = Duration::from_secs(60);
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 const DEVICE_GRANT: &str = "urn:ietf:params:oauth:grant-type:device_code";
 
 /// An OpenID provider. Dropping it ends it.
@@ -68,7 +68,7 @@ impl Issuer {
             launch = launch.env("TLS_CERT", certificate).env("TLS_KEY", key);
         }
         let process = launch.start();
-        let ready = eventually(START, "the OpenID provider listens", || async {
+        let ready = eventually(START_TIMEOUT, "the OpenID provider listens", || async {
             assert!(process.is_running(), "it did not start: {}", process.report());
             process.stdout().contains("ready")
         });
@@ -78,7 +78,7 @@ impl Issuer {
         let scheme = if authority.is_some() { "https" } else { "http" };
         let url = format!("{scheme}://localhost:{port}");
         let trusted = authority.map(|authority| authority.file.as_path());
-        Self { process, client: HttpClient::new(trusted, START).unwrap(), url }
+        Self { process, client: HttpClient::new(trusted, START_TIMEOUT).unwrap(), url }
     }
 
     /// Configures a replica to accept its access tokens.
@@ -183,9 +183,9 @@ impl Issuer {
     async fn act(&self, action: &str, body: Value) -> Value {
         let request = Request::post(format!("{}/test/{action}", self.url));
         let request = request.body(body.to_string().into_bytes().into()).unwrap();
-        let answer = self.client.send(request).await.unwrap();
-        assert_eq!(answer.status(), StatusCode::OK, "{action}: {:?}", answer.body());
-        serde_json::from_slice(answer.body()).unwrap()
+        let response = self.client.send(request).await.unwrap();
+        assert_eq!(response.status(), StatusCode::OK, "{action}: {:?}", response.body());
+        serde_json::from_slice(response.body()).unwrap()
     }
 
     async fn post(&self, path: &str, fields: &[(&str, &str)]) -> Value {
@@ -196,8 +196,8 @@ impl Issuer {
             .header("content-type", "application/x-www-form-urlencoded")
             .body(form.into_bytes().into())
             .unwrap();
-        let answer = self.client.send(request).await.unwrap();
-        serde_json::from_slice(answer.body()).unwrap()
+        let response = self.client.send(request).await.unwrap();
+        serde_json::from_slice(response.body()).unwrap()
     }
 }
 

@@ -11,7 +11,7 @@ use gene_registry::redis::{RedisKeys, RedisPool};
 use super::redis::RedisServer;
 
 /// Long enough that a loaded machine is not mistaken for a Redis that is unavailable.
-pub(crate) const PATIENT: Duration = Duration::from_secs(10);
+pub(crate) const REDIS_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The limiters of some replicas over one Redis. API keys are numbers here.
 pub(crate) struct Limiters {
@@ -22,7 +22,7 @@ pub(crate) struct Limiters {
 impl Limiters {
     /// Three limiters with a long timeout of Redis.
     pub(crate) fn three(redis: &RedisServer) -> Self {
-        Self::new(3, redis, PATIENT, WithoutRedis::Local)
+        Self::new(3, redis, REDIS_TIMEOUT, WithoutRedis::Local)
     }
 
     pub(crate) fn new(

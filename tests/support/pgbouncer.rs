@@ -10,7 +10,7 @@ use super::process::{Launch, Process, Signal, find_program, give_to_account};
 use super::wait::{eventually, until};
 use super::{free_port, scratch_folder};
 
-const START: Duration = Duration::from_secs(10);
+const START_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The users that may connect without a password.
 const USERS: [&str; 3] = [SUPERUSER, "gene_registry_reader", "gene_registry_keys"];
@@ -47,7 +47,7 @@ impl PgBouncer {
         let process =
             Launch::new("pgbouncer", find_program("pgbouncer")).arg(&conf).unprivileged().start();
         let bouncer = Self { process, port, _folder: folder };
-        until(START, "PgBouncer answers", || async {
+        until(START_TIMEOUT, "PgBouncer answers", || async {
             let process = &bouncer.process;
             assert!(process.is_running(), "PgBouncer did not start: {}", process.report());
             let url = bouncer.url("postgres", SUPERUSER);
@@ -69,7 +69,9 @@ impl PgBouncer {
         let reloads = || self.process.stderr().matches("re-reading config").count();
         let before = reloads();
         self.process.signal(Signal::Hup);
-        eventually(START, "PgBouncer reads its settings again", || async { reloads() > before })
-            .await;
+        eventually(START_TIMEOUT, "PgBouncer reads its settings again", || async {
+            reloads() > before
+        })
+        .await;
     }
 }

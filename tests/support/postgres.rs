@@ -18,7 +18,7 @@ use super::{external, free_port, scratch_folder};
 /// The superuser of servers that the tests start.
 pub(crate) const SUPERUSER: &str = "postgres";
 
-const START: Duration = Duration::from_secs(30);
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Shared memory is in files, since `/dev/shm` is small or not writable in many containers.
 const BASICS: &str = "\
@@ -52,13 +52,13 @@ impl Default for PostgresOptions {
 /// A Postgres server. Dropping it ends it.
 #[derive(Debug)]
 pub(crate) struct PostgresServer {
-    kind: Kind,
+    kind: PostgresOrigin,
     pub(super) templates: super::database::Templates,
     shared: bool,
 }
 
 #[derive(Debug)]
-enum Kind {
+enum PostgresOrigin {
     Own { folder: PathBuf, port: u16, process: Mutex<Option<Process>> },
     External(Box<reqwest::Url>),
 }
@@ -71,7 +71,9 @@ impl PostgresServer {
         SHARED
             .get_or_init(|| async {
                 let mut server = match external("TEST_DATABASE_URL") {
-                    Some(url) => Self::with_kind(Kind::External(Box::new(url.parse().unwrap()))),
+                    Some(url) => {
+                        Self::with_kind(PostgresOrigin::External(Box::new(url.parse().unwrap())))
+                    }
                     None => Self::start(PostgresOptions::default()).await,
                 };
                 server.shared = true;
@@ -103,12 +105,13 @@ impl PostgresServer {
         run_as_account(&mut make);
         run(&mut make);
         configure(&folder, port, &options);
-        let server = Self::with_kind(Kind::Own { folder, port, process: Mutex::new(None) });
+        let server =
+            Self::with_kind(PostgresOrigin::Own { folder, port, process: Mutex::new(None) });
         server.launch().await;
         server
     }
 
-    fn with_kind(kind: Kind) -> Self {
+    fn with_kind(kind: PostgresOrigin) -> Self {
         Self { kind, templates: Default::default(), shared: false }
     }
 
@@ -116,8 +119,10 @@ impl PostgresServer {
     /// as that server's user, which then assumes the given role.
     pub(crate) fn url(&self, database: &str, user: &str) -> String {
         match &self.kind {
-            Kind::Own { port, .. } => format!("postgres://{user}@127.0.0.1:{port}/{database}"),
-            Kind::External(url) => {
+            PostgresOrigin::Own { port, .. } => {
+                format!("postgres://{user}@127.0.0.1:{port}/{database}")
+            }
+            PostgresOrigin::External(url) => {
                 let mut url = url.as_ref().clone();
                 url.set_path(database);
                 if user != self.superuser() {
@@ -140,16 +145,16 @@ impl PostgresServer {
     /// The name of the superuser.
     pub(crate) fn superuser(&self) -> String {
         match &self.kind {
-            Kind::Own { .. } => SUPERUSER.to_owned(),
-            Kind::External(url) => url.username().to_owned(),
+            PostgresOrigin::Own { .. } => SUPERUSER.to_owned(),
+            PostgresOrigin::External(url) => url.username().to_owned(),
         }
     }
 
     /// `host:port`, the target for a proxy.
     pub(crate) fn addr(&self) -> String {
         match &self.kind {
-            Kind::Own { port, .. } => format!("127.0.0.1:{port}"),
-            Kind::External(url) => {
+            PostgresOrigin::Own { port, .. } => format!("127.0.0.1:{port}"),
+            PostgresOrigin::External(url) => {
                 format!("{}:{}", url.host_str().unwrap(), url.port().unwrap_or(5432))
             }
         }
@@ -157,16 +162,16 @@ impl PostgresServer {
 
     pub(crate) fn port(&self) -> u16 {
         match &self.kind {
-            Kind::Own { port, .. } => *port,
-            Kind::External(_) => panic!("an external server"),
+            PostgresOrigin::Own { port, .. } => *port,
+            PostgresOrigin::External(_) => panic!("an external server"),
         }
     }
 
     /// The folder of the unix socket and the data folder.
     pub(crate) fn folder(&self) -> &Path {
         match &self.kind {
-            Kind::Own { folder, .. } => folder,
-            Kind::External(_) => panic!("an external server"),
+            PostgresOrigin::Own { folder, .. } => folder,
+            PostgresOrigin::External(_) => panic!("an external server"),
         }
     }
 
@@ -177,8 +182,8 @@ impl PostgresServer {
     /// A connection as the superuser, to the maintenance database.
     pub(crate) async fn admin(&self) -> Client {
         let database = match &self.kind {
-            Kind::Own { .. } => "postgres",
-            Kind::External(url) => url.path().trim_start_matches('/'),
+            PostgresOrigin::Own { .. } => "postgres",
+            PostgresOrigin::External(url) => url.path().trim_start_matches('/'),
         };
         connect(&self.url(database, &self.superuser())).await
     }
@@ -241,7 +246,7 @@ impl PostgresServer {
             .start();
         let url = self.url("postgres", SUPERUSER);
         let url = url.as_str();
-        until(START, "Postgres answers", || async {
+        until(START_TIMEOUT, "Postgres answers", || async {
             assert!(process.is_running(), "Postgres did not start: {}", process.report());
             let (client, connection) = tokio_postgres::connect(url, NoTls).await.ok()?;
             tokio::spawn(connection);
@@ -253,8 +258,10 @@ impl PostgresServer {
 
     fn own(&self) -> std::sync::MutexGuard<'_, Option<Process>> {
         match &self.kind {
-            Kind::Own { process, .. } => process.lock().unwrap_or_else(PoisonError::into_inner),
-            Kind::External(_) => panic!("an external server is not touched"),
+            PostgresOrigin::Own { process, .. } => {
+                process.lock().unwrap_or_else(PoisonError::into_inner)
+            }
+            PostgresOrigin::External(_) => panic!("an external server is not touched"),
         }
     }
 
@@ -267,7 +274,7 @@ impl PostgresServer {
 
 impl Drop for PostgresServer {
     fn drop(&mut self) {
-        if matches!(self.kind, Kind::External(_)) {
+        if matches!(self.kind, PostgresOrigin::External(_)) {
             return;
         }
         if let Some(process) = self.own().take() {

@@ -14,10 +14,10 @@ use gene_registry::upstream::{Changes, Read, ReadStamp, Snapshot, Upstream, Upst
 use tokio::sync::watch;
 
 /// Pages with a larger offset are deep pages to the service.
-const DEEP: u32 = 1000;
+const DEEP_OFFSET: u32 = 1000;
 
 /// The maximum time for which a read is held, so that a failing test ends.
-const PATIENCE: Duration = Duration::from_secs(60);
+const MAX_HOLD: Duration = Duration::from_secs(60);
 
 /// Which reads are held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,7 +105,7 @@ impl Probe {
             Hold::Everything => false,
         };
         let mut held = self.held.subscribe();
-        let passed = tokio::time::timeout(PATIENCE, held.wait_for(passes)).await.is_ok();
+        let passed = tokio::time::timeout(MAX_HOLD, held.wait_for(passes)).await.is_ok();
         self.waiting.fetch_sub(1, Ordering::SeqCst);
         if !passed {
             return Err(UpstreamError::Timeout);
@@ -125,7 +125,7 @@ impl Probe {
 }
 
 fn is_deep(search: &GeneSearch) -> bool {
-    search.page.offset() > DEEP
+    search.page.offset() > DEEP_OFFSET
 }
 
 #[async_trait]

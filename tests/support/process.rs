@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use super::{scratch_folder, watchdog};
 
 /// Waits until the watchdog knows the process, then becomes the program under the same id.
-const GATE: &str = r#"read -r go && exec "$@" </dev/null"#;
+const START_GATE: &str = r#"read -r go && exec "$@" </dev/null"#;
 
 /// The signals that tests send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,7 +112,7 @@ impl Launch {
         let folder = scratch_folder(&self.name);
         let (out, err) = (folder.join("stdout"), folder.join("stderr"));
         let mut command = Command::new("sh");
-        command.args(["-c", GATE, &self.name]).arg(&self.program).args(&self.args);
+        command.args(["-c", START_GATE, &self.name]).arg(&self.program).args(&self.args);
         for (key, value) in &self.envs {
             match value {
                 Some(value) => command.env(key, value),

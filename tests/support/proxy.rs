@@ -37,7 +37,7 @@ pub(crate) enum Cut {
 
 /// The state that running connections watch.
 #[derive(Debug, Clone)]
-struct State {
+struct ProxyState {
     mode: Mode,
     target: String,
     /// The generation of connections; a cut ends those of an earlier one.
@@ -51,14 +51,14 @@ struct State {
 #[derive(Debug)]
 pub(crate) struct FaultProxy {
     addr: SocketAddr,
-    state: Arc<watch::Sender<State>>,
+    state: Arc<watch::Sender<ProxyState>>,
     modes: mpsc::UnboundedSender<(Mode, oneshot::Sender<()>)>,
-    counts: Arc<Counts>,
+    counts: Arc<ConnectionCounts>,
     _task: AbortOnDropHandle<()>,
 }
 
 #[derive(Debug, Default)]
-struct Counts {
+struct ConnectionCounts {
     accepted: AtomicUsize,
     open: AtomicUsize,
 }
@@ -73,7 +73,7 @@ impl FaultProxy {
     pub(crate) async fn start_at(at: (Ipv4Addr, u16), target: impl Into<String>) -> Self {
         let listener = TcpListener::bind(at).await.unwrap();
         let addr = listener.local_addr().unwrap();
-        let state = State {
+        let state = ProxyState {
             mode: Mode::Pass,
             target: target.into(),
             epoch: Arc::default(),
@@ -82,7 +82,7 @@ impl FaultProxy {
         };
         let state = Arc::new(watch::Sender::new(state));
         let (modes, orders) = mpsc::unbounded_channel();
-        let counts = Arc::<Counts>::default();
+        let counts = Arc::<ConnectionCounts>::default();
         let task = tokio::spawn(listen(listener, orders, Arc::clone(&state), Arc::clone(&counts)));
         Self { addr, state, modes, counts, _task: AbortOnDropHandle::new(task) }
     }
@@ -141,7 +141,7 @@ impl Drop for FaultProxy {
     }
 }
 
-async fn cut_all(state: &watch::Sender<State>, cut: Cut) {
+async fn cut_all(state: &watch::Sender<ProxyState>, cut: Cut) {
     let mut old = Arc::default();
     state.send_modify(|state| {
         std::mem::swap(&mut old, &mut state.epoch);
@@ -156,8 +156,8 @@ async fn cut_all(state: &watch::Sender<State>, cut: Cut) {
 async fn listen(
     listener: TcpListener,
     mut orders: mpsc::UnboundedReceiver<(Mode, oneshot::Sender<()>)>,
-    state: Arc<watch::Sender<State>>,
-    counts: Arc<Counts>,
+    state: Arc<watch::Sender<ProxyState>>,
+    counts: Arc<ConnectionCounts>,
 ) {
     let addr = listener.local_addr().unwrap();
     let mut listener = Some(listener);
@@ -197,7 +197,12 @@ async fn listen(
 }
 
 /// Runs one connection until it ends or is cut.
-async fn serve(client: TcpStream, state: watch::Receiver<State>, epoch: &Arc<()>, number: usize) {
+async fn serve(
+    client: TcpStream,
+    state: watch::Receiver<ProxyState>,
+    epoch: &Arc<()>,
+    number: usize,
+) {
     let mut cut = state.clone();
     let mut streams = (client, None);
     let cut = tokio::select! {
@@ -220,7 +225,7 @@ async fn serve(client: TcpStream, state: watch::Receiver<State>, epoch: &Arc<()>
 
 async fn forward(
     (client, server): &mut (TcpStream, Option<TcpStream>),
-    mut state: watch::Receiver<State>,
+    mut state: watch::Receiver<ProxyState>,
     number: usize,
 ) -> io::Result<()> {
     open(&mut state, number).await;
@@ -241,8 +246,8 @@ async fn forward(
 async fn pump(
     mut from: impl AsyncReadExt + Unpin,
     mut to: impl AsyncWriteExt + Unpin,
-    (mut state, number): (watch::Receiver<State>, usize),
-    answers: bool,
+    (mut state, number): (watch::Receiver<ProxyState>, usize),
+    responses: bool,
 ) -> io::Result<()> {
     let mut buffer = vec![0; 64 * 1024];
     loop {
@@ -250,7 +255,7 @@ async fn pump(
         let length = from.read(&mut buffer).await?;
         // Stalled meanwhile: the received bytes are held back.
         let mode = open(&mut state, number).await;
-        if let (Mode::Delay(delay), true) = (mode, answers) {
+        if let (Mode::Delay(delay), true) = (mode, responses) {
             tokio::time::sleep(delay).await;
         }
         if length == 0 {
@@ -261,8 +266,8 @@ async fn pump(
 }
 
 /// Waits for a mode that forwards.
-async fn open(state: &mut watch::Receiver<State>, number: usize) -> Mode {
-    let passing = |state: &State| {
+async fn open(state: &mut watch::Receiver<ProxyState>, number: usize) -> Mode {
+    let passing = |state: &ProxyState| {
         number >= state.silent_below && matches!(state.mode, Mode::Pass | Mode::Delay(_))
     };
     let mode = state.wait_for(passing).await.map(|state| state.mode);

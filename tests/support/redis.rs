@@ -15,16 +15,16 @@ use super::process::{Launch, Process, Signal, find_program};
 use super::wait::until;
 use super::{external, free_port, random_hex, scratch_folder};
 
-const START: Duration = Duration::from_secs(10);
+const START_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A Redis server. Dropping it ends it.
 #[derive(Debug)]
 pub(crate) struct RedisServer {
-    kind: Kind,
+    kind: RedisOrigin,
 }
 
 #[derive(Debug)]
-enum Kind {
+enum RedisOrigin {
     Own { folder: PathBuf, port: u16, args: Vec<String>, process: Mutex<Option<Process>> },
     External(String),
 }
@@ -37,7 +37,7 @@ impl RedisServer {
         SHARED
             .get_or_init(|| async {
                 match external("TEST_REDIS_URL") {
-                    Some(url) => Self { kind: Kind::External(url) },
+                    Some(url) => Self { kind: RedisOrigin::External(url) },
                     None => Self::start(&[]).await,
                 }
             })
@@ -49,7 +49,8 @@ impl RedisServer {
     pub(crate) async fn start(args: &[&str]) -> Self {
         let args = args.iter().map(|&arg| arg.to_owned()).collect();
         let (folder, port) = (scratch_folder("redis"), free_port());
-        let server = Self { kind: Kind::Own { folder, port, args, process: Mutex::new(None) } };
+        let server =
+            Self { kind: RedisOrigin::Own { folder, port, args, process: Mutex::new(None) } };
         server.launch().await;
         server
     }
@@ -57,8 +58,8 @@ impl RedisServer {
     /// `redis://…`
     pub(crate) fn url(&self) -> String {
         match &self.kind {
-            Kind::Own { port, .. } => format!("redis://127.0.0.1:{port}/"),
-            Kind::External(url) => url.clone(),
+            RedisOrigin::Own { port, .. } => format!("redis://127.0.0.1:{port}/"),
+            RedisOrigin::External(url) => url.clone(),
         }
     }
 
@@ -75,8 +76,8 @@ impl RedisServer {
     /// `host:port`, the target for a proxy.
     pub(crate) fn addr(&self) -> String {
         match &self.kind {
-            Kind::Own { port, .. } => format!("127.0.0.1:{port}"),
-            Kind::External(url) => {
+            RedisOrigin::Own { port, .. } => format!("127.0.0.1:{port}"),
+            RedisOrigin::External(url) => {
                 let url: reqwest::Url = url.parse().unwrap();
                 format!("{}:{}", url.host_str().unwrap(), url.port().unwrap_or(6379))
             }
@@ -86,16 +87,16 @@ impl RedisServer {
     /// The port on which it listens.
     pub(crate) fn port(&self) -> u16 {
         match &self.kind {
-            Kind::Own { port, .. } => *port,
-            Kind::External(_) => panic!("an external server"),
+            RedisOrigin::Own { port, .. } => *port,
+            RedisOrigin::External(_) => panic!("an external server"),
         }
     }
 
     /// The server's working folder, which contains its unix socket.
     pub(crate) fn folder(&self) -> &Path {
         match &self.kind {
-            Kind::Own { folder, .. } => folder,
-            Kind::External(_) => panic!("an external server"),
+            RedisOrigin::Own { folder, .. } => folder,
+            RedisOrigin::External(_) => panic!("an external server"),
         }
     }
 
@@ -111,8 +112,8 @@ impl RedisServer {
         words: &[&str],
     ) -> impl Future<Output = T> + use<T> {
         let caller = std::panic::Location::caller();
-        let answer = self.try_command(words);
-        async move { answer.await.unwrap_or_else(|error| panic!("{caller}: {error}")) }
+        let response = self.try_command(words);
+        async move { response.await.unwrap_or_else(|error| panic!("{caller}: {error}")) }
     }
 
     /// Runs one command that may fail.
@@ -192,7 +193,7 @@ impl RedisServer {
     }
 
     async fn launch(&self) {
-        let Kind::Own { folder, port, args, .. } = &self.kind else {
+        let RedisOrigin::Own { folder, port, args, .. } = &self.kind else {
             panic!("an external server is not touched");
         };
         let process = Launch::new("redis-server", find_program("redis-server"))
@@ -203,12 +204,12 @@ impl RedisServer {
             .arg(folder)
             .args(args)
             .start();
-        until(START, "Redis answers", || async {
+        until(START_TIMEOUT, "Redis answers", || async {
             assert!(process.is_running(), "Redis did not start: {}", process.report());
-            let answer = self.try_command::<String>(&["PING"]).await;
+            let response = self.try_command::<String>(&["PING"]).await;
             // With a password set, a refusal shows that the server runs.
             let refused = |error: &super::RedisError| error.code() == Some("NOAUTH");
-            answer.map_or_else(|error| refused(&error).then_some(()), |_| Some(()))
+            response.map_or_else(|error| refused(&error).then_some(()), |_| Some(()))
         })
         .await;
         *self.own() = Some(process);
@@ -220,8 +221,10 @@ impl RedisServer {
 
     fn own(&self) -> MutexGuard<'_, Option<Process>> {
         match &self.kind {
-            Kind::Own { process, .. } => process.lock().unwrap_or_else(PoisonError::into_inner),
-            Kind::External(_) => panic!("an external server is not touched"),
+            RedisOrigin::Own { process, .. } => {
+                process.lock().unwrap_or_else(PoisonError::into_inner)
+            }
+            RedisOrigin::External(_) => panic!("an external server is not touched"),
         }
     }
 

@@ -7,7 +7,7 @@ use super::process::{Launch, find_program};
 use super::redis::RedisServer;
 use super::wait::{eventually, until};
 
-const START: Duration = Duration::from_secs(60);
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The first and last slot, and their owner: host, port, node id.
 type Range = (u16, u16, (String, u16, String));
@@ -31,11 +31,11 @@ impl RedisCluster {
             .args(nodes.iter().map(RedisServer::addr))
             .args(["--cluster-replicas", "1", "--cluster-yes"])
             .start();
-        let status = cli.wait_exit(START).await;
+        let status = cli.wait_exit(START_TIMEOUT).await;
         assert!(status.success(), "{}", cli.report());
         let cluster = Self { nodes };
         for node in &cluster.nodes {
-            eventually(START, "a node is ready", || async {
+            eventually(START_TIMEOUT, "a node is ready", || async {
                 let info: String = node.command(&["CLUSTER", "INFO"]).await;
                 let link: String = node.command(&["INFO", "replication"]).await;
                 let paired = ["master_link_status:up", "connected_slaves:1"];
@@ -81,7 +81,7 @@ impl RedisCluster {
     /// Waits until a node other than `lost` owns the slot, and the cluster is operational.
     pub(crate) async fn taken_over(&self, slot: u16, lost: usize) -> usize {
         let witness = (lost + 1) % self.nodes.len();
-        until(START, "a replica has taken over", || async {
+        until(START_TIMEOUT, "a replica has taken over", || async {
             let info: String = self.nodes[witness].command(&["CLUSTER", "INFO"]).await;
             let now = self.primary_of(slot, witness).await;
             (now != lost && info.contains("cluster_state:ok")).then_some(now)

@@ -31,7 +31,7 @@ pub(crate) fn config(database_url: &str, redis: Option<(&str, &str)>) -> Config 
 }
 
 /// Long timeouts, for tests of what is sent rather than how fast, on a loaded machine.
-pub(crate) fn patient(config: &mut Config) {
+pub(crate) fn long_timeouts(config: &mut Config) {
     config.redis.timeout_ms = 10_000;
     config.server.request_timeout_ms = 60_000;
     config.shed.wait_ms = 10_000;
@@ -57,11 +57,11 @@ impl Replica {
     pub(crate) async fn start(config: &Config) -> Self {
         let install = config.registry.install_command.clone();
         let upstream = Postgres::new(&config.upstream, install).unwrap();
-        Self::over(config, Arc::new(upstream)).await
+        Self::with_upstream(config, Arc::new(upstream)).await
     }
 
     /// A replica over any upstream.
-    pub(crate) async fn over(config: &Config, upstream: Arc<dyn Upstream>) -> Self {
+    pub(crate) async fn with_upstream(config: &Config, upstream: Arc<dyn Upstream>) -> Self {
         let running = app::start(config, upstream).await.unwrap();
         let (base, ops) = (running.base_url(), running.ops_url());
         let control = running.control_url();
@@ -69,29 +69,34 @@ impl Replica {
     }
 
     /// A replica in another process.
-    pub(crate) fn at(base: &str, ops: &str, control: Option<&str>) -> Self {
+    pub(crate) fn external(base: &str, ops: &str, control: Option<&str>) -> Self {
         let (base, ops) = (base.to_owned(), ops.to_owned());
         let control = control.map(str::to_owned);
         Self { running: None, client: reqwest::Client::new(), base, ops, control }
     }
 
     /// GET of a path below `/v1`, with or without a key.
-    pub(crate) async fn get(&self, path: &str, key: Option<&str>) -> Answer {
+    pub(crate) async fn get(&self, path: &str, key: Option<&str>) -> Response {
         let headers = key.map(|key| ("X-API-Key", key));
         self.send(Method::GET, &format!("{}{path}", self.base), headers.as_slice()).await
     }
 
     /// Any request, by its whole URL.
-    pub(crate) async fn send(&self, method: Method, url: &str, headers: &[(&str, &str)]) -> Answer {
+    pub(crate) async fn send(
+        &self,
+        method: Method,
+        url: &str,
+        headers: &[(&str, &str)],
+    ) -> Response {
         let mut request = self.client.request(method, url);
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        Answer::of(request.send().await.unwrap()).await
+        Response::of(request.send().await.unwrap()).await
     }
 
     /// GET on the operations listener.
-    pub(crate) async fn ops(&self, path: &str) -> Answer {
+    pub(crate) async fn ops(&self, path: &str) -> Response {
         self.send(Method::GET, &format!("{}{path}", self.ops), &[]).await
     }
 
@@ -110,13 +115,13 @@ impl Replica {
 
 /// An HTTP response, read to its end.
 #[derive(Debug, Clone)]
-pub(crate) struct Answer {
+pub(crate) struct Response {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) text: String,
 }
 
-impl Answer {
+impl Response {
     pub(crate) async fn of(response: reqwest::Response) -> Self {
         let (status, headers) = (response.status(), response.headers().clone());
         Self { status, headers, text: response.text().await.unwrap() }

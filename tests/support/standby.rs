@@ -9,7 +9,7 @@ use super::postgres::{PostgresOptions, PostgresServer, SUPERUSER};
 use super::process::Signal;
 use super::wait::eventually;
 
-const SOON: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A server that may have standbys.
 pub(crate) async fn primary() -> PostgresServer {
@@ -41,16 +41,16 @@ impl PostgresServer {
             backup
         })
         .await;
-        self.followed_by(&standby).await;
+        self.wait_for_replay(&standby).await;
         standby
     }
 
     /// Waits until `standby` has replayed everything that this server has written so far.
-    pub(crate) async fn followed_by(&self, standby: &Self) {
+    pub(crate) async fn wait_for_replay(&self, standby: &Self) {
         let sql = "select (pg_current_wal_flush_lsn() - '0/0')::int8";
         let written = number(&self.admin().await, sql).await;
         let admin = standby.admin().await;
-        eventually(SOON, "the standby has followed", || async {
+        eventually(TIMEOUT, "the standby has followed", || async {
             number(&admin, "select (pg_last_wal_replay_lsn() - '0/0')::int8").await >= written
         })
         .await;
@@ -60,7 +60,7 @@ impl PostgresServer {
     pub(crate) async fn pause_replay(&self) {
         let admin = self.admin().await;
         admin.batch_execute("select pg_wal_replay_pause()").await.unwrap();
-        eventually(SOON, "replay is paused", || async {
+        eventually(TIMEOUT, "replay is paused", || async {
             let sql = "select pg_get_wal_replay_pause_state() = 'paused'";
             admin.query_one(sql, &[]).await.unwrap().get(0)
         })

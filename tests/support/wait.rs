@@ -9,10 +9,10 @@ use tokio::time::{Instant, sleep};
 
 use super::postgres::PostgresServer;
 
-const PAUSE: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// For one attempt of [`visible_within`], however slow the machine is.
-const LOOK: Duration = Duration::from_secs(60);
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The number of steps until a change is visible: a timer, a connection, the database, its reply, a
 /// request and its response. Each may be late by the delay of the machine, so the bound is extended
@@ -46,7 +46,7 @@ pub(crate) fn until<T, F: Future<Output = Option<T>>>(
         loop {
             match tokio::time::timeout_at(end, attempt()).await {
                 Ok(Some(value)) => return value,
-                Ok(None) if Instant::now() < end => sleep(PAUSE).await,
+                Ok(None) if Instant::now() < end => sleep(POLL_INTERVAL).await,
                 _ => panic!("{caller}: not within {bound:?}: {what}"),
             }
         }
@@ -58,11 +58,11 @@ pub(crate) fn until<T, F: Future<Output = Option<T>>>(
 /// change, plus the measured delay of this machine. A machine that is slow to send or receive
 /// proves nothing.
 #[track_caller]
-pub(crate) fn seen<F: Future<Output = Result<(), String>>>(
+pub(crate) fn visible_within<F: Future<Output = Result<(), String>>>(
     since: Instant,
     bound: Duration,
     what: &str,
-    mut look: impl FnMut() -> F,
+    mut poll: impl FnMut() -> F,
 ) -> impl Future<Output = ()> {
     let caller = Location::caller();
     async move {
@@ -72,7 +72,7 @@ pub(crate) fn seen<F: Future<Output = Result<(), String>>>(
         loop {
             let begun = Instant::now();
             let found = tokio::select! {
-                found = tokio::time::timeout(LOOK, look()) => found,
+                found = tokio::time::timeout(ATTEMPT_TIMEOUT, poll()) => found,
                 never = &mut measured => match never {},
             };
             let found = found.unwrap_or_else(|_| panic!("{caller}: no answer: {what}"));
@@ -80,20 +80,20 @@ pub(crate) fn seen<F: Future<Output = Result<(), String>>>(
             if begun > since + bound + STEPS * late.get() {
                 panic!("{caller}: not within {bound:?}: {what}: still {older}");
             }
-            sleep(PAUSE).await;
+            sleep(POLL_INTERVAL).await;
         }
     }
 }
 
 /// Measures for ever the largest delay of this machine and its database: polls of the change log
 /// wait for both.
-async fn lateness(most: &Cell<Duration>) -> Infallible {
+async fn lateness(max: &Cell<Duration>) -> Infallible {
     let database = PostgresServer::shared().await.admin().await;
     loop {
         let begun = Instant::now();
-        sleep(PAUSE).await;
+        sleep(POLL_INTERVAL).await;
         database.query_one("select 1", &[]).await.unwrap();
-        most.set(begun.elapsed().saturating_sub(2 * PAUSE).max(most.get()));
+        max.set(begun.elapsed().saturating_sub(2 * POLL_INTERVAL).max(max.get()));
     }
 }
 
@@ -106,18 +106,19 @@ mod tests {
     #[tokio::test]
     #[should_panic(expected = "still older")]
     async fn what_is_still_older_beyond_the_bound_is_a_failure() {
-        seen(Instant::now(), BOUND, "a change", || async { Err("older".to_owned()) }).await;
+        visible_within(Instant::now(), BOUND, "a change", || async { Err("older".to_owned()) })
+            .await;
     }
 
     #[tokio::test]
     async fn an_older_answer_that_was_asked_for_in_time_is_none_however_late_it_comes() {
-        let looks = Cell::new(0);
-        seen(Instant::now(), BOUND, "a change", || async {
-            looks.set(looks.get() + 1);
+        let polls = Cell::new(0);
+        visible_within(Instant::now(), BOUND, "a change", || async {
+            polls.set(polls.get() + 1);
             sleep(2 * BOUND).await;
-            if looks.get() == 1 { Err("older".to_owned()) } else { Ok(()) }
+            if polls.get() == 1 { Err("older".to_owned()) } else { Ok(()) }
         })
         .await;
-        assert_eq!(looks.get(), 2);
+        assert_eq!(polls.get(), 2);
     }
 }

@@ -6,7 +6,7 @@ use gene_registry::upstream::Catalogue;
 use super::run_on;
 use crate::support::database::Database;
 use crate::support::postgres::PostgresServer;
-use crate::support::replica::{READER, Replica, config, patient};
+use crate::support::replica::{READER, Replica, config, long_timeouts};
 use crate::support::scratch_folder;
 
 async fn empty() -> Database<'static> {
@@ -34,7 +34,7 @@ async fn keys(database: &Database<'_>) -> i64 {
 /// The status that a request with the key gets from a new replica.
 async fn status_with(database: &Database<'_>, key: &str) -> u16 {
     let mut config = config(&database.url_as(READER), None);
-    patient(&mut config);
+    long_timeouts(&mut config);
     let replica = Replica::start(&config).await;
     replica.get("/genes", Some(key)).await.status.as_u16()
 }

@@ -2,12 +2,12 @@
 
 mod account;
 mod api_key;
+mod cli_user;
 mod config;
 mod database;
 mod demo;
 mod help;
 mod outputs;
-mod person;
 mod serve;
 mod token;
 
@@ -18,7 +18,7 @@ use crate::support::process::Launch;
 use crate::support::scratch_folder;
 
 /// The time limit of a command, with a margin for a loaded machine.
-const SOON: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The binary, without the configuration and credentials of the user who runs the tests.
 pub(crate) fn gene_registry<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Launch {
@@ -36,13 +36,13 @@ pub(crate) fn gene_registry<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) 
 
 /// The result of a command.
 #[derive(Debug)]
-struct Ended {
+struct CommandResult {
     code: i32,
     stdout: String,
     stderr: String,
 }
 
-impl Ended {
+impl CommandResult {
     #[track_caller]
     fn ok(self) -> Self {
         assert_eq!(self.code, 0, "{self:?}");
@@ -63,14 +63,14 @@ impl Ended {
 }
 
 /// Runs a command to its end.
-async fn run(command: Launch) -> Ended {
+async fn run(command: Launch) -> CommandResult {
     let process = command.start();
-    let status = process.wait_exit(SOON).await;
+    let status = process.wait_exit(TIMEOUT).await;
     let code = status.code().unwrap_or_else(|| panic!("{status}: {}", process.report()));
-    Ended { code, stdout: process.stdout(), stderr: process.stderr() }
+    CommandResult { code, stdout: process.stdout(), stderr: process.stderr() }
 }
 
 /// Runs a command on a database.
-async fn run_on<A: AsRef<OsStr>>(url: &str, args: impl IntoIterator<Item = A>) -> Ended {
+async fn run_on<A: AsRef<OsStr>>(url: &str, args: impl IntoIterator<Item = A>) -> CommandResult {
     run(gene_registry(args).env("DATABASE_URL", url)).await
 }

@@ -8,7 +8,7 @@ use gene_registry::app::{self, StartError};
 use gene_registry::upstream::Postgres;
 use serde_json::Value;
 
-use super::{SOON, gene_registry, run};
+use super::{TIMEOUT, gene_registry, run};
 use crate::support::free_port;
 use crate::support::postgres::PostgresServer;
 use crate::support::process::{Launch, Signal};
@@ -32,7 +32,7 @@ async fn serve_writes_the_ready_file_when_it_listens_and_ends_with_0_when_termin
     for signal in [Signal::Term, Signal::Int] {
         let file = scratch_folder("ready").join("ready.json");
         let process = serve(&database.url_as(READER), &file).start();
-        let ready = until(SOON, "the ready file is written", || async {
+        let ready = until(TIMEOUT, "the ready file is written", || async {
             assert!(process.is_running(), "{}", process.report());
             std::fs::read_to_string(&file).ok()
         })
@@ -51,7 +51,7 @@ async fn serve_writes_the_ready_file_when_it_listens_and_ends_with_0_when_termin
         assert_eq!(client.get(livez).send().await.unwrap().status(), 200);
 
         process.signal(signal);
-        assert_eq!(process.wait_exit(SOON).await.code(), Some(0), "{}", process.report());
+        assert_eq!(process.wait_exit(TIMEOUT).await.code(), Some(0), "{}", process.report());
         assert_eq!(process.stdout(), "");
         let log = process.stderr();
         for line in log.lines() {
@@ -70,22 +70,22 @@ async fn a_second_signal_ends_serve_at_once() {
         let file = scratch_folder("ready").join("ready.json");
         let launch = serve(&database.url_as(READER), &file);
         let process = launch.env("GENE_REGISTRY__SERVER__DRAIN_MS", "600000").start();
-        let ready = until(SOON, "the ready file is written", || async {
+        let ready = until(TIMEOUT, "the ready file is written", || async {
             serde_json::from_str::<Value>(&std::fs::read_to_string(&file).ok()?).ok()
         })
         .await;
         let readyz = format!("{}/readyz", ready["ops_url"].as_str().unwrap());
 
         process.signal(Signal::Term);
-        eventually(SOON, "it drains", || async {
-            let answer = reqwest::get(&readyz).await.unwrap();
-            answer.text().await.unwrap().contains("draining")
+        eventually(TIMEOUT, "it drains", || async {
+            let response = reqwest::get(&readyz).await.unwrap();
+            response.text().await.unwrap().contains("draining")
         })
         .await;
         assert!(process.is_running(), "{}", process.report());
         process.signal(second);
 
-        let code = process.wait_exit(SOON).await.code();
+        let code = process.wait_exit(TIMEOUT).await.code();
         assert_eq!(code, Some(130), "{}", process.report());
     }
 }
@@ -101,7 +101,7 @@ async fn serve_says_where_the_control_listener_is_and_stops_where_nobody_could_l
     let ended = run(command()).await.failed(1, &[]);
     assert!(ended.stderr.contains("control.bind"), "{ended:?}");
     let process = command().env("GENE_REGISTRY__CONTROL__TOKENS", &token).start();
-    let ready = until(SOON, "the ready file is written", || async {
+    let ready = until(TIMEOUT, "the ready file is written", || async {
         assert!(process.is_running(), "{}", process.report());
         std::fs::read_to_string(&file).ok()
     })
@@ -111,7 +111,7 @@ async fn serve_says_where_the_control_listener_is_and_stops_where_nobody_could_l
     let login = reqwest::get(format!("{control}/control/v1/login")).await.unwrap();
     assert_eq!(login.json::<Value>().await.unwrap()["methods"][0], "token");
     process.signal(Signal::Term);
-    assert_eq!(process.wait_exit(SOON).await.code(), Some(0), "{}", process.report());
+    assert_eq!(process.wait_exit(TIMEOUT).await.code(), Some(0), "{}", process.report());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -156,8 +156,10 @@ async fn healthcheck_ends_with_0_only_where_a_replica_is_ready() {
     let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
     let fleet = Fleet::start(1, postgres, redis).await;
     let ready = &fleet.replicas[0];
-    eventually(SOON, "the replica is ready", || async { ready.ops("/readyz").await.status == 200 })
-        .await;
+    eventually(TIMEOUT, "the replica is ready", || async {
+        ready.ops("/readyz").await.status == 200
+    })
+    .await;
     let check = async |address: &str| {
         let command = gene_registry(["healthcheck"]).env("GENE_REGISTRY__OPS__BIND", address);
         run(command).await

@@ -24,7 +24,7 @@ async fn replica(public_url: Option<&str>) -> Replica {
     config.server.public_url = public_url.map(str::to_owned);
     let sample = Catalogue::sample().unwrap();
     let upstream = Embedded::from_catalogue(&sample, Timestamp::now(), vec![], String::new());
-    Replica::over(&config, Arc::new(upstream)).await
+    Replica::with_upstream(&config, Arc::new(upstream)).await
 }
 
 fn printed(version: &str, format: &str) -> String {
@@ -61,9 +61,12 @@ async fn the_served_document_is_the_printed_one_at_every_address() {
         for (query, version) in [("", "3.0"), ("?version=3.0", "3.0"), ("?version=3.1", "3.1")] {
             for below in ["", "/v1"] {
                 let url = format!("{root}{below}/openapi.{format}{query}");
-                let answer = replica.send(reqwest::Method::GET, &url, &[]).await;
-                assert_eq!((answer.status.as_u16(), answer.header("content-type")), (200, kind));
-                assert!(answer.text == printed(version, format), "{url}");
+                let response = replica.send(reqwest::Method::GET, &url, &[]).await;
+                assert_eq!(
+                    (response.status.as_u16(), response.header("content-type")),
+                    (200, kind)
+                );
+                assert!(response.text == printed(version, format), "{url}");
             }
         }
     }

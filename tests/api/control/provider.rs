@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::support::issuer::{AUDIENCE, Issuer};
 use crate::support::wait::eventually;
 
-const SOON: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_provider_waits_slows_down_refuses_and_forgets() {
@@ -27,5 +27,6 @@ async fn the_provider_waits_slows_down_refuses_and_forgets() {
 
     issuer.set(json!({ "device_code_s": 1 })).await;
     let device = issuer.begin(AUDIENCE).await;
-    eventually(SOON, "the code ends", || async { error(&device).await == "expired_token" }).await;
+    eventually(TIMEOUT, "the code ends", || async { error(&device).await == "expired_token" })
+        .await;
 }

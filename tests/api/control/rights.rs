@@ -19,9 +19,9 @@ async fn assert_read_only(alice: &ControlClient, key: &str, says: &str) {
         ("/api-keys/revoke", json!({ "prefix": prefix(key) })),
         ("/api-keys/rotate", json!({ "prefix": prefix(key) })),
     ] {
-        let answer = alice.post(path, &body).await;
-        answer.assert_refused(503, "KEYS_READ_ONLY");
-        let text = answer.json()["error"].as_str().unwrap().to_owned();
+        let response = alice.post(path, &body).await;
+        response.assert_refused(503, "KEYS_READ_ONLY");
+        let text = response.json()["error"].as_str().unwrap().to_owned();
         assert!(text.contains(says), "{text}");
         for hidden in ["SELECT", "INSERT", "registry.", "42501", "permission denied", READER] {
             assert!(!text.contains(hidden), "{text}");

@@ -4,12 +4,12 @@
 mod catalogue;
 mod changed_keys;
 mod checker;
-mod gone;
+mod deleted_genes;
 mod history;
 
 mod keys;
-mod log_away;
-mod machine;
+mod model;
+mod unreadable_log;
 
 mod order;
 pub(crate) mod restored;
@@ -24,25 +24,25 @@ use tokio_postgres::Client;
 
 use crate::support::postgres::PostgresServer;
 use crate::support::redis::RedisServer;
-use crate::support::replica::{Answer, Fleet, Replica};
-use crate::support::wait::seen;
+use crate::support::replica::{Fleet, Replica, Response};
+use crate::support::wait::visible_within;
 
 const REPLICAS: u32 = 3;
 
 /// The time within which a committed change must be visible on every replica.
-const SEEN: Duration = Duration::from_secs(2);
+const VISIBLE_WITHIN: Duration = Duration::from_secs(2);
 
 /// The domain whose genes the tests change, and another one.
 pub(crate) const DOMAIN: &str = "search";
-const OTHER: &str = "code.testing";
+const OTHER_DOMAIN: &str = "code.testing";
 
 /// Three replicas whose entries stay fresh longer than any test: only the change log makes them
 /// read again.
 async fn fleet(postgres: &'static PostgresServer, redis: &RedisServer) -> Fleet<'static> {
-    Fleet::start_with(REPLICAS, postgres, redis, never_old).await
+    Fleet::start_with(REPLICAS, postgres, redis, always_fresh).await
 }
 
-pub(crate) fn never_old(config: &mut Config) {
+pub(crate) fn always_fresh(config: &mut Config) {
     for ages in [&mut config.cache.search, &mut config.cache.phenotype, &mut config.cache.insights]
     {
         ages.fresh_s = 3_600;
@@ -52,7 +52,7 @@ pub(crate) fn never_old(config: &mut Config) {
 }
 
 /// A replica without any cache: its responses show the state of the database.
-async fn truthful(fleet: &Fleet<'_>) -> Replica {
+async fn uncached_replica(fleet: &Fleet<'_>) -> Replica {
     let mut config = fleet.config.clone();
     config.redis.url = None;
     config.cache.not_found_s = 0;
@@ -80,7 +80,7 @@ pub(crate) fn paths_of(genes: &[String]) -> Vec<String> {
     ]
     .map(str::to_owned)
     .into();
-    for domain in [DOMAIN, OTHER] {
+    for domain in [DOMAIN, OTHER_DOMAIN] {
         paths.push(format!("/genes?domain={domain}"));
         paths.push(format!("/genes?domain={domain}&limit=1&offset=1"));
         paths.push(format!("/arena/insights?domain={domain}"));
@@ -90,30 +90,34 @@ pub(crate) fn paths_of(genes: &[String]) -> Vec<String> {
 }
 
 /// Status and body for each path, requested concurrently.
-pub(crate) async fn answers(replica: &Replica, key: &str, paths: &[String]) -> Vec<(u16, String)> {
-    let answers = paths.iter().map(|path| async move {
-        let answer = replica.get(path, Some(key)).await;
-        assert!(matches!(answer.status.as_u16(), 200 | 404), "{path}: {answer:?}");
-        (answer.status.as_u16(), answer.text)
+pub(crate) async fn responses(
+    replica: &Replica,
+    key: &str,
+    paths: &[String],
+) -> Vec<(u16, String)> {
+    let responses = paths.iter().map(|path| async move {
+        let response = replica.get(path, Some(key)).await;
+        assert!(matches!(response.status.as_u16(), 200 | 404), "{path}: {response:?}");
+        (response.status.as_u16(), response.text)
     });
-    join_all(answers).await
+    join_all(responses).await
 }
 
 /// Waits until every replica responds to each path as `expected`. Fails if a request sent later
 /// than two seconds after `committed` gets the earlier state.
-pub(crate) async fn assert_seen(
+pub(crate) async fn assert_visible(
     replicas: &[Replica],
     key: &str,
     paths: &[String],
-    truth: &[(u16, String)],
+    expected: &[(u16, String)],
     committed: Instant,
     what: &str,
 ) {
     let each = replicas.iter().enumerate().map(|(number, replica)| async move {
         let what = format!("replica {number} shows what changed: {what}");
-        seen(committed, SEEN, &what, || async {
-            let found = answers(replica, key, paths).await;
-            let differ = (0..paths.len()).filter(|at| found[*at] != truth[*at]);
+        visible_within(committed, VISIBLE_WITHIN, &what, || async {
+            let found = responses(replica, key, paths).await;
+            let differ = (0..paths.len()).filter(|at| found[*at] != expected[*at]);
             let older: Vec<_> = differ.map(|at| &paths[at]).collect();
             if older.is_empty() { Ok(()) } else { Err(format!("older: {older:?}")) }
         })
@@ -124,13 +128,13 @@ pub(crate) async fn assert_seen(
 
 /// Compares responses with those of the database, and names the first path that differs.
 #[track_caller]
-pub(crate) fn assert_same(found: &[(u16, String)], truth: &[(u16, String)], paths: &[String]) {
-    for ((found, truth), path) in found.iter().zip(truth).zip(paths) {
-        assert_eq!(found, truth, "{path}");
+pub(crate) fn assert_same(found: &[(u16, String)], expected: &[(u16, String)], paths: &[String]) {
+    for ((found, expected), path) in found.iter().zip(expected).zip(paths) {
+        assert_eq!(found, expected, "{path}");
     }
 }
 
 /// Whether the response came from a cache.
-fn is_hit(answer: &Answer) -> bool {
-    answer.header("cache-status").contains("hit")
+fn is_hit(response: &Response) -> bool {
+    response.header("cache-status").contains("hit")
 }

@@ -11,12 +11,12 @@ use crate::support::authority::{Authority, VALID};
 use crate::support::control::new_token;
 use crate::support::postgres::PostgresServer;
 use crate::support::redis::RedisServer;
-use crate::support::replica::{Answer, Fleet, Replica, config};
+use crate::support::replica::{Fleet, Replica, Response, config};
 use crate::support::traffic::routes;
 use crate::support::wait::eventually;
 
 /// The metrics of a replica that has served one request of each kind.
-pub(super) async fn metrics_of_a_replica() -> Answer {
+pub(super) async fn metrics_of_a_replica() -> Response {
     let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
     let fleet = Fleet::start_with(1, postgres, redis, |config| {
         config.control.bind = Some("127.0.0.1:0".parse().unwrap());
@@ -43,7 +43,7 @@ pub(super) async fn metrics_of_a_replica() -> Answer {
 }
 
 /// The metrics of a replica that serves TLS.
-pub(super) async fn metrics_with_tls() -> Answer {
+pub(super) async fn metrics_with_tls() -> Response {
     let files = Authority::new().certify("localhost", VALID);
     let mut config = config("postgres://127.0.0.1:1/none", None);
     (config.server.tls.cert_file, config.server.tls.key_file) = (Some(files.0), Some(files.1));

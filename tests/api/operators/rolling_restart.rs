@@ -15,16 +15,16 @@ use crate::support::postgres::connect;
 use crate::support::replica::new_key_in;
 use crate::support::wait::eventually;
 
-const SOON: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Between two requests on one connection.
-const PACE: Duration = Duration::from_millis(10);
+const REQUEST_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The number of connections with a steady stream of requests, for each protocol.
 const STREAMS: usize = 4;
 
 /// Long timeouts of the database: a locked table is what makes a request slow.
-const PATIENT: [(&str, &str); 8] = [
+const LONG_TIMEOUTS: [(&str, &str); 8] = [
     ("GENE_REGISTRY__SERVER__DRAIN_MS", "6000"),
     // The steady load is not refreshed meanwhile.
     ("GENE_REGISTRY__CACHE__SEARCH__FRESH_S", "3600"),
@@ -37,11 +37,11 @@ const PATIENT: [(&str, &str); 8] = [
 ];
 
 /// A response's version and status, or the reason why there was none.
-type Outcome = Result<(Version, u16), String>;
+type RequestResult = Result<(Version, u16), String>;
 
 fn clients(count: usize) -> Vec<(Client, Version)> {
     let one = |version| {
-        let client = Client::builder().timeout(SOON);
+        let client = Client::builder().timeout(TIMEOUT);
         let is_2 = version == Version::HTTP_2;
         let client = if is_2 { client.http2_prior_knowledge() } else { client.http1_only() };
         (client.build().unwrap(), version)
@@ -52,21 +52,21 @@ fn clients(count: usize) -> Vec<(Client, Version)> {
         .collect()
 }
 
-async fn ask(client: &Client, url: &str, key: &str) -> Outcome {
-    let answer = client.get(url).header("X-API-Key", key).send().await;
-    let answer = answer.map_err(|error| format!("{error:?}"))?;
-    let (version, status) = (answer.version(), answer.status().as_u16());
-    let body = answer.bytes().await.map_err(|error| format!("{error:?}"))?;
+async fn send_request(client: &Client, url: &str, key: &str) -> RequestResult {
+    let response = client.get(url).header("X-API-Key", key).send().await;
+    let response = response.map_err(|error| format!("{error:?}"))?;
+    let (version, status) = (response.version(), response.status().as_u16());
+    let body = response.bytes().await.map_err(|error| format!("{error:?}"))?;
     if body.is_empty() { Err("an empty body".to_owned()) } else { Ok((version, status)) }
 }
 
 /// Requests that continue, one after the other on each connection, until they are stopped.
-struct Load {
+struct RestartLoad {
     stop: Arc<AtomicBool>,
-    streams: Vec<JoinHandle<Vec<Outcome>>>,
+    streams: Vec<JoinHandle<Vec<RequestResult>>>,
 }
 
-impl Load {
+impl RestartLoad {
     fn start(base: &str, key: &str) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let paths = ["/genes", "/arena/insights?domain=search", "/genes?limit=50", "/openapi.json"];
@@ -79,12 +79,12 @@ impl Load {
                     if stop.load(Ordering::Relaxed) {
                         break;
                     }
-                    let outcome = ask(&client, url, &key).await;
+                    let outcome = send_request(&client, url, &key).await;
                     if let Ok((given, _)) = &outcome {
                         assert_eq!(*given, version);
                     }
                     outcomes.push(outcome);
-                    tokio::time::sleep(PACE).await;
+                    tokio::time::sleep(REQUEST_INTERVAL).await;
                 }
                 outcomes
             })
@@ -93,7 +93,7 @@ impl Load {
         Self { stop, streams }
     }
 
-    async fn stop(self) -> Vec<Outcome> {
+    async fn stop(self) -> Vec<RequestResult> {
         self.stop.store(true, Ordering::Relaxed);
         join_all(self.streams).await.into_iter().flat_map(Result::unwrap).collect()
     }
@@ -105,7 +105,7 @@ async fn slow_requests(
     fleet: &ComposedFleet,
     number: usize,
     key: &str,
-) -> Vec<JoinHandle<Outcome>> {
+) -> Vec<JoinHandle<RequestResult>> {
     static NEXT: AtomicU32 = AtomicU32::new(1);
     let in_use = r#"gene_registry_pool_connections{pool="postgres",state="in_use"}"#;
     let replica = &fleet.replicas[number].1;
@@ -119,7 +119,7 @@ async fn slow_requests(
         let domain = NEXT.fetch_add(1, Ordering::Relaxed);
         let url = format!("{}/genes?domain=slow.{domain}", fleet.balancer.base);
         let key = key.to_owned();
-        slow.push(tokio::spawn(async move { ask(&client, &url, &key).await }));
+        slow.push(tokio::spawn(async move { send_request(&client, &url, &key).await }));
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     panic!("none of {} slow requests came to that replica", slow.len());
@@ -131,7 +131,7 @@ async fn restart(
     number: usize,
     key: &str,
     owner: &Database,
-) -> Vec<Outcome> {
+) -> Vec<RequestResult> {
     let (name, replica) = &fleet.replicas[number];
     let (pid, address) = (fleet.pid(name), crate::support::raw::address(&replica.base));
     let said =
@@ -141,9 +141,9 @@ async fn restart(
     let slow = slow_requests(fleet, number, key).await;
 
     fleet.terminate(name);
-    eventually(SOON, "the balancer leaves it out", || async { said("DOWN") > down }).await;
+    eventually(TIMEOUT, "the balancer leaves it out", || async { said("DOWN") > down }).await;
     assert!(tokio::net::TcpStream::connect(&address).await.is_ok(), "it still listens then");
-    eventually(SOON, "it listens no more", || async {
+    eventually(TIMEOUT, "it listens no more", || async {
         tokio::net::TcpStream::connect(&address).await.is_err()
     })
     .await;
@@ -151,7 +151,7 @@ async fn restart(
     owner.batch_execute("rollback").await.unwrap();
 
     let slow = join_all(slow).await.into_iter().map(Result::unwrap).collect();
-    eventually(SOON, "the balancer takes it in again", || async {
+    eventually(TIMEOUT, "the balancer takes it in again", || async {
         fleet.pid(name) != pid && said("UP") > up
     })
     .await;
@@ -160,7 +160,7 @@ async fn restart(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rolling_restart_fails_no_request() {
-    let fleet = ComposedFleet::start(&PATIENT).await;
+    let fleet = ComposedFleet::start(&LONG_TIMEOUTS).await;
     let owner = connect(&fleet.postgres_url).await;
     // The role's own setting would end a statement within a second.
     let sql = "alter role gene_registry_reader set statement_timeout = '20s'; \
@@ -168,7 +168,7 @@ async fn a_rolling_restart_fails_no_request() {
                where usename = 'gene_registry_reader'";
     owner.batch_execute(sql).await.unwrap();
     let key = new_key_in(&fleet.postgres_url, |_| {}).await;
-    let load = Load::start(&fleet.balancer.base, &key);
+    let load = RestartLoad::start(&fleet.balancer.base, &key);
     tokio::time::sleep(Duration::from_secs(1)).await;
 
     let mut slow = Vec::new();

@@ -19,7 +19,7 @@ pub(super) fn names_in(expression: &str) -> Vec<String> {
     let words = expression.split(|character| !is_part(character));
     let ours =
         words.filter(|word| word.starts_with("gene_registry_") || word.starts_with("process_"));
-    let whole = |word: &str| {
+    let without_suffix = |word: &str| {
         let parts = ["_bucket", "_sum", "_count"].iter();
         let base = parts.filter_map(|part| word.strip_suffix(part)).find(|base| {
             let found = catalog::ALL.iter().find(|one| one.name == *base);
@@ -27,7 +27,7 @@ pub(super) fn names_in(expression: &str) -> Vec<String> {
         });
         base.unwrap_or(word).to_owned()
     };
-    ours.map(whole).collect()
+    ours.map(without_suffix).collect()
 }
 
 fn file(path: &str) -> PathBuf {

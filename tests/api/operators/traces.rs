@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use crate::support::free_port;
 use crate::support::postgres::PostgresServer;
 use crate::support::proxy::{FaultProxy, Mode};
-use crate::support::replica::{READER, Replica, config, patient, sample};
+use crate::support::replica::{READER, Replica, config, long_timeouts, sample};
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const PARENT: &str = "00f067aa0ba902b7";
@@ -80,20 +80,20 @@ async fn each_request_is_one_span_in_its_callers_trace_without_any_key() {
     let database = sample(PostgresServer::shared().await).await;
     let key = database.new_key(100).await;
     let mut config = config(&database.url_as(READER), None);
-    patient(&mut config);
+    long_timeouts(&mut config);
     config.telemetry.otlp_endpoint = Some(collector.endpoint.clone());
     config.telemetry.sample_ratio = 1.0;
     let replica = Replica::start(&config).await;
-    let ask = async |id: &str, target: &str, flags: Option<&str>| {
+    let send = async |id: &str, target: &str, flags: Option<&str>| {
         let traceparent = flags.map(|flags| format!("00-{TRACE}-{PARENT}-{flags}"));
         let mut headers = vec![("X-API-Key", key.as_str()), ("X-Request-Id", id)];
         headers.extend(traceparent.as_deref().map(|text| ("traceparent", text)));
         replica.raw("GET", target, &headers).await.status.as_u16()
     };
     let search = "/v1/genes?domain=secret-in-query";
-    assert_eq!(ask("sampled", search, Some("01")).await, 200);
-    assert_eq!(ask("not-sampled", search, Some("00")).await, 200);
-    assert_eq!(ask("alone", "/v1/genes/nonsense/phenotype", None).await, 400);
+    assert_eq!(send("sampled", search, Some("01")).await, 200);
+    assert_eq!(send("not-sampled", search, Some("00")).await, 200);
+    assert_eq!(send("alone", "/v1/genes/nonsense/phenotype", None).await, 400);
 
     replica.shutdown().await;
 
@@ -150,7 +150,7 @@ async fn an_unavailable_or_hanging_collector_affects_no_request() {
     let refused = format!("127.0.0.1:{}", free_port());
     for endpoint in [&hanging.addr().to_string(), &refused] {
         let mut config = config(&database.url_as(READER), None);
-        patient(&mut config);
+        long_timeouts(&mut config);
         config.telemetry.otlp_endpoint = Some(format!("http://{endpoint}"));
         config.telemetry.sample_ratio = 1.0;
         let replica = Replica::start(&config).await;

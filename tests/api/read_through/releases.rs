@@ -10,7 +10,7 @@ use gene_registry::redis::{RedisKeys, RedisPool};
 use gene_registry::registry::{GeneSearch, Request};
 use gene_registry::upstream::{Postgres, UpstreamClient};
 
-use super::SOON;
+use super::TIMEOUT;
 use crate::support::postgres::PostgresServer;
 use crate::support::probe::Probe;
 use crate::support::redis::RedisServer;
@@ -38,7 +38,7 @@ async fn release(probe: &Arc<Probe>, prefix: &str, schema: &str) -> Release {
     let shared = SharedCache::new(pool, keys, options, Arc::clone(&metrics));
     let watched = UpstreamClient::new(Arc::clone(probe) as _);
     let watching = tokio::spawn(Arc::clone(&watched).watch());
-    eventually(SOON, "the change log is loaded", || async { watched.is_settled() }).await;
+    eventually(TIMEOUT, "the change log is loaded", || async { watched.is_settled() }).await;
     let reads = ReadThrough::new(&config, Some(shared), watched, metrics);
     Release { reads, _watching: tokio_util::task::AbortOnDropHandle::new(watching) }
 }

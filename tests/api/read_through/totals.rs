@@ -4,10 +4,10 @@ use std::sync::atomic::Ordering;
 
 use futures_util::future::join_all;
 
-use super::{SOON, arrived, assert_ok, probed};
+use super::{TIMEOUT, assert_ok, fleet_with_probe, wait_for_admitted};
 use crate::support::probe::{Hold, Probe};
 use crate::support::replica::Replica;
-use crate::support::traffic::{assert_shed, uncached};
+use crate::support::traffic::{assert_shed, uncached_path};
 use crate::support::wait::eventually;
 
 fn counted(probe: &Probe) -> usize {
@@ -20,16 +20,16 @@ fn pages(probe: &Probe) -> usize {
 
 /// Total and number of genes of a page.
 async fn page(replica: &Replica, key: &str, query: &str) -> (u64, usize) {
-    let answer = replica.get(&format!("/genes?{query}"), Some(key)).await;
-    assert_ok(&answer);
-    let body = answer.json();
+    let response = replica.get(&format!("/genes?{query}"), Some(key)).await;
+    assert_ok(&response);
+    let body = response.json();
     (body["total"].as_u64().unwrap(), body["data"].as_array().unwrap().len())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn paging_counts_once_and_reads_nothing_past_the_end() {
     // Fresh throughout, also on a slow machine.
-    let (fleet, probe) = probed(|config| config.cache.search.fresh_s = 3_000).await;
+    let (fleet, probe) = fleet_with_probe(|config| config.cache.search.fresh_s = 3_000).await;
     let (key, replica) = (fleet.database.new_key(1_000_000).await, &fleet.replicas[0]);
     for (round, filter) in ["", "&domain=search", "&fidelity=Native"].iter().enumerate() {
         let (total, _) = page(replica, &key, &format!("limit=1{filter}")).await;
@@ -59,7 +59,7 @@ async fn paging_counts_once_and_reads_nothing_past_the_end() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_page_that_contradicts_the_total_is_read_again_with_a_new_total() {
-    let (fleet, probe) = probed(|config| config.cache.search.fresh_s = 3_000).await;
+    let (fleet, probe) = fleet_with_probe(|config| config.cache.search.fresh_s = 3_000).await;
     let (key, replica) = (fleet.database.new_key(1_000_000).await, &fleet.replicas[0]);
     let sql = fleet.database.connect().await;
     // Changes that are in no log.
@@ -95,13 +95,13 @@ async fn a_page_that_contradicts_the_total_is_read_again_with_a_new_total() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_total_is_not_used_after_a_logged_change() {
-    let (fleet, probe) = probed(|config| config.cache.search.fresh_s = 3_000).await;
+    let (fleet, probe) = fleet_with_probe(|config| config.cache.search.fresh_s = 3_000).await;
     let (key, replica) = (fleet.database.new_key(1_000_000).await, &fleet.replicas[0]);
     let (total, _) = page(replica, &key, "limit=1").await;
     let sql = "update registry.gene set published = false
         where id = (select id from registry.gene where published limit 1)";
     fleet.database.connect().await.batch_execute(sql).await.unwrap();
-    eventually(SOON, "the change is seen", || async {
+    eventually(TIMEOUT, "the change is seen", || async {
         page(replica, &key, "limit=1").await.0 == total - 1
     })
     .await;
@@ -111,38 +111,39 @@ async fn a_total_is_not_used_after_a_logged_change() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_deep_pages_are_read_at_a_time_while_shallow_pages_are_served() {
-    let (fleet, probe) = probed(|_| {}).await;
+    let (fleet, probe) = fleet_with_probe(|_| {}).await;
     let (key, replica) = (fleet.database.new_key(1_000_000).await, &fleet.replicas[0]);
     probe.hold(Hold::DeepWalks);
-    let deep = (0..6)
-        .map(|_| async { replica.get(&format!("{}&offset=1001", uncached()), Some(&key)).await });
+    let deep = (0..6).map(|_| async {
+        replica.get(&format!("{}&offset=1001", uncached_path()), Some(&key)).await
+    });
     let shallow = async {
-        arrived(&fleet, 6).await;
-        eventually(SOON, "two walk", || async { probe.waiting() == 2 }).await;
+        wait_for_admitted(&fleet, 6).await;
+        eventually(TIMEOUT, "two walk", || async { probe.waiting() == 2 }).await;
         for n in 0..30 {
             // Offsets up to here are not deep.
-            let path = format!("{}&offset={}", uncached(), [0, 20, 1000][n % 3]);
+            let path = format!("{}&offset={}", uncached_path(), [0, 20, 1000][n % 3]);
             assert_ok(&replica.get(&path, Some(&key)).await);
             assert_eq!(probe.waiting(), 2);
         }
         probe.hold(Hold::Nothing);
     };
-    let (answers, ()) = tokio::join!(join_all(deep), shallow);
-    answers.iter().for_each(assert_ok);
+    let (responses, ()) = tokio::join!(join_all(deep), shallow);
+    responses.iter().for_each(assert_ok);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_that_waits_too_long_for_a_deep_page_gets_503() {
-    let (fleet, probe) = probed(|config| config.shed.wait_ms = 500).await;
+    let (fleet, probe) = fleet_with_probe(|config| config.shed.wait_ms = 500).await;
     let (key, replica) = (fleet.database.new_key(1_000_000).await, &fleet.replicas[0]);
     probe.hold(Hold::DeepWalks);
-    let walk = async || replica.get(&format!("{}&offset=5000", uncached()), Some(&key)).await;
+    let walk = async || replica.get(&format!("{}&offset=5000", uncached_path()), Some(&key)).await;
     let others = async {
-        eventually(SOON, "two walk", || async { probe.waiting() == 2 }).await;
-        let answers = join_all((0..10).map(|_| walk())).await;
-        answers.iter().for_each(|answer| assert_shed(answer));
+        eventually(TIMEOUT, "two walk", || async { probe.waiting() == 2 }).await;
+        let responses = join_all((0..10).map(|_| walk())).await;
+        responses.iter().for_each(|response| assert_shed(response));
         assert_eq!(probe.reads(), 2, "the database was not asked");
-        assert_ok(&replica.get(&uncached(), Some(&key)).await);
+        assert_ok(&replica.get(&uncached_path(), Some(&key)).await);
         probe.hold(Hold::Nothing);
     };
     let (first, second, ()) = tokio::join!(walk(), walk(), others);

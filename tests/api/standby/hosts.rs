@@ -83,31 +83,31 @@ async fn hosts_are_selected_by_their_role() {
     let database = sample(&first).await;
     let second = first.start_standby().await;
     let hosts = [first.addr(), second.addr()];
-    let both = [hosts[0].as_str(), hosts[1].as_str()];
-    for (wanted, standby) in [
+    let two_hosts = [hosts[0].as_str(), hosts[1].as_str()];
+    for (expected, standby) in [
         ("primary", false),
         ("read-write", false),
         ("standby", true),
         ("read-only", true),
         ("prefer-standby", true),
     ] {
-        for hosts in [both, [both[1], both[0]]] {
-            let query = format!("target_session_attrs={wanted}");
+        for hosts in [two_hosts, [two_hosts[1], two_hosts[0]]] {
+            let query = format!("target_session_attrs={expected}");
             let upstream = upstream(&url(&hosts, &database, &query), |_| {});
             let found = upstream.position().await.unwrap().expect("a position");
-            assert_eq!(found.is_standby, standby, "{wanted} of {hosts:?}");
+            assert_eq!(found.is_standby, standby, "{expected} of {hosts:?}");
             assert!(read(&upstream).await.unwrap() > 0);
         }
     }
-    for (wanted, host, why) in
-        [("primary", both[1], "is a standby"), ("standby", both[0], "is a primary")]
+    for (expected, host, why) in
+        [("primary", two_hosts[1], "is a standby"), ("standby", two_hosts[0], "is a primary")]
     {
-        let query = format!("target_session_attrs={wanted}");
+        let query = format!("target_session_attrs={expected}");
         let upstream = upstream(&url(&[host], &database, &query), |_| {});
         let Err(UpstreamError::Unreachable(error)) = read(&upstream).await else { panic!() };
         assert!(error.to_string().contains(why), "{error}");
     }
     let query = "target_session_attrs=prefer-standby";
-    let upstream = upstream(&url(&both[..1], &database, query), |_| {});
+    let upstream = upstream(&url(&two_hosts[..1], &database, query), |_| {});
     assert!(read(&upstream).await.unwrap() > 0, "a primary is better than nothing");
 }

@@ -10,14 +10,14 @@ use std::time::Duration;
 use gene_registry::config::Config;
 use tokio::time::timeout;
 
-use crate::currency::never_old;
+use crate::currency::always_fresh;
 use crate::support::database::Database;
 use crate::support::postgres::PostgresServer;
 use crate::support::redis::RedisServer;
 use crate::support::replica::{Fleet, READER, Replica};
 use crate::support::wait::eventually;
 
-const SOON: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// `count` replicas that read from `standbys`. Their cache entries stay fresh longer than any test.
 async fn fleet<'a>(
@@ -27,9 +27,9 @@ async fn fleet<'a>(
     change: impl FnOnce(&mut Config, &Database<'_>),
 ) -> Fleet<'a> {
     let redis = RedisServer::shared().await;
-    let mut fleet = Fleet::start_with(0, primary, redis, never_old).await;
+    let mut fleet = Fleet::start_with(0, primary, redis, always_fresh).await;
     for standby in standbys {
-        primary.followed_by(standby).await;
+        primary.wait_for_replay(standby).await;
         fleet.config.upstream.read_urls.push(standby.url(fleet.database.name(), READER).into());
     }
     // The lag of a loaded machine must not matter here.
@@ -38,14 +38,14 @@ async fn fleet<'a>(
     fleet.grow(count).await;
     for replica in &fleet.replicas {
         for number in 1..=standbys.len() {
-            until_in_use(replica, number, true).await;
+            wait_for_use(replica, number, true).await;
         }
     }
     fleet
 }
 
 /// Disables all caches: each request is read from the database.
-fn keep_nothing(config: &mut Config) {
+fn without_caches(config: &mut Config) {
     config.redis.url = None;
     config.cache.not_found_s = 0;
     for ages in [&mut config.cache.search, &mut config.cache.phenotype, &mut config.cache.insights]
@@ -55,18 +55,18 @@ fn keep_nothing(config: &mut Config) {
 }
 
 /// Waits until a standby is read, or no longer read.
-async fn until_in_use(replica: &Replica, number: usize, in_use: bool) {
+async fn wait_for_use(replica: &Replica, number: usize, in_use: bool) {
     let series = format!("gene_registry_standby_in_use{{standby=\"{number}\"}}");
-    let wanted = Some(if in_use { 1.0 } else { 0.0 });
-    let known = async || replica.metric(&series).await == wanted;
-    if timeout(SOON, eventually(2 * SOON, "it is known", known)).await.is_err() {
+    let expected = Some(if in_use { 1.0 } else { 0.0 });
+    let known = async || replica.metric(&series).await == expected;
+    if timeout(TIMEOUT, eventually(2 * TIMEOUT, "it is known", known)).await.is_err() {
         let metrics = replica.ops("/metrics").await.text;
         let of_standbys = metrics.lines().filter(|line| {
             !line.starts_with('#')
                 && ["standby", "histories", "readable"].iter().any(|word| line.contains(word))
         });
         let of_standbys: Vec<_> = of_standbys.collect();
-        panic!("standby {number} in use: not {in_use} in {SOON:?}: {of_standbys:#?}");
+        panic!("standby {number} in use: not {in_use} in {TIMEOUT:?}: {of_standbys:#?}");
     }
 }
 

@@ -7,35 +7,35 @@ use gene_registry::config::Config;
 use crate::support::need_own_servers;
 use crate::support::postgres::PostgresServer;
 use crate::support::redis::RedisServer;
-use crate::support::replica::{Fleet, patient};
-use crate::support::traffic::uncached;
+use crate::support::replica::{Fleet, long_timeouts};
+use crate::support::traffic::uncached_path;
 use crate::support::wait::eventually;
 
 /// Every character that has a meaning in a URL or in TOML.
 const PASSWORD: &str = "p@ss:w/o#r%d?=\"'é ";
-const ENCODED: &str = "p%40ss%3Aw%2Fo%23r%25d%3F%3D%22%27%C3%A9%20";
+const ENCODED_PASSWORD: &str = "p%40ss%3Aw%2Fo%23r%25d%3F%3D%22%27%C3%A9%20";
 
 /// Checks that two replicas with this configuration share counts and entries in `redis`.
 pub(super) async fn assert_used(redis: &RedisServer, change: impl FnOnce(&mut Config)) {
     let change = |config: &mut Config| {
-        patient(config);
+        long_timeouts(config);
         change(config);
     };
     let fleet = Fleet::start_with(2, PostgresServer::shared().await, redis, change).await;
     let key = fleet.database.new_key(1_000).await;
     eventually(Duration::from_secs(20), "one replica has the other's answer", || async {
-        let path = uncached();
+        let path = uncached_path();
         let [first, second] = [&fleet.replicas[0], &fleet.replicas[1]];
         assert_eq!(first.get(&path, Some(&key)).await.status, 200);
-        let answer = second.get(&path, Some(&key)).await;
-        assert_eq!(answer.status, 200);
-        answer.header("cache-status").contains("detail=shared")
+        let response = second.get(&path, Some(&key)).await;
+        assert_eq!(response.status, 200);
+        response.header("cache-status").contains("detail=shared")
     })
     .await;
     let mut remaining = Vec::new();
     for replica in &fleet.replicas {
-        let answer = replica.get("/genes", Some(&key)).await;
-        remaining.push(answer.header("x-ratelimit-remaining").parse::<i64>().unwrap());
+        let response = replica.get("/genes", Some(&key)).await;
+        remaining.push(response.header("x-ratelimit-remaining").parse::<i64>().unwrap());
     }
     assert_eq!(remaining[0] - remaining[1], 1, "they count together");
 }
@@ -53,9 +53,9 @@ async fn passwords_of_any_characters_work_in_the_url_and_in_their_own_setting() 
         let words = ["ACL", "SETUSER", user, "reset", "on", &password, "~*", "+@all"];
         let () = redis.command(&words).await;
     }
-    let url = with_login(&redis, &format!("reader:{ENCODED}"));
+    let url = with_login(&redis, &format!("reader:{ENCODED_PASSWORD}"));
     assert_used(&redis, |config| config.redis.url = Some(url.into())).await;
-    let url = with_login(&redis, &format!("we%3Aird%2Fu%23ser:{ENCODED}"));
+    let url = with_login(&redis, &format!("we%3Aird%2Fu%23ser:{ENCODED_PASSWORD}"));
     assert_used(&redis, |config| config.redis.url = Some(url.into())).await;
     // Separate settings take precedence over the URL.
     let url = with_login(&redis, "nobody:wrong");
@@ -94,7 +94,7 @@ async fn metrics_show_local_limits_while_the_server_refuses_to_count() {
     let rights = "+get +getrange +set +mget +evalsha +eval +incrby +del +ping";
     let url = as_user_with(&redis, rights).await;
     let change = |config: &mut Config| {
-        patient(config);
+        long_timeouts(config);
         config.redis.url = Some(url.into());
     };
     let fleet = Fleet::start_with(1, PostgresServer::shared().await, &redis, change).await;
@@ -123,7 +123,7 @@ async fn a_missing_right_is_noticed_without_requests_for_as_long_as_it_is_missin
     let redis = RedisServer::start(&[]).await;
     let url = as_user_with(&redis, "+get +getrange +set +mget +ping").await;
     let change = |config: &mut Config| {
-        patient(config);
+        long_timeouts(config);
         config.redis.url = Some(url.into());
     };
     let fleet = Fleet::start_with(1, PostgresServer::shared().await, &redis, change).await;

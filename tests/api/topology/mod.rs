@@ -2,8 +2,8 @@
 //! names of stores are resolved.
 
 mod cluster;
-mod hammer;
 mod logins;
 mod names;
 mod sentinel;
+mod steady_load;
 mod tls;

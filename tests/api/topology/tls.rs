@@ -2,13 +2,13 @@
 
 use super::logins::assert_used;
 use crate::support::authority::{Authority, EXPIRED, VALID};
-use crate::support::binary::Served;
+use crate::support::binary::ReplicaProcess;
 use crate::support::free_port;
 use crate::support::need_own_servers;
 use crate::support::postgres::PostgresServer;
 use crate::support::redis::RedisServer;
 use crate::support::replica::{READER, sample};
-use crate::support::traffic::uncached;
+use crate::support::traffic::uncached_path;
 use crate::support::wait::eventually;
 
 /// A server that also serves TLS, and its URL.
@@ -55,7 +55,7 @@ async fn an_invalid_certificate_is_refused_and_the_log_says_why_once() {
         let (redis, url) = encrypted(certifier, name, years).await;
         let database = sample(PostgresServer::shared().await).await;
         let key = database.new_key(1_000_000).await;
-        let served = Served::start(&[
+        let served = ReplicaProcess::start(&[
             ("DATABASE_URL", &database.url_as(READER)),
             ("REDIS_URL", &url),
             ("GENE_REGISTRY__REDIS__TIMEOUT_MS", "5000"),
@@ -63,14 +63,14 @@ async fn an_invalid_certificate_is_refused_and_the_log_says_why_once() {
         ])
         .await;
         eventually(std::time::Duration::from_secs(20), "the log says why", || async {
-            assert_eq!(served.replica.get(&uncached(), Some(&key)).await.status, 200);
+            assert_eq!(served.replica.get(&uncached_path(), Some(&key)).await.status, 200);
             served.lines_with(&["WARN", "cannot connect to redis", reason]) > 0
         })
         .await;
         // It retries twice a second.
         let in_use = "gene_registry_redis_in_use{side=\"write\"}";
         for _ in 0..200 {
-            assert_eq!(served.replica.get(&uncached(), Some(&key)).await.status, 200);
+            assert_eq!(served.replica.get(&uncached_path(), Some(&key)).await.status, 200);
         }
         assert_eq!(served.replica.metric(in_use).await, Some(0.0));
         assert_eq!(served.lines_with(&["cannot connect to redis"]), 1, "{}", served.log());

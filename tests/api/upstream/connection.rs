@@ -7,15 +7,15 @@ use gene_registry::registry::{GeneSearch, KeyHash};
 use gene_registry::upstream::{Postgres, Upstream, UpstreamError};
 use tokio_postgres::Client;
 
+use super::behaviour::{domain, gene, now};
 use super::database::{TEMPLATE, TestDatabase, config, fresh_database};
-use super::suite::{domain, gene, now};
 
 fn upstream(config: &UpstreamConfig) -> Postgres {
     Postgres::new(config, TEMPLATE.to_owned()).expect("an upstream")
 }
 
 /// Timeouts that expire soon, yet leave a slow machine enough time for a statement without a lock.
-fn impatient(database: &TestDatabase) -> UpstreamConfig {
+fn short_timeouts(database: &TestDatabase) -> UpstreamConfig {
     UpstreamConfig { query_ms: 1_500, wait_ms: 1_500, deadline_ms: 5_000, ..config(&database.url) }
 }
 
@@ -28,7 +28,7 @@ async fn count(client: &Client, condition: &str) -> i64 {
     client.query_one(&sql, &[]).await.expect("activity").get(0)
 }
 
-async fn until_none(client: &Client, condition: &str) {
+async fn wait_for_none(client: &Client, condition: &str) {
     let begun = Instant::now();
     while count(client, condition).await > 0 {
         assert!(begun.elapsed() < Duration::from_secs(20), "still: {condition}");
@@ -65,7 +65,7 @@ async fn closed_idle_connections_fail_no_read() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_locked_table_is_a_timeout_and_leaves_no_statement() {
     let database = fresh_database().await;
-    let upstream = std::sync::Arc::new(upstream(&impatient(&database)));
+    let upstream = std::sync::Arc::new(upstream(&short_timeouts(&database)));
     upstream.ping().await.expect("a connection");
     let (admin, mut locker) = (database.client().await, database.client().await);
     let lock = locker.transaction().await.expect("a transaction");
@@ -85,10 +85,10 @@ async fn a_locked_table_is_a_timeout_and_leaves_no_statement() {
     assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
     // Another table is not affected, and the cancelled statements are gone though the lock remains.
     upstream.api_key(&KeyHash([0; 32])).await.expect("a read");
-    until_none(&admin, "wait_event_type = 'Lock'").await;
+    wait_for_none(&admin, "wait_event_type = 'Lock'").await;
     lock.rollback().await.expect("unlocked");
     upstream.search(&GeneSearch::default()).await.expect("a page");
-    until_none(&admin, "state = 'active'").await;
+    wait_for_none(&admin, "state = 'active'").await;
     assert!(count(&admin, "application_name = 'gene-registry'").await <= 5);
 }
 
@@ -105,7 +105,7 @@ async fn dropping_a_read_cancels_its_statement() {
         let left = tokio::time::timeout(Duration::from_millis(50), read).await;
         assert!(left.is_err());
     }
-    until_none(&admin, "wait_event_type = 'Lock'").await;
+    wait_for_none(&admin, "wait_event_type = 'Lock'").await;
     lock.rollback().await.expect("unlocked");
     upstream.search(&GeneSearch::default()).await.expect("a page");
 }

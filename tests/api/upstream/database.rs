@@ -19,7 +19,7 @@ pub(crate) struct TestDatabase {
     pub(crate) reader_url: String,
     /// The URL of `gene_registry_keys`.
     pub(crate) keys_url: String,
-    _held: Database<'static>,
+    _database: Database<'static>,
 }
 
 /// A new database with the default schema and no rows.
@@ -32,12 +32,12 @@ pub(crate) async fn empty_database() -> TestDatabase {
     of(PostgresServer::shared().await.create_database().await)
 }
 
-fn of(held: Database<'static>) -> TestDatabase {
+fn of(database: Database<'static>) -> TestDatabase {
     TestDatabase {
-        url: held.url(),
-        reader_url: held.url_as(replica::READER),
-        keys_url: held.url_as("gene_registry_keys"),
-        _held: held,
+        url: database.url(),
+        reader_url: database.url_as(replica::READER),
+        keys_url: database.url_as("gene_registry_keys"),
+        _database: database,
     }
 }
 

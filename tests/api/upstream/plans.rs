@@ -48,7 +48,7 @@ async fn searches_use_indexes(database: &TestDatabase) {
     for filter in filters() {
         for sort in Sort::ALL {
             let search = GeneSearch { filter: filter.clone(), sort, page: Page::default() };
-            let plan = explained(&client, &search).await;
+            let plan = query_plan(&client, &search).await;
             let mut nodes = Vec::new();
             collect(&plan, &mut nodes);
             for node in nodes {
@@ -73,7 +73,7 @@ fn filters() -> [GeneFilter; 4] {
 }
 
 /// The plan of the statement that the service sends.
-async fn explained(client: &Client, search: &GeneSearch) -> serde_json::Value {
+async fn query_plan(client: &Client, search: &GeneSearch) -> serde_json::Value {
     let sql = gene_registry::upstream::postgres::search_statement(search);
     let prepare = format!("PREPARE search AS {sql}");
     client.batch_execute(&prepare).await.expect("prepared");

@@ -5,8 +5,8 @@ use gene_registry::upstream::postgres::{connect, maintain, schema, seed};
 use gene_registry::upstream::{CatalogueGene, generate};
 use tokio_postgres::Client;
 
+use super::behaviour::{gene, now};
 use super::database::{TestDatabase, config, empty_database, fresh_database};
-use super::suite::{gene, now};
 
 #[tokio::test]
 async fn migrating_again_changes_nothing() {

@@ -5,12 +5,12 @@ use gene_registry::upstream::{Postgres, Upstream};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
+use super::behaviour::{domain, now};
 use super::database::{TEMPLATE, config, fresh_database};
-use super::suite::{domain, now};
 
 /// Makes the two roles read in different orders: the owner's plans use indexes and so read by id;
 /// the reader's scan the table in the order in which its rows were written.
-const PLANS: &str = "DO $$ BEGIN
+const DIFFERENT_PLANS: &str = "DO $$ BEGIN
         EXECUTE format('ALTER DATABASE %I SET enable_seqscan = off', current_database());
         EXECUTE format('ALTER DATABASE %I SET enable_bitmapscan = off', current_database());
         EXECUTE format('ALTER ROLE gene_registry_reader IN DATABASE %I SET enable_seqscan = on',
@@ -39,7 +39,7 @@ fn the_last_digits_do_not_depend_on_the_plan() {
     let (database, client) = runtime.block_on(async {
         let database = fresh_database().await;
         let client = database.client().await;
-        client.batch_execute(PLANS).await.expect("set");
+        client.batch_execute(DIFFERENT_PLANS).await.expect("set");
         (database, client)
     });
     let upstreams = [&database.url, &database.reader_url].map(|url| {

@@ -58,7 +58,7 @@ impl Store for PostgresServer {
 }
 
 /// Breaks a store repeatedly until `until` and repairs it at the end; returns the number of faults.
-pub(super) async fn happen_to<S: Store>(store: &S, mut random: Random, end: Instant) -> u32 {
+pub(super) async fn inject_faults<S: Store>(store: &S, mut random: Random, end: Instant) -> u32 {
     let mut count = 0;
     loop {
         tokio::time::sleep(random.millis(300..3000)).await;
@@ -69,12 +69,12 @@ pub(super) async fn happen_to<S: Store>(store: &S, mut random: Random, end: Inst
         let left = end.saturating_duration_since(Instant::now());
         let lasts = random.millis(200..5000).min(left);
         eprintln!("chaos: {} {fault:?} for {lasts:?}", S::NAME);
-        happen(store, fault, lasts).await;
+        inject_fault(store, fault, lasts).await;
         count += 1;
     }
 }
 
-async fn happen<S: Store>(store: &S, fault: Fault, lasts: Duration) {
+async fn inject_fault<S: Store>(store: &S, fault: Fault, lasts: Duration) {
     match fault {
         Fault::Stopped => {
             store.stop().await;

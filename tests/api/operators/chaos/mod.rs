@@ -12,22 +12,22 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tokio::time::Instant;
 
-use self::traffic::{Counts, World};
-use crate::support::binary::Served;
+use self::traffic::{RegistryFacts, StatusCounts};
+use crate::support::binary::ReplicaProcess;
 use crate::support::database::Database;
 use crate::support::need_own_servers;
 use crate::support::postgres::{PostgresOptions, PostgresServer};
 use crate::support::random::Random;
 use crate::support::redis::RedisServer;
 use crate::support::replica::{READER, Replica, sample};
-use crate::support::traffic::{routes, uncached};
+use crate::support::traffic::{routes, uncached_path};
 use crate::support::wait::eventually;
 
 /// All is normal within this time after the last fault.
-const BACK: Duration = Duration::from_secs(5);
+const RECOVERY_LIMIT: Duration = Duration::from_secs(5);
 
 /// Time for resources to be released: idle connections are closed after ten seconds.
-const CALM: Duration = Duration::from_secs(30);
+const RELEASE_TIME: Duration = Duration::from_secs(30);
 
 /// Concurrent clients of each replica.
 const STREAMS: u64 = 5;
@@ -36,23 +36,23 @@ const STREAMS: u64 = 5;
 const CACHE_BYTES: &str = "4194304";
 
 /// How much more a replica may hold at the end than at the beginning.
-const MEMORY_MORE: f64 = 48.0 * 1024.0 * 1024.0;
-const DESCRIPTORS_MORE: f64 = 40.0;
-const TASKS_MORE: f64 = 40.0;
+const MAX_MEMORY_GROWTH: f64 = 48.0 * 1024.0 * 1024.0;
+const MAX_DESCRIPTOR_GROWTH: f64 = 40.0;
+const MAX_TASK_GROWTH: f64 = 40.0;
 
-fn given(variable: &str) -> Option<u64> {
+fn number_from_environment(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().map(|value| value.parse().unwrap())
 }
 
 /// Resources that must not leak.
 #[derive(Debug, Clone, Copy)]
-struct Size {
+struct ResourceUsage {
     memory: f64,
     descriptors: f64,
     tasks: f64,
 }
 
-impl Size {
+impl ResourceUsage {
     async fn of(replica: &Replica) -> Self {
         let metric = async |name: &str| replica.metric(name).await.unwrap();
         Self {
@@ -62,15 +62,15 @@ impl Size {
         }
     }
 
-    fn is_about(self, before: Self) -> bool {
-        self.memory < before.memory + MEMORY_MORE
-            && self.descriptors < before.descriptors + DESCRIPTORS_MORE
-            && self.tasks < before.tasks + TASKS_MORE
+    fn is_within_growth(self, before: Self) -> bool {
+        self.memory < before.memory + MAX_MEMORY_GROWTH
+            && self.descriptors < before.descriptors + MAX_DESCRIPTOR_GROWTH
+            && self.tasks < before.tasks + MAX_TASK_GROWTH
     }
 }
 
 /// Keys, and responses from before the first fault, which each replica has cached then.
-async fn world(database: &Database<'_>, fleet: &[Served]) -> World {
+async fn registry_facts(database: &Database<'_>, fleet: &[ReplicaProcess]) -> RegistryFacts {
     let (key, narrow) = (database.new_key(1_000_000_000).await, database.new_key(30).await);
     let revoked = database.new_key(100).await;
     let owner = database.connect().await;
@@ -87,28 +87,28 @@ async fn world(database: &Database<'_>, fleet: &[Served]) -> World {
     for served in fleet {
         known.clear();
         for path in &paths {
-            let answer = served.replica.get(path, Some(&key)).await;
-            assert_eq!(answer.status, 200, "{answer:?}");
-            known.push((path.clone(), answer.text));
+            let response = served.replica.get(path, Some(&key)).await;
+            assert_eq!(response.status, 200, "{response:?}");
+            known.push((path.clone(), response.text));
         }
         assert_eq!(served.replica.get("/genes", Some(&narrow)).await.status, 200);
         assert_eq!(served.replica.get("/genes", Some(&revoked)).await.status, 401);
     }
-    World { key, narrow, revoked, known }
+    RegistryFacts { key, narrow, revoked, known }
 }
 
 /// Probes and metrics work whatever is broken.
-async fn probe(replica: &Replica, end: Instant) -> Result<Counts, String> {
+async fn probe(replica: &Replica, end: Instant) -> Result<StatusCounts, String> {
     while Instant::now() < end {
         for path in ["/livez", "/readyz", "/metrics"] {
-            let answer = replica.ops(path).await;
-            if answer.status != 200 {
-                return Err(format!("{path}: {answer:?}"));
+            let response = replica.ops(path).await;
+            if response.status != 200 {
+                return Err(format!("{path}: {response:?}"));
             }
         }
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
-    Ok(Counts::new())
+    Ok(StatusCounts::new())
 }
 
 /// Every layer works: reads, counting, shared cache.
@@ -116,16 +116,16 @@ async fn is_normal(replica: &Replica, key: &str) -> bool {
     let ready = replica.ops("/readyz").await.json();
     let stores = ["upstream", "redis_read", "redis_write"].iter().all(|name| ready[*name] == "up");
     let shared = replica.metric(r#"gene_registry_limit_policy{state="shared"}"#).await;
-    let answer = replica.get(&uncached(), Some(key)).await;
+    let response = replica.get(&uncached_path(), Some(key)).await;
     let age = replica.metric("gene_registry_change_log_age_seconds").await.unwrap();
-    stores && shared == Some(1.0) && answer.status == 200 && age < 3.0
+    stores && shared == Some(1.0) && response.status == 200 && age < 3.0
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn under_random_faults_responses_are_valid_and_resources_stay_bounded() {
     need_own_servers!();
-    let seed = given("CHAOS_SEED").unwrap_or_else(|| getrandom::u64().unwrap());
-    let lasts = Duration::from_secs(given("CHAOS_SECONDS").unwrap_or(90));
+    let seed = number_from_environment("CHAOS_SEED").unwrap_or_else(|| getrandom::u64().unwrap());
+    let lasts = Duration::from_secs(number_from_environment("CHAOS_SECONDS").unwrap_or(90));
     // Shown if the test fails.
     eprintln!("CHAOS_SEED={seed} CHAOS_SECONDS={}", lasts.as_secs());
     let postgres = PostgresServer::start(PostgresOptions::default()).await;
@@ -139,8 +139,12 @@ async fn under_random_faults_responses_are_valid_and_resources_stay_bounded() {
         ("GENE_REGISTRY__CACHE__LOCAL_MAX_BYTES", CACHE_BYTES),
         ("GENE_REGISTRY__LOG__LEVEL", "warn"),
     ];
-    let fleet = [Served::start(&env).await, Served::start(&env).await, Served::start(&env).await];
-    let world = world(&database, &fleet).await;
+    let fleet = [
+        ReplicaProcess::start(&env).await,
+        ReplicaProcess::start(&env).await,
+        ReplicaProcess::start(&env).await,
+    ];
+    let registry_facts = registry_facts(&database, &fleet).await;
     let start = Instant::now();
 
     // A tenth of the duration without faults, as the reference for the size of a busy replica.
@@ -153,38 +157,41 @@ async fn under_random_faults_responses_are_valid_and_resources_stay_bounded() {
             })
             .map(|(number, served)| {
                 let random = Random::new(seed, 100 * round + number);
-                traffic::stream(served.replica.base.clone(), world.clone(), random, end)
+                traffic::stream(served.replica.base.clone(), registry_facts.clone(), random, end)
             })
             .collect::<Vec<_>>()
     };
     for result in join_all(streams(start + lasts / 10, 1)).await {
         result.unwrap_or_else(|error| panic!("CHAOS_SEED={seed}, before any fault: {error}"));
     }
-    let before = join_all(fleet.iter().map(|served| Size::of(&served.replica))).await;
+    let before = join_all(fleet.iter().map(|served| ResourceUsage::of(&served.replica))).await;
 
     let end = start + lasts;
-    let (answers, probes, of_redis, of_postgres) = tokio::join!(
+    let (responses, probes, of_redis, of_postgres) = tokio::join!(
         join_all(streams(end, 2).into_iter().map(tokio::spawn)),
         join_all(fleet.iter().map(|served| probe(&served.replica, end))),
-        faults::happen_to(&redis, Random::new(seed, 1), end),
-        faults::happen_to(&postgres, Random::new(seed, 2), end),
+        faults::inject_faults(&redis, Random::new(seed, 1), end),
+        faults::inject_faults(&postgres, Random::new(seed, 2), end),
     );
 
     for served in &fleet {
-        eventually(BACK, "all is normal", || is_normal(&served.replica, &world.key)).await;
+        eventually(RECOVERY_LIMIT, "all is normal", || {
+            is_normal(&served.replica, &registry_facts.key)
+        })
+        .await;
     }
-    let mut counts = Counts::new();
-    for result in answers.into_iter().map(Result::unwrap).chain(probes) {
+    let mut counts = StatusCounts::new();
+    for result in responses.into_iter().map(Result::unwrap).chain(probes) {
         let some = result.unwrap_or_else(|error| panic!("CHAOS_SEED={seed}: {error}"));
         some.into_iter().for_each(|(kind, count)| *counts.entry(kind).or_default() += count);
     }
     eprintln!("chaos: {of_redis} faults of Redis, {of_postgres} of Postgres; {counts:?}");
     assert!(of_redis > 3 && of_postgres > 3, "{of_redis} and {of_postgres} faults");
     for (served, before) in fleet.iter().zip(before) {
-        eventually(CALM, "it is as large as before", || async {
-            let now = Size::of(&served.replica).await;
+        eventually(RELEASE_TIME, "it is as large as before", || async {
+            let now = ResourceUsage::of(&served.replica).await;
             eprintln!("chaos: {before:?}, now {now:?}");
-            now.is_about(before)
+            now.is_within_growth(before)
         })
         .await;
         assert_eq!(served.lines_with(&["panicked"]), 0, "{}", served.log());

@@ -64,7 +64,7 @@ fn changed(pointer: &str, value: Value) -> Value {
 #[test]
 fn breaking_changes_are_found() {
     let parameter = |required: bool| json!({"name": "x", "in": "query", "required": required, "schema": {"type": "string"}});
-    for (place, value, says) in [
+    for (pointer, value, message) in [
         ("/paths/~1genes", Value::Null, "the operation is gone"),
         (&format!("{SEARCH}/operationId"), json!("search"), "operationId"),
         (&format!("{SEARCH}/tags/0"), json!("standard"), "tags"),
@@ -112,8 +112,8 @@ fn breaking_changes_are_found() {
         ("/components/schemas/ErrorCode/enum/-", json!("SLEEPY"), "may be \"SLEEPY\" now"),
         ("/components/schemas/ErrorCode/enum/0", Value::Null, "no longer has"),
     ] {
-        let broken = breaking(&last_release(), &changed(place, value));
-        assert!(broken.iter().any(|line| line.contains(says)), "{place}: {broken:#?}");
+        let broken = breaking(&last_release(), &changed(pointer, value));
+        assert!(broken.iter().any(|line| line.contains(message)), "{pointer}: {broken:#?}");
     }
 }
 
@@ -121,7 +121,7 @@ fn breaking_changes_are_found() {
 fn compatible_changes_pass() {
     let optional = json!({"name": "x", "in": "query", "required": false, "schema": {}});
     let operation = json!({"get": {"operationId": "getMore", "responses": {}}});
-    for (place, value) in [
+    for (pointer, value) in [
         ("/info/description", json!("other words")),
         ("/paths/~1more", operation),
         (&format!("{SEARCH}/summary"), json!("other words")),
@@ -139,8 +139,8 @@ fn compatible_changes_pass() {
         (&format!("{GENE}/properties/name/description"), json!("other words")),
         ("/components/schemas/More", json!({"type": "object"})),
     ] {
-        let broken = breaking(&last_release(), &changed(place, value));
-        assert!(broken.is_empty(), "{place}: {broken:#?}");
+        let broken = breaking(&last_release(), &changed(pointer, value));
+        assert!(broken.is_empty(), "{pointer}: {broken:#?}");
     }
     assert!(breaking(&last_release(), &last_release()).is_empty());
 }

@@ -10,15 +10,15 @@ use tokio::task::JoinHandle;
 use crate::support::replica::Fleet;
 
 /// Between two requests of one stream.
-const PACE: Duration = Duration::from_millis(25);
+const REQUEST_INTERVAL: Duration = Duration::from_millis(25);
 
 /// One stream of requests for each replica, until it is stopped.
-pub(super) struct Hammer {
+pub(super) struct SteadyLoad {
     stop: Arc<AtomicBool>,
     streams: Vec<JoinHandle<(usize, usize)>>,
 }
 
-impl Hammer {
+impl SteadyLoad {
     pub(super) fn start(fleet: &Fleet<'_>, key: &str) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let streams = fleet.replicas.iter().map(|replica| {
@@ -57,7 +57,7 @@ async fn stream(base: String, key: String, stop: Arc<AtomicBool>) -> (usize, usi
             429 => refused += 1,
             other => panic!("{other}"),
         }
-        tokio::time::sleep(PACE).await;
+        tokio::time::sleep(REQUEST_INTERVAL).await;
     }
     (admitted, refused)
 }

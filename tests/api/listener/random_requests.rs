@@ -2,18 +2,18 @@
 
 use futures_util::{StreamExt, stream};
 
-use crate::support::binary::Served;
+use crate::support::binary::ReplicaProcess;
 use crate::support::postgres::PostgresServer;
 use crate::support::random_hex;
 use crate::support::replica::{READER, sample};
 
 /// Requests before the measurement begins: bounded caches are full by then.
-const BEFORE: usize = 12_000;
+const WARM_UP_REQUESTS: usize = 12_000;
 const REQUESTS: usize = 20_000;
-const AT_ONCE: usize = 8;
+const CONCURRENCY: usize = 8;
 
 /// Allowed growth, for allocators keep freed memory.
-const GROWTH: u64 = 24 << 20;
+const MAX_GROWTH: u64 = 24 << 20;
 
 fn made_up(n: usize) -> String {
     let hex = random_hex(16);
@@ -34,7 +34,7 @@ async fn twenty_thousand_random_paths_and_ids_leave_no_series_and_no_memory_behi
     let database = sample(PostgresServer::shared().await).await;
     let key = database.new_key(1_000_000).await;
     let url = database.url_as(READER);
-    let served = Served::start(&[
+    let served = ReplicaProcess::start(&[
         ("DATABASE_URL", &url),
         ("GENE_REGISTRY__CACHE__LOCAL_MAX_BYTES", "1000000"),
         // A cached 404 expires late here, so that the cache's bound is what keeps memory flat.
@@ -44,23 +44,23 @@ async fn twenty_thousand_random_paths_and_ids_leave_no_series_and_no_memory_behi
     ])
     .await;
     let replica = &served.replica;
-    let ask = async |requests: usize| {
-        let asked = stream::iter(0..requests).map(|n| {
+    let send_requests = async |requests: usize| {
+        let sent = stream::iter(0..requests).map(|n| {
             let key = &key;
             async move {
                 let key = Some(key.as_str()).filter(|_| n % 12 != 1);
-                let answer = replica.get(&made_up(n), key).await;
-                assert!([200, 400, 401, 404].contains(&answer.status.as_u16()), "{answer:?}");
+                let response = replica.get(&made_up(n), key).await;
+                assert!([200, 400, 401, 404].contains(&response.status.as_u16()), "{response:?}");
             }
         });
-        asked.buffer_unordered(AT_ONCE).for_each(|()| async {}).await;
+        sent.buffer_unordered(CONCURRENCY).for_each(|()| async {}).await;
         let metrics = replica.ops("/metrics").await.text;
         (metrics.lines().filter(|line| !line.starts_with('#')).count(), served.memory())
     };
 
-    let (series, memory) = ask(BEFORE).await;
-    let (series_after, memory_after) = ask(REQUESTS).await;
+    let (series, memory) = send_requests(WARM_UP_REQUESTS).await;
+    let (series_after, memory_after) = send_requests(REQUESTS).await;
 
     assert_eq!(series_after, series);
-    assert!(memory_after < memory + GROWTH, "{memory} {memory_after}");
+    assert!(memory_after < memory + MAX_GROWTH, "{memory} {memory_after}");
 }

@@ -38,52 +38,52 @@ enum Step {
         published: bool,
     },
     /// The database becomes unavailable (it refuses or hangs), or available again.
-    Away {
+    Unavailable {
         refuses: bool,
     },
-    Back,
+    Available,
     /// Only the log becomes unreadable, or readable again.
-    LogAway,
-    LogBack,
+    LogUnreadable,
+    LogReadable,
     /// A request for the gene.
-    Ask,
+    Request,
 }
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         3 => prop_oneof![Just(50_i64), Just(400), Just(950), Just(2_500)].prop_map(Step::Wait),
         2 => prop::bool::weighted(0.7).prop_map(|published| Step::Change { published }),
-        1 => any::<bool>().prop_map(|refuses| Step::Away { refuses }),
-        2 => Just(Step::Back),
-        1 => Just(Step::LogAway),
-        1 => Just(Step::LogBack),
-        8 => Just(Step::Ask),
+        1 => any::<bool>().prop_map(|refuses| Step::Unavailable { refuses }),
+        2 => Just(Step::Available),
+        1 => Just(Step::LogUnreadable),
+        1 => Just(Step::LogReadable),
+        8 => Just(Step::Request),
     ]
 }
 
 /// The state of the upstream.
 #[derive(Debug, Clone)]
-struct World {
+struct UpstreamState {
     /// Whole seconds. Reads are stamped half a second earlier, so that no age is exactly at a
     /// bound.
     now: Timestamp,
     version: u64,
     published: bool,
-    away: Option<bool>,
-    log_away: bool,
+    unavailable: Option<bool>,
+    log_unreadable: bool,
     /// The number of phenotypes read.
     loads: usize,
 }
 
-struct Scripted(Mutex<World>);
+struct ScriptedUpstream(Mutex<UpstreamState>);
 
-impl Scripted {
-    fn world(&self) -> MutexGuard<'_, World> {
+impl ScriptedUpstream {
+    fn state(&self) -> MutexGuard<'_, UpstreamState> {
         self.0.lock().unwrap()
     }
 
-    fn there(world: &World) -> Result<(), UpstreamError> {
-        match world.away {
+    fn check_available(state: &UpstreamState) -> Result<(), UpstreamError> {
+        match state.unavailable {
             None => Ok(()),
             Some(true) => Err(UpstreamError::Unreachable("refused".into())),
             Some(false) => Err(UpstreamError::Timeout),
@@ -101,7 +101,7 @@ fn id() -> GeneId {
 }
 
 #[async_trait]
-impl Upstream for Scripted {
+impl Upstream for ScriptedUpstream {
     async fn search(&self, _: &GeneSearch) -> Result<Read<GenePage>, UpstreamError> {
         unreachable!("nobody searches")
     }
@@ -111,19 +111,19 @@ impl Upstream for Scripted {
     }
 
     async fn phenotype(&self, _: GeneId) -> Result<Read<Option<GenePhenotype>>, UpstreamError> {
-        let mut world = self.world();
-        world.loads += 1;
-        Self::there(&world)?;
-        let read_at = world.now - SignedDuration::from_millis(500);
+        let mut state = self.state();
+        state.loads += 1;
+        Self::check_available(&state)?;
+        let read_at = state.now - SignedDuration::from_millis(500);
         let gene = RawGene {
             id: id().uuid(),
-            name: Some(format!("version {}", world.version)),
+            name: Some(format!("version {}", state.version)),
             domain: Some("d".to_owned()),
             fidelity: Some("Native".to_owned()),
             ..RawGene::default()
         };
-        let value = world.published.then(|| gene.into_phenotype("{id}")).transpose()?;
-        Ok(Read { value, seen: ReadStamp::new(read_at, snapshot(world.version)) })
+        let value = state.published.then(|| gene.into_phenotype("{id}")).transpose()?;
+        Ok(Read { value, seen: ReadStamp::new(read_at, snapshot(state.version)) })
     }
 
     async fn insights(
@@ -142,34 +142,34 @@ impl Upstream for Scripted {
     }
 
     async fn changes(&self, since: Option<&Snapshot>) -> Result<Read<Changes>, UpstreamError> {
-        let world = self.world();
-        Self::there(&world)?;
-        if world.log_away {
+        let state = self.state();
+        Self::check_available(&state)?;
+        if state.log_unreadable {
             return Err(UpstreamError::Failed("permission denied".into()));
         }
-        let news = (1..=world.version).map(|version| version + 10);
+        let news = (1..=state.version).map(|version| version + 10);
         let news = news.filter(|xid| since.is_none_or(|since| !since.sees(*xid)));
         let changes = news.map(|xid| Change { scope: ChangeScope::Gene(id()), xid }).collect();
-        let seen = ReadStamp::new(world.now, snapshot(world.version));
+        let seen = ReadStamp::new(state.now, snapshot(state.version));
         Ok(Read { value: Changes::These(changes), seen })
     }
 
     async fn ping(&self) -> Result<Timestamp, UpstreamError> {
-        let world = self.world();
-        Self::there(&world).map(|()| world.now)
+        let state = self.state();
+        Self::check_available(&state).map(|()| state.now)
     }
 }
 
 /// A state of the gene that the replica has read.
 #[derive(Debug, Clone, Copy)]
-struct Kept {
+struct KnownState {
     version: u64,
     read_at: Timestamp,
 }
 
 /// The result of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Outcome {
+enum ReadOutcome {
     Sent(u64, Source),
     NotFound,
     Failed,
@@ -178,69 +178,72 @@ enum Outcome {
 /// The rules of the read path, in as few lines as possible.
 #[derive(Debug, Default)]
 struct Model {
-    kept: Option<Kept>,
+    known_state: Option<KnownState>,
     /// Set while the newest read found the gene unpublished.
-    absent: Option<Kept>,
+    absent: Option<KnownState>,
     /// The version of the last change in the log, and when the log was last read.
-    known: u64,
-    looked_at: Timestamp,
+    known_version: u64,
+    polled_at: Timestamp,
     failing: bool,
     /// The time that the upstream last reported.
     now: Timestamp,
 }
 
 impl Model {
-    fn look(&mut self, world: &World) {
-        if world.away.is_none() {
-            self.now = world.now;
+    fn poll(&mut self, state: &UpstreamState) {
+        if state.unavailable.is_none() {
+            self.now = state.now;
         }
-        self.failing = world.away.is_some() || world.log_away;
+        self.failing = state.unavailable.is_some() || state.log_unreadable;
         if !self.failing {
-            (self.known, self.looked_at) = (world.version, world.now);
+            (self.known_version, self.polled_at) = (state.version, state.now);
         }
     }
 
-    fn is_current(&self, what: Kept) -> bool {
-        what.version >= self.known && !(self.failing && what.read_at <= self.looked_at)
+    fn is_current(&self, what: KnownState) -> bool {
+        what.version >= self.known_version && !(self.failing && what.read_at <= self.polled_at)
     }
 
     /// The expected result of a request, and the expected number of reads.
-    fn ask(&mut self, world: &World) -> (Outcome, usize) {
+    fn request(&mut self, state: &UpstreamState) -> (ReadOutcome, usize) {
         let now = self.now;
-        let age = |kept: Kept, limit: i64| {
-            now.duration_since(kept.read_at)
-                < SignedDuration::from_secs(limit) * i32::from(1000 - shortening(kept)) / 1000
+        let age = |known_state: KnownState, limit: i64| {
+            now.duration_since(known_state.read_at)
+                < SignedDuration::from_secs(limit) * i32::from(1000 - ttl_jitter(known_state))
+                    / 1000
         };
-        if let Some(kept) = self.kept
-            && self.is_current(kept)
-            && age(kept, FRESH + STALE)
+        if let Some(known_state) = self.known_state
+            && self.is_current(known_state)
+            && age(known_state, FRESH + STALE)
         {
-            let refreshed = !age(kept, FRESH) && world.away.is_none();
+            let refreshed = !age(known_state, FRESH) && state.unavailable.is_none();
             if refreshed {
-                self.read(world);
+                self.read(state);
             }
-            return (Outcome::Sent(kept.version, Source::Local), usize::from(refreshed));
+            return (ReadOutcome::Sent(known_state.version, Source::Local), usize::from(refreshed));
         }
         if self.absent.is_some_and(|absent| self.is_current(absent)) {
-            return (Outcome::NotFound, 0);
+            return (ReadOutcome::NotFound, 0);
         }
-        if world.away.is_none() {
-            self.read(world);
-            let read = self.kept.map(|kept| Outcome::Sent(kept.version, UPSTREAM));
-            return (read.unwrap_or(Outcome::NotFound), 1);
+        if state.unavailable.is_none() {
+            self.read(state);
+            let read = self
+                .known_state
+                .map(|known_state| ReadOutcome::Sent(known_state.version, UPSTREAM));
+            return (read.unwrap_or(ReadOutcome::NotFound), 1);
         }
-        match self.kept {
-            Some(kept) if age(kept, IF_ERROR) => {
-                (Outcome::Sent(kept.version, Source::StaleIfError), 0)
+        match self.known_state {
+            Some(known_state) if age(known_state, IF_ERROR) => {
+                (ReadOutcome::Sent(known_state.version, Source::StaleIfError), 0)
             }
-            _ => (Outcome::Failed, 1),
+            _ => (ReadOutcome::Failed, 1),
         }
     }
 
-    fn read(&mut self, world: &World) {
-        let read_at = world.now - SignedDuration::from_millis(500);
-        let read = Some(Kept { version: world.version, read_at });
-        (self.kept, self.absent) = if world.published { (read, None) } else { (None, read) };
+    fn read(&mut self, state: &UpstreamState) {
+        let read_at = state.now - SignedDuration::from_millis(500);
+        let read = Some(KnownState { version: state.version, read_at });
+        (self.known_state, self.absent) = if state.published { (read, None) } else { (None, read) };
     }
 }
 
@@ -248,22 +251,22 @@ const UPSTREAM: Source = Source::Upstream { collapsed: false };
 
 /// The jitter of a time to live, in thousandths: a function of the cache key and the time of the
 /// read.
-fn shortening(kept: Kept) -> u16 {
+fn ttl_jitter(known_state: KnownState) -> u16 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(format!("phenotype:{}", id()).as_bytes());
-    hasher.update(&kept.read_at.as_microsecond().to_be_bytes());
+    hasher.update(&known_state.read_at.as_microsecond().to_be_bytes());
     (hasher.finalize() % 201) as u16
 }
 
-fn outcome(result: Result<CacheReply, ReadError>) -> Outcome {
+fn outcome(result: Result<CacheReply, ReadError>) -> ReadOutcome {
     match result {
         Ok(served) => {
             let body: serde_json::Value = serde_json::from_slice(&served.entry.body).unwrap();
             let version = body["name"].as_str().unwrap().strip_prefix("version ").unwrap();
-            Outcome::Sent(version.parse().unwrap(), served.source)
+            ReadOutcome::Sent(version.parse().unwrap(), served.source)
         }
-        Err(ReadError::NotFound) => Outcome::NotFound,
-        Err(ReadError::Upstream(_)) => Outcome::Failed,
+        Err(ReadError::NotFound) => ReadOutcome::NotFound,
+        Err(ReadError::Upstream(_)) => ReadOutcome::Failed,
         Err(ReadError::Overloaded) => panic!("one request at a time is never too much"),
         Err(ReadError::Crashed(crashed)) => panic!("{crashed}"),
     }
@@ -283,51 +286,58 @@ fn ages() -> Config {
 }
 
 /// Runs all steps; the error describes the first result that deviates from the model.
-async fn follow(steps: &[Step]) -> Result<(), String> {
+async fn run_steps(steps: &[Step]) -> Result<(), String> {
     let now = Timestamp::from_second(1_800_000_000).unwrap();
-    let world = World { now, version: 0, published: true, away: None, log_away: false, loads: 0 };
-    let scripted = Arc::new(Scripted(Mutex::new(world)));
-    let upstream = UpstreamClient::new(Arc::clone(&scripted) as Arc<dyn Upstream>);
+    let state = UpstreamState {
+        now,
+        version: 0,
+        published: true,
+        unavailable: None,
+        log_unreadable: false,
+        loads: 0,
+    };
+    let upstream_script = Arc::new(ScriptedUpstream(Mutex::new(state)));
+    let upstream = UpstreamClient::new(Arc::clone(&upstream_script) as Arc<dyn Upstream>);
     let reads =
         ReadThrough::new(&ages(), None, Arc::clone(&upstream), Arc::new(Metrics::default()));
-    let looks = tokio::spawn(upstream.watch());
+    let polls = tokio::spawn(upstream.watch());
     let (mut model, request) = (Model::default(), Request::Phenotype(id()));
     tokio::time::sleep(SETTLE).await;
-    model.look(&scripted.world().clone());
+    model.poll(&upstream_script.state().clone());
     for (number, step) in steps.iter().enumerate() {
-        if let Step::Ask = step {
-            let world = scripted.world().clone();
-            let expected = model.ask(&world);
+        if let Step::Request = step {
+            let state = upstream_script.state().clone();
+            let expected = model.request(&state);
             let found = outcome(reads.get(&request).await);
             // A background refresh happens after the response.
             tokio::time::sleep(Duration::from_millis(1)).await;
-            let found = (found, scripted.world().loads - world.loads);
+            let found = (found, upstream_script.state().loads - state.loads);
             if found != expected {
-                return Err(format!("step {number}: {found:?} and not {expected:?}: {world:?}"));
+                return Err(format!("step {number}: {found:?} and not {expected:?}: {state:?}"));
             }
             continue;
         }
         {
-            let mut world = scripted.world();
+            let mut state = upstream_script.state();
             let mut passes = 1;
             match *step {
                 Step::Wait(seconds) => passes = seconds,
                 Step::Change { published } => {
-                    world.version += 1;
-                    world.published = published;
+                    state.version += 1;
+                    state.published = published;
                 }
-                Step::Away { refuses } => world.away = Some(refuses),
-                Step::Back => world.away = None,
-                Step::LogAway => world.log_away = true,
-                Step::LogBack => world.log_away = false,
-                Step::Ask => {}
+                Step::Unavailable { refuses } => state.unavailable = Some(refuses),
+                Step::Available => state.unavailable = None,
+                Step::LogUnreadable => state.log_unreadable = true,
+                Step::LogReadable => state.log_unreadable = false,
+                Step::Request => {}
             }
-            world.now += SignedDuration::from_secs(passes);
+            state.now += SignedDuration::from_secs(passes);
         }
         tokio::time::sleep(SETTLE).await;
-        model.look(&scripted.world().clone());
+        model.poll(&upstream_script.state().clone());
     }
-    looks.abort();
+    polls.abort();
     Ok(())
 }
 
@@ -337,7 +347,7 @@ proptest! {
     fn what_is_sent_is_what_the_rules_say(steps in prop::collection::vec(step(), 1..40)) {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = runtime.enable_time().start_paused(true).build().unwrap();
-        let followed = runtime.block_on(follow(&steps));
-        prop_assert!(followed.is_ok(), "{}", followed.unwrap_err());
+        let result = runtime.block_on(run_steps(&steps));
+        prop_assert!(result.is_ok(), "{}", result.unwrap_err());
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 
-use super::{DOMAIN, REPLICAS, genes_of, never_old};
+use super::{DOMAIN, REPLICAS, always_fresh, genes_of};
 use crate::support::need_own_servers;
 use crate::support::postgres::PostgresServer;
 use crate::support::proxy::{FaultProxy, Mode};
@@ -18,7 +18,7 @@ async fn a_deletion_found_by_another_replica_is_not_undone() {
     let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
     let proxy = FaultProxy::start(postgres.addr()).await;
     let mut fleet = Fleet::start_with(0, postgres, redis, |config| {
-        never_old(config);
+        always_fresh(config);
         // A tombstone outlives the cached 404.
         config.cache.not_found_s = 1;
     })
@@ -38,16 +38,16 @@ async fn a_deletion_found_by_another_replica_is_not_undone() {
     client.execute(sql, &[&id]).await.unwrap();
     eventually(Duration::from_secs(10), "it is gone everywhere", || async {
         let asked = fleet.replicas.iter().map(|replica| replica.get(&path, Some(&key)));
-        join_all(asked).await.iter().all(|answer| answer.status == 404)
+        join_all(asked).await.iter().all(|response| response.status == 404)
     })
     .await;
     proxy.set(Mode::Refuse).await;
 
     for replica in &fleet.replicas {
         eventually(Duration::from_secs(10), "it knows no more than that it is gone", || async {
-            let answer = replica.get(&path, Some(&key)).await;
-            assert_ne!(answer.status, 200, "{answer:?}");
-            answer.status == 502
+            let response = replica.get(&path, Some(&key)).await;
+            assert_ne!(response.status, 200, "{response:?}");
+            response.status == 502
         })
         .await;
     }
@@ -60,7 +60,7 @@ async fn an_isolated_replica_does_not_fail_the_reads_of_others() {
     let (postgres, redis) = (PostgresServer::shared().await, RedisServer::start(&[]).await);
     let monitor = redis.monitor().await;
     let cut_off = FaultProxy::start(postgres.addr()).await;
-    let mut fleet = Fleet::start_with(REPLICAS - 1, postgres, &redis, never_old).await;
+    let mut fleet = Fleet::start_with(REPLICAS - 1, postgres, &redis, always_fresh).await;
     fleet.config.upstream.url = Some(cut_off.url(&fleet.database.url_as(READER)).into());
     (fleet.config.upstream.wait_ms, fleet.config.upstream.connect_ms) = (500, 500);
     (fleet.config.upstream.query_ms, fleet.config.upstream.deadline_ms) = (600, 2_000);
@@ -91,8 +91,8 @@ async fn an_isolated_replica_does_not_fail_the_reads_of_others() {
         };
         let (in_vain, right) = tokio::join!(in_vain, right);
         assert!(matches!(in_vain.status.as_u16(), 200 | 502), "{in_vain:?}");
-        for answer in right {
-            assert_eq!(answer.status, 200, "{answer:?}");
+        for response in right {
+            assert_eq!(response.status, 200, "{response:?}");
         }
     }
 }

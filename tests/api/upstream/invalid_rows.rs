@@ -7,11 +7,11 @@ use gene_registry::registry::{
 use gene_registry::upstream::{Upstream, UpstreamError};
 use uuid::Uuid;
 
+use super::behaviour::{domain, walk};
 use super::database::{TestDatabase, empty_database};
-use super::suite::{domain, walk};
 
 /// Tables without constraints: numeric scores, varchar texts.
-const FOREIGN: &str = "
+const EXISTING_TABLES: &str = "
     CREATE SCHEMA registry_read;
     CREATE TABLE registry_read.gene (id uuid, name varchar(99), domain varchar(255),
         fidelity text, description varchar, owner varchar, fitness_score numeric,
@@ -51,7 +51,7 @@ const FOREIGN: &str = "
 
 async fn foreign() -> TestDatabase {
     let database = empty_database().await;
-    database.client().await.batch_execute(FOREIGN).await.expect("a foreign registry");
+    database.client().await.batch_execute(EXISTING_TABLES).await.expect("a foreign registry");
     database
 }
 

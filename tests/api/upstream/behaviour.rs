@@ -15,14 +15,14 @@ use super::database::{TEMPLATE, TestDatabase, fresh_database};
 pub(crate) const DAY: u32 = 24 * 60;
 
 /// Both upstreams, with the same genes.
-struct Both {
+struct BothUpstreams {
     embedded: Embedded,
     postgres: gene_registry::upstream::Postgres,
     now: Timestamp,
     _database: TestDatabase,
 }
 
-impl Both {
+impl BothUpstreams {
     async fn of(genes: Vec<CatalogueGene>) -> Self {
         let (database, now) = (fresh_database().await, now());
         database.load(genes.clone(), now).await;
@@ -118,7 +118,7 @@ fn many_with_three_scores() -> Vec<CatalogueGene> {
 
 #[tokio::test]
 async fn pages_show_every_gene_once_in_the_same_order() {
-    let both = Both::of(many_with_three_scores()).await;
+    let both = BothUpstreams::of(many_with_three_scores()).await;
     let filters = [
         (GeneFilter::default(), 1_999),
         (GeneFilter { domain: Some(domain("d1")), fidelity: None }, 499),
@@ -140,7 +140,7 @@ async fn pages_show_every_gene_once_in_the_same_order() {
 
 #[tokio::test]
 async fn past_the_end_is_empty_with_the_true_total() {
-    let both = Both::of(vec![gene(1, "d", &[]), gene(2, "d", &[])]).await;
+    let both = BothUpstreams::of(vec![gene(1, "d", &[]), gene(2, "d", &[])]).await;
     for upstream in both.each() {
         for (offset, filter, total) in [
             (2, GeneFilter::default(), 2),
@@ -161,7 +161,7 @@ async fn past_the_end_is_empty_with_the_true_total() {
 async fn empty_fields_have_their_documented_values_and_unpublished_genes_do_not_exist() {
     let mut hidden = gene(2, "hidden", &[(1, 0.5)]);
     hidden.published = false;
-    let both = Both::of(vec![gene(1, "d", &[]), hidden]).await;
+    let both = BothUpstreams::of(vec![gene(1, "d", &[]), hidden]).await;
     for upstream in both.each() {
         let page = upstream.search(&GeneSearch::default()).await.expect("a page").value;
         let shown = serde_json::to_value(&page).expect("json");
@@ -189,7 +189,7 @@ async fn empty_fields_have_their_documented_values_and_unpublished_genes_do_not_
 async fn history_is_the_newest_ten_and_ties_have_one_order() {
     let mut evaluations: Vec<(u32, f64)> = (0..12).map(|age| (age, 0.5)).collect();
     evaluations.insert(3, (3, 0.75));
-    let both = Both::of(vec![gene(1, "d", &evaluations)]).await;
+    let both = BothUpstreams::of(vec![gene(1, "d", &evaluations)]).await;
     for upstream in both.each() {
         let page = upstream.search(&GeneSearch::default()).await.expect("a page").value;
         let history = &page.data[0].arena_history;
@@ -202,9 +202,9 @@ async fn history_is_the_newest_ten_and_ties_have_one_order() {
 
 /// A domain's genes and its expected insights: gene count, H', turnover, top ids, mean,
 /// evaluations.
-type Arena = (Vec<CatalogueGene>, u64, f64, f64, &'static [u128], f64, u64);
+type ArenaCase = (Vec<CatalogueGene>, u64, f64, f64, &'static [u128], f64, u64);
 
-fn arenas() -> Vec<Arena> {
+fn arenas() -> Vec<ArenaCase> {
     let ln2 = std::f64::consts::LN_2;
     let old = 30 * DAY;
     let mut other = gene(1, "d", &[(old, 0.5), (old + 1, 0.1)]);
@@ -276,7 +276,7 @@ async fn insights_match_hand_computed_examples() {
             gene
         }));
     }
-    let both = Both::of(genes).await;
+    let both = BothUpstreams::of(genes).await;
     for (number, (_, genes, entropy, turnover, top, mean, evaluations)) in
         arenas().into_iter().enumerate()
     {
@@ -297,7 +297,7 @@ async fn insights_match_hand_computed_examples() {
 
 #[tokio::test]
 async fn trends_follow_the_newest_five_evaluations() {
-    let both = Both::of(vec![
+    let both = BothUpstreams::of(vec![
         gene(1, "d", &[(1, 0.9), (2, 0.5), (3, 0.5), (4, 0.5), (5, 0.5), (6, 9.0)]),
         gene(2, "d", &[(1, 0.4), (2, 0.5)]),
         gene(3, "d", &[(1, 0.3)]),

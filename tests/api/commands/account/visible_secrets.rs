@@ -7,9 +7,9 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::Stand;
-use crate::commands::SOON;
-use crate::commands::person::Person;
+use super::AccountSetup;
+use crate::commands::TIMEOUT;
+use crate::commands::cli_user::CliUser;
 use crate::support::control::new_token;
 use crate::support::issuer::{AUDIENCE, CLIENT, Issuer};
 use crate::support::process::{Process, tree};
@@ -30,13 +30,13 @@ fn visible(process: &Process) -> String {
 
 /// A control listener that describes its login and then never responds. Any further request
 /// contains a token; the channel yields these requests.
-struct Stuck {
+struct HangingServer {
     url: String,
     tokens: mpsc::UnboundedReceiver<String>,
     _task: AbortOnDropHandle<()>,
 }
 
-impl Stuck {
+impl HangingServer {
     async fn start(how: serde_json::Value) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -61,8 +61,8 @@ impl Stuck {
                         }
                         let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json";
                         let length = how.len();
-                        let answer = format!("{head}\r\nContent-Length: {length}\r\n\r\n{how}");
-                        stream.write_all(answer.as_bytes()).await.unwrap();
+                        let response = format!("{head}\r\nContent-Length: {length}\r\n\r\n{how}");
+                        stream.write_all(response.as_bytes()).await.unwrap();
                     }
                 });
             }
@@ -71,44 +71,44 @@ impl Stuck {
     }
 
     async fn token(&mut self) -> String {
-        let token = tokio::time::timeout(SOON, self.tokens.recv()).await;
+        let token = tokio::time::timeout(TIMEOUT, self.tokens.recv()).await;
         token.expect("a token is sent").unwrap()
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tokens_are_in_no_argument_and_no_environment_of_a_command() {
-    let stand = Stand::start().await;
-    let proxy = FaultProxy::start(address(stand.server())).await;
+    let setup = AccountSetup::start().await;
+    let proxy = FaultProxy::start(address(setup.server())).await;
     let through = format!("http://{}", proxy.addr());
-    let person = Person::new();
+    let cli_user = CliUser::new();
     let login = ["login", "--server", through.as_str(), "--token-stdin"];
-    person.run_with_input(&login, &stand.token).await.ok();
+    cli_user.run_with_input(&login, &setup.token).await.ok();
     // The command hangs in the middle of a request, with all its secrets in memory.
     proxy.set(Mode::Stall).await;
     let connections = proxy.accepted();
-    let process = person.command(&["api-key", "create", "--name", "ci"]).start();
-    eventually(SOON, "it asks", || async { proxy.accepted() > connections }).await;
+    let process = cli_user.command(&["api-key", "create", "--name", "ci"]).start();
+    eventually(TIMEOUT, "it asks", || async { proxy.accepted() > connections }).await;
     let seen = visible(&process);
-    assert!(seen.contains("api-key create") && !seen.contains(&stand.token), "{seen}");
+    assert!(seen.contains("api-key create") && !seen.contains(&setup.token), "{seen}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_login_by_a_token_shows_it_in_no_argument_and_no_environment() {
     let token = new_token(&mut config("postgres://h/d", None), "ana");
-    let mut stuck = Stuck::start(json!({ "methods": ["token"], "oidc": null })).await;
+    let mut stuck = HangingServer::start(json!({ "methods": ["token"], "oidc": null })).await;
     let url = stuck.url.clone();
     let login = ["login", "--server", url.as_str()];
-    let person = Person::new();
+    let cli_user = CliUser::new();
 
-    let process = person.begin_with_input(&[&login[..], &["--token-stdin"]].concat(), &token);
+    let process = cli_user.begin_with_input(&[&login[..], &["--token-stdin"]].concat(), &token);
     assert_eq!(stuck.token().await, token, "it is in the middle of a request");
     let seen = visible(&process);
     assert!(seen.contains("--token-stdin") && !seen.contains(&token), "{seen}");
 
-    let mut terminal = person.at_terminal(&login).await;
-    terminal.shows("not shown while typed").await;
-    terminal.types(&token).await;
+    let mut terminal = cli_user.at_terminal(&login).await;
+    terminal.wait_for_text("not shown while typed").await;
+    terminal.type_line(&token).await;
     assert_eq!(stuck.token().await, token, "it is in the middle of a request");
     let seen = visible(terminal.process());
     assert!(seen.contains(&url) && !seen.contains(&token), "{seen}");
@@ -119,10 +119,10 @@ async fn a_login_by_an_issuer_shows_nothing_of_it_in_arguments_and_environment()
     let issuer = Issuer::start().await;
     let oidc = json!({ "issuer": issuer.url, "client_id": CLIENT, "audience": AUDIENCE,
         "scopes": "openid offline_access", "resource": AUDIENCE });
-    let mut stuck = Stuck::start(json!({ "methods": ["oidc"], "oidc": oidc })).await;
-    let person = Person::new();
-    let process = person.command(&["login", "--server", &stuck.url]).start();
-    let code = until(SOON, "the code is shown", || async {
+    let mut stuck = HangingServer::start(json!({ "methods": ["oidc"], "oidc": oidc })).await;
+    let cli_user = CliUser::new();
+    let process = cli_user.command(&["login", "--server", &stuck.url]).start();
+    let code = until(TIMEOUT, "the code is shown", || async {
         assert!(process.is_running(), "{}", process.report());
         let said = process.stderr();
         let line = said.lines().find(|line| line.contains("this code: "))?;
