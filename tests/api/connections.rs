@@ -67,7 +67,7 @@ async fn passwords_are_percent_encoded_in_urls() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn unix_sockets_are_spoken_to_with_and_without_a_password() {
+async fn unix_sockets_work_with_and_without_a_password() {
     need_own_servers!();
     for method in ["trust", "scram-sha-256"] {
         let line = format!("local all gene_registry_reader {method}");
@@ -91,7 +91,7 @@ async fn unix_sockets_are_spoken_to_with_and_without_a_password() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ipv6_addresses_stand_in_brackets() {
+async fn ipv6_addresses_in_brackets_work() {
     need_own_servers!();
     if std::net::TcpListener::bind("[::1]:0").is_err() {
         fn here() {}
@@ -146,7 +146,7 @@ async fn tls_with_a_private_authority_works_in_every_mode_but_disable() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn certificates_that_prove_nothing_are_refused() {
+async fn certificates_of_others_are_refused() {
     need_own_servers!();
     let (authority, other) = (Authority::new(), Authority::new());
     let refused = [
@@ -166,7 +166,7 @@ async fn certificates_that_prove_nothing_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn verify_ca_takes_any_name_and_nothing_else_that_is_wrong() {
+async fn verify_ca_ignores_only_the_host_name() {
     need_own_servers!();
     let (authority, other) = (Authority::new(), Authority::new());
     let mode = "?sslmode=verify-ca";
@@ -181,7 +181,7 @@ async fn verify_ca_takes_any_name_and_nothing_else_that_is_wrong() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_log_says_what_is_wrong_with_a_certificate_once() {
+async fn a_certificate_error_is_logged_once_with_its_cause() {
     need_own_servers!();
     let authority = Authority::new();
     for (certificate, why) in [
@@ -190,21 +190,21 @@ async fn the_log_says_what_is_wrong_with_a_certificate_once() {
     ] {
         let postgres = server_with_password(&[], Some(certificate)).await;
         let database = sample(&postgres).await;
-        let served = ReplicaProcess::start(&[
+        let process = ReplicaProcess::start(&[
             ("DATABASE_URL", &database.url_as("gene_registry_reader")),
             ("GENE_REGISTRY__UPSTREAM__TLS_CA_FILE", authority.file.to_str().unwrap()),
         ])
         .await;
         eventually(Duration::from_secs(10), "the log has the reason", || async {
-            served.log().to_lowercase().contains(why)
+            process.log().to_lowercase().contains(why)
         })
         .await;
-        served.says_once(&["change log", "cannot be read"]).await;
+        process.wait_for_single_line(&["change log", "cannot be read"]).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_tls_on_the_server_require_is_refused_and_prefer_goes_on() {
+async fn without_tls_on_the_server_require_fails_and_prefer_connects() {
     need_own_servers!();
     let postgres = PostgresServer::start(PostgresOptions::default()).await;
     let database = sample(&postgres).await;

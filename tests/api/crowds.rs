@@ -32,8 +32,8 @@ async fn long_timeouts(env: &[(&str, &str)]) -> ReplicaProcess {
     ReplicaProcess::start(&[env, &patience].concat()).await
 }
 
-async fn crowd(served: &ReplicaProcess, key: &str, count: usize) -> Vec<Response> {
-    join_all((0..count).map(|_| async { served.replica.get(&uncached_path(), Some(key)).await }))
+async fn crowd(process: &ReplicaProcess, key: &str, count: usize) -> Vec<Response> {
+    join_all((0..count).map(|_| async { process.replica.get(&uncached_path(), Some(key)).await }))
         .await
 }
 
@@ -49,7 +49,7 @@ async fn a_burst_of_cold_requests_opens_no_breaker_and_overshoots_no_limit() {
     let (database_url, prefix) = (database.url_as(READER), RedisServer::new_prefix());
     let proxy = FaultProxy::start(redis.addr()).await;
     let redis_url = proxy.url(&redis.url());
-    let served = long_timeouts(&[
+    let process = long_timeouts(&[
         ("DATABASE_URL", &database_url),
         ("REDIS_URL", &redis_url),
         ("GENE_REGISTRY__REDIS__PREFIX", &prefix),
@@ -57,14 +57,14 @@ async fn a_burst_of_cold_requests_opens_no_breaker_and_overshoots_no_limit() {
         ("GENE_REGISTRY__REDIS__TIMEOUT_MS", "6000"),
     ])
     .await;
-    assert_eq!(served.replica.get(&uncached_path(), Some(&warm)).await.status, 200);
+    assert_eq!(process.replica.get(&uncached_path(), Some(&warm)).await.status, 200);
 
     proxy.set(Mode::Delay(REDIS_DELAY)).await;
-    let responses = crowd(&served, &key, 600).await;
+    let responses = crowd(&process, &key, 600).await;
 
     assert_eq!(with_status(&responses, 200), 280);
     assert_eq!(with_status(&responses, 429), 320);
-    assert_eq!(served.lines_with(BREAKER_OPENED), 0, "{}", served.log());
+    assert_eq!(process.lines_with(BREAKER_OPENED), 0, "{}", process.log());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -76,14 +76,14 @@ async fn a_full_postgres_opens_no_breaker() {
     let database = sample(&postgres).await;
     let key = database.new_key(1_000_000).await;
     let database_url = database.url_as(READER);
-    let served = long_timeouts(&[("DATABASE_URL", &database_url)]).await;
+    let process = long_timeouts(&[("DATABASE_URL", &database_url)]).await;
 
     for _ in 0..3 {
-        let responses = crowd(&served, &key, 100).await;
-        assert_eq!(with_status(&responses, 200), 100, "{}", served.log());
+        let responses = crowd(&process, &key, 100).await;
+        assert_eq!(with_status(&responses, 200), 100, "{}", process.log());
     }
 
     let refused = |line: &&str| line.contains("too many") || line.contains("remaining connection");
     assert!(postgres.log().lines().any(|line| refused(&line)), "the server was never full");
-    assert_eq!(served.lines_with(BREAKER_OPENED), 0, "{}", served.log());
+    assert_eq!(process.lines_with(BREAKER_OPENED), 0, "{}", process.log());
 }

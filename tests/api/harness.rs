@@ -129,7 +129,7 @@ async fn terminated_backends_are_gone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn postgres_asks_for_passwords_where_told_to() {
+async fn postgres_requires_passwords_if_configured() {
     need_own_servers!();
     let hba = vec!["host all picky 127.0.0.1/32 scram-sha-256".to_owned()];
     let server = PostgresServer::start(PostgresOptions { hba, ..Default::default() }).await;
@@ -259,7 +259,7 @@ async fn a_proxy_refuses_and_then_listens_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_proxy_delays_cuts_and_turns_elsewhere() {
+async fn a_proxy_delays_cuts_and_retargets_connections() {
     let (proxy, other) = (echo().await, echo().await);
     let mut stream = TcpStream::connect(proxy.addr()).await.unwrap();
 
@@ -286,7 +286,7 @@ async fn a_proxy_delays_cuts_and_turns_elsewhere() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn children_are_gone_after_drop_with_their_children() {
+async fn dropping_a_process_ends_its_descendants() {
     let script = "echo started; echo warned >&2; sleep 600 & sleep 600 & wait";
     let process = Launch::new("parent", "sh").args(["-c", script]).start();
     eventually(TIMEOUT, "two children run", || async { tree(process.pid()).len() == 3 }).await;
@@ -296,7 +296,7 @@ async fn children_are_gone_after_drop_with_their_children() {
 
     drop(process);
 
-    eventually(TIMEOUT, "all are gone", || async { !all.iter().any(|&pid| is_alive(pid)) }).await;
+    eventually(TIMEOUT, "all have ended", || async { !all.iter().any(|&pid| is_alive(pid)) }).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -310,7 +310,7 @@ async fn signals_and_exits_are_seen() {
             .env("WORD", "ready")
             .env_remove("GONE")
             .start();
-        eventually(TIMEOUT, "it is ready", || async { process.stdout() == "ready\n" }).await;
+        eventually(TIMEOUT, "the shell is ready", || async { process.stdout() == "ready\n" }).await;
         assert!(process.exited_within(Duration::from_millis(20)).await.is_none());
 
         process.signal(signal);

@@ -147,7 +147,7 @@ async fn a_limit_of_zero_is_always_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_waits_as_told_is_served_also_at_the_very_end_of_a_window() {
+async fn a_client_that_waits_for_retry_after_is_served_at_the_end_of_a_window() {
     let fleet = long_timeouts(3).await;
     let redis = RedisServer::shared().await;
     let key = fleet.database.new_key(5).await;

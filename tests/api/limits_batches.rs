@@ -87,7 +87,10 @@ async fn a_caller_that_leaves_before_the_round_trip_is_not_counted() {
     assert!(opener.clone().now_or_never().is_none());
     settle().await;
     for key in [1, 1, 1, 2, 2] {
-        assert!(limiters.decide(0, key, 2).now_or_never().is_none(), "it leaves at once");
+        assert!(
+            limiters.decide(0, key, 2).now_or_never().is_none(),
+            "the caller is dropped at once"
+        );
     }
     let staying = join_all((0..3).map(|_| limiters.decide(0, 1, 2)));
     let (staying, ()) = tokio::join!(staying, async { redis.resume() });
@@ -138,7 +141,7 @@ async fn more_requests_than_fit_a_batch_are_all_counted() {
 }
 
 #[tokio::test]
-async fn batches_of_any_size_under_any_limits_are_counted_as_by_hand() {
+async fn batches_of_any_size_and_limit_are_counted_exactly() {
     let limiters = Limiters::three(RedisServer::shared().await);
     let mut random = [0; 600];
     getrandom::fill(&mut random).unwrap();
@@ -153,7 +156,7 @@ async fn batches_of_any_size_under_any_limits_are_counted_as_by_hand() {
             *count += u32::from(expected);
             let remaining = limit.saturating_sub(*count);
             let seen = (decision.admitted, decision.remaining, decision.limit);
-            assert_eq!(seen, (expected, remaining, limit), "place {index}; {random:?}");
+            assert_eq!(seen, (expected, remaining, limit), "request {index}; {random:?}");
         }
     }
 }
@@ -206,7 +209,7 @@ async fn flushed_scripts_are_sent_again_without_counting_twice() {
         }
     };
     tokio::select! {
-        () = flushing => unreachable!("it goes on"),
+        () = flushing => unreachable!("the limiter continues"),
         () = asking => {}
     }
     for key in 0..20 {

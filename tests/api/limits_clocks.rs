@@ -42,12 +42,12 @@ async fn replicas_whose_clocks_differ_count_in_one_window_and_announce_one_end()
             .await
         }
     };
-    let served = join_all(SHIFTS.map(start)).await;
+    let process = join_all(SHIFTS.map(start)).await;
 
     let mut opened = None;
     for place in 0..12 {
         let before = Instant::now();
-        let response = served[place % 3].replica.get(PATH, Some(&key)).await;
+        let response = process[place % 3].replica.get(PATH, Some(&key)).await;
         let opened = *opened.get_or_insert_with(Instant::now);
 
         assert_eq!(response.status, 200);
@@ -59,7 +59,7 @@ async fn replicas_whose_clocks_differ_count_in_one_window_and_announce_one_end()
         let allowed = 1.0 + before.elapsed().as_secs_f64();
         assert!((reset - expected).abs() <= allowed, "{reset} for {expected}");
     }
-    for replica in served.iter().map(|served| &served.replica) {
+    for replica in process.iter().map(|process| &process.replica) {
         replica.get(PATH, Some(&key)).await.assert_refused(429, "RATE_LIMITED");
     }
 }

@@ -22,7 +22,7 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Sends requests with other keys until every limiter counts in Redis again.
 async fn wait_for_shared_counting(limiters: &Limiters) {
-    eventually(TIMEOUT, "all count in redis again", || async {
+    eventually(TIMEOUT, "all limiters count in Redis again", || async {
         for limiter in &limiters.all {
             // The decision does not matter.
             let _ = limiter.decide(999_999, 1_000_000).await;
@@ -177,21 +177,21 @@ async fn the_log_says_once_which_policy_is_in_force() {
     let database = sample(postgres).await;
     let (key, database_url, redis_url) =
         (database.new_key(1_000_000).await, database.url_as(READER), redis.url());
-    let served = ReplicaProcess::start(&[
+    let process = ReplicaProcess::start(&[
         ("DATABASE_URL", &database_url),
         ("REDIS_URL", &redis_url),
         ("GENE_REGISTRY__REDIS__TIMEOUT_MS", "1000"),
     ])
     .await;
-    let ask = || async { assert_eq!(served.replica.get(PATH, Some(&key)).await.status, 200) };
+    let request = || async { assert_eq!(process.replica.get(PATH, Some(&key)).await.status, 200) };
     let lines = || {
-        let alone = served.lines_with(&["WARN", "each replica enforces its own share"]);
-        (alone, served.lines_with(&["INFO", "limits are counted in redis"]))
+        let local_lines = process.lines_with(&["WARN", "each replica enforces its own share"]);
+        (local_lines, process.lines_with(&["INFO", "limits are counted in redis"]))
     };
     let until_logged = |wanted: (usize, usize)| {
-        let (ask, lines) = (&ask, &lines);
-        eventually(TIMEOUT, "the log says it", move || async move {
-            ask().await;
+        let (request, lines) = (&request, &lines);
+        eventually(TIMEOUT, "the log has the line", move || async move {
+            request().await;
             lines() == wanted
         })
     };
@@ -199,13 +199,13 @@ async fn the_log_says_once_which_policy_is_in_force() {
     redis.kill().await;
     until_logged((1, 0)).await;
     for _ in 0..100 {
-        ask().await;
+        request().await;
     }
     assert_eq!(lines(), (1, 0));
     redis.restart().await;
     until_logged((1, 1)).await;
     for _ in 0..100 {
-        ask().await;
+        request().await;
     }
     assert_eq!(lines(), (1, 1));
 }

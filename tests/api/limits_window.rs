@@ -24,11 +24,11 @@ async fn fleet(redis: &RedisServer) -> Fleet<'static> {
 /// since replicas remember when a full window ends.
 async fn shorten(redis: &RedisServer, counter: &str, ms: u64) {
     let done: i64 = redis.command(&["PEXPIRE", counter, &ms.to_string()]).await;
-    assert_eq!(done, 1, "{counter} is there");
+    assert_eq!(done, 1, "{counter} exists");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_waits_as_told_is_served_by_every_replica() {
+async fn a_client_that_waits_for_retry_after_is_served_by_every_replica() {
     let redis = RedisServer::shared().await;
     let limiters = Limiters::three(redis);
     // Windows that end at various moments within a second.
@@ -145,7 +145,7 @@ async fn a_counter_without_or_with_too_long_a_time_to_live_ends_within_a_minute(
 
 /// The one test that waits a real minute.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_locked_out_by_hand_is_served_again_after_waiting_as_told() {
+async fn a_client_refused_by_a_manual_counter_is_served_after_retry_after() {
     let redis = RedisServer::shared().await;
     let fleet = fleet(redis).await;
     let key = fleet.database.new_key(3).await;

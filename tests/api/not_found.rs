@@ -28,7 +28,7 @@ async fn a_404_becomes_a_200_on_every_replica_soon_after_the_gene_appears() {
     load(&database.url(), Catalogue::sample().unwrap().genes).await;
 
     for replica in &replicas {
-        eventually(TIMEOUT, "the domain is there", || async {
+        eventually(TIMEOUT, "the domain is found", || async {
             replica.get(path, Some(&key)).await.status == 200
         })
         .await;

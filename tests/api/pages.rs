@@ -174,7 +174,7 @@ async fn a_page_past_the_end_is_empty_with_the_correct_total() {
     }
     let response = setup.page("offset=1993&limit=7").await;
     assert_eq!(response.json()["data"].as_array().unwrap().len(), 7);
-    assert_eq!(link(&response, "next"), None, "a full last page is the last one");
+    assert_eq!(link(&response, "next"), None, "no empty page follows a full last page");
     assert!(link(&setup.page("offset=1992&limit=7").await, "next").is_some());
 }
 

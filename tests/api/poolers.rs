@@ -95,7 +95,7 @@ async fn abandoned_statements_end_and_do_not_break_the_pooler() {
     let admin = postgres.admin().await;
     let sql = "select count(*) from pg_stat_activity
         where usename = 'gene_registry_reader' and state <> 'idle'";
-    eventually(TIMEOUT, "no statement lingers", || async {
+    eventually(TIMEOUT, "no statement remains", || async {
         admin.query_one(sql, &[]).await.unwrap().get::<_, i64>(0) == 0
     })
     .await;

@@ -24,8 +24,10 @@ async fn a_replica_starts_without_postgres_and_becomes_ready_when_it_connects() 
     assert_db_error(&replica.get("/genes", Some(&key)).await);
     postgres.restart().await;
 
-    eventually(TIMEOUT, "it is ready", || async { replica.ops("/readyz").await.status == 200 })
-        .await;
+    eventually(TIMEOUT, "the replica is ready", || async {
+        replica.ops("/readyz").await.status == 200
+    })
+    .await;
     assert_eq!(replica.get("/genes", Some(&key)).await.status, 200);
 }
 
@@ -41,7 +43,7 @@ async fn a_replica_becomes_ready_after_ten_seconds_without_postgres() {
     assert_eq!(replica.ops("/readyz").await.status, 503);
 
     let ready = || async { replica.ops("/readyz").await.status == 200 };
-    eventually(Duration::from_secs(20), "it is ready", ready).await;
+    eventually(Duration::from_secs(20), "the replica is ready", ready).await;
 
     assert_eq!(replica.ops("/readyz").await.json()["upstream"], "down");
 }
@@ -67,7 +69,7 @@ async fn fewer_connections_than_the_pools_want_are_shared_by_all_replicas() {
         }
     }
     for replica in &fleet.replicas {
-        eventually(Duration::from_secs(30), "every replica gets its turn", || async {
+        eventually(Duration::from_secs(30), "every replica gets connections", || async {
             replica.get(&uncached_path(), Some(&key)).await.status == 200
         })
         .await;

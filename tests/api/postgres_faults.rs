@@ -310,9 +310,9 @@ async fn a_locked_table_is_502_only_for_requests_that_need_it() {
     // If each waited for the lock until its deadline, this would take minutes.
     let meanwhile = tokio::time::timeout(Duration::from_secs(20), meanwhile);
     let (responses, quick) = tokio::join!(burst(&fleet.replicas, &key, 200), meanwhile);
-    assert!(quick.is_ok(), "cached answers, probes or the document were slow");
+    assert!(quick.is_ok(), "cached responses, probes or the document were slow");
     assert_all_are_refused_in_time(&responses);
-    eventually(TIMEOUT, "no statement of ours lingers, though the lock is there", || async {
+    eventually(TIMEOUT, "no statement of ours remains, though the lock does", || async {
         running(&admin, fleet.database.name()).await == 0
     })
     .await;
@@ -341,7 +341,7 @@ async fn aborted_requests_leave_no_statement_or_connection_in_use() {
         }
     });
     join_all(leaving).await;
-    eventually(TIMEOUT, "no statement of ours outlives its time", || async {
+    eventually(TIMEOUT, "no statement of ours outlives its timeout", || async {
         running(&admin, fleet.database.name()).await == 0
     })
     .await;

@@ -32,7 +32,7 @@ async fn wait_for_use_by(
     path: impl Fn() -> String,
 ) {
     for replica in &fleet.replicas {
-        eventually(RECOVERY_LIMIT, "the metric says how Redis is", || async {
+        eventually(RECOVERY_LIMIT, "the metric shows the state of Redis", || async {
             let response = replica.get(&path(), Some(key)).await;
             assert_eq!(response.status, 200, "{response:?}");
             let mut all = true;

@@ -18,7 +18,7 @@ const RECOVERY_LIMIT: Duration = Duration::from_secs(5);
 const REPLICAS: u32 = 3;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn where_told_to_refuse_without_redis_every_replica_answers_503() {
+async fn with_the_refuse_policy_every_replica_responds_503_without_redis() {
     need_own_servers!();
     let redis = RedisServer::start(&[]).await;
     let fleet = Fleet::start_with(REPLICAS, PostgresServer::shared().await, &redis, |config| {
@@ -44,7 +44,7 @@ async fn where_told_to_refuse_without_redis_every_replica_answers_503() {
 
     redis.restart().await;
     for replica in &fleet.replicas {
-        eventually(RECOVERY_LIMIT, "it serves again", || async {
+        eventually(RECOVERY_LIMIT, "the replica serves again", || async {
             replica.get(&paths[0], Some(&key)).await.status == 200
         })
         .await;
@@ -58,32 +58,32 @@ async fn the_log_has_one_line_for_each_change_of_availability() {
     let database = sample(postgres).await;
     let keys = [database.new_key(1_000_000).await, database.new_key(3).await];
     let (database_url, redis_url) = (database.url_as(READER), redis.url());
-    let served = ReplicaProcess::start(&[
+    let process = ReplicaProcess::start(&[
         ("DATABASE_URL", &database_url),
         ("REDIS_URL", &redis_url),
         ("GENE_REGISTRY__REDIS__TIMEOUT_MS", "1000"),
     ])
     .await;
     let send_requests = |count: usize| {
-        let (served, keys) = (&served, &keys);
+        let (process, keys) = (&process, &keys);
         async move {
             for _ in 0..count {
-                assert_eq!(served.replica.get(&uncached_path(), Some(&keys[0])).await.status, 200);
+                assert_eq!(process.replica.get(&uncached_path(), Some(&keys[0])).await.status, 200);
                 // A key at its limit causes no write.
-                let status = served.replica.get("/genes", Some(&keys[1])).await.status;
+                let status = process.replica.get("/genes", Some(&keys[1])).await.status;
                 assert!(status == 200 || status == 429);
             }
         }
     };
     let lines = |store: &str| {
         let store = format!("redis ({store})");
-        let (assert_state, back) =
+        let (unavailable, available) =
             (["WARN", store.as_str(), "unavailable"], ["INFO", store.as_str(), "available again"]);
-        (served.lines_with(&assert_state), served.lines_with(&back))
+        (process.lines_with(&unavailable), process.lines_with(&available))
     };
     let until_logged = |store: &'static str, expected: (usize, usize)| {
         let lines = &lines;
-        eventually(RECOVERY_LIMIT, "the log tells it", move || async move {
+        eventually(RECOVERY_LIMIT, "the log has the line", move || async move {
             send_requests(1).await;
             lines(store) == expected
         })
@@ -95,7 +95,7 @@ async fn the_log_has_one_line_for_each_change_of_availability() {
     until_logged("reads", (1, 0)).await;
     send_requests(100).await;
     assert_eq!((lines("reads"), lines("writes")), ((1, 0), (1, 0)));
-    served.says_once(&["redis (writes)", "unavailable", "refused"]).await;
+    process.wait_for_single_line(&["redis (writes)", "unavailable", "refused"]).await;
     redis.restart().await;
     until_logged("reads", (1, 1)).await;
     until_logged("writes", (1, 1)).await;
@@ -108,7 +108,7 @@ async fn the_log_has_one_line_for_each_change_of_availability() {
         send_requests(10).await;
     }
     assert_eq!((lines("reads"), lines("writes")), ((1, 1), (2, 1)));
-    served.says_once(&["redis (writes)", "unavailable", "OOM"]).await;
+    process.wait_for_single_line(&["redis (writes)", "unavailable", "OOM"]).await;
     let () = redis.command(&["CONFIG", "SET", "maxmemory", "0"]).await;
     until_logged("writes", (2, 2)).await;
 }
@@ -127,7 +127,7 @@ async fn a_replica_without_requests_notices_that_redis_is_available_again() {
         ready["redis_read"] == reads && ready["redis_write"] == writes
     };
     let assert_state = async |reads: &str, writes: &str| {
-        eventually(RECOVERY_LIMIT, "it is noticed", async || {
+        eventually(RECOVERY_LIMIT, "the outage is noticed", async || {
             replica.get(&uncached_path(), Some(&key)).await;
             is(reads, writes).await
         })
@@ -150,9 +150,9 @@ async fn a_replica_without_requests_notices_that_redis_is_available_again() {
         count.map_or(0, |count| count.parse::<u32>().unwrap())
     };
     let before = refused().await;
-    eventually(RECOVERY_LIMIT, "it is tried by writes", async || refused().await > before + 1)
+    eventually(RECOVERY_LIMIT, "the probe tries a write", async || refused().await > before + 1)
         .await;
-    assert!(is("up", "down").await, "what answers reads alone is not back");
+    assert!(is("up", "down").await, "a server that only serves reads does not count as available");
     let () = redis.command(&["CONFIG", "SET", "maxmemory", "0"]).await;
     back().await;
 }

@@ -29,30 +29,30 @@ pub(crate) fn assert_silent(place: &str, text: &str, secrets: &[String]) {
 }
 
 /// Everything that a response shows to its client.
-fn visible_within(response: &Response) -> String {
+fn visible_text(response: &Response) -> String {
     format!("{:?}\n{}", response.headers, response.text)
 }
 
 /// Sends every kind of request with these keys; returns what the responses show.
-async fn ask_everything(served: &ReplicaProcess, paths: &[String], keys: &[String]) -> String {
+async fn ask_everything(process: &ReplicaProcess, paths: &[String], keys: &[String]) -> String {
     let mut all = String::new();
     let more =
         ["/genes?limit=0", "/genes/nonsense/phenotype", "/arena/insights?domain=none", "/no"];
     for key in keys {
         for path in paths.iter().map(String::as_str).chain(more) {
-            all += &visible_within(&served.replica.get(path, Some(key)).await);
+            all += &visible_text(&process.replica.get(path, Some(key)).await);
         }
-        all += &visible_within(&served.replica.get(&uncached_path(), Some(key)).await);
-        let url = format!("{}/genes", served.replica.base);
+        all += &visible_text(&process.replica.get(&uncached_path(), Some(key)).await);
+        let url = format!("{}/genes", process.replica.base);
         let twice = [("X-API-Key", key.as_str()), ("X-API-Key", key.as_str())];
-        all += &visible_within(&served.replica.send(Method::GET, &url, &twice).await);
-        all += &visible_within(&served.replica.send(Method::POST, &url, &twice[..1]).await);
+        all += &visible_text(&process.replica.send(Method::GET, &url, &twice).await);
+        all += &visible_text(&process.replica.send(Method::POST, &url, &twice[..1]).await);
     }
     all
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn keys_and_passwords_are_in_no_store_log_metric_or_answer() {
+async fn keys_and_passwords_are_in_no_store_log_metric_or_response() {
     need_own_servers!();
     let conf = vec!["log_statement = 'all'".to_owned(), "log_connections = on".to_owned()];
     let postgres = PostgresServer::start(PostgresOptions { conf, ..Default::default() }).await;
@@ -70,14 +70,14 @@ async fn keys_and_passwords_are_in_no_store_log_metric_or_answer() {
     let monitor = redis.monitor().await;
 
     let user = format!("gene_registry_reader:{DATABASE_PASSWORD}");
-    let served = ReplicaProcess::start(&[
+    let process = ReplicaProcess::start(&[
         ("DATABASE_URL", &database.url_as(&user)),
         ("REDIS_URL", &redis.url().replace("://", &format!("://default:{REDIS_PASSWORD}@"))),
         ("GENE_REGISTRY__REDIS__TIMEOUT_MS", "1000"),
         ("GENE_REGISTRY__LOG__LEVEL", "trace"),
     ])
     .await;
-    let mut responses = ask_everything(&served, &paths, &keys).await;
+    let mut responses = ask_everything(&process, &paths, &keys).await;
     eventually(TIMEOUT, "the counters were seen", || async {
         !monitor.lines_with("limit").is_empty()
     })
@@ -98,12 +98,12 @@ async fn keys_and_passwords_are_in_no_store_log_metric_or_answer() {
 
     redis.kill().await;
     postgres.stop_immediate().await;
-    responses += &ask_everything(&served, &paths, &keys).await;
+    responses += &ask_everything(&process, &paths, &keys).await;
     assert!(responses.contains("DB_ERROR") && responses.contains("RATE_LIMITED"));
-    assert_silent("an answer", &responses, &secrets);
-    assert_silent("the metrics", &served.replica.ops("/metrics").await.text, &secrets);
-    assert_silent("readiness", &served.replica.ops("/readyz").await.text, &secrets);
-    let log = served.ended().await;
+    assert_silent("a response", &responses, &secrets);
+    assert_silent("the metrics", &process.replica.ops("/metrics").await.text, &secrets);
+    assert_silent("readiness", &process.replica.ops("/readyz").await.text, &secrets);
+    let log = process.into_log().await;
     for told in [r#""level":"DEBUG""#, r#""status":502"#] {
         assert!(log.contains(told), "{told}");
     }
@@ -117,42 +117,42 @@ async fn a_request_is_logged_once_with_the_prefix_of_its_key_and_nothing_of_its_
     let database = sample(postgres).await;
     let key = database.new_key(1_000).await;
     let url = database.url_as(READER);
-    let served = ReplicaProcess::start(&[("DATABASE_URL", &url)]).await;
+    let process = ReplicaProcess::start(&[("DATABASE_URL", &url)]).await;
 
     let path = "/genes?domain=search&tracking=visible-nowhere";
-    assert_eq!(served.replica.get(path, Some(&key)).await.status, 200);
+    assert_eq!(process.replica.get(path, Some(&key)).await.status, 200);
 
     let prefix = &key[..11];
     eventually(TIMEOUT, "the request is logged", || async {
-        served.lines_with(&["gene_registry::request", prefix, "\"status\":200"]) == 1
+        process.lines_with(&["gene_registry::request", prefix, "\"status\":200"]) == 1
     })
     .await;
-    assert_eq!(served.lines_with(&["visible-nowhere"]), 0, "{}", served.log());
+    assert_eq!(process.lines_with(&["visible-nowhere"]), 0, "{}", process.log());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_log_alone_says_why_the_database_could_not_be_read() {
+async fn only_the_log_has_the_cause_of_a_failed_read() {
     let database = sample(PostgresServer::shared().await).await;
     let key = database.new_key(1_000).await;
-    let served = ReplicaProcess::start(&[("DATABASE_URL", &database.url_as(READER))]).await;
-    assert_eq!(served.replica.get("/genes", Some(&key)).await.status, 200);
+    let process = ReplicaProcess::start(&[("DATABASE_URL", &database.url_as(READER))]).await;
+    assert_eq!(process.replica.get("/genes", Some(&key)).await.status, 200);
     let trouble = "alter view registry_read.gene rename to elsewhere";
     database.connect().await.batch_execute(trouble).await.unwrap();
 
-    let response = served.replica.get(&uncached_path(), Some(&key)).await;
+    let response = process.replica.get(&uncached_path(), Some(&key)).await;
 
     response.assert_refused(502, "DB_ERROR");
-    assert!(!visible_within(&response).contains("registry_read"), "{response:?}");
+    assert!(!visible_text(&response).contains("registry_read"), "{response:?}");
     let id = response.header("x-request-id").to_owned();
     eventually(TIMEOUT, "the cause is logged with the request's id", || async {
         let cause = "relation \\\"registry_read.gene\\\" does not exist";
-        served.lines_with(&[&id, "\"status\":502", cause]) == 1
+        process.lines_with(&[&id, "\"status\":502", cause]) == 1
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_trouble_with_the_database_is_the_same_body() {
+async fn every_database_failure_has_the_same_body() {
     let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
     let troubles = [
         "revoke select on all tables in schema registry_read from gene_registry_reader",

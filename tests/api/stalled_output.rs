@@ -29,7 +29,7 @@ const START_TIMEOUT: Duration = Duration::from_secs(30);
 
 async fn answered(what: &str, request: impl Future<Output = Response>) -> Response {
     let response = tokio::time::timeout(RESPONSE_TIMEOUT, request).await;
-    response.unwrap_or_else(|_| panic!("no answer within {RESPONSE_TIMEOUT:?}: {what}"))
+    response.unwrap_or_else(|_| panic!("no response within {RESPONSE_TIMEOUT:?}: {what}"))
 }
 
 /// Sends many requests, then queries the operations listener.
@@ -46,19 +46,19 @@ async fn serves_all_the_same(replica: &Replica, key: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn serve_answers_and_ends_though_nobody_reads_its_log() {
+async fn serve_responds_and_ends_while_nobody_reads_its_log() {
     let database = sample(PostgresServer::shared().await).await;
     let key = database.new_key(1_000_000).await;
     let (_reader, target) = std::io::pipe().unwrap();
     let url = database.url_as(READER);
-    let served = ReplicaProcess::start_writing_to(target.into(), &[("DATABASE_URL", &url)]).await;
+    let process = ReplicaProcess::start_writing_to(target.into(), &[("DATABASE_URL", &url)]).await;
     let ready = "the replica is ready";
-    eventually(START_TIMEOUT, ready, async || served.replica.ops("/readyz").await.status == 200)
+    eventually(START_TIMEOUT, ready, async || process.replica.ops("/readyz").await.status == 200)
         .await;
 
-    serves_all_the_same(&served.replica, &key).await;
+    serves_all_the_same(&process.replica, &key).await;
 
-    let status = served.terminated_within(SHUTDOWN_TIMEOUT).await.expect("it ends");
+    let status = process.terminated_within(SHUTDOWN_TIMEOUT).await.expect("the process ends");
     assert_eq!(status.code(), Some(0));
 }
 
@@ -96,7 +96,7 @@ impl StalledDemo {
 
     async fn ends(&self) {
         self.process.signal(Signal::Term);
-        let status = self.process.exited_within(SHUTDOWN_TIMEOUT).await.expect("it ends");
+        let status = self.process.exited_within(SHUTDOWN_TIMEOUT).await.expect("the process ends");
         assert_eq!(status.code(), Some(0));
     }
 }
@@ -111,7 +111,7 @@ async fn printed(mut reader: PipeReader) -> (String, PipeReader) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_demo_answers_and_ends_though_nobody_reads_on_after_its_keys() {
+async fn the_demo_responds_and_ends_while_nobody_reads_past_its_keys() {
     let (reader, target) = std::io::pipe().unwrap();
     let demo = StalledDemo::start(target.into());
     let (text, _reader) = printed(reader).await;
@@ -122,7 +122,7 @@ async fn the_demo_answers_and_ends_though_nobody_reads_on_after_its_keys() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_demo_answers_and_ends_though_its_outputs_are_full_from_the_start() {
+async fn the_demo_responds_and_ends_with_full_outputs() {
     let (_reader, target) = full_pipe();
     let demo = StalledDemo::start(target);
     demo.is_ready().await;
@@ -133,7 +133,7 @@ async fn the_demo_answers_and_ends_though_its_outputs_are_full_from_the_start() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn serve_that_cannot_start_ends_though_its_outputs_are_full_from_the_start() {
+async fn serve_that_cannot_start_ends_with_full_outputs() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let (_reader, target) = full_pipe();
     let launch = gene_registry(["serve"])
@@ -142,6 +142,6 @@ async fn serve_that_cannot_start_ends_though_its_outputs_are_full_from_the_start
         .env("GENE_REGISTRY__OPS__BIND", "127.0.0.1:0")
         .stdout_to(target.try_clone().unwrap());
     let process = launch.stderr_to(target).start();
-    let status = process.exited_within(START_TIMEOUT).await.expect("it ends");
+    let status = process.exited_within(START_TIMEOUT).await.expect("the process ends");
     assert_eq!(status.code(), Some(1));
 }

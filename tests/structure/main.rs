@@ -68,7 +68,7 @@ fn no_files_import_each_other_in_a_circle() {
 }
 
 #[test]
-fn every_file_says_what_it_is_for() {
+fn every_file_begins_with_its_purpose() {
     let undocumented = sources().into_iter().filter(|file| !file.text.starts_with("//! "));
     let undocumented: Vec<String> = undocumented.map(|file| file.path).collect();
     assert_none(&undocumented, "a file begins with `//!`, what it is for and what it promises");
@@ -116,7 +116,7 @@ fn no_two_types_share_a_name() {
 }
 
 #[test]
-fn the_rules_find_what_breaks_them() {
+fn the_rules_find_violations() {
     let file = |path: &str, text: &str| SourceFile::parse(path, text);
     let files = vec![
         file("src/lib.rs", "pub mod app; pub mod sync;"),

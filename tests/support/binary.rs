@@ -29,21 +29,21 @@ pub(crate) struct ReplicaProcess {
 impl ReplicaProcess {
     /// Starts one on free ports; `env` configures it by environment variables.
     pub(crate) async fn start(env: &[(&str, &str)]) -> Self {
-        Self::launched(Launch::new(NAME, PROGRAM), env).await
+        Self::start_process(Launch::new(NAME, PROGRAM), env).await
     }
 
     /// Like [`start`](Self::start), with the host names of `hosts`.
     pub(crate) async fn start_with(hosts: &Hosts, env: &[(&str, &str)]) -> Self {
-        Self::launched(hosts.launch(NAME, PROGRAM), env).await
+        Self::start_process(hosts.launch(NAME, PROGRAM), env).await
     }
 
     /// Like [`start`](Self::start), with standard output and standard error to `target`.
     pub(crate) async fn start_writing_to(target: OwnedFd, env: &[(&str, &str)]) -> Self {
         let launch = Launch::new(NAME, PROGRAM).stdout_to(target.try_clone().unwrap());
-        Self::launched(launch.stderr_to(target), env).await
+        Self::start_process(launch.stderr_to(target), env).await
     }
 
-    async fn launched(launch: Launch, env: &[(&str, &str)]) -> Self {
+    async fn start_process(launch: Launch, env: &[(&str, &str)]) -> Self {
         let ready = scratch_folder("ready").join("ready.json");
         let mut launch = launch
             .args(["serve", "--ready-file"])
@@ -65,7 +65,7 @@ impl ReplicaProcess {
         }
         let process = launch.start();
         let addresses = until(START_TIMEOUT, "the replica listens", || async {
-            assert!(process.is_running(), "it did not start: {}", process.report());
+            assert!(process.is_running(), "the process did not start: {}", process.report());
             let text = std::fs::read_to_string(&ready).ok()?;
             Some(serde_json::from_str::<Value>(&text).unwrap())
         })
@@ -93,7 +93,7 @@ impl ReplicaProcess {
     }
 
     /// Ends it; returns its complete log.
-    pub(crate) async fn ended(self) -> String {
+    pub(crate) async fn into_log(self) -> String {
         self.process.signal(Signal::Term);
         self.process.wait_exit(START_TIMEOUT).await;
         self.log()
@@ -113,8 +113,8 @@ impl ReplicaProcess {
 
     /// Waits for a line with all of these words, which may be written a moment after its cause;
     /// panics if there is more than one.
-    pub(crate) async fn says_once(&self, words: &[&str]) {
-        eventually(LOG_TIMEOUT, &format!("the log says {words:?}"), || async {
+    pub(crate) async fn wait_for_single_line(&self, words: &[&str]) {
+        eventually(LOG_TIMEOUT, &format!("the log contains {words:?}"), || async {
             self.lines_with(words) > 0
         })
         .await;

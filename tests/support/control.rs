@@ -36,7 +36,7 @@ pub(crate) struct ControlClient {
 impl ControlClient {
     /// A client with a token, or without one.
     pub(crate) fn new(replica: &Replica, token: Option<&str>) -> Self {
-        let root = replica.control.as_ref().expect("the control listener is on");
+        let root = replica.control.as_ref().expect("the control listener is enabled");
         let base = format!("{root}/control/v1");
         Self { client: reqwest::Client::new(), base, token: token.map(str::to_owned) }
     }

@@ -6,24 +6,24 @@ use super::replica::{Replica, Response};
 
 /// A document in which each object must have exactly the declared properties.
 pub(crate) struct StrictDocument {
-    pub(crate) served: Value,
+    pub(crate) json: Value,
     schemas: Value,
 }
 
 impl StrictDocument {
     pub(crate) async fn of(replica: &Replica) -> Self {
-        let served = replica.get("/openapi.json", None).await.json();
-        let mut schemas = served["components"]["schemas"].clone();
+        let json = replica.get("/openapi.json", None).await.json();
+        let mut schemas = json["components"]["schemas"].clone();
         for schema in schemas.as_object_mut().unwrap().values_mut() {
             make_strict(schema);
         }
-        Self { served, schemas }
+        Self { json, schemas }
     }
 
     /// The operation on a path of the document.
     #[track_caller]
     pub(crate) fn operation(&self, path: &str) -> &Value {
-        let operation = &self.served["paths"][path]["get"];
+        let operation = &self.json["paths"][path]["get"];
         assert!(operation.is_object(), "no GET {path}");
         operation
     }

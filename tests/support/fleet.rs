@@ -37,8 +37,8 @@ impl ComposedFleet {
             launch = launch.env(name, value);
         }
         let process = launch.start();
-        let ready = until(START_TIMEOUT, "the fleet is there", || async {
-            assert!(process.is_running(), "it did not start: {}", process.report());
+        let ready = until(START_TIMEOUT, "the fleet is ready", || async {
+            assert!(process.is_running(), "the process did not start: {}", process.report());
             let text = std::fs::read_to_string(&ready).ok()?;
             Some(serde_json::from_str::<Value>(&text).unwrap())
         })

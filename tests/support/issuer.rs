@@ -69,11 +69,11 @@ impl Issuer {
         }
         let process = launch.start();
         let ready = eventually(START_TIMEOUT, "the OpenID provider listens", || async {
-            assert!(process.is_running(), "it did not start: {}", process.report());
+            assert!(process.is_running(), "the process did not start: {}", process.report());
             process.stdout().contains("ready")
         });
         if AssertUnwindSafe(ready).catch_unwind().await.is_err() {
-            panic!("it does not listen: {}", process.report());
+            panic!("the provider does not listen: {}", process.report());
         }
         let scheme = if authority.is_some() { "https" } else { "http" };
         let url = format!("{scheme}://localhost:{port}");

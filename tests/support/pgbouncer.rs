@@ -47,7 +47,7 @@ impl PgBouncer {
         let process =
             Launch::new("pgbouncer", find_program("pgbouncer")).arg(&conf).unprivileged().start();
         let bouncer = Self { process, port, _folder: folder };
-        until(START_TIMEOUT, "PgBouncer answers", || async {
+        until(START_TIMEOUT, "PgBouncer responds", || async {
             let process = &bouncer.process;
             assert!(process.is_running(), "PgBouncer did not start: {}", process.report());
             let url = bouncer.url("postgres", SUPERUSER);
@@ -69,7 +69,7 @@ impl PgBouncer {
         let reloads = || self.process.stderr().matches("re-reading config").count();
         let before = reloads();
         self.process.signal(Signal::Hup);
-        eventually(START_TIMEOUT, "PgBouncer reads its settings again", || async {
+        eventually(START_TIMEOUT, "PgBouncer has reloaded its settings", || async {
             reloads() > before
         })
         .await;

@@ -212,7 +212,7 @@ impl PostgresServer {
         }
         process.signal_tree(Signal::Cont);
         process.wait_exit(Duration::from_secs(10)).await;
-        eventually(Duration::from_secs(10), "the backends are gone", || async {
+        eventually(Duration::from_secs(10), "the backends have ended", || async {
             !all.iter().any(|pid| is_alive(*pid))
         })
         .await;
@@ -246,7 +246,7 @@ impl PostgresServer {
             .start();
         let url = self.url("postgres", SUPERUSER);
         let url = url.as_str();
-        until(START_TIMEOUT, "Postgres answers", || async {
+        until(START_TIMEOUT, "Postgres responds", || async {
             assert!(process.is_running(), "Postgres did not start: {}", process.report());
             let (client, connection) = tokio_postgres::connect(url, NoTls).await.ok()?;
             tokio::spawn(connection);

@@ -204,7 +204,7 @@ impl RedisServer {
             .arg(folder)
             .args(args)
             .start();
-        until(START_TIMEOUT, "Redis answers", || async {
+        until(START_TIMEOUT, "Redis responds", || async {
             assert!(process.is_running(), "Redis did not start: {}", process.report());
             let response = self.try_command::<String>(&["PING"]).await;
             // With a password set, a refusal shows that the server runs.

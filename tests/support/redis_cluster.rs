@@ -57,7 +57,7 @@ impl RedisCluster {
                 return slot;
             }
         }
-        panic!("no node is there")
+        panic!("no node responds")
     }
 
     /// The primary of a slot, as `witness` reports it: its index among the nodes.

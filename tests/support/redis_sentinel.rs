@@ -32,7 +32,7 @@ impl SentinelRedis {
         let primary = RedisServer::start(&[]).await;
         let port = primary.port().to_string();
         let replica = RedisServer::start(&["--replicaof", "127.0.0.1", &port]).await;
-        eventually(START_TIMEOUT, "the replica follows", || async {
+        eventually(START_TIMEOUT, "the replica has caught up", || async {
             let info: String = replica.command(&["INFO", "replication"]).await;
             info.contains("master_link_status:up")
         })

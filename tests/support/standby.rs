@@ -50,7 +50,7 @@ impl PostgresServer {
         let sql = "select (pg_current_wal_flush_lsn() - '0/0')::int8";
         let written = number(&self.admin().await, sql).await;
         let admin = standby.admin().await;
-        eventually(TIMEOUT, "the standby has followed", || async {
+        eventually(TIMEOUT, "the standby has caught up", || async {
             number(&admin, "select (pg_last_wal_replay_lsn() - '0/0')::int8").await >= written
         })
         .await;

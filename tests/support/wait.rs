@@ -75,7 +75,7 @@ pub(crate) fn visible_within<F: Future<Output = Result<(), String>>>(
                 found = tokio::time::timeout(ATTEMPT_TIMEOUT, poll()) => found,
                 never = &mut measured => match never {},
             };
-            let found = found.unwrap_or_else(|_| panic!("{caller}: no answer: {what}"));
+            let found = found.unwrap_or_else(|_| panic!("{caller}: no response: {what}"));
             let Err(older) = found else { return };
             if begun > since + bound + STEPS * late.get() {
                 panic!("{caller}: not within {bound:?}: {what}: still {older}");
@@ -105,13 +105,13 @@ mod tests {
 
     #[tokio::test]
     #[should_panic(expected = "still older")]
-    async fn what_is_still_older_beyond_the_bound_is_a_failure() {
+    async fn an_older_state_beyond_the_bound_is_a_failure() {
         visible_within(Instant::now(), BOUND, "a change", || async { Err("older".to_owned()) })
             .await;
     }
 
     #[tokio::test]
-    async fn an_older_answer_that_was_asked_for_in_time_is_none_however_late_it_comes() {
+    async fn an_older_state_requested_in_time_is_no_failure_however_late_it_arrives() {
         let polls = Cell::new(0);
         visible_within(Instant::now(), BOUND, "a change", || async {
             polls.set(polls.get() + 1);

@@ -53,7 +53,7 @@ impl KeySetup {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_created_key_stands_alone_on_standard_output_and_works() {
+async fn standard_output_has_only_the_created_key_which_works() {
     let setup = KeySetup::start().await;
     let created = setup.api_key(&["create", "--name", "ci"]).await.ok();
     let key = created.stdout.strip_suffix('\n').unwrap();
@@ -73,7 +73,7 @@ async fn a_created_key_stands_alone_on_standard_output_and_works() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_is_created_with_the_scopes_limit_and_end_asked_for() {
+async fn a_key_is_created_with_the_given_scopes_limit_and_expiry() {
     let setup = KeySetup::start().await;
     let args = ["create", "--name", "n", "--scope", "read", "--scope", "x", "--rate-limit", "7"];
     let created = setup.api_key(&[&args[..], &["--expires", "90d", "--json"]].concat()).await.ok();
@@ -95,7 +95,7 @@ async fn a_key_is_created_with_the_scopes_limit_and_end_asked_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn list_shows_expired_and_revoked_keys_as_such_and_no_secret() {
+async fn list_marks_expired_and_revoked_keys_and_shows_no_secret() {
     let setup = KeySetup::start().await;
     let mut secrets = Vec::new();
     for name in ["active", "expired", "revoked", "both"] {
@@ -133,7 +133,7 @@ async fn list_shows_expired_and_revoked_keys_as_such_and_no_secret() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn times_without_an_end_are_shown_as_never() {
+async fn infinite_times_are_shown_as_never() {
     let setup = KeySetup::start().await;
     setup.create(&[]).await;
     setup.execute("update registry.api_key set expires_at = 'infinity'").await;
@@ -143,7 +143,7 @@ async fn times_without_an_end_are_shown_as_never() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn list_and_revoke_see_the_owners_keys_alone() {
+async fn list_and_revoke_see_only_the_owners_keys() {
     let setup = KeySetup::start().await;
     let other = setup.0.new_key_with(|key| key.owner = "team-b".to_owned()).await;
     assert_eq!(setup.list().await.len(), 0);
@@ -166,7 +166,7 @@ async fn a_revoked_key_is_refused_and_revoking_it_again_changes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn unclear_prefixes_revoke_nothing() {
+async fn ambiguous_prefixes_revoke_nothing() {
     let setup = KeySetup::start().await;
     let keys = [setup.create(&[]).await, setup.create(&[]).await];
     for (key, prefix) in keys.iter().zip(["gr_same0001", "gr_same0002"]) {
@@ -194,7 +194,7 @@ async fn unclear_prefixes_revoke_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn keys_are_managed_on_the_database_only_where_that_is_asked_for() {
+async fn keys_are_managed_on_the_database_only_on_request() {
     let setup = KeySetup::start().await;
     for args in [
         &["api-key", "list"][..],

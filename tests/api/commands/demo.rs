@@ -26,7 +26,7 @@ impl Demo {
 
     async fn begin(command: Launch) -> Self {
         let process = command.start();
-        let text = until(TIMEOUT, "the demo says how it is used", || async {
+        let text = until(TIMEOUT, "the demo prints its usage", || async {
             assert!(process.is_running(), "{}", process.report());
             Some(process.stdout()).filter(|text| text.contains("Ctrl-C"))
         })
@@ -101,7 +101,7 @@ async fn the_demos_other_keys_behave_as_they_are_labelled() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_of_ones_own_can_be_made_used_seen_and_revoked_in_the_demo() {
+async fn the_demo_creates_serves_lists_and_revokes_a_new_key() {
     let demo = Demo::start(&["--bind", "127.0.0.1:0"]).await;
     let after = |label: &str| {
         let line = demo.text.lines().find_map(|line| line.trim().strip_prefix(label));
@@ -120,7 +120,7 @@ async fn a_key_of_ones_own_can_be_made_used_seen_and_revoked_in_the_demo() {
     let made = send(client.post(format!("{control}/api-keys")).json(&wish)).await;
     let key = made["key"].as_str().unwrap();
     assert_eq!(demo.ask(key).await, 200);
-    eventually(TIMEOUT, "its use is seen", || async {
+    eventually(TIMEOUT, "its use is recorded", || async {
         let listed = send(client.get(format!("{control}/api-keys?limit=1"))).await;
         listed["data"][0]["name"] == "mine" && listed["data"][0]["request_count"] == 1
     })
@@ -128,17 +128,17 @@ async fn a_key_of_ones_own_can_be_made_used_seen_and_revoked_in_the_demo() {
     let wish = json!({ "prefix": made["prefix"] });
     let revoked = send(client.post(format!("{control}/api-keys/revoke")).json(&wish)).await;
     assert_eq!(revoked["status"], "revoked");
-    eventually(TIMEOUT, "it is refused", || async { demo.ask(key).await == 401 }).await;
+    eventually(TIMEOUT, "the key is refused", || async { demo.ask(key).await == 401 }).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_demo_moves_to_a_free_port_where_its_own_is_taken() {
+async fn the_demo_uses_a_free_port_if_its_default_is_taken() {
     // The port is in use, by this test or by another process.
     let _taken = [8080, 8081].map(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)));
     let demo = Demo::start(&[]).await;
     assert!(!demo.base.contains(":8080"), "{}", demo.base);
     assert!(!demo.text.contains("127.0.0.1:8081"), "{}", demo.text);
-    eventually(TIMEOUT, "it says so", || async {
+    eventually(TIMEOUT, "the demo reports the other port", || async {
         demo.process.stderr().contains("127.0.0.1:8080 is in use")
     })
     .await;
@@ -146,7 +146,7 @@ async fn the_demo_moves_to_a_free_port_where_its_own_is_taken() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_demo_does_not_move_from_an_address_that_it_was_given() {
+async fn the_demo_keeps_an_address_given_as_argument() {
     let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let ended = super::run(gene_registry(["demo", "--bind", &address])).await.failed(1, &[]);
@@ -181,7 +181,7 @@ async fn the_demo_ignores_databases_that_it_does_not_need() {
         process.stdout().contains("API key:").then_some(())
     })
     .await;
-    eventually(TIMEOUT, "it says what it does not use", || async {
+    eventually(TIMEOUT, "the demo names the ignored settings", || async {
         process.stderr().contains("ignores REDIS_URL, DATABASE_URL")
     })
     .await;
@@ -218,11 +218,11 @@ async fn the_demo_takes_settings_from_the_environment() {
         let who = who.send().await.unwrap().json::<Value>().await.unwrap();
         assert_eq!(who["user"], user);
     }
-    assert_eq!(demo.process.stderr(), "", "nothing was set in vain");
+    assert_eq!(demo.process.stderr(), "", "no setting was ignored");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_demo_does_not_move_from_addresses_of_the_environment() {
+async fn the_demo_keeps_addresses_from_the_environment() {
     for (variable, key) in [
         ("GENE_REGISTRY__SERVER__BIND", "server.bind"),
         ("GENE_REGISTRY__OPS__BIND", "ops.bind"),

@@ -27,7 +27,7 @@ async fn help_has_examples_and_names_the_exit_statuses() {
         let example = format!("\n  gene-registry {}", command.join(" "));
         assert!(help.stdout.contains("Examples:"), "{help:?}");
         assert!(help.stdout.contains(&example) || command == ["api-key", "create"], "{help:?}");
-        assert!(!help.stdout.contains('\u{1b}'), "no colours where there is no terminal");
+        assert!(!help.stdout.contains('\u{1b}'), "no colours without a terminal");
     }
     let help = cli_user.run(&["--help"]).await.ok().stdout;
     for line in ["Exit status:", "  0  ", "  1  ", "  2  "] {
@@ -36,7 +36,7 @@ async fn help_has_examples_and_names_the_exit_statuses() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn completions_are_scripts_that_their_shells_take() {
+async fn shells_accept_their_completion_scripts() {
     let cli_user = CliUser::new();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = cli_user.run(&["completions", shell]).await.ok().stdout;
@@ -80,7 +80,7 @@ async fn man_pages_are_written_for_all_commands() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn keys_and_tokens_typed_in_the_wrong_place_are_not_repeated() {
+async fn misplaced_keys_and_tokens_are_not_printed() {
     let cli_user = CliUser::new();
     let key = ApiKey::generate().unwrap();
     let secret = &key.expose()[12..];
@@ -106,11 +106,11 @@ async fn keys_and_tokens_typed_in_the_wrong_place_are_not_repeated() {
         }
     }
     let said = cli_user.run(&["api-key", "revoke", "gr_aB3dEf7h"]).await.failed(2, &[]).stderr;
-    assert!(said.contains("'gr_aB3dEf7h'"), "what is no secret is repeated: {said}");
+    assert!(said.contains("'gr_aB3dEf7h'"), "an argument that is no secret is repeated: {said}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn colours_are_for_terminals_that_want_them() {
+async fn colours_appear_only_on_terminals_that_allow_them() {
     let cli_user = CliUser::new();
     let colourful = cli_user.at_terminal(&["login", "--nonsense"]).await.wait_for_end().await.1;
     assert!(colourful.contains("\u{1b}["), "{colourful:?}");

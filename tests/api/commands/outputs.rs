@@ -120,7 +120,7 @@ async fn no_command_panics_when_standard_output_is_full() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reader_that_has_gone_has_seen_enough_unless_a_secret_was_for_it() {
+async fn a_closed_pipe_is_no_error_unless_a_secret_is_lost() {
     let setup = OutputSetup::start().await;
     for (line, command) in setup.commands() {
         let ended = run(command.stdout_to(closed_pipe())).await;
@@ -185,7 +185,7 @@ async fn a_key_that_could_not_be_written_can_be_found_and_revoked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_demo_ends_when_its_keys_cannot_be_written_and_goes_on_when_nobody_reads_on() {
+async fn the_demo_ends_if_its_keys_cannot_be_written_and_ignores_later_closing() {
     let addresses = [(); 3].map(|()| format!("127.0.0.1:{}", free_port()));
     let demo = || {
         gene_registry(["demo"])
@@ -198,7 +198,7 @@ async fn the_demo_ends_when_its_keys_cannot_be_written_and_goes_on_when_nobody_r
     assert!(!ended.stderr.contains("panicked"), "{ended:?}");
 
     let process = demo().stdout_to(closed_pipe()).stderr_to(full_device()).start();
-    crate::support::wait::until(TIMEOUT, "the demo answers", || async {
+    crate::support::wait::until(TIMEOUT, "the demo responds", || async {
         assert!(process.is_running(), "{}", process.report());
         reqwest::get(format!("http://{}/readyz", addresses[1])).await.ok()
     })

@@ -38,7 +38,7 @@ async fn serve_writes_the_ready_file_when_it_listens_and_ends_with_0_when_termin
         })
         .await;
 
-        let ready: Value = serde_json::from_str(&ready).expect("whole from the beginning");
+        let ready: Value = serde_json::from_str(&ready).expect("complete from the beginning");
         let names: Vec<_> = ready.as_object().unwrap().keys().collect();
         assert_eq!(names, ["base_url", "ops_url", "control_url"]);
         assert_eq!(ready["control_url"], Value::Null);
@@ -77,7 +77,7 @@ async fn a_second_signal_ends_serve_at_once() {
         let readyz = format!("{}/readyz", ready["ops_url"].as_str().unwrap());
 
         process.signal(Signal::Term);
-        eventually(TIMEOUT, "it drains", || async {
+        eventually(TIMEOUT, "the replica drains", || async {
             let response = reqwest::get(&readyz).await.unwrap();
             response.text().await.unwrap().contains("draining")
         })
@@ -91,7 +91,7 @@ async fn a_second_signal_ends_serve_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn serve_says_where_the_control_listener_is_and_stops_where_nobody_could_log_in() {
+async fn serve_prints_the_control_address_and_refuses_to_start_without_logins() {
     let database = sample(PostgresServer::shared().await).await;
     let file = scratch_folder("ready").join("ready.json");
     let token = format!("[{{user=\"alice\",sha256=\"{}\"}}]", "ab".repeat(32));
@@ -115,7 +115,7 @@ async fn serve_says_where_the_control_listener_is_and_stops_where_nobody_could_l
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn serve_without_a_database_or_with_a_taken_address_says_what_is_wrong() {
+async fn serve_reports_a_missing_database_and_a_taken_address() {
     let ended = run(gene_registry(["serve"])).await.failed(1, &[]);
     assert!(ended.stderr.contains("upstream.url"), "{ended:?}");
 
@@ -137,7 +137,7 @@ async fn serve_without_a_database_or_with_a_taken_address_says_what_is_wrong() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_start_that_fails_leaves_no_listener_behind() {
+async fn a_failed_start_leaves_no_listener() {
     let database = sample(PostgresServer::shared().await).await;
     let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let mut config = config(&database.url_as(READER), None);
@@ -152,7 +152,7 @@ async fn a_start_that_fails_leaves_no_listener_behind() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn healthcheck_ends_with_0_only_where_a_replica_is_ready() {
+async fn healthcheck_succeeds_only_for_a_ready_replica() {
     let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
     let fleet = Fleet::start(1, postgres, redis).await;
     let ready = &fleet.replicas[0];

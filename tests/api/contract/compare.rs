@@ -94,14 +94,14 @@ impl Comparison<'_> {
         }
         for (status, _) in object(&new["responses"]) {
             if old["responses"][status].is_null() {
-                self.breaks(&format!("{location} {status}"), "an answer that clients don't know");
+                self.breaks(&format!("{location} {status}"), "a response that clients don't know");
             }
         }
     }
 
     fn response(&mut self, location: &str, old: &Value, new: &Value) {
         if new.is_null() {
-            return self.breaks(location, "the answer is gone");
+            return self.breaks(location, "the response is gone");
         }
         for (name, header) in object(&old["headers"]) {
             let other = &new["headers"][name];

@@ -83,7 +83,7 @@ fn breaking_changes_are_found() {
         (&format!("{SEARCH}/parameters/3/schema/maximum"), json!(20), "maximum"),
         (&format!("{SEARCH}/parameters/3/schema/minimum"), json!(2), "minimum"),
         (&format!("{SEARCH}/parameters/3/schema/type"), json!("string"), "type"),
-        (&format!("{SEARCH}/responses/404"), Value::Null, "the answer is gone"),
+        (&format!("{SEARCH}/responses/404"), Value::Null, "the response is gone"),
         (&format!("{SEARCH}/responses/418"), json!({}), "clients don't know"),
         (&format!("{SEARCH}/responses/200/headers/Link"), Value::Null, "header Link: is gone"),
         (&format!("{SEARCH}/responses/200/content/application~1json"), Value::Null, "is gone"),

@@ -76,7 +76,7 @@ async fn every_asymmetric_algorithm_is_accepted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tokens_for_others_and_tokens_outside_their_lifetime_are_refused() {
+async fn tokens_for_other_audiences_or_outside_their_lifetime_are_refused() {
     let issuer = Issuer::start().await;
     let (replica, _database) = replica(|config| issuer.configure(config)).await;
     let tokens = issuer.log_in("alice").await;
@@ -194,7 +194,7 @@ async fn forged_tokens_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_user_may_be_in_another_claim() {
+async fn the_users_claim_is_configurable() {
     let issuer = Issuer::start().await;
     let (replica, _database) = replica(|config| {
         issuer.configure(config);

@@ -42,7 +42,7 @@ async fn assert_known_to_all(fleet: &Fleet<'_>, key: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn keys_are_treated_as_they_were_last_managed_by_three_replicas_with_and_without_redis() {
+async fn key_changes_apply_on_three_replicas_with_and_without_redis() {
     need_own_servers!();
     let (postgres, redis) = (PostgresServer::shared().await, RedisServer::start(&[]).await);
     let mut fleet =

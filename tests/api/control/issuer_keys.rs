@@ -20,7 +20,7 @@ async fn whoami(replica: &Replica, token: &str) -> Response {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn exchanged_keys_are_found_and_withdrawn_ones_are_refused() {
+async fn rotated_keys_are_found_and_withdrawn_ones_are_refused() {
     let issuer = Issuer::start().await;
     let (replica, _database) = replica(|config| issuer.configure(config)).await;
     let old = issuer.log_in("alice").await.access;
@@ -44,7 +44,7 @@ async fn exchanged_keys_are_found_and_withdrawn_ones_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_issuer_is_asked_once_for_many_requests_and_rarely_for_invented_keys() {
+async fn the_key_set_is_fetched_once_for_many_requests_and_rarely_for_unknown_keys() {
     let issuer = Issuer::start().await;
     let (replica, _database) = replica(|config| issuer.configure(config)).await;
     let token = issuer.log_in("alice").await.access;
@@ -76,12 +76,12 @@ async fn known_keys_work_while_the_issuer_is_unavailable_and_unknown_ones_are_50
     let response = whoami(&ignorant, &token).await;
     response.assert_refused(503, "ISSUER_UNAVAILABLE");
     assert!(!response.header("retry-after").is_empty());
-    eventually(TIMEOUT, "the issuer has been asked in vain", || async {
+    eventually(TIMEOUT, "the issuer has been tried in vain", || async {
         whoami(&knowing, &unknown).await.status == StatusCode::SERVICE_UNAVAILABLE
     })
     .await;
     issuer.set(json!({ "refuse": false })).await;
-    eventually(TIMEOUT, "the issuer is back", || async {
+    eventually(TIMEOUT, "the issuer is available again", || async {
         whoami(&ignorant, &token).await.status == 200
     })
     .await;

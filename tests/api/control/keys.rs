@@ -130,7 +130,7 @@ async fn another_users_key_is_like_one_that_does_not_exist() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn operators_see_and_revoke_everybodys_keys_when_they_say_so() {
+async fn operators_list_and_revoke_the_keys_of_all_users_on_request() {
     let Users { alice, bob, olga, replica, database: _database, .. } = users().await;
     let (hers, his) = (alice.create("hers").await, bob.create("his").await);
     assert!(olga.list().await.is_empty());
@@ -140,7 +140,7 @@ async fn operators_see_and_revoke_everybodys_keys_when_they_say_so() {
     assert_eq!((owners, &all["total"]), (vec![Some("bob"), Some("alice")], &json!(2)));
     let spec = json!({ "prefix": prefix(&his), "all": true });
     let rotated = olga.post("/api-keys/rotate", &spec).await.json();
-    assert_eq!(rotated["owner"], "bob", "the key stays his");
+    assert_eq!(rotated["owner"], "bob", "the key keeps its owner");
     let spec = json!({ "prefix": prefix(&hers), "all": true });
     assert_eq!(olga.post("/api-keys/revoke", &spec).await.json()["status"], "revoked");
     eventually(TIMEOUT, "her key is refused", || async {
@@ -150,7 +150,7 @@ async fn operators_see_and_revoke_everybodys_keys_when_they_say_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn revoking_twice_is_harmless_and_says_when_it_was_done() {
+async fn revoking_twice_reports_the_first_time() {
     let Users { alice, database: _database, .. } = users().await;
     let key = alice.create("ci").await;
     let mut revoked_at = Vec::new();
@@ -175,7 +175,7 @@ async fn rename(client: &Client, key: &str, to: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_two_keys_that_begin_alike_none_is_touched_until_it_is_clear_which() {
+async fn an_ambiguous_prefix_changes_no_key() {
     let Users { alice, bob, database, .. } = users().await;
     let (one, other) = (alice.create("one").await, alice.create("other").await);
     let his = bob.create("his").await;

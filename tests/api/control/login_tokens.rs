@@ -10,7 +10,7 @@ use super::replica;
 use crate::support::control::{ControlClient, new_token};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_listed_token_says_who_is_asking() {
+async fn a_configured_token_authenticates_its_user() {
     let (mut alice, mut operator) = (String::new(), String::new());
     let (replica, _database) = replica(|config| {
         alice = new_token(config, "alice");
@@ -31,7 +31,7 @@ async fn a_listed_token_says_who_is_asking() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_other_token_gets_in_and_all_refusals_look_the_same() {
+async fn every_other_token_gets_the_same_refusal() {
     let expired = LoginToken::generate().unwrap();
     let (replica, database) = replica(|config| {
         new_token(config, "alice");
@@ -63,7 +63,7 @@ async fn no_other_token_gets_in_and_all_refusals_look_the_same() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn guessing_ends_and_whoever_was_let_in_before_goes_on() {
+async fn guessing_is_throttled_and_authenticated_users_continue() {
     let mut alice = String::new();
     let (replica, _database) = replica(|config| alice = new_token(config, "alice")).await;
     let alice = ControlClient::new(&replica, Some(&alice));
@@ -80,7 +80,7 @@ async fn guessing_ends_and_whoever_was_let_in_before_goes_on() {
         response.assert_refused(401, "UNAUTHORIZED");
         refused += 1;
         // One token of the bucket returns each second, however slow the machine is.
-        assert!(refused < 500, "guessing goes on");
+        assert!(refused < 500, "guessing is still possible");
     }
     assert!(refused >= 30);
     assert_eq!(alice.get("/whoami").await.status, 200);
@@ -88,7 +88,7 @@ async fn guessing_ends_and_whoever_was_let_in_before_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn routes_come_first_then_methods_then_the_token() {
+async fn routes_are_checked_first_then_methods_then_the_token() {
     let (replica, _database) = replica(|config| {
         new_token(config, "alice");
     })

@@ -10,7 +10,7 @@ use crate::support::wait::eventually;
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_provider_waits_slows_down_refuses_and_forgets() {
+async fn the_provider_delays_slows_down_denies_and_expires_logins() {
     let issuer = Issuer::start().await;
     let code = |device: &serde_json::Value| device["user_code"].as_str().unwrap().to_owned();
     let device = issuer.begin(AUDIENCE).await;

@@ -30,7 +30,7 @@ async fn assert_read_only(alice: &ControlClient, key: &str, says: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_a_role_to_write_keys_are_listed_and_nothing_else() {
+async fn without_a_role_to_write_keys_can_only_be_listed() {
     let mut token = String::new();
     let (replica, database) = replica(|config| {
         token = new_token(config, "team-test");
@@ -45,7 +45,7 @@ async fn without_a_role_to_write_keys_are_listed_and_nothing_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_role_that_may_not_write_is_told_apart() {
+async fn a_role_that_may_not_write_gets_its_own_error() {
     let mut token = String::new();
     let (replica, database) = replica(|config| token = new_token(config, "team-test")).await;
     let key = database.new_key(100).await;
@@ -84,7 +84,7 @@ async fn a_database_without_the_default_schema_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn while_its_database_is_away_the_listener_says_so_and_works_again_after_it() {
+async fn the_listener_reports_an_unavailable_database_and_recovers() {
     let proxy = FaultProxy::start(PostgresServer::shared().await.addr()).await;
     let mut token = String::new();
     let database = migrated(PostgresServer::shared().await).await;

@@ -28,7 +28,7 @@ fn seconds_between(earlier: &Value, later: &Value) -> i64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_new_key_is_like_the_old_one_which_goes_on_for_the_overlap() {
+async fn the_new_key_has_the_same_settings_and_the_old_one_works_for_the_overlap() {
     let (alice, replica, _database) = alice().await;
     let end = Timestamp::now() + jiff::SignedDuration::from_hours(48);
     let wish = json!({
@@ -91,7 +91,7 @@ async fn the_overlap_never_prolongs_a_key() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_rotations_at_the_same_time_one_gives_a_key_and_the_others_name_it() {
+async fn one_of_concurrent_rotations_returns_a_key_and_the_others_name_it() {
     let (alice, replica, _database) = alice().await;
     for (overlap_s, active) in [(0, 1), (3600, 2)] {
         let old = alice.create(&overlap_s.to_string()).await;
@@ -114,7 +114,7 @@ async fn of_rotations_at_the_same_time_one_gives_a_key_and_the_others_name_it() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn on_a_schema_of_an_older_release_keys_are_not_rotated_and_the_message_says_what_to_do() {
+async fn rotation_on_an_older_schema_fails_with_the_remedy() {
     let (alice, _replica, database) = alice().await;
     let old = alice.create("ci").await;
     let older =

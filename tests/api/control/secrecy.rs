@@ -32,7 +32,7 @@ async fn tokens_and_new_keys_are_in_no_log_metric_or_other_response() {
     let before = postgres.log().len();
     let keys_url = database.url_as(&format!("{KEYS_ROLE}:{PASSWORD}"));
     let tokens = format!("[{{user=\"alice\",sha256=\"{hash}\"}}]");
-    let served = ReplicaProcess::start(&[
+    let process = ReplicaProcess::start(&[
         ("DATABASE_URL", &database.url_as(READER)),
         ("CONTROL_DATABASE_URL", &keys_url),
         ("GENE_REGISTRY__CONTROL__BIND", "127.0.0.1:0"),
@@ -53,11 +53,11 @@ async fn tokens_and_new_keys_are_in_no_log_metric_or_other_response() {
     for token in [&access.access, &access.id, &forged] {
         secrets.extend(secret_parts(token));
     }
-    let alice = ControlClient::new(&served.replica, Some(good.expose()));
+    let alice = ControlClient::new(&process.replica, Some(good.expose()));
     let mut responses = String::new();
     let mut made = Vec::new();
     for token in [good.expose(), &access.access] {
-        let caller = ControlClient::new(&served.replica, Some(token));
+        let caller = ControlClient::new(&process.replica, Some(token));
         let key = caller.create("ci").await;
         let rotate = json!({ "prefix": &key[..11], "overlap_s": 5 });
         let rotated = caller.post("/api-keys/rotate", &rotate).await.json();
@@ -66,7 +66,7 @@ async fn tokens_and_new_keys_are_in_no_log_metric_or_other_response() {
     }
     secrets.extend(made.iter().map(|key| key[12..].to_owned()));
     for token in [good.expose(), unknown.expose(), &access.access, &access.id, &forged, &made[0]] {
-        let caller = ControlClient::new(&served.replica, Some(token));
+        let caller = ControlClient::new(&process.replica, Some(token));
         for path in ["/whoami", "/api-keys", "/api-keys?limit=x", "/nothing"] {
             responses += &format!("{:?}", caller.get(path).await);
         }
@@ -81,7 +81,7 @@ async fn tokens_and_new_keys_are_in_no_log_metric_or_other_response() {
         responses += &format!("{:?}", caller.send(Method::POST, "/api-keys", Some(broken)).await);
     }
     for key in &made {
-        served.replica.get("/genes", Some(key)).await;
+        process.replica.get("/genes", Some(key)).await;
     }
     assert_silent("the database's log", &postgres.log()[before..], &secrets);
     postgres.stop_immediate().await;
@@ -90,12 +90,12 @@ async fn tokens_and_new_keys_are_in_no_log_metric_or_other_response() {
     for seen in ["DB_ERROR", "INVALID_PREFIX", "MISSING_PARAM", "UNAUTHORIZED", "NOT_FOUND"] {
         assert!(responses.contains(seen), "{seen}");
     }
-    assert_silent("an answer", &responses, &secrets);
-    assert_silent("the metrics", &served.replica.ops("/metrics").await.text, &secrets);
-    let metrics = served.replica.ops("/metrics").await.text;
+    assert_silent("a response", &responses, &secrets);
+    assert_silent("the metrics", &process.replica.ops("/metrics").await.text, &secrets);
+    let metrics = process.replica.ops("/metrics").await.text;
     let counted = r#"gene_registry_control_requests_total{route="/control/v1/whoami",method="GET",status="401"}"#;
     assert!(metrics.contains(counted), "{metrics}");
-    let log = served.ended().await;
+    let log = process.into_log().await;
     assert_silent("the log", &log, &secrets);
     for told in ["TRACE", "the login token is unknown", "its signature is invalid"] {
         assert!(log.contains(told), "{told}");

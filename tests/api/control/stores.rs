@@ -216,7 +216,7 @@ async fn a_key_has_at_most_one_active_successor_and_keeps_its_first_lifetime() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn use_adds_up_and_the_latest_counts() {
+async fn key_use_accumulates_and_the_latest_time_remains() {
     for StorePair { name, store, .. } in both().await {
         let [one, other] = [
             store.create(&new("a", "one", None)).await.unwrap().0,

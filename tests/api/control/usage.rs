@@ -53,7 +53,7 @@ async fn owners_see_when_and_how_often_their_keys_were_used() {
     send_requests(&second, &used, 4).await;
     // A request with invalid parameters counts as a use of the key.
     assert_eq!(first.get("/genes?limit=0", Some(&used)).await.status, 400);
-    eventually(TIMEOUT, "eight requests are seen", || async {
+    eventually(TIMEOUT, "eight requests are recorded", || async {
         alice.list().await[1]["request_count"] == 8
     })
     .await;
@@ -69,7 +69,7 @@ async fn owners_see_when_and_how_often_their_keys_were_used() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn use_is_written_when_a_replica_stops_and_refused_keys_are_not_counted() {
+async fn key_use_is_written_at_shutdown_and_refused_keys_are_not_counted() {
     let (replica, database) = replica(|config| {
         new_token(config, "alice");
         config.keys.usage_every_s = 86_400;
@@ -99,7 +99,7 @@ async fn a_lost_batch_is_logged_and_delays_no_request() {
     let postgres = PostgresServer::shared().await;
     let database = sample(postgres).await;
     let proxy = FaultProxy::start(postgres.addr()).await;
-    let served = ReplicaProcess::start(&[
+    let process = ReplicaProcess::start(&[
         ("DATABASE_URL", &database.url_as(READER)),
         ("CONTROL_DATABASE_URL", &proxy.url(&database.url_as(KEYS_ROLE))),
         ("GENE_REGISTRY__KEYS__USAGE_EVERY_S", "1"),
@@ -111,10 +111,10 @@ async fn a_lost_batch_is_logged_and_delays_no_request() {
         proxy.set(mode).await;
         let begun = Instant::now();
         let mut slowest = Duration::ZERO;
-        while served.lines_with(&["cannot write counts of key use"]) < batches {
-            assert!(begun.elapsed() < TIMEOUT, "not logged: {}", served.log());
+        while process.lines_with(&["cannot write counts of key use"]) < batches {
+            assert!(begun.elapsed() < TIMEOUT, "not logged: {}", process.log());
             let sent = Instant::now();
-            assert_eq!(served.replica.get(&uncached_path(), Some(&key)).await.status, 200);
+            assert_eq!(process.replica.get(&uncached_path(), Some(&key)).await.status, 200);
             slowest = slowest.max(sent.elapsed());
         }
         // The attempt takes five seconds if the database does not respond.
@@ -123,7 +123,7 @@ async fn a_lost_batch_is_logged_and_delays_no_request() {
     proxy.set(Mode::Pass).await;
     let before = written(&client, &key).await;
     eventually(TIMEOUT, "requests are counted again", || async {
-        served.replica.get("/genes", Some(&key)).await;
+        process.replica.get("/genes", Some(&key)).await;
         written(&client, &key).await > before
     })
     .await;
@@ -132,13 +132,13 @@ async fn a_lost_batch_is_logged_and_delays_no_request() {
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_role_that_may_write_nothing_is_written_and_it_is_logged_once() {
     let database = sample(PostgresServer::shared().await).await;
-    let served = ReplicaProcess::start(&[
+    let process = ReplicaProcess::start(&[
         ("DATABASE_URL", &database.url_as(READER)),
         ("GENE_REGISTRY__KEYS__USAGE_EVERY_S", "1"),
     ])
     .await;
     let key = database.new_key(1_000_000).await;
-    send_requests(&served.replica, &key, 3).await;
-    served.says_once(&["control.database_url is not set", "last use"]).await;
-    assert_eq!(served.lines_with(&["are lost"]), 0);
+    send_requests(&process.replica, &key, 3).await;
+    process.wait_for_single_line(&["control.database_url is not set", "last use"]).await;
+    assert_eq!(process.lines_with(&["are lost"]), 0);
 }

@@ -117,7 +117,7 @@ async fn an_unpublished_gene_is_404_and_a_republished_one_200() {
         client.execute(sql, &[&published, &id]).await.unwrap();
         let committed = Instant::now();
         for replica in &fleet.replicas {
-            visible_within(committed, super::VISIBLE_WITHIN, "its status follows", || async {
+            visible_within(committed, super::VISIBLE_WITHIN, "its status is visible", || async {
                 let found = replica.get(&path, Some(&key)).await.status;
                 if found == status { Ok(()) } else { Err(found.to_string()) }
             })

@@ -181,7 +181,7 @@ impl CheckerRun<'_> {
     /// Waits until no replica serves stale entries or errors after the last fault.
     async fn wait_for_recovery(&self) {
         for replica in &self.fleet.replicas {
-            eventually(RECOVERY_LIMIT, "it has healed", || async {
+            eventually(RECOVERY_LIMIT, "the replica has recovered", || async {
                 let mut all = true;
                 for request in requests().concat() {
                     let response = replica.get(&request, Some(&self.key)).await;

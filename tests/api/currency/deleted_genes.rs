@@ -36,7 +36,7 @@ async fn a_deletion_found_by_another_replica_is_not_undone() {
     proxy.set(Mode::Delay(Duration::from_millis(200))).await;
     let sql = "update registry.gene set published = false where id = $1::text::uuid";
     client.execute(sql, &[&id]).await.unwrap();
-    eventually(Duration::from_secs(10), "it is gone everywhere", || async {
+    eventually(Duration::from_secs(10), "every replica responds 404", || async {
         let asked = fleet.replicas.iter().map(|replica| replica.get(&path, Some(&key)));
         join_all(asked).await.iter().all(|response| response.status == 404)
     })
@@ -44,7 +44,7 @@ async fn a_deletion_found_by_another_replica_is_not_undone() {
     proxy.set(Mode::Refuse).await;
 
     for replica in &fleet.replicas {
-        eventually(Duration::from_secs(10), "it knows no more than that it is gone", || async {
+        eventually(Duration::from_secs(10), "only the tombstone is left", || async {
             let response = replica.get(&path, Some(&key)).await;
             assert_ne!(response.status, 200, "{response:?}");
             response.status == 502
@@ -73,7 +73,7 @@ async fn an_isolated_replica_does_not_fail_the_reads_of_others() {
     assert_eq!(sick.get("/genes", Some(&key)).await.status, 200);
 
     cut_off.set(Mode::Stall).await;
-    eventually(Duration::from_secs(10), "it knows that it is cut off", || async {
+    eventually(Duration::from_secs(10), "the replica has noticed that it is isolated", || async {
         sick.metric("gene_registry_upstream_in_use").await == Some(0.0)
     })
     .await;
@@ -83,7 +83,7 @@ async fn an_isolated_replica_does_not_fail_the_reads_of_others() {
         let claimed = monitor.lines_with(&lease).len();
         let in_vain = sick.get(path, Some(&key));
         let right = async {
-            eventually(Duration::from_secs(10), "it has the lease", || async {
+            eventually(Duration::from_secs(10), "the replica has the lease", || async {
                 monitor.lines_with(&lease).len() > claimed
             })
             .await;

@@ -77,7 +77,7 @@ impl fmt::Display for Violation {
         let at = |moment: Instant| moment.duration_since(self.start).as_secs_f64();
         let Observation { replica, request, gene, version, begun, ended } = &self.observation;
         write!(f, "{}: replica {replica}, {request}: gene {gene} is {version:?}", self.rule)?;
-        write!(f, ", asked at {:.3} s, answered at {:.3} s; states:", at(*begun), at(*ended))?;
+        write!(f, ", requested at {:.3} s, received at {:.3} s; states:", at(*begun), at(*ended))?;
         self.around.iter().try_for_each(|(number, state)| {
             let (began, done) = (at(state.began), at(state.done));
             write!(f, " {number}: {:?} from {began:.3}..{done:.3};", state.version)
@@ -130,14 +130,15 @@ impl History {
             let mut rules = Vec::new();
             let states = self.possible_states(observation);
             if states.is_empty() {
-                violations.push(self.violation("a state that never was, or not yet", observation));
+                violations
+                    .push(self.violation("a state that never existed, or not yet", observation));
                 continue;
             }
             // Ambiguity counts in the service's favour: all unpublished states look the same.
             if states.iter().all(|state| {
                 self.ended_before(observation, *state, (bounds.max_age)(&observation.request))
             }) {
-                rules.push("older than any answer may be");
+                rules.push("older than the maximum age");
             }
             let healthy = self.is_connected(
                 observation.replica,
@@ -148,11 +149,11 @@ impl History {
             if healthy
                 && states.iter().all(|state| self.ended_before(observation, *state, bounds.seen))
             {
-                rules.push("the state before a change that must be seen");
+                rules.push("the state before a change that must be visible");
             }
             match states.iter().find(|state| *state >= known) {
                 Some(state) => *known = *state,
-                None => rules.push("from an earlier read than the answer before"),
+                None => rules.push("from an earlier read than the previous response"),
             }
             violations.extend(rules.into_iter().map(|rule| self.violation(rule, observation)));
         }
@@ -225,21 +226,21 @@ mod tests {
     }
 
     #[test]
-    fn the_checker_notices_what_it_is_there_for() {
+    fn the_checker_finds_every_kind_of_violation() {
         let mut history = history();
-        let delays = "the state before a change that must be seen";
+        let delays = "the state before a change that must be visible";
         assert_eq!(rules(&history, &[(5.0, Some(1)), (11.9, Some(1))]), [""; 0]);
         assert_eq!(rules(&history, &[(12.0, None), (21.9, None), (21.0, Some(2))]), [""; 0]);
         assert_eq!(rules(&history, &[(12.1, Some(1))]), [delays]);
         assert_eq!(rules(&history, &[(22.1, None)]), [delays]);
-        let back = "from an earlier read than the answer before";
+        let back = "from an earlier read than the previous response";
         assert_eq!(rules(&history, &[(10.5, None), (10.6, Some(1))]), [back]);
         assert_eq!(rules(&history, &[(20.5, Some(2)), (20.6, None)]), [back]);
-        let never = "a state that never was, or not yet";
+        let never = "a state that never existed, or not yet";
         assert_eq!(rules(&history, &[(19.0, Some(2))]), [never]);
         let cut = history.start + Duration::from_secs(9);
         history.unreachable[0].0.push((cut, Some(cut + Duration::from_secs(30))));
         assert_eq!(rules(&history, &[(12.1, Some(1)), (29.0, Some(1))]), [""; 0]);
-        assert_eq!(rules(&history, &[(30.1, Some(1))]), ["older than any answer may be"]);
+        assert_eq!(rules(&history, &[(30.1, Some(1))]), ["older than the maximum age"]);
     }
 }

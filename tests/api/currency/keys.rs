@@ -143,18 +143,18 @@ async fn a_key_expires_by_the_databases_clock() {
     let (ended, good) = (ending(-10).await, ending(10).await);
     let (database_url, library) = (database.url_as(READER), shifting_library());
     for shift in ["-3600", "3600"] {
-        let served = ReplicaProcess::start(&[
+        let process = ReplicaProcess::start(&[
             ("DATABASE_URL", &database_url),
             ("LD_PRELOAD", &library.display().to_string()),
             ("CLOCK_SHIFT_SECONDS", shift),
         ])
         .await;
-        eventually(TIMEOUT, "the replica knows the database's clock", || async {
-            served.replica.ops("/readyz").await.status == 200
+        eventually(TIMEOUT, "the replica has read the database's clock", || async {
+            process.replica.ops("/readyz").await.status == 200
         })
         .await;
         for (key, status) in [(&ended, 401), (&good, 200)] {
-            let response = served.replica.get(PATH, Some(key)).await;
+            let response = process.replica.get(PATH, Some(key)).await;
             assert_eq!(response.status, status, "{shift}: {response:?}");
         }
     }

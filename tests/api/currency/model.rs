@@ -103,11 +103,11 @@ fn id() -> GeneId {
 #[async_trait]
 impl Upstream for ScriptedUpstream {
     async fn search(&self, _: &GeneSearch) -> Result<Read<GenePage>, UpstreamError> {
-        unreachable!("nobody searches")
+        unreachable!("the test does not search")
     }
 
     async fn page(&self, _: &GeneSearch) -> Result<Read<Vec<GeneSummary>>, UpstreamError> {
-        unreachable!("nobody searches")
+        unreachable!("the test does not search")
     }
 
     async fn phenotype(&self, _: GeneId) -> Result<Read<Option<GenePhenotype>>, UpstreamError> {
@@ -131,14 +131,14 @@ impl Upstream for ScriptedUpstream {
         _: &DomainName,
         _: Timestamp,
     ) -> Result<Read<Option<ArenaInsights>>, UpstreamError> {
-        unreachable!("nobody asks for insights")
+        unreachable!("the test does not read insights")
     }
 
     async fn api_keys(
         &self,
         _: &[KeyHash],
     ) -> Result<Read<Vec<Option<ApiKeyRecord>>>, UpstreamError> {
-        unreachable!("nobody sends a key")
+        unreachable!("the test sends no key")
     }
 
     async fn changes(&self, since: Option<&Snapshot>) -> Result<Read<Changes>, UpstreamError> {
@@ -260,14 +260,14 @@ fn ttl_jitter(known_state: KnownState) -> u16 {
 
 fn outcome(result: Result<CacheReply, ReadError>) -> ReadOutcome {
     match result {
-        Ok(served) => {
-            let body: serde_json::Value = serde_json::from_slice(&served.entry.body).unwrap();
+        Ok(reply) => {
+            let body: serde_json::Value = serde_json::from_slice(&reply.entry.body).unwrap();
             let version = body["name"].as_str().unwrap().strip_prefix("version ").unwrap();
-            ReadOutcome::Sent(version.parse().unwrap(), served.source)
+            ReadOutcome::Sent(version.parse().unwrap(), reply.source)
         }
         Err(ReadError::NotFound) => ReadOutcome::NotFound,
         Err(ReadError::Upstream(_)) => ReadOutcome::Failed,
-        Err(ReadError::Overloaded) => panic!("one request at a time is never too much"),
+        Err(ReadError::Overloaded) => panic!("a single request is never shed"),
         Err(ReadError::Crashed(crashed)) => panic!("{crashed}"),
     }
 }
@@ -344,7 +344,7 @@ async fn run_steps(steps: &[Step]) -> Result<(), String> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
-    fn what_is_sent_is_what_the_rules_say(steps in prop::collection::vec(step(), 1..40)) {
+    fn results_agree_with_the_model(steps in prop::collection::vec(step(), 1..40)) {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = runtime.enable_time().start_paused(true).build().unwrap();
         let result = runtime.block_on(run_steps(&steps));

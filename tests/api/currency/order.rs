@@ -42,7 +42,7 @@ async fn changes_are_visible_if_transactions_commit_in_another_order_than_they_b
         assert_visible(&fleet.replicas, &key, &paths, &between, committed, "the second").await;
         // Read between the two commits, and cached in the replicas and in Redis.
         for replica in &fleet.replicas {
-            eventually(TIMEOUT, "it is kept", || async {
+            eventually(TIMEOUT, "it is cached", || async {
                 is_hit(&replica.get(&paths[0], Some(&key)).await)
             })
             .await;
@@ -77,7 +77,7 @@ async fn an_open_transaction_does_not_prevent_caching() {
 
     assert_visible(&fleet.replicas, &key, &paths, &expected, committed, "thirty edits").await;
     for replica in &fleet.replicas {
-        eventually(TIMEOUT, "answers come out of the cache", || async {
+        eventually(TIMEOUT, "responses come from the cache", || async {
             let mut hits = 0;
             for path in &paths {
                 hits += usize::from(is_hit(&replica.get(path, Some(&key)).await));

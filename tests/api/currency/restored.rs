@@ -62,7 +62,8 @@ async fn no_read_from_before_a_restore_is_served_after_it() {
     proxy.cut(Cut::Reset).await;
     let restored_at = Instant::now();
 
-    assert_visible(&fleet.replicas, &key, &paths, &expected, restored_at, "the copy").await;
+    assert_visible(&fleet.replicas, &key, &paths, &expected, restored_at, "the restored copy")
+        .await;
     for _ in 0..REPLICAS {
         let replica = Replica::start(&config).await;
         assert_same(&responses(&replica, &key, &paths).await, &expected, &paths);

@@ -35,9 +35,9 @@ async fn while_the_log_cannot_be_read_earlier_reads_are_repeated() {
         responses(replica, &key, &paths).await;
     }
     // A successful poll after those reads: the change is visible.
-    edit(&client, &other, "the sign").await;
+    edit(&client, &other, "the marker").await;
     let (committed, expected) = (Instant::now(), responses(&uncached_replica, &key, &sign).await);
-    assert_visible(&fleet.replicas, &key, &sign, &expected, committed, "the sign").await;
+    assert_visible(&fleet.replicas, &key, &sign, &expected, committed, "the marker").await;
 
     client
         .batch_execute("revoke select on registry_read.change from gene_registry_reader")
@@ -45,12 +45,19 @@ async fn while_the_log_cannot_be_read_earlier_reads_are_repeated() {
         .unwrap();
     edit(&client, &genes[0], "unlogged").await;
     let (committed, expected) = (Instant::now(), responses(&uncached_replica, &key, &paths).await);
-    assert_visible(&fleet.replicas, &key, &paths, &expected, committed, "no log, no old answers")
-        .await;
+    assert_visible(
+        &fleet.replicas,
+        &key,
+        &paths,
+        &expected,
+        committed,
+        "without the log, earlier reads are not served",
+    )
+    .await;
 
     // Reads since then are cached, until they expire by age.
     for replica in &fleet.replicas {
-        eventually(TIMEOUT, "answers come out of the cache", || async {
+        eventually(TIMEOUT, "responses come from the cache", || async {
             let mut hits = 0;
             for path in &paths {
                 hits += usize::from(is_hit(&replica.get(path, Some(&key)).await));
@@ -69,10 +76,18 @@ async fn while_the_log_cannot_be_read_earlier_reads_are_repeated() {
         .await
         .unwrap();
     let (committed, expected) = (Instant::now(), responses(&uncached_replica, &key, &paths).await);
-    assert_visible(&fleet.replicas, &key, &paths, &expected, committed, "the log is back").await;
+    assert_visible(
+        &fleet.replicas,
+        &key,
+        &paths,
+        &expected,
+        committed,
+        "the log is readable again",
+    )
+    .await;
     edit(&client, &genes[0], "noticed").await;
     let (committed, expected) = (Instant::now(), responses(&uncached_replica, &key, &paths).await);
-    assert_visible(&fleet.replicas, &key, &paths, &expected, committed, "and goes on").await;
+    assert_visible(&fleet.replicas, &key, &paths, &expected, committed, "a further change").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -83,7 +98,7 @@ async fn without_a_log_only_ages_apply_which_is_logged_once() {
     client.batch_execute("drop view registry_read.change").await.unwrap();
     let (database_url, redis_url) = (database.url_as(READER), redis.url());
     let prefix = RedisServer::new_prefix();
-    let served = ReplicaProcess::start(&[
+    let process = ReplicaProcess::start(&[
         ("DATABASE_URL", &database_url),
         ("REDIS_URL", &redis_url),
         ("GENE_REGISTRY__REDIS__PREFIX", &prefix),
@@ -92,34 +107,34 @@ async fn without_a_log_only_ages_apply_which_is_logged_once() {
         ("GENE_REGISTRY__CACHE__INSIGHTS__FRESH_S", "3600"),
     ])
     .await;
-    eventually(TIMEOUT, "it is ready", || async {
-        served.replica.ops("/readyz").await.status == 200
+    eventually(TIMEOUT, "the replica is ready", || async {
+        process.replica.ops("/readyz").await.status == 200
     })
     .await;
     let id = genes_of(&client, DOMAIN).await.swap_remove(0);
     let [phenotype, insights] =
         [format!("/genes/{id}/phenotype"), format!("/arena/insights?domain={DOMAIN}")];
-    let old = served.replica.get(&insights, Some(&key)).await;
+    let old = process.replica.get(&insights, Some(&key)).await;
     assert_eq!((old.status.as_u16(), is_hit(&old)), (200, false));
     for round in 0..2 {
-        let before = served.replica.get(&phenotype, Some(&key)).await;
+        let before = process.replica.get(&phenotype, Some(&key)).await;
         assert_eq!(before.status, 200);
 
         edit(&client, &id, &format!("edited {round}")).await;
 
-        eventually(TIMEOUT, "its age makes it be read again", || async {
-            served.replica.get(&phenotype, Some(&key)).await.text.contains("edited")
+        eventually(TIMEOUT, "an expired entry is read again", || async {
+            process.replica.get(&phenotype, Some(&key)).await.text.contains("edited")
         })
         .await;
-        let kept = served.replica.get(&insights, Some(&key)).await;
+        let kept = process.replica.get(&insights, Some(&key)).await;
         assert!(is_hit(&kept) && kept.text == old.text, "{kept:?}");
         edit(&client, &id, "between").await;
-        eventually(TIMEOUT, "and once more", || async {
-            served.replica.get(&phenotype, Some(&key)).await.text.contains("between")
+        eventually(TIMEOUT, "it expires again", || async {
+            process.replica.get(&phenotype, Some(&key)).await.text.contains("between")
         })
         .await;
     }
-    served.says_once(&["no change log", "only ages"]).await;
+    process.wait_for_single_line(&["no change log", "only ages"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -142,7 +157,7 @@ async fn removing_the_log_at_runtime_leaves_only_ages() {
     edit(&client, &id, "without a log").await;
 
     for replica in &fleet.replicas {
-        eventually(TIMEOUT, "its age makes it be read again", || async {
+        eventually(TIMEOUT, "an expired entry is read again", || async {
             let response = replica.get(&search, Some(&key)).await;
             assert_eq!(response.status, 200, "{response:?}");
             response.text.contains("without a log")
@@ -155,22 +170,22 @@ async fn removing_the_log_at_runtime_leaves_only_ages() {
 async fn an_unreadable_log_and_its_recovery_are_each_logged_once() {
     let database = sample(PostgresServer::shared().await).await;
     let client = database.connect().await;
-    let served = ReplicaProcess::start(&[("DATABASE_URL", &database.url_as(READER))]).await;
+    let process = ReplicaProcess::start(&[("DATABASE_URL", &database.url_as(READER))]).await;
     for (change, words) in [
         ("alter view registry_read.change rename column scope to reach", "cannot be read"),
         ("alter view registry_read.change rename column reach to scope", "is read again"),
         ("revoke select on registry_read.change from gene_registry_reader", "cannot be read"),
         ("grant select on registry_read.change to gene_registry_reader", "is read again"),
     ] {
-        let before = served.lines_with(&["change log", words]);
+        let before = process.lines_with(&["change log", words]);
         client.batch_execute(change).await.unwrap();
         eventually(TIMEOUT, &format!("{change}: {words}"), || async {
-            served.lines_with(&["change log", words]) == before + 1
+            process.lines_with(&["change log", words]) == before + 1
         })
         .await;
     }
     for (words, lines) in [("cannot be read", 2), ("is read again", 2)] {
-        assert_eq!(served.lines_with(&["change log", words]), lines, "{}", served.log());
+        assert_eq!(process.lines_with(&["change log", words]), lines, "{}", process.log());
     }
 }
 
@@ -184,7 +199,7 @@ async fn adding_the_log_at_runtime_takes_effect() {
     let genes = genes_of(&client, DOMAIN).await;
     let (paths, uncached_replica) = (paths_of(&genes), uncached_replica(&fleet).await);
     for replica in &fleet.replicas {
-        eventually(TIMEOUT, "answers are kept without a log", || async {
+        eventually(TIMEOUT, "responses are cached without a log", || async {
             responses(replica, &key, &paths).await;
             is_hit(&replica.get(&paths[0], Some(&key)).await)
         })
@@ -196,8 +211,9 @@ async fn adding_the_log_at_runtime_takes_effect() {
     edit(&client, &genes[0], "logged").await;
 
     let (committed, expected) = (Instant::now(), responses(&uncached_replica, &key, &paths).await);
-    assert_visible(&fleet.replicas, &key, &paths, &expected, committed, "the log has come").await;
+    assert_visible(&fleet.replicas, &key, &paths, &expected, committed, "the log has been added")
+        .await;
     edit(&client, &genes[0], "logged again").await;
     let (committed, expected) = (Instant::now(), responses(&uncached_replica, &key, &paths).await);
-    assert_visible(&fleet.replicas, &key, &paths, &expected, committed, "and goes on").await;
+    assert_visible(&fleet.replicas, &key, &paths, &expected, committed, "a further change").await;
 }

@@ -117,7 +117,7 @@ async fn send_head(stream: &mut TcpStream, target: &str) -> Response {
     let mut bytes = Vec::new();
     while !bytes.ends_with(b"\r\n\r\n") {
         let length =
-            timeout(TIMEOUT, stream.read_buf(&mut bytes)).await.expect("an answer").unwrap();
+            timeout(TIMEOUT, stream.read_buf(&mut bytes)).await.expect("a response").unwrap();
         assert_ne!(length, 0, "closed: {}", String::from_utf8_lossy(&bytes));
     }
     parse(&bytes)
@@ -135,8 +135,8 @@ async fn connections_beyond_the_bound_wait_and_are_served_later() {
     let mut waiting = TcpStream::connect(address(&replica.base)).await.unwrap();
     waiting.write_all(&head("GET", "/v1/genes", &[("X-API-Key", &key)])).await.unwrap();
     let early = timeout(Duration::from_millis(300), waiting.readable()).await;
-    assert!(early.is_err(), "no answer while the others are there");
-    assert_eq!(send_head(&mut other, "/").await.status, 200, "they go on being served");
+    assert!(early.is_err(), "no response while the others are open");
+    assert_eq!(send_head(&mut other, "/").await.status, 200, "open connections are still served");
 
     drop(one);
     assert_eq!(response(&mut waiting).await.status, 200);
@@ -150,7 +150,7 @@ async fn a_request_that_takes_longer_than_the_timeouts_is_answered() {
     let asked = replica.get("/arena/insights?domain=search", Some(&key));
     tokio::pin!(asked);
     let early = timeout(IDLE_TIMEOUT * 2, &mut asked).await;
-    assert!(early.is_err(), "it is held back");
+    assert!(early.is_err(), "the response is held back");
     upstream.release();
     assert_eq!(asked.await.status, 200);
 }

@@ -66,7 +66,7 @@ fn assert_readable(response: &Response, origin: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn by_default_nothing_is_said_of_other_origins_and_options_is_refused() {
+async fn by_default_there_are_no_cors_headers_and_options_is_refused() {
     let (replica, key) = replica(|_| {}).await;
     for path in PATHS {
         let headers = [("Origin", ORIGIN), ("X-API-Key", &*key)];
@@ -113,7 +113,7 @@ async fn a_preflight_needs_no_key_and_is_not_counted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn answers_and_errors_can_be_read_by_the_pages_that_may() {
+async fn allowed_pages_can_read_responses_and_errors() {
     let (upstream, key) = ControlledUpstream::new();
     let origins = vec![ORIGIN.to_owned()];
     let replica =
@@ -147,7 +147,7 @@ async fn answers_and_errors_can_be_read_by_the_pages_that_may() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn other_origins_learn_nothing_and_caches_are_told_what_it_depends_on() {
+async fn other_origins_get_no_cors_headers_and_responses_vary_by_origin() {
     let (replica, key) = allowing(&[ORIGIN]).await;
     for origin in ["https://app.example.evil", "http://app.example", "https://APP.example", "null"]
     {
@@ -156,7 +156,7 @@ async fn other_origins_learn_nothing_and_caches_are_told_what_it_depends_on() {
         assert_silent(&refused);
         let headers = [("Origin", origin), ("X-API-Key", &*key)];
         let response = send(&replica, Method::GET, "/v1/genes", &headers).await;
-        assert_eq!(response.status, 200, "the browser keeps it from the page");
+        assert_eq!(response.status, 200, "the browser hides it from the page");
         assert_silent(&response);
         assert!(names(&response, "vary").contains(&"origin".to_owned()), "{response:?}");
     }

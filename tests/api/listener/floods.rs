@@ -70,7 +70,7 @@ async fn streams_that_are_reset_as_soon_as_they_are_opened_end_their_connection(
 
     assert_eq!(goaway_code(&frames), Some(ENHANCE_YOUR_CALM), "{:?}", frames.last());
     let answered = frames.iter().filter(|frame| frame.kind == HEADERS).count();
-    assert!(answered < 1_000, "long before all were answered: {answered}");
+    assert!(answered < 1_000, "long before all were served: {answered}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -112,7 +112,7 @@ impl Upstream for ControlledUpstream {
         now: Timestamp,
     ) -> Result<Read<Option<ArenaInsights>>, UpstreamError> {
         self.started.add_permits(1);
-        assert!(!self.panics.load(Ordering::SeqCst), "a crash that the test asks for");
+        assert!(!self.panics.load(Ordering::SeqCst), "a panic that the test requests");
         let _permit = self.gate.acquire().await.unwrap();
         self.inner.insights(domain, now).await
     }

@@ -138,7 +138,7 @@ async fn the_pages_use_only_their_own_files() {
         }
         assert!(references.len() >= 4, "{references:?}");
         for reference in references {
-            assert!(!reference.starts_with('/'), "{reference}: right under any path prefix");
+            assert!(!reference.starts_with('/'), "{reference}: correct under any path prefix");
             let reference = reference.trim_start_matches("./");
             let response = send(&replica, Method::GET, &format!("/{reference}")).await;
             assert_eq!(response.status, 200, "{path}: {reference}");

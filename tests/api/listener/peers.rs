@@ -58,12 +58,12 @@ async fn a_peer_holds_as_many_connections_as_are_free_and_leaves_the_rest_to_oth
     assert_eq!(streams.len(), 8, "half of all");
     let others = open_connections(&address, SECOND_PEER, 16).await;
     assert_eq!(others.len(), 4, "half of the rest");
-    assert!(connected(&address, FIRST_PEER).await.is_none(), "no more for the first");
+    assert!(connected(&address, FIRST_PEER).await.is_none(), "no more for the first peer");
     drop(others);
     streams.truncate(7);
 
     let again =
-        until(TIMEOUT, "one that is closed makes room", || connected(&address, FIRST_PEER)).await;
+        until(TIMEOUT, "a closed connection makes room", || connected(&address, FIRST_PEER)).await;
     drop(again);
     let refused =
         replica.metric(r#"gene_registry_connections_refused_total{listener="public"}"#).await;
@@ -81,7 +81,7 @@ async fn a_trusted_proxy_holds_all_connections() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_connection_is_enough_for_the_first_who_comes() {
+async fn with_a_bound_of_one_connection_the_first_peer_is_served() {
     let (replica, _) = replica(|config| config.server.max_connections = 1).await;
     assert!(connected(&address(&replica.base), FIRST_PEER).await.is_some());
 }
@@ -89,18 +89,18 @@ async fn one_connection_is_enough_for_the_first_who_comes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_log_names_the_setting_once_when_a_peer_reaches_its_bound() {
     let database = sample(PostgresServer::shared().await).await;
-    let served = ReplicaProcess::start(&[
+    let process = ReplicaProcess::start(&[
         ("DATABASE_URL", &database.url_as(READER)),
         ("GENE_REGISTRY__SERVER__MAX_CONNECTIONS", "8"),
     ])
     .await;
-    let address = address(&served.replica.base);
+    let address = address(&process.replica.base);
 
     let streams = open_connections(&address, FIRST_PEER, 8).await;
     for _ in 0..5 {
         assert!(connected(&address, FIRST_PEER).await.is_none());
     }
 
-    served.says_once(&["WARN", "127.0.0.1", "server.trusted_proxies"]).await;
+    process.wait_for_single_line(&["WARN", "127.0.0.1", "server.trusted_proxies"]).await;
     assert_eq!(streams.len(), 4);
 }

@@ -55,7 +55,7 @@ async fn open_pinned(address: &str, path: &str) -> TcpStream {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn responses_that_nobody_takes_hold_little_memory() {
+async fn unread_responses_hold_little_memory() {
     let (start, key) = start().await;
     let address = address(&start.replica.base);
     let before = start.memory();
@@ -88,7 +88,7 @@ async fn flood(address: &str, hello: &[u8], flood: impl Fn(u32) -> Vec<u8>) -> T
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn heads_that_nobody_reads_hold_little_memory() {
+async fn unread_response_heads_hold_little_memory() {
     const STREAMS_AT_ONCE: u32 = 1_000;
     let (start, key) = start().await;
     let address = address(&start.replica.base);

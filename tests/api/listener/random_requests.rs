@@ -34,7 +34,7 @@ async fn twenty_thousand_random_paths_and_ids_leave_no_series_and_no_memory_behi
     let database = sample(PostgresServer::shared().await).await;
     let key = database.new_key(1_000_000).await;
     let url = database.url_as(READER);
-    let served = ReplicaProcess::start(&[
+    let process = ReplicaProcess::start(&[
         ("DATABASE_URL", &url),
         ("GENE_REGISTRY__CACHE__LOCAL_MAX_BYTES", "1000000"),
         // A cached 404 expires late here, so that the cache's bound is what keeps memory flat.
@@ -43,7 +43,7 @@ async fn twenty_thousand_random_paths_and_ids_leave_no_series_and_no_memory_behi
         ("GENE_REGISTRY__LOG__LEVEL", "warn"),
     ])
     .await;
-    let replica = &served.replica;
+    let replica = &process.replica;
     let send_requests = async |requests: usize| {
         let sent = stream::iter(0..requests).map(|n| {
             let key = &key;
@@ -55,7 +55,7 @@ async fn twenty_thousand_random_paths_and_ids_leave_no_series_and_no_memory_behi
         });
         sent.buffer_unordered(CONCURRENCY).for_each(|()| async {}).await;
         let metrics = replica.ops("/metrics").await.text;
-        (metrics.lines().filter(|line| !line.starts_with('#')).count(), served.memory())
+        (metrics.lines().filter(|line| !line.starts_with('#')).count(), process.memory())
     };
 
     let (series, memory) = send_requests(WARM_UP_REQUESTS).await;

@@ -53,7 +53,7 @@ async fn drip_until_closed(stream: &mut TcpStream, drop_of: &[u8]) -> Vec<u8> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_takes_its_responses_not_at_all_or_a_byte_at_a_time_is_cut_off() {
+async fn a_client_that_reads_nothing_or_single_bytes_is_cut_off() {
     let (replica, key) = replica(|config| {
         short_timeouts(config);
         // A connection with a response that waits to be read is not idle.
@@ -74,7 +74,7 @@ async fn a_client_that_takes_its_responses_not_at_all_or_a_byte_at_a_time_is_cut
         tokio::pin!(other);
         let response = loop {
             tokio::select! {
-                response = &mut other => break response.expect("the greedy one is cut off"),
+                response = &mut other => break response.expect("the slow connection is cut off"),
                 () = sleep(DRIP_INTERVAL), if drips => taken += greedy.read(&mut [0; 1]).await.unwrap_or(0),
             }
         };
@@ -84,7 +84,7 @@ async fn a_client_that_takes_its_responses_not_at_all_or_a_byte_at_a_time_is_cut
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_http2_peer_that_leaves_no_room_for_its_answer_is_cut_off() {
+async fn an_http2_peer_without_a_window_is_cut_off() {
     let (replica, _) = replica(short_timeouts).await;
     // SETTINGS_INITIAL_WINDOW_SIZE = 0
     let mut stream = connect(&address(&replica.base), &[0, 4, 0, 0, 0, 0]).await;
@@ -99,7 +99,7 @@ async fn an_http2_peer_that_leaves_no_room_for_its_answer_is_cut_off() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bodies_that_nobody_wants_are_not_waited_for() {
+async fn unused_request_bodies_are_not_waited_for() {
     let (replica, key) = replica(short_timeouts).await;
     for framing in ["Content-Length: 100000", "Transfer-Encoding: chunked"] {
         for path in ["/v1/genes", "/docs", "/v1/none"] {
@@ -112,14 +112,18 @@ async fn bodies_that_nobody_wants_are_not_waited_for() {
             let response = String::from_utf8_lossy(&response);
             let expected = if path == "/v1/none" { "HTTP/1.1 404" } else { "HTTP/1.1 200" };
             assert!(response.starts_with(expected), "{framing} {path}: {response}");
-            assert_eq!(response.matches("HTTP/1.1 ").count(), 1, "no byte of it is a request");
+            assert_eq!(
+                response.matches("HTTP/1.1 ").count(),
+                1,
+                "no byte of the body is read as a request"
+            );
             assert!(begun.elapsed() < TIMEOUT / 2, "{:?}", begun.elapsed());
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_http2_body_that_drips_holds_nothing_up() {
+async fn a_dripping_http2_request_body_delays_no_response() {
     let (replica, _) = replica(short_timeouts).await;
     let (mut reader, mut writer) = connect(&address(&replica.base), &[]).await.into_split();
     writer.write_all(&frame(HEADERS, END_HEADERS, 1, GET)).await.unwrap();
@@ -132,7 +136,7 @@ async fn an_http2_body_that_drips_holds_nothing_up() {
     let frames = until_closed(&mut reader).await;
 
     let of_answer = |frame: &&Frame| frame.stream == 1 && frame.kind == HEADERS;
-    assert_eq!(frames.iter().filter(of_answer).count(), 1, "it is answered all the same");
+    assert_eq!(frames.iter().filter(of_answer).count(), 1, "the request is served nevertheless");
     timeout(TIMEOUT, dripping).await.expect("the connection is closed").unwrap();
 }
 
@@ -198,7 +202,7 @@ async fn thousands_of_silent_and_dripping_connections_are_closed_in_time() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_connection_that_idles_for_longer_than_a_balancers_minute_is_still_good() {
+async fn a_connection_that_idles_for_over_a_minute_still_works() {
     let (replica, key) = replica(|_| {}).await;
     let address = address(&replica.base);
     let mut http1 = TcpStream::connect(&address).await.unwrap();
@@ -208,7 +212,7 @@ async fn a_connection_that_idles_for_longer_than_a_balancers_minute_is_still_goo
         http1.write_all(request.as_bytes()).await.unwrap();
         let mut response = Vec::new();
         while !response.ends_with(b"\r\n\r\n") {
-            let read = timeout(TIMEOUT, http1.read_buf(&mut response)).await.expect("an answer");
+            let read = timeout(TIMEOUT, http1.read_buf(&mut response)).await.expect("a response");
             assert_ne!(read.unwrap(), 0, "not closed");
         }
         assert!(response.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&response));

@@ -64,7 +64,7 @@ fn keep_alive(
 async fn reset_one(reader: &mut (impl AsyncReadExt + Unpin), streams: &[u32]) -> u32 {
     let reset = async {
         loop {
-            let frame = next(reader).await.expect("the connection goes on");
+            let frame = next(reader).await.expect("the connection continues");
             if streams.contains(&frame.stream) {
                 assert!(frame.flags & END_STREAM == 0 || frame.kind == RST_STREAM, "{frame:?}");
                 if frame.kind == RST_STREAM {
@@ -100,7 +100,7 @@ async fn all_are_reset(beat: impl Fn(u32) -> Vec<u8> + Send + 'static) {
         begun.elapsed()
     );
     loop {
-        let frame = next(&mut reader).await.expect("the connection goes on");
+        let frame = next(&mut reader).await.expect("the connection continues");
         if frame.kind == HEADERS && frame.stream > 101 {
             break;
         }
@@ -114,7 +114,7 @@ async fn streams_without_a_window_are_reset_whatever_else_their_connection_does(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn streams_that_get_a_byte_now_and_then_are_reset() {
+async fn streams_that_allow_a_byte_now_and_then_are_reset() {
     all_are_reset(|stream| {
         let bytes = [1, 3, 5].map(|stream| window(stream, 1)).concat();
         [open(stream, "HEAD", "/docs"), bytes].concat()
@@ -123,7 +123,7 @@ async fn streams_that_get_a_byte_now_and_then_are_reset() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn http2_streams_read_slowly_but_steadily_are_answered_whole() {
+async fn slowly_but_steadily_read_http2_streams_complete() {
     let (replica, _) = replica(short_timeouts).await;
     let whole = replica.send(reqwest::Method::GET, &url(&replica.base, LARGE), &[]).await.text;
     let (mut reader, mut writer) = connect(&address(&replica.base), NO_WINDOW).await.into_split();
@@ -135,8 +135,8 @@ async fn http2_streams_read_slowly_but_steadily_are_answered_whole() {
     let read = async {
         loop {
             let Frame { kind, flags, stream, payload } =
-                next(&mut reader).await.expect("the response goes on");
-            assert!(stream == 0 || kind != RST_STREAM, "it is not cut");
+                next(&mut reader).await.expect("the response continues");
+            assert!(stream == 0 || kind != RST_STREAM, "the stream is not reset");
             if (kind, stream) == (DATA, 1) {
                 body.extend(payload);
                 if flags & END_STREAM != 0 {
@@ -145,7 +145,7 @@ async fn http2_streams_read_slowly_but_steadily_are_answered_whole() {
             }
         }
     };
-    timeout(2 * TIMEOUT, read).await.expect("it ends");
+    timeout(2 * TIMEOUT, read).await.expect("the connection ends");
 
     assert!(body == whole.as_bytes(), "{} {}", body.len(), whole.len());
     assert!(
@@ -186,12 +186,12 @@ async fn read_steadily(stream: &mut TcpStream, step: usize) -> Vec<u8> {
             bytes.extend_from_slice(&buffer);
         }
     };
-    timeout(2 * TIMEOUT, read).await.expect("it ends");
+    timeout(2 * TIMEOUT, read).await.expect("the connection ends");
     bytes
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn http1_responses_read_slowly_but_steadily_come_whole() {
+async fn slowly_but_steadily_read_http1_responses_complete() {
     let (replica, _) = replica(short_timeouts).await;
     let whole = replica.send(reqwest::Method::GET, &url(&replica.base, LARGE), &[]).await.text;
     let mut stream = connect_with_small_buffer(&address(&replica.base)).await;
@@ -204,7 +204,7 @@ async fn http1_responses_read_slowly_but_steadily_come_whole() {
     let bytes = read_steadily(&mut stream, 64 * 1024).await;
 
     assert!(bytes.len() > RESPONSES * whole.len(), "{} {}", bytes.len(), whole.len());
-    assert!(bytes.ends_with(whole.as_bytes()), "the last one is whole");
+    assert!(bytes.ends_with(whole.as_bytes()), "the last response is complete");
     assert!(
         begun.elapsed() > RESPONSE_TIMEOUT,
         "it took long enough to be cut: {:?}",

@@ -112,7 +112,7 @@ async fn send_request(replica: &Replica, key: &str, stream: TlsStream<TcpStream>
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn both_protocols_are_served_over_tls_by_what_the_client_offers() {
+async fn alpn_selects_http1_or_http2() {
     let authority = Authority::new();
     let (replica, key) = replica(&authority.certify(SERVER_NAME, VALID)).await;
     assert!(replica.base.starts_with("https://"), "{}", replica.base);
@@ -130,18 +130,18 @@ async fn both_protocols_are_served_over_tls_by_what_the_client_offers() {
         lengths.push(length);
     }
     lengths.dedup();
-    assert_eq!(lengths.len(), 1, "the same answer: {lengths:?}");
+    assert_eq!(lengths.len(), 1, "the same response: {lengths:?}");
     let unknown = handshake(&replica, &authority, &["spdy/3"]).await;
     assert!(unknown.is_err(), "nothing in common");
     let plain = crate::support::raw::head("GET", "/v1/genes", &[("X-API-Key", &key)]);
     let mut stream = TcpStream::connect(address(&replica.base)).await.unwrap();
     stream.write_all(&plain).await.unwrap();
     let response = until_closed(&mut stream).await;
-    assert!(!response.starts_with(b"HTTP"), "nothing is said in plain text");
+    assert!(!response.starts_with(b"HTTP"), "no plain-text response");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn handshakes_that_hang_hold_up_nobody_and_end_in_time() {
+async fn hanging_handshakes_delay_nobody_and_time_out() {
     let authority = Authority::new();
     let (replica, key) = replica(&authority.certify(SERVER_NAME, VALID)).await;
     let begun = Instant::now();
@@ -167,7 +167,7 @@ async fn handshakes_that_hang_hold_up_nobody_and_end_in_time() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_new_certificate_is_taken_up_and_a_broken_one_never() {
+async fn a_new_certificate_is_loaded_and_a_broken_one_is_not() {
     let authority = Authority::new();
     let (first, second) =
         (authority.certify(SERVER_NAME, VALID), authority.certify(SERVER_NAME, (2021, 4001)));
@@ -178,7 +178,7 @@ async fn a_new_certificate_is_taken_up_and_a_broken_one_never() {
         replica.metric(&series).await.unwrap_or(0.0)
     };
     let expiry = "gene_registry_certificate_expiry_timestamp_seconds";
-    eventually(TIMEOUT, "its end is shown", || async { replica.metric(expiry).await.is_some() })
+    eventually(TIMEOUT, "its expiry is shown", || async { replica.metric(expiry).await.is_some() })
         .await;
     let ends = replica.metric(expiry).await.unwrap();
     assert!(ends > 6.4e10, "in the year 4000: {ends}");
@@ -190,30 +190,37 @@ async fn a_new_certificate_is_taken_up_and_a_broken_one_never() {
     eventually(TIMEOUT, "the pair is refused", || async { reloads("failed").await == 1.0 }).await;
     assert_eq!(presented_certificate(&replica, &authority).await, one);
     replace(&first.1, &std::fs::read(&second.1).unwrap());
-    eventually(TIMEOUT, "the new one is shown", || async {
+    eventually(TIMEOUT, "the new certificate is presented", || async {
         presented_certificate(&replica, &authority).await == two
     })
     .await;
-    eventually(TIMEOUT, "its end is shown", || async {
+    eventually(TIMEOUT, "its expiry is shown", || async {
         replica.metric(expiry).await.is_some_and(|new| new > ends)
     })
     .await;
-    assert_eq!(send_request(&replica, &key, kept_open).await.0, 200, "connections go on");
+    assert_eq!(
+        send_request(&replica, &key, kept_open).await.0,
+        200,
+        "existing connections continue"
+    );
 
     for (n, broken) in [&b"-----BEGIN CERTIFICATE-----\nrubbish"[..], b""].iter().enumerate() {
         replace(&first.0, broken);
         let failed = 2.0 + n as f64;
-        eventually(TIMEOUT, "it is refused", || async { reloads("failed").await == failed }).await;
+        eventually(TIMEOUT, "the certificate is refused", || async {
+            reloads("failed").await == failed
+        })
+        .await;
         assert_eq!(presented_certificate(&replica, &authority).await, two);
     }
     std::fs::remove_file(&first.0).unwrap();
-    eventually(TIMEOUT, "a missing one too", || async { reloads("failed").await == 4.0 }).await;
+    eventually(TIMEOUT, "a missing file too", || async { reloads("failed").await == 4.0 }).await;
     assert_eq!(presented_certificate(&replica, &authority).await, two);
     assert_eq!(reloads("ok").await, 1.0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_start_with_files_that_are_no_good_names_them_and_an_expired_one_is_shown() {
+async fn a_start_with_invalid_files_names_them_and_an_expired_certificate_is_used() {
     let authority = Authority::new();
     let (good, other) =
         (authority.certify(SERVER_NAME, VALID), authority.certify(SERVER_NAME, VALID));
@@ -237,7 +244,7 @@ async fn a_start_with_files_that_are_no_good_names_them_and_an_expired_one_is_sh
 
     let (replica, _) = replica(&authority.certify(SERVER_NAME, EXPIRED)).await;
     let expiry = "gene_registry_certificate_expiry_timestamp_seconds";
-    eventually(TIMEOUT, "it ended with 2020", || async {
+    eventually(TIMEOUT, "it expired with 2020", || async {
         replica.metric(expiry).await == Some(1_609_459_200.0)
     })
     .await;

@@ -27,11 +27,15 @@ pub(super) async fn metrics_of_a_replica() -> Response {
     })
     .await;
     let lag = "gene_registry_standby_lag_seconds{standby=\"1\"}";
-    eventually(Duration::from_secs(20), "it is ready, and the standby's lag known", async || {
-        let replica = &fleet.replicas[0];
-        let is_ready = replica.metric("gene_registry_ready").await == Some(1.0);
-        is_ready && replica.metric(lag).await.is_some()
-    })
+    eventually(
+        Duration::from_secs(20),
+        "the replica is ready, and the standby's lag is known",
+        async || {
+            let replica = &fleet.replicas[0];
+            let is_ready = replica.metric("gene_registry_ready").await == Some(1.0);
+            is_ready && replica.metric(lag).await.is_some()
+        },
+    )
     .await;
     let (replica, key) = (&fleet.replicas[0], fleet.database.new_key(1000).await);
     for path in routes(&fleet.database).await {
@@ -115,5 +119,5 @@ async fn metrics_of_stores_caches_and_domains_have_the_actual_values() {
     assert!(value(r#"gene_registry_change_log_polls_total{result="ok"}"#) >= 1.0);
     assert!(value("gene_registry_change_log_age_seconds") < 30.0);
     let hundred_microseconds = r#"gene_registry_request_seconds_bucket{route="/v1/genes",method="GET",status="200",le="0.0001"}"#;
-    assert!(value(hundred_microseconds) <= 1.0, "there is such a bucket");
+    assert!(value(hundred_microseconds) <= 1.0, "the bucket exists");
 }

@@ -122,7 +122,7 @@ async fn slow_requests(
         slow.push(tokio::spawn(async move { send_request(&client, &url, &key).await }));
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    panic!("none of {} slow requests came to that replica", slow.len());
+    panic!("none of {} slow requests reached that replica", slow.len());
 }
 
 /// Restarts a replica with a slow request in progress; the results of all slow requests.
@@ -141,17 +141,17 @@ async fn restart(
     let slow = slow_requests(fleet, number, key).await;
 
     fleet.terminate(name);
-    eventually(TIMEOUT, "the balancer leaves it out", || async { said("DOWN") > down }).await;
-    assert!(tokio::net::TcpStream::connect(&address).await.is_ok(), "it still listens then");
-    eventually(TIMEOUT, "it listens no more", || async {
+    eventually(TIMEOUT, "the balancer skips the replica", || async { said("DOWN") > down }).await;
+    assert!(tokio::net::TcpStream::connect(&address).await.is_ok(), "the replica still listens");
+    eventually(TIMEOUT, "the replica no longer listens", || async {
         tokio::net::TcpStream::connect(&address).await.is_err()
     })
     .await;
-    assert_eq!(fleet.pid(name), pid, "it waits for the slow request");
+    assert_eq!(fleet.pid(name), pid, "the replica waits for the slow request");
     owner.batch_execute("rollback").await.unwrap();
 
     let slow = join_all(slow).await.into_iter().map(Result::unwrap).collect();
-    eventually(TIMEOUT, "the balancer takes it in again", || async {
+    eventually(TIMEOUT, "the balancer uses the replica again", || async {
         fleet.pid(name) != pid && said("UP") > up
     })
     .await;

@@ -123,5 +123,5 @@ fn every_alert_is_tested_and_documented() {
         assert!(["page", "ticket", "info"].contains(&severity), "{name}: {severity}");
     }
     let sections = guide.lines().filter_map(|line| line.strip_prefix("### GeneRegistry"));
-    assert_eq!(sections.count(), alerts.len(), "no section without its alert");
+    assert_eq!(sections.count(), alerts.len(), "no section without an alert");
 }

@@ -130,7 +130,7 @@ async fn each_request_is_one_span_in_its_callers_trace_without_any_key() {
     let is_error = |span: &Span| {
         span.status.as_ref().is_some_and(|status| status.code == StatusCode::Error as i32)
     };
-    assert!(!is_error(alone), "the caller's fault is not the service's");
+    assert!(!is_error(alone), "a client's error is no error of the service");
     for batch in collector.batches.lock().unwrap().iter() {
         let text = String::from_utf8_lossy(batch);
         for secret in [key.as_str(), &key[..11], "secret-in-query", "nonsense"] {
@@ -162,6 +162,6 @@ async fn an_unavailable_or_hanging_collector_affects_no_request() {
         replica.shutdown().await;
         assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
     }
-    assert!(hanging.accepted() > 0, "it was tried");
+    assert!(hanging.accepted() > 0, "the export was tried");
     assert_eq!(collector.spans().len(), 0);
 }

@@ -99,17 +99,17 @@ async fn a_stale_entry_is_served_at_once_and_refreshed_by_one_replica() {
             assert_eq!(response.text, first.text);
         }
     }
-    eventually(TIMEOUT, "it is being read", || async { probe.waiting() == 1 }).await;
+    eventually(TIMEOUT, "the refresh is running", || async { probe.waiting() == 1 }).await;
     let refreshes = "gene_registry_refreshes_total";
-    eventually(TIMEOUT, "each replica has begun one", || async {
+    eventually(TIMEOUT, "each replica has begun a refresh", || async {
         sum(&fleet.replicas, refreshes).await == REPLICAS as usize
     })
     .await;
-    assert_eq!((probe.reads(), probe.waiting()), (2, 1), "one in the fleet");
+    assert_eq!((probe.reads(), probe.waiting()), (2, 1), "one refresh in the fleet");
 
     probe.hold(Hold::Nothing);
     for replica in &fleet.replicas {
-        eventually(TIMEOUT, "the new answer is sent", || async {
+        eventually(TIMEOUT, "the new entry is served", || async {
             let response = replica.get(&path, Some(&key)).await;
             assert_ok(&response);
             age(&response) < 100

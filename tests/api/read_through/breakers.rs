@@ -56,7 +56,7 @@ async fn a_full_redis_loses_only_writes() {
     }
 
     for replica in &fleet.replicas {
-        eventually(TIMEOUT, "the writes' breaker has opened", || async {
+        eventually(TIMEOUT, "the breaker for writes has opened", || async {
             assert_ok(&replica.get(&uncached_path(), Some(&key)).await);
             replica.metric(WRITE).await == Some(0.0)
         })
@@ -89,7 +89,7 @@ async fn a_read_only_redis_serves_its_entries_and_is_not_written_for_each_reques
 
     let () = redis.command(&["REPLICAOF", "127.0.0.1", "1"]).await;
     for replica in &fleet.replicas {
-        eventually(TIMEOUT, "the writes' breaker has opened", || async {
+        eventually(TIMEOUT, "the breaker for writes has opened", || async {
             assert_ok(&replica.get(&uncached_path(), Some(&key)).await);
             replica.metric(WRITE).await == Some(0.0)
         })

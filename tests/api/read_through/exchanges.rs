@@ -71,7 +71,7 @@ async fn a_miss_takes_three_round_trips_to_redis_and_a_shared_hit_one_besides_th
     fleet.replicas[0].get(&absent(1), Some(&key)).await.assert_refused(404, "NOT_FOUND");
     let told = ["EVALSHA answer", "SET outcome", "EVALSHA lease"];
     let asked = asked(&redis, &monitor, &mut from).await;
-    assert_eq!(asked, [&[LIMIT, GET_ENTRY], &ACQUIRE_LEASE[..], &told].concat(), "no such thing");
+    assert_eq!(asked, [&[LIMIT, GET_ENTRY], &ACQUIRE_LEASE[..], &told].concat(), "no other key");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -89,7 +89,7 @@ async fn an_existing_entry_is_replaced_by_a_script() {
         (&fleet.replicas[0], fleet.database.new_key(1_000_000).await, uncached_path());
     assert_ok(&replica.get(&path, Some(&key)).await);
     let read_again = async || {
-        eventually(TIMEOUT, "it is read again", || async {
+        eventually(TIMEOUT, "the entry is read again", || async {
             let response = replica.get(&path, Some(&key)).await;
             assert_ok(&response);
             response.header("cache-status") == "gene-registry; fwd=miss"

@@ -54,10 +54,10 @@ async fn a_404_is_cached_briefly_and_only_by_its_own_replica() {
     let by_first = probe.reads();
     assert!(by_first <= 3, "{by_first}");
     second.get(ABSENT, Some(&key)).await.assert_refused(404, "NOT_FOUND");
-    assert_eq!(probe.reads(), by_first + 1, "it is not shared");
+    assert_eq!(probe.reads(), by_first + 1, "the 404 is not shared");
     assert_eq!(entry_keys(&fleet).await, Vec::<String>::new());
 
-    eventually(TIMEOUT, "it is looked for again", || async {
+    eventually(TIMEOUT, "the gene is read again", || async {
         first.get(ABSENT, Some(&key)).await.assert_refused(404, "NOT_FOUND");
         probe.reads() > by_first + 1
     })
@@ -79,7 +79,7 @@ async fn a_404_becomes_200_on_every_replica_soon_after_the_gene_appears() {
     assert_eq!(moved, 1);
 
     for replica in &fleet.replicas {
-        eventually(TIMEOUT, "the gene is there", || async {
+        eventually(TIMEOUT, "the gene is found", || async {
             replica.get(ABSENT, Some(&key)).await.status == StatusCode::OK
         })
         .await;
@@ -113,7 +113,7 @@ async fn a_replica_that_found_a_gene_deleted_never_serves_an_older_entry() {
     let before = probe.reads();
     let () = redis.command(&["COPY", &format!("{}:kept", fleet.prefix), &entry]).await;
 
-    eventually(TIMEOUT, "it is looked for again", || async {
+    eventually(TIMEOUT, "the gene is read again", || async {
         fleet.replicas[1].get(path, Some(&key)).await.assert_refused(404, "NOT_FOUND");
         probe.reads() > before
     })
@@ -140,7 +140,7 @@ async fn an_entry_replaces_a_cached_404() {
     let (response, ()) = tokio::join!(waiting, release);
 
     assert_ok(&response);
-    eventually(TIMEOUT, "the other replica has heard of it", || async {
+    eventually(TIMEOUT, "the other replica has read the change", || async {
         fleet.replicas[0].get(path, Some(&key)).await.status == StatusCode::OK
     })
     .await;

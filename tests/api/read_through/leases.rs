@@ -68,9 +68,9 @@ async fn waiting_for_a_dead_lease_holder_ends_at_half_the_deadline() {
 
     assert!(begun.elapsed() < DEADLINE, "{:?}", begun.elapsed());
     let each = Loads { ok: REPLICAS as usize, failed: 0 };
-    assert_eq!(loads(&fleet.replicas).await, each, "each replica reads for itself, once");
+    assert_eq!(loads(&fleet.replicas).await, each, "each replica reads once");
     let holder: String = redis.command(&["GET", &lease]).await;
-    assert_eq!(holder, "of-the-dead", "only its owner gives a lease back");
+    assert_eq!(holder, "of-the-dead", "only its holder releases a lease");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -96,8 +96,10 @@ async fn a_lease_holder_without_the_database_does_not_delay_others_for_long() {
     let others = async {
         let redis = RedisServer::shared().await;
         let leases = format!("{}:lease", fleet.prefix);
-        eventually(TIMEOUT, "it has the lease", || async { !redis.keys(&leases).await.is_empty() })
-            .await;
+        eventually(TIMEOUT, "the replica has the lease", || async {
+            !redis.keys(&leases).await.is_empty()
+        })
+        .await;
         let begun = Instant::now();
         let requests = (0..30).map(|n| fleet.replicas[1 + n % 2].get(&path, Some(&key)));
         join_all(requests).await.iter().for_each(assert_ok);

@@ -106,7 +106,7 @@ async fn put_if_newer_replaces_values_of_another_format() {
     }
     let redis = RedisServer::shared().await;
     let left: i64 = redis.command(&["PTTL", &setup.key]).await;
-    assert!(left > 0, "what never expired does now: {left}");
+    assert!(left > 0, "a value without expiry gets one: {left}");
     for words in [["RPUSH", &setup.key, "x", "y"], ["HSET", &setup.key, "x", "y"]] {
         let () = redis.command(&["DEL", &setup.key]).await;
         let () = redis.command(&words).await;
@@ -197,7 +197,7 @@ async fn an_entry_that_arrives_during_a_read_is_replaced_unless_it_is_newer() {
         let reading = fleet.replicas[0].get(&path, Some(&key));
         let meanwhile = async {
             let leases = format!("{}:lease", fleet.prefix);
-            eventually(TIMEOUT, "it has the lease", || async {
+            eventually(TIMEOUT, "the replica has the lease", || async {
                 redis.keys(&leases).await.len() == 1
             })
             .await;

@@ -32,7 +32,7 @@ async fn misses(replica: &Replica, state: &str) -> usize {
 
 /// Waits until all permits and the queue of a replica are in use.
 async fn saturated(replica: &Replica) {
-    eventually(TIMEOUT, "all places are taken", || async {
+    eventually(TIMEOUT, "all permits are in use", || async {
         misses(replica, "reading").await == MISSES && misses(replica, "queued").await == QUEUE
     })
     .await;
@@ -84,7 +84,7 @@ async fn misses_beyond_the_bounds_are_shed_at_once_and_hits_are_served() {
         let shared = replica.get(&elsewhere, Some(&key)).await;
         assert_ok(&shared);
         assert!(shared.header("cache-status").contains("detail=shared"), "{shared:?}");
-        assert_eq!(probe.reads() - before, MISSES, "no more has reached the database");
+        assert_eq!(probe.reads() - before, MISSES, "no further read reached the database");
     })
     .await;
 
@@ -92,7 +92,7 @@ async fn misses_beyond_the_bounds_are_shed_at_once_and_hits_are_served() {
     assert_eq!(shed, Some(3.0 * ADMITTED as f64));
     assert_eq!((misses(replica, "reading").await, misses(replica, "queued").await), (0, 0));
     let refused = sum(&fleet.replicas, r#"gene_registry_loads_total{result="failed"}"#).await;
-    assert_eq!(refused, 0, "what was shed is no load that failed");
+    assert_eq!(refused, 0, "a shed request is no failed load");
     assert_ok(&replica.get(&uncached_path(), Some(&key)).await);
 }
 
@@ -106,7 +106,7 @@ async fn requests_that_share_a_read_use_one_permit() {
     let path = uncached_path();
     let same = join_all((0..10 * ADMITTED).map(|_| replica.get(&path, Some(&key))));
     let (same, others) = join(same, async {
-        eventually(TIMEOUT, "it is read", || async { probe.waiting() == 1 }).await;
+        eventually(TIMEOUT, "the entry is read", || async { probe.waiting() == 1 }).await;
         let others =
             (1..ADMITTED).map(|_| async { replica.get(&uncached_path(), Some(&key)).await });
         let (others, ()) = join(join_all(others), async {
@@ -132,7 +132,7 @@ async fn a_replica_with_capacity_reads_what_another_has_shed() {
         let read = free.get(&path, Some(&key));
         let (read, ()) = join(read, async {
             let its_own = || async { probe.waiting() == MISSES + 1 };
-            eventually(TIMEOUT, "no lease keeps it from reading", its_own).await;
+            eventually(TIMEOUT, "no lease prevents the read", its_own).await;
             probe.hold(Hold::Nothing);
         })
         .await;
@@ -162,7 +162,7 @@ async fn a_stale_entry_is_served_instead_of_503_unless_it_is_known_to_be_outdate
         assert_eq!(older.header("cache-status"), "gene-registry; fwd=stale; fwd-status=503");
         assert_eq!(older.header("cache-control"), "private, max-age=0");
         fleet.database.connect().await.batch_execute(&change).await.unwrap();
-        eventually(TIMEOUT, "what is out of date is no longer sent", || async {
+        eventually(TIMEOUT, "an outdated entry is no longer served", || async {
             let response = replica.get(&phenotype, Some(&key)).await;
             if response.status == 200 {
                 return false;
@@ -205,11 +205,12 @@ async fn refreshes_are_shed_before_reads_that_requests_wait_for() {
         shed("refresh").await >= rest as f64
     })
     .await;
-    assert_eq!(probe.waiting(), MISSES / 2, "and some read");
+    assert_eq!(probe.waiting(), MISSES / 2, "some refreshes run");
     let awaited =
         (MISSES / 2..MISSES).map(|_| async { replica.get(&uncached_path(), Some(&key)).await });
     let (awaited, ()) = join(join_all(awaited), async {
-        eventually(TIMEOUT, "who waits is read", || async { probe.waiting() == MISSES }).await;
+        eventually(TIMEOUT, "a waiting request is read", || async { probe.waiting() == MISSES })
+            .await;
         probe.hold(Hold::Nothing);
     })
     .await;
@@ -271,7 +272,7 @@ async fn concurrent_misses_stay_within_the_bound_and_keys_are_still_looked_up() 
     }
 
     lock.batch_execute("rollback").await.unwrap();
-    eventually(Duration::from_secs(5), "all is as usual", || async {
+    eventually(Duration::from_secs(5), "all permits are free", || async {
         let responses =
             (0..bound).map(|_| async { replica.get(&uncached_path(), Some(&key)).await });
         join_all(responses).await.iter().all(|response| response.status == 200)

@@ -99,7 +99,7 @@ async fn aborted_requests_leave_no_statement_and_the_pool_recovers() {
         .collect();
     eventually(TIMEOUT, "statements wait", || async { count("state <> 'idle'").await > 0 }).await;
     drop(leaving);
-    eventually(TIMEOUT, "no statement is left, though the lock is", || async {
+    eventually(TIMEOUT, "no statement remains, though the lock does", || async {
         count("state <> 'idle'").await == 0
     })
     .await;

@@ -53,7 +53,7 @@ async fn paging_counts_once_and_reads_nothing_past_the_end() {
             let query = format!("limit=3&offset={offset}{filter}");
             assert_eq!(page(replica, &key, &query).await, (total, 0));
         }
-        assert_eq!(probe.reads(), reads, "nothing is asked past a known end");
+        assert_eq!(probe.reads(), reads, "nothing is read past a known end");
     }
 }
 
@@ -101,7 +101,7 @@ async fn a_total_is_not_used_after_a_logged_change() {
     let sql = "update registry.gene set published = false
         where id = (select id from registry.gene where published limit 1)";
     fleet.database.connect().await.batch_execute(sql).await.unwrap();
-    eventually(TIMEOUT, "the change is seen", || async {
+    eventually(TIMEOUT, "the change is visible", || async {
         page(replica, &key, "limit=1").await.0 == total - 1
     })
     .await;
@@ -119,7 +119,7 @@ async fn two_deep_pages_are_read_at_a_time_while_shallow_pages_are_served() {
     });
     let shallow = async {
         wait_for_admitted(&fleet, 6).await;
-        eventually(TIMEOUT, "two walk", || async { probe.waiting() == 2 }).await;
+        eventually(TIMEOUT, "two deep pages are read", || async { probe.waiting() == 2 }).await;
         for n in 0..30 {
             // Offsets up to here are not deep.
             let path = format!("{}&offset={}", uncached_path(), [0, 20, 1000][n % 3]);
@@ -139,10 +139,10 @@ async fn a_request_that_waits_too_long_for_a_deep_page_gets_503() {
     probe.hold(Hold::DeepWalks);
     let walk = async || replica.get(&format!("{}&offset=5000", uncached_path()), Some(&key)).await;
     let others = async {
-        eventually(TIMEOUT, "two walk", || async { probe.waiting() == 2 }).await;
+        eventually(TIMEOUT, "two deep pages are read", || async { probe.waiting() == 2 }).await;
         let responses = join_all((0..10).map(|_| walk())).await;
         responses.iter().for_each(|response| assert_shed(response));
-        assert_eq!(probe.reads(), 2, "the database was not asked");
+        assert_eq!(probe.reads(), 2, "the database was not queried");
         assert_ok(&replica.get(&uncached_path(), Some(&key)).await);
         probe.hold(Hold::Nothing);
     };

@@ -121,7 +121,7 @@ async fn a_new_replica_admits_many_known_keys_at_once_and_no_more_unknown_ones()
     stream::iter(asked).buffer_unordered(AT_ONCE).for_each(async |it| assert_ok(&it)).await;
     assert!(key_look_ups(&probe) >= keys.len());
     let statements = probe.key_statements.load(std::sync::atomic::Ordering::SeqCst);
-    assert!(statements < keys.len() * 3 / 4, "those who wait share statements: {statements}");
+    assert!(statements < keys.len() * 3 / 4, "waiting look-ups share statements: {statements}");
 
     let known = key_look_ups(&probe);
     let strangers: Vec<_> = (0..4 * BURST).map(|_| ApiKey::generate().unwrap()).collect();
@@ -159,7 +159,7 @@ async fn probes_metrics_and_document_need_no_key_count_or_query() {
     // The monitor has seen everything once it has seen this command.
     let mark = format!("{}:mark", fleet.prefix);
     let _: Option<String> = redis.command(&["GET", &mark]).await;
-    eventually(TIMEOUT, "the mark is seen", || async { !monitor.lines_with(&mark).is_empty() })
+    eventually(TIMEOUT, "the marker is seen", || async { !monitor.lines_with(&mark).is_empty() })
         .await;
     let others: Vec<_> = monitor.lines_with(&fleet.prefix);
     assert!(others.iter().all(|line| line.contains(&mark)), "{others:?}");

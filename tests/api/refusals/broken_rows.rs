@@ -118,10 +118,14 @@ async fn responses_match_the_document_if_every_optional_column_is_empty() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rows_that_are_left_out_are_counted_in_a_metric() {
+async fn excluded_rows_are_counted_in_a_metric() {
     let foreign = Foreign::start().await;
     let replica = &foreign.replicas[1];
-    assert_eq!(replica.metric("gene_registry_broken_rows").await, Some(0.0), "nothing is known");
+    assert_eq!(
+        replica.metric("gene_registry_broken_rows").await,
+        Some(0.0),
+        "no metadata is shown"
+    );
 
     assert_eq!(replica.get("/genes", Some(&foreign.key)).await.status, 200);
 
@@ -164,7 +168,7 @@ async fn empty_columns_are_shown_as_documented() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rows_that_break_the_contract_are_left_out_and_their_phenotype_is_502() {
+async fn rows_that_violate_the_contract_are_excluded_and_their_phenotype_is_502() {
     let foreign = Foreign::start().await;
     for replica in &foreign.replicas {
         let document = StrictDocument::of(replica).await;

@@ -22,7 +22,7 @@ async fn urls_of_up_to_8_kib_are_served_and_longer_ones_are_400() {
         for length in [8193, 20_000, 60_000] {
             for response in setup.raw_get(&padded(operation, length)).await {
                 assert_refusal(&response, 400, "MISSING_PARAM");
-                assert_ne!(response.header("x-ratelimit-remaining"), "", "it counted");
+                assert_ne!(response.header("x-ratelimit-remaining"), "", "the request was counted");
             }
             let target = format!("/v1{}", padded(operation, length));
             for replica in &setup.replicas {

@@ -49,7 +49,7 @@ async fn under_load<T>(replicas: &[Replica], key: &str, done: impl Future<Output
     };
     tokio::select! {
         done = done => done,
-        () = load => unreachable!("it asks for ever"),
+        () = load => unreachable!("the load never ends"),
     }
 }
 
@@ -97,7 +97,7 @@ async fn reads_resume_after_a_promotion_without_a_restart() {
     client.execute(sql, &[&genes[0]]).await.unwrap();
     let committed = Instant::now();
     for replica in &fleet.replicas {
-        visible_within(committed, Duration::from_secs(2), "the gene is gone", || async {
+        visible_within(committed, Duration::from_secs(2), "the gene is deleted", || async {
             let found = replica.get(&path[0], Some(&key)).await.status;
             if found == 404 { Ok(()) } else { Err(found.to_string()) }
         })
@@ -129,7 +129,7 @@ async fn lost_transactions_are_not_shown_after_the_promotion() {
     let sql = "update registry.gene set name = 'lost', description = 'lost'";
     client.batch_execute(sql).await.unwrap();
     for replica in &fleet.replicas {
-        eventually(TIMEOUT, "the edit is shown", || async {
+        eventually(TIMEOUT, "the edit is visible", || async {
             let found = responses(replica, &key, &paths).await;
             found.iter().filter(|(_, text)| text.contains("lost")).count() > paths.len() / 2
         })
@@ -148,7 +148,7 @@ async fn lost_transactions_are_not_shown_after_the_promotion() {
     assert!(expected.iter().all(|(_, text)| !text.contains("lost")));
     for replica in &fleet.replicas {
         let left = RECOVERY_LIMIT.saturating_sub(promoted.elapsed());
-        eventually(left, "nothing of what was lost is shown", || async {
+        eventually(left, "no lost transaction is visible", || async {
             let responses = paths.iter().map(|path| replica.get(path, Some(&key)));
             let found = join_all(responses).await;
             found.iter().zip(&expected).all(|(response, (status, text))| {
@@ -160,7 +160,10 @@ async fn lost_transactions_are_not_shown_after_the_promotion() {
     }
     // Redis does not bring it back either.
     let late = Replica::start(&fleet.config).await;
-    eventually(TIMEOUT, "it is ready", || async { late.ops("/readyz").await.status == 200 }).await;
+    eventually(TIMEOUT, "the replica is ready", || async {
+        late.ops("/readyz").await.status == 200
+    })
+    .await;
     assert_same(&responses(&late, &key, &paths).await, &expected, &paths);
 }
 
@@ -183,13 +186,13 @@ async fn with_only_a_standby_reads_and_keys_work_and_known_changes_stay_known() 
     standby.pause_replay().await;
     let sql = "update registry.gene set published = false where id = $1::text::uuid";
     client.execute(sql, &[&genes[0]]).await.unwrap();
-    eventually(TIMEOUT, "the gene is gone", || async {
+    eventually(TIMEOUT, "the gene is deleted", || async {
         replica.get(&phenotype(0), Some(&key)).await.status == 404
     })
     .await;
     drop(client);
     first.kill().await;
-    eventually(TIMEOUT, "it is known to be away", || async {
+    eventually(TIMEOUT, "the primary is known to be unavailable", || async {
         replica.ops("/readyz").await.json()["primary"] == "down"
     })
     .await;
@@ -211,12 +214,12 @@ async fn with_only_a_standby_reads_and_keys_work_and_known_changes_stay_known() 
     assert_eq!(replica.ops("/readyz").await.json()["upstream"], "up");
 
     standby.resume_replay().await;
-    eventually(TIMEOUT, "the standby shows it too", || async {
+    eventually(TIMEOUT, "the standby has the change too", || async {
         replica.get(&phenotype(0), Some(&key)).await.status == 404
     })
     .await;
     first.restart().await;
-    eventually(TIMEOUT, "the primary is back", || async {
+    eventually(TIMEOUT, "the primary is available again", || async {
         replica.ops("/readyz").await.json()["primary"] == "up"
     })
     .await;
@@ -245,7 +248,7 @@ async fn a_replica_that_starts_with_only_a_standby_serves() {
     );
     fleet.grow(1).await;
     let Fleet { replicas, .. } = &fleet;
-    eventually(TIMEOUT, "it serves", || async {
+    eventually(TIMEOUT, "the replica serves", || async {
         replicas[0].get("/genes", Some(&key)).await.status == 200
     })
     .await;
@@ -263,5 +266,6 @@ async fn a_replica_that_starts_with_only_a_standby_serves() {
     let mut config = fleet.config.clone();
     without_caches(&mut config);
     let expected = responses(&Replica::start(&config).await, &key, &paths).await;
-    assert_visible(replicas, &key, &paths, &expected, committed, "the promoted one goes on").await;
+    assert_visible(replicas, &key, &paths, &expected, committed, "the promoted server is read")
+        .await;
 }

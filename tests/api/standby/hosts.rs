@@ -68,7 +68,9 @@ async fn a_refusing_host_is_skipped_and_the_error_lists_every_host() {
 
     second.set(Mode::Refuse).await;
 
-    let Err(UpstreamError::Unreachable(why)) = read(&upstream).await else { panic!("it is away") };
+    let Err(UpstreamError::Unreachable(why)) = read(&upstream).await else {
+        panic!("the database is unavailable")
+    };
     let why = why.to_string();
     assert!(why.contains("host 1: ") && why.contains("host 2: "), "{why}");
     assert!(!why.contains(READER) && !why.contains(database.name()), "{why}");
@@ -109,5 +111,5 @@ async fn hosts_are_selected_by_their_role() {
     }
     let query = "target_session_attrs=prefer-standby";
     let upstream = upstream(&url(&two_hosts[..1], &database, query), |_| {});
-    assert!(read(&upstream).await.unwrap() > 0, "a primary is better than nothing");
+    assert!(read(&upstream).await.unwrap() > 0, "a primary is used if there is no standby");
 }

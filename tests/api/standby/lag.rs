@@ -51,8 +51,15 @@ async fn a_change_that_a_standby_lacks_is_visible_within_two_seconds() {
     let committed = Instant::now();
     let expected = responses(&uncached_replica, &key, &paths).await;
 
-    assert_visible(&fleet.replicas, &key, &paths, &expected, committed, "the standby lacks it")
-        .await;
+    assert_visible(
+        &fleet.replicas,
+        &key,
+        &paths,
+        &expected,
+        committed,
+        "the standby does not have the change",
+    )
+    .await;
     for replica in &fleet.replicas {
         visible_within(committed, VISIBLE_WITHIN, "the key is refused", || async {
             let found = replica.get("/genes", Some(&revoked)).await.status;
@@ -63,7 +70,10 @@ async fn a_change_that_a_standby_lacks_is_visible_within_two_seconds() {
     // That remains so while the standby is paused, also for a new replica, whose first poll of the
     // primary is ahead of the standby.
     let late = Replica::start(&fleet.config).await;
-    eventually(TIMEOUT, "it is ready", || async { late.ops("/readyz").await.status == 200 }).await;
+    eventually(TIMEOUT, "the replica is ready", || async {
+        late.ops("/readyz").await.status == 200
+    })
+    .await;
     let until = Instant::now() + SEVERAL_POLLS;
     while Instant::now() < until {
         for replica in fleet.replicas.iter().chain([&late]) {
@@ -78,17 +88,25 @@ async fn a_change_that_a_standby_lacks_is_visible_within_two_seconds() {
         assert!(!replica.get(&cold, Some(&key)).await.text.contains(&genes[0]));
         stale_reads += reads(replica, "behind").await;
     }
-    assert!(stale_reads > 0.0, "no read of the standby was found to lack anything");
+    assert!(stale_reads > 0.0, "no read of the standby was found to be stale");
 
     standby.resume_replay().await;
     primary.wait_for_replay(&standby).await;
     let sql = "update registry.gene set description = 'later' where id = $1::text::uuid";
-    eventually(3 * TIMEOUT, "the standby is read again, and is right", || async {
+    eventually(3 * TIMEOUT, "the standby is read again, and is up to date", || async {
         let before = reads(&fleet.replicas[0], "answered").await;
         client.execute(sql, &[&genes[1]]).await.unwrap();
         let (committed, expected) =
             (Instant::now(), responses(&uncached_replica, &key, &paths).await);
-        assert_visible(&fleet.replicas, &key, &paths, &expected, committed, "it goes on").await;
+        assert_visible(
+            &fleet.replicas,
+            &key,
+            &paths,
+            &expected,
+            committed,
+            "the replica continues",
+        )
+        .await;
         reads(&fleet.replicas[0], "answered").await > before
     })
     .await;
@@ -166,7 +184,7 @@ async fn responses_never_go_back_in_time() {
         // The standby's value is older than the cached one, so it may not keep that from ageing.
         let score = score + 1.0;
         client.execute(set, &[&gene, &score]).await.unwrap();
-        eventually(TIMEOUT, "the primary is read, for the standby is behind", || async {
+        eventually(TIMEOUT, "the primary is read, since the standby lags", || async {
             reputation(&replica.get(&path, Some(&key)).await) == score
         })
         .await;

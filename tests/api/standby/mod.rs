@@ -59,7 +59,7 @@ async fn wait_for_use(replica: &Replica, number: usize, in_use: bool) {
     let series = format!("gene_registry_standby_in_use{{standby=\"{number}\"}}");
     let expected = Some(if in_use { 1.0 } else { 0.0 });
     let known = async || replica.metric(&series).await == expected;
-    if timeout(TIMEOUT, eventually(2 * TIMEOUT, "it is known", known)).await.is_err() {
+    if timeout(TIMEOUT, eventually(2 * TIMEOUT, "the metric shows it", known)).await.is_err() {
         let metrics = replica.ops("/metrics").await.text;
         let of_standbys = metrics.lines().filter(|line| {
             !line.starts_with('#')

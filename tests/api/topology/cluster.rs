@@ -127,13 +127,14 @@ async fn a_replica_without_requests_finds_the_new_primary() {
     let writes = async || replica.ops("/readyz").await.json()["redis_write"].clone();
     let lost = redis.primary_of(slot, 0).await;
     redis.nodes[lost].kill().await;
-    eventually(RECOVERY_LIMIT, "it is noticed", async || {
+    eventually(RECOVERY_LIMIT, "the fail-over is noticed", async || {
         assert_eq!(replica.get("/genes", Some(&key)).await.status, 200);
         writes().await == "down"
     })
     .await;
     redis.taken_over(slot, lost).await;
-    eventually(RECOVERY_LIMIT, "all keys have a node again", async || writes().await == "up").await;
+    eventually(RECOVERY_LIMIT, "all slots have a node again", async || writes().await == "up")
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -23,7 +23,7 @@ pub(super) async fn assert_used(redis: &RedisServer, change: impl FnOnce(&mut Co
     };
     let fleet = Fleet::start_with(2, PostgresServer::shared().await, redis, change).await;
     let key = fleet.database.new_key(1_000).await;
-    eventually(Duration::from_secs(20), "one replica has the other's answer", || async {
+    eventually(Duration::from_secs(20), "one replica has the other's entry", || async {
         let path = uncached_path();
         let [first, second] = [&fleet.replicas[0], &fleet.replicas[1]];
         assert_eq!(first.get(&path, Some(&key)).await.status, 200);
@@ -131,22 +131,22 @@ async fn a_missing_right_is_noticed_without_requests_for_as_long_as_it_is_missin
     let soon = Duration::from_secs(20);
     let writes =
         async || replica.metric("gene_registry_redis_in_use{side=\"write\"}").await == Some(1.0);
-    eventually(soon, "it is noticed", async || {
+    eventually(soon, "the missing right is noticed", async || {
         assert_eq!(replica.get("/genes", Some(&key)).await.status, 200);
         !writes().await
     })
     .await;
     let openings = "gene_registry_breaker_openings_total{store=\"redis_write\"}";
     let (opened, refused) = (replica.metric(openings).await, refusals(&redis).await);
-    eventually(soon, "it is tried", async || refusals(&redis).await > refused + 3).await;
-    assert_eq!(replica.metric(openings).await, opened, "it never seemed to be back");
+    eventually(soon, "the probe has run", async || refusals(&redis).await > refused + 3).await;
+    assert_eq!(replica.metric(openings).await, opened, "it never counted as available");
     let rights = ["+evalsha", "+eval", "+incrby", "+pttl", "+pexpire", "+del"];
     let () = redis.command(&[&["ACL", "SETUSER", "least"][..], &rights].concat()).await;
-    eventually(soon, "it is back", writes).await;
+    eventually(soon, "Redis is available again", writes).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sockets_and_ipv6_lead_to_redis_too() {
+async fn unix_sockets_and_ipv6_reach_redis() {
     need_own_servers!();
     let redis = RedisServer::start(&["--bind", "127.0.0.1", "::1"]).await;
     let socket = redis.socket_url();

@@ -44,7 +44,7 @@ async fn stores_that_moved_to_another_address_are_found_by_name() {
         old.push(FaultProxy::start_at((OLD_ADDRESS, *port), store).await);
         new.push(FaultProxy::start_at((NEW_ADDRESS, *port), store).await);
     }
-    let served = ReplicaProcess::start_with(
+    let process = ReplicaProcess::start_with(
         &hosts,
         &[
             ("DATABASE_URL", &by_name(&database.url_as(READER), stores[0].0)),
@@ -55,8 +55,8 @@ async fn stores_that_moved_to_another_address_are_found_by_name() {
     )
     .await;
     let serves = async || {
-        let response = served.replica.get(&uncached_path(), Some(&key)).await;
-        let ready = served.replica.ops("/readyz").await.json();
+        let response = process.replica.get(&uncached_path(), Some(&key)).await;
+        let ready = process.replica.ops("/readyz").await.json();
         response.status == 200 && ready["redis_read"] == "up" && ready["redis_write"] == "up"
     };
     let all_taken = |proxies: &[FaultProxy]| proxies.iter().all(|proxy| proxy.accepted() > 0);
@@ -68,5 +68,5 @@ async fn stores_that_moved_to_another_address_are_found_by_name() {
         proxy.set(Mode::Refuse).await;
     }
 
-    eventually(TIMEOUT, "both are found", async || serves().await && all_taken(&new)).await;
+    eventually(TIMEOUT, "both stores are found", async || serves().await && all_taken(&new)).await;
 }

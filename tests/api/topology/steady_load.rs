@@ -42,7 +42,7 @@ pub(super) async fn use_up(fleet: &Fleet<'_>, key: &str) -> usize {
     let mut admitted = 0;
     while fleet.replicas[0].get("/genes", Some(key)).await.status == 200 {
         admitted += 1;
-        assert!(admitted < 10_000, "there is no end to it");
+        assert!(admitted < 10_000, "the limit is never reached");
     }
     admitted
 }

@@ -55,25 +55,25 @@ async fn an_invalid_certificate_is_refused_and_the_log_says_why_once() {
         let (redis, url) = encrypted(certifier, name, years).await;
         let database = sample(PostgresServer::shared().await).await;
         let key = database.new_key(1_000_000).await;
-        let served = ReplicaProcess::start(&[
+        let process = ReplicaProcess::start(&[
             ("DATABASE_URL", &database.url_as(READER)),
             ("REDIS_URL", &url),
             ("GENE_REGISTRY__REDIS__TIMEOUT_MS", "5000"),
             ("GENE_REGISTRY__REDIS__TLS_CA_FILE", ours.file.to_str().unwrap()),
         ])
         .await;
-        eventually(std::time::Duration::from_secs(20), "the log says why", || async {
-            assert_eq!(served.replica.get(&uncached_path(), Some(&key)).await.status, 200);
-            served.lines_with(&["WARN", "cannot connect to redis", reason]) > 0
+        eventually(std::time::Duration::from_secs(20), "the log has the cause", || async {
+            assert_eq!(process.replica.get(&uncached_path(), Some(&key)).await.status, 200);
+            process.lines_with(&["WARN", "cannot connect to redis", reason]) > 0
         })
         .await;
         // It retries twice a second.
         let in_use = "gene_registry_redis_in_use{side=\"write\"}";
         for _ in 0..200 {
-            assert_eq!(served.replica.get(&uncached_path(), Some(&key)).await.status, 200);
+            assert_eq!(process.replica.get(&uncached_path(), Some(&key)).await.status, 200);
         }
-        assert_eq!(served.replica.metric(in_use).await, Some(0.0));
-        assert_eq!(served.lines_with(&["cannot connect to redis"]), 1, "{}", served.log());
+        assert_eq!(process.replica.metric(in_use).await, Some(0.0));
+        assert_eq!(process.lines_with(&["cannot connect to redis"]), 1, "{}", process.log());
         let counters = redis.keys("gr").await;
         assert!(counters.is_empty(), "{counters:?}");
     }

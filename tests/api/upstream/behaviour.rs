@@ -139,7 +139,7 @@ async fn pages_show_every_gene_once_in_the_same_order() {
 }
 
 #[tokio::test]
-async fn past_the_end_is_empty_with_the_true_total() {
+async fn a_page_past_the_end_is_empty_with_the_total() {
     let both = BothUpstreams::of(vec![gene(1, "d", &[]), gene(2, "d", &[])]).await;
     for upstream in both.each() {
         for (offset, filter, total) in [

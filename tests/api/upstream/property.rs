@@ -217,5 +217,5 @@ fn both_upstreams_return_the_same_results() {
             });
             Ok(())
         })
-        .expect("the same answers");
+        .expect("the same results");
 }

@@ -98,7 +98,7 @@ async fn the_keys_role_writes_keys_and_nothing_else() {
         INSERT INTO registry.api_key_usage (key_hash) SELECT key_hash FROM registry.api_key",
     )
     .await
-    .expect("what it is for");
+    .expect("writes to keys");
     for sql in [
         "DELETE FROM registry.api_key",
         "SELECT * FROM registry.gene",
@@ -184,7 +184,7 @@ async fn seeding_a_filled_registry_changes_nothing() {
     database.load(vec![gene(1, "d", &[(1, 0.5)])], now()).await;
     let mut client = database.client().await;
     let genes = vec![gene(2, "d", &[])].into_iter();
-    let again = seed::load(&mut client, genes, now(), |_| {}).await.expect("no trouble");
+    let again = seed::load(&mut client, genes, now(), |_| {}).await.expect("no error");
     assert_eq!(again, seed::Seeded::AlreadyFilled);
     assert_eq!(ids(&client).await.len(), 1);
 }

@@ -4,7 +4,7 @@ use super::AccountSetup;
 use crate::commands::cli_user::mode;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_damaged_file_is_never_overwritten_and_never_shown() {
+async fn a_damaged_file_is_neither_overwritten_nor_printed() {
     let setup = AccountSetup::start().await;
     let good = std::fs::read_to_string(setup.ana.credentials_path()).unwrap();
     let half = &good[..good.len() / 2];
@@ -29,7 +29,7 @@ async fn a_damaged_file_is_never_overwritten_and_never_shown() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_that_others_could_read_is_shut_again() {
+async fn a_file_readable_by_others_becomes_private_again() {
     use std::os::unix::fs::PermissionsExt;
     let setup = AccountSetup::start().await;
     let path = setup.ana.credentials_path();
@@ -40,7 +40,7 @@ async fn a_file_that_others_could_read_is_shut_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_folder_that_others_could_enter_or_change_is_shut_again() {
+async fn a_folder_accessible_to_others_becomes_private_again() {
     use std::os::unix::fs::PermissionsExt;
     let setup = AccountSetup::start().await;
     let folder = setup.ana.credentials_path().parent().unwrap().to_owned();
@@ -88,7 +88,7 @@ async fn a_folder_or_file_of_another_user_is_not_used() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_folder_that_cannot_be_written_is_named_before_anything_is_lost() {
+async fn an_unwritable_folder_is_named_and_nothing_is_lost() {
     let setup = AccountSetup::with(|_| {}).await;
     // A file where the folder should be: not even root can create a folder there.
     std::fs::write(setup.ana.folder.join("config"), "").unwrap();
@@ -100,7 +100,7 @@ async fn a_folder_that_cannot_be_written_is_named_before_anything_is_lost() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_logins_at_once_are_all_kept() {
+async fn concurrent_logins_are_all_saved() {
     let stands = [
         AccountSetup::with(|_| {}).await,
         AccountSetup::with(|_| {}).await,
@@ -116,5 +116,5 @@ async fn many_logins_at_once_are_all_kept() {
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
-    assert_eq!(left.len(), 2, "nothing unfinished is left: {left:?}");
+    assert_eq!(left.len(), 2, "no temporary file remains: {left:?}");
 }

@@ -43,7 +43,7 @@ async fn setup() -> (AccountSetup, Issuer) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_login_that_is_agreed_to_makes_keys() {
+async fn an_approved_login_can_create_keys() {
     let (setup, issuer) = setup().await;
     let waiting = PendingLogin::start(&setup, &setup.ana).await;
     let shown = waiting.process.stderr();
@@ -66,7 +66,7 @@ async fn a_login_that_is_agreed_to_makes_keys() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_login_that_is_refused_ends_and_keeps_nothing() {
+async fn a_denied_login_ends_and_saves_nothing() {
     let (setup, issuer) = setup().await;
     let waiting = PendingLogin::start(&setup, &setup.ana).await;
     issuer.deny(&waiting.code).await;
@@ -77,7 +77,7 @@ async fn a_login_that_is_refused_ends_and_keeps_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_login_that_nobody_agrees_to_ends_when_its_code_does() {
+async fn an_unapproved_login_ends_when_its_code_expires() {
     let (setup, issuer) = setup().await;
     issuer.set(json!({ "device_code_s": 3 })).await;
     let (code, said) = PendingLogin::start(&setup, &setup.ana).await.wait_for_end().await;
@@ -87,11 +87,11 @@ async fn a_login_that_nobody_agrees_to_ends_when_its_code_does() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn questions_come_at_the_interval_asked_for_and_more_slowly_when_told_so() {
+async fn the_client_polls_at_the_requested_interval_and_slows_down_on_request() {
     let (setup, issuer) = setup().await;
     issuer.set(json!({ "interval_s": 2, "slow_downs": 1 })).await;
     let waiting = PendingLogin::start(&setup, &setup.ana).await;
-    let polls = until(TIMEOUT, "it asks twice", || async {
+    let polls = until(TIMEOUT, "the client polls twice", || async {
         Some(issuer.polls().await).filter(|polls| polls.len() >= 2)
     })
     .await;
@@ -102,12 +102,12 @@ async fn questions_come_at_the_interval_asked_for_and_more_slowly_when_told_so()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_issuer_that_is_away_for_a_moment_is_asked_again() {
+async fn polling_continues_while_the_issuer_is_briefly_unavailable() {
     let (setup, issuer) = setup().await;
     let waiting = PendingLogin::start(&setup, &setup.ana).await;
     issuer.set(json!({ "refuse": true })).await;
     issuer.approve(&waiting.code, "ana").await;
-    eventually(TIMEOUT, "a question is answered with 503", || async {
+    eventually(TIMEOUT, "a poll gets a 503", || async {
         assert!(waiting.process.is_running(), "{}", waiting.process.report());
         issuer.refusals().await > 0
     })
@@ -118,7 +118,7 @@ async fn an_issuer_that_is_away_for_a_moment_is_asked_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_issuer_that_cannot_be_used_is_named() {
+async fn an_unusable_issuer_is_named() {
     let (setup, issuer) = setup().await;
     let login = ["login", "--server", setup.server()];
     issuer.set(json!({ "refuse": true })).await;
@@ -130,7 +130,7 @@ async fn an_issuer_that_cannot_be_used_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn where_both_ways_are_open_a_token_is_still_taken() {
+async fn a_token_is_accepted_while_an_issuer_is_configured() {
     let (setup, _issuer) = setup().await;
     setup.log_in(&setup.ana, &setup.token).await;
     let who = setup.ana.run(&["whoami", "--json"]).await.ok().stdout;

@@ -58,7 +58,7 @@ const COMMANDS: [&[&str]; 5] = [
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn redirects_are_not_followed_so_that_nobody_else_gets_the_token() {
+async fn redirects_are_not_followed_with_the_token() {
     let setup = AccountSetup::start().await;
     let elsewhere = FaultProxy::start(address(setup.server())).await;
     for status in ["301 Moved Permanently", "302 Found", "307 Temporary Redirect"] {
@@ -73,7 +73,7 @@ async fn redirects_are_not_followed_so_that_nobody_else_gets_the_token() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_server_says_harms_no_terminal() {
+async fn texts_from_a_server_are_sanitized_for_the_terminal() {
     let evil = "\u{1b}]0;owned\u{7}\u{1b}[2J\u{9b}31m\r\n\u{202e}gnp.exe";
     let refusal = json!({ "error": evil, "code": evil }).to_string();
     let key = json!({ "prefix": evil, "owner": evil, "name": evil, "scopes": [evil],
@@ -107,7 +107,7 @@ async fn what_a_server_says_harms_no_terminal() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn answers_that_make_no_sense_are_named_and_bounded() {
+async fn invalid_responses_are_reported_and_bounded() {
     let long = format!("{{\"data\": \"{}\"}}", "x".repeat(4 * 1024 * 1024));
     for (head, body) in [
         ("200 OK", ""),
@@ -122,7 +122,7 @@ async fn answers_that_make_no_sense_are_named_and_bounded() {
         for command in COMMANDS {
             let ended = cli_user.run(command).await.failed(1, &["grt_secretsecret", "panicked"]);
             assert!(ended.stderr.len() < 1_000, "{ended:?}");
-            assert!(ended.stderr.contains(&responder.url), "who it was: {ended:?}");
+            assert!(ended.stderr.contains(&responder.url), "the server is named: {ended:?}");
         }
     }
 }

@@ -44,7 +44,7 @@ async fn a_key_is_created_used_listed_revoked_and_refused() {
     assert!(listed["created_at"].as_str().unwrap().ends_with('Z'), "{listed}");
 
     setup.ana.run(&["api-key", "revoke", "--prefix", &key[..11]]).await.ok();
-    crate::support::wait::eventually(crate::commands::TIMEOUT, "it is refused", || async {
+    crate::support::wait::eventually(crate::commands::TIMEOUT, "the key is refused", || async {
         setup.status_of(key).await == 401
     })
     .await;
@@ -63,7 +63,7 @@ async fn a_script_can_take_the_key_from_standard_output() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn json_shows_the_key_once_and_what_was_asked_for() {
+async fn json_has_the_key_once_and_the_requested_settings() {
     let setup = AccountSetup::start().await;
     let wish = ["api-key", "create", "--name", "n", "--rate-limit", "7", "--expires", "2090-01-31"];
     let created = setup.ana.run(&[&wish[..], &["--json"]].concat()).await.ok();
@@ -76,7 +76,7 @@ async fn json_shows_the_key_once_and_what_was_asked_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn wishes_that_make_no_good_key_are_refused_before_anything_is_sent() {
+async fn invalid_key_settings_are_refused_before_any_request() {
     let setup = AccountSetup::start().await;
     let (long, long_scope) = ("語".repeat(201), "x".repeat(65));
     let many = [&["--name", "x"][..], &["--scope", "read"].repeat(17)].concat();
@@ -110,7 +110,7 @@ async fn wishes_that_make_no_good_key_are_refused_before_anything_is_sent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn names_of_every_kind_come_back_whole_and_harm_no_terminal() {
+async fn names_round_trip_and_are_sanitized_for_the_terminal() {
     let setup = AccountSetup::start().await;
     let mut taken = Vec::new();
     for name in NAMES {
@@ -152,7 +152,7 @@ async fn names_of_every_kind_come_back_whole_and_harm_no_terminal() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_table_has_times_of_the_readers_zone_and_json_those_of_utc() {
+async fn the_table_has_local_times_and_json_has_utc() {
     let setup = AccountSetup::start().await;
     let key = setup.create("ci").await;
     let sql = "update registry.api_key set created_at = '2026-01-31T23:30:00Z',
@@ -175,7 +175,7 @@ async fn the_table_has_times_of_the_readers_zone_and_json_those_of_utc() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn everybodys_keys_are_for_operators() {
+async fn only_operators_list_the_keys_of_all_users() {
     let setup = AccountSetup::start().await;
     let key = setup.create("anas").await;
     let ended = setup.ana.run(&["api-key", "list", "--all"]).await.failed(1, &[]);
@@ -192,7 +192,7 @@ async fn everybodys_keys_are_for_operators() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_anybody_who_reads_on_the_end_is_quiet() {
+async fn a_closed_output_pipe_ends_the_command_quietly() {
     let setup = AccountSetup::start().await;
     setup.create("ci").await;
     let script = r#""$1" api-key list | true; "$1" completions bash | true; "$1" man | head -1"#;

@@ -29,7 +29,7 @@ fn kept(setup: &AccountSetup) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_that_has_ended_is_renewed_and_so_is_what_renews_it() {
+async fn an_expired_token_and_its_refresh_token_are_renewed() {
     let (setup, _issuer) = setup().await;
     let before = kept(&setup);
     for _ in 0..3 {
@@ -37,14 +37,17 @@ async fn a_token_that_has_ended_is_renewed_and_so_is_what_renews_it() {
     }
     let after = kept(&setup);
     assert_ne!(after["token"], before["token"]);
-    assert_ne!(after["oidc"]["refresh_token"], before["oidc"]["refresh_token"], "it was rotated");
+    assert_ne!(
+        after["oidc"]["refresh_token"], before["oidc"]["refresh_token"],
+        "the token was rotated"
+    );
     assert!(after["expires_at"].as_str().unwrap() > "2026", "{}", after["expires_at"]);
     setup.ana.run(&["whoami"]).await.ok();
     assert_eq!(kept(&setup), after, "not renewed before it ends");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_that_the_server_does_not_take_is_renewed_once() {
+async fn a_rejected_token_is_renewed_once() {
     let (setup, _issuer) = setup().await;
     let mut all = setup.ana.credentials();
     // A wrong clock makes the expired token seem valid.
@@ -57,7 +60,7 @@ async fn a_token_that_the_server_does_not_take_is_renewed_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn processes_that_renew_at_once_lose_nothing() {
+async fn concurrent_renewals_lose_no_login() {
     let (setup, _issuer) = setup().await;
     // The provider ends a login whose refresh token is used twice.
     for ended in join_all((0..6).map(|_| setup.ana.run(&["whoami"]))).await {
@@ -70,7 +73,7 @@ async fn processes_that_renew_at_once_lose_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_login_that_was_ended_at_the_issuer_says_what_to_do() {
+async fn a_login_ended_at_the_issuer_prints_the_remedy() {
     let (setup, _issuer) = setup().await;
     let old = setup.ana.credentials().to_string();
     setup.ana.run(&["whoami"]).await.ok();
@@ -84,7 +87,7 @@ async fn a_login_that_was_ended_at_the_issuer_says_what_to_do() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_issuer_that_is_away_costs_no_credentials() {
+async fn an_unavailable_issuer_deletes_no_credentials() {
     let (setup, issuer) = setup().await;
     let before = kept(&setup);
     issuer.set(json!({ "refuse": true })).await;
@@ -95,7 +98,7 @@ async fn an_issuer_that_is_away_costs_no_credentials() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn logging_out_revokes_at_the_issuer_what_the_login_was_renewed_by() {
+async fn logout_revokes_the_refresh_token_at_the_issuer() {
     let (setup, issuer) = setup().await;
     let old = setup.ana.credentials().to_string();
     let ended = setup.ana.run(&["logout"]).await.ok();

@@ -19,7 +19,7 @@ async fn all_active(setup: &AccountSetup) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn unclear_prefixes_revoke_and_rotate_nothing() {
+async fn ambiguous_prefixes_revoke_and_rotate_nothing() {
     let setup = AccountSetup::start().await;
     let key = setup.create("ci").await;
     alike(&setup).await;
@@ -43,7 +43,7 @@ async fn unclear_prefixes_revoke_and_rotate_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_whole_key_is_not_even_sent() {
+async fn a_whole_key_as_argument_is_not_sent() {
     let setup = AccountSetup::start().await;
     let key = setup.create("ci").await;
     let login = setup.ana.credentials().to_string();
@@ -68,7 +68,7 @@ async fn revoking_twice_is_harmless() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn on_a_terminal_it_asks_first() {
+async fn revoking_on_a_terminal_asks_for_confirmation() {
     let setup = AccountSetup::start().await;
     let key = setup.create("ci").await;
     let revoke = ["api-key", "revoke", "--prefix", &key[3..7]];
@@ -94,7 +94,7 @@ async fn on_a_terminal_it_asks_first() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn on_a_terminal_yes_is_not_asked_and_unclear_prefixes_neither() {
+async fn yes_and_ambiguous_prefixes_ask_for_no_confirmation() {
     let setup = AccountSetup::start().await;
     let key = setup.create("ci").await;
     alike(&setup).await;
@@ -110,7 +110,7 @@ async fn on_a_terminal_yes_is_not_asked_and_unclear_prefixes_neither() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_users_key_is_as_if_it_did_not_exist() {
+async fn another_users_key_is_reported_as_missing() {
     let setup = AccountSetup::start().await;
     let key = setup.create("ci").await;
     let olga = setup.operator().await;

@@ -14,7 +14,7 @@ fn ends(key: &Value) -> i64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_new_key_takes_the_place_of_the_old_one_which_goes_on_for_the_overlap() {
+async fn a_rotated_key_works_until_the_overlap_ends() {
     let setup = AccountSetup::start().await;
     let create = ["api-key", "create", "--name", "ci", "--rate-limit", "77", "--expires", "90d"];
     let old = setup.ana.run(&create).await.ok().stdout.trim().to_owned();
@@ -44,7 +44,7 @@ async fn without_an_overlap_the_old_key_ends_at_once() {
     let shown: Value = serde_json::from_str(&setup.ana.run(&rotate).await.ok().stdout).unwrap();
     assert_eq!(shown["replaced"]["prefix"], old[..11]);
     assert_eq!(setup.status_of(shown["key"].as_str().unwrap()).await, 200);
-    eventually(TIMEOUT, "the old one is refused", || async { setup.status_of(&old).await == 401 })
+    eventually(TIMEOUT, "the old key is refused", || async { setup.status_of(&old).await == 401 })
         .await;
     let revoke = ["api-key", "revoke", "--prefix", shown["prefix"].as_str().unwrap()];
     setup.ana.run(&revoke).await.ok();
@@ -63,7 +63,7 @@ async fn without_an_overlap_the_old_key_ends_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_rotation_whose_answer_was_lost_is_made_good_by_the_message() {
+async fn the_message_explains_recovery_from_a_lost_rotation_response() {
     let setup = AccountSetup::start().await;
     let url = setup.database.url();
     for direct in [false, true] {
@@ -84,7 +84,7 @@ async fn a_rotation_whose_answer_was_lost_is_made_good_by_the_message() {
         assert_eq!(advice, asked, "{retry:?}");
         let new = rotate(lost_prefix, &["--overlap", "0s"]).await.ok().stdout;
         assert_eq!(setup.status_of(new.trim()).await, 200);
-        eventually(TIMEOUT, "the lost one is refused", || async {
+        eventually(TIMEOUT, "the lost key is refused", || async {
             setup.status_of(lost).await == 401
         })
         .await;
@@ -92,7 +92,7 @@ async fn a_rotation_whose_answer_was_lost_is_made_good_by_the_message() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn operators_rotate_straight_on_the_database() {
+async fn operators_rotate_directly_on_the_database() {
     let setup = AccountSetup::start().await;
     let old = setup.create("ci").await;
     let url = setup.database.url();

@@ -7,7 +7,7 @@ use crate::commands::cli_user::{CliUser, mode};
 use crate::support::control::new_token;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_from_standard_input_logs_in_and_is_kept_for_its_owner_alone() {
+async fn a_token_from_standard_input_logs_in_and_is_saved_privately() {
     let setup = AccountSetup::with(|_| {}).await;
     let login = ["login", "--server", setup.server(), "--token-stdin"];
     let ended = setup.ana.run_with_input(&login, &format!("{}\n", setup.token)).await.ok();
@@ -30,12 +30,15 @@ async fn a_token_from_standard_input_logs_in_and_is_kept_for_its_owner_alone() {
     let kept = std::fs::read_to_string(setup.ana.credentials_path()).unwrap();
     assert!(!kept.contains(&setup.token), "{kept}");
     let ended = setup.ana.run(&["whoami", "--server", setup.server()]).await.failed(1, &[]);
-    assert!(ended.stderr.contains("gene-registry login --server"), "what to do: {ended:?}");
+    assert!(
+        ended.stderr.contains("gene-registry login --server"),
+        "the remedy is printed: {ended:?}"
+    );
     setup.ana.run(&["logout", "--all"]).await.ok();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_is_not_shown_while_it_is_typed() {
+async fn a_typed_token_is_not_echoed() {
     let setup = AccountSetup::with(|_| {}).await;
     let mut terminal = setup.ana.at_terminal(&["login", "--server", setup.server()]).await;
     terminal.wait_for_text("not shown while typed").await;
@@ -48,7 +51,7 @@ async fn a_token_is_not_shown_while_it_is_typed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_no_good_token_changes_nothing_and_is_not_repeated() {
+async fn an_invalid_token_changes_nothing_and_is_not_printed() {
     let setup = AccountSetup::start().await;
     let key = setup.create("ci").await;
     let before = std::fs::read_to_string(setup.ana.credentials_path()).unwrap();
@@ -76,7 +79,7 @@ async fn what_is_no_good_token_changes_nothing_and_is_not_repeated() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_that_was_taken_off_the_list_says_what_to_do() {
+async fn a_removed_token_prints_the_remedy() {
     let setup = AccountSetup::start().await;
     let (text, other) = (setup.ana.credentials().to_string(), AccountSetup::with(|_| {}).await);
     setup.ana.set_credentials(&text.replace(setup.server(), other.server()));
@@ -88,7 +91,7 @@ async fn a_token_that_was_taken_off_the_list_says_what_to_do() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_that_has_ended_says_what_to_do() {
+async fn an_expired_token_prints_the_remedy() {
     let setup = AccountSetup::start().await;
     let mut all = setup.ana.credentials();
     all["servers"][setup.server()]["expires_at"] = json!("2020-01-01T00:00:00Z");
@@ -101,7 +104,7 @@ async fn a_token_that_has_ended_says_what_to_do() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn several_servers_are_kept_apart_and_the_last_login_is_meant_by_default() {
+async fn servers_have_separate_logins_and_the_last_one_is_the_default() {
     let (one, mut ben) = (AccountSetup::with(|_| {}).await, String::new());
     let two = AccountSetup::with(|config| ben = new_token(config, "ben")).await;
     let cli_user = CliUser::new();
@@ -132,7 +135,7 @@ async fn several_servers_are_kept_apart_and_the_last_login_is_meant_by_default()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_no_control_listener_is_named_as_such() {
+async fn a_server_that_is_no_control_listener_is_reported() {
     let setup = AccountSetup::with(|_| {}).await;
     let public = setup.replica.base.trim_end_matches("/v1");
     let ended = setup.ana.run(&["login", "--server", public]).await.failed(1, &[]);

@@ -5,7 +5,7 @@ use crate::commands::run;
 use crate::support::authority::{Authority, EXPIRED, VALID};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_certificate_that_is_not_trusted_says_how_to_name_its_authority() {
+async fn the_error_for_an_untrusted_certificate_has_the_remedy() {
     let authority = Authority::new();
     for (years, is_good) in [(VALID, true), (EXPIRED, false)] {
         let files = authority.certify("localhost", years);
@@ -29,5 +29,5 @@ async fn a_certificate_that_is_not_trusted_says_how_to_name_its_authority() {
     }
     let setup = AccountSetup::with(|_| {}).await;
     let ended = setup.ana.run(&["login", "--server", "http://127.0.0.1:1"]).await.failed(1, &[]);
-    assert!(!ended.stderr.contains("SSL_CERT_FILE"), "nothing to do with it: {ended:?}");
+    assert!(!ended.stderr.contains("SSL_CERT_FILE"), "another error without the remedy: {ended:?}");
 }

@@ -77,7 +77,7 @@ impl HangingServer {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tokens_are_in_no_argument_and_no_environment_of_a_command() {
+async fn commands_have_no_token_in_arguments_or_environment() {
     let setup = AccountSetup::start().await;
     let proxy = FaultProxy::start(address(setup.server())).await;
     let through = format!("http://{}", proxy.addr());
@@ -88,13 +88,16 @@ async fn tokens_are_in_no_argument_and_no_environment_of_a_command() {
     proxy.set(Mode::Stall).await;
     let connections = proxy.accepted();
     let process = cli_user.command(&["api-key", "create", "--name", "ci"]).start();
-    eventually(TIMEOUT, "it asks", || async { proxy.accepted() > connections }).await;
+    eventually(TIMEOUT, "the command sends its request", || async {
+        proxy.accepted() > connections
+    })
+    .await;
     let seen = visible(&process);
     assert!(seen.contains("api-key create") && !seen.contains(&setup.token), "{seen}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_login_by_a_token_shows_it_in_no_argument_and_no_environment() {
+async fn a_token_login_has_no_secret_in_arguments_or_environment() {
     let token = new_token(&mut config("postgres://h/d", None), "ana");
     let mut stuck = HangingServer::start(json!({ "methods": ["token"], "oidc": null })).await;
     let url = stuck.url.clone();
@@ -102,20 +105,20 @@ async fn a_login_by_a_token_shows_it_in_no_argument_and_no_environment() {
     let cli_user = CliUser::new();
 
     let process = cli_user.begin_with_input(&[&login[..], &["--token-stdin"]].concat(), &token);
-    assert_eq!(stuck.token().await, token, "it is in the middle of a request");
+    assert_eq!(stuck.token().await, token, "the command is in the middle of a request");
     let seen = visible(&process);
     assert!(seen.contains("--token-stdin") && !seen.contains(&token), "{seen}");
 
     let mut terminal = cli_user.at_terminal(&login).await;
     terminal.wait_for_text("not shown while typed").await;
     terminal.type_line(&token).await;
-    assert_eq!(stuck.token().await, token, "it is in the middle of a request");
+    assert_eq!(stuck.token().await, token, "the command is in the middle of a request");
     let seen = visible(terminal.process());
     assert!(seen.contains(&url) && !seen.contains(&token), "{seen}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_login_by_an_issuer_shows_nothing_of_it_in_arguments_and_environment() {
+async fn a_device_login_has_no_secret_in_arguments_or_environment() {
     let issuer = Issuer::start().await;
     let oidc = json!({ "issuer": issuer.url, "client_id": CLIENT, "audience": AUDIENCE,
         "scopes": "openid offline_access", "resource": AUDIENCE });

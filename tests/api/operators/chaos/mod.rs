@@ -84,15 +84,15 @@ async fn registry_facts(database: &Database<'_>, fleet: &[ReplicaProcess]) -> Re
         paths.push(format!("/genes?sort=downloads&offset={offset}"));
     }
     let mut known = Vec::new();
-    for served in fleet {
+    for process in fleet {
         known.clear();
         for path in &paths {
-            let response = served.replica.get(path, Some(&key)).await;
+            let response = process.replica.get(path, Some(&key)).await;
             assert_eq!(response.status, 200, "{response:?}");
             known.push((path.clone(), response.text));
         }
-        assert_eq!(served.replica.get("/genes", Some(&narrow)).await.status, 200);
-        assert_eq!(served.replica.get("/genes", Some(&revoked)).await.status, 401);
+        assert_eq!(process.replica.get("/genes", Some(&narrow)).await.status, 200);
+        assert_eq!(process.replica.get("/genes", Some(&revoked)).await.status, 401);
     }
     RegistryFacts { key, narrow, revoked, known }
 }
@@ -152,31 +152,31 @@ async fn under_random_faults_responses_are_valid_and_resources_stay_bounded() {
         fleet
             .iter()
             .enumerate()
-            .flat_map(|(place, served)| {
-                (0..STREAMS).map(move |number| (place as u64 * STREAMS + number, served))
+            .flat_map(|(place, process)| {
+                (0..STREAMS).map(move |number| (place as u64 * STREAMS + number, process))
             })
-            .map(|(number, served)| {
+            .map(|(number, process)| {
                 let random = Random::new(seed, 100 * round + number);
-                traffic::stream(served.replica.base.clone(), registry_facts.clone(), random, end)
+                traffic::stream(process.replica.base.clone(), registry_facts.clone(), random, end)
             })
             .collect::<Vec<_>>()
     };
     for result in join_all(streams(start + lasts / 10, 1)).await {
         result.unwrap_or_else(|error| panic!("CHAOS_SEED={seed}, before any fault: {error}"));
     }
-    let before = join_all(fleet.iter().map(|served| ResourceUsage::of(&served.replica))).await;
+    let before = join_all(fleet.iter().map(|process| ResourceUsage::of(&process.replica))).await;
 
     let end = start + lasts;
     let (responses, probes, of_redis, of_postgres) = tokio::join!(
         join_all(streams(end, 2).into_iter().map(tokio::spawn)),
-        join_all(fleet.iter().map(|served| probe(&served.replica, end))),
+        join_all(fleet.iter().map(|process| probe(&process.replica, end))),
         faults::inject_faults(&redis, Random::new(seed, 1), end),
         faults::inject_faults(&postgres, Random::new(seed, 2), end),
     );
 
-    for served in &fleet {
-        eventually(RECOVERY_LIMIT, "all is normal", || {
-            is_normal(&served.replica, &registry_facts.key)
+    for process in &fleet {
+        eventually(RECOVERY_LIMIT, "the replica serves normally", || {
+            is_normal(&process.replica, &registry_facts.key)
         })
         .await;
     }
@@ -187,13 +187,13 @@ async fn under_random_faults_responses_are_valid_and_resources_stay_bounded() {
     }
     eprintln!("chaos: {of_redis} faults of Redis, {of_postgres} of Postgres; {counts:?}");
     assert!(of_redis > 3 && of_postgres > 3, "{of_redis} and {of_postgres} faults");
-    for (served, before) in fleet.iter().zip(before) {
-        eventually(RELEASE_TIME, "it is as large as before", || async {
-            let now = ResourceUsage::of(&served.replica).await;
+    for (process, before) in fleet.iter().zip(before) {
+        eventually(RELEASE_TIME, "the replica has released its resources", || async {
+            let now = ResourceUsage::of(&process.replica).await;
             eprintln!("chaos: {before:?}, now {now:?}");
             now.is_within_growth(before)
         })
         .await;
-        assert_eq!(served.lines_with(&["panicked"]), 0, "{}", served.log());
+        assert_eq!(process.lines_with(&["panicked"]), 0, "{}", process.log());
     }
 }

@@ -209,7 +209,7 @@ fn check(kind: RequestKind, response: &Response, expected: Option<&str>) -> Resu
     if status == 200
         && let Some(expected) = expected
     {
-        must(response.text == expected, &format!("not the registry's answer {expected}"))?;
+        must(response.text == expected, &format!("not the registry's response {expected}"))?;
     }
     Ok(())
 }
