@@ -15,7 +15,7 @@ async function open(page, query = "?domain=search", url = demo) {
 }
 
 for (const theme of themes) {
-  test(`the arena is well to theme at: ${theme.name}`, () => onPage({ ...theme, key: keys.good }, async (page) => {
+  test(`the arena fits and is accessible: ${theme.name}`, () => onPage({ ...theme, key: keys.good }, async (page) => {
     await open(page, "");
     await fits(page);
     await accessible(page);

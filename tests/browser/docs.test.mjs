@@ -32,7 +32,7 @@ async function tryIt(page, path) {
 }
 
 for (const theme of themes) {
-  test(`the docs page is well to theme at: ${theme.name}`, () => onPage({ ...theme, key: keys.good }, async (page) => {
+  test(`the docs page fits and is accessible: ${theme.name}`, () => onPage({ ...theme, key: keys.good }, async (page) => {
     await open(page, demo);
     await page.getByText(/A key is stored for this tab/).waitFor();
     await fits(page);

@@ -7,7 +7,7 @@ before(start);
 after(stop);
 
 for (const theme of themes) {
-  test(`the front page is well to theme at: ${theme.name}`, () => onPage(theme, async (page) => {
+  test(`the front page fits and is accessible: ${theme.name}`, () => onPage(theme, async (page) => {
     await page.goto(`${demo}/`);
     await page.getByRole("heading", { name: "All systems operational" }).waitFor();
     await fits(page);
