@@ -110,7 +110,7 @@ async fn ipv6_addresses_in_brackets_work() {
 }
 
 /// The first response of a replica in front of a server that accepts only TLS.
-async fn answer_over_tls(
+async fn response_over_tls(
     certificate: (PathBuf, PathBuf),
     trusted: Option<&Path>,
     mode: &str,
@@ -134,7 +134,7 @@ async fn tls_with_a_private_authority_works_in_every_mode_but_disable() {
     need_own_servers!();
     let authority = Authority::new();
     let certificate = authority.certify("127.0.0.1", VALID);
-    let response = |mode| answer_over_tls(certificate.clone(), Some(&authority.file), mode);
+    let response = |mode| response_over_tls(certificate.clone(), Some(&authority.file), mode);
 
     for mode in
         ["", "?sslmode=prefer", "?sslmode=require", "?sslmode=verify-ca", "?sslmode=verify-full"]
@@ -158,7 +158,7 @@ async fn certificates_of_others_are_refused() {
     for (certificate, trusted) in refused {
         for mode in ["", "?sslmode=require", "?sslmode=verify-full"] {
             let response =
-                answer_over_tls(certificate.clone(), trusted.map(PathBuf::as_path), mode).await;
+                response_over_tls(certificate.clone(), trusted.map(PathBuf::as_path), mode).await;
             response.assert_refused(502, "DB_ERROR");
             assert!(!response.text.to_lowercase().contains("certificate"), "{response:?}");
         }
@@ -171,11 +171,11 @@ async fn verify_ca_ignores_only_the_host_name() {
     let (authority, other) = (Authority::new(), Authority::new());
     let mode = "?sslmode=verify-ca";
     let named_otherwise = authority.certify("db.example", VALID);
-    let response = answer_over_tls(named_otherwise, Some(&authority.file), mode).await;
+    let response = response_over_tls(named_otherwise, Some(&authority.file), mode).await;
     assert_eq!(response.status, 200, "{response:?}");
     for certificate in [authority.certify("db.example", EXPIRED), other.certify("127.0.0.1", VALID)]
     {
-        let response = answer_over_tls(certificate, Some(&authority.file), mode).await;
+        let response = response_over_tls(certificate, Some(&authority.file), mode).await;
         response.assert_refused(502, "DB_ERROR");
     }
 }

@@ -21,7 +21,7 @@ const BREAKER_OPENED: &[&str] = &["store unavailable; continuing without it"];
 
 /// Nothing is shed or times out: the crowd meets the bounds of the stores themselves.
 async fn long_timeouts(env: &[(&str, &str)]) -> ReplicaProcess {
-    let patience = [
+    let timeouts = [
         ("GENE_REGISTRY__UPSTREAM__QUERY_MS", "10000"),
         ("GENE_REGISTRY__UPSTREAM__WAIT_MS", "10000"),
         ("GENE_REGISTRY__UPSTREAM__DEADLINE_MS", "20000"),
@@ -29,7 +29,7 @@ async fn long_timeouts(env: &[(&str, &str)]) -> ReplicaProcess {
         ("GENE_REGISTRY__SHED__QUEUE", "1000"),
         ("GENE_REGISTRY__SHED__WAIT_MS", "10000"),
     ];
-    ReplicaProcess::start(&[env, &patience].concat()).await
+    ReplicaProcess::start(&[env, &timeouts].concat()).await
 }
 
 async fn crowd(process: &ReplicaProcess, key: &str, count: usize) -> Vec<Response> {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use gene_registry::keys::ApiKey;
 
-use crate::support::limiters::{Limiters, REDIS_TIMEOUT, wait_as_told};
+use crate::support::limiters::{Limiters, REDIS_TIMEOUT, wait_for_retry_after};
 use crate::support::postgres::PostgresServer;
 use crate::support::redis::RedisServer;
 use crate::support::replica::Fleet;
@@ -46,7 +46,7 @@ async fn a_client_that_waits_for_retry_after_is_served_by_every_replica() {
             if !refused.admitted {
                 let told = refused.retry_after_seconds();
                 assert!((1..=60).contains(&told), "{refused:?}");
-                wait_as_told(told).await;
+                wait_for_retry_after(told).await;
                 assert!(limiters.decide(refusing, key, 2).await.admitted, "told to wait {told} s");
             }
             !refused.admitted
@@ -90,7 +90,7 @@ async fn all_replicas_announce_the_same_end_of_the_window() {
     fleet.replicas[0].get(PATH, Some(&key)).await;
     for round in 0..4 {
         // Replicas take the time from Redis alone, so the end of the window moves with its clock.
-        wait_as_told(u64::from(round > 0)).await;
+        wait_for_retry_after(u64::from(round > 0)).await;
         for replica in &fleet.replicas {
             let before = opened.elapsed().as_secs_f64();
             let response = replica.get(PATH, Some(&key)).await;
@@ -159,7 +159,7 @@ async fn a_client_refused_by_a_manual_counter_is_served_after_retry_after() {
         refused.assert_refused(429, "RATE_LIMITED");
         told = refused.header("retry-after").parse().unwrap();
     }
-    wait_as_told(told).await;
+    wait_for_retry_after(told).await;
 
     for (replica, remaining) in fleet.replicas.iter().zip(["2", "1", "0"]) {
         let response = replica.get(PATH, Some(&key)).await;

@@ -108,8 +108,8 @@ async fn reads_resume_after_an_immediate_restart_of_postgres_under_load() {
     let traffic = Traffic::start(&fleet, &key, cached);
 
     postgres.stop_immediate().await;
-    let away = burst(&fleet.replicas, &key, 60).await;
-    assert_all_are_db_errors_in_time(&away);
+    let responses = burst(&fleet.replicas, &key, 60).await;
+    assert_all_are_db_errors_in_time(&responses);
     postgres.restart().await;
     for replica in &fleet.replicas {
         assert_eq!(replica.get(&uncached_path(), Some(&key)).await.status, 200);
@@ -336,8 +336,8 @@ async fn aborted_requests_leave_no_statement_or_connection_in_use() {
     let leaving = (0..200).map(|number| {
         let (replica, key) = (&fleet.replicas[number % 3], &key);
         async move {
-            let patience = Duration::from_millis(100);
-            tokio::time::timeout(patience, replica.get(&uncached_path(), Some(key))).await
+            let client_timeout = Duration::from_millis(100);
+            tokio::time::timeout(client_timeout, replica.get(&uncached_path(), Some(key))).await
         }
     });
     join_all(leaving).await;

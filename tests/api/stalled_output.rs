@@ -27,7 +27,7 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(12);
 
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 
-async fn answered(what: &str, request: impl Future<Output = Response>) -> Response {
+async fn response_in_time(what: &str, request: impl Future<Output = Response>) -> Response {
     let response = tokio::time::timeout(RESPONSE_TIMEOUT, request).await;
     response.unwrap_or_else(|_| panic!("no response within {RESPONSE_TIMEOUT:?}: {what}"))
 }
@@ -36,11 +36,11 @@ async fn answered(what: &str, request: impl Future<Output = Response>) -> Respon
 async fn serves_all_the_same(replica: &Replica, key: &str) {
     for number in 1..=REQUESTS {
         let what = format!("request {number}");
-        let response = answered(&what, replica.get("/genes?limit=1", Some(key))).await;
+        let response = response_in_time(&what, replica.get("/genes?limit=1", Some(key))).await;
         assert_eq!(response.status, 200, "{what}");
     }
     for path in ["/livez", "/readyz", "/metrics"] {
-        assert_eq!(answered(path, replica.ops(path)).await.status, 200, "{path}");
+        assert_eq!(response_in_time(path, replica.ops(path)).await.status, 200, "{path}");
     }
     assert!(replica.metric(DROPPED).await.unwrap() > 0.0);
 }
@@ -127,7 +127,7 @@ async fn the_demo_responds_and_ends_with_full_outputs() {
     let demo = StalledDemo::start(target);
     demo.is_ready().await;
     for path in ["/livez", "/readyz", "/metrics"] {
-        assert_eq!(answered(path, demo.replica.ops(path)).await.status, 200, "{path}");
+        assert_eq!(response_in_time(path, demo.replica.ops(path)).await.status, 200, "{path}");
     }
     demo.ends().await;
 }

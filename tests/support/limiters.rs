@@ -78,6 +78,6 @@ pub(crate) fn admitted(decisions: &[Decision]) -> usize {
 }
 
 /// Waits like a client that was told to retry after this many seconds.
-pub(crate) async fn wait_as_told(seconds: u64) {
+pub(crate) async fn wait_for_retry_after(seconds: u64) {
     tokio::time::sleep(Duration::from_secs(seconds)).await;
 }

@@ -143,7 +143,7 @@ async fn connections_beyond_the_bound_wait_and_are_served_later() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_that_takes_longer_than_the_timeouts_is_answered() {
+async fn a_request_slower_than_the_connection_timeouts_is_served() {
     let (upstream, key) = super::ControlledUpstream::new();
     let replica = super::replica_over(std::sync::Arc::clone(&upstream), short_timeouts).await;
     upstream.hold();
@@ -156,7 +156,7 @@ async fn a_request_that_takes_longer_than_the_timeouts_is_answered() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn requests_sent_one_after_the_other_without_waiting_are_all_answered_in_order() {
+async fn pipelined_requests_are_served_in_order() {
     let (replica, key) = replica(|_| {}).await;
     let mut stream = TcpStream::connect(address(&replica.base)).await.unwrap();
     let mut requests = Vec::new();

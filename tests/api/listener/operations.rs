@@ -57,7 +57,7 @@ async fn metrics_count_requests_by_route_method_status_and_source() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_is_asked_for_the_number_of_series_stays_the_same() {
+async fn no_request_adds_a_metric_series() {
     let (replica, key) = replica(|_| {}).await;
     let ask_all = async |round: u32| {
         for n in 0..50 {

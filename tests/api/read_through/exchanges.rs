@@ -9,7 +9,7 @@ use crate::support::traffic::uncached_path;
 use crate::support::wait::eventually;
 
 /// The commands since `from`, each with the kinds of its keys; without those that scripts ran.
-async fn asked(redis: &RedisServer, monitor: &Monitor, from: &mut usize) -> Vec<String> {
+async fn new_commands(redis: &RedisServer, monitor: &Monitor, from: &mut usize) -> Vec<String> {
     let mark = format!("mark-{from}");
     let _: String = redis.command(&["ECHO", &mark]).await;
     eventually(TIMEOUT, "the monitor has seen it", || async {
@@ -18,7 +18,7 @@ async fn asked(redis: &RedisServer, monitor: &Monitor, from: &mut usize) -> Vec<
     .await;
     let lines = monitor.lines();
     let new = lines[*from..].iter().filter(|line| !line.contains(" lua]"));
-    let asked = new.filter_map(|line| {
+    let new_commands = new.filter_map(|line| {
         let (_, command) = line.split_once("] \"")?;
         let name = command.split('"').next()?.to_ascii_uppercase();
         let kinds = ["limit", "answer", "lease", "outcome"];
@@ -26,9 +26,9 @@ async fn asked(redis: &RedisServer, monitor: &Monitor, from: &mut usize) -> Vec<
         let kinds: Vec<_> = kinds.map(|kind| format!(" {kind}")).collect();
         (!kinds.is_empty()).then(|| format!("{name}{}", kinds.concat()))
     });
-    let asked = asked.collect();
+    let new_commands = new_commands.collect();
     *from = lines.len();
-    asked
+    new_commands
 }
 
 const LIMIT: &str = "EVALSHA limit";
@@ -55,23 +55,31 @@ async fn a_miss_takes_three_round_trips_to_redis_and_a_shared_hit_one_besides_th
 
     assert_ok(&fleet.replicas[0].get(&path, Some(&key)).await);
     assert_eq!(
-        asked(&redis, &monitor, &mut from).await,
+        new_commands(&redis, &monitor, &mut from).await,
         [&[LIMIT, GET_ENTRY], &ACQUIRE_LEASE[..], &PUBLISH_NEW].concat(),
         "a miss"
     );
 
     let shared = fleet.replicas[1].get(&path, Some(&key)).await;
     assert!(shared.header("cache-status").contains("detail=shared"), "{shared:?}");
-    assert_eq!(asked(&redis, &monitor, &mut from).await, [LIMIT, GET_ENTRY], "a hit in Redis");
+    assert_eq!(
+        new_commands(&redis, &monitor, &mut from).await,
+        [LIMIT, GET_ENTRY],
+        "a hit in Redis"
+    );
     assert_eq!(redis.keys(&format!("{}:lease", fleet.prefix)).await, Vec::<String>::new());
 
     assert_ok(&fleet.replicas[1].get(&path, Some(&key)).await);
-    assert_eq!(asked(&redis, &monitor, &mut from).await, [LIMIT], "a hit in the replica");
+    assert_eq!(new_commands(&redis, &monitor, &mut from).await, [LIMIT], "a hit in the replica");
 
     fleet.replicas[0].get(&absent(1), Some(&key)).await.assert_refused(404, "NOT_FOUND");
     let told = ["EVALSHA answer", "SET outcome", "EVALSHA lease"];
-    let asked = asked(&redis, &monitor, &mut from).await;
-    assert_eq!(asked, [&[LIMIT, GET_ENTRY], &ACQUIRE_LEASE[..], &told].concat(), "no other key");
+    let new_commands = new_commands(&redis, &monitor, &mut from).await;
+    assert_eq!(
+        new_commands,
+        [&[LIMIT, GET_ENTRY], &ACQUIRE_LEASE[..], &told].concat(),
+        "no other key"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -100,7 +108,7 @@ async fn an_existing_entry_is_replaced_by_a_script() {
     read_again().await;
     let (monitor, mut from) = (redis.monitor().await, 0);
     read_again().await;
-    let mut asked = asked(&redis, &monitor, &mut from).await;
-    asked.retain(|command| command != LIMIT);
-    assert_eq!(asked, [&[GET_ENTRY], &ACQUIRE_LEASE[..], &PUBLISH_NEWER].concat());
+    let mut new_commands = new_commands(&redis, &monitor, &mut from).await;
+    new_commands.retain(|command| command != LIMIT);
+    assert_eq!(new_commands, [&[GET_ENTRY], &ACQUIRE_LEASE[..], &PUBLISH_NEWER].concat());
 }

@@ -116,12 +116,12 @@ pub(super) async fn stream(
         if kind == RequestKind::Conditional {
             request = request.header("If-None-Match", "*");
         }
-        let answered = async { Ok(Response::of(request.send().await?).await) };
-        let patience =
+        let response_future = async { Ok(Response::of(request.send().await?).await) };
+        let limit =
             if kind == RequestKind::Leaver { random.millis(1..100) } else { MAX_DURATION * 2 };
-        match tokio::time::timeout(patience, answered).await {
+        match tokio::time::timeout(limit, response_future).await {
             Err(_) if kind == RequestKind::Leaver => {}
-            Err(_) => return Err(format!("{kind:?} {path}: no answer")),
+            Err(_) => return Err(format!("{kind:?} {path}: no response")),
             Ok(Err::<_, reqwest::Error>(error)) => {
                 return Err(format!("{kind:?} {path}: {error:?}"));
             }
