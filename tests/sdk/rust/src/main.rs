@@ -54,7 +54,7 @@ fn refused<T: std::fmt::Debug>(got: Result<T, Failure>, status: u16, code: Error
     }
 }
 
-async fn answers(client: &Client) {
+async fn responses(client: &Client) {
     let page = client
         .search_genes()
         .domain("search")
@@ -91,7 +91,7 @@ async fn answers(client: &Client) {
     }
 }
 
-async fn foreign(client: &Client) {
+async fn existing_registry(client: &Client) {
     let page = client.search_genes().domain("foreign.empty").send().await.expect("a page");
     let empty = &page.data[0];
     assert_eq!((empty.id, empty.name.as_str(), empty.downloads), (uuid::Uuid::nil(), "", 0));
@@ -170,17 +170,17 @@ async fn main() {
     rustls::crypto::ring::default_provider().install_default().expect("the first one");
     let client = make(&env("BASE_URL"), &env("API_KEY"));
     match std::env::args().nth(1).as_deref() {
-        Some("brief") => answers(&client).await,
+        Some("brief") => responses(&client).await,
         Some("outage") => outage(&client).await,
         _ => {
             let limited = make(&env("BASE_URL"), &env("SMALL_KEY"));
             let rest = async {
-                answers(&client).await;
-                foreign(&client).await;
+                responses(&client).await;
+                existing_registry(&client).await;
                 errors(&client).await;
             };
             futures::join!(limits(&limited), rest);
         }
     }
-    println!("progenitor: good");
+    println!("progenitor: passed");
 }
