@@ -1,20 +1,19 @@
-//! Answers so many requests in process and ends: what `bench/instructions` counts.
+//! Serves a number of cache hits in process and ends: `bench/instructions` counts its instructions.
 //!
 //!     hits NUMBER
 //!
-//! One thread, one key, one page, the log as it is by default. What comes before, the start and the
-//! filling of caches, is not counted.
+//! One thread, one key, one page, the default log. Start-up and warm-up are not counted.
 
 use gene_registry::api::PublicApi;
 use gene_registry::ops::telemetry;
 use gene_registry::server::Handler;
 use tokio::runtime::Runtime;
 
-// As in the service's own binary.
+// The allocator of the service's own binary.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Fills caches, and lets them come to rest.
+/// Fills the caches, and lets background work settle.
 const WARM_UP: usize = 1000;
 
 fn main() {
@@ -23,21 +22,21 @@ fn main() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.expect("a runtime");
     let api = runtime.block_on(async { support::public_api() });
-    answer(&runtime, &api, WARM_UP);
+    response(&runtime, &api, WARM_UP);
     counted_hits(&runtime, &api, number);
 }
 
-/// By this name, `bench/instructions` knows what to count.
+/// `bench/instructions` counts the instructions in this function, by its name.
 #[inline(never)]
 fn counted_hits(runtime: &Runtime, api: &PublicApi, number: usize) {
-    answer(runtime, api, number);
+    response(runtime, api, number);
 }
 
-fn answer(runtime: &Runtime, api: &PublicApi, number: usize) {
+fn response(runtime: &Runtime, api: &PublicApi, number: usize) {
     runtime.block_on(async {
         for _ in 0..number {
-            let answer = api.handle(support::request(support::PAGE)).await;
-            assert!(support::body(answer).await > 1000);
+            let response = api.handle(support::request(support::PAGE)).await;
+            assert!(support::body(response).await > 1000);
         }
     });
 }

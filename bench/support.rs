@@ -1,5 +1,4 @@
-//! A whole replica without sockets, on inputs that never change: what is counted and timed in
-//! process.
+//! A complete replica without sockets, on constant inputs, for counts and timings in process.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,13 +16,13 @@ use gene_registry::upstream::{Catalogue, Embedded, UpstreamClient, generate};
 use poem::http::{HeaderValue, Method, Uri, header};
 use poem::{Request, Response};
 
-/// A key that opens nothing anywhere else.
+/// A key that no other service accepts.
 pub const KEY: &str = "gr_Bench000_0123456789ABCDEFGHIJKLMNOPQRSTUV3doDaq";
 
 /// A page of 20 genes.
 pub const PAGE: &str = "/v1/genes?domain=bench.large&limit=20";
 
-/// The configuration as it comes, without Redis.
+/// The default configuration, without Redis.
 pub fn config() -> Config {
     let mut config = LoadedConfig::read(None).expect("the defaults").config;
     config.redis.url = None;
@@ -63,7 +62,7 @@ where
     })
 }
 
-/// Everything that answers a request, from its head on. Must be called on a runtime.
+/// Everything that serves a request, from its head on. Must be called on a runtime.
 pub fn public_api() -> PublicApi {
     let config = config();
     let metrics = Arc::new(Metrics::default());
@@ -96,7 +95,7 @@ pub fn public_api() -> PublicApi {
     PublicApi::new(reads, gate, pages, &config.server.cors, observability)
 }
 
-/// A request as browsers and SDKs send it.
+/// A request with the headers of browsers and SDKs.
 pub fn request(path: &'static str) -> Request {
     let mut request = Request::builder().method(Method::GET).uri(Uri::from_static(path)).finish();
     let headers = request.headers_mut();
@@ -107,7 +106,7 @@ pub fn request(path: &'static str) -> Request {
     request
 }
 
-/// The bytes of an answer, which must be 200.
+/// The length of a response's body in bytes; panics unless the status is 200.
 pub async fn body(mut response: Response) -> usize {
     assert!(response.status().is_success(), "{}", response.status());
     response.take_body().into_bytes().await.expect("a body in memory").len()

@@ -1,4 +1,4 @@
-"""Everything of a run, in order. `bench/run` calls this."""
+"""All parts of a run, in order; `bench/run` calls this."""
 
 import argparse
 import json
@@ -7,7 +7,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from . import contestants, growth, machine, misses, paced, report, rounds
+from . import growth, machine, misses, paced, report, rounds, servers
 from .process import Fleet
 from .side_by_side import Setting
 from .stores import Postgres, Redis
@@ -35,7 +35,7 @@ def main():
     chosen, begun = options(), time.monotonic()
     result = {"machine": machine.describe(), "rounds": chosen.rounds,
               "seconds": chosen.seconds, "load_average_before": machine.load_average()}
-    # The stores' accounts must be able to enter.
+    # The accounts of the stores need access.
     with tempfile.TemporaryDirectory(prefix="bench-") as name, Fleet() as fleet:
         folder = Path(name)
         folder.chmod(0o755)
@@ -55,15 +55,15 @@ def measure(chosen, result, fleet, folder):
     say = lambda text: print(f"==> {text}", flush=True)
     if "size" in chosen.only:
         result["size"] = size(fleet, folder)
-    say("Stores, registry, contestants")
+    say("Stores, registry, servers")
     redis = Redis(fleet, folder)
     postgres = Postgres(fleet, folder, BINARIES["service"])
     genes = 1_000 if chosen.quick else 100_000
     postgres.registry("bench", genes)
     setting = Setting(fleet, folder, BINARIES, postgres, redis, "bench",
                       keys=150 if chosen.quick else 1000)
-    setting.check_bytes()
-    setting.know_keys()
+    setting.check_responses()
+    setting.load_keys()
     result["memory_at_rest_mb"] = setting.hit.process.memory_mb()["now"]
     say("Side by side")
     runs = rounds.run(setting.modes(), chosen.rounds, chosen.seconds)
@@ -93,8 +93,8 @@ def grow(chosen, result, fleet, folder, setting, postgres, redis):
 
 
 def size(fleet, folder):
-    # What is shipped is stripped; what is measured need not be.
-    took, memory = contestants.demo_start_seconds(fleet, folder, BINARIES["service"])
+    # The shipped binary is stripped; the measured one need not be.
+    took, memory = servers.demo_start_seconds(fleet, folder, BINARIES["service"])
     return {"binary_mb": round(os.path.getsize(BINARIES["service"]) / 1e6, 1),
             "demo_ready_s": round(took, 3), "demo_memory_mb": memory}
 

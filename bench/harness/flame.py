@@ -1,20 +1,20 @@
-"""Samples as `perf script` prints them, folded into a flame graph."""
+"""Folds the samples that `perf script` prints into a flame graph."""
 
 import re
 from html import escape
 
-WIDTH, ROW, LEAST = 1200, 17, 0.4
+WIDTH, ROW, MIN_WIDTH = 1200, 17, 0.4
 
 
 
-def name_of(symbol):
+def symbol_name(symbol):
     symbol = re.sub(r"\+0x[0-9a-f]+$", "", symbol)
     symbol = re.sub(r"::h[0-9a-f]{16}$", "", symbol)
     return symbol
 
 
 def stacks(lines):
-    """Each sample's frames, outermost first."""
+    """The frames of each sample, outermost first."""
     frames = []
     for line in lines:
         line = line.rstrip()
@@ -25,7 +25,7 @@ def stacks(lines):
         elif line[0] in "\t ":
             found = re.match(r"\s+[0-9a-f]+ (.+?) \((.*)\)$", line)
             if found and not (found.group(1) == "[unknown]" and not frames):
-                frames.append(name_of(found.group(1)))
+                frames.append(symbol_name(found.group(1)))
     if frames:
         yield frames[::-1]
 
@@ -57,7 +57,7 @@ def colour(name):
 def draw(node, total, x, depth, parts):
     for name, child in sorted(node.children.items()):
         width = WIDTH * child.count / total
-        if width >= LEAST:
+        if width >= MIN_WIDTH:
             share = f"{child.count / total:.1%}"
             letters = int(width / 6.3)
             shown = name if len(name) <= letters else name[: max(0, letters - 1)] + "…"
@@ -75,12 +75,12 @@ def draw_all(lines, title):
     draw(root, root.count, 0, 0, parts)
     deepest = max(depth for depth, _ in parts)
     height = (deepest + 2) * ROW + 24
-    place = lambda depth: height - (depth + 1) * ROW
+    y_of = lambda depth: height - (depth + 1) * ROW
     print(f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}">'
           "<style>text{font:11px monospace}</style>"
           f'<rect width="{WIDTH}" height="{height}" fill="#fff"/>'
           f'<text x="4" y="16">{escape(title)} ({root.count} samples)</text>')
     for depth, part in parts:
-        print(part.replace(f"@{depth}@", str(place(depth)))
-              .replace(f"@{depth}t@", str(place(depth) + 12)))
+        print(part.replace(f"@{depth}@", str(y_of(depth)))
+              .replace(f"@{depth}t@", str(y_of(depth) + 12)))
     print("</svg>")

@@ -1,8 +1,8 @@
-"""The goals, as ratios of medians within one run."""
+"""The performance goals, as ratios of medians within one run."""
 
 
 def ratios(result):
-    """(goal, at most or at least, what was reached) each; None where it was not measured."""
+    """A list of (goal, bound as text, measured value, bound); the value is None if not measured."""
     modes, page = result["modes"], "20 genes"
     cost = lambda name: modes.get(name, {}).get("cpu_us")
     quiet = lambda name: f"service, no log: {name}"
@@ -11,17 +11,17 @@ def ratios(result):
     def over(ours, theirs):
         return round(ours / theirs, 2) if ours and theirs else None
 
-    def pair(label, most, ours, theirs):
-        return (label, f"≤ {most}", over(cost(ours), cost(theirs)), most)
+    def pair(label, bound, ours, theirs):
+        return (label, f"≤ {bound}", over(cost(ours), cost(theirs)), bound)
 
     found = [
         ("Local hit ÷ the floor", "≤ 2.0", over(cost(quiet(page)), cost(f"floor: hyper: {page}")), 2.0)
     ]
-    for theirs, most in (("nginx", 1.0), ("varnish", 0.8), ("nginx-lua", 0.5)):
-        found.append(pair(f"Local hit ÷ {theirs}, logs as by default", most,
+    for theirs, bound in (("nginx", 1.0), ("varnish", 0.8), ("nginx-lua", 0.5)):
+        found.append(pair(f"Local hit ÷ {theirs}, logs as by default", bound,
                           f"service: {page}", f"{theirs}: {page}"))
         silent = theirs if theirs == "varnish" else f"{theirs}, no log"
-        found.append(pair(f"Local hit ÷ {theirs}, nobody logs", most, quiet(page),
+        found.append(pair(f"Local hit ÷ {theirs}, nobody logs", bound, quiet(page),
                           f"{silent}: {page}"))
     found += [
         pair(f"{keys} ÷ nginx-lua, logs as by default", 0.65, f"service: {keys}",
@@ -36,10 +36,10 @@ def ratios(result):
     for name, mode, label in (
         ("miss", "prepared", "prepared"), ("miss, unnamed", "unnamed", "unnamed"),
         ("miss, without Redis", "prepared", "prepared, without Redis")):
-        alone, misses = result.get("pgbench", {}).get(mode), modes.get(quiet(name))
-        if alone and misses:
+        database, misses = result.get("pgbench", {}).get(mode), modes.get(quiet(name))
+        if database and misses:
             found.append((f"Misses a second ÷ pgbench, {label}", "≥ 0.8",
-                          round(misses["per_second"] / alone, 2), -0.8))
+                          round(misses["per_second"] / database, 2), -0.8))
     return found + latency(result) + growth(result) + sizes(result)
 
 
@@ -67,11 +67,11 @@ def growth(result):
 def sizes(result):
     found = [("Memory at rest, MB", "< 60", result.get("memory_at_rest_mb"), 60)]
     if "size" in result:
-        found += [("`demo` answers after, s", "≤ 0.3", result["size"]["demo_ready_s"], 0.3),
+        found += [("`demo` responds after, s", "≤ 0.3", result["size"]["demo_ready_s"], 0.3),
                   ("`dist` binary, MB", "< 30", result["size"]["binary_mb"], 30)]
     return found
 
 
 def is_reached(bound, reached):
-    """A bound below 0 is one from below."""
+    """A negative bound is a minimum, a positive one a maximum."""
     return reached >= -bound if bound < 0 else reached <= bound

@@ -1,4 +1,4 @@
-"""One request at a time, to look at an answer."""
+"""Single requests, whose responses are checked."""
 
 import hashlib
 import http.client
@@ -10,10 +10,10 @@ def get(port, target, key=None, **headers):
     if key:
         sent["X-API-Key"] = key
     connection.request("GET", target, headers=sent)
-    answer = connection.getresponse()
-    body = answer.read()
+    response = connection.getresponse()
+    body = response.read()
     connection.close()
-    return answer.status, {name.lower(): value for name, value in answer.getheaders()}, body
+    return response.status, {name.lower(): value for name, value in response.getheaders()}, body
 
 
 def digest(body):

@@ -1,4 +1,4 @@
-"""Load generators: wrk as fast as it goes, h2load at fixed rates. Both on the load's core."""
+"""Load generators, on the load's core: wrk at full speed, h2load at fixed rates."""
 
 import json
 import subprocess
@@ -11,7 +11,7 @@ SCRIPT = Path(__file__).parent.parent / "load" / "hits.lua"
 
 
 def lines_file(folder, name, lines):
-    """What wrk sends, in turn: (target, key, header) each."""
+    """A file of the requests that wrk sends in turn; `lines` are tuples (target, key, header)."""
     file = folder / f"{name}.requests"
     file.write_text("".join(f"{target} {key} {extra}\n".rstrip(" ") if extra
                             else f"{target} {key}\n" for target, key, extra in lines))
@@ -19,7 +19,7 @@ def lines_file(folder, name, lines):
 
 
 def wrk(port, requests, connections=64, seconds=5.0):
-    """Closed loop: each connection sends its next request when it has its answer. Latencies are
+    """Closed loop: each connection sends its next request after its response. Latencies are
     those of the requests that were sent, so a stall hides the requests it kept from being sent
     (coordinated omission); fixed rates tell more about latency."""
     argv = ["taskset", "-c", str(LOAD_CORE), program("wrk"), "-t1", f"-c{connections}",
@@ -34,8 +34,8 @@ def wrk(port, requests, connections=64, seconds=5.0):
 
 def paced(port, target, key, per_second, seconds, folder, connections=64):
     """A fixed rate, spread evenly over the connections. A connection sends its next request no
-    sooner than the one before is answered, so a stall longer than connections/rate is seen by
-    fewer requests than would have come in it."""
+    before the response to the previous one, so a stall longer than connections/rate is seen by
+    fewer requests than would have arrived during it."""
     log = folder / "h2load.log"
     log.unlink(missing_ok=True)
     argv = ["taskset", "-c", str(LOAD_CORE), program("h2load"), "--h1", f"-c{connections}", "-t1",
@@ -54,7 +54,8 @@ def paced(port, target, key, per_second, seconds, folder, connections=64):
 
 
 def pgbench(postgres, database, statements, folder, mode, clients, seconds, core):
-    """Statements (texts without parameters), each as likely, over so many connections."""
+    """Transactions a second of `statements` (without parameters, equally likely) over `clients`
+    connections."""
     files = []
     for number, text in enumerate(statements):
         file = folder / f"pgbench-{number}.sql"

@@ -1,4 +1,4 @@
-"""On what a run was made, and with which versions. Nothing that names the machine."""
+"""The hardware and the versions of a run. Nothing identifies the machine."""
 
 import os
 import platform

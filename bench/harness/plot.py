@@ -24,7 +24,7 @@ def text(x, y, words, extra=""):
 
 
 def ticks(low, high):
-    """1, 2 and 5 times the powers of ten that lie between."""
+    """The multiples by 1, 2 and 5 of powers of ten from `low` to `high`."""
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     return [m * 10**e for e in range(first, last + 1) for m in (1, 2, 5)
             if low <= m * 10**e <= high]
@@ -33,14 +33,14 @@ def ticks(low, high):
 class chart:
     @staticmethod
     def bars(title, rows):
-        most, parts, at = max(value for _, value in rows), [], 210
+        highest, parts, left = max(value for _, value in rows), [], 210
         for number, (name, value) in enumerate(rows):
             y = 40 + number * 26
-            width = (WIDTH - at - 60) * value / most
+            width = (WIDTH - left - 60) * value / highest
             colour = "#1f5fbf" if name.startswith("service") else "#9aa5b1"
-            parts += [text(at - 8, y + 14, name, 'text-anchor="end"'),
-                      f'<rect x="{at}" y="{y}" width="{width:.1f}" height="19" fill="{colour}"/>',
-                      text(at + width + 6, y + 14, f"{value:.1f}")]
+            parts += [text(left - 8, y + 14, name, 'text-anchor="end"'),
+                      f'<rect x="{left}" y="{y}" width="{width:.1f}" height="19" fill="{colour}"/>',
+                      text(left + width + 6, y + 14, f"{value:.1f}")]
         return svg(52 + 26 * len(rows), title, parts)
 
     @staticmethod

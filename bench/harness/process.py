@@ -1,4 +1,4 @@
-"""Servers that a run starts and ends, each by its own id, and what they cost."""
+"""Processes that a run starts and ends, each by its own id, and their CPU and memory."""
 
 import os
 import pwd
@@ -12,14 +12,14 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def free_port():
-    """A port that nobody listens on at the moment."""
+    """A port on which nothing listens at the moment."""
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         return s.getsockname()[1]
 
 
 def program(name):
-    """Where a program is, in PATH or where Debian keeps those that are not."""
+    """The path of a program, in PATH or in the folders that Debian leaves out of it."""
     folders = os.environ["PATH"].split(":") + ["/usr/sbin", "/usr/local/sbin"]
     folders += sorted(map(str, Path("/usr/lib/postgresql").glob("*/bin")), reverse=True)
     for folder in folders:
@@ -80,16 +80,16 @@ class Process:
         return total / TICKS
 
     def memory_mb(self):
-        """Resident memory now and at most, in MB of a million bytes."""
-        now = most = 0
+        """Resident memory now and at its peak, in MB (1,000,000 bytes)."""
+        now = peak = 0
         for pid in self.tree():
             try:
                 for line in Path(f"/proc/{pid}/status").read_text().splitlines():
                     now += int(line.split()[1]) if line.startswith("VmRSS") else 0
-                    most += int(line.split()[1]) if line.startswith("VmHWM") else 0
+                    peak += int(line.split()[1]) if line.startswith("VmHWM") else 0
             except OSError:
                 pass
-        return {"now": round(now * 1.024e-3, 1), "most": round(most * 1.024e-3, 1)}
+        return {"now": round(now * 1.024e-3, 1), "peak": round(peak * 1.024e-3, 1)}
 
     def stop(self):
         if self.child.poll() is None:
@@ -103,7 +103,7 @@ class Process:
 
 
 class Fleet:
-    """Everything that runs; ends in the opposite order, whatever happens."""
+    """All processes of a run. They end in reverse order, also after an error."""
 
     def __init__(self):
         self.processes = []

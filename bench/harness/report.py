@@ -1,4 +1,4 @@
-"""The table of a run, and its plots."""
+"""The report of a run: tables in Markdown, and plots."""
 
 from pathlib import Path
 
@@ -34,7 +34,7 @@ def markdown(result):
     rows = [(name, f"{m['cpu_us']:.1f}", f"{m['spread']:.0%}", f"{m['per_second']:,.0f}",
              f"{m['busy']:.0%}", m["p50_us"], m["p99_us"], m["p999_us"], m["memory_mb"])
             for name, m in result["modes"].items()]
-    lines += table(("contestant: load", "CPU µs", "spread", "a second", "busy", "p50 µs", "p99 µs",
+    lines += table(("server: load", "CPU µs", "spread", "a second", "busy", "p50 µs", "p99 µs",
                     "p99.9 µs", "memory MB"), rows)
     if "pgbench" in result:
         lines += ["pgbench with the statement of a phenotype, 16 connections: "
@@ -49,8 +49,8 @@ def paced(result):
     rows = [(name, f"{p['share']:.0%}", f"{p['per_second']:,}", p["p50_us"], p["p99_us"],
              p["p999_us"]) for name, points in result["paced"].items() for p in points]
     return ["## At fixed rates (h2load)", "",
-            "Shares of each contestant's own highest throughput.", ""] + table(
-        ("contestant", "share", "a second", "p50 µs", "p99 µs", "p99.9 µs"), rows)
+            "Shares of each server's own highest throughput.", ""] + table(
+        ("server", "share", "a second", "p50 µs", "p99 µs", "p99.9 µs"), rows)
 
 
 def growth(result):
@@ -64,7 +64,7 @@ def growth(result):
     lines += table(("replicas on the core", "CPU µs", "a second", "p99 µs"), [
         (n, m["cpu_us"], f"{m['per_second']:,}", m["p99_us"])
         for n, m in grown["replicas"].items()])
-    lines += table(("keys", "CPU µs", "a second", "known after, s"), [
+    lines += table(("keys", "CPU µs", "a second", "loaded after, s"), [
         (n, f"{m['cpu_us']:.1f}", f"{m['per_second']:,.0f}", m["known_after_s"])
         for n, m in grown["keys"].items()])
     offsets = sorted({int(o) for m in grown["genes"].values() for o in m["walks_ms"]})
@@ -77,7 +77,7 @@ def growth(result):
 
 
 def plots(result, stem):
-    """Charts beside the table, where there is something to show."""
+    """Writes the charts for which the run has measurements."""
     bars = [(name.removesuffix(": 20 genes"), m["cpu_us"]) for name, m in result["modes"].items()
             if name.endswith(": 20 genes")]
     Path(f"{stem}-cost.svg").write_text(chart.bars("CPU for each request, µs (20 genes)", bars))

@@ -1,4 +1,4 @@
-"""Rounds in turn: every mode once, then every mode again, so that what drifts meets all of them."""
+"""Rounds: every mode once, then every mode again, so that drift affects all of them alike."""
 
 import statistics
 import sys
@@ -8,10 +8,10 @@ from .load import wrk
 
 
 class Mode:
-    """One contestant under one kind of load."""
+    """One server under one kind of load."""
 
-    def __init__(self, name, contestant, requests, expect=200, before=None, also=(), connections=64):
-        self.name, self.contestant, self.requests = name, contestant, requests
+    def __init__(self, name, server, requests, expect=200, before=None, also=(), connections=64):
+        self.name, self.server, self.requests = name, server, requests
         self.expect, self.before, self.also = expect, before, also
         self.connections = connections
 
@@ -19,26 +19,26 @@ class Mode:
 def measure(mode, seconds):
     if mode.before:
         mode.before()
-    port, processes = mode.contestant.port, [mode.contestant.process, *mode.also]
+    port, processes = mode.server.port, [mode.server.process, *mode.also]
     if mode.expect != "miss":
         wrk(port, mode.requests, mode.connections, seconds=1)
     clock, spent = time.monotonic(), sum(process.cpu_seconds() for process in processes)
     result = wrk(port, mode.requests, mode.connections, seconds)
     clock = time.monotonic() - clock
     spent = sum(process.cpu_seconds() for process in processes) - spent
-    truncate(mode.contestant)
+    truncate(mode.server)
     good = result["requests"] - (result["not_200"] if mode.expect in (200, "miss") else 0)
     if result["broken"] or good < result["requests"] * 0.999:
         print(f"bench: {mode.name}: {result}", file=sys.stderr)
     result["cpu_us"] = round(spent / max(1, result["requests"]) * 1e6, 2)
     result["busy"] = round(spent / clock, 2)
-    result["memory_mb"] = mode.contestant.process.memory_mb()["most"]
+    result["memory_mb"] = mode.server.process.memory_mb()["peak"]
     return result
 
 
-def truncate(contestant):
-    """Logs are written as they would be, and thrown away between rounds."""
-    for log in {contestant.process.log, contestant.process.log.parent / "access.log"}:
+def truncate(server):
+    """Logs are written as usual, and emptied between rounds."""
+    for log in {server.process.log, server.process.log.parent / "access.log"}:
         if log.exists():
             with open(log, "r+b") as file:
                 file.truncate(0)

@@ -1,4 +1,4 @@
-"""Samples the service under hits and draws a flame graph: `bench/flame` calls this."""
+"""Samples the service while it serves hits and draws a flame graph; `bench/flame` calls this."""
 
 import subprocess
 import sys
@@ -6,10 +6,10 @@ import tempfile
 import threading
 from pathlib import Path
 
-from . import contestants, flame, load
+from . import flame, load, servers
 from .http import get
 from .process import Fleet, program
-from .side_by_side import MOST, PAGE
+from .side_by_side import MAX_LIMIT, PAGE
 from .stores import Postgres, Redis, api_key
 
 
@@ -21,9 +21,9 @@ def main():
         redis, postgres = Redis(fleet, folder), Postgres(fleet, folder, binary)
         postgres.registry("bench", 1000)
         key = api_key("one", 1)
-        postgres.add_keys("bench", [(key, MOST)])
-        service = contestants.service(fleet, folder, binary, "hit", postgres.url("bench"),
-                                      redis.url, contestants.LONG)
+        postgres.add_keys("bench", [(key, MAX_LIMIT)])
+        service = servers.service(fleet, folder, binary, "hit", postgres.url("bench"),
+                                      redis.url, servers.LONG_AGES)
         assert get(service.port, PAGE, key)[0] == 200
         requests = load.lines_file(folder, "hit", [(PAGE, key, "")])
         wrk = threading.Thread(target=load.wrk, args=(service.port, requests, 64, seconds + 2))

@@ -1,4 +1,4 @@
-"""Postgres and Redis of a run: beside the load generator, empty at first, gone afterwards."""
+"""Postgres and Redis of a run: on the load's core, empty at first, removed afterwards."""
 
 import binascii
 import hashlib
@@ -26,7 +26,7 @@ DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
 def api_key(name, number):
-    """A key of the service's form (see src/keys/token.rs), the same at every run. Never real."""
+    """A key in the service's format (see src/keys/token.rs), the same in every run."""
     secret = hashlib.sha256(f"{name} {number}".encode()).hexdigest()[:32]
     body = f"gr_{name}{number:0{8 - len(name)}d}_{secret}"
     check, rest = "", binascii.crc32(body.encode())
@@ -43,8 +43,8 @@ class Redis:
         self.process = fleet.start(argv, LOAD_CORE, folder / "redis.log", port=self.port)
         self.url = f"redis://127.0.0.1:{self.port}/0"
 
-    def ask(self, *command):
-        argv = [program("redis-cli"), "-p", str(self.port), *command]
+    def command(self, *words):
+        argv = [program("redis-cli"), "-p", str(self.port), *words]
         return subprocess.run(argv, check=True, capture_output=True, text=True).stdout.strip()
 
 
@@ -74,7 +74,7 @@ class Postgres:
                               text=True).stdout.strip()
 
     def registry(self, database, genes):
-        """A database with so many generated genes."""
+        """Creates a database with this number of generated genes."""
         self.sql("postgres", f"CREATE DATABASE {database}")
         env = {**os.environ, "DATABASE_URL": self.url(database)}
         for command in (["migrate"], ["seed", "--genes", str(genes)]):
@@ -82,7 +82,7 @@ class Postgres:
                            capture_output=True)
 
     def add_keys(self, database, keys):
-        """Keys with their limits, straight into the default schema."""
+        """Inserts keys with their limits into the default schema."""
         rows = "\n".join(
             f"\\\\x{hashlib.sha256(key.encode()).hexdigest()}\t{key[:11]}\tbench\tbench\t{limit}"
             for key, limit in keys)
@@ -92,18 +92,18 @@ class Postgres:
                  f" FROM stdin;\n{rows}\n\\.\n")
 
 
-def served_statements(postgres, database, ask, folder):
-    """The statements that `ask` makes the service send, from Postgres' own log."""
+def logged_statements(postgres, database, action, folder):
+    """The statements that the service sends during `action`, from Postgres' log."""
     log = Path(folder / "postgres.log")
     postgres.sql("postgres", f"ALTER DATABASE {database} SET log_statement = 'all'")
     begin = log.stat().st_size
-    ask()
+    action()
     text = log.read_bytes()[begin:].decode()
     postgres.sql("postgres", f"ALTER DATABASE {database} RESET log_statement")
     found = []
     for part in text.split("execute ")[1:]:
         body = part.partition(": ")[2].split("\nDETAIL:")[0]
-        # What follows belongs to other lines of the log.
+        # Indented lines continue the statement; other lines are further log entries.
         lines = body.split("\n")
         kept = [lines[0]]
         for line in lines[1:]:

@@ -1,6 +1,6 @@
--- Requests for wrk, in turn: one line of a file each, "TARGET KEY [HEADER: VALUE]". Several threads
--- would each begin at the top.
-local heads, at = {}, 0
+-- Makes wrk send the requests of a file in turn, one for each line "TARGET KEY [HEADER: VALUE]".
+-- Use one thread: each thread would begin with the first line.
+local heads, index = {}, 0
 
 function init(arguments)
     for line in io.lines(arguments[1]) do
@@ -13,8 +13,8 @@ function init(arguments)
 end
 
 function request()
-    at = at % #heads + 1
-    return heads[at]
+    index = index % #heads + 1
+    return heads[index]
 end
 
 function done(summary, latency)

@@ -1,4 +1,4 @@
-//! What a local hit is made of, piece by piece, and the whole of it in process.
+//! The parts of a local hit one by one, and the whole of it in process.
 //!
 //!     cargo bench -p gene-registry-bench
 
@@ -30,7 +30,7 @@ fn key() -> ApiKey {
     KEY.parse().expect("a key")
 }
 
-/// From the header's text to what a record is found by.
+/// From the header's text to the hash that identifies the record.
 fn keys(c: &mut Criterion) {
     c.bench_function("key: form and check", |b| b.iter(|| black_box(KEY).parse::<ApiKey>()));
     let key = key();
@@ -38,7 +38,7 @@ fn keys(c: &mut Criterion) {
     let runtime = runtime();
     let (config, metrics) = (support::config(), Arc::new(Metrics::default()));
     let upstream = support::upstream(&config);
-    // Whether a record is current is known once the change log has been asked for.
+    // Records can be judged current only after the first poll of the change log.
     runtime.spawn(Arc::clone(&upstream).watch());
     let authenticator = Authenticator::new(upstream, false, None, metrics);
     let check = || runtime.block_on(authenticator.check([KEY.as_bytes()].into_iter()));
@@ -78,7 +78,7 @@ fn caches(c: &mut Criterion) {
     c.bench_function("entry: gzip form, made before", |b| b.iter(|| served.entry.gzip()));
 }
 
-/// From a request's head to the answer's body; the log is off.
+/// From a request's head to the response's body, with the log disabled.
 fn whole(c: &mut Criterion) {
     let runtime = runtime();
     let api = runtime.block_on(async { support::public_api() });

@@ -1,5 +1,5 @@
 vcl 4.1;
-# Varnish with vsthrottle by API key. It counts in one process only, and takes any key.
+# Varnish with vsthrottle by API key. It counts within one process only, and accepts any key.
 import vsthrottle;
 
 backend origin { .host = "127.0.0.1"; .port = "@origin@"; }

@@ -1,27 +1,27 @@
-//! Crowds: many cold requests at once, or more connections than there may be, say nothing about
-//! whether a store is there. No breaker opens, and no limit is overshot.
+//! Crowds: many uncached requests at once, or more connections than allowed, do not make a store
+//! count as unavailable. No breaker opens, and no limit is exceeded.
 
 use std::time::Duration;
 
 use futures_util::future::join_all;
 
-use crate::support::binary::Served;
+use crate::support::binary::ReplicaProcess;
 use crate::support::need_own_servers;
 use crate::support::postgres::{PostgresOptions, PostgresServer};
 use crate::support::proxy::{FaultProxy, Mode};
 use crate::support::redis::RedisServer;
-use crate::support::replica::{Answer, READER, sample};
-use crate::support::traffic::uncached;
+use crate::support::replica::{READER, Response, sample};
+use crate::support::traffic::uncached_path;
 
-/// Of each answer from Redis; with two connections, most of a crowd never gets one in time.
-const REDIS_TAKES: Duration = Duration::from_millis(300);
+/// The delay of each reply from Redis; with two connections, most of a crowd gets none in time.
+const REDIS_DELAY: Duration = Duration::from_millis(300);
 
-/// The line of a breaker that opens.
-const OPENED: &[&str] = &["store unavailable; continuing without it"];
+/// The log line of a breaker that opens.
+const BREAKER_OPENED: &[&str] = &["store unavailable; continuing without it"];
 
-/// Nothing is shed or given up: it is the stores' own bounds that a crowd meets.
-async fn patient(env: &[(&str, &str)]) -> Served {
-    let patience = [
+/// Nothing is shed or times out: the crowd meets the bounds of the stores themselves.
+async fn long_timeouts(env: &[(&str, &str)]) -> ReplicaProcess {
+    let timeouts = [
         ("GENE_REGISTRY__UPSTREAM__QUERY_MS", "10000"),
         ("GENE_REGISTRY__UPSTREAM__WAIT_MS", "10000"),
         ("GENE_REGISTRY__UPSTREAM__DEADLINE_MS", "20000"),
@@ -29,15 +29,16 @@ async fn patient(env: &[(&str, &str)]) -> Served {
         ("GENE_REGISTRY__SHED__QUEUE", "1000"),
         ("GENE_REGISTRY__SHED__WAIT_MS", "10000"),
     ];
-    Served::start(&[env, &patience].concat()).await
+    ReplicaProcess::start(&[env, &timeouts].concat()).await
 }
 
-async fn crowd(served: &Served, key: &str, count: usize) -> Vec<Answer> {
-    join_all((0..count).map(|_| async { served.replica.get(&uncached(), Some(key)).await })).await
+async fn crowd(process: &ReplicaProcess, key: &str, count: usize) -> Vec<Response> {
+    join_all((0..count).map(|_| async { process.replica.get(&uncached_path(), Some(key)).await }))
+        .await
 }
 
-fn with_status(answers: &[Answer], status: u16) -> usize {
-    answers.iter().filter(|answer| answer.status == status).count()
+fn with_status(responses: &[Response], status: u16) -> usize {
+    responses.iter().filter(|response| response.status == status).count()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -48,7 +49,7 @@ async fn a_burst_of_cold_requests_opens_no_breaker_and_overshoots_no_limit() {
     let (database_url, prefix) = (database.url_as(READER), RedisServer::new_prefix());
     let proxy = FaultProxy::start(redis.addr()).await;
     let redis_url = proxy.url(&redis.url());
-    let served = patient(&[
+    let process = long_timeouts(&[
         ("DATABASE_URL", &database_url),
         ("REDIS_URL", &redis_url),
         ("GENE_REGISTRY__REDIS__PREFIX", &prefix),
@@ -56,33 +57,33 @@ async fn a_burst_of_cold_requests_opens_no_breaker_and_overshoots_no_limit() {
         ("GENE_REGISTRY__REDIS__TIMEOUT_MS", "6000"),
     ])
     .await;
-    assert_eq!(served.replica.get(&uncached(), Some(&warm)).await.status, 200);
+    assert_eq!(process.replica.get(&uncached_path(), Some(&warm)).await.status, 200);
 
-    proxy.set(Mode::Delay(REDIS_TAKES)).await;
-    let answers = crowd(&served, &key, 600).await;
+    proxy.set(Mode::Delay(REDIS_DELAY)).await;
+    let responses = crowd(&process, &key, 600).await;
 
-    assert_eq!(with_status(&answers, 200), 280);
-    assert_eq!(with_status(&answers, 429), 320);
-    assert_eq!(served.lines_with(OPENED), 0, "{}", served.log());
+    assert_eq!(with_status(&responses, 200), 280);
+    assert_eq!(with_status(&responses, 429), 320);
+    assert_eq!(process.lines_with(BREAKER_OPENED), 0, "{}", process.log());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_postgres_opens_no_breaker() {
     need_own_servers!();
-    // Three of them are the superuser's, one looks into the change log.
+    // Three of them are the superuser's, one polls the change log.
     let options = PostgresOptions { max_connections: 8, ..Default::default() };
     let postgres = PostgresServer::start(options).await;
     let database = sample(&postgres).await;
     let key = database.new_key(1_000_000).await;
     let database_url = database.url_as(READER);
-    let served = patient(&[("DATABASE_URL", &database_url)]).await;
+    let process = long_timeouts(&[("DATABASE_URL", &database_url)]).await;
 
     for _ in 0..3 {
-        let answers = crowd(&served, &key, 100).await;
-        assert_eq!(with_status(&answers, 200), 100, "{}", served.log());
+        let responses = crowd(&process, &key, 100).await;
+        assert_eq!(with_status(&responses, 200), 100, "{}", process.log());
     }
 
     let refused = |line: &&str| line.contains("too many") || line.contains("remaining connection");
     assert!(postgres.log().lines().any(|line| refused(&line)), "the server was never full");
-    assert_eq!(served.lines_with(OPENED), 0, "{}", served.log());
+    assert_eq!(process.lines_with(BREAKER_OPENED), 0, "{}", process.log());
 }

@@ -1,4 +1,4 @@
-//! The harness itself: what the other tests trust.
+//! The test support itself, on which the other tests rely.
 
 use std::time::{Duration, Instant};
 
@@ -14,8 +14,8 @@ use crate::support::proxy::{Cut, FaultProxy, Mode};
 use crate::support::redis::RedisServer;
 use crate::support::wait::eventually;
 
-const SOON: Duration = Duration::from_secs(10);
-/// Long enough for an answer, short enough to wait for none.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// Long enough for a response, short enough to wait for none.
 const SILENCE: Duration = Duration::from_millis(300);
 
 async fn number(client: &tokio_postgres::Client, sql: &str) -> i64 {
@@ -122,14 +122,14 @@ async fn terminated_backends_are_gone() {
 
     assert_eq!(server.terminate_backends(database.name()).await, 2);
 
-    eventually(SOON, "both clients see it", || async {
+    eventually(TIMEOUT, "both clients see it", || async {
         clients.iter().all(tokio_postgres::Client::is_closed)
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn postgres_asks_for_passwords_where_told_to() {
+async fn postgres_requires_passwords_if_configured() {
     need_own_servers!();
     let hba = vec!["host all picky 127.0.0.1/32 scram-sha-256".to_owned()];
     let server = PostgresServer::start(PostgresOptions { hba, ..Default::default() }).await;
@@ -155,7 +155,7 @@ async fn redis_keys_are_found_by_prefix_and_commands_are_seen() {
 
     let expected: Vec<String> = (0..3).map(|number| format!("{prefix}:{number}")).collect();
     assert_eq!(server.keys(&prefix).await, expected);
-    eventually(SOON, "the commands are seen", || async {
+    eventually(TIMEOUT, "the commands are seen", || async {
         monitor.lines_with(&prefix).iter().filter(|line| line.contains("SET")).count() == 3
     })
     .await;
@@ -200,7 +200,7 @@ async fn pgbouncer_in_transaction_mode_survives_a_reload() {
     assert!(before.is_ok() && after.is_ok());
 }
 
-/// A proxy before a server that sends back what it gets.
+/// A proxy before a server that echoes what it receives.
 async fn echo() -> FaultProxy {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let proxy = FaultProxy::start(listener.local_addr().unwrap().to_string()).await;
@@ -217,9 +217,9 @@ async fn echo() -> FaultProxy {
 
 async fn round_trip(stream: &mut TcpStream) -> std::io::Result<()> {
     stream.write_all(b"word").await?;
-    let mut answer = [0; 4];
-    stream.read_exact(&mut answer).await?;
-    assert_eq!(&answer, b"word");
+    let mut response = [0; 4];
+    stream.read_exact(&mut response).await?;
+    assert_eq!(&response, b"word");
     Ok(())
 }
 
@@ -232,13 +232,13 @@ async fn a_proxy_stalls_and_then_delivers_what_it_held_back() {
     proxy.set(Mode::Stall).await;
     let mut new = TcpStream::connect(proxy.addr()).await.unwrap();
     old.write_all(b"word").await.unwrap();
-    let mut answer = [0; 4];
-    assert!(timeout(SILENCE, old.read_exact(&mut answer)).await.is_err());
+    let mut response = [0; 4];
+    assert!(timeout(SILENCE, old.read_exact(&mut response)).await.is_err());
     assert!(timeout(SILENCE, round_trip(&mut new)).await.is_err());
     proxy.set(Mode::Pass).await;
 
-    timeout(SOON, old.read_exact(&mut answer)).await.unwrap().unwrap();
-    timeout(SOON, new.read_exact(&mut answer)).await.unwrap().unwrap();
+    timeout(TIMEOUT, old.read_exact(&mut response)).await.unwrap().unwrap();
+    timeout(TIMEOUT, new.read_exact(&mut response)).await.unwrap().unwrap();
     assert_eq!((proxy.accepted(), proxy.open()), (2, 2));
 }
 
@@ -259,7 +259,7 @@ async fn a_proxy_refuses_and_then_listens_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_proxy_delays_cuts_and_turns_elsewhere() {
+async fn a_proxy_delays_cuts_and_retargets_connections() {
     let (proxy, other) = (echo().await, echo().await);
     let mut stream = TcpStream::connect(proxy.addr()).await.unwrap();
 
@@ -286,22 +286,22 @@ async fn a_proxy_delays_cuts_and_turns_elsewhere() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn children_are_gone_after_drop_with_their_children() {
+async fn dropping_a_process_ends_its_descendants() {
     let script = "echo started; echo warned >&2; sleep 600 & sleep 600 & wait";
     let process = Launch::new("parent", "sh").args(["-c", script]).start();
-    eventually(SOON, "two children run", || async { tree(process.pid()).len() == 3 }).await;
+    eventually(TIMEOUT, "two children run", || async { tree(process.pid()).len() == 3 }).await;
     let all = tree(process.pid());
     assert_eq!((process.stdout().as_str(), process.stderr().as_str()), ("started\n", "warned\n"));
     process.signal(Signal::Stop);
 
     drop(process);
 
-    eventually(SOON, "all are gone", || async { !all.iter().any(|&pid| is_alive(pid)) }).await;
+    eventually(TIMEOUT, "all have ended", || async { !all.iter().any(|&pid| is_alive(pid)) }).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn signals_and_exits_are_seen() {
-    // In a builtin: a shell may miss a signal that comes while it starts a program.
+    // As a builtin: a shell may miss a signal that arrives while it starts a program.
     let script = "trap 'kill $!; exit 3' TERM; trap 'kill $!; exit 4' INT; \
                   sleep 1000 & echo \"$WORD${GONE-}\"; wait";
     for (signal, code) in [(Signal::Term, 3), (Signal::Int, 4)] {
@@ -310,12 +310,12 @@ async fn signals_and_exits_are_seen() {
             .env("WORD", "ready")
             .env_remove("GONE")
             .start();
-        eventually(SOON, "it is ready", || async { process.stdout() == "ready\n" }).await;
+        eventually(TIMEOUT, "the shell is ready", || async { process.stdout() == "ready\n" }).await;
         assert!(process.exited_within(Duration::from_millis(20)).await.is_none());
 
         process.signal(signal);
 
-        assert_eq!(process.wait_exit(SOON).await.code(), Some(code));
+        assert_eq!(process.wait_exit(TIMEOUT).await.code(), Some(code));
         assert!(!process.is_running());
     }
 }

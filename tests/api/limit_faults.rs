@@ -11,7 +11,7 @@ use crate::support::replica::{Fleet, Replica};
 use crate::support::traffic::Traffic;
 use crate::support::wait::eventually;
 
-const SOON: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn counting_is_exact_while_scripts_are_flushed() {
@@ -28,15 +28,15 @@ async fn counting_is_exact_while_scripts_are_flushed() {
     for _ in 0..20 {
         let requests = fleet.replicas.iter().map(|replica| replica.get("/genes", Some(&key)));
         let () = redis.command(&["SCRIPT", "FLUSH"]).await;
-        for answer in join_all(requests).await {
-            passed += usize::from(answer.status == 200);
-            assert!(answer.status == 200 || answer.status == 429, "{answer:?}");
+        for response in join_all(requests).await {
+            passed += usize::from(response.status == 200);
+            assert!(response.status == 200 || response.status == 429, "{response:?}");
         }
     }
 
     assert_eq!(passed, 50);
-    for answer in traffic.stop().await {
-        assert_eq!(answer.status, 200, "{answer:?}");
+    for response in traffic.stop().await {
+        assert_eq!(response.status, 200, "{response:?}");
     }
 }
 
@@ -59,9 +59,9 @@ async fn counting_resumes_after_redis_restarts_under_traffic() {
 
     for _ in 0..3 {
         redis.restart().await;
-        // All replies from now on are the new server's.
+        // From now on, all replies are the new server's.
         let before = join_all(fleet.replicas.iter().map(counted_in_redis)).await;
-        eventually(SOON, "every replica counts in Redis again", || async {
+        eventually(TIMEOUT, "every replica counts in Redis again", || async {
             let now = join_all(fleet.replicas.iter().map(counted_in_redis)).await;
             now.iter().zip(&before).all(|(now, before)| now > before)
         })
@@ -69,14 +69,14 @@ async fn counting_resumes_after_redis_restarts_under_traffic() {
         let key = fleet.database.new_key(10).await;
         let mut passed = 0;
         for index in 0..30 {
-            let answer = fleet.replicas[index % 3].get("/genes", Some(&key)).await;
-            passed += usize::from(answer.status == 200);
-            assert!(answer.status == 200 || answer.status == 429, "{answer:?}");
+            let response = fleet.replicas[index % 3].get("/genes", Some(&key)).await;
+            passed += usize::from(response.status == 200);
+            assert!(response.status == 200 || response.status == 429, "{response:?}");
         }
         assert_eq!(passed, 10);
     }
 
-    for answer in traffic.stop().await {
-        assert_eq!(answer.status, 200, "{answer:?}");
+    for response in traffic.stop().await {
+        assert_eq!(response.status, 200, "{response:?}");
     }
 }

@@ -7,57 +7,57 @@ use reqwest::Method;
 
 use crate::support::postgres::PostgresServer;
 use crate::support::redis::RedisServer;
-use crate::support::replica::{Answer, Fleet};
-use crate::support::traffic::{routes, uncached};
+use crate::support::replica::{Fleet, Response};
+use crate::support::traffic::{routes, uncached_path};
 
-/// Replicas that wait long enough for Redis for counts to be exact on a loaded machine.
-async fn patient(count: u32) -> Fleet<'static> {
+/// Replicas with a timeout of Redis long enough for exact counts on a loaded machine.
+async fn long_timeouts(count: u32) -> Fleet<'static> {
     let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
     Fleet::start_with(count, postgres, redis, |config| config.redis.timeout_ms = 10_000).await
 }
 
-fn number(answer: &Answer, name: &str) -> u64 {
-    let value = answer.header(name);
-    value.parse().unwrap_or_else(|_| panic!("{name} is no number: {answer:?}"))
+fn number(response: &Response, name: &str) -> u64 {
+    let value = response.header(name);
+    value.parse().unwrap_or_else(|_| panic!("{name} is no number: {response:?}"))
 }
 
-/// The counters that the fleet has in Redis.
+/// The fleet's counters in Redis.
 async fn counters(fleet: &Fleet<'_>) -> Vec<String> {
     RedisServer::shared().await.keys(&format!("{}:limit", fleet.prefix)).await
 }
 
 /// Checks all rate limit headers, which must agree.
 #[track_caller]
-fn assert_headers(answer: &Answer, limit: u64, remaining: u64) {
-    assert_eq!(number(answer, "x-ratelimit-limit"), limit, "{answer:?}");
-    assert_eq!(number(answer, "x-ratelimit-remaining"), remaining, "{answer:?}");
-    let reset = number(answer, "x-ratelimit-reset");
-    assert!(reset <= 60, "{answer:?}");
-    assert_eq!(answer.header("ratelimit-policy"), format!("\"key\";q={limit};w=60"));
-    assert_eq!(answer.header("ratelimit"), format!("\"key\";r={remaining};t={reset}"));
+fn assert_headers(response: &Response, limit: u64, remaining: u64) {
+    assert_eq!(number(response, "x-ratelimit-limit"), limit, "{response:?}");
+    assert_eq!(number(response, "x-ratelimit-remaining"), remaining, "{response:?}");
+    let reset = number(response, "x-ratelimit-reset");
+    assert!(reset <= 60, "{response:?}");
+    assert_eq!(response.header("ratelimit-policy"), format!("\"key\";q={limit};w=60"));
+    assert_eq!(response.header("ratelimit"), format!("\"key\";r={remaining};t={reset}"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn of_200_parallel_requests_over_three_replicas_exactly_the_limit_passes() {
-    let fleet = patient(3).await;
+    let fleet = long_timeouts(3).await;
     let key = fleet.database.new_key(20).await;
 
     let path = "/arena/insights?domain=search";
     let requests = (0..200).map(|n| fleet.replicas[n % 3].get(path, Some(&key)));
-    let answers = join_all(requests).await;
+    let responses = join_all(requests).await;
 
     let (passed, refused): (Vec<_>, Vec<_>) =
-        answers.into_iter().partition(|answer| answer.status == 200);
+        responses.into_iter().partition(|response| response.status == 200);
     assert_eq!(passed.len(), 20);
-    for answer in &refused {
-        answer.assert_refused(429, "RATE_LIMITED");
-        assert_eq!(answer.header("x-ratelimit-remaining"), "0");
-        let wait: u64 = answer.header("retry-after").parse().unwrap();
+    for response in &refused {
+        response.assert_refused(429, "RATE_LIMITED");
+        assert_eq!(response.header("x-ratelimit-remaining"), "0");
+        let wait: u64 = response.header("retry-after").parse().unwrap();
         assert!((1..=60).contains(&wait));
     }
     let mut remaining: Vec<u32> = passed
         .iter()
-        .map(|answer| answer.header("x-ratelimit-remaining").parse().unwrap())
+        .map(|response| response.header("x-ratelimit-remaining").parse().unwrap())
         .collect();
     remaining.sort_unstable();
     assert_eq!(remaining, (0..20).collect::<Vec<_>>());
@@ -65,7 +65,7 @@ async fn of_200_parallel_requests_over_three_replicas_exactly_the_limit_passes()
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_response_to_a_valid_key_counts_and_states_what_remains_on_each_replica() {
-    let fleet = patient(3).await;
+    let fleet = long_timeouts(3).await;
     // Few enough for one window, also on a slow machine.
     const LIMIT: u64 = 36;
     let key = fleet.database.new_key(LIMIT as u32).await;
@@ -84,33 +84,33 @@ async fn every_response_to_a_valid_key_counts_and_states_what_remains_on_each_re
             ("/arena/insights?domain=nowhere", 404),
             ("/arena/insights", 400),
         ] {
-            let answer = ask(path.to_owned(), index).await;
+            let response = ask(path.to_owned(), index).await;
             remaining -= 1;
-            assert_eq!(answer.status, status, "{answer:?}");
-            assert_headers(&answer, LIMIT, remaining);
+            assert_eq!(response.status, status, "{response:?}");
+            assert_headers(&response, LIMIT, remaining);
         }
     }
     let break_it = "alter view registry_read.gene rename to elsewhere";
     fleet.database.connect().await.batch_execute(break_it).await.unwrap();
     for index in 0..3 {
-        let answer = ask(uncached(), index).await;
+        let response = ask(uncached_path(), index).await;
         remaining -= 1;
-        answer.assert_refused(502, "DB_ERROR");
-        assert_headers(&answer, LIMIT, remaining);
+        response.assert_refused(502, "DB_ERROR");
+        assert_headers(&response, LIMIT, remaining);
     }
     for index in 0..remaining {
         ask("/genes".to_owned(), index as usize).await;
     }
     for index in 0..3 {
-        let answer = ask("/genes".to_owned(), index).await;
-        answer.assert_refused(429, "RATE_LIMITED");
-        assert_headers(&answer, LIMIT, 0);
+        let response = ask("/genes".to_owned(), index).await;
+        response.assert_refused(429, "RATE_LIMITED");
+        assert_headers(&response, LIMIT, 0);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_operations_with_a_valid_key_are_counted() {
-    let fleet = patient(1).await;
+    let fleet = long_timeouts(1).await;
     let (replica, key) = (&fleet.replicas[0], fleet.database.new_key(10).await);
     let unscoped =
         fleet.database.new_key_with(|key| key.spec.scopes = vec!["other".to_owned()]).await;
@@ -136,31 +136,31 @@ async fn only_operations_with_a_valid_key_are_counted() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_limit_of_zero_is_always_refused() {
-    let fleet = patient(1).await;
+    let fleet = long_timeouts(1).await;
     let key = fleet.database.new_key(0).await;
     for path in routes(&fleet.database).await {
-        let answer = fleet.replicas[0].get(&path, Some(&key)).await;
-        answer.assert_refused(429, "RATE_LIMITED");
-        assert_headers(&answer, 0, 0);
-        assert_eq!(answer.header("retry-after"), "60");
+        let response = fleet.replicas[0].get(&path, Some(&key)).await;
+        response.assert_refused(429, "RATE_LIMITED");
+        assert_headers(&response, 0, 0);
+        assert_eq!(response.header("retry-after"), "60");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_waits_as_told_is_served_also_at_the_very_end_of_a_window() {
-    let fleet = patient(3).await;
+async fn a_client_that_waits_for_retry_after_is_served_at_the_end_of_a_window() {
+    let fleet = long_timeouts(3).await;
     let redis = RedisServer::shared().await;
     let key = fleet.database.new_key(5).await;
     for _ in 0..5 {
         assert_eq!(fleet.replicas[0].get("/genes", Some(&key)).await.status, 200);
     }
     for index in 0..100 {
-        let answer = fleet.replicas[index % 3].get("/genes", Some(&key)).await;
-        answer.assert_refused(429, "RATE_LIMITED");
-        assert!((1..=60).contains(&number(&answer, "retry-after")), "{answer:?}");
+        let response = fleet.replicas[index % 3].get("/genes", Some(&key)).await;
+        response.assert_refused(429, "RATE_LIMITED");
+        assert!((1..=60).contains(&number(&response, "retry-after")), "{response:?}");
     }
 
-    // The windows are shortened, with keys that no replica knows to be at their limit yet.
+    // The windows are shortened while no replica knows their keys to be at their limit.
     let mut cases = vec![(1_900, 0), (700, 1)];
     while let Some((left_ms, index)) = cases.pop() {
         let (key, before) = (fleet.database.new_key(5).await, counters(&fleet).await);
@@ -169,15 +169,15 @@ async fn a_client_that_waits_as_told_is_served_also_at_the_very_end_of_a_window(
         counter.retain(|counter| !before.contains(counter));
         let set = Instant::now();
         let () = redis.command(&["SET", &counter[0], "5", "PX", &left_ms.to_string()]).await;
-        let answer = fleet.replicas[index].get("/genes", Some(&key)).await;
-        if answer.status == 200 && set.elapsed() > Duration::from_millis(left_ms) {
+        let response = fleet.replicas[index].get("/genes", Some(&key)).await;
+        if response.status == 200 && set.elapsed() > Duration::from_millis(left_ms) {
             // A loaded machine has let the window end.
             cases.push((left_ms, index));
             continue;
         }
-        answer.assert_refused(429, "RATE_LIMITED");
-        let wait = number(&answer, "retry-after");
-        assert!((1..=left_ms / 1_000 + 1).contains(&wait), "{answer:?}");
+        response.assert_refused(429, "RATE_LIMITED");
+        let wait = number(&response, "retry-after");
+        assert!((1..=left_ms / 1_000 + 1).contains(&wait), "{response:?}");
         tokio::time::sleep(Duration::from_secs(wait)).await;
         assert_eq!(fleet.replicas[index].get("/genes", Some(&key)).await.status, 200);
     }
@@ -185,7 +185,7 @@ async fn a_client_that_waits_as_told_is_served_also_at_the_very_end_of_a_window(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_corrupted_counter_locks_no_key_out() {
-    let fleet = patient(1).await;
+    let fleet = long_timeouts(1).await;
     let redis = RedisServer::shared().await;
     let (replica, key) = (&fleet.replicas[0], fleet.database.new_key(10).await);
     assert_eq!(replica.get("/genes", Some(&key)).await.status, 200);
@@ -206,11 +206,11 @@ async fn a_corrupted_counter_locks_no_key_out() {
     for (command, remaining) in begins_again.map(|command| (command, 9)).chain(goes_on) {
         let _: i64 = redis.command(&["DEL", &counter]).await;
         let _: ::redis::Value = redis.command(&command).await;
-        let answer = replica.get("/genes", Some(&key)).await;
-        assert_headers(&answer, 10, remaining);
+        let response = replica.get("/genes", Some(&key)).await;
+        assert_headers(&response, 10, remaining);
         if remaining == 0 {
-            answer.assert_refused(429, "RATE_LIMITED");
-            assert!((1..=60).contains(&number(&answer, "retry-after")), "{answer:?}");
+            response.assert_refused(429, "RATE_LIMITED");
+            assert!((1..=60).contains(&number(&response, "retry-after")), "{response:?}");
         }
         let left: i64 = redis.command(&["PTTL", &counter]).await;
         assert!((1..=60_000).contains(&left), "{command:?}: {left}");
@@ -219,17 +219,17 @@ async fn a_corrupted_counter_locks_no_key_out() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_changed_limit_holds_for_the_window_that_is_open() {
-    let fleet = patient(1).await;
+    let fleet = long_timeouts(1).await;
     let redis = RedisServer::shared().await;
     let (replica, key) = (&fleet.replicas[0], fleet.database.new_key(10).await);
     assert_headers(&replica.get("/genes", Some(&key)).await, 10, 9);
     let counter = counters(&fleet).await.pop().unwrap();
 
-    // As if a limit of 50 had been in force before.
+    // As if the limit had been 50 before.
     let () = redis.command(&["SET", &counter, "49", "PX", "30000"]).await;
-    let answer = replica.get("/genes", Some(&key)).await;
-    answer.assert_refused(429, "RATE_LIMITED");
-    assert_headers(&answer, 10, 0);
+    let response = replica.get("/genes", Some(&key)).await;
+    response.assert_refused(429, "RATE_LIMITED");
+    assert_headers(&response, 10, 0);
     let count: String = redis.command(&["GET", &counter]).await;
     assert_eq!(count, "49");
 }

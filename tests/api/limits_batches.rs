@@ -1,26 +1,26 @@
-//! Batches of limits: which commands Redis gets for many concurrent requests.
+//! Batches of the limiter: which commands Redis gets for many concurrent requests.
 //!
-//! Tests for which the order of requests matters run on one thread: requests that are made together
+//! Tests in which the order of requests matters run on one thread: requests that are sent together
 //! all wait before the first round trip begins.
 
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 use redis::aio::MultiplexedConnection;
 
-use crate::support::limiters::{Limiters, PATIENT, admitted};
+use crate::support::limiters::{Limiters, REDIS_TIMEOUT, admitted};
 use crate::support::need_own_servers;
 use crate::support::postgres::PostgresServer;
 use crate::support::redis::RedisServer;
 use crate::support::replica::Fleet;
 
-/// How often Redis has read from a connection. What is sent together is read together.
+/// How often Redis has read from a connection. Commands that are sent together are read together.
 async fn reads(connection: &mut MultiplexedConnection) -> u64 {
     let info: String = redis::cmd("INFO").arg("stats").query_async(connection).await.unwrap();
     let line = info.lines().find_map(|line| line.strip_prefix("total_reads_processed:"));
     line.unwrap().parse().unwrap()
 }
 
-/// Runs all tasks until each of them waits for something outside.
+/// Runs all tasks until each of them waits for something external.
 async fn settle() {
     for _ in 0..100 {
         tokio::task::yield_now().await;
@@ -40,7 +40,7 @@ async fn requests_that_wait_on_64_keys_are_one_round_trip() {
         let after = reads(&mut observer).await;
 
         assert!(decisions.iter().all(|decision| decision.remaining == 30 - round));
-        // One of the two is that of this command.
+        // One of the two reads is that of this INFO command.
         assert_eq!(after - before, 2);
     }
 }
@@ -69,7 +69,7 @@ async fn requests_that_come_during_a_round_trip_share_the_next_one() {
     let after = reads(&mut observer).await;
 
     assert_eq!(after - before, 3);
-    // Four of each key, in the order in which they came.
+    // Four of each key are admitted, in the order in which they came.
     for (n, decision) in decisions.iter().enumerate() {
         assert_eq!((decision.admitted, decision.remaining), (true, 29 - n as u32 / 64));
     }
@@ -87,7 +87,10 @@ async fn a_caller_that_leaves_before_the_round_trip_is_not_counted() {
     assert!(opener.clone().now_or_never().is_none());
     settle().await;
     for key in [1, 1, 1, 2, 2] {
-        assert!(limiters.decide(0, key, 2).now_or_never().is_none(), "it leaves at once");
+        assert!(
+            limiters.decide(0, key, 2).now_or_never().is_none(),
+            "the caller is dropped at once"
+        );
     }
     let staying = join_all((0..3).map(|_| limiters.decide(0, 1, 2)));
     let (staying, ()) = tokio::join!(staying, async { redis.resume() });
@@ -128,7 +131,7 @@ async fn more_requests_than_fit_a_batch_are_all_counted() {
     assert_eq!(remaining, expected);
     assert_eq!(admitted(&decisions), 4000);
 
-    // Each of more keys than a round trip has commands, three times.
+    // Requests with more keys than a round trip has commands, three times.
     let keys = (0..4500).map(|n| 10 + n % 1500);
     let decisions = join_all(keys.map(|key| limiters.decide(1, key, 2))).await;
     for (n, decision) in decisions.iter().enumerate() {
@@ -138,22 +141,22 @@ async fn more_requests_than_fit_a_batch_are_all_counted() {
 }
 
 #[tokio::test]
-async fn batches_of_any_size_under_any_limits_are_counted_as_by_hand() {
+async fn batches_of_any_size_and_limit_are_counted_exactly() {
     let limiters = Limiters::three(RedisServer::shared().await);
     let mut random = [0; 600];
     getrandom::fill(&mut random).unwrap();
     let mut counts = [0_u32; 4];
     for bytes in random.chunks(3) {
-        let (key, limit, asked) =
+        let (key, limit, requests) =
             (bytes[0] % 4, 1 + u32::from(bytes[1]), usize::from(bytes[2] % 40));
         let (count, replica) = (&mut counts[usize::from(key)], usize::from(bytes[2]) % 3);
         let decide = |_| limiters.decide(replica, key.into(), limit);
-        for (place, decision) in join_all((0..asked).map(decide)).await.iter().enumerate() {
+        for (index, decision) in join_all((0..requests).map(decide)).await.iter().enumerate() {
             let expected = *count < limit;
             *count += u32::from(expected);
             let remaining = limit.saturating_sub(*count);
             let seen = (decision.admitted, decision.remaining, decision.limit);
-            assert_eq!(seen, (expected, remaining, limit), "place {place}; {random:?}");
+            assert_eq!(seen, (expected, remaining, limit), "request {index}; {random:?}");
         }
     }
 }
@@ -175,7 +178,7 @@ async fn a_command_that_fails_in_a_batch_does_not_affect_the_others() {
         of_key.map(|(_, decision)| decision.remaining).collect::<Vec<_>>()
     };
     assert_eq!((remaining(1), remaining(3)), (vec![7, 6, 5], vec![8, 7, 6]));
-    // Each of the second key's went to this replica's own share, a third, and once.
+    // The second key's requests were decided by this replica's own share, a third, exactly once.
     assert_eq!(remaining(2), [2, 1, 0]);
     let counts: Vec<u32> =
         redis.command(&["MGET", &limiters.counter(1), &limiters.counter(3)]).await;
@@ -206,7 +209,7 @@ async fn flushed_scripts_are_sent_again_without_counting_twice() {
         }
     };
     tokio::select! {
-        () = flushing => unreachable!("it goes on"),
+        () = flushing => unreachable!("the limiter continues"),
         () = asking => {}
     }
     for key in 0..20 {
@@ -219,7 +222,7 @@ async fn flushed_scripts_are_sent_again_without_counting_twice() {
 async fn a_flood_by_a_key_at_its_limit_costs_redis_a_handful_of_commands() {
     let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
     let fleet = Fleet::start_with(3, postgres, redis, |config| {
-        config.redis.timeout_ms = PATIENT.as_millis() as u64;
+        config.redis.timeout_ms = REDIS_TIMEOUT.as_millis() as u64;
     })
     .await;
     let key = fleet.database.new_key(5).await;
@@ -230,21 +233,23 @@ async fn a_flood_by_a_key_at_its_limit_costs_redis_a_handful_of_commands() {
         async move {
             let get =
                 |n: usize| fleet.replicas[n % 3].get("/arena/insights?domain=search", Some(key));
-            let answers = join_all((0..count).map(get)).await;
-            answers.iter().filter(|answer| answer.status == 429).count()
+            let responses = join_all((0..count).map(get)).await;
+            responses.iter().filter(|response| response.status == 429).count()
         }
     };
-    // Every replica looks the key up before it is flooded.
+    // Every replica looks the key up before the flood.
     assert_eq!(flood(3).await, 0);
     assert_eq!(flood(900).await, 898);
     assert_eq!(flood(900).await, 900);
 
-    // The monitor lags a moment; this shows when it has caught up.
+    // The monitor lags behind; this command shows when it has caught up.
     let last = format!("{}:limit:last", fleet.prefix);
     let _: Option<String> = redis.command(&["GET", &last]).await;
-    crate::support::wait::eventually(PATIENT, "the monitor sees the last command", || async {
-        !monitor.lines_with(&last).is_empty()
-    })
+    crate::support::wait::eventually(
+        REDIS_TIMEOUT,
+        "the monitor sees the last command",
+        || async { !monitor.lines_with(&last).is_empty() },
+    )
     .await;
     let of_key = monitor.lines_with(&format!("{}:limit:", fleet.prefix));
     let commands = of_key.iter().filter(|line| line.contains("\"EVAL")).count();

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use futures_util::future::join_all;
 
-use crate::support::binary::Served;
+use crate::support::binary::ReplicaProcess;
 use crate::support::clock::shifting_library;
 use crate::support::postgres::PostgresServer;
 use crate::support::redis::RedisServer;
@@ -13,7 +13,7 @@ use crate::support::replica::{READER, sample};
 const PATH: &str = "/arena/insights?domain=search";
 const SHIFTS: [i64; 3] = [-30, 0, 30];
 
-/// By how much the clock behind a `Date` header is ahead of ours, in seconds.
+/// How far the clock behind a `Date` header is ahead of ours, in seconds.
 fn ahead(date: &str) -> i64 {
     let date = jiff::fmt::rfc2822::parse(date).unwrap().timestamp().as_second();
     let ours = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
@@ -31,7 +31,7 @@ async fn replicas_whose_clocks_differ_count_in_one_window_and_announce_one_end()
         let (shift, library) = (shift.to_string(), library.display().to_string());
         let (database_url, redis_url, prefix) = (&database_url, &redis_url, &prefix);
         async move {
-            Served::start(&[
+            ReplicaProcess::start(&[
                 ("DATABASE_URL", database_url),
                 ("REDIS_URL", redis_url),
                 ("GENE_REGISTRY__REDIS__PREFIX", prefix),
@@ -42,24 +42,24 @@ async fn replicas_whose_clocks_differ_count_in_one_window_and_announce_one_end()
             .await
         }
     };
-    let served = join_all(SHIFTS.map(start)).await;
+    let process = join_all(SHIFTS.map(start)).await;
 
     let mut opened = None;
     for place in 0..12 {
         let before = Instant::now();
-        let answer = served[place % 3].replica.get(PATH, Some(&key)).await;
+        let response = process[place % 3].replica.get(PATH, Some(&key)).await;
         let opened = *opened.get_or_insert_with(Instant::now);
 
-        assert_eq!(answer.status, 200);
-        assert_eq!(answer.header("x-ratelimit-remaining"), (11 - place).to_string());
-        assert!((ahead(answer.header("date")) - SHIFTS[place % 3]).abs() < 15, "{answer:?}");
+        assert_eq!(response.status, 200);
+        assert_eq!(response.header("x-ratelimit-remaining"), (11 - place).to_string());
+        assert!((ahead(response.header("date")) - SHIFTS[place % 3]).abs() < 15, "{response:?}");
         let passed = before.saturating_duration_since(opened);
         let expected = Duration::from_secs(60).saturating_sub(passed).as_secs_f64();
-        let reset: f64 = answer.header("x-ratelimit-reset").parse().unwrap();
+        let reset: f64 = response.header("x-ratelimit-reset").parse().unwrap();
         let allowed = 1.0 + before.elapsed().as_secs_f64();
         assert!((reset - expected).abs() <= allowed, "{reset} for {expected}");
     }
-    for replica in served.iter().map(|served| &served.replica) {
+    for replica in process.iter().map(|process| &process.replica) {
         replica.get(PATH, Some(&key)).await.assert_refused(429, "RATE_LIMITED");
     }
 }

@@ -9,8 +9,8 @@ use gene_registry::limit::{LimitOptions, Limiter, LimiterUnavailable};
 use gene_registry::ops::LimitMetrics;
 use gene_registry::redis::{AccessMode, RedisKeys, RedisPool};
 
-use crate::support::binary::Served;
-use crate::support::limiters::{Limiters, PATIENT, admitted};
+use crate::support::binary::ReplicaProcess;
+use crate::support::limiters::{Limiters, REDIS_TIMEOUT, admitted};
 use crate::support::need_own_servers;
 use crate::support::postgres::PostgresServer;
 use crate::support::redis::RedisServer;
@@ -18,11 +18,11 @@ use crate::support::replica::{Fleet, READER, Replica, sample};
 use crate::support::wait::eventually;
 
 const PATH: &str = "/arena/insights?domain=search";
-const SOON: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Sends requests of other keys until every limiter counts in Redis again.
-async fn until_shared(limiters: &Limiters) {
-    eventually(SOON, "all count in redis again", || async {
+/// Sends requests with other keys until every limiter counts in Redis again.
+async fn wait_for_shared_counting(limiters: &Limiters) {
+    eventually(TIMEOUT, "all limiters count in Redis again", || async {
         for limiter in &limiters.all {
             // The decision does not matter.
             let _ = limiter.decide(999_999, 1_000_000).await;
@@ -48,7 +48,7 @@ async fn without_redis_each_replica_admits_its_share_and_shared_counting_resumes
     assert!(!limiters.pools.iter().any(|pool| pool.is_fully_available(AccessMode::Write)));
 
     redis.restart().await;
-    until_shared(&limiters).await;
+    wait_for_shared_counting(&limiters).await;
     assert_eq!(limiters.admitted(60, 4, 10).await, 10);
     // The data was lost, so there is a new window.
     assert_eq!(limiters.admitted(60, 2, 10).await, 10);
@@ -58,17 +58,17 @@ async fn without_redis_each_replica_admits_its_share_and_shared_counting_resumes
 async fn without_redis_the_refuse_policy_refuses_all_requests_until_it_is_available() {
     need_own_servers!();
     let redis = RedisServer::start(&[]).await;
-    let limiters = Limiters::new(3, &redis, PATIENT, WithoutRedis::Refuse);
+    let limiters = Limiters::new(3, &redis, REDIS_TIMEOUT, WithoutRedis::Refuse);
     assert_eq!(limiters.admitted(30, 1, 10).await, 10);
 
     redis.kill().await;
     let decided = join_all((0..60).map(|n| limiters.all[n % 3].decide(2, 10))).await;
     assert!(decided.iter().all(|decided| *decided == Err(LimiterUnavailable)), "{decided:?}");
-    // What is certain is still said.
+    // Headers whose values are known are still sent.
     assert_eq!(limiters.admitted(6, 1, 10).await, 0);
 
     redis.restart().await;
-    until_shared(&limiters).await;
+    wait_for_shared_counting(&limiters).await;
     assert_eq!(limiters.admitted(60, 3, 10).await, 10);
 }
 
@@ -83,7 +83,7 @@ async fn a_hanging_redis_costs_each_request_one_timeout_and_one_share_in_all() {
     let begun = Instant::now();
     let mut opener = Box::pin(limiters.decide(0, 1, 30));
     assert!((&mut opener).now_or_never().is_none());
-    // The round trip of the first one begins before the others come.
+    // The round trip of the first request begins before the others come.
     for _ in 0..100 {
         tokio::task::yield_now().await;
     }
@@ -100,25 +100,25 @@ async fn a_hanging_redis_costs_each_request_one_timeout_and_one_share_in_all() {
     assert_eq!(admitted(&decisions), 9);
 
     redis.resume();
-    until_shared(&limiters).await;
+    wait_for_shared_counting(&limiters).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn limits_that_are_not_enforced_are_counted_and_reported() {
     let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
     let fleet = Fleet::start_with(1, postgres, redis, |config| {
-        config.redis.timeout_ms = PATIENT.as_millis() as u64;
+        config.redis.timeout_ms = REDIS_TIMEOUT.as_millis() as u64;
         config.rate_limit.enforce = false;
     })
     .await;
     let (key, never) = (fleet.database.new_key(5).await, fleet.database.new_key(0).await);
     let replica = &fleet.replicas[0];
     for expected in [4, 3, 2, 1, 0, 0, 0, 0] {
-        let answer = replica.get(PATH, Some(&key)).await;
-        assert_eq!(answer.status, 200);
-        assert_eq!(answer.header("x-ratelimit-remaining"), expected.to_string());
-        assert!(answer.header("ratelimit").starts_with(&format!("\"key\";r={expected};t=")));
-        assert_eq!(answer.header("retry-after"), "");
+        let response = replica.get(PATH, Some(&key)).await;
+        assert_eq!(response.status, 200);
+        assert_eq!(response.header("x-ratelimit-remaining"), expected.to_string());
+        assert!(response.header("ratelimit").starts_with(&format!("\"key\";r={expected};t=")));
+        assert_eq!(response.header("retry-after"), "");
     }
     assert_eq!(replica.get(PATH, Some(&never)).await.status, 200);
     let decisions = |result| format!("gene_registry_limit_decisions_total{{result=\"{result}\"}}");
@@ -137,7 +137,7 @@ async fn limits_that_are_not_enforced_refuse_no_request_without_redis_either() {
         enforce: false,
         metrics: LimitMetrics::default(),
     };
-    let pool = RedisPool::new(redis.servers(), 2, PATIENT);
+    let pool = RedisPool::new(redis.servers(), 2, REDIS_TIMEOUT);
     let limiter = Limiter::shared(pool, RedisKeys::new("gr"), options);
     redis.kill().await;
     let decided = join_all((0..50).map(|_| limiter.decide(1, 2))).await;
@@ -155,14 +155,14 @@ async fn requests_that_cannot_be_counted_get_all_headers() {
     .await;
     let (replica, key) = (&fleet.replicas[0], fleet.database.new_key(1000).await);
     redis.kill().await;
-    eventually(SOON, "the policy is to refuse", || async {
-        let answer = replica.get(PATH, Some(&key)).await;
-        answer.assert_refused(503, "UNAVAILABLE");
-        let wait = answer.header("retry-after");
-        assert_eq!(answer.header("x-ratelimit-limit"), "1000");
-        assert_eq!(answer.header("x-ratelimit-remaining"), "0");
-        assert_eq!(answer.header("x-ratelimit-reset"), wait);
-        assert_eq!(answer.header("ratelimit"), format!("\"key\";r=0;t={wait}"));
+    eventually(TIMEOUT, "the policy is to refuse", || async {
+        let response = replica.get(PATH, Some(&key)).await;
+        response.assert_refused(503, "UNAVAILABLE");
+        let wait = response.header("retry-after");
+        assert_eq!(response.header("x-ratelimit-limit"), "1000");
+        assert_eq!(response.header("x-ratelimit-remaining"), "0");
+        assert_eq!(response.header("x-ratelimit-reset"), wait);
+        assert_eq!(response.header("ratelimit"), format!("\"key\";r=0;t={wait}"));
         policy(replica).await == [0.0, 0.0, 1.0].map(Some)
     })
     .await;
@@ -177,21 +177,21 @@ async fn the_log_says_once_which_policy_is_in_force() {
     let database = sample(postgres).await;
     let (key, database_url, redis_url) =
         (database.new_key(1_000_000).await, database.url_as(READER), redis.url());
-    let served = Served::start(&[
+    let process = ReplicaProcess::start(&[
         ("DATABASE_URL", &database_url),
         ("REDIS_URL", &redis_url),
         ("GENE_REGISTRY__REDIS__TIMEOUT_MS", "1000"),
     ])
     .await;
-    let ask = || async { assert_eq!(served.replica.get(PATH, Some(&key)).await.status, 200) };
+    let request = || async { assert_eq!(process.replica.get(PATH, Some(&key)).await.status, 200) };
     let lines = || {
-        let alone = served.lines_with(&["WARN", "each replica enforces its own share"]);
-        (alone, served.lines_with(&["INFO", "limits are counted in redis"]))
+        let local_lines = process.lines_with(&["WARN", "each replica enforces its own share"]);
+        (local_lines, process.lines_with(&["INFO", "limits are counted in redis"]))
     };
     let until_logged = |wanted: (usize, usize)| {
-        let (ask, lines) = (&ask, &lines);
-        eventually(SOON, "the log says it", move || async move {
-            ask().await;
+        let (request, lines) = (&request, &lines);
+        eventually(TIMEOUT, "the log has the line", move || async move {
+            request().await;
             lines() == wanted
         })
     };
@@ -199,13 +199,13 @@ async fn the_log_says_once_which_policy_is_in_force() {
     redis.kill().await;
     until_logged((1, 0)).await;
     for _ in 0..100 {
-        ask().await;
+        request().await;
     }
     assert_eq!(lines(), (1, 0));
     redis.restart().await;
     until_logged((1, 1)).await;
     for _ in 0..100 {
-        ask().await;
+        request().await;
     }
     assert_eq!(lines(), (1, 1));
 }
@@ -230,13 +230,13 @@ async fn metrics_show_the_policy_in_force_and_its_cost() {
     assert_eq!(policy(replica).await, states[0]);
 
     redis.kill().await;
-    eventually(SOON, "the policy is local", || async {
+    eventually(TIMEOUT, "the policy is local", || async {
         assert_eq!(replica.get(PATH, Some(&key)).await.status, 200);
         policy(replica).await == states[1]
     })
     .await;
     redis.restart().await;
-    eventually(SOON, "the policy is shared", || async {
+    eventually(TIMEOUT, "the policy is shared", || async {
         assert_eq!(replica.get(PATH, Some(&key)).await.status, 200);
         policy(replica).await == states[0]
     })

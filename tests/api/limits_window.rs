@@ -1,11 +1,11 @@
-//! When windows open and end, and what clients are told about it.
+//! When windows begin and end, and what responses say about it.
 
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use gene_registry::keys::ApiKey;
 
-use crate::support::limiters::{Limiters, PATIENT, wait_as_told};
+use crate::support::limiters::{Limiters, REDIS_TIMEOUT, wait_for_retry_after};
 use crate::support::postgres::PostgresServer;
 use crate::support::redis::RedisServer;
 use crate::support::replica::Fleet;
@@ -15,23 +15,23 @@ const PATH: &str = "/arena/insights?domain=search";
 
 async fn fleet(redis: &RedisServer) -> Fleet<'static> {
     Fleet::start_with(3, PostgresServer::shared().await, redis, |config| {
-        config.redis.timeout_ms = PATIENT.as_millis() as u64;
+        config.redis.timeout_ms = REDIS_TIMEOUT.as_millis() as u64;
     })
     .await
 }
 
-/// Makes the window of a key end after so many milliseconds. What a replica knows of a full
-/// window it keeps, so this comes before the window is full.
+/// Makes the window of a key end after this many milliseconds. Must come before the window is full,
+/// since replicas remember when a full window ends.
 async fn shorten(redis: &RedisServer, counter: &str, ms: u64) {
     let done: i64 = redis.command(&["PEXPIRE", counter, &ms.to_string()]).await;
-    assert_eq!(done, 1, "{counter} is there");
+    assert_eq!(done, 1, "{counter} exists");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_waits_as_told_is_served_by_every_replica() {
+async fn a_client_that_waits_for_retry_after_is_served_by_every_replica() {
     let redis = RedisServer::shared().await;
     let limiters = Limiters::three(redis);
-    // Windows that end at all sorts of moments within a second.
+    // Windows that end at various moments within a second.
     let clients = (0..60).map(|key| {
         let limiters = &limiters;
         async move {
@@ -39,14 +39,14 @@ async fn a_client_that_waits_as_told_is_served_by_every_replica() {
             shorten(redis, &limiters.counter(key), 700 + 23 * u64::from(key)).await;
             let last = limiters.decide(0, key, 2).await;
             assert_eq!((last.admitted, last.remaining), (true, 0));
-            // The first one remembers, the others ask Redis.
+            // The first replica remembers the exhausted key, the others query Redis.
             let refusing = key as usize % 3;
             let refused = limiters.decide(refusing, key, 2).await;
             // A loaded machine may have let the window end.
             if !refused.admitted {
                 let told = refused.retry_after_seconds();
                 assert!((1..=60).contains(&told), "{refused:?}");
-                wait_as_told(told).await;
+                wait_for_retry_after(told).await;
                 assert!(limiters.decide(refusing, key, 2).await.admitted, "told to wait {told} s");
             }
             !refused.admitted
@@ -63,7 +63,7 @@ async fn a_client_that_polls_slightly_too_fast_gets_its_full_limit_in_each_windo
     let (limit, window_ms, pause_ms) = (5, 3000, 150);
     let mut poll = tokio::time::interval(Duration::from_millis(pause_ms));
     let (mut served, mut refused, mut replica) = (Vec::new(), 0, 0);
-    // Refused requests come all the time, and prolong nothing.
+    // Refused requests keep coming and prolong nothing.
     while served.len() < 4 {
         poll.tick().await;
         replica = (replica + 1) % 3;
@@ -89,13 +89,13 @@ async fn all_replicas_announce_the_same_end_of_the_window() {
     let opened = Instant::now();
     fleet.replicas[0].get(PATH, Some(&key)).await;
     for round in 0..4 {
-        // Replicas know the time from Redis alone, so the end moves with its clock.
-        wait_as_told(u64::from(round > 0)).await;
+        // Replicas take the time from Redis alone, so the end of the window moves with its clock.
+        wait_for_retry_after(u64::from(round > 0)).await;
         for replica in &fleet.replicas {
             let before = opened.elapsed().as_secs_f64();
-            let answer = replica.get(PATH, Some(&key)).await;
+            let response = replica.get(PATH, Some(&key)).await;
             let after = opened.elapsed().as_secs_f64();
-            let reset: f64 = answer.header("x-ratelimit-reset").parse().unwrap();
+            let reset: f64 = response.header("x-ratelimit-reset").parse().unwrap();
             let (latest, earliest) = (60.0 - before + 1.0, 60.0 - after - 1.0);
             assert!(earliest <= reset && reset <= latest, "{earliest} {reset} {latest}");
         }
@@ -145,7 +145,7 @@ async fn a_counter_without_or_with_too_long_a_time_to_live_ends_within_a_minute(
 
 /// The one test that waits a real minute.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_locked_out_by_hand_is_served_again_after_waiting_as_told() {
+async fn a_client_refused_by_a_manual_counter_is_served_after_retry_after() {
     let redis = RedisServer::shared().await;
     let fleet = fleet(redis).await;
     let key = fleet.database.new_key(3).await;
@@ -159,12 +159,12 @@ async fn a_client_locked_out_by_hand_is_served_again_after_waiting_as_told() {
         refused.assert_refused(429, "RATE_LIMITED");
         told = refused.header("retry-after").parse().unwrap();
     }
-    wait_as_told(told).await;
+    wait_for_retry_after(told).await;
 
     for (replica, remaining) in fleet.replicas.iter().zip(["2", "1", "0"]) {
-        let answer = replica.get(PATH, Some(&key)).await;
+        let response = replica.get(PATH, Some(&key)).await;
         assert_eq!(
-            (answer.status.as_u16(), answer.header("x-ratelimit-remaining")),
+            (response.status.as_u16(), response.header("x-ratelimit-remaining")),
             (200, remaining)
         );
     }
@@ -175,7 +175,7 @@ async fn a_client_locked_out_by_hand_is_served_again_after_waiting_as_told() {
 async fn a_raised_limit_admits_the_difference_and_a_lowered_one_refuses_at_once() {
     let limiters = Limiters::three(RedisServer::shared().await);
     assert_eq!(limiters.admitted(60, 1, 10).await, 10);
-    // All three know by now that the key is full, under the old limit.
+    // By now all three know that the key is exhausted under the old limit.
     assert_eq!(limiters.admitted(60, 1, 25).await, 15);
     assert_eq!(limiters.admitted(60, 1, 5).await, 0);
     for replica in 0..3 {
@@ -183,6 +183,6 @@ async fn a_raised_limit_admits_the_difference_and_a_lowered_one_refuses_at_once(
         assert_eq!((lowered.limit, lowered.remaining), (5, 0));
     }
     assert_eq!(limiters.admitted(60, 1, 26).await, 1);
-    // A replica that hears of it later goes by the old limit, which is used up.
+    // A replica that learns of the change later still uses the old limit, which is exhausted.
     assert_eq!(limiters.admitted(60, 1, 25).await, 0);
 }

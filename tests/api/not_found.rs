@@ -1,4 +1,4 @@
-//! What does not exist, until it does.
+//! Genes that do not exist, until they do.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::support::redis::RedisServer;
 use crate::support::replica::{Replica, config, load, migrated};
 use crate::support::wait::eventually;
 
-const SOON: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_404_becomes_a_200_on_every_replica_soon_after_the_gene_appears() {
@@ -28,7 +28,7 @@ async fn a_404_becomes_a_200_on_every_replica_soon_after_the_gene_appears() {
     load(&database.url(), Catalogue::sample().unwrap().genes).await;
 
     for replica in &replicas {
-        eventually(SOON, "the domain is there", || async {
+        eventually(TIMEOUT, "the domain is found", || async {
             replica.get(path, Some(&key)).await.status == 200
         })
         .await;

@@ -8,11 +8,11 @@ use uuid::Uuid;
 
 use crate::support::postgres::PostgresServer;
 use crate::support::redis::RedisServer;
-use crate::support::replica::{Answer, READER, Replica, config, load, migrated, patient};
+use crate::support::replica::{READER, Replica, Response, config, load, long_timeouts, migrated};
 
 const GENES: u128 = 2000;
 
-/// Genes with three distinct values of each sort field, and ids in no order.
+/// Genes with three distinct values of each sort field, and with ids in no sort order.
 fn genes() -> Vec<CatalogueGene> {
     let gene = |n: u128| {
         let third = |shift: u128| (n + n / 7 + shift) % 3;
@@ -41,16 +41,16 @@ fn genes() -> Vec<CatalogueGene> {
     (0..GENES).map(gene).collect()
 }
 
-struct Stand {
+struct PageSetup {
     replica: Replica,
     key: String,
 }
 
-impl Stand {
-    async fn page(&self, query: &str) -> Answer {
-        let answer = self.replica.get(&format!("/genes?{query}"), Some(&self.key)).await;
-        assert_eq!(answer.status, 200, "{query}: {answer:?}");
-        answer
+impl PageSetup {
+    async fn page(&self, query: &str) -> Response {
+        let response = self.replica.get(&format!("/genes?{query}"), Some(&self.key)).await;
+        assert_eq!(response.status, 200, "{query}: {response:?}");
+        response
     }
 
     /// All pages by offset.
@@ -69,23 +69,23 @@ impl Stand {
         }
     }
 
-    /// All pages from `query` on, following the links of a kind.
+    /// All pages from `query` on, following the links of this relation.
     async fn walk_by_links(&self, query: String, kind: &str) -> Vec<(String, Vec<Value>)> {
         let mut pages = vec![];
         let mut next = Some(query);
         while let Some(query) = next {
-            let answer = self.page(&query).await;
-            next = link(&answer, kind);
-            pages.push((query, answer.json()["data"].as_array().unwrap().clone()));
+            let response = self.page(&query).await;
+            next = link(&response, kind);
+            pages.push((query, response.json()["data"].as_array().unwrap().clone()));
         }
         pages
     }
 }
 
-/// The query of a page's link of this kind.
-fn link(answer: &Answer, kind: &str) -> Option<String> {
+/// The query of a page's link with this relation.
+fn link(response: &Response, kind: &str) -> Option<String> {
     let wanted = format!(">; rel=\"{kind}\"");
-    let links = answer.header("link").split(", ").find_map(|link| link.strip_suffix(&wanted));
+    let links = response.header("link").split(", ").find_map(|link| link.strip_suffix(&wanted));
     links.map(|link| link.strip_prefix("<?").unwrap().to_owned())
 }
 
@@ -93,20 +93,20 @@ fn ids<'a>(genes: impl IntoIterator<Item = &'a Value>) -> Vec<&'a str> {
     genes.into_iter().map(|gene| gene["id"].as_str().unwrap()).collect()
 }
 
-async fn stand() -> (crate::support::database::Database<'static>, Stand) {
+async fn setup() -> (crate::support::database::Database<'static>, PageSetup) {
     let database = migrated(PostgresServer::shared().await).await;
     load(&database.url(), genes()).await;
     let (redis, prefix) = (RedisServer::shared().await, RedisServer::new_prefix());
     let mut config = config(&database.url_as(READER), Some((&redis.url(), &prefix)));
-    patient(&mut config);
+    long_timeouts(&mut config);
     let key = database.new_key(1_000_000).await;
     let replica = Replica::start(&config).await;
-    (database, Stand { replica, key })
+    (database, PageSetup { replica, key })
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pages_hold_every_gene_once_and_always_in_the_same_order() {
-    let (_database, stand) = stand().await;
+    let (_database, setup) = setup().await;
     for (sort, field) in [
         ("fitness", "fitness_score"),
         ("reputation", "reputation_score"),
@@ -114,20 +114,20 @@ async fn pages_hold_every_gene_once_and_always_in_the_same_order() {
     ] {
         for (filter, matches) in filters() {
             let filter = format!("sort={sort}{filter}");
-            let genes = stand.walk_by_offset(&filter, 50).await;
+            let genes = setup.walk_by_offset(&filter, 50).await;
 
             let expected = expected(field, matches);
             assert_eq!(ids(&genes), expected, "{filter}");
             assert_eq!(ids(&genes).iter().collect::<HashSet<_>>().len(), genes.len());
 
             // Pages of another size, which no cache has, forwards and backwards by the links.
-            let pages = stand.walk_by_links(format!("{filter}&limit=47"), "next").await;
+            let pages = setup.walk_by_links(format!("{filter}&limit=47"), "next").await;
             let by_links = pages.iter().flat_map(|(_, page)| page);
             assert_eq!(by_links.collect::<Vec<_>>(), genes.iter().collect::<Vec<_>>(), "{filter}");
             assert_eq!(pages.len(), genes.len().div_ceil(47).max(1), "no empty page at the end");
 
             let last = pages.last().unwrap().0.clone();
-            let mut back = stand.walk_by_links(last, "prev").await;
+            let mut back = setup.walk_by_links(last, "prev").await;
             back.reverse();
             let back = back.iter().flat_map(|(_, page)| page).collect::<Vec<_>>();
             assert_eq!(back, genes.iter().collect::<Vec<_>>(), "{filter}");
@@ -161,34 +161,34 @@ fn expected(field: &str, matches: Matches) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_page_past_the_end_is_empty_with_the_correct_total() {
-    let (_database, stand) = stand().await;
+    let (_database, setup) = setup().await;
     for offset in [2000, 2001, 1_000_000, 2_147_483_647_u64] {
-        let answer = stand.page(&format!("offset={offset}&limit=7")).await;
-        let body = answer.json();
+        let response = setup.page(&format!("offset={offset}&limit=7")).await;
+        let body = response.json();
         assert_eq!(body["data"], serde_json::json!([]));
         assert_eq!(
             (&body["total"], &body["limit"], &body["offset"]),
             (&2000.into(), &7.into(), &offset.into())
         );
-        assert_eq!(link(&answer, "next"), None);
+        assert_eq!(link(&response, "next"), None);
     }
-    let answer = stand.page("offset=1993&limit=7").await;
-    assert_eq!(answer.json()["data"].as_array().unwrap().len(), 7);
-    assert_eq!(link(&answer, "next"), None, "a full last page is the last one");
-    assert!(link(&stand.page("offset=1992&limit=7").await, "next").is_some());
+    let response = setup.page("offset=1993&limit=7").await;
+    assert_eq!(response.json()["data"].as_array().unwrap().len(), 7);
+    assert_eq!(link(&response, "next"), None, "no empty page follows a full last page");
+    assert!(link(&setup.page("offset=1992&limit=7").await, "next").is_some());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn links_keep_every_filter_and_consist_of_a_query_only() {
-    let (_database, stand) = stand().await;
-    let answer = stand.page("domain=common&fidelity=Hybrid&sort=downloads&limit=10&x=1").await;
-    let next = link(&answer, "next").unwrap();
-    assert_eq!(link(&answer, "prev"), None, "{}", answer.header("link"));
+    let (_database, setup) = setup().await;
+    let response = setup.page("domain=common&fidelity=Hybrid&sort=downloads&limit=10&x=1").await;
+    let next = link(&response, "next").unwrap();
+    assert_eq!(link(&response, "prev"), None, "{}", response.header("link"));
     for part in ["domain=common", "fidelity=Hybrid", "sort=downloads", "limit=10", "offset=10"] {
         assert!(next.split('&').any(|given| given == part), "{next}");
     }
     assert!(!next.contains("x=1"), "{next}");
-    let second = stand.page(&next).await;
+    let second = setup.page(&next).await;
     assert_eq!(second.json()["offset"], 10);
     assert!(link(&second, "prev").is_some());
 }

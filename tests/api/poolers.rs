@@ -9,10 +9,10 @@ use crate::support::pgbouncer::PgBouncer;
 use crate::support::postgres::{PostgresOptions, PostgresServer};
 use crate::support::redis::RedisServer;
 use crate::support::replica::{Fleet, READER};
-use crate::support::traffic::{Traffic, burst, routes, uncached};
+use crate::support::traffic::{Traffic, burst, routes, uncached_path};
 use crate::support::wait::eventually;
 
-const SOON: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Three replicas behind PgBouncer.
 async fn fleet<'a>(
@@ -34,7 +34,7 @@ async fn fleet<'a>(
 async fn unnamed_statements_work_through_a_pooler_that_is_reloaded_midway() {
     need_own_servers!();
     let postgres = PostgresServer::start(PostgresOptions::default()).await;
-    // One server connection for all, and none for long: statements change connections all the time.
+    // One short-lived server connection for all: statements change connections all the time.
     let lines = ["default_pool_size = 2", "server_lifetime = 1", "server_idle_timeout = 1"];
     let bouncer = PgBouncer::start(&postgres, &lines).await;
     let fleet = fleet(&postgres, &bouncer, |_| {}).await;
@@ -50,12 +50,12 @@ async fn unnamed_statements_work_through_a_pooler_that_is_reloaded_midway() {
     for _ in 0..5 {
         bouncer.reload().await;
         for timed in burst(&fleet.replicas, &key, 30).await {
-            assert_eq!(timed.answer.status, 200, "{timed:?}");
+            assert_eq!(timed.response.status, 200, "{timed:?}");
         }
     }
 
-    for answer in traffic.stop().await {
-        assert_eq!(answer.status, 200, "{answer:?}");
+    for response in traffic.stop().await {
+        assert_eq!(response.status, 200, "{response:?}");
     }
 }
 
@@ -69,7 +69,7 @@ async fn loss_of_the_poolers_idle_server_connections_fails_no_request() {
 
     for _ in 0..5 {
         for timed in burst(&fleet.replicas, &key, 30).await {
-            assert_eq!(timed.answer.status, 200, "{timed:?}");
+            assert_eq!(timed.response.status, 200, "{timed:?}");
         }
         assert!(postgres.terminate_backends(fleet.database.name()).await > 0);
     }
@@ -83,25 +83,25 @@ async fn abandoned_statements_end_and_do_not_break_the_pooler() {
     let fleet = fleet(&postgres, &bouncer, |config| config.upstream.query_ms = 2_000).await;
     let key = fleet.database.new_key(1_000_000).await;
     for replica in &fleet.replicas {
-        assert_eq!(replica.get(&uncached(), Some(&key)).await.status, 200);
+        assert_eq!(replica.get(&uncached_path(), Some(&key)).await.status, 200);
     }
     let lock = fleet.database.connect().await;
     let sql = "begin; lock table registry.gene in access exclusive mode";
     lock.batch_execute(sql).await.unwrap();
 
     for timed in burst(&fleet.replicas, &key, 60).await {
-        timed.answer.assert_refused(502, "DB_ERROR");
+        timed.response.assert_refused(502, "DB_ERROR");
     }
     let admin = postgres.admin().await;
     let sql = "select count(*) from pg_stat_activity
         where usename = 'gene_registry_reader' and state <> 'idle'";
-    eventually(SOON, "no statement lingers", || async {
+    eventually(TIMEOUT, "no statement remains", || async {
         admin.query_one(sql, &[]).await.unwrap().get::<_, i64>(0) == 0
     })
     .await;
 
     lock.batch_execute("rollback").await.unwrap();
     for timed in burst(&fleet.replicas, &key, 60).await {
-        assert_eq!(timed.answer.status, 200, "{timed:?}");
+        assert_eq!(timed.response.status, 200, "{timed:?}");
     }
 }

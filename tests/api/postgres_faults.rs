@@ -1,5 +1,5 @@
-//! Postgres stopped, restarted, locked, cut off: cached answers go on, everything else is a 502
-//! within the deadline, and nothing is left behind.
+//! Postgres stopped, restarted, locked, cut off: cached responses continue, everything else is a
+//! 502 within the deadline, and no statement or connection leaks.
 
 use std::time::Duration;
 
@@ -13,15 +13,15 @@ use crate::support::proxy::{FaultProxy, Mode};
 use crate::support::redis::RedisServer;
 use crate::support::replica::Fleet;
 use crate::support::traffic::{
-    Timed, Traffic, assert_db_error, assert_shed, burst, routes, uncached,
+    TimedResponse, Traffic, assert_db_error, assert_shed, burst, routes, uncached_path,
 };
 use crate::support::wait::eventually;
 
 pub(crate) const REPLICAS: u32 = 3;
-/// The deadline of a read, with a loaded machine's margin.
+/// The deadline of a read, with a margin for a loaded machine.
 pub(crate) const DEADLINE: Duration = Duration::from_millis(3_000);
-pub(crate) const SOON: Duration = Duration::from_secs(5);
-/// No more than all replicas read at once: none waits for its turn, so none is shed.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(5);
+/// As many reads as all replicas run at once: none waits for its turn, so none is shed.
 const AT_ONCE: usize = 18;
 
 pub(crate) async fn own_server() -> PostgresServer {
@@ -38,7 +38,7 @@ async fn fleet_behind<'a>(postgres: &'a PostgresServer, proxy: Option<&FaultProx
     let mut fleet = Fleet::start_with(0, postgres, redis, |_| {}).await;
     let config = &mut fleet.config;
     config.rate_limit.replicas = REPLICAS;
-    // A loaded machine takes its time to make connections.
+    // A loaded machine takes longer to connect.
     config.upstream.pool_size = 8;
     config.upstream.wait_ms = 1_000;
     config.upstream.connect_ms = 1_000;
@@ -54,38 +54,38 @@ async fn fleet_behind<'a>(postgres: &'a PostgresServer, proxy: Option<&FaultProx
 }
 
 #[track_caller]
-fn assert_all_are_db_errors_in_time(answers: &[Timed]) {
-    for Timed { answer, took } in answers {
-        assert_db_error(answer);
+fn assert_all_are_db_errors_in_time(responses: &[TimedResponse]) {
+    for TimedResponse { response, took } in responses {
+        assert_db_error(response);
         assert!(*took < DEADLINE, "{took:?}");
     }
 }
 
-/// Tried in vain, or not tried, since the database has enough to do.
+/// Checks that all were tried in vain, or were not tried since the database is busy.
 #[track_caller]
-fn assert_all_are_refused_in_time(answers: &[Timed]) {
-    for Timed { answer, took } in answers {
+fn assert_all_are_refused_in_time(responses: &[TimedResponse]) {
+    for TimedResponse { response, took } in responses {
         assert!(*took < DEADLINE, "{took:?}");
-        if answer.status == 503 { assert_shed(answer) } else { assert_db_error(answer) }
+        if response.status == 503 { assert_shed(response) } else { assert_db_error(response) }
     }
-    assert!(answers.iter().any(|timed| timed.answer.status == 502), "some are tried");
+    assert!(responses.iter().any(|timed| timed.response.status == 502), "some are tried");
 }
 
 #[track_caller]
-fn assert_all_served(answers: &[Timed]) {
-    for Timed { answer, .. } in answers {
-        assert_eq!(answer.status, 200, "{answer:?}");
+fn assert_all_served(responses: &[TimedResponse]) {
+    for TimedResponse { response, .. } in responses {
+        assert_eq!(response.status, 200, "{response:?}");
     }
 }
 
-/// Statements of the service that run at this moment.
+/// The number of running statements of the service.
 async fn running(admin: &Client, database: &str) -> i64 {
     let sql = "select count(*) from pg_stat_activity
         where datname = $1 and usename = 'gene_registry_reader' and state <> 'idle'";
     admin.query_one(sql, &[&database]).await.unwrap().get(0)
 }
 
-/// A lock on the genes that holds until the client is dropped or rolls back.
+/// A lock on the genes that lasts until the client is dropped or rolls back.
 async fn lock_genes(fleet: &Fleet<'_>) -> Client {
     let client = fleet.database.connect().await;
     let lock = "begin; lock table registry.gene in access exclusive mode";
@@ -108,21 +108,21 @@ async fn reads_resume_after_an_immediate_restart_of_postgres_under_load() {
     let traffic = Traffic::start(&fleet, &key, cached);
 
     postgres.stop_immediate().await;
-    let away = burst(&fleet.replicas, &key, 60).await;
-    assert_all_are_db_errors_in_time(&away);
+    let responses = burst(&fleet.replicas, &key, 60).await;
+    assert_all_are_db_errors_in_time(&responses);
     postgres.restart().await;
     for replica in &fleet.replicas {
-        assert_eq!(replica.get(&uncached(), Some(&key)).await.status, 200);
+        assert_eq!(replica.get(&uncached_path(), Some(&key)).await.status, 200);
     }
 
     assert_all_served(&burst(&fleet.replicas, &key, AT_ONCE).await);
     let (mut right, mut failed) = (0, 0);
-    for answer in traffic.stop().await {
-        match answer.status.as_u16() {
-            200 if answer.text == before.text => right += 1,
-            200 => assert!(answer.json()["data"].is_array(), "{answer:?}"),
+    for response in traffic.stop().await {
+        match response.status.as_u16() {
+            200 if response.text == before.text => right += 1,
+            200 => assert!(response.json()["data"].is_array(), "{response:?}"),
             _ => {
-                assert_db_error(&answer);
+                assert_db_error(&response);
                 failed += 1;
             }
         }
@@ -137,11 +137,11 @@ async fn failures_are_not_cached_and_the_next_request_succeeds_on_every_replica(
     let fleet = fleet(&postgres).await;
     let key = fleet.database.new_key(1_000_000).await;
     for replica in &fleet.replicas {
-        assert_eq!(replica.get(&uncached(), Some(&key)).await.status, 200);
+        assert_eq!(replica.get(&uncached_path(), Some(&key)).await.status, 200);
     }
     let redis = RedisServer::shared().await;
-    let answers = format!("{}:answer", fleet.prefix);
-    let kept = redis.keys(&answers).await;
+    let responses = format!("{}:answer", fleet.prefix);
+    let kept = redis.keys(&responses).await;
     let paths = routes(&fleet.database).await;
 
     postgres.stop_immediate().await;
@@ -150,13 +150,13 @@ async fn failures_are_not_cached_and_the_next_request_succeeds_on_every_replica(
             assert_db_error(&replica.get(path, Some(&key)).await);
         }
     }
-    assert_eq!(redis.keys(&answers).await, kept);
+    assert_eq!(redis.keys(&responses).await, kept);
     postgres.restart().await;
 
     for replica in &fleet.replicas {
         for path in &paths {
-            let answer = replica.get(path, Some(&key)).await;
-            assert_eq!(answer.status, 200, "{answer:?}");
+            let response = replica.get(path, Some(&key)).await;
+            assert_eq!(response.status, 200, "{response:?}");
         }
     }
 }
@@ -180,8 +180,12 @@ async fn without_postgres_known_keys_get_cached_responses_and_unknown_keys_get_5
     let unknown = ApiKey::generate().unwrap();
     for replica in &fleet.replicas {
         for (path, before) in paths.iter().zip(&before) {
-            let answer = replica.get(path, Some(&key)).await;
-            assert_eq!((answer.status.as_u16(), &answer.text), (200, &before.text), "{answer:?}");
+            let response = replica.get(path, Some(&key)).await;
+            assert_eq!(
+                (response.status.as_u16(), &response.text),
+                (200, &before.text),
+                "{response:?}"
+            );
         }
         assert_db_error(&replica.get("/genes", Some(unknown.expose())).await);
         replica.get("/genes", Some("gr_nonsense")).await.assert_refused(401, "UNAUTHORIZED");
@@ -201,23 +205,24 @@ async fn stale_entries_are_served_while_postgres_is_unavailable() {
     fleet.replicas.clear();
     fleet.grow(REPLICAS).await;
     let key = fleet.database.new_key(1_000_000).await;
-    let path = uncached();
+    let path = uncached_path();
     for replica in &fleet.replicas {
-        let answer = replica.get(&path, Some(&key)).await;
-        assert!(answer.header("cache-status").contains("fwd=miss"), "{answer:?}");
+        let response = replica.get(&path, Some(&key)).await;
+        assert!(response.header("cache-status").contains("fwd=miss"), "{response:?}");
     }
 
     postgres.stop_immediate().await;
     for replica in &fleet.replicas {
-        let answer = replica.get(&path, Some(&key)).await;
-        assert_eq!(answer.status, 200, "{answer:?}");
-        assert!(answer.header("cache-status").contains("fwd=stale"), "{answer:?}");
-        assert!(answer.header("cache-control").contains("max-age=0"), "{answer:?}");
+        let response = replica.get(&path, Some(&key)).await;
+        assert_eq!(response.status, 200, "{response:?}");
+        assert!(response.header("cache-status").contains("fwd=stale"), "{response:?}");
+        assert!(response.header("cache-control").contains("max-age=0"), "{response:?}");
     }
     postgres.restart().await;
     for replica in &fleet.replicas {
-        // Nobody waits for a database that is known to be away, so its return is seen by a look.
-        eventually(SOON, "the database is read again", || async {
+        // Requests do not try a database that is known to be unavailable: a poll notices its
+        // return.
+        eventually(TIMEOUT, "the database is read again", || async {
             replica.get(&path, Some(&key)).await.header("cache-status").contains("fwd=miss")
         })
         .await;
@@ -248,9 +253,9 @@ async fn dead_idle_connections_fail_no_request() {
     assert_all_served(&burst(&fleet.replicas, &key, AT_ONCE).await);
 
     proxy.silence();
-    let answers = burst(&fleet.replicas, &key, 15).await;
-    assert_all_served(&answers);
-    assert!(answers.iter().all(|answer| answer.took < DEADLINE), "{answers:?}");
+    let responses = burst(&fleet.replicas, &key, 15).await;
+    assert_all_served(&responses);
+    assert!(responses.iter().all(|response| response.took < DEADLINE), "{responses:?}");
     assert_all_served(&burst(&fleet.replicas, &key, AT_ONCE).await);
 }
 
@@ -267,9 +272,9 @@ async fn a_stalled_network_is_502_within_the_deadline_until_it_recovers() {
         proxy.set(mode).await;
         assert_all_are_refused_in_time(&burst(&fleet.replicas, &key, 90).await);
         proxy.set(Mode::Pass).await;
-        eventually(SOON, "every replica serves again", || async {
-            let answers = burst(&fleet.replicas, &key, AT_ONCE).await;
-            answers.iter().all(|answer| answer.answer.status == 200)
+        eventually(TIMEOUT, "every replica serves again", || async {
+            let responses = burst(&fleet.replicas, &key, AT_ONCE).await;
+            responses.iter().all(|response| response.response.status == 200)
         })
         .await;
     }
@@ -302,12 +307,12 @@ async fn a_locked_table_is_502_only_for_requests_that_need_it() {
             }
         }
     };
-    // If they waited for the lock, each until its deadline, it would be minutes.
+    // If each waited for the lock until its deadline, this would take minutes.
     let meanwhile = tokio::time::timeout(Duration::from_secs(20), meanwhile);
-    let (answers, quick) = tokio::join!(burst(&fleet.replicas, &key, 200), meanwhile);
-    assert!(quick.is_ok(), "cached answers, probes or the document were slow");
-    assert_all_are_refused_in_time(&answers);
-    eventually(SOON, "no statement of ours lingers, though the lock is there", || async {
+    let (responses, quick) = tokio::join!(burst(&fleet.replicas, &key, 200), meanwhile);
+    assert!(quick.is_ok(), "cached responses, probes or the document were slow");
+    assert_all_are_refused_in_time(&responses);
+    eventually(TIMEOUT, "no statement of ours remains, though the lock does", || async {
         running(&admin, fleet.database.name()).await == 0
     })
     .await;
@@ -331,12 +336,12 @@ async fn aborted_requests_leave_no_statement_or_connection_in_use() {
     let leaving = (0..200).map(|number| {
         let (replica, key) = (&fleet.replicas[number % 3], &key);
         async move {
-            let patience = Duration::from_millis(100);
-            tokio::time::timeout(patience, replica.get(&uncached(), Some(key))).await
+            let client_timeout = Duration::from_millis(100);
+            tokio::time::timeout(client_timeout, replica.get(&uncached_path(), Some(key))).await
         }
     });
     join_all(leaving).await;
-    eventually(SOON, "no statement of ours outlives its time", || async {
+    eventually(TIMEOUT, "no statement of ours outlives its timeout", || async {
         running(&admin, fleet.database.name()).await == 0
     })
     .await;

@@ -1,5 +1,5 @@
-//! Redis stopped, hanging, read-only, full or moved: responses stay correct, each replica enforces its
-//! share of the limits, and Redis is used again soon after it is available.
+//! Redis stopped, hanging, read-only, full or moved: responses stay correct, each replica enforces
+//! its share of the limits, and Redis is used again soon after it is available.
 
 use std::time::Duration;
 
@@ -11,30 +11,30 @@ use crate::support::postgres::PostgresServer;
 use crate::support::proxy::{Cut, FaultProxy, Mode};
 use crate::support::redis::RedisServer;
 use crate::support::replica::{Fleet, Replica};
-use crate::support::traffic::{Traffic, burst, routes, uncached};
+use crate::support::traffic::{Traffic, burst, routes, uncached_path};
 use crate::support::wait::eventually;
 
-/// Within this time, a Redis that is available again is used.
-const BACK: Duration = Duration::from_secs(5);
+/// A replica uses Redis again within this time after Redis is available.
+const RECOVERY_LIMIT: Duration = Duration::from_secs(5);
 const REPLICAS: u32 = 3;
-const READ: &str = r#"gene_registry_redis_in_use{side="read"}"#;
-const WRITE: &str = r#"gene_registry_redis_in_use{side="write"}"#;
+const READS_IN_USE: &str = r#"gene_registry_redis_in_use{side="read"}"#;
+const WRITES_IN_USE: &str = r#"gene_registry_redis_in_use{side="write"}"#;
 
-/// Waits, under traffic, until every replica reports Redis as used, or as not used.
-async fn until_in_use(fleet: &Fleet<'_>, key: &str, series: &[(&str, bool)]) {
-    until_in_use_by(fleet, key, series, uncached).await;
+/// Sends traffic until every replica reports that it uses Redis, or that it does not.
+async fn wait_for_use(fleet: &Fleet<'_>, key: &str, series: &[(&str, bool)]) {
+    wait_for_use_by(fleet, key, series, uncached_path).await;
 }
 
-async fn until_in_use_by(
+async fn wait_for_use_by(
     fleet: &Fleet<'_>,
     key: &str,
     series: &[(&str, bool)],
     path: impl Fn() -> String,
 ) {
     for replica in &fleet.replicas {
-        eventually(BACK, "the metric says how Redis is", || async {
-            let answer = replica.get(&path(), Some(key)).await;
-            assert_eq!(answer.status, 200, "{answer:?}");
+        eventually(RECOVERY_LIMIT, "the metric shows the state of Redis", || async {
+            let response = replica.get(&path(), Some(key)).await;
+            assert_eq!(response.status, 200, "{response:?}");
             let mut all = true;
             for (name, in_use) in series {
                 all &= replica.metric(name).await == Some(f64::from(u8::from(*in_use)));
@@ -45,31 +45,31 @@ async fn until_in_use_by(
     }
 }
 
-async fn until_unavailable(fleet: &Fleet<'_>, key: &str) {
-    until_in_use(fleet, key, &[(READ, false), (WRITE, false)]).await;
+async fn wait_until_unavailable(fleet: &Fleet<'_>, key: &str) {
+    wait_for_use(fleet, key, &[(READS_IN_USE, false), (WRITES_IN_USE, false)]).await;
 }
 
-/// Answers from the local cache are traffic enough.
-pub(crate) async fn until_back(fleet: &Fleet<'_>, key: &str) {
+/// Responses from the local cache are traffic enough.
+pub(crate) async fn wait_until_available(fleet: &Fleet<'_>, key: &str) {
     let cached = || "/arena/insights?domain=search".to_owned();
-    until_in_use_by(fleet, key, &[(READ, true), (WRITE, true)], cached).await;
+    wait_for_use_by(fleet, key, &[(READS_IN_USE, true), (WRITES_IN_USE, true)], cached).await;
 }
 
-/// How many of 30 requests of a new key of limit 20 each replica admits, over all three routes.
+/// How many of 30 requests with a new key (limit 20) each replica admits, over all three routes.
 pub(crate) async fn admitted_by_each(fleet: &Fleet<'_>) -> Vec<usize> {
     let (key, paths) = (fleet.database.new_key(20).await, routes(&fleet.database).await);
     let mut admitted = Vec::new();
     for replica in &fleet.replicas {
         let mut passed = 0;
         for number in 0..30 {
-            let answer = replica.get(&paths[number % 3], Some(&key)).await;
-            assert_eq!(answer.header("x-ratelimit-limit"), "20", "{answer:?}");
-            if answer.status == 200 {
+            let response = replica.get(&paths[number % 3], Some(&key)).await;
+            assert_eq!(response.header("x-ratelimit-limit"), "20", "{response:?}");
+            if response.status == 200 {
                 passed += 1;
             } else {
-                answer.assert_refused(429, "RATE_LIMITED");
-                let wait: u64 = answer.header("retry-after").parse().unwrap();
-                assert!((1..=60).contains(&wait), "{answer:?}");
+                response.assert_refused(429, "RATE_LIMITED");
+                let wait: u64 = response.header("retry-after").parse().unwrap();
+                assert!((1..=60).contains(&wait), "{response:?}");
             }
         }
         admitted.push(passed);
@@ -77,22 +77,22 @@ pub(crate) async fn admitted_by_each(fleet: &Fleet<'_>) -> Vec<usize> {
     admitted
 }
 
-/// What must hold while Redis can't be written: each replica admits ceil(20 / 3), answers are
-/// correct, and unknown keys are refused.
+/// Checks what must hold while Redis cannot be written: each replica admits ceil(20 / 3) requests,
+/// responses are correct, and unknown keys are refused.
 async fn assert_serving_by_share(fleet: &Fleet<'_>, key: &str) {
     assert_eq!(admitted_by_each(fleet).await, [7, 7, 7]);
     let stranger = ApiKey::generate().unwrap();
     for replica in &fleet.replicas {
         replica.get("/genes", Some(stranger.expose())).await.assert_refused(401, "UNAUTHORIZED");
         for path in routes(&fleet.database).await {
-            let answer = replica.get(&path, Some(key)).await;
-            assert_eq!(answer.status, 200, "{answer:?}");
-            assert_eq!(answer.json(), fleet.expected(&path, key).await);
+            let response = replica.get(&path, Some(key)).await;
+            assert_eq!(response.status, 200, "{response:?}");
+            assert_eq!(response.json(), fleet.expected(&path, key).await);
         }
     }
 }
 
-/// Counters are exact again, across replicas.
+/// Checks that counting is exact again across replicas.
 pub(crate) async fn assert_counted_together(fleet: &Fleet<'_>) {
     assert_eq!(admitted_by_each(fleet).await, [20, 0, 0]);
 }
@@ -100,7 +100,7 @@ pub(crate) async fn assert_counted_together(fleet: &Fleet<'_>) {
 async fn assert_every_key_expires(redis: &RedisServer, prefix: &str) -> usize {
     let keys = redis.keys(prefix).await;
     for key in &keys {
-        // -2: it has expired since.
+        // -2: the counter has expired meanwhile.
         let left: i64 = redis.command(&["PTTL", key]).await;
         assert!(left != -1, "{key} never expires");
     }
@@ -108,7 +108,7 @@ async fn assert_every_key_expires(redis: &RedisServer, prefix: &str) -> usize {
 }
 
 impl Fleet<'_> {
-    /// The answer of a replica that has no Redis and nothing cached.
+    /// The response of a replica without Redis and with an empty cache.
     async fn expected(&self, path: &str, key: &str) -> serde_json::Value {
         let mut config = self.config.clone();
         config.redis.url = None;
@@ -116,8 +116,8 @@ impl Fleet<'_> {
     }
 }
 
-/// Patient enough for counts to be exact on a loaded machine.
-async fn patient<'a>(postgres: &'a PostgresServer, redis: &RedisServer) -> Fleet<'a> {
+/// Timeouts long enough for exact counts on a loaded machine.
+async fn long_timeouts<'a>(postgres: &'a PostgresServer, redis: &RedisServer) -> Fleet<'a> {
     Fleet::start_with(REPLICAS, postgres, redis, |config| config.redis.timeout_ms = 1_000).await
 }
 
@@ -125,21 +125,21 @@ async fn patient<'a>(postgres: &'a PostgresServer, redis: &RedisServer) -> Fleet
 async fn replicas_continue_without_a_killed_redis_and_use_it_after_its_restart() {
     need_own_servers!();
     let redis = RedisServer::start(&[]).await;
-    let fleet = patient(PostgresServer::shared().await, &redis).await;
+    let fleet = long_timeouts(PostgresServer::shared().await, &redis).await;
     let key = fleet.database.new_key(1_000_000).await;
-    until_back(&fleet, &key).await;
+    wait_until_available(&fleet, &key).await;
     assert_counted_together(&fleet).await;
     assert!(assert_every_key_expires(&redis, &fleet.prefix).await > 0);
 
     redis.kill().await;
-    until_unavailable(&fleet, &key).await;
+    wait_until_unavailable(&fleet, &key).await;
     assert_serving_by_share(&fleet, &key).await;
-    for answer in burst(&fleet.replicas, &key, 60).await {
-        assert_eq!(answer.answer.status, 200, "{answer:?}");
+    for response in burst(&fleet.replicas, &key, 60).await {
+        assert_eq!(response.response.status, 200, "{response:?}");
     }
 
     redis.restart().await;
-    until_back(&fleet, &key).await;
+    wait_until_available(&fleet, &key).await;
     assert_counted_together(&fleet).await;
     assert!(assert_every_key_expires(&redis, &fleet.prefix).await > 0);
 }
@@ -150,22 +150,22 @@ async fn a_redis_that_hangs_costs_the_first_few_requests_little_and_the_others_n
     let redis = RedisServer::start(&[]).await;
     let fleet = Fleet::start(REPLICAS, PostgresServer::shared().await, &redis).await;
     let key = fleet.database.new_key(1_000_000).await;
-    until_back(&fleet, &key).await;
+    wait_until_available(&fleet, &key).await;
 
     redis.pause();
     for replica in &fleet.replicas {
         let begun = Instant::now();
         for _ in 0..100 {
-            assert_eq!(replica.get(&uncached(), Some(&key)).await.status, 200);
+            assert_eq!(replica.get(&uncached_path(), Some(&key)).await.status, 200);
         }
-        // Waiting each time, for the counter and for both sides of the cache, takes 15 s.
+        // Waiting for the counter and for both access modes of the cache each time takes 15 s.
         assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
     }
-    until_unavailable(&fleet, &key).await;
+    wait_until_unavailable(&fleet, &key).await;
     assert_serving_by_share(&fleet, &key).await;
 
     redis.resume();
-    until_back(&fleet, &key).await;
+    wait_until_available(&fleet, &key).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -181,7 +181,7 @@ async fn replicas_start_without_redis_and_connect_when_it_is_available() {
         let fleet = Fleet::start(REPLICAS, PostgresServer::shared().await, &redis).await;
         let key = fleet.database.new_key(1_000_000).await;
 
-        until_unavailable(&fleet, &key).await;
+        wait_until_unavailable(&fleet, &key).await;
         assert_serving_by_share(&fleet, &key).await;
 
         if hangs {
@@ -189,7 +189,7 @@ async fn replicas_start_without_redis_and_connect_when_it_is_available() {
         } else {
             redis.restart().await;
         }
-        until_back(&fleet, &key).await;
+        wait_until_available(&fleet, &key).await;
     }
 }
 
@@ -203,42 +203,42 @@ async fn a_network_that_stalls_refuses_or_cuts_fails_no_request() {
     })
     .await;
     let key = fleet.database.new_key(1_000_000).await;
-    until_back(&fleet, &key).await;
+    wait_until_available(&fleet, &key).await;
 
     for mode in [Mode::Stall, Mode::Refuse] {
         proxy.set(mode).await;
-        until_unavailable(&fleet, &key).await;
+        wait_until_unavailable(&fleet, &key).await;
         assert_serving_by_share(&fleet, &key).await;
         proxy.set(Mode::Pass).await;
-        until_back(&fleet, &key).await;
+        wait_until_available(&fleet, &key).await;
     }
     for cut in [Cut::Reset, Cut::Close, Cut::Reset, Cut::Close] {
         proxy.cut(cut).await;
-        for answer in burst(&fleet.replicas, &key, 30).await {
-            assert_eq!(answer.answer.status, 200, "{answer:?}");
+        for response in burst(&fleet.replicas, &key, 30).await {
+            assert_eq!(response.response.status, 200, "{response:?}");
         }
     }
     proxy.silence();
-    until_back(&fleet, &key).await;
+    wait_until_available(&fleet, &key).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_read_only_redis_still_serves_the_cache_and_counts_when_it_is_promoted() {
     need_own_servers!();
     let redis = RedisServer::start(&[]).await;
-    let fleet = patient(PostgresServer::shared().await, &redis).await;
+    let fleet = long_timeouts(PostgresServer::shared().await, &redis).await;
     let key = fleet.database.new_key(1_000_000).await;
-    let shared = uncached();
+    let shared = uncached_path();
     assert_eq!(fleet.replicas[0].get(&shared, Some(&key)).await.status, 200);
 
     let () = redis.command(&["REPLICAOF", "127.0.0.1", "1"]).await;
-    until_in_use(&fleet, &key, &[(READ, true), (WRITE, false)]).await;
-    let answer = fleet.replicas[1].get(&shared, Some(&key)).await;
-    assert!(answer.header("cache-status").contains("detail=shared"), "{answer:?}");
+    wait_for_use(&fleet, &key, &[(READS_IN_USE, true), (WRITES_IN_USE, false)]).await;
+    let response = fleet.replicas[1].get(&shared, Some(&key)).await;
+    assert!(response.header("cache-status").contains("detail=shared"), "{response:?}");
     assert_serving_by_share(&fleet, &key).await;
 
     let () = redis.command(&["REPLICAOF", "NO", "ONE"]).await;
-    until_back(&fleet, &key).await;
+    wait_until_available(&fleet, &key).await;
     assert_counted_together(&fleet).await;
 }
 
@@ -246,20 +246,20 @@ async fn a_read_only_redis_still_serves_the_cache_and_counts_when_it_is_promoted
 async fn a_full_redis_still_serves_the_cache_and_counts_when_there_is_room() {
     need_own_servers!();
     let redis = RedisServer::start(&["--maxmemory-policy", "noeviction"]).await;
-    let fleet = patient(PostgresServer::shared().await, &redis).await;
+    let fleet = long_timeouts(PostgresServer::shared().await, &redis).await;
     let key = fleet.database.new_key(1_000_000).await;
-    let shared = uncached();
+    let shared = uncached_path();
     assert_eq!(fleet.replicas[0].get(&shared, Some(&key)).await.status, 200);
 
     let () = redis.command(&["CONFIG", "SET", "maxmemory", "1"]).await;
-    until_in_use(&fleet, &key, &[(READ, true), (WRITE, false)]).await;
-    let answer = fleet.replicas[1].get(&shared, Some(&key)).await;
-    assert!(answer.header("cache-status").contains("detail=shared"), "{answer:?}");
+    wait_for_use(&fleet, &key, &[(READS_IN_USE, true), (WRITES_IN_USE, false)]).await;
+    let response = fleet.replicas[1].get(&shared, Some(&key)).await;
+    assert!(response.header("cache-status").contains("detail=shared"), "{response:?}");
     assert_serving_by_share(&fleet, &key).await;
     assert_every_key_expires(&redis, &fleet.prefix).await;
 
     let () = redis.command(&["CONFIG", "SET", "maxmemory", "0"]).await;
-    until_back(&fleet, &key).await;
+    wait_until_available(&fleet, &key).await;
     assert_counted_together(&fleet).await;
     assert_every_key_expires(&redis, &fleet.prefix).await;
 }
@@ -275,20 +275,20 @@ async fn a_fail_over_to_another_address_behind_the_same_name_is_followed() {
     })
     .await;
     let key = fleet.database.new_key(1_000_000).await;
-    until_back(&fleet, &key).await;
+    wait_until_available(&fleet, &key).await;
     let traffic = Traffic::start(&fleet, &key, "/arena/insights?domain=search");
 
-    // The old primary goes on serving the connections it has, as a replica of the new one.
+    // The old primary keeps serving its existing connections, as a replica of the new one.
     proxy.retarget(new.addr());
     let port = new.addr().rsplit_once(':').unwrap().1.to_owned();
     let () = old.command(&["REPLICAOF", "127.0.0.1", &port]).await;
-    eventually(BACK, "the new primary counts", || async {
+    eventually(RECOVERY_LIMIT, "the new primary counts", || async {
         !new.keys(&format!("{}:limit", fleet.prefix)).await.is_empty()
     })
     .await;
-    until_back(&fleet, &key).await;
-    let answers = traffic.stop().await;
+    wait_until_available(&fleet, &key).await;
+    let responses = traffic.stop().await;
 
-    assert!(answers.iter().all(|answer| answer.status == 200));
+    assert!(responses.iter().all(|response| response.status == 200));
     assert_counted_together(&fleet).await;
 }

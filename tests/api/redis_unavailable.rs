@@ -1,24 +1,24 @@
-//! Configuration and log lines about a Redis that is unavailable.
+//! Configuration and log lines for a Redis that is unavailable.
 
 use std::time::Duration;
 
 use gene_registry::config::WithoutRedis;
 use tokio::time::Instant;
 
-use crate::support::binary::Served;
+use crate::support::binary::ReplicaProcess;
 use crate::support::need_own_servers;
 use crate::support::postgres::PostgresServer;
 use crate::support::redis::RedisServer;
 use crate::support::replica::{Fleet, READER, sample};
-use crate::support::traffic::{routes, uncached};
+use crate::support::traffic::{routes, uncached_path};
 use crate::support::wait::eventually;
 
-/// Within this time, a Redis that is available again is used.
-const BACK: Duration = Duration::from_secs(5);
+/// A replica uses Redis again within this time after Redis is available.
+const RECOVERY_LIMIT: Duration = Duration::from_secs(5);
 const REPLICAS: u32 = 3;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn where_told_to_refuse_without_redis_every_replica_answers_503() {
+async fn with_the_refuse_policy_every_replica_responds_503_without_redis() {
     need_own_servers!();
     let redis = RedisServer::start(&[]).await;
     let fleet = Fleet::start_with(REPLICAS, PostgresServer::shared().await, &redis, |config| {
@@ -33,18 +33,18 @@ async fn where_told_to_refuse_without_redis_every_replica_answers_503() {
     redis.kill().await;
     for replica in &fleet.replicas {
         for path in &paths {
-            let answer = replica.get(path, Some(&key)).await;
-            answer.assert_refused(503, "UNAVAILABLE");
-            let wait: u64 = answer.header("retry-after").parse().unwrap();
-            assert!((1..=60).contains(&wait), "{answer:?}");
-            assert_eq!(answer.header("cache-control"), "no-store");
+            let response = replica.get(path, Some(&key)).await;
+            response.assert_refused(503, "UNAVAILABLE");
+            let wait: u64 = response.header("retry-after").parse().unwrap();
+            assert!((1..=60).contains(&wait), "{response:?}");
+            assert_eq!(response.header("cache-control"), "no-store");
         }
         replica.get(&paths[0], None).await.assert_refused(401, "UNAUTHORIZED");
     }
 
     redis.restart().await;
     for replica in &fleet.replicas {
-        eventually(BACK, "it serves again", || async {
+        eventually(RECOVERY_LIMIT, "the replica serves again", || async {
             replica.get(&paths[0], Some(&key)).await.status == 200
         })
         .await;
@@ -58,57 +58,57 @@ async fn the_log_has_one_line_for_each_change_of_availability() {
     let database = sample(postgres).await;
     let keys = [database.new_key(1_000_000).await, database.new_key(3).await];
     let (database_url, redis_url) = (database.url_as(READER), redis.url());
-    let served = Served::start(&[
+    let process = ReplicaProcess::start(&[
         ("DATABASE_URL", &database_url),
         ("REDIS_URL", &redis_url),
         ("GENE_REGISTRY__REDIS__TIMEOUT_MS", "1000"),
     ])
     .await;
-    let ask = |count: usize| {
-        let (served, keys) = (&served, &keys);
+    let send_requests = |count: usize| {
+        let (process, keys) = (&process, &keys);
         async move {
             for _ in 0..count {
-                assert_eq!(served.replica.get(&uncached(), Some(&keys[0])).await.status, 200);
-                // A key at its limit asks for no write.
-                let status = served.replica.get("/genes", Some(&keys[1])).await.status;
+                assert_eq!(process.replica.get(&uncached_path(), Some(&keys[0])).await.status, 200);
+                // A key at its limit causes no write.
+                let status = process.replica.get("/genes", Some(&keys[1])).await.status;
                 assert!(status == 200 || status == 429);
             }
         }
     };
     let lines = |store: &str| {
         let store = format!("redis ({store})");
-        let (away, back) =
+        let (unavailable, available) =
             (["WARN", store.as_str(), "unavailable"], ["INFO", store.as_str(), "available again"]);
-        (served.lines_with(&away), served.lines_with(&back))
+        (process.lines_with(&unavailable), process.lines_with(&available))
     };
-    let until_logged = |store: &'static str, wanted: (usize, usize)| {
+    let until_logged = |store: &'static str, expected: (usize, usize)| {
         let lines = &lines;
-        eventually(BACK, "the log tells it", move || async move {
-            ask(1).await;
-            lines(store) == wanted
+        eventually(RECOVERY_LIMIT, "the log has the line", move || async move {
+            send_requests(1).await;
+            lines(store) == expected
         })
     };
-    ask(10).await;
+    send_requests(10).await;
     assert_eq!((lines("reads"), lines("writes")), ((0, 0), (0, 0)));
 
     redis.kill().await;
     until_logged("reads", (1, 0)).await;
-    ask(100).await;
+    send_requests(100).await;
     assert_eq!((lines("reads"), lines("writes")), ((1, 0), (1, 0)));
-    served.says_once(&["redis (writes)", "unavailable", "refused"]).await;
+    process.wait_for_single_line(&["redis (writes)", "unavailable", "refused"]).await;
     redis.restart().await;
     until_logged("reads", (1, 1)).await;
     until_logged("writes", (1, 1)).await;
-    ask(5).await;
+    send_requests(5).await;
 
     let () = redis.command(&["CONFIG", "SET", "maxmemory", "1"]).await;
     until_logged("writes", (2, 1)).await;
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_secs(2) {
-        ask(10).await;
+        send_requests(10).await;
     }
     assert_eq!((lines("reads"), lines("writes")), ((1, 1), (2, 1)));
-    served.says_once(&["redis (writes)", "unavailable", "OOM"]).await;
+    process.wait_for_single_line(&["redis (writes)", "unavailable", "OOM"]).await;
     let () = redis.command(&["CONFIG", "SET", "maxmemory", "0"]).await;
     until_logged("writes", (2, 2)).await;
 }
@@ -126,31 +126,33 @@ async fn a_replica_without_requests_notices_that_redis_is_available_again() {
         let ready = replica.ops("/readyz").await.json();
         ready["redis_read"] == reads && ready["redis_write"] == writes
     };
-    let away = async |reads: &str, writes: &str| {
-        eventually(BACK, "it is noticed", async || {
-            replica.get(&uncached(), Some(&key)).await;
+    let assert_state = async |reads: &str, writes: &str| {
+        eventually(RECOVERY_LIMIT, "the outage is noticed", async || {
+            replica.get(&uncached_path(), Some(&key)).await;
             is(reads, writes).await
         })
         .await;
     };
-    let back =
-        async || eventually(BACK, "its return is noticed", async || is("up", "up").await).await;
+    let back = async || {
+        eventually(RECOVERY_LIMIT, "its return is noticed", async || is("up", "up").await).await
+    };
 
     redis.kill().await;
-    away("down", "down").await;
+    assert_state("down", "down").await;
     redis.restart().await;
     back().await;
 
     let () = redis.command(&["CONFIG", "SET", "maxmemory", "1"]).await;
-    away("up", "down").await;
+    assert_state("up", "down").await;
     let refused = async || {
         let errors: String = redis.command(&["INFO", "errorstats"]).await;
         let count = errors.lines().find_map(|line| line.strip_prefix("errorstat_OOM:count="));
         count.map_or(0, |count| count.parse::<u32>().unwrap())
     };
     let before = refused().await;
-    eventually(BACK, "it is tried by writes", async || refused().await > before + 1).await;
-    assert!(is("up", "down").await, "what answers reads alone is not back");
+    eventually(RECOVERY_LIMIT, "the probe tries a write", async || refused().await > before + 1)
+        .await;
+    assert!(is("up", "down").await, "a server that only serves reads does not count as available");
     let () = redis.command(&["CONFIG", "SET", "maxmemory", "0"]).await;
     back().await;
 }

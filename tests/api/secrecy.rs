@@ -1,4 +1,4 @@
-//! Secrets: the plain key and the passwords in URLs are nowhere, and no error says anything about
+//! Secrets: plain keys and passwords in URLs appear nowhere, and no error reveals anything about
 //! the database.
 
 use std::time::Duration;
@@ -7,19 +7,19 @@ use gene_registry::keys::ApiKey;
 use redis::Value;
 use reqwest::Method;
 
-use crate::support::binary::Served;
+use crate::support::binary::ReplicaProcess;
 use crate::support::need_own_servers;
 use crate::support::postgres::{PostgresOptions, PostgresServer};
 use crate::support::redis::RedisServer;
-use crate::support::replica::{Answer, Fleet, READER, sample};
-use crate::support::traffic::{routes, uncached};
+use crate::support::replica::{Fleet, READER, Response, sample};
+use crate::support::traffic::{routes, uncached_path};
 use crate::support::wait::eventually;
 
-const SOON: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 const DATABASE_PASSWORD: &str = "database-hunter2";
 const REDIS_PASSWORD: &str = "redis-hunter2";
 
-/// None of the secrets is in the text.
+/// Checks that the text contains none of the secrets.
 #[track_caller]
 pub(crate) fn assert_silent(place: &str, text: &str, secrets: &[String]) {
     for secret in secrets {
@@ -28,31 +28,31 @@ pub(crate) fn assert_silent(place: &str, text: &str, secrets: &[String]) {
     }
 }
 
-/// All that an answer shows to its caller.
-fn seen(answer: &Answer) -> String {
-    format!("{:?}\n{}", answer.headers, answer.text)
+/// Everything that a response shows to its client.
+fn visible_text(response: &Response) -> String {
+    format!("{:?}\n{}", response.headers, response.text)
 }
 
-/// Every kind of answer that these keys can get; what they show.
-async fn ask_everything(served: &Served, paths: &[String], keys: &[String]) -> String {
+/// Sends every kind of request with these keys; returns what the responses show.
+async fn ask_everything(process: &ReplicaProcess, paths: &[String], keys: &[String]) -> String {
     let mut all = String::new();
     let more =
         ["/genes?limit=0", "/genes/nonsense/phenotype", "/arena/insights?domain=none", "/no"];
     for key in keys {
         for path in paths.iter().map(String::as_str).chain(more) {
-            all += &seen(&served.replica.get(path, Some(key)).await);
+            all += &visible_text(&process.replica.get(path, Some(key)).await);
         }
-        all += &seen(&served.replica.get(&uncached(), Some(key)).await);
-        let url = format!("{}/genes", served.replica.base);
+        all += &visible_text(&process.replica.get(&uncached_path(), Some(key)).await);
+        let url = format!("{}/genes", process.replica.base);
         let twice = [("X-API-Key", key.as_str()), ("X-API-Key", key.as_str())];
-        all += &seen(&served.replica.send(Method::GET, &url, &twice).await);
-        all += &seen(&served.replica.send(Method::POST, &url, &twice[..1]).await);
+        all += &visible_text(&process.replica.send(Method::GET, &url, &twice).await);
+        all += &visible_text(&process.replica.send(Method::POST, &url, &twice[..1]).await);
     }
     all
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn keys_and_passwords_are_in_no_store_log_metric_or_answer() {
+async fn keys_and_passwords_are_in_no_store_log_metric_or_response() {
     need_own_servers!();
     let conf = vec!["log_statement = 'all'".to_owned(), "log_connections = on".to_owned()];
     let postgres = PostgresServer::start(PostgresOptions { conf, ..Default::default() }).await;
@@ -70,15 +70,15 @@ async fn keys_and_passwords_are_in_no_store_log_metric_or_answer() {
     let monitor = redis.monitor().await;
 
     let user = format!("gene_registry_reader:{DATABASE_PASSWORD}");
-    let served = Served::start(&[
+    let process = ReplicaProcess::start(&[
         ("DATABASE_URL", &database.url_as(&user)),
         ("REDIS_URL", &redis.url().replace("://", &format!("://default:{REDIS_PASSWORD}@"))),
         ("GENE_REGISTRY__REDIS__TIMEOUT_MS", "1000"),
         ("GENE_REGISTRY__LOG__LEVEL", "trace"),
     ])
     .await;
-    let mut answers = ask_everything(&served, &paths, &keys).await;
-    eventually(SOON, "the counters were seen", || async {
+    let mut responses = ask_everything(&process, &paths, &keys).await;
+    eventually(TIMEOUT, "the counters were seen", || async {
         !monitor.lines_with("limit").is_empty()
     })
     .await;
@@ -98,12 +98,12 @@ async fn keys_and_passwords_are_in_no_store_log_metric_or_answer() {
 
     redis.kill().await;
     postgres.stop_immediate().await;
-    answers += &ask_everything(&served, &paths, &keys).await;
-    assert!(answers.contains("DB_ERROR") && answers.contains("RATE_LIMITED"));
-    assert_silent("an answer", &answers, &secrets);
-    assert_silent("the metrics", &served.replica.ops("/metrics").await.text, &secrets);
-    assert_silent("readiness", &served.replica.ops("/readyz").await.text, &secrets);
-    let log = served.ended().await;
+    responses += &ask_everything(&process, &paths, &keys).await;
+    assert!(responses.contains("DB_ERROR") && responses.contains("RATE_LIMITED"));
+    assert_silent("a response", &responses, &secrets);
+    assert_silent("the metrics", &process.replica.ops("/metrics").await.text, &secrets);
+    assert_silent("readiness", &process.replica.ops("/readyz").await.text, &secrets);
+    let log = process.into_log().await;
     for told in [r#""level":"DEBUG""#, r#""status":502"#] {
         assert!(log.contains(told), "{told}");
     }
@@ -117,42 +117,42 @@ async fn a_request_is_logged_once_with_the_prefix_of_its_key_and_nothing_of_its_
     let database = sample(postgres).await;
     let key = database.new_key(1_000).await;
     let url = database.url_as(READER);
-    let served = Served::start(&[("DATABASE_URL", &url)]).await;
+    let process = ReplicaProcess::start(&[("DATABASE_URL", &url)]).await;
 
     let path = "/genes?domain=search&tracking=visible-nowhere";
-    assert_eq!(served.replica.get(path, Some(&key)).await.status, 200);
+    assert_eq!(process.replica.get(path, Some(&key)).await.status, 200);
 
     let prefix = &key[..11];
-    eventually(SOON, "the request is logged", || async {
-        served.lines_with(&["gene_registry::request", prefix, "\"status\":200"]) == 1
+    eventually(TIMEOUT, "the request is logged", || async {
+        process.lines_with(&["gene_registry::request", prefix, "\"status\":200"]) == 1
     })
     .await;
-    assert_eq!(served.lines_with(&["visible-nowhere"]), 0, "{}", served.log());
+    assert_eq!(process.lines_with(&["visible-nowhere"]), 0, "{}", process.log());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_log_alone_says_why_the_database_could_not_be_read() {
+async fn only_the_log_has_the_cause_of_a_failed_read() {
     let database = sample(PostgresServer::shared().await).await;
     let key = database.new_key(1_000).await;
-    let served = Served::start(&[("DATABASE_URL", &database.url_as(READER))]).await;
-    assert_eq!(served.replica.get("/genes", Some(&key)).await.status, 200);
+    let process = ReplicaProcess::start(&[("DATABASE_URL", &database.url_as(READER))]).await;
+    assert_eq!(process.replica.get("/genes", Some(&key)).await.status, 200);
     let trouble = "alter view registry_read.gene rename to elsewhere";
     database.connect().await.batch_execute(trouble).await.unwrap();
 
-    let answer = served.replica.get(&uncached(), Some(&key)).await;
+    let response = process.replica.get(&uncached_path(), Some(&key)).await;
 
-    answer.assert_refused(502, "DB_ERROR");
-    assert!(!seen(&answer).contains("registry_read"), "{answer:?}");
-    let id = answer.header("x-request-id").to_owned();
-    eventually(SOON, "the cause is logged with the request's id", || async {
+    response.assert_refused(502, "DB_ERROR");
+    assert!(!visible_text(&response).contains("registry_read"), "{response:?}");
+    let id = response.header("x-request-id").to_owned();
+    eventually(TIMEOUT, "the cause is logged with the request's id", || async {
         let cause = "relation \\\"registry_read.gene\\\" does not exist";
-        served.lines_with(&[&id, "\"status\":502", cause]) == 1
+        process.lines_with(&[&id, "\"status\":502", cause]) == 1
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_trouble_with_the_database_is_the_same_body() {
+async fn every_database_failure_has_the_same_body() {
     let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
     let troubles = [
         "revoke select on all tables in schema registry_read from gene_registry_reader",
@@ -168,7 +168,7 @@ async fn every_trouble_with_the_database_is_the_same_body() {
     for trouble in troubles {
         let fleet = Fleet::start(1, postgres, redis).await;
         let (replica, key) = (&fleet.replicas[0], fleet.database.new_key(1_000).await);
-        assert_eq!(replica.get(&uncached(), Some(&key)).await.status, 200);
+        assert_eq!(replica.get(&uncached_path(), Some(&key)).await.status, 200);
         let paths = routes(&fleet.database).await;
         fleet.database.connect().await.batch_execute(trouble).await.unwrap();
 
@@ -178,10 +178,10 @@ async fn every_trouble_with_the_database_is_the_same_body() {
         let unknown = ApiKey::generate().unwrap();
         bodies.push((trouble, replica.get("/genes", Some(unknown.expose())).await));
     }
-    for (trouble, answer) in &bodies {
-        assert_eq!(answer.status, 502, "{trouble}: {answer:?}");
-        answer.assert_refused(502, "DB_ERROR");
-        assert_eq!(answer.text, bodies[0].1.text, "{trouble}");
-        assert_eq!(answer.header("cache-control"), "no-store", "{trouble}");
+    for (trouble, response) in &bodies {
+        assert_eq!(response.status, 502, "{trouble}: {response:?}");
+        response.assert_refused(502, "DB_ERROR");
+        assert_eq!(response.text, bodies[0].1.text, "{trouble}");
+        assert_eq!(response.header("cache-control"), "no-store", "{trouble}");
     }
 }

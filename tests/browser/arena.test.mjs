@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { accessible, demo, fits, keys, looks, onPage, proxied, remaining, shot, start, stop } from "./support.mjs";
+import { accessible, demo, fits, keys, themes, onPage, proxied, remaining, shot, start, stop } from "./support.mjs";
 
 before(start);
 after(stop);
@@ -14,22 +14,22 @@ async function open(page, query = "?domain=search", url = demo) {
   await ready(page);
 }
 
-for (const look of looks) {
-  test(`the arena is well to look at: ${look.name}`, () => onPage({ ...look, key: keys.good }, async (page) => {
+for (const theme of themes) {
+  test(`the arena fits and is accessible: ${theme.name}`, () => onPage({ ...theme, key: keys.good }, async (page) => {
     await open(page, "");
     await fits(page);
     await accessible(page);
-    await shot(page, `arena-all-${look.name}`);
+    await shot(page, `arena-all-${theme.name}`);
     await open(page);
     await page.locator("svg.history").waitFor();
     await fits(page);
     await accessible(page);
-    await shot(page, `arena-domain-${look.name}`);
+    await shot(page, `arena-domain-${theme.name}`);
     await page.locator("button.gene").first().click();
     await page.getByRole("heading", { name: "Output" }).waitFor();
     await fits(page);
     await accessible(page);
-    await shot(page, `arena-phenotype-${look.name}`, false);
+    await shot(page, `arena-phenotype-${theme.name}`, false);
   }));
 }
 
@@ -72,7 +72,7 @@ test("opening a domain costs at most 4 counted requests", () => onPage({ key: ke
   assert.ok(before_ - (await remaining(keys.thirty)) - 2 - spent <= 4);
 }));
 
-test("the ranking is filtered, sorted and paged, and the address says so", () => onPage({ key: keys.good }, async (page, seen) => {
+test("the ranking is filtered, sorted and paged, and the URL shows it", () => onPage({ key: keys.good }, async (page, seen) => {
   await open(page, "?domain=search");
   const loaded = () => page.waitForFunction(() => !document.body.hasAttribute("aria-busy"));
   const before_ = seen.counted.length;
@@ -81,7 +81,7 @@ test("the ranking is filtered, sorted and paged, and the address says so", () =>
   assert.ok((await page.locator("#rows .badge").allInnerTexts()).every((text) => text === "Native"));
   await page.getByLabel("Sort by").selectOption("downloads");
   await loaded();
-  assert.equal(seen.counted.length, before_ + 2, "one request a change");
+  assert.equal(seen.counted.length, before_ + 2, "one request for each change");
   const expected = (await api("genes?domain=search&fidelity=Native&sort=downloads")).data.map((gene) => gene.name);
   assert.deepEqual(await page.locator("#rows button.gene").allInnerTexts(), expected);
   assert.equal(await page.locator("th[aria-sort=descending]").innerText(), "Downloads");
@@ -94,9 +94,9 @@ test("the ranking is filtered, sorted and paged, and the address says so", () =>
     names.push(...(await page.locator("#rows button.gene").allInnerTexts()));
     const next = page.getByRole("button", { name: "Next" });
     if (await next.isDisabled()) break;
-    const place = await page.locator("#range").innerText();
+    const range = await page.locator("#range").innerText();
     await next.press("Enter");
-    await page.waitForFunction((old) => document.getElementById("range").textContent !== old, place);
+    await page.waitForFunction((old) => document.getElementById("range").textContent !== old, range);
   }
   const total = (await api("genes")).total;
   assert.equal(names.length, total);
@@ -114,10 +114,10 @@ test("a gene's phenotype, by keyboard", () => onPage({ key: keys.good }, async (
   assert.ok((await dialog.innerText()).includes("playground install"));
   await page.keyboard.press("Escape");
   assert.ok(await dialog.isHidden());
-  assert.ok(await gene.evaluate((one) => one === document.activeElement), "the focus is back where it was");
+  assert.ok(await gene.evaluate((one) => one === document.activeElement), "the focus returns to the gene");
 }));
 
-test("the whole way by keyboard", () => onPage({}, async (page) => {
+test("a visitor enters a key and chooses a domain by keyboard", () => onPage({}, async (page) => {
   await page.goto(`${demo}/arena`);
   await page.keyboard.type(keys.good);
   await page.keyboard.press("Enter");

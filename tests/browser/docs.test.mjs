@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { accessible, demo, fits, keys, looks, onPage, proxied, shot, start, stop, untold } from "./support.mjs";
+import { accessible, demo, fits, keys, themes, onPage, proxied, shot, start, stop, withoutHeaders } from "./support.mjs";
 
 before(start);
 after(stop);
@@ -20,37 +20,37 @@ async function authorize(page, key) {
   await page.locator(".auth-btn-wrapper .btn-done").click();
 }
 
-/** Tries an operation with its examples; what came back, and the address that was asked. */
+/** Tries an operation with its examples; returns the response and its URL. */
 async function tryIt(page, path) {
   const one = block(page, path);
   if (!(await one.locator(".execute").isVisible())) await one.locator(".opblock-summary-control").click();
-  const answered = page.waitForResponse((response) => /\/v1\/(genes|arena)/.test(response.url()));
+  const received = page.waitForResponse((response) => /\/v1\/(genes|arena)/.test(response.url()));
   await one.locator(".execute").click();
-  const response = await answered;
+  const response = await received;
   await one.locator(".live-responses-table .response-col_status").filter({ hasText: String(response.status()) }).waitFor();
   return { status: response.status(), url: response.url(), body: await response.json() };
 }
 
-for (const look of looks) {
-  test(`the docs page is well to look at: ${look.name}`, () => onPage({ ...look, key: keys.good }, async (page) => {
+for (const theme of themes) {
+  test(`the docs page fits and is accessible: ${theme.name}`, () => onPage({ ...theme, key: keys.good }, async (page) => {
     await open(page, demo);
     await page.getByText(/A key is stored for this tab/).waitFor();
     await fits(page);
     await accessible(page);
-    await shot(page, `docs-${look.name}`, false);
+    await shot(page, `docs-${theme.name}`, false);
     await tryIt(page, "/arena/insights");
     await fits(page);
     await accessible(page);
     await page.locator(".live-responses-table").scrollIntoViewIfNeeded();
-    await shot(page, `docs-tried-${look.name}`, false);
+    await shot(page, `docs-tried-${theme.name}`, false);
   }));
 }
 
 for (const [where, url, server] of [
   ["plainly", demo, "/v1"],
   ["behind TLS and a prefix", proxied, `${proxied}/v1`],
-  // The document can't be right there; the page is all the same.
-  ["behind a prefix that the service is not told of", untold, "/v1"],
+  // The document cannot be correct there, but the page works.
+  ["behind a prefix without forwarding headers", withoutHeaders, "/v1"],
 ]) {
   test(`every operation can be tried with its example, ${where}`, () => onPage({}, async (page, seen) => {
     await open(page, url);
@@ -58,23 +58,23 @@ for (const [where, url, server] of [
     assert.deepEqual(served.servers, [{ url: server }]);
     await authorize(page, keys.good);
     for (const path of OPERATIONS) {
-      const { status, url: asked, body } = await tryIt(page, path);
+      const { status, url: requested, body } = await tryIt(page, path);
       assert.equal(status, 200, JSON.stringify(body));
-      assert.ok(asked.startsWith(`${url}/v1/`), asked);
+      assert.ok(requested.startsWith(`${url}/v1/`), requested);
       if (path === "/genes") assert.ok(body.data.length > 0, "an example that finds something");
     }
     assert.equal(seen.counted.length, 3);
-    assert.ok(!seen.urls.some((asked) => asked.includes("//v1")), "no //v1");
+    assert.ok(!seen.urls.some((address) => address.includes("//v1")), "no //v1");
   }));
 }
 
-test("the key is kept for the tab, shared with the arena, and forgotten by logging out", () => onPage({}, async (page) => {
+test("the key is stored for the tab, shared with the arena, and removed by logging out", () => onPage({}, async (page) => {
   await open(page, demo);
   await authorize(page, keys.good);
   await page.getByText(/A key is stored for this tab/).waitFor();
   await open(page, demo);
   assert.equal((await tryIt(page, "/arena/insights")).status, 200);
-  assert.equal(await page.evaluate(() => localStorage.length), 0, "nothing outlives the tab");
+  assert.equal(await page.evaluate(() => localStorage.length), 0, "nothing is stored beyond the tab");
   assert.equal(await page.evaluate(() => document.cookie), "");
   await page.goto(`${demo}/arena`);
   await page.getByText(`Key ${keys.good.slice(0, 11)}`).waitFor();
@@ -84,7 +84,7 @@ test("the key is kept for the tab, shared with the arena, and forgotten by loggi
   assert.equal(await page.evaluate(() => sessionStorage.getItem("gene-registry.key")), null);
 }));
 
-test("a wrong key is answered in the page", () => onPage({ provokes: [401] }, async (page) => {
+test("a wrong key shows the 401 in the page", () => onPage({ provokes: [401] }, async (page) => {
   await open(page, demo);
   await authorize(page, keys.revoked);
   const { status, body } = await tryIt(page, "/genes");

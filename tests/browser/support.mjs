@@ -1,4 +1,4 @@
-// A browser, pages that are watched for anything that must not happen, and axe.
+// A browser, pages that are watched for errors, foreign requests and violations of the policy, and axe.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -6,16 +6,16 @@ import { createRequire } from "node:module";
 import { join } from "node:path";
 import { chromium } from "playwright-core";
 
-const { DEMO_URL, AWAY_URL, PROXIED_URL, DEMO_OUTPUT, BROWSER_OUT } = process.env;
+const { DEMO_URL, UNAVAILABLE_URL, PROXIED_URL, DEMO_OUTPUT, BROWSER_OUT } = process.env;
 export const demo = DEMO_URL;
-export const away = AWAY_URL;
+export const unavailable = UNAVAILABLE_URL;
 export const proxied = PROXIED_URL;
-/** Behind the same proxy, which does not tell the service so. */
-export const untold = new URL("untold", PROXIED_URL).href;
+/** Behind the same proxy, without forwarding headers. */
+export const withoutHeaders = new URL("bare", PROXIED_URL).href;
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
-/** The demo's keys, by what it says of them. */
+/** The demo's keys, by their labels. */
 export const keys = (() => {
   const text = readFileSync(DEMO_OUTPUT, "utf8");
   const of = (label) => text.match(new RegExp(`^ +(gr_\\w+) +${label}`, "m"))[1];
@@ -39,10 +39,10 @@ export async function start() {
 export const stop = () => browser?.close();
 
 /**
- * Runs `walk` on a new page, then holds that nothing was asked of anywhere else, the policy was
- * not violated, and the console stayed clean but for the statuses that the walk provokes.
+ * Runs `scenario` on a new page, then checks that no request went elsewhere, the policy was not
+ * violated, and the console has no errors other than the statuses in `options.provokes`.
  */
-export async function onPage(options, walk) {
+export async function onPage(options, scenario) {
   const { dark = false, phone = false, key = null, provokes = [], script = true } = options;
   const context = await browser.newContext({
     colorScheme: dark ? "dark" : "light",
@@ -55,7 +55,7 @@ export async function onPage(options, walk) {
   const page = await context.newPage();
   page.setDefaultTimeout(20_000);
   const seen = { errors: [], foreign: [], urls: [], counted: [], keys: new Set() };
-  const own = [demo, away, proxied].map((url) => new URL(url).origin);
+  const own = [demo, unavailable, proxied].map((url) => new URL(url).origin);
   page.on("console", (message) => {
     if (!["error", "warning"].includes(message.type())) return;
     const status = message.text().match(/responded with a status of (\d+)/)?.[1];
@@ -76,18 +76,18 @@ export async function onPage(options, walk) {
     await page.addInitScript((kept) => {
       document.addEventListener("securitypolicyviolation", (event) =>
         console.error(`policy: ${event.violatedDirective} ${event.blockedURI} ${event.sourceFile}`));
-      if (kept && !sessionStorage.getItem("walked")) {
-        sessionStorage.setItem("walked", "yes");
+      if (kept && !sessionStorage.getItem("key-set")) {
+        sessionStorage.setItem("key-set", "yes");
         sessionStorage.setItem("gene-registry.key", kept);
       }
     }, key);
   }
   try {
-    await walk(page, seen);
-    assert.deepEqual(seen.errors, [], "a clean console, and no violation of the policy");
+    await scenario(page, seen);
+    assert.deepEqual(seen.errors, [], "no console errors, and no violation of the policy");
     assert.deepEqual(seen.foreign, [], "no request to anywhere else");
     for (const value of Object.values(keys)) {
-      assert.ok(!seen.urls.some((url) => url.includes(value)), "no key in an address");
+      assert.ok(!seen.urls.some((url) => url.includes(value)), "no key in a URL");
     }
   } catch (error) {
     await page.screenshot({ path: join(BROWSER_OUT, "screenshots", "failure.png") }).catch(() => {});
@@ -101,18 +101,18 @@ export async function shot(page, name, fullPage = true) {
   await page.screenshot({ path: join(BROWSER_OUT, "screenshots", `${name}.png`), fullPage });
 }
 
-/** Nothing that axe calls serious or critical. */
+/** Checks that axe finds nothing serious or critical. */
 export async function accessible(page) {
-  // Evaluated by the debugger, which the page's policy does not concern.
+  // Evaluated by the debugger, to which the page's policy does not apply.
   await page.evaluate(axe);
   const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
-  const grave = violations.filter(({ impact }) => ["serious", "critical"].includes(impact));
-  const said = grave.map(({ id, help, nodes }) =>
+  const serious = violations.filter(({ impact }) => ["serious", "critical"].includes(impact));
+  const found = serious.map(({ id, help, nodes }) =>
     `${id}: ${help}\n${nodes.slice(0, 6).map((node) => `    ${node.target} ${node.any[0]?.message ?? ""}`).join("\n")}`);
-  assert.equal(said.join("\n"), "");
+  assert.equal(found.join("\n"), "");
 }
 
-/** The page is no wider than the screen. */
+/** Checks that the page is no wider than the screen. */
 export async function fits(page) {
   const wide = await page.evaluate(() => {
     const { scrollWidth, clientWidth } = document.documentElement;
@@ -123,13 +123,13 @@ export async function fits(page) {
   assert.equal(wide, null);
 }
 
-/** What is left of a key's window. This is counted too. */
+/** The requests that remain in a key's window. This request is counted too. */
 export async function remaining(key) {
-  const answer = await fetch(`${demo}/v1/genes?limit=1`, { headers: { "X-API-Key": key } });
-  return Number(answer.headers.get("X-RateLimit-Remaining"));
+  const response = await fetch(`${demo}/v1/genes?limit=1`, { headers: { "X-API-Key": key } });
+  return Number(response.headers.get("X-RateLimit-Remaining"));
 }
 
-export const looks = [
+export const themes = [
   { name: "light", dark: false, phone: false }, { name: "dark", dark: true, phone: false },
   { name: "phone", dark: false, phone: true }, { name: "phone-dark", dark: true, phone: true },
 ];

@@ -1,6 +1,6 @@
-"""Holds the compose file's services of this project's image to the program itself: check.py BINARY.
-Their commands must be taken, and their variables be a configuration; the control listener must ask
-for somebody who may log in. The file's schema is checked elsewhere."""
+"""Checks the services of this project's image in docker-compose.yml by the program: check.py BINARY.
+It must accept their commands and variables, and the control listener must require a login. The
+schema of the file is checked elsewhere."""
 
 import os
 import re
@@ -9,16 +9,16 @@ import sys
 
 import yaml
 
-SOMEBODY = '[{user="me",sha256="' + "0" * 64 + '"}]'
+LOGIN = '[{user="me",sha256="' + "0" * 64 + '"}]'
 
 
-def filled(text, variables):
-    """The text as compose fills it in: ${NAME:-default}, and $$ for a dollar sign."""
+def interpolated(text, variables):
+    """The text after compose's interpolation: ${NAME:-default}, and $$ for a dollar sign."""
     return re.sub(r"\$\{(\w+):-([^}]*)\}", lambda found: variables.get(found[1]) or found[2], text).replace("$$", "$")
 
 
 def refused(binary, arguments, service, variables):
-    environment = {key: filled(str(value), variables) for key, value in service.get("environment", {}).items()}
+    environment = {key: interpolated(str(value), variables) for key, value in service.get("environment", {}).items()}
     done = subprocess.run([binary, *arguments], env={"PATH": os.environ["PATH"], **environment},
                           capture_output=True, text=True, timeout=60, check=False)
     return done.stderr.strip() if done.returncode else ""
@@ -30,12 +30,12 @@ def faults(services, binary):
         yield f"services of this image are {sorted(ours)}"
     for name, service in ours.items():
         for arguments in (service["command"] + ["--help"], ["config", "check"]):
-            if fault := refused(binary, arguments, service, {"CONTROL_TOKENS": SOMEBODY}):
+            if fault := refused(binary, arguments, service, {"CONTROL_TOKENS": LOGIN}):
                 yield f"{name}: {fault}"
     if "nobody could log in" not in refused(binary, ["config", "check"], services["control"], {}):
-        yield "control: starts without anybody who may log in"
+        yield "control: starts although nobody can log in"
     if [port for port in services["control"]["ports"] if not port.startswith("127.0.0.1:")]:
-        yield "control: without TLS it is for this machine alone"
+        yield "control: is published beyond 127.0.0.1 without TLS"
 
 
 def main():
@@ -44,10 +44,10 @@ def main():
     services = yaml.safe_load(text)["services"]
     found = list(faults(services, sys.argv[1]))
     for old, new in (("__DRAIN_MS", "__DRAIN"), ("--every", "--each"), ('"serve"', '"server"'), ("127.0.0.1:8081", "8081"),
-                     ("CONTROL__TOKENS", "CONTROL__TOKEN"), ("${CONTROL_TOKENS:-[]}", SOMEBODY.replace('"', '\\"'))):
+                     ("CONTROL__TOKENS", "CONTROL__TOKEN"), ("${CONTROL_TOKENS:-[]}", LOGIN.replace('"', '\\"'))):
         if old not in text or not list(faults(yaml.safe_load(text.replace(old, new))["services"], sys.argv[1])):
-            found.append(f"not noticed: {old!r} → {new!r}")
-    print(*found or ["commands and variables are taken; every break noticed"], sep="\n")
+            found.append(f"not found: {old!r} → {new!r}")
+    print(*found or ["commands and variables are accepted; every break is found"], sep="\n")
     sys.exit(bool(found))
 
 

@@ -1,10 +1,10 @@
-"""Holds rendered manifests against rules.py: check.py FILE BINARY. Prints each fault; exit status 1
-where there is one. With --broken, breaks copies of the file and fails where a rule lets one pass."""
+"""Checks rendered manifests by rules.py: check.py FILE BINARY. Prints each fault; the exit status is 1
+if there is one. With --broken, breaks copies of the file and fails if a break is not found."""
 
 import pathlib
 import sys
 
-from broken import BREAKS
+from breaks import BREAKS
 from cluster import Cluster
 from rules import RULES
 
@@ -15,27 +15,27 @@ def faults(text, binary):
         try:
             found += rule(cluster)
         except (LookupError, TypeError, ValueError) as error:
-            # What it is about is not there, or there twice.
+            # The object of the rule is missing, or there are two.
             found.append(f"{rule.__name__}: not as it should be: {error!r}")
     return found
 
 
-def unnoticed(text, binary):
-    """What was broken and not noticed, or noticed as something else."""
+def missed_breaks(text, binary):
+    """The breaks that no rule finds, or that are reported as another fault."""
     for old, new, expected in BREAKS:
         if old not in text:
-            yield f"{old!r} is not there to be broken"
+            yield f"{old!r} does not occur, so it cannot be broken"
             continue
         found = faults(text.replace(old, new), binary)
         if not any(expected in fault for fault in found):
-            yield f"{old!r} → {new!r}: wanted {expected!r}, found {found}"
+            yield f"{old!r} → {new!r}: expected {expected!r}, found {found}"
 
 
 def main():
     *options, file, binary = sys.argv[1:]
     text = pathlib.Path(file).read_text()
-    found = list((unnoticed if options == ["--broken"] else faults)(text, binary))
-    print(*found or [f"{len(BREAKS)} breaks noticed" if options else "no fault"], sep="\n")
+    found = list((missed_breaks if options == ["--broken"] else faults)(text, binary))
+    print(*found or [f"{len(BREAKS)} breaks found" if options else "no fault"], sep="\n")
     sys.exit(bool(found))
 
 

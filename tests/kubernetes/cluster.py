@@ -1,4 +1,4 @@
-"""The rendered manifests, and the service's own view of the configuration in them."""
+"""The rendered manifests, and the service's own reading of their configuration."""
 
 import os
 import pathlib
@@ -10,7 +10,7 @@ import tomllib
 import yaml
 
 MEBIBYTE = 1024 * 1024
-# Stand-ins for what Secrets hold.
+# Stand-ins for the values of Secrets.
 URLS = {
     "DATABASE_URL": "postgres://user:password@postgres:5432/registry",
     "CONTROL_DATABASE_URL": "postgres://keys:password@postgres:5432/registry",
@@ -19,29 +19,29 @@ URLS = {
 
 
 def size(quantity):
-    """Bytes of a quantity such as 64Mi."""
+    """A quantity such as 64Mi, in bytes."""
     number, unit = re.fullmatch(r"(\d+)(Ki|Mi|Gi)?", str(quantity)).groups()
     return int(number) * {None: 1, "Ki": 1024, "Mi": MEBIBYTE, "Gi": 1024 * MEBIBYTE}[unit]
 
 
 def named_port(container, name):
-    """The number of the container's port of this name, or none."""
+    """The number of the container's port with this name; None if there is none."""
     return next((p["containerPort"] for p in container.get("ports", []) if p["name"] == name), None)
 
 
 def selects(selector, labels):
-    """Whether a selector that says something matches the labels."""
+    """Whether a selector is not empty and matches the labels."""
     equal = selector.get("matchLabels", {})
     among = selector.get("matchExpressions", [])
     if any(expression["operator"] != "In" for expression in among):
-        raise ValueError("only the operator In is understood here")
+        raise ValueError("only the operator In is supported here")
     return bool(equal or among) and all(labels.get(k) == v for k, v in equal.items()) and all(
         labels.get(expression["key"]) in expression["values"] for expression in among
     )
 
 
 class Workload:
-    """What makes pods, of one container."""
+    """An object with a pod template of one container."""
 
     def __init__(self, item):
         self.name, self.spec = item["metadata"]["name"], item["spec"]
@@ -69,7 +69,7 @@ class Cluster:
         return next((item for item in self.of(kind) if item["metadata"]["name"] == name), None)
 
     def strings(self):
-        """Every text in the objects."""
+        """Every string in the objects."""
         waiting = list(self.objects)
         while waiting:
             value = waiting.pop()
@@ -78,8 +78,8 @@ class Cluster:
             elif isinstance(value, (dict, list)):
                 waiting.extend(value.values() if isinstance(value, dict) else value)
 
-    def file_of(self, workload):
-        """Arguments that name the workload's configuration file, unpacked as it will be mounted."""
+    def config_arguments(self, workload):
+        """Arguments that name the workload's configuration file, written as it will be mounted."""
         args = workload.container.get("args", [])
         if "--config" not in args:
             return []
@@ -94,7 +94,7 @@ class Cluster:
         return ["--config", str(file)]
 
     def run(self, arguments, workload=None):
-        """The service's program as the workload would run it."""
+        """Runs the service's program as the workload would."""
         environment = {"PATH": os.environ["PATH"]}
         for variable in workload.container.get("env", []) if workload else []:
             environment[variable["name"]] = variable.get("value", URLS.get(variable["name"], "?"))
@@ -103,14 +103,14 @@ class Cluster:
         )
 
     def refused(self, arguments, workload=None):
-        """What the program says against it, or nothing."""
+        """The program's error for these arguments; empty if it accepts them."""
         done = self.run(arguments, workload)
         return done.stderr.strip() or f"exit status {done.returncode}" if done.returncode else ""
 
     def setting(self, key):
-        """An effective value of the replicas' configuration."""
+        """An effective setting of the replicas."""
         if self.settings is None:
-            printed = self.run(["config", "print", *self.file_of(self.api)], self.api)
+            printed = self.run(["config", "print", *self.config_arguments(self.api)], self.api)
             lines = (line.split("  # ")[0].partition(" = ") for line in printed.stdout.splitlines())
             self.settings = {name: value.strip('"') for name, _, value in lines}
         return self.settings[key]

@@ -1,12 +1,12 @@
-"""What Kubernetes' schema does not say of the manifests. Each rule takes the rendered objects and
-gives the faults that it finds, as text that names the object."""
+"""Rules for the manifests beyond Kubernetes' schemas. Each rule takes the rendered objects and yields
+the faults that it finds, as texts that name the object."""
 
 import re
 
 from cluster import Cluster, MEBIBYTE, named_port, selects, size
 
 LABEL = "app.kubernetes.io/component"
-# At rest, from docs/operations.md, and what the alert GeneRegistryMemory allows over the caches.
+# Memory at rest (docs/operations.md), and what the alert GeneRegistryMemory allows beyond the caches.
 REST_BYTES = 45_000_000
 ALERT_BYTES = 256 * MEBIBYTE
 
@@ -104,18 +104,18 @@ def probes(cluster: Cluster):
         yield f"{api.name}: startupProbe gives it less than 15 s"
 
 
-def ending(cluster: Cluster):
+def shutdown(cluster: Cluster):
     grace = cluster.api.pod.get("terminationGracePeriodSeconds", 30) * 1000
     drain, finish = int(cluster.setting("server.drain_ms")), int(cluster.setting("server.grace_ms"))
     if grace < drain + finish + 5000:
         yield f"terminationGracePeriodSeconds is not 5 s above server.drain_ms + server.grace_ms, {drain} + {finish}"
     if drain < 5000:
-        yield f"server.drain_ms is {drain}: clients of a Service need seconds to learn that a pod goes"
+        yield f"server.drain_ms is {drain}: clients of a Service need seconds to notice that a pod ends"
 
 
-def numbers(cluster: Cluster):
+def scaling(cluster: Cluster):
     api, (scaler,) = cluster.api, cluster.of("HorizontalPodAutoscaler")
-    least, most = scaler["spec"]["minReplicas"], scaler["spec"]["maxReplicas"]
+    min_replicas, max_replicas = scaler["spec"]["minReplicas"], scaler["spec"]["maxReplicas"]
     if scaler["spec"]["scaleTargetRef"]["name"] != api.name or "replicas" in api.spec:
         yield "HorizontalPodAutoscaler: the number of replicas is not its own"
     if "cpu" not in api.container["resources"].get("requests", {}):
@@ -125,12 +125,12 @@ def numbers(cluster: Cluster):
     rolling = api.spec["strategy"]["rollingUpdate"]
     if rolling["maxUnavailable"] != 0 or rolling["maxSurge"] < 1:
         yield f"{api.name}: a rollout takes replicas away before new ones are ready"
-    if int(cluster.setting("rate_limit.replicas")) < most + rolling["maxSurge"]:
-        yield f"rate_limit.replicas is below maxReplicas + maxSurge, {most} + {rolling['maxSurge']}"
+    if int(cluster.setting("rate_limit.replicas")) < max_replicas + rolling["maxSurge"]:
+        yield f"rate_limit.replicas is below maxReplicas + maxSurge, {max_replicas} + {rolling['maxSurge']}"
     (budget,) = cluster.of("PodDisruptionBudget")
     budget = budget["spec"]
-    if budget.get("maxUnavailable", 1) >= least or budget.get("minAvailable", 0) >= least:
-        yield f"PodDisruptionBudget: with {least} replicas it lets none or all of them go"
+    if budget.get("maxUnavailable", 1) >= min_replicas or budget.get("minAvailable", 0) >= min_replicas:
+        yield f"PodDisruptionBudget: with {min_replicas} replicas it lets none or all of them go"
     if budget.get("maxUnavailable") == 0:
         yield "PodDisruptionBudget: no node can ever be drained"
 
@@ -155,8 +155,8 @@ def commands(cluster: Cluster):
     for workload in cluster.workloads:
         if fault := cluster.refused(workload.container.get("args", []) + ["--help"]):
             yield f"{workload.name}: its arguments are refused: {fault}"
-        if fault := cluster.refused(["config", "check", *cluster.file_of(workload)], workload):
+        if fault := cluster.refused(["config", "check", *cluster.config_arguments(workload)], workload):
             yield f"{workload.name}: its configuration is refused: {fault}"
 
 
-RULES = [commands, no_secrets, hardened, selectors, ports, probes, ending, numbers, memory, images]
+RULES = [commands, no_secrets, hardened, selectors, ports, probes, shutdown, scaling, memory, images]

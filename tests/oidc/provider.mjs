@@ -1,19 +1,19 @@
-// A real OpenID provider with the device flow, for tests. What its users would do in a browser,
-// and what an operator would change, is asked for under /test/, with JSON in the body:
+// A real OpenID provider with the device flow, for tests. Requests under /test/, with JSON in the
+// body, replace what its users would do in a browser and what an operator would configure:
 //
-//   approve  { user_code, user }      the user lets the device in
-//   deny     { user_code }            the user refuses
+//   approve  { user_code, user }      the user approves the device
+//   deny     { user_code }            the user denies it
 //   rotate   { alg, keep }            signs with a new key from now on; the old ones stay
-//                                     published where `keep` is true
+//                                     published if `keep` is true
 //   settings { access_token_s, device_code_s, interval_s, slow_downs, refuse }
-//                                     lifetimes; how many of the next polls are answered with
-//                                     slow_down; whether all documents are answered with 503
-//   sign     { claims, header }       signs anything with the present key
-//   polls    {}                       when the token endpoint was asked for a device, ms
-//   fetches  {}                       how often the key set was read
-//   refusals {}                       how many requests were refused by the setting
+//                                     lifetimes; how many of the next polls get slow_down;
+//                                     whether all documents are 503
+//   sign     { claims, header }       signs any claims with the current key
+//   polls    {}                       when devices polled the token endpoint, ms
+//   fetches  {}                       how often the key set was fetched
+//   refusals {}                       how many requests the setting `refuse` refused
 //
-// Environment: PORT; TLS_CERT and TLS_KEY (files) for https. Says `ready` when it listens.
+// Environment: PORT; TLS_CERT and TLS_KEY (files) for https. Prints `ready` when it listens.
 import { readFileSync } from "node:fs";
 import { createServer as createPlainServer } from "node:http";
 import { createServer as createTlsServer } from "node:https";
@@ -24,7 +24,7 @@ import Provider from "oidc-provider";
 const { PORT, TLS_CERT, TLS_KEY } = process.env;
 const ISSUER = `${TLS_CERT ? "https" : "http"}://localhost:${PORT}`;
 const CLIENT = "gene-registry-cli";
-// The first is what tests configure as audience; the second is somebody else's.
+// The first is the audience that tests configure; the second is another one.
 const RESOURCES = ["https://keys.example/", "https://other.example/"];
 const DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code";
 
@@ -34,7 +34,7 @@ let fetches = 0;
 let refusals = 0;
 let keys = [newKey("RS256")];
 
-// What has been issued, by kind and id; it outlives the provider that issued it.
+// The issued objects, by kind and id; they outlive the provider instance that issued them.
 const issued = new Map();
 
 class Adapter {
@@ -79,8 +79,8 @@ function newKey(alg) {
     ES256: ["ec", { namedCurve: "P-256" }],
     EdDSA: ["ed25519", {}],
   };
-  // By way of PEM: Node.js 20 can deadlock where the two keys of a pair share their memory, and one
-  // is collected while the other is exported.
+  // Through PEM: Node.js 20 can deadlock if the two keys of a pair share memory and one is
+  // garbage-collected while the other is exported.
   const [type, options] = kinds[alg];
   const { privateKey } = generateKeyPairSync(type, {
     ...options,
@@ -91,7 +91,7 @@ function newKey(alg) {
   return { ...jwk, kid: randomBytes(8).toString("hex"), alg, use: "sig" };
 }
 
-// A new one is the old one with other keys.
+// A rotation replaces the provider by one with other keys.
 function newProvider() {
   const alg = keys[0].alg;
   const made = new Provider(ISSUER, {
@@ -210,7 +210,7 @@ async function serve(request, response) {
     return answer(response, 503, { error: "temporarily_unavailable" });
   }
   if (request.method === "POST" && request.url === "/token") {
-    // The provider takes what a framework before it has read.
+    // The provider accepts a body that a framework has parsed before it.
     request.body = Object.fromEntries(new URLSearchParams(await body(request)));
     if (request.body.grant_type === DEVICE_GRANT) {
       polls.push(Date.now());

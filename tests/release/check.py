@@ -1,5 +1,5 @@
-"""Holds a release's list of parts to the schema of CycloneDX and to what cargo says: check.py LIST
-PROGRAM TARGET. Then breaks copies of the list, each of which must be found faulty."""
+"""Checks the bill of materials of a release by the CycloneDX schema and by cargo: check.py BOM PROGRAM
+TARGET. Then breaks copies of it; each break must be found."""
 
 import hashlib
 import json
@@ -11,8 +11,8 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
 
-def wanted(target):
-    """The packages that cargo would build the program from, and those of them that it links."""
+def expected_packages(target):
+    """The packages that cargo builds the program from, and those that it links."""
     def tree(edges):
         command = ["cargo", "tree", "--locked", "-p", "gene-registry", "-e", edges, "--target", target,
                    "--prefix", "none", "--format", "{p}"]
@@ -22,7 +22,7 @@ def wanted(target):
 
 
 def invalid(listed):
-    """What the schema says against it. This takes seconds for hundreds of parts."""
+    """Schema errors. Takes seconds for hundreds of components."""
     error = JsonStrictValidator(SchemaVersion.V1_6).validate_str(json.dumps(listed))
     return [f"not valid: {str(error)[:200]}"] if error else []
 
@@ -32,25 +32,25 @@ def faults(listed, digest, built, linked):
     parts = listed["components"]
     names = [f"{part['name']} {part['version']}" for part in [whole, *parts]]
     if built != set(names):
-        yield f"missing {sorted(built - set(names))}, too much {sorted(set(names) - built)}"
+        yield f"missing {sorted(built - set(names))}, superfluous {sorted(set(names) - built)}"
     if len(names) != len(set(names)):
-        yield "twice there"
+        yield "duplicate"
     required = {f"{part['name']} {part['version']}" for part in parts if part["scope"] == "required"}
     if required != linked - {f"{whole['name']} {whole['version']}"}:
         yield f"wrong scope: {sorted(required ^ linked)}"
     if unlicensed := [part["name"] for part in parts if "licenses" not in part]:
         yield f"no licence: {unlicensed}"
     if whole["hashes"][0]["content"] != digest:
-        yield "the program is another one"
+        yield "the hash is not that of the program"
     references = {part["bom-ref"] for part in [whole, *parts]}
     known = {entry["ref"] for entry in listed["dependencies"]}
     needed = {reference for entry in listed["dependencies"] for reference in entry["dependsOn"]}
     if known != references or needed != references - {whole["bom-ref"]}:
-        yield f"dependencies and parts differ: {sorted((known ^ references) | (needed ^ references))[:5]}"
+        yield f"dependencies and components differ: {sorted((known ^ references) | (needed ^ references))[:5]}"
 
 
 def breaks(listed):
-    """Names and broken copies."""
+    """The expected error and a broken copy, for each kind of break."""
     def copy():
         return json.loads(json.dumps(listed))
     broken = copy()
@@ -58,10 +58,10 @@ def breaks(listed):
     yield "missing", broken
     broken = copy()
     broken["components"].append(broken["components"][3] | {"name": "criterion", "bom-ref": "x"})
-    yield "too much ['criterion", broken
+    yield "superfluous ['criterion", broken
     broken = copy()
     broken["components"].append(broken["components"][3] | {"bom-ref": "x"})
-    yield "twice there", broken
+    yield "duplicate", broken
     broken = copy()
     broken["components"][0]["scope"] = "excluded"
     yield "wrong scope", broken
@@ -70,24 +70,24 @@ def breaks(listed):
     yield "no licence", broken
     broken = copy()
     broken["metadata"]["component"]["hashes"][0]["content"] = "0" * 64
-    yield "the program is another one", broken
+    yield "the hash is not that of the program", broken
     broken = copy()
     broken["dependencies"].pop()
-    yield "dependencies and parts differ", broken
+    yield "dependencies and components differ", broken
 
 
 def main():
     listed = json.loads(pathlib.Path(sys.argv[1]).read_text())
     digest = hashlib.sha256(pathlib.Path(sys.argv[2]).read_bytes()).hexdigest()
-    packages = wanted(sys.argv[3])
+    packages = expected_packages(sys.argv[3])
     found = [*invalid(listed), *faults(listed, digest, *packages)]
     for expected, broken in breaks(listed):
         noticed = list(faults(broken, digest, *packages))
         if not any(expected in fault for fault in noticed):
-            found.append(f"not noticed: {expected!r}; found {noticed}")
+            found.append(f"not found: {expected!r}; found {noticed}")
     if not invalid(listed | {"components": [listed["components"][0] | {"scope": "sometimes"}]}):
-        found.append("not noticed: a scope that there is not")
-    print(*found or [f"{len(listed['components'])} parts, as cargo says; every break noticed"], sep="\n")
+        found.append("not found: an invalid scope")
+    print(*found or [f"{len(listed['components'])} components, as cargo reports; every break is found"], sep="\n")
     sys.exit(bool(found))
 
 

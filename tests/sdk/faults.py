@@ -1,5 +1,5 @@
-"""Answers every request with 500, with the document's example of it: the one answer that a service
-can't be made to give. Prints its address."""
+"""Responds to every request with the document's example of a 500, the one response that tests cannot
+provoke from the service. Prints its address."""
 
 import json
 import sys

@@ -1,6 +1,6 @@
 #!/usr/bin/env perl
-# Reads the registry's largest and emptiest values in one more language, without a generated client:
-# any strict reader of JSON sees the same. BASE_URL and API_KEY name the service.
+# Reads the registry's largest and emptiest values in another language, without a generated client:
+# any strict JSON parser gets the same values. BASE_URL and API_KEY name the service.
 use strict;
 use warnings;
 use utf8;
@@ -11,14 +11,14 @@ my $LARGEST = "9007199254740991";
 my $http = HTTP::Tiny->new(default_headers => { "X-API-Key" => $ENV{API_KEY} });
 
 sub gene {
-    my $answer = $http->get("$ENV{BASE_URL}/genes?domain=$_[0]");
-    die "$_[0]: $answer->{status}\n" unless $answer->{success};
-    return JSON::PP->new->utf8->decode($answer->{content})->{data}[0];
+    my $response = $http->get("$ENV{BASE_URL}/genes?domain=$_[0]");
+    die "$_[0]: $response->{status}\n" unless $response->{success};
+    return JSON::PP->new->utf8->decode($response->{content})->{data}[0];
 }
 
 sub same {
-    my ($what, $found, $wanted) = @_;
-    die "$what is not what it should be\n" unless defined $found && $found eq $wanted;
+    my ($what, $found, $expected) = @_;
+    die "$what is $found, not $expected\n" unless defined $found && $found eq $expected;
 }
 
 my $large = gene("foreign.large");
@@ -31,4 +31,4 @@ same("evaluated_at", $large->{arena_history}[0]{evaluated_at}, "2025-12-31T18:45
 my $empty = gene("foreign.empty");
 same($_, $empty->{$_}, "") for qw(name description owner);
 same($_, $empty->{$_}, 0) for qw(fitness_score reputation_score downloads arena_rank);
-print "values in Perl: good\n";
+print "values in Perl: passed\n";

@@ -1,11 +1,11 @@
-//! Which file imports from which. A re-export is followed to the file that defines the name, and is
-//! no import itself.
+//! The import graph of the source files. A re-export resolves to the file that defines the name and
+//! is no import itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::source::{NamedPath, SourceFile, Visibility};
 
-/// The graph: for each file, by its number, those that it imports from.
+/// For the index of each file, the indices of the files that it imports from.
 #[derive(Debug)]
 pub(crate) struct Imports(BTreeMap<usize, BTreeSet<usize>>);
 
@@ -27,7 +27,7 @@ impl Imports {
         self.0.iter().flat_map(|(from, targets)| targets.iter().map(move |to| (*from, *to)))
     }
 
-    /// The shortest circle through each file that is on one, each circle once.
+    /// The shortest circle through each file that is part of one; each circle once.
     pub(crate) fn circles(&self) -> Vec<Vec<usize>> {
         let mut found = Vec::new();
         let mut seen = BTreeSet::new();
@@ -66,8 +66,7 @@ struct Resolver<'a> {
 }
 
 impl Resolver<'_> {
-    /// The file that defines what a path from the crate's root names; none where that is in another
-    /// crate.
+    /// The file that defines what a path from the crate root names; `None` for another crate's.
     fn file_of(&self, path: &[String], depth: usize) -> Option<usize> {
         assert!(depth < 20, "re-exports in a circle: {path:?}");
         let inside = (0..=path.len()).rev().find(|end| self.modules.contains_key(&path[..*end]))?;
@@ -84,8 +83,9 @@ impl Resolver<'_> {
         }
     }
 
-    /// A name that its module neither defines nor re-exports belongs to another crate: `use` paths
-    /// that begin with a crate's name look like paths of the module that they are in.
+    /// Distinguishes this module's items from other crates: a `use` path that begins with a crate
+    /// name looks like a path inside the module. `None` if the module neither defines nor
+    /// re-exports the name.
     fn defined_in(&self, module: usize, path: &[String], inside: usize) -> Option<usize> {
         let is_root = self.files[module].module.is_empty();
         (!is_root || inside == path.len()).then_some(module)

@@ -1,4 +1,4 @@
-//! The structure of `src/`: layers, no circles of files, sizes and names.
+//! The structure of `src/`: layers, no import circles, sizes of files and functions, unique names.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a panic is how a test fails")]
 
 mod imports;
@@ -9,13 +9,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use imports::Imports;
 use source::{SourceFile, Visibility, sources};
 
-/// From top to bottom. A file imports from its own layer and from those after it.
+/// From top to bottom. A file imports from its own layer and from those below it.
 const LAYERS: &[&str] = &[
     "cli", "app", "api", "control", "http", "server", "cache", "limit", "keys", "upstream",
     "redis", "ops", "config", "net", "sync", "registry",
 ];
 
-/// Layers side by side: neither imports from the other.
+/// Two layers of the same rank: neither imports from the other.
 const SIBLINGS: (&str, &str) = ("api", "control");
 
 const MAX_FILE_LINES: usize = 300;
@@ -68,10 +68,10 @@ fn no_files_import_each_other_in_a_circle() {
 }
 
 #[test]
-fn every_file_says_what_it_is_for() {
-    let silent = sources().into_iter().filter(|file| !file.text.starts_with("//! "));
-    let silent: Vec<String> = silent.map(|file| file.path).collect();
-    assert_none(&silent, "a file begins with `//!`, what it is for and what it promises");
+fn every_file_begins_with_its_purpose() {
+    let undocumented = sources().into_iter().filter(|file| !file.text.starts_with("//! "));
+    let undocumented: Vec<String> = undocumented.map(|file| file.path).collect();
+    assert_none(&undocumented, "a file begins with `//!`, what it is for and what it promises");
 }
 
 #[test]
@@ -83,12 +83,12 @@ fn files_and_functions_are_short() {
             faults.push(format!("{} has {lines} lines", file.path));
         }
         for function in &file.functions {
-            let place = format!("{}: {}", file.path, function.name);
+            let location = format!("{}: {}", file.path, function.name);
             if function.lines > MAX_FUNCTION_LINES {
-                faults.push(format!("{place} has {} lines", function.lines));
+                faults.push(format!("{location} has {} lines", function.lines));
             }
             if function.parameters > MAX_PARAMETERS && !function.has_required_signature {
-                faults.push(format!("{place} has {} parameters", function.parameters));
+                faults.push(format!("{location} has {} parameters", function.parameters));
             }
         }
     }
@@ -99,16 +99,16 @@ fn files_and_functions_are_short() {
     assert_none(&faults, &rule);
 }
 
-/// Types of the public API's document mirror those of the domain, by name.
+/// `model.rs` is left out: the types of the public document mirror domain types by name.
 #[test]
 fn no_two_types_share_a_name() {
-    let mut bearers: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let mut files_by_name: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for file in sources().into_iter().filter(|file| !file.path.ends_with("/model.rs")) {
         for name in file.types {
-            bearers.entry(name).or_default().insert(file.path.clone());
+            files_by_name.entry(name).or_default().insert(file.path.clone());
         }
     }
-    let shared = bearers.into_iter().filter(|(_, files)| files.len() > 1);
+    let shared = files_by_name.into_iter().filter(|(_, files)| files.len() > 1);
     let shared: Vec<String> = shared
         .map(|(name, files)| format!("{name}: {}", Vec::from_iter(files).join(", ")))
         .collect();
@@ -116,7 +116,7 @@ fn no_two_types_share_a_name() {
 }
 
 #[test]
-fn the_rules_find_what_breaks_them() {
+fn the_rules_find_violations() {
     let file = |path: &str, text: &str| SourceFile::parse(path, text);
     let files = vec![
         file("src/lib.rs", "pub mod app; pub mod sync;"),

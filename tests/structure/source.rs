@@ -1,5 +1,5 @@
-//! What the rules need to know of a source file: its module, paths, functions and types. Test code
-//! is left out.
+//! What the rules need to know about a source file: its module, imports, functions and types. Test
+//! code is left out.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,18 +9,18 @@ use proc_macro2::TokenStream;
 use syn::visit::{self, Visit};
 use syn::{Attribute, ImplItem, Item, UseTree};
 
-/// Whether a `use` gives a name to this file alone or to others.
+/// Whether a `use` names something for this file only, or re-exports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Visibility {
     Private,
     Exported,
 }
 
-/// A path that the file names, from the crate's root.
+/// A path that the file refers to, starting at the crate root.
 #[derive(Debug, Clone)]
 pub(crate) struct NamedPath {
     pub(crate) segments: Vec<String>,
-    /// The name that a `use` gives it here.
+    /// The name that a `use` binds it to in this file.
     pub(crate) name: Option<String>,
     pub(crate) visibility: Visibility,
 }
@@ -30,7 +30,7 @@ pub(crate) struct Function {
     pub(crate) name: String,
     pub(crate) lines: usize,
     pub(crate) parameters: usize,
-    /// Its parameters are not its own choice.
+    /// A trait or the document requires the signature: the number of parameters is not a choice.
     pub(crate) has_required_signature: bool,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct SourceFile {
     test_modules: Vec<Vec<String>>,
 }
 
-/// The files of `src/` that are part of the product.
+/// The product's files in `src/`.
 pub(crate) fn sources() -> Vec<SourceFile> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut paths = BTreeSet::new();
@@ -100,10 +100,12 @@ impl SourceFile {
             Some("super") => self.module[..self.module.len().saturating_sub(1)].to_vec(),
             _ => self.module.clone(),
         };
-        let own = ["crate", "super", "self"];
-        absolute.extend(segments.iter().skip_while(|name| own.contains(&name.as_str())).cloned());
+        let self_keywords = ["crate", "super", "self"];
+        absolute.extend(
+            segments.iter().skip_while(|name| self_keywords.contains(&name.as_str())).cloned(),
+        );
         let supers = segments.iter().filter(|name| *name == "super").count();
-        // The first one has been followed above.
+        // The match above has handled the first `super`.
         for _ in 1..supers {
             let parent = self.module.len().saturating_sub(2);
             absolute.remove(parent);
@@ -142,7 +144,7 @@ impl SourceFile {
         });
     }
 
-    /// Paths inside of macros, which are not parsed.
+    /// Adds the paths inside a macro call, which `syn` does not parse.
     fn add_tokens(&mut self, tokens: &TokenStream) {
         let text = tokens.to_string().replace(" :: ", "::");
         for word in text.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':')) {
@@ -154,7 +156,7 @@ impl SourceFile {
     }
 }
 
-/// Operations have a parameter for each one in the document.
+/// Whether this is an `impl` of API operations, which have one parameter for each in the document.
 fn is_api(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| attribute.path().is_ident("OpenApi"))
 }
@@ -183,7 +185,7 @@ impl<'ast> Visit<'ast> for SourceFile {
                     syn::Visibility::Inherited => Visibility::Private,
                     _ => Visibility::Exported,
                 };
-                // What begins with another crate's name leads nowhere in this one.
+                // A path that begins with the name of another crate resolves to no file here.
                 self.add_use(&used.tree, &[], visibility);
                 return;
             }
@@ -207,8 +209,8 @@ impl<'ast> Visit<'ast> for SourceFile {
 
     fn visit_path(&mut self, path: &'ast syn::Path) {
         let segments: Vec<String> = path.segments.iter().map(|s| s.ident.to_string()).collect();
-        let own = ["crate", "super", "self"];
-        if segments.len() > 1 && own.contains(&segments[0].as_str()) {
+        let self_keywords = ["crate", "super", "self"];
+        if segments.len() > 1 && self_keywords.contains(&segments[0].as_str()) {
             self.add_path(&segments, None, Visibility::Private);
         }
         visit::visit_path(self, path);

@@ -1,4 +1,4 @@
-//! Certificates of the tests' own.
+//! The tests' own certificates.
 
 use std::path::PathBuf;
 
@@ -6,14 +6,14 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, 
 
 use super::scratch_folder;
 
-/// From the first day of one year to the first of another.
+/// From the first day of one year to the first day of another.
 pub(crate) const VALID: (i32, i32) = (2020, 4000);
 pub(crate) const EXPIRED: (i32, i32) = (2020, 2021);
 
-/// A certificate authority of the tests' own.
+/// A certificate authority of the tests.
 pub(crate) struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
-    /// Its certificate, PEM.
+    /// The file of its certificate (PEM).
     pub(crate) file: PathBuf,
 }
 
@@ -28,7 +28,7 @@ impl Authority {
         Self { issuer, file }
     }
 
-    /// Certificate and key of a server, as files.
+    /// Issues a server certificate; the files of the certificate and its key.
     pub(crate) fn certify(&self, name: &str, years: (i32, i32)) -> (PathBuf, PathBuf) {
         let mut params = CertificateParams::new([name.to_owned()]).unwrap();
         params.not_before = rcgen::date_time_ymd(years.0, 1, 1);

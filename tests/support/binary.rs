@@ -1,4 +1,4 @@
-//! The program itself as a replica, for what only a process of its own shows: its log.
+//! The program as a replica in a process of its own, for tests of its log.
 
 use std::os::fd::OwnedFd;
 use std::process::ExitStatus;
@@ -15,42 +15,42 @@ use super::wait::{eventually, until};
 const NAME: &str = "gene-registry";
 const PROGRAM: &str = env!("CARGO_BIN_EXE_gene-registry");
 
-const START: Duration = Duration::from_secs(30);
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 
-const SAID: Duration = Duration::from_secs(10);
+const LOG_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// `gene-registry serve`. Dropping it ends it.
-pub(crate) struct Served {
+/// A running `gene-registry serve`. Dropping it ends it.
+pub(crate) struct ReplicaProcess {
     process: Process,
-    /// Speaks to it.
+    /// A client for it.
     pub(crate) replica: Replica,
 }
 
-impl Served {
-    /// Starts one on free ports; `env` names configuration keys by their environment variables.
+impl ReplicaProcess {
+    /// Starts one on free ports; `env` configures it by environment variables.
     pub(crate) async fn start(env: &[(&str, &str)]) -> Self {
-        Self::launched(Launch::new(NAME, PROGRAM), env).await
+        Self::start_process(Launch::new(NAME, PROGRAM), env).await
     }
 
-    /// The same, where names mean what `hosts` says.
+    /// Like [`start`](Self::start), with the host names of `hosts`.
     pub(crate) async fn start_with(hosts: &Hosts, env: &[(&str, &str)]) -> Self {
-        Self::launched(hosts.launch(NAME, PROGRAM), env).await
+        Self::start_process(hosts.launch(NAME, PROGRAM), env).await
     }
 
-    /// The same, whose standard output and standard error go to `target`.
+    /// Like [`start`](Self::start), with standard output and standard error to `target`.
     pub(crate) async fn start_writing_to(target: OwnedFd, env: &[(&str, &str)]) -> Self {
         let launch = Launch::new(NAME, PROGRAM).stdout_to(target.try_clone().unwrap());
-        Self::launched(launch.stderr_to(target), env).await
+        Self::start_process(launch.stderr_to(target), env).await
     }
 
-    async fn launched(launch: Launch, env: &[(&str, &str)]) -> Self {
+    async fn start_process(launch: Launch, env: &[(&str, &str)]) -> Self {
         let ready = scratch_folder("ready").join("ready.json");
         let mut launch = launch
             .args(["serve", "--ready-file"])
             .arg(&ready)
             .env("GENE_REGISTRY__SERVER__BIND", "127.0.0.1:0")
             .env("GENE_REGISTRY__OPS__BIND", "127.0.0.1:0")
-            // A loaded machine takes its time.
+            // A loaded machine takes longer.
             .env("GENE_REGISTRY__UPSTREAM__WAIT_MS", "1500")
             .env("GENE_REGISTRY__UPSTREAM__CONNECT_MS", "1500")
             .env("GENE_REGISTRY__UPSTREAM__QUERY_MS", "5000")
@@ -64,14 +64,14 @@ impl Served {
             launch = launch.env(name, value);
         }
         let process = launch.start();
-        let addresses = until(START, "the replica listens", || async {
-            assert!(process.is_running(), "it did not start: {}", process.report());
+        let addresses = until(START_TIMEOUT, "the replica listens", || async {
+            assert!(process.is_running(), "the process did not start: {}", process.report());
             let text = std::fs::read_to_string(&ready).ok()?;
             Some(serde_json::from_str::<Value>(&text).unwrap())
         })
         .await;
         let address = |name: &str| addresses[name].as_str().unwrap().to_owned();
-        let replica = Replica::at(
+        let replica = Replica::external(
             &address("base_url"),
             &address("ops_url"),
             addresses["control_url"].as_str(),
@@ -79,7 +79,7 @@ impl Served {
         Self { process, replica }
     }
 
-    /// Memory that it holds at the moment, in bytes.
+    /// Its resident memory, in bytes.
     pub(crate) fn memory(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.pid()));
         let status = status.unwrap();
@@ -92,14 +92,14 @@ impl Served {
         self.process.stderr()
     }
 
-    /// Ends it; its whole log.
-    pub(crate) async fn ended(self) -> String {
+    /// Ends it; returns its complete log.
+    pub(crate) async fn into_log(self) -> String {
         self.process.signal(Signal::Term);
-        self.process.wait_exit(START).await;
+        self.process.wait_exit(START_TIMEOUT).await;
         self.log()
     }
 
-    /// Sends it SIGTERM; how it ended, `None` if it still runs after `bound`.
+    /// Sends SIGTERM; the exit status, or `None` if it still runs after `bound`.
     pub(crate) async fn terminated_within(&self, bound: Duration) -> Option<ExitStatus> {
         self.process.signal(Signal::Term);
         self.process.exited_within(bound).await
@@ -111,10 +111,10 @@ impl Served {
         self.log().lines().filter(has_all).count()
     }
 
-    /// Waits for a line with all of these words, for it may leave a moment after what it is about;
-    /// panics if there is another.
-    pub(crate) async fn says_once(&self, words: &[&str]) {
-        eventually(SAID, &format!("the log says {words:?}"), || async {
+    /// Waits for a line with all of these words, which may be written a moment after its cause;
+    /// panics if there is more than one.
+    pub(crate) async fn wait_for_single_line(&self, words: &[&str]) {
+        eventually(LOG_TIMEOUT, &format!("the log contains {words:?}"), || async {
             self.lines_with(words) > 0
         })
         .await;

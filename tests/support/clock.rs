@@ -1,5 +1,4 @@
-//! A wrong clock for a process: a library to be loaded before all others, which the C compiler
-//! that Rust links with makes.
+//! A wrong clock for a process: a preloaded library, built by the C compiler that Rust links with.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -21,7 +20,7 @@ int clock_gettime(clockid_t clock, struct timespec *time) {
 }
 "#;
 
-/// The library, for `LD_PRELOAD`; `CLOCK_SHIFT_SECONDS` says by how much the clock is wrong.
+/// The library for `LD_PRELOAD`; `CLOCK_SHIFT_SECONDS` is the error of the clock.
 pub(crate) fn shifting_library() -> PathBuf {
     let folder = scratch_folder("clock");
     let (source, library) = (folder.join("clock.c"), folder.join("clock.so"));

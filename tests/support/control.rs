@@ -1,4 +1,4 @@
-//! Speaking to a replica's control listener.
+//! Requests to a replica's control listener.
 
 use gene_registry::config::{Config, TokenConfig};
 use gene_registry::control::LoginToken;
@@ -6,18 +6,18 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::database::Database;
-use super::replica::{Answer, Replica};
+use super::replica::{Replica, Response};
 
-/// The role that keys are written as.
+/// The role that writes keys.
 pub(crate) const KEYS_ROLE: &str = "gene_registry_keys";
 
-/// Switches the control listener on, on a free port, with keys written to this database.
+/// Enables the control listener, on a free port, with keys written to this database.
 pub(crate) fn with_control(config: &mut Config, database: &Database<'_>) {
     config.control.bind = Some("127.0.0.1:0".parse().unwrap());
     config.control.database_url = Some(database.url_as(KEYS_ROLE).into());
 }
 
-/// Lists a new login token of this user.
+/// Configures a new login token of this user; returns it.
 pub(crate) fn new_token(config: &mut Config, user: &str) -> String {
     let token = LoginToken::generate().unwrap();
     let listed = TokenConfig { user: user.to_owned(), sha256: token.hash(), expires: None };
@@ -25,7 +25,7 @@ pub(crate) fn new_token(config: &mut Config, user: &str) -> String {
     token.expose().to_owned()
 }
 
-/// Somebody who speaks to a control listener.
+/// A client of a control listener.
 #[derive(Clone)]
 pub(crate) struct ControlClient {
     client: reqwest::Client,
@@ -34,22 +34,22 @@ pub(crate) struct ControlClient {
 }
 
 impl ControlClient {
-    /// With a token, or without one.
+    /// A client with a token, or without one.
     pub(crate) fn new(replica: &Replica, token: Option<&str>) -> Self {
-        let root = replica.control.as_ref().expect("the control listener is on");
+        let root = replica.control.as_ref().expect("the control listener is enabled");
         let base = format!("{root}/control/v1");
         Self { client: reqwest::Client::new(), base, token: token.map(str::to_owned) }
     }
 
-    pub(crate) async fn get(&self, path: &str) -> Answer {
+    pub(crate) async fn get(&self, path: &str) -> Response {
         self.send(Method::GET, path, None).await
     }
 
-    pub(crate) async fn post(&self, path: &str, body: &Value) -> Answer {
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Response {
         self.send(Method::POST, path, Some(body.to_string())).await
     }
 
-    pub(crate) async fn send(&self, method: Method, path: &str, body: Option<String>) -> Answer {
+    pub(crate) async fn send(&self, method: Method, path: &str, body: Option<String>) -> Response {
         let mut request = self.client.request(method, format!("{}{path}", self.base));
         if let Some(token) = &self.token {
             request = request.header("Authorization", format!("Bearer {token}"));
@@ -57,34 +57,34 @@ impl ControlClient {
         if let Some(body) = body {
             request = request.header("Content-Type", "application/json").body(body);
         }
-        Answer::of(request.send().await.unwrap()).await
+        Response::of(request.send().await.unwrap()).await
     }
 
-    /// Posts a body under these content types.
-    pub(crate) async fn send_as(&self, kinds: &[&str], path: &str, body: &str) -> Answer {
+    /// Posts a body with these content types.
+    pub(crate) async fn send_as(&self, kinds: &[&str], path: &str, body: &str) -> Response {
         let request = self.client.post(format!("{}{path}", self.base)).body(body.to_owned());
         let token = self.token.as_deref().unwrap_or_default();
         let request = request.header("Authorization", format!("Bearer {token}"));
         let request =
             kinds.iter().fold(request, |request, kind| request.header("Content-Type", *kind));
-        Answer::of(request.send().await.unwrap()).await
+        Response::of(request.send().await.unwrap()).await
     }
 
-    /// A new key of this name, with a limit that no test reaches: the key itself.
+    /// Creates a key with this name and a limit that no test reaches; returns the key itself.
     pub(crate) async fn create(&self, name: &str) -> String {
         let wish = json!({ "name": name, "rate_limit_per_minute": 1_000_000 });
-        let answer = self.post("/api-keys", &wish).await;
-        assert_eq!(answer.status, 201, "{answer:?}");
-        answer.json()["key"].as_str().unwrap().to_owned()
+        let response = self.post("/api-keys", &wish).await;
+        assert_eq!(response.status, 201, "{response:?}");
+        response.json()["key"].as_str().unwrap().to_owned()
     }
 
-    /// All of the caller's keys, page by page.
+    /// All of the user's keys, page by page.
     pub(crate) async fn list(&self) -> Vec<Value> {
         let mut found = Vec::new();
         loop {
-            let answer = self.get(&format!("/api-keys?limit=1000&offset={}", found.len())).await;
-            assert_eq!(answer.status, 200, "{answer:?}");
-            let page = answer.json();
+            let response = self.get(&format!("/api-keys?limit=1000&offset={}", found.len())).await;
+            assert_eq!(response.status, 200, "{response:?}");
+            let page = response.json();
             found.extend(page["data"].as_array().unwrap().iter().cloned());
             if page["has_more"] == false {
                 return found;
@@ -93,7 +93,7 @@ impl ControlClient {
     }
 }
 
-/// The beginning of a key by which it is named.
+/// The prefix of a key, which identifies it.
 pub(crate) fn prefix(key: &str) -> &str {
     &key[..11]
 }

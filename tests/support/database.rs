@@ -16,7 +16,7 @@ use super::random_hex;
 /// Databases that are filled once and then copied, by name.
 pub(super) type Templates = Mutex<HashMap<String, Arc<OnceCell<String>>>>;
 
-/// How old, in hours, a template left on an external server must be to be removed.
+/// The age, in hours, from which templates left on an external server are removed.
 const TEMPLATE_HOURS: u64 = 24;
 
 /// Loads genes into an empty registry, as `gene-registry seed` does; `None` if it is not empty.
@@ -44,7 +44,7 @@ impl<U: Upstream + ?Sized> ReadKey for U {
     }
 }
 
-/// A database of one test. Dropping it removes it from a shared server.
+/// The database of one test. Dropping it removes it from a shared server.
 #[derive(Debug)]
 pub(crate) struct Database<'a> {
     server: &'a PostgresServer,
@@ -57,8 +57,8 @@ impl PostgresServer {
         self.create_from("template0").await
     }
 
-    /// A new copy of the database `template`, which `fill` (given its URL as the superuser) fills
-    /// the first time that name is asked of this server.
+    /// A new copy of the database `template`. The first call for a name on this server fills it by
+    /// `fill`, which gets its URL as the superuser.
     pub(crate) async fn create_database_like<F: Future<Output = ()>>(
         &self,
         template: &str,
@@ -72,7 +72,7 @@ impl PostgresServer {
                 let name = format!("gr_template_{}_{}", hours(), random_hex(6));
                 create(&admin, &name, "template0").await;
                 fill(self.url(&name, &self.superuser())).await;
-                // A database that somebody is connected to cannot be copied.
+                // A database with open connections cannot be copied.
                 let sql = format!("alter database {name} allow_connections false");
                 admin.batch_execute(&sql).await.unwrap();
                 self.terminate_backends(&name).await;
@@ -94,7 +94,7 @@ async fn create(admin: &Client, name: &str, source: &str) {
     admin.batch_execute(&sql).await.unwrap_or_else(|error| panic!("{sql}: {error:?}"));
 }
 
-/// What test processes before this one left on an external server.
+/// Removes what earlier test processes left on an external server.
 async fn remove_old_templates(admin: &Client) {
     let sql = "select datname from pg_database where datname like 'gr\\_template\\_%'";
     for row in admin.query(sql, &[]).await.unwrap() {
@@ -148,7 +148,7 @@ impl Drop for Database<'_> {
                     tokio::spawn(connection);
                     client.batch_execute(&sql).await
                 };
-                // Ignored: a database left behind spoils no other test.
+                // Ignored: a database left behind affects no other test.
                 drop(tokio::time::timeout(Duration::from_secs(5), work).await);
             });
         });

@@ -1,46 +1,45 @@
-//! The served OpenAPI document, and answers held against it strictly.
+//! The served OpenAPI document, and strict checks of responses against it.
 
 use serde_json::{Value, json};
 
-use super::replica::{Answer, Replica};
+use super::replica::{Replica, Response};
 
-/// A document whose objects may have the properties they declare, must have all of them, and
-/// may have no others.
+/// A document in which each object must have exactly the declared properties.
 pub(crate) struct StrictDocument {
-    pub(crate) served: Value,
+    pub(crate) json: Value,
     schemas: Value,
 }
 
 impl StrictDocument {
     pub(crate) async fn of(replica: &Replica) -> Self {
-        let served = replica.get("/openapi.json", None).await.json();
-        let mut schemas = served["components"]["schemas"].clone();
+        let json = replica.get("/openapi.json", None).await.json();
+        let mut schemas = json["components"]["schemas"].clone();
         for schema in schemas.as_object_mut().unwrap().values_mut() {
             make_strict(schema);
         }
-        Self { served, schemas }
+        Self { json, schemas }
     }
 
     /// The operation on a path of the document.
     #[track_caller]
     pub(crate) fn operation(&self, path: &str) -> &Value {
-        let operation = &self.served["paths"][path]["get"];
+        let operation = &self.json["paths"][path]["get"];
         assert!(operation.is_object(), "no GET {path}");
         operation
     }
 
-    /// Checks an answer of the operation on `path` against what is declared for its status.
+    /// Checks a response of the operation on `path` against the declaration for its status.
     #[track_caller]
-    pub(crate) fn check(&self, path: &str, answer: &Answer) {
-        let status = answer.status.as_str();
+    pub(crate) fn check(&self, path: &str, response: &Response) {
+        let status = response.status.as_str();
         let declared = &self.operation(path)["responses"][status];
-        assert!(declared.is_object(), "GET {path} declares no {status}: {answer:?}");
+        assert!(declared.is_object(), "GET {path} declares no {status}: {response:?}");
         let schema = &declared["content"]["application/json"]["schema"];
-        let faults = self.faults(schema, &answer.json());
-        assert!(faults.is_empty(), "GET {path}, {status}: {faults:#?}\n{}", answer.text);
+        let faults = self.faults(schema, &response.json());
+        assert!(faults.is_empty(), "GET {path}, {status}: {faults:#?}\n{}", response.text);
     }
 
-    /// What is wrong with a value, by a schema of the document.
+    /// How a value deviates from a schema of the document.
     pub(crate) fn faults(&self, schema: &Value, value: &Value) -> Vec<String> {
         let mut schema = schema.clone();
         schema["components"] = json!({ "schemas": self.schemas });

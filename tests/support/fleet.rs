@@ -11,22 +11,22 @@ use super::replica::Replica;
 use super::scratch_folder;
 use super::wait::until;
 
-const START: Duration = Duration::from_secs(120);
+const START_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A running fleet. Dropping it ends it.
 pub(crate) struct ComposedFleet {
     process: Process,
-    /// Speaks to the balancer.
+    /// A client of the balancer.
     pub(crate) balancer: Replica,
-    /// Speak to the replicas, by name.
+    /// Clients of the replicas, by name.
     pub(crate) replicas: Vec<(String, Replica)>,
-    /// The registry, as the owner.
+    /// The registry's URL as its owner.
     pub(crate) postgres_url: String,
     folder: PathBuf,
 }
 
 impl ComposedFleet {
-    /// Starts one; `env` names configuration keys of the replicas by their environment variables.
+    /// Starts a fleet; `env` configures the replicas by environment variables.
     pub(crate) async fn start(env: &[(&str, &str)]) -> Self {
         let ready = scratch_folder("fleet").join("ready.json");
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fleet/run");
@@ -37,18 +37,21 @@ impl ComposedFleet {
             launch = launch.env(name, value);
         }
         let process = launch.start();
-        let ready = until(START, "the fleet is there", || async {
-            assert!(process.is_running(), "it did not start: {}", process.report());
+        let ready = until(START_TIMEOUT, "the fleet is ready", || async {
+            assert!(process.is_running(), "the process did not start: {}", process.report());
             let text = std::fs::read_to_string(&ready).ok()?;
             Some(serde_json::from_str::<Value>(&text).unwrap())
         })
         .await;
         let text = |value: &Value| value.as_str().unwrap().to_owned();
         let replicas = ready["replicas"].as_array().unwrap().iter().map(|one| {
-            (text(&one["name"]), Replica::at(&text(&one["base_url"]), &text(&one["ops_url"]), None))
+            (
+                text(&one["name"]),
+                Replica::external(&text(&one["base_url"]), &text(&one["ops_url"]), None),
+            )
         });
         Self {
-            balancer: Replica::at(&text(&ready["base_url"]), "no operations listener", None),
+            balancer: Replica::external(&text(&ready["base_url"]), "no operations listener", None),
             replicas: replicas.collect(),
             postgres_url: text(&ready["postgres_url"]),
             folder: text(&ready["folder"]).into(),
@@ -56,18 +59,18 @@ impl ComposedFleet {
         }
     }
 
-    /// The process of a replica, or `haproxy`, `postgres`, `redis`.
+    /// The process id of a replica, or of `haproxy`, `postgres` or `redis`.
     pub(crate) fn pid(&self, name: &str) -> u32 {
         let file = self.folder.join(format!("{name}.pid"));
         std::fs::read_to_string(file).unwrap().trim().parse().unwrap()
     }
 
-    /// Asks a replica to end; it is then started again.
+    /// Terminates a replica; the fleet restarts it.
     pub(crate) fn terminate(&self, name: &str) {
         send(Signal::Term, &[self.pid(name)]);
     }
 
-    /// What a program of the fleet has logged.
+    /// The log of a program of the fleet.
     pub(crate) fn log(&self, name: &str) -> String {
         std::fs::read_to_string(self.folder.join(format!("{name}.log"))).unwrap()
     }
@@ -75,7 +78,7 @@ impl ComposedFleet {
 
 impl Drop for ComposedFleet {
     fn drop(&mut self) {
-        // Asked first, so that the servers give their shared memory back; then killed.
+        // SIGTERM first, so that the servers release their shared memory; then SIGKILL.
         self.process.signal(Signal::Term);
         for _ in 0..1000 {
             if !self.process.is_running() {

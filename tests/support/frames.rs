@@ -1,4 +1,4 @@
-//! HTTP/2 by hand (RFC 9113), for what a well-behaved client cannot send.
+//! HTTP/2 by hand (RFC 9113), for requests that a well-behaved client cannot send.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
@@ -23,12 +23,12 @@ pub(crate) const END_STREAM: u8 = 1;
 pub(crate) const ACK: u8 = 1;
 pub(crate) const END_HEADERS: u8 = 4;
 
-/// `GET / HTTP/2` of the host `t`: all but the host are entries of the static table.
+/// The header block of `GET /` for the host `t`: all but the host are in the static table.
 pub(crate) const GET: &[u8] = &[0x82, 0x86, 0x84, 0x01, 0x01, b't'];
 
 /// The header block of a request without a key for `path` of the host `t`.
 pub(crate) fn request(method: &str, path: &str) -> Vec<u8> {
-    // Literals without indexing, of the static table's names :method, :path and :authority.
+    // Literals without indexing: the static table's names :method, :path and :authority.
     let literal = |name: u8, value: &str| {
         let length = u8::try_from(value.len()).unwrap();
         assert!(length < 127, "fits one byte");
@@ -42,7 +42,7 @@ pub(crate) fn open(stream: u32, method: &str, path: &str) -> Vec<u8> {
     frame(HEADERS, END_HEADERS | END_STREAM, stream, &request(method, path))
 }
 
-/// SETTINGS_INITIAL_WINDOW_SIZE = 0: no byte of a body may be sent until the client asks for it.
+/// SETTINGS_INITIAL_WINDOW_SIZE = 0: no byte of a body may be sent until the client allows it.
 pub(crate) const NO_WINDOW: &[u8] = &[0, 4, 0, 0, 0, 0];
 
 /// One frame.
@@ -54,7 +54,7 @@ pub(crate) struct Frame {
     pub(crate) payload: Vec<u8>,
 }
 
-/// A frame's bytes.
+/// Encodes a frame.
 pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
     let head = [&length[1..], &[kind, flags], &stream.to_be_bytes()].concat();
@@ -69,7 +69,7 @@ pub(crate) async fn connect(address: &str, settings: &[u8]) -> TcpStream {
     stream
 }
 
-/// The next frame; `None` once the other side has closed or reset the connection.
+/// Reads the next frame; `None` once the other side has closed or reset the connection.
 pub(crate) async fn next(stream: &mut (impl AsyncReadExt + Unpin)) -> Option<Frame> {
     let read = async {
         let mut head = [0; 9];
@@ -80,10 +80,10 @@ pub(crate) async fn next(stream: &mut (impl AsyncReadExt + Unpin)) -> Option<Fra
         let number = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
         Some(Frame { kind: head[3], flags: head[4], stream: number, payload })
     };
-    timeout(PATIENCE, read).await.expect("a frame, or the end")
+    timeout(READ_TIMEOUT, read).await.expect("a frame, or the end")
 }
 
-/// All frames up to the end.
+/// Reads all frames up to the end.
 pub(crate) async fn until_closed(stream: &mut (impl AsyncReadExt + Unpin)) -> Vec<Frame> {
     let mut frames = Vec::new();
     while let Some(frame) = next(stream).await {
@@ -92,8 +92,8 @@ pub(crate) async fn until_closed(stream: &mut (impl AsyncReadExt + Unpin)) -> Ve
     frames
 }
 
-/// The next frame, on the side of a client that answers pings, as the end asks for.
-pub(crate) async fn next_politely(stream: &mut TcpStream) -> Option<Frame> {
+/// Reads the next frame and answers pings, which the server sends at its shutdown.
+pub(crate) async fn next_answering_pings(stream: &mut TcpStream) -> Option<Frame> {
     let frame = next(stream).await?;
     if (frame.kind, frame.flags) == (PING, 0) {
         // Ignored: the other side may have closed already.
@@ -102,17 +102,17 @@ pub(crate) async fn next_politely(stream: &mut TcpStream) -> Option<Frame> {
     Some(frame)
 }
 
-/// All frames up to the end, on the side of such a client.
-pub(crate) async fn politely_until_closed(stream: &mut TcpStream) -> Vec<Frame> {
+/// Reads all frames up to the end and answers pings.
+pub(crate) async fn read_answering_pings(stream: &mut TcpStream) -> Vec<Frame> {
     let mut frames = Vec::new();
-    while let Some(frame) = next_politely(stream).await {
+    while let Some(frame) = next_answering_pings(stream).await {
         frames.push(frame);
     }
     frames
 }
 
-/// The error code of the last GOAWAY; `None` where there was none.
-pub(crate) fn goodbye(frames: &[Frame]) -> Option<u32> {
+/// The error code of the last GOAWAY; `None` if there was none.
+pub(crate) fn goaway_code(frames: &[Frame]) -> Option<u32> {
     let last = frames.iter().rfind(|frame| frame.kind == GOAWAY)?;
     Some(u32::from_be_bytes(last.payload[4..8].try_into().unwrap()))
 }

@@ -1,5 +1,5 @@
 //! A real OpenID provider (npm's `oidc-provider`, see `tests/oidc`), with the device flow, and the
-//! people who use it.
+//! actions of its users.
 
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
@@ -19,27 +19,27 @@ use super::free_port;
 use super::process::{Launch, Process};
 use super::wait::eventually;
 
-/// As whom the command line logs in.
+/// The client id of the command line.
 pub(crate) const CLIENT: &str = "gene-registry-cli";
 
-/// Whom tokens are made out to, and the resource to ask for them.
+/// The audience of tokens, and the resource to request for it.
 pub(crate) const AUDIENCE: &str = "https://keys.example/";
 
 /// Another resource of the same issuer.
 pub(crate) const OTHER_AUDIENCE: &str = "https://other.example/";
 
-const START: Duration = Duration::from_secs(60);
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 const DEVICE_GRANT: &str = "urn:ietf:params:oauth:grant-type:device_code";
 
 /// An OpenID provider. Dropping it ends it.
 pub(crate) struct Issuer {
     process: Process,
     client: HttpClient,
-    /// Its identifier.
+    /// The issuer identifier.
     pub(crate) url: String,
 }
 
-/// What a login gives.
+/// The tokens of a login.
 #[derive(Debug, Clone)]
 pub(crate) struct Tokens {
     pub(crate) access: String,
@@ -68,20 +68,20 @@ impl Issuer {
             launch = launch.env("TLS_CERT", certificate).env("TLS_KEY", key);
         }
         let process = launch.start();
-        let ready = eventually(START, "the OpenID provider listens", || async {
-            assert!(process.is_running(), "it did not start: {}", process.report());
+        let ready = eventually(START_TIMEOUT, "the OpenID provider listens", || async {
+            assert!(process.is_running(), "the process did not start: {}", process.report());
             process.stdout().contains("ready")
         });
         if AssertUnwindSafe(ready).catch_unwind().await.is_err() {
-            panic!("it does not listen: {}", process.report());
+            panic!("the provider does not listen: {}", process.report());
         }
         let scheme = if authority.is_some() { "https" } else { "http" };
         let url = format!("{scheme}://localhost:{port}");
         let trusted = authority.map(|authority| authority.file.as_path());
-        Self { process, client: HttpClient::new(trusted, START).unwrap(), url }
+        Self { process, client: HttpClient::new(trusted, START_TIMEOUT).unwrap(), url }
     }
 
-    /// Makes a replica take its access tokens.
+    /// Configures a replica to accept its access tokens.
     pub(crate) fn configure(&self, config: &mut Config) {
         let oidc = &mut config.control.oidc;
         oidc.issuer = Some(self.url.clone());
@@ -90,63 +90,63 @@ impl Issuer {
         oidc.client_id = Some(CLIENT.to_owned());
     }
 
-    /// The user lets in the device that shows this code.
+    /// The user approves the device that shows this code.
     pub(crate) async fn approve(&self, user_code: &str, user: &str) {
         self.act("approve", json!({ "user_code": user_code, "user": user })).await;
     }
 
-    /// The user refuses the device that shows this code.
+    /// The user denies the device that shows this code.
     pub(crate) async fn deny(&self, user_code: &str) {
         self.act("deny", json!({ "user_code": user_code })).await;
     }
 
     /// Signs with a new key (`RS256`, `PS256`, `ES256`, `EdDSA`) from now on; the old ones stay
-    /// published if they are to be kept.
+    /// published if `keep` is set.
     pub(crate) async fn rotate(&self, algorithm: &str, keep: bool) {
         self.act("rotate", json!({ "alg": algorithm, "keep": keep })).await;
     }
 
-    /// Lifetimes and misbehaviour: `access_token_s`, `device_code_s`, `interval_s`, `slow_downs`,
-    /// `refuse`.
+    /// Sets lifetimes and misbehaviour: `access_token_s`, `device_code_s`, `interval_s`,
+    /// `slow_downs`, `refuse`.
     pub(crate) async fn set(&self, settings: Value) {
         self.act("settings", settings).await;
     }
 
-    /// Anything, signed with the present key.
+    /// A token with any claims, signed with the current key.
     pub(crate) async fn sign(&self, claims: Value, header: Value) -> String {
         let signed = self.act("sign", json!({ "claims": claims, "header": header })).await;
         signed.as_str().unwrap().to_owned()
     }
 
-    /// When the token endpoint was asked on behalf of a device, in milliseconds.
+    /// The times, in milliseconds, at which devices polled the token endpoint.
     pub(crate) async fn polls(&self) -> Vec<u64> {
         let polls = self.act("polls", json!({})).await;
         polls.as_array().unwrap().iter().map(|at| at.as_u64().unwrap()).collect()
     }
 
-    /// How often its key set was read.
+    /// How often its key set was fetched.
     pub(crate) async fn fetches(&self) -> u64 {
         self.act("fetches", json!({})).await.as_u64().unwrap()
     }
 
-    /// How many requests it has refused because it was set to.
+    /// How many requests it has refused because of the setting `refuse`.
     pub(crate) async fn refusals(&self) -> u64 {
         self.act("refusals", json!({})).await.as_u64().unwrap()
     }
 
-    /// What a user gets who logs in with a device.
+    /// Logs a user in through a device; returns the tokens.
     pub(crate) async fn log_in(&self, user: &str) -> Tokens {
         self.log_in_for(user, AUDIENCE).await
     }
 
-    /// What a device is told that begins to log somebody in.
+    /// Begins a device login; returns the provider's response.
     pub(crate) async fn begin(&self, resource: &str) -> Value {
         let scope = "openid offline_access";
         let asked = [("client_id", CLIENT), ("scope", scope), ("resource", resource)];
         self.post("/device/auth", &asked).await
     }
 
-    /// What a device is told that asks whether it has been let in.
+    /// Polls a device login; returns the provider's response.
     pub(crate) async fn poll(&self, device: &Value, resource: &str) -> Value {
         let asked = [
             ("grant_type", DEVICE_GRANT),
@@ -157,7 +157,7 @@ impl Issuer {
         self.post("/token", &asked).await
     }
 
-    /// The same, for another resource.
+    /// Like [`log_in`](Self::log_in), for another resource.
     pub(crate) async fn log_in_for(&self, user: &str, resource: &str) -> Tokens {
         let device = self.begin(resource).await;
         self.approve(device["user_code"].as_str().unwrap(), user).await;
@@ -175,7 +175,7 @@ impl Issuer {
         self.client.get_json(&format!("{}/jwks", self.url)).await.unwrap()
     }
 
-    /// Ends it, as if it were away.
+    /// Ends it, so that it is unavailable.
     pub(crate) fn stop(self) {
         drop(self.process);
     }
@@ -183,9 +183,9 @@ impl Issuer {
     async fn act(&self, action: &str, body: Value) -> Value {
         let request = Request::post(format!("{}/test/{action}", self.url));
         let request = request.body(body.to_string().into_bytes().into()).unwrap();
-        let answer = self.client.send(request).await.unwrap();
-        assert_eq!(answer.status(), StatusCode::OK, "{action}: {:?}", answer.body());
-        serde_json::from_slice(answer.body()).unwrap()
+        let response = self.client.send(request).await.unwrap();
+        assert_eq!(response.status(), StatusCode::OK, "{action}: {:?}", response.body());
+        serde_json::from_slice(response.body()).unwrap()
     }
 
     async fn post(&self, path: &str, fields: &[(&str, &str)]) -> Value {
@@ -196,12 +196,12 @@ impl Issuer {
             .header("content-type", "application/x-www-form-urlencoded")
             .body(form.into_bytes().into())
             .unwrap();
-        let answer = self.client.send(request).await.unwrap();
-        serde_json::from_slice(answer.body()).unwrap()
+        let response = self.client.send(request).await.unwrap();
+        serde_json::from_slice(response.body()).unwrap()
     }
 }
 
-/// Where it is installed; done once, if it has not been.
+/// The folder of the installed provider. Installs it once if it is missing.
 async fn folder() -> &'static PathBuf {
     static FOLDER: OnceCell<PathBuf> = OnceCell::const_new();
     FOLDER

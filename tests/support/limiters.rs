@@ -1,4 +1,4 @@
-//! The limiters of replicas, without the rest of the replicas.
+//! The limiters of several replicas, without the rest of the replicas.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use gene_registry::redis::{RedisKeys, RedisPool};
 use super::redis::RedisServer;
 
 /// Long enough that a loaded machine is not mistaken for a Redis that is unavailable.
-pub(crate) const PATIENT: Duration = Duration::from_secs(10);
+pub(crate) const REDIS_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The limiters of some replicas over one Redis. API keys are numbers here.
 pub(crate) struct Limiters {
@@ -21,9 +21,9 @@ pub(crate) struct Limiters {
 }
 
 impl Limiters {
-    /// Three that wait for Redis for long.
+    /// Three limiters with a long timeout of Redis.
     pub(crate) fn three(redis: &RedisServer) -> Self {
-        Self::new(3, redis, PATIENT, WithoutRedis::Local)
+        Self::new(3, redis, REDIS_TIMEOUT, WithoutRedis::Local)
     }
 
     pub(crate) fn new(
@@ -52,7 +52,7 @@ impl Limiters {
         format!("{}:limit:{key}", self.prefix)
     }
 
-    /// One decision by one of them.
+    /// One decision by one of the limiters.
     #[track_caller]
     pub(crate) fn decide(
         &self,
@@ -67,7 +67,7 @@ impl Limiters {
         }
     }
 
-    /// `count` decisions at once, in turn by each of them; those admitted.
+    /// Makes `count` decisions at once, by the limiters in turn; returns the admitted ones.
     pub(crate) async fn admitted(&self, count: usize, key: u32, limit: u32) -> usize {
         let decisions = (0..count).map(|n| self.decide(n % self.all.len(), key, limit));
         admitted(&join_all(decisions).await)
@@ -79,7 +79,7 @@ pub(crate) fn admitted(decisions: &[Decision]) -> usize {
     decisions.iter().filter(|decision| decision.admitted).count()
 }
 
-/// Waits like a client that was told to come back after this many seconds.
-pub(crate) async fn wait_as_told(seconds: u64) {
+/// Waits like a client that was told to retry after this many seconds.
+pub(crate) async fn wait_for_retry_after(seconds: u64) {
     tokio::time::sleep(Duration::from_secs(seconds)).await;
 }

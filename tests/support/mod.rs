@@ -1,7 +1,7 @@
-//! What the tests stand on: real servers, a proxy that misbehaves on demand, and waiting with a
-//! bound. Every server is a child process that cannot outlive the test process.
+//! The test support: real servers, a proxy that misbehaves on demand, and waiting with a bound.
+//! Every server is a child process that cannot outlive the test process.
 //!
-//! With `TEST_DATABASE_URL` or `TEST_REDIS_URL` set, the shared servers are those; tests that
+//! With `TEST_DATABASE_URL` or `TEST_REDIS_URL` set, those servers are the shared ones; tests that
 //! break a server begin with [`need_own_servers!`] and are then listed as not run.
 
 pub(crate) mod authority;
@@ -42,17 +42,17 @@ use std::sync::{LazyLock, Mutex};
 
 use ::redis as redis_crate;
 
-/// The external server named by an environment variable, if any.
+/// The external server that an environment variable names, if any.
 pub(crate) fn external(variable: &str) -> Option<String> {
     std::env::var(variable).ok().filter(|url| !url.is_empty())
 }
 
-/// Whether tests may stop, stall and restart servers: not when the servers are somebody else's.
+/// Whether tests may stop, stall and restart servers: not if the servers are external.
 pub(crate) fn faults_available() -> bool {
     external("TEST_DATABASE_URL").is_none() && external("TEST_REDIS_URL").is_none()
 }
 
-/// Adds a test, and why, to the list of those not run, which `tests/run` prints at its end.
+/// Adds a test and the reason to the list of tests not run, which `tests/run` prints at its end.
 pub(crate) fn record_not_run(test: &str) {
     eprintln!("not run: {test}");
     if let Some(list) = std::env::var_os("GENE_REGISTRY_NOT_RUN") {
@@ -61,7 +61,7 @@ pub(crate) fn record_not_run(test: &str) {
     }
 }
 
-/// Ends a test, and lists it as not run, where it may not break servers. Its first line.
+/// Ends a test and lists it as not run if it may not break servers. Must be its first line.
 macro_rules! need_own_servers {
     () => {
         if !$crate::support::faults_available() {
@@ -74,7 +74,7 @@ macro_rules! need_own_servers {
 }
 pub(crate) use need_own_servers;
 
-/// The path of the test in which the function `here` was written.
+/// The path of the test that defines the function `here`.
 pub(crate) fn test_name<F: Fn()>(_here: &F) -> &'static str {
     let path = std::any::type_name::<F>();
     path.trim_end_matches("::here").trim_end_matches("::{{closure}}")
@@ -90,8 +90,8 @@ pub(crate) fn random_hex(length: usize) -> String {
     })
 }
 
-/// A free port on 127.0.0.1, below the range from which the system takes outgoing ports, so that
-/// a server can be restarted on it; never given twice by this process.
+/// A free port on 127.0.0.1 below the range of outgoing ports, so that a server can be restarted on
+/// it; never returned twice in this process.
 pub(crate) fn free_port() -> u16 {
     static GIVEN: LazyLock<Mutex<HashSet<u16>>> = LazyLock::new(Mutex::default);
     let mut given = GIVEN.lock().unwrap();
@@ -113,5 +113,5 @@ pub(crate) fn scratch_folder(name: &str) -> PathBuf {
     folder
 }
 
-/// The Redis client's error, told apart from the module of the same name.
+/// The Redis client's error type: the module `redis` here shadows the crate.
 pub(crate) type RedisError = redis_crate::RedisError;

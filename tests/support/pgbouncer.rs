@@ -10,12 +10,12 @@ use super::process::{Launch, Process, Signal, find_program, give_to_account};
 use super::wait::{eventually, until};
 use super::{free_port, scratch_folder};
 
-const START: Duration = Duration::from_secs(10);
+const START_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The users that PgBouncer lets through, without a password.
+/// The users that may connect without a password.
 const USERS: [&str; 3] = [SUPERUSER, "gene_registry_reader", "gene_registry_keys"];
 
-/// A PgBouncer. Dropping it ends it.
+/// A PgBouncer process. Dropping it ends it.
 #[derive(Debug)]
 pub(crate) struct PgBouncer {
     process: Process,
@@ -24,7 +24,7 @@ pub(crate) struct PgBouncer {
 }
 
 impl PgBouncer {
-    /// Starts one, with further lines for its `[pgbouncer]` section.
+    /// Starts it with further lines for its `[pgbouncer]` section.
     pub(crate) async fn start(server: &PostgresServer, lines: &[&str]) -> Self {
         let folder = scratch_folder("pgbouncer");
         let port = free_port();
@@ -47,7 +47,7 @@ impl PgBouncer {
         let process =
             Launch::new("pgbouncer", find_program("pgbouncer")).arg(&conf).unprivileged().start();
         let bouncer = Self { process, port, _folder: folder };
-        until(START, "PgBouncer answers", || async {
+        until(START_TIMEOUT, "PgBouncer responds", || async {
             let process = &bouncer.process;
             assert!(process.is_running(), "PgBouncer did not start: {}", process.report());
             let url = bouncer.url("postgres", SUPERUSER);
@@ -64,12 +64,14 @@ impl PgBouncer {
         format!("postgres://{user}@127.0.0.1:{}/{database}", self.port)
     }
 
-    /// Makes it read its settings again, and waits until it has.
+    /// Makes it reload its settings, and waits until it has.
     pub(crate) async fn reload(&self) {
         let reloads = || self.process.stderr().matches("re-reading config").count();
         let before = reloads();
         self.process.signal(Signal::Hup);
-        eventually(START, "PgBouncer reads its settings again", || async { reloads() > before })
-            .await;
+        eventually(START_TIMEOUT, "PgBouncer has reloaded its settings", || async {
+            reloads() > before
+        })
+        .await;
     }
 }

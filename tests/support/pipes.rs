@@ -1,4 +1,4 @@
-//! Pipes as a program meets them in the wild: with a reader that has stalled, or has gone.
+//! Pipes whose reader has stalled or is gone.
 
 use std::fs::File;
 use std::io::{ErrorKind, PipeReader, Read, Write};
@@ -6,10 +6,10 @@ use std::os::fd::OwnedFd;
 
 use tokio::net::unix::pipe::Sender;
 
-/// A pipe that holds as much as the system lets it. Nothing can be written until the reader reads.
+/// A full pipe: nothing can be written until the reader reads.
 pub(crate) fn full_pipe() -> (PipeReader, OwnedFd) {
     let (reader, writer) = std::io::pipe().unwrap();
-    // Tokio's pipe switches between blocking and not.
+    // Tokio's pipe can be switched between blocking and non-blocking.
     let mut writer =
         File::from(Sender::from_owned_fd(writer.into()).unwrap().into_nonblocking_fd().unwrap());
     for size in [4096, 1] {
@@ -23,17 +23,17 @@ pub(crate) fn full_pipe() -> (PipeReader, OwnedFd) {
     (reader, Sender::from_owned_fd(writer.into()).unwrap().into_blocking_fd().unwrap())
 }
 
-/// The end of a pipe whose reader has gone: writing to it is EPIPE.
+/// The end of a pipe whose reader is gone: writing to it fails with EPIPE.
 pub(crate) fn closed_pipe() -> OwnedFd {
     std::io::pipe().unwrap().1.into()
 }
 
-/// A device that is always full: writing to it is ENOSPC.
+/// A device that is always full: writing to it fails with ENOSPC.
 pub(crate) fn full_device() -> OwnedFd {
     File::options().write(true).open("/dev/full").unwrap().into()
 }
 
-/// Reads until the text that was read contains `end`. Blocks.
+/// Reads until the text so far contains `end`. Blocks.
 pub(crate) fn read_until(reader: &mut PipeReader, end: &str) -> String {
     let mut text = Vec::new();
     while !String::from_utf8_lossy(&text).contains(end) {

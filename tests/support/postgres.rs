@@ -18,9 +18,9 @@ use super::{external, free_port, scratch_folder};
 /// The superuser of servers that the tests start.
 pub(crate) const SUPERUSER: &str = "postgres";
 
-const START: Duration = Duration::from_secs(30);
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Shared memory in files, for `/dev/shm` is small, or closed, in many containers.
+/// Shared memory is in files, since `/dev/shm` is small or not writable in many containers.
 const BASICS: &str = "\
 listen_addresses = '127.0.0.1'
 fsync = off
@@ -31,7 +31,7 @@ dynamic_shared_memory_type = mmap
 log_line_prefix = '%m [%p] %u@%d '
 ";
 
-/// How a server differs from the usual one.
+/// How a server differs from the default one.
 #[derive(Debug, Clone)]
 pub(crate) struct PostgresOptions {
     pub max_connections: u32,
@@ -39,7 +39,7 @@ pub(crate) struct PostgresOptions {
     pub conf: Vec<String>,
     /// Lines of `pg_hba.conf`, before the last ones, which trust everybody.
     pub hba: Vec<String>,
-    /// Certificate and key, PEM: TLS is on.
+    /// Certificate and key (PEM); enables TLS.
     pub tls: Option<(PathBuf, PathBuf)>,
 }
 
@@ -52,13 +52,13 @@ impl Default for PostgresOptions {
 /// A Postgres server. Dropping it ends it.
 #[derive(Debug)]
 pub(crate) struct PostgresServer {
-    kind: Kind,
+    kind: PostgresOrigin,
     pub(super) templates: super::database::Templates,
     shared: bool,
 }
 
 #[derive(Debug)]
-enum Kind {
+enum PostgresOrigin {
     Own { folder: PathBuf, port: u16, process: Mutex<Option<Process>> },
     External(Box<reqwest::Url>),
 }
@@ -71,7 +71,9 @@ impl PostgresServer {
         SHARED
             .get_or_init(|| async {
                 let mut server = match external("TEST_DATABASE_URL") {
-                    Some(url) => Self::with_kind(Kind::External(Box::new(url.parse().unwrap()))),
+                    Some(url) => {
+                        Self::with_kind(PostgresOrigin::External(Box::new(url.parse().unwrap())))
+                    }
                     None => Self::start(PostgresOptions::default()).await,
                 };
                 server.shared = true;
@@ -80,7 +82,7 @@ impl PostgresServer {
             .await
     }
 
-    /// A server of the caller's own, to be broken.
+    /// A server that the test may break.
     pub(crate) async fn start(options: PostgresOptions) -> Self {
         let template = template_folder().await;
         let copy = |data: &Path| {
@@ -91,7 +93,7 @@ impl PostgresServer {
         Self::start_from(options, copy).await
     }
 
-    /// A server whose data folder `make` makes.
+    /// A server with the data folder that the command of `make` creates.
     pub(super) async fn start_from(
         options: PostgresOptions,
         make: impl FnOnce(&Path) -> Command,
@@ -103,25 +105,28 @@ impl PostgresServer {
         run_as_account(&mut make);
         run(&mut make);
         configure(&folder, port, &options);
-        let server = Self::with_kind(Kind::Own { folder, port, process: Mutex::new(None) });
+        let server =
+            Self::with_kind(PostgresOrigin::Own { folder, port, process: Mutex::new(None) });
         server.launch().await;
         server
     }
 
-    fn with_kind(kind: Kind) -> Self {
+    fn with_kind(kind: PostgresOrigin) -> Self {
         Self { kind, templates: Default::default(), shared: false }
     }
 
-    /// `postgres://…` for a database and a user, over TCP. On an external server the connection is
-    /// made as that server's user, who then takes the wanted role.
+    /// `postgres://…` for a database and a user, over TCP. For an external server, the URL logs in
+    /// as that server's user, which then assumes the given role.
     pub(crate) fn url(&self, database: &str, user: &str) -> String {
         match &self.kind {
-            Kind::Own { port, .. } => format!("postgres://{user}@127.0.0.1:{port}/{database}"),
-            Kind::External(url) => {
+            PostgresOrigin::Own { port, .. } => {
+                format!("postgres://{user}@127.0.0.1:{port}/{database}")
+            }
+            PostgresOrigin::External(url) => {
                 let mut url = url.as_ref().clone();
                 url.set_path(database);
                 if user != self.superuser() {
-                    // Not by `query_pairs_mut`: the client does not read `+` as a space.
+                    // Not `query_pairs_mut`: the client does not read `+` as a space.
                     let role = format!("options=-c%20role%3D{user}");
                     let query = url.query().map(|query| format!("{query}&{role}"));
                     url.set_query(Some(&query.unwrap_or(role)));
@@ -137,19 +142,19 @@ impl PostgresServer {
         format!("postgres://{user}@{folder}:{}/{database}", self.port())
     }
 
-    /// Who may do everything.
+    /// The name of the superuser.
     pub(crate) fn superuser(&self) -> String {
         match &self.kind {
-            Kind::Own { .. } => SUPERUSER.to_owned(),
-            Kind::External(url) => url.username().to_owned(),
+            PostgresOrigin::Own { .. } => SUPERUSER.to_owned(),
+            PostgresOrigin::External(url) => url.username().to_owned(),
         }
     }
 
     /// `host:port`, the target for a proxy.
     pub(crate) fn addr(&self) -> String {
         match &self.kind {
-            Kind::Own { port, .. } => format!("127.0.0.1:{port}"),
-            Kind::External(url) => {
+            PostgresOrigin::Own { port, .. } => format!("127.0.0.1:{port}"),
+            PostgresOrigin::External(url) => {
                 format!("{}:{}", url.host_str().unwrap(), url.port().unwrap_or(5432))
             }
         }
@@ -157,16 +162,16 @@ impl PostgresServer {
 
     pub(crate) fn port(&self) -> u16 {
         match &self.kind {
-            Kind::Own { port, .. } => *port,
-            Kind::External(_) => panic!("an external server"),
+            PostgresOrigin::Own { port, .. } => *port,
+            PostgresOrigin::External(_) => panic!("an external server"),
         }
     }
 
-    /// Where the unix socket and the data folder are.
+    /// The folder of the unix socket and the data folder.
     pub(crate) fn folder(&self) -> &Path {
         match &self.kind {
-            Kind::Own { folder, .. } => folder,
-            Kind::External(_) => panic!("an external server"),
+            PostgresOrigin::Own { folder, .. } => folder,
+            PostgresOrigin::External(_) => panic!("an external server"),
         }
     }
 
@@ -177,13 +182,13 @@ impl PostgresServer {
     /// A connection as the superuser, to the maintenance database.
     pub(crate) async fn admin(&self) -> Client {
         let database = match &self.kind {
-            Kind::Own { .. } => "postgres",
-            Kind::External(url) => url.path().trim_start_matches('/'),
+            PostgresOrigin::Own { .. } => "postgres",
+            PostgresOrigin::External(url) => url.path().trim_start_matches('/'),
         };
         connect(&self.url(database, &self.superuser())).await
     }
 
-    /// Stops every process of the server where it stands: it hangs, with its sockets open.
+    /// Suspends every process of the server, so that it hangs with its sockets open.
     pub(crate) fn pause(&self) {
         self.with_process(|process| process.signal_tree(Signal::Stop));
     }
@@ -193,7 +198,7 @@ impl PostgresServer {
         self.with_process(|process| process.signal_tree(Signal::Cont));
     }
 
-    /// Ends the server at once, without a checkpoint, and waits until it is gone.
+    /// Ends the server at once, without a checkpoint, and waits until it has ended.
     pub(crate) async fn stop_immediate(&self) {
         self.end_by(Signal::Quit).await;
     }
@@ -207,26 +212,26 @@ impl PostgresServer {
         }
         process.signal_tree(Signal::Cont);
         process.wait_exit(Duration::from_secs(10)).await;
-        eventually(Duration::from_secs(10), "the backends are gone", || async {
+        eventually(Duration::from_secs(10), "the backends have ended", || async {
             !all.iter().any(|pid| is_alive(*pid))
         })
         .await;
     }
 
-    /// Ends the server at once, if it runs, and starts it again: same port, same data.
+    /// Ends the server at once if it runs, and starts it again: same port, same data.
     pub(crate) async fn restart(&self) {
         self.stop_immediate().await;
         self.launch().await;
     }
 
-    /// Ends every connection to a database; how many there were.
+    /// Terminates every connection to a database; returns how many there were.
     pub(crate) async fn terminate_backends(&self, database: &str) -> usize {
         let sql = "select pg_terminate_backend(pid) from pg_stat_activity \
                    where datname = $1 and pid <> pg_backend_pid()";
         self.admin().await.query(sql, &[&database]).await.unwrap().len()
     }
 
-    /// What the server has logged since it was last started.
+    /// The server's log since its last start.
     pub(crate) fn log(&self) -> String {
         let mut log = String::new();
         self.with_process(|process| log = process.stderr());
@@ -241,7 +246,7 @@ impl PostgresServer {
             .start();
         let url = self.url("postgres", SUPERUSER);
         let url = url.as_str();
-        until(START, "Postgres answers", || async {
+        until(START_TIMEOUT, "Postgres responds", || async {
             assert!(process.is_running(), "Postgres did not start: {}", process.report());
             let (client, connection) = tokio_postgres::connect(url, NoTls).await.ok()?;
             tokio::spawn(connection);
@@ -253,8 +258,10 @@ impl PostgresServer {
 
     fn own(&self) -> std::sync::MutexGuard<'_, Option<Process>> {
         match &self.kind {
-            Kind::Own { process, .. } => process.lock().unwrap_or_else(PoisonError::into_inner),
-            Kind::External(_) => panic!("an external server is not touched"),
+            PostgresOrigin::Own { process, .. } => {
+                process.lock().unwrap_or_else(PoisonError::into_inner)
+            }
+            PostgresOrigin::External(_) => panic!("an external server is not touched"),
         }
     }
 
@@ -267,11 +274,11 @@ impl PostgresServer {
 
 impl Drop for PostgresServer {
     fn drop(&mut self) {
-        if matches!(self.kind, Kind::External(_)) {
+        if matches!(self.kind, PostgresOrigin::External(_)) {
             return;
         }
         if let Some(process) = self.own().take() {
-            // Asked first, so that it gives its shared memory back; then killed.
+            // SIGQUIT first, so that it releases its shared memory; then SIGKILL.
             process.signal(Signal::Quit);
             process.signal_tree(Signal::Cont);
             for _ in 0..200 {
@@ -281,7 +288,7 @@ impl Drop for PostgresServer {
                 std::thread::sleep(Duration::from_millis(5));
             }
         }
-        // Ignored: the folder goes with the test process at the latest.
+        // Ignored: the folder is removed with the test process at the latest.
         drop(std::fs::remove_dir_all(self.folder()));
     }
 }
@@ -293,7 +300,7 @@ pub(crate) async fn connect(url: &str) -> Client {
     client
 }
 
-/// A data folder as `initdb` leaves it, made once in this process.
+/// A fresh data folder by `initdb`, created once in this process.
 async fn template_folder() -> &'static PathBuf {
     static TEMPLATE: OnceCell<PathBuf> = OnceCell::const_new();
     TEMPLATE
@@ -311,7 +318,7 @@ async fn template_folder() -> &'static PathBuf {
         .await
 }
 
-/// Programs of one version, even where `PATH` has links to some of them only.
+/// Programs of one version, even if `PATH` has links to only some of them.
 pub(super) fn postgres_program(name: &str) -> PathBuf {
     let initdb = find_program("initdb").canonicalize().unwrap();
     initdb.with_file_name(name)

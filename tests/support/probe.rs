@@ -1,4 +1,4 @@
-//! An upstream that counts what is asked of it, and holds, fails or ages it on demand.
+//! An upstream that counts its reads, and holds, fails or ages them on demand.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -13,13 +13,13 @@ use gene_registry::registry::{
 use gene_registry::upstream::{Changes, Read, ReadStamp, Snapshot, Upstream, UpstreamError};
 use tokio::sync::watch;
 
-/// Pages that skip more than this are deep walks to the service.
-const DEEP: u32 = 1000;
+/// Pages with a larger offset are deep pages to the service.
+const DEEP_OFFSET: u32 = 1000;
 
-/// How long a read is held at most, so that a test that goes wrong comes to an end.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The maximum time for which a read is held, so that a failing test ends.
+const MAX_HOLD: Duration = Duration::from_secs(60);
 
-/// Which reads wait.
+/// Which reads are held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Hold {
     Nothing,
@@ -27,24 +27,24 @@ pub(crate) enum Hold {
     Everything,
 }
 
-/// See the module. Keys, changes and pings always pass.
+/// An upstream around Postgres that tests control. Keys, changes and pings always pass.
 pub(crate) struct Probe {
     inner: Arc<dyn Upstream>,
     held: watch::Sender<Hold>,
     fails: AtomicBool,
     older_by_s: AtomicI64,
-    /// Which transactions the first look into the change log saw.
+    /// The snapshot of the first poll of the change log.
     begun: OnceLock<Snapshot>,
     waiting: AtomicUsize,
     /// Pages read with their total.
     pub(crate) counted: AtomicUsize,
-    /// Pages read alone.
+    /// Pages read without a total.
     pub(crate) pages: AtomicUsize,
     /// Phenotypes and insights.
     pub(crate) others: AtomicUsize,
     /// Look-ups of keys.
     pub(crate) keys: AtomicUsize,
-    /// Statements that they were in.
+    /// Statements that looked keys up.
     pub(crate) key_statements: AtomicUsize,
 }
 
@@ -65,27 +65,27 @@ impl Probe {
         })
     }
 
-    /// From now on these reads wait, until they are no longer held.
+    /// From now on these reads wait, until [`Hold::Nothing`] is set.
     pub(crate) fn hold(&self, hold: Hold) {
         self.held.send_replace(hold);
     }
 
-    /// What is read from now on seems to have been read that much earlier.
+    /// Reads from now on are stamped this many seconds earlier.
     pub(crate) fn age_by(&self, seconds: i64) {
         self.older_by_s.store(seconds, Ordering::SeqCst);
     }
 
-    /// Whether reads fail as they do where the database refuses a statement.
+    /// Whether reads fail, as if the database refused a statement.
     pub(crate) fn set_failing(&self, fails: bool) {
         self.fails.store(fails, Ordering::SeqCst);
     }
 
-    /// Reads that are held.
+    /// The number of held reads.
     pub(crate) fn waiting(&self) -> usize {
         self.waiting.load(Ordering::SeqCst)
     }
 
-    /// Everything read so far but keys.
+    /// The number of reads so far, without keys.
     pub(crate) fn reads(&self) -> usize {
         let counters = [&self.counted, &self.pages, &self.others];
         counters.iter().map(|counter| counter.load(Ordering::SeqCst)).sum()
@@ -105,7 +105,7 @@ impl Probe {
             Hold::Everything => false,
         };
         let mut held = self.held.subscribe();
-        let passed = tokio::time::timeout(PATIENCE, held.wait_for(passes)).await.is_ok();
+        let passed = tokio::time::timeout(MAX_HOLD, held.wait_for(passes)).await.is_ok();
         self.waiting.fetch_sub(1, Ordering::SeqCst);
         if !passed {
             return Err(UpstreamError::Timeout);
@@ -116,7 +116,7 @@ impl Probe {
         let mut read = read.await?;
         let older_by = self.older_by_s.load(Ordering::SeqCst);
         if older_by > 0 {
-            // It can't have seen what has happened since.
+            // An earlier read cannot have seen later transactions.
             let at = read.seen.read_at - jiff::SignedDuration::from_secs(older_by);
             read.seen = ReadStamp::new(at, self.begun.get().cloned());
         }
@@ -125,7 +125,7 @@ impl Probe {
 }
 
 fn is_deep(search: &GeneSearch) -> bool {
-    search.page.offset() > DEEP
+    search.page.offset() > DEEP_OFFSET
 }
 
 #[async_trait]

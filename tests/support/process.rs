@@ -1,4 +1,4 @@
-//! Child processes that die with the test process, at the latest.
+//! Child processes that end with the test process at the latest.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 
 use super::{scratch_folder, watchdog};
 
-/// Held back until the watchdog knows it; then it becomes the program, under the same id.
-const GATE: &str = r#"read -r go && exec "$@" </dev/null"#;
+/// Waits until the watchdog knows the process, then becomes the program under the same id.
+const START_GATE: &str = r#"read -r go && exec "$@" </dev/null"#;
 
-/// What can be sent to a process.
+/// The signals that tests send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Signal {
     Stop,
@@ -82,38 +82,37 @@ impl Launch {
         self
     }
 
-    /// The variable is not handed on to the program.
+    /// Removes a variable from the program's environment.
     pub(crate) fn env_remove(mut self, key: impl AsRef<OsStr>) -> Self {
         self.envs.push((key.as_ref().to_owned(), None));
         self
     }
 
-    /// Standard output goes there instead of to a file.
+    /// Sends standard output to `target` instead of a file.
     pub(crate) fn stdout_to(mut self, target: impl Into<OwnedFd>) -> Self {
         self.stdout = Some(target.into());
         self
     }
 
-    /// Standard error goes there instead of to a file.
+    /// Sends standard error to `target` instead of a file.
     pub(crate) fn stderr_to(mut self, target: impl Into<OwnedFd>) -> Self {
         self.stderr = Some(target.into());
         self
     }
 
-    /// Where the tests run as root, the program runs as [`account`].
+    /// Runs the program as [`account`] if the tests run as root.
     pub(crate) const fn unprivileged(mut self) -> Self {
         self.unprivileged = true;
         self
     }
 
-    /// Starts the program; standard input is empty, outputs go to files unless something else was
-    /// asked for.
+    /// Starts the program. Standard input is empty; outputs go to files unless set otherwise.
     #[track_caller]
     pub(crate) fn start(self) -> Process {
         let folder = scratch_folder(&self.name);
         let (out, err) = (folder.join("stdout"), folder.join("stderr"));
         let mut command = Command::new("sh");
-        command.args(["-c", GATE, &self.name]).arg(&self.program).args(&self.args);
+        command.args(["-c", START_GATE, &self.name]).arg(&self.program).args(&self.args);
         for (key, value) in &self.envs {
             match value {
                 Some(value) => command.env(key, value),
@@ -138,7 +137,7 @@ impl Launch {
     }
 }
 
-/// A running program. Dropping it kills it with everything below it.
+/// A running program. Dropping it kills it and all its descendants.
 #[derive(Debug)]
 pub(crate) struct Process {
     name: String,
@@ -153,17 +152,17 @@ impl Process {
         self.pid
     }
 
-    /// What it has written to standard output up to now.
+    /// What it has written to standard output so far.
     pub(crate) fn stdout(&self) -> String {
         read_lossy(&self.out)
     }
 
-    /// What it has written to standard error up to now.
+    /// What it has written to standard error so far.
     pub(crate) fn stderr(&self) -> String {
         read_lossy(&self.err)
     }
 
-    /// Both outputs, for a failure's message.
+    /// Both outputs, for the message of a failure.
     pub(crate) fn report(&self) -> String {
         let Self { name, pid, .. } = self;
         format!("{name} ({pid})\n--- stdout\n{}--- stderr\n{}---", self.stdout(), self.stderr())
@@ -173,12 +172,12 @@ impl Process {
         self.exit_status().is_none()
     }
 
-    /// How it ended, if it has.
+    /// Its exit status, if it has ended.
     pub(crate) fn exit_status(&self) -> Option<ExitStatus> {
         self.reap(&mut self.child())
     }
 
-    /// Sends a signal to the process alone; nothing happens once it has ended.
+    /// Sends a signal to the process only; does nothing once it has ended.
     pub(crate) fn signal(&self, signal: Signal) {
         let mut child = self.child();
         if self.reap(&mut child).is_none() {
@@ -186,11 +185,11 @@ impl Process {
         }
     }
 
-    /// Sends a signal to the process, then to everything below it.
+    /// Sends a signal to the process, then to all its descendants.
     pub(crate) fn signal_tree(&self, signal: Signal) {
         let mut child = self.child();
         if self.reap(&mut child).is_none() {
-            // The process first: a stopped one makes no more children.
+            // The process first: a stopped one starts no more children.
             if signal == Signal::Stop {
                 send(signal, &[self.pid]);
             }
@@ -198,7 +197,7 @@ impl Process {
         }
     }
 
-    /// Waits for its end; `None` if it still runs when the time is up.
+    /// Waits for its end; `None` if it still runs after `bound`.
     pub(crate) async fn exited_within(&self, bound: Duration) -> Option<ExitStatus> {
         let end = Instant::now() + bound;
         loop {
@@ -209,7 +208,7 @@ impl Process {
         }
     }
 
-    /// Waits for its end; panics with what it wrote if it still runs when the time is up.
+    /// Waits for its end; panics with its output if it still runs after `bound`.
     pub(crate) async fn wait_exit(&self, bound: Duration) -> ExitStatus {
         match self.exited_within(bound).await {
             Some(status) => status,
@@ -239,7 +238,7 @@ impl Drop for Process {
     }
 }
 
-/// The process and everything below it, parents first.
+/// The process and all its descendants, parents first.
 pub(crate) fn tree(pid: u32) -> Vec<u32> {
     let parents: Vec<(u32, u32)> = std::fs::read_dir("/proc")
         .unwrap()
@@ -268,10 +267,10 @@ fn stat(pid: u32) -> Option<(char, u32)> {
     Some((fields.next()?.chars().next()?, fields.next()?.parse().ok()?))
 }
 
-/// Sends a signal to processes that this test process has begun.
+/// Sends a signal to processes that this test process has started.
 pub(crate) fn send(signal: Signal, pids: &[u32]) {
     let pids = pids.iter().map(u32::to_string);
-    // The shell's own `kill`; a process that has just ended is no fault.
+    // The shell's own `kill`; an already ended process is no error.
     let script = r#"signal=$1; shift; kill -"$signal" "$@" 2>/dev/null"#;
     Command::new("sh").args(["-c", script, "kill", signal.name()]).args(pids).status().unwrap();
 }
@@ -282,7 +281,8 @@ fn read_lossy(path: &Path) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// The user and group for programs that refuse to run as root; `None` if the tests do not.
+/// The user and group for programs that refuse to run as root; `None` if the tests do not run as
+/// root.
 pub(crate) fn account() -> Option<(u32, u32)> {
     static ACCOUNT: LazyLock<Option<(u32, u32)>> = LazyLock::new(|| {
         let id = |args: &[&str]| {
@@ -298,21 +298,21 @@ pub(crate) fn account() -> Option<(u32, u32)> {
     *ACCOUNT
 }
 
-/// The command will run as [`account`].
+/// Makes the command run as [`account`].
 pub(crate) fn run_as_account(command: &mut Command) {
     if let Some((user, group)) = account() {
         command.uid(user).gid(group);
     }
 }
 
-/// Gives a folder or file to [`account`].
+/// Makes [`account`] the owner of a folder or file.
 pub(crate) fn give_to_account(path: &Path) {
     if let Some((user, group)) = account() {
         std::os::unix::fs::chown(path, Some(user), Some(group)).unwrap();
     }
 }
 
-/// The newest program of that name: Debian's versioned folders, `PATH`, the usual places.
+/// The newest program with this name: in Debian's versioned folders, `PATH`, the usual places.
 pub(crate) fn find_program(name: &str) -> PathBuf {
     let mut versions: Vec<(u32, PathBuf)> = std::fs::read_dir("/usr/lib/postgresql")
         .into_iter()

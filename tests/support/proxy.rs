@@ -18,11 +18,11 @@ use super::free_port;
 pub(crate) enum Mode {
     /// Forwards.
     Pass,
-    /// Nothing listens, and the connections there were are reset.
+    /// Nothing listens, and existing connections are reset.
     Refuse,
-    /// Takes connections, keeps all of them open and forwards nothing, until another mode is set.
+    /// Accepts connections, keeps all of them open and forwards nothing, until another mode is set.
     Stall,
-    /// Forwards; each piece of the target's answers that much later.
+    /// Forwards, but delays each piece of the target's replies by this much.
     Delay(Duration),
 }
 
@@ -35,30 +35,30 @@ pub(crate) enum Cut {
     Close,
 }
 
-/// What connections look at while they run.
+/// The state that running connections watch.
 #[derive(Debug, Clone)]
-struct State {
+struct ProxyState {
     mode: Mode,
     target: String,
-    /// Held by each connection; a cut ends those that hold an older one.
+    /// The generation of connections; a cut ends those of an earlier one.
     epoch: Arc<()>,
     cut: Cut,
-    /// Connections with a lower number forward nothing, for good.
+    /// Connections with a lower number never forward anything again.
     silent_below: usize,
 }
 
-/// A proxy before one address. Dropping it cuts everything.
+/// A proxy before one address. Dropping it cuts all connections.
 #[derive(Debug)]
 pub(crate) struct FaultProxy {
     addr: SocketAddr,
-    state: Arc<watch::Sender<State>>,
+    state: Arc<watch::Sender<ProxyState>>,
     modes: mpsc::UnboundedSender<(Mode, oneshot::Sender<()>)>,
-    counts: Arc<Counts>,
+    counts: Arc<ConnectionCounts>,
     _task: AbortOnDropHandle<()>,
 }
 
 #[derive(Debug, Default)]
-struct Counts {
+struct ConnectionCounts {
     accepted: AtomicUsize,
     open: AtomicUsize,
 }
@@ -69,11 +69,11 @@ impl FaultProxy {
         Self::start_at((Ipv4Addr::LOCALHOST, free_port()), target).await
     }
 
-    /// Listens on an address of the caller's choice.
+    /// Listens on a given address.
     pub(crate) async fn start_at(at: (Ipv4Addr, u16), target: impl Into<String>) -> Self {
         let listener = TcpListener::bind(at).await.unwrap();
         let addr = listener.local_addr().unwrap();
-        let state = State {
+        let state = ProxyState {
             mode: Mode::Pass,
             target: target.into(),
             epoch: Arc::default(),
@@ -82,7 +82,7 @@ impl FaultProxy {
         };
         let state = Arc::new(watch::Sender::new(state));
         let (modes, orders) = mpsc::unbounded_channel();
-        let counts = Arc::<Counts>::default();
+        let counts = Arc::<ConnectionCounts>::default();
         let task = tokio::spawn(listen(listener, orders, Arc::clone(&state), Arc::clone(&counts)));
         Self { addr, state, modes, counts, _task: AbortOnDropHandle::new(task) }
     }
@@ -91,7 +91,7 @@ impl FaultProxy {
         self.addr
     }
 
-    /// `url` with the proxy in the place of its host and port.
+    /// `url` with the proxy instead of its host and port.
     pub(crate) fn url(&self, url: &str) -> String {
         let mut url: reqwest::Url = url.parse().unwrap();
         url.set_host(Some("127.0.0.1")).unwrap();
@@ -99,32 +99,32 @@ impl FaultProxy {
         url.to_string()
     }
 
-    /// Changes what it does; the change holds when this returns.
+    /// Changes the mode; the change is in effect when this returns.
     pub(crate) async fn set(&self, mode: Mode) {
         let (done, wait) = oneshot::channel();
         self.modes.send((mode, done)).unwrap();
         wait.await.unwrap();
     }
 
-    /// Cuts all connections there are, and waits until they are gone.
+    /// Cuts all existing connections, and waits until they are closed.
     pub(crate) async fn cut(&self, cut: Cut) {
         cut_all(&self.state, cut).await;
     }
 
-    /// New connections go to another address (`host:port`); those there are stay.
+    /// Forwards new connections to another address (`host:port`); existing ones stay.
     pub(crate) fn retarget(&self, target: impl Into<String>) {
         let target = target.into();
         self.state.send_modify(|state| state.target = target);
     }
 
-    /// The connections there are stay open and forward nothing any more, as where a firewall has
-    /// forgotten them; new ones are forwarded.
+    /// Existing connections stay open but forward nothing any more, as if a firewall had forgotten
+    /// them; new ones are forwarded.
     pub(crate) fn silence(&self) {
         let taken = self.accepted();
         self.state.send_modify(|state| state.silent_below = taken);
     }
 
-    /// Connections taken since the start.
+    /// Connections accepted since the start.
     pub(crate) fn accepted(&self) -> usize {
         self.counts.accepted.load(Ordering::SeqCst)
     }
@@ -141,7 +141,7 @@ impl Drop for FaultProxy {
     }
 }
 
-async fn cut_all(state: &watch::Sender<State>, cut: Cut) {
+async fn cut_all(state: &watch::Sender<ProxyState>, cut: Cut) {
     let mut old = Arc::default();
     state.send_modify(|state| {
         std::mem::swap(&mut old, &mut state.epoch);
@@ -156,8 +156,8 @@ async fn cut_all(state: &watch::Sender<State>, cut: Cut) {
 async fn listen(
     listener: TcpListener,
     mut orders: mpsc::UnboundedReceiver<(Mode, oneshot::Sender<()>)>,
-    state: Arc<watch::Sender<State>>,
-    counts: Arc<Counts>,
+    state: Arc<watch::Sender<ProxyState>>,
+    counts: Arc<ConnectionCounts>,
 ) {
     let addr = listener.local_addr().unwrap();
     let mut listener = Some(listener);
@@ -179,7 +179,7 @@ async fn listen(
                 } else if listener.is_none() {
                     listener = Some(TcpListener::bind(addr).await.unwrap());
                 }
-                // Who asked may have stopped waiting.
+                // The caller may have stopped waiting.
                 done.send(()).ok();
             }
             Ok((client, _)) = accept => {
@@ -196,8 +196,13 @@ async fn listen(
     }
 }
 
-/// One connection, until it ends or is cut.
-async fn serve(client: TcpStream, state: watch::Receiver<State>, epoch: &Arc<()>, number: usize) {
+/// Runs one connection until it ends or is cut.
+async fn serve(
+    client: TcpStream,
+    state: watch::Receiver<ProxyState>,
+    epoch: &Arc<()>,
+    number: usize,
+) {
     let mut cut = state.clone();
     let mut streams = (client, None);
     let cut = tokio::select! {
@@ -220,7 +225,7 @@ async fn serve(client: TcpStream, state: watch::Receiver<State>, epoch: &Arc<()>
 
 async fn forward(
     (client, server): &mut (TcpStream, Option<TcpStream>),
-    mut state: watch::Receiver<State>,
+    mut state: watch::Receiver<ProxyState>,
     number: usize,
 ) -> io::Result<()> {
     open(&mut state, number).await;
@@ -237,20 +242,20 @@ async fn forward(
     Ok(())
 }
 
-/// One direction, until its end of stream, which is passed on.
+/// Forwards one direction until its end of stream, which is passed on.
 async fn pump(
     mut from: impl AsyncReadExt + Unpin,
     mut to: impl AsyncWriteExt + Unpin,
-    (mut state, number): (watch::Receiver<State>, usize),
-    answers: bool,
+    (mut state, number): (watch::Receiver<ProxyState>, usize),
+    responses: bool,
 ) -> io::Result<()> {
     let mut buffer = vec![0; 64 * 1024];
     loop {
         open(&mut state, number).await;
         let length = from.read(&mut buffer).await?;
-        // Stalled meanwhile: what was read is held back.
+        // Stalled meanwhile: the received bytes are held back.
         let mode = open(&mut state, number).await;
-        if let (Mode::Delay(delay), true) = (mode, answers) {
+        if let (Mode::Delay(delay), true) = (mode, responses) {
             tokio::time::sleep(delay).await;
         }
         if length == 0 {
@@ -260,15 +265,15 @@ async fn pump(
     }
 }
 
-/// Waits for a mode in which something is forwarded.
-async fn open(state: &mut watch::Receiver<State>, number: usize) -> Mode {
-    let passing = |state: &State| {
+/// Waits for a mode that forwards.
+async fn open(state: &mut watch::Receiver<ProxyState>, number: usize) -> Mode {
+    let passing = |state: &ProxyState| {
         number >= state.silent_below && matches!(state.mode, Mode::Pass | Mode::Delay(_))
     };
     let mode = state.wait_for(passing).await.map(|state| state.mode);
     match mode {
         Ok(mode) => mode,
-        // The proxy is gone; the connection is being cut.
+        // The proxy has been dropped; the connection is being cut.
         Err(_) => std::future::pending().await,
     }
 }

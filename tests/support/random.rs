@@ -1,4 +1,4 @@
-//! Random numbers that a seed repeats.
+//! Random numbers that a seed reproduces.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use std::time::Duration;
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// Another stream of numbers for each number of a seed.
+    /// A separate stream of numbers for each number of a seed.
     pub(crate) fn new(seed: u64, stream: u64) -> Self {
         Self(seed ^ stream.wrapping_mul(0xd6e8_feb8_6659_fd93))
     }

@@ -1,4 +1,4 @@
-//! HTTP/1.1 by hand, for what a well-behaved client cannot send.
+//! HTTP/1.1 by hand, for requests that a well-behaved client cannot send.
 
 use std::time::Duration;
 
@@ -8,9 +8,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::replica::{Answer, Replica};
+use super::replica::{Replica, Response};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const READ_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// `host:port` of a URL.
 pub(crate) fn address(url: &str) -> String {
@@ -28,20 +28,20 @@ pub(crate) fn head(method: &str, target: &str, headers: &[(&str, &str)]) -> Vec<
     head.into_bytes()
 }
 
-/// Sends bytes on a connection of their own and reads the answer to its end.
-pub(crate) async fn exchange(address: &str, request: &[u8]) -> Answer {
+/// Sends bytes on a new connection and reads the response to its end.
+pub(crate) async fn exchange(address: &str, request: &[u8]) -> Response {
     let mut stream = TcpStream::connect(address).await.unwrap();
     // Ignored: a server may refuse a request before it has read all of it.
     drop(stream.write_all(request).await);
-    answer(&mut stream).await
+    response(&mut stream).await
 }
 
-/// Reads an answer up to the end of the stream.
-pub(crate) async fn answer(stream: &mut TcpStream) -> Answer {
+/// Reads a response up to the end of the stream.
+pub(crate) async fn response(stream: &mut TcpStream) -> Response {
     parse(&until_closed(stream).await)
 }
 
-/// Everything that comes until the peer closes or resets; panics if it does neither.
+/// Everything that the peer sends until it closes or resets; panics if it does neither.
 pub(crate) async fn until_closed(stream: &mut TcpStream) -> Vec<u8> {
     let mut bytes = Vec::new();
     let read = async {
@@ -50,13 +50,13 @@ pub(crate) async fn until_closed(stream: &mut TcpStream) -> Vec<u8> {
             bytes.extend_from_slice(&buffer[..length]);
         }
     };
-    timeout(PATIENCE, read).await.expect("the peer closes the connection");
+    timeout(READ_TIMEOUT, read).await.expect("the peer closes the connection");
     bytes
 }
 
-/// An answer whose body ends with the bytes.
+/// Parses a response whose body ends with the bytes.
 #[track_caller]
-pub(crate) fn parse(bytes: &[u8]) -> Answer {
+pub(crate) fn parse(bytes: &[u8]) -> Response {
     let text = String::from_utf8_lossy(bytes);
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no head: {text:?}"));
     let mut lines = head.split("\r\n");
@@ -67,17 +67,22 @@ pub(crate) fn parse(bytes: &[u8]) -> Answer {
         headers.append(name, HeaderValue::from_str(value.trim()).unwrap());
     }
     let status = StatusCode::from_u16(status.unwrap_or_else(|| panic!("no status: {head:?}")));
-    Answer { status: status.unwrap(), headers, text: body.to_owned() }
+    Response { status: status.unwrap(), headers, text: body.to_owned() }
 }
 
 impl Replica {
     /// Any method on any target of the public listener, exactly as given.
-    pub(crate) async fn raw(&self, method: &str, target: &str, headers: &[(&str, &str)]) -> Answer {
+    pub(crate) async fn raw(
+        &self,
+        method: &str,
+        target: &str,
+        headers: &[(&str, &str)],
+    ) -> Response {
         exchange(&address(&self.base), &head(method, target, headers)).await
     }
 
     /// GET of a target below `/v1`, exactly as given.
-    pub(crate) async fn raw_get(&self, target: &str, key: &str) -> Answer {
+    pub(crate) async fn raw_get(&self, target: &str, key: &str) -> Response {
         self.raw("GET", &format!("/v1{target}"), &[("X-API-Key", key)]).await
     }
 }

@@ -16,16 +16,16 @@ use super::replica::config;
 use super::wait::until;
 use super::{external, free_port, random_hex, scratch_folder};
 
-const START: Duration = Duration::from_secs(10);
+const START_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A Redis server, which ends when this is dropped.
+/// A Redis server. Dropping it ends it.
 #[derive(Debug)]
 pub(crate) struct RedisServer {
-    kind: Kind,
+    kind: RedisOrigin,
 }
 
 #[derive(Debug)]
-enum Kind {
+enum RedisOrigin {
     Own { folder: PathBuf, port: u16, args: Vec<String>, process: Mutex<Option<Process>> },
     External(String),
 }
@@ -38,19 +38,20 @@ impl RedisServer {
         SHARED
             .get_or_init(|| async {
                 match external("TEST_REDIS_URL") {
-                    Some(url) => Self { kind: Kind::External(url) },
+                    Some(url) => Self { kind: RedisOrigin::External(url) },
                     None => Self::start(&[]).await,
                 }
             })
             .await
     }
 
-    /// A server of the caller's own, to be broken. The arguments come after the harness's own, as
+    /// A server that the test may break. The arguments follow the harness's own, such as
     /// `["--maxmemory", "2mb"]`.
     pub(crate) async fn start(args: &[&str]) -> Self {
         let args = args.iter().map(|&arg| arg.to_owned()).collect();
         let (folder, port) = (scratch_folder("redis"), free_port());
-        let server = Self { kind: Kind::Own { folder, port, args, process: Mutex::new(None) } };
+        let server =
+            Self { kind: RedisOrigin::Own { folder, port, args, process: Mutex::new(None) } };
         server.launch().await;
         server
     }
@@ -58,12 +59,12 @@ impl RedisServer {
     /// `redis://…`
     pub(crate) fn url(&self) -> String {
         match &self.kind {
-            Kind::Own { port, .. } => format!("redis://127.0.0.1:{port}/"),
-            Kind::External(url) => url.clone(),
+            RedisOrigin::Own { port, .. } => format!("redis://127.0.0.1:{port}/"),
+            RedisOrigin::External(url) => url.clone(),
         }
     }
 
-    /// What a pool connects to.
+    /// The connection info for a pool.
     pub(crate) fn servers(&self) -> Servers {
         let config = config("", Some((&self.url(), "")));
         Servers::read(&config.redis).unwrap().unwrap()
@@ -77,31 +78,31 @@ impl RedisServer {
     /// `host:port`, the target for a proxy.
     pub(crate) fn addr(&self) -> String {
         match &self.kind {
-            Kind::Own { port, .. } => format!("127.0.0.1:{port}"),
-            Kind::External(url) => {
+            RedisOrigin::Own { port, .. } => format!("127.0.0.1:{port}"),
+            RedisOrigin::External(url) => {
                 let url: reqwest::Url = url.parse().unwrap();
                 format!("{}:{}", url.host_str().unwrap(), url.port().unwrap_or(6379))
             }
         }
     }
 
-    /// Where it listens.
+    /// The port on which it listens.
     pub(crate) fn port(&self) -> u16 {
         match &self.kind {
-            Kind::Own { port, .. } => *port,
-            Kind::External(_) => panic!("an external server"),
+            RedisOrigin::Own { port, .. } => *port,
+            RedisOrigin::External(_) => panic!("an external server"),
         }
     }
 
-    /// The server's working folder, where its unix socket is.
+    /// The server's working folder, which contains its unix socket.
     pub(crate) fn folder(&self) -> &Path {
         match &self.kind {
-            Kind::Own { folder, .. } => folder,
-            Kind::External(_) => panic!("an external server"),
+            RedisOrigin::Own { folder, .. } => folder,
+            RedisOrigin::External(_) => panic!("an external server"),
         }
     }
 
-    /// A key prefix for one test: `redis.prefix` of its replicas.
+    /// A new key prefix: `redis.prefix` of a test's replicas.
     pub(crate) fn new_prefix() -> String {
         format!("gr-test-{}", random_hex(6))
     }
@@ -113,8 +114,8 @@ impl RedisServer {
         words: &[&str],
     ) -> impl Future<Output = T> + use<T> {
         let caller = std::panic::Location::caller();
-        let answer = self.try_command(words);
-        async move { answer.await.unwrap_or_else(|error| panic!("{caller}: {error}")) }
+        let response = self.try_command(words);
+        async move { response.await.unwrap_or_else(|error| panic!("{caller}: {error}")) }
     }
 
     /// Runs one command that may fail.
@@ -155,7 +156,7 @@ impl RedisServer {
         keys
     }
 
-    /// Collects every command that the server runs from now on.
+    /// Records every command that the server runs from now on.
     pub(crate) async fn monitor(&self) -> Monitor {
         let monitor = self.client().get_async_monitor().await.unwrap();
         let lines = Arc::new(Mutex::new(Vec::new()));
@@ -179,22 +180,22 @@ impl RedisServer {
         self.with_process(|process| process.signal_tree(Signal::Cont));
     }
 
-    /// Ends the server at once, and waits until it is gone.
+    /// Kills the server, and waits until it has ended.
     pub(crate) async fn kill(&self) {
         let Some(process) = self.own().take() else { return };
         process.signal_tree(Signal::Kill);
         process.wait_exit(Duration::from_secs(10)).await;
     }
 
-    /// Ends the server at once, if it runs, and starts it again: same port, and empty unless its
-    /// arguments make it keep its data.
+    /// Kills the server if it runs, and starts it again: same port, and without data unless its
+    /// arguments make it persistent.
     pub(crate) async fn restart(&self) {
         self.kill().await;
         self.launch().await;
     }
 
     async fn launch(&self) {
-        let Kind::Own { folder, port, args, .. } = &self.kind else {
+        let RedisOrigin::Own { folder, port, args, .. } = &self.kind else {
             panic!("an external server is not touched");
         };
         let process = Launch::new("redis-server", find_program("redis-server"))
@@ -205,12 +206,12 @@ impl RedisServer {
             .arg(folder)
             .args(args)
             .start();
-        until(START, "Redis answers", || async {
+        until(START_TIMEOUT, "Redis responds", || async {
             assert!(process.is_running(), "Redis did not start: {}", process.report());
-            let answer = self.try_command::<String>(&["PING"]).await;
+            let response = self.try_command::<String>(&["PING"]).await;
             // With a password set, a refusal shows that the server runs.
             let refused = |error: &super::RedisError| error.code() == Some("NOAUTH");
-            answer.map_or_else(|error| refused(&error).then_some(()), |_| Some(()))
+            response.map_or_else(|error| refused(&error).then_some(()), |_| Some(()))
         })
         .await;
         *self.own() = Some(process);
@@ -222,8 +223,10 @@ impl RedisServer {
 
     fn own(&self) -> MutexGuard<'_, Option<Process>> {
         match &self.kind {
-            Kind::Own { process, .. } => process.lock().unwrap_or_else(PoisonError::into_inner),
-            Kind::External(_) => panic!("an external server is not touched"),
+            RedisOrigin::Own { process, .. } => {
+                process.lock().unwrap_or_else(PoisonError::into_inner)
+            }
+            RedisOrigin::External(_) => panic!("an external server is not touched"),
         }
     }
 

@@ -7,12 +7,12 @@ use super::process::{Launch, find_program};
 use super::redis::RedisServer;
 use super::wait::{eventually, until};
 
-const START: Duration = Duration::from_secs(60);
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// From the first slot to the last, and who has them: host, port, identity.
+/// The first and last slot, and their owner: host, port, node id.
 type Range = (u16, u16, (String, u16, String));
 
-/// The servers of the cluster, which end when this is dropped.
+/// The servers of the cluster. Dropping it ends them.
 #[derive(Debug)]
 pub(crate) struct RedisCluster {
     pub(crate) nodes: Vec<RedisServer>,
@@ -31,11 +31,11 @@ impl RedisCluster {
             .args(nodes.iter().map(RedisServer::addr))
             .args(["--cluster-replicas", "1", "--cluster-yes"])
             .start();
-        let status = cli.wait_exit(START).await;
+        let status = cli.wait_exit(START_TIMEOUT).await;
         assert!(status.success(), "{}", cli.report());
         let cluster = Self { nodes };
         for node in &cluster.nodes {
-            eventually(START, "a node is ready", || async {
+            eventually(START_TIMEOUT, "a node is ready", || async {
                 let info: String = node.command(&["CLUSTER", "INFO"]).await;
                 let link: String = node.command(&["INFO", "replication"]).await;
                 let paired = ["master_link_status:up", "connected_slaves:1"];
@@ -57,7 +57,7 @@ impl RedisCluster {
                 return slot;
             }
         }
-        panic!("no node is there")
+        panic!("no node responds")
     }
 
     /// The primary of a slot, as `witness` reports it: its index among the nodes.
@@ -78,10 +78,10 @@ impl RedisCluster {
         found
     }
 
-    /// Waits until somebody else than `lost` has the slot, and the cluster works.
+    /// Waits until a node other than `lost` owns the slot, and the cluster is operational.
     pub(crate) async fn taken_over(&self, slot: u16, lost: usize) -> usize {
         let witness = (lost + 1) % self.nodes.len();
-        until(START, "a replica has taken over", || async {
+        until(START_TIMEOUT, "a replica has taken over", || async {
             let info: String = self.nodes[witness].command(&["CLUSTER", "INFO"]).await;
             let now = self.primary_of(slot, witness).await;
             (now != lost && info.contains("cluster_state:ok")).then_some(now)
@@ -89,7 +89,7 @@ impl RedisCluster {
         .await
     }
 
-    /// Every key that begins with `prefix`, and for how long it lives, in milliseconds.
+    /// Every key that begins with `prefix`, with its time to live in milliseconds.
     pub(crate) async fn keys(&self, prefix: &str) -> Vec<(String, i64)> {
         let mut found = Vec::new();
         for primary in self.primaries(0).await {
@@ -110,7 +110,7 @@ impl RedisCluster {
         let () = self.nodes[from].command(&words).await;
     }
 
-    /// Moves the slot's keys that are there, and ends the move.
+    /// Moves the slot's existing keys, and completes the move.
     pub(crate) async fn end_move(&self, slot: u16, from: usize, to: usize) {
         let (at, target) = (slot.to_string(), self.id(to).await);
         let port = self.nodes[to].port().to_string();

@@ -7,15 +7,15 @@ use super::redis::RedisServer;
 use super::wait::{eventually, until};
 use super::{free_port, scratch_folder};
 
-const START: Duration = Duration::from_secs(30);
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The sentinels' name for the primary.
 pub(crate) const SERVICE: &str = "registry";
 
-/// The servers and their sentinels, which end when this is dropped.
+/// The servers and their sentinels. Dropping it ends them.
 #[derive(Debug)]
-pub(crate) struct WatchedRedis {
-    /// The primary at first, and its replica.
+pub(crate) struct SentinelRedis {
+    /// The initial primary, and its replica.
     pub(crate) servers: [RedisServer; 2],
     sentinels: Vec<Sentinel>,
 }
@@ -26,13 +26,13 @@ struct Sentinel {
     process: Process,
 }
 
-impl WatchedRedis {
-    /// The sentinels ask for `password`, if any.
+impl SentinelRedis {
+    /// The sentinels require `password`, if there is one.
     pub(crate) async fn start(password: Option<&str>) -> Self {
         let primary = RedisServer::start(&[]).await;
         let port = primary.port().to_string();
         let replica = RedisServer::start(&["--replicaof", "127.0.0.1", &port]).await;
-        eventually(START, "the replica follows", || async {
+        eventually(START_TIMEOUT, "the replica has caught up", || async {
             let info: String = replica.command(&["INFO", "replication"]).await;
             info.contains("master_link_status:up")
         })
@@ -40,7 +40,7 @@ impl WatchedRedis {
         let sentinels = (0..3).map(|_| sentinel(primary.port(), password)).collect();
         let watched = Self { servers: [primary, replica], sentinels };
         for sentinel in &watched.sentinels {
-            until(START, "the sentinels know each other and the replica", || async {
+            until(START_TIMEOUT, "the sentinels know each other and the replica", || async {
                 assert!(sentinel.process.is_running(), "{}", sentinel.process.report());
                 let _ready: String = watched.ask(sentinel, password, "CKQUORUM").await?;
                 let known: Vec<redis::Value> = watched.ask(sentinel, password, "SENTINELS").await?;
@@ -59,7 +59,7 @@ impl WatchedRedis {
         self.sentinels.iter().map(url).collect()
     }
 
-    /// Asks for a fail-over though nothing is wrong.
+    /// Requests a fail-over although nothing has failed.
     pub(crate) async fn fail_over(&self) {
         let asked: Option<String> = self.ask(&self.sentinels[0], None, "FAILOVER").await;
         assert!(asked.is_some());
@@ -67,7 +67,7 @@ impl WatchedRedis {
 
     /// Waits until the second server is the primary.
     pub(crate) async fn promoted(&self) {
-        eventually(START, "the replica is promoted", || async {
+        eventually(START_TIMEOUT, "the replica is promoted", || async {
             // Sentinels close the connections of the server that they promote.
             let asked = self.servers[1].try_command::<String>(&["INFO", "replication"]);
             asked.await.is_ok_and(|info| info.contains("role:master"))

@@ -1,5 +1,4 @@
-//! Replicas of the service, put together by the service's own composition root, and a client
-//! that shows what came back.
+//! Replicas of the service, assembled by its own composition root, and an HTTP client for them.
 
 use std::sync::Arc;
 
@@ -20,7 +19,7 @@ use super::redis::RedisServer;
 /// The role that replicas read as.
 pub(crate) const READER: &str = "gene_registry_reader";
 
-/// The defaults, listening on free ports of 127.0.0.1, in front of this database and Redis.
+/// The default configuration on free ports of 127.0.0.1, with this database and Redis.
 pub(crate) fn config(database_url: &str, redis: Option<(&str, &str)>) -> Config {
     let mut config = LoadedConfig::read(None).unwrap().config;
     config.server.bind = "127.0.0.1:0".parse().unwrap();
@@ -31,8 +30,8 @@ pub(crate) fn config(database_url: &str, redis: Option<(&str, &str)>) -> Config 
     config
 }
 
-/// Times for tests of what is answered, not of how fast: a loaded machine gets more of them.
-pub(crate) fn patient(config: &mut Config) {
+/// Long timeouts, for tests of what is sent rather than how fast, on a loaded machine.
+pub(crate) fn long_timeouts(config: &mut Config) {
     config.redis.timeout_ms = 10_000;
     config.server.request_timeout_ms = 60_000;
     config.shed.wait_ms = 10_000;
@@ -42,57 +41,62 @@ pub(crate) fn patient(config: &mut Config) {
     config.upstream.deadline_ms = 30_000;
 }
 
-/// A replica in this process.
+/// A replica, usually in this process, and a client for it.
 pub(crate) struct Replica {
     running: Option<Running>,
     client: reqwest::Client,
-    /// Ends in `/v1`.
+    /// The base URL, which ends in `/v1`.
     pub(crate) base: String,
     pub(crate) ops: String,
-    /// The control listener, where it is on.
+    /// The control listener, if it is enabled.
     pub(crate) control: Option<String>,
 }
 
 impl Replica {
-    /// A replica in front of the Postgres that the configuration names.
+    /// A replica over the Postgres that the configuration names.
     pub(crate) async fn start(config: &Config) -> Self {
         let install = config.registry.install_command.clone();
         let upstream = Postgres::new(&config.upstream, install).unwrap();
-        Self::over(config, Arc::new(upstream)).await
+        Self::with_upstream(config, Arc::new(upstream)).await
     }
 
-    /// A replica in front of any upstream.
-    pub(crate) async fn over(config: &Config, upstream: Arc<dyn Upstream>) -> Self {
+    /// A replica over any upstream.
+    pub(crate) async fn with_upstream(config: &Config, upstream: Arc<dyn Upstream>) -> Self {
         let running = app::start(config, upstream).await.unwrap();
         let (base, ops) = (running.base_url(), running.ops_url());
         let control = running.control_url();
         Self { running: Some(running), client: reqwest::Client::new(), base, ops, control }
     }
 
-    /// A replica that runs elsewhere.
-    pub(crate) fn at(base: &str, ops: &str, control: Option<&str>) -> Self {
+    /// A replica in another process.
+    pub(crate) fn external(base: &str, ops: &str, control: Option<&str>) -> Self {
         let (base, ops) = (base.to_owned(), ops.to_owned());
         let control = control.map(str::to_owned);
         Self { running: None, client: reqwest::Client::new(), base, ops, control }
     }
 
-    /// GET of a path below `/v1`, with a key or without one.
-    pub(crate) async fn get(&self, path: &str, key: Option<&str>) -> Answer {
+    /// GET of a path below `/v1`, with or without a key.
+    pub(crate) async fn get(&self, path: &str, key: Option<&str>) -> Response {
         let headers = key.map(|key| ("X-API-Key", key));
         self.send(Method::GET, &format!("{}{path}", self.base), headers.as_slice()).await
     }
 
     /// Any request, by its whole URL.
-    pub(crate) async fn send(&self, method: Method, url: &str, headers: &[(&str, &str)]) -> Answer {
+    pub(crate) async fn send(
+        &self,
+        method: Method,
+        url: &str,
+        headers: &[(&str, &str)],
+    ) -> Response {
         let mut request = self.client.request(method, url);
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        Answer::of(request.send().await.unwrap()).await
+        Response::of(request.send().await.unwrap()).await
     }
 
     /// GET on the operations listener.
-    pub(crate) async fn ops(&self, path: &str) -> Answer {
+    pub(crate) async fn ops(&self, path: &str) -> Response {
         self.send(Method::GET, &format!("{}{path}", self.ops), &[]).await
     }
 
@@ -103,21 +107,21 @@ impl Replica {
         line.map(|value| value.parse().unwrap())
     }
 
-    /// Ends it and waits until it has ended.
+    /// Ends the replica and waits until it has ended.
     pub(crate) async fn shutdown(mut self) {
         self.running.take().unwrap().shutdown().await;
     }
 }
 
-/// An answer, read whole.
+/// An HTTP response, read to its end.
 #[derive(Debug, Clone)]
-pub(crate) struct Answer {
+pub(crate) struct Response {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) text: String,
 }
 
-impl Answer {
+impl Response {
     pub(crate) async fn of(response: reqwest::Response) -> Self {
         let (status, headers) = (response.status(), response.headers().clone());
         Self { status, headers, text: response.text().await.unwrap() }
@@ -128,12 +132,12 @@ impl Answer {
         serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    /// A header's value; empty where there is none.
+    /// A header's value; empty if the header is missing.
     pub(crate) fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", |value| value.to_str().unwrap())
     }
 
-    /// The error's code; panics unless the body has exactly the one shape.
+    /// The error code; panics unless the body has exactly the documented fields.
     #[track_caller]
     pub(crate) fn code(&self) -> String {
         let body = self.json();
@@ -144,14 +148,14 @@ impl Answer {
         fields["code"].as_str().unwrap().to_owned()
     }
 
-    /// Checks status and code of a refusal.
+    /// Checks status and code of an error.
     #[track_caller]
     pub(crate) fn assert_refused(&self, status: u16, code: &str) {
         assert_eq!((self.status.as_u16(), self.code().as_str()), (status, code), "{self:?}");
     }
 }
 
-/// A database with the default schema: the sample registry, genes of the test's own, or none.
+/// A database with the default schema and no genes.
 pub(crate) async fn migrated(server: &PostgresServer) -> Database<'_> {
     server.create_database_like("migrated", |url| async move { migrate(&url).await }).await
 }
@@ -176,18 +180,18 @@ pub(crate) async fn load(url: &str, genes: Vec<CatalogueGene>) {
 }
 
 impl Database<'_> {
-    /// Stores a new key of `limit` requests a minute, and gives it in plain text.
+    /// Stores a new key with a limit of `limit` requests a minute; returns its plain text.
     pub(crate) async fn new_key(&self, limit: u32) -> String {
         self.new_key_with(|key| key.spec.rate_limit_per_minute = limit).await
     }
 
-    /// Stores a new key, changed as wished.
+    /// Stores a new key, modified by `change`.
     pub(crate) async fn new_key_with(&self, change: impl FnOnce(&mut NewKey)) -> String {
         new_key_in(&self.url(), change).await
     }
 }
 
-/// What there is to say of a key that a test makes: it may read, a million times a minute.
+/// The default properties of a test's key: scope read, a million requests a minute.
 pub(crate) fn new_key() -> NewKey {
     let spec = KeySpec {
         name: "test".to_owned(),
@@ -198,7 +202,7 @@ pub(crate) fn new_key() -> NewKey {
     NewKey { owner: "team-test".to_owned(), spec }
 }
 
-/// Stores a new key in the database with this URL, its owner's, changed as wished.
+/// Stores a new key, modified by `change`, in the database with this URL (its owner's).
 pub(crate) async fn new_key_in(url: &str, change: impl FnOnce(&mut NewKey)) -> String {
     let mut new = new_key();
     change(&mut new);
@@ -224,8 +228,8 @@ impl<'a> Fleet<'a> {
         Self::start_with(count, postgres, redis, |_| {}).await
     }
 
-    /// With a configuration changed as wished. Until then it waits longer for the database than
-    /// a replica does, as a loaded machine may need.
+    /// A fleet with a configuration modified by `change`. Before that, the timeouts of the database
+    /// are longer than the defaults, as a loaded machine may need.
     pub(crate) async fn start_with(
         count: u32,
         postgres: &'a PostgresServer,

@@ -9,7 +9,7 @@ use super::postgres::{PostgresOptions, PostgresServer, SUPERUSER};
 use super::process::Signal;
 use super::wait::eventually;
 
-const SOON: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A server that may have standbys.
 pub(crate) async fn primary() -> PostgresServer {
@@ -26,12 +26,12 @@ fn options() -> PostgresOptions {
 }
 
 impl PostgresServer {
-    /// A standby that streams from this server, and has followed it up to now.
+    /// A standby that streams from this server, and has caught up.
     pub(crate) async fn start_standby(&self) -> Self {
         self.start_standby_through(self.port()).await
     }
 
-    /// A standby that streams through what listens on `port` in front of this server.
+    /// A standby that streams through a proxy on `port` in front of this server.
     pub(crate) async fn start_standby_through(&self, port: u16) -> Self {
         let port = port.to_string();
         let standby = Self::start_from(options(), |data| {
@@ -41,26 +41,26 @@ impl PostgresServer {
             backup
         })
         .await;
-        self.followed_by(&standby).await;
+        self.wait_for_replay(&standby).await;
         standby
     }
 
-    /// Waits until `standby` has replayed all that this server has written up to now.
-    pub(crate) async fn followed_by(&self, standby: &Self) {
+    /// Waits until `standby` has replayed everything that this server has written so far.
+    pub(crate) async fn wait_for_replay(&self, standby: &Self) {
         let sql = "select (pg_current_wal_flush_lsn() - '0/0')::int8";
         let written = number(&self.admin().await, sql).await;
         let admin = standby.admin().await;
-        eventually(SOON, "the standby has followed", || async {
+        eventually(TIMEOUT, "the standby has caught up", || async {
             number(&admin, "select (pg_last_wal_replay_lsn() - '0/0')::int8").await >= written
         })
         .await;
     }
 
-    /// The standby goes on receiving, and shows nothing of it.
+    /// The standby continues to receive, but replays nothing.
     pub(crate) async fn pause_replay(&self) {
         let admin = self.admin().await;
         admin.batch_execute("select pg_wal_replay_pause()").await.unwrap();
-        eventually(SOON, "replay is paused", || async {
+        eventually(TIMEOUT, "replay is paused", || async {
             let sql = "select pg_get_wal_replay_pause_state() = 'paused'";
             admin.query_one(sql, &[]).await.unwrap().get(0)
         })
@@ -78,7 +78,7 @@ impl PostgresServer {
         assert!(self.admin().await.query_one(sql, &[]).await.unwrap().get::<_, bool>(0));
     }
 
-    /// Ends every process of the server at once, by SIGKILL.
+    /// Kills every process of the server.
     pub(crate) async fn kill(&self) {
         self.end_by(Signal::Kill).await;
     }

@@ -1,4 +1,4 @@
-//! Waiting for a condition, with a bound: tests never sleep and hope.
+//! Waiting for a condition, with a bound: tests never sleep for a guessed time.
 
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -9,17 +9,17 @@ use tokio::time::{Instant, sleep};
 
 use super::postgres::PostgresServer;
 
-const PAUSE: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// For one look of [`seen`], however slow the machine is.
-const LOOK: Duration = Duration::from_secs(60);
+/// For one attempt of [`visible_within`], however slow the machine is.
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Of what makes a change seen: a timer, a connection, the database, its answer, a request and its
-/// answer. Each may be late by as much as the machine is; nobody is held to a bound by a machine
-/// that stands still.
+/// The number of steps until a change is visible: a timer, a connection, the database, its reply, a
+/// request and its response. Each may be late by the delay of the machine, so the bound is extended
+/// by it.
 const STEPS: u32 = 6;
 
-/// Waits until `condition` holds; panics with `what`, at the caller, when `bound` has passed.
+/// Waits until `condition` holds; panics with `what`, at the caller, after `bound`.
 #[track_caller]
 pub(crate) fn eventually<F: Future<Output = bool>>(
     bound: Duration,
@@ -32,8 +32,8 @@ pub(crate) fn eventually<F: Future<Output = bool>>(
     })
 }
 
-/// Waits until `attempt` gives a value; panics with `what`, at the caller, when `bound` has passed,
-/// also in the middle of an attempt.
+/// Waits until `attempt` gives a value; panics with `what`, at the caller, after `bound`, also in
+/// the middle of an attempt.
 #[track_caller]
 pub(crate) fn until<T, F: Future<Output = Option<T>>>(
     bound: Duration,
@@ -46,22 +46,23 @@ pub(crate) fn until<T, F: Future<Output = Option<T>>>(
         loop {
             match tokio::time::timeout_at(end, attempt()).await {
                 Ok(Some(value)) => return value,
-                Ok(None) if Instant::now() < end => sleep(PAUSE).await,
+                Ok(None) if Instant::now() < end => sleep(POLL_INTERVAL).await,
                 _ => panic!("{caller}: not within {bound:?}: {what}"),
             }
         }
     }
 }
 
-/// Looks until what was changed at `since` is seen. What `look` finds instead, which is older, is a
-/// failure only where it was asked for later than `bound` after the change, and later by what this
-/// machine was late: a machine that is slow to ask, or to answer, has shown nothing wrong.
+/// Polls until the change made at `since` is visible. `poll` returns a description of an older
+/// state as its error; that is a failure only if the poll began later than `bound` after the
+/// change, plus the measured delay of this machine. A machine that is slow to send or receive
+/// proves nothing.
 #[track_caller]
-pub(crate) fn seen<F: Future<Output = Result<(), String>>>(
+pub(crate) fn visible_within<F: Future<Output = Result<(), String>>>(
     since: Instant,
     bound: Duration,
     what: &str,
-    mut look: impl FnMut() -> F,
+    mut poll: impl FnMut() -> F,
 ) -> impl Future<Output = ()> {
     let caller = Location::caller();
     async move {
@@ -71,28 +72,28 @@ pub(crate) fn seen<F: Future<Output = Result<(), String>>>(
         loop {
             let begun = Instant::now();
             let found = tokio::select! {
-                found = tokio::time::timeout(LOOK, look()) => found,
+                found = tokio::time::timeout(ATTEMPT_TIMEOUT, poll()) => found,
                 never = &mut measured => match never {},
             };
-            let found = found.unwrap_or_else(|_| panic!("{caller}: no answer: {what}"));
+            let found = found.unwrap_or_else(|_| panic!("{caller}: no response: {what}"));
             let Err(older) = found else { return };
             if begun > since + bound + STEPS * late.get() {
                 panic!("{caller}: not within {bound:?}: {what}: still {older}");
             }
-            sleep(PAUSE).await;
+            sleep(POLL_INTERVAL).await;
         }
     }
 }
 
-/// Measures for ever by how much this machine is late at most, its database too: a look into the
-/// change log waits for both.
-async fn lateness(most: &Cell<Duration>) -> Infallible {
+/// Measures for ever the largest delay of this machine and its database: polls of the change log
+/// wait for both.
+async fn lateness(max: &Cell<Duration>) -> Infallible {
     let database = PostgresServer::shared().await.admin().await;
     loop {
         let begun = Instant::now();
-        sleep(PAUSE).await;
+        sleep(POLL_INTERVAL).await;
         database.query_one("select 1", &[]).await.unwrap();
-        most.set(begun.elapsed().saturating_sub(2 * PAUSE).max(most.get()));
+        max.set(begun.elapsed().saturating_sub(2 * POLL_INTERVAL).max(max.get()));
     }
 }
 
@@ -104,19 +105,20 @@ mod tests {
 
     #[tokio::test]
     #[should_panic(expected = "still older")]
-    async fn what_is_still_older_beyond_the_bound_is_a_failure() {
-        seen(Instant::now(), BOUND, "a change", || async { Err("older".to_owned()) }).await;
+    async fn an_older_state_beyond_the_bound_is_a_failure() {
+        visible_within(Instant::now(), BOUND, "a change", || async { Err("older".to_owned()) })
+            .await;
     }
 
     #[tokio::test]
-    async fn an_older_answer_that_was_asked_for_in_time_is_none_however_late_it_comes() {
-        let looks = Cell::new(0);
-        seen(Instant::now(), BOUND, "a change", || async {
-            looks.set(looks.get() + 1);
+    async fn an_older_state_requested_in_time_is_no_failure_however_late_it_arrives() {
+        let polls = Cell::new(0);
+        visible_within(Instant::now(), BOUND, "a change", || async {
+            polls.set(polls.get() + 1);
             sleep(2 * BOUND).await;
-            if looks.get() == 1 { Err("older".to_owned()) } else { Ok(()) }
+            if polls.get() == 1 { Err("older".to_owned()) } else { Ok(()) }
         })
         .await;
-        assert_eq!(looks.get(), 2);
+        assert_eq!(polls.get(), 2);
     }
 }

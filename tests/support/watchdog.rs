@@ -1,6 +1,6 @@
-//! The end of every child process. A small shell waits for the end of a pipe that the test process
-//! holds: however that process ends, the shell then ends the children, their descendants (stopped
-//! ones too) and the scratch folder.
+//! Ends every child process with the test process. A small shell waits for the end of a pipe that
+//! the test process holds: however that process ends, the shell then ends the children and their
+//! descendants (stopped ones too), and removes the scratch folder.
 
 use std::fs::Permissions;
 use std::io::Write;
@@ -59,7 +59,7 @@ struct Watchdog {
 
 static WATCHDOG: LazyLock<Watchdog> = LazyLock::new(|| {
     let scratch = tempfile::Builder::new().prefix("gene-registry-test-").tempdir().unwrap().keep();
-    // Servers that run under another account must be able to pass through.
+    // Servers that run under another account need access to their folders.
     std::fs::set_permissions(&scratch, Permissions::from_mode(0o755)).unwrap();
     let shell = Command::new("sh")
         .args(["-c", SCRIPT, "watchdog"])
@@ -88,7 +88,7 @@ pub(super) fn watch(pid: u32) {
     tell(&format!("add {pid}\n"));
 }
 
-/// The process is about to be reaped: its id may be given to another.
+/// The process is about to be reaped: its id may be reused.
 pub(super) fn forget(pid: u32) {
     tell(&format!("del {pid}\n"));
 }

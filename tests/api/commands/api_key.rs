@@ -3,19 +3,19 @@
 use gene_registry::keys::ApiKey;
 use serde_json::Value;
 
-use super::{Ended, run_on};
+use super::{CommandResult, run_on};
 use crate::support::database::Database;
 use crate::support::postgres::PostgresServer;
-use crate::support::replica::{READER, Replica, config, patient, sample};
+use crate::support::replica::{READER, Replica, config, long_timeouts, sample};
 
-struct Stand(Database<'static>);
+struct KeySetup(Database<'static>);
 
-impl Stand {
+impl KeySetup {
     async fn start() -> Self {
         Self(sample(PostgresServer::shared().await).await)
     }
 
-    async fn api_key(&self, args: &[&str]) -> Ended {
+    async fn api_key(&self, args: &[&str]) -> CommandResult {
         let args = [&["api-key"], args, &["--direct", "--owner", "team-a"]].concat();
         run_on(&self.0.url(), args).await
     }
@@ -43,7 +43,7 @@ impl Stand {
 
     async fn replica(&self) -> Replica {
         let mut config = config(&self.0.url_as(READER), None);
-        patient(&mut config);
+        long_timeouts(&mut config);
         Replica::start(&config).await
     }
 
@@ -53,17 +53,17 @@ impl Stand {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_created_key_stands_alone_on_standard_output_and_works() {
-    let stand = Stand::start().await;
-    let created = stand.api_key(&["create", "--name", "ci"]).await.ok();
+async fn standard_output_has_only_the_created_key_which_works() {
+    let setup = KeySetup::start().await;
+    let created = setup.api_key(&["create", "--name", "ci"]).await.ok();
     let key = created.stdout.strip_suffix('\n').unwrap();
     assert!(key.parse::<ApiKey>().is_ok(), "{created:?}");
     assert!(!created.stderr.contains(key) && created.stderr.contains(&key[..11]), "{created:?}");
 
-    let answer = stand.replica().await.get("/genes", Some(key)).await;
-    assert_eq!(answer.status, 200);
-    assert_eq!(answer.header("x-ratelimit-limit"), "30", "the default");
-    let stored = &stand.list().await[0];
+    let response = setup.replica().await.get("/genes", Some(key)).await;
+    assert_eq!(response.status, 200);
+    assert_eq!(response.header("x-ratelimit-limit"), "30", "the default");
+    let stored = &setup.list().await[0];
     assert_eq!(
         (&stored["prefix"], &stored["owner"]),
         (&Value::from(&key[..11]), &Value::from("team-a"))
@@ -73,41 +73,41 @@ async fn a_created_key_stands_alone_on_standard_output_and_works() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_is_created_with_the_scopes_limit_and_end_asked_for() {
-    let stand = Stand::start().await;
+async fn a_key_is_created_with_the_given_scopes_limit_and_expiry() {
+    let setup = KeySetup::start().await;
     let args = ["create", "--name", "n", "--scope", "read", "--scope", "x", "--rate-limit", "7"];
-    let created = stand.api_key(&[&args[..], &["--expires", "90d", "--json"]].concat()).await.ok();
+    let created = setup.api_key(&[&args[..], &["--expires", "90d", "--json"]].concat()).await.ok();
     let shown: Value = serde_json::from_str(&created.stdout).unwrap();
     let key = shown["key"].as_str().unwrap();
-    let answer = stand.replica().await.get("/genes", Some(key)).await;
-    assert_eq!((answer.status.as_u16(), answer.header("x-ratelimit-limit")), (200, "7"));
-    let stored = &stand.list().await[0];
+    let response = setup.replica().await.get("/genes", Some(key)).await;
+    assert_eq!((response.status.as_u16(), response.header("x-ratelimit-limit")), (200, "7"));
+    let stored = &setup.list().await[0];
     for field in ["prefix", "name", "scopes", "rate_limit_per_minute", "expires_at"] {
         assert_eq!(stored[field], shown[field], "{field}");
     }
     for wrong in
         [&["--expires", "soon"][..], &["--rate-limit", "-1"], &["--rate-limit", "2147483648"]]
     {
-        let refused = stand.api_key(&[&["create", "--name", "x"], wrong].concat()).await;
+        let refused = setup.api_key(&[&["create", "--name", "x"], wrong].concat()).await;
         refused.failed(2, &[]);
     }
-    assert_eq!(stand.list().await.len(), 1);
+    assert_eq!(setup.list().await.len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn list_shows_expired_and_revoked_keys_as_such_and_no_secret() {
-    let stand = Stand::start().await;
+async fn list_marks_expired_and_revoked_keys_and_shows_no_secret() {
+    let setup = KeySetup::start().await;
     let mut secrets = Vec::new();
     for name in ["active", "expired", "revoked", "both"] {
-        let key = stand.create(&["--expires", "90d"]).await;
+        let key = setup.create(&["--expires", "90d"]).await;
         let name_it =
             format!("update registry.api_key set name = '{name}' where prefix = '{}'", &key[..11]);
-        stand.execute(&name_it).await;
+        setup.execute(&name_it).await;
         let hash = ApiKey::hash(&key.parse().unwrap());
         secrets.push(hash.0.iter().map(|byte| format!("{byte:02x}")).collect::<String>());
         secrets.push(key[11..].to_owned());
     }
-    stand
+    setup
         .execute(
             "update registry.api_key set created_at = now() - interval '2 h',
                 expires_at = now() - interval '1 h' where name in ('expired', 'both');
@@ -117,91 +117,91 @@ async fn list_shows_expired_and_revoked_keys_as_such_and_no_secret() {
     let expected =
         [("active", "active"), ("both", "revoked"), ("expired", "expired"), ("revoked", "revoked")]
             .map(|(name, status)| (name.to_owned(), status.to_owned()));
-    assert_eq!(stand.statuses().await, expected);
+    assert_eq!(setup.statuses().await, expected);
 
-    let table = stand.api_key(&["list"]).await.ok().stdout;
+    let table = setup.api_key(&["list"]).await.ok().stdout;
     let header: Vec<_> = table.lines().next().unwrap().split_whitespace().collect();
     assert_eq!(header.join(" "), "PREFIX NAME SCOPES LIMIT CREATED EXPIRES LAST USED STATUS");
     for (name, status) in &expected {
         let fits = |line: &&str| line.ends_with(status) && line.contains(&format!("  {name} "));
         assert!(table.lines().any(|line| fits(&line)), "{name} {status}: {table}");
     }
-    let json = stand.api_key(&["list", "--json"]).await.ok().stdout;
+    let json = setup.api_key(&["list", "--json"]).await.ok().stdout;
     for secret in secrets {
         assert!(!table.contains(&secret) && !json.contains(&secret), "{secret}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn times_without_an_end_are_shown_as_never() {
-    let stand = Stand::start().await;
-    stand.create(&[]).await;
-    stand.execute("update registry.api_key set expires_at = 'infinity'").await;
-    let listed = stand.list().await.remove(0);
+async fn infinite_times_are_shown_as_never() {
+    let setup = KeySetup::start().await;
+    setup.create(&[]).await;
+    setup.execute("update registry.api_key set expires_at = 'infinity'").await;
+    let listed = setup.list().await.remove(0);
     assert_eq!((&listed["status"], &listed["expires_at"]), (&"active".into(), &Value::Null));
-    assert!(stand.api_key(&["list"]).await.ok().stdout.contains("never"));
+    assert!(setup.api_key(&["list"]).await.ok().stdout.contains("never"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn list_and_revoke_see_the_owners_keys_alone() {
-    let stand = Stand::start().await;
-    let other = stand.0.new_key_with(|key| key.owner = "team-b".to_owned()).await;
-    assert_eq!(stand.list().await.len(), 0);
-    stand.api_key(&["revoke", "--prefix", &other[..11]]).await.failed(2, &[&other]);
-    assert_eq!(stand.replica().await.get("/genes", Some(&other)).await.status, 200);
+async fn list_and_revoke_see_only_the_owners_keys() {
+    let setup = KeySetup::start().await;
+    let other = setup.0.new_key_with(|key| key.owner = "team-b".to_owned()).await;
+    assert_eq!(setup.list().await.len(), 0);
+    setup.api_key(&["revoke", "--prefix", &other[..11]]).await.failed(2, &[&other]);
+    assert_eq!(setup.replica().await.get("/genes", Some(&other)).await.status, 200);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_revoked_key_is_refused_and_revoking_it_again_changes_nothing() {
-    let stand = Stand::start().await;
+    let setup = KeySetup::start().await;
     for prefix in [0..11, 3..7] {
-        let key = stand.create(&[]).await;
-        let revoked = stand.api_key(&["revoke", "--prefix", &key[prefix.clone()]]).await.ok();
+        let key = setup.create(&[]).await;
+        let revoked = setup.api_key(&["revoke", "--prefix", &key[prefix.clone()]]).await.ok();
         assert!(revoked.stdout.contains(&key[..11]), "{revoked:?}");
-        assert_eq!(stand.replica().await.get("/genes", Some(&key)).await.status, 401);
-        let before = stand.list().await;
-        stand.api_key(&["revoke", "--prefix", &key[prefix]]).await.ok();
-        assert_eq!(stand.list().await, before);
+        assert_eq!(setup.replica().await.get("/genes", Some(&key)).await.status, 401);
+        let before = setup.list().await;
+        setup.api_key(&["revoke", "--prefix", &key[prefix]]).await.ok();
+        assert_eq!(setup.list().await, before);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn unclear_prefixes_revoke_nothing() {
-    let stand = Stand::start().await;
-    let keys = [stand.create(&[]).await, stand.create(&[]).await];
+async fn ambiguous_prefixes_revoke_nothing() {
+    let setup = KeySetup::start().await;
+    let keys = [setup.create(&[]).await, setup.create(&[]).await];
     for (key, prefix) in keys.iter().zip(["gr_same0001", "gr_same0002"]) {
         let sql = format!(
             "update registry.api_key set prefix = '{prefix}', name = '{prefix}'
              where prefix = '{}'",
             &key[..11]
         );
-        stand.execute(&sql).await;
+        setup.execute(&sql).await;
     }
     for ambiguous in ["same", "gr_same000"] {
-        let ended = stand.api_key(&["revoke", "--prefix", ambiguous]).await.failed(2, &[]);
+        let ended = setup.api_key(&["revoke", "--prefix", ambiguous]).await.failed(2, &[]);
         assert!(ended.stderr.contains("gr_same0001") && ended.stderr.contains("gr_same0002"));
     }
     for unknown in ["none", "gr_zzzz9999", "SAME"] {
-        stand.api_key(&["revoke", "--prefix", unknown]).await.failed(2, &[]);
+        setup.api_key(&["revoke", "--prefix", unknown]).await.failed(2, &[]);
     }
     // Too short, no beginning of a key, or a whole key, which nobody should type here.
     for wrong in ["", "sam", "gr_", "s%me", "____", keys[0].as_str()] {
-        let ended = stand.api_key(&["revoke", "--prefix", wrong]).await;
+        let ended = setup.api_key(&["revoke", "--prefix", wrong]).await;
         ended.failed(2, &[&keys[0][11..]]);
     }
-    let active = stand.statuses().await.iter().all(|(_, status)| status == "active");
+    let active = setup.statuses().await.iter().all(|(_, status)| status == "active");
     assert!(active, "nothing was revoked");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn keys_are_managed_on_the_database_only_where_that_is_asked_for() {
-    let stand = Stand::start().await;
+async fn keys_are_managed_on_the_database_only_on_request() {
+    let setup = KeySetup::start().await;
     for args in [
         &["api-key", "list"][..],
         &["api-key", "list", "--owner", "team-a"],
         &["api-key", "create", "--name", "x", "--direct"],
     ] {
-        run_on(&stand.0.url(), args).await.failed(2, &[]);
+        run_on(&setup.0.url(), args).await.failed(2, &[]);
     }
-    assert_eq!(stand.list().await.len(), 0);
+    assert_eq!(setup.list().await.len(), 0);
 }

@@ -17,7 +17,7 @@ fn config(action: &str, text: &str) -> Launch {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn config_check_takes_a_good_configuration() {
+async fn config_check_accepts_a_valid_configuration() {
     run(gene_registry(["config", "check"])).await.ok();
     let good = "[server]\nbind = \"127.0.0.1:0\"\n[cache.search]\nfresh_s = 1\n";
     run(config("check", good)).await.ok();
@@ -26,7 +26,7 @@ async fn config_check_takes_a_good_configuration() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn config_check_names_the_key_of_every_fault() {
+async fn config_check_names_the_key_of_every_error() {
     for (text, named) in [
         ("[server]\nbnid = \"127.0.0.1:1\"", "server.bnid"),
         ("[sever]\nbind = \"127.0.0.1:1\"", "sever"),
@@ -136,7 +136,7 @@ async fn config_check_names_the_key_of_every_fault() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn config_check_and_serve_name_everything_that_is_wrong_at_once() {
+async fn config_check_and_serve_report_all_errors_together() {
     let no_pem = file("no certificate, and no key");
     let text = format!(
         "[server]
@@ -192,7 +192,7 @@ async fn config_check_and_serve_name_everything_that_is_wrong_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn config_check_names_the_variable_of_a_fault() {
+async fn config_check_names_the_variable_of_an_error() {
     for (variable, value) in [
         ("GENE_REGISTRY__SERVER__BIND", "nowhere"),
         ("GENE_REGISTRY__SERVER__BNID", "127.0.0.1:1"),
@@ -249,13 +249,13 @@ async fn config_print_masks_secrets_and_shows_where_each_value_came_from() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_secret_that_is_wrong_is_not_repeated() {
+async fn an_invalid_secret_is_not_printed() {
     let secret = "s3cret-of-postgres";
-    // Where a hash is wanted, somebody may give the token itself.
+    // A token in place of its hash.
     let token = "[[control.tokens]]\nuser = \"a\"\nsha256 = \"s3cret-of-postgres\"";
     let ended = run(config("check", token)).await.failed(1, &[secret]);
     assert!(ended.stderr.contains("sha256"), "{ended:?}");
-    // A list that is no list, or one of something else; and no URL.
+    // No list, a list of something else, and no URL.
     for text in [
         format!("[upstream]\nread_urls = \"{secret}\"\n"),
         format!("[upstream]\nread_urls = [[\"{secret}\"]]\n"),
@@ -272,7 +272,7 @@ async fn a_secret_that_is_wrong_is_not_repeated() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn texts_in_the_environment_may_look_like_numbers() {
+async fn strings_in_the_environment_may_look_like_numbers() {
     let printed = gene_registry(["config", "print"])
         .env("GENE_REGISTRY__REDIS__PREFIX", "007")
         .env("GENE_REGISTRY__CONTROL__OIDC__ISSUER", "https://id.example")

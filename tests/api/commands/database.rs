@@ -6,7 +6,7 @@ use gene_registry::upstream::Catalogue;
 use super::run_on;
 use crate::support::database::Database;
 use crate::support::postgres::PostgresServer;
-use crate::support::replica::{READER, Replica, config, patient};
+use crate::support::replica::{READER, Replica, config, long_timeouts};
 use crate::support::scratch_folder;
 
 async fn empty() -> Database<'static> {
@@ -31,16 +31,16 @@ async fn keys(database: &Database<'_>) -> i64 {
     number(database, "select count(*) from registry.api_key").await
 }
 
-/// The status that a key gets from a new replica.
+/// The status that a request with the key gets from a new replica.
 async fn status_with(database: &Database<'_>, key: &str) -> u16 {
     let mut config = config(&database.url_as(READER), None);
-    patient(&mut config);
+    long_timeouts(&mut config);
     let replica = Replica::start(&config).await;
     replica.get("/genes", Some(key)).await.status.as_u16()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn migrate_makes_the_schema_once_and_says_what_it_did() {
+async fn migrate_creates_the_schema_once_and_reports_it() {
     let database = empty().await;
     let first = run_on(&database.url(), ["migrate"]).await.ok();
     let second = run_on(&database.url(), ["migrate"]).await.ok();
@@ -50,7 +50,7 @@ async fn migrate_makes_the_schema_once_and_says_what_it_did() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn migrating_from_two_places_at_once_is_safe() {
+async fn concurrent_migrations_are_safe() {
     let database = empty().await;
     let url = database.url();
     let (one, other) = tokio::join!(run_on(&url, ["migrate"]), run_on(&url, ["migrate"]));
@@ -106,7 +106,7 @@ async fn seed_refuses_a_key_file_without_a_key_before_it_changes_anything() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn seed_generates_as_many_genes_as_asked_for_and_the_same_ones_for_the_same_number() {
+async fn seed_generates_the_given_number_of_genes_reproducibly() {
     let (one, other) = (with_schema().await, with_schema().await);
     let mut sums = Vec::new();
     for (database, seed) in [(&one, "5"), (&other, "5")] {
@@ -176,7 +176,7 @@ async fn commands_that_cannot_reach_the_database_say_so_without_its_password() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_file_that_is_not_there_is_named_and_nothing_is_loaded() {
+async fn a_missing_key_file_is_named_and_nothing_is_loaded() {
     let database = with_schema().await;
     let file = scratch_folder("key").join("api-key.txt");
     let seed = ["seed", "--key-file", file.to_str().unwrap()];
@@ -189,7 +189,7 @@ async fn a_key_file_that_is_not_there_is_named_and_nothing_is_loaded() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn maintain_refuses_a_pause_that_is_none_before_it_connects() {
+async fn maintain_refuses_an_invalid_interval_before_it_connects() {
     for wrong in ["0s", "-1s", "soon", "25h", ""] {
         let every = format!("--every={wrong}");
         let ended =

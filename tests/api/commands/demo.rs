@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, TcpListener};
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
-use super::{SOON, gene_registry};
+use super::{TIMEOUT, gene_registry};
 use crate::support::control::new_token;
 use crate::support::free_port;
 use crate::support::process::{Launch, Process, Signal};
@@ -26,7 +26,7 @@ impl Demo {
 
     async fn begin(command: Launch) -> Self {
         let process = command.start();
-        let text = until(SOON, "the demo says how it is used", || async {
+        let text = until(TIMEOUT, "the demo prints its usage", || async {
             assert!(process.is_running(), "{}", process.report());
             Some(process.stdout()).filter(|text| text.contains("Ctrl-C"))
         })
@@ -59,10 +59,10 @@ async fn the_demo_prints_a_working_key_first_and_curl_lines_that_work() {
     let demo = Demo::start(&["--bind", "127.0.0.1:0"]).await;
     assert!(demo.text.starts_with("API key:  gr_"), "{}", demo.text);
     assert!(demo.base.ends_with("/v1"), "{}", demo.base);
-    let answer = get(&format!("{}/genes", demo.base), &demo.key).await;
-    assert_eq!(answer.status(), 200);
-    assert_eq!(answer.headers()["x-ratelimit-limit"], "5000");
-    assert_eq!(answer.headers()["access-control-allow-origin"], "*", "for any page");
+    let response = get(&format!("{}/genes", demo.base), &demo.key).await;
+    assert_eq!(response.status(), 200);
+    assert_eq!(response.headers()["x-ratelimit-limit"], "5000");
+    assert_eq!(response.headers()["access-control-allow-origin"], "*", "for any page");
 
     let curls: Vec<_> = demo.text.lines().filter(|line| line.starts_with("curl ")).collect();
     assert_eq!(curls.len(), 3, "one for each operation");
@@ -70,9 +70,12 @@ async fn the_demo_prints_a_working_key_first_and_curl_lines_that_work() {
         // curl -H 'X-API-Key: …' '…'
         let quoted: Vec<_> = curl.split('\'').collect();
         let key = quoted[1].strip_prefix("X-API-Key: ").unwrap();
-        let answer = get(quoted[3], key).await;
-        assert_eq!(answer.status(), 200, "{curl}");
-        assert!(answer.text().await.unwrap().len() > 100, "{curl}: an answer that shows something");
+        let response = get(quoted[3], key).await;
+        assert_eq!(response.status(), 200, "{curl}");
+        assert!(
+            response.text().await.unwrap().len() > 100,
+            "{curl}: an answer that shows something"
+        );
     }
     let docs = demo.text.lines().find_map(|line| line.strip_prefix("Docs:")).unwrap().trim();
     let page = reqwest::get(docs).await.unwrap();
@@ -87,8 +90,8 @@ async fn the_demos_other_keys_behave_as_they_are_labelled() {
         assert_eq!(demo.ask(demo.labelled(label)).await, 401, "{label}");
     }
     let by_default = demo.labelled("30 requests a minute, the default limit");
-    let answer = get(&format!("{}/genes", demo.base), by_default).await;
-    assert_eq!(answer.headers()["x-ratelimit-limit"], "30");
+    let response = get(&format!("{}/genes", demo.base), by_default).await;
+    assert_eq!(response.headers()["x-ratelimit-limit"], "30");
     let two = demo.labelled("2 requests a minute");
     let mut statuses = Vec::new();
     for _ in 0..3 {
@@ -98,7 +101,7 @@ async fn the_demos_other_keys_behave_as_they_are_labelled() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_of_ones_own_can_be_made_used_seen_and_revoked_in_the_demo() {
+async fn the_demo_creates_serves_lists_and_revokes_a_new_key() {
     let demo = Demo::start(&["--bind", "127.0.0.1:0"]).await;
     let after = |label: &str| {
         let line = demo.text.lines().find_map(|line| line.trim().strip_prefix(label));
@@ -108,8 +111,8 @@ async fn a_key_of_ones_own_can_be_made_used_seen_and_revoked_in_the_demo() {
     let control = control.split(' ').next().unwrap();
     let client = reqwest::Client::new();
     let send = async |request: reqwest::RequestBuilder| {
-        let answer = request.header("Authorization", format!("Bearer {token}")).send().await;
-        answer.unwrap().json::<Value>().await.unwrap()
+        let response = request.header("Authorization", format!("Bearer {token}")).send().await;
+        response.unwrap().json::<Value>().await.unwrap()
     };
     let who = send(client.get(format!("{control}/whoami"))).await;
     assert_eq!(who["user"], "demo");
@@ -117,7 +120,7 @@ async fn a_key_of_ones_own_can_be_made_used_seen_and_revoked_in_the_demo() {
     let made = send(client.post(format!("{control}/api-keys")).json(&wish)).await;
     let key = made["key"].as_str().unwrap();
     assert_eq!(demo.ask(key).await, 200);
-    eventually(SOON, "its use is seen", || async {
+    eventually(TIMEOUT, "its use is recorded", || async {
         let listed = send(client.get(format!("{control}/api-keys?limit=1"))).await;
         listed["data"][0]["name"] == "mine" && listed["data"][0]["request_count"] == 1
     })
@@ -125,17 +128,17 @@ async fn a_key_of_ones_own_can_be_made_used_seen_and_revoked_in_the_demo() {
     let wish = json!({ "prefix": made["prefix"] });
     let revoked = send(client.post(format!("{control}/api-keys/revoke")).json(&wish)).await;
     assert_eq!(revoked["status"], "revoked");
-    eventually(SOON, "it is refused", || async { demo.ask(key).await == 401 }).await;
+    eventually(TIMEOUT, "the key is refused", || async { demo.ask(key).await == 401 }).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_demo_moves_to_a_free_port_where_its_own_is_taken() {
-    // Taken by this test, or by somebody else.
+async fn the_demo_uses_a_free_port_if_its_default_is_taken() {
+    // The port is in use, by this test or by another process.
     let _taken = [8080, 8081].map(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)));
     let demo = Demo::start(&[]).await;
     assert!(!demo.base.contains(":8080"), "{}", demo.base);
     assert!(!demo.text.contains("127.0.0.1:8081"), "{}", demo.text);
-    eventually(SOON, "it says so", || async {
+    eventually(TIMEOUT, "the demo reports the other port", || async {
         demo.process.stderr().contains("127.0.0.1:8080 is in use")
     })
     .await;
@@ -143,7 +146,7 @@ async fn the_demo_moves_to_a_free_port_where_its_own_is_taken() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_demo_does_not_move_from_an_address_that_it_was_given() {
+async fn the_demo_keeps_an_address_given_as_argument() {
     let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let ended = super::run(gene_registry(["demo", "--bind", &address])).await.failed(1, &[]);
@@ -154,13 +157,13 @@ async fn the_demo_does_not_move_from_an_address_that_it_was_given() {
 async fn the_demo_ends_cleanly_when_interrupted_or_terminated() {
     for signal in [Signal::Int, Signal::Term] {
         let demo = Demo::start(&["--bind", "127.0.0.1:0"]).await;
-        // A client that keeps its connection open does not hold it up.
+        // A client that keeps its connection open does not delay the end.
         let client = reqwest::Client::new();
         let url = format!("{}/genes", demo.base);
-        let answer = client.get(url).header("X-API-Key", &demo.key).send().await.unwrap();
-        assert_eq!(answer.status(), 200);
+        let response = client.get(url).header("X-API-Key", &demo.key).send().await.unwrap();
+        assert_eq!(response.status(), 200);
         demo.process.signal(signal);
-        let status = demo.process.wait_exit(SOON).await;
+        let status = demo.process.wait_exit(TIMEOUT).await;
         assert_eq!(status.code(), Some(0), "{signal:?}: {}", demo.process.report());
         assert_eq!(demo.process.stderr().matches("panic").count(), 0);
     }
@@ -173,12 +176,12 @@ async fn the_demo_ignores_databases_that_it_does_not_need() {
     let command = gene_registry(["demo", "--bind", "127.0.0.1:0"]);
     let command = command.env("DATABASE_URL", &url).env("REDIS_URL", "redis://127.0.0.1:1");
     let process = command.start();
-    until(SOON, "the demo has started", || async {
+    until(TIMEOUT, "the demo has started", || async {
         assert!(process.is_running(), "{}", process.report());
         process.stdout().contains("API key:").then_some(())
     })
     .await;
-    eventually(SOON, "it says what it does not use", || async {
+    eventually(TIMEOUT, "the demo names the ignored settings", || async {
         process.stderr().contains("ignores REDIS_URL, DATABASE_URL")
     })
     .await;
@@ -205,8 +208,8 @@ async fn the_demo_takes_settings_from_the_environment() {
     for told in [format!("http://{}/readyz", at(ops)), format!("http://{}/docs", at(control))] {
         assert!(demo.text.contains(&told), "{told}: {}", demo.text);
     }
-    let answer = get(&format!("{}/genes", demo.base), &demo.key).await;
-    assert!(!answer.headers().contains_key("access-control-allow-origin"), "{answer:?}");
+    let response = get(&format!("{}/genes", demo.base), &demo.key).await;
+    assert!(!response.headers().contains_key("access-control-allow-origin"), "{response:?}");
     let (_, own) = demo.text.split_once("Login token:").unwrap();
     for (token, user) in [(own.split_whitespace().next().unwrap(), "demo"), (&hers, "alice")] {
         let who = reqwest::Client::new()
@@ -215,11 +218,11 @@ async fn the_demo_takes_settings_from_the_environment() {
         let who = who.send().await.unwrap().json::<Value>().await.unwrap();
         assert_eq!(who["user"], user);
     }
-    assert_eq!(demo.process.stderr(), "", "nothing was set in vain");
+    assert_eq!(demo.process.stderr(), "", "no setting was ignored");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_demo_does_not_move_from_addresses_of_the_environment() {
+async fn the_demo_keeps_addresses_from_the_environment() {
     for (variable, key) in [
         ("GENE_REGISTRY__SERVER__BIND", "server.bind"),
         ("GENE_REGISTRY__OPS__BIND", "ops.bind"),

@@ -1,10 +1,10 @@
-//! Help, completions, man pages, colours, and what is said about wrong arguments.
+//! Help, completions, man pages, colours, and the messages about wrong arguments.
 
 use std::process::Command;
 
 use gene_registry::keys::ApiKey;
 
-use super::person::Person;
+use super::cli_user::CliUser;
 use crate::support::scratch_folder;
 
 const COMMANDS: [&[&str]; 9] = [
@@ -21,32 +21,32 @@ const COMMANDS: [&[&str]; 9] = [
 
 #[tokio::test(flavor = "multi_thread")]
 async fn help_has_examples_and_names_the_exit_statuses() {
-    let person = Person::new();
+    let cli_user = CliUser::new();
     for command in COMMANDS {
-        let help = person.run(&[command, &["--help"]].concat()).await.ok();
+        let help = cli_user.run(&[command, &["--help"]].concat()).await.ok();
         let example = format!("\n  gene-registry {}", command.join(" "));
         assert!(help.stdout.contains("Examples:"), "{help:?}");
         assert!(help.stdout.contains(&example) || command == ["api-key", "create"], "{help:?}");
-        assert!(!help.stdout.contains('\u{1b}'), "no colours where there is no terminal");
+        assert!(!help.stdout.contains('\u{1b}'), "no colours without a terminal");
     }
-    let help = person.run(&["--help"]).await.ok().stdout;
+    let help = cli_user.run(&["--help"]).await.ok().stdout;
     for line in ["Exit status:", "  0  ", "  1  ", "  2  "] {
         assert!(help.contains(line), "{help}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn completions_are_scripts_that_their_shells_take() {
-    let person = Person::new();
+async fn shells_accept_their_completion_scripts() {
+    let cli_user = CliUser::new();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        let script = person.run(&["completions", shell]).await.ok().stdout;
+        let script = cli_user.run(&["completions", shell]).await.ok().stdout;
         for word in ["api-key", "rotate", "--prefix", "login", "--token-stdin"] {
             let word = if shell == "fish" { word.trim_start_matches("--") } else { word };
             assert!(script.contains(word), "{shell}: {word}");
         }
     }
-    // What a shell would offer, asked of the one that is everywhere.
-    let script = person.run(&["completions", "bash"]).await.ok().stdout;
+    // The completions that a shell would offer; bash is available everywhere.
+    let script = cli_user.run(&["completions", "bash"]).await.ok().stdout;
     let file = scratch_folder("completions").join("bash");
     std::fs::write(&file, script).unwrap();
     let offered = r#"
@@ -63,25 +63,25 @@ async fn completions_are_scripts_that_their_shells_take() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn man_pages_are_written_for_all_commands() {
-    let person = Person::new();
-    let folder = person.folder.join("new/man1");
-    person.run(&["man", "--dir", folder.to_str().unwrap()]).await.ok();
+    let cli_user = CliUser::new();
+    let folder = cli_user.folder.join("new/man1");
+    cli_user.run(&["man", "--dir", folder.to_str().unwrap()]).await.ok();
     for command in COMMANDS {
         let page = folder.join(format!("gene-registry-{}.1", command.join("-")));
         let text =
             std::fs::read_to_string(&page).unwrap_or_else(|error| panic!("{page:?} {error}"));
         assert!(text.contains(".SH SYNOPSIS") && text.contains("Examples:"), "{text}");
     }
-    let first = person.run(&["man"]).await.ok().stdout;
+    let first = cli_user.run(&["man"]).await.ok().stdout;
     assert_eq!(first, std::fs::read_to_string(folder.join("gene-registry.1")).unwrap());
     assert!(first.contains("Exit status:"), "{first}");
 
-    person.run(&["man", "--dir", "/dev/null/x"]).await.failed(1, &[]);
+    cli_user.run(&["man", "--dir", "/dev/null/x"]).await.failed(1, &[]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn keys_and_tokens_typed_in_the_wrong_place_are_not_repeated() {
-    let person = Person::new();
+async fn misplaced_keys_and_tokens_are_not_printed() {
+    let cli_user = CliUser::new();
     let key = ApiKey::generate().unwrap();
     let secret = &key.expose()[12..];
     let token = format!("grt_{}", &secret[..20]);
@@ -102,20 +102,20 @@ async fn keys_and_tokens_typed_in_the_wrong_place_are_not_repeated() {
             &["api-key", "create", "--name", "x", "--rate-limit", typed],
             &["completions", typed],
         ] {
-            person.run(args).await.failed(2, &[rest]);
+            cli_user.run(args).await.failed(2, &[rest]);
         }
     }
-    let said = person.run(&["api-key", "revoke", "gr_aB3dEf7h"]).await.failed(2, &[]).stderr;
-    assert!(said.contains("'gr_aB3dEf7h'"), "what is no secret is repeated: {said}");
+    let said = cli_user.run(&["api-key", "revoke", "gr_aB3dEf7h"]).await.failed(2, &[]).stderr;
+    assert!(said.contains("'gr_aB3dEf7h'"), "an argument that is no secret is repeated: {said}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn colours_are_for_terminals_that_want_them() {
-    let person = Person::new();
-    let colourful = person.at_terminal(&["login", "--nonsense"]).await.ends().await.1;
+async fn colours_appear_only_on_terminals_that_allow_them() {
+    let cli_user = CliUser::new();
+    let colourful = cli_user.at_terminal(&["login", "--nonsense"]).await.wait_for_end().await.1;
     assert!(colourful.contains("\u{1b}["), "{colourful:?}");
-    let plain = person.at_plain_terminal(&["login", "--nonsense"]).await.ends().await.1;
+    let plain = cli_user.at_plain_terminal(&["login", "--nonsense"]).await.wait_for_end().await.1;
     assert!(!plain.contains('\u{1b}') && plain.contains("--nonsense"), "{plain:?}");
-    let ended = person.run(&["login", "--nonsense"]).await.failed(2, &[]);
+    let ended = cli_user.run(&["login", "--nonsense"]).await.failed(2, &[]);
     assert!(!ended.stderr.contains('\u{1b}'), "{ended:?}");
 }

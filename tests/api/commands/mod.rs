@@ -2,12 +2,12 @@
 
 mod account;
 mod api_key;
+mod cli_user;
 mod config;
 mod database;
 mod demo;
 mod help;
 mod outputs;
-mod person;
 mod serve;
 mod token;
 
@@ -17,10 +17,10 @@ use std::time::Duration;
 use crate::support::process::Launch;
 use crate::support::scratch_folder;
 
-/// Within this, even on a loaded machine.
-const SOON: Duration = Duration::from_secs(30);
+/// The time limit of a command, with a margin for a loaded machine.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The binary, without any configuration or credentials of whoever runs the tests.
+/// The binary, without the configuration and credentials of the user who runs the tests.
 pub(crate) fn gene_registry<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Launch {
     let launch = Launch::new("gene-registry", env!("CARGO_BIN_EXE_gene-registry"))
         .args(args)
@@ -34,23 +34,23 @@ pub(crate) fn gene_registry<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) 
     })
 }
 
-/// What a command that has ended left.
+/// The result of a command.
 #[derive(Debug)]
-struct Ended {
+struct CommandResult {
     code: i32,
     stdout: String,
     stderr: String,
 }
 
-impl Ended {
+impl CommandResult {
     #[track_caller]
     fn ok(self) -> Self {
         assert_eq!(self.code, 0, "{self:?}");
         self
     }
 
-    /// Checks the exit status, that standard output is empty, and that nothing that was said
-    /// holds any of the secrets.
+    /// Checks that the command failed with this status, an empty standard output, and a message
+    /// that contains none of the secrets.
     #[track_caller]
     fn failed(self, code: i32, secrets: &[&str]) -> Self {
         assert_eq!((self.code, self.stdout.as_str()), (code, ""), "{self:?}");
@@ -63,14 +63,14 @@ impl Ended {
 }
 
 /// Runs a command to its end.
-async fn run(command: Launch) -> Ended {
+async fn run(command: Launch) -> CommandResult {
     let process = command.start();
-    let status = process.wait_exit(SOON).await;
+    let status = process.wait_exit(TIMEOUT).await;
     let code = status.code().unwrap_or_else(|| panic!("{status}: {}", process.report()));
-    Ended { code, stdout: process.stdout(), stderr: process.stderr() }
+    CommandResult { code, stdout: process.stdout(), stderr: process.stderr() }
 }
 
 /// Runs a command on a database.
-async fn run_on<A: AsRef<OsStr>>(url: &str, args: impl IntoIterator<Item = A>) -> Ended {
+async fn run_on<A: AsRef<OsStr>>(url: &str, args: impl IntoIterator<Item = A>) -> CommandResult {
     run(gene_registry(args).env("DATABASE_URL", url)).await
 }

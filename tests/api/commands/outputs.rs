@@ -1,55 +1,55 @@
-//! Commands whose output can't be written: none panics, none loses a secret without a word.
+//! Commands whose output cannot be written: none panics, and none loses a secret silently.
 
 use std::os::fd::OwnedFd;
 
 use gene_registry::keys::ApiKey;
 
-use super::person::Person;
-use super::{Ended, SOON, gene_registry, run};
+use super::cli_user::CliUser;
+use super::{CommandResult, TIMEOUT, gene_registry, run};
 use crate::support::control::{new_token, with_control};
 use crate::support::database::Database;
 use crate::support::free_port;
 use crate::support::pipes::{closed_pipe, full_device};
 use crate::support::postgres::PostgresServer;
 use crate::support::process::Launch;
-use crate::support::replica::{READER, Replica, config, migrated, patient, sample};
+use crate::support::replica::{READER, Replica, config, long_timeouts, migrated, sample};
 use crate::support::scratch_folder;
 
-/// Somebody with all that commands need: a login, a replica, a database with the schema.
-struct Stand {
+/// A user with all that commands need: a login, a replica, a database with the schema.
+struct OutputSetup {
     database: Database<'static>,
     replica: Replica,
-    person: Person,
+    cli_user: CliUser,
     token: String,
 }
 
-impl Stand {
+impl OutputSetup {
     async fn start() -> Self {
         let database = sample(PostgresServer::shared().await).await;
         let mut config = config(&database.url_as(READER), None);
-        patient(&mut config);
+        long_timeouts(&mut config);
         with_control(&mut config, &database);
         let token = new_token(&mut config, "ana");
         let replica = Replica::start(&config).await;
-        let stand = Self { database, replica, person: Person::new(), token };
-        run(stand.login()).await.ok();
-        stand
+        let setup = Self { database, replica, cli_user: CliUser::new(), token };
+        run(setup.login()).await.ok();
+        setup
     }
 
-    /// A command of somebody who is logged in, with the database and the replica's probes at hand.
+    /// A command of a logged-in user, with the database and the replica's probes configured.
     fn command(&self, args: &[&str]) -> Launch {
         let ops = self.replica.ops.strip_prefix("http://").unwrap();
-        let command = self.person.command(args).env("DATABASE_URL", self.database.url());
+        let command = self.cli_user.command(args).env("DATABASE_URL", self.database.url());
         command.env("GENE_REGISTRY__OPS__BIND", ops)
     }
 
     fn login(&self) -> Launch {
         let server = self.replica.control.as_deref().unwrap();
         let login = ["login", "--server", server, "--token-stdin"];
-        self.person.command_with_input(&login, &self.token)
+        self.cli_user.command_with_input(&login, &self.token)
     }
 
-    /// Commands that print something and can be run again and again, in this order.
+    /// Commands that print something and can be repeated, in this order.
     fn commands(&self) -> Vec<(&'static str, Launch)> {
         let folder = scratch_folder("man");
         let man = ["man", "--dir", folder.to_str().unwrap()];
@@ -85,7 +85,7 @@ impl Stand {
             "serve",
         ] {
             let words: Vec<_> = line.split(' ').collect();
-            // Nowhere to listen: `serve` ends with a message.
+            // The address is not available, so `serve` ends with a message.
             let command = self.command(&words).env("GENE_REGISTRY__SERVER__BIND", "192.0.2.1:1");
             commands.push((line, command));
         }
@@ -93,12 +93,12 @@ impl Stand {
     }
 }
 
-/// Every command that makes a secret that is shown once.
+/// Every command that creates a secret that is shown once.
 fn makes_a_secret(line: &str) -> bool {
     line.starts_with("api-key create --name") || line.starts_with("token new")
 }
 
-/// Commands that fail whatever becomes of their output, or write to standard error alone.
+/// Commands that fail whatever their output is, or write to standard error only.
 fn writes_to_stderr_alone(line: &str) -> bool {
     ["login", "man --dir", "no-such-command", "maintain", "logout", "logout --all", "serve"]
         .contains(&line)
@@ -107,8 +107,8 @@ fn writes_to_stderr_alone(line: &str) -> bool {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_command_panics_when_standard_output_is_full() {
-    let stand = Stand::start().await;
-    for (line, command) in stand.commands() {
+    let setup = OutputSetup::start().await;
+    for (line, command) in setup.commands() {
         let ended = run(command.stdout_to(full_device())).await;
         assert!([0, 1, 2].contains(&ended.code), "{line}: {ended:?}");
         assert!(!ended.stderr.contains("panicked"), "{line}: {ended:?}");
@@ -120,9 +120,9 @@ async fn no_command_panics_when_standard_output_is_full() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reader_that_has_gone_has_seen_enough_unless_a_secret_was_for_it() {
-    let stand = Stand::start().await;
-    for (line, command) in stand.commands() {
+async fn a_closed_pipe_is_no_error_unless_a_secret_is_lost() {
+    let setup = OutputSetup::start().await;
+    for (line, command) in setup.commands() {
         let ended = run(command.stdout_to(closed_pipe())).await;
         assert!([0, 1, 2].contains(&ended.code), "{line}: {ended:?}");
         assert!(!ended.stderr.contains("panicked"), "{line}: {ended:?}");
@@ -138,13 +138,13 @@ async fn a_reader_that_has_gone_has_seen_enough_unless_a_secret_was_for_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_command_panics_when_standard_error_cannot_be_written() {
-    let stand = Stand::start().await;
+    let setup = OutputSetup::start().await;
     let targets: [fn() -> OwnedFd; 2] = [full_device, closed_pipe];
     for target in targets {
-        for (line, command) in stand.commands() {
+        for (line, command) in setup.commands() {
             let expected = match line {
                 "no-such-command" => 2,
-                // They print to standard error what is needed beside what they print.
+                // They print necessary information to standard error too.
                 "token new --user ana" | "serve" => 1,
                 _ if line.contains("--prefix") => 2,
                 _ => 0,
@@ -159,33 +159,33 @@ async fn no_command_panics_when_standard_error_cannot_be_written() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_command_panics_when_its_outputs_are_closed() {
-    let stand = Stand::start().await;
+    let setup = OutputSetup::start().await;
     for line in ["config print", "api-key list", "no-such-command", "token new --user ana"] {
         let words: Vec<_> = line.split(' ').collect();
         let script = r#"exec "$@" >&- 2>&-"#;
         let program = env!("CARGO_BIN_EXE_gene-registry");
         let launch = Launch::new("closed", "sh").args(["-c", script, "sh", program]).args(words);
-        let ended = run(stand.person.at_home(launch)).await;
+        let ended = run(setup.cli_user.in_environment(launch)).await;
         assert!([0, 1, 2].contains(&ended.code), "{line}: {ended:?}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_that_could_not_be_written_can_be_found_and_revoked() {
-    let stand = Stand::start().await;
+    let setup = OutputSetup::start().await;
     let create = ["api-key", "create", "--name", "lost"];
     for (target, why) in [(full_device(), "No space left"), (closed_pipe(), "Broken pipe")] {
-        let ended = run(stand.command(&create).stdout_to(target)).await.failed(1, &[]);
+        let ended = run(setup.command(&create).stdout_to(target)).await.failed(1, &[]);
         assert!(ended.stderr.contains(why), "{ended:?}");
         let (_, advice) = ended.stderr.split_once("gene-registry api-key revoke").unwrap();
         let prefix = advice.split_whitespace().nth(1).unwrap();
         let revoke = ["api-key", "revoke", "--prefix", prefix];
-        run(stand.command(&revoke)).await.ok();
+        run(setup.command(&revoke)).await.ok();
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_demo_ends_when_its_keys_cannot_be_written_and_goes_on_when_nobody_reads_on() {
+async fn the_demo_ends_if_its_keys_cannot_be_written_and_ignores_later_closing() {
     let addresses = [(); 3].map(|()| format!("127.0.0.1:{}", free_port()));
     let demo = || {
         gene_registry(["demo"])
@@ -198,13 +198,13 @@ async fn the_demo_ends_when_its_keys_cannot_be_written_and_goes_on_when_nobody_r
     assert!(!ended.stderr.contains("panicked"), "{ended:?}");
 
     let process = demo().stdout_to(closed_pipe()).stderr_to(full_device()).start();
-    crate::support::wait::until(SOON, "the demo answers", || async {
+    crate::support::wait::until(TIMEOUT, "the demo responds", || async {
         assert!(process.is_running(), "{}", process.report());
         reqwest::get(format!("http://{}/readyz", addresses[1])).await.ok()
     })
     .await;
     process.signal(crate::support::process::Signal::Term);
-    assert_eq!(process.wait_exit(SOON).await.code(), Some(0), "{}", process.report());
+    assert_eq!(process.wait_exit(TIMEOUT).await.code(), Some(0), "{}", process.report());
 }
 
 async fn count(database: &Database<'_>, table: &str) -> i64 {
@@ -216,7 +216,7 @@ fn seed(database: &Database<'_>) -> Launch {
     gene_registry(["seed"]).env("DATABASE_URL", database.url())
 }
 
-async fn seeds(database: &Database<'_>) -> Ended {
+async fn seeds(database: &Database<'_>) -> CommandResult {
     run(seed(database)).await.ok()
 }
 
@@ -231,7 +231,7 @@ async fn seed_leaves_the_registry_empty_when_its_key_cannot_be_written() {
     let key = seeds(&database).await.stdout.trim_end().to_owned();
     assert!(key.parse::<ApiKey>().is_ok(), "{key}");
     let mut config = config(&database.url_as(READER), None);
-    patient(&mut config);
+    long_timeouts(&mut config);
     let replica = Replica::start(&config).await;
     assert_eq!(replica.get("/genes", Some(&key)).await.status, 200);
 }

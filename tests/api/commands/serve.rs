@@ -10,7 +10,7 @@ use gene_registry::upstream::Postgres;
 use rustix::process::Pid;
 use serde_json::Value;
 
-use super::{SOON, gene_registry, run};
+use super::{TIMEOUT, gene_registry, run};
 use crate::support::free_port;
 use crate::support::postgres::PostgresServer;
 use crate::support::process::{Launch, Signal};
@@ -38,7 +38,7 @@ async fn a_signal_as_soon_as_the_port_accepts_ends_the_service_with_0() {
             .env("GENE_REGISTRY__SERVER__DRAIN_MS", "0")
             .env("GENE_REGISTRY__OPS__BIND", "127.0.0.1:0")
             .start();
-        let end = std::time::Instant::now() + SOON;
+        let end = std::time::Instant::now() + TIMEOUT;
         while TcpStream::connect(address).is_err() {
             let is_in_time = process.is_running() && std::time::Instant::now() < end;
             assert!(is_in_time, "{}", process.report());
@@ -47,7 +47,7 @@ async fn a_signal_as_soon_as_the_port_accepts_ends_the_service_with_0() {
         // Not by a shell: while that starts, the replica would be complete.
         let pid = Pid::from_raw(process.pid().try_into().unwrap()).unwrap();
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
-        assert_eq!(process.wait_exit(SOON).await.code(), Some(0), "{}", process.report());
+        assert_eq!(process.wait_exit(TIMEOUT).await.code(), Some(0), "{}", process.report());
     }
 }
 
@@ -58,13 +58,13 @@ async fn serve_writes_the_ready_file_when_it_listens_and_ends_with_0_when_termin
     for signal in [Signal::Term, Signal::Int] {
         let file = scratch_folder("ready").join("ready.json");
         let process = serve(&database.url_as(READER), &file).start();
-        let ready = until(SOON, "the ready file is written", || async {
+        let ready = until(TIMEOUT, "the ready file is written", || async {
             assert!(process.is_running(), "{}", process.report());
             std::fs::read_to_string(&file).ok()
         })
         .await;
 
-        let ready: Value = serde_json::from_str(&ready).expect("whole from the beginning");
+        let ready: Value = serde_json::from_str(&ready).expect("complete from the beginning");
         let names: Vec<_> = ready.as_object().unwrap().keys().collect();
         assert_eq!(names, ["base_url", "ops_url", "control_url"]);
         assert_eq!(ready["control_url"], Value::Null);
@@ -77,7 +77,7 @@ async fn serve_writes_the_ready_file_when_it_listens_and_ends_with_0_when_termin
         assert_eq!(client.get(livez).send().await.unwrap().status(), 200);
 
         process.signal(signal);
-        assert_eq!(process.wait_exit(SOON).await.code(), Some(0), "{}", process.report());
+        assert_eq!(process.wait_exit(TIMEOUT).await.code(), Some(0), "{}", process.report());
         assert_eq!(process.stdout(), "");
         let log = process.stderr();
         for line in log.lines() {
@@ -96,28 +96,28 @@ async fn a_second_signal_ends_serve_at_once() {
         let file = scratch_folder("ready").join("ready.json");
         let launch = serve(&database.url_as(READER), &file);
         let process = launch.env("GENE_REGISTRY__SERVER__DRAIN_MS", "600000").start();
-        let ready = until(SOON, "the ready file is written", || async {
+        let ready = until(TIMEOUT, "the ready file is written", || async {
             serde_json::from_str::<Value>(&std::fs::read_to_string(&file).ok()?).ok()
         })
         .await;
         let readyz = format!("{}/readyz", ready["ops_url"].as_str().unwrap());
 
         process.signal(Signal::Term);
-        eventually(SOON, "it drains", || async {
-            let answer = reqwest::get(&readyz).await.unwrap();
-            answer.text().await.unwrap().contains("draining")
+        eventually(TIMEOUT, "the replica drains", || async {
+            let response = reqwest::get(&readyz).await.unwrap();
+            response.text().await.unwrap().contains("draining")
         })
         .await;
         assert!(process.is_running(), "{}", process.report());
         process.signal(second);
 
-        let code = process.wait_exit(SOON).await.code();
+        let code = process.wait_exit(TIMEOUT).await.code();
         assert_eq!(code, Some(130), "{}", process.report());
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn serve_says_where_the_control_listener_is_and_stops_where_nobody_could_log_in() {
+async fn serve_prints_the_control_address_and_refuses_to_start_without_logins() {
     let database = sample(PostgresServer::shared().await).await;
     let file = scratch_folder("ready").join("ready.json");
     let token = format!("[{{user=\"alice\",sha256=\"{}\"}}]", "ab".repeat(32));
@@ -127,7 +127,7 @@ async fn serve_says_where_the_control_listener_is_and_stops_where_nobody_could_l
     let ended = run(command()).await.failed(1, &[]);
     assert!(ended.stderr.contains("control.bind"), "{ended:?}");
     let process = command().env("GENE_REGISTRY__CONTROL__TOKENS", &token).start();
-    let ready = until(SOON, "the ready file is written", || async {
+    let ready = until(TIMEOUT, "the ready file is written", || async {
         assert!(process.is_running(), "{}", process.report());
         std::fs::read_to_string(&file).ok()
     })
@@ -137,11 +137,11 @@ async fn serve_says_where_the_control_listener_is_and_stops_where_nobody_could_l
     let login = reqwest::get(format!("{control}/control/v1/login")).await.unwrap();
     assert_eq!(login.json::<Value>().await.unwrap()["methods"][0], "token");
     process.signal(Signal::Term);
-    assert_eq!(process.wait_exit(SOON).await.code(), Some(0), "{}", process.report());
+    assert_eq!(process.wait_exit(TIMEOUT).await.code(), Some(0), "{}", process.report());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn serve_without_a_database_or_with_a_taken_address_says_what_is_wrong() {
+async fn serve_reports_a_missing_database_and_a_taken_address() {
     let ended = run(gene_registry(["serve"])).await.failed(1, &[]);
     assert!(ended.stderr.contains("upstream.url"), "{ended:?}");
 
@@ -163,7 +163,7 @@ async fn serve_without_a_database_or_with_a_taken_address_says_what_is_wrong() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_start_that_fails_leaves_no_listener_behind() {
+async fn a_failed_start_leaves_no_listener() {
     let database = sample(PostgresServer::shared().await).await;
     let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let mut config = config(&database.url_as(READER), None);
@@ -178,12 +178,14 @@ async fn a_start_that_fails_leaves_no_listener_behind() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn healthcheck_ends_with_0_only_where_a_replica_is_ready() {
+async fn healthcheck_succeeds_only_for_a_ready_replica() {
     let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
     let fleet = Fleet::start(1, postgres, redis).await;
     let ready = &fleet.replicas[0];
-    eventually(SOON, "the replica is ready", || async { ready.ops("/readyz").await.status == 200 })
-        .await;
+    eventually(TIMEOUT, "the replica is ready", || async {
+        ready.ops("/readyz").await.status == 200
+    })
+    .await;
     let check = async |address: &str| {
         let command = gene_registry(["healthcheck"]).env("GENE_REGISTRY__OPS__BIND", address);
         run(command).await
@@ -193,7 +195,7 @@ async fn healthcheck_ends_with_0_only_where_a_replica_is_ready() {
     check(&format!("0.0.0.0:{port}")).await.ok();
     assert_eq!(check(&format!("127.0.0.1:{}", free_port())).await.code, 1);
     let starting = Replica::start(&config("postgres://127.0.0.1:1/none", None)).await;
-    // Within its first ten seconds, for its database will never be there.
+    // Within the first ten seconds, since its database is never available.
     assert_eq!(check(&address(&starting.ops)).await.code, 1);
 }
 

@@ -8,7 +8,7 @@ use crate::support::replica::{Replica, config};
 use crate::support::scratch_folder;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn token_new_prints_the_token_alone_and_lines_that_let_it_in() {
+async fn token_new_prints_only_the_token_and_explains_its_configuration() {
     let made = run(gene_registry(["token", "new", "--user", "alice", "--expires", "90d"])).await;
     let made = made.ok();
     let token: LoginToken = made.stdout.trim_end().parse().unwrap();
@@ -26,7 +26,7 @@ async fn token_new_prints_the_token_alone_and_lines_that_let_it_in() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn token_new_refuses_what_is_no_user_or_end() {
+async fn token_new_refuses_invalid_users_and_expiries() {
     for args in [
         &["token", "new"][..],
         &["token", "new", "--user", ""],

@@ -10,15 +10,15 @@ pub(super) fn breaking(old: &Value, new: &Value) -> Vec<String> {
     for (path, item) in object(&old["paths"]) {
         for (method, operation) in object(item) {
             let other = &new["paths"][path][method];
-            let place = format!("{} {path}", method.to_uppercase());
+            let location = format!("{} {path}", method.to_uppercase());
             if other.is_null() {
-                found.breaks(&place, "the operation is gone");
+                found.breaks(&location, "the operation is gone");
             } else {
-                found.operation(&place, operation, other);
+                found.operation(&location, operation, other);
             }
         }
     }
-    found.same(
+    found.unchanged(
         "securitySchemes",
         &old["components"]["securitySchemes"],
         &new["components"]["securitySchemes"],
@@ -26,9 +26,9 @@ pub(super) fn breaking(old: &Value, new: &Value) -> Vec<String> {
     found.broken
 }
 
-/// Who writes values of a schema: what the client sends, or what it reads.
+/// Who writes the values of a schema: the client, which sends them, or the service.
 #[derive(Clone, Copy, PartialEq)]
-enum Way {
+enum Direction {
     Sent,
     Read,
 }
@@ -37,164 +37,174 @@ struct Comparison<'a> {
     old: &'a Value,
     new: &'a Value,
     broken: Vec<String>,
-    /// References that are being resolved: schemas may contain themselves.
+    /// The references that are being resolved, for a schema may contain itself.
     seen: Vec<(String, String)>,
 }
 
 impl Comparison<'_> {
-    fn breaks(&mut self, place: &str, what: &str) {
-        self.broken.push(format!("{place}: {what}"));
+    fn breaks(&mut self, location: &str, what: &str) {
+        self.broken.push(format!("{location}: {what}"));
     }
 
-    fn same(&mut self, place: &str, old: &Value, new: &Value) {
+    fn unchanged(&mut self, location: &str, old: &Value, new: &Value) {
         if old != new {
-            self.breaks(place, &format!("{old} has become {new}"));
+            self.breaks(location, &format!("{old} has become {new}"));
         }
     }
 
-    fn operation(&mut self, place: &str, old: &Value, new: &Value) {
-        self.same(&format!("{place} operationId"), &old["operationId"], &new["operationId"]);
-        self.same(&format!("{place} tags"), &old["tags"], &new["tags"]);
-        self.same(&format!("{place} security"), &old["security"], &new["security"]);
+    fn operation(&mut self, location: &str, old: &Value, new: &Value) {
+        self.unchanged(
+            &format!("{location} operationId"),
+            &old["operationId"],
+            &new["operationId"],
+        );
+        self.unchanged(&format!("{location} tags"), &old["tags"], &new["tags"]);
+        self.unchanged(&format!("{location} security"), &old["security"], &new["security"]);
         let (before, after) = (array(&old["parameters"]), array(&new["parameters"]));
-        let same = |a: &Value, b: &Value| a["name"] == b["name"] && a["in"] == b["in"];
+        let unchanged = |a: &Value, b: &Value| a["name"] == b["name"] && a["in"] == b["in"];
         for parameter in before {
-            let place = format!("{place} parameter {}", parameter["name"]);
-            match after.iter().find(|other| same(parameter, other)) {
-                None => self.breaks(&place, "is gone"),
+            let location = format!("{location} parameter {}", parameter["name"]);
+            match after.iter().find(|other| unchanged(parameter, other)) {
+                None => self.breaks(&location, "is gone"),
                 Some(other) => {
                     if other["required"] == true && parameter["required"] != true {
-                        self.breaks(&place, "is required now");
+                        self.breaks(&location, "is required now");
                     }
                     let (old, new) = (&parameter["schema"], &other["schema"]);
-                    self.same(&format!("{place} default"), &old["default"], &new["default"]);
-                    self.schema(&place, old, new, Way::Sent);
+                    self.unchanged(
+                        &format!("{location} default"),
+                        &old["default"],
+                        &new["default"],
+                    );
+                    self.schema(&location, old, new, Direction::Sent);
                 }
             }
         }
         for parameter in after {
-            let is_new = !before.iter().any(|other| same(parameter, other));
+            let is_new = !before.iter().any(|other| unchanged(parameter, other));
             if is_new && parameter["required"] == true {
                 self.breaks(
-                    &format!("{place} parameter {}", parameter["name"]),
+                    &format!("{location} parameter {}", parameter["name"]),
                     "is new and required",
                 );
             }
         }
         for (status, response) in object(&old["responses"]) {
-            self.response(&format!("{place} {status}"), response, &new["responses"][status]);
+            self.response(&format!("{location} {status}"), response, &new["responses"][status]);
         }
         for (status, _) in object(&new["responses"]) {
             if old["responses"][status].is_null() {
-                self.breaks(&format!("{place} {status}"), "an answer that clients don't know");
+                self.breaks(&format!("{location} {status}"), "a response that clients don't know");
             }
         }
     }
 
-    fn response(&mut self, place: &str, old: &Value, new: &Value) {
+    fn response(&mut self, location: &str, old: &Value, new: &Value) {
         if new.is_null() {
-            return self.breaks(place, "the answer is gone");
+            return self.breaks(location, "the response is gone");
         }
         for (name, header) in object(&old["headers"]) {
             let other = &new["headers"][name];
             if other.is_null() {
-                self.breaks(&format!("{place} header {name}"), "is gone");
+                self.breaks(&format!("{location} header {name}"), "is gone");
             } else {
-                let place = format!("{place} header {name}");
-                self.schema(&place, &header["schema"], &other["schema"], Way::Read);
+                let location = format!("{location} header {name}");
+                self.schema(&location, &header["schema"], &other["schema"], Direction::Read);
             }
         }
         for (kind, content) in object(&old["content"]) {
             let other = &new["content"][kind];
             if other.is_null() {
-                self.breaks(&format!("{place} {kind}"), "is gone");
+                self.breaks(&format!("{location} {kind}"), "is gone");
             } else {
-                let place = format!("{place} body");
-                self.schema(&place, &content["schema"], &other["schema"], Way::Read);
+                let location = format!("{location} body");
+                self.schema(&location, &content["schema"], &other["schema"], Direction::Read);
             }
         }
     }
 
-    fn schema(&mut self, place: &str, old: &Value, new: &Value, way: Way) {
+    fn schema(&mut self, location: &str, old: &Value, new: &Value, direction: Direction) {
         if let (Some(a), Some(b)) = (reference(old), reference(new)) {
             let pair = (a.to_owned(), b.to_owned());
             if a != b {
-                self.breaks(place, &format!("the type's name {a} has become {b}"));
+                self.breaks(location, &format!("the type's name {a} has become {b}"));
             }
             if self.seen.contains(&pair) {
                 return;
             }
             self.seen.push(pair);
-            self.resolved(place, old, new, way);
+            self.resolved(location, old, new, direction);
             self.seen.pop();
         } else {
-            self.resolved(place, old, new, way);
+            self.resolved(location, old, new, direction);
         }
     }
 
-    fn resolved(&mut self, place: &str, old: &Value, new: &Value, way: Way) {
+    fn resolved(&mut self, location: &str, old: &Value, new: &Value, direction: Direction) {
         let (old, new) = (resolve(self.old, old), resolve(self.new, new));
         for keyword in ["type", "format", "nullable"] {
-            self.same(&format!("{place} {keyword}"), &old[keyword], &new[keyword]);
+            self.unchanged(&format!("{location} {keyword}"), &old[keyword], &new[keyword]);
         }
-        self.allowed_values(place, old, new, way);
+        self.allowed_values(location, old, new, direction);
         for keyword in ["minimum", "minLength", "minItems"] {
-            self.bound(place, keyword, &old[keyword], &new[keyword], way, false);
+            self.bound(location, keyword, &old[keyword], &new[keyword], direction, false);
         }
         for keyword in ["maximum", "maxLength", "maxItems"] {
-            self.bound(place, keyword, &old[keyword], &new[keyword], way, true);
+            self.bound(location, keyword, &old[keyword], &new[keyword], direction, true);
         }
-        if old["pattern"] != new["pattern"] && !(way == Way::Sent && new["pattern"].is_null()) {
-            self.breaks(place, "another pattern");
+        if old["pattern"] != new["pattern"]
+            && !(direction == Direction::Sent && new["pattern"].is_null())
+        {
+            self.breaks(location, "another pattern");
         }
-        self.properties(place, old, new, way);
+        self.properties(location, old, new, direction);
         for keyword in ["items", "additionalProperties"] {
             match (&old[keyword], &new[keyword]) {
                 (Value::Null, Value::Null) => {}
                 (a, b) if a.is_object() && b.is_object() => {
-                    self.schema(&format!("{place}[]"), a, b, way);
+                    self.schema(&format!("{location}[]"), a, b, direction);
                 }
-                (a, b) => self.same(&format!("{place} {keyword}"), a, b),
+                (a, b) => self.unchanged(&format!("{location} {keyword}"), a, b),
             }
         }
     }
 
-    fn properties(&mut self, place: &str, old: &Value, new: &Value, way: Way) {
+    fn properties(&mut self, location: &str, old: &Value, new: &Value, direction: Direction) {
         let is_required = |schema: &Value, name: &str| {
             array(&schema["required"]).iter().any(|required| required == name)
         };
         for (name, property) in object(&old["properties"]) {
-            let place = format!("{place}.{name}");
+            let location = format!("{location}.{name}");
             let other = &new["properties"][name];
             if other.is_null() {
-                self.breaks(&place, "the field is gone");
+                self.breaks(&location, "the field is gone");
                 continue;
             }
-            if way == Way::Read && is_required(old, name) && !is_required(new, name) {
-                self.breaks(&place, "may be absent now");
+            if direction == Direction::Read && is_required(old, name) && !is_required(new, name) {
+                self.breaks(&location, "may be absent now");
             }
-            self.schema(&place, property, other, way);
+            self.schema(&location, property, other, direction);
         }
     }
 
-    fn allowed_values(&mut self, place: &str, old: &Value, new: &Value, way: Way) {
+    fn allowed_values(&mut self, location: &str, old: &Value, new: &Value, direction: Direction) {
         let (before, after) = (array(&old["enum"]), array(&new["enum"]));
         let appeared = after.iter().find(|value| !before.contains(value));
         let vanished = before.iter().find(|value| !after.contains(value));
-        match way {
-            Way::Sent if before.is_empty() && !after.is_empty() => {
-                self.breaks(place, "an enum now")
+        match direction {
+            Direction::Sent if before.is_empty() && !after.is_empty() => {
+                self.breaks(location, "an enum now")
             }
-            Way::Read if !before.is_empty() && after.is_empty() => {
-                self.breaks(place, "no enum now")
+            Direction::Read if !before.is_empty() && after.is_empty() => {
+                self.breaks(location, "no enum now")
             }
-            // Generated types are shared and lose the name, no matter who writes the values.
+            // Generated types are shared, so a removed type breaks clients in either direction.
             _ if !after.is_empty() && vanished.is_some() => {
-                self.breaks(place, &format!("no longer has {}", vanished.unwrap()));
+                self.breaks(location, &format!("no longer has {}", vanished.unwrap()));
             }
-            Way::Read if !before.is_empty() && appeared.is_some() => {
+            Direction::Read if !before.is_empty() && appeared.is_some() => {
                 self.breaks(
-                    place,
+                    location,
                     &format!("may be {} now, which clients don't know", appeared.unwrap()),
                 );
             }
@@ -202,25 +212,25 @@ impl Comparison<'_> {
         }
     }
 
-    /// Sent values must not be narrowed, and read values not widened.
+    /// Values that are sent must not be narrowed, values that are read not widened.
     fn bound(
         &mut self,
-        place: &str,
+        location: &str,
         keyword: &str,
         old: &Value,
         new: &Value,
-        way: Way,
+        direction: Direction,
         upper: bool,
     ) {
         if old == new {
             return;
         }
-        // An absent bound is the widest.
+        // A missing bound is the widest.
         let widest = if upper { f64::INFINITY } else { f64::NEG_INFINITY };
         let (a, b) = (old.as_f64().unwrap_or(widest), new.as_f64().unwrap_or(widest));
         let is_wider = if upper { b > a } else { b < a };
-        if is_wider == (way == Way::Read) {
-            self.breaks(place, &format!("{keyword} {old} has become {new}"));
+        if is_wider == (direction == Direction::Read) {
+            self.breaks(location, &format!("{keyword} {old} has become {new}"));
         }
     }
 }
@@ -233,7 +243,7 @@ fn array(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
-/// A reference alone, or within `allOf`, as the framework writes it beside a description.
+/// A reference alone, or within `allOf`, the framework's form beside a description.
 fn reference(schema: &Value) -> Option<&str> {
     match array(&schema["allOf"]) {
         [only] => only["$ref"].as_str(),

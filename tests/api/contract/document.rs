@@ -24,7 +24,7 @@ async fn replica(public_url: Option<&str>) -> Replica {
     config.server.public_url = public_url.map(str::to_owned);
     let sample = Catalogue::sample().unwrap();
     let upstream = Embedded::from_catalogue(&sample, Timestamp::now(), vec![], String::new());
-    Replica::over(&config, Arc::new(upstream)).await
+    Replica::with_upstream(&config, Arc::new(upstream)).await
 }
 
 fn printed(version: &str, format: &str) -> String {
@@ -61,9 +61,12 @@ async fn the_served_document_is_the_printed_one_at_every_address() {
         for (query, version) in [("", "3.0"), ("?version=3.0", "3.0"), ("?version=3.1", "3.1")] {
             for below in ["", "/v1"] {
                 let url = format!("{root}{below}/openapi.{format}{query}");
-                let answer = replica.send(reqwest::Method::GET, &url, &[]).await;
-                assert_eq!((answer.status.as_u16(), answer.header("content-type")), (200, kind));
-                assert!(answer.text == printed(version, format), "{url}");
+                let response = replica.send(reqwest::Method::GET, &url, &[]).await;
+                assert_eq!(
+                    (response.status.as_u16(), response.header("content-type")),
+                    (200, kind)
+                );
+                assert!(response.text == printed(version, format), "{url}");
             }
         }
     }
@@ -80,22 +83,22 @@ fn json_and_yaml_are_equal() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_document_has_the_fixed_version_and_describes_the_service() {
-    let served = StrictDocument::of(&replica(None).await).await.served;
-    assert_eq!(served["openapi"], "3.0.3");
-    assert_eq!(served["info"]["version"], env!("CARGO_PKG_VERSION"));
-    let description = served["info"]["description"].as_str().unwrap();
+    let document = StrictDocument::of(&replica(None).await).await.json;
+    assert_eq!(document["openapi"], "3.0.3");
+    assert_eq!(document["info"]["version"], env!("CARGO_PKG_VERSION"));
+    let description = document["info"]["description"].as_str().unwrap();
     for said in
         ["Level 1.5", "Execution API", "Evolution Loop API", "planned", "/v1", "nonstandard"]
     {
         assert!(description.contains(said), "{said}");
     }
-    assert_eq!(served["tags"][0]["name"], "nonstandard");
-    let scheme = &served["components"]["securitySchemes"]["ApiKey"];
+    assert_eq!(document["tags"][0]["name"], "nonstandard");
+    let scheme = &document["components"]["securitySchemes"]["ApiKey"];
     assert_eq!(
         (&scheme["type"], &scheme["in"], &scheme["name"]),
         (&json!("apiKey"), &json!("header"), &json!("X-API-Key"))
     );
-    let paths: Vec<_> = served["paths"].as_object().unwrap().keys().collect();
+    let paths: Vec<_> = document["paths"].as_object().unwrap().keys().collect();
     assert_eq!(paths, OPERATIONS.map(|(path, _)| path));
 }
 
@@ -107,8 +110,8 @@ async fn the_server_url_is_relative_or_the_public_url() {
         (Some("https://api.example/"), "https://api.example/v1"),
         (Some("https://api.example/genes/"), "https://api.example/genes/v1"),
     ] {
-        let served = StrictDocument::of(&replica(public_url).await).await.served;
-        assert_eq!(served["servers"], json!([{ "url": server }]), "{public_url:?}");
+        let document = StrictDocument::of(&replica(public_url).await).await.json;
+        assert_eq!(document["servers"], json!([{ "url": server }]), "{public_url:?}");
     }
 }
 
@@ -141,7 +144,7 @@ async fn each_operation_declares_its_id_tag_security_and_every_status() {
         }
         assert!(responses["429"]["headers"]["Retry-After"].is_object());
     }
-    let codes = &document.served["components"]["schemas"]["ErrorCode"]["enum"];
+    let codes = &document.json["components"]["schemas"]["ErrorCode"]["enum"];
     let codes: Vec<_> = codes.as_array().unwrap().iter().filter_map(Value::as_str).collect();
     let known = "INVALID_ID MISSING_PARAM UNAUTHORIZED NOT_FOUND METHOD_NOT_ALLOWED RATE_LIMITED \
                  INTERNAL DB_ERROR UNAVAILABLE";
@@ -189,8 +192,8 @@ async fn each_parameter_has_a_description_bounds_and_an_example_within_them() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_field_is_described_and_required_and_integers_are_bounded() {
-    let served = StrictDocument::of(&replica(None).await).await.served;
-    for (name, schema) in served["components"]["schemas"].as_object().unwrap() {
+    let document = StrictDocument::of(&replica(None).await).await.json;
+    for (name, schema) in document["components"]["schemas"].as_object().unwrap() {
         assert!(schema["description"].is_string(), "{name}");
         let Some(properties) = schema["properties"].as_object() else { continue };
         let mut required: Vec<_> = schema["required"].as_array().unwrap().iter().collect();

@@ -1,9 +1,9 @@
-//! The served document: its content, that it is the committed one, and that every response matches
-//! it.
+//! The served document: its content, that the committed file is up to date, and that every response
+//! matches it.
 
-mod answers;
 mod compare;
+mod compatibility;
 mod document;
-mod foreign;
-mod gate;
+mod existing_registry;
 mod publication;
+mod responses;

@@ -8,17 +8,17 @@ use gene_registry::upstream::{Catalogue, Embedded};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::support::replica::{Answer, Replica, config};
+use crate::support::replica::{Replica, Response, config};
 
 async fn replica(change: impl FnOnce(&mut Config)) -> Replica {
     let mut config = config("", None);
     change(&mut config);
     let sample = Catalogue::sample().unwrap();
     let upstream = Embedded::from_catalogue(&sample, Timestamp::now(), vec![], String::new());
-    Replica::over(&config, Arc::new(upstream)).await
+    Replica::with_upstream(&config, Arc::new(upstream)).await
 }
 
-async fn document(replica: &Replica, query: &str, headers: &[(&str, &str)]) -> Answer {
+async fn document(replica: &Replica, query: &str, headers: &[(&str, &str)]) -> Response {
     replica.send(Method::GET, &format!("{}/openapi.json{query}", replica.base), headers).await
 }
 
@@ -40,15 +40,15 @@ async fn a_client_that_has_the_document_gets_304() {
     let (old, new) =
         (document(&replica, "", &[]).await, document(&replica, "?version=3.1", &[]).await);
     assert_ne!(old.header("etag"), new.header("etag"));
-    for (query, answer) in [("", &old), ("?version=3.1", &new)] {
-        let tag = answer.header("etag");
+    for (query, response) in [("", &old), ("?version=3.1", &new)] {
+        let tag = response.header("etag");
         for list in [tag, &format!("W/{tag}"), "*", &format!("\"x\", {tag}")] {
             let again = document(&replica, query, &[("If-None-Match", list)]).await;
             assert_eq!((again.status.as_u16(), again.text.as_str()), (304, ""), "{list}");
             assert_eq!(again.header("etag"), tag);
         }
         let other = document(&replica, query, &[("If-None-Match", "\"x\"")]).await;
-        assert_eq!(other.text, answer.text);
+        assert_eq!(other.text, response.text);
     }
 }
 
@@ -89,15 +89,15 @@ async fn only_trusted_proxies_decide_the_server_url() {
             config.server.public_url = public_url.map(str::to_owned);
         })
         .await;
-        let answer = document(&replica, "", headers).await;
-        assert_eq!(answer.json()["servers"], json!([{ "url": server }]), "{headers:?}");
+        let response = document(&replica, "", headers).await;
+        assert_eq!(response.json()["servers"], json!([{ "url": server }]), "{headers:?}");
         for header in ["Accept-Encoding", "X-Forwarded-Host"] {
-            assert!(answer.header("vary").contains(header), "{answer:?}");
+            assert!(response.header("vary").contains(header), "{response:?}");
         }
         let url = format!("{}/openapi.yaml", replica.base);
         let yaml = replica.send(Method::GET, &url, headers).await.text;
         let yaml: Value = serde_saphyr::from_str(&yaml).unwrap();
-        assert!(yaml == answer.json());
+        assert!(yaml == response.json());
     }
 }
 
@@ -130,9 +130,9 @@ async fn each_address_gets_its_own_document_in_every_coding() {
 #[tokio::test(flavor = "multi_thread")]
 async fn no_proxy_is_trusted_by_default() {
     let replica = replica(|_| {}).await;
-    let answer = document(&replica, "", &[("X-Forwarded-Prefix", "/x")]).await;
-    assert_eq!(answer.json()["servers"], json!([{ "url": "/v1" }]));
-    assert_eq!(answer.header("vary"), "Accept-Encoding");
+    let response = document(&replica, "", &[("X-Forwarded-Prefix", "/x")]).await;
+    assert_eq!(response.json()["servers"], json!([{ "url": "/v1" }]));
+    assert_eq!(response.header("vary"), "Accept-Encoding");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -12,24 +12,24 @@ use super::replica;
 use crate::support::authority::Authority;
 use crate::support::control::ControlClient;
 use crate::support::issuer::{AUDIENCE, CLIENT, Issuer, OTHER_AUDIENCE};
-use crate::support::replica::{Answer, Replica};
+use crate::support::replica::{Replica, Response};
 
-async fn who(replica: &Replica, token: &str) -> Answer {
+async fn whoami(replica: &Replica, token: &str) -> Response {
     ControlClient::new(replica, Some(token)).get("/whoami").await
 }
 
 #[track_caller]
-fn assert_authenticated(answer: &Answer, user: &str) {
-    assert_eq!(answer.status, 200, "{answer:?}");
-    let who = answer.json();
-    assert_eq!((who["user"].as_str(), who["method"].as_str()), (Some(user), Some("oidc")));
+fn assert_authenticated(response: &Response, user: &str) {
+    assert_eq!(response.status, 200, "{response:?}");
+    let whoami = response.json();
+    assert_eq!((whoami["user"].as_str(), whoami["method"].as_str()), (Some(user), Some("oidc")));
 }
 
 fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
 }
 
-/// Claims of a valid token.
+/// The claims of a valid token.
 fn good_claims(issuer: &Issuer) -> Value {
     json!({ "iss": issuer.url, "aud": AUDIENCE, "sub": "alice", "exp": now() + 300, "iat": now() })
 }
@@ -50,14 +50,14 @@ async fn users_of_the_issuer_are_authenticated_and_get_login_metadata() {
     });
     assert_eq!(login["oidc"], expected);
 
-    let alice = who(&replica, &issuer.log_in("alice").await.access).await;
+    let alice = whoami(&replica, &issuer.log_in("alice").await.access).await;
     assert_authenticated(&alice, "alice");
     assert_eq!(alice.json()["operator"], false);
     let end = alice.json()["expires_at"].as_str().unwrap().to_owned();
     let end: gene_registry::registry::Timestamp = end.parse().unwrap();
     let left = end.as_second() - i64::try_from(now()).unwrap();
     assert!((200..=301).contains(&left), "{left}");
-    let olga = who(&replica, &issuer.log_in("olga").await.access).await;
+    let olga = whoami(&replica, &issuer.log_in("olga").await.access).await;
     assert_authenticated(&olga, "olga");
     assert_eq!(olga.json()["operator"], true);
 }
@@ -68,16 +68,19 @@ async fn every_asymmetric_algorithm_is_accepted() {
     for algorithm in ["RS256", "PS256", "ES256", "EdDSA"] {
         issuer.rotate(algorithm, false).await;
         let (replica, _database) = replica(|config| issuer.configure(config)).await;
-        assert_authenticated(&who(&replica, &issuer.log_in("alice").await.access).await, "alice");
+        assert_authenticated(
+            &whoami(&replica, &issuer.log_in("alice").await.access).await,
+            "alice",
+        );
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tokens_for_others_and_tokens_outside_their_lifetime_are_refused() {
+async fn tokens_for_other_audiences_or_outside_their_lifetime_are_refused() {
     let issuer = Issuer::start().await;
     let (replica, _database) = replica(|config| issuer.configure(config)).await;
     let tokens = issuer.log_in("alice").await;
-    assert_authenticated(&who(&replica, &tokens.access).await, "alice");
+    assert_authenticated(&whoami(&replica, &tokens.access).await, "alice");
     let mut refused = vec![
         ("for another audience", issuer.log_in_for("alice", OTHER_AUDIENCE).await.access),
         ("an ID token", tokens.id),
@@ -85,7 +88,7 @@ async fn tokens_for_others_and_tokens_outside_their_lifetime_are_refused() {
     ];
     let good = good_claims(&issuer);
     assert_authenticated(
-        &who(&replica, &issuer.sign(good.clone(), json!({})).await).await,
+        &whoami(&replica, &issuer.sign(good.clone(), json!({})).await).await,
         "alice",
     );
     let (past, future) = (now() - 3_600, now() + 3_600);
@@ -117,9 +120,9 @@ async fn tokens_for_others_and_tokens_outside_their_lifetime_are_refused() {
         refused.push((what, issuer.sign(good.clone(), header).await));
     }
     for (what, token) in refused {
-        let answer = who(&replica, &token).await;
-        assert_eq!(answer.status, 401, "a token {what}: {answer:?}");
-        answer.assert_refused(401, "UNAUTHORIZED");
+        let response = whoami(&replica, &token).await;
+        assert_eq!(response.status, 401, "a token {what}: {response:?}");
+        response.assert_refused(401, "UNAUTHORIZED");
     }
 }
 
@@ -131,7 +134,7 @@ async fn one_of_several_audiences_and_all_types_of_access_tokens_are_accepted() 
     claims["aud"] = json!([OTHER_AUDIENCE, AUDIENCE]);
     for header in [json!({}), json!({ "typ": "JWT" }), json!({ "typ": "application/AT+JWT" })] {
         let token = issuer.sign(claims.clone(), header).await;
-        assert_authenticated(&who(&replica, &token).await, "alice");
+        assert_authenticated(&whoami(&replica, &token).await, "alice");
     }
 }
 
@@ -140,14 +143,14 @@ async fn forged_tokens_are_refused() {
     let issuer = Issuer::start().await;
     let (replica, _database) = replica(|config| issuer.configure(config)).await;
     let good = issuer.log_in("alice").await.access;
-    assert_authenticated(&who(&replica, &good).await, "alice");
+    assert_authenticated(&whoami(&replica, &good).await, "alice");
     let key = issuer.keys().await["keys"][0].clone();
     let kid = key["kid"].as_str().unwrap().to_owned();
     let claims = good_claims(&issuer);
 
     let own = KeyPair::generate().unwrap().serialize_der();
     let own = EncodingKey::from_ec_der(&own);
-    // The public key, which everybody knows, in each form that could be mistaken for a secret.
+    // The public key in each form that could be mistaken for an HMAC secret.
     let modulus = key["n"].as_str().unwrap();
     let secrets = [modulus.as_bytes().to_vec(), key.to_string().into_bytes(), Vec::new()];
     let header = |algorithm| Header { kid: Some(kid.clone()), ..Header::new(algorithm) };
@@ -181,25 +184,25 @@ async fn forged_tokens_are_refused() {
     let other = if body.ends_with('A') { "B" } else { "A" };
     forged.push(format!("{}.{}{other}.{signature}", parts[0], &body[..body.len() - 1]));
     for token in &forged {
-        let answer = who(&replica, token).await;
+        let response = whoami(&replica, token).await;
         // After thirty invalid tokens the address is refused anyway.
-        assert!([401, 429].contains(&answer.status.as_u16()), "{token}: {answer:?}");
-        assert!(!answer.text.contains(token.as_str()));
+        assert!([401, 429].contains(&response.status.as_u16()), "{token}: {response:?}");
+        assert!(!response.text.contains(token.as_str()));
     }
     assert!(forged.len() < 30, "all are verified");
-    assert_authenticated(&who(&replica, &good).await, "alice");
+    assert_authenticated(&whoami(&replica, &good).await, "alice");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_user_may_be_in_another_claim() {
+async fn the_users_claim_is_configurable() {
     let issuer = Issuer::start().await;
     let (replica, _database) = replica(|config| {
         issuer.configure(config);
         config.control.oidc.user_claim = "preferred_username".to_owned();
     })
     .await;
-    let answer = who(&replica, &issuer.log_in("alice").await.access).await;
-    assert_authenticated(&answer, "alice@example");
+    let response = whoami(&replica, &issuer.log_in("alice").await.access).await;
+    assert_authenticated(&response, "alice@example");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -212,13 +215,13 @@ async fn an_issuer_with_an_untrusted_certificate_is_refused() {
         config.control.oidc.tls_ca_file = Some(authority.file.clone());
     })
     .await;
-    assert_authenticated(&who(&trusting, &token).await, "alice");
+    assert_authenticated(&whoami(&trusting, &token).await, "alice");
     let (distrusting, _database) = replica(|config| {
         issuer.configure(config);
         config.control.oidc.tls_ca_file = Some(Authority::new().file.clone());
     })
     .await;
-    who(&distrusting, &token).await.assert_refused(503, "ISSUER_UNAVAILABLE");
+    whoami(&distrusting, &token).await.assert_refused(503, "ISSUER_UNAVAILABLE");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -49,14 +49,14 @@ async fn errors_in_a_body_are_named_and_no_key_is_created() {
         (with("expires_at", json!(1)), "expires_at"),
         (with("owner", json!("bob")), "body"),
     ] {
-        let answer = alice.post("/api-keys", &body).await;
-        answer.assert_refused(400, "MISSING_PARAM");
-        let text = answer.json()["error"].as_str().unwrap().to_owned();
+        let response = alice.post("/api-keys", &body).await;
+        response.assert_refused(400, "MISSING_PARAM");
+        let text = response.json()["error"].as_str().unwrap().to_owned();
         assert!(text.starts_with(field), "{body}: {text}");
     }
     for body in ["", "x", "[]", "\"x\"", "{\"name\":", "{\"name\":\"\\ud800\"}", "\u{feff}{}"] {
-        let answer = alice.send(Method::POST, "/api-keys", Some(body.to_owned())).await;
-        answer.assert_refused(400, "MISSING_PARAM");
+        let response = alice.send(Method::POST, "/api-keys", Some(body.to_owned())).await;
+        response.assert_refused(400, "MISSING_PARAM");
     }
     for (body, field) in [
         (r#"{"name":"a","name":"b"}"#, "name must be given once"),
@@ -64,9 +64,9 @@ async fn errors_in_a_body_are_named_and_no_key_is_created() {
         (r#"{"name":"b","n\u0061me":"b"}"#, "name must be given once"),
         (r#"{"s3cret":1,"s3cret":1}"#, "body has an unknown field"),
     ] {
-        let answer = alice.send(Method::POST, "/api-keys", Some(body.to_owned())).await;
-        answer.assert_refused(400, "MISSING_PARAM");
-        let text = answer.json()["error"].as_str().unwrap().to_owned();
+        let response = alice.send(Method::POST, "/api-keys", Some(body.to_owned())).await;
+        response.assert_refused(400, "MISSING_PARAM");
+        let text = response.json()["error"].as_str().unwrap().to_owned();
         assert!(text.starts_with(field) && !text.contains("s3cret"), "{body}: {text}");
     }
     let long = format!("{{\"name\":\"{}\"}}", "x".repeat(20_000));
@@ -89,11 +89,11 @@ async fn a_body_of_another_content_type_is_refused() {
         (&["application/jsonp"], 415),
         (&["application/json", "text/plain"], 415),
     ] {
-        let answer = alice.send_as(kinds, "/api-keys", &body).await;
-        assert_eq!(answer.status.as_u16(), status, "{kinds:?}: {answer:?}");
+        let response = alice.send_as(kinds, "/api-keys", &body).await;
+        assert_eq!(response.status.as_u16(), status, "{kinds:?}: {response:?}");
         if status == 415 {
-            answer.assert_refused(415, "UNSUPPORTED_MEDIA_TYPE");
-            assert!(answer.text.contains("application/json"), "{answer:?}");
+            response.assert_refused(415, "UNSUPPORTED_MEDIA_TYPE");
+            assert!(response.text.contains("application/json"), "{response:?}");
         }
     }
     assert_eq!(alice.list().await.len(), 2);
@@ -114,9 +114,9 @@ async fn errors_in_the_query_are_named() {
         "all=yes",
         "all=",
     ] {
-        let answer = alice.get(&format!("/api-keys?{query}")).await;
-        answer.assert_refused(400, "MISSING_PARAM");
-        let text = answer.json()["error"].as_str().unwrap().to_owned();
+        let response = alice.get(&format!("/api-keys?{query}")).await;
+        response.assert_refused(400, "MISSING_PARAM");
+        let text = response.json()["error"].as_str().unwrap().to_owned();
         assert!(text.starts_with(query.split('=').next().unwrap()), "{query}: {text}");
     }
     let page = alice.get("/api-keys?unknown=1&limit=1000&offset=2147483647&all=false").await;
@@ -131,10 +131,13 @@ async fn an_invalid_prefix_changes_nothing_and_is_not_repeated() {
     let secret = key.split('_').nth(2).unwrap();
     for prefix in ["", "gr_", "gr_a", "%", "gr_%%%%", "____", &key, &other, secret, &key[..12]] {
         for path in ["/api-keys/revoke", "/api-keys/rotate"] {
-            let answer = alice.post(path, &json!({ "prefix": prefix })).await;
-            answer.assert_refused(400, "INVALID_PREFIX");
-            assert!(answer.text.contains("never give the whole key"), "{answer:?}");
-            assert!(!answer.text.contains(secret) && !answer.text.contains(&other), "{answer:?}");
+            let response = alice.post(path, &json!({ "prefix": prefix })).await;
+            response.assert_refused(400, "INVALID_PREFIX");
+            assert!(response.text.contains("never give the whole key"), "{response:?}");
+            assert!(
+                !response.text.contains(secret) && !response.text.contains(&other),
+                "{response:?}"
+            );
         }
     }
     for body in [json!({}), json!({ "prefix": null }), json!({ "prefix": 5 })] {

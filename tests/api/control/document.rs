@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::replica;
 use crate::support::control::{ControlClient, new_token, prefix};
-use crate::support::replica::Answer;
+use crate::support::replica::Response;
 
 /// A strict validator for a schema of the document, with `nullable` translated to JSON Schema.
 fn schema(document: &Value, name: &str) -> Validator {
@@ -40,7 +40,7 @@ async fn every_response_matches_the_document() {
     let document = alice.get("/openapi.json").await.json();
     let one = alice.create("a").await;
     let revoke = json!({ "prefix": prefix(&one) });
-    let answers: Vec<(&str, &str, &str, Answer)> = vec![
+    let responses: Vec<(&str, &str, &str, Response)> = vec![
         ("get", "/login", "Login", alice.get("/login").await),
         ("get", "/whoami", "WhoAmI", alice.get("/whoami").await),
         ("post", "/api-keys", "NewApiKey", alice.post("/api-keys", &json!({ "name": "b" })).await),
@@ -56,16 +56,16 @@ async fn every_response_matches_the_document() {
         ("post", "/api-keys", "ControlError", alice.post("/api-keys", &json!({})).await),
         ("get", "/whoami", "ControlError", ControlClient::new(&replica, None).get("/whoami").await),
     ];
-    for (method, path, name, answer) in answers {
+    for (method, path, name, response) in responses {
         let described =
-            &document["paths"][path][method]["responses"][answer.status.as_str()]["content"];
+            &document["paths"][path][method]["responses"][response.status.as_str()]["content"];
         let reference = &described["application/json"]["schema"]["$ref"];
         assert_eq!(*reference, format!("#/components/schemas/{name}"), "{method} {path}");
         let errors: Vec<_> =
-            schema(&document, name).iter_errors(&answer.json()).map(|e| e.to_string()).collect();
-        assert!(errors.is_empty(), "{path}: {errors:?} {answer:?}");
-        assert_eq!(answer.header("cache-control"), "no-store");
-        assert!(!answer.header("x-request-id").is_empty());
+            schema(&document, name).iter_errors(&response.json()).map(|e| e.to_string()).collect();
+        assert!(errors.is_empty(), "{path}: {errors:?} {response:?}");
+        assert_eq!(response.header("cache-control"), "no-store");
+        assert!(!response.header("x-request-id").is_empty());
     }
 }
 

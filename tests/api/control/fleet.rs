@@ -1,5 +1,5 @@
-//! Changes of a key through one replica's control listener take effect on all replicas within two
-//! seconds, with or without Redis. (Changed scopes and limits, which no command makes:
+//! Changes of a key through one replica's control listener apply on all replicas within two
+//! seconds, with or without Redis. (Changes of scopes and limits, for which there is no command:
 //! [`crate::currency`].)
 
 use std::time::Duration;
@@ -13,12 +13,12 @@ use crate::support::need_own_servers;
 use crate::support::postgres::PostgresServer;
 use crate::support::redis::RedisServer;
 use crate::support::replica::{Fleet, Replica};
-use crate::support::wait::seen;
+use crate::support::wait::visible_within;
 
-const SEEN: Duration = Duration::from_secs(2);
+const VISIBLE_WITHIN: Duration = Duration::from_secs(2);
 const PATH: &str = "/genes";
 
-/// Fails if a replica responds with another status later than two seconds after `since`.
+/// Fails if a request sent later than two seconds after `since` gets another status.
 async fn assert_status_within_two_seconds(
     fleet: &Fleet<'_>,
     key: &str,
@@ -26,7 +26,7 @@ async fn assert_status_within_two_seconds(
     since: Instant,
 ) {
     let each = fleet.replicas.iter().map(|replica| async move {
-        seen(since, SEEN, &format!("a replica answers {status}"), || async {
+        visible_within(since, VISIBLE_WITHIN, &format!("a replica answers {status}"), || async {
             let found = replica.get(PATH, Some(key)).await.status;
             if found == status { Ok(()) } else { Err(found.to_string()) }
         })
@@ -35,14 +35,14 @@ async fn assert_status_within_two_seconds(
     join_all(each).await;
 }
 
-async fn known_to_all(fleet: &Fleet<'_>, key: &str) {
+async fn assert_known_to_all(fleet: &Fleet<'_>, key: &str) {
     for replica in &fleet.replicas {
         assert_eq!(replica.get(PATH, Some(key)).await.status, 200);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn keys_are_treated_as_they_were_last_managed_by_three_replicas_with_and_without_redis() {
+async fn key_changes_apply_on_three_replicas_with_and_without_redis() {
     need_own_servers!();
     let (postgres, redis) = (PostgresServer::shared().await, RedisServer::start(&[]).await);
     let mut fleet =
@@ -62,7 +62,7 @@ async fn keys_are_treated_as_they_were_last_managed_by_three_replicas_with_and_w
         }
         let created = people[0].create("ci").await;
         assert_status_within_two_seconds(&fleet, &created, 200, Instant::now()).await;
-        known_to_all(&fleet, &created).await;
+        assert_known_to_all(&fleet, &created).await;
 
         let at_once = json!({ "prefix": prefix(&created), "overlap_s": 0 });
         let rotated = people[1].post("/api-keys/rotate", &at_once).await;
@@ -71,17 +71,17 @@ async fn keys_are_treated_as_they_were_last_managed_by_three_replicas_with_and_w
         let new = rotated.json()["key"].as_str().unwrap().to_owned();
         assert_status_within_two_seconds(&fleet, &created, 401, since).await;
         assert_status_within_two_seconds(&fleet, &new, 200, since).await;
-        known_to_all(&fleet, &new).await;
+        assert_known_to_all(&fleet, &new).await;
 
         let overlapping = json!({ "prefix": prefix(&new), "overlap_s": 6 });
         let rotated = people[2].post("/api-keys/rotate", &overlapping).await;
         let end = Instant::now() + Duration::from_secs(6);
         let newest = rotated.json()["key"].as_str().unwrap().to_owned();
         assert_status_within_two_seconds(&fleet, &newest, 200, Instant::now()).await;
-        known_to_all(&fleet, &new).await;
+        assert_known_to_all(&fleet, &new).await;
         tokio::time::sleep_until(end).await;
         assert_status_within_two_seconds(&fleet, &new, 401, end).await;
-        known_to_all(&fleet, &newest).await;
+        assert_known_to_all(&fleet, &newest).await;
 
         let revoke = json!({ "prefix": prefix(&newest) });
         assert_eq!(people[0].post("/api-keys/revoke", &revoke).await.status, 200);

@@ -1,4 +1,4 @@
-//! Keys: each user sees and touches their own.
+//! Keys: each user sees and changes only their own.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -13,9 +13,9 @@ use crate::support::database::Database;
 use crate::support::replica::Replica;
 use crate::support::wait::eventually;
 
-const SOON: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
-struct People {
+struct Users {
     alice: ControlClient,
     bob: ControlClient,
     olga: ControlClient,
@@ -24,7 +24,7 @@ struct People {
 }
 
 /// Two users and an operator.
-async fn people() -> People {
+async fn users() -> Users {
     let mut tokens = Vec::new();
     let (replica, database) = replica(|config| {
         tokens = ["alice", "bob", "olga"].map(|user| new_token(config, user)).into();
@@ -32,10 +32,10 @@ async fn people() -> People {
     })
     .await;
     let client = |at: usize| ControlClient::new(&replica, Some(tokens[at].as_str()));
-    People { alice: client(0), bob: client(1), olga: client(2), replica, database }
+    Users { alice: client(0), bob: client(1), olga: client(2), replica, database }
 }
 
-/// Names of every kind.
+/// Names with all kinds of characters.
 const NAMES: [&str; 9] = [
     "ci",
     " spaced  out ",
@@ -50,14 +50,14 @@ const NAMES: [&str; 9] = [
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_key_works_and_is_listed_without_its_secret() {
-    let People { alice, replica, database: _database, .. } = people().await;
-    let wish = json!({
+    let Users { alice, replica, database: _database, .. } = users().await;
+    let spec = json!({
         "name": "ci", "scopes": ["read", "write"], "rate_limit_per_minute": 77,
         "expires_at": "2999-12-31T23:59:59+02:00",
     });
-    let answer = alice.post("/api-keys", &wish).await;
-    assert_eq!((answer.status.as_u16(), answer.header("cache-control")), (201, "no-store"));
-    let mut made = answer.json();
+    let response = alice.post("/api-keys", &spec).await;
+    assert_eq!((response.status.as_u16(), response.header("cache-control")), (201, "no-store"));
+    let mut made = response.json();
     let key = made.as_object_mut().unwrap().remove("key").unwrap().as_str().unwrap().to_owned();
     assert_eq!(made["prefix"], prefix(&key));
     for (field, value) in [
@@ -90,7 +90,7 @@ async fn a_new_key_works_and_is_listed_without_its_secret() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn names_are_kept_as_they_were_given() {
-    let People { alice, database: _database, .. } = people().await;
+    let Users { alice, database: _database, .. } = users().await;
     let longest = "🧬".repeat(200);
     for name in NAMES.into_iter().chain([longest.as_str()]) {
         let made = alice.post("/api-keys", &json!({ "name": name })).await;
@@ -103,7 +103,7 @@ async fn names_are_kept_as_they_were_given() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn another_users_key_is_like_one_that_does_not_exist() {
-    let People { alice, bob, olga, replica, database: _database, .. } = people().await;
+    let Users { alice, bob, olga, replica, database: _database, .. } = users().await;
     let key = alice.create("hers").await;
     assert!(bob.list().await.is_empty());
     for path in ["/api-keys/revoke", "/api-keys/rotate"] {
@@ -111,8 +111,8 @@ async fn another_users_key_is_like_one_that_does_not_exist() {
         let nobodys = bob.post(path, &json!({ "prefix": "gr_zzzzzzzz" })).await;
         hers.assert_refused(404, "NOT_FOUND");
         assert_eq!((hers.status, &hers.text), (nobodys.status, &nobodys.text));
-        let names = |answer: &crate::support::replica::Answer| {
-            let mut headers = answer.headers.clone();
+        let names = |response: &crate::support::replica::Response| {
+            let mut headers = response.headers.clone();
             headers.remove("x-request-id");
             headers.remove("date");
             headers
@@ -120,7 +120,7 @@ async fn another_users_key_is_like_one_that_does_not_exist() {
         assert_eq!(names(&hers), names(&nobodys));
         let all = json!({ "prefix": prefix(&key), "all": true });
         bob.post(path, &all).await.assert_refused(403, "FORBIDDEN");
-        // Not even an operator who did not say that everybody's are meant.
+        // Not even an operator who did not ask for everybody's keys.
         let own = olga.post(path, &json!({ "prefix": prefix(&key) })).await;
         own.assert_refused(404, "NOT_FOUND");
     }
@@ -130,38 +130,41 @@ async fn another_users_key_is_like_one_that_does_not_exist() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn operators_see_and_revoke_everybodys_keys_when_they_say_so() {
-    let People { alice, bob, olga, replica, database: _database, .. } = people().await;
+async fn operators_list_and_revoke_the_keys_of_all_users_on_request() {
+    let Users { alice, bob, olga, replica, database: _database, .. } = users().await;
     let (hers, his) = (alice.create("hers").await, bob.create("his").await);
     assert!(olga.list().await.is_empty());
     let all = olga.get("/api-keys?all=true").await.json();
     let owners: Vec<_> =
         all["data"].as_array().unwrap().iter().map(|key| key["owner"].as_str()).collect();
     assert_eq!((owners, &all["total"]), (vec![Some("bob"), Some("alice")], &json!(2)));
-    let wish = json!({ "prefix": prefix(&his), "all": true });
-    let rotated = olga.post("/api-keys/rotate", &wish).await.json();
-    assert_eq!(rotated["owner"], "bob", "the key stays his");
-    let wish = json!({ "prefix": prefix(&hers), "all": true });
-    assert_eq!(olga.post("/api-keys/revoke", &wish).await.json()["status"], "revoked");
-    eventually(SOON, "her key is refused", || async {
+    let spec = json!({ "prefix": prefix(&his), "all": true });
+    let rotated = olga.post("/api-keys/rotate", &spec).await.json();
+    assert_eq!(rotated["owner"], "bob", "the key keeps its owner");
+    let spec = json!({ "prefix": prefix(&hers), "all": true });
+    assert_eq!(olga.post("/api-keys/revoke", &spec).await.json()["status"], "revoked");
+    eventually(TIMEOUT, "her key is refused", || async {
         replica.get("/genes", Some(&hers)).await.status == 401
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn revoking_twice_is_harmless_and_says_when_it_was_done() {
-    let People { alice, database: _database, .. } = people().await;
+async fn revoking_twice_reports_the_first_time() {
+    let Users { alice, database: _database, .. } = users().await;
     let key = alice.create("ci").await;
     let mut revoked_at = Vec::new();
     for given in [prefix(&key), &key[3..11], &key[..7]] {
-        let answer = alice.post("/api-keys/revoke", &json!({ "prefix": given })).await;
-        assert_eq!((answer.status.as_u16(), &answer.json()["status"]), (200, &json!("revoked")));
-        revoked_at.push(answer.json()["revoked_at"].clone());
-        // Another second, so that another time would be seen.
+        let response = alice.post("/api-keys/revoke", &json!({ "prefix": given })).await;
+        assert_eq!(
+            (response.status.as_u16(), &response.json()["status"]),
+            (200, &json!("revoked"))
+        );
+        revoked_at.push(response.json()["revoked_at"].clone());
+        // A second later, so that a changed time would show.
         let second = || Timestamp::now().as_second();
         let begun = second();
-        eventually(SOON, "a second has passed", || async { second() > begun }).await;
+        eventually(TIMEOUT, "a second has passed", || async { second() > begun }).await;
     }
     assert!(revoked_at[0].is_string() && revoked_at.iter().all(|at| *at == revoked_at[0]));
 }
@@ -172,8 +175,8 @@ async fn rename(client: &Client, key: &str, to: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_two_keys_that_begin_alike_none_is_touched_until_it_is_clear_which() {
-    let People { alice, bob, database, .. } = people().await;
+async fn an_ambiguous_prefix_changes_no_key() {
+    let Users { alice, bob, database, .. } = users().await;
     let (one, other) = (alice.create("one").await, alice.create("other").await);
     let his = bob.create("his").await;
     let client = database.connect().await;
@@ -181,26 +184,26 @@ async fn of_two_keys_that_begin_alike_none_is_touched_until_it_is_clear_which() 
         rename(&client, key, to).await;
     }
     for path in ["/api-keys/revoke", "/api-keys/rotate"] {
-        let answer = alice.post(path, &json!({ "prefix": "AAAAbbb" })).await;
-        let body = answer.json();
-        assert_eq!((answer.status.as_u16(), body["code"].as_str()), (409, Some("AMBIGUOUS")));
+        let response = alice.post(path, &json!({ "prefix": "AAAAbbb" })).await;
+        let body = response.json();
+        assert_eq!((response.status.as_u16(), body["code"].as_str()), (409, Some("AMBIGUOUS")));
         let candidates = body["candidates"].as_array().unwrap();
         let prefixes: Vec<_> = candidates.iter().map(|key| &key["prefix"]).collect();
         assert_eq!(prefixes, ["gr_AAAAbbbb", "gr_AAAAbbbc"], "only her own");
     }
     assert!(alice.list().await.iter().all(|key| key["status"] == "active"));
-    // Another's keys don't make hers unclear.
-    let answer = bob.post("/api-keys/revoke", &json!({ "prefix": "AAAA" })).await;
-    assert_eq!((answer.status.as_u16(), &answer.json()["name"]), (200, &json!("his")));
-    let answer = alice.post("/api-keys/revoke", &json!({ "prefix": "gr_AAAAbbbc" })).await;
-    assert_eq!(answer.json()["name"], "other");
+    // The keys of another user do not make hers ambiguous.
+    let response = bob.post("/api-keys/revoke", &json!({ "prefix": "AAAA" })).await;
+    assert_eq!((response.status.as_u16(), &response.json()["name"]), (200, &json!("his")));
+    let response = alice.post("/api-keys/revoke", &json!({ "prefix": "gr_AAAAbbbc" })).await;
+    assert_eq!(response.json()["name"], "other");
     let active = alice.list().await.into_iter().find(|key| key["status"] == "active");
     assert_eq!(active.unwrap()["name"], "one");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thousand_keys_are_listed_page_by_page_newest_first() {
-    let People { alice, bob, database, .. } = people().await;
+    let Users { alice, bob, database, .. } = users().await;
     let newest = alice.create("newest").await;
     let sql = "insert into registry.api_key (key_hash, prefix, owner, name, created_at)
         select sha256(n::text::bytea), 'gr_' || lpad(n::text, 8, '0'), 'alice', 'key ' || n,
@@ -210,8 +213,8 @@ async fn a_thousand_keys_are_listed_page_by_page_newest_first() {
     let begun = Instant::now();
     let mut names = Vec::new();
     loop {
-        let answer = alice.get(&format!("/api-keys?limit=99&offset={}", names.len())).await;
-        let page = answer.json();
+        let response = alice.get(&format!("/api-keys?limit=99&offset={}", names.len())).await;
+        let page = response.json();
         assert_eq!(page["total"], 1001);
         let data = page["data"].as_array().unwrap();
         names.extend(data.iter().map(|key| key["name"].as_str().unwrap().to_owned()));

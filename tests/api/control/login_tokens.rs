@@ -1,4 +1,4 @@
-//! Login tokens, which the configuration knows by their hash.
+//! Login tokens, of which the configuration has only the hashes.
 
 use gene_registry::config::TokenConfig;
 use gene_registry::control::LoginToken;
@@ -10,7 +10,7 @@ use super::replica;
 use crate::support::control::{ControlClient, new_token};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_listed_token_says_who_is_asking() {
+async fn a_configured_token_authenticates_its_user() {
     let (mut alice, mut operator) = (String::new(), String::new());
     let (replica, _database) = replica(|config| {
         alice = new_token(config, "alice");
@@ -31,7 +31,7 @@ async fn a_listed_token_says_who_is_asking() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_other_token_gets_in_and_all_refusals_look_the_same() {
+async fn every_other_token_gets_the_same_refusal() {
     let expired = LoginToken::generate().unwrap();
     let (replica, database) = replica(|config| {
         new_token(config, "alice");
@@ -45,25 +45,25 @@ async fn no_other_token_gets_in_and_all_refusals_look_the_same() {
     let mistyped = format!("{}x", unknown.expose());
     let mut bodies = Vec::new();
     for token in [unknown.expose(), expired.expose(), &mistyped, &key, "grt_", "a.b.c", "x"] {
-        let answer = ControlClient::new(&replica, Some(token)).get("/whoami").await;
-        answer.assert_refused(401, "UNAUTHORIZED");
-        assert!(answer.header("www-authenticate").starts_with("Bearer "), "{answer:?}");
-        assert!(!answer.text.contains(token), "{answer:?}");
-        bodies.push(answer.text);
+        let response = ControlClient::new(&replica, Some(token)).get("/whoami").await;
+        response.assert_refused(401, "UNAUTHORIZED");
+        assert!(response.header("www-authenticate").starts_with("Bearer "), "{response:?}");
+        assert!(!response.text.contains(token), "{response:?}");
+        bodies.push(response.text);
     }
     assert!(bodies.iter().all(|body| *body == bodies[0]), "{bodies:?}");
     for path in ["/whoami", "/api-keys"] {
-        let answer = ControlClient::new(&replica, None).get(path).await;
-        answer.assert_refused(401, "UNAUTHORIZED");
+        let response = ControlClient::new(&replica, None).get(path).await;
+        response.assert_refused(401, "UNAUTHORIZED");
     }
     for path in ["/api-keys", "/api-keys/revoke", "/api-keys/rotate"] {
-        let answer = ControlClient::new(&replica, None).post(path, &json!({})).await;
-        answer.assert_refused(401, "UNAUTHORIZED");
+        let response = ControlClient::new(&replica, None).post(path, &json!({})).await;
+        response.assert_refused(401, "UNAUTHORIZED");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn guessing_ends_and_whoever_was_let_in_before_goes_on() {
+async fn guessing_is_throttled_and_authenticated_users_continue() {
     let mut alice = String::new();
     let (replica, _database) = replica(|config| alice = new_token(config, "alice")).await;
     let alice = ControlClient::new(&replica, Some(&alice));
@@ -71,16 +71,16 @@ async fn guessing_ends_and_whoever_was_let_in_before_goes_on() {
     let mut refused = 0;
     loop {
         let guess = LoginToken::generate().unwrap();
-        let answer = ControlClient::new(&replica, Some(guess.expose())).get("/whoami").await;
-        if answer.status == 429 {
-            answer.assert_refused(429, "RATE_LIMITED");
-            assert!(answer.header("retry-after").parse::<u64>().unwrap() > 0);
+        let response = ControlClient::new(&replica, Some(guess.expose())).get("/whoami").await;
+        if response.status == 429 {
+            response.assert_refused(429, "RATE_LIMITED");
+            assert!(response.header("retry-after").parse::<u64>().unwrap() > 0);
             break;
         }
-        answer.assert_refused(401, "UNAUTHORIZED");
+        response.assert_refused(401, "UNAUTHORIZED");
         refused += 1;
-        // A second's refill a second, however slow the machine is.
-        assert!(refused < 500, "guessing goes on");
+        // One token of the bucket returns each second, however slow the machine is.
+        assert!(refused < 500, "guessing is still possible");
     }
     assert!(refused >= 30);
     assert_eq!(alice.get("/whoami").await.status, 200);
@@ -88,7 +88,7 @@ async fn guessing_ends_and_whoever_was_let_in_before_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn routes_come_first_then_methods_then_the_token() {
+async fn routes_are_checked_first_then_methods_then_the_token() {
     let (replica, _database) = replica(|config| {
         new_token(config, "alice");
     })
@@ -104,10 +104,10 @@ async fn routes_come_first_then_methods_then_the_token() {
         (Method::OPTIONS, "/whoami", "GET"),
     ] {
         let is_head = method == Method::HEAD;
-        let answer = nobody.send(method, path, None).await;
-        assert_eq!((answer.status.as_u16(), answer.header("allow")), (405, allow), "{path}");
+        let response = nobody.send(method, path, None).await;
+        assert_eq!((response.status.as_u16(), response.header("allow")), (405, allow), "{path}");
         if !is_head {
-            answer.assert_refused(405, "METHOD_NOT_ALLOWED");
+            response.assert_refused(405, "METHOD_NOT_ALLOWED");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The control listener: who is asking, and what is done with keys.
+//! The control listener: authentication, and the management of keys.
 
 mod access_tokens;
 mod bodies;
@@ -19,13 +19,13 @@ use gene_registry::config::Config;
 use crate::support::control::with_control;
 use crate::support::database::Database;
 use crate::support::postgres::PostgresServer;
-use crate::support::replica::{READER, Replica, config, patient, sample};
+use crate::support::replica::{READER, Replica, config, long_timeouts, sample};
 
-/// A replica whose control listener is on, in front of the sample registry.
+/// A replica over the sample registry with a control listener.
 async fn replica(change: impl FnOnce(&mut Config)) -> (Replica, Database<'static>) {
     let database = sample(PostgresServer::shared().await).await;
     let mut config = config(&database.url_as(READER), None);
-    patient(&mut config);
+    long_timeouts(&mut config);
     with_control(&mut config, &database);
     change(&mut config);
     (Replica::start(&config).await, database)

@@ -1,5 +1,4 @@
-//! The OpenID provider that tests log in to does what its people say: only then what is tested
-//! with it means anything.
+//! The OpenID provider of the tests follows its instructions: the other tests rely on it.
 
 use std::time::Duration;
 
@@ -8,10 +7,10 @@ use serde_json::json;
 use crate::support::issuer::{AUDIENCE, Issuer};
 use crate::support::wait::eventually;
 
-const SOON: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_provider_waits_slows_down_refuses_and_forgets() {
+async fn the_provider_delays_slows_down_denies_and_expires_logins() {
     let issuer = Issuer::start().await;
     let code = |device: &serde_json::Value| device["user_code"].as_str().unwrap().to_owned();
     let device = issuer.begin(AUDIENCE).await;
@@ -28,5 +27,6 @@ async fn the_provider_waits_slows_down_refuses_and_forgets() {
 
     issuer.set(json!({ "device_code_s": 1 })).await;
     let device = issuer.begin(AUDIENCE).await;
-    eventually(SOON, "the code ends", || async { error(&device).await == "expired_token" }).await;
+    eventually(TIMEOUT, "the code ends", || async { error(&device).await == "expired_token" })
+        .await;
 }

@@ -1,4 +1,4 @@
-//! Without a role that may write keys the listener says so; without its database too.
+//! Writing keys without a role that may, and without a database: the listener reports the cause.
 
 use futures_util::future::join_all;
 use gene_registry::config::Config;
@@ -12,16 +12,16 @@ use crate::support::postgres::{PostgresOptions, PostgresServer};
 use crate::support::proxy::{FaultProxy, Mode};
 use crate::support::replica::{READER, Replica, migrated};
 
-/// Every way of writing.
+/// Every kind of request that writes.
 async fn assert_read_only(alice: &ControlClient, key: &str, says: &str) {
     for (path, body) in [
         ("/api-keys", json!({ "name": "ci" })),
         ("/api-keys/revoke", json!({ "prefix": prefix(key) })),
         ("/api-keys/rotate", json!({ "prefix": prefix(key) })),
     ] {
-        let answer = alice.post(path, &body).await;
-        answer.assert_refused(503, "KEYS_READ_ONLY");
-        let text = answer.json()["error"].as_str().unwrap().to_owned();
+        let response = alice.post(path, &body).await;
+        response.assert_refused(503, "KEYS_READ_ONLY");
+        let text = response.json()["error"].as_str().unwrap().to_owned();
         assert!(text.contains(says), "{text}");
         for hidden in ["SELECT", "INSERT", "registry.", "42501", "permission denied", READER] {
             assert!(!text.contains(hidden), "{text}");
@@ -30,7 +30,7 @@ async fn assert_read_only(alice: &ControlClient, key: &str, says: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_a_role_to_write_keys_are_listed_and_nothing_else() {
+async fn without_a_role_to_write_keys_can_only_be_listed() {
     let mut token = String::new();
     let (replica, database) = replica(|config| {
         token = new_token(config, "team-test");
@@ -45,7 +45,7 @@ async fn without_a_role_to_write_keys_are_listed_and_nothing_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_role_that_may_not_write_is_told_apart() {
+async fn a_role_that_may_not_write_gets_its_own_error() {
     let mut token = String::new();
     let (replica, database) = replica(|config| token = new_token(config, "team-test")).await;
     let key = database.new_key(100).await;
@@ -84,7 +84,7 @@ async fn a_database_without_the_default_schema_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn while_its_database_is_away_the_listener_says_so_and_works_again_after_it() {
+async fn the_listener_reports_an_unavailable_database_and_recovers() {
     let proxy = FaultProxy::start(PostgresServer::shared().await.addr()).await;
     let mut token = String::new();
     let database = migrated(PostgresServer::shared().await).await;
@@ -116,7 +116,7 @@ async fn while_its_database_is_away_the_listener_says_so_and_works_again_after_i
 async fn keys_are_managed_through_a_pooler_in_transaction_mode() {
     need_own_servers!();
     let postgres = PostgresServer::start(PostgresOptions::default()).await;
-    // Statements of one caller come on this connection, then on that.
+    // The statements of one client are spread over several connections.
     let lines = ["default_pool_size = 2", "server_lifetime = 1", "server_idle_timeout = 1"];
     let bouncer = PgBouncer::start(&postgres, &lines).await;
     let database = migrated(&postgres).await;

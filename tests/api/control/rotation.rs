@@ -11,7 +11,7 @@ use crate::support::database::Database;
 use crate::support::replica::Replica;
 use crate::support::wait::eventually;
 
-const SOON: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 async fn alice() -> (ControlClient, Replica, Database<'static>) {
     let mut token = String::new();
@@ -28,7 +28,7 @@ fn seconds_between(earlier: &Value, later: &Value) -> i64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_new_key_is_like_the_old_one_which_goes_on_for_the_overlap() {
+async fn the_new_key_has_the_same_settings_and_the_old_one_works_for_the_overlap() {
     let (alice, replica, _database) = alice().await;
     let end = Timestamp::now() + jiff::SignedDuration::from_hours(48);
     let wish = json!({
@@ -37,9 +37,9 @@ async fn the_new_key_is_like_the_old_one_which_goes_on_for_the_overlap() {
     });
     let old = alice.post("/api-keys", &wish).await.json();
     let old_key = old["key"].as_str().unwrap();
-    let answer = alice.post("/api-keys/rotate", &json!({ "prefix": prefix(old_key) })).await;
-    assert_eq!(answer.status, 201, "{answer:?}");
-    let new = answer.json();
+    let response = alice.post("/api-keys/rotate", &json!({ "prefix": prefix(old_key) })).await;
+    assert_eq!(response.status, 201, "{response:?}");
+    let new = response.json();
     let new_key = new["key"].as_str().unwrap();
     assert_ne!(new_key, old_key);
     for same in ["owner", "name", "scopes", "rate_limit_per_minute"] {
@@ -64,7 +64,7 @@ async fn without_an_overlap_the_old_key_ends_at_once_and_can_not_be_rotated_agai
     let wish = json!({ "prefix": prefix(&old), "overlap_s": 0 });
     let new = alice.post("/api-keys/rotate", &wish).await.json();
     assert_eq!((&new["replaced"]["status"], &new["expires_at"]), (&json!("expired"), &Value::Null));
-    eventually(SOON, "the old key is refused", || async {
+    eventually(TIMEOUT, "the old key is refused", || async {
         replica.get("/genes", Some(&old)).await.status == 401
     })
     .await;
@@ -91,7 +91,7 @@ async fn the_overlap_never_prolongs_a_key() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_rotations_at_the_same_time_one_gives_a_key_and_the_others_name_it() {
+async fn one_of_concurrent_rotations_returns_a_key_and_the_others_name_it() {
     let (alice, replica, _database) = alice().await;
     for (overlap_s, active) in [(0, 1), (3600, 2)] {
         let old = alice.create(&overlap_s.to_string()).await;
@@ -114,15 +114,15 @@ async fn of_rotations_at_the_same_time_one_gives_a_key_and_the_others_name_it() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn on_a_schema_of_an_older_release_keys_are_not_rotated_and_the_message_says_what_to_do() {
+async fn rotation_on_an_older_schema_fails_with_the_remedy() {
     let (alice, _replica, database) = alice().await;
     let old = alice.create("ci").await;
     let older =
         "alter table registry.api_key drop column replaced_by, drop column first_expires_at";
     database.connect().await.batch_execute(older).await.unwrap();
-    let answer = alice.post("/api-keys/rotate", &json!({ "prefix": prefix(&old) })).await;
-    answer.assert_refused(503, "KEYS_READ_ONLY");
-    assert!(answer.text.contains("gene-registry migrate"), "{answer:?}");
+    let response = alice.post("/api-keys/rotate", &json!({ "prefix": prefix(&old) })).await;
+    response.assert_refused(503, "KEYS_READ_ONLY");
+    assert!(response.text.contains("gene-registry migrate"), "{response:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -134,8 +134,8 @@ async fn a_rotation_that_fails_midway_leaves_the_old_key_as_it_was() {
         create trigger no_end before update on registry.api_key
             for each row execute function no_end()";
     database.connect().await.batch_execute(forbid).await.unwrap();
-    let answer = alice.post("/api-keys/rotate", &json!({ "prefix": prefix(&old) })).await;
-    answer.assert_refused(502, "DB_ERROR");
+    let response = alice.post("/api-keys/rotate", &json!({ "prefix": prefix(&old) })).await;
+    response.assert_refused(502, "DB_ERROR");
     let listed = alice.list().await;
     assert_eq!((listed.len(), &listed[0]["expires_at"]), (1, &Value::Null));
 }

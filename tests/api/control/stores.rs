@@ -1,4 +1,4 @@
-//! Both stores of keys behave alike: Postgres, and the memory of `demo`.
+//! Both stores of keys behave alike: Postgres, and the in-memory one of `demo`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,26 +15,26 @@ use gene_registry::upstream::{Embedded, Upstream};
 use crate::support::control::KEYS_ROLE;
 use crate::support::database::{Database, ReadKey};
 use crate::support::postgres::PostgresServer;
-use crate::support::replica::{READER, config, migrated, patient};
+use crate::support::replica::{READER, config, long_timeouts, migrated};
 
 /// A store, and the upstream that reads what it writes.
-struct Pair {
+struct StorePair {
     name: &'static str,
     store: Arc<dyn KeyStore>,
     upstream: Arc<dyn Upstream>,
     _database: Option<Database<'static>>,
 }
 
-async fn both() -> [Pair; 2] {
+async fn both() -> [StorePair; 2] {
     let database = migrated(PostgresServer::shared().await).await;
     let upstream_config = |role: &str| {
         let mut config = config(&database.url_as(role), None);
-        patient(&mut config);
+        long_timeouts(&mut config);
         config.upstream
     };
     let reader = gene_registry::upstream::Postgres::new(&upstream_config(READER), String::new());
     let store = PostgresKeys::new(&upstream_config(KEYS_ROLE)).unwrap();
-    let postgres = Pair {
+    let postgres = StorePair {
         name: "postgres",
         store: Arc::new(store),
         upstream: Arc::new(reader.unwrap()),
@@ -42,7 +42,7 @@ async fn both() -> [Pair; 2] {
     };
     let embedded = Embedded::new(vec![], vec![], String::new());
     let store = Arc::new(MemoryKeys::new(embedded.keys()));
-    let memory = Pair { name: "memory", store, upstream: Arc::new(embedded), _database: None };
+    let memory = StorePair { name: "memory", store, upstream: Arc::new(embedded), _database: None };
     [postgres, memory]
 }
 
@@ -65,31 +65,31 @@ fn hours(hours: i64) -> Timestamp {
 }
 
 #[track_caller]
-fn near(a: Option<Timestamp>, b: Timestamp) {
+fn assert_near(a: Option<Timestamp>, b: Timestamp) {
     let apart = a.expect("a time").duration_since(b).abs();
     assert!(apart < jiff::SignedDuration::from_secs(60), "{a:?} {b}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_upstream_reads_what_the_store_writes() {
-    for Pair { name, store, upstream, .. } in both().await {
+    for StorePair { name, store, upstream, .. } in both().await {
         let (key, stored) = store.create(&new("a", "n", Some(hours(5)))).await.unwrap();
         let record = upstream.api_key(&key.hash()).await.unwrap().value.expect(name);
         let expected = (stored.prefix.as_str(), "a", "n", 7, Status::Active);
         let limit = u32::try_from(stored.rate_limit_per_minute).unwrap();
         assert_eq!((key.prefix(), &*stored.owner, &*stored.name, limit, stored.status), expected);
         assert_eq!((&record.prefix, &record.scopes), (&stored.prefix, &stored.scopes), "{name}");
-        near(record.expires_at, hours(5));
-        near(Some(stored.created_at), Timestamp::now());
+        assert_near(record.expires_at, hours(5));
+        assert_near(Some(stored.created_at), Timestamp::now());
         store.revoke(Some("a"), &prefix(&key)).await.unwrap();
         let record = upstream.api_key(&key.hash()).await.unwrap().value.unwrap();
-        near(record.revoked_at, Timestamp::now());
+        assert_near(record.revoked_at, Timestamp::now());
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_are_listed_newest_first_and_in_pages() {
-    for Pair { name, store, .. } in both().await {
+    for StorePair { name, store, .. } in both().await {
         let mut made = Vec::new();
         for number in 0..5 {
             let owner = if number == 2 { "b" } else { "a" };
@@ -121,7 +121,7 @@ fn refusal<T: std::fmt::Debug>(outcome: Result<T, StoreError>) -> KeyRefusal {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_the_owners_one_key_is_revoked_and_only_once() {
-    for Pair { name, store, .. } in both().await {
+    for StorePair { name, store, .. } in both().await {
         let key = store.create(&new("a", "n", None)).await.unwrap().0;
         let unknown = refusal(store.revoke(Some("b"), &prefix(&key)).await);
         assert_eq!(unknown, KeyRefusal::Unknown, "{name}");
@@ -136,7 +136,7 @@ async fn only_the_owners_one_key_is_revoked_and_only_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rotated_key_has_the_same_settings_and_lifetime() {
-    for Pair { name, store, upstream, .. } in both().await {
+    for StorePair { name, store, upstream, .. } in both().await {
         let hour = Duration::from_secs(3_600);
         for (end, overlap, new_end, old_end) in [
             (None, hour, None, Some(hours(1))),
@@ -157,9 +157,9 @@ async fn a_rotated_key_has_the_same_settings_and_lifetime() {
             assert_eq!(same(&new), same(&replaced), "{name}");
             assert_eq!(new.expires_at.is_some(), new_end.is_some(), "{name}");
             if let Some(new_end) = new_end {
-                near(new.expires_at, new_end);
+                assert_near(new.expires_at, new_end);
             }
-            near(replaced.expires_at, old_end.unwrap());
+            assert_near(replaced.expires_at, old_end.unwrap());
             let ended = overlap.is_zero();
             let status = if ended { Status::Expired } else { Status::Active };
             assert_eq!((new.status, replaced.status), (Status::Active, status), "{name}");
@@ -172,7 +172,7 @@ async fn a_rotated_key_has_the_same_settings_and_lifetime() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_has_at_most_one_active_successor_and_keeps_its_first_lifetime() {
     let hour = Duration::from_secs(3_600);
-    for Pair { name, store, .. } in both().await {
+    for StorePair { name, store, .. } in both().await {
         for end in [None, Some(hours(500))] {
             let old = store.create(&new("a", "n", end)).await.unwrap().0;
             let rotate =
@@ -181,7 +181,7 @@ async fn a_key_has_at_most_one_active_successor_and_keeps_its_first_lifetime() {
                 let KeyRotation { key, new, .. } = rotate(key, overlap).await.expect(name);
                 assert_eq!(new.expires_at.is_some(), end.is_some(), "{name}");
                 if let Some(end) = end {
-                    near(new.expires_at, end);
+                    assert_near(new.expires_at, end);
                 }
                 key
             };
@@ -195,11 +195,13 @@ async fn a_key_has_at_most_one_active_successor_and_keeps_its_first_lifetime() {
                 };
             let first = made(&old, hour).await;
             refused_for(&old, &first).await;
-            // The response with the new key was lost: it is rotated, and the old key's successor changes.
+            // The response with the new key was lost: the new key is rotated, and becomes the old
+            // key's successor.
             let second = made(&first, Duration::ZERO).await;
             refused_for(&old, &second).await;
             refused_for(&first, &second).await;
-            // The successor is revoked: the old key, still active for an hour, can be rotated again.
+            // The successor is revoked: the old key, still active for an hour, can be rotated
+            // again.
             store.revoke(Some("a"), &prefix(&second)).await.unwrap();
             assert_eq!(refusal(rotate(&first, hour).await), KeyRefusal::NotActive, "{name}");
             let third = made(&old, hour).await;
@@ -216,8 +218,8 @@ async fn a_key_has_at_most_one_active_successor_and_keeps_its_first_lifetime() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn use_adds_up_and_the_latest_counts() {
-    for Pair { name, store, .. } in both().await {
+async fn key_use_accumulates_and_the_latest_time_remains() {
+    for StorePair { name, store, .. } in both().await {
         let [one, other] = [
             store.create(&new("a", "one", None)).await.unwrap().0,
             store.create(&new("a", "other", None)).await.unwrap().0,
@@ -245,7 +247,7 @@ async fn use_adds_up_and_the_latest_counts() {
 async fn the_change_log_has_changes_of_keys_but_not_their_use() {
     use gene_registry::upstream::{Change, ChangeScope, Changes};
 
-    for Pair { name, store, upstream, .. } in both().await {
+    for StorePair { name, store, upstream, .. } in both().await {
         let changed_by = async |since: &_| match upstream.changes(Some(since)).await.unwrap().value
         {
             Changes::These(changes) => {

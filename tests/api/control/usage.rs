@@ -1,4 +1,4 @@
-//! Last use and number of requests: counted by replicas, written in batches.
+//! The last use and the request count of keys: counted by replicas, written in batches.
 
 use std::time::{Duration, Instant};
 
@@ -8,18 +8,18 @@ use serde_json::Value;
 use tokio_postgres::Client;
 
 use super::replica;
-use crate::support::binary::Served;
+use crate::support::binary::ReplicaProcess;
 use crate::support::control::{ControlClient, KEYS_ROLE, new_token, prefix};
 use crate::support::need_own_servers;
 use crate::support::postgres::PostgresServer;
 use crate::support::proxy::{FaultProxy, Mode};
 use crate::support::replica::{READER, Replica, sample};
-use crate::support::traffic::uncached;
+use crate::support::traffic::uncached_path;
 use crate::support::wait::eventually;
 
-const SOON: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
-async fn ask(replica: &Replica, key: &str, times: usize) {
+async fn send_requests(replica: &Replica, key: &str, times: usize) {
     for _ in 0..times {
         assert_eq!(replica.get("/genes", Some(key)).await.status, 200);
     }
@@ -49,11 +49,11 @@ async fn owners_see_when_and_how_often_their_keys_were_used() {
     let alice = ControlClient::new(&first, Some(&token));
     let (used, unused) = (alice.create("used").await, alice.create("unused").await);
     let begun = Timestamp::now();
-    ask(&first, &used, 3).await;
-    ask(&second, &used, 4).await;
-    // A request that is refused for its parameters is a use of the key.
+    send_requests(&first, &used, 3).await;
+    send_requests(&second, &used, 4).await;
+    // A request with invalid parameters counts as a use of the key.
     assert_eq!(first.get("/genes?limit=0", Some(&used)).await.status, 400);
-    eventually(SOON, "eight requests are seen", || async {
+    eventually(TIMEOUT, "eight requests are recorded", || async {
         alice.list().await[1]["request_count"] == 8
     })
     .await;
@@ -69,7 +69,7 @@ async fn owners_see_when_and_how_often_their_keys_were_used() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn use_is_written_when_a_replica_stops_and_refused_keys_are_not_counted() {
+async fn key_use_is_written_at_shutdown_and_refused_keys_are_not_counted() {
     let (replica, database) = replica(|config| {
         new_token(config, "alice");
         config.keys.usage_every_s = 86_400;
@@ -80,10 +80,10 @@ async fn use_is_written_when_a_replica_stops_and_refused_keys_are_not_counted() 
     let revoked = database.new_key(1_000_000).await;
     let sql = "update registry.api_key set revoked_at = now() where prefix = $1";
     client.execute(sql, &[&prefix(&revoked)]).await.unwrap();
-    ask(&replica, &used, 5).await;
-    ask(&replica, &gone, 1).await;
+    send_requests(&replica, &used, 5).await;
+    send_requests(&replica, &gone, 1).await;
     assert_eq!(replica.get("/genes", Some(&revoked)).await.status, 401);
-    // A key that is deleted before the write does not prevent it.
+    // A key that is deleted before the write does not prevent the write of the others.
     let sql = "delete from registry.api_key where prefix = $1";
     client.execute(sql, &[&prefix(&gone)]).await.unwrap();
     assert_eq!(written(&client, &used).await, 0, "requests do not write");
@@ -99,7 +99,7 @@ async fn a_lost_batch_is_logged_and_delays_no_request() {
     let postgres = PostgresServer::shared().await;
     let database = sample(postgres).await;
     let proxy = FaultProxy::start(postgres.addr()).await;
-    let served = Served::start(&[
+    let process = ReplicaProcess::start(&[
         ("DATABASE_URL", &database.url_as(READER)),
         ("CONTROL_DATABASE_URL", &proxy.url(&database.url_as(KEYS_ROLE))),
         ("GENE_REGISTRY__KEYS__USAGE_EVERY_S", "1"),
@@ -111,19 +111,19 @@ async fn a_lost_batch_is_logged_and_delays_no_request() {
         proxy.set(mode).await;
         let begun = Instant::now();
         let mut slowest = Duration::ZERO;
-        while served.lines_with(&["cannot write counts of key use"]) < batches {
-            assert!(begun.elapsed() < SOON, "not logged: {}", served.log());
-            let asked = Instant::now();
-            assert_eq!(served.replica.get(&uncached(), Some(&key)).await.status, 200);
-            slowest = slowest.max(asked.elapsed());
+        while process.lines_with(&["cannot write counts of key use"]) < batches {
+            assert!(begun.elapsed() < TIMEOUT, "not logged: {}", process.log());
+            let sent = Instant::now();
+            assert_eq!(process.replica.get(&uncached_path(), Some(&key)).await.status, 200);
+            slowest = slowest.max(sent.elapsed());
         }
         // The attempt takes five seconds if the database does not respond.
         assert!(slowest < Duration::from_secs(4), "{slowest:?}");
     }
     proxy.set(Mode::Pass).await;
     let before = written(&client, &key).await;
-    eventually(SOON, "requests are counted again", || async {
-        served.replica.get("/genes", Some(&key)).await;
+    eventually(TIMEOUT, "requests are counted again", || async {
+        process.replica.get("/genes", Some(&key)).await;
         written(&client, &key).await > before
     })
     .await;
@@ -132,13 +132,13 @@ async fn a_lost_batch_is_logged_and_delays_no_request() {
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_role_that_may_write_nothing_is_written_and_it_is_logged_once() {
     let database = sample(PostgresServer::shared().await).await;
-    let served = Served::start(&[
+    let process = ReplicaProcess::start(&[
         ("DATABASE_URL", &database.url_as(READER)),
         ("GENE_REGISTRY__KEYS__USAGE_EVERY_S", "1"),
     ])
     .await;
     let key = database.new_key(1_000_000).await;
-    ask(&served.replica, &key, 3).await;
-    served.says_once(&["control.database_url is not set", "last use"]).await;
-    assert_eq!(served.lines_with(&["are lost"]), 0);
+    send_requests(&process.replica, &key, 3).await;
+    process.wait_for_single_line(&["control.database_url is not set", "last use"]).await;
+    assert_eq!(process.lines_with(&["are lost"]), 0);
 }

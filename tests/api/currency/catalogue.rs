@@ -1,67 +1,68 @@
-//! What happens to the catalogue is seen on all routes by every replica; counters and scores
-//! wait for an answer's age.
+//! Changes of the catalogue are visible on all routes of every replica; counters and scores change
+//! only when an entry expires.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::{
-    DOMAIN, OTHER, answers, assert_same, assert_seen, fleet, genes_of, is_hit, paths_of, truthful,
+    DOMAIN, OTHER_DOMAIN, assert_same, assert_visible, fleet, genes_of, is_hit, paths_of,
+    responses, uncached_replica,
 };
 use crate::support::postgres::PostgresServer;
 use crate::support::redis::RedisServer;
-use crate::support::wait::{eventually, seen};
+use crate::support::wait::{eventually, visible_within};
 
-const SOON: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What is done to a gene, `$1`; which of its answers change by it.
-struct Step {
+/// A statement on a gene (`$1`), and the paths whose responses change by it.
+struct CatalogueChange {
     what: &'static str,
     sql: &'static str,
     changes: &'static [&'static str],
 }
 
-const EVERYWHERE: &[&str] = &["/genes?limit=50", "domain=search", "insights?domain=search", "{id}"];
+const ALL_PATHS: &[&str] = &["/genes?limit=50", "domain=search", "insights?domain=search", "{id}"];
 
-const STEPS: &[Step] = &[
-    Step {
+const CHANGES: &[CatalogueChange] = &[
+    CatalogueChange {
         what: "an edit",
         sql: "update registry.gene set name = 'edited', description = 'edited' where id = {id}",
-        changes: EVERYWHERE,
+        changes: ALL_PATHS,
     },
-    Step {
+    CatalogueChange {
         what: "another phenotype",
         sql: "update registry.gene set phenotype = '{\"input\": {\"title\": \"new\"}}'
             where id = {id}",
         changes: &["{id}"],
     },
-    Step {
+    CatalogueChange {
         what: "an end of publication",
         sql: "update registry.gene set published = false where id = {id}",
-        changes: EVERYWHERE,
+        changes: ALL_PATHS,
     },
-    Step {
+    CatalogueChange {
         what: "a publication",
         sql: "update registry.gene set published = true where id = {id}",
-        changes: EVERYWHERE,
+        changes: ALL_PATHS,
     },
-    Step {
+    CatalogueChange {
         what: "a move to another domain",
         sql: "update registry.gene set domain = 'code.testing' where id = {id}",
         changes: &["/genes?limit=50", "domain=search", "domain=code.testing", "{id}"],
     },
-    Step {
+    CatalogueChange {
         what: "a move back",
         sql: "update registry.gene set domain = 'search' where id = {id}",
         changes: &["/genes?limit=50", "domain=search", "domain=code.testing", "{id}"],
     },
-    Step {
+    CatalogueChange {
         what: "an owner's new name",
         sql: "update registry.owner set handle = handle || '-renamed'
             where id = (select owner_id from registry.gene where id = {id})",
         changes: &["/genes?limit=50", "/genes?domain=search"],
     },
-    Step {
+    CatalogueChange {
         what: "a statement over more rows than are listed",
         sql: "insert into registry.gene (domain, fidelity, owner_id, fitness_score, name)
             select case n % 2 when 0 then 'search' else 'code.testing' end, 'Native',
@@ -69,10 +70,10 @@ const STEPS: &[Step] = &[
             from generate_series(1, 1001) n",
         changes: &["/genes?limit=50", "/genes?domain=search", "insights?domain=code.testing"],
     },
-    Step {
+    CatalogueChange {
         what: "a deletion",
         sql: "delete from registry.gene where id = {id}",
-        changes: EVERYWHERE,
+        changes: ALL_PATHS,
     },
 ];
 
@@ -80,23 +81,23 @@ const STEPS: &[Step] = &[
 async fn every_replica_shows_each_change_within_two_seconds() {
     let fleet = fleet(PostgresServer::shared().await, RedisServer::shared().await).await;
     let (client, key) = (fleet.database.connect().await, fleet.database.new_key(1_000_000).await);
-    let genes = [genes_of(&client, DOMAIN).await, genes_of(&client, OTHER).await].concat();
-    let (paths, truthful) = (paths_of(&genes), truthful(&fleet).await);
-    for Step { what, sql, changes } in STEPS {
-        let before = answers(&truthful, &key, &paths).await;
+    let genes = [genes_of(&client, DOMAIN).await, genes_of(&client, OTHER_DOMAIN).await].concat();
+    let (paths, uncached_replica) = (paths_of(&genes), uncached_replica(&fleet).await);
+    for CatalogueChange { what, sql, changes } in CHANGES {
+        let before = responses(&uncached_replica, &key, &paths).await;
         for replica in &fleet.replicas {
-            assert_same(&answers(replica, &key, &paths).await, &before, &paths);
+            assert_same(&responses(replica, &key, &paths).await, &before, &paths);
         }
 
         client.batch_execute(&sql.replace("{id}", &format!("'{}'", genes[0]))).await.unwrap();
         let committed = Instant::now();
-        let truth = answers(&truthful, &key, &paths).await;
+        let expected = responses(&uncached_replica, &key, &paths).await;
 
-        assert_seen(&fleet.replicas, &key, &paths, &truth, committed, what).await;
+        assert_visible(&fleet.replicas, &key, &paths, &expected, committed, what).await;
         for part in *changes {
             let part = part.replace("{id}", &genes[0]);
             let of_part = |at: &usize| paths[*at].contains(&part);
-            let changed = (0..paths.len()).filter(of_part).any(|at| truth[at] != before[at]);
+            let changed = (0..paths.len()).filter(of_part).any(|at| expected[at] != before[at]);
             assert!(changed, "{what} changes {part}");
         }
     }
@@ -116,7 +117,7 @@ async fn an_unpublished_gene_is_404_and_a_republished_one_200() {
         client.execute(sql, &[&published, &id]).await.unwrap();
         let committed = Instant::now();
         for replica in &fleet.replicas {
-            seen(committed, super::SEEN, "its status follows", || async {
+            visible_within(committed, super::VISIBLE_WITHIN, "its status is visible", || async {
                 let found = replica.get(&path, Some(&key)).await.status;
                 if found == status { Ok(()) } else { Err(found.to_string()) }
             })
@@ -133,7 +134,7 @@ async fn changes_of_counters_scores_and_ranks_outdate_no_entry() {
     let fleet = fleet(PostgresServer::shared().await, RedisServer::shared().await).await;
     let (client, key) = (fleet.database.connect().await, fleet.database.new_key(1_000_000).await);
     let id = genes_of(&client, DOMAIN).await.swap_remove(0);
-    let other = genes_of(&client, OTHER).await.swap_remove(0);
+    let other = genes_of(&client, OTHER_DOMAIN).await.swap_remove(0);
     let paths: Vec<String> = [
         format!("/genes?domain={DOMAIN}"),
         format!("/arena/insights?domain={DOMAIN}"),
@@ -141,9 +142,9 @@ async fn changes_of_counters_scores_and_ranks_outdate_no_entry() {
     ]
     .into();
     let sign = format!("/genes/{other}/phenotype");
-    let before = answers(&fleet.replicas[0], &key, &paths).await;
+    let before = responses(&fleet.replicas[0], &key, &paths).await;
     for replica in &fleet.replicas {
-        assert_eq!(answers(replica, &key, &paths).await, before);
+        assert_eq!(responses(replica, &key, &paths).await, before);
     }
 
     let sql = format!(
@@ -155,17 +156,17 @@ async fn changes_of_counters_scores_and_ranks_outdate_no_entry() {
     client.batch_execute(&sql).await.unwrap();
 
     for replica in &fleet.replicas {
-        eventually(SOON, "the log was read", || async {
+        eventually(TIMEOUT, "the log was read", || async {
             replica.get(&sign, Some(&key)).await.text.contains("the sign")
         })
         .await;
         for (path, before) in paths.iter().zip(&before) {
-            let answer = replica.get(path, Some(&key)).await;
-            assert!(is_hit(&answer), "{path}: {answer:?}");
-            assert_eq!(answer.text, before.1, "{path}");
+            let response = replica.get(path, Some(&key)).await;
+            assert!(is_hit(&response), "{path}: {response:?}");
+            assert_eq!(response.text, before.1, "{path}");
         }
     }
-    let truthful = truthful(&fleet).await;
-    let now = answers(&truthful, &key, &paths).await;
+    let uncached_replica = uncached_replica(&fleet).await;
+    let now = responses(&uncached_replica, &key, &paths).await;
     assert!(now.iter().zip(&before).all(|(now, before)| now != before), "{now:?}");
 }

@@ -1,12 +1,12 @@
-//! Keys that polls of the change log found to be changed: their records are read again without a
-//! request, and never let anybody in while they cannot be.
+//! API keys that a poll of the change log reports as changed: their records are read again without
+//! a request, and until then they admit nobody.
 
 use std::time::Duration;
 
 use gene_registry::keys::ApiKey;
 use tokio_postgres::Client;
 
-use super::never_old;
+use super::always_fresh;
 use crate::support::postgres::PostgresServer;
 use crate::support::proxy::{FaultProxy, Mode};
 use crate::support::redis::RedisServer;
@@ -14,23 +14,23 @@ use crate::support::replica::{Fleet, READER, Replica};
 use crate::support::wait::{eventually, until};
 
 const PATH: &str = "/genes";
-const SOON: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 const GOOD_POLLS: &str = "gene_registry_change_log_polls_total{result=\"ok\"}";
-const LOOK_UPS: &str = "gene_registry_key_lookups_total{result=\"ok\"}";
+const LOOKUPS: &str = "gene_registry_key_lookups_total{result=\"ok\"}";
 
 /// One replica behind a proxy to its database.
-struct Scene {
+struct ChangedKeySetup {
     proxy: FaultProxy,
     fleet: Fleet<'static>,
     client: Client,
 }
 
-impl Scene {
+impl ChangedKeySetup {
     async fn new() -> Self {
         let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
         let proxy = FaultProxy::start(postgres.addr()).await;
-        let mut fleet = Fleet::start_with(0, postgres, redis, never_old).await;
+        let mut fleet = Fleet::start_with(0, postgres, redis, always_fresh).await;
         fleet.config.upstream.url = Some(proxy.url(&fleet.database.url_as(READER)).into());
         fleet.config.upstream.query_ms = 1_000;
         fleet.config.upstream.deadline_ms = 2_000;
@@ -51,8 +51,8 @@ impl Scene {
     }
 
     async fn assert_status(&self, key: &str, status: u16) {
-        let answer = self.replica().get(PATH, Some(key)).await;
-        assert_eq!(answer.status, status, "{answer:?}");
+        let response = self.replica().get(PATH, Some(key)).await;
+        assert_eq!(response.status, status, "{response:?}");
     }
 
     async fn metric(&self, series: &str) -> f64 {
@@ -71,81 +71,81 @@ fn revocation(keys: &[&str]) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_changed_key_that_cannot_be_read_is_rejected() {
-    let scene = Scene::new().await;
-    let (kept, revoked) = (scene.known_key().await, scene.known_key().await);
+    let setup = ChangedKeySetup::new().await;
+    let (kept, revoked) = (setup.known_key().await, setup.known_key().await);
 
-    // Whoever waits for the lock gets it in the moment in which the revocation is committed, so
-    // that the record cannot be read from then on, and the change log can.
-    let mut client = scene.fleet.database.connect().await;
+    // The lock is granted at the moment at which the revocation commits: from then on the record
+    // cannot be read, but the change log can.
+    let mut client = setup.fleet.database.connect().await;
     let transaction = client.transaction().await.unwrap();
     transaction.batch_execute(&revocation(&[&revoked])).await.unwrap();
     let lock = "begin; lock table registry.api_key in access exclusive mode";
-    let locker = scene.fleet.database.connect().await;
+    let locker = setup.fleet.database.connect().await;
     let locked = tokio::spawn(async move {
         locker.batch_execute(lock).await.unwrap();
         locker
     });
     let waits = "select 1 from pg_locks where not granted and mode = 'AccessExclusiveLock'
         and relation = 'registry.api_key'::regclass";
-    eventually(SOON, "the lock is waited for", || async {
-        !scene.client.query(waits, &[]).await.unwrap().is_empty()
+    eventually(TIMEOUT, "the lock is waited for", || async {
+        !setup.client.query(waits, &[]).await.unwrap().is_empty()
     })
     .await;
     transaction.commit().await.unwrap();
     let locker = locked.await.unwrap();
-    // The first of two may have begun before the commit.
-    let polls = scene.metric(GOOD_POLLS).await;
-    eventually(SOON, "a poll finds the change", || async {
-        scene.metric(GOOD_POLLS).await >= polls + 2.0
+    // The first of the two polls may have begun before the commit.
+    let polls = setup.metric(GOOD_POLLS).await;
+    eventually(TIMEOUT, "a poll finds the change", || async {
+        setup.metric(GOOD_POLLS).await >= polls + 2.0
     })
     .await;
 
     let refused = async |key: &str| {
-        scene.replica().get(PATH, Some(key)).await.assert_refused(502, "DB_ERROR");
+        setup.replica().get(PATH, Some(key)).await.assert_refused(502, "DB_ERROR");
     };
     refused(&revoked).await;
-    scene.assert_status(&kept, 200).await;
-    // Nor while the whole database is unavailable, whether or not that is known by now.
-    scene.proxy.set(Mode::Refuse).await;
+    setup.assert_status(&kept, 200).await;
+    // The same holds while the whole database is unavailable, noticed or not.
+    setup.proxy.set(Mode::Refuse).await;
     for _ in 0..5 {
         refused(&revoked).await;
     }
-    scene.assert_status(&kept, 200).await;
-    scene.proxy.set(Mode::Pass).await;
+    setup.assert_status(&kept, 200).await;
+    setup.proxy.set(Mode::Pass).await;
     locker.batch_execute("rollback").await.unwrap();
-    until(SOON, "the record is read", || async {
-        let answer = scene.replica().get(PATH, Some(&revoked)).await;
-        match answer.status.as_u16() {
+    until(TIMEOUT, "the record is read", || async {
+        let response = setup.replica().get(PATH, Some(&revoked)).await;
+        match response.status.as_u16() {
             401 => Some(()),
             502 => None,
-            other => panic!("{other}: {answer:?}"),
+            other => panic!("{other}: {response:?}"),
         }
     })
     .await;
-    scene.assert_status(&kept, 200).await;
+    setup.assert_status(&kept, 200).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn records_of_changed_keys_are_read_again_without_a_request() {
     const KEYS: usize = 300;
-    let scene = Scene::new().await;
-    let kept = scene.known_key().await;
+    let setup = ChangedKeySetup::new().await;
+    let kept = setup.known_key().await;
     let mut keys = Vec::new();
     for _ in 0..KEYS {
-        keys.push(scene.known_key().await);
+        keys.push(setup.known_key().await);
     }
-    let record_loader = scene.metric(LOOK_UPS).await;
+    let lookups = setup.metric(LOOKUPS).await;
 
     let all: Vec<&str> = keys.iter().map(String::as_str).collect();
-    scene.client.batch_execute(&revocation(&all)).await.unwrap();
-    eventually(SOON, "each record is read again", || async {
-        scene.metric(LOOK_UPS).await >= record_loader + KEYS as f64
+    setup.client.batch_execute(&revocation(&all)).await.unwrap();
+    eventually(TIMEOUT, "each record is read again", || async {
+        setup.metric(LOOKUPS).await >= lookups + KEYS as f64
     })
     .await;
 
-    scene.proxy.set(Mode::Refuse).await;
+    setup.proxy.set(Mode::Refuse).await;
     for key in &keys {
-        scene.assert_status(key, 401).await;
+        setup.assert_status(key, 401).await;
     }
-    scene.assert_status(&kept, 200).await;
+    setup.assert_status(&kept, 200).await;
 }

@@ -1,8 +1,8 @@
-//! The black-box checker: genes are edited, unpublished and published while readers on three
-//! replicas read, and Redis and Postgres are cut, stalled and restored by a seeded schedule.
+//! The black-box checker: a writer edits, unpublishes and publishes genes while readers query three
+//! replicas, and a seeded schedule cuts and stalls Redis and Postgres.
 //!
-//! `GENE_REGISTRY_CHECKER_SEED` replays a schedule, `GENE_REGISTRY_CHECKER_SECONDS` sets how long
-//! there are faults. The rules are those of [`super::history`].
+//! `GENE_REGISTRY_CHECKER_SEED` replays a schedule; `GENE_REGISTRY_CHECKER_SECONDS` sets the
+//! duration of the faults. [`super::history`] has the rules.
 
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
@@ -11,30 +11,30 @@ use futures_util::future::join_all;
 use tokio::time::{Instant, sleep};
 use tokio_postgres::Client;
 
-use super::history::{Contract, History, Sight, Spells, State};
-use super::{REPLICAS, SEEN};
+use super::history::{Bounds, GeneState, History, Observation, Periods};
+use super::{REPLICAS, VISIBLE_WITHIN};
 use crate::support::postgres::PostgresServer;
 use crate::support::proxy::{Cut, FaultProxy, Mode};
 use crate::support::random::Random;
 use crate::support::redis::RedisServer;
-use crate::support::replica::{Answer, Fleet, READER, Replica};
+use crate::support::replica::{Fleet, READER, Replica, Response};
 use crate::support::wait::eventually;
 
 const GENES: usize = 4;
 const DOMAIN: &str = "checked";
 
 /// Between two requests of one reader.
-const PACE: Duration = Duration::from_millis(15);
-/// Between two looks at how late this machine is.
-const PROBE: Duration = Duration::from_millis(50);
-/// All of it must have healed by then.
-const HEALED: Duration = Duration::from_secs(10);
-const SOONER: Duration = Duration::from_millis(10);
+const REQUEST_INTERVAL: Duration = Duration::from_millis(15);
+/// Between two measurements of the machine's delay.
+const DELAY_INTERVAL: Duration = Duration::from_millis(50);
+/// All replicas must have recovered within this time after the last fault.
+const RECOVERY_LIMIT: Duration = Duration::from_secs(10);
+const IGNORED_DELAY: Duration = Duration::from_millis(10);
 
-const CONTRACT: Contract = Contract { seen: SEEN, oldest };
+const BOUNDS: Bounds = Bounds { seen: VISIBLE_WITHIN, max_age };
 
-/// The oldest an answer may be, with a second for clocks that are read from afar.
-fn oldest(request: &str) -> Duration {
+/// The maximum age of a response, with a second for clocks that are read over the network.
+fn max_age(request: &str) -> Duration {
     Duration::from_secs(if request.ends_with("/phenotype") { 61 } else { 11 })
 }
 
@@ -44,94 +44,94 @@ fn from_environment(name: &str) -> Option<u64> {
         .map(|value| value.parse().unwrap_or_else(|_| panic!("{name}: {value}")))
 }
 
-/// One run.
-struct Run<'a> {
+/// One run of the checker.
+struct CheckerRun<'a> {
     fleet: &'a Fleet<'a>,
     key: String,
     history: RefCell<History>,
-    sights: RefCell<Vec<Sight>>,
-    wrong: RefCell<Vec<String>>,
-    /// Faults are over, and everything has healed.
-    over: Cell<bool>,
+    observations: RefCell<Vec<Observation>>,
+    unexpected: RefCell<Vec<String>>,
+    /// The faults are over, and all replicas have recovered.
+    is_over: Cell<bool>,
 }
 
 fn id(gene: usize) -> String {
     format!("00000000-0000-0000-0000-0000000c0de{gene}")
 }
 
-impl Run<'_> {
-    /// Edits, unpublishes and publishes until the end; the first gene is always published.
+impl CheckerRun<'_> {
+    /// Edits, unpublishes and publishes genes until the end; the first gene is always published.
     async fn write(&self, mut random: Random, clients: &[Client; 2]) {
         let (mut version, mut published) = (0, [true; GENES]);
-        while !self.over.get() {
+        while !self.is_over.get() {
             let gene = random.below(GENES);
             let (other, together) = ((gene + 1) % GENES, random.below(4) == 0);
             published[gene] = gene == 0 || random.below(3) != 0;
             let began = Instant::now();
             if together {
-                // Begins first, commits last.
+                // This transaction begins first and commits last.
                 clients[0].batch_execute("begin").await.unwrap();
                 version += 1;
                 set(&clients[0], gene, version, published[gene]).await;
                 version += 1;
                 set(&clients[1], other, version, published[other]).await;
-                self.came(other, published[other].then_some(version), began);
+                self.record_state(other, published[other].then_some(version), began);
                 sleep(random.millis(0..400)).await;
                 let began = Instant::now();
                 clients[0].batch_execute("commit").await.unwrap();
-                self.came(gene, published[gene].then_some(version - 1), began);
+                self.record_state(gene, published[gene].then_some(version - 1), began);
             } else {
                 version += 1;
                 set(&clients[0], gene, version, published[gene]).await;
-                self.came(gene, published[gene].then_some(version), began);
+                self.record_state(gene, published[gene].then_some(version), began);
             }
             sleep(random.millis(50..700)).await;
         }
     }
 
-    fn came(&self, gene: usize, version: Option<u64>, began: Instant) {
-        let state = State { version, began, done: Instant::now() };
+    fn record_state(&self, gene: usize, version: Option<u64>, began: Instant) {
+        let state = GeneState { version, began, done: Instant::now() };
         let states = &mut self.history.borrow_mut().genes[gene];
-        // Unpublished again: the same state goes on.
+        // Unpublished twice in a row is one state.
         if states.last().is_none_or(|last| last.version.is_some() || version.is_some()) {
             states.push(state);
         }
     }
 
-    /// Asks one replica for the same things in turn until the end.
+    /// Sends one replica the same requests in turn until the end.
     async fn read(&self, number: usize, requests: Vec<String>) {
         let replica = &self.fleet.replicas[number];
-        while !self.over.get() {
+        while !self.is_over.get() {
             for request in &requests {
                 let begun = Instant::now();
-                let answer = replica.get(request, Some(&self.key)).await;
-                self.note(number, request, &answer, begun);
-                sleep(PACE).await;
+                let response = replica.get(request, Some(&self.key)).await;
+                self.record_response(number, request, &response, begun);
+                sleep(REQUEST_INTERVAL).await;
             }
         }
     }
 
-    fn note(&self, replica: usize, request: &str, answer: &Answer, begun: Instant) {
+    fn record_response(&self, replica: usize, request: &str, response: &Response, begun: Instant) {
         let ended = Instant::now();
-        let Some(shown) = shown(request, answer) else {
-            let db_error = answer.status == 502 && answer.code() == "DB_ERROR";
-            let healthy = self.history.borrow().is_healthy(replica, begun, ended, SEEN);
+        let Some(shown) = shown(request, response) else {
+            let db_error = response.status == 502 && response.code() == "DB_ERROR";
+            let healthy = self.history.borrow().is_connected(replica, begun, ended, VISIBLE_WITHIN);
             if !db_error || healthy {
                 let at = begun.duration_since(self.history.borrow().start);
-                let wrong = format!("replica {replica}, {request}, at {at:?}: {answer:?}");
-                self.wrong.borrow_mut().push(wrong);
+                let unexpected = format!("replica {replica}, {request}, at {at:?}: {response:?}");
+                self.unexpected.borrow_mut().push(unexpected);
             }
             return;
         };
-        let sight = |(gene, version)| {
+        let observation = |(gene, version)| {
             let request = request.to_owned();
-            Sight { replica, request, gene, version, begun, ended }
+            Observation { replica, request, gene, version, begun, ended }
         };
-        self.sights.borrow_mut().extend(shown.into_iter().map(sight));
+        self.observations.borrow_mut().extend(shown.into_iter().map(observation));
     }
 
-    /// Breaks the way to a server for some of the replicas, again and again.
-    async fn break_(
+    /// Repeatedly breaks the connection of some replicas to a server.
+    async fn inject_faults(
         &self,
         mut random: Random,
         proxies: &[FaultProxy],
@@ -140,15 +140,15 @@ impl Run<'_> {
     ) {
         while Instant::now() < until {
             sleep(random.millis(200..4_000)).await;
-            let whom = random.below(REPLICAS as usize + 2);
-            let hit: Vec<usize> = (0..proxies.len())
-                .filter(|number| whom >= proxies.len() || *number == whom)
+            let target = random.below(REPLICAS as usize + 2);
+            let broken: Vec<usize> = (0..proxies.len())
+                .filter(|number| target >= proxies.len() || *number == target)
                 .collect();
             let (kind, lasts) = (random.below(5), random.millis(100..4_000));
             if postgres {
-                hit.iter().for_each(|n| self.history.borrow_mut().cut_off[*n].begin());
+                broken.iter().for_each(|n| self.history.borrow_mut().unreachable[*n].begin());
             }
-            for proxy in hit.iter().map(|number| &proxies[*number]) {
+            for proxy in broken.iter().map(|number| &proxies[*number]) {
                 match kind {
                     0 | 1 => proxy.set(Mode::Refuse).await,
                     2 | 3 => proxy.set(Mode::Stall).await,
@@ -157,36 +157,36 @@ impl Run<'_> {
             }
             if kind < 4 {
                 sleep(lasts).await;
-                join_all(hit.iter().map(|number| proxies[*number].set(Mode::Pass))).await;
+                join_all(broken.iter().map(|number| proxies[*number].set(Mode::Pass))).await;
             }
             if postgres {
-                hit.iter().for_each(|n| self.history.borrow_mut().cut_off[*n].end());
+                broken.iter().for_each(|n| self.history.borrow_mut().unreachable[*n].end());
             }
         }
     }
 
-    /// Measures how late this machine is: nobody is held to a bound while it stands still.
-    async fn probe(&self, client: &Client) {
-        while !self.over.get() {
+    /// Measures the delay of this machine, by which bounds are extended.
+    async fn measure_delay(&self, client: &Client) {
+        while !self.is_over.get() {
             let begun = Instant::now();
-            sleep(PROBE).await;
+            sleep(DELAY_INTERVAL).await;
             client.query_one("select 1", &[]).await.unwrap();
-            let late = begun.elapsed().saturating_sub(PROBE + SOONER);
-            if !late.is_zero() {
-                self.history.borrow_mut().late.push((Instant::now(), late));
+            let delays = begun.elapsed().saturating_sub(DELAY_INTERVAL + IGNORED_DELAY);
+            if !delays.is_zero() {
+                self.history.borrow_mut().delays.push((Instant::now(), delays));
             }
         }
     }
 
-    /// After the last fault everybody shows the newest state.
-    async fn heal(&self) {
+    /// Waits until no replica serves stale entries or errors after the last fault.
+    async fn wait_for_recovery(&self) {
         for replica in &self.fleet.replicas {
-            eventually(HEALED, "it has healed", || async {
+            eventually(RECOVERY_LIMIT, "the replica has recovered", || async {
                 let mut all = true;
                 for request in requests().concat() {
-                    let answer = replica.get(&request, Some(&self.key)).await;
-                    all &= !answer.header("cache-status").contains("stale");
-                    all &= matches!(answer.status.as_u16(), 200 | 404);
+                    let response = replica.get(&request, Some(&self.key)).await;
+                    all &= !response.header("cache-status").contains("stale");
+                    all &= matches!(response.status.as_u16(), 200 | 404);
                 }
                 all
             })
@@ -195,7 +195,7 @@ impl Run<'_> {
     }
 }
 
-/// What the readers of each replica ask.
+/// The requests of each replica's readers.
 fn requests() -> [Vec<String>; 3] {
     [
         (0..GENES).map(|gene| format!("/genes/{}/phenotype", id(gene))).collect(),
@@ -204,10 +204,10 @@ fn requests() -> [Vec<String>; 3] {
     ]
 }
 
-/// The genes an answer speaks of and the version of each; `None` where it is no right answer.
-fn shown(request: &str, answer: &Answer) -> Option<Vec<(usize, Option<u64>)>> {
+/// The genes in a response and the version of each; `None` if the response is not a valid one.
+fn shown(request: &str, response: &Response) -> Option<Vec<(usize, Option<u64>)>> {
     let is_phenotype = request.ends_with("/phenotype");
-    match (answer.status.as_u16(), is_phenotype) {
+    match (response.status.as_u16(), is_phenotype) {
         (200, _) => {}
         (404, true) => {
             let gene = (0..GENES).find(|gene| request.contains(&id(*gene)))?;
@@ -215,7 +215,7 @@ fn shown(request: &str, answer: &Answer) -> Option<Vec<(usize, Option<u64>)>> {
         }
         _ => return None,
     }
-    let body = answer.json();
+    let body = response.json();
     if is_phenotype {
         let (gene, version) = gene_and_version(&body)?;
         return request.contains(&id(gene)).then(|| vec![(gene, Some(version))]);
@@ -230,7 +230,7 @@ fn shown(request: &str, answer: &Answer) -> Option<Vec<(usize, Option<u64>)>> {
     Some((0..GENES).map(|gene| (gene, of(gene))).collect())
 }
 
-/// What a gene's name says; `None` for genes that are none of ours.
+/// The gene and version in a gene's name; `None` for genes that the checker did not create.
 fn gene_and_version(gene: &serde_json::Value) -> Option<(usize, u64)> {
     let (number, version) = gene["name"].as_str()?.strip_prefix("checked ")?.split_once(' ')?;
     Some((number.parse().ok()?, version.parse().ok()?))
@@ -243,7 +243,7 @@ async fn set(client: &Client, gene: usize, version: u64, published: bool) {
     assert_eq!(client.execute(sql, &[&name, &published, &id(gene)]).await.unwrap(), 1);
 }
 
-/// Genes that stand at the top of every list, as version 0.
+/// Creates genes, as version 0, that are at the top of every list.
 async fn create(client: &Client) {
     for gene in 0..GENES {
         let (id, fitness) = (id(gene), 50 + gene);
@@ -290,45 +290,51 @@ async fn no_replica_goes_back_in_time_under_any_fault() {
     let clients = [fleet.database.connect().await, fleet.database.connect().await];
     let prober = fleet.database.connect().await;
     let start = Instant::now();
-    let first = vec![State { version: Some(0), began: start, done: start }];
+    let first = vec![GeneState { version: Some(0), began: start, done: start }];
     let history = History {
         start,
         genes: vec![first; GENES],
-        cut_off: vec![Spells::default(); REPLICAS as usize],
-        late: Vec::new(),
+        unreachable: vec![Periods::default(); REPLICAS as usize],
+        delays: Vec::new(),
     };
-    let run = Run {
+    let run = CheckerRun {
         key: fleet.database.new_key(100_000_000).await,
         fleet: &fleet,
         history: RefCell::new(history),
-        sights: RefCell::default(),
-        wrong: RefCell::default(),
-        over: Cell::new(false),
+        observations: RefCell::default(),
+        unexpected: RefCell::default(),
+        is_over: Cell::new(false),
     };
     let until = start + Duration::from_secs(seconds);
     let faults = async {
         tokio::join!(
-            run.break_(random(1), &to_postgres, until, true),
-            run.break_(random(2), &to_redis, until, false),
+            run.inject_faults(random(1), &to_postgres, until, true),
+            run.inject_faults(random(2), &to_redis, until, false),
         );
-        run.heal().await;
-        run.over.set(true);
+        run.wait_for_recovery().await;
+        run.is_over.set(true);
     };
     let readers = (0..fleet.replicas.len())
         .flat_map(|number| requests().map(|requests| run.read(number, requests)));
-    tokio::join!(faults, join_all(readers), run.write(random(3), &clients), run.probe(&prober),);
+    tokio::join!(
+        faults,
+        join_all(readers),
+        run.write(random(3), &clients),
+        run.measure_delay(&prober),
+    );
 
-    let (history, sights) = (run.history.into_inner(), run.sights.into_inner());
-    let breaches = history.judge(&CONTRACT, &sights);
-    let mut report: Vec<String> = breaches.iter().map(ToString::to_string).collect();
-    report.extend(run.wrong.into_inner());
+    let (history, observations) = (run.history.into_inner(), run.observations.into_inner());
+    let violations = history.violations(&BOUNDS, &observations);
+    let mut report: Vec<String> = violations.iter().map(ToString::to_string).collect();
+    report.extend(run.unexpected.into_inner());
     let count = report.len();
     report.truncate(12);
     assert_eq!(count, 0, "seed {seed}, {seconds} s, the first of them:\n{}", report.join("\n"));
-    let healthy =
-        |sight: &&Sight| history.is_healthy(sight.replica, sight.begun, sight.ended, CONTRACT.seen);
-    let (all, judged) = (sights.len(), sights.iter().filter(healthy).count());
-    println!("{all} sights, {judged} of them of replicas that must be up to date");
+    let healthy = |observation: &&Observation| {
+        history.is_connected(observation.replica, observation.begun, observation.ended, BOUNDS.seen)
+    };
+    let (all, bounded) = (observations.len(), observations.iter().filter(healthy).count());
+    println!("{all} sights, {bounded} of them of replicas that must be up to date");
     let states: usize = history.genes.iter().map(Vec::len).sum();
-    assert!(states > 4 * GENES && all > 500 && judged > 100, "{states} {all} {judged}");
+    assert!(states > 4 * GENES && all > 500 && bounded > 100, "{states} {all} {bounded}");
 }

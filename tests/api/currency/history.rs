@@ -1,7 +1,7 @@
-//! What the checker's writer did and what its readers saw, and the rules between the two.
+//! What the checker's writer did and what its readers observed, and the rules between the two.
 //!
-//! Every state of a gene has a version of its own, so that an answer says which state it shows;
-//! only the states in which a gene is not published look alike.
+//! Every state of a gene has a unique version, so a response tells which state it shows; only the
+//! states in which a gene is unpublished look the same.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -9,21 +9,20 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// A state of one gene: from some moment between `began` and `done`, when its transaction was
-/// committed.
+/// A state of one gene. Its transaction was committed at some moment between `began` and `done`.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct State {
-    /// Its version; `None` where it is not published.
+pub(super) struct GeneState {
+    /// Its version; `None` while the gene is unpublished.
     pub(super) version: Option<u64>,
     pub(super) began: Instant,
     pub(super) done: Instant,
 }
 
-/// What somebody saw of one gene.
+/// What one response showed of one gene.
 #[derive(Debug, Clone)]
-pub(super) struct Sight {
+pub(super) struct Observation {
     pub(super) replica: usize,
-    /// The request: readers ask the same one again when the one before has been answered.
+    /// The request. A reader repeats it only after the previous response.
     pub(super) request: String,
     pub(super) gene: usize,
     pub(super) version: Option<u64>,
@@ -31,11 +30,11 @@ pub(super) struct Sight {
     pub(super) ended: Instant,
 }
 
-/// When something was so, again and again.
+/// The periods in which a condition held; the last one may be open.
 #[derive(Debug, Default, Clone)]
-pub(super) struct Spells(pub(super) Vec<(Instant, Option<Instant>)>);
+pub(super) struct Periods(pub(super) Vec<(Instant, Option<Instant>)>);
 
-impl Spells {
+impl Periods {
     pub(super) fn begin(&mut self) {
         if !matches!(self.0.last(), Some((_, None))) {
             self.0.push((Instant::now(), None));
@@ -48,37 +47,37 @@ impl Spells {
         }
     }
 
-    /// Whether any of it was between two moments.
-    pub(super) fn touches(&self, from: Instant, to: Instant) -> bool {
+    /// Whether any period overlaps the interval from `from` to `to`.
+    pub(super) fn overlaps(&self, from: Instant, to: Instant) -> bool {
         self.0.iter().any(|(begin, end)| *begin <= to && end.is_none_or(|end| end >= from))
     }
 }
 
 /// The bounds that must hold.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Contract {
-    /// Within this, a change is seen by whoever can read the log.
+pub(super) struct Bounds {
+    /// The time within which a change must be visible to a replica that can read the log.
     pub(super) seen: Duration,
-    /// The oldest that an answer may be, for each request.
-    pub(super) oldest: fn(&str) -> Duration,
+    /// The maximum age of a response, for each request.
+    pub(super) max_age: fn(&str) -> Duration,
 }
 
-/// A rule that was broken.
+/// A violation of a rule.
 #[derive(Debug)]
-pub(super) struct Breach {
+pub(super) struct Violation {
     pub(super) rule: &'static str,
-    pub(super) sight: Sight,
-    /// The states of the gene around it.
-    around: Vec<(usize, State)>,
+    pub(super) observation: Observation,
+    /// The states of the gene around the observation.
+    around: Vec<(usize, GeneState)>,
     start: Instant,
 }
 
-impl fmt::Display for Breach {
+impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let at = |moment: Instant| moment.duration_since(self.start).as_secs_f64();
-        let Sight { replica, request, gene, version, begun, ended } = &self.sight;
+        let Observation { replica, request, gene, version, begun, ended } = &self.observation;
         write!(f, "{}: replica {replica}, {request}: gene {gene} is {version:?}", self.rule)?;
-        write!(f, ", asked at {:.3} s, answered at {:.3} s; states:", at(*begun), at(*ended))?;
+        write!(f, ", requested at {:.3} s, received at {:.3} s; states:", at(*begun), at(*ended))?;
         self.around.iter().try_for_each(|(number, state)| {
             let (began, done) = (at(state.began), at(state.done));
             write!(f, " {number}: {:?} from {began:.3}..{done:.3};", state.version)
@@ -86,93 +85,111 @@ impl fmt::Display for Breach {
     }
 }
 
-/// Everything that is needed to judge.
+/// Everything that the rules need.
 pub(super) struct History {
     pub(super) start: Instant,
-    /// The states of each gene in the order of their commits.
-    pub(super) genes: Vec<Vec<State>>,
-    /// When each replica could not reach Postgres.
-    pub(super) cut_off: Vec<Spells>,
-    /// By how much this machine was late, and when.
-    pub(super) late: Vec<(Instant, Duration)>,
+    /// The states of each gene, in the order of their commits.
+    pub(super) genes: Vec<Vec<GeneState>>,
+    /// The periods in which each replica could not reach Postgres.
+    pub(super) unreachable: Vec<Periods>,
+    /// When this machine was delayed, and by how much.
+    pub(super) delays: Vec<(Instant, Duration)>,
 }
 
 impl History {
-    /// Whether a replica had reached Postgres for long enough before, and during, a request.
-    pub(super) fn is_healthy(
+    /// Whether a replica could reach Postgres for `margin` before a request, and during it.
+    pub(super) fn is_connected(
         &self,
         replica: usize,
         begun: Instant,
         ended: Instant,
-        for_: Duration,
+        margin: Duration,
     ) -> bool {
-        !self.cut_off[replica].touches(begun - for_ - self.lateness(begun, ended), ended)
+        !self.unreachable[replica].overlaps(begun - margin - self.max_delay(begun, ended), ended)
     }
 
-    /// The most by which this machine was late around a request: nobody can be held to a bound
-    /// while the machine stands still.
-    pub(super) fn lateness(&self, begun: Instant, ended: Instant) -> Duration {
+    /// Twice the largest delay of this machine around a request: a bound is extended by it, since a
+    /// machine that stands still can meet none.
+    pub(super) fn max_delay(&self, begun: Instant, ended: Instant) -> Duration {
         let around = |at: &Instant| *at + Duration::from_secs(5) >= begun && *at <= ended;
-        let late = self.late.iter().filter(|(at, _)| around(at)).map(|(_, late)| *late);
-        late.max().unwrap_or_default() * 2
+        let delays = self.delays.iter().filter(|(at, _)| around(at)).map(|(_, delays)| *delays);
+        delays.max().unwrap_or_default() * 2
     }
 
-    /// All that is wrong with what was seen, `sights` in the order in which each reader saw them.
-    pub(super) fn judge(&self, contract: &Contract, sights: &[Sight]) -> Vec<Breach> {
+    /// All violations. `observations` are in the order in which each reader made them.
+    pub(super) fn violations(
+        &self,
+        bounds: &Bounds,
+        observations: &[Observation],
+    ) -> Vec<Violation> {
         let mut newest: HashMap<(usize, &str, usize), usize> = HashMap::new();
-        let mut breaches = Vec::new();
-        for sight in sights {
-            let reader = (sight.replica, sight.request.as_str(), sight.gene);
+        let mut violations = Vec::new();
+        for observation in observations {
+            let reader = (observation.replica, observation.request.as_str(), observation.gene);
             let known = newest.entry(reader).or_insert(0);
             let mut rules = Vec::new();
-            let states = self.possible(sight);
+            let states = self.possible_states(observation);
             if states.is_empty() {
-                breaches.push(self.breach("a state that never was, or not yet", sight));
+                violations
+                    .push(self.violation("a state that never existed, or not yet", observation));
                 continue;
             }
-            // The benefit of the doubt: states without publication look alike.
-            if states
-                .iter()
-                .all(|state| self.ended_before(sight, *state, (contract.oldest)(&sight.request)))
-            {
-                rules.push("older than any answer may be");
+            // Ambiguity counts in the service's favour: all unpublished states look the same.
+            if states.iter().all(|state| {
+                self.ended_before(observation, *state, (bounds.max_age)(&observation.request))
+            }) {
+                rules.push("older than the maximum age");
             }
-            let healthy = self.is_healthy(sight.replica, sight.begun, sight.ended, contract.seen);
-            if healthy && states.iter().all(|state| self.ended_before(sight, *state, contract.seen))
+            let healthy = self.is_connected(
+                observation.replica,
+                observation.begun,
+                observation.ended,
+                bounds.seen,
+            );
+            if healthy
+                && states.iter().all(|state| self.ended_before(observation, *state, bounds.seen))
             {
-                rules.push("the state before a change that must be seen");
+                rules.push("the state before a change that must be visible");
             }
             match states.iter().find(|state| *state >= known) {
                 Some(state) => *known = *state,
-                None => rules.push("from an earlier read than the answer before"),
+                None => rules.push("from an earlier read than the previous response"),
             }
-            breaches.extend(rules.into_iter().map(|rule| self.breach(rule, sight)));
+            violations.extend(rules.into_iter().map(|rule| self.violation(rule, observation)));
         }
-        breaches
+        violations
     }
 
-    /// The states that it may show.
-    fn possible(&self, sight: &Sight) -> Vec<usize> {
-        let shown = |state: &State| state.version == sight.version && state.began <= sight.ended;
-        let states = self.genes[sight.gene].iter().enumerate();
+    /// The states that the response may have shown.
+    fn possible_states(&self, observation: &Observation) -> Vec<usize> {
+        let shown = |state: &GeneState| {
+            state.version == observation.version && state.began <= observation.ended
+        };
+        let states = self.genes[observation.gene].iter().enumerate();
         states.filter(|(_, state)| shown(state)).map(|(number, _)| number).collect()
     }
 
-    /// Whether a state had been over for that long when the request began.
-    fn ended_before(&self, sight: &Sight, state: usize, bound: Duration) -> bool {
-        let bound = bound + self.lateness(sight.begun, sight.ended);
-        let next = self.genes[sight.gene].get(state + 1);
-        next.is_some_and(|next| next.done + bound < sight.begun)
+    /// Whether a state had ended at least `bound` before the request began.
+    fn ended_before(&self, observation: &Observation, state: usize, bound: Duration) -> bool {
+        let bound = bound + self.max_delay(observation.begun, observation.ended);
+        let next = self.genes[observation.gene].get(state + 1);
+        next.is_some_and(|next| next.done + bound < observation.begun)
     }
 
-    fn breach(&self, rule: &'static str, sight: &Sight) -> Breach {
-        let states = &self.genes[sight.gene];
-        let near = |state: &State| {
-            state.version == sight.version
-                || state.done + Duration::from_secs(6) > sight.begun && state.began <= sight.ended
+    fn violation(&self, rule: &'static str, observation: &Observation) -> Violation {
+        let states = &self.genes[observation.gene];
+        let near = |state: &GeneState| {
+            state.version == observation.version
+                || state.done + Duration::from_secs(6) > observation.begun
+                    && state.began <= observation.ended
         };
         let around = states.iter().copied().enumerate().filter(|(_, state)| near(state));
-        Breach { rule, sight: sight.clone(), around: around.collect(), start: self.start }
+        Violation {
+            rule,
+            observation: observation.clone(),
+            around: around.collect(),
+            start: self.start,
+        }
     }
 }
 
@@ -180,50 +197,50 @@ impl History {
 mod tests {
     use super::*;
 
-    const CONTRACT: Contract =
-        Contract { seen: Duration::from_secs(2), oldest: |_| Duration::from_secs(20) };
+    const BOUNDS: Bounds =
+        Bounds { seen: Duration::from_secs(2), max_age: |_| Duration::from_secs(20) };
 
-    /// A gene with version 1, without publication from second 10 on, with version 2 from 20 on.
+    /// A gene with version 1, unpublished from second 10 on, with version 2 from second 20 on.
     fn history() -> History {
         let start = Instant::now();
         let state = |version, second| {
             let at = start + Duration::from_secs(second);
-            State { version, began: at, done: at }
+            GeneState { version, began: at, done: at }
         };
         History {
             start,
             genes: vec![vec![state(Some(1), 0), state(None, 10), state(Some(2), 20)]],
-            cut_off: vec![Spells::default()],
-            late: Vec::new(),
+            unreachable: vec![Periods::default()],
+            delays: Vec::new(),
         }
     }
 
     fn rules(history: &History, seen: &[(f64, Option<u64>)]) -> Vec<&'static str> {
-        let sight = |(second, version): &(f64, Option<u64>)| {
+        let observation = |(second, version): &(f64, Option<u64>)| {
             let at = history.start + Duration::from_secs_f64(*second);
             let request = "/genes".to_owned();
-            Sight { replica: 0, request, gene: 0, version: *version, begun: at, ended: at }
+            Observation { replica: 0, request, gene: 0, version: *version, begun: at, ended: at }
         };
-        let sights: Vec<Sight> = seen.iter().map(sight).collect();
-        history.judge(&CONTRACT, &sights).iter().map(|breach| breach.rule).collect()
+        let observations: Vec<Observation> = seen.iter().map(observation).collect();
+        history.violations(&BOUNDS, &observations).iter().map(|violation| violation.rule).collect()
     }
 
     #[test]
-    fn the_checker_notices_what_it_is_there_for() {
+    fn the_checker_finds_every_kind_of_violation() {
         let mut history = history();
-        let late = "the state before a change that must be seen";
+        let delays = "the state before a change that must be visible";
         assert_eq!(rules(&history, &[(5.0, Some(1)), (11.9, Some(1))]), [""; 0]);
         assert_eq!(rules(&history, &[(12.0, None), (21.9, None), (21.0, Some(2))]), [""; 0]);
-        assert_eq!(rules(&history, &[(12.1, Some(1))]), [late]);
-        assert_eq!(rules(&history, &[(22.1, None)]), [late]);
-        let back = "from an earlier read than the answer before";
+        assert_eq!(rules(&history, &[(12.1, Some(1))]), [delays]);
+        assert_eq!(rules(&history, &[(22.1, None)]), [delays]);
+        let back = "from an earlier read than the previous response";
         assert_eq!(rules(&history, &[(10.5, None), (10.6, Some(1))]), [back]);
         assert_eq!(rules(&history, &[(20.5, Some(2)), (20.6, None)]), [back]);
-        let never = "a state that never was, or not yet";
+        let never = "a state that never existed, or not yet";
         assert_eq!(rules(&history, &[(19.0, Some(2))]), [never]);
         let cut = history.start + Duration::from_secs(9);
-        history.cut_off[0].0.push((cut, Some(cut + Duration::from_secs(30))));
+        history.unreachable[0].0.push((cut, Some(cut + Duration::from_secs(30))));
         assert_eq!(rules(&history, &[(12.1, Some(1)), (29.0, Some(1))]), [""; 0]);
-        assert_eq!(rules(&history, &[(30.1, Some(1))]), ["older than any answer may be"]);
+        assert_eq!(rules(&history, &[(30.1, Some(1))]), ["older than the maximum age"]);
     }
 }

@@ -1,5 +1,4 @@
-//! API keys: what is done to one is known to every replica within two seconds, with or without
-//! Redis.
+//! A change of an API key applies on every replica within two seconds, with or without Redis.
 
 use std::time::Duration;
 
@@ -9,8 +8,8 @@ use gene_registry::keys::{ApiKey, insert_key};
 use gene_registry::registry::Timestamp;
 use tokio::time::Instant;
 
-use super::{REPLICAS, SEEN, never_old};
-use crate::support::binary::Served;
+use super::{REPLICAS, VISIBLE_WITHIN, always_fresh};
+use crate::support::binary::ReplicaProcess;
 use crate::support::clock::shifting_library;
 use crate::support::need_own_servers;
 use crate::support::postgres::PostgresServer;
@@ -18,13 +17,13 @@ use crate::support::proxy::{FaultProxy, Mode};
 use crate::support::redis::RedisServer;
 use crate::support::replica::{Fleet, READER, new_key, sample};
 use crate::support::traffic::routes;
-use crate::support::wait::{eventually, seen};
+use crate::support::wait::{eventually, visible_within};
 
 const PATH: &str = "/genes";
-const SOON: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What is done to the key, and then its status and the limit that its answers name.
-const STEPS: &[(&str, u16, &str)] = &[
+/// A change of the key, then the expected status and rate limit of its responses.
+const CHANGES: &[(&str, u16, &str)] = &[
     ("revoked_at = now()", 401, ""),
     ("revoked_at = null", 200, "1000000"),
     ("expires_at = now()", 401, ""),
@@ -36,28 +35,27 @@ const STEPS: &[(&str, u16, &str)] = &[
     ("rate_limit_per_minute = 1000000", 200, "1000000"),
 ];
 
-/// Fails where a replica treats the key otherwise though it was asked later than two seconds from
-/// now.
-async fn assert_treated(fleet: &Fleet<'_>, key: &str, status: u16, limit: &str, shares: bool) {
+/// Fails if a replica treats the key differently in a request sent later than two seconds from now.
+async fn assert_key_status(fleet: &Fleet<'_>, key: &str, status: u16, limit: &str, shares: bool) {
     let committed = Instant::now();
     let each = fleet.replicas.iter().map(|replica| async move {
         let what = format!("a replica answers {status} with limit {limit:?}");
-        seen(committed, SEEN, &what, || async {
-            let answer = replica.get(PATH, Some(key)).await;
-            let named = answer.header("x-ratelimit-limit");
-            // Without Redis a replica may name its share instead.
+        visible_within(committed, VISIBLE_WITHIN, &what, || async {
+            let response = replica.get(PATH, Some(key)).await;
+            let named = response.header("x-ratelimit-limit");
+            // Without Redis a replica may report its share instead.
             let is_right = named == limit || (shares && !named.is_empty());
-            let otherwise = || Err(format!("{} with limit {named:?}", answer.status));
-            if answer.status == status && is_right { Ok(()) } else { otherwise() }
+            let otherwise = || Err(format!("{} with limit {named:?}", response.status));
+            if response.status == status && is_right { Ok(()) } else { otherwise() }
         })
         .await;
     });
     join_all(each).await;
 }
 
-/// What is tested is how soon keys are known, not how soon Redis is given up.
-fn patient(config: &mut Config) {
-    never_old(config);
+/// A long timeout of Redis: the tests measure when changes apply, not when Redis is given up.
+fn long_timeouts(config: &mut Config) {
+    always_fresh(config);
     config.redis.timeout_ms = 5_000;
 }
 
@@ -65,7 +63,7 @@ fn patient(config: &mut Config) {
 async fn changes_of_a_key_apply_on_every_replica_with_and_without_redis() {
     need_own_servers!();
     let (postgres, redis) = (PostgresServer::shared().await, RedisServer::start(&[]).await);
-    let fleet = Fleet::start_with(REPLICAS, postgres, &redis, patient).await;
+    let fleet = Fleet::start_with(REPLICAS, postgres, &redis, long_timeouts).await;
     let client = fleet.database.connect().await;
     for without_redis in [false, true] {
         let key = fleet.database.new_key(1_000_000).await;
@@ -76,24 +74,24 @@ async fn changes_of_a_key_apply_on_every_replica_with_and_without_redis() {
         if without_redis {
             redis.kill().await;
         }
-        for (set, status, limit) in STEPS {
+        for (set, status, limit) in CHANGES {
             let sql = format!("update registry.api_key set {set} where prefix = $1");
             assert_eq!(client.execute(&sql, &[&prefix]).await.unwrap(), 1);
-            assert_treated(&fleet, &key, *status, limit, without_redis).await;
+            assert_key_status(&fleet, &key, *status, limit, without_redis).await;
         }
         let sql = "delete from registry.api_key where prefix = $1";
         client.execute(sql, &[&prefix]).await.unwrap();
-        assert_treated(&fleet, &key, 401, "", false).await;
+        assert_key_status(&fleet, &key, 401, "", false).await;
 
-        let unborn = ApiKey::generate().unwrap();
+        let unknown = ApiKey::generate().unwrap();
         for _ in 0..2 {
             for replica in &fleet.replicas {
-                let answer = replica.get(PATH, Some(unborn.expose())).await;
-                answer.assert_refused(401, "UNAUTHORIZED");
+                let response = replica.get(PATH, Some(unknown.expose())).await;
+                response.assert_refused(401, "UNAUTHORIZED");
             }
         }
-        insert_key(&client, &unborn, &new_key()).await.unwrap();
-        assert_treated(&fleet, unborn.expose(), 200, "1000000", without_redis).await;
+        insert_key(&client, &unknown, &new_key()).await.unwrap();
+        assert_key_status(&fleet, unknown.expose(), 200, "1000000", without_redis).await;
     }
 }
 
@@ -101,7 +99,7 @@ async fn changes_of_a_key_apply_on_every_replica_with_and_without_redis() {
 async fn known_keys_are_accepted_while_postgres_is_unavailable_and_changes_apply_after_it() {
     let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
     let proxy = FaultProxy::start(postgres.addr()).await;
-    let mut fleet = Fleet::start_with(0, postgres, redis, patient).await;
+    let mut fleet = Fleet::start_with(0, postgres, redis, long_timeouts).await;
     fleet.config.upstream.url = Some(proxy.url(&fleet.database.url_as(READER)).into());
     fleet.grow(REPLICAS).await;
     let [kept, revoked] =
@@ -120,18 +118,18 @@ async fn known_keys_are_accepted_while_postgres_is_unavailable_and_changes_apply
     let sql = "update registry.api_key set revoked_at = now() where prefix = $1";
     fleet.database.connect().await.execute(sql, &[&prefix]).await.unwrap();
     let begun = Instant::now();
-    while begun.elapsed() < SEEN {
+    while begun.elapsed() < VISIBLE_WITHIN {
         for replica in &fleet.replicas {
             for (key, path) in [(&kept, &paths[0]), (&revoked, &paths[1])] {
-                let answer = replica.get(path, Some(key)).await;
-                assert_eq!(answer.status, 200, "{answer:?}");
+                let response = replica.get(path, Some(key)).await;
+                assert_eq!(response.status, 200, "{response:?}");
             }
         }
     }
     proxy.set(Mode::Pass).await;
 
-    assert_treated(&fleet, &revoked, 401, "", false).await;
-    assert_treated(&fleet, &kept, 200, "1000000", false).await;
+    assert_key_status(&fleet, &revoked, 401, "", false).await;
+    assert_key_status(&fleet, &kept, 200, "1000000", false).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -145,19 +143,19 @@ async fn a_key_expires_by_the_databases_clock() {
     let (ended, good) = (ending(-10).await, ending(10).await);
     let (database_url, library) = (database.url_as(READER), shifting_library());
     for shift in ["-3600", "3600"] {
-        let served = Served::start(&[
+        let process = ReplicaProcess::start(&[
             ("DATABASE_URL", &database_url),
             ("LD_PRELOAD", &library.display().to_string()),
             ("CLOCK_SHIFT_SECONDS", shift),
         ])
         .await;
-        eventually(SOON, "the replica knows the database's clock", || async {
-            served.replica.ops("/readyz").await.status == 200
+        eventually(TIMEOUT, "the replica has read the database's clock", || async {
+            process.replica.ops("/readyz").await.status == 200
         })
         .await;
         for (key, status) in [(&ended, 401), (&good, 200)] {
-            let answer = served.replica.get(PATH, Some(key)).await;
-            assert_eq!(answer.status, status, "{shift}: {answer:?}");
+            let response = process.replica.get(PATH, Some(key)).await;
+            assert_eq!(response.status, status, "{shift}: {response:?}");
         }
     }
 }

@@ -1,15 +1,15 @@
-//! Currency: a catalogue change is seen by every replica within two seconds, whatever the caches
-//! hold, and nothing older is shown after it.
+//! Currency: a catalogue change is visible on every replica within two seconds, whatever the caches
+//! hold, and no older state is served after it.
 
 mod catalogue;
 mod changed_keys;
 mod checker;
-mod gone;
+mod deleted_genes;
 mod history;
 
 mod keys;
-mod log_away;
-mod machine;
+mod model;
+mod unreadable_log;
 
 mod order;
 pub(crate) mod restored;
@@ -24,25 +24,25 @@ use tokio_postgres::Client;
 
 use crate::support::postgres::PostgresServer;
 use crate::support::redis::RedisServer;
-use crate::support::replica::{Answer, Fleet, Replica};
-use crate::support::wait::seen;
+use crate::support::replica::{Fleet, Replica, Response};
+use crate::support::wait::visible_within;
 
 const REPLICAS: u32 = 3;
 
-/// Within this after its commit, a change is seen everywhere.
-const SEEN: Duration = Duration::from_secs(2);
+/// The time within which a committed change must be visible on every replica.
+const VISIBLE_WITHIN: Duration = Duration::from_secs(2);
 
 /// The domain whose genes the tests change, and another one.
 pub(crate) const DOMAIN: &str = "search";
-const OTHER: &str = "code.testing";
+const OTHER_DOMAIN: &str = "code.testing";
 
-/// Three replicas whose answers stay fresh for as long as any test takes: only what the change
-/// log says makes them read again.
+/// Three replicas whose entries stay fresh longer than any test: only the change log makes them
+/// read again.
 async fn fleet(postgres: &'static PostgresServer, redis: &RedisServer) -> Fleet<'static> {
-    Fleet::start_with(REPLICAS, postgres, redis, never_old).await
+    Fleet::start_with(REPLICAS, postgres, redis, always_fresh).await
 }
 
-pub(crate) fn never_old(config: &mut Config) {
+pub(crate) fn always_fresh(config: &mut Config) {
     for ages in [&mut config.cache.search, &mut config.cache.phenotype, &mut config.cache.insights]
     {
         ages.fresh_s = 3_600;
@@ -51,8 +51,8 @@ pub(crate) fn never_old(config: &mut Config) {
     config.redis.timeout_ms = 1_000;
 }
 
-/// A replica that keeps nothing: what it says is so in the database.
-async fn truthful(fleet: &Fleet<'_>) -> Replica {
+/// A replica without any cache: its responses show the state of the database.
+async fn uncached_replica(fleet: &Fleet<'_>) -> Replica {
     let mut config = fleet.config.clone();
     config.redis.url = None;
     config.cache.not_found_s = 0;
@@ -70,7 +70,7 @@ pub(crate) async fn genes_of(client: &Client, domain: &str) -> Vec<String> {
     client.query(sql, &[&domain]).await.unwrap().iter().map(|row| row.get(0)).collect()
 }
 
-/// Answers on all three routes and for all kinds of filter that show these genes.
+/// Paths on all three routes and with all kinds of filters whose responses contain these genes.
 pub(crate) fn paths_of(genes: &[String]) -> Vec<String> {
     let mut paths: Vec<String> = [
         "/genes?limit=50",
@@ -80,7 +80,7 @@ pub(crate) fn paths_of(genes: &[String]) -> Vec<String> {
     ]
     .map(str::to_owned)
     .into();
-    for domain in [DOMAIN, OTHER] {
+    for domain in [DOMAIN, OTHER_DOMAIN] {
         paths.push(format!("/genes?domain={domain}"));
         paths.push(format!("/genes?domain={domain}&limit=1&offset=1"));
         paths.push(format!("/arena/insights?domain={domain}"));
@@ -89,31 +89,35 @@ pub(crate) fn paths_of(genes: &[String]) -> Vec<String> {
     paths
 }
 
-/// Status and body of each path, asked for all at once.
-pub(crate) async fn answers(replica: &Replica, key: &str, paths: &[String]) -> Vec<(u16, String)> {
-    let answers = paths.iter().map(|path| async move {
-        let answer = replica.get(path, Some(key)).await;
-        assert!(matches!(answer.status.as_u16(), 200 | 404), "{path}: {answer:?}");
-        (answer.status.as_u16(), answer.text)
+/// Status and body for each path, requested concurrently.
+pub(crate) async fn responses(
+    replica: &Replica,
+    key: &str,
+    paths: &[String],
+) -> Vec<(u16, String)> {
+    let responses = paths.iter().map(|path| async move {
+        let response = replica.get(path, Some(key)).await;
+        assert!(matches!(response.status.as_u16(), 200 | 404), "{path}: {response:?}");
+        (response.status.as_u16(), response.text)
     });
-    join_all(answers).await
+    join_all(responses).await
 }
 
-/// Waits until every replica answers each path as the database stands; fails where one answers as
-/// it stood before, though it was asked later than two seconds after `committed`.
-pub(crate) async fn assert_seen(
+/// Waits until every replica responds to each path as `expected`. Fails if a request sent later
+/// than two seconds after `committed` gets the earlier state.
+pub(crate) async fn assert_visible(
     replicas: &[Replica],
     key: &str,
     paths: &[String],
-    truth: &[(u16, String)],
+    expected: &[(u16, String)],
     committed: Instant,
     what: &str,
 ) {
     let each = replicas.iter().enumerate().map(|(number, replica)| async move {
         let what = format!("replica {number} shows what changed: {what}");
-        seen(committed, SEEN, &what, || async {
-            let found = answers(replica, key, paths).await;
-            let differ = (0..paths.len()).filter(|at| found[*at] != truth[*at]);
+        visible_within(committed, VISIBLE_WITHIN, &what, || async {
+            let found = responses(replica, key, paths).await;
+            let differ = (0..paths.len()).filter(|at| found[*at] != expected[*at]);
             let older: Vec<_> = differ.map(|at| &paths[at]).collect();
             if older.is_empty() { Ok(()) } else { Err(format!("older: {older:?}")) }
         })
@@ -122,15 +126,15 @@ pub(crate) async fn assert_seen(
     join_all(each).await;
 }
 
-/// The answers are those of the database; if not, the first that is another one is shown.
+/// Compares responses with those of the database, and names the first path that differs.
 #[track_caller]
-pub(crate) fn assert_same(found: &[(u16, String)], truth: &[(u16, String)], paths: &[String]) {
-    for ((found, truth), path) in found.iter().zip(truth).zip(paths) {
-        assert_eq!(found, truth, "{path}");
+pub(crate) fn assert_same(found: &[(u16, String)], expected: &[(u16, String)], paths: &[String]) {
+    for ((found, expected), path) in found.iter().zip(expected).zip(paths) {
+        assert_eq!(found, expected, "{path}");
     }
 }
 
-/// Whether the answer came out of a cache.
-fn is_hit(answer: &Answer) -> bool {
-    answer.header("cache-status").contains("hit")
+/// Whether the response came from a cache.
+fn is_hit(response: &Response) -> bool {
+    response.header("cache-status").contains("hit")
 }

@@ -1,4 +1,4 @@
-//! Transactions that commit in another order than they began, and replicas that begin after a
+//! Transactions that commit in another order than they began, and replicas that start after a
 //! change.
 
 use std::time::Duration;
@@ -6,17 +6,17 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{
-    DOMAIN, REPLICAS, answers, assert_same, assert_seen, fleet, genes_of, is_hit, never_old,
-    paths_of, truthful,
+    DOMAIN, REPLICAS, always_fresh, assert_same, assert_visible, fleet, genes_of, is_hit, paths_of,
+    responses, uncached_replica,
 };
 use crate::support::postgres::PostgresServer;
 use crate::support::redis::RedisServer;
 use crate::support::replica::Fleet;
 use crate::support::wait::eventually;
 
-const SOON: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Edits a gene in the connection's transaction.
+/// Edits a gene within the transaction of the connection.
 async fn edit(client: &tokio_postgres::Client, id: &str, name: &str) {
     let sql = "update registry.gene set name = $1, description = $1 where id = $2::text::uuid";
     assert_eq!(client.execute(sql, &[&name, &id]).await.unwrap(), 1);
@@ -28,31 +28,31 @@ async fn changes_are_visible_if_transactions_commit_in_another_order_than_they_b
     let (first, second) = (fleet.database.connect().await, fleet.database.connect().await);
     let key = fleet.database.new_key(1_000_000).await;
     let genes = genes_of(&first, DOMAIN).await;
-    let (paths, truthful) = (paths_of(&genes), truthful(&fleet).await);
+    let (paths, uncached_replica) = (paths_of(&genes), uncached_replica(&fleet).await);
     for round in 0..2 {
         for replica in &fleet.replicas {
-            answers(replica, &key, &paths).await;
+            responses(replica, &key, &paths).await;
         }
 
         first.batch_execute("begin").await.unwrap();
         edit(&first, &genes[0], &format!("began first {round}")).await;
         edit(&second, &genes[1], &format!("began second {round}")).await;
         let committed = Instant::now();
-        let between = answers(&truthful, &key, &paths).await;
-        assert_seen(&fleet.replicas, &key, &paths, &between, committed, "the second").await;
-        // Read between the two commits, and kept: in the replicas and in Redis.
+        let between = responses(&uncached_replica, &key, &paths).await;
+        assert_visible(&fleet.replicas, &key, &paths, &between, committed, "the second").await;
+        // Read between the two commits, and cached in the replicas and in Redis.
         for replica in &fleet.replicas {
-            eventually(SOON, "it is kept", || async {
+            eventually(TIMEOUT, "it is cached", || async {
                 is_hit(&replica.get(&paths[0], Some(&key)).await)
             })
             .await;
         }
         first.batch_execute("commit").await.unwrap();
         let committed = Instant::now();
-        let truth = answers(&truthful, &key, &paths).await;
+        let expected = responses(&uncached_replica, &key, &paths).await;
 
-        assert_ne!(truth, between);
-        assert_seen(&fleet.replicas, &key, &paths, &truth, committed, "the first").await;
+        assert_ne!(expected, between);
+        assert_visible(&fleet.replicas, &key, &paths, &expected, committed, "the first").await;
     }
 }
 
@@ -62,22 +62,22 @@ async fn an_open_transaction_does_not_prevent_caching() {
     let (open, client) = (fleet.database.connect().await, fleet.database.connect().await);
     let key = fleet.database.new_key(1_000_000).await;
     let genes = genes_of(&client, DOMAIN).await;
-    let (paths, truthful) = (paths_of(&genes), truthful(&fleet).await);
+    let (paths, uncached_replica) = (paths_of(&genes), uncached_replica(&fleet).await);
     open.batch_execute("begin; select pg_current_xact_id()").await.unwrap();
     for replica in &fleet.replicas {
-        answers(replica, &key, &paths).await;
+        responses(replica, &key, &paths).await;
     }
 
-    // More changes of one gene than are known one by one.
+    // More changes of one gene than the index keeps individually.
     for number in 0..30 {
         edit(&client, &genes[0], &format!("edit {number}")).await;
     }
     let committed = Instant::now();
-    let truth = answers(&truthful, &key, &paths).await;
+    let expected = responses(&uncached_replica, &key, &paths).await;
 
-    assert_seen(&fleet.replicas, &key, &paths, &truth, committed, "thirty edits").await;
+    assert_visible(&fleet.replicas, &key, &paths, &expected, committed, "thirty edits").await;
     for replica in &fleet.replicas {
-        eventually(SOON, "answers come out of the cache", || async {
+        eventually(TIMEOUT, "responses come from the cache", || async {
             let mut hits = 0;
             for path in &paths {
                 hits += usize::from(is_hit(&replica.get(path, Some(&key)).await));
@@ -92,12 +92,12 @@ async fn an_open_transaction_does_not_prevent_caching() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_replica_that_starts_after_a_change_never_shows_the_state_before_it() {
     let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
-    let mut fleet = Fleet::start_with(1, postgres, redis, never_old).await;
+    let mut fleet = Fleet::start_with(1, postgres, redis, always_fresh).await;
     let (client, key) = (fleet.database.connect().await, fleet.database.new_key(1_000_000).await);
     let genes = genes_of(&client, DOMAIN).await;
-    let (paths, truthful) = (paths_of(&genes), truthful(&fleet).await);
+    let (paths, uncached_replica) = (paths_of(&genes), uncached_replica(&fleet).await);
     for (round, none_runs) in [false, true, true].into_iter().enumerate() {
-        let before = answers(&fleet.replicas[0], &key, &paths).await;
+        let before = responses(&fleet.replicas[0], &key, &paths).await;
         let kept = redis.keys(&format!("{}:answer", fleet.prefix)).await;
         assert!(kept.len() > genes.len(), "{kept:?}");
         if none_runs {
@@ -110,16 +110,17 @@ async fn a_replica_that_starts_after_a_change_never_shows_the_state_before_it() 
         let id = &genes[1];
         let sql = format!("update registry.gene set published = not published where id = '{id}'");
         client.batch_execute(&sql).await.unwrap();
-        let (begins, truth) = (fleet.replicas.len(), answers(&truthful, &key, &paths).await);
-        assert_ne!(truth, before);
+        let (begins, expected) =
+            (fleet.replicas.len(), responses(&uncached_replica, &key, &paths).await);
+        assert_ne!(expected, before);
         fleet.grow(REPLICAS).await;
 
-        // From its very first answer, not only soon.
+        // From its very first response, not only eventually.
         for replica in &fleet.replicas[begins..] {
-            assert_same(&answers(replica, &key, &paths).await, &truth, &paths);
+            assert_same(&responses(replica, &key, &paths).await, &expected, &paths);
         }
         for replica in &fleet.replicas[begins..] {
-            assert_same(&answers(replica, &key, &paths).await, &truth, &paths);
+            assert_same(&responses(replica, &key, &paths).await, &expected, &paths);
         }
         let first = fleet.replicas.len() - 1;
         fleet.replicas.swap(0, first);

@@ -1,18 +1,20 @@
-//! A database that was restored from a copy: what was read in the future that never came is not
-//! shown, neither by replicas that lived through it nor by those that start after it.
+//! A database restored from a backup: reads from the lost future are not served, neither by
+//! replicas that were running during the restore nor by those that start after it.
 
 use gene_registry::config::{Config, RedisConfig};
 use gene_registry::keys::{ApiKey, insert_key};
 use tokio::time::Instant;
 
-use super::{DOMAIN, REPLICAS, answers, assert_same, assert_seen, genes_of, never_old, paths_of};
+use super::{
+    DOMAIN, REPLICAS, always_fresh, assert_same, assert_visible, genes_of, paths_of, responses,
+};
 use crate::support::need_own_servers;
 use crate::support::postgres::{PostgresOptions, PostgresServer};
 use crate::support::proxy::{Cut, FaultProxy};
 use crate::support::redis::RedisServer;
 use crate::support::replica::{Fleet, READER, Replica, new_key, sample};
 
-/// So many that another history is ahead of one without them.
+/// Enough transactions for the original's timeline to be ahead of the copy's.
 pub(crate) const TRANSACTIONS: &str = "do $$ begin
         for n in 1..3000 loop perform pg_current_xact_id(); commit; end loop;
     end $$";
@@ -23,7 +25,7 @@ async fn no_read_from_before_a_restore_is_served_after_it() {
     let (ahead, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
     let copy = PostgresServer::start(PostgresOptions::default()).await;
     let proxy = FaultProxy::start(ahead.addr()).await;
-    let mut fleet = Fleet::start_with(0, ahead, redis, never_old).await;
+    let mut fleet = Fleet::start_with(0, ahead, redis, always_fresh).await;
     fleet.config.upstream.url = Some(proxy.url(&fleet.database.url_as(READER)).into());
     let (client, key) = (fleet.database.connect().await, fleet.database.new_key(1_000_000).await);
     let genes = genes_of(&client, DOMAIN).await;
@@ -42,27 +44,28 @@ async fn no_read_from_before_a_restore_is_served_after_it() {
     client.batch_execute(TRANSACTIONS).await.unwrap();
     fleet.grow(REPLICAS).await;
     for replica in &fleet.replicas {
-        assert_eq!(answers(replica, &key, &paths).await.len(), paths.len());
+        assert_eq!(responses(replica, &key, &paths).await.len(), paths.len());
     }
 
-    // Another fleet leaves its answers in Redis, and lives through nothing.
+    // Another fleet leaves its entries in Redis and is not running during the restore.
     let mut config = fleet.config.clone();
     config.redis.prefix = RedisServer::new_prefix();
     let gone = Replica::start(&config).await;
-    answers(&gone, &key, &paths).await;
+    responses(&gone, &key, &paths).await;
     gone.shutdown().await;
     config.upstream.url = Some(copy.url(fleet.database.name(), READER).into());
     let alone =
         Config { redis: RedisConfig { url: None, ..config.redis.clone() }, ..config.clone() };
-    let truth = answers(&Replica::start(&alone).await, &key, &paths).await;
+    let expected = responses(&Replica::start(&alone).await, &key, &paths).await;
 
     proxy.retarget(copy.addr());
     proxy.cut(Cut::Reset).await;
     let restored_at = Instant::now();
 
-    assert_seen(&fleet.replicas, &key, &paths, &truth, restored_at, "the copy").await;
+    assert_visible(&fleet.replicas, &key, &paths, &expected, restored_at, "the restored copy")
+        .await;
     for _ in 0..REPLICAS {
         let replica = Replica::start(&config).await;
-        assert_same(&answers(&replica, &key, &paths).await, &truth, &paths);
+        assert_same(&responses(&replica, &key, &paths).await, &expected, &paths);
     }
 }

@@ -1,4 +1,4 @@
-//! Snapshots as this service understands them against what Postgres says of them.
+//! Compares this service's reading of snapshots with that of Postgres.
 
 use gene_registry::upstream::Snapshot;
 use proptest::prelude::*;
@@ -9,9 +9,9 @@ use tokio_postgres::Client;
 use crate::support::postgres::PostgresServer;
 use crate::support::replica::migrated;
 
-/// A snapshot's text and transactions below, within and above it.
+/// A snapshot as text, and transactions below, within and above it.
 fn case() -> impl Strategy<Value = (String, Vec<u64>)> {
-    // Also beyond 32 bits: an xid8 does not wrap.
+    // Some are beyond 32 bits: an xid8 does not wrap.
     let begin = prop_oneof![1..50_u64, Just((1 << 32) + 5), Just((1 << 40) + 1000)];
     (begin, prop::collection::btree_set(0..40_u64, 0..12), 0..10_u64).prop_map(
         |(xmin, running, more)| {
@@ -23,7 +23,7 @@ fn case() -> impl Strategy<Value = (String, Vec<u64>)> {
     )
 }
 
-/// What Postgres says: whether each transaction is visible in the snapshot beside it.
+/// Whether Postgres considers each transaction visible in its snapshot.
 async fn visible(client: &Client, snapshots: &[String], xids: &[String]) -> Vec<bool> {
     let sql = "select pg_visible_in_snapshot(xid::xid8, snapshot::pg_snapshot)
         from unnest($1::text[], $2::text[]) with ordinality as pair (xid, snapshot, n) order by n";

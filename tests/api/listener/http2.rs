@@ -21,9 +21,9 @@ async fn http2_is_served_by_prior_knowledge_like_http1() {
         ("/openapi.json", "", 200),
     ] {
         let url = format!("{}{path}", replica.base);
-        let answer = client.get(&url).header("X-API-Key", key).send().await.unwrap();
-        assert_eq!((answer.version(), answer.status().as_u16()), (Version::HTTP_2, status));
-        let http2 = answer.text().await.unwrap();
+        let response = client.get(&url).header("X-API-Key", key).send().await.unwrap();
+        assert_eq!((response.version(), response.status().as_u16()), (Version::HTTP_2, status));
+        let http2 = response.text().await.unwrap();
         let key = Some(key).filter(|key| !key.is_empty());
         assert_eq!(http2, replica.get(path, key).await.text, "{path}");
     }
@@ -58,8 +58,8 @@ async fn many_requests_share_one_http2_connection() {
     let url = format!("{}/genes", replica.base);
     let requests =
         (0..200).map(|n| client.get(format!("{url}?offset={n}")).header("X-API-Key", &key).send());
-    for answer in join_all(requests).await {
-        assert_eq!(answer.unwrap().status(), 200);
+    for response in join_all(requests).await {
+        assert_eq!(response.unwrap().status(), 200);
     }
 }
 
@@ -82,7 +82,7 @@ async fn a_head_beyond_the_bound_ends_its_request_alone() {
     let client = client();
     let url = format!("{}/genes", replica.base);
     let large = client.get(&url).header("X-Large", "x".repeat(70_000)).send().await;
-    assert!(large.is_err() || large.is_ok_and(|answer| answer.status().is_client_error()));
-    let answer = client.get(&url).header("X-API-Key", &key).send().await.unwrap();
-    assert_eq!(answer.status(), 200);
+    assert!(large.is_err() || large.is_ok_and(|response| response.status().is_client_error()));
+    let response = client.get(&url).header("X-API-Key", &key).send().await.unwrap();
+    assert_eq!(response.status(), 200);
 }

@@ -1,16 +1,15 @@
-//! The listeners: protocols, connections that misbehave, the end, and what is served without a
-//! key.
+//! The listeners: protocols, misbehaving connections, shutdown, and what is served without a key.
 
 mod connections;
 mod cors;
 mod floods;
 mod http2;
-mod junk;
 mod operations;
 mod pages;
 mod panics;
 mod peers;
 mod pinned_memory;
+mod random_requests;
 mod shutdown;
 mod slow_peers;
 mod slow_readers;
@@ -34,21 +33,21 @@ use tokio::sync::Semaphore;
 
 use crate::support::replica::{Replica, config};
 
-const SOON: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The sample registry in memory; it can be away, and hold back answers about a domain's arena.
-struct Held {
+/// The sample registry in memory; it can fail, and hold back the insights of a domain.
+struct ControlledUpstream {
     inner: Embedded,
-    away: AtomicBool,
-    crashes: AtomicBool,
-    /// A permit for each look-up that has begun.
-    begun: Semaphore,
-    /// Closed: look-ups wait for a permit. They give it back.
-    open: Semaphore,
+    unavailable: AtomicBool,
+    panics: AtomicBool,
+    /// One permit for each read that has begun.
+    started: Semaphore,
+    /// Without permits, reads are held: each waits for one, and returns it.
+    gate: Semaphore,
 }
 
-impl Held {
-    /// Open, with the plain text of a key.
+impl ControlledUpstream {
+    /// An upstream that holds nothing, and the plain text of a key.
     fn new() -> (Arc<Self>, String) {
         let key = ApiKey::generate().unwrap();
         let record = ApiKeyRecord {
@@ -63,38 +62,38 @@ impl Held {
         };
         let (sample, now) = (Catalogue::sample().unwrap(), Timestamp::now());
         let inner = Embedded::from_catalogue(&sample, now, vec![record], "get {id}".to_owned());
-        let (begun, open) = (Semaphore::new(0), Semaphore::new(Semaphore::MAX_PERMITS));
-        let held = Self {
+        let (started, gate) = (Semaphore::new(0), Semaphore::new(Semaphore::MAX_PERMITS));
+        let upstream = Self {
             inner,
-            away: AtomicBool::new(false),
-            crashes: AtomicBool::new(false),
-            begun,
-            open,
+            unavailable: AtomicBool::new(false),
+            panics: AtomicBool::new(false),
+            started,
+            gate,
         };
-        (Arc::new(held), key.expose().to_owned())
+        (Arc::new(upstream), key.expose().to_owned())
     }
 
-    fn close(&self) {
-        self.open.forget_permits(Semaphore::MAX_PERMITS);
+    fn hold(&self) {
+        self.gate.forget_permits(Semaphore::MAX_PERMITS);
     }
 
-    fn open(&self) {
-        self.open.add_permits(Semaphore::MAX_PERMITS);
+    fn release(&self) {
+        self.gate.add_permits(Semaphore::MAX_PERMITS);
     }
 
-    fn reached(&self) -> Result<(), UpstreamError> {
-        if self.away.load(Ordering::SeqCst) { Err(UpstreamError::Timeout) } else { Ok(()) }
+    fn check_available(&self) -> Result<(), UpstreamError> {
+        if self.unavailable.load(Ordering::SeqCst) { Err(UpstreamError::Timeout) } else { Ok(()) }
     }
 
-    /// Waits until a look-up has begun.
-    async fn begun(&self) {
-        let begun = tokio::time::timeout(SOON, self.begun.acquire()).await;
-        begun.expect("a look-up begins").unwrap().forget();
+    /// Waits until a read has begun.
+    async fn started(&self) {
+        let started = tokio::time::timeout(TIMEOUT, self.started.acquire()).await;
+        started.expect("a read begins").unwrap().forget();
     }
 }
 
 #[async_trait]
-impl Upstream for Held {
+impl Upstream for ControlledUpstream {
     async fn search(&self, search: &GeneSearch) -> Result<Read<GenePage>, UpstreamError> {
         self.inner.search(search).await
     }
@@ -112,9 +111,9 @@ impl Upstream for Held {
         domain: &DomainName,
         now: Timestamp,
     ) -> Result<Read<Option<ArenaInsights>>, UpstreamError> {
-        self.begun.add_permits(1);
-        assert!(!self.crashes.load(Ordering::SeqCst), "a crash that the test asks for");
-        let _open = self.open.acquire().await.unwrap();
+        self.started.add_permits(1);
+        assert!(!self.panics.load(Ordering::SeqCst), "a panic that the test requests");
+        let _permit = self.gate.acquire().await.unwrap();
         self.inner.insights(domain, now).await
     }
 
@@ -126,26 +125,29 @@ impl Upstream for Held {
     }
 
     async fn changes(&self, since: Option<&Snapshot>) -> Result<Read<Changes>, UpstreamError> {
-        self.reached()?;
+        self.check_available()?;
         self.inner.changes(since).await
     }
 
     async fn ping(&self) -> Result<Timestamp, UpstreamError> {
-        self.reached()?;
+        self.check_available()?;
         self.inner.ping().await
     }
 }
 
 /// A replica in memory, and a key for it.
 async fn replica(change: impl FnOnce(&mut Config)) -> (Replica, String) {
-    let (held, key) = Held::new();
-    (over(held, change).await, key)
+    let (upstream, key) = ControlledUpstream::new();
+    (replica_over(upstream, change).await, key)
 }
 
-async fn over(held: Arc<Held>, change: impl FnOnce(&mut Config)) -> Replica {
+async fn replica_over(
+    upstream: Arc<ControlledUpstream>,
+    change: impl FnOnce(&mut Config),
+) -> Replica {
     let mut config = config("", None);
-    // For as long as tests hold answers back.
+    // Longer than tests hold responses back.
     config.server.request_timeout_ms = 60_000;
     change(&mut config);
-    Replica::over(&config, held).await
+    Replica::with_upstream(&config, upstream).await
 }

@@ -1,4 +1,4 @@
-//! `/livez`, `/readyz`, `/metrics`
+//! The operations listener: `/livez`, `/readyz` and `/metrics`.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -6,25 +6,25 @@ use std::sync::atomic::Ordering;
 use reqwest::Method;
 use serde_json::json;
 
-use super::{Held, SOON, over, replica};
+use super::{ControlledUpstream, TIMEOUT, replica, replica_over};
 use crate::support::wait::eventually;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_replica_is_alive_at_once_and_ready_when_its_upstream_was_reached() {
-    let (held, _) = Held::new();
-    held.away.store(true, Ordering::SeqCst);
-    let replica = over(Arc::clone(&held), |_| {}).await;
+    let (upstream, _) = ControlledUpstream::new();
+    upstream.unavailable.store(true, Ordering::SeqCst);
+    let replica = replica_over(Arc::clone(&upstream), |_| {}).await;
     for _ in 0..3 {
         let (live, ready) = (replica.ops("/livez").await, replica.ops("/readyz").await);
         assert_eq!((live.status.as_u16(), ready.status.as_u16()), (200, 503));
         assert_eq!(ready.json()["status"], "starting");
     }
-    held.away.store(false, Ordering::SeqCst);
-    eventually(SOON, "the replica is ready", || async {
+    upstream.unavailable.store(false, Ordering::SeqCst);
+    eventually(TIMEOUT, "the replica is ready", || async {
         replica.ops("/readyz").await.status == 200
     })
     .await;
-    held.away.store(true, Ordering::SeqCst);
+    upstream.unavailable.store(true, Ordering::SeqCst);
     let ready = replica.ops("/readyz").await;
     assert_eq!(ready.status, 200, "once ready, ready until it drains");
     let body = ready.json();
@@ -57,7 +57,7 @@ async fn metrics_count_requests_by_route_method_status_and_source() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_is_asked_for_the_number_of_series_stays_the_same() {
+async fn no_request_adds_a_metric_series() {
     let (replica, key) = replica(|_| {}).await;
     let ask_all = async |round: u32| {
         for n in 0..50 {
@@ -85,8 +85,8 @@ async fn the_operations_listener_serves_nothing_else() {
     let (replica, key) = replica(|_| {}).await;
     for path in ["/", "/v1/genes", "/openapi.json", "/docs", "/livez/"] {
         let url = format!("{}{path}", replica.ops);
-        let answer = replica.send(Method::GET, &url, &[("X-API-Key", &key)]).await;
-        assert_eq!(answer.status, 404, "{path}");
+        let response = replica.send(Method::GET, &url, &[("X-API-Key", &key)]).await;
+        assert_eq!(response.status, 404, "{path}");
     }
     for path in ["/livez", "/readyz", "/metrics"] {
         let url = format!("{}{path}", replica.ops);

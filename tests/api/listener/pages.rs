@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use reqwest::Method;
 use sha2::{Digest, Sha256};
 
-use super::{Held, SOON, over, replica};
-use crate::support::replica::{Answer, Replica};
+use super::{ControlledUpstream, TIMEOUT, replica, replica_over};
+use crate::support::replica::{Replica, Response};
 
 const PAGES: [&str; 3] = ["/", "/docs", "/arena"];
 
@@ -30,7 +30,7 @@ const FILES: [(&str, &str); 13] = [
     ("/v1/openapi.yaml", "application/yaml"),
 ];
 
-async fn ask(replica: &Replica, method: Method, path: &str) -> Answer {
+async fn send(replica: &Replica, method: Method, path: &str) -> Response {
     let root = replica.base.strip_suffix("/v1").unwrap();
     replica.send(method, &format!("{root}{path}"), &[]).await
 }
@@ -39,17 +39,17 @@ async fn ask(replica: &Replica, method: Method, path: &str) -> Answer {
 async fn pages_and_document_are_served_without_a_key_by_get_and_head() {
     let (replica, _) = replica(|_| {}).await;
     for (path, content_type) in FILES {
-        let get = ask(&replica, Method::GET, path).await;
+        let get = send(&replica, Method::GET, path).await;
         assert_eq!((get.status.as_u16(), get.header("content-type")), (200, content_type));
         assert_ne!(get.text, "", "{path}");
-        let head = ask(&replica, Method::HEAD, path).await;
+        let head = send(&replica, Method::HEAD, path).await;
         assert_eq!((head.status.as_u16(), head.text.as_str()), (200, ""), "{path}");
         for header in ["content-type", "content-length", "content-security-policy"] {
             assert_eq!(head.header(header), get.header(header), "{path} {header}");
             assert_ne!(get.header(header), "", "{path} {header}");
         }
         for method in [Method::POST, Method::OPTIONS, "BREW".parse().unwrap()] {
-            let refused = ask(&replica, method, path).await;
+            let refused = send(&replica, method, path).await;
             refused.assert_refused(405, "METHOD_NOT_ALLOWED");
             assert_eq!(refused.header("allow"), "GET, HEAD");
         }
@@ -59,12 +59,12 @@ async fn pages_and_document_are_served_without_a_key_by_get_and_head() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_front_page_shows_the_current_state_of_the_service() {
-    let (held, _) = Held::new();
-    let replica = over(Arc::clone(&held), |_| {}).await;
+    let (upstream, _) = ControlledUpstream::new();
+    let replica = replica_over(Arc::clone(&upstream), |_| {}).await;
     let says = async |state: &str| {
-        let until = Instant::now() + SOON;
+        let until = Instant::now() + TIMEOUT;
         loop {
-            let page = ask(&replica, Method::GET, "/").await;
+            let page = send(&replica, Method::GET, "/").await;
             assert_eq!(page.header("cache-control"), "no-store");
             if page.text.contains(state) {
                 return;
@@ -74,9 +74,9 @@ async fn the_front_page_shows_the_current_state_of_the_service() {
         }
     };
     says("All systems operational").await;
-    held.away.store(true, Ordering::SeqCst);
+    upstream.unavailable.store(true, Ordering::SeqCst);
     says("Serving cached answers only").await;
-    held.away.store(false, Ordering::SeqCst);
+    upstream.unavailable.store(false, Ordering::SeqCst);
     says("All systems operational").await;
 }
 
@@ -109,7 +109,7 @@ async fn files_of_pages_are_revalidated_with_their_entity_tags() {
 async fn the_pages_policy_allows_only_this_service_and_nothing_inline() {
     let (replica, _) = replica(|_| {}).await;
     for path in PAGES {
-        let page = ask(&replica, Method::GET, path).await;
+        let page = send(&replica, Method::GET, path).await;
         let policy = page.header("content-security-policy");
         let parts: Vec<_> = policy.split("; ").collect();
         for part in
@@ -129,7 +129,7 @@ async fn the_pages_policy_allows_only_this_service_and_nothing_inline() {
 async fn the_pages_use_only_their_own_files() {
     let (replica, _) = replica(|_| {}).await;
     for path in PAGES {
-        let page = ask(&replica, Method::GET, path).await.text;
+        let page = send(&replica, Method::GET, path).await.text;
         assert!(!page.contains("<script>") && !page.contains("style="), "nothing inline: {page}");
         let mut references = Vec::new();
         for attribute in ["src=\"", "href=\""] {
@@ -138,22 +138,22 @@ async fn the_pages_use_only_their_own_files() {
         }
         assert!(references.len() >= 4, "{references:?}");
         for reference in references {
-            assert!(!reference.starts_with('/'), "{reference}: right under any path prefix");
+            assert!(!reference.starts_with('/'), "{reference}: correct under any path prefix");
             let reference = reference.trim_start_matches("./");
-            let answer = ask(&replica, Method::GET, &format!("/{reference}")).await;
-            assert_eq!(answer.status, 200, "{path}: {reference}");
+            let response = send(&replica, Method::GET, &format!("/{reference}")).await;
+            assert_eq!(response.status, 200, "{path}: {reference}");
             if reference.ends_with(".css") {
-                assert_alone(reference, &answer.text);
+                assert_alone(reference, &response.text);
             }
         }
     }
-    let init = ask(&replica, Method::GET, "/docs/init.js").await.text;
+    let init = send(&replica, Method::GET, "/docs/init.js").await.text;
     assert!(init.contains("url: \"openapi.json\""), "{init}");
-    let shown = ask(&replica, Method::GET, "/docs/swagger.js").await.text;
+    let shown = send(&replica, Method::GET, "/docs/swagger.js").await.text;
     assert!(shown.contains("validatorUrl: null"), "no validator elsewhere: {shown}");
 }
 
-/// Asserts that a style loads nothing else.
+/// Asserts that a style sheet loads nothing else.
 fn assert_alone(name: &str, css: &str) {
     assert!(!css.contains("@import"), "{name}");
     for url in css.split("url(").skip(1) {

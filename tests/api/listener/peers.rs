@@ -6,46 +6,47 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
 
-use super::{SOON, replica};
-use crate::support::binary::Served;
+use super::{TIMEOUT, replica};
+use crate::support::binary::ReplicaProcess;
 use crate::support::postgres::PostgresServer;
 use crate::support::raw::address;
 use crate::support::replica::{READER, sample};
 use crate::support::wait::until;
 
-const ONE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 1);
-const OTHER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+const FIRST_PEER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 1);
+const SECOND_PEER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
-/// A kept-alive connection from `peer` on which a request was answered; `None` where it was closed
-/// at once.
+/// A kept-alive connection from `peer` on which a request was served; `None` if it was closed at
+/// once.
 async fn connected(address: &str, peer: Ipv4Addr) -> Option<TcpStream> {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind((peer, 0).into()).unwrap();
     let mut stream = socket.connect(address.parse().unwrap()).await.unwrap();
     // Ignored: it may be closed already.
     drop(stream.write_all(b"HEAD /docs HTTP/1.1\r\nHost: t\r\n\r\n").await);
-    let mut answer = Vec::new();
-    while !answer.ends_with(b"\r\n\r\n") {
-        let read = timeout(SOON, stream.read_buf(&mut answer)).await.expect("served or closed");
+    let mut response = Vec::new();
+    while !response.ends_with(b"\r\n\r\n") {
+        let read =
+            timeout(TIMEOUT, stream.read_buf(&mut response)).await.expect("served or closed");
         if !matches!(read, Ok(1..)) {
-            assert!(answer.is_empty());
+            assert!(response.is_empty());
             return None;
         }
     }
-    assert!(answer.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&answer));
+    assert!(response.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&response));
     Some(stream)
 }
 
-/// As many connections from `peer` as it gets, `tries` at most.
-async fn as_many(address: &str, peer: Ipv4Addr, tries: usize) -> Vec<TcpStream> {
-    let mut held = Vec::new();
-    while held.len() < tries {
+/// Opens connections from `peer` until one is refused, `tries` at most.
+async fn open_connections(address: &str, peer: Ipv4Addr, tries: usize) -> Vec<TcpStream> {
+    let mut streams = Vec::new();
+    while streams.len() < tries {
         match connected(address, peer).await {
-            Some(stream) => held.push(stream),
+            Some(stream) => streams.push(stream),
             None => break,
         }
     }
-    held
+    streams
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -53,15 +54,16 @@ async fn a_peer_holds_as_many_connections_as_are_free_and_leaves_the_rest_to_oth
     let (replica, _) = replica(|config| config.server.max_connections = 16).await;
     let address = address(&replica.base);
 
-    let mut held = as_many(&address, ONE, 16).await;
-    assert_eq!(held.len(), 8, "half of all");
-    let others = as_many(&address, OTHER, 16).await;
+    let mut streams = open_connections(&address, FIRST_PEER, 16).await;
+    assert_eq!(streams.len(), 8, "half of all");
+    let others = open_connections(&address, SECOND_PEER, 16).await;
     assert_eq!(others.len(), 4, "half of the rest");
-    assert!(connected(&address, ONE).await.is_none(), "no more for the first");
+    assert!(connected(&address, FIRST_PEER).await.is_none(), "no more for the first peer");
     drop(others);
-    held.truncate(7);
+    streams.truncate(7);
 
-    let again = until(SOON, "one that is closed makes room", || connected(&address, ONE)).await;
+    let again =
+        until(TIMEOUT, "a closed connection makes room", || connected(&address, FIRST_PEER)).await;
     drop(again);
     let refused =
         replica.metric(r#"gene_registry_connections_refused_total{listener="public"}"#).await;
@@ -75,30 +77,30 @@ async fn a_trusted_proxy_holds_all_connections() {
         config.server.trusted_proxies = vec!["127.0.0.1".parse().unwrap()];
     })
     .await;
-    assert_eq!(as_many(&address(&replica.base), ONE, 8).await.len(), 8);
+    assert_eq!(open_connections(&address(&replica.base), FIRST_PEER, 8).await.len(), 8);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_connection_is_enough_for_the_first_who_comes() {
+async fn with_a_bound_of_one_connection_the_first_peer_is_served() {
     let (replica, _) = replica(|config| config.server.max_connections = 1).await;
-    assert!(connected(&address(&replica.base), ONE).await.is_some());
+    assert!(connected(&address(&replica.base), FIRST_PEER).await.is_some());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_log_names_the_setting_once_when_a_peer_reaches_its_bound() {
     let database = sample(PostgresServer::shared().await).await;
-    let served = Served::start(&[
+    let process = ReplicaProcess::start(&[
         ("DATABASE_URL", &database.url_as(READER)),
         ("GENE_REGISTRY__SERVER__MAX_CONNECTIONS", "8"),
     ])
     .await;
-    let address = address(&served.replica.base);
+    let address = address(&process.replica.base);
 
-    let held = as_many(&address, ONE, 8).await;
+    let streams = open_connections(&address, FIRST_PEER, 8).await;
     for _ in 0..5 {
-        assert!(connected(&address, ONE).await.is_none());
+        assert!(connected(&address, FIRST_PEER).await.is_none());
     }
 
-    served.says_once(&["WARN", "127.0.0.1", "server.trusted_proxies"]).await;
-    assert_eq!(held.len(), 4);
+    process.wait_for_single_line(&["WARN", "127.0.0.1", "server.trusted_proxies"]).await;
+    assert_eq!(streams.len(), 4);
 }

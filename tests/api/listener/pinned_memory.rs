@@ -1,5 +1,5 @@
-//! What clients without a key can make the server hold: little, whatever they ask for and however
-//! long they leave it lying.
+//! Clients without a key can make the server hold only little memory, whatever they request and
+//! however long they do not read it.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
 
-use super::SOON;
-use crate::support::binary::Served;
+use super::TIMEOUT;
+use crate::support::binary::ReplicaProcess;
 use crate::support::frames::{
     END_HEADERS, END_STREAM, HEADERS, NO_WINDOW, PREFACE, RST_STREAM, SETTINGS, connect, frame,
     next, open, request,
@@ -21,27 +21,27 @@ use crate::support::replica::{READER, sample};
 const CONNECTIONS: usize = 260;
 const REQUESTS: u32 = 128;
 
-const GROWTH: u64 = 64 << 20;
+const MAX_GROWTH: u64 = 64 << 20;
 
-/// How long a connection that nobody reads may take one more piece of a flood.
-const BLOCKED: Duration = Duration::from_secs(1);
+/// A connection counts as blocked if it accepts no more of a flood for this long.
+const BLOCKED_AFTER: Duration = Duration::from_secs(1);
 
-/// The program, and a key.
-async fn served() -> (Served, String) {
+/// The program as a process of its own, and a key.
+async fn start() -> (ReplicaProcess, String) {
     let database = sample(PostgresServer::shared().await).await;
     let key = database.new_key(1_000_000).await;
-    let served = Served::start(&[
+    let start = ReplicaProcess::start(&[
         ("DATABASE_URL", &database.url_as(READER)),
         ("GENE_REGISTRY__LOG__LEVEL", "warn"),
     ])
     .await;
-    assert_eq!(served.replica.get("/genes", Some(&key)).await.status, 200);
-    (served, key)
+    assert_eq!(start.replica.get("/genes", Some(&key)).await.status, 200);
+    (start, key)
 }
 
-/// Sends many requests for `path` whose bodies may not be sent, and waits until each has got its
-/// head, or is refused.
-async fn pin(address: &str, path: &str) -> TcpStream {
+/// Sends many requests for `path` whose bodies may not be sent (window 0), and waits until each has
+/// its headers or is reset.
+async fn open_pinned(address: &str, path: &str) -> TcpStream {
     let mut stream = connect(address, NO_WINDOW).await;
     let requests: Vec<u8> = (0..REQUESTS).flat_map(|n| open(2 * n + 1, "GET", path)).collect();
     stream.write_all(&requests).await.unwrap();
@@ -55,32 +55,32 @@ async fn pin(address: &str, path: &str) -> TcpStream {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn responses_that_nobody_takes_hold_little_memory() {
-    let (served, key) = served().await;
-    let address = address(&served.replica.base);
-    let before = served.memory();
+async fn unread_responses_hold_little_memory() {
+    let (start, key) = start().await;
+    let address = address(&start.replica.base);
+    let before = start.memory();
     let mut grown = Vec::new();
     for path in ["/", "/v1/openapi.json", "/docs/swagger-ui-bundle.js", "/v1/genes", "/v1/none"] {
-        let pinned = join_all((0..CONNECTIONS).map(|_| pin(&address, path)));
-        let pinned = timeout(3 * SOON, pinned).await.expect("all are answered or refused");
-        grown.push((path, served.memory().saturating_sub(before) >> 20));
-        let other = timeout(SOON, served.replica.get("/genes", Some(&key)));
+        let pinned = join_all((0..CONNECTIONS).map(|_| open_pinned(&address, path)));
+        let pinned = timeout(3 * TIMEOUT, pinned).await.expect("all are answered or refused");
+        grown.push((path, start.memory().saturating_sub(before) >> 20));
+        let other = timeout(TIMEOUT, start.replica.get("/genes", Some(&key)));
         assert_eq!(other.await.expect("others are served").status, 200);
         drop(pinned);
     }
-    assert!(grown.iter().all(|(_, megabytes)| megabytes << 20 < GROWTH), "MB: {grown:?}");
+    assert!(grown.iter().all(|(_, megabytes)| megabytes << 20 < MAX_GROWTH), "MB: {grown:?}");
     println!("grown, MB: {grown:?}");
 }
 
-/// Sends `flood` again and again, reading nothing, until the connection takes no more of it.
+/// Sends `flood` repeatedly and reads nothing, until the connection accepts no more of it.
 async fn flood(address: &str, hello: &[u8], flood: impl Fn(u32) -> Vec<u8>) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(4 * 1024).unwrap();
     let mut stream = socket.connect(address.parse().unwrap()).await.unwrap();
     stream.write_all(hello).await.unwrap();
     for round in 0..2_000 {
-        // Closed is as good as blocked.
-        if !matches!(timeout(BLOCKED, stream.write_all(&flood(round))).await, Ok(Ok(()))) {
+        // A closed connection counts as blocked.
+        if !matches!(timeout(BLOCKED_AFTER, stream.write_all(&flood(round))).await, Ok(Ok(()))) {
             break;
         }
     }
@@ -88,32 +88,32 @@ async fn flood(address: &str, hello: &[u8], flood: impl Fn(u32) -> Vec<u8>) -> T
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn heads_that_nobody_reads_hold_little_memory() {
-    const AT_ONCE: u32 = 1_000;
-    let (served, key) = served().await;
-    let address = address(&served.replica.base);
-    let before = served.memory();
-    let http1 = b"HEAD / HTTP/1.1\r\nHost: t\r\n\r\n".repeat(AT_ONCE as usize);
+async fn unread_response_heads_hold_little_memory() {
+    const STREAMS_AT_ONCE: u32 = 1_000;
+    let (start, key) = start().await;
+    let address = address(&start.replica.base);
+    let before = start.memory();
+    let http1 = b"HEAD / HTTP/1.1\r\nHost: t\r\n\r\n".repeat(STREAMS_AT_ONCE as usize);
     let http2 = |round: u32| -> Vec<u8> {
         let head = request("HEAD", "/");
-        let streams = round * AT_ONCE..(round + 1) * AT_ONCE;
+        let streams = round * STREAMS_AT_ONCE..(round + 1) * STREAMS_AT_ONCE;
         let opened = |n| frame(HEADERS, END_HEADERS | END_STREAM, 2 * n + 1, &head);
         streams.flat_map(opened).collect()
     };
     let hello = [PREFACE, &frame(SETTINGS, 0, 0, &[])].concat();
 
     let over_http1 = join_all((0..20).map(|_| flood(&address, b"", |_| http1.clone())));
-    let pinned = timeout(3 * SOON, over_http1).await.expect("the floods end");
-    let by_http1 = served.memory().saturating_sub(before) >> 20;
+    let pinned = timeout(3 * TIMEOUT, over_http1).await.expect("the floods end");
+    let by_http1 = start.memory().saturating_sub(before) >> 20;
     drop(pinned);
     let over_http2 = join_all((0..20).map(|_| flood(&address, &hello, http2)));
-    let pinned = timeout(3 * SOON, over_http2).await.expect("the floods end");
-    let by_http2 = served.memory().saturating_sub(before) >> 20;
+    let pinned = timeout(3 * TIMEOUT, over_http2).await.expect("the floods end");
+    let by_http2 = start.memory().saturating_sub(before) >> 20;
 
     let grown = [("HTTP/1.1", by_http1), ("HTTP/2", by_http2)];
-    assert!(grown.iter().all(|(_, megabytes)| megabytes << 20 < GROWTH), "MB: {grown:?}");
+    assert!(grown.iter().all(|(_, megabytes)| megabytes << 20 < MAX_GROWTH), "MB: {grown:?}");
     println!("grown, MB: {grown:?}");
-    let other = timeout(SOON, served.replica.get("/genes", Some(&key)));
+    let other = timeout(TIMEOUT, start.replica.get("/genes", Some(&key)));
     assert_eq!(other.await.expect("others are served").status, 200);
     drop(pinned);
 }

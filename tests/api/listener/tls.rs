@@ -18,32 +18,32 @@ use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use super::{Held, SOON, over};
+use super::{ControlledUpstream, TIMEOUT, replica_over};
 use crate::support::authority::{Authority, EXPIRED, VALID};
 use crate::support::raw::{address, until_closed};
 use crate::support::replica::{Replica, config};
 use crate::support::wait::eventually;
 
-const NAME: &str = "127.0.0.1";
-const HANDSHAKE: Duration = Duration::from_millis(1_500);
+const SERVER_NAME: &str = "127.0.0.1";
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_millis(1_500);
 
-type Files = (PathBuf, PathBuf);
+type CertificateFiles = (PathBuf, PathBuf);
 
-fn with(files: &Files) -> impl FnOnce(&mut Config) {
+fn configure_tls(files: &CertificateFiles) -> impl FnOnce(&mut Config) {
     let files = files.clone();
     move |config| {
         (config.server.tls.cert_file, config.server.tls.key_file) = (Some(files.0), Some(files.1));
-        config.server.tls.handshake_timeout_ms = HANDSHAKE.as_millis() as u64;
+        config.server.tls.handshake_timeout_ms = HANDSHAKE_TIMEOUT.as_millis() as u64;
     }
 }
 
-/// A replica that speaks TLS, and a key for it.
-async fn replica(files: &Files) -> (Replica, String) {
-    let (held, key) = Held::new();
-    (over(held, with(files)).await, key)
+/// A replica that serves TLS, and a key for it.
+async fn replica(files: &CertificateFiles) -> (Replica, String) {
+    let (upstream, key) = ControlledUpstream::new();
+    (replica_over(upstream, configure_tls(files)).await, key)
 }
 
-/// A handshake, by a client that trusts this authority alone.
+/// A handshake by a client that trusts this authority alone.
 async fn handshake(
     replica: &Replica,
     authority: &Authority,
@@ -59,12 +59,15 @@ async fn handshake(
         .with_no_client_auth();
     config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
     let stream = TcpStream::connect(address(&replica.base)).await?;
-    let name = ServerName::try_from(NAME).unwrap();
-    timeout(SOON, TlsConnector::from(Arc::new(config)).connect(name, stream)).await?
+    let name = ServerName::try_from(SERVER_NAME).unwrap();
+    timeout(TIMEOUT, TlsConnector::from(Arc::new(config)).connect(name, stream)).await?
 }
 
-/// The certificate that a new connection is shown.
-async fn shown(replica: &Replica, authority: &Authority) -> CertificateDer<'static> {
+/// The certificate that the server presents to a new connection.
+async fn presented_certificate(
+    replica: &Replica,
+    authority: &Authority,
+) -> CertificateDer<'static> {
     let stream = handshake(replica, authority, &[]).await.unwrap();
     stream.get_ref().1.peer_certificates().unwrap()[0].clone().into_owned()
 }
@@ -73,7 +76,7 @@ fn certificate(path: &Path) -> CertificateDer<'static> {
     CertificateDer::from_pem_file(path).unwrap()
 }
 
-/// Puts a file in another's place, whole: nobody sees a half of it.
+/// Replaces a file atomically.
 fn replace(path: &Path, bytes: &[u8]) {
     let beside = path.with_extension("new");
     std::fs::write(&beside, bytes).unwrap();
@@ -90,11 +93,11 @@ fn request(replica: &Replica, key: &str, version: hyper::Version) -> hyper::Requ
     request.body(Empty::new()).unwrap()
 }
 
-/// The status and the length of the answer to one request on a connection.
-async fn ask(replica: &Replica, key: &str, stream: TlsStream<TcpStream>) -> (u16, usize) {
+/// The status and the length of the response to one request on a connection.
+async fn send_request(replica: &Replica, key: &str, stream: TlsStream<TcpStream>) -> (u16, usize) {
     let alpn = stream.get_ref().1.alpn_protocol().map(<[u8]>::to_vec);
     let io = TokioIo::new(stream);
-    let answer = if alpn.as_deref() == Some(b"h2") {
+    let response = if alpn.as_deref() == Some(b"h2") {
         let (mut sender, connection) =
             hyper::client::conn::http2::handshake(TokioExecutor::new(), io).await.unwrap();
         tokio::spawn(connection);
@@ -104,14 +107,14 @@ async fn ask(replica: &Replica, key: &str, stream: TlsStream<TcpStream>) -> (u16
         tokio::spawn(connection);
         sender.send_request(request(replica, key, hyper::Version::HTTP_11)).await.unwrap()
     };
-    let status = answer.status().as_u16();
-    (status, answer.into_body().collect().await.unwrap().to_bytes().len())
+    let status = response.status().as_u16();
+    (status, response.into_body().collect().await.unwrap().to_bytes().len())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn both_protocols_are_served_over_tls_by_what_the_client_offers() {
+async fn alpn_selects_http1_or_http2() {
     let authority = Authority::new();
-    let (replica, key) = replica(&authority.certify(NAME, VALID)).await;
+    let (replica, key) = replica(&authority.certify(SERVER_NAME, VALID)).await;
     assert!(replica.base.starts_with("https://"), "{}", replica.base);
 
     let mut lengths = Vec::new();
@@ -122,51 +125,52 @@ async fn both_protocols_are_served_over_tls_by_what_the_client_offers() {
     ] {
         let stream = handshake(&replica, &authority, offered).await.unwrap();
         assert_eq!(stream.get_ref().1.alpn_protocol(), agreed, "{offered:?}");
-        let (status, length) = ask(&replica, &key, stream).await;
+        let (status, length) = send_request(&replica, &key, stream).await;
         assert_eq!(status, 200, "{offered:?}");
         lengths.push(length);
     }
     lengths.dedup();
-    assert_eq!(lengths.len(), 1, "the same answer: {lengths:?}");
+    assert_eq!(lengths.len(), 1, "the same response: {lengths:?}");
     let unknown = handshake(&replica, &authority, &["spdy/3"]).await;
     assert!(unknown.is_err(), "nothing in common");
     let plain = crate::support::raw::head("GET", "/v1/genes", &[("X-API-Key", &key)]);
     let mut stream = TcpStream::connect(address(&replica.base)).await.unwrap();
     stream.write_all(&plain).await.unwrap();
-    let answer = until_closed(&mut stream).await;
-    assert!(!answer.starts_with(b"HTTP"), "nothing is said in plain text");
+    let response = until_closed(&mut stream).await;
+    assert!(!response.starts_with(b"HTTP"), "no plain-text response");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn handshakes_that_hang_hold_up_nobody_and_end_in_time() {
+async fn hanging_handshakes_delay_nobody_and_time_out() {
     let authority = Authority::new();
-    let (replica, key) = replica(&authority.certify(NAME, VALID)).await;
+    let (replica, key) = replica(&authority.certify(SERVER_NAME, VALID)).await;
     let begun = Instant::now();
     let mut hanging = Vec::new();
     for n in 0..200 {
         let mut stream = TcpStream::connect(address(&replica.base)).await.unwrap();
         if n % 2 == 0 {
-            // The beginning of a client's hello.
+            // The beginning of a ClientHello.
             stream.write_all(&[22, 3, 1, 2, 0, 1, 0]).await.unwrap();
         }
         hanging.push(stream);
     }
 
     let stream = handshake(&replica, &authority, &["h2"]).await.unwrap();
-    assert_eq!(ask(&replica, &key, stream).await.0, 200);
+    assert_eq!(send_request(&replica, &key, stream).await.0, 200);
 
     for stream in &mut hanging {
         until_closed(stream).await;
     }
-    assert!(begun.elapsed() >= HANDSHAKE, "{:?}", begun.elapsed());
+    assert!(begun.elapsed() >= HANDSHAKE_TIMEOUT, "{:?}", begun.elapsed());
     let stream = handshake(&replica, &authority, &["http/1.1"]).await.unwrap();
-    assert_eq!(ask(&replica, &key, stream).await.0, 200);
+    assert_eq!(send_request(&replica, &key, stream).await.0, 200);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_new_certificate_is_taken_up_and_a_broken_one_never() {
+async fn a_new_certificate_is_loaded_and_a_broken_one_is_not() {
     let authority = Authority::new();
-    let (first, second) = (authority.certify(NAME, VALID), authority.certify(NAME, (2021, 4001)));
+    let (first, second) =
+        (authority.certify(SERVER_NAME, VALID), authority.certify(SERVER_NAME, (2021, 4001)));
     let (replica, key) = replica(&first).await;
     let (one, two) = (certificate(&first.0), certificate(&second.0));
     let reloads = async |result: &str| {
@@ -174,41 +178,52 @@ async fn a_new_certificate_is_taken_up_and_a_broken_one_never() {
         replica.metric(&series).await.unwrap_or(0.0)
     };
     let expiry = "gene_registry_certificate_expiry_timestamp_seconds";
-    eventually(SOON, "its end is shown", || async { replica.metric(expiry).await.is_some() }).await;
+    eventually(TIMEOUT, "its expiry is shown", || async { replica.metric(expiry).await.is_some() })
+        .await;
     let ends = replica.metric(expiry).await.unwrap();
     assert!(ends > 6.4e10, "in the year 4000: {ends}");
     let kept_open = handshake(&replica, &authority, &["http/1.1"]).await.unwrap();
-    assert_eq!(shown(&replica, &authority).await, one);
+    assert_eq!(presented_certificate(&replica, &authority).await, one);
 
-    // One of the two has come: they don't fit together.
+    // Only one of the two files is replaced: certificate and key don't match.
     replace(&first.0, &std::fs::read(&second.0).unwrap());
-    eventually(SOON, "the pair is refused", || async { reloads("failed").await == 1.0 }).await;
-    assert_eq!(shown(&replica, &authority).await, one);
+    eventually(TIMEOUT, "the pair is refused", || async { reloads("failed").await == 1.0 }).await;
+    assert_eq!(presented_certificate(&replica, &authority).await, one);
     replace(&first.1, &std::fs::read(&second.1).unwrap());
-    eventually(SOON, "the new one is shown", || async { shown(&replica, &authority).await == two })
-        .await;
-    eventually(SOON, "its end is shown", || async {
+    eventually(TIMEOUT, "the new certificate is presented", || async {
+        presented_certificate(&replica, &authority).await == two
+    })
+    .await;
+    eventually(TIMEOUT, "its expiry is shown", || async {
         replica.metric(expiry).await.is_some_and(|new| new > ends)
     })
     .await;
-    assert_eq!(ask(&replica, &key, kept_open).await.0, 200, "connections go on");
+    assert_eq!(
+        send_request(&replica, &key, kept_open).await.0,
+        200,
+        "existing connections continue"
+    );
 
     for (n, broken) in [&b"-----BEGIN CERTIFICATE-----\nrubbish"[..], b""].iter().enumerate() {
         replace(&first.0, broken);
         let failed = 2.0 + n as f64;
-        eventually(SOON, "it is refused", || async { reloads("failed").await == failed }).await;
-        assert_eq!(shown(&replica, &authority).await, two);
+        eventually(TIMEOUT, "the certificate is refused", || async {
+            reloads("failed").await == failed
+        })
+        .await;
+        assert_eq!(presented_certificate(&replica, &authority).await, two);
     }
     std::fs::remove_file(&first.0).unwrap();
-    eventually(SOON, "a missing one too", || async { reloads("failed").await == 4.0 }).await;
-    assert_eq!(shown(&replica, &authority).await, two);
+    eventually(TIMEOUT, "a missing file too", || async { reloads("failed").await == 4.0 }).await;
+    assert_eq!(presented_certificate(&replica, &authority).await, two);
     assert_eq!(reloads("ok").await, 1.0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_start_with_files_that_are_no_good_names_them_and_an_expired_one_is_shown() {
+async fn a_start_with_invalid_files_names_them_and_an_expired_certificate_is_used() {
     let authority = Authority::new();
-    let (good, other) = (authority.certify(NAME, VALID), authority.certify(NAME, VALID));
+    let (good, other) =
+        (authority.certify(SERVER_NAME, VALID), authority.certify(SERVER_NAME, VALID));
     let missing = good.0.with_file_name("missing.pem");
     for (cert, key, named) in [
         (&good.0, &other.1, &good.0),
@@ -218,15 +233,18 @@ async fn a_start_with_files_that_are_no_good_names_them_and_an_expired_one_is_sh
         (&good.0, &good.0, &good.0),
     ] {
         let mut config = config("", None);
-        with(&(cert.clone(), key.clone()))(&mut config);
-        let error = app::start(&config, Held::new().0).await.expect_err("no start").to_string();
+        configure_tls(&(cert.clone(), key.clone()))(&mut config);
+        let error = app::start(&config, ControlledUpstream::new().0)
+            .await
+            .expect_err("no start")
+            .to_string();
         assert!(error.starts_with("server.tls: "), "{error}");
         assert!(error.contains(&named.display().to_string()), "{error}");
     }
 
-    let (replica, _) = replica(&authority.certify(NAME, EXPIRED)).await;
+    let (replica, _) = replica(&authority.certify(SERVER_NAME, EXPIRED)).await;
     let expiry = "gene_registry_certificate_expiry_timestamp_seconds";
-    eventually(SOON, "it ended with 2020", || async {
+    eventually(TIMEOUT, "it expired with 2020", || async {
         replica.metric(expiry).await == Some(1_609_459_200.0)
     })
     .await;

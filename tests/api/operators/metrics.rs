@@ -1,4 +1,4 @@
-//! The list of metrics against a running replica.
+//! The catalog of metrics against a running replica.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,27 +11,31 @@ use crate::support::authority::{Authority, VALID};
 use crate::support::control::new_token;
 use crate::support::postgres::PostgresServer;
 use crate::support::redis::RedisServer;
-use crate::support::replica::{Answer, Fleet, Replica, config};
+use crate::support::replica::{Fleet, Replica, Response, config};
 use crate::support::traffic::routes;
 use crate::support::wait::eventually;
 
-/// The metrics of a replica that has been asked for everything once.
-pub(super) async fn metrics_of_a_replica() -> Answer {
+/// The metrics of a replica that has served one request of each kind.
+pub(super) async fn metrics_of_a_replica() -> Response {
     let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
     let fleet = Fleet::start_with(1, postgres, redis, |config| {
         config.control.bind = Some("127.0.0.1:0".parse().unwrap());
         new_token(config, "alice");
         config.redis.timeout_ms = 5_000;
-        // The primary follows itself as well as a standby would.
+        // The primary serves as its own standby here.
         config.upstream.read_urls.extend(config.upstream.url.clone());
     })
     .await;
     let lag = "gene_registry_standby_lag_seconds{standby=\"1\"}";
-    eventually(Duration::from_secs(20), "it is ready, and the standby's lag known", async || {
-        let replica = &fleet.replicas[0];
-        let is_ready = replica.metric("gene_registry_ready").await == Some(1.0);
-        is_ready && replica.metric(lag).await.is_some()
-    })
+    eventually(
+        Duration::from_secs(20),
+        "the replica is ready, and the standby's lag is known",
+        async || {
+            let replica = &fleet.replicas[0];
+            let is_ready = replica.metric("gene_registry_ready").await == Some(1.0);
+            is_ready && replica.metric(lag).await.is_some()
+        },
+    )
     .await;
     let (replica, key) = (&fleet.replicas[0], fleet.database.new_key(1000).await);
     for path in routes(&fleet.database).await {
@@ -42,24 +46,24 @@ pub(super) async fn metrics_of_a_replica() -> Answer {
     replica.ops("/metrics").await
 }
 
-/// The metrics of a replica that speaks TLS.
-pub(super) async fn metrics_with_tls() -> Answer {
+/// The metrics of a replica that serves TLS.
+pub(super) async fn metrics_with_tls() -> Response {
     let files = Authority::new().certify("localhost", VALID);
     let mut config = config("postgres://127.0.0.1:1/none", None);
     (config.server.tls.cert_file, config.server.tls.key_file) = (Some(files.0), Some(files.1));
     Replica::start(&config).await.ops("/metrics").await
 }
 
-/// Absent where it has nothing to say.
+/// Present only with TLS.
 const WITH_TLS: &str = "gene_registry_certificate_expiry_timestamp_seconds";
 
-/// The samples: metric (without the suffixes of histograms' own), label names, value.
+/// The samples as metric (without the suffixes of histograms), label names and value.
 fn samples(text: &str) -> Vec<(String, Vec<String>, f64)> {
     let lines = text.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
     let sample = |line: &str| {
         let (series, value) = line.rsplit_once(' ').unwrap();
         let (name, labels) = series.split_once('{').unwrap_or((series, ""));
-        // Values of labels hold none of these here.
+        // No label value contains these characters.
         let labels = labels.trim_end_matches('}').split(',').filter(|label| !label.is_empty());
         let labels = labels.map(|label| label.split_once('=').unwrap().0.to_owned());
         (names_in(name).remove(0), labels.collect(), value.parse().unwrap())
@@ -115,5 +119,5 @@ async fn metrics_of_stores_caches_and_domains_have_the_actual_values() {
     assert!(value(r#"gene_registry_change_log_polls_total{result="ok"}"#) >= 1.0);
     assert!(value("gene_registry_change_log_age_seconds") < 30.0);
     let hundred_microseconds = r#"gene_registry_request_seconds_bucket{route="/v1/genes",method="GET",status="200",le="0.0001"}"#;
-    assert!(value(hundred_microseconds) <= 1.0, "there is such a bucket");
+    assert!(value(hundred_microseconds) <= 1.0, "the bucket exists");
 }

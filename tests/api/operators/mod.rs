@@ -1,5 +1,5 @@
-//! What operators see and stand on: metrics, alerts and dashboard, traces, rolling restarts, and
-//! what remains true while everything breaks.
+//! What operators rely on: metrics, alerts and the dashboard, traces, rolling restarts, and
+//! behaviour under random faults.
 
 mod chaos;
 mod metrics;

@@ -1,4 +1,4 @@
-//! A build without the feature `otlp`.
+//! A build without the feature `otlp` refuses an OTLP endpoint.
 
 use crate::support::process::Launch;
 use crate::support::wait::until;
@@ -11,7 +11,8 @@ async fn an_otlp_endpoint_without_the_feature_stops_the_start() {
         .env("GENE_REGISTRY__TELEMETRY__OTLP_ENDPOINT", "http://127.0.0.1:4318")
         .env_remove("GENE_REGISTRY_CONFIG")
         .start();
-    let status = until(Duration::from_secs(30), "it ends", || async { check.exit_status() }).await;
+    let status =
+        until(Duration::from_secs(30), "the process ends", || async { check.exit_status() }).await;
     assert_eq!(status.code(), Some(1), "{}", check.report());
     let said = check.stderr();
     assert!(said.contains("telemetry.otlp_endpoint") && said.contains("otlp`"), "{said}");

@@ -1,4 +1,4 @@
-//! One replica after the other is restarted behind the balancer, and no caller notices.
+//! The replicas restart one after the other behind the balancer, and no request fails.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -15,18 +15,18 @@ use crate::support::postgres::connect;
 use crate::support::replica::new_key_in;
 use crate::support::wait::eventually;
 
-const SOON: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Between two requests on one connection.
-const PACE: Duration = Duration::from_millis(10);
+const REQUEST_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Connections with a steady stream of requests, of each protocol.
+/// The number of connections with a steady stream of requests, for each protocol.
 const STREAMS: usize = 4;
 
-/// The registry's database may take its time here: that is what makes a request slow.
-const PATIENT: [(&str, &str); 8] = [
+/// Long timeouts of the database: a locked table is what makes a request slow.
+const LONG_TIMEOUTS: [(&str, &str); 8] = [
     ("GENE_REGISTRY__SERVER__DRAIN_MS", "6000"),
-    // What the steady load asks for is not read again meanwhile.
+    // The steady load is not refreshed meanwhile.
     ("GENE_REGISTRY__CACHE__SEARCH__FRESH_S", "3600"),
     ("GENE_REGISTRY__CACHE__INSIGHTS__FRESH_S", "3600"),
     ("GENE_REGISTRY__SERVER__REQUEST_TIMEOUT_MS", "20000"),
@@ -36,12 +36,12 @@ const PATIENT: [(&str, &str); 8] = [
     ("GENE_REGISTRY__UPSTREAM__CONNECT_MS", "9000"),
 ];
 
-/// An answer: its version and status, or why there was none.
-type Outcome = Result<(Version, u16), String>;
+/// A response's version and status, or the reason why there was none.
+type RequestResult = Result<(Version, u16), String>;
 
 fn clients(count: usize) -> Vec<(Client, Version)> {
     let one = |version| {
-        let client = Client::builder().timeout(SOON);
+        let client = Client::builder().timeout(TIMEOUT);
         let is_2 = version == Version::HTTP_2;
         let client = if is_2 { client.http2_prior_knowledge() } else { client.http1_only() };
         (client.build().unwrap(), version)
@@ -52,21 +52,21 @@ fn clients(count: usize) -> Vec<(Client, Version)> {
         .collect()
 }
 
-async fn ask(client: &Client, url: &str, key: &str) -> Outcome {
-    let answer = client.get(url).header("X-API-Key", key).send().await;
-    let answer = answer.map_err(|error| format!("{error:?}"))?;
-    let (version, status) = (answer.version(), answer.status().as_u16());
-    let body = answer.bytes().await.map_err(|error| format!("{error:?}"))?;
+async fn send_request(client: &Client, url: &str, key: &str) -> RequestResult {
+    let response = client.get(url).header("X-API-Key", key).send().await;
+    let response = response.map_err(|error| format!("{error:?}"))?;
+    let (version, status) = (response.version(), response.status().as_u16());
+    let body = response.bytes().await.map_err(|error| format!("{error:?}"))?;
     if body.is_empty() { Err("an empty body".to_owned()) } else { Ok((version, status)) }
 }
 
-/// Requests that go on, one after the other on each connection, until they are stopped.
-struct Load {
+/// Requests that continue, one after the other on each connection, until they are stopped.
+struct RestartLoad {
     stop: Arc<AtomicBool>,
-    streams: Vec<JoinHandle<Vec<Outcome>>>,
+    streams: Vec<JoinHandle<Vec<RequestResult>>>,
 }
 
-impl Load {
+impl RestartLoad {
     fn start(base: &str, key: &str) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let paths = ["/genes", "/arena/insights?domain=search", "/genes?limit=50", "/openapi.json"];
@@ -79,12 +79,12 @@ impl Load {
                     if stop.load(Ordering::Relaxed) {
                         break;
                     }
-                    let outcome = ask(&client, url, &key).await;
+                    let outcome = send_request(&client, url, &key).await;
                     if let Ok((given, _)) = &outcome {
                         assert_eq!(*given, version);
                     }
                     outcomes.push(outcome);
-                    tokio::time::sleep(PACE).await;
+                    tokio::time::sleep(REQUEST_INTERVAL).await;
                 }
                 outcomes
             })
@@ -93,19 +93,19 @@ impl Load {
         Self { stop, streams }
     }
 
-    async fn stop(self) -> Vec<Outcome> {
+    async fn stop(self) -> Vec<RequestResult> {
         self.stop.store(true, Ordering::Relaxed);
         join_all(self.streams).await.into_iter().flat_map(Result::unwrap).collect()
     }
 }
 
-/// Requests that nobody has the answer to, while the table that they need is locked, until the
-/// replica has one of them under way.
+/// Uncached requests while the table that they need is locked; continues until the replica has one
+/// of them in progress.
 async fn slow_requests(
     fleet: &ComposedFleet,
     number: usize,
     key: &str,
-) -> Vec<JoinHandle<Outcome>> {
+) -> Vec<JoinHandle<RequestResult>> {
     static NEXT: AtomicU32 = AtomicU32::new(1);
     let in_use = r#"gene_registry_pool_connections{pool="postgres",state="in_use"}"#;
     let replica = &fleet.replicas[number].1;
@@ -119,19 +119,19 @@ async fn slow_requests(
         let domain = NEXT.fetch_add(1, Ordering::Relaxed);
         let url = format!("{}/genes?domain=slow.{domain}", fleet.balancer.base);
         let key = key.to_owned();
-        slow.push(tokio::spawn(async move { ask(&client, &url, &key).await }));
+        slow.push(tokio::spawn(async move { send_request(&client, &url, &key).await }));
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    panic!("none of {} slow requests came to that replica", slow.len());
+    panic!("none of {} slow requests reached that replica", slow.len());
 }
 
-/// Restarts a replica while it has a slow request under way; what came of all slow ones.
+/// Restarts a replica with a slow request in progress; the results of all slow requests.
 async fn restart(
     fleet: &ComposedFleet,
     number: usize,
     key: &str,
     owner: &Database,
-) -> Vec<Outcome> {
+) -> Vec<RequestResult> {
     let (name, replica) = &fleet.replicas[number];
     let (pid, address) = (fleet.pid(name), crate::support::raw::address(&replica.base));
     let said =
@@ -141,17 +141,17 @@ async fn restart(
     let slow = slow_requests(fleet, number, key).await;
 
     fleet.terminate(name);
-    eventually(SOON, "the balancer leaves it out", || async { said("DOWN") > down }).await;
-    assert!(tokio::net::TcpStream::connect(&address).await.is_ok(), "it still listens then");
-    eventually(SOON, "it listens no more", || async {
+    eventually(TIMEOUT, "the balancer skips the replica", || async { said("DOWN") > down }).await;
+    assert!(tokio::net::TcpStream::connect(&address).await.is_ok(), "the replica still listens");
+    eventually(TIMEOUT, "the replica no longer listens", || async {
         tokio::net::TcpStream::connect(&address).await.is_err()
     })
     .await;
-    assert_eq!(fleet.pid(name), pid, "it waits for the slow request");
+    assert_eq!(fleet.pid(name), pid, "the replica waits for the slow request");
     owner.batch_execute("rollback").await.unwrap();
 
     let slow = join_all(slow).await.into_iter().map(Result::unwrap).collect();
-    eventually(SOON, "the balancer takes it in again", || async {
+    eventually(TIMEOUT, "the balancer uses the replica again", || async {
         fleet.pid(name) != pid && said("UP") > up
     })
     .await;
@@ -160,15 +160,15 @@ async fn restart(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rolling_restart_fails_no_request() {
-    let fleet = ComposedFleet::start(&PATIENT).await;
+    let fleet = ComposedFleet::start(&LONG_TIMEOUTS).await;
     let owner = connect(&fleet.postgres_url).await;
-    // As the role would have it, a statement ends after less than a second.
+    // The role's own setting would end a statement within a second.
     let sql = "alter role gene_registry_reader set statement_timeout = '20s'; \
                select pg_terminate_backend(pid) from pg_stat_activity \
                where usename = 'gene_registry_reader'";
     owner.batch_execute(sql).await.unwrap();
     let key = new_key_in(&fleet.postgres_url, |_| {}).await;
-    let load = Load::start(&fleet.balancer.base, &key);
+    let load = RestartLoad::start(&fleet.balancer.base, &key);
     tokio::time::sleep(Duration::from_secs(1)).await;
 
     let mut slow = Vec::new();
@@ -191,7 +191,7 @@ async fn a_rolling_restart_fails_no_request() {
         let slow = served.filter(|line| line.contains("/v1/genes?domain=slow."));
         assert!(slow.count() > 0, "{name} had a slow one: {log}");
     }
-    // Clients kept their connections: one for each stream.
+    // Clients kept their connections: there is one for each stream.
     let requests = log.lines().filter(|line| line.contains("/v1/arena/insights"));
     let peers: HashSet<_> = requests.map(|line| line.split(' ').next().unwrap()).collect();
     assert_eq!(peers.len(), 2 * STREAMS, "{peers:?}");

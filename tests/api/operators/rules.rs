@@ -1,5 +1,5 @@
-//! Alerts and dashboard: Prometheus accepts them, they do what their own tests say, and name
-//! nothing that is not there.
+//! Alerts and dashboard: Prometheus accepts them, the alerts pass their own tests, and both refer
+//! only to existing metrics.
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -12,14 +12,14 @@ use serde_json::Value;
 use super::metrics::{metrics_of_a_replica, metrics_with_tls};
 use crate::support::process::find_program;
 
-/// Names of the service's metrics, or of the process's, in an expression; of histograms without
-/// the suffixes of their parts.
+/// The names of the service's and the process's metrics in an expression, without the suffixes of
+/// histograms.
 pub(super) fn names_in(expression: &str) -> Vec<String> {
     let is_part = |character: char| character.is_ascii_alphanumeric() || "_:".contains(character);
     let words = expression.split(|character| !is_part(character));
     let ours =
         words.filter(|word| word.starts_with("gene_registry_") || word.starts_with("process_"));
-    let whole = |word: &str| {
+    let without_suffix = |word: &str| {
         let parts = ["_bucket", "_sum", "_count"].iter();
         let base = parts.filter_map(|part| word.strip_suffix(part)).find(|base| {
             let found = catalog::ALL.iter().find(|one| one.name == *base);
@@ -27,7 +27,7 @@ pub(super) fn names_in(expression: &str) -> Vec<String> {
         });
         base.unwrap_or(word).to_owned()
     };
-    ours.map(whole).collect()
+    ours.map(without_suffix).collect()
 }
 
 fn file(path: &str) -> PathBuf {
@@ -44,7 +44,7 @@ fn alerts() -> Vec<Value> {
     groups.iter().flat_map(|group| group["rules"].as_array().unwrap().clone()).collect()
 }
 
-/// Every string under a key of this name, however deep.
+/// All strings under keys of this name, at any depth.
 fn strings_under(value: &Value, key: &str, found: &mut Vec<String>) {
     match value {
         Value::Object(fields) => {
@@ -123,5 +123,5 @@ fn every_alert_is_tested_and_documented() {
         assert!(["page", "ticket", "info"].contains(&severity), "{name}: {severity}");
     }
     let sections = guide.lines().filter_map(|line| line.strip_prefix("### GeneRegistry"));
-    assert_eq!(sections.count(), alerts.len(), "no section without its alert");
+    assert_eq!(sections.count(), alerts.len(), "no section without an alert");
 }

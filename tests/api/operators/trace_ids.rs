@@ -1,8 +1,8 @@
-//! The caller's trace in the log, in any build.
+//! The log has the trace id of the caller, in any build.
 
 use serde_json::Value;
 
-use crate::support::binary::Served;
+use crate::support::binary::ReplicaProcess;
 use crate::support::postgres::PostgresServer;
 use crate::support::replica::{READER, sample};
 use crate::support::wait::eventually;
@@ -13,16 +13,16 @@ const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 #[tokio::test(flavor = "multi_thread")]
 async fn the_log_has_the_callers_trace_and_the_requests_id() {
     let database = sample(PostgresServer::shared().await).await;
-    let served = Served::start(&[("DATABASE_URL", &database.url_as(READER))]).await;
+    let process = ReplicaProcess::start(&[("DATABASE_URL", &database.url_as(READER))]).await;
     let key = database.new_key(100).await;
     let (good, wrong) = (format!("00-{TRACE}-00f067aa0ba902b7-01"), format!("00-{TRACE}-1"));
     for (id, traceparent) in [("with-trace", &good), ("with-nonsense", &wrong)] {
         let headers = [("X-Request-Id", id), ("traceparent", traceparent), ("X-API-Key", &key)];
-        let answer = served.replica.raw("GET", "/v1/genes", &headers).await;
-        assert_eq!((answer.status.as_u16(), answer.header("x-request-id")), (200, id));
+        let response = process.replica.raw("GET", "/v1/genes", &headers).await;
+        assert_eq!((response.status.as_u16(), response.header("x-request-id")), (200, id));
     }
     let event = |id: &str| {
-        let log = served.log();
+        let log = process.log();
         let events = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
         events.into_iter().find(|event| event["request_id"] == id)
     };
@@ -30,5 +30,5 @@ async fn the_log_has_the_callers_trace_and_the_requests_id() {
     eventually(soon, "both are logged", || async { event("with-nonsense").is_some() }).await;
     assert_eq!(event("with-trace").unwrap()["trace_id"], TRACE);
     assert_eq!(event("with-nonsense").unwrap()["trace_id"], Value::Null);
-    assert_eq!(served.lines_with(&[&key]), 0);
+    assert_eq!(process.lines_with(&[&key]), 0);
 }

@@ -1,4 +1,4 @@
-//! Spans over OTLP, as a collector sees them.
+//! Spans over OTLP, as a collector receives them.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
@@ -17,12 +17,12 @@ use tokio::time::Instant;
 use crate::support::free_port;
 use crate::support::postgres::PostgresServer;
 use crate::support::proxy::{FaultProxy, Mode};
-use crate::support::replica::{READER, Replica, config, patient, sample};
+use crate::support::replica::{READER, Replica, config, long_timeouts, sample};
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const PARENT: &str = "00f067aa0ba902b7";
 
-/// Takes batches of spans.
+/// A collector that records batches of spans.
 struct Collector {
     endpoint: String,
     batches: Arc<Mutex<Vec<Bytes>>>,
@@ -49,7 +49,7 @@ impl Collector {
                 });
                 tokio::spawn(async move {
                     let server = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
-                    // Ignored: the client closes when it wants to.
+                    // Ignored: the client may close the connection.
                     drop(server.serve_connection(TokioIo::new(stream), take).await);
                 });
             }
@@ -80,20 +80,20 @@ async fn each_request_is_one_span_in_its_callers_trace_without_any_key() {
     let database = sample(PostgresServer::shared().await).await;
     let key = database.new_key(100).await;
     let mut config = config(&database.url_as(READER), None);
-    patient(&mut config);
+    long_timeouts(&mut config);
     config.telemetry.otlp_endpoint = Some(collector.endpoint.clone());
     config.telemetry.sample_ratio = 1.0;
     let replica = Replica::start(&config).await;
-    let ask = async |id: &str, target: &str, flags: Option<&str>| {
+    let send = async |id: &str, target: &str, flags: Option<&str>| {
         let traceparent = flags.map(|flags| format!("00-{TRACE}-{PARENT}-{flags}"));
         let mut headers = vec![("X-API-Key", key.as_str()), ("X-Request-Id", id)];
         headers.extend(traceparent.as_deref().map(|text| ("traceparent", text)));
         replica.raw("GET", target, &headers).await.status.as_u16()
     };
     let search = "/v1/genes?domain=secret-in-query";
-    assert_eq!(ask("sampled", search, Some("01")).await, 200);
-    assert_eq!(ask("not-sampled", search, Some("00")).await, 200);
-    assert_eq!(ask("alone", "/v1/genes/nonsense/phenotype", None).await, 400);
+    assert_eq!(send("sampled", search, Some("01")).await, 200);
+    assert_eq!(send("not-sampled", search, Some("00")).await, 200);
+    assert_eq!(send("alone", "/v1/genes/nonsense/phenotype", None).await, 400);
 
     replica.shutdown().await;
 
@@ -130,7 +130,7 @@ async fn each_request_is_one_span_in_its_callers_trace_without_any_key() {
     let is_error = |span: &Span| {
         span.status.as_ref().is_some_and(|status| status.code == StatusCode::Error as i32)
     };
-    assert!(!is_error(alone), "the caller's fault is not the service's");
+    assert!(!is_error(alone), "a client's error is no error of the service");
     for batch in collector.batches.lock().unwrap().iter() {
         let text = String::from_utf8_lossy(batch);
         for secret in [key.as_str(), &key[..11], "secret-in-query", "nonsense"] {
@@ -150,11 +150,11 @@ async fn an_unavailable_or_hanging_collector_affects_no_request() {
     let refused = format!("127.0.0.1:{}", free_port());
     for endpoint in [&hanging.addr().to_string(), &refused] {
         let mut config = config(&database.url_as(READER), None);
-        patient(&mut config);
+        long_timeouts(&mut config);
         config.telemetry.otlp_endpoint = Some(format!("http://{endpoint}"));
         config.telemetry.sample_ratio = 1.0;
         let replica = Replica::start(&config).await;
-        // More than the queue holds.
+        // More spans than the queue holds.
         for _ in 0..3000 {
             assert_eq!(replica.get("/genes", Some(&key)).await.status, 200);
         }
@@ -162,6 +162,6 @@ async fn an_unavailable_or_hanging_collector_affects_no_request() {
         replica.shutdown().await;
         assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
     }
-    assert!(hanging.accepted() > 0, "it was tried");
+    assert!(hanging.accepted() > 0, "the export was tried");
     assert_eq!(collector.spans().len(), 0);
 }

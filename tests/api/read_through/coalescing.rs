@@ -1,4 +1,4 @@
-//! Many ask for the same thing at the same time: it is read once for the whole fleet.
+//! Many concurrent requests for the same thing: the whole fleet reads it once.
 
 use std::time::Duration;
 
@@ -7,18 +7,18 @@ use reqwest::Version;
 use tokio::time::Instant;
 
 use super::{
-    Loads, REPLICAS, SOON, answer_keys, arrived, assert_ok, client, fleet, get, loads, lock_genes,
-    probed, waits,
+    Loads, REPLICAS, TIMEOUT, assert_ok, client, count_waits, entry_keys, fleet, fleet_with_probe,
+    get, loads, lock_genes, wait_for_admitted,
 };
 use crate::support::probe::{Hold, Probe};
-use crate::support::replica::{Answer, Fleet};
+use crate::support::replica::{Fleet, Response};
 use crate::support::traffic::routes;
 use crate::support::wait::eventually;
 
 const REQUESTS: usize = 300;
 
-/// How long those who wait can hear what came of a read that gave no answer.
-const OUTCOME_LIVES: Duration = Duration::from_secs(1);
+/// How long waiting replicas can learn the outcome of a failed read.
+const OUTCOME_TTL: Duration = Duration::from_secs(1);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn three_hundred_identical_cold_requests_on_three_replicas_share_one_load() {
@@ -33,18 +33,18 @@ async fn three_hundred_identical_cold_requests_on_three_replicas_share_one_load(
         let requests = (0..REQUESTS)
             .map(|n| get(&clients[n / 3 % clients.len()], &fleet.replicas[n % 3], path, &key));
         let release = async {
-            arrived(&fleet, (round + 1) * REQUESTS).await;
+            wait_for_admitted(&fleet, (round + 1) * REQUESTS).await;
             lock.batch_execute("rollback").await.unwrap();
         };
-        let (answers, ()) = tokio::join!(join_all(requests), release);
+        let (responses, ()) = tokio::join!(join_all(requests), release);
 
-        for answer in &answers {
-            assert_ok(answer);
-            assert_eq!(answer.text, answers[0].text, "{path}");
+        for response in &responses {
+            assert_ok(response);
+            assert_eq!(response.text, responses[0].text, "{path}");
         }
         assert_eq!(loads(&fleet.replicas).await, Loads { ok: round + 1, failed: 0 }, "{path}");
         let sources = |status: &str| {
-            answers.iter().filter(|answer| answer.header("cache-status") == status).count()
+            responses.iter().filter(|response| response.header("cache-status") == status).count()
         };
         assert_eq!(sources("gene-registry; fwd=miss"), 1, "{path}: one began it");
         assert!(sources("gene-registry; fwd=miss; collapsed") > 0, "{path}: others joined it");
@@ -53,26 +53,26 @@ async fn three_hundred_identical_cold_requests_on_three_replicas_share_one_load(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_load_fails_all_waiting_requests_and_the_next_request_retries() {
-    let (fleet, probe) = probed(|_| {}).await;
+    let (fleet, probe) = fleet_with_probe(|_| {}).await;
     let key = fleet.database.new_key(1_000_000).await;
     let mut failed = 0;
     for (round, path) in routes(&fleet.database).await.iter().enumerate() {
         probe.hold(Hold::Everything);
         probe.set_failing(true);
-        let waited = waits(&fleet).await;
+        let waited = count_waits(&fleet).await;
         let requests = (0..REQUESTS).map(|n| fleet.replicas[n % 3].get(path, Some(&key)));
         let release = async {
-            arrived(&fleet, round * (REQUESTS + 3) + REQUESTS).await;
+            wait_for_admitted(&fleet, round * (REQUESTS + 3) + REQUESTS).await;
             others_wait(&fleet, &probe, waited).await;
             probe.hold(Hold::Nothing);
             Instant::now()
         };
-        let (answers, released) = tokio::join!(join_all(requests), release);
+        let (responses, released) = tokio::join!(join_all(requests), release);
 
-        failed += tried_once(released, loads(&fleet.replicas).await.failed - failed);
+        failed += assert_tried_once(released, loads(&fleet.replicas).await.failed - failed);
         assert_eq!(loads(&fleet.replicas).await, Loads { ok: round, failed }, "{path}");
-        answers.iter().for_each(|answer| answer.assert_refused(502, "DB_ERROR"));
-        assert_eq!(answer_keys(&fleet).await.len(), round, "{path}");
+        responses.iter().for_each(|response| response.assert_refused(502, "DB_ERROR"));
+        assert_eq!(entry_keys(&fleet).await.len(), round, "{path}");
 
         probe.set_failing(false);
         for replica in &fleet.replicas {
@@ -84,7 +84,7 @@ async fn a_failed_load_fails_all_waiting_requests_and_the_next_request_retries()
 
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_for_a_missing_gene_share_one_read() {
-    let (fleet, probe) = probed(|_| {}).await;
+    let (fleet, probe) = fleet_with_probe(|_| {}).await;
     let key = fleet.database.new_key(1_000_000).await;
     for (round, path) in
         ["/genes/00000000-0000-0000-0000-000000000001/phenotype", "/arena/insights?domain=none"]
@@ -92,33 +92,33 @@ async fn requests_for_a_missing_gene_share_one_read() {
             .enumerate()
     {
         probe.hold(Hold::Everything);
-        let (waited, read) = (waits(&fleet).await, probe.reads());
+        let (waited, read) = (count_waits(&fleet).await, probe.reads());
         let requests = (0..60).map(|n| fleet.replicas[n % 3].get(path, Some(&key)));
         let release = async {
-            arrived(&fleet, (round + 1) * 60).await;
+            wait_for_admitted(&fleet, (round + 1) * 60).await;
             others_wait(&fleet, &probe, waited).await;
             probe.hold(Hold::Nothing);
             Instant::now()
         };
-        let (answers, released) = tokio::join!(join_all(requests), release);
-        answers.iter().for_each(|answer: &Answer| answer.assert_refused(404, "NOT_FOUND"));
-        tried_once(released, probe.reads() - read);
+        let (responses, released) = tokio::join!(join_all(requests), release);
+        responses.iter().for_each(|response: &Response| response.assert_refused(404, "NOT_FOUND"));
+        assert_tried_once(released, probe.reads() - read);
     }
 }
 
 /// Waits until one replica's read is held and the two others wait for it.
 async fn others_wait(fleet: &Fleet<'_>, probe: &Probe, waited: usize) {
-    eventually(SOON, "one reads, the others wait", || async {
-        probe.waiting() == 1 && waits(fleet).await == waited + 2
+    eventually(TIMEOUT, "one reads, the others wait", || async {
+        probe.waiting() == 1 && count_waits(fleet).await == waited + 2
     })
     .await;
 }
 
-/// Checks how often the fleet tried, and gives it back: once. Those who wait can hear for a second
-/// what came of it; who was stopped by a slow machine for all of that tries in turn.
+/// Checks that the fleet tried to read once; returns how often it did. The outcome of a failed read
+/// is available for a second, so a replica that a slow machine stops for longer tries again.
 #[track_caller]
-fn tried_once(released: Instant, tries: usize) -> usize {
-    let most = if released.elapsed() < OUTCOME_LIVES { 1 } else { REPLICAS as usize };
+fn assert_tried_once(released: Instant, tries: usize) -> usize {
+    let most = if released.elapsed() < OUTCOME_TTL { 1 } else { REPLICAS as usize };
     assert!((1..=most).contains(&tries), "{tries}, {:?} after the release", released.elapsed());
     tries
 }

@@ -1,5 +1,5 @@
-//! Entity tags and content codings, over both versions of HTTP and on every replica; and what
-//! caches on the way are told.
+//! Entity tags and content codings, over both versions of HTTP and on every replica; and the
+//! headers for caches along the way.
 
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -10,38 +10,43 @@ use gene_registry::keys::ApiKey;
 use reqwest::header::HeaderMap;
 use reqwest::{Client, Version};
 
-use super::{all_ready, client, fleet, probed};
-use crate::support::replica::{Answer, Fleet, Replica};
+use super::{client, fleet, fleet_with_probe, wait_until_ready};
+use crate::support::replica::{Fleet, Replica, Response};
 use crate::support::traffic::routes;
 
-/// Strangers at once, and how many such crowds are tried.
+/// Concurrent requests with unknown keys, and the maximum number of such crowds.
 const CROWD: usize = 200;
-const MOST_CROWDS: usize = 20;
+const MAX_CROWDS: usize = 20;
 
 const VERSIONS: [Version; 2] = [Version::HTTP_11, Version::HTTP_2];
 
-/// An answer with its bytes as they came.
+/// A response with its body as received, not decompressed.
 #[derive(Debug)]
-struct Raw {
+struct RawResponse {
     status: u16,
     headers: HeaderMap,
     body: Vec<u8>,
 }
 
-impl Raw {
+impl RawResponse {
     fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", |value| value.to_str().unwrap())
     }
 }
 
-async fn send(client: &Client, replica: &Replica, path: &str, headers: &[(&str, &str)]) -> Raw {
+async fn send(
+    client: &Client,
+    replica: &Replica,
+    path: &str,
+    headers: &[(&str, &str)],
+) -> RawResponse {
     let mut request = client.get(format!("{}{path}", replica.base));
     for (name, value) in headers {
         request = request.header(*name, *value);
     }
-    let answer = request.send().await.unwrap();
-    let (status, headers) = (answer.status().as_u16(), answer.headers().clone());
-    Raw { status, headers, body: answer.bytes().await.unwrap().to_vec() }
+    let response = request.send().await.unwrap();
+    let (status, headers) = (response.status().as_u16(), response.headers().clone());
+    RawResponse { status, headers, body: response.bytes().await.unwrap().to_vec() }
 }
 
 /// The tag of the compressed form.
@@ -49,21 +54,21 @@ fn of_gzip(plain: &str) -> String {
     format!("{}-gzip\"", plain.strip_suffix('"').unwrap())
 }
 
-/// What a 304 must and must not carry.
+/// Checks which headers a 304 has, and which it must not have.
 #[track_caller]
-fn assert_not_modified(answer: &Raw, tag: &str) {
-    assert_eq!(answer.status, 304, "{answer:?}");
-    assert!(answer.body.is_empty(), "{answer:?}");
-    assert_eq!(answer.header("etag"), tag);
-    assert_eq!(answer.header("vary"), "X-API-Key, Accept-Encoding");
-    assert!(answer.header("cache-control").starts_with("private, max-age="), "{answer:?}");
+fn assert_not_modified(response: &RawResponse, tag: &str) {
+    assert_eq!(response.status, 304, "{response:?}");
+    assert!(response.body.is_empty(), "{response:?}");
+    assert_eq!(response.header("etag"), tag);
+    assert_eq!(response.header("vary"), "X-API-Key, Accept-Encoding");
+    assert!(response.header("cache-control").starts_with("private, max-age="), "{response:?}");
     for name in ["age", "cache-status", "x-request-id", "ratelimit", "ratelimit-policy"] {
-        assert!(answer.headers.contains_key(name), "{name}: {answer:?}");
+        assert!(response.headers.contains_key(name), "{name}: {response:?}");
     }
     for name in ["content-type", "content-encoding"] {
-        assert!(!answer.headers.contains_key(name), "{name}: {answer:?}");
+        assert!(!response.headers.contains_key(name), "{name}: {response:?}");
     }
-    assert!(["", "0"].contains(&answer.header("content-length")), "{answer:?}");
+    assert!(["", "0"].contains(&response.header("content-length")), "{response:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -109,7 +114,7 @@ async fn an_entity_tag_in_any_form_yields_304_on_every_replica_with_and_without_
                     for form in &forms {
                         assert_not_modified(&ask(form).await, &tag);
                     }
-                    // Of the other coding, or not a tag at all.
+                    // The tag of the other coding, or no valid tag at all.
                     let other = if is_gzip { plain_tag.clone() } else { of_gzip(&plain_tag) };
                     for form in [
                         other.as_str(),
@@ -120,8 +125,8 @@ async fn an_entity_tag_in_any_form_yields_304_on_every_replica_with_and_without_
                         "W/",
                         "\"unfinished",
                     ] {
-                        let answer = ask(form).await;
-                        assert_eq!((answer.status, &answer.body), (200, &whole.body), "{form}");
+                        let response = ask(form).await;
+                        assert_eq!((response.status, &response.body), (200, &whole.body), "{form}");
                     }
                 }
             }
@@ -140,9 +145,9 @@ async fn errors_precede_conditions_and_a_304_counts_against_the_limit() {
             for path in routes(&fleet.database).await {
                 for key in [stranger.expose(), "gr_wrong", ""] {
                     let headers = [("X-API-Key", key), ("If-None-Match", "*")];
-                    let answer = send(&client, replica, &path, &headers).await;
-                    assert_eq!(answer.status, 401, "{answer:?}");
-                    assert_eq!(answer.header("etag"), "", "{answer:?}");
+                    let response = send(&client, replica, &path, &headers).await;
+                    assert_eq!(response.status, 401, "{response:?}");
+                    assert_eq!(response.header("etag"), "", "{response:?}");
                 }
             }
         }
@@ -159,25 +164,28 @@ async fn errors_precede_conditions_and_a_304_counts_against_the_limit() {
         ("/genes", 429),
     ];
     for (n, (path, status)) in requests.into_iter().enumerate() {
-        let answer = send(&client, &fleet.replicas[n % 3], path, &headers).await;
-        assert_eq!(answer.status, status, "{path}: {answer:?}");
-        let remaining: i64 = answer.header("x-ratelimit-remaining").parse().unwrap();
+        let response = send(&client, &fleet.replicas[n % 3], path, &headers).await;
+        assert_eq!(response.status, status, "{path}: {response:?}");
+        let remaining: i64 = response.header("x-ratelimit-remaining").parse().unwrap();
         assert_eq!(remaining, (5 - n as i64).max(0), "{path}");
     }
 }
 
-/// What a shared cache with default rules (RFC 9111, section 3) may keep.
+/// Checks that no shared cache with default rules (RFC 9111, section 3) may store the response.
 #[track_caller]
-fn assert_no_shared_cache_keeps(answer: &Answer) {
-    let control = answer.header("cache-control");
+fn assert_no_shared_cache_keeps(response: &Response) {
+    let control = response.header("cache-control");
     let mut directives = control.split(',').map(str::trim);
-    assert!(directives.clone().any(|word| word == "private" || word == "no-store"), "{answer:?}");
-    assert!(!directives.any(|word| word == "public" || word.starts_with("s-maxage")), "{answer:?}");
+    assert!(directives.clone().any(|word| word == "private" || word == "no-store"), "{response:?}");
+    assert!(
+        !directives.any(|word| word == "public" || word.starts_with("s-maxage")),
+        "{response:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_response_is_private_and_varies_by_key() {
-    let (fleet, probe) = probed(|_| {}).await;
+    let (fleet, probe) = fleet_with_probe(|_| {}).await;
     let (key, spent) = (fleet.database.new_key(1_000_000).await, fleet.database.new_key(0).await);
     let mut seen = BTreeSet::new();
     for path in routes(&fleet.database).await {
@@ -201,12 +209,12 @@ async fn every_response_is_private_and_varies_by_key() {
             }
         }
         probe.set_failing(true);
-        let unread = crate::support::traffic::uncached();
+        let unread = crate::support::traffic::uncached_path();
         seen.insert(check(&fleet.replicas[1], &unread, &[key]).await);
         probe.set_failing(false);
     }
-    // More strangers at once than are looked up; some more are, from second to second.
-    for _ in 0..MOST_CROWDS {
+    // More unknown keys at once than are looked up; each second allows a few more.
+    for _ in 0..MAX_CROWDS {
         let crowd = (0..CROWD).map(|_| async {
             let stranger = ApiKey::generate().unwrap();
             check(&fleet.replicas[2], "/genes", &[("X-API-Key", stranger.expose())]).await
@@ -220,18 +228,18 @@ async fn every_response_is_private_and_varies_by_key() {
     assert_eq!(seen.into_iter().collect::<Vec<_>>(), expected);
 }
 
-/// Asks, checks what holds for every answer, and gives its status.
+/// Sends a request, checks what holds for every response, and returns its status.
 async fn check(replica: &Replica, path: &str, headers: &[(&str, &str)]) -> u16 {
     let url = format!("{}{path}", replica.base);
-    let answer = replica.send(reqwest::Method::GET, &url, headers).await;
-    assert_no_shared_cache_keeps(&answer);
-    assert_eq!(answer.header("vary"), "X-API-Key, Accept-Encoding", "{answer:?}");
-    let is_error = answer.status.as_u16() >= 400;
-    assert_eq!(answer.header("cache-control") == "no-store", is_error, "{answer:?}");
-    answer.status.as_u16()
+    let response = replica.send(reqwest::Method::GET, &url, headers).await;
+    assert_no_shared_cache_keeps(&response);
+    assert_eq!(response.header("vary"), "X-API-Key, Accept-Encoding", "{response:?}");
+    let is_error = response.status.as_u16() >= 400;
+    assert_eq!(response.header("cache-control") == "no-store", is_error, "{response:?}");
+    response.status.as_u16()
 }
 
-/// A replica that found the answer in Redis gives it the same tags as the one that read it.
+/// A replica that found the entry in Redis gives it the same tags as the one that read it.
 #[tokio::test(flavor = "multi_thread")]
 async fn entity_tags_do_not_depend_on_the_source_of_the_entry() {
     let mut fleet: Fleet<'_> = fleet().await;
@@ -243,14 +251,14 @@ async fn entity_tags_do_not_depend_on_the_source_of_the_entry() {
     let local = send(&client, &fleet.replicas[1], "/genes", &headers).await;
     fleet.config.redis.url = None;
     fleet.grow(1).await;
-    all_ready(&fleet.replicas[3..]).await;
+    wait_until_ready(&fleet.replicas[3..]).await;
     let alone = send(&client, &fleet.replicas[3], "/genes", &headers).await;
 
     assert_eq!(shared.header("cache-status").split("detail=").nth(1), Some("shared"));
     assert_eq!(local.header("cache-status").split("detail=").nth(1), Some("local"));
-    for answer in [&shared, &local, &alone] {
-        assert_eq!(answer.header("etag"), read.header("etag"));
-        assert_eq!(answer.header("link"), read.header("link"));
-        assert!(answer.header("etag").ends_with("-gzip\""));
+    for response in [&shared, &local, &alone] {
+        assert_eq!(response.header("etag"), read.header("etag"));
+        assert_eq!(response.header("link"), read.header("link"));
+        assert!(response.header("etag").ends_with("-gzip\""));
     }
 }

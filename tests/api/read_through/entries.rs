@@ -1,26 +1,26 @@
-//! Entries written together do not expire together.
+//! Entries written at the same time do not expire at the same time.
 
-use super::{answer_keys, assert_ok, fleet_with, number, patient, young};
+use super::{assert_ok, entry_keys, fleet_with, fresh_searches, long_timeouts, number};
 use crate::support::redis::RedisServer;
-use crate::support::traffic::uncached;
+use crate::support::traffic::uncached_path;
 
 const ENTRIES: usize = 100;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hundred_entries_written_together_expire_over_a_tenth_of_their_time() {
     let fleet = fleet_with(|config| {
-        patient(config);
-        young(config);
+        long_timeouts(config);
+        fresh_searches(config);
     })
     .await;
     let (redis, key) = (RedisServer::shared().await, fleet.database.new_key(1_000_000).await);
-    let paths: Vec<String> = (0..ENTRIES).map(|_| uncached()).collect();
+    let paths: Vec<String> = (0..ENTRIES).map(|_| uncached_path()).collect();
     for (n, path) in paths.iter().enumerate() {
         assert_ok(&fleet.replicas[n % 3].get(path, Some(&key)).await);
     }
 
     let mut left = Vec::new();
-    for entry in answer_keys(&fleet).await {
+    for entry in entry_keys(&fleet).await {
         let ms: i64 = redis.command(&["PTTL", &entry]).await;
         left.push(ms);
     }
@@ -30,14 +30,15 @@ async fn a_hundred_entries_written_together_expire_over_a_tenth_of_their_time() 
     assert!(least > day / 2 && most <= day, "{least} {most}");
     assert!(most - least > most / 10, "{least} {most}");
 
-    // How long they are fresh, too; and every replica says the same of the same entry.
+    // They are fresh for different times too, and every replica reports the same for the same
+    // entry.
     let mut spread = Vec::new();
     for path in &paths {
         let mut until = Vec::new();
         for replica in &fleet.replicas {
-            let answer = replica.get(path, Some(&key)).await;
-            let age: i64 = answer.header("age").parse().unwrap();
-            until.push(age + number(answer.header("cache-status"), "ttl"));
+            let response = replica.get(path, Some(&key)).await;
+            let age: i64 = response.header("age").parse().unwrap();
+            until.push(age + number(response.header("cache-status"), "ttl"));
         }
         // Each of the two is a whole number of seconds.
         assert!(until.iter().all(|end| (end - until[0]).abs() <= 1), "{until:?}");
@@ -45,6 +46,6 @@ async fn a_hundred_entries_written_together_expire_over_a_tenth_of_their_time() 
     }
     let (least, most) = (spread.iter().min().unwrap(), spread.iter().max().unwrap());
     assert!(most - least >= most / 10, "{least} {most}");
-    // By as much as a fifth of 3,000 s, in whole seconds.
+    // The jitter is up to a fifth of 3,000 s, in whole seconds.
     assert!(*most <= 3_000 && *least >= 2_399, "{least} {most}");
 }

@@ -1,23 +1,24 @@
-//! How often Redis is asked.
+//! The number of round trips to Redis.
 
-use super::{SOON, all_ready, assert_ok};
+use super::{TIMEOUT, assert_ok, wait_until_ready};
 use crate::support::need_own_servers;
 use crate::support::postgres::PostgresServer;
 use crate::support::redis::{Monitor, RedisServer};
 use crate::support::replica::Fleet;
-use crate::support::traffic::uncached;
+use crate::support::traffic::uncached_path;
 use crate::support::wait::eventually;
 
-/// What the server was asked since `from`, without what scripts asked in turn: the command, and the
-/// kinds of the keys it was for.
-async fn asked(redis: &RedisServer, monitor: &Monitor, from: &mut usize) -> Vec<String> {
+/// The commands since `from`, each with the kinds of its keys; without those that scripts ran.
+async fn new_commands(redis: &RedisServer, monitor: &Monitor, from: &mut usize) -> Vec<String> {
     let mark = format!("mark-{from}");
     let _: String = redis.command(&["ECHO", &mark]).await;
-    eventually(SOON, "the monitor has seen it", || async { !monitor.lines_with(&mark).is_empty() })
-        .await;
+    eventually(TIMEOUT, "the monitor has seen it", || async {
+        !monitor.lines_with(&mark).is_empty()
+    })
+    .await;
     let lines = monitor.lines();
     let new = lines[*from..].iter().filter(|line| !line.contains(" lua]"));
-    let asked = new.filter_map(|line| {
+    let new_commands = new.filter_map(|line| {
         let (_, command) = line.split_once("] \"")?;
         let name = command.split('"').next()?.to_ascii_uppercase();
         let kinds = ["limit", "answer", "lease", "outcome"];
@@ -25,52 +26,60 @@ async fn asked(redis: &RedisServer, monitor: &Monitor, from: &mut usize) -> Vec<
         let kinds: Vec<_> = kinds.map(|kind| format!(" {kind}")).collect();
         (!kinds.is_empty()).then(|| format!("{name}{}", kinds.concat()))
     });
-    let asked = asked.collect();
+    let new_commands = new_commands.collect();
     *from = lines.len();
-    asked
+    new_commands
 }
 
 const LIMIT: &str = "EVALSHA limit";
-const LOOK: &str = "GET answer";
-/// These, and those of the publication, are each together in one exchange.
-const CLAIM: [&str; 2] = ["EVALSHA lease", "GETRANGE answer"];
-const PUBLISH: [&str; 2] = ["SET answer", "EVALSHA lease"];
-/// Where there is one already.
-const REPLACE: [&str; 2] = ["EVALSHA answer", "EVALSHA lease"];
+const GET_ENTRY: &str = "GET answer";
+/// These two, and those of the publication, are each one round trip.
+const ACQUIRE_LEASE: [&str; 2] = ["EVALSHA lease", "GETRANGE answer"];
+const PUBLISH_NEW: [&str; 2] = ["SET answer", "EVALSHA lease"];
+/// The publication where an entry exists already.
+const PUBLISH_NEWER: [&str; 2] = ["EVALSHA answer", "EVALSHA lease"];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_miss_takes_three_round_trips_to_redis_and_a_shared_hit_one_besides_the_limit() {
     need_own_servers!();
     let (postgres, redis) = (PostgresServer::shared().await, RedisServer::start(&[]).await);
-    let fleet = Fleet::start_with(2, postgres, &redis, super::patient).await;
-    all_ready(&fleet.replicas).await;
+    let fleet = Fleet::start_with(2, postgres, &redis, super::long_timeouts).await;
+    wait_until_ready(&fleet.replicas).await;
     let key = fleet.database.new_key(1_000_000).await;
     let absent = |n: u32| format!("/genes/00000000-0000-0000-0000-00000000abc{n}/phenotype");
-    // From now on the server knows the scripts.
-    assert_ok(&fleet.replicas[0].get(&uncached(), Some(&key)).await);
+    // From now on the server has the scripts.
+    assert_ok(&fleet.replicas[0].get(&uncached_path(), Some(&key)).await);
     fleet.replicas[0].get(&absent(0), Some(&key)).await.assert_refused(404, "NOT_FOUND");
-    let (monitor, path) = (redis.monitor().await, uncached());
+    let (monitor, path) = (redis.monitor().await, uncached_path());
     let mut from = 0;
 
     assert_ok(&fleet.replicas[0].get(&path, Some(&key)).await);
     assert_eq!(
-        asked(&redis, &monitor, &mut from).await,
-        [&[LIMIT, LOOK], &CLAIM[..], &PUBLISH].concat(),
+        new_commands(&redis, &monitor, &mut from).await,
+        [&[LIMIT, GET_ENTRY], &ACQUIRE_LEASE[..], &PUBLISH_NEW].concat(),
         "a miss"
     );
 
     let shared = fleet.replicas[1].get(&path, Some(&key)).await;
     assert!(shared.header("cache-status").contains("detail=shared"), "{shared:?}");
-    assert_eq!(asked(&redis, &monitor, &mut from).await, [LIMIT, LOOK], "a hit in Redis");
+    assert_eq!(
+        new_commands(&redis, &monitor, &mut from).await,
+        [LIMIT, GET_ENTRY],
+        "a hit in Redis"
+    );
     assert_eq!(redis.keys(&format!("{}:lease", fleet.prefix)).await, Vec::<String>::new());
 
     assert_ok(&fleet.replicas[1].get(&path, Some(&key)).await);
-    assert_eq!(asked(&redis, &monitor, &mut from).await, [LIMIT], "a hit in the replica");
+    assert_eq!(new_commands(&redis, &monitor, &mut from).await, [LIMIT], "a hit in the replica");
 
     fleet.replicas[0].get(&absent(1), Some(&key)).await.assert_refused(404, "NOT_FOUND");
     let told = ["EVALSHA answer", "SET outcome", "EVALSHA lease"];
-    let asked = asked(&redis, &monitor, &mut from).await;
-    assert_eq!(asked, [&[LIMIT, LOOK], &CLAIM[..], &told].concat(), "no such thing");
+    let new_commands = new_commands(&redis, &monitor, &mut from).await;
+    assert_eq!(
+        new_commands,
+        [&[LIMIT, GET_ENTRY], &ACQUIRE_LEASE[..], &told].concat(),
+        "no other key"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -78,28 +87,28 @@ async fn an_existing_entry_is_replaced_by_a_script() {
     need_own_servers!();
     let (postgres, redis) = (PostgresServer::shared().await, RedisServer::start(&[]).await);
     let fleet = Fleet::start_with(1, postgres, &redis, |config| {
-        super::patient(config);
+        super::long_timeouts(config);
         config.cache.search.fresh_s = 1;
         config.cache.search.stale_s = 0;
     })
     .await;
-    all_ready(&fleet.replicas).await;
+    wait_until_ready(&fleet.replicas).await;
     let (replica, key, path) =
-        (&fleet.replicas[0], fleet.database.new_key(1_000_000).await, uncached());
+        (&fleet.replicas[0], fleet.database.new_key(1_000_000).await, uncached_path());
     assert_ok(&replica.get(&path, Some(&key)).await);
     let read_again = async || {
-        eventually(SOON, "it is read again", || async {
-            let answer = replica.get(&path, Some(&key)).await;
-            assert_ok(&answer);
-            answer.header("cache-status") == "gene-registry; fwd=miss"
+        eventually(TIMEOUT, "the entry is read again", || async {
+            let response = replica.get(&path, Some(&key)).await;
+            assert_ok(&response);
+            response.header("cache-status") == "gene-registry; fwd=miss"
         })
         .await;
     };
-    // From now on the server knows the scripts.
+    // From now on the server has the scripts.
     read_again().await;
     let (monitor, mut from) = (redis.monitor().await, 0);
     read_again().await;
-    let mut asked = asked(&redis, &monitor, &mut from).await;
-    asked.retain(|command| command != LIMIT);
-    assert_eq!(asked, [&[LOOK], &CLAIM[..], &REPLACE].concat());
+    let mut new_commands = new_commands(&redis, &monitor, &mut from).await;
+    new_commands.retain(|command| command != LIMIT);
+    assert_eq!(new_commands, [&[GET_ENTRY], &ACQUIRE_LEASE[..], &PUBLISH_NEWER].concat());
 }

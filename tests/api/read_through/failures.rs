@@ -1,8 +1,8 @@
-//! What failed, and what does not exist, is not kept for long, and never shared.
+//! Failures and missing genes are cached only briefly or not at all, and never shared.
 
 use reqwest::StatusCode;
 
-use super::{REPLICAS, SOON, answer_keys, arrived, assert_ok, probed};
+use super::{REPLICAS, TIMEOUT, assert_ok, entry_keys, fleet_with_probe, wait_for_admitted};
 use crate::support::probe::Hold;
 use crate::support::redis::RedisServer;
 use crate::support::traffic::routes;
@@ -13,20 +13,20 @@ const ABSENT: &str = "/genes/00000000-0000-0000-0000-00000000abcd/phenotype";
 #[tokio::test(flavor = "multi_thread")]
 async fn a_502_is_not_cached_and_the_next_request_succeeds_on_every_replica() {
     for number in 0..REPLICAS as usize {
-        let (fleet, probe) = probed(|_| {}).await;
+        let (fleet, probe) = fleet_with_probe(|_| {}).await;
         let key = fleet.database.new_key(1_000_000).await;
         let paths = routes(&fleet.database).await;
 
         probe.set_failing(true);
         for path in &paths {
             for replica in &fleet.replicas {
-                let answer = replica.get(path, Some(&key)).await;
-                answer.assert_refused(502, "DB_ERROR");
-                assert_eq!(answer.header("cache-control"), "no-store", "{answer:?}");
-                assert_eq!(answer.header("etag"), "", "{answer:?}");
+                let response = replica.get(path, Some(&key)).await;
+                response.assert_refused(502, "DB_ERROR");
+                assert_eq!(response.header("cache-control"), "no-store", "{response:?}");
+                assert_eq!(response.header("etag"), "", "{response:?}");
             }
         }
-        assert_eq!(answer_keys(&fleet).await, Vec::<String>::new());
+        assert_eq!(entry_keys(&fleet).await, Vec::<String>::new());
 
         probe.set_failing(false);
         for path in &paths {
@@ -35,29 +35,29 @@ async fn a_502_is_not_cached_and_the_next_request_succeeds_on_every_replica() {
                 assert_ok(&fleet.replicas[(number + turn) % 3].get(path, Some(&key)).await);
             }
         }
-        assert_eq!(answer_keys(&fleet).await.len(), paths.len());
+        assert_eq!(entry_keys(&fleet).await.len(), paths.len());
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_404_is_cached_briefly_and_only_by_its_own_replica() {
-    let (fleet, probe) = probed(|config| config.cache.not_found_s = 2).await;
+    let (fleet, probe) = fleet_with_probe(|config| config.cache.not_found_s = 2).await;
     let key = fleet.database.new_key(1_000_000).await;
     let (first, second) = (&fleet.replicas[0], &fleet.replicas[1]);
 
     for _ in 0..20 {
-        let answer = first.get(ABSENT, Some(&key)).await;
-        answer.assert_refused(404, "NOT_FOUND");
-        assert_eq!(answer.header("cache-control"), "no-store", "{answer:?}");
+        let response = first.get(ABSENT, Some(&key)).await;
+        response.assert_refused(404, "NOT_FOUND");
+        assert_eq!(response.header("cache-control"), "no-store", "{response:?}");
     }
-    // A slow machine may have taken longer than it is remembered.
+    // A slow machine may have taken longer than the 404 is cached.
     let by_first = probe.reads();
     assert!(by_first <= 3, "{by_first}");
     second.get(ABSENT, Some(&key)).await.assert_refused(404, "NOT_FOUND");
-    assert_eq!(probe.reads(), by_first + 1, "it is not shared");
-    assert_eq!(answer_keys(&fleet).await, Vec::<String>::new());
+    assert_eq!(probe.reads(), by_first + 1, "the 404 is not shared");
+    assert_eq!(entry_keys(&fleet).await, Vec::<String>::new());
 
-    eventually(SOON, "it is looked for again", || async {
+    eventually(TIMEOUT, "the gene is read again", || async {
         first.get(ABSENT, Some(&key)).await.assert_refused(404, "NOT_FOUND");
         probe.reads() > by_first + 1
     })
@@ -66,7 +66,7 @@ async fn a_404_is_cached_briefly_and_only_by_its_own_replica() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_404_becomes_200_on_every_replica_soon_after_the_gene_appears() {
-    let (fleet, _probe) = probed(|config| config.cache.not_found_s = 3600).await;
+    let (fleet, _probe) = fleet_with_probe(|config| config.cache.not_found_s = 3600).await;
     let key = fleet.database.new_key(1_000_000).await;
     for replica in &fleet.replicas {
         replica.get(ABSENT, Some(&key)).await.assert_refused(404, "NOT_FOUND");
@@ -79,29 +79,29 @@ async fn a_404_becomes_200_on_every_replica_soon_after_the_gene_appears() {
     assert_eq!(moved, 1);
 
     for replica in &fleet.replicas {
-        eventually(SOON, "the gene is there", || async {
+        eventually(TIMEOUT, "the gene is found", || async {
             replica.get(ABSENT, Some(&key)).await.status == StatusCode::OK
         })
         .await;
     }
 }
 
-/// Read before it went, written to Redis after it had been seen to be gone.
+/// An entry that was read before the deletion, written to Redis after the deletion was noticed.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_replica_that_found_a_gene_deleted_never_serves_an_older_entry() {
-    // Without a change log ages alone count.
-    let (mut fleet, probe) = probed(|config| config.cache.not_found_s = 1).await;
+    // Without a change log only ages count.
+    let (mut fleet, probe) = fleet_with_probe(|config| config.cache.not_found_s = 1).await;
     let sql = fleet.database.connect().await;
     sql.batch_execute("drop view registry_read.change").await.unwrap();
     fleet.replicas.clear();
     for _ in 0..2 {
-        fleet.replicas.push(super::another(&fleet, &probe).await);
+        fleet.replicas.push(super::start_replica(&fleet, &probe).await);
     }
-    super::all_ready(&fleet.replicas).await;
+    super::wait_until_ready(&fleet.replicas).await;
     let key = fleet.database.new_key(1_000_000).await;
     let path = &routes(&fleet.database).await[1];
     assert_ok(&fleet.replicas[0].get(path, Some(&key)).await);
-    let [entry] = answer_keys(&fleet).await.try_into().unwrap();
+    let [entry] = entry_keys(&fleet).await.try_into().unwrap();
     let redis = RedisServer::shared().await;
     let () = redis.command(&["COPY", &entry, &format!("{}:kept", fleet.prefix)]).await;
 
@@ -113,17 +113,17 @@ async fn a_replica_that_found_a_gene_deleted_never_serves_an_older_entry() {
     let before = probe.reads();
     let () = redis.command(&["COPY", &format!("{}:kept", fleet.prefix), &entry]).await;
 
-    eventually(SOON, "it is looked for again", || async {
+    eventually(TIMEOUT, "the gene is read again", || async {
         fleet.replicas[1].get(path, Some(&key)).await.assert_refused(404, "NOT_FOUND");
         probe.reads() > before
     })
     .await;
 }
 
-/// Nobody who waits hears "not found" of a read that had not begun when the gene appeared.
+/// No waiting request gets the 404 of a read that began before the gene appeared.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_entry_replaces_a_cached_404() {
-    let (fleet, probe) = probed(|_| {}).await;
+    let (fleet, probe) = fleet_with_probe(|_| {}).await;
     let key = fleet.database.new_key(1_000_000).await;
     let path = "/arena/insights?domain=appears";
     fleet.replicas[0].get(path, Some(&key)).await.assert_refused(404, "NOT_FOUND");
@@ -134,13 +134,13 @@ async fn an_entry_replaces_a_cached_404() {
     probe.hold(Hold::Everything);
     let waiting = fleet.replicas[1].get(path, Some(&key));
     let release = async {
-        arrived(&fleet, 2).await;
+        wait_for_admitted(&fleet, 2).await;
         probe.hold(Hold::Nothing);
     };
-    let (answer, ()) = tokio::join!(waiting, release);
+    let (response, ()) = tokio::join!(waiting, release);
 
-    assert_ok(&answer);
-    eventually(SOON, "the other replica has heard of it", || async {
+    assert_ok(&response);
+    eventually(TIMEOUT, "the other replica has read the change", || async {
         fleet.replicas[0].get(path, Some(&key)).await.status == StatusCode::OK
     })
     .await;

@@ -1,22 +1,22 @@
-//! The read path in front of real servers: one load for all who ask, ages, conditions, entries
-//! in Redis, totals, and what keeps going while something is stuck.
+//! The read path in front of real servers: single flight, ages, conditional requests, entries in
+//! Redis, totals, and what is served while reads are stuck.
 
+mod aborted_requests;
 mod ages;
 mod breakers;
 mod coalescing;
 mod cold_fleet;
 mod conditional;
+mod corrupt_entries;
 mod entries;
+mod equivalent_requests;
 mod exchanges;
 mod failures;
 mod leases;
-mod leavers;
 mod newest_wins;
-mod one_entry;
 mod releases;
-mod rubbish;
 mod shedding;
-mod stuck;
+mod stuck_reads;
 mod totals;
 mod unknown_keys;
 
@@ -31,14 +31,14 @@ use tokio_postgres::Client as Sql;
 use crate::support::postgres::PostgresServer;
 use crate::support::probe::Probe;
 use crate::support::redis::RedisServer;
-use crate::support::replica::{Answer, Fleet, READER, Replica};
+use crate::support::replica::{Fleet, READER, Replica, Response};
 use crate::support::wait::eventually;
 
 const REPLICAS: u32 = 3;
 /// For what happens at once, on a machine that is busy with other tests.
-const SOON: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Loads of all replicas together, that went well and that failed.
+/// The successful and failed loads of all replicas together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Loads {
     ok: usize,
@@ -61,8 +61,8 @@ async fn sum(replicas: &[Replica], series: &str) -> usize {
     sum as usize
 }
 
-/// Patient with Redis, so that counts are exact on a loaded machine.
-fn patient(config: &mut Config) {
+/// Timeouts long enough for exact counts on a loaded machine.
+fn long_timeouts(config: &mut Config) {
     config.redis.timeout_ms = 5_000;
     config.server.request_timeout_ms = 90_000;
     config.shed.wait_ms = 60_000;
@@ -72,32 +72,32 @@ fn patient(config: &mut Config) {
     config.upstream.deadline_ms = 60_000;
 }
 
-/// Searches stay young throughout, also on a slow machine.
-fn young(config: &mut Config) {
+/// Searches stay fresh throughout, also on a slow machine.
+fn fresh_searches(config: &mut Config) {
     config.cache.search.fresh_s = 3_000;
 }
 
 /// Three replicas on the shared servers. Statements may take as long as the tests hold them.
 async fn fleet() -> Fleet<'static> {
-    fleet_with(patient).await
+    fleet_with(long_timeouts).await
 }
 
 async fn fleet_with(change: impl FnOnce(&mut Config)) -> Fleet<'static> {
     let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
     let mut fleet = Fleet::start_with(0, postgres, redis, change).await;
     let name = fleet.database.name();
-    let patience = format!("alter role {READER} in database {name} set statement_timeout = '60s'");
-    fleet.database.connect().await.batch_execute(&patience).await.unwrap();
+    let timeout = format!("alter role {READER} in database {name} set statement_timeout = '60s'");
+    fleet.database.connect().await.batch_execute(&timeout).await.unwrap();
     fleet.grow(REPLICAS).await;
-    all_ready(&fleet.replicas).await;
+    wait_until_ready(&fleet.replicas).await;
     fleet
 }
 
 /// Three replicas on the shared servers, with a probe between them and Postgres.
-async fn probed(change: impl FnOnce(&mut Config)) -> (Fleet<'static>, Arc<Probe>) {
+async fn fleet_with_probe(change: impl FnOnce(&mut Config)) -> (Fleet<'static>, Arc<Probe>) {
     let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
     let mut fleet = Fleet::start_with(0, postgres, redis, |config| {
-        patient(config);
+        long_timeouts(config);
         config.rate_limit.replicas = REPLICAS;
         change(config);
     })
@@ -105,28 +105,29 @@ async fn probed(change: impl FnOnce(&mut Config)) -> (Fleet<'static>, Arc<Probe>
     let postgres = Postgres::new(&fleet.config.upstream, "install {id}".to_owned()).unwrap();
     let probe = Probe::new(postgres);
     for _ in 0..REPLICAS {
-        fleet.replicas.push(another(&fleet, &probe).await);
+        fleet.replicas.push(start_replica(&fleet, &probe).await);
     }
-    all_ready(&fleet.replicas).await;
+    wait_until_ready(&fleet.replicas).await;
     (fleet, probe)
 }
 
-/// One more replica behind the probe, with nothing cached.
-async fn another(fleet: &Fleet<'_>, probe: &Arc<Probe>) -> Replica {
-    Replica::over(&fleet.config, Arc::clone(probe) as _).await
+/// Another replica behind the probe, with an empty cache.
+async fn start_replica(fleet: &Fleet<'_>, probe: &Arc<Probe>) -> Replica {
+    Replica::with_upstream(&fleet.config, Arc::clone(probe) as _).await
 }
 
-/// Ready: the change log has been loaded, so that shared answers can be judged.
-async fn all_ready(replicas: &[Replica]) {
+/// Waits until all replicas have loaded the change log, without which shared entries cannot be
+/// judged.
+async fn wait_until_ready(replicas: &[Replica]) {
     for replica in replicas {
-        eventually(SOON, "the replica is ready", || async {
+        eventually(TIMEOUT, "the replica is ready", || async {
             replica.ops("/readyz").await.status == StatusCode::OK
         })
         .await;
     }
 }
 
-/// Holds every read of genes, until the client is dropped or rolls back.
+/// Blocks every read of genes until the client is dropped or rolls back.
 async fn lock_genes(fleet: &Fleet<'_>) -> Sql {
     let client = fleet.database.connect().await;
     let lock = "begin; lock table registry.gene in access exclusive mode";
@@ -142,21 +143,21 @@ async fn waiting_statements(fleet: &Fleet<'_>) -> i64 {
     client.query_one(sql, &[&fleet.database.name(), &READER]).await.unwrap().get(0)
 }
 
-/// Waits until so many requests have been admitted by these replicas since they began. A request
-/// counts itself, and goes on from there to its read without waiting for anything.
-async fn arrived(fleet: &Fleet<'_>, requests: usize) {
+/// Waits until these replicas have admitted this many requests since their start. An admitted
+/// request reaches its read without waiting for anything.
+async fn wait_for_admitted(fleet: &Fleet<'_>, requests: usize) {
     const ADMITTED: &str = r#"gene_registry_limit_decisions_total{result="admitted"}"#;
     let passed = || async { sum(&fleet.replicas, ADMITTED).await >= requests };
-    eventually(3 * SOON, "the requests have arrived", passed).await;
+    eventually(3 * TIMEOUT, "the requests have arrived", passed).await;
 }
 
-/// Times that these replicas have begun to wait for another one's read.
-async fn waits(fleet: &Fleet<'_>) -> usize {
+/// How often these replicas have begun to wait for another one's read.
+async fn count_waits(fleet: &Fleet<'_>) -> usize {
     sum(&fleet.replicas, "gene_registry_waits_for_other_replica_total").await
 }
 
-/// The answers in Redis.
-async fn answer_keys(fleet: &Fleet<'_>) -> Vec<String> {
+/// The keys of the cache entries in Redis.
+async fn entry_keys(fleet: &Fleet<'_>) -> Vec<String> {
     RedisServer::shared().await.keys(&format!("{}:answer", fleet.prefix)).await
 }
 
@@ -168,15 +169,15 @@ fn client(version: Version) -> Client {
     }
 }
 
-/// GET below `/v1` with a client of the caller's own.
-async fn get(client: &Client, replica: &Replica, path: &str, key: &str) -> Answer {
+/// GET below `/v1` with the given client.
+async fn get(client: &Client, replica: &Replica, path: &str, key: &str) -> Response {
     let request = client.get(format!("{}{path}", replica.base)).header("X-API-Key", key);
-    Answer::of(request.send().await.unwrap()).await
+    Response::of(request.send().await.unwrap()).await
 }
 
 #[track_caller]
-fn assert_ok(answer: &Answer) {
-    assert_eq!(answer.status, StatusCode::OK, "{answer:?}");
+fn assert_ok(response: &Response) {
+    assert_eq!(response.status, StatusCode::OK, "{response:?}");
 }
 
 /// The number after `name` in a header such as `hit; ttl=-3; detail=local`.

@@ -1,5 +1,5 @@
-//! What was read later is never replaced by what was read earlier: in Redis by the scripts, in
-//! the replica by comparison.
+//! An earlier read never replaces a later one: in Redis by the scripts, in the replica by
+//! comparison.
 
 use std::time::Duration;
 
@@ -7,15 +7,15 @@ use ::redis::Value;
 use gene_registry::redis::scripts::{DELETE_IF_OLDER, PUT_IF_NEWER};
 use gene_registry::redis::{AccessMode, Call, RedisPool};
 
-use super::{SOON, answer_keys, assert_ok, probed};
+use super::{TIMEOUT, assert_ok, entry_keys, fleet_with_probe};
 use crate::support::probe::Hold;
 use crate::support::redis::RedisServer;
-use crate::support::traffic::uncached;
+use crate::support::traffic::uncached_path;
 use crate::support::wait::eventually;
 
 const FORMAT: u8 = 7;
 
-/// Bytes with a head like that of an entry.
+/// Bytes with a header like that of an entry.
 fn entry(format: u8, read_at: &str, body: &str) -> Vec<u8> {
     let mut bytes = vec![format, 1, 2, 3, 4];
     bytes.extend(read_at.as_bytes());
@@ -27,12 +27,12 @@ fn at(micros: u64) -> String {
     format!("{micros:016x}")
 }
 
-struct Stand {
+struct EntrySetup {
     pool: RedisPool,
     key: String,
 }
 
-impl Stand {
+impl EntrySetup {
     async fn new() -> Self {
         let redis = RedisServer::shared().await;
         let pool = RedisPool::new(redis.servers(), 2, Duration::from_secs(5));
@@ -59,7 +59,7 @@ impl Stand {
         self.run(Call::script(&DELETE_IF_OLDER, &self.key).arg(at(read_at))).await
     }
 
-    /// What is behind the head.
+    /// The bytes after the header.
     async fn body(&self) -> Option<String> {
         let redis = RedisServer::shared().await;
         let text: Option<Vec<u8>> = redis.command(&["GET", &self.key]).await;
@@ -75,22 +75,22 @@ impl Stand {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn put_if_newer_accepts_later_reads_and_rejects_earlier_ones() {
-    let stand = Stand::new().await;
+    let setup = EntrySetup::new().await;
     let redis = RedisServer::shared().await;
-    assert_eq!(stand.keep(1_000, "first", 60_000).await, 1);
-    assert_eq!(stand.keep(999, "earlier", 600_000).await, 0);
-    assert_eq!(stand.body().await.as_deref(), Some("first"));
-    let left: i64 = redis.command(&["PTTL", &stand.key]).await;
+    assert_eq!(setup.keep(1_000, "first", 60_000).await, 1);
+    assert_eq!(setup.keep(999, "earlier", 600_000).await, 0);
+    assert_eq!(setup.body().await.as_deref(), Some("first"));
+    let left: i64 = redis.command(&["PTTL", &setup.key]).await;
     assert!((1..=60_000).contains(&left), "a refusal prolongs nothing: {left}");
-    assert_eq!(stand.keep(1_000, "as late", 60_000).await, 1);
-    assert_eq!(stand.keep(0x10_0000, "later by a digit", 60_000).await, 1);
-    assert_eq!(stand.keep(0xf_ffff, "earlier by one", 60_000).await, 0);
-    assert_eq!(stand.body().await.as_deref(), Some("later by a digit"));
+    assert_eq!(setup.keep(1_000, "as late", 60_000).await, 1);
+    assert_eq!(setup.keep(0x10_0000, "later by a digit", 60_000).await, 1);
+    assert_eq!(setup.keep(0xf_ffff, "earlier by one", 60_000).await, 0);
+    assert_eq!(setup.body().await.as_deref(), Some("later by a digit"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn put_if_newer_replaces_values_of_another_format() {
-    let stand = Stand::new().await;
+    let setup = EntrySetup::new().await;
     let late = at(u64::MAX >> 1);
     for rubbish in [
         Vec::new(),
@@ -100,118 +100,119 @@ async fn put_if_newer_replaces_values_of_another_format() {
         entry(FORMAT, "9999999999999 \0\u{7f}", "no digits"),
         vec![0xff; 500],
     ] {
-        stand.put(rubbish.clone()).await;
-        assert_eq!(stand.keep(1, "kept", 60_000).await, 1, "{rubbish:?}");
-        assert_eq!(stand.body().await.as_deref(), Some("kept"));
+        setup.put(rubbish.clone()).await;
+        assert_eq!(setup.keep(1, "kept", 60_000).await, 1, "{rubbish:?}");
+        assert_eq!(setup.body().await.as_deref(), Some("kept"));
     }
     let redis = RedisServer::shared().await;
-    let left: i64 = redis.command(&["PTTL", &stand.key]).await;
-    assert!(left > 0, "what never expired does now: {left}");
-    for words in [["RPUSH", &stand.key, "x", "y"], ["HSET", &stand.key, "x", "y"]] {
-        let () = redis.command(&["DEL", &stand.key]).await;
+    let left: i64 = redis.command(&["PTTL", &setup.key]).await;
+    assert!(left > 0, "a value without expiry gets one: {left}");
+    for words in [["RPUSH", &setup.key, "x", "y"], ["HSET", &setup.key, "x", "y"]] {
+        let () = redis.command(&["DEL", &setup.key]).await;
         let () = redis.command(&words).await;
-        assert_eq!(stand.keep(1, "kept", 60_000).await, 1, "{words:?}");
-        assert_eq!(stand.body().await.as_deref(), Some("kept"));
+        assert_eq!(setup.keep(1, "kept", 60_000).await, 1, "{words:?}");
+        assert_eq!(setup.body().await.as_deref(), Some("kept"));
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn delete_if_older_deletes_earlier_reads_only() {
-    let stand = Stand::new().await;
+    let setup = EntrySetup::new().await;
     let redis = RedisServer::shared().await;
-    assert_eq!(stand.retire(5).await, 0, "nothing there");
-    stand.keep(10, "kept", 60_000).await;
-    assert_eq!(stand.retire(9).await, 0);
-    assert_eq!(stand.body().await.as_deref(), Some("kept"));
-    assert_eq!(stand.retire(10).await, 1);
-    assert_eq!(stand.body().await, None);
-    let () = redis.command(&["RPUSH", &stand.key, "x"]).await;
-    assert_eq!(stand.retire(1).await, 1);
-    stand.put(b"short".to_vec()).await;
-    assert_eq!(stand.retire(1).await, 1);
+    assert_eq!(setup.retire(5).await, 0, "nothing there");
+    setup.keep(10, "kept", 60_000).await;
+    assert_eq!(setup.retire(9).await, 0);
+    assert_eq!(setup.body().await.as_deref(), Some("kept"));
+    assert_eq!(setup.retire(10).await, 1);
+    assert_eq!(setup.body().await, None);
+    let () = redis.command(&["RPUSH", &setup.key, "x"]).await;
+    assert_eq!(setup.retire(1).await, 1);
+    setup.put(b"short".to_vec()).await;
+    assert_eq!(setup.retire(1).await, 1);
 }
 
-/// In whichever order many replicas write, the one that read last is what stays.
+/// In whichever order many replicas write, the value of the latest read remains.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_latest_read_remains_after_concurrent_writes() {
-    let stand = Stand::new().await;
+    let setup = EntrySetup::new().await;
     let times = (0..200_u64).map(|n| 1 + n.wrapping_mul(7919) % 200);
     let writes = times.map(|time| {
-        let stand = &stand;
-        async move { stand.keep(time, &time.to_string(), 60_000).await }
+        let setup = &setup;
+        async move { setup.keep(time, &time.to_string(), 60_000).await }
     });
     futures_util::future::join_all(writes).await;
-    assert_eq!(stand.body().await.as_deref(), Some("200"));
+    assert_eq!(setup.body().await.as_deref(), Some("200"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_late_write_of_an_early_read_changes_no_entry_in_redis_or_in_a_replica() {
-    let (fleet, probe) = probed(|_| {}).await;
-    let (key, path) = (fleet.database.new_key(1_000_000).await, uncached());
-    // Each replica has its own, for no other's can be used: all are past their age.
+    let (fleet, probe) = fleet_with_probe(|_| {}).await;
+    let (key, path) = (fleet.database.new_key(1_000_000).await, uncached_path());
+    // Each replica has its own entry, since the shared ones are past their age.
     probe.age_by(70_000);
     for replica in &fleet.replicas {
-        let answer = replica.get(&path, Some(&key)).await;
-        assert_ok(&answer);
+        let response = replica.get(&path, Some(&key)).await;
+        assert_ok(&response);
     }
-    let [entry] = answer_keys(&fleet).await.try_into().unwrap();
+    let [entry] = entry_keys(&fleet).await.try_into().unwrap();
     let redis = RedisServer::shared().await;
     let read_at = async || -> String { redis.command(&["GETRANGE", &entry, "5", "20"]).await };
     let mut newest = read_at().await;
-    // Reads that seem to be of earlier and of later times, in turn.
+    // Reads with earlier and later times, in turn.
     for (older_by, replica) in [(69_000, 0), (69_500, 1), (68_000, 2), (69_900, 0), (67_000, 1)] {
         probe.age_by(older_by);
-        let answer = fleet.replicas[replica].get(&path, Some(&key)).await;
-        assert_ok(&answer);
+        let response = fleet.replicas[replica].get(&path, Some(&key)).await;
+        assert_ok(&response);
         let now = read_at().await;
         assert!(now >= newest, "{now} {newest}");
         newest = now;
-        let age: i64 = answer.header("age").parse().unwrap();
+        let age: i64 = response.header("age").parse().unwrap();
         assert!(age <= 70_100, "{age}");
     }
-    // Whoever fails now sends the newest there is.
+    // With the database down, every replica sends the newest entry.
     probe.set_failing(true);
     for replica in &fleet.replicas {
-        let answer = replica.get(&path, Some(&key)).await;
-        assert_eq!(answer.header("cache-status"), "gene-registry; fwd=stale; fwd-status=502");
-        let age: i64 = answer.header("age").parse().unwrap();
+        let response = replica.get(&path, Some(&key)).await;
+        assert_eq!(response.header("cache-status"), "gene-registry; fwd=stale; fwd-status=502");
+        let age: i64 = response.header("age").parse().unwrap();
         assert!((67_000..67_600).contains(&age), "{age}");
     }
 }
 
-/// Where there was nothing, an answer is kept without a look at what has come there meanwhile, but
-/// only if nothing has.
+/// A new entry is written without checking whether one exists by now, but only if none does.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_entry_that_arrives_during_a_read_is_replaced_unless_it_is_newer() {
-    let (fleet, probe) = probed(|_| {}).await;
+    let (fleet, probe) = fleet_with_probe(|_| {}).await;
     let (key, redis) = (fleet.database.new_key(1_000_000).await, RedisServer::shared().await);
-    assert_ok(&fleet.replicas[0].get(&uncached(), Some(&key)).await);
-    let [other] = answer_keys(&fleet).await.try_into().unwrap();
+    assert_ok(&fleet.replicas[0].get(&uncached_path(), Some(&key)).await);
+    let [other] = entry_keys(&fleet).await.try_into().unwrap();
     let mut connection = redis.connect().await.unwrap();
     let mut later: Vec<u8> =
         ::redis::cmd("GET").arg(&other).query_async(&mut connection).await.unwrap();
     later[5..21].copy_from_slice(b"00ffffffffffffff");
 
     for (came, stays) in [(b"earlier".to_vec(), false), (later, true)] {
-        let path = uncached();
+        let path = uncached_path();
         probe.hold(Hold::Everything);
         let reading = fleet.replicas[0].get(&path, Some(&key));
         let meanwhile = async {
             let leases = format!("{}:lease", fleet.prefix);
-            eventually(SOON, "it has the lease", || async { redis.keys(&leases).await.len() == 1 })
-                .await;
+            eventually(TIMEOUT, "the replica has the lease", || async {
+                redis.keys(&leases).await.len() == 1
+            })
+            .await;
             let [lease] = redis.keys(&leases).await.try_into().unwrap();
-            let answer = lease.replace(":lease:", ":answer:");
+            let response = lease.replace(":lease:", ":answer:");
             let mut connection = connection.clone();
-            let set = ::redis::cmd("SET").arg(&answer).arg(&came).to_owned();
+            let set = ::redis::cmd("SET").arg(&response).arg(&came).to_owned();
             let () = set.query_async(&mut connection).await.unwrap();
             probe.hold(Hold::Nothing);
-            answer
+            response
         };
-        let (read, answer) = tokio::join!(reading, meanwhile);
+        let (read, response) = tokio::join!(reading, meanwhile);
         assert_ok(&read);
         let mut connection = connection.clone();
-        let get = ::redis::cmd("GET").arg(&answer).to_owned();
+        let get = ::redis::cmd("GET").arg(&response).to_owned();
         let now: Vec<u8> = get.query_async(&mut connection).await.unwrap();
         assert_eq!(now == came, stays, "{now:?}");
     }

@@ -1,5 +1,5 @@
-//! Releases that differ in the response schema, side by side on one Redis: neither reads what
-//! the other wrote.
+//! Releases with different response schemas beside each other on one Redis: neither reads the
+//! entries of the other.
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use gene_registry::redis::{RedisKeys, RedisPool};
 use gene_registry::registry::{GeneSearch, Request};
 use gene_registry::upstream::{Postgres, UpstreamClient};
 
-use super::SOON;
+use super::TIMEOUT;
 use crate::support::postgres::PostgresServer;
 use crate::support::probe::Probe;
 use crate::support::redis::RedisServer;
 use crate::support::replica::{READER, config, sample};
 use crate::support::wait::eventually;
 
-/// A read path alone, of a release with this fingerprint of its schema.
+/// A read path alone, of a release with this schema fingerprint.
 struct Release {
     reads: ReadThrough,
     _watching: tokio_util::task::AbortOnDropHandle<()>,
@@ -38,7 +38,7 @@ async fn release(probe: &Arc<Probe>, prefix: &str, schema: &str) -> Release {
     let shared = SharedCache::new(pool, keys, options, Arc::clone(&metrics));
     let watched = UpstreamClient::new(Arc::clone(probe) as _);
     let watching = tokio::spawn(Arc::clone(&watched).watch());
-    eventually(SOON, "the change log is loaded", || async { watched.is_settled() }).await;
+    eventually(TIMEOUT, "the change log is loaded", || async { watched.is_settled() }).await;
     let reads = ReadThrough::new(&config, Some(shared), watched, metrics);
     Release { reads, _watching: tokio_util::task::AbortOnDropHandle::new(watching) }
 }
@@ -65,13 +65,13 @@ async fn releases_with_different_schemas_do_not_share_entries() {
     assert_eq!(keys.len(), 2, "{keys:?}");
     for (key, schema) in keys.iter().zip(["0a0a0a0a0a0a", "0b0b0b0b0b0b"]) {
         assert!(key.contains(&format!(":{schema}:")), "{key}");
-        // The format stands in the key too, before the schema.
+        // The key contains the format too, before the schema.
         let format = key.split(':').nth(2).unwrap();
         assert!(format.parse::<u8>().is_ok(), "{key}");
     }
 }
 
-/// An entry of another release under our key: its bytes are bound to the key they were made for.
+/// An entry of another release under our key: an entry contains the key that it was made for.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_entry_copied_from_another_release_is_a_miss() {
     let database = sample(PostgresServer::shared().await).await;

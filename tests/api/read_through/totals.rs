@@ -1,13 +1,13 @@
-//! Totals: counted once for all pages, again when a page contradicts them; and deep walks.
+//! Totals: counted once for all pages, and again when a page contradicts them; and deep pages.
 
 use std::sync::atomic::Ordering;
 
 use futures_util::future::join_all;
 
-use super::{SOON, arrived, assert_ok, probed};
+use super::{TIMEOUT, assert_ok, fleet_with_probe, wait_for_admitted};
 use crate::support::probe::{Hold, Probe};
 use crate::support::replica::Replica;
-use crate::support::traffic::{assert_shed, uncached};
+use crate::support::traffic::{assert_shed, uncached_path};
 use crate::support::wait::eventually;
 
 fn counted(probe: &Probe) -> usize {
@@ -20,16 +20,16 @@ fn pages(probe: &Probe) -> usize {
 
 /// Total and number of genes of a page.
 async fn page(replica: &Replica, key: &str, query: &str) -> (u64, usize) {
-    let answer = replica.get(&format!("/genes?{query}"), Some(key)).await;
-    assert_ok(&answer);
-    let body = answer.json();
+    let response = replica.get(&format!("/genes?{query}"), Some(key)).await;
+    assert_ok(&response);
+    let body = response.json();
     (body["total"].as_u64().unwrap(), body["data"].as_array().unwrap().len())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn paging_counts_once_and_reads_nothing_past_the_end() {
-    // Young throughout, also on a slow machine.
-    let (fleet, probe) = probed(|config| config.cache.search.fresh_s = 3_000).await;
+    // Fresh throughout, also on a slow machine.
+    let (fleet, probe) = fleet_with_probe(|config| config.cache.search.fresh_s = 3_000).await;
     let (key, replica) = (fleet.database.new_key(1_000_000).await, &fleet.replicas[0]);
     for (round, filter) in ["", "&domain=search", "&fidelity=Native"].iter().enumerate() {
         let (total, _) = page(replica, &key, &format!("limit=1{filter}")).await;
@@ -44,7 +44,7 @@ async fn paging_counts_once_and_reads_nothing_past_the_end() {
         assert_eq!(found, total);
         assert_eq!(counted(&probe), round + 1, "{filter}");
         assert_eq!(pages(&probe) - alone, (total as usize - 1).div_ceil(3), "{filter}");
-        // Another order is other pages of the same genes.
+        // Another sort order means other pages of the same genes.
         page(replica, &key, &format!("limit=3&sort=downloads{filter}")).await;
         assert_eq!(counted(&probe), round + 1, "{filter}");
 
@@ -53,13 +53,13 @@ async fn paging_counts_once_and_reads_nothing_past_the_end() {
             let query = format!("limit=3&offset={offset}{filter}");
             assert_eq!(page(replica, &key, &query).await, (total, 0));
         }
-        assert_eq!(probe.reads(), reads, "nothing is asked past a known end");
+        assert_eq!(probe.reads(), reads, "nothing is read past a known end");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_page_that_contradicts_the_total_is_read_again_with_a_new_total() {
-    let (fleet, probe) = probed(|config| config.cache.search.fresh_s = 3_000).await;
+    let (fleet, probe) = fleet_with_probe(|config| config.cache.search.fresh_s = 3_000).await;
     let (key, replica) = (fleet.database.new_key(1_000_000).await, &fleet.replicas[0]);
     let sql = fleet.database.connect().await;
     // Changes that are in no log.
@@ -73,35 +73,35 @@ async fn a_page_that_contradicts_the_total_is_read_again_with_a_new_total() {
         assert_eq!(sql.execute(&text, &[]).await.unwrap(), count);
     };
 
-    // Fewer: a short page that does not end at the total.
+    // Fewer genes: a short page that does not end at the total.
     publish(false, 3).await;
     let query = format!("limit=50&offset={}", total - 10);
     assert_eq!(page(replica, &key, &query).await, (total - 3, 7));
     assert_eq!((counted(&probe), pages(&probe)), (2, 1));
-    // An empty page before it.
+    // An empty page before the total.
     publish(false, 4).await;
     let query = format!("limit=50&offset={}", total - 5);
     assert_eq!(page(replica, &key, &query).await, (total - 7, 0));
     assert_eq!((counted(&probe), pages(&probe)), (3, 2));
-    // More: a page that goes beyond it.
+    // More genes: a page that ends beyond the total.
     publish(true, 7).await;
     let query = format!("limit=50&offset={}", total - 8);
     assert_eq!(page(replica, &key, &query).await, (total, 8));
     assert_eq!((counted(&probe), pages(&probe)), (4, 3));
-    // And the new total is what is known from now on.
+    // From now on, the new total is the known one.
     assert_eq!(page(replica, &key, "limit=2").await, (total, 2));
     assert_eq!((counted(&probe), pages(&probe)), (4, 4));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_total_is_not_used_after_a_logged_change() {
-    let (fleet, probe) = probed(|config| config.cache.search.fresh_s = 3_000).await;
+    let (fleet, probe) = fleet_with_probe(|config| config.cache.search.fresh_s = 3_000).await;
     let (key, replica) = (fleet.database.new_key(1_000_000).await, &fleet.replicas[0]);
     let (total, _) = page(replica, &key, "limit=1").await;
     let sql = "update registry.gene set published = false
         where id = (select id from registry.gene where published limit 1)";
     fleet.database.connect().await.batch_execute(sql).await.unwrap();
-    eventually(SOON, "the change is seen", || async {
+    eventually(TIMEOUT, "the change is visible", || async {
         page(replica, &key, "limit=1").await.0 == total - 1
     })
     .await;
@@ -111,38 +111,39 @@ async fn a_total_is_not_used_after_a_logged_change() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_deep_pages_are_read_at_a_time_while_shallow_pages_are_served() {
-    let (fleet, probe) = probed(|_| {}).await;
+    let (fleet, probe) = fleet_with_probe(|_| {}).await;
     let (key, replica) = (fleet.database.new_key(1_000_000).await, &fleet.replicas[0]);
     probe.hold(Hold::DeepWalks);
-    let deep = (0..6)
-        .map(|_| async { replica.get(&format!("{}&offset=1001", uncached()), Some(&key)).await });
+    let deep = (0..6).map(|_| async {
+        replica.get(&format!("{}&offset=1001", uncached_path()), Some(&key)).await
+    });
     let shallow = async {
-        arrived(&fleet, 6).await;
-        eventually(SOON, "two walk", || async { probe.waiting() == 2 }).await;
+        wait_for_admitted(&fleet, 6).await;
+        eventually(TIMEOUT, "two deep pages are read", || async { probe.waiting() == 2 }).await;
         for n in 0..30 {
-            // Up to here is not deep.
-            let path = format!("{}&offset={}", uncached(), [0, 20, 1000][n % 3]);
+            // Offsets up to here are not deep.
+            let path = format!("{}&offset={}", uncached_path(), [0, 20, 1000][n % 3]);
             assert_ok(&replica.get(&path, Some(&key)).await);
             assert_eq!(probe.waiting(), 2);
         }
         probe.hold(Hold::Nothing);
     };
-    let (answers, ()) = tokio::join!(join_all(deep), shallow);
-    answers.iter().for_each(assert_ok);
+    let (responses, ()) = tokio::join!(join_all(deep), shallow);
+    responses.iter().for_each(assert_ok);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_that_waits_too_long_for_a_deep_page_gets_503() {
-    let (fleet, probe) = probed(|config| config.shed.wait_ms = 500).await;
+    let (fleet, probe) = fleet_with_probe(|config| config.shed.wait_ms = 500).await;
     let (key, replica) = (fleet.database.new_key(1_000_000).await, &fleet.replicas[0]);
     probe.hold(Hold::DeepWalks);
-    let walk = async || replica.get(&format!("{}&offset=5000", uncached()), Some(&key)).await;
+    let walk = async || replica.get(&format!("{}&offset=5000", uncached_path()), Some(&key)).await;
     let others = async {
-        eventually(SOON, "two walk", || async { probe.waiting() == 2 }).await;
-        let answers = join_all((0..10).map(|_| walk())).await;
-        answers.iter().for_each(|answer| assert_shed(answer));
-        assert_eq!(probe.reads(), 2, "the database was not asked");
-        assert_ok(&replica.get(&uncached(), Some(&key)).await);
+        eventually(TIMEOUT, "two deep pages are read", || async { probe.waiting() == 2 }).await;
+        let responses = join_all((0..10).map(|_| walk())).await;
+        responses.iter().for_each(|response| assert_shed(response));
+        assert_eq!(probe.reads(), 2, "the database was not queried");
+        assert_ok(&replica.get(&uncached_path(), Some(&key)).await);
         probe.hold(Hold::Nothing);
     };
     let (first, second, ()) = tokio::join!(walk(), walk(), others);

@@ -1,4 +1,5 @@
-//! Strangers: their look-ups are bounded, nothing grows, and nobody else notices.
+//! Unknown keys: their look-ups are bounded, memory does not grow, and other clients notice
+//! nothing.
 
 use futures_util::StreamExt;
 use futures_util::future::join_all;
@@ -6,19 +7,19 @@ use futures_util::stream;
 use gene_registry::keys::ApiKey;
 use tokio::time::Instant;
 
-use super::{SOON, assert_ok, probed, sum, young};
+use super::{TIMEOUT, assert_ok, fleet_with_probe, fresh_searches, sum};
 use crate::support::redis::RedisServer;
 use crate::support::wait::eventually;
 
 const STRANGERS: usize = 4_000;
 const AT_ONCE: usize = 50;
-/// A replica's budget: so many at once, and so many a second.
+/// A replica's budget: this burst, and this many a second.
 const BURST: usize = 100;
 const PER_SECOND: f64 = 50.0;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn thousands_of_unknown_keys_and_keyless_requests_cause_a_bounded_number_of_lookups() {
-    let (fleet, probe) = probed(young).await;
+    let (fleet, probe) = fleet_with_probe(fresh_searches).await;
     let key = fleet.database.new_key(1_000_000).await;
     for replica in &fleet.replicas {
         assert_ok(&replica.get("/genes", Some(&key)).await);
@@ -31,11 +32,11 @@ async fn thousands_of_unknown_keys_and_keyless_requests_cause_a_bounded_number_o
         let (replica, key) = (&fleet.replicas[n % 3], &key);
         async move {
             match n % 4 {
-                // The valid key, in the midst of it.
+                // The valid key, in the middle of the flood.
                 0 => {
-                    let answer = replica.get("/genes", Some(key)).await;
-                    assert_ok(&answer);
-                    assert!(answer.header("cache-status").contains("hit"), "{answer:?}");
+                    let response = replica.get("/genes", Some(key)).await;
+                    assert_ok(&response);
+                    assert!(response.header("cache-status").contains("hit"), "{response:?}");
                     false
                 }
                 1 => {
@@ -44,15 +45,15 @@ async fn thousands_of_unknown_keys_and_keyless_requests_cause_a_bounded_number_o
                 }
                 _ => {
                     let stranger = ApiKey::generate().unwrap();
-                    let answer = replica.get("/genes", Some(stranger.expose())).await;
-                    if answer.status == 401 {
-                        answer.assert_refused(401, "UNAUTHORIZED");
+                    let response = replica.get("/genes", Some(stranger.expose())).await;
+                    if response.status == 401 {
+                        response.assert_refused(401, "UNAUTHORIZED");
                         return false;
                     }
-                    answer.assert_refused(503, "UNAVAILABLE");
-                    let wait: u64 = answer.header("retry-after").parse().unwrap();
-                    assert!((1..=60).contains(&wait), "{answer:?}");
-                    assert_eq!(answer.header("cache-control"), "no-store");
+                    response.assert_refused(503, "UNAVAILABLE");
+                    let wait: u64 = response.header("retry-after").parse().unwrap();
+                    assert!((1..=60).contains(&wait), "{response:?}");
+                    assert_eq!(response.header("cache-control"), "no-store");
                     true
                 }
             }
@@ -63,7 +64,7 @@ async fn thousands_of_unknown_keys_and_keyless_requests_cause_a_bounded_number_o
 
     let looked_up = key_look_ups(&probe) - known;
     let budget = 3.0 * (BURST as f64 + PER_SECOND * begun.elapsed().as_secs_f64());
-    // The valid key may have been looked up again behind, by each replica.
+    // Each replica may have refreshed the valid key's record in the background.
     let again = fleet.replicas.len();
     assert!(looked_up as f64 <= budget + again as f64, "{looked_up} > {budget}");
     let strangers = STRANGERS / 2..=STRANGERS / 2 + again;
@@ -82,25 +83,25 @@ fn key_look_ups(probe: &crate::support::probe::Probe) -> usize {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unknown_key_is_looked_up_once_and_cached() {
-    let (fleet, probe) = probed(|_| {}).await;
+    let (fleet, probe) = fleet_with_probe(|_| {}).await;
     let stranger = ApiKey::generate().unwrap();
     let replica = &fleet.replicas[0];
     for _ in 0..50 {
-        let answer = replica.get("/genes", Some(stranger.expose())).await;
-        answer.assert_refused(401, "UNAUTHORIZED");
+        let response = replica.get("/genes", Some(stranger.expose())).await;
+        response.assert_refused(401, "UNAUTHORIZED");
     }
-    // It is remembered for ten seconds; a slow machine may take longer for all.
+    // An unknown key is cached for ten seconds; a slow machine may take longer for all of them.
     assert!(key_look_ups(&probe) <= 3, "{}", key_look_ups(&probe));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn concurrent_first_requests_with_one_key_share_one_lookup() {
-    let (fleet, probe) = probed(|_| {}).await;
+    let (fleet, probe) = fleet_with_probe(|_| {}).await;
     for _ in 0..3 {
         let (key, before) = (fleet.database.new_key(1_000_000).await, key_look_ups(&probe));
         let requests = (0..3 * BURST).map(|_| fleet.replicas[0].get("/genes", Some(&key)));
-        for answer in join_all(requests).await {
-            assert_ok(&answer);
+        for response in join_all(requests).await {
+            assert_ok(&response);
         }
         let looked_up = key_look_ups(&probe) - before;
         assert!(looked_up < BURST / 2, "{looked_up}");
@@ -109,7 +110,7 @@ async fn concurrent_first_requests_with_one_key_share_one_lookup() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_replica_admits_many_known_keys_at_once_and_no_more_unknown_ones() {
-    let (fleet, probe) = probed(|_| {}).await;
+    let (fleet, probe) = fleet_with_probe(|_| {}).await;
     let replica = &fleet.replicas[0];
     let mut keys = Vec::new();
     for _ in 0..4 * BURST {
@@ -120,45 +121,46 @@ async fn a_new_replica_admits_many_known_keys_at_once_and_no_more_unknown_ones()
     stream::iter(asked).buffer_unordered(AT_ONCE).for_each(async |it| assert_ok(&it)).await;
     assert!(key_look_ups(&probe) >= keys.len());
     let statements = probe.key_statements.load(std::sync::atomic::Ordering::SeqCst);
-    assert!(statements < keys.len() * 3 / 4, "those who wait share statements: {statements}");
+    assert!(statements < keys.len() * 3 / 4, "waiting look-ups share statements: {statements}");
 
     let known = key_look_ups(&probe);
     let strangers: Vec<_> = (0..4 * BURST).map(|_| ApiKey::generate().unwrap()).collect();
     let asked = strangers.iter().map(|key| replica.get("/genes", Some(key.expose())));
-    let answers: Vec<_> = stream::iter(asked).buffer_unordered(AT_ONCE).collect().await;
-    assert!(answers.iter().all(|it| it.status == 401 || it.status == 503));
+    let responses: Vec<_> = stream::iter(asked).buffer_unordered(AT_ONCE).collect().await;
+    assert!(responses.iter().all(|it| it.status == 401 || it.status == 503));
     let budget = BURST as f64 + PER_SECOND * begun.elapsed().as_secs_f64();
     let looked_up = key_look_ups(&probe) - known;
-    // Some of the valid keys may have been looked up again behind.
+    // Some of the valid keys' records may have been refreshed in the background.
     assert!((BURST / 2..=budget as usize + keys.len() / 4).contains(&looked_up), "{looked_up}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn probes_metrics_and_document_need_no_key_count_or_query() {
-    let (fleet, probe) = probed(|_| {}).await;
+    let (fleet, probe) = fleet_with_probe(|_| {}).await;
     let redis = RedisServer::shared().await;
     let keys = redis.keys(&fleet.prefix).await;
     let monitor = redis.monitor().await;
 
-    // Five seconds of twenty a second, as fast as they come.
+    // Five seconds at twenty a second, sent as fast as possible.
     for _ in 0..100 {
         for replica in &fleet.replicas {
             for path in ["/livez", "/readyz", "/metrics"] {
                 assert_eq!(replica.ops(path).await.status, 200, "{path}");
             }
             for path in ["/openapi.json", "/openapi.yaml"] {
-                let answer = replica.get(path, None).await;
-                assert_ok(&answer);
-                assert_eq!(answer.header("x-ratelimit-limit"), "", "{answer:?}");
+                let response = replica.get(path, None).await;
+                assert_ok(&response);
+                assert_eq!(response.header("x-ratelimit-limit"), "", "{response:?}");
             }
         }
     }
 
     assert_eq!((probe.reads(), key_look_ups(&probe)), (0, 0), "no query");
-    // The monitor has seen all when it has seen this.
+    // The monitor has seen everything once it has seen this command.
     let mark = format!("{}:mark", fleet.prefix);
     let _: Option<String> = redis.command(&["GET", &mark]).await;
-    eventually(SOON, "the mark is seen", || async { !monitor.lines_with(&mark).is_empty() }).await;
+    eventually(TIMEOUT, "the marker is seen", || async { !monitor.lines_with(&mark).is_empty() })
+        .await;
     let others: Vec<_> = monitor.lines_with(&fleet.prefix);
     assert!(others.iter().all(|line| line.contains(&mark)), "{others:?}");
     assert_eq!(redis.keys(&fleet.prefix).await, keys, "no counter");

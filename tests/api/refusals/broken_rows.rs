@@ -1,4 +1,4 @@
-//! A registry with every optional column empty, and with rows that break the contract. Responses
+//! A registry with every optional column empty, and with rows that violate the contract: responses
 //! still match the served document.
 
 use gene_registry::keys::ApiKey;
@@ -9,7 +9,7 @@ use crate::support::database::Database;
 use crate::support::document::StrictDocument;
 use crate::support::postgres::PostgresServer;
 use crate::support::redis::RedisServer;
-use crate::support::replica::{Replica, config, patient};
+use crate::support::replica::{Replica, config, long_timeouts};
 
 /// Tables with other types and without constraints.
 const TABLES: &str = "
@@ -24,7 +24,7 @@ const TABLES: &str = "
         name varchar, scopes varchar[], rate_limit_per_minute bigint, created_at timestamptz,
         expires_at timestamptz, revoked_at timestamptz);";
 
-/// 1 to 6 keep the contract: empty, zero, full, and at the bounds of numbers.
+/// Genes 1 to 6 keep the contract: empty, zero, full, and at the bounds of numbers.
 const GENES: &str = r#"
     insert into registry_read.gene (id, fidelity) values (uuid(lpad('1', 32, '0')), 'Native');
     insert into registry_read.gene values
@@ -68,7 +68,7 @@ impl Foreign {
         client.execute(insert, &[&key.hash().0.as_slice()]).await.unwrap();
         let (redis, prefix) = (RedisServer::shared().await, RedisServer::new_prefix());
         let mut with_redis = config(&database.url(), Some((&redis.url(), &prefix)));
-        patient(&mut with_redis);
+        long_timeouts(&mut with_redis);
         let mut without = with_redis.clone();
         without.redis.url = None;
         let replicas = [Replica::start(&with_redis).await, Replica::start(&without).await];
@@ -100,28 +100,32 @@ async fn responses_match_the_document_if_every_optional_column_is_empty() {
             ("?domain=d&fidelity=Hybrid", "5"),
             ("?domain=bad", ""),
         ] {
-            let answer = get(&format!("/genes{query}")).await;
-            assert_eq!(answer.status, 200, "{query}: {answer:?}");
-            document.check("/genes", &answer);
-            assert_eq!(ids(&answer.json()), expected, "{query}");
-            assert_eq!(answer.json()["total"], expected.len(), "{query}");
+            let response = get(&format!("/genes{query}")).await;
+            assert_eq!(response.status, 200, "{query}: {response:?}");
+            document.check("/genes", &response);
+            assert_eq!(ids(&response.json()), expected, "{query}");
+            assert_eq!(response.json()["total"], expected.len(), "{query}");
         }
         for digit in '1'..='6' {
-            let answer = get(&format!("/genes/{}/phenotype", id(digit))).await;
-            assert_eq!(answer.status, 200, "{digit}: {answer:?}");
-            document.check("/genes/{id}/phenotype", &answer);
+            let response = get(&format!("/genes/{}/phenotype", id(digit))).await;
+            assert_eq!(response.status, 200, "{digit}: {response:?}");
+            document.check("/genes/{id}/phenotype", &response);
         }
-        let answer = get("/arena/insights?domain=d").await;
-        assert_eq!(answer.status, 200, "{answer:?}");
-        document.check("/arena/insights", &answer);
+        let response = get("/arena/insights?domain=d").await;
+        assert_eq!(response.status, 200, "{response:?}");
+        document.check("/arena/insights", &response);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rows_that_are_left_out_are_counted_in_a_metric() {
+async fn excluded_rows_are_counted_in_a_metric() {
     let foreign = Foreign::start().await;
     let replica = &foreign.replicas[1];
-    assert_eq!(replica.metric("gene_registry_broken_rows").await, Some(0.0), "nothing is known");
+    assert_eq!(
+        replica.metric("gene_registry_broken_rows").await,
+        Some(0.0),
+        "no metadata is shown"
+    );
 
     assert_eq!(replica.get("/genes", Some(&foreign.key)).await.status, 200);
 
@@ -164,17 +168,17 @@ async fn empty_columns_are_shown_as_documented() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rows_that_break_the_contract_are_left_out_and_their_phenotype_is_502() {
+async fn rows_that_violate_the_contract_are_excluded_and_their_phenotype_is_502() {
     let foreign = Foreign::start().await;
     for replica in &foreign.replicas {
         let document = StrictDocument::of(replica).await;
         for digit in 'a'..='e' {
             let path = format!("/genes/{}/phenotype", id(digit));
-            let answer = replica.get(&path, Some(&foreign.key)).await;
-            assert_refusal(&answer, 502, "DB_ERROR");
-            document.check("/genes/{id}/phenotype", &answer);
+            let response = replica.get(&path, Some(&foreign.key)).await;
+            assert_refusal(&response, 502, "DB_ERROR");
+            document.check("/genes/{id}/phenotype", &response);
             for secret in ["fidelity", "registry_read", "gene ", &id(digit)] {
-                assert!(!answer.text.contains(secret), "{}", answer.text);
+                assert!(!response.text.contains(secret), "{}", response.text);
             }
         }
         let insights = replica.get("/arena/insights?domain=d", Some(&foreign.key)).await.json();

@@ -4,12 +4,12 @@ use gene_registry::keys::ApiKey;
 use gene_registry::registry::Timestamp;
 use tokio_postgres::types::ToSql;
 
-use super::{OPERATIONS, Stand, assert_refusal};
+use super::{OPERATIONS, RefusalSetup, assert_refusal};
 use crate::support::redis::RedisServer;
 
 /// Header values with each kind of invalid key.
-async fn wrong_keys(stand: &Stand) -> Vec<(&'static str, Vec<String>)> {
-    let database = &stand.database;
+async fn wrong_keys(setup: &RefusalSetup) -> Vec<(&'static str, Vec<String>)> {
+    let database = &setup.database;
     let hour = jiff::SignedDuration::from_hours(1);
     let expired = Some(Timestamp::now() - hour);
     let expired = database.new_key_with(|key| key.spec.expires_at = expired).await;
@@ -25,7 +25,7 @@ async fn wrong_keys(stand: &Stand) -> Vec<(&'static str, Vec<String>)> {
     let rename = "update registry.api_key set prefix = $1 where prefix = $2";
     let names: [&(dyn ToSql + Sync); 2] = [&namesake.prefix(), &&named[..11]];
     assert_eq!(database.connect().await.execute(rename, &names).await.unwrap(), 1);
-    let good = &stand.key;
+    let good = &setup.key;
     let mistyped = format!("{}{}", &good[..49], if good.ends_with('0') { '1' } else { '0' });
     vec![
         ("no key", vec![]),
@@ -51,19 +51,19 @@ async fn wrong_keys(stand: &Stand) -> Vec<(&'static str, Vec<String>)> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_invalid_key_gets_the_same_401_on_every_operation() {
-    let stand = Stand::start().await;
+    let setup = RefusalSetup::start().await;
     let mut bodies = std::collections::HashSet::new();
-    for (what, values) in wrong_keys(&stand).await {
+    for (what, values) in wrong_keys(&setup).await {
         let headers: Vec<_> = values.iter().map(|value| ("X-API-Key", value.as_str())).collect();
-        for replica in &stand.replicas {
+        for replica in &setup.replicas {
             for operation in OPERATIONS {
-                let answer = replica.raw("GET", &format!("/v1{operation}"), &headers).await;
-                assert_eq!(answer.status, 401, "{what}, {operation}: {answer:?}");
-                assert_refusal(&answer, 401, "UNAUTHORIZED");
-                let challenge = answer.header("www-authenticate");
+                let response = replica.raw("GET", &format!("/v1{operation}"), &headers).await;
+                assert_eq!(response.status, 401, "{what}, {operation}: {response:?}");
+                assert_refusal(&response, 401, "UNAUTHORIZED");
+                let challenge = response.header("www-authenticate");
                 assert_eq!(challenge, r#"ApiKey realm="gene-registry""#, "{what}");
-                assert_eq!(answer.header("ratelimit"), "", "{what}: limits are not revealed");
-                bodies.insert(answer.text);
+                assert_eq!(response.header("ratelimit"), "", "{what}: limits are not revealed");
+                bodies.insert(response.text);
             }
         }
     }
@@ -72,34 +72,34 @@ async fn every_invalid_key_gets_the_same_401_on_every_operation() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_in_the_url_or_another_header_is_ignored() {
-    let stand = Stand::start().await;
-    let (key, bearer) = (&stand.key, format!("Bearer {}", stand.key));
-    for replica in &stand.replicas {
+    let setup = RefusalSetup::start().await;
+    let (key, bearer) = (&setup.key, format!("Bearer {}", setup.key));
+    for replica in &setup.replicas {
         for name in ["api_key", "X-API-Key", "key"] {
-            let answer = replica.raw("GET", &format!("/v1/genes?{name}={key}"), &[]).await;
-            assert_refusal(&answer, 401, "UNAUTHORIZED");
-            assert!(!answer.text.contains(key.as_str()));
+            let response = replica.raw("GET", &format!("/v1/genes?{name}={key}"), &[]).await;
+            assert_refusal(&response, 401, "UNAUTHORIZED");
+            assert!(!response.text.contains(key.as_str()));
         }
-        let answer = replica.raw("GET", "/v1/genes", &[("Authorization", &bearer)]).await;
-        assert_refusal(&answer, 401, "UNAUTHORIZED");
-        let answer = replica.raw("GET", "/v1/genes", &[("x-api-key", key)]).await;
-        assert_eq!(answer.status, 200, "names of headers are case-insensitive: {answer:?}");
+        let response = replica.raw("GET", "/v1/genes", &[("Authorization", &bearer)]).await;
+        assert_refusal(&response, 401, "UNAUTHORIZED");
+        let response = replica.raw("GET", "/v1/genes", &[("x-api-key", key)]).await;
+        assert_eq!(response.status, 200, "names of headers are case-insensitive: {response:?}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_requests_with_a_valid_key_write_to_redis() {
-    let stand = Stand::start().await;
-    let [replica, _] = &stand.replicas;
-    for (_, values) in wrong_keys(&stand).await {
+    let setup = RefusalSetup::start().await;
+    let [replica, _] = &setup.replicas;
+    for (_, values) in wrong_keys(&setup).await {
         let headers: Vec<_> = values.iter().map(|value| ("X-API-Key", value.as_str())).collect();
         replica.raw("GET", "/v1/genes", &headers).await;
     }
     for target in ["/", "/docs", "/openapi.json", "/v1/openapi.yaml", "/v1/none"] {
-        assert_ne!(replica.raw("GET", target, &[("X-API-Key", &stand.key)]).await.status, 401);
+        assert_ne!(replica.raw("GET", target, &[("X-API-Key", &setup.key)]).await.status, 401);
     }
     let redis = RedisServer::shared().await;
-    assert_eq!(redis.keys(&stand.prefix).await, [""; 0]);
-    assert_eq!(replica.raw_get("/genes?limit=0", &stand.key).await.status, 400);
-    assert_eq!(redis.keys(&stand.prefix).await.len(), 1, "a counter, for an error too");
+    assert_eq!(redis.keys(&setup.prefix).await, [""; 0]);
+    assert_eq!(replica.raw_get("/genes?limit=0", &setup.key).await.status, 400);
+    assert_eq!(redis.keys(&setup.prefix).await.len(), 1, "a counter, for an error too");
 }

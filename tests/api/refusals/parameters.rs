@@ -1,8 +1,8 @@
-//! Invalid parameters, and unusual ones that are valid.
+//! Invalid parameters, and unusual valid ones.
 
-use super::{GENE, Stand, assert_names, assert_refusal};
+use super::{GENE, RefusalSetup, assert_names, assert_refusal};
 
-/// Values that are no numbers, with their form in the error.
+/// Values that are no numbers, and how the error shows them.
 const BAD_NUMBERS: [(&str, &str); 15] = [
     ("%2B5", "+5"),
     ("+5", " 5"),
@@ -45,55 +45,55 @@ const BAD_DOMAINS: [(&str, &str); 12] = [
     ("%C2%85", "\u{85}"),
 ];
 
-async fn assert_bad(stand: &Stand, path: &str, name: &str, raw: &str, given: &str) {
-    for answer in stand.raw_get(&format!("{path}?{name}={raw}")).await {
-        assert_names(&answer, "MISSING_PARAM", name, given);
+async fn assert_bad(setup: &RefusalSetup, path: &str, name: &str, raw: &str, given: &str) {
+    for response in setup.raw_get(&format!("{path}?{name}={raw}")).await {
+        assert_names(&response, "MISSING_PARAM", name, given);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn bad_numbers_are_refused_never_clamped() {
-    let stand = Stand::start().await;
+    let setup = RefusalSetup::start().await;
     for (raw, given) in BAD_NUMBERS {
-        assert_bad(&stand, "/genes", "limit", raw, given).await;
-        assert_bad(&stand, "/genes", "offset", raw, given).await;
+        assert_bad(&setup, "/genes", "limit", raw, given).await;
+        assert_bad(&setup, "/genes", "offset", raw, given).await;
     }
     for raw in ["0", "51", "00", "276"] {
-        assert_bad(&stand, "/genes", "limit", raw, raw).await;
+        assert_bad(&setup, "/genes", "limit", raw, raw).await;
     }
     // A parameter without an equals sign is an empty one.
-    for answer in stand.raw_get("/genes?limit&offset=1").await {
-        assert_names(&answer, "MISSING_PARAM", "limit", "");
+    for response in setup.raw_get("/genes?limit&offset=1").await {
+        assert_names(&response, "MISSING_PARAM", "limit", "");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn values_that_are_not_listed_are_refused() {
-    let stand = Stand::start().await;
+    let setup = RefusalSetup::start().await;
     for (raw, given) in BAD_CHOICES {
-        assert_bad(&stand, "/genes", "fidelity", raw, given).await;
-        assert_bad(&stand, "/genes", "sort", raw, given).await;
+        assert_bad(&setup, "/genes", "fidelity", raw, given).await;
+        assert_bad(&setup, "/genes", "sort", raw, given).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn bad_domains_are_refused_by_the_search_and_the_insights() {
-    let stand = Stand::start().await;
+    let setup = RefusalSetup::start().await;
     let long = "a".repeat(256);
     let astral = "\u{1F9EC}".repeat(256);
     let escaped = "%F0%9F%A7%AC".repeat(256);
     for path in ["/genes", "/arena/insights"] {
         for (raw, given) in BAD_DOMAINS {
-            assert_bad(&stand, path, "domain", raw, given).await;
+            assert_bad(&setup, path, "domain", raw, given).await;
         }
-        assert_bad(&stand, path, "domain", &long, &long).await;
-        assert_bad(&stand, path, "domain", &escaped, &astral).await;
+        assert_bad(&setup, path, "domain", &long, &long).await;
+        assert_bad(&setup, path, "domain", &escaped, &astral).await;
     }
-    assert_bad(&stand, "/arena/insights", "domain", "", "").await;
+    assert_bad(&setup, "/arena/insights", "domain", "", "").await;
     for query in ["", "?", "?Domain=search", "?fidelity=Native"] {
-        for answer in stand.raw_get(&format!("/arena/insights{query}")).await {
-            assert_refusal(&answer, 400, "MISSING_PARAM");
-            let error = answer.json()["error"].to_string();
+        for response in setup.raw_get(&format!("/arena/insights{query}")).await {
+            assert_refusal(&response, 400, "MISSING_PARAM");
+            let error = response.json()["error"].to_string();
             assert!(error.starts_with("\"domain is required"), "{error}");
         }
     }
@@ -101,7 +101,7 @@ async fn bad_domains_are_refused_by_the_search_and_the_insights() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_parameter_given_twice_is_refused_under_escaped_names_too() {
-    let stand = Stand::start().await;
+    let setup = RefusalSetup::start().await;
     for (path, name, query) in [
         ("/genes", "limit", "limit=5&limit=5"),
         ("/genes", "limit", "limit=5&li%6Dit=6"),
@@ -114,9 +114,9 @@ async fn a_parameter_given_twice_is_refused_under_escaped_names_too() {
         ("/arena/insights", "domain", "domain=search&domain=search"),
         ("/arena/insights", "domain", "domain=search&dom%61in="),
     ] {
-        for answer in stand.raw_get(&format!("{path}?{query}")).await {
-            assert_refusal(&answer, 400, "MISSING_PARAM");
-            let error = answer.json()["error"].as_str().unwrap().to_owned();
+        for response in setup.raw_get(&format!("{path}?{query}")).await {
+            assert_refusal(&response, 400, "MISSING_PARAM");
+            let error = response.json()["error"].as_str().unwrap().to_owned();
             assert!(error.starts_with(&format!("{name} must be given once")), "{query}: {error}");
         }
     }
@@ -124,7 +124,7 @@ async fn a_parameter_given_twice_is_refused_under_escaped_names_too() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ids_that_are_no_hyphenated_uuid_are_refused() {
-    let stand = Stand::start().await;
+    let setup = RefusalSetup::start().await;
     let bare = GENE.replace('-', "");
     for (raw, given) in [
         (format!("{{{GENE}}}"), format!("{{{GENE}}}")),
@@ -151,15 +151,15 @@ async fn ids_that_are_no_hyphenated_uuid_are_refused() {
         ("'%20or%201=1--".into(), "' or 1=1--".into()),
         ("x".repeat(70), "x".repeat(70)),
     ] {
-        for answer in stand.raw_get(&format!("/genes/{raw}/phenotype?limit=0")).await {
-            assert_names(&answer, "INVALID_ID", "id", &given);
+        for response in setup.raw_get(&format!("/genes/{raw}/phenotype?limit=0")).await {
+            assert_names(&response, "INVALID_ID", "id", &given);
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unusual_but_valid_parameters_are_served() {
-    let stand = Stand::start().await;
+    let setup = RefusalSetup::start().await;
     let upper = GENE.to_uppercase();
     let escaped = GENE.replace('-', "%2D");
     let longest = "%F0%9F%A7%AC".repeat(255);
@@ -187,10 +187,10 @@ async fn unusual_but_valid_parameters_are_served() {
         (&format!("/arena/insights?domain={}", "a".repeat(255)), 404),
         (&format!("/arena/insights?domain={longest}"), 404),
     ] {
-        for answer in stand.raw_get(target).await {
-            assert_eq!(answer.status, status, "{target}: {answer:?}");
+        for response in setup.raw_get(target).await {
+            assert_eq!(response.status, status, "{target}: {response:?}");
             if status == 404 {
-                assert_refusal(&answer, 404, "NOT_FOUND");
+                assert_refusal(&response, 404, "NOT_FOUND");
             }
         }
     }
@@ -198,13 +198,13 @@ async fn unusual_but_valid_parameters_are_served() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn raw_bytes_beyond_ascii_are_read_as_utf8_or_refused() {
-    let stand = Stand::start().await;
-    for replica in &stand.replicas {
+    let setup = RefusalSetup::start().await;
+    for replica in &setup.replicas {
         let address = crate::support::raw::address(&replica.base);
         let ask = async |domain: &[u8]| {
             let tail = format!(
                 " HTTP/1.1\r\nHost: t\r\nConnection: close\r\nX-API-Key: {}\r\n\r\n",
-                stand.key
+                setup.key
             );
             let request = [b"GET /v1/genes?domain=", domain, tail.as_bytes()].concat();
             crate::support::raw::exchange(&address, &request).await

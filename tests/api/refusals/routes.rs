@@ -1,11 +1,11 @@
 //! Unknown routes are 404, with any method and with or without a key.
 
-use super::{GENE, Stand, assert_refusal};
+use super::{GENE, RefusalSetup, assert_refusal};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unknown_routes_are_refused_with_404_with_and_without_a_key() {
-    let stand = Stand::start().await;
-    let key = [("X-API-Key", stand.key.as_str())];
+    let setup = RefusalSetup::start().await;
+    let key = [("X-API-Key", setup.key.as_str())];
     let long = format!("/{}", "x".repeat(60_000));
     let of_gene = format!("/v1/genes/{GENE}");
     for target in [
@@ -49,12 +49,12 @@ async fn unknown_routes_are_refused_with_404_with_and_without_a_key() {
         "/%00",
         &long,
     ] {
-        for replica in &stand.replicas {
+        for replica in &setup.replicas {
             for headers in [&key[..], &[]] {
                 for method in ["GET", "POST", "BREW"] {
-                    let answer = replica.raw(method, target, headers).await;
-                    assert_eq!(answer.status, 404, "{method} {target}: {answer:?}");
-                    assert_refusal(&answer, 404, "NOT_FOUND");
+                    let response = replica.raw(method, target, headers).await;
+                    assert_eq!(response.status, 404, "{method} {target}: {response:?}");
+                    assert_refusal(&response, 404, "NOT_FOUND");
                 }
             }
         }

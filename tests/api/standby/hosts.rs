@@ -18,7 +18,7 @@ fn url(hosts: &[&str], database: &Database<'_>, query: &str) -> String {
 
 fn upstream(url: &str, change: impl FnOnce(&mut UpstreamConfig)) -> Postgres {
     let mut upstream = config(url, None).upstream;
-    // Within which a loaded machine makes a connection in any case, and reads.
+    // Time in which even a loaded machine connects and reads.
     (upstream.connect_ms, upstream.wait_ms) = (1_200, 5_000);
     (upstream.query_ms, upstream.deadline_ms) = (2_000, 10_000);
     change(&mut upstream);
@@ -51,7 +51,7 @@ async fn an_unresponsive_first_host_costs_a_fraction_of_the_timeout() {
     let connections = first.accepted();
     first.set(Mode::Stall).await;
     for _ in 0..3 {
-        // The connections that there are have fallen silent, and new ones are swallowed.
+        // Existing connections have gone silent, and new ones hang.
         assert!(read(&later).await.unwrap() > 0);
     }
     assert!(connections > 0, "the first host was used while it could be");
@@ -68,7 +68,9 @@ async fn a_refusing_host_is_skipped_and_the_error_lists_every_host() {
 
     second.set(Mode::Refuse).await;
 
-    let Err(UpstreamError::Unreachable(why)) = read(&upstream).await else { panic!("it is away") };
+    let Err(UpstreamError::Unreachable(why)) = read(&upstream).await else {
+        panic!("the database is unavailable")
+    };
     let why = why.to_string();
     assert!(why.contains("host 1: ") && why.contains("host 2: "), "{why}");
     assert!(!why.contains(READER) && !why.contains(database.name()), "{why}");
@@ -83,31 +85,31 @@ async fn hosts_are_selected_by_their_role() {
     let database = sample(&first).await;
     let second = first.start_standby().await;
     let hosts = [first.addr(), second.addr()];
-    let both = [hosts[0].as_str(), hosts[1].as_str()];
-    for (wanted, standby) in [
+    let two_hosts = [hosts[0].as_str(), hosts[1].as_str()];
+    for (expected, standby) in [
         ("primary", false),
         ("read-write", false),
         ("standby", true),
         ("read-only", true),
         ("prefer-standby", true),
     ] {
-        for hosts in [both, [both[1], both[0]]] {
-            let query = format!("target_session_attrs={wanted}");
+        for hosts in [two_hosts, [two_hosts[1], two_hosts[0]]] {
+            let query = format!("target_session_attrs={expected}");
             let upstream = upstream(&url(&hosts, &database, &query), |_| {});
             let found = upstream.position().await.unwrap().expect("a position");
-            assert_eq!(found.is_standby, standby, "{wanted} of {hosts:?}");
+            assert_eq!(found.is_standby, standby, "{expected} of {hosts:?}");
             assert!(read(&upstream).await.unwrap() > 0);
         }
     }
-    for (wanted, host, why) in
-        [("primary", both[1], "is a standby"), ("standby", both[0], "is a primary")]
+    for (expected, host, why) in
+        [("primary", two_hosts[1], "is a standby"), ("standby", two_hosts[0], "is a primary")]
     {
-        let query = format!("target_session_attrs={wanted}");
+        let query = format!("target_session_attrs={expected}");
         let upstream = upstream(&url(&[host], &database, &query), |_| {});
         let Err(UpstreamError::Unreachable(error)) = read(&upstream).await else { panic!() };
         assert!(error.to_string().contains(why), "{error}");
     }
     let query = "target_session_attrs=prefer-standby";
-    let upstream = upstream(&url(&both[..1], &database, query), |_| {});
-    assert!(read(&upstream).await.unwrap() > 0, "a primary is better than nothing");
+    let upstream = upstream(&url(&two_hosts[..1], &database, query), |_| {});
+    assert!(read(&upstream).await.unwrap() > 0, "a primary is used if there is no standby");
 }

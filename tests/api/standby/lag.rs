@@ -1,21 +1,21 @@
-//! A standby whose replay stands still, and goes on.
+//! A standby whose replay pauses and resumes.
 
 use std::time::Duration;
 
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::{SOON, fleet, keep_nothing, reads, until_in_use};
-use crate::currency::{DOMAIN, answers, assert_same, assert_seen, genes_of, paths_of};
+use super::{TIMEOUT, fleet, reads, wait_for_use, without_caches};
+use crate::currency::{DOMAIN, assert_same, assert_visible, genes_of, paths_of, responses};
 use crate::support::need_own_servers;
 use crate::support::replica::Replica;
 use crate::support::standby::primary;
-use crate::support::wait::{eventually, seen};
+use crate::support::wait::{eventually, visible_within};
 
-const SEEN: Duration = Duration::from_secs(2);
+const VISIBLE_WITHIN: Duration = Duration::from_secs(2);
 
-/// Long enough for several looks.
-const A_WHILE: Duration = Duration::from_secs(4);
+/// Long enough for several polls.
+const SEVERAL_POLLS: Duration = Duration::from_secs(4);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_change_that_a_standby_lacks_is_visible_within_two_seconds() {
@@ -29,14 +29,14 @@ async fn a_change_that_a_standby_lacks_is_visible_within_two_seconds() {
     let genes = genes_of(&client, DOMAIN).await;
     let (paths, mut plain) = (paths_of(&genes), fleet.config.clone());
     plain.upstream.read_urls.clear();
-    keep_nothing(&mut plain);
-    let truthful = Replica::start(&plain).await;
-    primary.followed_by(&standby).await;
+    without_caches(&mut plain);
+    let uncached_replica = Replica::start(&plain).await;
+    primary.wait_for_replay(&standby).await;
 
-    // Both caches are filled from a standby that already stands still.
+    // Both caches are filled from a standby that has paused already.
     standby.pause_replay().await;
     for replica in &fleet.replicas {
-        answers(replica, &key, &paths).await;
+        responses(replica, &key, &paths).await;
         assert_eq!(replica.get("/genes", Some(&revoked)).await.status, 200);
     }
     assert!(reads(&fleet.replicas[0], "answered").await > 0.0);
@@ -49,44 +49,64 @@ async fn a_change_that_a_standby_lacks_is_visible_within_two_seconds() {
     let sql = "update registry.api_key set revoked_at = now() where prefix = $1";
     assert_eq!(client.execute(sql, &[&prefix]).await.unwrap(), 1);
     let committed = Instant::now();
-    let truth = answers(&truthful, &key, &paths).await;
+    let expected = responses(&uncached_replica, &key, &paths).await;
 
-    assert_seen(&fleet.replicas, &key, &paths, &truth, committed, "the standby lacks it").await;
+    assert_visible(
+        &fleet.replicas,
+        &key,
+        &paths,
+        &expected,
+        committed,
+        "the standby does not have the change",
+    )
+    .await;
     for replica in &fleet.replicas {
-        seen(committed, SEEN, "the key is refused", || async {
+        visible_within(committed, VISIBLE_WITHIN, "the key is refused", || async {
             let found = replica.get("/genes", Some(&revoked)).await.status;
             if found == 401 { Ok(()) } else { Err(found.to_string()) }
         })
         .await;
     }
-    // And it stays so while the standby stands still, also for a replica that starts now, to which
-    // the standby has not come as far as the first look at the primary.
+    // That remains so while the standby is paused, also for a new replica, whose first poll of the
+    // primary is ahead of the standby.
     let late = Replica::start(&fleet.config).await;
-    eventually(SOON, "it is ready", || async { late.ops("/readyz").await.status == 200 }).await;
-    let until = Instant::now() + A_WHILE;
+    eventually(TIMEOUT, "the replica is ready", || async {
+        late.ops("/readyz").await.status == 200
+    })
+    .await;
+    let until = Instant::now() + SEVERAL_POLLS;
     while Instant::now() < until {
         for replica in fleet.replicas.iter().chain([&late]) {
-            assert_same(&answers(replica, &key, &paths).await, &truth, &paths);
+            assert_same(&responses(replica, &key, &paths).await, &expected, &paths);
             assert_eq!(replica.get("/genes", Some(&revoked)).await.status, 401);
         }
     }
-    let mut behind = 0.0;
+    let mut stale_reads = 0.0;
     for (replica, limit) in fleet.replicas.iter().zip(7..) {
-        // Nobody has this yet, so the standby is asked first.
+        // No cache has this yet, so the standby is read first.
         let cold = format!("/genes?domain={DOMAIN}&limit={limit}");
         assert!(!replica.get(&cold, Some(&key)).await.text.contains(&genes[0]));
-        behind += reads(replica, "behind").await;
+        stale_reads += reads(replica, "behind").await;
     }
-    assert!(behind > 0.0, "no read of the standby was found to lack anything");
+    assert!(stale_reads > 0.0, "no read of the standby was found to be stale");
 
     standby.resume_replay().await;
-    primary.followed_by(&standby).await;
+    primary.wait_for_replay(&standby).await;
     let sql = "update registry.gene set description = 'later' where id = $1::text::uuid";
-    eventually(3 * SOON, "the standby is read again, and is right", || async {
+    eventually(3 * TIMEOUT, "the standby is read again, and is up to date", || async {
         let before = reads(&fleet.replicas[0], "answered").await;
         client.execute(sql, &[&genes[1]]).await.unwrap();
-        let (committed, truth) = (Instant::now(), answers(&truthful, &key, &paths).await);
-        assert_seen(&fleet.replicas, &key, &paths, &truth, committed, "it goes on").await;
+        let (committed, expected) =
+            (Instant::now(), responses(&uncached_replica, &key, &paths).await);
+        assert_visible(
+            &fleet.replicas,
+            &key,
+            &paths,
+            &expected,
+            committed,
+            "the replica continues",
+        )
+        .await;
         reads(&fleet.replicas[0], "answered").await > before
     })
     .await;
@@ -98,7 +118,7 @@ async fn a_lagging_standby_is_not_read_and_health_and_metrics_show_it() {
     let primary = primary().await;
     let [paused, well] = [primary.start_standby().await, primary.start_standby().await];
     let fleet = fleet(1, &primary, &[&paused, &well], |config, _| {
-        keep_nothing(config);
+        without_caches(config);
         config.upstream.max_lag_ms = 5_000;
     })
     .await;
@@ -108,9 +128,9 @@ async fn a_lagging_standby_is_not_read_and_health_and_metrics_show_it() {
     assert_eq!(standbys().await, json!(["up", "up"]));
 
     paused.pause_replay().await;
-    // Something must be lacking: a standby of an idle primary does not lag.
+    // There must be something to replay: a standby of an idle primary does not lag.
     client.batch_execute("update registry.gene set downloads = downloads + 1").await.unwrap();
-    until_in_use(replica, 1, false).await;
+    wait_for_use(replica, 1, false).await;
 
     let ready = replica.ops("/readyz").await.json();
     assert_eq!((&ready["standbys"], &ready["primary"]), (&json!(["down", "up"]), &json!("up")));
@@ -124,7 +144,7 @@ async fn a_lagging_standby_is_not_read_and_health_and_metrics_show_it() {
     assert_eq!(reads(replica, "answered").await, before);
 
     paused.resume_replay().await;
-    until_in_use(replica, 1, true).await;
+    wait_for_use(replica, 1, true).await;
     assert!(replica.metric(&lag(1)).await.unwrap() < 5.0);
 }
 
@@ -142,10 +162,10 @@ async fn responses_never_go_back_in_time() {
     let key = fleet.database.new_key(1_000_000).await;
     let gene = genes_of(&client, DOMAIN).await.swap_remove(0);
     let path = format!("/genes/{gene}/phenotype");
-    // A score: the change log says nothing of it, so only the order of reads counts.
+    // The change log does not contain scores, so only the order of reads counts.
     let set = "update registry.gene set reputation_score = $2::float8 where id = $1::text::uuid";
-    let reputation = |answer: &crate::support::replica::Answer| {
-        answer.json()["reputation_score"].as_f64().unwrap()
+    let reputation = |response: &crate::support::replica::Response| {
+        response.json()["reputation_score"].as_f64().unwrap()
     };
 
     let mut before = 0.0;
@@ -153,30 +173,30 @@ async fn responses_never_go_back_in_time() {
         standby.pause_replay().await;
         let score = 1_000.0 * f64::from(round);
         client.execute(set, &[&gene, &score]).await.unwrap();
-        // Away for a moment, so that the primary is read; it shows the new score.
+        // The standby is unavailable for a moment, so the primary is read; it has the new score.
         standby.pause();
-        eventually(SOON, "the primary was read", || async {
+        eventually(TIMEOUT, "the primary was read", || async {
             reputation(&replica.get(&path, Some(&key)).await) == score
         })
         .await;
         standby.resume();
-        until_in_use(replica, 1, true).await;
-        // What it shows is older than what is at hand: it may not keep that from growing older.
+        wait_for_use(replica, 1, true).await;
+        // The standby's value is older than the cached one, so it may not keep that from ageing.
         let score = score + 1.0;
         client.execute(set, &[&gene, &score]).await.unwrap();
-        eventually(SOON, "the primary is read, for the standby is behind", || async {
+        eventually(TIMEOUT, "the primary is read, since the standby lags", || async {
             reputation(&replica.get(&path, Some(&key)).await) == score
         })
         .await;
         before = f64::max(before, score);
-        let until = Instant::now() + A_WHILE;
+        let until = Instant::now() + SEVERAL_POLLS;
         while Instant::now() < until {
-            let answer = replica.get(&path, Some(&key)).await;
-            assert_eq!(answer.status, 200, "{answer:?}");
-            assert!(reputation(&answer) >= before, "back to an earlier state: {answer:?}");
+            let response = replica.get(&path, Some(&key)).await;
+            assert_eq!(response.status, 200, "{response:?}");
+            assert!(reputation(&response) >= before, "back to an earlier state: {response:?}");
         }
         standby.resume_replay().await;
-        primary.followed_by(&standby).await;
-        until_in_use(replica, 1, true).await;
+        primary.wait_for_replay(&standby).await;
+        wait_for_use(replica, 1, true).await;
     }
 }

@@ -1,25 +1,25 @@
-//! A cluster: counters and cache entries are on the nodes that have their slots, and a node that
-//! fails or a slot that moves fails no request.
+//! A cluster: counters and cache entries are on the nodes that have their slots, and neither a
+//! failed node nor a moved slot fails a request.
 
 use std::time::Duration;
 
 use gene_registry::config::{Config, Topology};
 use gene_registry::keys::ApiKey;
 
-use super::hammer::{Hammer, use_up};
-use crate::redis_faults::{admitted_by_each, assert_counted_together, until_back};
+use super::steady_load::{SteadyLoad, use_up};
+use crate::redis_faults::{admitted_by_each, assert_counted_together, wait_until_available};
 use crate::support::need_own_servers;
 use crate::support::postgres::PostgresServer;
 use crate::support::redis_cluster::RedisCluster;
 use crate::support::replica::Fleet;
-use crate::support::traffic::{Traffic, uncached};
+use crate::support::traffic::{Traffic, uncached_path};
 use crate::support::wait::eventually;
 
-/// Of a key's limit.
+/// The window of a key's limit.
 const WINDOW: Duration = Duration::from_secs(60);
 
 /// Within this time, the new primary is used.
-const RESUMED: Duration = Duration::from_secs(10);
+const RECOVERY_LIMIT: Duration = Duration::from_secs(10);
 
 async fn fleet(redis: &RedisCluster) -> Fleet<'static> {
     let configure = |config: &mut Config| {
@@ -32,7 +32,7 @@ async fn fleet(redis: &RedisCluster) -> Fleet<'static> {
     let postgres = PostgresServer::shared().await;
     let fleet = Fleet::start_with(3, postgres, &redis.nodes[0], configure).await;
     let key = fleet.database.new_key(1_000_000).await;
-    until_back(&fleet, &key).await;
+    wait_until_available(&fleet, &key).await;
     fleet
 }
 
@@ -52,11 +52,11 @@ async fn counters_and_cache_entries_are_on_all_nodes_and_all_of_them_expire() {
     assert_counted_together(&fleet).await;
     let mut shared = 0;
     for _ in 0..30 {
-        let (path, key) = (uncached(), fleet.database.new_key(100).await);
+        let (path, key) = (uncached_path(), fleet.database.new_key(100).await);
         assert_eq!(fleet.replicas[0].get(&path, Some(&key)).await.status, 200);
-        let answer = fleet.replicas[1].get(&path, Some(&key)).await;
-        shared += usize::from(answer.header("cache-status").contains("detail=shared"));
-        assert_eq!(answer.header("x-ratelimit-remaining"), "98", "{answer:?}");
+        let response = fleet.replicas[1].get(&path, Some(&key)).await;
+        shared += usize::from(response.header("cache-status").contains("detail=shared"));
+        assert_eq!(response.header("x-ratelimit-remaining"), "98", "{response:?}");
     }
     // The replica published the entry before it responded.
     assert_eq!(shared, 30);
@@ -81,7 +81,7 @@ async fn a_killed_primary_is_replaced_by_its_replica_and_other_keys_are_not_affe
     let (limited, slot) = key_with_slot(&redis, &fleet, 60).await;
     let busy = fleet.database.new_key(1_000_000).await;
     let traffic = Traffic::start(&fleet, &busy, "/arena/insights?domain=search");
-    let hammer = Hammer::start(&fleet, &limited);
+    let steady_load = SteadyLoad::start(&fleet, &limited);
 
     let lost = redis.primary_of(slot, 0).await;
     redis.nodes[lost].kill().await;
@@ -95,22 +95,22 @@ async fn a_killed_primary_is_replaced_by_its_replica_and_other_keys_are_not_affe
 
     let now = redis.taken_over(slot, lost).await;
     let fresh = fleet.database.new_key(1_000_000).await;
-    eventually(RESUMED, "the node that took over counts and caches", || async {
+    eventually(RECOVERY_LIMIT, "the node that took over counts and caches", || async {
         for replica in &fleet.replicas {
             assert_eq!(replica.get("/genes", Some(&fresh)).await.status, 200);
         }
         let limits = redis.nodes[now].keys(&format!("{}:limit", fleet.prefix)).await;
-        let answers = redis.nodes[now].keys(&format!("{}:answer", fleet.prefix)).await;
-        !limits.is_empty() && !answers.is_empty()
+        let responses = redis.nodes[now].keys(&format!("{}:answer", fleet.prefix)).await;
+        !limits.is_empty() && !responses.is_empty()
     })
     .await;
-    until_back(&fleet, &fresh).await;
-    let (hammered, refused) = hammer.stop().await;
+    wait_until_available(&fleet, &fresh).await;
+    let (hammered, refused) = steady_load.stop().await;
     let passed = hammered + use_up(&fleet, &limited).await;
-    // The limit, again for the data that a fail-over may lose, and each replica's share.
+    // The limit, the same again for the data that a fail-over may lose, and each replica's share.
     assert!((60..=180).contains(&passed), "{passed} admitted, {refused} refused");
-    for answer in traffic.stop().await {
-        assert_eq!(answer.status, 200, "{answer:?}");
+    for response in traffic.stop().await {
+        assert_eq!(response.status, 200, "{response:?}");
     }
     for _ in 0..5 {
         assert_eq!(admitted_by_each(&fleet).await, [20, 0, 0]);
@@ -127,13 +127,14 @@ async fn a_replica_without_requests_finds_the_new_primary() {
     let writes = async || replica.ops("/readyz").await.json()["redis_write"].clone();
     let lost = redis.primary_of(slot, 0).await;
     redis.nodes[lost].kill().await;
-    eventually(RESUMED, "it is noticed", async || {
+    eventually(RECOVERY_LIMIT, "the fail-over is noticed", async || {
         assert_eq!(replica.get("/genes", Some(&key)).await.status, 200);
         writes().await == "down"
     })
     .await;
     redis.taken_over(slot, lost).await;
-    eventually(RESUMED, "all keys have a node again", async || writes().await == "up").await;
+    eventually(RECOVERY_LIMIT, "all slots have a node again", async || writes().await == "up")
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -148,8 +149,8 @@ async fn counting_is_exact_while_a_slot_moves() {
         let (passed, refused) = admitted_over_moves(&redis, &fleet, 200).await;
         let took = begun.elapsed();
         let traffic = traffic.stop().await;
-        assert!(traffic.iter().all(|answer| answer.status == 200));
-        // Beyond it, the key has begun another window: again with another key.
+        assert!(traffic.iter().all(|response| response.status == 200));
+        // Past its end, the key has begun another window, so the test starts over with another key.
         if took < WINDOW {
             assert_eq!(passed, 200, "{refused} were refused");
             return;
@@ -158,38 +159,38 @@ async fn counting_is_exact_while_a_slot_moves() {
     panic!("three times more than a window: this machine is too slow to say anything");
 }
 
-/// How many requests with a new key pass while its counter moves three times, and how many are
-/// refused before the last ones.
+/// The number of requests with a new key that are admitted while its counter moves three times, and
+/// the number that are refused before the last ones.
 async fn admitted_over_moves(
     redis: &RedisCluster,
     fleet: &Fleet<'_>,
     limit: u32,
 ) -> (usize, usize) {
     let (limited, slot) = key_with_slot(redis, fleet, limit).await;
-    let hammer = Hammer::start(fleet, &limited);
+    let steady_load = SteadyLoad::start(fleet, &limited);
     let mut owner = redis.primary_of(slot, 0).await;
     let primaries = redis.primaries(0).await;
     for round in 0..3 {
         let target = primaries[(primaries.iter().position(|at| *at == owner).unwrap() + 1) % 3];
         redis.begin_move(slot, owner, target).await;
         if round == 0 {
-            // Keys that are not at the source any more, or not yet anywhere.
+            // While the slot moves, keys may be on either node.
             let (other, _) = key_with_slot(redis, fleet, 10).await;
             assert_eq!(admitted(fleet, &other).await, 10);
         }
         redis.end_move(slot, owner, target).await;
         owner = target;
     }
-    let (hammered, refused) = hammer.stop().await;
+    let (hammered, refused) = steady_load.stop().await;
     (hammered + use_up(fleet, &limited).await, refused)
 }
 
-/// How many of 30 requests over all replicas pass.
+/// How many of 30 requests over all replicas are admitted.
 async fn admitted(fleet: &Fleet<'_>, key: &str) -> usize {
     let mut passed = 0;
     for number in 0..30 {
-        let answer = fleet.replicas[number % 3].get("/genes", Some(key)).await;
-        passed += usize::from(answer.status == 200);
+        let response = fleet.replicas[number % 3].get("/genes", Some(key)).await;
+        passed += usize::from(response.status == 200);
     }
     passed
 }

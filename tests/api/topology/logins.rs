@@ -1,4 +1,4 @@
-//! Users, passwords of any characters, sockets and IPv6.
+//! Users, passwords with any characters, unix sockets and IPv6.
 
 use std::time::Duration;
 
@@ -7,35 +7,35 @@ use gene_registry::config::Config;
 use crate::support::need_own_servers;
 use crate::support::postgres::PostgresServer;
 use crate::support::redis::RedisServer;
-use crate::support::replica::{Fleet, patient};
-use crate::support::traffic::uncached;
+use crate::support::replica::{Fleet, long_timeouts};
+use crate::support::traffic::uncached_path;
 use crate::support::wait::eventually;
 
-/// Everything that means something in a URL, and what would be something else in TOML.
+/// Every character that has a meaning in a URL or in TOML.
 const PASSWORD: &str = "p@ss:w/o#r%d?=\"'é ";
-const ENCODED: &str = "p%40ss%3Aw%2Fo%23r%25d%3F%3D%22%27%C3%A9%20";
+const ENCODED_PASSWORD: &str = "p%40ss%3Aw%2Fo%23r%25d%3F%3D%22%27%C3%A9%20";
 
-/// Two replicas with this configuration count, and share answers, in `redis`.
+/// Checks that two replicas with this configuration share counts and entries in `redis`.
 pub(super) async fn assert_used(redis: &RedisServer, change: impl FnOnce(&mut Config)) {
     let change = |config: &mut Config| {
-        patient(config);
+        long_timeouts(config);
         change(config);
     };
     let fleet = Fleet::start_with(2, PostgresServer::shared().await, redis, change).await;
     let key = fleet.database.new_key(1_000).await;
-    eventually(Duration::from_secs(20), "one replica has the other's answer", || async {
-        let path = uncached();
+    eventually(Duration::from_secs(20), "one replica has the other's entry", || async {
+        let path = uncached_path();
         let [first, second] = [&fleet.replicas[0], &fleet.replicas[1]];
         assert_eq!(first.get(&path, Some(&key)).await.status, 200);
-        let answer = second.get(&path, Some(&key)).await;
-        assert_eq!(answer.status, 200);
-        answer.header("cache-status").contains("detail=shared")
+        let response = second.get(&path, Some(&key)).await;
+        assert_eq!(response.status, 200);
+        response.header("cache-status").contains("detail=shared")
     })
     .await;
     let mut remaining = Vec::new();
     for replica in &fleet.replicas {
-        let answer = replica.get("/genes", Some(&key)).await;
-        remaining.push(answer.header("x-ratelimit-remaining").parse::<i64>().unwrap());
+        let response = replica.get("/genes", Some(&key)).await;
+        remaining.push(response.header("x-ratelimit-remaining").parse::<i64>().unwrap());
     }
     assert_eq!(remaining[0] - remaining[1], 1, "they count together");
 }
@@ -53,11 +53,11 @@ async fn passwords_of_any_characters_work_in_the_url_and_in_their_own_setting() 
         let words = ["ACL", "SETUSER", user, "reset", "on", &password, "~*", "+@all"];
         let () = redis.command(&words).await;
     }
-    let url = with_login(&redis, &format!("reader:{ENCODED}"));
+    let url = with_login(&redis, &format!("reader:{ENCODED_PASSWORD}"));
     assert_used(&redis, |config| config.redis.url = Some(url.into())).await;
-    let url = with_login(&redis, &format!("we%3Aird%2Fu%23ser:{ENCODED}"));
+    let url = with_login(&redis, &format!("we%3Aird%2Fu%23ser:{ENCODED_PASSWORD}"));
     assert_used(&redis, |config| config.redis.url = Some(url.into())).await;
-    // Those in keys of their own win.
+    // Separate settings take precedence over the URL.
     let url = with_login(&redis, "nobody:wrong");
     assert_used(&redis, |config| {
         config.redis.url = Some(url.into());
@@ -69,7 +69,7 @@ async fn passwords_of_any_characters_work_in_the_url_and_in_their_own_setting() 
     assert!(refused.is_empty(), "{refused:?}");
 }
 
-/// The URL of a user who has these rights on the tests' keys, and no others.
+/// The URL of a user with these rights on the tests' keys only.
 async fn as_user_with(redis: &RedisServer, rights: &str) -> String {
     let mut words = vec!["ACL", "SETUSER", "least", "reset", "on", ">secret", "~gr-test-*"];
     words.extend(rights.split(' '));
@@ -90,11 +90,11 @@ async fn a_user_with_the_documented_rights_only_is_sufficient() {
 async fn metrics_show_local_limits_while_the_server_refuses_to_count() {
     need_own_servers!();
     let redis = RedisServer::start(&[]).await;
-    // The script that counts may be run, but not all that it does.
+    // The user may run the limiter's script, but not every command in it.
     let rights = "+get +getrange +set +mget +evalsha +eval +incrby +del +ping";
     let url = as_user_with(&redis, rights).await;
     let change = |config: &mut Config| {
-        patient(config);
+        long_timeouts(config);
         config.redis.url = Some(url.into());
     };
     let fleet = Fleet::start_with(1, PostgresServer::shared().await, &redis, change).await;
@@ -110,7 +110,7 @@ async fn metrics_show_local_limits_while_the_server_refuses_to_count() {
     eventually(soon, "counted together again", || is_shown("shared")).await;
 }
 
-/// How often a right was lacking.
+/// How often a right was missing.
 async fn refusals(redis: &RedisServer) -> u32 {
     let errors: String = redis.command(&["INFO", "errorstats"]).await;
     let count = errors.lines().find_map(|line| line.strip_prefix("errorstat_NOPERM:count="));
@@ -123,7 +123,7 @@ async fn a_missing_right_is_noticed_without_requests_for_as_long_as_it_is_missin
     let redis = RedisServer::start(&[]).await;
     let url = as_user_with(&redis, "+get +getrange +set +mget +ping").await;
     let change = |config: &mut Config| {
-        patient(config);
+        long_timeouts(config);
         config.redis.url = Some(url.into());
     };
     let fleet = Fleet::start_with(1, PostgresServer::shared().await, &redis, change).await;
@@ -131,22 +131,22 @@ async fn a_missing_right_is_noticed_without_requests_for_as_long_as_it_is_missin
     let soon = Duration::from_secs(20);
     let writes =
         async || replica.metric("gene_registry_redis_in_use{side=\"write\"}").await == Some(1.0);
-    eventually(soon, "it is noticed", async || {
+    eventually(soon, "the missing right is noticed", async || {
         assert_eq!(replica.get("/genes", Some(&key)).await.status, 200);
         !writes().await
     })
     .await;
     let openings = "gene_registry_breaker_openings_total{store=\"redis_write\"}";
     let (opened, refused) = (replica.metric(openings).await, refusals(&redis).await);
-    eventually(soon, "it is tried", async || refusals(&redis).await > refused + 3).await;
-    assert_eq!(replica.metric(openings).await, opened, "it never seemed to be back");
+    eventually(soon, "the probe has run", async || refusals(&redis).await > refused + 3).await;
+    assert_eq!(replica.metric(openings).await, opened, "it never counted as available");
     let rights = ["+evalsha", "+eval", "+incrby", "+pttl", "+pexpire", "+del"];
     let () = redis.command(&[&["ACL", "SETUSER", "least"][..], &rights].concat()).await;
-    eventually(soon, "it is back", writes).await;
+    eventually(soon, "Redis is available again", writes).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sockets_and_ipv6_lead_to_redis_too() {
+async fn unix_sockets_and_ipv6_reach_redis() {
     need_own_servers!();
     let redis = RedisServer::start(&["--bind", "127.0.0.1", "::1"]).await;
     let socket = redis.socket_url();

@@ -3,34 +3,34 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use crate::support::binary::Served;
+use crate::support::binary::ReplicaProcess;
 use crate::support::hosts::Hosts;
 use crate::support::postgres::PostgresServer;
 use crate::support::proxy::{FaultProxy, Mode};
 use crate::support::redis::RedisServer;
 use crate::support::replica::{READER, sample};
-use crate::support::traffic::uncached;
+use crate::support::traffic::uncached_path;
 use crate::support::wait::eventually;
 use crate::support::{free_port, record_not_run, test_name};
 
-const SOON: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
-const NAME: &str = "stores.registry.test";
-const BEFORE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
-const AFTER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 3);
+const HOST_NAME: &str = "stores.registry.test";
+const OLD_ADDRESS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+const NEW_ADDRESS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 3);
 
-/// A URL with the name, and `port`, in the place of its host and port.
+/// A URL with the name and `port` instead of its host and port.
 fn by_name(url: &str, port: u16) -> String {
     let mut url: reqwest::Url = url.parse().unwrap();
-    url.set_host(Some(NAME)).unwrap();
+    url.set_host(Some(HOST_NAME)).unwrap();
     url.set_port(Some(port)).unwrap();
     url.to_string()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn stores_that_moved_to_another_address_are_found_by_name() {
-    let hosts = Hosts::new(NAME, &BEFORE.to_string());
-    if !hosts.are_seen(NAME) {
+    let hosts = Hosts::new(HOST_NAME, &OLD_ADDRESS.to_string());
+    if !hosts.are_seen(HOST_NAME) {
         fn here() {}
         record_not_run(&format!("{}: needs mount namespaces", test_name(&here)));
         return;
@@ -41,10 +41,10 @@ async fn stores_that_moved_to_another_address_are_found_by_name() {
     let stores = [(free_port(), postgres.addr()), (free_port(), redis.addr())];
     let (mut old, mut new) = (Vec::new(), Vec::new());
     for (port, store) in &stores {
-        old.push(FaultProxy::start_at((BEFORE, *port), store).await);
-        new.push(FaultProxy::start_at((AFTER, *port), store).await);
+        old.push(FaultProxy::start_at((OLD_ADDRESS, *port), store).await);
+        new.push(FaultProxy::start_at((NEW_ADDRESS, *port), store).await);
     }
-    let served = Served::start_with(
+    let process = ReplicaProcess::start_with(
         &hosts,
         &[
             ("DATABASE_URL", &by_name(&database.url_as(READER), stores[0].0)),
@@ -55,18 +55,18 @@ async fn stores_that_moved_to_another_address_are_found_by_name() {
     )
     .await;
     let serves = async || {
-        let answer = served.replica.get(&uncached(), Some(&key)).await;
-        let ready = served.replica.ops("/readyz").await.json();
-        answer.status == 200 && ready["redis_read"] == "up" && ready["redis_write"] == "up"
+        let response = process.replica.get(&uncached_path(), Some(&key)).await;
+        let ready = process.replica.ops("/readyz").await.json();
+        response.status == 200 && ready["redis_read"] == "up" && ready["redis_write"] == "up"
     };
     let all_taken = |proxies: &[FaultProxy]| proxies.iter().all(|proxy| proxy.accepted() > 0);
-    eventually(SOON, "both are in use", async || serves().await && all_taken(&old)).await;
+    eventually(TIMEOUT, "both are in use", async || serves().await && all_taken(&old)).await;
     assert!(new.iter().all(|proxy| proxy.accepted() == 0));
 
-    hosts.set(NAME, &AFTER.to_string());
+    hosts.set(HOST_NAME, &NEW_ADDRESS.to_string());
     for proxy in &old {
         proxy.set(Mode::Refuse).await;
     }
 
-    eventually(SOON, "both are found", async || serves().await && all_taken(&new)).await;
+    eventually(TIMEOUT, "both stores are found", async || serves().await && all_taken(&new)).await;
 }

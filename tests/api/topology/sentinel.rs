@@ -1,20 +1,20 @@
-//! Sentinels name the primary, and replicas follow when they name another one.
+//! Sentinels name the primary, and replicas follow when another one is named.
 
 use std::time::Duration;
 
 use gene_registry::config::{Config, Topology};
 
-use super::hammer::{Hammer, use_up};
-use crate::redis_faults::{assert_counted_together, until_back};
+use super::steady_load::{SteadyLoad, use_up};
+use crate::redis_faults::{assert_counted_together, wait_until_available};
 use crate::support::need_own_servers;
 use crate::support::postgres::PostgresServer;
-use crate::support::redis_sentinel::{SERVICE, WatchedRedis};
+use crate::support::redis_sentinel::{SERVICE, SentinelRedis};
 use crate::support::replica::Fleet;
 use crate::support::traffic::Traffic;
 use crate::support::wait::eventually;
 
 /// Within this time, a new primary is used.
-const RESUMED: Duration = Duration::from_secs(10);
+const RECOVERY_LIMIT: Duration = Duration::from_secs(10);
 const LIMIT: usize = 60;
 
 fn watched_by(config: &mut Config, urls: Vec<String>) {
@@ -26,7 +26,7 @@ fn watched_by(config: &mut Config, urls: Vec<String>) {
     config.redis.timeout_ms = 1_500;
 }
 
-async fn fleet(redis: &WatchedRedis, change: impl FnOnce(&mut Config)) -> Fleet<'static> {
+async fn fleet(redis: &SentinelRedis, change: impl FnOnce(&mut Config)) -> Fleet<'static> {
     let configure = |config: &mut Config| {
         watched_by(config, redis.urls(""));
         change(config);
@@ -34,40 +34,43 @@ async fn fleet(redis: &WatchedRedis, change: impl FnOnce(&mut Config)) -> Fleet<
     let postgres = PostgresServer::shared().await;
     let fleet = Fleet::start_with(3, postgres, &redis.servers[0], configure).await;
     let key = fleet.database.new_key(1_000_000).await;
-    until_back(&fleet, &key).await;
+    wait_until_available(&fleet, &key).await;
     fleet
 }
 
-/// What must hold through a fail-over that `happen` brings about.
-async fn assert_followed<F: Future<Output = ()>>(redis: &WatchedRedis, happen: impl FnOnce() -> F) {
+/// Checks what must hold through a fail-over, which `fail_over` causes.
+async fn assert_followed<F: Future<Output = ()>>(
+    redis: &SentinelRedis,
+    happen: impl FnOnce() -> F,
+) {
     let fleet = fleet(redis, |_| {}).await;
     let [busy, limited] =
         [fleet.database.new_key(1_000_000).await, fleet.database.new_key(LIMIT as u32).await];
     let traffic = Traffic::start(&fleet, &busy, "/arena/insights?domain=search");
-    let hammer = Hammer::start(&fleet, &limited);
+    let steady_load = SteadyLoad::start(&fleet, &limited);
 
     happen().await;
     redis.promoted().await;
 
     // New counters and cache entries.
     let fresh = fleet.database.new_key(1_000_000).await;
-    eventually(RESUMED, "the new primary counts and caches", || async {
+    eventually(RECOVERY_LIMIT, "the new primary counts and caches", || async {
         for replica in &fleet.replicas {
             assert_eq!(replica.get("/genes", Some(&fresh)).await.status, 200);
         }
         let limits = redis.servers[1].keys(&format!("{}:limit", fleet.prefix)).await;
-        let answers = redis.servers[1].keys(&format!("{}:answer", fleet.prefix)).await;
-        !limits.is_empty() && !answers.is_empty()
+        let responses = redis.servers[1].keys(&format!("{}:answer", fleet.prefix)).await;
+        !limits.is_empty() && !responses.is_empty()
     })
     .await;
-    until_back(&fleet, &fresh).await;
+    wait_until_available(&fleet, &fresh).await;
 
-    let (hammered, refused) = hammer.stop().await;
+    let (hammered, refused) = steady_load.stop().await;
     let admitted = hammered + use_up(&fleet, &limited).await;
-    // The limit, again for the data that a fail-over may lose, and each replica's share.
+    // The limit, the same again for the data that a fail-over may lose, and each replica's share.
     assert!((LIMIT..=3 * LIMIT).contains(&admitted), "{admitted} admitted, {refused} refused");
-    for answer in traffic.stop().await {
-        assert_eq!(answer.status, 200, "{answer:?}");
+    for response in traffic.stop().await {
+        assert_eq!(response.status, 200, "{response:?}");
     }
     assert_counted_together(&fleet).await;
 }
@@ -75,28 +78,28 @@ async fn assert_followed<F: Future<Output = ()>>(redis: &WatchedRedis, happen: i
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_primary_is_replaced_by_its_replica_under_load() {
     need_own_servers!();
-    let redis = WatchedRedis::start(None).await;
+    let redis = SentinelRedis::start(None).await;
     assert_followed(&redis, || redis.servers[0].kill()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_primary_that_hangs_is_replaced_by_its_replica_under_load() {
     need_own_servers!();
-    let redis = WatchedRedis::start(None).await;
+    let redis = SentinelRedis::start(None).await;
     assert_followed(&redis, || async { redis.servers[0].pause() }).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_demoted_primary_is_not_used_though_it_still_replies() {
     need_own_servers!();
-    let redis = WatchedRedis::start(None).await;
+    let redis = SentinelRedis::start(None).await;
     assert_followed(&redis, || redis.fail_over()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sentinels_have_their_own_password_and_an_unavailable_one_delays_nothing() {
     need_own_servers!();
-    let redis = WatchedRedis::start(Some("of-the-sentinels")).await;
+    let redis = SentinelRedis::start(Some("of-the-sentinels")).await;
     let words = ["ACL", "SETUSER", "registry", "on", ">of/the@data", "~*", "+@all"];
     for server in &redis.servers {
         let () = server.command(&words).await;

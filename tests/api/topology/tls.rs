@@ -1,17 +1,17 @@
-//! TLS to Redis: a private authority is trusted if it is configured, and then no other.
+//! TLS to Redis: if a private authority is configured, it alone is trusted.
 
 use super::logins::assert_used;
 use crate::support::authority::{Authority, EXPIRED, VALID};
-use crate::support::binary::Served;
+use crate::support::binary::ReplicaProcess;
 use crate::support::free_port;
 use crate::support::need_own_servers;
 use crate::support::postgres::PostgresServer;
 use crate::support::redis::RedisServer;
 use crate::support::replica::{READER, sample};
-use crate::support::traffic::uncached;
+use crate::support::traffic::uncached_path;
 use crate::support::wait::eventually;
 
-/// A server that speaks TLS too, and its URL.
+/// A server that also serves TLS, and its URL.
 async fn encrypted(authority: &Authority, name: &str, years: (i32, i32)) -> (RedisServer, String) {
     let (certificate, key) = authority.certify(name, years);
     let port = free_port().to_string();
@@ -55,25 +55,25 @@ async fn an_invalid_certificate_is_refused_and_the_log_says_why_once() {
         let (redis, url) = encrypted(certifier, name, years).await;
         let database = sample(PostgresServer::shared().await).await;
         let key = database.new_key(1_000_000).await;
-        let served = Served::start(&[
+        let process = ReplicaProcess::start(&[
             ("DATABASE_URL", &database.url_as(READER)),
             ("REDIS_URL", &url),
             ("GENE_REGISTRY__REDIS__TIMEOUT_MS", "5000"),
             ("GENE_REGISTRY__REDIS__TLS_CA_FILE", ours.file.to_str().unwrap()),
         ])
         .await;
-        eventually(std::time::Duration::from_secs(20), "the log says why", || async {
-            assert_eq!(served.replica.get(&uncached(), Some(&key)).await.status, 200);
-            served.lines_with(&["WARN", "cannot connect to redis", reason]) > 0
+        eventually(std::time::Duration::from_secs(20), "the log has the cause", || async {
+            assert_eq!(process.replica.get(&uncached_path(), Some(&key)).await.status, 200);
+            process.lines_with(&["WARN", "cannot connect to redis", reason]) > 0
         })
         .await;
         // It retries twice a second.
         let in_use = "gene_registry_redis_in_use{side=\"write\"}";
         for _ in 0..200 {
-            assert_eq!(served.replica.get(&uncached(), Some(&key)).await.status, 200);
+            assert_eq!(process.replica.get(&uncached_path(), Some(&key)).await.status, 200);
         }
-        assert_eq!(served.replica.metric(in_use).await, Some(0.0));
-        assert_eq!(served.lines_with(&["cannot connect to redis"]), 1, "{}", served.log());
+        assert_eq!(process.replica.metric(in_use).await, Some(0.0));
+        assert_eq!(process.lines_with(&["cannot connect to redis"]), 1, "{}", process.log());
         let counters = redis.keys("gr").await;
         assert!(counters.is_empty(), "{counters:?}");
     }

@@ -15,8 +15,8 @@ const SETUP: &str = "
     FROM generate_series(1, 2) n;
     DELETE FROM registry.change";
 
-/// What is done, and what the log then says: `g1` is gene 1, `k1` key 1, the rest as it is.
-const TABLE: &[(&str, &[&str])] = &[
+/// A statement, and the change log after it: `g1` is gene 1, `k1` key 1; other scopes are literal.
+const CASES: &[(&str, &[&str])] = &[
     ("UPDATE registry.gene SET name = 'n' WHERE domain = 'y'", &["g3", "domain:y"]),
     ("UPDATE registry.gene SET name = name, owner_id = owner_id", &[]),
     (
@@ -93,15 +93,15 @@ async fn the_log_contains_only_changes_of_catalogue_facts() {
     let database = fresh_database().await;
     let client = database.client().await;
     client.batch_execute(SETUP).await.expect("a small registry");
-    for (sql, expected) in TABLE {
+    for (sql, expected) in CASES {
         client.batch_execute(sql).await.expect(sql);
-        let mut expected: Vec<String> = expected.iter().map(|scope| spelt_out(scope)).collect();
+        let mut expected: Vec<String> = expected.iter().map(|scope| expand_scope(scope)).collect();
         expected.sort();
         assert_eq!(take(&client).await, expected, "{sql}");
     }
 }
 
-/// The log, which is empty afterwards.
+/// Reads the log and empties it.
 async fn take(client: &Client) -> Vec<String> {
     let sql = "WITH taken AS (DELETE FROM registry.change RETURNING scope, changed_in)
         SELECT scope FROM taken WHERE changed_in < pg_current_xact_id()";
@@ -111,7 +111,7 @@ async fn take(client: &Client) -> Vec<String> {
     scopes
 }
 
-fn spelt_out(scope: &str) -> String {
+fn expand_scope(scope: &str) -> String {
     match scope.split_at(1) {
         ("g", number) => format!("gene:00000000-0000-0000-0000-00000000000{number}"),
         ("k", number) => format!("key:{}", number.repeat(32)),

@@ -1,4 +1,4 @@
-//! Connections that die, statements that take too long, callers who leave.
+//! Connections that die, statements that take too long, callers that leave.
 
 use std::time::{Duration, Instant};
 
@@ -7,20 +7,20 @@ use gene_registry::registry::{GeneSearch, KeyHash};
 use gene_registry::upstream::{Postgres, Upstream, UpstreamError};
 use tokio_postgres::Client;
 
+use super::behaviour::{domain, gene, now};
 use super::database::{TEMPLATE, TestDatabase, config, fresh_database};
-use super::suite::{domain, gene, now};
 use crate::support::database::ReadKey;
 
 fn upstream(config: &UpstreamConfig) -> Postgres {
     Postgres::new(config, TEMPLATE.to_owned()).expect("an upstream")
 }
 
-/// Times that run out soon, yet long enough for what a slow machine does without a lock.
-fn impatient(database: &TestDatabase) -> UpstreamConfig {
+/// Timeouts that expire soon, yet leave a slow machine enough time for a statement without a lock.
+fn short_timeouts(database: &TestDatabase) -> UpstreamConfig {
     UpstreamConfig { query_ms: 1_500, wait_ms: 1_500, deadline_ms: 5_000, ..config(&database.url) }
 }
 
-/// What our connections to this database do at this moment.
+/// The current statements of our connections to this database.
 async fn count(client: &Client, condition: &str) -> i64 {
     let sql = format!(
         "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
@@ -29,7 +29,7 @@ async fn count(client: &Client, condition: &str) -> i64 {
     client.query_one(&sql, &[]).await.expect("activity").get(0)
 }
 
-async fn until_none(client: &Client, condition: &str) {
+async fn wait_for_none(client: &Client, condition: &str) {
     let begun = Instant::now();
     while count(client, condition).await > 0 {
         assert!(begun.elapsed() < Duration::from_secs(20), "still: {condition}");
@@ -37,7 +37,7 @@ async fn until_none(client: &Client, condition: &str) {
     }
 }
 
-/// Ends all other connections to the database, and returns how many.
+/// Terminates all other connections to the database; returns how many there were.
 async fn terminate_all(client: &Client) -> usize {
     let sql = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
         WHERE datname = current_database() AND pid <> pg_backend_pid()";
@@ -51,7 +51,7 @@ async fn closed_idle_connections_fail_no_read() {
     let search = GeneSearch::default();
     let admin = database.client().await;
     for _ in 0..20 {
-        // Several at once, so that the pool holds several.
+        // Concurrent reads, so that the pool holds several connections.
         let reads = (0..4).map(|_| {
             let (upstream, search) = (upstream.clone(), search.clone());
             tokio::spawn(async move { upstream.search(&search).await })
@@ -66,7 +66,7 @@ async fn closed_idle_connections_fail_no_read() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_locked_table_is_a_timeout_and_leaves_no_statement() {
     let database = fresh_database().await;
-    let upstream = std::sync::Arc::new(upstream(&impatient(&database)));
+    let upstream = std::sync::Arc::new(upstream(&short_timeouts(&database)));
     upstream.ping().await.expect("a connection");
     let (admin, mut locker) = (database.client().await, database.client().await);
     let lock = locker.transaction().await.expect("a transaction");
@@ -84,12 +84,12 @@ async fn a_locked_table_is_a_timeout_and_leaves_no_statement() {
     }
     // One after the other they would take as long as a minute.
     assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
-    // Another table is not concerned, and the cancelled statements are gone though the lock is not.
+    // Another table is not affected, and the cancelled statements are gone though the lock remains.
     upstream.api_key(&KeyHash([0; 32])).await.expect("a read");
-    until_none(&admin, "wait_event_type = 'Lock'").await;
+    wait_for_none(&admin, "wait_event_type = 'Lock'").await;
     lock.rollback().await.expect("unlocked");
     upstream.search(&GeneSearch::default()).await.expect("a page");
-    until_none(&admin, "state = 'active'").await;
+    wait_for_none(&admin, "state = 'active'").await;
     assert!(count(&admin, "application_name = 'gene-registry'").await <= 5);
 }
 
@@ -106,7 +106,7 @@ async fn dropping_a_read_cancels_its_statement() {
         let left = tokio::time::timeout(Duration::from_millis(50), read).await;
         assert!(left.is_err());
     }
-    until_none(&admin, "wait_event_type = 'Lock'").await;
+    wait_for_none(&admin, "wait_event_type = 'Lock'").await;
     lock.rollback().await.expect("unlocked");
     upstream.search(&GeneSearch::default()).await.expect("a page");
 }
@@ -124,7 +124,7 @@ async fn every_read_works_with_unnamed_statements() {
     let found = upstream.insights(&domain("d"), now()).await.expect("a read").value;
     assert!(found.is_some());
     assert_eq!(upstream.api_key(&KeyHash([0; 32])).await.expect("a read").value, None);
-    // A superuser has neither limit; the reader has both.
+    // A superuser has neither timeout; the reader has both.
     assert_eq!(upstream.verify().await.expect("settings").len(), 2);
 }
 

@@ -1,4 +1,4 @@
-//! Databases for tests: one each, nothing shared.
+//! A database for each test.
 
 use gene_registry::config::UpstreamConfig;
 use gene_registry::registry::Timestamp;
@@ -11,37 +11,37 @@ use crate::support::database::{Database, seed};
 use crate::support::postgres::PostgresServer;
 use crate::support::replica;
 
-/// A database of its own, removed when this is dropped.
+/// A database of its own. Dropping it removes it from the server.
 pub(crate) struct TestDatabase {
-    /// As its owner, a superuser.
+    /// The URL of its owner, a superuser.
     pub(crate) url: String,
-    /// As `gene_registry_reader`.
+    /// The URL of `gene_registry_reader`.
     pub(crate) reader_url: String,
-    /// As `gene_registry_keys`.
+    /// The URL of `gene_registry_keys`.
     pub(crate) keys_url: String,
-    _held: Database<'static>,
+    _database: Database<'static>,
 }
 
-/// A new database with the default schema and nothing in it.
+/// A new database with the default schema and no rows.
 pub(crate) async fn fresh_database() -> TestDatabase {
     of(replica::migrated(PostgresServer::shared().await).await)
 }
 
-/// A new database without any schema.
+/// A new database without a schema.
 pub(crate) async fn empty_database() -> TestDatabase {
     of(PostgresServer::shared().await.create_database().await)
 }
 
-fn of(held: Database<'static>) -> TestDatabase {
+fn of(database: Database<'static>) -> TestDatabase {
     TestDatabase {
-        url: held.url(),
-        reader_url: held.url_as(replica::READER),
-        keys_url: held.url_as("gene_registry_keys"),
-        _held: held,
+        url: database.url(),
+        reader_url: database.url_as(replica::READER),
+        keys_url: database.url_as("gene_registry_keys"),
+        _database: database,
     }
 }
 
-/// The default limits on time, with a margin for a loaded machine.
+/// The default timeouts, with a margin for a loaded machine.
 pub(crate) fn config(url: &str) -> UpstreamConfig {
     UpstreamConfig {
         url: Some(SecretString::from(url.to_owned())),
@@ -64,17 +64,18 @@ impl TestDatabase {
         connect(&config(&self.url)).await.expect("a connection")
     }
 
-    /// The upstream, as the owner: tests break its rules and need its time.
+    /// The upstream, connected as the owner: tests violate its constraints and need longer
+    /// statements.
     pub(crate) fn upstream(&self) -> Postgres {
         Postgres::new(&config(&self.url), TEMPLATE.to_owned()).expect("an upstream")
     }
 
-    /// Loads genes, and checks that they were loaded.
+    /// Loads genes and checks that all of them were loaded.
     pub(crate) async fn load(&self, genes: Vec<CatalogueGene>, now: Timestamp) {
         let seeded = seed(&mut self.client().await, genes.into_iter(), now).await;
         assert!(matches!(seeded, Ok(Some(_))), "{seeded:?}");
     }
 }
 
-/// The install command's template in all tests.
+/// The template of the install command in all tests.
 pub(crate) const TEMPLATE: &str = "install {id}";

@@ -10,8 +10,8 @@ use gene_registry::upstream::{Upstream, UpstreamClient};
 
 use super::database::fresh_database;
 
-/// A registry of somebody else's, whose keys end at times that are kept as text.
-const FOREIGN: &str = "
+/// An existing registry whose keys have their expiry as text.
+const EXISTING_TABLES: &str = "
     CREATE SCHEMA foreign_keys;
     CREATE TABLE foreign_keys.api_key (key_hash bytea PRIMARY KEY, expires_at text);
     CREATE OR REPLACE VIEW registry_read.api_key AS
@@ -35,8 +35,8 @@ async fn records_are_returned_in_the_requested_order_with_duplicates() {
         let prefix = format!("gr_0000000{byte}");
         client.execute(insert, &[&hash(byte).0.as_slice(), &prefix]).await.expect("a key");
     }
-    let asked = [3, 9, 1, 3, 2].map(hash);
-    let read = database.upstream().api_keys(&asked).await.expect("a read");
+    let requested = [3, 9, 1, 3, 2].map(hash);
+    let read = database.upstream().api_keys(&requested).await.expect("a read");
     let prefixes = read.value.iter().map(|record| record.as_ref().map(|it| it.prefix.as_str()));
     let expected =
         [Some("gr_00000003"), None, Some("gr_00000001"), Some("gr_00000003"), Some("gr_00000002")];
@@ -50,12 +50,12 @@ async fn a_row_that_fails_a_statement_affects_no_other_key() {
     let database = fresh_database().await;
     let client = database.client().await;
     let drop = "DROP VIEW registry_read.api_key CASCADE";
-    client.batch_execute(&format!("{drop}; {FOREIGN}")).await.expect("a view");
+    client.batch_execute(&format!("{drop}; {EXISTING_TABLES}")).await.expect("a view");
     let grant = "GRANT SELECT ON registry_read.api_key TO PUBLIC";
     client.batch_execute(grant).await.expect("rights");
     let keys: Vec<_> = (0..60).map(|_| ApiKey::generate().expect("a key")).collect();
-    for (place, key) in keys.iter().enumerate() {
-        let ends = if place == 30 { "one day" } else { "infinity" };
+    for (index, key) in keys.iter().enumerate() {
+        let ends = if index == 30 { "one day" } else { "infinity" };
         let insert = "INSERT INTO foreign_keys.api_key VALUES ($1, $2)";
         client.execute(insert, &[&key.hash().0.as_slice(), &ends]).await.expect("a key");
     }
@@ -65,11 +65,11 @@ async fn a_row_that_fails_a_statement_affects_no_other_key() {
     let all = keys.iter().chain([&strange]);
     let checks = all.map(|key| authenticator.check([key.expose().as_bytes()].into_iter()));
     let checked = join_all(checks).await;
-    for (place, found) in checked.iter().enumerate() {
-        match place {
+    for (index, found) in checked.iter().enumerate() {
+        match index {
             30 => assert!(matches!(found, Err(NotAuthenticated::Unavailable(_))), "{found:?}"),
             60 => assert!(matches!(found, Err(NotAuthenticated::Denied(AuthDenied::Unknown)))),
-            _ => assert!(found.is_ok(), "{place}: {found:?}"),
+            _ => assert!(found.is_ok(), "{index}: {found:?}"),
         }
     }
 }

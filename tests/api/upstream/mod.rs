@@ -1,13 +1,13 @@
-//! The two upstreams: what each must do, that both answer the same, and what the default schema
-//! of the Postgres one keeps true.
+//! The two upstreams, Postgres and the embedded one: required behaviour, equal results, and the
+//! invariants of the default Postgres schema.
 
-mod broken;
+mod behaviour;
 mod changes;
 mod connection;
 mod database;
+mod invalid_rows;
 mod many_keys;
 mod plans;
 mod property;
 mod schema;
-mod suite;
 mod sums;

@@ -1,4 +1,5 @@
-//! A registry of a million genes: how long it takes to load, how its statements are answered.
+//! A registry of a million genes: how long loading takes, and the plans of the service's
+//! statements.
 
 use std::time::{Duration, Instant};
 
@@ -27,7 +28,7 @@ async fn reads_of_a_million_genes_use_indexes() {
     assert!(matches!(seeded, Some(LoadedRegistry { genes: GENES, .. })));
     ranks_are_exact(&client).await;
     searches_use_indexes(&database).await;
-    everything_is_answered(&database).await;
+    every_read_succeeds(&database).await;
 }
 
 async fn ranks_are_exact(client: &Client) {
@@ -49,7 +50,7 @@ async fn searches_use_indexes(database: &TestDatabase) {
     for filter in filters() {
         for sort in Sort::ALL {
             let search = GeneSearch { filter: filter.clone(), sort, page: Page::default() };
-            let plan = explained(&client, &search).await;
+            let plan = query_plan(&client, &search).await;
             let mut nodes = Vec::new();
             collect(&plan, &mut nodes);
             for node in nodes {
@@ -74,7 +75,7 @@ fn filters() -> [GeneFilter; 4] {
 }
 
 /// The plan of the statement that the service sends.
-async fn explained(client: &Client, search: &GeneSearch) -> serde_json::Value {
+async fn query_plan(client: &Client, search: &GeneSearch) -> serde_json::Value {
     let sql = gene_registry::upstream::postgres::search_statement(search);
     let prepare = format!("PREPARE search AS {sql}");
     client.batch_execute(&prepare).await.expect("prepared");
@@ -94,8 +95,8 @@ fn collect<'a>(node: &'a serde_json::Value, into: &mut Vec<&'a serde_json::Value
     }
 }
 
-/// Prints how long it takes; as the owner, whom no statement timeout cuts off on a loaded machine.
-async fn everything_is_answered(database: &TestDatabase) {
+/// Prints how long the statement takes. Runs as the owner, who has no statement timeout.
+async fn every_read_succeeds(database: &TestDatabase) {
     let upstream = database.upstream();
     let domain: DomainName = LARGE.parse().expect("a domain");
     let mut best = Duration::MAX;

@@ -1,4 +1,4 @@
-//! Random registries and random queries: both upstreams give the same answers.
+//! Random registries and random queries: both upstreams return the same results.
 
 use gene_registry::registry::{
     ArenaInsights, Fidelity, GeneFilter, GeneSearch, RawEvaluation, RawGene, Sort, Timestamp,
@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use tokio_postgres::Client;
 use uuid::Uuid;
 
+use super::behaviour::{domain, now, page};
 use super::database::{TEMPLATE, TestDatabase, fresh_database};
-use super::suite::{domain, now, page};
 
 const DOMAINS: [&str; 3] = ["a.b", "a_b", "\u{1F9EC} %"];
 const THIRTY_DAYS: i64 = 30 * 24 * 60 * 60;
@@ -88,7 +88,7 @@ fn gene(now: Timestamp) -> impl Strategy<Value = EmbeddedGene> {
     })
 }
 
-/// Makes the registry of these genes and no others.
+/// Replaces all genes of the registry by these.
 async fn fill(client: &Client, genes: &[EmbeddedGene]) {
     client.batch_execute("DELETE FROM registry.gene").await.expect("an empty registry");
     for gene in genes {
@@ -140,13 +140,13 @@ async fn fill(client: &Client, genes: &[EmbeddedGene]) {
     }
 }
 
-fn near(found: f64, expected: f64) -> bool {
+fn is_near(found: f64, expected: f64) -> bool {
     found == expected || (found - expected).abs() <= 1e-9 * expected.abs().max(1.0)
 }
 
 fn same_numbers(found: &ArenaInsights, expected: &ArenaInsights) -> bool {
-    near(found.shannon_diversity, expected.shannon_diversity)
-        && near(found.avg_fitness, expected.avg_fitness)
+    is_near(found.shannon_diversity, expected.shannon_diversity)
+        && is_near(found.avg_fitness, expected.avg_fitness)
         && ArenaInsights { shannon_diversity: 0.0, avg_fitness: 0.0, ..found.clone() }
             == ArenaInsights { shannon_diversity: 0.0, avg_fitness: 0.0, ..expected.clone() }
 }
@@ -217,5 +217,5 @@ fn both_upstreams_return_the_same_results() {
             });
             Ok(())
         })
-        .expect("the same answers");
+        .expect("the same results");
 }

@@ -1,12 +1,12 @@
-//! The default schema: how it comes into being, who may do what in it, and what keeps its ranks.
+//! The default schema: migration, the rights of each role, and the maintenance of ranks.
 
 use gene_registry::registry::Timestamp;
 use gene_registry::upstream::postgres::{connect, maintain, schema};
 use gene_registry::upstream::{CatalogueGene, generate};
 use tokio_postgres::Client;
 
+use super::behaviour::{gene, now};
 use super::database::{TestDatabase, config, empty_database, fresh_database};
-use super::suite::{gene, now};
 use crate::support::database::seed;
 
 #[tokio::test]
@@ -46,7 +46,7 @@ async fn a_user_without_createrole_gets_a_warning_with_the_remedy() {
     let mut client = connect(&config(&url)).await.expect("a connection");
     let migrated = schema::migrate(&mut client).await.expect("the schema");
     assert_eq!(migrated.applied, 4);
-    // The roles are there from elsewhere: their settings alone are out of reach.
+    // The roles exist already: only their settings cannot be changed.
     assert_eq!(migrated.warnings.len(), 3, "{:?}", migrated.warnings);
 }
 
@@ -99,7 +99,7 @@ async fn the_keys_role_writes_keys_and_nothing_else() {
         INSERT INTO registry.api_key_usage (key_hash) SELECT key_hash FROM registry.api_key",
     )
     .await
-    .expect("what it is for");
+    .expect("writes to keys");
     for sql in [
         "DELETE FROM registry.api_key",
         "SELECT * FROM registry.gene",
@@ -113,7 +113,7 @@ async fn the_keys_role_writes_keys_and_nothing_else() {
     }
 }
 
-/// Every gene's id and rank that is not as it should be.
+/// The id and rank of every gene whose rank is wrong.
 async fn wrong_ranks(client: &Client) -> i64 {
     let sql = "SELECT count(*) FROM (SELECT published, arena_rank, row_number() OVER (
             PARTITION BY domain, published ORDER BY fitness_score DESC, id) AS place
@@ -185,7 +185,7 @@ async fn seeding_a_filled_registry_changes_nothing() {
     database.load(vec![gene(1, "d", &[(1, 0.5)])], now()).await;
     let mut client = database.client().await;
     let genes = vec![gene(2, "d", &[])].into_iter();
-    assert_eq!(seed(&mut client, genes, now()).await.expect("no trouble"), None);
+    assert_eq!(seed(&mut client, genes, now()).await.expect("no error"), None);
     assert_eq!(ids(&client).await.len(), 1);
 }
 

@@ -1,16 +1,16 @@
-//! Sums of a domain's numbers, whatever order the database reads them in.
+//! The sums of a domain are the same in whatever order the database reads its rows.
 
 use gene_registry::registry::ArenaInsights;
 use gene_registry::upstream::{Postgres, Upstream};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
+use super::behaviour::{domain, now};
 use super::database::{TEMPLATE, config, fresh_database};
-use super::suite::{domain, now};
 
-/// The owner's plans go by indexes, and so by id; the reader's by the table, in the order in which
-/// its rows were written.
-const PLANS: &str = "DO $$ BEGIN
+/// Makes the two roles read in different orders: the owner's plans use indexes and so read by id;
+/// the reader's scan the table in the order in which its rows were written.
+const DIFFERENT_PLANS: &str = "DO $$ BEGIN
         EXECUTE format('ALTER DATABASE %I SET enable_seqscan = off', current_database());
         EXECUTE format('ALTER DATABASE %I SET enable_bitmapscan = off', current_database());
         EXECUTE format('ALTER ROLE gene_registry_reader IN DATABASE %I SET enable_seqscan = on',
@@ -39,7 +39,7 @@ fn the_last_digits_do_not_depend_on_the_plan() {
     let (database, client) = runtime.block_on(async {
         let database = fresh_database().await;
         let client = database.client().await;
-        client.batch_execute(PLANS).await.expect("set");
+        client.batch_execute(DIFFERENT_PLANS).await.expect("set");
         (database, client)
     });
     let upstreams = [&database.url, &database.reader_url].map(|url| {
@@ -57,7 +57,7 @@ fn the_last_digits_do_not_depend_on_the_plan() {
         .run(&prop::collection::vec(fitness, 2..60), |fitness| {
             runtime.block_on(client.execute(FILL, &[&fitness])).expect("filled");
             let [by_id, as_written] = [0, 1].map(|at: usize| read(&upstreams[at]));
-            // Names are alike, so the lists are too: what could differ are sums.
+            // All names are alike and so are the lists: only the sums could differ.
             prop_assert_eq!(by_id, as_written);
             Ok(())
         })

@@ -3,7 +3,7 @@ import { createClient, createConfig } from "./hey/client/index.js";
 import { getArenaInsights, getGenePhenotype, searchGenes } from "./hey/sdk.gen.js";
 import { scenario, type Got, type Make } from "./scenario.js";
 
-// It has no answer where the server could not be reached.
+// `response` is missing if the server could not be reached.
 function reached<T>(got: { data?: T; error?: unknown; response?: Response }): Got<T> {
   if (!got.response) throw got.error;
   return got as Got<T>;

@@ -1,4 +1,4 @@
-// The scenario, once for every TypeScript client: what the service promises, as a client sees it.
+// The scenario for every TypeScript client: the promises of the service, as a client sees them.
 import assert from "node:assert/strict";
 import type { components } from "./schema.js";
 
@@ -20,7 +20,7 @@ export interface Client {
   insights(domain: string): Promise<Got<Insights>>;
 }
 export type Send = (request: Request) => Promise<Response>;
-/** A client; with `send`, requests go out that way. */
+/** Makes a client, which sends requests by `send` if given. */
 export type Make = (base: string, key: string, send?: Send) => Client;
 
 const env = (name: string): string => {
@@ -41,7 +41,7 @@ function refused<T>(got: Got<T>, status: number, code: Failure["code"]): void {
   assert(got.error.error.length > 0);
 }
 
-async function walk(client: Client): Promise<string[]> {
+async function allIds(client: Client): Promise<string[]> {
   const ids: string[] = [];
   for (;;) {
     const page = found(await client.search({ limit: 50, offset: ids.length }));
@@ -53,12 +53,12 @@ async function walk(client: Client): Promise<string[]> {
   }
 }
 
-async function answers(client: Client): Promise<void> {
+async function responses(client: Client): Promise<void> {
   const query: Query = { domain: "search", fidelity: "Native", sort: "downloads", limit: 2, offset: 1 };
   const page = found(await client.search(query));
   assert.deepEqual([page.limit, page.offset, page.data.length], [2, 1, 2]);
   assert(page.data.every((gene) => gene.fidelity === "Native" && gene.domain === "search"));
-  const ids = await walk(client);
+  const ids = await allIds(client);
   assert.equal(new Set(ids).size, ids.length);
   const best = page.data[0];
   assert(best);
@@ -70,7 +70,7 @@ async function answers(client: Client): Promise<void> {
   assert.equal(again.response.status, 304);
 }
 
-async function foreign(client: Client): Promise<void> {
+async function existingRegistry(client: Client): Promise<void> {
   const empty = found(await client.search({ domain: "foreign.empty" })).data[0];
   assert.deepEqual(empty, {
     id: "00000000-0000-0000-0000-000000000000", name: "", domain: "foreign.empty",
@@ -101,14 +101,14 @@ async function errors(client: Client, make: Make): Promise<void> {
   refused(await client.phenotype("11111111-1111-4111-8111-111111111111"), 404, "NOT_FOUND");
   refused(await client.insights("no.such.domain"), 404, "NOT_FOUND");
   refused(await make(env("BASE_URL"), "wrong").search({}), 401, "UNAUTHORIZED");
-  // The clients know no other method: what they made is sent by another one.
+  // The clients have no other method: `send` changes that of their requests.
   const posted = make(env("BASE_URL"), env("API_KEY"), (request) => fetch(new Request(request, { method: "POST" })));
   refused(await posted.search({}), 405, "METHOD_NOT_ALLOWED");
-  // A service that works has no such answer: this is the document's own.
+  // A working service never sends this response: it is the example in the document.
   refused(await make(env("FAULT_URL"), "any").search({}), 500, "INTERNAL");
 }
 
-/** What a service whose database is away says, and one that can't count. */
+/** The responses of a service without its database, and of one that cannot count. */
 async function outage(make: Make): Promise<void> {
   const client = make(env("BASE_URL"), env("API_KEY"));
   refused(await client.search({ domain: "outage" }), 502, "DB_ERROR");
@@ -127,8 +127,8 @@ function retryAfter(response: Response): number {
 
 async function limits(client: Client): Promise<void> {
   let got = await client.search({ limit: 1 });
-  for (let asked = 0; got.response.status === 200; asked += 1) {
-    assert(asked <= 3);
+  for (let sent = 0; got.response.status === 200; sent += 1) {
+    assert(sent <= 3);
     got = await client.search({ limit: 1 });
   }
   refused(got, 429, "RATE_LIMITED");
@@ -140,15 +140,15 @@ async function limits(client: Client): Promise<void> {
 export async function scenario(name: string, make: Make): Promise<void> {
   const client = make(env("BASE_URL"), env("API_KEY"));
   if (process.argv[2] === "brief") {
-    await answers(client);
+    await responses(client);
   } else if (process.argv[2] === "outage") {
     await outage(make);
   } else {
     await Promise.all([limits(make(env("BASE_URL"), env("SMALL_KEY"))), (async () => {
-      await answers(client);
-      await foreign(client);
+      await responses(client);
+      await existingRegistry(client);
       await errors(client, make);
     })()]);
   }
-  console.log(`${name}: good`);
+  console.log(`${name}: passed`);
 }

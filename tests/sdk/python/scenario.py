@@ -27,8 +27,8 @@ LARGEST = 2**53 - 1
 NO_GENE = UUID("11111111-1111-4111-8111-111111111111")
 
 
-class Posted(httpx.HTTPTransport):
-    """Sends what the client made by another method; the client itself knows GET alone."""
+class PostTransport(httpx.HTTPTransport):
+    """Changes the method of the client's requests, since the client itself has only GET."""
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         request.method = "POST"
@@ -65,7 +65,7 @@ def refused(got: Response[Any], status: int, code: ErrorCode) -> None:
     assert got.parsed.error
 
 
-def answers(client: AuthenticatedClient) -> None:
+def responses(client: AuthenticatedClient) -> None:
     found = page(
         search_genes.sync_detailed(
             client=client,
@@ -94,7 +94,7 @@ def answers(client: AuthenticatedClient) -> None:
     assert again.status_code == 304 and again.parsed is None, again
 
 
-def foreign(client: AuthenticatedClient) -> None:
+def existing_registry(client: AuthenticatedClient) -> None:
     empty = page(search_genes.sync_detailed(client=client, domain="foreign.empty")).data[0]
     assert empty.to_dict() == {
         "id": "00000000-0000-0000-0000-000000000000",
@@ -136,15 +136,15 @@ def errors(client: AuthenticatedClient) -> None:
     refused(no_domain, 404, ErrorCode.NOT_FOUND)
     stranger = make(os.environ["BASE_URL"], "wrong")
     refused(search_genes.sync_detailed(client=stranger), 401, ErrorCode.UNAUTHORIZED)
-    posted = make(os.environ["BASE_URL"], os.environ["API_KEY"], Posted())
+    posted = make(os.environ["BASE_URL"], os.environ["API_KEY"], PostTransport())
     refused(search_genes.sync_detailed(client=posted), 405, ErrorCode.METHOD_NOT_ALLOWED)
-    # A service that works has no such answer: this is the document's own.
+    # A working service never sends this response: it is the example in the document.
     faulty = make(os.environ["FAULT_URL"], "any")
     refused(search_genes.sync_detailed(client=faulty), 500, ErrorCode.INTERNAL)
 
 
 def outage(client: AuthenticatedClient) -> None:
-    """What a service whose database is away says, and one that can't count."""
+    """The responses of a service without its database, and of one that cannot count."""
     found = search_genes.sync_detailed(client=client, domain="outage")
     refused(found, 502, ErrorCode.DB_ERROR)
     refused(get_gene_phenotype.sync_detailed(client=client, id=NO_GENE), 502, ErrorCode.DB_ERROR)
@@ -176,16 +176,16 @@ def main() -> None:
     client = make(os.environ["BASE_URL"], os.environ["API_KEY"])
     with ThreadPoolExecutor() as pool:
         if sys.argv[1:] == ["brief"]:
-            answers(client)
+            responses(client)
         elif sys.argv[1:] == ["outage"]:
             outage(client)
         else:
             limited = pool.submit(limits, make(os.environ["BASE_URL"], os.environ["SMALL_KEY"]))
-            answers(client)
-            foreign(client)
+            responses(client)
+            existing_registry(client)
             errors(client)
             limited.result()
-    print("openapi-python-client: good")
+    print("openapi-python-client: passed")
 
 
 main()

@@ -2,23 +2,23 @@
 
 use serde_json::json;
 
-use super::Stand;
-use crate::commands::SOON;
-use crate::commands::person::Person;
+use super::AccountSetup;
+use crate::commands::TIMEOUT;
+use crate::commands::cli_user::CliUser;
 use crate::support::issuer::Issuer;
 use crate::support::process::Process;
 use crate::support::wait::{eventually, until};
 
-/// A login that waits for somebody to agree.
-struct Waiting {
+/// A login that waits for approval.
+struct PendingLogin {
     process: Process,
     code: String,
 }
 
-impl Waiting {
-    async fn start(stand: &Stand, person: &Person) -> Self {
-        let process = person.command(&["login", "--server", stand.server()]).start();
-        let code = until(SOON, "the code is shown", || async {
+impl PendingLogin {
+    async fn start(setup: &AccountSetup, cli_user: &CliUser) -> Self {
+        let process = cli_user.command(&["login", "--server", setup.server()]).start();
+        let code = until(TIMEOUT, "the code is shown", || async {
             let said = process.stderr();
             assert!(process.is_running(), "{said}");
             let line = said.lines().find(|line| line.contains("this code: "))?;
@@ -28,111 +28,111 @@ impl Waiting {
         Self { process, code }
     }
 
-    /// Its exit status and what it said.
-    async fn ends(self) -> (i32, String) {
-        let status = self.process.wait_exit(SOON).await;
+    /// The exit status and the output.
+    async fn wait_for_end(self) -> (i32, String) {
+        let status = self.process.wait_exit(TIMEOUT).await;
         assert_eq!(self.process.stdout(), "");
         (status.code().unwrap(), self.process.stderr())
     }
 }
 
-async fn stand() -> (Stand, Issuer) {
+async fn setup() -> (AccountSetup, Issuer) {
     let issuer = Issuer::start().await;
-    let stand = Stand::with(|config| issuer.configure(config)).await;
-    (stand, issuer)
+    let setup = AccountSetup::with(|config| issuer.configure(config)).await;
+    (setup, issuer)
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_login_that_is_agreed_to_makes_keys() {
-    let (stand, issuer) = stand().await;
-    let waiting = Waiting::start(&stand, &stand.ana).await;
+async fn an_approved_login_can_create_keys() {
+    let (setup, issuer) = setup().await;
+    let waiting = PendingLogin::start(&setup, &setup.ana).await;
     let shown = waiting.process.stderr();
     let page = format!("{}/device?user_code={}", issuer.url, waiting.code);
     assert!(shown.contains(&page), "{shown}");
     issuer.approve(&waiting.code, "ana").await;
-    let (code, said) = waiting.ends().await;
+    let (code, said) = waiting.wait_for_end().await;
     assert_eq!(code, 0, "{said}");
     assert!(said.contains("as ana"), "{said}");
 
-    let who = stand.ana.run(&["whoami", "--json"]).await.ok().stdout;
+    let who = setup.ana.run(&["whoami", "--json"]).await.ok().stdout;
     assert!(who.contains(r#""method":"oidc""#) && who.contains(r#""renewed":true"#), "{who}");
-    let key = stand.create("ci").await;
-    assert_eq!(stand.status_of(&key).await, 200);
+    let key = setup.create("ci").await;
+    assert_eq!(setup.status_of(&key).await, 200);
     for secret in ["token", "refresh_token"] {
-        let kept = &stand.ana.credentials()["servers"][stand.server()];
+        let kept = &setup.ana.credentials()["servers"][setup.server()];
         let value = kept.get(secret).unwrap_or(&kept["oidc"][secret]).as_str().unwrap();
         assert!(!said.contains(value) && !who.contains(value), "{secret}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_login_that_is_refused_ends_and_keeps_nothing() {
-    let (stand, issuer) = stand().await;
-    let waiting = Waiting::start(&stand, &stand.ana).await;
+async fn a_denied_login_ends_and_saves_nothing() {
+    let (setup, issuer) = setup().await;
+    let waiting = PendingLogin::start(&setup, &setup.ana).await;
     issuer.deny(&waiting.code).await;
-    let (code, said) = waiting.ends().await;
+    let (code, said) = waiting.wait_for_end().await;
     assert_eq!(code, 1, "{said}");
     assert!(said.contains("denied"), "{said}");
-    assert!(!stand.ana.credentials_path().exists());
+    assert!(!setup.ana.credentials_path().exists());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_login_that_nobody_agrees_to_ends_when_its_code_does() {
-    let (stand, issuer) = stand().await;
+async fn an_unapproved_login_ends_when_its_code_expires() {
+    let (setup, issuer) = setup().await;
     issuer.set(json!({ "device_code_s": 3 })).await;
-    let (code, said) = Waiting::start(&stand, &stand.ana).await.ends().await;
+    let (code, said) = PendingLogin::start(&setup, &setup.ana).await.wait_for_end().await;
     assert_eq!(code, 1, "{said}");
     assert!(said.contains("expired") && said.contains("gene-registry login"), "{said}");
-    assert!(!stand.ana.credentials_path().exists());
+    assert!(!setup.ana.credentials_path().exists());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn questions_come_at_the_interval_asked_for_and_more_slowly_when_told_so() {
-    let (stand, issuer) = stand().await;
+async fn the_client_polls_at_the_requested_interval_and_slows_down_on_request() {
+    let (setup, issuer) = setup().await;
     issuer.set(json!({ "interval_s": 2, "slow_downs": 1 })).await;
-    let waiting = Waiting::start(&stand, &stand.ana).await;
-    let polls = until(SOON, "it asks twice", || async {
+    let waiting = PendingLogin::start(&setup, &setup.ana).await;
+    let polls = until(TIMEOUT, "the client polls twice", || async {
         Some(issuer.polls().await).filter(|polls| polls.len() >= 2)
     })
     .await;
     let gap = polls[1] - polls[0];
     assert!(gap >= 6_900, "2 s and 5 s more after slow_down, not {gap} ms");
     issuer.approve(&waiting.code, "ana").await;
-    assert_eq!(waiting.ends().await.0, 0);
+    assert_eq!(waiting.wait_for_end().await.0, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_issuer_that_is_away_for_a_moment_is_asked_again() {
-    let (stand, issuer) = stand().await;
-    let waiting = Waiting::start(&stand, &stand.ana).await;
+async fn polling_continues_while_the_issuer_is_briefly_unavailable() {
+    let (setup, issuer) = setup().await;
+    let waiting = PendingLogin::start(&setup, &setup.ana).await;
     issuer.set(json!({ "refuse": true })).await;
     issuer.approve(&waiting.code, "ana").await;
-    eventually(SOON, "a question is answered with 503", || async {
+    eventually(TIMEOUT, "a poll gets a 503", || async {
         assert!(waiting.process.is_running(), "{}", waiting.process.report());
         issuer.refusals().await > 0
     })
     .await;
     issuer.set(json!({ "refuse": false })).await;
-    let (code, said) = waiting.ends().await;
+    let (code, said) = waiting.wait_for_end().await;
     assert_eq!(code, 0, "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_issuer_that_cannot_be_used_is_named() {
-    let (stand, issuer) = stand().await;
-    let login = ["login", "--server", stand.server()];
+async fn an_unusable_issuer_is_named() {
+    let (setup, issuer) = setup().await;
+    let login = ["login", "--server", setup.server()];
     issuer.set(json!({ "refuse": true })).await;
-    let ended = stand.ana.run(&login).await.failed(1, &[]);
+    let ended = setup.ana.run(&login).await.failed(1, &[]);
     assert!(ended.stderr.contains("503"), "{ended:?}");
     issuer.stop();
-    let ended = stand.ana.run(&login).await.failed(1, &[]);
+    let ended = setup.ana.run(&login).await.failed(1, &[]);
     assert!(ended.stderr.contains("login server"), "{ended:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn where_both_ways_are_open_a_token_is_still_taken() {
-    let (stand, _issuer) = stand().await;
-    stand.log_in(&stand.ana, &stand.token).await;
-    let who = stand.ana.run(&["whoami", "--json"]).await.ok().stdout;
+async fn a_token_is_accepted_while_an_issuer_is_configured() {
+    let (setup, _issuer) = setup().await;
+    setup.log_in(&setup.ana, &setup.token).await;
+    let who = setup.ana.run(&["whoami", "--json"]).await.ok().stdout;
     assert!(who.contains(r#""method":"token""#), "{who}");
 }

@@ -3,7 +3,7 @@
 use gene_registry::keys::ApiKey;
 use serde_json::{Value, json};
 
-use super::Stand;
+use super::AccountSetup;
 use crate::commands::run;
 use crate::support::process::Launch;
 
@@ -22,14 +22,14 @@ const NAMES: [&str; 10] = [
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_is_created_used_listed_revoked_and_refused() {
-    let stand = Stand::start().await;
-    let created = stand.ana.run(&["api-key", "create", "--name", "ci"]).await.ok();
+    let setup = AccountSetup::start().await;
+    let created = setup.ana.run(&["api-key", "create", "--name", "ci"]).await.ok();
     let key = created.stdout.strip_suffix('\n').unwrap();
     assert!(key.parse::<ApiKey>().is_ok(), "alone on standard output: {created:?}");
     assert!(!created.stderr.contains(key) && created.stderr.contains(&key[..11]), "{created:?}");
-    assert_eq!(stand.status_of(key).await, 200);
+    assert_eq!(setup.status_of(key).await, 200);
 
-    let listed = &stand.keys().await[0];
+    let listed = &setup.keys().await[0];
     for (field, value) in [
         ("prefix", json!(key[..11])),
         ("owner", json!("ana")),
@@ -43,41 +43,41 @@ async fn a_key_is_created_used_listed_revoked_and_refused() {
     }
     assert!(listed["created_at"].as_str().unwrap().ends_with('Z'), "{listed}");
 
-    stand.ana.run(&["api-key", "revoke", "--prefix", &key[..11]]).await.ok();
-    crate::support::wait::eventually(crate::commands::SOON, "it is refused", || async {
-        stand.status_of(key).await == 401
+    setup.ana.run(&["api-key", "revoke", "--prefix", &key[..11]]).await.ok();
+    crate::support::wait::eventually(crate::commands::TIMEOUT, "the key is refused", || async {
+        setup.status_of(key).await == 401
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_script_can_take_the_key_from_standard_output() {
-    let stand = Stand::start().await;
+    let setup = AccountSetup::start().await;
     let script = r#"KEY=$("$1" api-key create --name ci --expires 1d) && printf '<%s>' "$KEY""#;
     let launch = Launch::new("script", "sh")
         .args(["-c", script, "sh", env!("CARGO_BIN_EXE_gene-registry")])
-        .env("XDG_CONFIG_HOME", stand.ana.folder.join("config"));
+        .env("XDG_CONFIG_HOME", setup.ana.folder.join("config"));
     let ended = run(launch).await.ok();
     let key = ended.stdout.trim_start_matches('<').trim_end_matches('>');
-    assert_eq!(stand.status_of(key).await, 200, "{ended:?}");
+    assert_eq!(setup.status_of(key).await, 200, "{ended:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn json_shows_the_key_once_and_what_was_asked_for() {
-    let stand = Stand::start().await;
+async fn json_has_the_key_once_and_the_requested_settings() {
+    let setup = AccountSetup::start().await;
     let wish = ["api-key", "create", "--name", "n", "--rate-limit", "7", "--expires", "2090-01-31"];
-    let created = stand.ana.run(&[&wish[..], &["--json"]].concat()).await.ok();
+    let created = setup.ana.run(&[&wish[..], &["--json"]].concat()).await.ok();
     let shown: Value = serde_json::from_str(&created.stdout).unwrap();
     assert!(shown["key"].as_str().unwrap().parse::<ApiKey>().is_ok());
     assert_eq!(shown["rate_limit_per_minute"], 7);
     assert_eq!(shown["expires_at"], "2090-01-31T00:00:00Z");
-    let listed = stand.ana.run(&["api-key", "list", "--json"]).await.ok().stdout;
+    let listed = setup.ana.run(&["api-key", "list", "--json"]).await.ok().stdout;
     assert!(!listed.contains(shown["key"].as_str().unwrap()));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn wishes_that_make_no_good_key_are_refused_before_anything_is_sent() {
-    let stand = Stand::start().await;
+async fn invalid_key_settings_are_refused_before_any_request() {
+    let setup = AccountSetup::start().await;
     let (long, long_scope) = ("語".repeat(201), "x".repeat(65));
     let many = [&["--name", "x"][..], &["--scope", "read"].repeat(17)].concat();
     for (wrong, option) in [
@@ -101,20 +101,20 @@ async fn wishes_that_make_no_good_key_are_refused_before_anything_is_sent() {
         (&["--name", "x", "--direct", "--owner", "a\u{1b}b"], "--owner"),
         (&[], "--name"),
     ] {
-        let ended = stand.ana.run(&[&["api-key", "create"], wrong].concat()).await.failed(2, &[]);
+        let ended = setup.ana.run(&[&["api-key", "create"], wrong].concat()).await.failed(2, &[]);
         assert!(ended.stderr.contains(option), "{option}: {ended:?}");
         assert!(!ended.stderr.contains(['\u{1b}', '\u{202e}']), "{ended:?}");
     }
-    assert_eq!(stand.keys().await.len(), 0);
-    stand.ana.run(&["api-key", "create", "--name", &"語".repeat(200)]).await.ok();
+    assert_eq!(setup.keys().await.len(), 0);
+    setup.ana.run(&["api-key", "create", "--name", &"語".repeat(200)]).await.ok();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn names_of_every_kind_come_back_whole_and_harm_no_terminal() {
-    let stand = Stand::start().await;
+async fn names_round_trip_and_are_sanitized_for_the_terminal() {
+    let setup = AccountSetup::start().await;
     let mut taken = Vec::new();
     for name in NAMES {
-        let ended = stand.ana.run(&["api-key", "create", &format!("--name={name}")]).await;
+        let ended = setup.ana.run(&["api-key", "create", &format!("--name={name}")]).await;
         if ended.code == 0 {
             taken.push(name);
         }
@@ -126,18 +126,18 @@ async fn names_of_every_kind_come_back_whole_and_harm_no_terminal() {
     let refused = |name: &str| name.contains(['\u{1b}', '\u{202e}']);
     let expected: Vec<_> = NAMES.into_iter().filter(|name| !refused(name)).collect();
     assert_eq!(taken, expected);
-    // They were let in before, or by others: what is shown of them harms nobody either.
+    // Such names may be in the database already: what is shown of them is sanitized too.
     for (at, name) in NAMES.into_iter().filter(|name| refused(name)).enumerate() {
-        let key = stand.create("to be renamed").await;
+        let key = setup.create("to be renamed").await;
         let sql = "update registry.api_key set name = $1, created_at = created_at + $2::int * interval '1 min'
             where prefix = $3";
         let at = i32::try_from(at + 1).unwrap();
-        let client = stand.database.connect().await;
+        let client = setup.database.connect().await;
         assert_eq!(client.execute(sql, &[&name, &at, &&key[..11]]).await.unwrap(), 1);
         taken.push(name);
     }
-    let listed = stand.ana.run(&["api-key", "list", "--json"]).await.ok().stdout;
-    let table = stand.ana.run(&["api-key", "list"]).await.ok().stdout;
+    let listed = setup.ana.run(&["api-key", "list", "--json"]).await.ok().stdout;
+    let table = setup.ana.run(&["api-key", "list"]).await.ok().stdout;
     for text in [&listed, &table] {
         let harmful = |character: char| {
             (character.is_control() && character != '\n') || character == '\u{202e}'
@@ -152,19 +152,19 @@ async fn names_of_every_kind_come_back_whole_and_harm_no_terminal() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_table_has_times_of_the_readers_zone_and_json_those_of_utc() {
-    let stand = Stand::start().await;
-    let key = stand.create("ci").await;
+async fn the_table_has_local_times_and_json_has_utc() {
+    let setup = AccountSetup::start().await;
+    let key = setup.create("ci").await;
     let sql = "update registry.api_key set created_at = '2026-01-31T23:30:00Z',
         expires_at = '2090-07-01T10:00:00Z'";
-    stand.execute(sql).await;
+    setup.execute(sql).await;
     for (zone, created, expires) in [
         ("UTC", "2026-01-31 23:30 +00:00", "2090-07-01 10:00 +00:00"),
         ("Asia/Tokyo", "2026-02-01 08:30 +09:00", "2090-07-01 19:00 +09:00"),
         ("Europe/Berlin", "2026-02-01 00:30 +01:00", "2090-07-01 12:00 +02:00"),
         ("NPT-5:45", "2026-02-01 05:15 +05:45", "2090-07-01 15:45 +05:45"),
     ] {
-        let list = |args: &[&str]| run(stand.ana.command(args).env("TZ", zone));
+        let list = |args: &[&str]| run(setup.ana.command(args).env("TZ", zone));
         let table = list(&["api-key", "list"]).await.ok().stdout;
         assert!(table.contains(created) && table.contains(expires), "{zone}: {table}");
         assert!(table.contains(&key[..11]), "{table}");
@@ -175,30 +175,30 @@ async fn the_table_has_times_of_the_readers_zone_and_json_those_of_utc() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn everybodys_keys_are_for_operators() {
-    let stand = Stand::start().await;
-    let key = stand.create("anas").await;
-    let ended = stand.ana.run(&["api-key", "list", "--all"]).await.failed(1, &[]);
+async fn only_operators_list_the_keys_of_all_users() {
+    let setup = AccountSetup::start().await;
+    let key = setup.create("anas").await;
+    let ended = setup.ana.run(&["api-key", "list", "--all"]).await.failed(1, &[]);
     assert!(ended.stderr.contains("operator"), "{ended:?}");
 
-    let olga = stand.operator().await;
+    let olga = setup.operator().await;
     let own = olga.run(&["api-key", "list"]).await.ok();
     assert!(!own.stdout.contains(&key[..11]), "{own:?}");
     let all = olga.run(&["api-key", "list", "--all"]).await.ok().stdout;
     assert!(all.contains("OWNER") && all.contains(&key[..11]), "{all}");
     olga.run(&["api-key", "revoke", "--prefix", &key[..11]]).await.failed(2, &[]);
     olga.run(&["api-key", "revoke", "--all", "--prefix", &key[..11]]).await.ok();
-    assert_eq!(stand.keys().await[0]["status"], "revoked");
+    assert_eq!(setup.keys().await[0]["status"], "revoked");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_anybody_who_reads_on_the_end_is_quiet() {
-    let stand = Stand::start().await;
-    stand.create("ci").await;
+async fn a_closed_output_pipe_ends_the_command_quietly() {
+    let setup = AccountSetup::start().await;
+    setup.create("ci").await;
     let script = r#""$1" api-key list | true; "$1" completions bash | true; "$1" man | head -1"#;
     let launch = Launch::new("script", "sh")
         .args(["-c", script, "sh", env!("CARGO_BIN_EXE_gene-registry")])
-        .env("XDG_CONFIG_HOME", stand.ana.folder.join("config"));
+        .env("XDG_CONFIG_HOME", setup.ana.folder.join("config"));
     let ended = run(launch).await.ok();
     assert_eq!(ended.stderr, "", "{ended:?}");
 }

@@ -2,69 +2,69 @@
 
 mod credentials;
 mod device;
-mod hostile;
+mod hostile_servers;
 mod keys;
-mod many;
+mod many_keys;
 mod refresh;
 mod revoke;
 mod rotate;
 mod token;
-mod untrusted;
-mod visible;
+mod untrusted_certificates;
+mod visible_secrets;
 
 use gene_registry::config::Config;
 use serde_json::Value;
 
-use super::person::Person;
+use super::cli_user::CliUser;
 use crate::support::control::{new_token, with_control};
 use crate::support::database::Database;
 use crate::support::postgres::PostgresServer;
-use crate::support::replica::{READER, Replica, config, patient, sample};
+use crate::support::replica::{READER, Replica, config, long_timeouts, sample};
 
 /// A replica with a control listener, and Ana, who is logged in to it by a token.
-struct Stand {
+struct AccountSetup {
     replica: Replica,
     database: Database<'static>,
-    ana: Person,
-    /// Ana's.
+    ana: CliUser,
+    /// Ana's token.
     token: String,
-    /// Of an operator who is not logged in yet.
+    /// The token of an operator who is not logged in yet.
     operator_token: String,
 }
 
-impl Stand {
+impl AccountSetup {
     async fn start() -> Self {
-        let stand = Self::with(|_| {}).await;
-        stand.log_in(&stand.ana, &stand.token).await;
-        stand
+        let setup = Self::with(|_| {}).await;
+        setup.log_in(&setup.ana, &setup.token).await;
+        setup
     }
 
-    /// One to which nobody is logged in, configured like this.
+    /// A control listener with this configuration, to which nobody is logged in.
     async fn with(configure: impl FnOnce(&mut Config)) -> Self {
         let database = sample(PostgresServer::shared().await).await;
         let mut config = config(&database.url_as(READER), None);
-        patient(&mut config);
+        long_timeouts(&mut config);
         with_control(&mut config, &database);
         let token = new_token(&mut config, "ana");
         let operator_token = new_token(&mut config, "olga");
         config.control.operators = vec!["olga".to_owned()];
         configure(&mut config);
         let replica = Replica::start(&config).await;
-        Self { replica, database, ana: Person::new(), token, operator_token }
+        Self { replica, database, ana: CliUser::new(), token, operator_token }
     }
 
     fn server(&self) -> &str {
         self.replica.control.as_deref().unwrap()
     }
 
-    async fn log_in(&self, person: &Person, token: &str) {
+    async fn log_in(&self, cli_user: &CliUser, token: &str) {
         let login = ["login", "--server", self.server(), "--token-stdin"];
-        person.run_with_input(&login, &format!("{token}\n")).await.ok();
+        cli_user.run_with_input(&login, &format!("{token}\n")).await.ok();
     }
 
     /// The operator, logged in.
-    async fn operator(&self) -> Person {
-        let operator = Person::new();
+    async fn operator(&self) -> CliUser {
+        let operator = CliUser::new();
         self.log_in(&operator, &self.operator_token).await;
         operator
     }

@@ -1,11 +1,11 @@
-//! Rotating keys, through a control listener and straight on the database.
+//! Rotating keys, through a control listener and directly on the database.
 
 use gene_registry::keys::ApiKey;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::Stand;
-use crate::commands::{SOON, run_on};
+use super::AccountSetup;
+use crate::commands::{TIMEOUT, run_on};
 use crate::support::wait::eventually;
 
 fn ends(key: &Value) -> i64 {
@@ -14,19 +14,19 @@ fn ends(key: &Value) -> i64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_new_key_takes_the_place_of_the_old_one_which_goes_on_for_the_overlap() {
-    let stand = Stand::start().await;
+async fn a_rotated_key_works_until_the_overlap_ends() {
+    let setup = AccountSetup::start().await;
     let create = ["api-key", "create", "--name", "ci", "--rate-limit", "77", "--expires", "90d"];
-    let old = stand.ana.run(&create).await.ok().stdout.trim().to_owned();
+    let old = setup.ana.run(&create).await.ok().stdout.trim().to_owned();
     let rotate = ["api-key", "rotate", "--prefix", &old[3..7], "--overlap", "2h"];
-    let rotated = stand.ana.run(&rotate).await.ok();
+    let rotated = setup.ana.run(&rotate).await.ok();
     let new = rotated.stdout.strip_suffix('\n').unwrap();
     assert!(new.parse::<ApiKey>().is_ok(), "alone on standard output: {rotated:?}");
     assert!(!rotated.stderr.contains(new) && rotated.stderr.contains(&old[..11]), "{rotated:?}");
     for key in [old.as_str(), new] {
-        assert_eq!(stand.status_of(key).await, 200);
+        assert_eq!(setup.status_of(key).await, 200);
     }
-    let keys = stand.keys().await;
+    let keys = setup.keys().await;
     assert_eq!(keys[0]["prefix"], new[..11], "newest first");
     for field in ["owner", "name", "scopes", "rate_limit_per_minute"] {
         assert_eq!(keys[0][field], keys[1][field], "{field}");
@@ -37,43 +37,43 @@ async fn a_new_key_takes_the_place_of_the_old_one_which_goes_on_for_the_overlap(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_an_overlap_the_old_key_ends_at_once() {
-    let stand = Stand::start().await;
-    let old = stand.create("ci").await;
-    assert_eq!(stand.status_of(&old).await, 200);
+    let setup = AccountSetup::start().await;
+    let old = setup.create("ci").await;
+    assert_eq!(setup.status_of(&old).await, 200);
     let rotate = ["api-key", "rotate", "--prefix", &old[..11], "--overlap", "0s", "--json"];
-    let shown: Value = serde_json::from_str(&stand.ana.run(&rotate).await.ok().stdout).unwrap();
+    let shown: Value = serde_json::from_str(&setup.ana.run(&rotate).await.ok().stdout).unwrap();
     assert_eq!(shown["replaced"]["prefix"], old[..11]);
-    assert_eq!(stand.status_of(shown["key"].as_str().unwrap()).await, 200);
-    eventually(SOON, "the old one is refused", || async { stand.status_of(&old).await == 401 })
+    assert_eq!(setup.status_of(shown["key"].as_str().unwrap()).await, 200);
+    eventually(TIMEOUT, "the old key is refused", || async { setup.status_of(&old).await == 401 })
         .await;
     let revoke = ["api-key", "revoke", "--prefix", shown["prefix"].as_str().unwrap()];
-    stand.ana.run(&revoke).await.ok();
-    let ended = stand.ana.run(&rotate).await.failed(1, &[]);
+    setup.ana.run(&revoke).await.ok();
+    let ended = setup.ana.run(&rotate).await.failed(1, &[]);
     assert!(ended.stderr.contains("has expired or was revoked"), "{ended:?}");
     for wrong in ["", "-1h", "soon", "1000y", "366d", "400d", "31536001s"] {
         let overlap = format!("--overlap={wrong}");
         let rotate = ["api-key", "rotate", "--prefix", "gr_aaaa", &overlap];
-        let ended = stand.ana.run(&rotate).await.failed(2, &[]);
+        let ended = setup.ana.run(&rotate).await.failed(2, &[]);
         assert!(ended.stderr.contains("--overlap"), "{wrong}: {ended:?}");
     }
-    // What is taken here is taken there: it is the key that is not known.
+    // Both accept the arguments; only the key is unknown.
     let rotate = ["api-key", "rotate", "--prefix", "gr_aaaa", "--overlap", "365d"];
-    let ended = stand.ana.run(&rotate).await.failed(2, &[]);
+    let ended = setup.ana.run(&rotate).await.failed(2, &[]);
     assert!(ended.stderr.contains("no key with this prefix"), "{ended:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_rotation_whose_answer_was_lost_is_made_good_by_the_message() {
-    let stand = Stand::start().await;
-    let url = stand.database.url();
+async fn the_message_explains_recovery_from_a_lost_rotation_response() {
+    let setup = AccountSetup::start().await;
+    let url = setup.database.url();
     for direct in [false, true] {
-        let old = stand.create("ci").await;
+        let old = setup.create("ci").await;
         let rotate = async |prefix: &str, more: &[&str]| {
             let rotate = [&["api-key", "rotate", "--prefix", prefix], more].concat();
             if direct {
                 run_on(&url, [&rotate[..], &["--direct", "--owner", "ana"]].concat()).await
             } else {
-                stand.ana.run(&rotate).await
+                setup.ana.run(&rotate).await
             }
         };
         let lost = rotate(&old[..11], &[]).await.ok().stdout;
@@ -83,25 +83,25 @@ async fn a_rotation_whose_answer_was_lost_is_made_good_by_the_message() {
         let asked = format!("gene-registry api-key rotate --prefix {lost_prefix} --overlap 0s\n");
         assert_eq!(advice, asked, "{retry:?}");
         let new = rotate(lost_prefix, &["--overlap", "0s"]).await.ok().stdout;
-        assert_eq!(stand.status_of(new.trim()).await, 200);
-        eventually(SOON, "the lost one is refused", || async {
-            stand.status_of(lost).await == 401
+        assert_eq!(setup.status_of(new.trim()).await, 200);
+        eventually(TIMEOUT, "the lost key is refused", || async {
+            setup.status_of(lost).await == 401
         })
         .await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn operators_rotate_straight_on_the_database() {
-    let stand = Stand::start().await;
-    let old = stand.create("ci").await;
-    let url = stand.database.url();
+async fn operators_rotate_directly_on_the_database() {
+    let setup = AccountSetup::start().await;
+    let old = setup.create("ci").await;
+    let url = setup.database.url();
     let mut last = old.clone();
     let whose = [&["--direct", "--owner", "ana"][..], &["--direct", "--all"]];
     for (whose, cut) in whose.into_iter().zip([0, 3]) {
         let rotate = ["api-key", "rotate", "--prefix", &last[cut..11]];
         let rotated = run_on(&url, [&rotate[..], whose].concat()).await.ok();
-        assert_eq!(stand.status_of(rotated.stdout.trim()).await, 200, "{rotated:?}");
+        assert_eq!(setup.status_of(rotated.stdout.trim()).await, 200, "{rotated:?}");
         last = rotated.stdout.trim().to_owned();
     }
     let list = ["api-key", "list", "--direct", "--all", "--json"];
@@ -110,7 +110,7 @@ async fn operators_rotate_straight_on_the_database() {
     for wrong in [
         &["--direct"][..],
         &["--direct", "--owner", "ben", "--all"],
-        &["--direct", "--owner", "ana", "--server", stand.server()],
+        &["--direct", "--owner", "ana", "--server", setup.server()],
         &["--owner", "ana"],
     ] {
         let rotate = ["api-key", "rotate", "--prefix", &old[..11]];

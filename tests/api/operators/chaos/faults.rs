@@ -1,5 +1,5 @@
-//! What happens to the stores: each is stopped, stalled and restarted by itself, so that now and
-//! then both are away.
+//! Faults of the stores: each is stopped, stalled and restarted independently, so that sometimes
+//! both are unavailable.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ enum Fault {
     Restarted,
 }
 
-/// A store that can be broken.
+/// A store that tests can break.
 pub(super) trait Store {
     const NAME: &'static str;
     fn pause(&self);
@@ -57,8 +57,8 @@ impl Store for PostgresServer {
     }
 }
 
-/// Breaks a store until the time has come, and leaves it whole; how often.
-pub(super) async fn happen_to<S: Store>(store: &S, mut random: Random, end: Instant) -> u32 {
+/// Breaks a store repeatedly until `until` and repairs it at the end; returns the number of faults.
+pub(super) async fn inject_faults<S: Store>(store: &S, mut random: Random, end: Instant) -> u32 {
     let mut count = 0;
     loop {
         tokio::time::sleep(random.millis(300..3000)).await;
@@ -69,12 +69,12 @@ pub(super) async fn happen_to<S: Store>(store: &S, mut random: Random, end: Inst
         let left = end.saturating_duration_since(Instant::now());
         let lasts = random.millis(200..5000).min(left);
         eprintln!("chaos: {} {fault:?} for {lasts:?}", S::NAME);
-        happen(store, fault, lasts).await;
+        inject_fault(store, fault, lasts).await;
         count += 1;
     }
 }
 
-async fn happen<S: Store>(store: &S, fault: Fault, lasts: Duration) {
+async fn inject_fault<S: Store>(store: &S, fault: Fault, lasts: Duration) {
     match fault {
         Fault::Stopped => {
             store.stop().await;

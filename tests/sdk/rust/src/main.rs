@@ -26,7 +26,7 @@ fn make(base: &str, key: &str) -> Client {
 }
 
 tokio::task_local! {
-    /// How requests are changed on their way out, for what the client's types can't express.
+    /// Modifies outgoing requests in ways that the client's types cannot express.
     static BEND: fn(&mut reqwest::Request);
 }
 
@@ -36,13 +36,13 @@ impl ClientHooks for Client {
         mut request: reqwest::Request,
         _: &OperationInfo,
     ) -> reqwest::Result<reqwest::Response> {
-        // Nothing is changed outside of `BEND.scope`.
+        // Outside of `BEND.scope`, nothing is modified.
         let _ = BEND.try_with(|bend| bend(&mut request));
         self.client().execute(request).await
     }
 }
 
-/// A typed refusal; its headers.
+/// A typed error response; its headers.
 fn refused<T: std::fmt::Debug>(got: Result<T, Failure>, status: u16, code: ErrorCode) -> HeaderMap {
     match got {
         Err(Failure::ErrorResponse(answer)) => {
@@ -54,7 +54,7 @@ fn refused<T: std::fmt::Debug>(got: Result<T, Failure>, status: u16, code: Error
     }
 }
 
-async fn answers(client: &Client) {
+async fn responses(client: &Client) {
     let page = client
         .search_genes()
         .domain("search")
@@ -91,7 +91,7 @@ async fn answers(client: &Client) {
     }
 }
 
-async fn foreign(client: &Client) {
+async fn existing_registry(client: &Client) {
     let page = client.search_genes().domain("foreign.empty").send().await.expect("a page");
     let empty = &page.data[0];
     assert_eq!((empty.id, empty.name.as_str(), empty.downloads), (uuid::Uuid::nil(), "", 0));
@@ -109,7 +109,8 @@ async fn foreign(client: &Client) {
 }
 
 async fn errors(client: &Client) {
-    // Types keep a wrong id or limit from being sent at all; a domain of one space is no domain's.
+    // The types prevent wrong ids and limits from being sent; a domain of one space is no valid
+    // domain.
     let too_many = client.search_genes().limit(std::num::NonZeroU32::new(51).expect("not 0"));
     refused(too_many.send().await, 400, ErrorCode::MissingParam);
     let no_gene = client.get_gene_phenotype().id(uuid::Uuid::from_u128(1));
@@ -126,12 +127,12 @@ async fn errors(client: &Client) {
         request.url_mut().set_path(&path);
     };
     refused(BEND.scope(no_uuid, get()).await, 400, ErrorCode::InvalidId);
-    // A service that works has no such answer: this is the document's own.
+    // A working service never sends this response: it is the example in the document.
     let faulty = make(&env("FAULT_URL"), "any");
     refused(faulty.search_genes().send().await, 500, ErrorCode::Internal);
 }
 
-/// What a service whose database is away says, and one that can't count.
+/// The responses of a service without its database, and of one that cannot count.
 async fn outage(client: &Client) {
     let page = client.search_genes().domain("outage");
     refused(page.send().await, 502, ErrorCode::DbError);
@@ -169,17 +170,17 @@ async fn main() {
     rustls::crypto::ring::default_provider().install_default().expect("the first one");
     let client = make(&env("BASE_URL"), &env("API_KEY"));
     match std::env::args().nth(1).as_deref() {
-        Some("brief") => answers(&client).await,
+        Some("brief") => responses(&client).await,
         Some("outage") => outage(&client).await,
         _ => {
             let limited = make(&env("BASE_URL"), &env("SMALL_KEY"));
             let rest = async {
-                answers(&client).await;
-                foreign(&client).await;
+                responses(&client).await;
+                existing_registry(&client).await;
                 errors(&client).await;
             };
             futures::join!(limits(&limited), rest);
         }
     }
-    println!("progenitor: good");
+    println!("progenitor: passed");
 }

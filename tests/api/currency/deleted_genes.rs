@@ -1,11 +1,11 @@
-//! A gene that a replica has told somebody is gone is not shown by it again, however it came to
-//! know.
+//! A replica that has responded 404 for a gene does not serve it again from an older read, however
+//! it learned of the deletion.
 
 use std::time::Duration;
 
 use futures_util::future::join_all;
 
-use super::{DOMAIN, REPLICAS, genes_of, never_old};
+use super::{DOMAIN, REPLICAS, always_fresh, genes_of};
 use crate::support::need_own_servers;
 use crate::support::postgres::PostgresServer;
 use crate::support::proxy::{FaultProxy, Mode};
@@ -18,8 +18,8 @@ async fn a_deletion_found_by_another_replica_is_not_undone() {
     let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
     let proxy = FaultProxy::start(postgres.addr()).await;
     let mut fleet = Fleet::start_with(0, postgres, redis, |config| {
-        never_old(config);
-        // What is remembered to be gone outlives what is remembered to be absent.
+        always_fresh(config);
+        // A tombstone outlives the cached 404.
         config.cache.not_found_s = 1;
     })
     .await;
@@ -36,18 +36,18 @@ async fn a_deletion_found_by_another_replica_is_not_undone() {
     proxy.set(Mode::Delay(Duration::from_millis(200))).await;
     let sql = "update registry.gene set published = false where id = $1::text::uuid";
     client.execute(sql, &[&id]).await.unwrap();
-    eventually(Duration::from_secs(10), "it is gone everywhere", || async {
+    eventually(Duration::from_secs(10), "every replica responds 404", || async {
         let asked = fleet.replicas.iter().map(|replica| replica.get(&path, Some(&key)));
-        join_all(asked).await.iter().all(|answer| answer.status == 404)
+        join_all(asked).await.iter().all(|response| response.status == 404)
     })
     .await;
     proxy.set(Mode::Refuse).await;
 
     for replica in &fleet.replicas {
-        eventually(Duration::from_secs(10), "it knows no more than that it is gone", || async {
-            let answer = replica.get(&path, Some(&key)).await;
-            assert_ne!(answer.status, 200, "{answer:?}");
-            answer.status == 502
+        eventually(Duration::from_secs(10), "only the tombstone is left", || async {
+            let response = replica.get(&path, Some(&key)).await;
+            assert_ne!(response.status, 200, "{response:?}");
+            response.status == 502
         })
         .await;
     }
@@ -56,11 +56,11 @@ async fn a_deletion_found_by_another_replica_is_not_undone() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_isolated_replica_does_not_fail_the_reads_of_others() {
     need_own_servers!();
-    // Its own, for all that it does is watched.
+    // A Redis of its own, since the test monitors all commands.
     let (postgres, redis) = (PostgresServer::shared().await, RedisServer::start(&[]).await);
     let monitor = redis.monitor().await;
     let cut_off = FaultProxy::start(postgres.addr()).await;
-    let mut fleet = Fleet::start_with(REPLICAS - 1, postgres, &redis, never_old).await;
+    let mut fleet = Fleet::start_with(REPLICAS - 1, postgres, &redis, always_fresh).await;
     fleet.config.upstream.url = Some(cut_off.url(&fleet.database.url_as(READER)).into());
     (fleet.config.upstream.wait_ms, fleet.config.upstream.connect_ms) = (500, 500);
     (fleet.config.upstream.query_ms, fleet.config.upstream.deadline_ms) = (600, 2_000);
@@ -73,17 +73,17 @@ async fn an_isolated_replica_does_not_fail_the_reads_of_others() {
     assert_eq!(sick.get("/genes", Some(&key)).await.status, 200);
 
     cut_off.set(Mode::Stall).await;
-    eventually(Duration::from_secs(10), "it knows that it is cut off", || async {
+    eventually(Duration::from_secs(10), "the replica has noticed that it is isolated", || async {
         sick.metric("gene_registry_upstream_in_use").await == Some(0.0)
     })
     .await;
     for path in &paths {
-        // Begins to read for all, in vain.
+        // This replica takes the lease, and its read fails.
         let lease = format!("{}:lease", fleet.prefix);
         let claimed = monitor.lines_with(&lease).len();
         let in_vain = sick.get(path, Some(&key));
         let right = async {
-            eventually(Duration::from_secs(10), "it has the lease", || async {
+            eventually(Duration::from_secs(10), "the replica has the lease", || async {
                 monitor.lines_with(&lease).len() > claimed
             })
             .await;
@@ -91,8 +91,8 @@ async fn an_isolated_replica_does_not_fail_the_reads_of_others() {
         };
         let (in_vain, right) = tokio::join!(in_vain, right);
         assert!(matches!(in_vain.status.as_u16(), 200 | 502), "{in_vain:?}");
-        for answer in right {
-            assert_eq!(answer.status, 200, "{answer:?}");
+        for response in right {
+            assert_eq!(response.status, 200, "{response:?}");
         }
     }
 }

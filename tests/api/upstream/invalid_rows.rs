@@ -1,5 +1,5 @@
-//! An existing registry behind the views: other types, NULLs everywhere, rows that break the
-//! contract. They are left out; nobody's answer fails for them.
+//! An existing registry behind the views, with other types, NULLs everywhere and rows that violate
+//! the contract: such rows are excluded, and no request fails because of them.
 
 use gene_registry::registry::{
     ApiKeyRecord, Fidelity, GeneFilter, GeneSearch, KeyHash, MAX_SAFE_INTEGER, Sort, Timestamp,
@@ -7,12 +7,12 @@ use gene_registry::registry::{
 use gene_registry::upstream::{Upstream, UpstreamError};
 use uuid::Uuid;
 
+use super::behaviour::{domain, walk};
 use super::database::{TestDatabase, empty_database};
-use super::suite::{domain, walk};
 use crate::support::database::ReadKey;
 
-/// Views of nobody's making: numeric scores, varchar texts, no constraint at all.
-const FOREIGN: &str = "
+/// Tables without constraints: numeric scores, varchar texts.
+const EXISTING_TABLES: &str = "
     CREATE SCHEMA registry_read;
     CREATE TABLE registry_read.gene (id uuid, name varchar(99), domain varchar(255),
         fidelity text, description varchar, owner varchar, fitness_score numeric,
@@ -52,7 +52,7 @@ const FOREIGN: &str = "
 
 async fn foreign() -> TestDatabase {
     let database = empty_database().await;
-    database.client().await.batch_execute(FOREIGN).await.expect("a foreign registry");
+    database.client().await.batch_execute(EXISTING_TABLES).await.expect("a foreign registry");
     database
 }
 
@@ -76,7 +76,7 @@ async fn rows_that_violate_the_contract_are_excluded_from_lists_and_totals() {
         assert_eq!(ids, expected, "{filter:?} {sort:?}");
         assert_eq!(total, expected.len() as u64);
     }
-    // Those of unknown fidelity, of a fitness or reputation that is no number.
+    // Excludes rows with an unknown fidelity, or a fitness or reputation that is no number.
     assert_eq!(upstream.broken_rows(), 6);
 }
 

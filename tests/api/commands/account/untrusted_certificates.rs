@@ -1,24 +1,24 @@
-//! Servers whose certificate is of somebody's own making.
+//! Servers with a certificate of a private authority.
 
-use super::Stand;
+use super::AccountSetup;
 use crate::commands::run;
 use crate::support::authority::{Authority, EXPIRED, VALID};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_certificate_that_is_not_trusted_says_how_to_name_its_authority() {
+async fn the_error_for_an_untrusted_certificate_has_the_remedy() {
     let authority = Authority::new();
     for (years, is_good) in [(VALID, true), (EXPIRED, false)] {
         let files = authority.certify("localhost", years);
-        // The public listener is the one that speaks TLS by itself; the control listener has a
-        // proxy in front of it.
-        let stand = Stand::with(|config| {
+        // Only the public listener serves TLS itself, so it stands for the proxy in front of a
+        // control listener.
+        let setup = AccountSetup::with(|config| {
             (config.server.tls.cert_file, config.server.tls.key_file) =
                 (Some(files.0), Some(files.1));
         })
         .await;
-        let port = stand.replica.base.trim_end_matches("/v1").rsplit_once(':').unwrap().1;
+        let port = setup.replica.base.trim_end_matches("/v1").rsplit_once(':').unwrap().1;
         let server = format!("https://localhost:{port}");
-        let login = || stand.ana.command(&["login", "--server", &server]);
+        let login = || setup.ana.command(&["login", "--server", &server]);
         let ended = run(login()).await.failed(1, &[]);
         assert!(ended.stderr.contains("SSL_CERT_FILE=ca.pem gene-registry"), "{ended:?}");
         assert!(ended.stderr.contains(&server), "{ended:?}");
@@ -27,7 +27,7 @@ async fn a_certificate_that_is_not_trusted_says_how_to_name_its_authority() {
         assert_eq!(trusted, is_good, "{ended:?}");
         assert_eq!(ended.stderr.contains("SSL_CERT_FILE"), !is_good, "{ended:?}");
     }
-    let stand = Stand::with(|_| {}).await;
-    let ended = stand.ana.run(&["login", "--server", "http://127.0.0.1:1"]).await.failed(1, &[]);
-    assert!(!ended.stderr.contains("SSL_CERT_FILE"), "nothing to do with it: {ended:?}");
+    let setup = AccountSetup::with(|_| {}).await;
+    let ended = setup.ana.run(&["login", "--server", "http://127.0.0.1:1"]).await.failed(1, &[]);
+    assert!(!ended.stderr.contains("SSL_CERT_FILE"), "another error without the remedy: {ended:?}");
 }

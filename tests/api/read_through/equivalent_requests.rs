@@ -1,11 +1,11 @@
-//! The same request in other words: one entry, one read.
+//! Equivalent requests share one entry and one read.
 
-use super::{answer_keys, assert_ok, probed};
+use super::{assert_ok, entry_keys, fleet_with_probe};
 use crate::support::traffic::routes;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn order_defaults_escapes_and_tracking_parameters_do_not_change_the_entry() {
-    let (fleet, probe) = probed(|_| {}).await;
+    let (fleet, probe) = fleet_with_probe(|_| {}).await;
     let key = fleet.database.new_key(1_000_000).await;
     let phenotype = routes(&fleet.database).await[1].clone();
     let id = phenotype.split('/').nth(2).unwrap();
@@ -48,21 +48,21 @@ async fn order_defaults_escapes_and_tracking_parameters_do_not_change_the_entry(
         let mut texts = Vec::new();
         for spelling in *spellings {
             for replica in &fleet.replicas {
-                let answer = replica.raw_get(spelling, &key).await;
-                assert_ok(&answer);
-                texts.push(answer.text);
+                let response = replica.raw_get(spelling, &key).await;
+                assert_ok(&response);
+                texts.push(response.text);
             }
         }
         texts.dedup();
         assert_eq!(texts.len(), 1, "{spellings:?}");
         assert_eq!(probe.reads(), round + 1, "{spellings:?}");
-        assert_eq!(answer_keys(&fleet).await.len(), round + 1, "{spellings:?}");
+        assert_eq!(entry_keys(&fleet).await.len(), round + 1, "{spellings:?}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_that_differ_never_share_an_entry() {
-    let (fleet, probe) = probed(|_| {}).await;
+    let (fleet, probe) = fleet_with_probe(|_| {}).await;
     let key = fleet.database.new_key(1_000_000).await;
     let paths = [
         "/genes?limit=1",
@@ -81,7 +81,7 @@ async fn requests_that_differ_never_share_an_entry() {
     for path in paths {
         assert_ok(&fleet.replicas[0].get(path, Some(&key)).await);
     }
-    assert_eq!(answer_keys(&fleet).await.len(), paths.len());
-    // What is past a known end is not asked for.
+    assert_eq!(entry_keys(&fleet).await.len(), paths.len());
+    // A page past a known end is not read.
     assert!(probe.reads() <= paths.len());
 }

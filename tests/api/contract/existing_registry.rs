@@ -1,29 +1,30 @@
-//! A registry with every optional value empty and with values at and beyond every bound: responses
-//! match the served document strictly. The tests of generated clients use the same registry.
+//! An existing registry with every optional value empty and with values at and beyond every bound:
+//! responses match the served document strictly. The tests of generated clients use the same
+//! registry.
 
 use serde_json::{Value, json};
 
 use crate::support::document::StrictDocument;
 use crate::support::postgres::PostgresServer;
-use crate::support::replica::{READER, Replica, config, patient, sample};
+use crate::support::replica::{READER, Replica, config, long_timeouts, sample};
 
-const FOREIGN: &str = include_str!("../../sdk/foreign.sql");
+const EXISTING: &str = include_str!("../../sdk/existing_registry.sql");
 const LARGEST: u64 = (1 << 53) - 1;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_emptiest_and_the_largest_genes_match_the_document_in_every_response() {
     let database = sample(PostgresServer::shared().await).await;
-    database.connect().await.batch_execute(FOREIGN).await.unwrap();
+    database.connect().await.batch_execute(EXISTING).await.unwrap();
     let key = database.new_key(1_000_000).await;
     let mut config = config(&database.url_as(READER), None);
-    patient(&mut config);
+    long_timeouts(&mut config);
     let replica = Replica::start(&config).await;
     let document = StrictDocument::of(&replica).await;
     let checked = async |operation: &str, path: &str| {
-        let answer = replica.get(path, Some(&key)).await;
-        assert_eq!(answer.status, 200, "{path}: {answer:?}");
-        document.check(operation, &answer);
-        answer.json()
+        let response = replica.get(path, Some(&key)).await;
+        assert_eq!(response.status, 200, "{path}: {response:?}");
+        document.check(operation, &response);
+        response.json()
     };
     for sort in ["fitness", "reputation", "downloads"] {
         checked("/genes", &format!("/genes?sort={sort}&limit=50")).await;

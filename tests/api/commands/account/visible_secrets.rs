@@ -1,5 +1,5 @@
-//! What others on the machine can see of a command that has secrets: its arguments and, if they are
-//! the same user or root, its environment.
+//! What other users of the machine can see of a command with secrets: its arguments and, for the
+//! same user or root, its environment.
 
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -7,9 +7,9 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::Stand;
-use crate::commands::SOON;
-use crate::commands::person::Person;
+use super::AccountSetup;
+use crate::commands::TIMEOUT;
+use crate::commands::cli_user::CliUser;
 use crate::support::control::new_token;
 use crate::support::issuer::{AUDIENCE, CLIENT, Issuer};
 use crate::support::process::{Process, tree};
@@ -18,7 +18,7 @@ use crate::support::raw::address;
 use crate::support::replica::config;
 use crate::support::wait::{eventually, until};
 
-/// Of the process and everything below it.
+/// The arguments and environments of the process and all its descendants.
 fn visible(process: &Process) -> String {
     let read = |pid: u32, name: &str| {
         let bytes = std::fs::read(format!("/proc/{pid}/{name}")).unwrap_or_default();
@@ -28,15 +28,15 @@ fn visible(process: &Process) -> String {
     all.map(|pid| format!("{}\n{}\n", read(pid, "cmdline"), read(pid, "environ"))).collect()
 }
 
-/// A control listener that says how to log in and then never answers. Whoever asks it for more
-/// has sent a token: that is what comes out of it.
-struct Stuck {
+/// A control listener that describes its login and then never responds. Any further request
+/// contains a token; the channel yields these requests.
+struct HangingServer {
     url: String,
     tokens: mpsc::UnboundedReceiver<String>,
     _task: AbortOnDropHandle<()>,
 }
 
-impl Stuck {
+impl HangingServer {
     async fn start(how: serde_json::Value) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -48,7 +48,7 @@ impl Stuck {
                 let (how, sent) = (how.clone(), sent.clone());
                 tokio::spawn(async move {
                     let mut bytes = vec![0; 16 * 1024];
-                    // Each request comes in one piece, or the test waits in vain.
+                    // Each request comes in one piece; otherwise the test times out.
                     while let Ok(length @ 1..) = stream.read(&mut bytes).await {
                         let request = String::from_utf8_lossy(&bytes[..length]).into_owned();
                         let token = request.lines().find_map(|line| {
@@ -61,8 +61,8 @@ impl Stuck {
                         }
                         let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json";
                         let length = how.len();
-                        let answer = format!("{head}\r\nContent-Length: {length}\r\n\r\n{how}");
-                        stream.write_all(answer.as_bytes()).await.unwrap();
+                        let response = format!("{head}\r\nContent-Length: {length}\r\n\r\n{how}");
+                        stream.write_all(response.as_bytes()).await.unwrap();
                     }
                 });
             }
@@ -71,58 +71,61 @@ impl Stuck {
     }
 
     async fn token(&mut self) -> String {
-        let token = tokio::time::timeout(SOON, self.tokens.recv()).await;
+        let token = tokio::time::timeout(TIMEOUT, self.tokens.recv()).await;
         token.expect("a token is sent").unwrap()
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tokens_are_in_no_argument_and_no_environment_of_a_command() {
-    let stand = Stand::start().await;
-    let proxy = FaultProxy::start(address(stand.server())).await;
+async fn commands_have_no_token_in_arguments_or_environment() {
+    let setup = AccountSetup::start().await;
+    let proxy = FaultProxy::start(address(setup.server())).await;
     let through = format!("http://{}", proxy.addr());
-    let person = Person::new();
+    let cli_user = CliUser::new();
     let login = ["login", "--server", through.as_str(), "--token-stdin"];
-    person.run_with_input(&login, &stand.token).await.ok();
-    // It hangs in the middle of a request, with everything that it has.
+    cli_user.run_with_input(&login, &setup.token).await.ok();
+    // The command hangs in the middle of a request, with all its secrets in memory.
     proxy.set(Mode::Stall).await;
     let connections = proxy.accepted();
-    let process = person.command(&["api-key", "create", "--name", "ci"]).start();
-    eventually(SOON, "it asks", || async { proxy.accepted() > connections }).await;
+    let process = cli_user.command(&["api-key", "create", "--name", "ci"]).start();
+    eventually(TIMEOUT, "the command sends its request", || async {
+        proxy.accepted() > connections
+    })
+    .await;
     let seen = visible(&process);
-    assert!(seen.contains("api-key create") && !seen.contains(&stand.token), "{seen}");
+    assert!(seen.contains("api-key create") && !seen.contains(&setup.token), "{seen}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_login_by_a_token_shows_it_in_no_argument_and_no_environment() {
+async fn a_token_login_has_no_secret_in_arguments_or_environment() {
     let token = new_token(&mut config("postgres://h/d", None), "ana");
-    let mut stuck = Stuck::start(json!({ "methods": ["token"], "oidc": null })).await;
+    let mut stuck = HangingServer::start(json!({ "methods": ["token"], "oidc": null })).await;
     let url = stuck.url.clone();
     let login = ["login", "--server", url.as_str()];
-    let person = Person::new();
+    let cli_user = CliUser::new();
 
-    let process = person.begin_with_input(&[&login[..], &["--token-stdin"]].concat(), &token);
-    assert_eq!(stuck.token().await, token, "it is in the middle of a request");
+    let process = cli_user.begin_with_input(&[&login[..], &["--token-stdin"]].concat(), &token);
+    assert_eq!(stuck.token().await, token, "the command is in the middle of a request");
     let seen = visible(&process);
     assert!(seen.contains("--token-stdin") && !seen.contains(&token), "{seen}");
 
-    let mut terminal = person.at_terminal(&login).await;
-    terminal.shows("not shown while typed").await;
-    terminal.types(&token).await;
-    assert_eq!(stuck.token().await, token, "it is in the middle of a request");
+    let mut terminal = cli_user.at_terminal(&login).await;
+    terminal.wait_for_text("not shown while typed").await;
+    terminal.type_line(&token).await;
+    assert_eq!(stuck.token().await, token, "the command is in the middle of a request");
     let seen = visible(terminal.process());
     assert!(seen.contains(&url) && !seen.contains(&token), "{seen}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_login_by_an_issuer_shows_nothing_of_it_in_arguments_and_environment() {
+async fn a_device_login_has_no_secret_in_arguments_or_environment() {
     let issuer = Issuer::start().await;
     let oidc = json!({ "issuer": issuer.url, "client_id": CLIENT, "audience": AUDIENCE,
         "scopes": "openid offline_access", "resource": AUDIENCE });
-    let mut stuck = Stuck::start(json!({ "methods": ["oidc"], "oidc": oidc })).await;
-    let person = Person::new();
-    let process = person.command(&["login", "--server", &stuck.url]).start();
-    let code = until(SOON, "the code is shown", || async {
+    let mut stuck = HangingServer::start(json!({ "methods": ["oidc"], "oidc": oidc })).await;
+    let cli_user = CliUser::new();
+    let process = cli_user.command(&["login", "--server", &stuck.url]).start();
+    let code = until(TIMEOUT, "the code is shown", || async {
         assert!(process.is_running(), "{}", process.report());
         let said = process.stderr();
         let line = said.lines().find(|line| line.contains("this code: "))?;
@@ -134,7 +137,7 @@ async fn a_login_by_an_issuer_shows_nothing_of_it_in_arguments_and_environment()
     let token = stuck.token().await;
     let seen = visible(&process);
     assert!(seen.contains("login --server"), "{seen}");
-    // Any token of the issuer that is a JWT begins like this.
+    // Any JWT of the issuer begins like this.
     assert!(token.starts_with("eyJ"), "an access token");
     for text in [waiting, seen] {
         assert!(!text.contains("eyJ") && !text.contains(&code), "{text}");

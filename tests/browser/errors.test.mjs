@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { accessible, away, demo, keys, onPage, shot, start, stop } from "./support.mjs";
+import { accessible, unavailable, demo, keys, onPage, shot, start, stop } from "./support.mjs";
 
 before(start);
 after(stop);
@@ -12,7 +12,7 @@ async function enter(page, key) {
   await page.getByRole("button", { name: "Use this key" }).click();
 }
 
-test("a wrong key of each kind is said kindly, and another can be entered", () => onPage({ provokes: [401] }, async (page, seen) => {
+test("each kind of wrong key shows a message, and another key can be entered", () => onPage({ provokes: [401] }, async (page, seen) => {
   await page.goto(`${demo}/arena`);
   for (const key of ["no key at all", keys.expired, keys.revoked, keys.scopeless, `${keys.good.slice(0, -1)}~`]) {
     await enter(page, key);
@@ -22,27 +22,27 @@ test("a wrong key of each kind is said kindly, and another can be entered", () =
   }
   assert.ok(seen.counted.length <= 5);
   await accessible(page);
-  await shot(page, "trouble-key");
+  await shot(page, "error-key");
   await enter(page, keys.good);
   await page.locator("#rows tr").first().waitFor();
   assert.ok(await page.locator("#error").isHidden());
 }));
 
-test("a used-up limit counts its seconds down", () => onPage({ key: keys.two, provokes: [429] }, async (page) => {
+test("an exhausted limit shows a countdown", () => onPage({ key: keys.two, provokes: [429] }, async (page) => {
   await page.clock.install();
   await page.goto(`${demo}/arena?domain=search`);
   await page.locator("#rows tr").first().waitFor();
   await page.getByText("0 of 2 requests remain this minute").waitFor();
   await page.getByLabel("Sort by").selectOption("downloads");
   await alert(page).getByText("This key has used up its limit").waitFor();
-  assert.ok(await page.locator("#overview").isVisible(), "what was there stays");
+  assert.ok(await page.locator("#overview").isVisible(), "the previous content stays");
   const again = page.getByRole("button", { name: "Try again" });
   assert.ok(await again.isDisabled());
   const left = async () => Number.parseInt(await page.locator(".countdown").innerText(), 10);
   const first = await left();
   assert.ok(first > 0 && first <= 60, String(first));
   await accessible(page);
-  await shot(page, "trouble-limit");
+  await shot(page, "error-limit");
   await page.clock.fastForward(5_000);
   assert.ok((await left()) <= first - 5 + 1);
   await page.clock.fastForward(60_000);
@@ -52,30 +52,30 @@ test("a used-up limit counts its seconds down", () => onPage({ key: keys.two, pr
   await page.getByRole("dialog").getByText("This key has used up its limit").waitFor();
 }));
 
-test("an unknown domain is said, and others are offered", () => onPage({ key: keys.good, provokes: [404] }, async (page) => {
+test("an unknown domain is reported, and others are offered", () => onPage({ key: keys.good, provokes: [404] }, async (page) => {
   await page.goto(`${demo}/arena`);
   await page.locator("#rows tr").first().waitFor();
   await page.getByLabel("Domain", { exact: true }).fill("<b>nowhere</b>");
   await page.getByRole("button", { name: "Show" }).click();
   await alert(page).getByText("There is no domain “<b>nowhere</b>”").waitFor();
   await accessible(page);
-  await shot(page, "trouble-domain");
+  await shot(page, "error-domain");
   await alert(page).getByRole("button").first().click();
   await page.locator("svg.history").waitFor();
 }));
 
-test("an absent database is said, for real", () => onPage({ key: keys.good, provokes: [502] }, async (page) => {
-  await page.goto(`${away}/arena?domain=search`);
+test("an unavailable database is reported by a real 502", () => onPage({ key: keys.good, provokes: [502] }, async (page) => {
+  await page.goto(`${unavailable}/arena?domain=search`);
   await alert(page).getByText("database is unavailable").waitFor();
   assert.ok(await page.getByRole("button", { name: "Try again" }).isEnabled());
   await accessible(page);
-  await shot(page, "trouble-database");
+  await shot(page, "error-database");
 }));
 
-test("a service that is away or too busy is said", () => onPage({ key: keys.good, provokes: [503] }, async (page, seen) => {
+test("an overloaded and an unreachable service are reported", () => onPage({ key: keys.good, provokes: [503] }, async (page, seen) => {
   await page.goto(`${demo}/arena?domain=search`);
   await page.locator("#rows tr").first().waitFor();
-  // Neither can be made on the demo that the other walks need.
+  // Simulated, since the other tests need the demo.
   await page.route("**/v1/genes?*", (route) => route.fulfill({
     status: 503, headers: { "Retry-After": "2" }, json: { error: "overloaded", code: "UNAVAILABLE" },
   }));

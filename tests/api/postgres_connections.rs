@@ -1,11 +1,11 @@
-//! Postgres absent at the start, or with fewer connections than replicas want.
+//! Postgres unavailable at the start, or with fewer connections than the replicas want.
 
 use std::time::Duration;
 
-use crate::postgres_faults::{DEADLINE, SOON, fleet, own_server};
+use crate::postgres_faults::{DEADLINE, TIMEOUT, fleet, own_server};
 use crate::support::need_own_servers;
 use crate::support::postgres::{PostgresOptions, PostgresServer};
-use crate::support::traffic::{Timed, assert_db_error, assert_shed, burst, uncached};
+use crate::support::traffic::{TimedResponse, assert_db_error, assert_shed, burst, uncached_path};
 use crate::support::wait::eventually;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -24,7 +24,10 @@ async fn a_replica_starts_without_postgres_and_becomes_ready_when_it_connects() 
     assert_db_error(&replica.get("/genes", Some(&key)).await);
     postgres.restart().await;
 
-    eventually(SOON, "it is ready", || async { replica.ops("/readyz").await.status == 200 }).await;
+    eventually(TIMEOUT, "the replica is ready", || async {
+        replica.ops("/readyz").await.status == 200
+    })
+    .await;
     assert_eq!(replica.get("/genes", Some(&key)).await.status, 200);
 }
 
@@ -40,7 +43,7 @@ async fn a_replica_becomes_ready_after_ten_seconds_without_postgres() {
     assert_eq!(replica.ops("/readyz").await.status, 503);
 
     let ready = || async { replica.ops("/readyz").await.status == 200 };
-    eventually(Duration::from_secs(20), "it is ready", ready).await;
+    eventually(Duration::from_secs(20), "the replica is ready", ready).await;
 
     assert_eq!(replica.ops("/readyz").await.json()["upstream"], "down");
 }
@@ -48,26 +51,26 @@ async fn a_replica_becomes_ready_after_ten_seconds_without_postgres() {
 #[tokio::test(flavor = "multi_thread")]
 async fn fewer_connections_than_the_pools_want_are_shared_by_all_replicas() {
     need_own_servers!();
-    // Three of them are the superuser's.
+    // Three of them are reserved for the superuser.
     let options = PostgresOptions { max_connections: 8, ..Default::default() };
     let postgres = PostgresServer::start(options).await;
     let fleet = fleet(&postgres).await;
     let key = fleet.database.new_key(1_000_000).await;
-    // The first one takes all there are.
+    // The first replica takes all available connections.
     postgres.terminate_backends(fleet.database.name()).await;
     burst(&fleet.replicas[..1], &key, 60).await;
 
-    for Timed { answer, took } in burst(&fleet.replicas, &key, 200).await {
+    for TimedResponse { response, took } in burst(&fleet.replicas, &key, 200).await {
         assert!(took < DEADLINE, "{took:?}");
-        match answer.status.as_u16() {
+        match response.status.as_u16() {
             200 => {}
-            503 => assert_shed(&answer),
-            _ => assert_db_error(&answer),
+            503 => assert_shed(&response),
+            _ => assert_db_error(&response),
         }
     }
     for replica in &fleet.replicas {
-        eventually(Duration::from_secs(30), "every replica gets its turn", || async {
-            replica.get(&uncached(), Some(&key)).await.status == 200
+        eventually(Duration::from_secs(30), "every replica gets connections", || async {
+            replica.get(&uncached_path(), Some(&key)).await.status == 200
         })
         .await;
     }
@@ -84,7 +87,7 @@ async fn a_replica_shuts_down_in_time_while_postgres_hangs() {
     postgres.pause();
     let replicas = std::mem::take(&mut fleet.replicas);
     let (base, client) = (replicas[0].base.clone(), reqwest::Client::new());
-    let request = client.get(format!("{base}{}", uncached())).header("X-API-Key", &key).send();
+    let request = client.get(format!("{base}{}", uncached_path())).header("X-API-Key", &key).send();
     let under_way = tokio::spawn(request);
     let ended = tokio::time::timeout(2 * DEADLINE, async {
         for replica in replicas {
@@ -94,8 +97,8 @@ async fn a_replica_shuts_down_in_time_while_postgres_hangs() {
     assert!(ended.await.is_ok(), "a replica did not end");
     postgres.resume();
 
-    // It was answered, or never taken.
-    if let Ok(answer) = under_way.await.unwrap() {
-        assert_eq!(answer.status(), 502);
+    // Each connection was served, or never accepted.
+    if let Ok(response) = under_way.await.unwrap() {
+        assert_eq!(response.status(), 502);
     }
 }

@@ -1,16 +1,16 @@
-//! Servers that mean harm, or are somebody else's.
+//! Hostile servers, and servers that are no control listeners.
 
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::Stand;
-use crate::commands::person::Person;
+use super::AccountSetup;
+use crate::commands::cli_user::CliUser;
 use crate::support::proxy::FaultProxy;
 use crate::support::raw::address;
 
-/// Answers every request in the same way.
+/// A server with the same response to every request.
 struct Responder {
     url: String,
     _task: AbortOnDropHandle<()>,
@@ -19,7 +19,7 @@ struct Responder {
 impl Responder {
     async fn start(head: &str, body: &str) -> Self {
         let length = body.len();
-        let answer = format!(
+        let response = format!(
             "HTTP/1.1 {head}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
         );
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -27,11 +27,11 @@ impl Responder {
         let task = tokio::spawn(async move {
             loop {
                 let (mut stream, _) = listener.accept().await.unwrap();
-                let answer = answer.clone();
+                let response = response.clone();
                 tokio::spawn(async move {
-                    // The whole request is in the first piece; a client may leave at any time.
+                    // The whole request is in the first piece; a client may disconnect at any time.
                     let _ = stream.read(&mut [0; 16 * 1024]).await;
-                    let _ = stream.write_all(answer.as_bytes()).await;
+                    let _ = stream.write_all(response.as_bytes()).await;
                 });
             }
         });
@@ -39,14 +39,14 @@ impl Responder {
     }
 }
 
-/// Somebody who has a login to this server.
-fn with_login_to(url: &str) -> Person {
-    let person = Person::new();
+/// A user with a login to this server.
+fn with_login_to(url: &str) -> CliUser {
+    let cli_user = CliUser::new();
     let login = json!({ "user": "ana", "token": "grt_secretsecret", "expires_at": null,
                         "oidc": null });
     let kept = json!({ "version": 1, "default": url, "servers": { url: login } });
-    person.set_credentials(&kept.to_string());
-    person
+    cli_user.set_credentials(&kept.to_string());
+    cli_user
 }
 
 const COMMANDS: [&[&str]; 6] = [
@@ -59,22 +59,22 @@ const COMMANDS: [&[&str]; 6] = [
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn redirects_are_not_followed_so_that_nobody_else_gets_the_token() {
-    let stand = Stand::start().await;
-    let elsewhere = FaultProxy::start(address(stand.server())).await;
+async fn redirects_are_not_followed_with_the_token() {
+    let setup = AccountSetup::start().await;
+    let elsewhere = FaultProxy::start(address(setup.server())).await;
     for status in ["301 Moved Permanently", "302 Found", "307 Temporary Redirect"] {
         let head = format!("{status}\r\nLocation: http://{}/control/v1/whoami", elsewhere.addr());
         let responder = Responder::start(&head, "").await;
-        let person = with_login_to(&responder.url);
+        let cli_user = with_login_to(&responder.url);
         for command in COMMANDS {
-            person.run(command).await.failed(1, &["grt_secretsecret"]);
+            cli_user.run(command).await.failed(1, &["grt_secretsecret"]);
         }
     }
     assert_eq!(elsewhere.accepted(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_server_says_harms_no_terminal() {
+async fn texts_from_a_server_are_sanitized_for_the_terminal() {
     let evil = "\u{1b}]0;owned\u{7}\u{1b}[2J\u{9b}31m\r\n\u{202e}gnp.exe";
     let refusal = json!({ "error": evil, "code": evil }).to_string();
     let key = json!({ "prefix": evil, "owner": evil, "name": evil, "scopes": [evil],
@@ -97,11 +97,11 @@ async fn what_a_server_says_harms_no_terminal() {
         ("201 Created", &rotated.to_string()),
     ] {
         let responder = Responder::start(head, body).await;
-        let person = with_login_to(&responder.url);
+        let cli_user = with_login_to(&responder.url);
         for command in COMMANDS {
             for json in [&[][..], &["--json"]] {
                 let json = if command[0] == "login" { &[] } else { json };
-                let ended = person.run(&[command, json].concat()).await;
+                let ended = cli_user.run(&[command, json].concat()).await;
                 let harmful = |character: char| {
                     (character.is_control() && character != '\n') || character == '\u{202e}'
                 };
@@ -114,7 +114,7 @@ async fn what_a_server_says_harms_no_terminal() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn answers_that_make_no_sense_are_named_and_bounded() {
+async fn invalid_responses_are_reported_and_bounded() {
     let long = format!("{{\"data\": \"{}\"}}", "x".repeat(4 * 1024 * 1024));
     for (head, body) in [
         ("200 OK", ""),
@@ -125,11 +125,11 @@ async fn answers_that_make_no_sense_are_named_and_bounded() {
         ("502 Bad Gateway", "<html>nginx</html>"),
     ] {
         let responder = Responder::start(head, body).await;
-        let person = with_login_to(&responder.url);
+        let cli_user = with_login_to(&responder.url);
         for command in COMMANDS {
-            let ended = person.run(command).await.failed(1, &["grt_secretsecret", "panicked"]);
+            let ended = cli_user.run(command).await.failed(1, &["grt_secretsecret", "panicked"]);
             assert!(ended.stderr.len() < 1_000, "{ended:?}");
-            assert!(ended.stderr.contains(&responder.url), "who it was: {ended:?}");
+            assert!(ended.stderr.contains(&responder.url), "the server is named: {ended:?}");
         }
     }
 }

@@ -1,5 +1,5 @@
-"""Ways to break the base's manifests: what stands there, what is put instead of it each time it
-stands there, and part of the fault that must be found."""
+"""Ways to break the base manifests: a text, its replacement at every occurrence, and a part of the
+fault that must be found."""
 
 BREAKS = [
     ("- serve", "- server", "its arguments are refused"),

@@ -1,24 +1,27 @@
-//! While reads are stuck, everything that needs none goes on; and nothing of them lingers.
+//! While reads are stuck, requests that need none are served; afterwards nothing of them remains.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::future::join_all;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{SOON, all_ready, arrived, assert_ok, lock_genes, probed, young};
+use super::{
+    TIMEOUT, assert_ok, fleet_with_probe, fresh_searches, lock_genes, wait_for_admitted,
+    wait_until_ready,
+};
 use crate::support::postgres::PostgresServer;
 use crate::support::probe::Hold;
 use crate::support::redis::RedisServer;
 use crate::support::replica::Fleet;
-use crate::support::traffic::{routes, uncached};
+use crate::support::traffic::{routes, uncached_path};
 use crate::support::wait::eventually;
 
 const STUCK: usize = 200;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn hits_are_served_while_200_misses_are_stuck() {
-    let (fleet, probe) = probed(|config| {
-        young(config);
+    let (fleet, probe) = fleet_with_probe(|config| {
+        fresh_searches(config);
         config.shed.max_misses = Some(STUCK);
     })
     .await;
@@ -36,18 +39,18 @@ async fn hits_are_served_while_200_misses_are_stuck() {
     let misses = (0..STUCK).map(|n| {
         let (replica, key, ended) = (&fleet.replicas[n % 3], &key, &ended);
         async move {
-            let answer = replica.get(&uncached(), Some(key)).await;
+            let response = replica.get(&uncached_path(), Some(key)).await;
             ended.fetch_add(1, Ordering::SeqCst);
-            answer
+            response
         }
     });
     let hits = async {
-        arrived(&fleet, before + STUCK).await;
-        eventually(SOON, "all are stuck", || async { probe.waiting() == STUCK }).await;
+        wait_for_admitted(&fleet, before + STUCK).await;
+        eventually(TIMEOUT, "all are stuck", || async { probe.waiting() == STUCK }).await;
         for n in 0..300 {
-            let answer = fleet.replicas[n % 3].get(&paths[n / 3 % 3], Some(&key)).await;
-            assert_ok(&answer);
-            assert!(answer.header("cache-status").contains("; hit"), "{answer:?}");
+            let response = fleet.replicas[n % 3].get(&paths[n / 3 % 3], Some(&key)).await;
+            assert_ok(&response);
+            assert!(response.header("cache-status").contains("; hit"), "{response:?}");
         }
         for replica in &fleet.replicas {
             assert_eq!(replica.ops("/livez").await.status, 200);
@@ -71,10 +74,10 @@ async fn aborted_requests_leave_no_statement_and_the_pool_recovers() {
         config.upstream.wait_ms = 5_000;
     })
     .await;
-    all_ready(&fleet.replicas).await;
+    wait_until_ready(&fleet.replicas).await;
     let key = fleet.database.new_key(1_000_000).await;
     for replica in &fleet.replicas {
-        assert_ok(&replica.get(&uncached(), Some(&key)).await);
+        assert_ok(&replica.get(&uncached_path(), Some(&key)).await);
     }
     let admin = fleet.database.connect().await;
     let count = async |condition: &str| -> i64 {
@@ -89,22 +92,23 @@ async fn aborted_requests_leave_no_statement_and_the_pool_recovers() {
     let client = reqwest::Client::new();
     let leaving: Vec<_> = (0..STUCK)
         .map(|n| {
-            let url = format!("{}{}", fleet.replicas[n % 3].base, uncached());
+            let url = format!("{}{}", fleet.replicas[n % 3].base, uncached_path());
             let request = client.get(url).header("X-API-Key", &key);
             AbortOnDropHandle::new(tokio::spawn(request.send()))
         })
         .collect();
-    eventually(SOON, "statements wait", || async { count("state <> 'idle'").await > 0 }).await;
+    eventually(TIMEOUT, "statements wait", || async { count("state <> 'idle'").await > 0 }).await;
     drop(leaving);
-    eventually(SOON, "no statement is left, though the lock is", || async {
+    eventually(TIMEOUT, "no statement remains, though the lock does", || async {
         count("state <> 'idle'").await == 0
     })
     .await;
     lock.batch_execute("rollback").await.unwrap();
 
-    // More at once than a pool has: every place in it is free again.
+    // More concurrent reads than a pool has connections: all of them are free again.
     for replica in &fleet.replicas {
-        let requests = (0..4 * POOL).map(|_| async { replica.get(&uncached(), Some(&key)).await });
+        let requests =
+            (0..4 * POOL).map(|_| async { replica.get(&uncached_path(), Some(&key)).await });
         join_all(requests).await.iter().for_each(assert_ok);
     }
     let most = 3 * (POOL as i64 + 1);

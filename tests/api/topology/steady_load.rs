@@ -10,15 +10,15 @@ use tokio::task::JoinHandle;
 use crate::support::replica::Fleet;
 
 /// Between two requests of one stream.
-const PACE: Duration = Duration::from_millis(25);
+const REQUEST_INTERVAL: Duration = Duration::from_millis(25);
 
-/// A stream a replica, until it is stopped.
-pub(super) struct Hammer {
+/// One stream of requests for each replica, until it is stopped.
+pub(super) struct SteadyLoad {
     stop: Arc<AtomicBool>,
     streams: Vec<JoinHandle<(usize, usize)>>,
 }
 
-impl Hammer {
+impl SteadyLoad {
     pub(super) fn start(fleet: &Fleet<'_>, key: &str) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let streams = fleet.replicas.iter().map(|replica| {
@@ -29,7 +29,7 @@ impl Hammer {
         Self { stop, streams }
     }
 
-    /// How many were admitted, and how many refused. All must have been one or the other.
+    /// The number of requests admitted and refused; panics at any other response.
     pub(super) async fn stop(self) -> (usize, usize) {
         self.stop.store(true, Ordering::Relaxed);
         let counts = join_all(self.streams).await.into_iter().map(Result::unwrap);
@@ -37,12 +37,12 @@ impl Hammer {
     }
 }
 
-/// Sends requests until the key's window is exhausted, and returns how many were admitted.
+/// Sends requests until the key's window is exhausted; returns how many were admitted.
 pub(super) async fn use_up(fleet: &Fleet<'_>, key: &str) -> usize {
     let mut admitted = 0;
     while fleet.replicas[0].get("/genes", Some(key)).await.status == 200 {
         admitted += 1;
-        assert!(admitted < 10_000, "there is no end to it");
+        assert!(admitted < 10_000, "the limit is never reached");
     }
     admitted
 }
@@ -57,7 +57,7 @@ async fn stream(base: String, key: String, stop: Arc<AtomicBool>) -> (usize, usi
             429 => refused += 1,
             other => panic!("{other}"),
         }
-        tokio::time::sleep(PACE).await;
+        tokio::time::sleep(REQUEST_INTERVAL).await;
     }
     (admitted, refused)
 }

@@ -1,5 +1,5 @@
-//! Somebody at the command line: with a configuration folder of their own, standard input, and,
-//! where a test asks for one, a terminal.
+//! A user at the command line: with a configuration folder of their own, standard input, and, if a
+//! test needs one, a terminal.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -8,58 +8,58 @@ use serde_json::Value;
 use tokio::fs::File;
 use tokio::io::AsyncWriteExt;
 
-use super::{Ended, SOON, gene_registry, run};
+use super::{CommandResult, TIMEOUT, gene_registry, run};
 use crate::support::process::{Launch, Process};
 use crate::support::scratch_folder;
 use crate::support::wait::until;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_gene-registry");
 
-/// See the module. Clone one to have somebody else at the same folder.
+/// A user with a configuration folder. A clone shares the folder.
 #[derive(Debug, Clone)]
-pub(super) struct Person {
+pub(super) struct CliUser {
     pub(super) folder: PathBuf,
 }
 
-impl Person {
+impl CliUser {
     pub(super) fn new() -> Self {
         Self { folder: scratch_folder("person") }
     }
 
-    /// A command in this person's environment.
+    /// A command in this user's environment.
     pub(super) fn command(&self, args: &[&str]) -> Launch {
-        self.at_home(gene_registry(args))
+        self.in_environment(gene_registry(args))
     }
 
-    pub(super) async fn run(&self, args: &[&str]) -> Ended {
+    pub(super) async fn run(&self, args: &[&str]) -> CommandResult {
         run(self.command(args)).await
     }
 
-    /// A command that finds this on its standard input.
-    pub(super) async fn run_with_input(&self, args: &[&str], input: &str) -> Ended {
+    /// Runs a command with this text on its standard input.
+    pub(super) async fn run_with_input(&self, args: &[&str], input: &str) -> CommandResult {
         run(self.command_with_input(args, input)).await
     }
 
-    /// The same, still running.
+    /// Like [`run_with_input`](Self::run_with_input), but does not wait for the end.
     pub(super) fn begin_with_input(&self, args: &[&str], input: &str) -> Process {
         self.command_with_input(args, input).start()
     }
 
-    /// The same, not yet begun.
+    /// A command with this text on its standard input, not started.
     pub(super) fn command_with_input(&self, args: &[&str], input: &str) -> Launch {
         let file = scratch_folder("input").join("input");
         std::fs::write(&file, input).unwrap();
         let script = r#"input=$1; shift; exec "$@" <"$input""#;
         let launch = Launch::new("gene-registry", "sh").args(["-c", script, "sh"]).arg(&file);
-        self.at_home(launch.arg(PROGRAM).args(args))
+        self.in_environment(launch.arg(PROGRAM).args(args))
     }
 
-    /// A command at a terminal of its own.
+    /// Starts a command at a terminal of its own.
     pub(super) async fn at_terminal(&self, args: &[&str]) -> AtTerminal {
         self.terminal(args, |launch| launch.env_remove("NO_COLOR")).await
     }
 
-    /// The same, where no colours are wanted.
+    /// Like [`at_terminal`](Self::at_terminal), with `NO_COLOR` set.
     pub(super) async fn at_plain_terminal(&self, args: &[&str]) -> AtTerminal {
         self.terminal(args, |launch| launch.env("NO_COLOR", "1")).await
     }
@@ -75,14 +75,14 @@ impl Person {
             .args(["-c", script, "sh", &quoted.join(" ")])
             .arg(&fifo)
             .env("TERM", "xterm");
-        let process = with(self.at_home(launch)).start();
-        // Opens as soon as the other side reads.
+        let process = with(self.in_environment(launch)).start();
+        // Opening blocks until the other side reads.
         let input = File::options().write(true).open(&fifo).await.unwrap();
         AtTerminal { process, input }
     }
 
-    /// A program in this person's environment.
-    pub(super) fn at_home(&self, launch: Launch) -> Launch {
+    /// Gives a program this user's environment.
+    pub(super) fn in_environment(&self, launch: Launch) -> Launch {
         launch
             .env("HOME", &self.folder)
             .env("XDG_CONFIG_HOME", self.folder.join("config"))
@@ -93,13 +93,13 @@ impl Person {
         self.folder.join("config/gene-registry/credentials.json")
     }
 
-    /// What is kept of this person's logins.
+    /// The content of the file of credentials.
     pub(super) fn credentials(&self) -> Value {
         let text = std::fs::read_to_string(self.credentials_path()).unwrap();
         serde_json::from_str(&text).unwrap()
     }
 
-    /// Writes what somebody else might have.
+    /// Replaces the file of credentials.
     pub(super) fn set_credentials(&self, text: &str) {
         std::fs::create_dir_all(self.credentials_path().parent().unwrap()).unwrap();
         std::fs::write(self.credentials_path(), text).unwrap();
@@ -123,31 +123,31 @@ impl AtTerminal {
     }
 
     /// Everything that the terminal has shown.
-    pub(super) fn shown(&self) -> String {
+    pub(super) fn output(&self) -> String {
         self.process.stdout()
     }
 
-    /// Waits until the terminal shows this.
-    pub(super) async fn shows(&self, text: &str) {
-        until(SOON, &format!("the terminal shows {text:?}"), || async {
-            // In this order: what it showed last may be just before its end.
+    /// Waits until the terminal shows this text.
+    pub(super) async fn wait_for_text(&self, text: &str) {
+        until(TIMEOUT, &format!("the terminal shows {text:?}"), || async {
+            // In this order: the text may be the last output before the end.
             let is_running = self.process.is_running();
-            let shown = self.shown();
-            assert!(is_running || shown.contains(text), "{shown}");
-            shown.contains(text).then_some(())
+            let output = self.output();
+            assert!(is_running || output.contains(text), "{output}");
+            output.contains(text).then_some(())
         })
         .await;
     }
 
     /// Types a line.
-    pub(super) async fn types(&mut self, line: &str) {
+    pub(super) async fn type_line(&mut self, line: &str) {
         self.input.write_all(format!("{line}\n").as_bytes()).await.unwrap();
         self.input.flush().await.unwrap();
     }
 
-    /// Waits for the end; the exit status, and everything that was shown.
-    pub(super) async fn ends(self) -> (i32, String) {
-        let status = self.process.wait_exit(SOON).await;
-        (status.code().unwrap(), self.shown())
+    /// Waits for the end; returns the exit status and everything that was shown.
+    pub(super) async fn wait_for_end(self) -> (i32, String) {
+        let status = self.process.wait_exit(TIMEOUT).await;
+        (status.code().unwrap(), self.output())
     }
 }

@@ -1,4 +1,4 @@
-//! What every upstream must do, run on each of them.
+//! The behaviour that every upstream must have; each test runs on both.
 
 use std::collections::HashSet;
 
@@ -14,15 +14,15 @@ use super::database::{TEMPLATE, TestDatabase, fresh_database};
 
 pub(crate) const DAY: u32 = 24 * 60;
 
-/// Both upstreams with the same genes in them.
-struct Both {
+/// Both upstreams, with the same genes.
+struct BothUpstreams {
     embedded: Embedded,
     postgres: gene_registry::upstream::Postgres,
     now: Timestamp,
     _database: TestDatabase,
 }
 
-impl Both {
+impl BothUpstreams {
     async fn of(genes: Vec<CatalogueGene>) -> Self {
         let (database, now) = (fresh_database().await, now());
         database.load(genes.clone(), now).await;
@@ -40,7 +40,7 @@ impl Both {
     }
 }
 
-/// Whole microseconds, which is what Postgres keeps.
+/// Whole microseconds, the resolution of Postgres.
 pub(crate) fn now() -> Timestamp {
     Timestamp::from_microsecond(Timestamp::now().as_microsecond()).expect("a time")
 }
@@ -78,7 +78,7 @@ pub(crate) fn page(limit: u64, offset: u64) -> Page {
     Page::new(PageLimit::new(limit).expect("a limit"), PageOffset::new(offset).expect("an offset"))
 }
 
-/// All ids of a search, page by page; checks that the total never changes.
+/// All ids of a search, read page by page; checks that the total is the same on every page.
 pub(crate) async fn walk(
     upstream: &dyn Upstream,
     filter: &GeneFilter,
@@ -103,7 +103,7 @@ fn many_with_three_scores() -> Vec<CatalogueGene> {
     let mut genes: Vec<CatalogueGene> = (0..2_000_u128)
         .map(|number| {
             let score = (number * 7 % 3) as f64 / 2.0;
-            // Ids in no order of their own.
+            // The order of the ids is unlike any sort order.
             let id = number.wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835);
             let mut gene = gene(id, &format!("d{}", number % 4), &[(number as u32, score)]);
             gene.fidelity = Fidelity::ALL[(number % 3) as usize].as_str().to_owned();
@@ -118,7 +118,7 @@ fn many_with_three_scores() -> Vec<CatalogueGene> {
 
 #[tokio::test]
 async fn pages_show_every_gene_once_in_the_same_order() {
-    let both = Both::of(many_with_three_scores()).await;
+    let both = BothUpstreams::of(many_with_three_scores()).await;
     let filters = [
         (GeneFilter::default(), 1_999),
         (GeneFilter { domain: Some(domain("d1")), fidelity: None }, 499),
@@ -139,8 +139,8 @@ async fn pages_show_every_gene_once_in_the_same_order() {
 }
 
 #[tokio::test]
-async fn past_the_end_is_empty_with_the_true_total() {
-    let both = Both::of(vec![gene(1, "d", &[]), gene(2, "d", &[])]).await;
+async fn a_page_past_the_end_is_empty_with_the_total() {
+    let both = BothUpstreams::of(vec![gene(1, "d", &[]), gene(2, "d", &[])]).await;
     for upstream in both.each() {
         for (offset, filter, total) in [
             (2, GeneFilter::default(), 2),
@@ -161,7 +161,7 @@ async fn past_the_end_is_empty_with_the_true_total() {
 async fn empty_fields_have_their_documented_values_and_unpublished_genes_do_not_exist() {
     let mut hidden = gene(2, "hidden", &[(1, 0.5)]);
     hidden.published = false;
-    let both = Both::of(vec![gene(1, "d", &[]), hidden]).await;
+    let both = BothUpstreams::of(vec![gene(1, "d", &[]), hidden]).await;
     for upstream in both.each() {
         let page = upstream.search(&GeneSearch::default()).await.expect("a page").value;
         let shown = serde_json::to_value(&page).expect("json");
@@ -189,7 +189,7 @@ async fn empty_fields_have_their_documented_values_and_unpublished_genes_do_not_
 async fn history_is_the_newest_ten_and_ties_have_one_order() {
     let mut evaluations: Vec<(u32, f64)> = (0..12).map(|age| (age, 0.5)).collect();
     evaluations.insert(3, (3, 0.75));
-    let both = Both::of(vec![gene(1, "d", &evaluations)]).await;
+    let both = BothUpstreams::of(vec![gene(1, "d", &evaluations)]).await;
     for upstream in both.each() {
         let page = upstream.search(&GeneSearch::default()).await.expect("a page").value;
         let history = &page.data[0].arena_history;
@@ -200,10 +200,11 @@ async fn history_is_the_newest_ten_and_ties_have_one_order() {
     }
 }
 
-/// A domain and what its numbers must be: genes, H', turnover, top names, mean, evaluations.
-type Arena = (Vec<CatalogueGene>, u64, f64, f64, &'static [u128], f64, u64);
+/// A domain's genes and its expected insights: gene count, H', turnover, top ids, mean,
+/// evaluations.
+type ArenaCase = (Vec<CatalogueGene>, u64, f64, f64, &'static [u128], f64, u64);
 
-fn arenas() -> Vec<Arena> {
+fn arenas() -> Vec<ArenaCase> {
     let ln2 = std::f64::consts::LN_2;
     let old = 30 * DAY;
     let mut other = gene(1, "d", &[(old, 0.5), (old + 1, 0.1)]);
@@ -211,12 +212,12 @@ fn arenas() -> Vec<Arena> {
         .evaluations
         .insert(0, CatalogueEvaluation { age_minutes: 1, fitness_value: 0.0, total_calls: 1 });
     vec![
-        // One gene, never evaluated, and one gene evaluated once.
+        // One gene without evaluations, and one gene with one evaluation.
         (vec![gene(1, "d", &[])], 1, 0.0, 0.0, &[], 0.0, 0),
         (vec![gene(1, "d", &[(5, 0.8)])], 1, 0.0, 0.0, &[1], 0.8, 1),
-        // Equal fitness; ties are broken by id.
+        // Equal fitness: the lower id comes first.
         (vec![gene(2, "d", &[(5, 0.5)]), gene(1, "d", &[(9, 0.5)])], 2, ln2, 0.0, &[1, 2], 0.5, 2),
-        // Fitness above 1 is not clipped: shares 3/4 and 1/4.
+        // Fitness above 1 is not clipped: the shares are 3/4 and 1/4.
         (
             vec![gene(1, "d", &[(5, 1.0)]), gene(2, "d", &[(5, 3.0)])],
             2,
@@ -226,13 +227,13 @@ fn arenas() -> Vec<Arena> {
             2.0,
             2,
         ),
-        // A zero share is skipped, but was evaluated.
+        // A share of zero is skipped, but its evaluation counts.
         (vec![gene(1, "d", &[(5, 0.0)]), gene(2, "d", &[(5, 0.8)])], 2, 0.0, 0.0, &[2, 1], 0.4, 2),
-        // Evaluated exactly 30 days ago: was there then. Its fitness since is another matter.
+        // Evaluated exactly 30 days ago: in the earlier top five, whatever its fitness since.
         (vec![other], 1, 0.0, 0.0, &[1], 0.0, 3),
-        // First evaluated later: was not there.
+        // First evaluated later: not in the earlier top five.
         (vec![gene(1, "d", &[(old - 1, 0.5)])], 1, 0.0, 0.0, &[1], 0.5, 1),
-        // Fewer than five then, more now: one of the two of then is out.
+        // Fewer than five genes then, more now: one of the two earlier ones has dropped out.
         (
             (1..=6)
                 .map(|n| match n {
@@ -251,7 +252,7 @@ fn arenas() -> Vec<Arena> {
             0.5,
             8,
         ),
-        // A tie at place five, then and now: the lower id is in.
+        // A tie at place five, then and now: the lower id is in the top five.
         (
             (1..=6).map(|n| gene(n, "d", &[(5, 0.5), (old + 5, 0.5)])).collect(),
             6,
@@ -266,7 +267,7 @@ fn arenas() -> Vec<Arena> {
 
 #[tokio::test]
 async fn insights_match_hand_computed_examples() {
-    // One database for all: each arena is a domain, and so are its genes' ids.
+    // One database for all arenas: each has its own domain and its own range of ids.
     let mut genes = vec![gene(u128::MAX, "another domain", &[(1, 99.0)])];
     for (number, arena) in arenas().into_iter().enumerate() {
         genes.extend(arena.0.into_iter().map(|mut gene| {
@@ -275,7 +276,7 @@ async fn insights_match_hand_computed_examples() {
             gene
         }));
     }
-    let both = Both::of(genes).await;
+    let both = BothUpstreams::of(genes).await;
     for (number, (_, genes, entropy, turnover, top, mean, evaluations)) in
         arenas().into_iter().enumerate()
     {
@@ -296,7 +297,7 @@ async fn insights_match_hand_computed_examples() {
 
 #[tokio::test]
 async fn trends_follow_the_newest_five_evaluations() {
-    let both = Both::of(vec![
+    let both = BothUpstreams::of(vec![
         gene(1, "d", &[(1, 0.9), (2, 0.5), (3, 0.5), (4, 0.5), (5, 0.5), (6, 9.0)]),
         gene(2, "d", &[(1, 0.4), (2, 0.5)]),
         gene(3, "d", &[(1, 0.3)]),

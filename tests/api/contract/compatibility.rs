@@ -1,4 +1,4 @@
-//! No release breaks the clients of the one before: the document against `openapi/released/`.
+//! No release breaks the clients of the previous one: the document against `openapi/released/`.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ fn read(path: &Path) -> Value {
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// `v1.2.10.json` is newer than `v1.2.9.json`.
+/// The newest release by number: `v1.2.10.json` is newer than `v1.2.9.json`.
 fn version(path: &Path) -> Vec<u64> {
     let name = path.file_stem().unwrap().to_str().unwrap().trim_start_matches('v').to_owned();
     name.split('.').map(|part| part.parse().unwrap()).collect()
@@ -41,7 +41,7 @@ const SEARCH: &str = "/paths/~1genes/get";
 const GENE: &str = "/components/schemas/GeneSummary";
 const PAGE: &str = "/components/schemas/GenePage";
 
-/// The released document with `value` at `pointer`; `null` removes what is there.
+/// The released document with `value` at `pointer`; `null` removes the element.
 fn changed(pointer: &str, value: Value) -> Value {
     let mut document = last_release();
     let (parent, name) = pointer.rsplit_once('/').unwrap();
@@ -64,7 +64,7 @@ fn changed(pointer: &str, value: Value) -> Value {
 #[test]
 fn breaking_changes_are_found() {
     let parameter = |required: bool| json!({"name": "x", "in": "query", "required": required, "schema": {"type": "string"}});
-    for (place, value, says) in [
+    for (pointer, value, message) in [
         ("/paths/~1genes", Value::Null, "the operation is gone"),
         (&format!("{SEARCH}/operationId"), json!("search"), "operationId"),
         (&format!("{SEARCH}/tags/0"), json!("standard"), "tags"),
@@ -83,7 +83,7 @@ fn breaking_changes_are_found() {
         (&format!("{SEARCH}/parameters/3/schema/maximum"), json!(20), "maximum"),
         (&format!("{SEARCH}/parameters/3/schema/minimum"), json!(2), "minimum"),
         (&format!("{SEARCH}/parameters/3/schema/type"), json!("string"), "type"),
-        (&format!("{SEARCH}/responses/404"), Value::Null, "the answer is gone"),
+        (&format!("{SEARCH}/responses/404"), Value::Null, "the response is gone"),
         (&format!("{SEARCH}/responses/418"), json!({}), "clients don't know"),
         (&format!("{SEARCH}/responses/200/headers/Link"), Value::Null, "header Link: is gone"),
         (&format!("{SEARCH}/responses/200/content/application~1json"), Value::Null, "is gone"),
@@ -112,8 +112,8 @@ fn breaking_changes_are_found() {
         ("/components/schemas/ErrorCode/enum/-", json!("SLEEPY"), "may be \"SLEEPY\" now"),
         ("/components/schemas/ErrorCode/enum/0", Value::Null, "no longer has"),
     ] {
-        let broken = breaking(&last_release(), &changed(place, value));
-        assert!(broken.iter().any(|line| line.contains(says)), "{place}: {broken:#?}");
+        let broken = breaking(&last_release(), &changed(pointer, value));
+        assert!(broken.iter().any(|line| line.contains(message)), "{pointer}: {broken:#?}");
     }
 }
 
@@ -121,7 +121,7 @@ fn breaking_changes_are_found() {
 fn compatible_changes_pass() {
     let optional = json!({"name": "x", "in": "query", "required": false, "schema": {}});
     let operation = json!({"get": {"operationId": "getMore", "responses": {}}});
-    for (place, value) in [
+    for (pointer, value) in [
         ("/info/description", json!("other words")),
         ("/paths/~1more", operation),
         (&format!("{SEARCH}/summary"), json!("other words")),
@@ -139,8 +139,8 @@ fn compatible_changes_pass() {
         (&format!("{GENE}/properties/name/description"), json!("other words")),
         ("/components/schemas/More", json!({"type": "object"})),
     ] {
-        let broken = breaking(&last_release(), &changed(place, value));
-        assert!(broken.is_empty(), "{place}: {broken:#?}");
+        let broken = breaking(&last_release(), &changed(pointer, value));
+        assert!(broken.is_empty(), "{pointer}: {broken:#?}");
     }
     assert!(breaking(&last_release(), &last_release()).is_empty());
 }

@@ -1,5 +1,5 @@
--- What a registry of somebody else's may hold: nothing at all where there can be nothing, integers
--- at and beyond 2^53, long and astral-plane text, moments written in an odd time zone.
+-- Values that an existing registry may have: every optional value empty, integers at and beyond 2^53,
+-- long and astral-plane text, times in an unusual time zone.
 ALTER VIEW registry_read.gene RENAME TO own_gene;
 ALTER VIEW registry_read.arena_evaluation RENAME TO own_arena_evaluation;
 CREATE TABLE registry.foreign_gene AS SELECT * FROM registry_read.own_gene LIMIT 0;

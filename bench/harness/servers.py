@@ -1,4 +1,4 @@
-"""Who is measured: the service, the floor, and what a user would pick instead."""
+"""The servers that are measured: the service, the floor, and the alternatives to the service."""
 
 import json
 import time
@@ -10,19 +10,19 @@ from .stores import SERVER_CORE
 
 BENCH = Path(__file__).parent.parent
 
-# Local answers of a byte at most: every answer comes from Redis, or from Postgres.
-NO_LOCAL = {"CACHE__LOCAL_MAX_BYTES": "1"}
-# Ages that no run outlives, so that nothing is read again behind what is measured.
-LONG = {f"CACHE__{kind}__FRESH_S": "36000" for kind in ("SEARCH", "PHENOTYPE", "INSIGHTS")}
+# A local cache of one byte: every response comes from Redis or from Postgres.
+WITHOUT_LOCAL_CACHE = {"CACHE__LOCAL_MAX_BYTES": "1"}
+# Longer than any run, so that no background refresh runs during a measurement.
+LONG_AGES = {f"CACHE__{kind}__FRESH_S": "36000" for kind in ("SEARCH", "PHENOTYPE", "INSIGHTS")}
 
 
-class Contestant:
+class Server:
     def __init__(self, name, process, port, note=""):
         self.name, self.process, self.port, self.note = name, process, port, note
 
 
 def service(fleet, folder, binary, name, database_url, redis_url, settings=None, core=SERVER_CORE):
-    """A replica, configured as it comes but for addresses and `settings`."""
+    """A replica with the default configuration, except for addresses and `settings`."""
     port, ops = free_port(), free_port()
     env = {"SERVER__BIND": f"127.0.0.1:{port}", "OPS__BIND": f"127.0.0.1:{ops}",
            "REDIS__PREFIX": f"bench-{name}", **(settings or {})}
@@ -33,22 +33,22 @@ def service(fleet, folder, binary, name, database_url, redis_url, settings=None,
     process = fleet.start(argv, core, folder / f"{name}.log", env=env, port=port)
     for _ in range(500):
         if ready.exists() and get(ops, "/readyz")[0] == 200:
-            return Contestant(name, process, port)
+            return Server(name, process, port)
         time.sleep(0.02)
     raise SystemExit(f"bench: {name} does not become ready")
 
 
-def floor(fleet, folder, binary, kind, answers):
-    """`answers`: files by target."""
+def floor(fleet, folder, binary, kind, files):
+    """`files`: the file of each target's body."""
     port = free_port()
-    pairs = [f"{target}={file}" for target, file in answers.items()]
+    pairs = [f"{target}={file}" for target, file in files.items()]
     argv = [binary, kind, f"127.0.0.1:{port}", *pairs]
     process = fleet.start(argv, SERVER_CORE, folder / f"floor-{kind}.log", port=port)
-    return Contestant(f"floor: {kind}", process, port)
+    return Server(f"floor: {kind}", process, port)
 
 
 def nginx(fleet, folder, template, name, logs, **values):
-    """`logs`: whether each request is logged, as it is by default."""
+    """`logs`: whether each request is logged, which is the default."""
     here = folder / name.replace(" ", "-").replace(",", "")
     here.mkdir()
     here.chmod(0o777)
@@ -62,7 +62,7 @@ def nginx(fleet, folder, template, name, logs, **values):
     argv = [program("nginx"), "-p", str(here), "-c", str(here / "nginx.conf"),
             "-e", str(here / "error.log")]
     process = fleet.start(argv, SERVER_CORE, here / "out.log", port=port)
-    return Contestant(name, process, port)
+    return Server(name, process, port)
 
 
 def varnish(fleet, folder, origin):
@@ -74,11 +74,11 @@ def varnish(fleet, folder, origin):
     argv = [program("varnishd"), "-F", "-a", f"127.0.0.1:{port}", "-f", str(here / "peer.vcl"),
             "-n", str(here / "work"), "-s", "malloc,256m"]
     process = fleet.start(argv, SERVER_CORE, here / "out.log", port=port)
-    return Contestant("varnish", process, port)
+    return Server("varnish", process, port)
 
 
 def demo_start_seconds(fleet, folder, binary):
-    """Until the demo has answered a request, and its memory then."""
+    """Seconds until the demo has served a request, and its memory then, in MB."""
     port, begun = free_port(), time.monotonic()
     env = {"GENE_REGISTRY__OPS__BIND": "127.0.0.1:0"}
     argv = [binary, "demo", "--bind", f"127.0.0.1:{port}"]

@@ -1,4 +1,4 @@
-//! A change log that can't be read while everything else can, and a registry without one.
+//! A change log that cannot be read while everything else can, and a registry without one.
 
 use std::time::Duration;
 
@@ -6,16 +6,16 @@ use tokio::time::Instant;
 use tokio_postgres::Client;
 
 use super::{
-    DOMAIN, OTHER, REPLICAS, answers, assert_same, assert_seen, fleet, genes_of, is_hit, never_old,
-    paths_of, truthful,
+    DOMAIN, OTHER_DOMAIN, REPLICAS, always_fresh, assert_same, assert_visible, fleet, genes_of,
+    is_hit, paths_of, responses, uncached_replica,
 };
-use crate::support::binary::Served;
+use crate::support::binary::ReplicaProcess;
 use crate::support::postgres::PostgresServer;
 use crate::support::redis::RedisServer;
 use crate::support::replica::{Fleet, READER, sample};
 use crate::support::wait::eventually;
 
-const SOON: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 async fn edit(client: &Client, id: &str, name: &str) {
     let sql = "update registry.gene set name = $1 where id = $2::text::uuid";
@@ -27,29 +27,37 @@ async fn while_the_log_cannot_be_read_earlier_reads_are_repeated() {
     let fleet = fleet(PostgresServer::shared().await, RedisServer::shared().await).await;
     let (client, key) = (fleet.database.connect().await, fleet.database.new_key(1_000_000).await);
     let genes = genes_of(&client, DOMAIN).await;
-    let (paths, truthful) = (paths_of(&genes), truthful(&fleet).await);
-    let other = genes_of(&client, OTHER).await.swap_remove(0);
+    let (paths, uncached_replica) = (paths_of(&genes), uncached_replica(&fleet).await);
+    let other = genes_of(&client, OTHER_DOMAIN).await.swap_remove(0);
     let sign = [format!("/genes/{other}/phenotype")];
     for replica in &fleet.replicas {
-        answers(replica, &key, &sign).await;
-        answers(replica, &key, &paths).await;
+        responses(replica, &key, &sign).await;
+        responses(replica, &key, &paths).await;
     }
-    // A good look after those reads: a change was seen.
-    edit(&client, &other, "the sign").await;
-    let (committed, truth) = (Instant::now(), answers(&truthful, &key, &sign).await);
-    assert_seen(&fleet.replicas, &key, &sign, &truth, committed, "the sign").await;
+    // A successful poll after those reads: the change is visible.
+    edit(&client, &other, "the marker").await;
+    let (committed, expected) = (Instant::now(), responses(&uncached_replica, &key, &sign).await);
+    assert_visible(&fleet.replicas, &key, &sign, &expected, committed, "the marker").await;
 
     client
         .batch_execute("revoke select on registry_read.change from gene_registry_reader")
         .await
         .unwrap();
     edit(&client, &genes[0], "unlogged").await;
-    let (committed, truth) = (Instant::now(), answers(&truthful, &key, &paths).await);
-    assert_seen(&fleet.replicas, &key, &paths, &truth, committed, "no log, no old answers").await;
+    let (committed, expected) = (Instant::now(), responses(&uncached_replica, &key, &paths).await);
+    assert_visible(
+        &fleet.replicas,
+        &key,
+        &paths,
+        &expected,
+        committed,
+        "without the log, earlier reads are not served",
+    )
+    .await;
 
-    // What was read since then is kept, and counts by its age.
+    // Reads since then are cached, until they expire by age.
     for replica in &fleet.replicas {
-        eventually(SOON, "answers come out of the cache", || async {
+        eventually(TIMEOUT, "responses come from the cache", || async {
             let mut hits = 0;
             for path in &paths {
                 hits += usize::from(is_hit(&replica.get(path, Some(&key)).await));
@@ -60,18 +68,26 @@ async fn while_the_log_cannot_be_read_earlier_reads_are_repeated() {
     }
     edit(&client, &genes[0], "not noticed yet").await;
     for replica in &fleet.replicas {
-        assert_same(&answers(replica, &key, &paths).await, &truth, &paths);
+        assert_same(&responses(replica, &key, &paths).await, &expected, &paths);
     }
 
     client
         .batch_execute("grant select on registry_read.change to gene_registry_reader")
         .await
         .unwrap();
-    let (committed, truth) = (Instant::now(), answers(&truthful, &key, &paths).await);
-    assert_seen(&fleet.replicas, &key, &paths, &truth, committed, "the log is back").await;
+    let (committed, expected) = (Instant::now(), responses(&uncached_replica, &key, &paths).await);
+    assert_visible(
+        &fleet.replicas,
+        &key,
+        &paths,
+        &expected,
+        committed,
+        "the log is readable again",
+    )
+    .await;
     edit(&client, &genes[0], "noticed").await;
-    let (committed, truth) = (Instant::now(), answers(&truthful, &key, &paths).await);
-    assert_seen(&fleet.replicas, &key, &paths, &truth, committed, "and goes on").await;
+    let (committed, expected) = (Instant::now(), responses(&uncached_replica, &key, &paths).await);
+    assert_visible(&fleet.replicas, &key, &paths, &expected, committed, "a further change").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -82,7 +98,7 @@ async fn without_a_log_only_ages_apply_which_is_logged_once() {
     client.batch_execute("drop view registry_read.change").await.unwrap();
     let (database_url, redis_url) = (database.url_as(READER), redis.url());
     let prefix = RedisServer::new_prefix();
-    let served = Served::start(&[
+    let process = ReplicaProcess::start(&[
         ("DATABASE_URL", &database_url),
         ("REDIS_URL", &redis_url),
         ("GENE_REGISTRY__REDIS__PREFIX", &prefix),
@@ -91,39 +107,41 @@ async fn without_a_log_only_ages_apply_which_is_logged_once() {
         ("GENE_REGISTRY__CACHE__INSIGHTS__FRESH_S", "3600"),
     ])
     .await;
-    eventually(SOON, "it is ready", || async { served.replica.ops("/readyz").await.status == 200 })
-        .await;
+    eventually(TIMEOUT, "the replica is ready", || async {
+        process.replica.ops("/readyz").await.status == 200
+    })
+    .await;
     let id = genes_of(&client, DOMAIN).await.swap_remove(0);
     let [phenotype, insights] =
         [format!("/genes/{id}/phenotype"), format!("/arena/insights?domain={DOMAIN}")];
-    let old = served.replica.get(&insights, Some(&key)).await;
+    let old = process.replica.get(&insights, Some(&key)).await;
     assert_eq!((old.status.as_u16(), is_hit(&old)), (200, false));
     for round in 0..2 {
-        let before = served.replica.get(&phenotype, Some(&key)).await;
+        let before = process.replica.get(&phenotype, Some(&key)).await;
         assert_eq!(before.status, 200);
 
         edit(&client, &id, &format!("edited {round}")).await;
 
-        eventually(SOON, "its age makes it be read again", || async {
-            served.replica.get(&phenotype, Some(&key)).await.text.contains("edited")
+        eventually(TIMEOUT, "an expired entry is read again", || async {
+            process.replica.get(&phenotype, Some(&key)).await.text.contains("edited")
         })
         .await;
-        let kept = served.replica.get(&insights, Some(&key)).await;
+        let kept = process.replica.get(&insights, Some(&key)).await;
         assert!(is_hit(&kept) && kept.text == old.text, "{kept:?}");
         edit(&client, &id, "between").await;
-        eventually(SOON, "and once more", || async {
-            served.replica.get(&phenotype, Some(&key)).await.text.contains("between")
+        eventually(TIMEOUT, "it expires again", || async {
+            process.replica.get(&phenotype, Some(&key)).await.text.contains("between")
         })
         .await;
     }
-    served.says_once(&["no change log", "only ages"]).await;
+    process.wait_for_single_line(&["no change log", "only ages"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn removing_the_log_at_runtime_leaves_only_ages() {
     let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
     let fleet = Fleet::start_with(REPLICAS, postgres, redis, |config| {
-        never_old(config);
+        always_fresh(config);
         config.cache.search.fresh_s = 3;
         config.cache.search.stale_s = 0;
     })
@@ -139,10 +157,10 @@ async fn removing_the_log_at_runtime_leaves_only_ages() {
     edit(&client, &id, "without a log").await;
 
     for replica in &fleet.replicas {
-        eventually(SOON, "its age makes it be read again", || async {
-            let answer = replica.get(&search, Some(&key)).await;
-            assert_eq!(answer.status, 200, "{answer:?}");
-            answer.text.contains("without a log")
+        eventually(TIMEOUT, "an expired entry is read again", || async {
+            let response = replica.get(&search, Some(&key)).await;
+            assert_eq!(response.status, 200, "{response:?}");
+            response.text.contains("without a log")
         })
         .await;
     }
@@ -152,49 +170,50 @@ async fn removing_the_log_at_runtime_leaves_only_ages() {
 async fn an_unreadable_log_and_its_recovery_are_each_logged_once() {
     let database = sample(PostgresServer::shared().await).await;
     let client = database.connect().await;
-    let served = Served::start(&[("DATABASE_URL", &database.url_as(READER))]).await;
+    let process = ReplicaProcess::start(&[("DATABASE_URL", &database.url_as(READER))]).await;
     for (change, words) in [
         ("alter view registry_read.change rename column scope to reach", "cannot be read"),
         ("alter view registry_read.change rename column reach to scope", "is read again"),
         ("revoke select on registry_read.change from gene_registry_reader", "cannot be read"),
         ("grant select on registry_read.change to gene_registry_reader", "is read again"),
     ] {
-        let before = served.lines_with(&["change log", words]);
+        let before = process.lines_with(&["change log", words]);
         client.batch_execute(change).await.unwrap();
-        eventually(SOON, &format!("{change}: {words}"), || async {
-            served.lines_with(&["change log", words]) == before + 1
+        eventually(TIMEOUT, &format!("{change}: {words}"), || async {
+            process.lines_with(&["change log", words]) == before + 1
         })
         .await;
     }
     for (words, lines) in [("cannot be read", 2), ("is read again", 2)] {
-        assert_eq!(served.lines_with(&["change log", words]), lines, "{}", served.log());
+        assert_eq!(process.lines_with(&["change log", words]), lines, "{}", process.log());
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn adding_the_log_at_runtime_takes_effect() {
     let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
-    let mut fleet = Fleet::start_with(0, postgres, redis, never_old).await;
+    let mut fleet = Fleet::start_with(0, postgres, redis, always_fresh).await;
     let (client, key) = (fleet.database.connect().await, fleet.database.new_key(1_000_000).await);
     client.batch_execute("alter view registry_read.change rename to later").await.unwrap();
     fleet.grow(REPLICAS).await;
     let genes = genes_of(&client, DOMAIN).await;
-    let (paths, truthful) = (paths_of(&genes), truthful(&fleet).await);
+    let (paths, uncached_replica) = (paths_of(&genes), uncached_replica(&fleet).await);
     for replica in &fleet.replicas {
-        eventually(SOON, "answers are kept without a log", || async {
-            answers(replica, &key, &paths).await;
+        eventually(TIMEOUT, "responses are cached without a log", || async {
+            responses(replica, &key, &paths).await;
             is_hit(&replica.get(&paths[0], Some(&key)).await)
         })
         .await;
     }
 
     client.batch_execute("alter view registry_read.later rename to change").await.unwrap();
-    // The log reaches back: what was done before a replica knew of it is seen, too.
+    // The log reaches back: changes from before a replica noticed it apply too.
     edit(&client, &genes[0], "logged").await;
 
-    let (committed, truth) = (Instant::now(), answers(&truthful, &key, &paths).await);
-    assert_seen(&fleet.replicas, &key, &paths, &truth, committed, "the log has come").await;
+    let (committed, expected) = (Instant::now(), responses(&uncached_replica, &key, &paths).await);
+    assert_visible(&fleet.replicas, &key, &paths, &expected, committed, "the log has been added")
+        .await;
     edit(&client, &genes[0], "logged again").await;
-    let (committed, truth) = (Instant::now(), answers(&truthful, &key, &paths).await);
-    assert_seen(&fleet.replicas, &key, &paths, &truth, committed, "and goes on").await;
+    let (committed, expected) = (Instant::now(), responses(&uncached_replica, &key, &paths).await);
+    assert_visible(&fleet.replicas, &key, &paths, &expected, committed, "a further change").await;
 }

@@ -1,8 +1,8 @@
-//! Whatever stands in Redis where an answer should be: it is a miss, counted, and replaced.
+//! Corrupt values in Redis in place of an entry: each is a miss, counted, and replaced.
 
 use ::redis::cmd;
 
-use super::{all_ready, answer_keys, assert_ok, probed, sum};
+use super::{assert_ok, entry_keys, fleet_with_probe, sum, wait_until_ready};
 use crate::support::redis::RedisServer;
 use crate::support::traffic::routes;
 
@@ -21,7 +21,7 @@ const KINDS: [&str; 12] = [
     "text without an expiry",
 ];
 
-/// The bytes that replace `entry`; `None` where it is no string.
+/// The bytes that replace `entry`; `None` for a value that is no string.
 fn rubbish(kind: &str, entry: &[u8], other: &[u8]) -> Option<Vec<u8>> {
     let mut changed = entry.to_vec();
     Some(match kind {
@@ -76,17 +76,17 @@ async fn bytes(redis: &RedisServer, key: &str) -> Vec<u8> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_corrupt_entry_of_any_kind_is_a_counted_miss_and_is_replaced() {
-    let (mut fleet, probe) = probed(|_| {}).await;
+    let (mut fleet, probe) = fleet_with_probe(|_| {}).await;
     let redis = RedisServer::shared().await;
     let key = fleet.database.new_key(1_000_000).await;
     let paths = routes(&fleet.database).await;
     let mut right = Vec::new();
     for path in &paths {
-        let answer = fleet.replicas[0].get(path, Some(&key)).await;
-        assert_ok(&answer);
-        right.push(answer.text);
+        let response = fleet.replicas[0].get(path, Some(&key)).await;
+        assert_ok(&response);
+        right.push(response.text);
     }
-    let entries = answer_keys(&fleet).await;
+    let entries = entry_keys(&fleet).await;
     assert_eq!(entries.len(), paths.len());
 
     for kind in KINDS {
@@ -94,18 +94,18 @@ async fn a_corrupt_entry_of_any_kind_is_a_counted_miss_and_is_replaced() {
             let other = bytes(redis, &entries[(n + 1) % entries.len()]).await;
             let replacement = rubbish(kind, &bytes(redis, entry).await, &other);
             put(redis, entry, kind, replacement).await;
-            // The next one still finds its neighbour whole.
+            // The next one still finds its neighbour intact.
             fleet.replicas.truncate(0);
             for _ in 0..2 {
-                fleet.replicas.push(super::another(&fleet, &probe).await);
+                fleet.replicas.push(super::start_replica(&fleet, &probe).await);
             }
-            all_ready(&fleet.replicas).await;
+            wait_until_ready(&fleet.replicas).await;
             let reads = probe.reads();
             for replica in &fleet.replicas {
                 for (path, right) in paths.iter().zip(&right) {
-                    let answer = replica.get(path, Some(&key)).await;
-                    assert_ok(&answer);
-                    assert_eq!(answer.text, *right, "{kind}");
+                    let response = replica.get(path, Some(&key)).await;
+                    assert_ok(&response);
+                    assert_eq!(response.text, *right, "{kind}");
                 }
             }
             assert_eq!(probe.reads(), reads + 1, "{kind}: read again, and then shared");
@@ -117,10 +117,10 @@ async fn a_corrupt_entry_of_any_kind_is_a_counted_miss_and_is_replaced() {
     }
 }
 
-/// Rubbish of all kinds at once, and many who ask.
+/// Corrupt values of all kinds at once, under many requests.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fleet_with_only_corrupt_entries_responds_as_without_entries() {
-    let (mut fleet, probe) = probed(|_| {}).await;
+    let (mut fleet, probe) = fleet_with_probe(|_| {}).await;
     let redis = RedisServer::shared().await;
     let key = fleet.database.new_key(1_000_000).await;
     let paths: Vec<String> =
@@ -128,24 +128,24 @@ async fn a_fleet_with_only_corrupt_entries_responds_as_without_entries() {
     for path in &paths {
         assert_ok(&fleet.replicas[0].get(path, Some(&key)).await);
     }
-    let entries = answer_keys(&fleet).await;
+    let entries = entry_keys(&fleet).await;
     for (kind, entry) in KINDS.iter().zip(&entries) {
         let replacement = rubbish(kind, &bytes(redis, entry).await, b"another");
         put(redis, entry, kind, replacement).await;
     }
     fleet.replicas.clear();
     for _ in 0..3 {
-        fleet.replicas.push(super::another(&fleet, &probe).await);
+        fleet.replicas.push(super::start_replica(&fleet, &probe).await);
     }
-    all_ready(&fleet.replicas).await;
+    wait_until_ready(&fleet.replicas).await;
     let reads = probe.reads();
 
     let requests = (0..paths.len() * 12).map(|n| {
         let (replica, path) = (&fleet.replicas[n % 3], &paths[n / 12]);
         replica.get(path, Some(&key))
     });
-    for answer in futures_util::future::join_all(requests).await {
-        assert_ok(&answer);
+    for response in futures_util::future::join_all(requests).await {
+        assert_ok(&response);
     }
     assert_eq!(probe.reads(), reads + paths.len());
 }
