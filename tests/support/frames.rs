@@ -19,6 +19,9 @@ pub(crate) const GOAWAY: u8 = 7;
 pub(crate) const WINDOW_UPDATE: u8 = 8;
 pub(crate) const CONTINUATION: u8 = 9;
 
+/// The default maximum size of a frame.
+const MAX_FRAME_BYTES: usize = 16 * 1024;
+
 pub(crate) const END_STREAM: u8 = 1;
 pub(crate) const ACK: u8 = 1;
 pub(crate) const END_HEADERS: u8 = 4;
@@ -35,6 +38,36 @@ pub(crate) fn request(method: &str, path: &str) -> Vec<u8> {
         [&[name, length], value.as_bytes()].concat()
     };
     [&[0x86][..], &literal(2, method), &literal(4, path), &literal(1, "t")].concat()
+}
+
+/// The frames that open a stream with `GET path` and these header fields.
+pub(crate) fn open_with_fields(stream: u32, path: &str, fields: &[(&str, &str)]) -> Vec<u8> {
+    // A length of 127 and more: seven bits at a time, the lowest first (RFC 7541, section 5.1).
+    let text = |text: &str| {
+        let (mut bytes, mut rest) = (vec![text.len().min(127) as u8], text.len());
+        if rest >= 127 {
+            rest -= 127;
+            while rest >= 128 {
+                bytes.push((rest % 128) as u8 | 128);
+                rest /= 128;
+            }
+            bytes.push(rest as u8);
+        }
+        [bytes.as_slice(), text.as_bytes()].concat()
+    };
+    let mut block = request("GET", path);
+    for (name, value) in fields {
+        block.extend([&[0][..], &text(name), &text(value)].concat());
+    }
+    let (first, rest) = block.split_at(block.len().min(MAX_FRAME_BYTES));
+    let flags = if rest.is_empty() { END_HEADERS | END_STREAM } else { END_STREAM };
+    let mut frames = frame(HEADERS, flags, stream, first);
+    let count = rest.chunks(MAX_FRAME_BYTES).len();
+    for (index, piece) in rest.chunks(MAX_FRAME_BYTES).enumerate() {
+        let flags = if index + 1 == count { END_HEADERS } else { 0 };
+        frames.extend(frame(CONTINUATION, flags, stream, piece));
+    }
+    frames
 }
 
 /// The frame that opens a stream with a request without a body.

@@ -237,6 +237,22 @@ async fn seed_leaves_the_registry_empty_when_its_key_cannot_be_written() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_closed_standard_output_is_an_error_and_no_key_is_lost() {
+    let database = migrated(PostgresServer::shared().await).await;
+    for line in ["seed", "openapi", "config print", "token new --user ana"] {
+        let program = env!("CARGO_BIN_EXE_gene-registry");
+        let launch = Launch::new("closed", "sh").args(["-c", r#"exec "$@" >&-"#, "sh", program]);
+        let launch = launch.args(line.split(' ')).env("DATABASE_URL", database.url());
+        let ended = run(launch).await.failed(1, &[]);
+        assert!(ended.stderr.contains("standard output: it is closed"), "{line}: {ended:?}");
+    }
+    assert_eq!((count(&database, "gene").await, count(&database, "api_key").await), (0, 0));
+    // Discarding the output on purpose is no error.
+    let null = std::fs::File::options().write(true).open("/dev/null").unwrap();
+    run(gene_registry(["openapi"]).stdout_to(null.into())).await.ok();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn seed_says_that_the_printed_key_does_not_work_when_it_could_not_fill_the_registry() {
     let database = migrated(PostgresServer::shared().await).await;
     let refuse = "create function registry.refuse() returns trigger language plpgsql

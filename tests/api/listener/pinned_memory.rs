@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use gene_registry::keys::ApiKey;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
@@ -12,7 +13,7 @@ use super::TIMEOUT;
 use crate::support::binary::ReplicaProcess;
 use crate::support::frames::{
     END_HEADERS, END_STREAM, HEADERS, NO_WINDOW, PREFACE, RST_STREAM, SETTINGS, connect, frame,
-    next, open, request,
+    next, open, open_with_fields, request,
 };
 use crate::support::postgres::PostgresServer;
 use crate::support::raw::address;
@@ -70,6 +71,39 @@ async fn unread_responses_hold_little_memory() {
     }
     assert!(grown.iter().all(|(_, megabytes)| megabytes << 20 < MAX_GROWTH), "MB: {grown:?}");
     println!("grown, MB: {grown:?}");
+}
+
+/// Sends requests with large heads and made-up keys of the right format, whose lookups may wait, and
+/// reads the responses.
+async fn send_large_heads(address: &str) {
+    const STREAMS: u32 = 32;
+    let padding = "x".repeat(60_000);
+    let mut stream = connect(address, &[]).await;
+    let mut requests = Vec::new();
+    for n in 0..STREAMS {
+        let key = ApiKey::generate().unwrap();
+        let fields = [("x-api-key", key.expose()), ("x-padding", padding.as_str())];
+        requests.extend(open_with_fields(2 * n + 1, "/v1/genes", &fields));
+    }
+    stream.write_all(&requests).await.unwrap();
+    let mut responses = 0;
+    while responses < STREAMS {
+        let frame = next(&mut stream).await.expect("not closed");
+        responses += u32::from(frame.kind == HEADERS);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn large_request_heads_that_wait_hold_little_memory() {
+    let (start, key) = start().await;
+    let address = address(&start.replica.base);
+    let before = start.memory();
+    let sent = join_all((0..100).map(|_| send_large_heads(&address)));
+    timeout(3 * TIMEOUT, sent).await.expect("all are answered");
+    let growth = start.memory().saturating_sub(before);
+    assert!(growth < MAX_GROWTH, "{} MB", growth >> 20);
+    let other = timeout(TIMEOUT, start.replica.get("/genes", Some(&key)));
+    assert_eq!(other.await.expect("others are served").status, 200);
 }
 
 /// Sends `flood` repeatedly and reads nothing, until the connection accepts no more of it.

@@ -1,6 +1,7 @@
 //! Peers that read slowly or not at all, send bodies that no operation reads, are thousands, or
 //! just idle.
 
+use std::io::ErrorKind;
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -80,6 +81,9 @@ async fn a_client_that_reads_nothing_or_single_bytes_is_cut_off() {
         };
         assert_eq!(response.status, 200);
         assert!(!drips || taken > 0);
+        // The system keeps nothing for a client that was cut off: it sends no more of it.
+        let rest = timeout(TIMEOUT, greedy.read_to_end(&mut Vec::new())).await.expect("an end");
+        assert_eq!(rest.expect_err("a reset").kind(), ErrorKind::ConnectionReset);
     }
 }
 
