@@ -36,7 +36,7 @@ pub use running::Running;
 /// # Errors
 /// [`StartError`]; nothing is served then.
 pub async fn start(config: &Config, upstream: Arc<dyn Upstream>) -> Result<Running, StartError> {
-    start_with_keys(config, upstream, KeyManagement::configured(config)?).await
+    start_with_keys(config, upstream, KeyManagement::from_config(config)?).await
 }
 
 /// As [`start`], with another store for keys than the configured one.
@@ -51,9 +51,9 @@ pub async fn start_with_keys(
     let public = BoundListener::bind("server.bind", config.server.bind).await?;
     let ops = BoundListener::bind("ops.bind", config.ops.bind).await?;
     let metrics = Arc::new(Metrics::default());
-    let control = key_management::control_listener(config, keys.as_ref(), &metrics).await?;
+    let control = key_management::bind_control_listener(config, keys.as_ref(), &metrics).await?;
     let redis = redis::connections(config)?;
-    let usage = key_management::usage(keys);
+    let usage = key_management::usage_recording(keys);
     let usage_counts = usage.as_ref().map(|(counts, _)| Arc::clone(counts));
     let services = Services::new(config, upstream, redis, usage_counts, metrics);
     let traces = Traces::new(&config.telemetry)?;

@@ -19,7 +19,7 @@ use crate::http::error::{ErrorCause, catch_errors};
 use crate::http::headers::REQUEST_ID;
 use crate::http::request_id::RequestIds;
 use crate::ops::{
-    Metrics, RequestLabels, RequestMetrics, RequestTrace, Traces, error_chain, method_word,
+    Metrics, RequestLabels, RequestMetrics, RequestTrace, Traces, error_chain, method_label,
 };
 use crate::server::Handler;
 
@@ -119,7 +119,7 @@ fn log(
 ) {
     tracing::info!(
         target: "gene_registry::request",
-        method = method_word(labels.method),
+        method = method_label(labels.method),
         route = labels.route.unwrap_or("unknown"),
         status = labels.status,
         ms = took.as_secs_f64() * 1000.0,

@@ -9,7 +9,7 @@ use crate::control::{ControlApi, Identities};
 use crate::keys::{KeyStore, PostgresKeys, UsageCounts};
 use crate::ops::Metrics;
 
-/// The store of API keys.
+/// The store of API keys, and whether this replica may write to it.
 #[derive(Clone)]
 pub struct KeyManagement {
     /// Reads the keys, and writes them if `writable`.
@@ -19,12 +19,12 @@ pub struct KeyManagement {
 }
 
 impl KeyManagement {
-    /// The configured store: `control.database_url`, else, read-only, `upstream.url`; `None` if
-    /// neither the control listener nor `control.database_url` is set.
+    /// The store at `control.database_url`. Without that, and if the control listener is on, the one
+    /// at `upstream.url`, read-only. Otherwise `None`.
     ///
     /// # Errors
     /// [`StartError::KeysDatabase`].
-    pub fn configured(config: &Config) -> Result<Option<Self>, StartError> {
+    pub fn from_config(config: &Config) -> Result<Option<Self>, StartError> {
         let store = match &config.control.database_url {
             Some(url) => {
                 let keys_config =
@@ -39,8 +39,11 @@ impl KeyManagement {
     }
 }
 
-/// The control listener, bound and not yet served; `None` if it is off.
-pub(super) async fn control_listener(
+/// Binds the control listener without serving it; `None` if it is off.
+///
+/// # Errors
+/// [`StartError`], if the address cannot be bound or the issuer cannot be used.
+pub(super) async fn bind_control_listener(
     config: &Config,
     keys: Option<&KeyManagement>,
     metrics: &Arc<Metrics>,
@@ -49,7 +52,8 @@ pub(super) async fn control_listener(
     let bound = BoundListener::bind("control.bind", address).await?;
     if !keys.writable {
         tracing::warn!(
-            "control.database_url is not set: keys can be listed, but not created or revoked"
+            "control.database_url is not set: keys can be listed, but not created or revoked. Set it \
+             to the URL of a role that may write keys"
         );
     }
     let identities = Identities::new(&config.control)?;
@@ -58,10 +62,15 @@ pub(super) async fn control_listener(
     Ok(Some((bound, api)))
 }
 
-/// The counters of the keys' use, and the store to write them to; `None` if it is read-only.
-pub(super) fn usage(keys: Option<KeyManagement>) -> Option<(Arc<UsageCounts>, Arc<dyn KeyStore>)> {
+/// The counters of the keys' usage, and the store to write them to; `None` if it is read-only.
+pub(super) fn usage_recording(
+    keys: Option<KeyManagement>,
+) -> Option<(Arc<UsageCounts>, Arc<dyn KeyStore>)> {
     let Some(keys) = keys.filter(|keys| keys.writable) else {
-        tracing::info!("control.database_url is not set: the last use of keys is not recorded");
+        tracing::info!(
+            "control.database_url is not set: the last use of keys is not recorded. Set it to the URL of \
+             a role that may write usage"
+        );
         return None;
     };
     Some((Arc::default(), keys.store))

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::keys::KeysApi;
 use super::login::LoginApi;
-use crate::http::document::{document_of, in_order, json_text, require_credentials};
+use crate::http::document::{in_order, json_text, openapi_document, require_credentials};
 
 const TITLE: &str = "Gene Registry Control API";
 const DESCRIPTION: &str = "Login, and the API keys of the user who is logged in. Not part of \
@@ -24,7 +24,7 @@ pub(super) const OPENAPI_PATH: &str = "/control/v1/openapi.json";
 /// The JSON of the document. Its server is at `public_url`, or, without one, at the address from
 /// which the document is fetched.
 pub(super) fn document(public_url: Option<&str>) -> Bytes {
-    let mut document = document_of::<ControlOperations>(TITLE, DESCRIPTION, BASE);
+    let mut document = openapi_document::<ControlOperations>(TITLE, DESCRIPTION, BASE);
     let server = format!("{}{BASE}", public_url.unwrap_or_default().trim_end_matches('/'));
     document["servers"][0]["url"] = server.into();
     let scheme = json!({

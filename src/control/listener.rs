@@ -24,7 +24,7 @@ use crate::http::request_id::RequestIds;
 use crate::http::static_file::{HTML, SCRIPT, StaticFile};
 use crate::http::swagger_ui;
 use crate::keys::KeyStore;
-use crate::ops::{Metrics, error_chain, method_word};
+use crate::ops::{Metrics, error_chain, method_label};
 use crate::server::Handler;
 
 /// The control API with its page.
@@ -92,7 +92,7 @@ impl Handler for ControlApi {
     async fn handle(&self, request: Request) -> Response {
         let started = Instant::now();
         let id = self.request_ids.of(request.headers());
-        let method = method_word(request.method());
+        let method = method_label(request.method());
         let mut response = catch_errors::<ControlApiError>(self.routes.call(request)).await;
         let route = response.data::<PathPattern>().map_or("unknown", |pattern| &*pattern.0);
         let status = response.status().as_u16();

@@ -9,7 +9,9 @@ use tokio_postgres::types::Type;
 
 use super::prefix::KeyPrefix;
 use super::rotation::rotate;
-use super::sql::{KeySource, SqlParam, insert_key, key_by_prefix, lock_key, read_stored_key};
+use super::sql::{
+    KeySource, SqlParam, insert_key, key_by_prefix, read_stored_key, select_key_for_update,
+};
 use super::store::{
     KeyList, KeyRotation, KeyStore, ListRange, NewKey, StoreError, StoredKey, Usage,
 };
@@ -134,7 +136,7 @@ impl KeyStore for PostgresKeys {
         let sql = "UPDATE registry.api_key SET revoked_at = now()
             WHERE prefix = $1 AND revoked_at IS NULL";
         self.write(async |transaction| {
-            let key = lock_key(transaction, owner, prefix).await?;
+            let key = select_key_for_update(transaction, owner, prefix).await?;
             transaction.execute_typed(sql, &[(&key.prefix, Type::TEXT)]).await?;
             key_by_prefix(transaction, &key.prefix).await
         })

@@ -7,7 +7,9 @@ use tokio_postgres::Transaction;
 use tokio_postgres::types::Type;
 
 use super::prefix::KeyPrefix;
-use super::sql::{KeySource, LAST_TIME, SqlParam, key_by_prefix, lock_key, read_stored_key};
+use super::sql::{
+    KeySource, MAX_EXPIRY_SQL, SqlParam, key_by_prefix, read_stored_key, select_key_for_update,
+};
 use super::store::{KeyRefusal, KeyRotation, Status, StoreError, StoredKey};
 use super::token::ApiKey;
 
@@ -18,7 +20,7 @@ pub(super) async fn rotate(
     prefix: &KeyPrefix,
     overlap: Duration,
 ) -> Result<KeyRotation, StoreError> {
-    let old = lock_key(transaction, owner, prefix).await?;
+    let old = select_key_for_update(transaction, owner, prefix).await?;
     // A separate statement, which sees the result of a concurrent rotation that held the lock.
     if let Some(successor) = successor(transaction, &old).await? {
         return Err(KeyRefusal::AlreadyRotated(Box::new(successor)).into());
@@ -69,7 +71,7 @@ async fn insert_successor(
         SELECT $1, $2, owner, name, scopes, rate_limit_per_minute,
             CASE WHEN isfinite(coalesce(first_expires_at, expires_at))
                 THEN least(now() + (coalesce(first_expires_at, expires_at) - created_at),
-                    {LAST_TIME}) END
+                    {MAX_EXPIRY_SQL}) END
         FROM registry.api_key WHERE prefix = $3"
     );
     let (hash, prefix) = (key.hash().0, key.prefix());

@@ -112,12 +112,12 @@ fn check_characters(body: &[u8]) -> [u8; CHECK_CHARS] {
 fn push_random_digits(text: &mut String, count: usize) -> Result<(), NoRandomness> {
     // Bytes from the last multiple of 62 on are discarded, so all digits are equally likely.
     const FAIR: usize = 256 - 256 % DIGITS.len();
-    let wanted = text.len() + count;
+    let length = text.len() + count;
     let mut bytes = [0; 64];
-    while text.len() < wanted {
+    while text.len() < length {
         getrandom::fill(&mut bytes).map_err(NoRandomness)?;
         let digits = bytes.iter().map(|byte| usize::from(*byte)).filter(|byte| *byte < FAIR);
-        let missing = wanted - text.len();
+        let missing = length - text.len();
         text.extend(digits.map(|byte| char::from(DIGITS[byte % DIGITS.len()])).take(missing));
     }
     bytes.zeroize();

@@ -15,8 +15,8 @@ use crate::registry::Timestamp;
 /// The maximal number of keys that an error lists if a prefix is ambiguous.
 const MAX_CANDIDATES: usize = 100;
 
-/// The latest expiry that is stored; later times can't be shown.
-pub(super) const LAST_TIME: &str = "'9999-12-30 00:00:00+00'";
+/// The latest expiry of a rotated key: later times cannot be shown.
+pub(super) const MAX_EXPIRY_SQL: &str = "'9999-12-30 00:00:00+00'";
 
 /// A statement's parameter with its type.
 pub(super) type SqlParam<'a> = (&'a (dyn ToSql + Sync), Type);
@@ -26,7 +26,7 @@ pub(super) type SqlParam<'a> = (&'a (dyn ToSql + Sync), Type);
 pub(super) enum KeySource {
     /// The tables of the default schema.
     Tables,
-    /// The view that every registry has. It has no counts of use.
+    /// The view that every registry has. It has no columns about usage.
     View,
 }
 
@@ -65,7 +65,7 @@ impl KeySource {
 
 const FORBIDDEN: [SqlState; 2] =
     [SqlState::INSUFFICIENT_PRIVILEGE, SqlState::READ_ONLY_SQL_TRANSACTION];
-const NO_SCHEMA: [SqlState; 3] =
+const SCHEMA_MISMATCH: [SqlState; 3] =
     [SqlState::UNDEFINED_TABLE, SqlState::UNDEFINED_COLUMN, SqlState::INVALID_SCHEMA_NAME];
 const TIMEOUT: [SqlState; 2] = [SqlState::QUERY_CANCELED, SqlState::LOCK_NOT_AVAILABLE];
 
@@ -73,7 +73,7 @@ impl From<tokio_postgres::Error> for StoreError {
     fn from(error: tokio_postgres::Error) -> Self {
         match error.code() {
             Some(code) if FORBIDDEN.contains(code) => Self::Forbidden(error),
-            Some(code) if NO_SCHEMA.contains(code) => Self::NoSchema(error),
+            Some(code) if SCHEMA_MISMATCH.contains(code) => Self::NoSchema(error),
             Some(code) if TIMEOUT.contains(code) => Self::Timeout,
             _ => Self::Database(error),
         }
@@ -110,8 +110,11 @@ pub async fn insert_key(
     Ok(())
 }
 
-/// The one key that begins with `prefix`, locked until the transaction ends.
-pub(super) async fn lock_key(
+/// The only key with this prefix, of `owner` if given, locked until the transaction ends.
+///
+/// # Errors
+/// [`StoreError::Refused`] if no key or several keys have the prefix.
+pub(super) async fn select_key_for_update(
     transaction: &Transaction<'_>,
     owner: Option<&str>,
     prefix: &KeyPrefix,

@@ -51,7 +51,7 @@ pub enum HttpError {
 impl HttpError {
     /// Whether the server's certificate is not trusted, or is for another name.
     pub fn is_untrusted(&self) -> bool {
-        // The source of an I/O error that wraps another error skips the wrapped one.
+        // The `source` of an I/O error skips the error that it wraps.
         let causes = iter::successors(Some(self as &(dyn Error + 'static)), |&error| {
             let wrapped = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
             wrapped.map_or_else(|| error.source(), |wrapped| Some(wrapped as _))
@@ -61,7 +61,7 @@ impl HttpError {
     }
 }
 
-/// Sends requests. Cheap to clone; keeps connections.
+/// Sends requests. Cheap to clone; clones share their connections.
 #[derive(Debug, Clone)]
 pub struct HttpClient {
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,

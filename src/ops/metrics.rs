@@ -93,7 +93,7 @@ impl Metrics {
     }
 
     /// Counts a request on the control listener. `route`: its template; `method`: see
-    /// [`method_word`](super::method_word).
+    /// [`method_label`](super::method_label).
     pub fn control_request(&self, route: &str, method: &'static str, status: u16) {
         let (route, status) = (route.to_owned(), status.to_string());
         with_local_recorder(&self.recorder, || {

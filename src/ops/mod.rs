@@ -25,7 +25,7 @@ pub use exposition::Exposition;
 pub use health::{CheckDependencies, Dependencies, Dependency, Health, PoolState};
 pub use limit_metrics::{LimitMetrics, LimitResult};
 pub use metrics::Metrics;
-pub use request_metrics::{RequestLabels, RequestMetrics, method_word};
+pub use request_metrics::{RequestLabels, RequestMetrics, method_label};
 pub use shed_metrics::{GaugeGuard, Shed, ShedMetrics};
 pub use trace_context::{TraceContext, TraceId};
 pub use traces::{RequestTrace, Traces, TracesError};

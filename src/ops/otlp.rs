@@ -26,7 +26,7 @@ use opentelemetry_sdk::trace::{
 };
 use tokio::runtime::Handle;
 
-use super::request_metrics::{RequestLabels, method_word};
+use super::request_metrics::{RequestLabels, UNMATCHED_ROUTE, method_label};
 use super::trace_context::{TraceContext, TraceId};
 use crate::config::TelemetryConfig;
 
@@ -133,7 +133,8 @@ impl RequestSpan {
         if !span.is_recording() {
             return;
         }
-        let (method, route) = (method_word(labels.method), labels.route.unwrap_or("unknown"));
+        let (method, route) =
+            (method_label(labels.method), labels.route.unwrap_or(UNMATCHED_ROUTE));
         span.update_name(format!("{method} {route}"));
         span.set_attribute(KeyValue::new("http.request.method", method));
         span.set_attribute(KeyValue::new("http.route", route.to_owned()));

@@ -9,10 +9,10 @@ use poem::http::Method;
 
 const REQUESTS: &str = "gene_registry_requests_total";
 pub(super) const REQUEST_SECONDS: &str = "gene_registry_request_seconds";
-const ANSWERS: &str = "gene_registry_answers_total";
+const RESPONSES_BY_SOURCE: &str = "gene_registry_answers_total";
 
 /// The label of a route that does not exist.
-const UNKNOWN: &str = "unknown";
+pub(super) const UNMATCHED_ROUTE: &str = "unknown";
 
 /// The methods that have a label of their own, the most frequent first; others are `other`.
 const METHODS: [&str; 8] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "other"];
@@ -20,11 +20,12 @@ const METHODS: [&str; 8] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OP
 /// The statuses that have a label of their own, the most frequent first; others are `other`.
 const STATUSES: [u16; 12] = [200, 304, 400, 401, 404, 405, 429, 500, 502, 503, 403, 204];
 
+/// Where a response was found, as `cache::Source` names it. Others are not counted.
 const SOURCES: [&str; 6] =
     ["local", "shared", "miss", "collapsed", "stale-if-error", "stale-if-busy"];
 
 /// The label of a method; unusual ones are `other`.
-pub fn method_word(method: &Method) -> &'static str {
+pub fn method_label(method: &Method) -> &'static str {
     METHODS[method_index(method)]
 }
 
@@ -41,11 +42,11 @@ pub struct RequestLabels<'a> {
     pub source: Option<&'static str>,
 }
 
-/// The counters of one listener.
+/// The metrics of one listener's requests, a handle for each combination of labels.
 pub struct RequestMetrics {
     routes: Vec<String>,
     handles: Vec<OnceLock<RequestHandles>>,
-    answers: [Counter; SOURCES.len()],
+    by_source: [Counter; SOURCES.len()],
 }
 
 struct RequestHandles {
@@ -56,13 +57,13 @@ struct RequestHandles {
 impl RequestMetrics {
     /// `routes`: the templates of all routes, the busiest first.
     pub(super) fn new(mut routes: Vec<String>) -> Self {
-        routes.push(UNKNOWN.to_owned());
+        routes.push(UNMATCHED_ROUTE.to_owned());
         let slots = routes.len() * METHODS.len() * (STATUSES.len() + 1);
-        let answers = SOURCES.map(|source| counter!(ANSWERS, "source" => source));
-        Self { routes, handles: (0..slots).map(|_| OnceLock::new()).collect(), answers }
+        let by_source = SOURCES.map(|source| counter!(RESPONSES_BY_SOURCE, "source" => source));
+        Self { routes, handles: (0..slots).map(|_| OnceLock::new()).collect(), by_source }
     }
 
-    /// Counts a request that took `took`.
+    /// Counts a request and its duration.
     pub(super) fn record(
         &self,
         recorder: &impl Recorder,
@@ -89,7 +90,7 @@ impl RequestMetrics {
         if let Some(source) = labels.source
             && let Some(index) = SOURCES.iter().position(|word| *word == source)
         {
-            self.answers[index].increment(1);
+            self.by_source[index].increment(1);
         }
     }
 

@@ -18,7 +18,8 @@ pub(super) fn milliseconds(duration: Duration) -> u64 {
 #[derive(Debug)]
 pub(super) struct ConnectionActivity {
     pub(super) opened: Instant,
-    /// Requests that are being answered; on HTTP/2 also those whose responses are being sent.
+    /// Requests that are being answered; on HTTP/2 also those whose responses are being sent, which
+    /// may outlast other requests.
     in_progress: AtomicUsize,
     had_request: AtomicBool,
     is_http1: AtomicBool,
@@ -52,7 +53,7 @@ impl ConnectionActivity {
         RequestGuard(Arc::clone(self))
     }
 
-    /// Bytes have been received. Between requests they begin the next head.
+    /// Bytes have been received. Outside a request, the first ones start the timeout of the next head.
     pub(super) fn bytes_received(&self) {
         if !self.is_busy() {
             let now = self.now();
@@ -61,8 +62,8 @@ impl ConnectionActivity {
         }
     }
 
-    /// The client has taken everything that waited for it. A head that has begun meanwhile could
-    /// not be read, so its time begins now.
+    /// All bytes that waited for the client have been written. Nothing was read meanwhile, so a head
+    /// that has begun to arrive gets its full timeout from now.
     pub(super) fn writes_drained(&self) {
         let now = self.now();
         self.idle_since.store(now, Ordering::Release);
@@ -71,29 +72,35 @@ impl ConnectionActivity {
         }
     }
 
-    /// When the next request must have been received: within `head` or `idle` milliseconds,
-    /// depending on what the connection is waiting for. [`NEVER`] while a request is in progress
-    /// or, after the first request, while bytes wait for the client (`is_blocked`).
-    pub(super) fn request_deadline(&self, head: u64, idle: u64, is_blocked: bool) -> u64 {
+    /// When the next complete head must have been received: the first within `head_timeout` of the
+    /// start, later ones within `idle_timeout` of the last activity and, on HTTP/1.1, within
+    /// `head_timeout` of their first byte. [`NEVER`] while a request is in progress or, after the
+    /// first request, while bytes wait for the client (`is_blocked`).
+    pub(super) fn request_deadline(
+        &self,
+        head_timeout: u64,
+        idle_timeout: u64,
+        is_blocked: bool,
+    ) -> u64 {
         if self.is_busy() {
             return NEVER;
         }
         if !self.had_request.load(Ordering::Acquire) {
-            return head;
+            return head_timeout;
         }
         if is_blocked {
             return NEVER;
         }
-        let idle_deadline = self.idle_since.load(Ordering::Acquire).saturating_add(idle);
+        let idle_deadline = self.idle_since.load(Ordering::Acquire).saturating_add(idle_timeout);
         let head_since = self.head_since.load(Ordering::Acquire);
         if head_since == NEVER || !self.is_http1.load(Ordering::Acquire) {
             return idle_deadline;
         }
-        idle_deadline.min(head_since.saturating_add(head))
+        idle_deadline.min(head_since.saturating_add(head_timeout))
     }
 
-    /// Whether only an incomplete head or, on HTTP/2, a client that does not answer our GOAWAY
-    /// keeps the connection open.
+    /// Whether a shutdown may cut the connection: no request is in progress, and what keeps it open
+    /// is an incomplete head or, on HTTP/2, a client that ignores GOAWAY.
     pub(super) fn is_stalled(&self) -> bool {
         if self.is_busy() {
             return false;

@@ -23,9 +23,9 @@ impl Delivery {
         Self { since: AtomicU64::new(NEVER), taken: AtomicU64::new(0) }
     }
 
-    /// Bytes wait from now on, of which the client has taken `taken` before.
-    pub(super) fn begin(&self, now: u64, taken: u64) {
-        self.taken.store(taken, Ordering::Release);
+    /// Bytes wait from now on.
+    pub(super) fn begin(&self, now: u64) {
+        self.taken.store(0, Ordering::Release);
         self.since.store(now, Ordering::Release);
     }
 

@@ -22,7 +22,7 @@ pub(super) struct ResponseTimer {
 impl ResponseTimer {
     /// The response's head is complete: from now on the client must take the response.
     pub(super) fn begin_sending(&self) {
-        self.delivery.begin(self.request.now(), 0);
+        self.delivery.begin(self.request.now());
     }
 
     /// This many more bytes of the body have been written or discarded.

@@ -34,29 +34,25 @@ impl TcpBased for TlsStream<TcpStream> {
     }
 }
 
-/// A stream that reports to the watchdog. Writes that the system takes at once are reported only
-/// when a later one has to wait.
+/// A stream that reports to the watchdog. Writes that the system takes at once are not reported.
 #[derive(Debug)]
 pub(super) struct TimedIo<S: TcpBased> {
     stream: S,
     watchdog: Arc<Watchdog>,
-    /// Bytes that the system has taken at once since it last had all.
-    taken: u64,
     /// Wakes a read that was refused while bytes waited.
     reader: Option<Waker>,
 }
 
 impl<S: TcpBased> TimedIo<S> {
     pub(super) fn new(stream: S, watchdog: Arc<Watchdog>) -> Self {
-        Self { stream, watchdog, taken: 0, reader: None }
+        Self { stream, watchdog, reader: None }
     }
 
-    fn note_written(&mut self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+    fn note_written(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         match &written {
-            Poll::Pending => self.watchdog.write_blocked(self.taken),
+            Poll::Pending => self.watchdog.write_blocked(),
             Poll::Ready(Ok(bytes)) if self.watchdog.is_blocked() => self.watchdog.written(*bytes),
-            Poll::Ready(Ok(bytes)) => self.taken += *bytes as u64,
-            Poll::Ready(Err(_)) => {}
+            Poll::Ready(_) => {}
         }
         written
     }
@@ -123,14 +119,9 @@ impl<S: TcpBased + AsyncWrite + Unpin> AsyncWrite for TimedIo<S> {
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(context);
         match &flushed {
-            Poll::Pending => self.watchdog.write_blocked(self.taken),
-            Poll::Ready(Ok(())) => {
-                self.taken = 0;
-                if self.watchdog.is_blocked() {
-                    self.note_drained();
-                }
-            }
-            Poll::Ready(Err(_)) => {}
+            Poll::Pending => self.watchdog.write_blocked(),
+            Poll::Ready(Ok(())) if self.watchdog.is_blocked() => self.note_drained(),
+            Poll::Ready(_) => {}
         }
         flushed
     }

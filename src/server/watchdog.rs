@@ -7,8 +7,8 @@
 //!
 //! The client must take a response within the response timeout and one second more for each
 //! 16 KiB of it. This is measured for the connection as a whole, from when bytes first had to wait
-//! for the client until all are written, and on HTTP/2 for each stream too (see `streams`). What the system took at
-//! once before counts as taken.
+//! for the client until all are written, and on HTTP/2 for each stream too (see `streams`). What the system
+//! buffered before extends no deadline: a client that does not read has it too.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -97,10 +97,10 @@ impl Watchdog {
         self.activity.bytes_received();
     }
 
-    /// Bytes wait for the client. It has taken `taken` bytes since nothing waited.
-    pub(super) fn write_blocked(&self, taken: u64) {
+    /// Bytes wait for the client.
+    pub(super) fn write_blocked(&self) {
         if !self.is_blocked() {
-            self.writes.begin(self.activity.now(), taken);
+            self.writes.begin(self.activity.now());
         }
     }
 

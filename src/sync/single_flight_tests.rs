@@ -113,7 +113,7 @@ async fn ask(witness: Arc<Witness>, seed: u64) {
     let mut numbers = RandomNumbers(seed | 1);
     for _ in 0..8 {
         let key = numbers.below(KEYS as u64) as usize;
-        let (turns, crashes, patience) =
+        let (turns, crashes, max_turns) =
             (numbers.below(4), numbers.below(9) == 0, numbers.below(6));
         let worker = Arc::clone(&witness);
         let work = move || async move {
@@ -127,7 +127,7 @@ async fn ask(witness: Arc<Witness>, seed: u64) {
         let outcome = tokio::select! {
             biased;
             outcome = witness.flights.run(&key, work) => outcome,
-            () = pause(patience), if patience < 3 => continue,
+            () = pause(max_turns), if max_turns < 3 => continue,
         };
         // A panic is reported as one, and never as the value of another key.
         assert!(outcome.is_err() || outcome.is_ok_and(|outcome| outcome.value == key as u32));

@@ -188,11 +188,11 @@ async fn the_log_says_once_which_policy_is_in_force() {
         let local_lines = process.lines_with(&["WARN", "each replica enforces its own share"]);
         (local_lines, process.lines_with(&["INFO", "limits are counted in redis"]))
     };
-    let until_logged = |wanted: (usize, usize)| {
+    let until_logged = |expected: (usize, usize)| {
         let (request, lines) = (&request, &lines);
         eventually(TIMEOUT, "the log has the line", move || async move {
             request().await;
-            lines() == wanted
+            lines() == expected
         })
     };
 

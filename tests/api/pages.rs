@@ -84,8 +84,8 @@ impl PageSetup {
 
 /// The query of a page's link with this relation.
 fn link(response: &Response, kind: &str) -> Option<String> {
-    let wanted = format!(">; rel=\"{kind}\"");
-    let links = response.header("link").split(", ").find_map(|link| link.strip_suffix(&wanted));
+    let expected = format!(">; rel=\"{kind}\"");
+    let links = response.header("link").split(", ").find_map(|link| link.strip_suffix(&expected));
     links.map(|link| link.strip_prefix("<?").unwrap().to_owned())
 }
 

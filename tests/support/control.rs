@@ -72,8 +72,8 @@ impl ControlClient {
 
     /// Creates a key with this name and a limit that no test reaches; returns the key itself.
     pub(crate) async fn create(&self, name: &str) -> String {
-        let wish = json!({ "name": name, "rate_limit_per_minute": 1_000_000 });
-        let response = self.post("/api-keys", &wish).await;
+        let body = json!({ "name": name, "rate_limit_per_minute": 1_000_000 });
+        let response = self.post("/api-keys", &body).await;
         assert_eq!(response.status, 201, "{response:?}");
         response.json()["key"].as_str().unwrap().to_owned()
     }

@@ -30,9 +30,10 @@ impl Hosts {
 
     /// Whether this machine allows such a namespace, and resolves `name` by the file.
     pub(crate) fn are_seen(&self, name: &str) -> bool {
-        let mut looks = Command::new("unshare");
-        looks.args(self.words()).args(["getent", "hosts", name]);
-        let ended = looks.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+        let mut command = Command::new("unshare");
+        command.args(self.words()).args(["getent", "hosts", name]);
+        let ended =
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
         ended.is_ok_and(|status| status.success())
     }
 

@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use super::form::{DocumentFormat, OpenApiVersion};
 use super::{code_samples, examples, extensions};
 use crate::api::operations::PublicOperations;
-use crate::http::document::{document_of, in_order, json_text, require_credentials};
+use crate::http::document::{in_order, json_text, openapi_document, require_credentials};
 
 const TITLE: &str = "Gene Registry Read API";
 const DESCRIPTION: &str = include_str!("description.md");
@@ -43,7 +43,7 @@ impl Document {
 
 impl Default for Document {
     fn default() -> Self {
-        let mut document = document_of::<PublicOperations>(TITLE, DESCRIPTION, "/v1");
+        let mut document = openapi_document::<PublicOperations>(TITLE, DESCRIPTION, "/v1");
         let scheme = json!({
             "type": "apiKey",
             "description": "An API key with the scope `read`.",

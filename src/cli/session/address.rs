@@ -1,4 +1,4 @@
-//! Validates addresses before secrets are sent to them: HTTPS, or this machine.
+//! Accepts only addresses that secrets may be sent to: `https://`, or this machine.
 
 use std::fmt;
 
@@ -8,7 +8,8 @@ use url::{Host, Url};
 /// The path of the control API.
 const CONTROL_PATH: &str = "/control/v1";
 
-/// The URL of a server's control listener: `https://…`, without a trailing slash.
+/// The URL of a server's control listener: `https://…`, or `http://` on this machine; without a
+/// trailing slash.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::cli) struct ServerAddress(String);
 
@@ -18,8 +19,8 @@ pub(in crate::cli) enum AddressError {
     #[error("not a URL; expected one such as https://registry.example.org:8081")]
     NotAUrl,
     #[error(
-        "the address must begin with https://, because secrets are sent to it (http:// is allowed \
-         for this machine only: 127.0.0.1, [::1], localhost)"
+        "the address does not begin with https://, and secrets are sent to it; use https:// (http:// \
+         is allowed for this machine only: 127.0.0.1, [::1], localhost)"
     )]
     Insecure,
     #[error("the address must not contain a user, password, query or fragment")]
@@ -29,7 +30,7 @@ pub(in crate::cli) enum AddressError {
 impl ServerAddress {
     /// Parses an address as typed. The path of the control API at its end is removed.
     pub(in crate::cli) fn parse(typed: &str) -> Result<Self, AddressError> {
-        let url = validate_secret_url(typed)?;
+        let url = parse_confidential_url(typed)?;
         if url.query().is_some() {
             return Err(AddressError::ExtraParts);
         }
@@ -54,7 +55,7 @@ impl fmt::Display for ServerAddress {
 }
 
 /// Parses a URL that secrets may be sent to: over TLS, or within this machine.
-pub(super) fn validate_secret_url(text: &str) -> Result<Url, AddressError> {
+pub(super) fn parse_confidential_url(text: &str) -> Result<Url, AddressError> {
     let url = Url::parse(text.trim()).map_err(|_| AddressError::NotAUrl)?;
     let is_local = match url.host() {
         None => return Err(AddressError::NotAUrl),

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use thiserror::Error;
 use tokio::time::{Instant, sleep};
 
-use super::address::validate_secret_url;
+use super::address::parse_confidential_url;
 use super::control_client::OidcMetadata;
 use super::issuer_client::{FormFields, IssuerClient, IssuerClientError, Tokens};
 
@@ -69,7 +69,7 @@ impl DeviceLogin {
         let login: Self = issuer.post(endpoint, &form).await?;
         let pages = login.verification_uri_complete.iter().chain([&login.verification_uri]);
         for page in pages {
-            validate_secret_url(page)?;
+            parse_confidential_url(page)?;
         }
         Ok(login)
     }

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use thiserror::Error;
 
-use super::address::{AddressError, validate_secret_url};
+use super::address::{AddressError, parse_confidential_url};
 use crate::cli::output::sanitize;
 use crate::net::{HttpClient, HttpError};
 use crate::registry::Timestamp;
@@ -101,7 +101,7 @@ impl IssuerClient {
         web: &HttpClient,
         issuer: &str,
     ) -> Result<Self, IssuerClientError> {
-        validate_secret_url(issuer)?;
+        parse_confidential_url(issuer)?;
         let url = format!("{}/.well-known/openid-configuration", issuer.trim_end_matches('/'));
         let metadata: IssuerMetadata = web.get_json(&url).await?;
         if metadata.issuer != issuer {
@@ -109,7 +109,7 @@ impl IssuerClient {
         }
         let others = [&metadata.device_authorization_endpoint, &metadata.revocation_endpoint];
         for endpoint in others.into_iter().flatten().chain([&metadata.token_endpoint]) {
-            validate_secret_url(endpoint)?;
+            parse_confidential_url(endpoint)?;
         }
         Ok(Self { web: web.clone(), metadata })
     }

@@ -170,8 +170,8 @@ fn plan_calls(random: &mut SeededRandom, replicas: &Replicas) -> JoinSet<CallRec
             for _ in 0..requests {
                 let begins = at + random.below(within);
                 let replica = random.below(replicas.len() as u64) as usize;
-                let patience = random.one_in(15).then(|| random.below(6));
-                calls.spawn(call(Arc::clone(replicas), replica, key, begins, patience));
+                let waits_for = random.one_in(15).then(|| random.below(6));
+                calls.spawn(call(Arc::clone(replicas), replica, key, begins, waits_for));
             }
             if random.one_in(3) {
                 break;
@@ -187,14 +187,14 @@ async fn call(
     replica: usize,
     key: Key,
     begins_ms: u64,
-    patience_ms: Option<u64>,
+    timeout_ms: Option<u64>,
 ) -> CallRecord {
     sleep(ms(begins_ms)).await;
     let began = now();
     let Replica { limiter, limits } = &replicas[replica];
     let limit = lock(limits)[usize::from(key)];
-    let patience = patience_ms.map_or(Duration::MAX, ms);
-    let end = match timeout(patience, limiter.decide(key, limit)).await {
+    let waits_for = timeout_ms.map_or(Duration::MAX, ms);
+    let end = match timeout(waits_for, limiter.decide(key, limit)).await {
         Err(_) => CallEnd::Abandoned,
         Ok(Err(_)) => CallEnd::NotCounted,
         Ok(Ok(decision)) if decision.admitted => CallEnd::Admitted,

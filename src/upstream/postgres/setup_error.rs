@@ -1,4 +1,4 @@
-//! Errors of the configured URLs and their TLS settings.
+//! Errors in the settings of the database: URLs, TLS and pool.
 
 use thiserror::Error;
 
@@ -9,13 +9,13 @@ use crate::net::AuthoritiesError;
 #[derive(Debug, Error)]
 pub enum SetupError {
     /// No URL is configured.
-    #[error("upstream.url is not set: set it, or DATABASE_URL")]
+    #[error("upstream.url is not set; set it or DATABASE_URL")]
     NoUrl,
     /// The URL is invalid.
     #[error("upstream.url: not a valid postgres:// URL: {0}")]
     Url(String),
     /// The URL of a standby, by its number in the list, from 1, is invalid.
-    #[error("upstream.read_urls: number {0} is not a valid postgres:// URL: {1}")]
+    #[error("upstream.read_urls: entry {0} is not a valid postgres:// URL: {1}")]
     ReadUrl(usize, String),
     /// The file of certificate authorities cannot be read, or TLS cannot be set up.
     #[error("upstream.tls_ca_file: {0}")]

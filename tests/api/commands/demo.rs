@@ -116,8 +116,8 @@ async fn the_demo_creates_serves_lists_and_revokes_a_new_key() {
     };
     let who = send(client.get(format!("{control}/whoami"))).await;
     assert_eq!(who["user"], "demo");
-    let wish = json!({ "name": "mine" });
-    let made = send(client.post(format!("{control}/api-keys")).json(&wish)).await;
+    let body = json!({ "name": "mine" });
+    let made = send(client.post(format!("{control}/api-keys")).json(&body)).await;
     let key = made["key"].as_str().unwrap();
     assert_eq!(demo.ask(key).await, 200);
     eventually(TIMEOUT, "its use is recorded", || async {
@@ -125,8 +125,8 @@ async fn the_demo_creates_serves_lists_and_revokes_a_new_key() {
         listed["data"][0]["name"] == "mine" && listed["data"][0]["request_count"] == 1
     })
     .await;
-    let wish = json!({ "prefix": made["prefix"] });
-    let revoked = send(client.post(format!("{control}/api-keys/revoke")).json(&wish)).await;
+    let body = json!({ "prefix": made["prefix"] });
+    let revoked = send(client.post(format!("{control}/api-keys/revoke")).json(&body)).await;
     assert_eq!(revoked["status"], "revoked");
     eventually(TIMEOUT, "the key is refused", || async { demo.ask(key).await == 401 }).await;
 }

@@ -249,7 +249,7 @@ async fn a_closed_standard_output_is_an_error_and_no_key_is_lost() {
     assert_eq!((count(&database, "gene").await, count(&database, "api_key").await), (0, 0));
     // Discarding the output on purpose is no error.
     let null = std::fs::File::options().write(true).open("/dev/null").unwrap();
-    run(gene_registry(["openapi"]).stdout_to(null.into())).await.ok();
+    run(gene_registry(["openapi"]).stdout_to(null)).await.ok();
 }
 
 #[tokio::test(flavor = "multi_thread")]

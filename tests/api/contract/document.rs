@@ -47,7 +47,7 @@ fn the_committed_document_is_the_generated_one() {
         let committed = std::fs::read_to_string(path).unwrap_or_default();
         assert!(
             committed == printed(version, format),
-            "{file} is not what the code says. This mends it:\n\n    \
+            "{file} is out of date. Regenerate it:\n\n    \
              cargo run -- openapi --version {version} --format {format} > {file}\n"
         );
     }

@@ -31,11 +31,11 @@ fn seconds_between(earlier: &Value, later: &Value) -> i64 {
 async fn the_new_key_has_the_same_settings_and_the_old_one_works_for_the_overlap() {
     let (alice, replica, _database) = alice().await;
     let end = Timestamp::now() + jiff::SignedDuration::from_hours(48);
-    let wish = json!({
+    let body = json!({
         "name": "ci \"1\"", "scopes": ["read", "x"], "rate_limit_per_minute": 55,
         "expires_at": end.to_string(),
     });
-    let old = alice.post("/api-keys", &wish).await.json();
+    let old = alice.post("/api-keys", &body).await.json();
     let old_key = old["key"].as_str().unwrap();
     let response = alice.post("/api-keys/rotate", &json!({ "prefix": prefix(old_key) })).await;
     assert_eq!(response.status, 201, "{response:?}");
@@ -61,22 +61,22 @@ async fn without_an_overlap_the_old_key_ends_at_once_and_can_not_be_rotated_agai
     let (alice, replica, _database) = alice().await;
     let old = alice.create("ci").await;
     assert_eq!(replica.get("/genes", Some(&old)).await.status, 200);
-    let wish = json!({ "prefix": prefix(&old), "overlap_s": 0 });
-    let new = alice.post("/api-keys/rotate", &wish).await.json();
+    let body = json!({ "prefix": prefix(&old), "overlap_s": 0 });
+    let new = alice.post("/api-keys/rotate", &body).await.json();
     assert_eq!((&new["replaced"]["status"], &new["expires_at"]), (&json!("expired"), &Value::Null));
     eventually(TIMEOUT, "the old key is refused", || async {
         replica.get("/genes", Some(&old)).await.status == 401
     })
     .await;
     assert_eq!(replica.get("/genes", new["key"].as_str()).await.status, 200);
-    let again = alice.post("/api-keys/rotate", &wish).await;
+    let again = alice.post("/api-keys/rotate", &body).await;
     let body = again.json();
     assert_eq!((again.status.as_u16(), body["code"].as_str()), (409, Some("ALREADY_ROTATED")));
     assert_eq!(body["successor"]["prefix"], new["prefix"]);
     let revoked = json!({ "prefix": new["prefix"] });
     assert_eq!(alice.post("/api-keys/revoke", &revoked).await.status, 200);
     alice.post("/api-keys/rotate", &revoked).await.assert_refused(409, "NOT_ACTIVE");
-    alice.post("/api-keys/rotate", &wish).await.assert_refused(409, "NOT_ACTIVE");
+    alice.post("/api-keys/rotate", &body).await.assert_refused(409, "NOT_ACTIVE");
     assert_eq!(alice.list().await.len(), 2);
 }
 
@@ -84,8 +84,8 @@ async fn without_an_overlap_the_old_key_ends_at_once_and_can_not_be_rotated_agai
 async fn the_overlap_never_prolongs_a_key() {
     let (alice, _replica, _database) = alice().await;
     let end = Timestamp::now() + jiff::SignedDuration::from_mins(30);
-    let wish = json!({ "name": "ci", "expires_at": end.to_string() });
-    let old = alice.post("/api-keys", &wish).await.json();
+    let body = json!({ "name": "ci", "expires_at": end.to_string() });
+    let old = alice.post("/api-keys", &body).await.json();
     let new = alice.post("/api-keys/rotate", &json!({ "prefix": old["prefix"] })).await.json();
     assert_eq!(new["replaced"]["expires_at"], old["expires_at"]);
 }
@@ -95,10 +95,10 @@ async fn one_of_concurrent_rotations_returns_a_key_and_the_others_name_it() {
     let (alice, replica, _database) = alice().await;
     for (overlap_s, active) in [(0, 1), (3600, 2)] {
         let old = alice.create(&overlap_s.to_string()).await;
-        let wish = json!({ "prefix": prefix(&old), "overlap_s": overlap_s });
+        let body = json!({ "prefix": prefix(&old), "overlap_s": overlap_s });
         let (one, other) = tokio::join!(
-            alice.post("/api-keys/rotate", &wish),
-            alice.post("/api-keys/rotate", &wish)
+            alice.post("/api-keys/rotate", &body),
+            alice.post("/api-keys/rotate", &body)
         );
         let (made, late) = if one.status == 201 { (one, other) } else { (other, one) };
         assert_eq!((made.status.as_u16(), late.status.as_u16()), (201, 409), "{late:?}");

@@ -43,7 +43,7 @@ async fn age_ttl_and_max_age_are_consistent_at_every_age() {
     let (fleet, probe) = fleet_with_probe(defaults).await;
     let key = fleet.database.new_key(1_000_000).await;
     // An age in seconds, and the bounds of the ttl for a search, which is fresh for 24 to 30 s.
-    for (older_by, least, most) in [(0, 3, 30), (10, -7, 20), (20, -17, 10), (40, -31, -10)] {
+    for (older_by, min, max) in [(0, 3, 30), (10, -7, 20), (20, -17, 10), (40, -31, -10)] {
         let path = uncached_path();
         probe.age_by(older_by);
         let read = fleet.replicas[0].get(&path, Some(&key)).await;
@@ -57,7 +57,7 @@ async fn age_ttl_and_max_age_are_consistent_at_every_age() {
             assert_ok(&hit);
             assert_consistent(&hit);
             assert!(age(&hit) >= age(&read), "{hit:?}");
-            assert!((least - 15..=most).contains(&ttl(&hit)), "{hit:?}");
+            assert!((min - 15..=max).contains(&ttl(&hit)), "{hit:?}");
             assert_eq!((&hit.text, hit.header("etag")), (&read.text, read.header("etag")));
         }
         probe.age_by(0);

@@ -118,7 +118,7 @@ async fn others_wait(fleet: &Fleet<'_>, probe: &Probe, waited: usize) {
 /// is available for a second, so a replica that a slow machine stops for longer tries again.
 #[track_caller]
 fn assert_tried_once(released: Instant, tries: usize) -> usize {
-    let most = if released.elapsed() < OUTCOME_TTL { 1 } else { REPLICAS as usize };
-    assert!((1..=most).contains(&tries), "{tries}, {:?} after the release", released.elapsed());
+    let max = if released.elapsed() < OUTCOME_TTL { 1 } else { REPLICAS as usize };
+    assert!((1..=max).contains(&tries), "{tries}, {:?} after the release", released.elapsed());
     tries
 }

@@ -46,7 +46,7 @@ impl EntrySetup {
         number
     }
 
-    async fn keep(&self, read_at: u64, body: &str, ms: u32) -> i64 {
+    async fn put_if_newer(&self, read_at: u64, body: &str, ms: u32) -> i64 {
         let call = Call::script(&PUT_IF_NEWER, &self.key)
             .arg(entry(FORMAT, &at(read_at), body))
             .arg(at(read_at))
@@ -55,7 +55,7 @@ impl EntrySetup {
         self.run(call).await
     }
 
-    async fn retire(&self, read_at: u64) -> i64 {
+    async fn delete_if_older(&self, read_at: u64) -> i64 {
         self.run(Call::script(&DELETE_IF_OLDER, &self.key).arg(at(read_at))).await
     }
 
@@ -77,14 +77,14 @@ impl EntrySetup {
 async fn put_if_newer_accepts_later_reads_and_rejects_earlier_ones() {
     let setup = EntrySetup::new().await;
     let redis = RedisServer::shared().await;
-    assert_eq!(setup.keep(1_000, "first", 60_000).await, 1);
-    assert_eq!(setup.keep(999, "earlier", 600_000).await, 0);
+    assert_eq!(setup.put_if_newer(1_000, "first", 60_000).await, 1);
+    assert_eq!(setup.put_if_newer(999, "earlier", 600_000).await, 0);
     assert_eq!(setup.body().await.as_deref(), Some("first"));
     let left: i64 = redis.command(&["PTTL", &setup.key]).await;
     assert!((1..=60_000).contains(&left), "a refusal prolongs nothing: {left}");
-    assert_eq!(setup.keep(1_000, "as late", 60_000).await, 1);
-    assert_eq!(setup.keep(0x10_0000, "later by a digit", 60_000).await, 1);
-    assert_eq!(setup.keep(0xf_ffff, "earlier by one", 60_000).await, 0);
+    assert_eq!(setup.put_if_newer(1_000, "as late", 60_000).await, 1);
+    assert_eq!(setup.put_if_newer(0x10_0000, "later by a digit", 60_000).await, 1);
+    assert_eq!(setup.put_if_newer(0xf_ffff, "earlier by one", 60_000).await, 0);
     assert_eq!(setup.body().await.as_deref(), Some("later by a digit"));
 }
 
@@ -101,7 +101,7 @@ async fn put_if_newer_replaces_values_of_another_format() {
         vec![0xff; 500],
     ] {
         setup.put(rubbish.clone()).await;
-        assert_eq!(setup.keep(1, "kept", 60_000).await, 1, "{rubbish:?}");
+        assert_eq!(setup.put_if_newer(1, "kept", 60_000).await, 1, "{rubbish:?}");
         assert_eq!(setup.body().await.as_deref(), Some("kept"));
     }
     let redis = RedisServer::shared().await;
@@ -110,7 +110,7 @@ async fn put_if_newer_replaces_values_of_another_format() {
     for words in [["RPUSH", &setup.key, "x", "y"], ["HSET", &setup.key, "x", "y"]] {
         let () = redis.command(&["DEL", &setup.key]).await;
         let () = redis.command(&words).await;
-        assert_eq!(setup.keep(1, "kept", 60_000).await, 1, "{words:?}");
+        assert_eq!(setup.put_if_newer(1, "kept", 60_000).await, 1, "{words:?}");
         assert_eq!(setup.body().await.as_deref(), Some("kept"));
     }
 }
@@ -119,16 +119,16 @@ async fn put_if_newer_replaces_values_of_another_format() {
 async fn delete_if_older_deletes_earlier_reads_only() {
     let setup = EntrySetup::new().await;
     let redis = RedisServer::shared().await;
-    assert_eq!(setup.retire(5).await, 0, "nothing there");
-    setup.keep(10, "kept", 60_000).await;
-    assert_eq!(setup.retire(9).await, 0);
+    assert_eq!(setup.delete_if_older(5).await, 0, "nothing there");
+    setup.put_if_newer(10, "kept", 60_000).await;
+    assert_eq!(setup.delete_if_older(9).await, 0);
     assert_eq!(setup.body().await.as_deref(), Some("kept"));
-    assert_eq!(setup.retire(10).await, 1);
+    assert_eq!(setup.delete_if_older(10).await, 1);
     assert_eq!(setup.body().await, None);
     let () = redis.command(&["RPUSH", &setup.key, "x"]).await;
-    assert_eq!(setup.retire(1).await, 1);
+    assert_eq!(setup.delete_if_older(1).await, 1);
     setup.put(b"short".to_vec()).await;
-    assert_eq!(setup.retire(1).await, 1);
+    assert_eq!(setup.delete_if_older(1).await, 1);
 }
 
 /// In whichever order many replicas write, the value of the latest read remains.
@@ -138,7 +138,7 @@ async fn the_latest_read_remains_after_concurrent_writes() {
     let times = (0..200_u64).map(|n| 1 + n.wrapping_mul(7919) % 200);
     let writes = times.map(|time| {
         let setup = &setup;
-        async move { setup.keep(time, &time.to_string(), 60_000).await }
+        async move { setup.put_if_newer(time, &time.to_string(), 60_000).await }
     });
     futures_util::future::join_all(writes).await;
     assert_eq!(setup.body().await.as_deref(), Some("200"));

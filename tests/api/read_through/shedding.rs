@@ -251,11 +251,11 @@ async fn concurrent_misses_stay_within_the_bound_and_keys_are_still_looked_up() 
         (0..4 * (bound + 8)).map(|_| async { replica.get(&uncached_path(), Some(&key)).await }),
     );
     tokio::pin!(burst);
-    let mut most = 0;
+    let mut max = 0;
     let responses = loop {
         tokio::select! {
             responses = &mut burst => break responses,
-            now = reading() => most = most.max(now),
+            now = reading() => max = max.max(now),
         }
         for path in &paths {
             assert_ok(&replica.get(path, Some(&key)).await);
@@ -263,7 +263,7 @@ async fn concurrent_misses_stay_within_the_bound_and_keys_are_still_looked_up() 
         let start_replica = fleet.database.new_key(1_000_000).await;
         assert_ok(&replica.get(&paths[0], Some(&start_replica)).await);
     };
-    assert!((1..=bound as i64).contains(&most), "{most} at once");
+    assert!((1..=bound as i64).contains(&max), "{max} at once");
     let shed: Vec<_> = responses.iter().filter(|response| response.status == 503).collect();
     shed.iter().for_each(|response| assert_shed(response));
     assert!(shed.len() >= 3 * (bound + 8), "{} of {}", shed.len(), responses.len());

@@ -111,6 +111,6 @@ async fn aborted_requests_leave_no_statement_and_the_pool_recovers() {
             (0..4 * POOL).map(|_| async { replica.get(&uncached_path(), Some(&key)).await });
         join_all(requests).await.iter().for_each(assert_ok);
     }
-    let most = 3 * (POOL as i64 + 1);
-    assert!(count("true").await <= most, "no more connections than the pools have");
+    let max = 3 * (POOL as i64 + 1);
+    assert!(count("true").await <= max, "no more connections than the pools have");
 }

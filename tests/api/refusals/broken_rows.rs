@@ -50,13 +50,13 @@ const GENES: &str = r#"
         (uuid(lpad('4', 32, '0')), 0.5, '2026-01-01', -3),
         (uuid(lpad('a', 32, '0')), 9, '2026-01-01', 1);"#;
 
-struct Foreign {
+struct ExistingRegistry {
     _database: Database<'static>,
     replicas: [Replica; 2],
     key: String,
 }
 
-impl Foreign {
+impl ExistingRegistry {
     async fn start() -> Self {
         let database = PostgresServer::shared().await.create_database().await;
         let client = database.connect().await;
@@ -87,10 +87,10 @@ fn ids(page: &Value) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn responses_match_the_document_if_every_optional_column_is_empty() {
-    let foreign = Foreign::start().await;
-    for replica in &foreign.replicas {
+    let existing = ExistingRegistry::start().await;
+    for replica in &existing.replicas {
         let document = StrictDocument::of(replica).await;
-        let get = async |path: &str| replica.get(path, Some(&foreign.key)).await;
+        let get = async |path: &str| replica.get(path, Some(&existing.key)).await;
         for (query, expected) in [
             ("", "345126"),
             ("?sort=reputation", "412563"),
@@ -119,25 +119,25 @@ async fn responses_match_the_document_if_every_optional_column_is_empty() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn excluded_rows_are_counted_in_a_metric() {
-    let foreign = Foreign::start().await;
-    let replica = &foreign.replicas[1];
+    let existing = ExistingRegistry::start().await;
+    let replica = &existing.replicas[1];
     assert_eq!(
         replica.metric("gene_registry_broken_rows").await,
         Some(0.0),
         "no metadata is shown"
     );
 
-    assert_eq!(replica.get("/genes", Some(&foreign.key)).await.status, 200);
+    assert_eq!(replica.get("/genes", Some(&existing.key)).await.status, 200);
 
     assert_eq!(replica.metric("gene_registry_broken_rows").await, Some(5.0));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn empty_columns_are_shown_as_documented() {
-    let foreign = Foreign::start().await;
+    let existing = ExistingRegistry::start().await;
     let empty = json!({"type": "object", "properties": {}});
-    for replica in &foreign.replicas {
-        let page = replica.get("/genes", Some(&foreign.key)).await.json();
+    for replica in &existing.replicas {
+        let page = replica.get("/genes", Some(&existing.key)).await.json();
         let gene = |digit: char| {
             let genes = page["data"].as_array().unwrap();
             genes.iter().find(|gene| gene["id"] == id(digit)).unwrap()
@@ -154,7 +154,7 @@ async fn empty_columns_are_shown_as_documented() {
                 "reputation_score": 0.0,
                 "install_command": format!("playground install {}", id(digit)),
                 "compatibility": {"min_playground_version": "0.0.0", "required_fidelity": fidelity}});
-            assert_eq!(replica.get(&path, Some(&foreign.key)).await.json(), nothing);
+            assert_eq!(replica.get(&path, Some(&existing.key)).await.json(), nothing);
         }
         let history = json!([
             {"fitness_value": 2.5, "evaluated_at": "2026-01-02T01:04:05Z", "total_calls": 0},
@@ -169,25 +169,25 @@ async fn empty_columns_are_shown_as_documented() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rows_that_violate_the_contract_are_excluded_and_their_phenotype_is_502() {
-    let foreign = Foreign::start().await;
-    for replica in &foreign.replicas {
+    let existing = ExistingRegistry::start().await;
+    for replica in &existing.replicas {
         let document = StrictDocument::of(replica).await;
         for digit in 'a'..='e' {
             let path = format!("/genes/{}/phenotype", id(digit));
-            let response = replica.get(&path, Some(&foreign.key)).await;
+            let response = replica.get(&path, Some(&existing.key)).await;
             assert_refusal(&response, 502, "DB_ERROR");
             document.check("/genes/{id}/phenotype", &response);
             for secret in ["fidelity", "registry_read", "gene ", &id(digit)] {
                 assert!(!response.text.contains(secret), "{}", response.text);
             }
         }
-        let insights = replica.get("/arena/insights?domain=d", Some(&foreign.key)).await.json();
+        let insights = replica.get("/arena/insights?domain=d", Some(&existing.key)).await.json();
         assert_eq!(insights["gene_count"], 4);
         assert_eq!(insights["total_arena_evaluations"], 3);
         assert_eq!(insights["avg_fitness"], 1.5);
         let top: Vec<_> = insights["top_genes"].as_array().unwrap().iter().collect();
         assert_eq!(top.iter().map(|gene| &gene["name"]).collect::<Vec<_>>(), ["c", "e"]);
-        let unseen = replica.get("/arena/insights?domain=bad", Some(&foreign.key)).await;
+        let unseen = replica.get("/arena/insights?domain=bad", Some(&existing.key)).await;
         assert_refusal(&unseen, 404, "NOT_FOUND");
     }
 }

@@ -50,7 +50,7 @@ const EXISTING_TABLES: &str = "
         ('00000000-0000-0000-0000-000000000006', 9, '2026-01-01', 1),
         (NULL, 9, '2026-01-01', 1)";
 
-async fn foreign() -> TestDatabase {
+async fn existing_registry() -> TestDatabase {
     let database = empty_database().await;
     database.client().await.batch_execute(EXISTING_TABLES).await.expect("a foreign registry");
     database
@@ -62,7 +62,7 @@ fn id(last: u128) -> gene_registry::registry::GeneId {
 
 #[tokio::test]
 async fn rows_that_violate_the_contract_are_excluded_from_lists_and_totals() {
-    let database = foreign().await;
+    let database = existing_registry().await;
     let upstream = database.upstream();
     for (filter, sort, expected) in [
         (GeneFilter::default(), Sort::Fitness, vec![3, 1, 10, 2]),
@@ -82,7 +82,7 @@ async fn rows_that_violate_the_contract_are_excluded_from_lists_and_totals() {
 
 #[tokio::test]
 async fn numbers_beyond_the_range_saturate_and_empty_ones_are_zero() {
-    let database = foreign().await;
+    let database = existing_registry().await;
     let upstream = database.upstream();
     let page = upstream.search(&GeneSearch::default()).await.expect("a page").value;
     let (third, first, second) = (&page.data[0], &page.data[1], &page.data[3]);
@@ -100,7 +100,7 @@ async fn numbers_beyond_the_range_saturate_and_empty_ones_are_zero() {
 
 #[tokio::test]
 async fn rows_that_violate_the_contract_are_excluded_from_the_arena() {
-    let database = foreign().await;
+    let database = existing_registry().await;
     let upstream = database.upstream();
     let insights = upstream.insights(&domain("d"), Timestamp::now()).await.expect("a read");
     let insights = insights.value.expect("a domain");
@@ -112,7 +112,7 @@ async fn rows_that_violate_the_contract_are_excluded_from_the_arena() {
 
 #[tokio::test]
 async fn a_phenotype_that_violates_the_contract_fails_only_its_own_request() {
-    let database = foreign().await;
+    let database = existing_registry().await;
     let upstream = database.upstream();
     for good in [1, 2, 3] {
         let found = upstream.phenotype(id(good)).await.expect("a read").value;
@@ -127,7 +127,7 @@ async fn a_phenotype_that_violates_the_contract_fails_only_its_own_request() {
 
 #[tokio::test]
 async fn keys_with_empty_or_infinite_fields_are_read() {
-    let database = foreign().await;
+    let database = existing_registry().await;
     database
         .client()
         .await

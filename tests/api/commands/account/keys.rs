@@ -65,8 +65,9 @@ async fn a_script_can_take_the_key_from_standard_output() {
 #[tokio::test(flavor = "multi_thread")]
 async fn json_has_the_key_once_and_the_requested_settings() {
     let setup = AccountSetup::start().await;
-    let wish = ["api-key", "create", "--name", "n", "--rate-limit", "7", "--expires", "2090-01-31"];
-    let created = setup.ana.run(&[&wish[..], &["--json"]].concat()).await.ok();
+    let create =
+        ["api-key", "create", "--name", "n", "--rate-limit", "7", "--expires", "2090-01-31"];
+    let created = setup.ana.run(&[&create[..], &["--json"]].concat()).await.ok();
     let shown: Value = serde_json::from_str(&created.stdout).unwrap();
     assert!(shown["key"].as_str().unwrap().parse::<ApiKey>().is_ok());
     assert_eq!(shown["rate_limit_per_minute"], 7);

@@ -1,4 +1,4 @@
-//! The document of an API's operations, without a running service.
+//! Generates the OpenAPI document of an API from the types of its operations; no handlers are needed.
 
 use std::collections::HashMap;
 use std::marker::PhantomData;
@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 
 use super::normalize::{move_paths_below, normalize};
 
-/// The metadata of the operations `A`, which has no handlers.
-struct Described<A>(PhantomData<A>);
+/// Describes the operations `A` to the framework without adding their routes.
+struct MetadataOnly<A>(PhantomData<A>);
 
-impl<A: OpenApi> OpenApi for Described<A> {
+impl<A: OpenApi> OpenApi for MetadataOnly<A> {
     fn meta() -> Vec<MetaApi> {
         A::meta()
     }
@@ -28,10 +28,10 @@ impl<A: OpenApi> OpenApi for Described<A> {
 
 /// The normalized OpenAPI 3.0.3 document of the operations `A`, whose routes begin with `base`. In
 /// the document, `base` is not part of the paths but the server's URL.
-pub(crate) fn document_of<A: OpenApi>(title: &str, description: &str, base: &str) -> Value {
-    let described = Described::<A>(PhantomData);
+pub(crate) fn openapi_document<A: OpenApi>(title: &str, description: &str, base: &str) -> Value {
+    let described = MetadataOnly::<A>(PhantomData);
     let service = OpenApiService::new(described, title, env!("CARGO_PKG_VERSION"));
-    // The framework writes JSON; if it did not, the tests of the documents would fail.
+    // Always valid JSON; the tests of the documents would fail on anything else.
     let spec = service.description(description).spec();
     let mut document: Value = serde_json::from_str(&spec).unwrap_or_default();
     document["openapi"] = "3.0.3".into();
