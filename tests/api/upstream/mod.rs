@@ -5,6 +5,7 @@ mod broken;
 mod changes;
 mod connection;
 mod database;
+mod maintain;
 mod many_keys;
 mod plans;
 mod property;
