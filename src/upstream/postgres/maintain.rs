@@ -57,7 +57,7 @@ impl From<Error> for MaintainError {
 const BATCH: usize = 500;
 
 /// Wrong ranks that are read at a time. Bounds the memory, whatever the size of the domain.
-const MAX_READ: usize = 50_000;
+const MAX_READ: usize = 10_000;
 
 /// The lock timeout is below `deadlock_timeout` (1 s), so that in a deadlock with a session that
 /// locks whole tables this one gives up. A client that stalls does not keep its locks.
@@ -70,11 +70,11 @@ const TAKE_TURN: &str = "LOCK TABLE registry.rank_due IN SHARE UPDATE EXCLUSIVE 
 
 const DUE: &str = "SELECT DISTINCT domain FROM registry.rank_due";
 
-/// The wrong ranks of the domain `$1`, as `wrong (id, rank)`.
+/// The wrong ranks of the domain `$1`, as `wrong (id, rank, location)`.
 macro_rules! wrong_ranks {
     () => {
-        "(SELECT id, rank FROM (
-            SELECT id, arena_rank, CASE WHEN published THEN
+        "(SELECT id, rank, location FROM (
+            SELECT id, arena_rank, ctid AS location, CASE WHEN published THEN
                 row_number() OVER (PARTITION BY published ORDER BY fitness_score DESC, id)
                 ELSE 0 END AS rank
             FROM registry.gene WHERE domain = $1
@@ -82,11 +82,12 @@ macro_rules! wrong_ranks {
     };
 }
 
-/// `$2`: the id to begin after. `$3`: the maximum number.
+/// In the order of the table's pages, each of which is then visited once. `$2`: the location to
+/// begin after. `$3`: the maximum number.
 const READ: &str = concat!(
-    "SELECT id, rank FROM ",
+    "SELECT id, rank, location::text FROM ",
     wrong_ranks!(),
-    " WHERE $2::uuid IS NULL OR id > $2 ORDER BY id LIMIT $3"
+    " WHERE location > $2::text::tid ORDER BY wrong.location LIMIT $3"
 );
 
 /// `$1`: the domain. `$2`, `$3`: ids and their ranks.
@@ -124,7 +125,8 @@ const PRUNE: &str = "DELETE FROM registry.change WHERE ctid = ANY (ARRAY(
 pub async fn run_once(client: &mut Client) -> Result<Maintained, MaintainError> {
     let ranked = update_ranks(client).await;
     let pruned = prune(client).await;
-    Ok(Maintained { pruned: pruned?, ..ranked? })
+    let ranked = ranked?;
+    Ok(Maintained { pruned: pruned?, ..ranked })
 }
 
 async fn update_ranks(client: &mut Client) -> Result<Maintained, Error> {
@@ -141,7 +143,7 @@ async fn update_domain(
     domain: &str,
     done: &mut Maintained,
 ) -> Result<(), Error> {
-    let mut after: Option<Uuid> = None;
+    let mut after = String::from("(0,0)");
     loop {
         let rows = query(client, READ, &[&domain, &after, &(MAX_READ as i64)]).await?;
         for batch in rows.chunks(BATCH) {
@@ -150,7 +152,7 @@ async fn update_domain(
             done.skipped += batch.len() as u64 - written;
         }
         match rows.last() {
-            Some(last) if rows.len() == MAX_READ => after = Some(last.try_get(0)?),
+            Some(last) if rows.len() == MAX_READ => after = last.try_get(2)?,
             _ => break,
         }
     }

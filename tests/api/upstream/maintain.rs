@@ -115,9 +115,9 @@ async fn the_rank_of_a_locked_gene_stays_marked_until_a_round_finds_it_free() {
 
 #[tokio::test]
 async fn a_large_domain_is_updated_in_batches_with_a_commit_each() {
-    let database = domain_to_rank(2_300).await;
+    let database = domain_to_rank(10_100).await;
     let mut client = database.client().await;
-    assert_eq!(round(&mut client).await.ranks, 2_300);
+    assert_eq!(round(&mut client).await.ranks, 10_100);
     assert_eq!((wrong_ranks(&client).await, marks(&client).await), (0, 0));
     let largest = "SELECT max(count) FROM
         (SELECT count(*) FROM registry.gene GROUP BY xmin::text) transactions";
