@@ -10,7 +10,7 @@ use super::config_file::ConfigFile;
 use super::signals::TerminationSignals;
 use super::value_parsers::pause;
 use crate::config::UpstreamConfig;
-use crate::ops::telemetry;
+use crate::ops::{error_chain, telemetry};
 use crate::upstream::postgres::{connect, maintain};
 
 #[derive(Debug, Args)]
@@ -44,10 +44,8 @@ async fn maintain_repeatedly(config: &UpstreamConfig, every: Duration) -> Result
     let rounds = async {
         loop {
             if let Err(error) = maintain_once(config).await {
-                tracing::warn!(
-                    error = &*error,
-                    "maintenance failed; trying again at the next interval"
-                );
+                let error = error_chain(&*error);
+                tracing::warn!(error, "maintenance failed; trying again at the next interval");
             }
             tokio::time::sleep(every).await;
         }
@@ -61,6 +59,7 @@ async fn maintain_repeatedly(config: &UpstreamConfig, every: Duration) -> Result
 async fn maintain_once(config: &UpstreamConfig) -> Result<(), CommandError> {
     let mut client = connect(config).await?;
     let done = maintain::run_once(&mut client).await?;
-    tracing::info!(domains = done.domains, ranks = done.ranks, pruned = done.pruned, "maintained");
+    let maintain::Maintained { domains, ranks, skipped, pruned } = done;
+    tracing::info!(domains, ranks, skipped, pruned, "maintained");
     Ok(())
 }

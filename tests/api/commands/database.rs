@@ -3,11 +3,13 @@
 use gene_registry::keys::ApiKey;
 use gene_registry::upstream::Catalogue;
 
-use super::run_on;
+use super::{TIMEOUT, run_on};
 use crate::support::database::Database;
 use crate::support::postgres::PostgresServer;
+use crate::support::process::Signal;
 use crate::support::replica::{READER, Replica, config, long_timeouts};
 use crate::support::scratch_folder;
+use crate::support::wait::eventually;
 
 async fn empty() -> Database<'static> {
     PostgresServer::shared().await.create_database().await
@@ -150,6 +152,36 @@ async fn maintain_without_an_interval_makes_one_round_and_ends() {
     assert_eq!(client.query_one(rank, &[&id]).await.unwrap().get::<_, i64>(0), 1);
     let left = "select count(*) from registry.change where changed_at < now() - interval '48 h'";
     assert_eq!(number(&database, left).await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn maintain_logs_a_locked_table_with_the_remedy_and_goes_on_when_it_is_free() {
+    let database = with_schema().await;
+    run_on(&database.url(), ["seed"]).await.ok();
+    let (holder, client) = (database.connect().await, database.connect().await);
+    client.execute("update registry.gene set fitness_score = 0", &[]).await.unwrap();
+    let lock = "begin; lock table registry.gene in access exclusive mode";
+    holder.batch_execute(lock).await.unwrap();
+    let maintain = super::gene_registry(["maintain", "--every=1s"]);
+    let maintain = maintain.env("DATABASE_URL", database.url()).start();
+    eventually(TIMEOUT, "the log says what to do", || async {
+        let log = maintain.stderr();
+        ["has locked a table", "lock timeout", "pg_locks"].iter().all(|told| log.contains(told))
+    })
+    .await;
+    assert!(maintain.is_running(), "{}", maintain.report());
+    holder.batch_execute("rollback").await.unwrap();
+    eventually(TIMEOUT, "ranks by id, and no marks", || async {
+        let wrong = "select count(*) from (select arena_rank, published,
+                row_number() over (partition by domain, published order by id) as place
+                from registry.gene) g
+            where arena_rank <> case when published then place else 0 end";
+        let marks = "select count(*) from registry.rank_due";
+        (number(&database, wrong).await, number(&database, marks).await) == (0, 0)
+    })
+    .await;
+    maintain.signal(Signal::Term);
+    assert_eq!(maintain.wait_exit(TIMEOUT).await.code(), Some(0), "{}", maintain.report());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -6,6 +6,7 @@ mod changes;
 mod connection;
 mod database;
 mod invalid_rows;
+mod maintain;
 mod many_keys;
 mod plans;
 mod property;

@@ -114,7 +114,7 @@ async fn the_keys_role_writes_keys_and_nothing_else() {
 }
 
 /// The id and rank of every gene whose rank is wrong.
-async fn wrong_ranks(client: &Client) -> i64 {
+pub(super) async fn wrong_ranks(client: &Client) -> i64 {
     let sql = "SELECT count(*) FROM (SELECT published, arena_rank, row_number() OVER (
             PARTITION BY domain, published ORDER BY fitness_score DESC, id) AS place
             FROM registry.gene) g
