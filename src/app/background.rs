@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::task::JoinHandle;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::services::Services;
-use crate::ops::{Health, Metrics};
+use crate::ops::Metrics;
 use crate::server::ServerTls;
-use crate::upstream::UpstreamClient;
+use crate::sync::supervise;
 
 /// After this long a replica becomes ready even if it has not reached the upstream.
 const READY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -18,29 +18,46 @@ const READY_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 const METRICS_UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Starts the tasks. They run until they are aborted.
+/// Starts the tasks. They run until they are dropped.
 pub(super) fn spawn_background_tasks(
-    services: &Services,
+    services: &Arc<Services>,
     tls: Option<ServerTls>,
-) -> Vec<JoinHandle<()>> {
-    let (upstream, metrics) = (&services.upstream, &services.metrics);
-    let authenticator = Arc::clone(&services.authenticator);
+) -> Vec<AbortOnDropHandle<()>> {
     let mut tasks = vec![
-        tokio::spawn(Arc::clone(upstream).watch()),
-        tokio::spawn(await_upstream(Arc::clone(upstream), Arc::clone(&services.health))),
-        tokio::spawn(run_upkeep(Arc::clone(metrics))),
-        tokio::spawn(async move { authenticator.follow_changes().await }),
+        spawn("change_log_polls", services, |services| Arc::clone(&services.upstream).watch()),
+        spawn("readiness", services, await_upstream),
+        spawn("metrics_upkeep", services, run_upkeep),
+        spawn("key_changes", services, |services| async move {
+            services.authenticator.follow_changes().await;
+        }),
     ];
-    tasks.extend(services.redis.as_ref().map(|redis| tokio::spawn(redis.run_probes())));
-    tasks.extend(tls.map(|tls| tokio::spawn(watch_certificate(tls, Arc::clone(metrics)))));
+    if services.redis.is_some() {
+        tasks.push(spawn("redis_probes", services, run_redis_probes));
+    }
+    tasks.extend(tls.map(|tls| {
+        let metrics = Arc::clone(&services.metrics);
+        supervise("certificate_watch", move || watch_certificate(tls.clone(), Arc::clone(&metrics)))
+    }));
     tasks
+}
+
+fn spawn<F>(
+    name: &'static str,
+    services: &Arc<Services>,
+    run: impl Fn(Arc<Services>) -> F + Send + 'static,
+) -> AbortOnDropHandle<()>
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let services = Arc::clone(services);
+    supervise(name, move || run(Arc::clone(&services)))
 }
 
 /// Makes the replica ready once the change log is loaded, without which no entry of the shared
 /// cache can be checked, and after [`READY_TIMEOUT`] in any case.
-async fn await_upstream(upstream: Arc<UpstreamClient>, health: Arc<Health>) {
+async fn await_upstream(services: Arc<Services>) {
     let settled = async {
-        while !upstream.is_settled() {
+        while !services.upstream.is_settled() {
             tokio::time::sleep(READY_POLL_INTERVAL).await;
         }
     };
@@ -50,13 +67,19 @@ async fn await_upstream(upstream: Arc<UpstreamClient>, health: Arc<Health>) {
             READY_TIMEOUT.as_secs()
         );
     }
-    health.set_ready();
+    services.health.set_ready();
 }
 
-async fn run_upkeep(metrics: Arc<Metrics>) {
+async fn run_upkeep(services: Arc<Services>) {
     loop {
         tokio::time::sleep(METRICS_UPKEEP_INTERVAL).await;
-        metrics.run_upkeep();
+        services.metrics.run_upkeep();
+    }
+}
+
+async fn run_redis_probes(services: Arc<Services>) {
+    if let Some(redis) = &services.redis {
+        redis.run_probes().await;
     }
 }
 
@@ -70,3 +93,7 @@ async fn watch_certificate(tls: ServerTls, metrics: Arc<Metrics>) {
     })
     .await;
 }
+
+#[cfg(test)]
+#[path = "background_tests.rs"]
+mod tests;

@@ -4,6 +4,7 @@
 use super::services::Services;
 use crate::ops::Exposition;
 use crate::redis::AccessMode;
+use crate::sync::supervised;
 
 impl Services {
     /// Adds the current values to `out`.
@@ -21,6 +22,10 @@ impl Services {
         let tasks = tokio::runtime::Handle::try_current()
             .map_or(0, |runtime| runtime.metrics().num_alive_tasks());
         out.sample("gene_registry_tasks", &[], tasks as f64);
+        for (task, count) in supervised::panics() {
+            let labels = [("task", task)];
+            out.sample("gene_registry_task_panics_total", &labels, count as f64);
+        }
     }
 
     fn collect_stores(&self, out: &mut Exposition) {

@@ -37,8 +37,8 @@ pub(super) fn connections(config: &Config) -> Result<Option<Redis>, StartError> 
 impl Redis {
     /// Probes unavailable servers until they are available again, also without requests; does not
     /// return.
-    pub(super) fn run_probes(&self) -> impl Future<Output = ()> + use<> {
-        self.cache.clone().run_probes(self.keys.clone())
+    pub(super) async fn run_probes(&self) {
+        self.cache.run_probes(&self.keys).await;
     }
 
     /// The cache that the replicas share.

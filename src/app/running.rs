@@ -4,13 +4,14 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::task::JoinHandle;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::keys::UsageWriter;
 use crate::ops::{Health, Traces};
 use crate::server::Serving;
 
-/// A running replica. Dropping it does not stop it; [`Self::shutdown`] does.
+/// A running replica. [`Self::shutdown`] ends it gracefully. Dropping it ends its background tasks
+/// and its listeners at once, but no connection.
 #[derive(Debug)]
 pub struct Running {
     pub(super) public: Serving,
@@ -19,7 +20,7 @@ pub struct Running {
     pub(super) usage: Option<UsageWriter>,
     pub(super) health: Arc<Health>,
     pub(super) drain: Duration,
-    pub(super) background: Vec<JoinHandle<()>>,
+    pub(super) background: Vec<AbortOnDropHandle<()>>,
     pub(super) traces: Traces,
 }
 
@@ -52,7 +53,7 @@ impl Running {
             control.shutdown().await;
         }
         self.ops.shutdown().await;
-        self.background.iter().for_each(JoinHandle::abort);
+        drop(self.background);
         if let Some(usage) = self.usage {
             usage.finish().await;
         }

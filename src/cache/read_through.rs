@@ -56,7 +56,8 @@ impl ReadThrough {
     ) -> Self {
         let policy = Arc::new(ServePolicy::new(&config.cache, upstream));
         let loader = Loader::new(config, Arc::clone(&policy), shared, Arc::clone(&metrics));
-        let (loads, refreshes) = (SingleFlight::default(), SingleFlight::default());
+        let (loads, refreshes) =
+            (SingleFlight::new("cache_loads"), SingleFlight::new("cache_refreshes"));
         let max_bytes = config.cache.local_max_bytes;
         Self(Arc::new(ReadThroughState { policy, loader, loads, refreshes, metrics, max_bytes }))
     }

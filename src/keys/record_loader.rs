@@ -23,7 +23,7 @@ struct RecordStatements(Arc<UpstreamClient>);
 
 impl RecordLoader {
     pub(super) fn new(upstream: Arc<UpstreamClient>) -> Self {
-        Self(Batcher::new(RecordStatements(upstream), LIMITS))
+        Self(Batcher::new("key_record_batches", RecordStatements(upstream), LIMITS))
     }
 
     /// The record of one key; `None` if the key is unknown.

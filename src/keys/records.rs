@@ -88,7 +88,7 @@ impl Records {
                 .time_to_live(IF_UPSTREAM_FAILS)
                 .build(),
             unknown: Cache::builder().max_capacity(MAX_UNKNOWN_KEYS).time_to_live(UNKNOWN).build(),
-            flights: SingleFlight::default(),
+            flights: SingleFlight::new("key_lookups"),
             lookup_limiter: LookupLimiter::new(),
             metrics,
         }
@@ -170,23 +170,27 @@ impl Records {
     /// Marks the records of keys that polls report as changed and reloads them at once, up to
     /// [`MAX_RELOADS`] concurrently. Runs forever.
     pub(super) async fn follow_changes(&self) {
-        let (mut waiting, mut reloads) = (VecDeque::new(), FuturesUnordered::new());
+        // After a panic: the keys that were taken then and are not marked or reloaded yet.
+        let mut waiting = VecDeque::from(self.mark(ChangedKeys::All));
+        let mut reloads = FuturesUnordered::new();
         loop {
+            let free = MAX_RELOADS - reloads.len();
+            let begun = waiting.drain(..free.min(waiting.len()));
+            reloads.extend(begun.map(|hash| self.reload(hash)));
             tokio::select! {
                 changed = self.upstream.changed_keys() => waiting.extend(self.mark(changed)),
                 Some(()) = reloads.next(), if !reloads.is_empty() => {}
             }
-            let free = MAX_RELOADS - reloads.len();
-            let begun = waiting.drain(..free.min(waiting.len()));
-            reloads.extend(begun.map(|hash| self.reload(hash)));
         }
     }
 
-    /// Marks the cached records of changed keys that lack the change, and returns their hashes.
+    /// Marks the cached records of changed keys that lack the change. Returns the hashes of these
+    /// and of those that were marked before.
     fn mark(&self, changed: ChangedKeys) -> Vec<KeyHash> {
         let mut marked = Vec::new();
         let mut mark = |hash: KeyHash, known: &CachedRecord| {
-            if self.upstream.is_known_to_have_changed(DependsOn::Key(&hash), &known.seen) {
+            let about = DependsOn::Key(&hash);
+            if known.must_reload() || self.upstream.is_known_to_have_changed(about, &known.seen) {
                 known.must_reload.store(true, Ordering::Relaxed);
                 marked.push(hash);
             }
@@ -255,3 +259,7 @@ impl Records {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "records_tests.rs"]
+mod tests;

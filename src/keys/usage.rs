@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tokio::task::JoinHandle;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::store::{KeyStore, Usage};
 use crate::registry::{KeyHash, Timestamp};
-use crate::sync::lock;
+use crate::sync::{lock, supervise};
 
 /// The maximal number of keys that each shard counts. The use of further keys is not counted until
 /// the next batch is taken.
@@ -59,7 +59,7 @@ impl UsageCounts {
 #[derive(Debug)]
 pub struct UsageWriter {
     stop: CancellationToken,
-    writing: JoinHandle<()>,
+    writing: AbortOnDropHandle<()>,
 }
 
 impl UsageWriter {
@@ -67,12 +67,16 @@ impl UsageWriter {
     pub fn start(counts: Arc<UsageCounts>, store: Arc<dyn KeyStore>, interval: Duration) -> Self {
         let stop = CancellationToken::new();
         let stopped = stop.clone();
-        let writing = tokio::spawn(async move {
-            // A batch under way is not cancelled: it would be lost without a log line.
-            while stopped.run_until_cancelled(tokio::time::sleep(interval)).await.is_some() {
+        let writing = supervise("key_usage", move || {
+            let (counts, store, stopped) =
+                (Arc::clone(&counts), Arc::clone(&store), stopped.clone());
+            async move {
+                // A batch under way is not cancelled: it would be lost without a log line.
+                while stopped.run_until_cancelled(sleep(interval)).await.is_some() {
+                    write(&counts, &*store).await;
+                }
                 write(&counts, &*store).await;
             }
-            write(&counts, &*store).await;
         });
         Self { stop, writing }
     }

@@ -64,7 +64,8 @@ where
 {
     pub(super) fn new(store: S, metrics: LimitMetrics) -> Self {
         let (exhausted, outages) = (ExhaustedKeys::default(), OutageTracker::default());
-        Self(Batcher::new(WindowBatches { store, exhausted, outages, metrics }, LIMITS))
+        let executor = WindowBatches { store, exhausted, outages, metrics };
+        Self(Batcher::new("limit_batches", executor, LIMITS))
     }
 
     /// Decides about one request, together with all that wait at the same time.

@@ -160,6 +160,8 @@ pub const ALL: &[MetricDescription] = catalog! {
         "time of the read of these numbers, seconds since 1970";
     Gauge "gene_registry_tasks" []
         "running asynchronous tasks";
+    Counter "gene_registry_task_panics_total" ["task"]
+        "panics in background tasks of the process, by task; each was logged, and the task restarted";
     Gauge "gene_registry_certificate_expiry_timestamp_seconds" []
         "expiry of the public listener's certificate, seconds since 1970; absent without TLS";
     Counter "gene_registry_certificate_reloads_total" ["result"]

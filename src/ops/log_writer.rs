@@ -6,7 +6,8 @@
 //!
 //! When the reader stalls, only that thread waits. The queue fills up, and further lines are
 //! dropped and counted. When the reader goes on, one line reports how many were dropped. A process
-//! that is killed loses the queued lines; one that ends calls [`LogWriter::flush`].
+//! that is killed loses the queued lines; one that ends calls [`LogWriter::flush`]. A panic of the
+//! thread counts as a write that failed.
 
 use std::io::{self, ErrorKind, Write};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -14,6 +15,14 @@ use std::time::Duration;
 
 use tracing::{Level, Metadata};
 use tracing_subscriber::fmt::MakeWriter;
+
+use crate::sync::supervised::{contain_blocking, register};
+
+/// The name of the thread among the supervised tasks.
+const TASK: &str = "log_writer";
+
+/// Pause after a panic, which itself is logged.
+const PANIC_PAUSE: Duration = Duration::from_millis(500);
 
 /// Maximum time for which lines are gathered before they are written together.
 const MAX_GATHER_TIME: Duration = Duration::from_millis(50);
@@ -93,23 +102,29 @@ impl LogWriter {
     /// Writes the queue to `out`; does not return. Runs on a thread of its own. Calls `report` with
     /// the number of lines dropped since its last call, once `out` accepts lines again.
     pub(super) fn run(&self, mut out: impl Write, report: impl Fn(u64)) -> ! {
+        register(TASK);
         let mut batch = Vec::with_capacity(BATCH_BYTES);
         let (mut reported, mut ends_mid_line, mut is_writable) = (0, false, true);
         loop {
             let dropped = self.take(&mut batch);
-            // The lines were dropped after the batch was queued, so the report belongs after it; it
-            // finds an empty queue. While writing fails, the report would be lost too.
-            if dropped > reported && is_writable {
-                report(dropped - reported);
-                reported = dropped;
-            }
-            // Ends a line of which only a part was written before writing failed.
-            ends_mid_line = ends_mid_line && write(&mut out, b"\n") == 0;
-            let written = if ends_mid_line { 0 } else { write(&mut out, &batch) };
-            let (written, lost) = batch.split_at(written);
-            ends_mid_line |= written.last().is_some_and(|last| *last != b'\n');
+            let written = contain_blocking(TASK, || {
+                // The lines were dropped after the batch was queued, so the report belongs after
+                // it; it finds an empty queue. While writing fails, it would be lost too.
+                if dropped > reported && is_writable {
+                    report(dropped - reported);
+                    reported = dropped;
+                }
+                // Ends a line of which only a part was written before writing failed.
+                ends_mid_line = ends_mid_line && write(&mut out, b"\n") == 0;
+                if ends_mid_line { 0 } else { write(&mut out, &batch) }
+            });
+            let (done, lost) = batch.split_at(written.unwrap_or(0));
+            ends_mid_line |= done.last().is_some_and(|last| *last != b'\n');
             is_writable = lost.is_empty();
             self.finish(lost);
+            if written.is_none() {
+                std::thread::sleep(PANIC_PAUSE);
+            }
         }
     }
 

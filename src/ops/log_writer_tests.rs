@@ -3,6 +3,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Instant;
 
 use super::*;
+use crate::sync::supervised::panics;
 
 /// For what happens at once, on a loaded machine.
 const SOON: Duration = Duration::from_secs(30);
@@ -179,4 +180,37 @@ fn lines_that_could_not_be_written_count_as_dropped_and_leave_no_half_line() {
     let text: String = written.try_iter().collect();
     assert_eq!(text, "on\nthree\nfour\ndropped 3\n");
     assert_eq!(log.dropped(), 3);
+}
+
+/// Panics in the first write.
+struct PanicsOnce(bool, Sender<String>);
+
+impl Write for PanicsOnce {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        assert!(std::mem::replace(&mut self.0, true), "a panic that the test causes");
+        let text = String::from_utf8_lossy(bytes).into_owned();
+        self.1.send(text).map_err(|_| ErrorKind::BrokenPipe)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn after_a_panic_the_batch_counts_as_dropped_and_the_next_one_is_written() {
+    let (sender, written) = channel();
+    let log = log_to(PanicsOnce(false, sender));
+    let before = Instant::now();
+    log.add(b"one\ntwo\n", true);
+    log.flush(SOON);
+    assert!(log.dropped() == 2 && before.elapsed() < SOON, "the flush does not wait for it");
+    for lines in ["three\n", "four\n"] {
+        log.add(lines.as_bytes(), true);
+        log.flush(SOON);
+    }
+    let text: String = written.try_iter().collect();
+    assert_eq!(text, "three\nfour\ndropped 2\n");
+    assert!(panics()[TASK] >= 1);
 }

@@ -29,9 +29,14 @@ use tokio::runtime::Handle;
 use super::request_metrics::{RequestLabels, UNMATCHED_ROUTE, method_label};
 use super::trace_context::{TraceContext, TraceId};
 use crate::config::TelemetryConfig;
+use crate::sync::TaskPanicked;
+use crate::sync::supervised::{contain, register};
 
 /// Why spans cannot be sent.
 pub type ExporterError = ExporterBuildError;
+
+/// The name of the task that sends spans.
+const TASK: &str = "trace_export";
 
 /// Maximum number of queued spans.
 const MAX_QUEUE: usize = 2048;
@@ -160,6 +165,7 @@ struct BatchSender {
 
 impl BatchSender {
     fn new() -> Self {
+        register(TASK);
         let client = Client::builder(TokioExecutor::new()).build_http();
         Self { runtime: Handle::current(), client, fails: Arc::default() }
     }
@@ -175,12 +181,14 @@ impl HttpClient for BatchSender {
             Ok::<_, HttpError>(Response::from_parts(head, body))
         };
         // The timer must be created on the runtime.
-        let sent =
-            self.runtime.spawn(async move { tokio::time::timeout(SEND_TIMEOUT, exchange).await });
+        let sent = self.runtime.spawn(contain(TASK, async move {
+            tokio::time::timeout(SEND_TIMEOUT, exchange).await
+        }));
         let response = match sent.await {
-            Ok(Ok(response)) => response,
-            Ok(Err(elapsed)) => Err(elapsed.into()),
-            Err(crashed) => Err(crashed.into()),
+            Ok(Some(Ok(response))) => response,
+            Ok(Some(Err(elapsed))) => Err(elapsed.into()),
+            Ok(None) => Err(TaskPanicked.into()),
+            Err(cancelled) => Err(cancelled.into()),
         };
         let failed = !response.as_ref().is_ok_and(|response| response.status().is_success());
         if self.fails.swap(failed, Ordering::Relaxed) != failed {

@@ -13,7 +13,11 @@ use tokio::time::{Instant as Deadline, timeout_at};
 use super::failure::{RedisFailure, Replies, outcome, reason};
 use super::manager::{ConnectErrorLog, Endpoint, RedisManager, is_refusal};
 use crate::ops::PoolState;
+use crate::sync::supervised::contain;
 use crate::sync::{Breaker, CallOutcome, Permit};
+
+/// The name of the task that probes servers, here and in [`super::probes`].
+const PROBES: &str = "redis_probes";
 
 /// Whether a command reads or writes. Each mode has a breaker of its own, since a full or read-only
 /// server still replies to reads.
@@ -158,7 +162,7 @@ impl NodePool {
     fn probe(self: &Arc<Self>, mode: AccessMode, commands: Pipeline) {
         let pool = Arc::clone(self);
         let deadline = Deadline::now() + self.timeout;
-        tokio::spawn(async move { pool.call(mode, &commands, deadline).await });
+        tokio::spawn(contain(PROBES, async move { pool.call(mode, &commands, deadline).await }));
     }
 
     /// Probes reads after a successful write: a replica whose local cache has every entry sends

@@ -19,7 +19,7 @@ const TIME_TO_LIVE_MS: u64 = 1_000;
 
 impl RedisPool {
     /// Probes what is unavailable, forever. Sends nothing while everything is available.
-    pub async fn run_probes(self, keys: RedisKeys) {
+    pub async fn run_probes(&self, keys: &RedisKeys) {
         loop {
             sleep(PROBE_INTERVAL).await;
             for mode in [AccessMode::Write, AccessMode::Read] {

@@ -23,12 +23,16 @@ use super::node::{Node, NodeSettings};
 use super::servers::Server;
 use super::slots::{Address, ClusterReport, SLOTS};
 use crate::sync::lock;
+use crate::sync::supervised::{contain, register};
 
 /// The minimal time from the end of one poll to the start of the next.
 const MIN_PAUSE: Duration = Duration::from_millis(250);
 
 /// The maximal number of nodes that one poll asks, besides the configured ones.
 const MAX_POLLED_PRIMARIES: usize = 4;
+
+/// The name of the task that polls.
+const POLLS: &str = "redis_cluster_polls";
 
 /// A cluster: its nodes, and what the last poll found.
 #[derive(Debug)]
@@ -71,6 +75,7 @@ impl SlotOwners {
 
 impl Cluster {
     pub(super) fn new(seed: Server, others: Vec<Server>, settings: NodeSettings) -> Arc<Self> {
+        register(POLLS);
         Arc::new(Self {
             seed,
             others,
@@ -133,12 +138,10 @@ impl Cluster {
 
     async fn poll_nodes(&self) {
         let ClusterState { owners: previous, poll_failed } = self.state();
-        let state = match self.best_report(previous.as_deref()).await {
-            Some(report) => {
-                let unchanged = previous.filter(|owners| owners.report == report);
-                let owners = unchanged.unwrap_or_else(|| self.owners_of(report));
-                ClusterState { owners: Some(owners), poll_failed: false }
-            }
+        // After a panic as if no node had reported.
+        let polled = contain(POLLS, self.poll_owners(previous.as_ref())).await.flatten();
+        let state = match polled {
+            Some(owners) => ClusterState { owners: Some(owners), poll_failed: false },
             None => {
                 if previous.is_none() && !poll_failed {
                     tracing::warn!(
@@ -150,6 +153,13 @@ impl Cluster {
             }
         };
         self.state.send_replace(state);
+    }
+
+    /// By the best report. `None` if no node reports.
+    async fn poll_owners(&self, previous: Option<&Arc<SlotOwners>>) -> Option<Arc<SlotOwners>> {
+        let report = self.best_report(previous.map(Arc::as_ref)).await?;
+        let unchanged = previous.filter(|owners| owners.report == report).cloned();
+        Some(unchanged.unwrap_or_else(|| self.owners_of(report)))
     }
 
     /// The best report of several nodes, even if its cluster is not working.

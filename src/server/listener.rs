@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
-use tokio_util::task::TaskTracker;
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use super::connection::ClientConnection;
 use super::connection_limits::ConnectionLimits;
@@ -15,6 +15,7 @@ use super::handler::Handler;
 use super::peers::Peers;
 use super::shutdown_signals::ShutdownSignals;
 use super::tls::ServerTls;
+use crate::sync::supervise;
 
 /// Pause after an accept that failed for lack of descriptors or memory.
 const ACCEPT_RETRY_PAUSE: Duration = Duration::from_millis(50);
@@ -59,7 +60,7 @@ pub struct Serving {
     /// `https` with TLS, otherwise `http`.
     pub scheme: &'static str,
     signals: ShutdownSignals,
-    accepting: tokio::task::JoinHandle<()>,
+    accepting: AbortOnDropHandle<()>,
     connections: TaskTracker,
     grace: Duration,
 }
@@ -76,14 +77,15 @@ pub fn serve<H: Handler>(
     let address = listener.tcp.local_addr()?;
     let scheme = if listener.tls.is_some() { "https" } else { "http" };
     let (signals, connections) = (ShutdownSignals::default(), TaskTracker::new());
-    let acceptor = Acceptor {
+    let acceptor = Arc::new(Acceptor {
         listener,
         handler,
         limits,
+        permits: Arc::new(Semaphore::new(limits.connections)),
         signals: signals.clone(),
         connections: connections.clone(),
-    };
-    let accepting = tokio::spawn(acceptor.run());
+    });
+    let accepting = supervise("accept_loop", move || Arc::clone(&acceptor).run());
     Ok(Serving { address, scheme, signals, accepting, connections, grace: limits.grace })
 }
 
@@ -98,7 +100,8 @@ impl Serving {
     pub async fn shutdown(self) {
         self.drain();
         self.signals.stop.cancel();
-        // The accept loop has been told to end; a panic in it has been logged already.
+        // Aborted between two connections. The result says only that.
+        self.accepting.abort();
         let _ = self.accepting.await;
         self.connections.close();
         if tokio::time::timeout(self.grace, self.connections.wait()).await.is_err() {
@@ -115,25 +118,19 @@ struct Acceptor<H> {
     listener: Listener,
     handler: Arc<H>,
     limits: ConnectionLimits,
+    permits: Arc<Semaphore>,
     signals: ShutdownSignals,
     connections: TaskTracker,
 }
 
 impl<H: Handler> Acceptor<H> {
-    async fn run(self) {
-        let permits = Arc::new(Semaphore::new(self.limits.connections));
+    async fn run(self: Arc<Self>) {
         loop {
-            let accepted = tokio::select! {
-                () = self.signals.stop.cancelled() => return,
-                accepted = async {
-                    // Acquired first: further connections stay in the backlog.
-                    let permit = Arc::clone(&permits).acquire_owned().await;
-                    (self.listener.tcp.accept().await, permit)
-                } => accepted,
-            };
-            match accepted {
-                (Ok((stream, peer)), permit) => {
-                    let free = permits.available_permits();
+            // Acquired first: further connections stay in the backlog.
+            let permit = Arc::clone(&self.permits).acquire_owned().await;
+            match self.listener.tcp.accept().await {
+                Ok((stream, peer)) => {
+                    let free = self.permits.available_permits();
                     // Refused: `stream` is dropped, which closes the connection.
                     let Some(slot) = self.listener.peers.admit(peer.ip(), free) else {
                         continue;
@@ -153,8 +150,8 @@ impl<H: Handler> Acceptor<H> {
                         serving.await;
                     });
                 }
-                (Err(error), _) if is_connection_error(&error) => {}
-                (Err(error), _) => {
+                Err(error) if is_connection_error(&error) => {}
+                Err(error) => {
                     tracing::warn!(%error, "cannot accept a connection; trying again shortly");
                     tokio::time::sleep(ACCEPT_RETRY_PAUSE).await;
                 }

@@ -3,6 +3,7 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::io;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -105,7 +106,8 @@ impl ServerTls {
     }
 
     /// Reloads the files whenever they change. Then calls `report`: with `true` if the new
-    /// certificate is in use, with `false` if it cannot be used. Never returns.
+    /// certificate is in use, with `false` if it cannot be used. Returns only when the runtime
+    /// shuts down.
     pub async fn watch(self, report: impl Fn(bool)) {
         let hasher = RandomState::new();
         // `None`: the files may have changed since they were read at the start.
@@ -113,13 +115,18 @@ impl ServerTls {
         loop {
             let files = self.files.clone();
             // Both are small, but may be on a file system that hangs.
-            let read = tokio::task::spawn_blocking(move || files.read()).await;
-            if let Ok(read) = read {
-                let found = Some(hasher.hash_one(read.as_ref().ok()));
-                if known != found {
-                    known = found;
-                    self.apply(read, &report);
-                }
+            let read = match tokio::task::spawn_blocking(move || files.read()).await {
+                Ok(read) => read,
+                Err(error) => match error.try_into_panic() {
+                    Ok(panic) => resume_unwind(panic),
+                    // The runtime is shutting down.
+                    Err(_cancelled) => return,
+                },
+            };
+            let found = Some(hasher.hash_one(read.as_ref().ok()));
+            if known != found {
+                known = found;
+                self.apply(read, &report);
             }
             tokio::time::sleep(RELOAD_INTERVAL).await;
         }

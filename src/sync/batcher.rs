@@ -3,8 +3,8 @@
 //! A request that finds a worker free is executed at once, alone. While all workers are busy,
 //! requests wait; equal ones share an entry, and the next free worker takes the oldest entries.
 //! Workers are tasks of their own and end when nothing waits, so a caller that stops waiting delays
-//! nobody. If it stops before its batch begins, the batch leaves it out. When a worker panics, its
-//! callers get [`BatchError::TaskPanicked`]. If no other worker is left, all that wait get it too.
+//! nobody. If it stops before its batch begins, the batch leaves it out. When a batch panics, its
+//! callers get [`BatchError::TaskPanicked`], and its worker goes on with the next one.
 
 use std::collections::HashMap;
 use std::collections::VecDeque;
@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex};
 use thiserror::Error;
 use tokio::sync::oneshot;
 
+use super::supervised::{contain, register};
 use super::{TaskPanicked, lock};
 
 /// Executes the batches of a [`Batcher`].
@@ -45,7 +46,7 @@ pub(crate) enum BatchError {
     /// [`BatchLimits::max_waiting`] callers wait already.
     #[error("too many requests wait for a batch")]
     QueueFull,
-    /// The task that should have replied panicked, or its runtime is shutting down.
+    /// The batch panicked, or its runtime is shutting down.
     #[error(transparent)]
     TaskPanicked(#[from] TaskPanicked),
 }
@@ -63,6 +64,7 @@ impl<Request, Reply, E> Clone for Batcher<Request, Reply, E> {
 
 #[derive(Debug)]
 struct BatcherState<Request, Reply, E> {
+    name: &'static str,
     executor: E,
     limits: BatchLimits,
     queue: Mutex<BatchQueue<Request, Reply>>,
@@ -74,10 +76,12 @@ where
     Reply: Send + 'static,
     E: BatchExecutor<Request, Reply>,
 {
-    pub(crate) fn new(executor: E, limits: BatchLimits) -> Self {
+    /// Panics of batches are counted under `name`.
+    pub(crate) fn new(name: &'static str, executor: E, limits: BatchLimits) -> Self {
+        register(name);
         let (requests, callers) = (VecDeque::new(), HashMap::new());
         let queue = BatchQueue { requests, callers, caller_count: 0, workers: 0 };
-        Self(Arc::new(BatcherState { executor, limits, queue: Mutex::new(queue) }))
+        Self(Arc::new(BatcherState { name, executor, limits, queue: Mutex::new(queue) }))
     }
 
     pub(crate) fn executor(&self) -> &E {
@@ -91,7 +95,7 @@ where
     /// [`BatchError`].
     pub(crate) async fn run(&self, request: Request) -> Result<Reply, BatchError> {
         let receiver = self.enqueue(request)?;
-        // The sender is dropped unused only if the worker's task panicked or was dropped.
+        // The sender is dropped unused only if the batch panicked or the worker was dropped.
         Ok(receiver.await.map_err(|_| TaskPanicked)?)
     }
 
@@ -130,7 +134,7 @@ where
         while let Some(batch) = self.next_batch() {
             if !batch.is_empty() {
                 let waiting = WaitingRequests(&self.state.queue);
-                self.state.executor.execute(batch, waiting).await;
+                contain(self.state.name, self.state.executor.execute(batch, waiting)).await;
             }
         }
     }
@@ -155,7 +159,7 @@ impl<Request, Reply, E> Drop for BatchWorker<Request, Reply, E> {
         }
         let mut queue = lock(&self.state.queue);
         queue.workers -= 1;
-        // No worker is left for the requests that wait.
+        // The runtime is shutting down: no worker is left for the requests that wait.
         if queue.workers == 0 {
             queue.requests.clear();
             queue.callers.clear();

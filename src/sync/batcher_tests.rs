@@ -7,6 +7,7 @@ use futures_util::future::join_all;
 use tokio::sync::Semaphore;
 
 use super::*;
+use crate::sync::supervised::panics;
 
 /// Replies with the index among the callers of an entry, once the gate lets a batch pass.
 #[derive(Debug)]
@@ -46,7 +47,8 @@ impl BatchExecutor<u8, usize> for Recording {
 }
 
 fn batcher(executor: Recording, max_workers: usize) -> Batcher<u8, usize, Recording> {
-    Batcher::new(executor, BatchLimits { max_batch: 2, max_workers, max_waiting: 6 })
+    let limits = BatchLimits { max_batch: 2, max_workers, max_waiting: 6 };
+    Batcher::new("test_batches", executor, limits)
 }
 
 #[tokio::test]
@@ -114,12 +116,15 @@ async fn an_executor_can_reply_to_requests_that_still_wait() {
 }
 
 #[tokio::test]
-async fn after_a_panic_callers_get_an_error_and_the_next_requests_a_reply() {
+async fn after_a_panic_the_callers_of_the_batch_get_an_error_and_all_others_a_reply() {
     let batcher = batcher(Recording::new(true, false), 1);
-    let failed = join_all((0..5).map(|request| batcher.run(request))).await;
-    assert_eq!(failed, [Err(BatchError::TaskPanicked(TaskPanicked)); 5]);
-    batcher.executor().gate.add_permits(1);
+    batcher.executor().gate.add_permits(3);
+    let before = panics()["test_batches"];
+    let replies = join_all((0..5).map(|request| batcher.run(request))).await;
+    let failed = Err(BatchError::TaskPanicked(TaskPanicked));
+    assert_eq!(replies, [failed, failed, Ok(0), Ok(0), Ok(0)]);
     assert_eq!(join_all([batcher.run(7), batcher.run(7)]).await, [Ok(0), Ok(1)]);
+    assert_eq!(panics()["test_batches"], before + 1);
 }
 
 #[test]

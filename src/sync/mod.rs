@@ -1,12 +1,15 @@
 //! Concurrency building blocks that know nothing of the service: single flight, batches, circuit
-//! breaker, token bucket.
+//! breaker, token bucket, supervised tasks.
 
 mod batcher;
 mod breaker;
 #[cfg(test)]
 pub(crate) mod ending_runtime;
+#[cfg(test)]
+pub(crate) mod fault;
 mod lock;
 mod single_flight;
+pub(crate) mod supervised;
 mod task_panicked;
 mod token_bucket;
 
@@ -16,5 +19,6 @@ pub(crate) use batcher::{
 pub use breaker::{Breaker, CallOutcome, Permit};
 pub(crate) use lock::lock;
 pub use single_flight::{FlightOutcome, SingleFlight};
+pub(crate) use supervised::supervise;
 pub use task_panicked::TaskPanicked;
 pub(crate) use token_bucket::TokenBucket;

@@ -10,11 +10,13 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::watch;
 
+use super::supervised::{contain, register};
 use super::{TaskPanicked, lock};
 
 /// The pieces of work under way, by key.
 #[derive(Debug)]
 pub struct SingleFlight<K, V: Clone> {
+    name: &'static str,
     under_way: Arc<Mutex<HashMap<K, FlightReceiver<V>>>>,
 }
 
@@ -31,17 +33,17 @@ pub struct FlightOutcome<V> {
     pub joined: bool,
 }
 
-impl<K, V: Clone> Default for SingleFlight<K, V> {
-    fn default() -> Self {
-        Self { under_way: Arc::default() }
-    }
-}
-
 impl<K, V> SingleFlight<K, V>
 where
     K: Clone + Eq + Hash + Send + 'static,
     V: Clone + Send + Sync + 'static,
 {
+    /// Nothing is under way. Panics of the work are counted under `name`.
+    pub fn new(name: &'static str) -> Self {
+        register(name);
+        Self { name, under_way: Arc::default() }
+    }
+
     /// Waits for the work on `key`, and begins it with `work` if none is under way. Must be called
     /// on a runtime.
     ///
@@ -81,15 +83,15 @@ where
         // Unlocked before `work` is called: if that panics, the drop of `entry` takes the lock.
         drop(under_way);
         let entry = FlightEntry { key: key.clone(), under_way: Arc::clone(&self.under_way) };
-        let work = work();
+        let (name, work) = (self.name, work());
         tokio::spawn(async move {
             // Removed before any caller gets the value, and also when the work panics.
             let value = {
                 let _entry = entry;
-                work.await
+                contain(name, work).await
             };
             // Fails if all callers have stopped waiting, which is not an error.
-            let _ = sender.send(Some(value));
+            let _ = sender.send(value);
         });
         (receiver, false)
     }

@@ -10,7 +10,7 @@ use super::*;
 
 #[tokio::test]
 async fn concurrent_callers_share_one_piece_of_work() {
-    let (flights, runs) = (SingleFlight::default(), Arc::new(AtomicU32::new(0)));
+    let (flights, runs) = (SingleFlight::new("test_flights"), Arc::new(AtomicU32::new(0)));
     let gate = Arc::new(Semaphore::new(0));
     let work = || {
         let (runs, gate) = (Arc::clone(&runs), Arc::clone(&gate));
@@ -32,7 +32,7 @@ async fn concurrent_callers_share_one_piece_of_work() {
 
 #[tokio::test]
 async fn a_panic_reaches_all_waiting_callers_and_leaves_no_entry() {
-    let flights: SingleFlight<u8, u8> = SingleFlight::default();
+    let flights: SingleFlight<u8, u8> = SingleFlight::new("test_flights");
     assert_eq!(flights.run(&1, || async { panic!("crash") }).await, Err(TaskPanicked));
     let outcome = flights.run(&1, || async { 7 }).await;
     assert_eq!(outcome, Ok(FlightOutcome { value: 7, joined: false }));
@@ -40,7 +40,7 @@ async fn a_panic_reaches_all_waiting_callers_and_leaves_no_entry() {
 
 #[tokio::test]
 async fn work_that_panics_before_it_begins_leaves_no_entry() {
-    let flights: SingleFlight<u8, u8> = SingleFlight::default();
+    let flights: SingleFlight<u8, u8> = SingleFlight::new("test_flights");
     let begun = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         flights.spawn(&1, || -> std::future::Ready<u8> { panic!("crash") });
     }));
@@ -51,7 +51,7 @@ async fn work_that_panics_before_it_begins_leaves_no_entry() {
 
 #[tokio::test]
 async fn work_of_a_runtime_that_shut_down_leaves_no_entry() {
-    let flights: Arc<SingleFlight<u8, u8>> = Arc::default();
+    let flights: Arc<SingleFlight<u8, u8>> = Arc::new(SingleFlight::new("test_flights"));
     let shared = Arc::clone(&flights);
     let gone = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
@@ -76,12 +76,22 @@ impl RandomNumbers {
 const KEYS: usize = 3;
 
 /// What many tasks see of one set of flights.
-#[derive(Default)]
 struct Witness {
     flights: SingleFlight<usize, u32>,
     running: [AtomicBool; KEYS],
     runs: AtomicU32,
     answers: AtomicU32,
+}
+
+impl Default for Witness {
+    fn default() -> Self {
+        Self {
+            flights: SingleFlight::new("test_flights"),
+            running: Default::default(),
+            runs: AtomicU32::new(0),
+            answers: AtomicU32::new(0),
+        }
+    }
 }
 
 /// Ends a run when it is dropped.

@@ -26,7 +26,7 @@ use super::source::Upstream;
 use super::standbys::{Standby, Standbys, outcome};
 use crate::ops::error_chain;
 use crate::registry::Timestamp;
-use crate::sync::Breaker;
+use crate::sync::{Breaker, SingleFlight};
 
 /// Interval between polls of the change log.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -42,7 +42,8 @@ pub struct UpstreamClient {
     replication: Mutex<ReplicationTracker>,
     /// Whether the configured primary is a standby at the moment.
     pub(super) is_standby: AtomicBool,
-    is_being_pinged: AtomicBool,
+    /// Pings of the primary in the background.
+    pings: SingleFlight<(), ()>,
     /// Whether the last poll of the change log failed.
     is_log_unreadable: AtomicBool,
     /// Whether the change log was last polled at a standby.
@@ -64,7 +65,7 @@ impl UpstreamClient {
             clock: Clock::default(),
             replication: Mutex::default(),
             is_standby: AtomicBool::new(false),
-            is_being_pinged: AtomicBool::new(false),
+            pings: SingleFlight::new("database_pings"),
             is_log_unreadable: AtomicBool::new(false),
             is_log_at_standby: AtomicBool::new(false),
             polls: PollStats::begin(),
@@ -76,6 +77,7 @@ impl UpstreamClient {
     /// Polls the change log and the standbys once a second; does not return. This also detects when
     /// the database becomes unavailable and available.
     pub async fn watch(self: Arc<Self>) {
+        let _watched = WatchGuard(&self);
         let polls = async {
             loop {
                 let begun = Instant::now();
@@ -94,7 +96,7 @@ impl UpstreamClient {
         let mut polled = self.polled.subscribe();
         while polled.changed().await.is_ok() {
             let begun = Instant::now();
-            let found = standby.upstream().position().await;
+            let found = standby.position().await;
             self.standbys.polled(standby, found, &self.replication(), (begun, self.now()));
         }
     }
@@ -255,15 +257,11 @@ impl UpstreamClient {
 
     /// Pings the primary in the background, with one ping at a time.
     fn ping_in_background(self: &Arc<Self>) {
-        if self.is_being_pinged.swap(true, Ordering::AcqRel) {
-            return;
-        }
         let this = Arc::clone(self);
-        tokio::spawn(async move {
+        self.pings.spawn(&(), || async move {
             let begun = Instant::now();
             let pong = this.upstream.ping().await;
             this.record(pong.as_ref().err(), begun);
-            this.is_being_pinged.store(false, Ordering::Release);
         });
     }
 
@@ -274,6 +272,18 @@ impl UpstreamClient {
 
     pub(super) fn replication(&self) -> MutexGuard<'_, ReplicationTracker> {
         self.replication.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Notes that there are no polls any more, when a panic ends [`UpstreamClient::watch`].
+struct WatchGuard<'a>(&'a UpstreamClient);
+
+impl Drop for WatchGuard<'_> {
+    fn drop(&mut self) {
+        self.0.polls.failed();
+        self.0.log.poll_failed();
+        // The last poll may have updated the log and not reported the keys.
+        self.0.key_changes.add(ChangedKeys::All);
     }
 }
 

@@ -1,24 +1,43 @@
-//! Tests of the estimate of the upstream's clock.
+//! Tests of the estimate of the upstream's clock, and of panics in polls and pings.
 
 use std::sync::Mutex;
+use std::sync::atomic::AtomicUsize;
 
 use async_trait::async_trait;
 use jiff::SignedDuration;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::*;
 use crate::registry::{
     ApiKeyRecord, ArenaInsights, DomainName, GeneId, GenePage, GenePhenotype, GeneSearch,
     GeneSummary, KeyHash,
 };
-use crate::upstream::Snapshot;
+use crate::sync::supervised::panics;
+use crate::sync::{lock, supervise};
+use crate::upstream::{DependsOn, Snapshot, StandbySet};
 
 /// Says how far its clock is ahead of this machine's, and has a change log or none.
+#[derive(Default)]
 struct Elsewhere {
     ahead: Mutex<SignedDuration>,
     has_log: bool,
+    standbys: StandbySet,
+    /// The call that panics next.
+    panic_in: Mutex<Option<&'static str>>,
+    pings: AtomicUsize,
+    positions: AtomicUsize,
 }
 
 impl Elsewhere {
+    fn panic_in(&self, call: &'static str) {
+        *lock(&self.panic_in) = Some(call);
+    }
+
+    fn called(&self, call: &'static str) {
+        let panics = lock(&self.panic_in).take_if(|wanted| *wanted == call).is_some();
+        assert!(!panics, "{call}: a panic that the test causes");
+    }
+
     fn now(&self) -> Timestamp {
         Timestamp::now() + *self.ahead.lock().expect("nothing panics")
     }
@@ -54,6 +73,7 @@ impl Upstream for Elsewhere {
     }
 
     async fn changes(&self, _: Option<&Snapshot>) -> Result<Read<Changes>, UpstreamError> {
+        self.called("changes");
         if self.has_log {
             let snapshot = "10:10:".parse().ok();
             Ok(Read { value: Changes::These(vec![]), seen: ReadStamp::new(self.now(), snapshot) })
@@ -62,9 +82,44 @@ impl Upstream for Elsewhere {
         }
     }
 
+    async fn position(&self) -> Result<Option<Position>, UpstreamError> {
+        self.positions.fetch_add(1, Ordering::Relaxed);
+        self.called("position");
+        Ok(None)
+    }
+
+    fn standbys(&self) -> StandbySet {
+        self.standbys.clone()
+    }
+
     async fn ping(&self) -> Result<Timestamp, UpstreamError> {
+        self.pings.fetch_add(1, Ordering::Relaxed);
+        self.called("ping");
         Ok(self.now())
     }
+}
+
+/// Waits for a condition, for at most a minute of the runtime's time.
+#[track_caller]
+fn until(condition: impl Fn() -> bool) -> impl Future<Output = ()> {
+    let caller = std::panic::Location::caller();
+    async move {
+        let waited = tokio::time::timeout(Duration::from_secs(60), async {
+            while !condition() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        });
+        waited.await.unwrap_or_else(|_| panic!("{caller}: not within a minute"));
+    }
+}
+
+/// A client of `elsewhere` that polls it.
+async fn watching(elsewhere: &Arc<Elsewhere>) -> (Arc<UpstreamClient>, AbortOnDropHandle<()>) {
+    let client = UpstreamClient::new(Arc::clone(elsewhere) as Arc<dyn Upstream>);
+    let watched = Arc::clone(&client);
+    let task = supervise("test_polls", move || Arc::clone(&watched).watch());
+    until(|| client.is_settled()).await;
+    (client, task)
 }
 
 #[track_caller]
@@ -77,7 +132,8 @@ fn assert_follows(client: &UpstreamClient, ahead: SignedDuration) {
 async fn the_clock_follows_the_database_with_and_without_a_change_log() {
     for has_log in [true, false] {
         let hour = SignedDuration::from_hours(1);
-        let elsewhere = Arc::new(Elsewhere { ahead: Mutex::new(hour), has_log });
+        let ahead = Mutex::new(hour);
+        let elsewhere = Arc::new(Elsewhere { ahead, has_log, ..Elsewhere::default() });
         let client = UpstreamClient::new(Arc::clone(&elsewhere) as Arc<dyn Upstream>);
         assert_follows(&client, SignedDuration::ZERO);
         for ahead in [hour, -2 * hour, SignedDuration::ZERO, hour] {
@@ -96,4 +152,54 @@ fn the_clock_assumes_the_middle_of_the_round_trip() {
     clock.set(asked + SignedDuration::from_secs(50), asked);
     let off = clock.now().duration_since(Timestamp::now()).abs();
     assert!(off < SignedDuration::from_secs(5), "{off:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_panic_in_a_poll_nothing_read_before_is_current_until_the_next_poll() {
+    let elsewhere = Arc::new(Elsewhere { has_log: true, ..Elsewhere::default() });
+    let (client, _task) = watching(&elsewhere).await;
+    let seen = ReadStamp::new(client.now(), "10:10:".parse().ok());
+    let is_current = || client.is_current(DependsOn::AllGenes, &seen);
+    until(|| client.polls().succeeded >= 2).await;
+    assert!(is_current());
+
+    elsewhere.panic_in("changes");
+    until(|| !is_current()).await;
+
+    assert_eq!(client.changed_keys().await, ChangedKeys::All);
+    let polls = client.polls();
+    assert_eq!(polls.failed, 1);
+    until(|| client.polls().succeeded > polls.succeeded).await;
+    assert!(is_current());
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_panic_in_a_ping_the_next_timeout_is_followed_by_a_ping() {
+    let elsewhere = Arc::new(Elsewhere::default());
+    let client = UpstreamClient::new(Arc::clone(&elsewhere) as Arc<dyn Upstream>);
+    let before = panics()["database_pings"];
+    elsewhere.panic_in("ping");
+    for count in 1..=2 {
+        let timed_out = async { Err::<(), _>(UpstreamError::Timeout) };
+        assert!(client.tracked(timed_out).await.is_err());
+        until(|| elsewhere.pings.load(Ordering::Relaxed) == count).await;
+    }
+    assert_eq!(panics()["database_pings"], before + 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_in_the_poll_of_a_standby_ends_no_polls() {
+    let standby = Arc::new(Elsewhere::default());
+    let each = vec![Arc::clone(&standby) as Arc<dyn Upstream>];
+    let standbys = StandbySet { each, ..StandbySet::default() };
+    let elsewhere = Arc::new(Elsewhere { has_log: true, standbys, ..Elsewhere::default() });
+    let (client, _task) = watching(&elsewhere).await;
+    let before = panics()["standby_polls"];
+
+    standby.panic_in("position");
+    until(|| panics()["standby_polls"] > before).await;
+
+    let polled = standby.positions.load(Ordering::Relaxed);
+    until(|| standby.positions.load(Ordering::Relaxed) > polled).await;
+    assert_eq!(client.polls().failed, 0);
 }

@@ -13,7 +13,11 @@ use super::replication::{Position, ReplicationTracker, StandbyTracker};
 use super::source::{StandbySet, Upstream};
 use crate::ops::error_chain;
 use crate::registry::Timestamp;
-use crate::sync::{Breaker, CallOutcome};
+use crate::sync::supervised::{contain, register};
+use crate::sync::{Breaker, CallOutcome, TaskPanicked};
+
+/// The name of the task that polls a standby.
+const POLLS: &str = "standby_polls";
 
 /// The state of a standby, for health and metrics.
 #[derive(Debug, Clone, Copy)]
@@ -65,6 +69,7 @@ struct StandbyPolls {
 
 impl Standbys {
     pub(super) fn new(set: StandbySet) -> Self {
+        register(POLLS);
         let each = set.each.into_iter().enumerate();
         Self {
             each: each.map(|(index, upstream)| Standby::new(index + 1, upstream)).collect(),
@@ -221,6 +226,12 @@ impl Standby {
 
     pub(super) fn upstream(&self) -> &Arc<dyn Upstream> {
         &self.upstream
+    }
+
+    /// Its replication position, to pass to [`Standbys::polled`]. A panic counts as a failure.
+    pub(super) async fn position(&self) -> Result<Option<Position>, UpstreamError> {
+        let found = contain(POLLS, self.upstream.position()).await;
+        found.unwrap_or_else(|| Err(UpstreamError::Failed(TaskPanicked.into())))
     }
 
     fn record(&self, error: Option<&UpstreamError>, begun: Instant) {

@@ -33,5 +33,6 @@ mod refusals;
 mod secrecy;
 mod stalled_output;
 mod standby;
+mod supervision;
 mod topology;
 mod upstream;

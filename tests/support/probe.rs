@@ -1,7 +1,7 @@
 //! An upstream that counts its reads, and holds, fails or ages them on demand.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use std::time::Duration;
 
@@ -27,11 +27,19 @@ pub(crate) enum Hold {
     Everything,
 }
 
+/// A call that panics on demand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PanicIn {
+    Changes,
+    Keys,
+}
+
 /// An upstream around Postgres that tests control. Keys, changes and pings always pass.
 pub(crate) struct Probe {
     inner: Arc<dyn Upstream>,
     held: watch::Sender<Hold>,
     fails: AtomicBool,
+    panics: Mutex<Option<PanicIn>>,
     older_by_s: AtomicI64,
     /// The snapshot of the first poll of the change log.
     begun: OnceLock<Snapshot>,
@@ -54,6 +62,7 @@ impl Probe {
             inner: Arc::new(inner),
             held: watch::Sender::new(Hold::Nothing),
             fails: AtomicBool::new(false),
+            panics: Mutex::new(None),
             older_by_s: AtomicI64::new(0),
             begun: OnceLock::new(),
             waiting: AtomicUsize::new(0),
@@ -78,6 +87,21 @@ impl Probe {
     /// Whether reads fail, as if the database refused a statement.
     pub(crate) fn set_failing(&self, fails: bool) {
         self.fails.store(fails, Ordering::SeqCst);
+    }
+
+    /// The next call of this kind panics.
+    pub(crate) fn panic_in(&self, call: PanicIn) {
+        *self.panics.lock().unwrap() = Some(call);
+    }
+
+    /// Whether the panic has happened.
+    pub(crate) fn has_panicked(&self) -> bool {
+        self.panics.lock().unwrap().is_none()
+    }
+
+    fn panic_if_told(&self, call: PanicIn) {
+        let told = self.panics.lock().unwrap().take_if(|told| *told == call);
+        assert!(told.is_none(), "{call:?}: a panic that the test causes");
     }
 
     /// The number of held reads.
@@ -154,12 +178,14 @@ impl Upstream for Probe {
         &self,
         hashes: &[KeyHash],
     ) -> Result<Read<Vec<Option<ApiKeyRecord>>>, UpstreamError> {
+        self.panic_if_told(PanicIn::Keys);
         self.keys.fetch_add(hashes.len(), Ordering::SeqCst);
         self.key_statements.fetch_add(1, Ordering::SeqCst);
         self.inner.api_keys(hashes).await
     }
 
     async fn changes(&self, since: Option<&Snapshot>) -> Result<Read<Changes>, UpstreamError> {
+        self.panic_if_told(PanicIn::Changes);
         let read = self.inner.changes(since).await?;
         if let Some(snapshot) = &read.seen.snapshot {
             self.begun.get_or_init(|| snapshot.clone());

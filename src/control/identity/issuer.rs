@@ -90,7 +90,7 @@ struct CachedKeys {
 impl IssuerKeys {
     pub(super) fn new(issuer: String, http: HttpClient) -> Self {
         let (cached, last_attempt) = (Mutex::default(), Mutex::default());
-        let flights = SingleFlight::default();
+        let flights = SingleFlight::new("issuer_keys");
         Self(Arc::new(IssuerState { issuer, http, cached, last_attempt, flights }))
     }
 

@@ -23,6 +23,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::config::UpstreamConfig;
 use crate::ops::PoolState;
+use crate::sync::supervise;
 use crate::upstream::UpstreamError;
 
 use super::checked_out::CheckedOut;
@@ -82,8 +83,8 @@ impl QueryPool {
             .build()
             .map_err(|_| SetupError::Pool)?;
         let budget = Arc::new(ConnectionBudget::new(config.pool_size.max(1)));
-        let trimming = tokio::spawn(trim(pool.clone(), Arc::clone(&budget)));
-        let trimming = AbortOnDropHandle::new(trimming);
+        let trimmed = (pool.clone(), Arc::clone(&budget));
+        let trimming = supervise("postgres_pool_trim", move || trim(trimmed.clone()));
         Ok(Self {
             pool,
             oldest: watch::Sender::new(std::time::Instant::now()),
@@ -280,7 +281,7 @@ impl QueryPool {
 }
 
 /// Closes idle connections, and grows the budget that a full server has shrunk, until it is dropped.
-async fn trim(pool: Pool, budget: Arc<ConnectionBudget>) {
+async fn trim((pool, budget): (Pool, Arc<ConnectionBudget>)) {
     loop {
         sleep(TRIM_INTERVAL).await;
         pool.retain(|_, metrics| metrics.last_used() < IDLE_TIMEOUT);

@@ -1,0 +1,43 @@
+//! What a panic in the task that follows the change log leaves to its restart.
+
+use tokio::time::{sleep, timeout};
+
+use super::*;
+use crate::upstream::{Catalogue, Embedded};
+
+#[tokio::test]
+async fn a_restart_reloads_the_records_that_were_marked_before_it() {
+    let empty = Catalogue { genes: Vec::new() };
+    let upstream = Embedded::from_catalogue(&empty, Timestamp::now(), vec![], String::new());
+    let upstream = UpstreamClient::new(Arc::new(upstream));
+    let records = Records::new(upstream, Arc::new(Metrics::default()));
+    let hash = KeyHash([1; 32]);
+    let record = ApiKeyRecord {
+        hash,
+        prefix: "gr_00000000".to_owned(),
+        owner: "team-a".to_owned(),
+        name: "test".to_owned(),
+        scopes: vec!["read".to_owned()],
+        rate_limit_per_minute: 30,
+        expires_at: None,
+        revoked_at: None,
+    };
+    let marked = CachedRecord {
+        record: Arc::new(record),
+        seen: ReadStamp::new(Timestamp::now(), None),
+        looked_up: Instant::now(),
+        must_reload: AtomicBool::new(true),
+    };
+    records.known.insert(hash, Arc::new(marked));
+
+    let reloaded = timeout(Duration::from_secs(20), async {
+        while records.known.contains_key(&hash) {
+            sleep(Duration::from_millis(1)).await;
+        }
+    });
+
+    tokio::select! {
+        () = records.follow_changes() => panic!("it runs forever"),
+        reloaded = reloaded => reloaded.expect("the key is found to be gone"),
+    }
+}
