@@ -20,7 +20,7 @@ use crate::support::redis::RedisServer;
 use crate::support::replica::{Fleet, Replica};
 use crate::support::wait::eventually;
 
-const SOON: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A replica whose upstream panics when it is told to.
 async fn probed() -> (Fleet<'static>, Arc<Probe>) {
@@ -30,7 +30,7 @@ async fn probed() -> (Fleet<'static>, Arc<Probe>) {
     let probe = Probe::new(upstream);
     fleet.replicas.push(Replica::with_upstream(&fleet.config, Arc::clone(&probe) as _).await);
     let replica = &fleet.replicas[0];
-    eventually(SOON, "it is ready", async || replica.ops("/readyz").await.status == 200).await;
+    eventually(TIMEOUT, "it is ready", async || replica.ops("/readyz").await.status == 200).await;
     (fleet, probe)
 }
 
@@ -51,11 +51,11 @@ async fn changes_are_seen_after_a_panic_in_a_poll() {
     let before = name().await;
 
     probe.panic_in(PanicIn::Changes);
-    eventually(SOON, "the panic", async || probe.has_panicked()).await;
+    eventually(TIMEOUT, "the panic", async || probe.has_panicked()).await;
     let edit = "update registry.gene set name = 'edited'";
     fleet.database.connect().await.batch_execute(edit).await.unwrap();
 
-    eventually(SOON, "the change is seen", async || name().await == "edited").await;
+    eventually(TIMEOUT, "the change is seen", async || name().await == "edited").await;
     assert!(before.is_string() && before != "edited", "{before}");
     assert!(panics(replica, "change_log_polls").await >= 1.0);
 }
@@ -126,7 +126,7 @@ async fn use_of_keys_is_written_after_a_panic_in_the_writer() {
     let replica = Replica::external(&running.base_url(), &running.ops_url(), None);
     let (key, client) = (fleet.database.new_key(1_000_000).await, fleet.database.connect().await);
 
-    eventually(SOON, "the panic", async || {
+    eventually(TIMEOUT, "the panic", async || {
         replica.get("/genes", Some(&key)).await;
         store.has_panicked.load(Ordering::SeqCst)
     })
@@ -134,7 +134,7 @@ async fn use_of_keys_is_written_after_a_panic_in_the_writer() {
 
     let sql = "select count(*) from registry.api_key_usage join registry.api_key k using (key_hash)
         where k.prefix = $1";
-    eventually(SOON, "later use is written", async || {
+    eventually(TIMEOUT, "later use is written", async || {
         assert_eq!(replica.get("/genes", Some(&key)).await.status, 200);
         client.query_one(sql, &[&prefix(&key)]).await.unwrap().get::<_, i64>(0) == 1
     })

@@ -76,7 +76,7 @@ async fn config_check_names_the_key_of_every_error() {
         ("[upstream]\nread_urls = \"postgres://h/d\"", "upstream.read_urls"),
         (
             "[upstream]\nurl = \"postgres://h/d\"\nread_urls = [\"mysql://h/d\"]",
-            "upstream.read_urls: number 1 is",
+            "upstream.read_urls: entry 1 is",
         ),
         (
             "[upstream]\nurl = \"postgres://h/d\"\nread_urls = [\"postgres://a,b/d\"]",

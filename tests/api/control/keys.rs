@@ -90,7 +90,7 @@ async fn a_new_key_works_and_is_listed_without_its_secret() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn names_are_kept_as_they_were_given() {
-    let Users { alice, database: _database, .. } = users().await;
+    let Users { alice, replica: _replica, database: _database, .. } = users().await;
     let longest = "🧬".repeat(200);
     for name in NAMES.into_iter().chain([longest.as_str()]) {
         let made = alice.post("/api-keys", &json!({ "name": name })).await;
@@ -151,7 +151,7 @@ async fn operators_list_and_revoke_the_keys_of_all_users_on_request() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn revoking_twice_reports_the_first_time() {
-    let Users { alice, database: _database, .. } = users().await;
+    let Users { alice, replica: _replica, database: _database, .. } = users().await;
     let key = alice.create("ci").await;
     let mut revoked_at = Vec::new();
     for given in [prefix(&key), &key[3..11], &key[..7]] {
@@ -176,7 +176,7 @@ async fn rename(client: &Client, key: &str, to: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_ambiguous_prefix_changes_no_key() {
-    let Users { alice, bob, database, .. } = users().await;
+    let Users { alice, bob, replica: _replica, database, .. } = users().await;
     let (one, other) = (alice.create("one").await, alice.create("other").await);
     let his = bob.create("his").await;
     let client = database.connect().await;
@@ -203,7 +203,7 @@ async fn an_ambiguous_prefix_changes_no_key() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thousand_keys_are_listed_page_by_page_newest_first() {
-    let Users { alice, bob, database, .. } = users().await;
+    let Users { alice, bob, replica: _replica, database, .. } = users().await;
     let newest = alice.create("newest").await;
     let sql = "insert into registry.api_key (key_hash, prefix, owner, name, created_at)
         select sha256(n::text::bytea), 'gr_' || lpad(n::text, 8, '0'), 'alice', 'key ' || n,

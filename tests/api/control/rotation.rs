@@ -61,22 +61,22 @@ async fn without_an_overlap_the_old_key_ends_at_once_and_can_not_be_rotated_agai
     let (alice, replica, _database) = alice().await;
     let old = alice.create("ci").await;
     assert_eq!(replica.get("/genes", Some(&old)).await.status, 200);
-    let body = json!({ "prefix": prefix(&old), "overlap_s": 0 });
-    let new = alice.post("/api-keys/rotate", &body).await.json();
+    let rotate = json!({ "prefix": prefix(&old), "overlap_s": 0 });
+    let new = alice.post("/api-keys/rotate", &rotate).await.json();
     assert_eq!((&new["replaced"]["status"], &new["expires_at"]), (&json!("expired"), &Value::Null));
     eventually(TIMEOUT, "the old key is refused", || async {
         replica.get("/genes", Some(&old)).await.status == 401
     })
     .await;
     assert_eq!(replica.get("/genes", new["key"].as_str()).await.status, 200);
-    let again = alice.post("/api-keys/rotate", &body).await;
+    let again = alice.post("/api-keys/rotate", &rotate).await;
     let body = again.json();
     assert_eq!((again.status.as_u16(), body["code"].as_str()), (409, Some("ALREADY_ROTATED")));
     assert_eq!(body["successor"]["prefix"], new["prefix"]);
     let revoked = json!({ "prefix": new["prefix"] });
     assert_eq!(alice.post("/api-keys/revoke", &revoked).await.status, 200);
     alice.post("/api-keys/rotate", &revoked).await.assert_refused(409, "NOT_ACTIVE");
-    alice.post("/api-keys/rotate", &body).await.assert_refused(409, "NOT_ACTIVE");
+    alice.post("/api-keys/rotate", &rotate).await.assert_refused(409, "NOT_ACTIVE");
     assert_eq!(alice.list().await.len(), 2);
 }
 
