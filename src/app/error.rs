@@ -43,7 +43,7 @@ pub enum StartError {
 
 fn keys_database_text(error: &SetupError) -> String {
     match error {
-        SetupError::Url(why) => {
+        SetupError::InvalidUrl(why) => {
             format!("control.database_url: not a valid postgres:// URL: {why}")
         }
         other => other.to_string(),

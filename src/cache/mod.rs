@@ -1,5 +1,6 @@
 //! The read-through cache: a local and a shared cache of finished responses in front of the
-//! upstream. [`ReadThrough`] is the entry point.
+//! upstream. [`ReadThrough`] is the entry point and serves hits; `load` is the path of a miss, `fetch`
+//! queries the upstream for the whole fleet under a lease, and `read` is one such query.
 
 mod codec;
 mod entry;

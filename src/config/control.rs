@@ -115,7 +115,7 @@ impl OidcConfig {
             ["control.oidc.issuer", "control.oidc.audience", "control.oidc.client_id"];
         let Some(issuer) = &self.issuer else { return };
         checks.require(
-            is_trustworthy(issuer),
+            is_confidential_url(issuer),
             &[issuer_key],
             "must be an https:// URL without a query or fragment (http:// is allowed for this \
              machine only)",
@@ -140,7 +140,7 @@ impl OidcConfig {
 }
 
 /// Whether the connection cannot be tampered with: https, or http to this machine.
-pub(crate) fn is_trustworthy(url: &str) -> bool {
+pub(crate) fn is_confidential_url(url: &str) -> bool {
     let Ok(parsed) = url.parse::<Uri>() else { return false };
     let is_plain = parsed.query().is_none() && !url.contains(['#', '@']);
     match (parsed.scheme_str(), parsed.host()) {
@@ -168,7 +168,7 @@ mod tests {
             "http://127.0.0.1:3000/",
             "http://[::1]:3000",
         ] {
-            assert!(is_trustworthy(good), "{good}");
+            assert!(is_confidential_url(good), "{good}");
         }
         for bad in [
             "http://id.example",
@@ -183,7 +183,7 @@ mod tests {
             "/x",
             "",
         ] {
-            assert!(!is_trustworthy(bad), "{bad}");
+            assert!(!is_confidential_url(bad), "{bad}");
         }
     }
 }

@@ -25,7 +25,7 @@ mod upstream;
 mod values;
 
 pub use cache::{AgesConfig, CacheConfig};
-pub(crate) use control::is_trustworthy;
+pub(crate) use control::is_confidential_url;
 pub use control::{ControlConfig, OidcConfig, TokenConfig};
 pub use cors::CorsConfig;
 pub use error::ConfigError;
@@ -37,7 +37,7 @@ pub use network::{InvalidNetwork, Network};
 pub use redis::{RateLimitConfig, RedisConfig, SentinelConfig, Topology, WithoutRedis};
 pub use registry::RegistryConfig;
 pub use root::Config;
-pub use secret_url::check_escapes;
+pub use secret_url::check_percent_escapes;
 pub use server::{OpsConfig, ServerConfig};
 pub use shed::ShedConfig;
 pub use telemetry::TelemetryConfig;

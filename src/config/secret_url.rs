@@ -5,7 +5,7 @@
 ///
 /// # Errors
 /// The reason, without the value, which may be part of a password.
-pub fn check_escapes(url: &str) -> Result<(), &'static str> {
+pub fn check_percent_escapes(url: &str) -> Result<(), &'static str> {
     if url.contains('#') {
         return Err("must have no fragment; a # in a password is written as %23");
     }
@@ -25,7 +25,7 @@ mod tests {
     #[test]
     fn escapes_are_whole_and_there_is_no_fragment() {
         for good in ["redis://h", "redis://:p%40%C3%a4@h/0", "postgres://%2Frun%2Fpg/db?a=%20b"] {
-            assert_eq!(check_escapes(good), Ok(()), "{good}");
+            assert_eq!(check_percent_escapes(good), Ok(()), "{good}");
         }
         for (bad, what) in [
             ("redis://:a#b@h", "fragment"),
@@ -36,7 +36,7 @@ mod tests {
             ("redis://h/%", "hexadecimal"),
             ("redis://h/%é", "hexadecimal"),
         ] {
-            assert!(check_escapes(bad).is_err_and(|said| said.contains(what)), "{bad}");
+            assert!(check_percent_escapes(bad).is_err_and(|said| said.contains(what)), "{bad}");
         }
     }
 }

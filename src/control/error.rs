@@ -119,7 +119,7 @@ const fn store_text(error: &StoreError) -> &'static str {
              database is read-only; use the role gene_registry_keys, which gene-registry migrate \
              creates"
         }
-        StoreError::NoSchema(_) => {
+        StoreError::SchemaMismatch(_) => {
             "keys cannot be managed: the database in control.database_url lacks the default schema \
              of this release; run gene-registry migrate"
         }
@@ -163,7 +163,7 @@ impl ErrorResponse for ControlApiError {
             Self::AlreadyRotated(_) => (StatusCode::CONFLICT, Code::AlreadyRotated),
             Self::NotActive => (StatusCode::CONFLICT, Code::NotActive),
             Self::Store(error) => match **error {
-                StoreError::ReadOnly | StoreError::Forbidden(_) | StoreError::NoSchema(_) => {
+                StoreError::ReadOnly | StoreError::Forbidden(_) | StoreError::SchemaMismatch(_) => {
                     (StatusCode::SERVICE_UNAVAILABLE, Code::KeysReadOnly)
                 }
                 StoreError::NoRandomness(_) => (StatusCode::INTERNAL_SERVER_ERROR, Code::Internal),

@@ -73,7 +73,7 @@ impl From<tokio_postgres::Error> for StoreError {
     fn from(error: tokio_postgres::Error) -> Self {
         match error.code() {
             Some(code) if FORBIDDEN.contains(code) => Self::Forbidden(error),
-            Some(code) if SCHEMA_MISMATCH.contains(code) => Self::NoSchema(error),
+            Some(code) if SCHEMA_MISMATCH.contains(code) => Self::SchemaMismatch(error),
             Some(code) if TIMEOUT.contains(code) => Self::Timeout,
             _ => Self::Database(error),
         }
@@ -128,7 +128,7 @@ pub(super) async fn select_key_for_update(
     let rows =
         transaction.query_typed(&sql, &[(&owner, Type::TEXT), (&prefix, Type::TEXT)]).await?;
     let found = rows.iter().map(read_stored_key).collect::<Result<Vec<_>, _>>()?;
-    Ok(KeyRefusal::only(found)?)
+    Ok(KeyRefusal::unless_single(found)?)
 }
 
 /// The key with exactly this prefix.

@@ -131,8 +131,8 @@ pub enum KeyRefusal {
 }
 
 impl KeyRefusal {
-    /// The only one of the keys with a prefix.
-    pub(crate) fn only(mut found: Vec<StoredKey>) -> Result<StoredKey, Self> {
+    /// The only one of the keys with a prefix; refuses none and several.
+    pub(crate) fn unless_single(mut found: Vec<StoredKey>) -> Result<StoredKey, Self> {
         match found.len() {
             0 | 1 => found.pop().ok_or(Self::Unknown),
             _ => Err(Self::Ambiguous(found)),
@@ -171,7 +171,7 @@ pub enum StoreError {
     Forbidden(#[source] tokio_postgres::Error),
     /// The database lacks the default schema, or has an older version of it.
     #[error("the database lacks the default schema of this release, which has the keys")]
-    NoSchema(#[source] tokio_postgres::Error),
+    SchemaMismatch(#[source] tokio_postgres::Error),
     /// A stored time is outside the range that can be shown.
     #[error("a stored time is out of range")]
     Time(#[from] jiff::Error),

@@ -8,7 +8,7 @@ use rustls::ClientConfig;
 use secrecy::{ExposeSecret, SecretString};
 use thiserror::Error;
 
-use crate::config::{RedisConfig, Topology, check_escapes};
+use crate::config::{RedisConfig, Topology, check_percent_escapes};
 use crate::net::tls;
 
 const URL_FORM: &str = "must be like redis://user:password@host:6379/0, rediss:// for TLS or \
@@ -144,7 +144,7 @@ impl ParsedUrl {
             Some(rest) => (true, format!("redis://{rest}")),
             None => (false, url.to_owned()),
         };
-        check_escapes(&url)?;
+        check_percent_escapes(&url)?;
         match url.as_str().into_connection_info() {
             Ok(info) => Ok(Self { info, tls }),
             Err(_) => Err(format!("not a usable URL: {URL_FORM}")),

@@ -64,7 +64,7 @@ impl ConnectionActivity {
 
     /// All bytes that waited for the client have been written. Nothing was read meanwhile, so a head
     /// that has begun to arrive gets its full timeout from now.
-    pub(super) fn writes_drained(&self) {
+    pub(super) fn write_drained(&self) {
         let now = self.now();
         self.idle_since.store(now, Ordering::Release);
         if self.has_begun_head() {
@@ -101,7 +101,7 @@ impl ConnectionActivity {
 
     /// Whether a shutdown may cut the connection: no request is in progress, and what keeps it open
     /// is an incomplete head or, on HTTP/2, a client that ignores GOAWAY.
-    pub(super) fn is_stalled(&self) -> bool {
+    pub(super) fn may_be_cut_at_shutdown(&self) -> bool {
         if self.is_busy() {
             return false;
         }

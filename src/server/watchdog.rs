@@ -81,12 +81,12 @@ impl Watchdog {
         (deadline > now).then_some(deadline)
     }
 
-    /// Completes when no request has kept the connection open for `duration`: only an incomplete
-    /// head or, on HTTP/2, a client that does not answer our GOAWAY.
+    /// Completes once no request is in progress at the end of a `duration`, so that a shutdown may cut
+    /// the connection.
     pub(super) async fn stalled_for(&self, duration: Duration) {
         loop {
             tokio::time::sleep(duration).await;
-            if self.activity.is_stalled() {
+            if self.activity.may_be_cut_at_shutdown() {
                 return;
             }
         }
@@ -111,7 +111,7 @@ impl Watchdog {
 
     /// The client has taken all bytes that waited.
     pub(super) fn write_drained(&self) {
-        self.activity.writes_drained();
+        self.activity.write_drained();
         self.writes.end();
     }
 

@@ -66,7 +66,7 @@ async fn find_key(
 ) -> Result<StoredKey, CommandError> {
     let mut keys = key_client.list().await?;
     keys.retain(|key| key.prefix.starts_with(prefix.as_str()));
-    KeyRefusal::only(keys).map_err(refused)
+    KeyRefusal::unless_single(keys).map_err(refused)
 }
 
 /// Asks for confirmation, unless the key was revoked before.

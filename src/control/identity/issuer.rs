@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use thiserror::Error;
 
-use crate::config::is_trustworthy;
+use crate::config::is_confidential_url;
 use crate::net::{HttpClient, HttpError};
 use crate::sync::{SingleFlight, TaskPanicked, lock};
 
@@ -149,7 +149,7 @@ impl IssuerKeys {
         if discovery.issuer != *issuer {
             return Err(IssuerKeysError::OtherIssuer);
         }
-        if !is_trustworthy(discovery.jwks_uri.split('?').next().unwrap_or_default()) {
+        if !is_confidential_url(discovery.jwks_uri.split('?').next().unwrap_or_default()) {
             return Err(IssuerKeysError::InsecureKeySetUrl);
         }
         let set: KeySet =

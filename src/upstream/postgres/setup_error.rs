@@ -13,10 +13,10 @@ pub enum SetupError {
     NoUrl,
     /// The URL is invalid.
     #[error("upstream.url: not a valid postgres:// URL: {0}")]
-    Url(String),
+    InvalidUrl(String),
     /// The URL of a standby, by its number in the list, from 1, is invalid.
     #[error("upstream.read_urls: entry {0} is not a valid postgres:// URL: {1}")]
-    ReadUrl(usize, String),
+    InvalidStandbyUrl(usize, String),
     /// The file of certificate authorities cannot be read, or TLS cannot be set up.
     #[error("upstream.tls_ca_file: {0}")]
     Authorities(#[from] AuthoritiesError),

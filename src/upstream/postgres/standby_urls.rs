@@ -16,9 +16,9 @@ pub(super) fn configs(config: &UpstreamConfig) -> Result<Vec<UpstreamConfig>, Se
             Ok(hosts) if hosts.count() == 1 => Ok(one),
             Ok(_) => {
                 let why = "it names several hosts; give each standby its own URL".to_owned();
-                Err(SetupError::ReadUrl(index + 1, why))
+                Err(SetupError::InvalidStandbyUrl(index + 1, why))
             }
-            Err(SetupError::Url(why)) => Err(SetupError::ReadUrl(index + 1, why)),
+            Err(SetupError::InvalidUrl(why)) => Err(SetupError::InvalidStandbyUrl(index + 1, why)),
             Err(error) => Err(error),
         }
     };

@@ -9,7 +9,7 @@ use tokio_postgres::config::{Host, LoadBalanceHosts};
 
 use super::setup_error::SetupError;
 use super::tls::CertificateCheck;
-use crate::config::{UpstreamConfig, check_escapes};
+use crate::config::{UpstreamConfig, check_percent_escapes};
 
 /// The role that a host must have (`target_session_attrs`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub(super) struct ConnectionTarget {
 /// The target of the configured URL. It uses only startup parameters that every pooler supports.
 pub(super) fn target(config: &UpstreamConfig) -> Result<ConnectionTarget, SetupError> {
     let url = config.url.as_ref().ok_or(SetupError::NoUrl)?;
-    let mut target = parse(url).map_err(SetupError::Url)?;
+    let mut target = parse(url).map_err(SetupError::InvalidUrl)?;
     for host in &mut target.hosts {
         host.connect_timeout(Duration::from_millis(config.connect_ms));
         host.tcp_user_timeout(Duration::from_millis(config.tcp_user_timeout_ms));
@@ -59,7 +59,7 @@ fn parse(url: &SecretString) -> Result<ConnectionTarget, String> {
     if !url.starts_with("postgres://") && !url.starts_with("postgresql://") {
         return Err("it must begin with postgres://".to_owned());
     }
-    check_escapes(url)?;
+    check_percent_escapes(url)?;
     let (url, options) = UrlOptions::extract(url)?;
     let mut config: Config = url.parse().map_err(|error| without_secrets(&error))?;
     if config.get_user().is_none() {
