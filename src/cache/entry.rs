@@ -11,7 +11,8 @@ use flate2::write::GzEncoder;
 use sha2::{Digest, Sha256};
 
 use super::key::CanonicalText;
-use super::response_body::ResponseBody;
+use super::response_body::{ResponseBody, exact};
+use super::weight::HeapSize;
 use crate::registry::Request;
 use crate::upstream::ReadStamp;
 
@@ -56,7 +57,7 @@ impl Entry {
         let ttl_jitter = ttl_jitter(request, &seen);
         let ResponseBody { body, link } = response;
         let (link, digits) = (Bytes::from(link.into_boxed_bytes()), HEXLOWER.encode(&etag_bytes));
-        let etags = ["", "-gzip"].map(|coding| format!("\"{digits}{coding}\"").into());
+        let etags = ["", "-gzip"].map(|coding| exact(format!("\"{digits}{coding}\"").into()));
         Self { body, link, seen, ttl_jitter, etag_bytes, etags, gzip: OnceLock::new() }
     }
 
@@ -74,14 +75,17 @@ impl Entry {
     pub fn gzip(&self) -> Bytes {
         self.gzip.get_or_init(|| compressed(&self.body)).clone()
     }
+}
 
-    /// The memory it uses in a cache, in bytes, with the overhead of the cache. The compressed form
-    /// counts from the start, with the size of the plain one.
-    pub fn weight(&self) -> u32 {
-        const OVERHEAD: usize = 640;
+impl HeapSize for Entry {
+    /// The compressed body counts from the start, with the size of the plain one. A body from Redis
+    /// keeps the rest of the encoded entry in memory: the link and the stamp again.
+    fn heap_size(&self) -> usize {
+        let Self { body, link, seen, etags: [plain, gzip], .. } = self;
         let forms = if self.is_compressible() { 2 } else { 1 };
-        let bytes = OVERHEAD + forms * self.body.len() + self.link.len();
-        u32::try_from(bytes).unwrap_or(u32::MAX)
+        let encoded = link.len() + 2 * seen.heap_size();
+        let tags = plain.heap_size() + gzip.heap_size();
+        forms * body.heap_size() + encoded + link.heap_size() + seen.heap_size() + tags
     }
 }
 
@@ -89,7 +93,7 @@ fn compressed(body: &[u8]) -> Bytes {
     let mut encoder = GzEncoder::new(Vec::with_capacity(body.len() / 2), Compression::default());
     // Writing to memory cannot fail.
     let written = encoder.write_all(body).and_then(|()| encoder.finish());
-    written.unwrap_or_default().into()
+    exact(written.unwrap_or_default())
 }
 
 /// The jitter depends on the request and the time of the read: entries written together do not
@@ -104,14 +108,38 @@ fn ttl_jitter(request: &Request, seen: &ReadStamp) -> u32 {
 #[cfg(test)]
 mod tests {
     use std::io::Read;
+    use std::sync::Arc;
 
+    use super::super::weight::weight;
     use super::*;
-    use crate::registry::Timestamp;
+    use crate::registry::{GeneFilter, GeneSearch, Timestamp};
 
     fn entry(body: String) -> Entry {
         let request = Request::Phenotype(uuid::Uuid::nil().into());
         let response = ResponseBody { body: body.into(), link: "".into() };
         Entry::new(&request, response, ReadStamp::new(Timestamp::UNIX_EPOCH, None))
+    }
+
+    fn weight_of(domain: &str, body: &str, link: &str, snapshot: &str) -> usize {
+        let filter = GeneFilter { domain: domain.parse().ok(), fidelity: None };
+        let request = Request::Search(GeneSearch { filter, ..GeneSearch::default() });
+        let response = ResponseBody { body: body.to_owned().into(), link: link.into() };
+        let snapshot = Some(snapshot.parse().expect("a snapshot"));
+        let entry = Entry::new(&request, response, ReadStamp::new(Timestamp::UNIX_EPOCH, snapshot));
+        weight(&request, &Arc::new(entry)) as usize
+    }
+
+    #[test]
+    fn everything_that_a_key_and_an_entry_keep_counts() {
+        let text = "x".repeat(200);
+        let least = weight_of("d", "", "", "9:9:");
+        assert!(weight_of(&text, "", "", "9:9:") >= least + 199, "the key");
+        assert!(weight_of("d", &text, "", "9:9:") >= least + 200, "the body");
+        assert!(weight_of("d", "", &text, "9:9:") >= least + 200, "the link");
+        let running = (9..109).map(|xid: u32| xid.to_string()).collect::<Vec<_>>().join(",");
+        assert!(weight_of("d", "", "", &format!("9:109:{running}")) >= least + 800, "the snapshot");
+        let compressible = "x".repeat(1024);
+        assert!(weight_of("d", &compressible, "", "9:9:") >= least + 2048, "the compressed body");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The cache-miss path: take the fleet-wide lease and query the database, or wait for the replica
-//! that holds it. Without Redis this replica queries the database itself.
+//! that holds it. Without Redis, or where the holder began too early for this request, this replica
+//! queries the database itself.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -60,8 +61,12 @@ impl Fetcher {
                     }
                     return fetch_and_publish(Some(lease)).await;
                 }
-                LeaseAttempt::Unavailable => return fetch_and_publish(None).await,
-                LeaseAttempt::HeldBy(token) => token,
+                LeaseAttempt::Held { token, age } if policy.upstream.knows_changes_since(age) => {
+                    token
+                }
+                LeaseAttempt::Held { .. } | LeaseAttempt::Unavailable => {
+                    return fetch_and_publish(None).await;
+                }
             };
             self.metrics.count(CacheEvent::Waited);
             match self.await_holder(shared, request, &token, deadline).await {

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use redis::{Value, cmd};
+use redis::{FromRedisValue, Value, cmd};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use super::codec::{self, sortable};
@@ -39,8 +39,13 @@ pub(super) enum LeaseAttempt {
         /// Whether Redis now has another entry than the known one.
         has_other_entry: bool,
     },
-    /// Another replica holds it, with this token.
-    HeldBy(String),
+    /// Another replica holds it.
+    Held {
+        /// The holder's token.
+        token: String,
+        /// Time since the holder acquired it.
+        age: Duration,
+    },
     /// Redis is unavailable.
     Unavailable,
 }
@@ -78,11 +83,16 @@ impl SharedCache {
         let Ok(replies) = self.pool.run(AccessMode::Write, &calls).await else {
             return LeaseAttempt::Unavailable;
         };
-        let Ok([Ok(Value::BulkString(holder)), read_at]) = <[_; 2]>::try_from(replies) else {
+        let Ok([Ok(owner), read_at]) = <[_; 2]>::try_from(replies) else {
             return LeaseAttempt::Unavailable;
         };
-        if holder != token.as_bytes() {
-            return LeaseAttempt::HeldBy(String::from_utf8_lossy(&holder).into_owned());
+        let Ok((holder, expires_in_ms)) = <(String, i64)>::from_redis_value(owner) else {
+            return LeaseAttempt::Unavailable;
+        };
+        if holder != token {
+            let expires_in = Duration::from_millis(u64::try_from(expires_in_ms).unwrap_or(0));
+            let age = self.options.lease_ttl.saturating_sub(expires_in);
+            return LeaseAttempt::Held { token: holder, age };
         }
         let known = known.map(|entry| sortable(entry.seen.read_at)).unwrap_or_default();
         // An error if the key holds another Redis type.

@@ -1,6 +1,7 @@
-//! The local cache: entries, bounded in bytes. "Not found" and totals have small budgets of their
-//! own, so that requests for things that do not exist cannot evict entries.
+//! The local cache, bounded in bytes of memory. "Not found", deleted genes and totals have small
+//! budgets of their own, so that requests for things that do not exist cannot evict entries.
 
+use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,17 +10,12 @@ use moka::sync::Cache;
 
 use super::entry::Entry;
 use super::total::Total;
+use super::weight::{HeapSize, weight};
 use crate::registry::{GeneFilter, GeneId, Request, Timestamp};
 use crate::upstream::ReadStamp;
 
-/// Maximum number of requests remembered as "not found".
-const MAX_NOT_FOUND: u64 = 10_000;
-
-/// Maximum number of genes remembered as deleted.
-const MAX_TOMBSTONES: u64 = 10_000;
-
-/// Maximum number of totals.
-const MAX_TOTALS: u64 = 10_000;
+/// The part of the memory that "not found", tombstones and totals each may use: one in so many.
+const SMALL_BUDGET: u64 = 16;
 
 /// The cache of one replica.
 #[derive(Debug)]
@@ -32,32 +28,29 @@ pub(super) struct LocalCache {
 }
 
 impl LocalCache {
-    /// `longest` is the time to live of entries and tombstones, `not_found` that of "not found", and
-    /// `totals` that of totals.
+    /// `max_bytes` bounds the memory of everything. `longest` is the time to live of entries and
+    /// tombstones, `not_found` that of "not found", and `totals` that of totals.
     pub(super) fn new(
         max_bytes: u64,
         longest: Duration,
         not_found: Duration,
         totals: Duration,
     ) -> Self {
-        let entries = Cache::builder()
-            .weigher(|_, entry: &Arc<Entry>| entry.weight())
-            .max_capacity(max_bytes)
-            .time_to_live(longest)
-            .build();
+        let small = max_bytes / SMALL_BUDGET;
         Self {
-            entries,
-            not_found: Cache::builder().max_capacity(MAX_NOT_FOUND).time_to_live(not_found).build(),
-            tombstones: Cache::builder().max_capacity(MAX_TOMBSTONES).time_to_live(longest).build(),
-            totals: Cache::builder().max_capacity(MAX_TOTALS).time_to_live(totals).build(),
+            entries: cache(max_bytes - 3 * small, longest),
+            not_found: cache(small, not_found),
+            tombstones: cache(small, longest),
+            totals: cache(small, totals),
         }
     }
 
-    /// Weight in bytes and number of the entries.
+    /// The memory that everything uses, in bytes, and the number of entries.
     pub(super) fn size(&self) -> (u64, u64) {
-        // The cache updates its counts lazily.
-        self.entries.run_pending_tasks();
-        (self.entries.weighted_size(), self.entries.entry_count())
+        let Self { entries, not_found, tombstones, totals } = self;
+        let others =
+            current_weight(not_found) + current_weight(tombstones) + current_weight(totals);
+        (current_weight(entries) + others, entries.entry_count())
     }
 
     pub(super) fn get(&self, request: &Request) -> Option<Arc<Entry>> {
@@ -120,4 +113,23 @@ impl LocalCache {
             _ => Op::Put(Arc::new(total)),
         });
     }
+}
+
+/// A cache of up to `max_bytes` of memory.
+fn cache<K, V>(max_bytes: u64, time_to_live: Duration) -> Cache<K, V>
+where
+    K: HeapSize + Hash + Eq + Send + Sync + 'static,
+    V: HeapSize + Clone + Send + Sync + 'static,
+{
+    Cache::builder().weigher(weight).max_capacity(max_bytes).time_to_live(time_to_live).build()
+}
+
+fn current_weight<K, V>(cache: &Cache<K, V>) -> u64
+where
+    K: Hash + Eq + Send + Sync + 'static,
+    V: Clone + Send + Sync + 'static,
+{
+    // The cache updates its counts lazily.
+    cache.run_pending_tasks();
+    cache.weighted_size()
 }

@@ -19,6 +19,7 @@ mod response_body;
 mod serve_policy;
 mod shared;
 mod total;
+mod weight;
 
 pub use entry::Entry;
 pub use read_through::{CacheStats, ReadThrough};

@@ -2,7 +2,8 @@
 //!
 //! A fresh and current entry is served at once. A stale one is too, and is refreshed in the
 //! background. Otherwise the request waits for a load (see [`super::load`]). Concurrent requests for
-//! the same entry share one load.
+//! the same entry share one load, unless it began too early for a request to see each change that it
+//! must see.
 
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use crate::config::Config;
 use crate::ops::{CacheEvent, Metrics};
 use crate::registry::Request;
 use crate::sync::SingleFlight;
-use crate::upstream::UpstreamClient;
+use crate::upstream::{LoadStart, UpstreamClient};
 
 type EntryResult = Result<(Arc<Entry>, Source), ReadError>;
 
@@ -28,7 +29,7 @@ struct ReadThroughState {
     policy: Arc<ServePolicy>,
     loader: Loader,
     /// Loads that requests wait for.
-    loads: SingleFlight<Request, EntryResult>,
+    loads: SingleFlight<Request, EntryResult, LoadStart>,
     /// Background refreshes.
     refreshes: SingleFlight<Request, ()>,
     metrics: Arc<Metrics>,
@@ -38,9 +39,9 @@ struct ReadThroughState {
 /// The size of the local cache.
 #[derive(Debug, Clone, Copy)]
 pub struct CacheStats {
-    /// Weight of the entries, in bytes.
+    /// The memory that it uses, in bytes.
     pub bytes: u64,
-    /// Maximum weight, in bytes.
+    /// The memory that it may use, in bytes.
     pub max_bytes: u64,
     /// Number of entries.
     pub entries: u64,
@@ -82,7 +83,9 @@ impl ReadThrough {
         if policy.is_known_absent(request) {
             return Err(ReadError::NotFound);
         }
-        let flight = self.0.loads.run(request, || {
+        let (start, may_share) =
+            (policy.upstream.load_start(), |load: &LoadStart| policy.may_share(request, load));
+        let flight = self.0.loads.run_if(request, start, may_share, || {
             let (this, request) = (Arc::clone(&self.0), request.clone());
             async move { this.loader.load(&request).await }
         });
@@ -125,7 +128,7 @@ impl ReadThrough {
             return;
         }
         let (this, owned_request) = (Arc::clone(&self.0), request.clone());
-        self.0.refreshes.spawn(request, || async move {
+        self.0.refreshes.spawn(request, (), || async move {
             this.metrics.count(CacheEvent::Refresh);
             this.loader.refresh(&owned_request).await;
             if let Some(entry) = this.policy.local.get(&owned_request) {

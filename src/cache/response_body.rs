@@ -29,7 +29,12 @@ impl ResponseBody {
 
 fn json(value: &impl Serialize) -> Bytes {
     // The values of the domain have string keys and finite numbers only, so this cannot fail.
-    serde_json::to_vec(value).unwrap_or_default().into()
+    exact(serde_json::to_vec(value).unwrap_or_default())
+}
+
+/// The bytes without spare capacity, since a cache keeps them.
+pub(super) fn exact(bytes: Vec<u8>) -> Bytes {
+    bytes.into_boxed_slice().into()
 }
 
 /// `next` and `prev` (RFC 8288) as query-only references, which are valid behind any proxy and

@@ -9,7 +9,7 @@ use super::freshness::{Ages, Freshness};
 use super::local::LocalCache;
 use crate::config::CacheConfig;
 use crate::registry::Request;
-use crate::upstream::{DependsOn, ReadStamp, UpstreamClient};
+use crate::upstream::{DependsOn, LoadStart, ReadStamp, UpstreamClient};
 
 /// The local cache and all that the decisions depend on.
 pub(super) struct ServePolicy {
@@ -52,12 +52,12 @@ impl ServePolicy {
 
     /// Whether a read with this stamp contains every known change that concerns the request.
     pub(super) fn is_current(&self, request: &Request, seen: &ReadStamp) -> bool {
-        let depends_on = match request {
-            Request::Phenotype(id) => DependsOn::Gene(*id),
-            Request::Insights(domain) => DependsOn::Domain(domain),
-            Request::Search(search) => DependsOn::of_filter(&search.filter),
-        };
-        self.upstream.is_current(depends_on, seen)
+        self.upstream.is_current(depends_on(request), seen)
+    }
+
+    /// Whether a request that is made now may get the result of a load that began then.
+    pub(super) fn may_share(&self, request: &Request, load: &LoadStart) -> bool {
+        self.upstream.may_share(depends_on(request), load)
     }
 
     /// Whether the request was found to have no result, and no change since then is known.
@@ -79,5 +79,13 @@ impl ServePolicy {
         self.classify(request, entry) <= worst
             && self.is_current(request, &entry.seen)
             && !self.local.is_deleted(request, entry)
+    }
+}
+
+fn depends_on(request: &Request) -> DependsOn<'_> {
+    match request {
+        Request::Phenotype(id) => DependsOn::Gene(*id),
+        Request::Insights(domain) => DependsOn::Domain(domain),
+        Request::Search(search) => DependsOn::of_filter(&search.filter),
     }
 }

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
+use moka::ops::compute::Op;
 use moka::sync::Cache;
 
 use super::auth_error::{AuthDenied, NotAuthenticated};
@@ -21,7 +22,7 @@ use super::record_loader::RecordLoader;
 use crate::ops::{CacheEvent, Metrics};
 use crate::registry::{ApiKeyRecord, KeyHash, Timestamp};
 use crate::sync::SingleFlight;
-use crate::upstream::{ChangedKeys, DependsOn, ReadStamp, UpstreamClient};
+use crate::upstream::{ChangedKeys, DependsOn, LoadStart, ReadStamp, UpstreamClient};
 
 /// The age from which a record is refreshed in the background.
 const REFRESH: Duration = Duration::from_secs(45);
@@ -50,6 +51,7 @@ type LookupResult = Result<Option<Arc<CachedRecord>>, NotAuthenticated>;
 struct CachedRecord {
     record: Arc<ApiKeyRecord>,
     seen: ReadStamp,
+    /// When the lookup began.
     looked_up: Instant,
     /// Whether the key is known to have changed since. Never becomes false: the reloaded record
     /// replaces this one.
@@ -72,7 +74,7 @@ pub(super) struct Records {
     upstream: Arc<UpstreamClient>,
     known: Cache<KeyHash, Arc<CachedRecord>>,
     unknown: Cache<KeyHash, Arc<ReadStamp>>,
-    flights: SingleFlight<KeyHash, LookupResult>,
+    flights: SingleFlight<KeyHash, LookupResult, LoadStart>,
     lookup_limiter: LookupLimiter,
     record_loader: RecordLoader,
     metrics: Arc<Metrics>,
@@ -125,7 +127,7 @@ impl Records {
         let age = known.looked_up.elapsed();
         if age < FRESH && !known.must_reload() && self.is_current(hash, &known.seen) {
             if age >= REFRESH && self.upstream.is_in_use() {
-                self.flights.spawn(hash, || self.look_up(*hash));
+                self.flights.spawn(hash, self.upstream.load_start(), || self.look_up(*hash));
             }
             return Ok(Arc::clone(&known.record));
         }
@@ -133,7 +135,7 @@ impl Records {
         if !self.upstream.is_in_use() && known.serves_if_upstream_fails() {
             return Ok(Arc::clone(&known.record));
         }
-        match Box::pin(self.flights.run(hash, || self.look_up(*hash))).await?.value {
+        match Box::pin(self.share(hash, self.look_up(*hash))).await {
             Ok(Some(found)) => Ok(Arc::clone(&found.record)),
             Ok(None) => Err(AuthDenied::Unknown.into()),
             Err(_) if known.serves_if_upstream_fails() => Ok(Arc::clone(&known.record)),
@@ -145,8 +147,20 @@ impl Records {
         if self.unknown.get(hash).is_some_and(|seen| self.is_current(hash, &seen)) {
             return Err(AuthDenied::Unknown.into());
         }
-        let found = self.flights.run(hash, || self.limited_look_up(*hash)).await?.value?;
+        let found = self.share(hash, self.limited_look_up(*hash)).await?;
         Ok(Arc::clone(&found.ok_or(AuthDenied::Unknown)?.record))
+    }
+
+    /// Shares a lookup that is under way, or begins `look_up` if there is none that sees each change
+    /// that this caller must see.
+    async fn share(
+        &self,
+        hash: &KeyHash,
+        look_up: impl Future<Output = LookupResult> + Send + 'static,
+    ) -> LookupResult {
+        let start = self.upstream.load_start();
+        let may_share = |load: &LoadStart| self.upstream.may_share(DependsOn::Key(hash), load);
+        self.flights.run_if(hash, start, may_share, || look_up).await?.value
     }
 
     /// A lookup with a permit, which is taken in the flight, so that callers that join it need
@@ -208,14 +222,11 @@ impl Records {
         marked
     }
 
-    /// Reloads a marked record, twice if the lookup that it joins began before the change.
+    /// Reloads a marked record.
     async fn reload(&self, hash: KeyHash) {
-        for _ in 0..2 {
-            if !self.known.get(&hash).is_some_and(|known| known.must_reload()) {
-                return;
-            }
+        if self.known.get(&hash).is_some_and(|known| known.must_reload()) {
             // A failure has been counted; the next request with this key retries.
-            let _ = self.flights.run(&hash, || self.look_up(hash)).await;
+            let _ = self.share(&hash, self.look_up(hash)).await;
         }
     }
 
@@ -235,7 +246,10 @@ impl Records {
             metrics.count(event);
             let read = read.map_err(NotAuthenticated::Unavailable)?;
             let Some(record) = read.value else {
-                known.invalidate(&hash);
+                known.entry(hash).and_compute_with(|present| match present {
+                    Some(present) if present.value().looked_up > looked_up => Op::Nop,
+                    _ => Op::Remove,
+                });
                 unknown.insert(hash, Arc::new(read.seen));
                 return Ok(None);
             };
@@ -248,7 +262,11 @@ impl Records {
                 looked_up,
                 must_reload: AtomicBool::new(must_reload),
             });
-            known.insert(hash, Arc::clone(&found));
+            // An earlier lookup may end later.
+            known.entry(hash).and_compute_with(|present| match present {
+                Some(present) if present.value().looked_up > looked_up => Op::Nop,
+                _ => Op::Put(Arc::clone(&found)),
+            });
             // Checked after the insertion: a poll before it has marked the record that this one
             // replaced, and a poll after it marks this one.
             if upstream.is_known_to_have_changed(about, &found.seen) {

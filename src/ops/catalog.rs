@@ -87,7 +87,7 @@ pub const ALL: &[MetricDescription] = catalog! {
     Counter "gene_registry_shared_write_failures_total" []
         "writes to Redis that were rejected or timed out";
     Gauge "gene_registry_local_cache_bytes" []
-        "weight of the entries in the local cache, bytes";
+        "memory that the local cache uses, with all that is remembered beside responses, bytes";
     Gauge "gene_registry_local_cache_max_bytes" []
         "`cache.local_max_bytes`";
     Gauge "gene_registry_local_cache_entries" []
@@ -129,7 +129,7 @@ pub const ALL: &[MetricDescription] = catalog! {
     Counter "gene_registry_timeline_switches_total" []
         "times the database began a new timeline: a standby was promoted, or a backup restored";
     Gauge "gene_registry_redis_in_use" ["side"]
-        "1 while commands of this kind (`read`, `write`) are sent to Redis, in a cluster to all primaries, else 0; absent without Redis";
+        "1 while commands of this kind (`read`, `write`) are sent to Redis, in a cluster for every slot, else 0; absent without Redis";
     Counter "gene_registry_breaker_openings_total" ["store"]
         "times the circuit breaker of a store (`postgres`, `redis_read`, `redis_write`) opened, because it was unavailable";
     Gauge "gene_registry_pool_connections" ["pool", "state"]

@@ -38,12 +38,20 @@ struct PendingCommand {
 }
 
 impl Cluster {
-    /// A key for each unavailable node; any key if the polls have found no node at all.
-    pub(super) fn probe_keys(&self, mode: AccessMode, key: impl Fn(u32) -> String) -> Vec<String> {
+    /// A key for each unavailable node; any key if the polls have found no node at all. Starts a
+    /// poll if there are slots without a node, which a key would hardly fall into.
+    pub(super) fn probe_keys(
+        self: &Arc<Self>,
+        mode: AccessMode,
+        key: impl Fn(u32) -> String,
+    ) -> Vec<String> {
         let ClusterState { owners, poll_failed } = self.state();
         let Some(owners) = owners else {
             return poll_failed.then(|| key(0)).into_iter().collect();
         };
+        if owners.has_gaps {
+            self.poll_soon();
+        }
         let key_of = |node: &Arc<Node>| {
             let is_its_key =
                 |key: &String| owners.owner(slot(key)).is_some_and(|of| Arc::ptr_eq(of, node));
@@ -65,10 +73,13 @@ impl Cluster {
     ) -> Result<Replies, RedisFailure> {
         let owners = self.owners(deadline).await?;
         let mut replies = Vec::with_capacity(commands.len());
-        replies.resize_with(commands.len(), || Err(unexpected("no reply to a command")));
+        replies.resize_with(commands.len(), || Err(unexpected("no node has the key's slot")));
         let mut has_reply = false;
         let mut failure = None;
         let mut pending = Self::pending(&owners, commands);
+        if pending.len() < replies.len() {
+            self.poll_soon();
+        }
         for redirects in 0..=MAX_REDIRECTS {
             let sent = by_node(std::mem::take(&mut pending));
             let sent = sent.into_iter().map(|group| self.send_group(kind, mode, group, deadline));
@@ -103,12 +114,11 @@ impl Cluster {
         }
     }
 
-    /// Commands and their nodes. A command for a slot without an owner goes to the first node,
-    /// which replies with an error or redirects it.
+    /// The commands whose slot has a node, with that node.
     fn pending(owners: &SlotOwners, commands: Vec<(u16, Cmd)>) -> Vec<PendingCommand> {
         let with_node = |(index, (slot, command))| {
-            let node = owners.owner(slot).or_else(|| owners.nodes.first())?;
-            Some(PendingCommand { index, command, node: Arc::clone(node), asking: false })
+            let node = Arc::clone(owners.owner(slot)?);
+            Some(PendingCommand { index, command, node, asking: false })
         };
         commands.into_iter().enumerate().filter_map(with_node).collect()
     }

@@ -51,10 +51,12 @@ impl RedisFailure {
     }
 }
 
-/// What a call tells the circuit breaker about the server, if anything.
+/// What a call tells the circuit breaker about the server, if anything. Errors that concern only a
+/// command say nothing about the server.
 pub(super) fn outcome(result: &Result<Replies, RedisFailure>) -> Option<CallOutcome> {
     match result {
         Ok(replies) if refusal(replies).is_some() => Some(CallOutcome::Refused),
+        Ok(replies) if replies.iter().all(|reply| reply.as_ref().is_err_and(concerns_slot)) => None,
         Ok(_) => Some(CallOutcome::Answered),
         Err(RedisFailure::PoolExhausted) => None,
         // The error sink of the pool has already recorded a refused connection.
@@ -83,11 +85,11 @@ fn refuses_service(error: &RedisError) -> bool {
             ServerErrorKind::ReadOnly
             | ServerErrorKind::BusyLoading
             | ServerErrorKind::MasterDown
-            | ServerErrorKind::ClusterDown
             | ServerErrorKind::NoPerm,
         ) => true,
+        ErrorKind::Server(ServerErrorKind::ClusterDown) => !concerns_slot(error),
         _ => match error.code() {
-            Some("OOM" | "MISCONF" | "NOAUTH" | "NOREPLICAS") => true,
+            Some("BUSY" | "OOM" | "MISCONF" | "NOAUTH" | "NOREPLICAS") => true,
             // Before version 7, an error inside a script is part of the detail of the script's
             // error.
             Some("ERR") => error.detail().is_some_and(|detail| {
@@ -98,7 +100,84 @@ fn refuses_service(error: &RedisError) -> bool {
     }
 }
 
+/// Whether the server did not run the command because of its slot. A server checks this before its
+/// own state, so this error does not even show that it would run other commands.
+fn concerns_slot(error: &RedisError) -> bool {
+    match error.kind() {
+        ErrorKind::Server(
+            ServerErrorKind::Moved
+            | ServerErrorKind::Ask
+            | ServerErrorKind::TryAgain
+            | ServerErrorKind::CrossSlot,
+        ) => true,
+        ErrorKind::Server(ServerErrorKind::ClusterDown) => {
+            error.detail().is_some_and(|detail| detail.starts_with("Hash slot not served"))
+        }
+        _ => false,
+    }
+}
+
 /// The error of a reply that does not have the expected form.
 pub(super) fn unexpected(what: &'static str) -> RedisError {
     (ErrorKind::UnexpectedReturnType, what).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The outcome of a call whose replies are these lines of the protocol.
+    fn outcome_of(replies: &[&str]) -> Option<CallOutcome> {
+        let parse = |line: &&str| {
+            let value = redis::parse_redis_value(format!("{line}\r\n").as_bytes());
+            value.and_then(Value::extract_error)
+        };
+        outcome(&Ok(replies.iter().map(parse).collect()))
+    }
+
+    #[test]
+    fn errors_that_every_command_would_get_are_held_against_the_server() {
+        for error in [
+            "-BUSY Redis is busy running a script.",
+            "-CLUSTERDOWN The cluster is down",
+            "-CLUSTERDOWN The cluster is down and only accepts read commands",
+            "-ERR Error running script: @user_script:9: -OOM command not allowed",
+            "-LOADING Redis is loading the dataset in memory",
+            "-MASTERDOWN Link with MASTER is down",
+            "-MISCONF Redis is configured to save RDB snapshots",
+            "-NOAUTH Authentication required.",
+            "-NOPERM User u has no permissions to run the 'evalsha' command",
+            "-NOREPLICAS Not enough good replicas to write.",
+            "-OOM command not allowed when used memory > 'maxmemory'.",
+            "-READONLY You can't write against a read only replica.",
+        ] {
+            assert_eq!(outcome_of(&[error]), Some(CallOutcome::Refused), "{error}");
+            assert_eq!(outcome_of(&["+OK", error]), Some(CallOutcome::Refused), "{error}");
+        }
+    }
+
+    #[test]
+    fn errors_of_a_slot_say_nothing_about_the_server() {
+        for error in [
+            "-ASK 7 127.0.0.1:7001",
+            "-CLUSTERDOWN Hash slot not served",
+            "-CROSSSLOT Keys in request don't hash to the same slot",
+            "-MOVED 7 127.0.0.1:7001",
+            "-TRYAGAIN Multiple keys request during rehashing of slot",
+        ] {
+            assert_eq!(outcome_of(&[error]), None, "{error}");
+            assert_eq!(outcome_of(&["+OK", error]), Some(CallOutcome::Answered), "{error}");
+        }
+    }
+
+    #[test]
+    fn errors_of_one_command_are_replies() {
+        for error in [
+            "-ERR unknown command 'x'",
+            "-NOSCRIPT No matching script.",
+            "-WRONGTYPE Operation against a key holding the wrong kind of value",
+        ] {
+            assert_eq!(outcome_of(&[error]), Some(CallOutcome::Answered), "{error}");
+        }
+    }
 }

@@ -40,17 +40,31 @@ enum RedisNodes {
     Cluster(Arc<Cluster>),
 }
 
+/// Which keys have a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Coverage {
+    All,
+    Partial,
+    None,
+}
+
 impl RedisNodes {
-    /// Calls `read` with the nodes that are known, and whether a cluster is lost: whether polls
-    /// have found no node. Before its first poll, a cluster has no nodes and is not lost.
-    fn with_nodes<T>(&self, read: impl FnOnce(&[Arc<Node>], bool) -> T) -> T {
+    /// Calls `read` with the nodes that are known, and which keys have one. Before its first poll, a
+    /// cluster has no nodes and counts as [`Coverage::All`].
+    fn with_nodes<T>(&self, read: impl FnOnce(&[Arc<Node>], Coverage) -> T) -> T {
         match self {
-            Self::One(node) => read(std::slice::from_ref(node), false),
+            Self::One(node) => read(std::slice::from_ref(node), Coverage::All),
             Self::Cluster(cluster) => match cluster.state() {
                 ClusterState { owners: Some(owners), .. } => {
-                    read(&owners.nodes, owners.nodes.is_empty())
+                    let coverage = match (&*owners.nodes, owners.has_gaps) {
+                        ([], _) => Coverage::None,
+                        (_, true) => Coverage::Partial,
+                        (_, false) => Coverage::All,
+                    };
+                    read(&owners.nodes, coverage)
                 }
-                ClusterState { owners: None, poll_failed } => read(&[], poll_failed),
+                ClusterState { poll_failed: true, .. } => read(&[], Coverage::None),
+                ClusterState { poll_failed: false, .. } => read(&[], Coverage::All),
             },
         }
     }
@@ -83,15 +97,16 @@ impl RedisPool {
 
     /// Whether all commands of this mode are rejected at the moment.
     pub fn is_unavailable(&self, mode: AccessMode) -> bool {
-        self.pools.nodes.with_nodes(|nodes, is_lost| {
-            is_lost || (!nodes.is_empty() && nodes.iter().all(|node| node.is_unavailable(mode)))
+        self.pools.nodes.with_nodes(|nodes, coverage| {
+            coverage == Coverage::None
+                || (!nodes.is_empty() && nodes.iter().all(|node| node.is_unavailable(mode)))
         })
     }
 
-    /// Whether commands of this mode are sent to every node.
+    /// Whether commands of this mode are sent for every key.
     pub fn is_fully_available(&self, mode: AccessMode) -> bool {
-        self.pools.nodes.with_nodes(|nodes, is_lost| {
-            !is_lost && !nodes.iter().any(|node| node.is_unavailable(mode))
+        self.pools.nodes.with_nodes(|nodes, coverage| {
+            coverage == Coverage::All && !nodes.iter().any(|node| node.is_unavailable(mode))
         })
     }
 

@@ -87,13 +87,13 @@ return 0
 /// Acquires a lease, unless another replica has it.
 ///
 /// KEYS[1]: the lease. ARGV[1]: a random token. ARGV[2]: its time to live, ms.
-/// Returns: the token of the current owner.
+/// Returns: the token of the current owner, and ms until its lease expires.
 pub static ACQUIRE_LEASE: LuaScript = LuaScript::new(
     r"
 if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
-  return ARGV[1]
+  return {ARGV[1], tonumber(ARGV[2])}
 end
-return redis.call('GET', KEYS[1])
+return {redis.call('GET', KEYS[1]), redis.call('PTTL', KEYS[1])}
 ",
 );
 

@@ -61,6 +61,8 @@ pub(super) struct ClusterState {
 pub(super) struct SlotOwners {
     /// The primaries.
     pub(super) nodes: Vec<Arc<Node>>,
+    /// Whether there are slots without a primary.
+    pub(super) has_gaps: bool,
     /// The primary of each slot.
     by_slot: Vec<Option<Arc<Node>>>,
     report: ClusterReport,
@@ -215,6 +217,13 @@ impl Cluster {
         let nodes = primaries.iter().map(|address| self.node((*address).clone())).collect();
         let names: Vec<_> = primaries.iter().map(|(host, port)| format!("{host}:{port}")).collect();
         tracing::info!(epoch = report.epoch, primaries = %names.join(" "), "redis cluster");
-        Arc::new(SlotOwners { nodes, by_slot, report })
+        let gaps = by_slot.iter().filter(|owner| owner.is_none()).count();
+        if gaps > 0 {
+            tracing::warn!(
+                slots = gaps,
+                "slots of the redis cluster have no primary; continuing without redis for their keys"
+            );
+        }
+        Arc::new(SlotOwners { nodes, has_gaps: gaps > 0, by_slot, report })
     }
 }

@@ -31,6 +31,34 @@ async fn concurrent_callers_share_one_piece_of_work() {
 }
 
 #[tokio::test]
+async fn work_that_began_too_early_for_a_caller_is_begun_anew_and_replaced() {
+    let flights: SingleFlight<u8, u32, u32> = SingleFlight::new("test_flights");
+    let gate = Arc::new(Semaphore::new(0));
+    let run = |beginning, first| {
+        let gate = Arc::clone(&gate);
+        let work = move || async move {
+            gate.acquire().await.expect("it is open").forget();
+            beginning
+        };
+        flights.run_if(&1, beginning, move |begun| *begun >= first, work)
+    };
+    let outcome = |value, joined| Ok(FlightOutcome { value, joined });
+    let (mut old, mut new) = (Box::pin(run(1, 0)), Box::pin(run(2, 2)));
+    assert!((&mut old).now_or_never().is_none() && (&mut new).now_or_never().is_none());
+    let mut joined = Box::pin(run(3, 2));
+    assert!((&mut joined).now_or_never().is_none());
+    // The older work ends first; the newer stays under way.
+    gate.add_permits(1);
+    assert_eq!(old.await, outcome(1, false));
+    let mut late = Box::pin(run(4, 1));
+    assert!((&mut late).now_or_never().is_none());
+    gate.add_permits(1);
+    assert_eq!((new.await, joined.await), (outcome(2, false), outcome(2, true)));
+    assert_eq!(late.await, outcome(2, true));
+    assert!(lock(&flights.under_way).is_empty());
+}
+
+#[tokio::test]
 async fn a_panic_reaches_all_waiting_callers_and_leaves_no_entry() {
     let flights: SingleFlight<u8, u8> = SingleFlight::new("test_flights");
     assert_eq!(flights.run(&1, || async { panic!("crash") }).await, Err(TaskPanicked));
@@ -42,7 +70,7 @@ async fn a_panic_reaches_all_waiting_callers_and_leaves_no_entry() {
 async fn work_that_panics_before_it_begins_leaves_no_entry() {
     let flights: SingleFlight<u8, u8> = SingleFlight::new("test_flights");
     let begun = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        flights.spawn(&1, || -> std::future::Ready<u8> { panic!("crash") });
+        flights.spawn(&1, (), || -> std::future::Ready<u8> { panic!("crash") });
     }));
     assert!(begun.is_err());
     let outcome = flights.run(&1, || async { 7 }).await;
@@ -55,7 +83,7 @@ async fn work_of_a_runtime_that_shut_down_leaves_no_entry() {
     let shared = Arc::clone(&flights);
     let gone = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-        runtime.block_on(async { shared.spawn(&1, std::future::pending) });
+        runtime.block_on(async { shared.spawn(&1, (), std::future::pending) });
     });
     gone.join().expect("it ends");
     assert_eq!(flights.run(&1, || async { 7 }).await.map(|outcome| outcome.value), Ok(7));

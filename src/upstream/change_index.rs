@@ -183,6 +183,13 @@ impl ChangeIndex {
         seen.snapshot.as_ref().is_some_and(|snapshot| !self.shows_all_known(depends_on, snapshot))
     }
 
+    /// Whether a change that concerns the read is visible at present but not in the snapshot
+    /// `earlier`. A change that is not even visible at present does not count.
+    pub(super) fn has_changed_since(&self, depends_on: DependsOn<'_>, earlier: &Snapshot) -> bool {
+        !self.shows_all_known(depends_on, earlier)
+            && self.shows_all_known(depends_on, &self.present)
+    }
+
     fn shows_all_known(&self, depends_on: DependsOn<'_>, snapshot: &Snapshot) -> bool {
         self.all.visible_in(snapshot) && self.shows_dependencies(depends_on, snapshot)
     }

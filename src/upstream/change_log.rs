@@ -154,6 +154,15 @@ impl ChangeLog {
         }
     }
 
+    /// Whether a change of the read's result has become visible since the poll with the snapshot
+    /// `earlier`.
+    pub fn has_changed_since(&self, depends_on: DependsOn<'_>, earlier: &Snapshot) -> bool {
+        match &*self.read() {
+            LogState::Unloaded(_) | LogState::NoLog => false,
+            LogState::ChangeIndex(index) => index.has_changed_since(depends_on, earlier),
+        }
+    }
+
     fn read(&self) -> std::sync::RwLockReadGuard<'_, LogState> {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }

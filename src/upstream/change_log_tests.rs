@@ -40,6 +40,25 @@ fn before_the_log_is_loaded_nothing_is_known_to_be_current() {
 }
 
 #[test]
+fn a_change_since_an_earlier_poll_is_noticed_once_it_is_visible() {
+    let log = ChangeLog::default();
+    let (first, second) = (snapshot("10:10:"), snapshot("12:12:"));
+    let about = DependsOn::Gene(gene(1));
+    assert!(!log.has_changed_since(about, &first), "nothing is known yet");
+    log.polled(poll(1, "10:10:", &[(ChangeScope::Gene(gene(1)), 9)]));
+    assert!(!log.has_changed_since(about, &first), "it was known then");
+    log.polled(poll(2, "12:12:", &[(ChangeScope::Gene(gene(1)), 11)]));
+    assert!(log.has_changed_since(about, &first));
+    assert!(!log.has_changed_since(about, &second));
+    assert!(!log.has_changed_since(DependsOn::Gene(gene(2)), &first), "another gene");
+    // A standby shows it before its reliable snapshot does.
+    log.polled_standby(poll(3, "12:12:", &[(ChangeScope::Gene(gene(3)), 14)]));
+    assert!(!log.has_changed_since(DependsOn::Gene(gene(3)), &second));
+    log.polled(poll(4, "15:15:", &[]));
+    assert!(log.has_changed_since(DependsOn::Gene(gene(3)), &second));
+}
+
+#[test]
 fn a_change_concerns_its_gene_its_domain_and_the_unfiltered_search() {
     let log = ChangeLog::default();
     let domain: DomainName = "d".parse().expect("a domain");

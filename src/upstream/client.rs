@@ -151,7 +151,7 @@ impl UpstreamClient {
             self.clock.set(found.seen.read_at, sent_at);
             let is_standby = position.as_ref().is_some_and(|position| position.is_standby);
             self.is_standby.store(is_standby, Ordering::Release);
-            self.apply(found, is_standby);
+            self.apply(found, begun, is_standby);
             if let Some(position) = &position {
                 self.replication().add(position);
             }
@@ -186,7 +186,7 @@ impl UpstreamClient {
     /// Polls the standbys, the most advanced first. Returns whether one could be polled.
     async fn poll_standby(&self) -> bool {
         for standby in self.standbys.most_advanced_first() {
-            let (upstream, polled_at) = (standby.upstream(), self.now());
+            let (upstream, begun, polled_at) = (standby.upstream(), Instant::now(), self.now());
             let polled = async {
                 let found = upstream.changes(self.log.present().as_ref()).await?;
                 Ok::<_, UpstreamError>((found, upstream.position().await?))
@@ -200,7 +200,8 @@ impl UpstreamClient {
                     continue;
                 }
             };
-            self.apply(Read { value, seen: ReadStamp::new(polled_at, seen.snapshot) }, true);
+            let seen = ReadStamp::new(polled_at, seen.snapshot);
+            self.apply(Read { value, seen }, begun, true);
             self.replication().add_of_standby(&position, polled_at);
             if !self.is_log_at_standby.swap(true, Ordering::AcqRel) {
                 tracing::warn!(
@@ -212,9 +213,9 @@ impl UpstreamClient {
         false
     }
 
-    /// Applies the result of a poll.
-    fn apply(&self, found: Read<Changes>, at_standby: bool) {
-        self.polls.succeeded(&found.value);
+    /// Applies the result of a poll that began at `begun`.
+    fn apply(&self, found: Read<Changes>, begun: Instant, at_standby: bool) {
+        self.polls.succeeded(&found.value, begun);
         let changed_keys = ChangedKeys::of(&found.value);
         if self.is_log_unreadable.swap(false, Ordering::AcqRel) {
             tracing::info!("the registry's change log is read again");
@@ -258,7 +259,7 @@ impl UpstreamClient {
     /// Pings the primary in the background, with one ping at a time.
     fn ping_in_background(self: &Arc<Self>) {
         let this = Arc::clone(self);
-        self.pings.spawn(&(), || async move {
+        self.pings.spawn(&(), (), || async move {
             let begun = Instant::now();
             let pong = this.upstream.ping().await;
             this.record(pong.as_ref().err(), begun);

@@ -8,7 +8,7 @@ use super::change::Changes;
 /// The polls of the change log so far.
 #[derive(Debug, Clone, Copy)]
 pub struct PollCounts {
-    /// Time since the last successful poll, or since the start.
+    /// Time since the last successful poll began, or since the start.
     pub age: Duration,
     /// Successful polls.
     pub succeeded: u64,
@@ -34,9 +34,10 @@ impl PollStats {
         Self { begun: Instant::now(), last_success_ms, succeeded, failed, changes }
     }
 
-    pub(super) fn succeeded(&self, found: &Changes) {
-        let now = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
-        self.last_success_ms.store(now, Ordering::Relaxed);
+    /// Counts a poll that began at `begun` and found these changes.
+    pub(super) fn succeeded(&self, found: &Changes, begun: Instant) {
+        let begun = begun.saturating_duration_since(self.begun).as_millis();
+        self.last_success_ms.store(u64::try_from(begun).unwrap_or(u64::MAX), Ordering::Relaxed);
         let is_first = self.succeeded.fetch_add(1, Ordering::Relaxed) == 0;
         if let Changes::These(changes) = found
             && !is_first
@@ -49,10 +50,15 @@ impl PollStats {
         self.failed.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn counts(&self) -> PollCounts {
+    /// Time since the last successful poll began, or since the start.
+    pub(super) fn age(&self) -> Duration {
         let last_success = Duration::from_millis(self.last_success_ms.load(Ordering::Relaxed));
+        self.begun.elapsed().saturating_sub(last_success)
+    }
+
+    pub(super) fn counts(&self) -> PollCounts {
         PollCounts {
-            age: self.begun.elapsed().saturating_sub(last_success),
+            age: self.age(),
             succeeded: self.succeeded.load(Ordering::Relaxed),
             failed: self.failed.load(Ordering::Relaxed),
             changes: self.changes.load(Ordering::Relaxed),

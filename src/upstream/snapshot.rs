@@ -33,6 +33,11 @@ impl Snapshot {
         self.xmax >= other.xmax && !self.running.iter().any(|xid| other.sees(*xid))
     }
 
+    /// The transactions that were running, of those before the newest that had ended, ascending.
+    pub fn running(&self) -> &[u64] {
+        &self.running
+    }
+
     /// One past the newest transaction that had ended. It never decreases within one timeline.
     pub fn xmax(&self) -> u64 {
         self.xmax

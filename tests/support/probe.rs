@@ -1,11 +1,13 @@
 //! An upstream that counts its reads, and holds, fails or ages them on demand.
 
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::future::maybe_done;
 use gene_registry::registry::{
     ApiKeyRecord, ArenaInsights, DomainName, GeneId, GenePage, GenePhenotype, GeneSearch,
     GeneSummary, KeyHash, Timestamp,
@@ -25,6 +27,10 @@ pub(crate) enum Hold {
     Nothing,
     DeepWalks,
     Everything,
+    /// They read, and what they found waits.
+    Results,
+    /// As `Results`, but of the look-ups of keys.
+    Keys,
 }
 
 /// A call that panics on demand.
@@ -34,7 +40,7 @@ pub(crate) enum PanicIn {
     Keys,
 }
 
-/// An upstream around Postgres that tests control. Keys, changes and pings always pass.
+/// An upstream around Postgres that tests control. Changes and pings always pass.
 pub(crate) struct Probe {
     inner: Arc<dyn Upstream>,
     held: watch::Sender<Hold>,
@@ -115,6 +121,15 @@ impl Probe {
         counters.iter().map(|counter| counter.load(Ordering::SeqCst)).sum()
     }
 
+    /// Waits while what it is told to hold does not pass.
+    async fn pass(&self, passes: impl FnMut(&Hold) -> bool) -> Result<(), UpstreamError> {
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        let mut held = self.held.subscribe();
+        let passed = tokio::time::timeout(MAX_HOLD, held.wait_for(passes)).await.is_ok();
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
+        if passed { Ok(()) } else { Err(UpstreamError::Timeout) }
+    }
+
     async fn read<T>(
         &self,
         counter: &AtomicUsize,
@@ -122,22 +137,21 @@ impl Probe {
         read: impl Future<Output = Result<Read<T>, UpstreamError>>,
     ) -> Result<Read<T>, UpstreamError> {
         counter.fetch_add(1, Ordering::SeqCst);
-        self.waiting.fetch_add(1, Ordering::SeqCst);
-        let passes = |hold: &Hold| match hold {
-            Hold::Nothing => true,
-            Hold::DeepWalks => !is_deep,
-            Hold::Everything => false,
-        };
-        let mut held = self.held.subscribe();
-        let passed = tokio::time::timeout(MAX_HOLD, held.wait_for(passes)).await.is_ok();
-        self.waiting.fetch_sub(1, Ordering::SeqCst);
-        if !passed {
-            return Err(UpstreamError::Timeout);
+        let mut read = pin!(maybe_done(read));
+        if *self.held.borrow() == Hold::Results {
+            read.as_mut().await;
         }
+        let passes = |hold: &Hold| match hold {
+            Hold::Nothing | Hold::Keys => true,
+            Hold::DeepWalks => !is_deep,
+            Hold::Everything | Hold::Results => false,
+        };
+        self.pass(passes).await?;
         if self.fails.load(Ordering::SeqCst) {
             return Err(UpstreamError::Failed("told to fail".into()));
         }
-        let mut read = read.await?;
+        read.as_mut().await;
+        let mut read = read.take_output().expect("it has ended")?;
         let older_by = self.older_by_s.load(Ordering::SeqCst);
         if older_by > 0 {
             // An earlier read cannot have seen later transactions.
@@ -181,7 +195,9 @@ impl Upstream for Probe {
         self.panic_if_told(PanicIn::Keys);
         self.keys.fetch_add(hashes.len(), Ordering::SeqCst);
         self.key_statements.fetch_add(1, Ordering::SeqCst);
-        self.inner.api_keys(hashes).await
+        let read = self.inner.api_keys(hashes).await?;
+        self.pass(|hold| *hold != Hold::Keys).await?;
+        Ok(read)
     }
 
     async fn changes(&self, since: Option<&Snapshot>) -> Result<Read<Changes>, UpstreamError> {

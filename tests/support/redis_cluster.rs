@@ -131,6 +131,27 @@ impl RedisCluster {
         }
     }
 
+    /// Takes a slot from its primary, so that no node has it.
+    pub(crate) async fn unassign(&self, slot: u16) {
+        let at = slot.to_string();
+        eventually(START_TIMEOUT, "no node has the slot", || async {
+            let mut is_assigned = false;
+            for (witness, node) in self.nodes.iter().enumerate() {
+                // An error where the node knows of no primary of the slot.
+                drop(node.try_command::<()>(&["CLUSTER", "DELSLOTS", &at]).await);
+                let mut ranges = self.ranges(witness).await.into_iter();
+                is_assigned |= ranges.any(|(first, last, _)| (first..=last).contains(&slot));
+            }
+            !is_assigned
+        })
+        .await;
+    }
+
+    /// Gives a slot that no node has to a primary.
+    pub(crate) async fn assign(&self, slot: u16, node: usize) {
+        let () = self.nodes[node].command(&["CLUSTER", "ADDSLOTS", &slot.to_string()]).await;
+    }
+
     async fn id(&self, node: usize) -> String {
         self.nodes[node].command(&["CLUSTER", "MYID"]).await
     }

@@ -104,7 +104,7 @@ impl IssuerKeys {
             let found = usable_keys(&cached.keys, kid, algorithm);
             if !found.is_empty() {
                 if cached.read_at.elapsed() > REFRESH_AGE {
-                    self.0.flights.spawn(&(), || self.clone().refresh());
+                    self.0.flights.spawn(&(), (), || self.clone().refresh());
                 }
                 return Ok(found);
             }

@@ -36,6 +36,13 @@ async fn fleet(redis: &RedisCluster) -> Fleet<'static> {
     fleet
 }
 
+/// A slot without a working node does not stop the other nodes.
+async fn serve_remaining_slots(redis: &RedisCluster) {
+    for node in &redis.nodes {
+        let () = node.command(&["CONFIG", "SET", "cluster-require-full-coverage", "no"]).await;
+    }
+}
+
 /// A new key, and the slot of its counter.
 async fn key_with_slot(redis: &RedisCluster, fleet: &Fleet<'_>, limit: u32) -> (String, u16) {
     let key = fleet.database.new_key(limit).await;
@@ -74,9 +81,7 @@ async fn counters_and_cache_entries_are_on_all_nodes_and_all_of_them_expire() {
 async fn a_killed_primary_is_replaced_by_its_replica_and_other_keys_are_not_affected() {
     need_own_servers!();
     let redis = RedisCluster::start().await;
-    for node in &redis.nodes {
-        let () = node.command(&["CONFIG", "SET", "cluster-require-full-coverage", "no"]).await;
-    }
+    serve_remaining_slots(&redis).await;
     let fleet = fleet(&redis).await;
     let (limited, slot) = key_with_slot(&redis, &fleet, 60).await;
     let busy = fleet.database.new_key(1_000_000).await;
@@ -115,6 +120,62 @@ async fn a_killed_primary_is_replaced_by_its_replica_and_other_keys_are_not_affe
     for _ in 0..5 {
         assert_eq!(admitted_by_each(&fleet).await, [20, 0, 0]);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slot_without_a_node_concerns_only_its_own_keys() {
+    need_own_servers!();
+    let redis = RedisCluster::start().await;
+    serve_remaining_slots(&redis).await;
+    let fleet = fleet(&redis).await;
+    let (orphan, slot) = key_with_slot(&redis, &fleet, 20).await;
+    let path = "/genes?limit=7";
+    let busy = fleet.database.new_key(1_000_000).await;
+    assert_eq!(fleet.replicas[0].get(path, Some(&busy)).await.status, 200);
+    let entry = redis.keys(&format!("{}:answer", fleet.prefix)).await;
+    let (entry, _) = entry.iter().find(|(key, _)| key.contains(":7:0")).expect("the entry");
+    let entry_slot = redis.slot(entry).await;
+    let owner = redis.primary_of(slot, 0).await;
+    redis.unassign(slot).await;
+    redis.unassign(entry_slot).await;
+
+    for round in 0..9 {
+        let (key, slot) = key_with_slot(&redis, &fleet, 20).await;
+        let (mut exact, mut by_share) = (0, 0);
+        for number in 0..90 {
+            let replica = &fleet.replicas[number % 3];
+            by_share += usize::from(replica.get("/genes", Some(&orphan)).await.status == 200);
+            exact += usize::from(replica.get("/genes", Some(&key)).await.status == 200);
+            assert_eq!(replica.get(path, Some(&busy)).await.status, 200);
+        }
+        assert_eq!(exact, 20, "round {round}, slot {slot}");
+        assert_eq!(by_share, if round == 0 { 21 } else { 0 }, "round {round}");
+        let path = uncached_path();
+        assert_eq!(fleet.replicas[0].get(&path, Some(&busy)).await.status, 200);
+        let answer = fleet.replicas[1].get(&path, Some(&busy)).await;
+        assert!(answer.header("cache-status").contains("detail=shared"), "{answer:?}");
+    }
+    for replica in &fleet.replicas {
+        for store in ["redis_read", "redis_write"] {
+            let openings = format!("gene_registry_breaker_openings_total{{store=\"{store}\"}}");
+            assert_eq!(replica.metric(&openings).await, Some(0.0), "{store}");
+        }
+        let state = replica.metric("gene_registry_limit_policy{state=\"local\"}").await;
+        assert_eq!(state, Some(1.0), "some keys are counted by share");
+    }
+
+    redis.assign(slot, owner).await;
+    redis.assign(entry_slot, owner).await;
+    eventually(RECOVERY_LIMIT, "all keys are counted together again", || async {
+        let mut all = true;
+        for replica in &fleet.replicas {
+            let state = replica.metric("gene_registry_limit_policy{state=\"shared\"}").await;
+            assert_eq!(replica.get("/genes", Some(&busy)).await.status, 200);
+            all &= state == Some(1.0);
+        }
+        all
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
