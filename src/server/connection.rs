@@ -141,9 +141,10 @@ impl<H: Handler> Service<H> {
             Version::HTTP_2 => InProgress::Stream(self.watchdog.open_stream()),
             _ => InProgress::Http1(self.watchdog.begin_http1_request()),
         };
-        let head = self.heads.reserve(&request);
-        let has_room = head.is_some() || self.connection.is_trusted_proxy;
-        let request = has_room.then_some(request);
+        // On HTTP/1.1 one request is in progress at a time, and a trusted proxy bounds its clients.
+        let is_bounded = request.version() == Version::HTTP_2 && !self.connection.is_trusted_proxy;
+        let head = is_bounded.then(|| self.heads.reserve(&request));
+        let request = (!matches!(head, Some(None))).then_some(request);
         async move {
             // Boxed, and not before its turn comes: the library keeps room for this future beside
             // the response, and a client may send many requests at once.

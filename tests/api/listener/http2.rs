@@ -1,9 +1,11 @@
 //! HTTP/2 by prior knowledge.
 
+use std::sync::Arc;
+
 use futures_util::future::join_all;
 use reqwest::Version;
 
-use super::replica;
+use super::{ControlledUpstream, replica, replica_over};
 
 fn client() -> reqwest::Client {
     reqwest::Client::builder().http2_prior_knowledge().build().unwrap()
@@ -73,6 +75,47 @@ async fn a_head_of_more_fields_than_http1_takes_is_431_and_the_connection_goes_o
             request = request.header(format!("x-extra-{number}"), "value");
         }
         assert_eq!(request.send().await.unwrap().status(), status, "{fields}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn heads_in_progress_are_bounded_together_unless_the_peer_is_a_trusted_proxy() {
+    for is_trusted in [false, true] {
+        let (upstream, key) = ControlledUpstream::new();
+        let replica = replica_over(Arc::clone(&upstream), |config| {
+            if is_trusted {
+                config.server.trusted_proxies.push("127.0.0.1".parse().unwrap());
+            }
+        })
+        .await;
+        let (client, padding) = (client(), "x".repeat(40_000));
+        let get = async |path: &str, padding: &str| {
+            let request = client.get(format!("{}{path}", replica.base)).header("X-API-Key", &key);
+            request.header("x-padding", padding).send().await.unwrap().status()
+        };
+        let (first, second) = ("/arena/insights?domain=search", "/arena/insights?domain=none");
+        upstream.hold();
+        let meanwhile = async {
+            upstream.started().await;
+            assert_eq!(get("/genes", "").await, 200, "there is room for a small head");
+            let release = async {
+                if is_trusted {
+                    upstream.started().await;
+                    upstream.release();
+                }
+            };
+            let (status, ()) = tokio::join!(get(second, &padding), release);
+            if !is_trusted {
+                upstream.release();
+            }
+            status
+        };
+
+        let (first_status, second_status) = tokio::join!(get(first, &padding), meanwhile);
+
+        assert_eq!(first_status, 200);
+        assert_eq!(second_status, if is_trusted { 404 } else { 431 });
+        assert_eq!(get(second, &padding).await, 404, "there is room again");
     }
 }
 
