@@ -6,10 +6,9 @@ use std::time::Duration;
 use tokio_postgres::Transaction;
 use tokio_postgres::types::Type;
 
+use super::key_rules::EXPIRES_BEFORE;
 use super::prefix::KeyPrefix;
-use super::sql::{
-    KeySource, MAX_EXPIRY_SQL, SqlParam, key_by_prefix, read_stored_key, select_key_for_update,
-};
+use super::sql::{KeySource, SqlParam, key_by_prefix, read_stored_key, select_key_for_update};
 use super::store::{KeyRefusal, KeyRotation, Status, StoreError, StoredKey};
 use super::token::ApiKey;
 
@@ -65,13 +64,14 @@ async fn insert_successor(
     old: &StoredKey,
     key: &ApiKey,
 ) -> Result<(), StoreError> {
+    let last = EXPIRES_BEFORE.as_second();
     let sql = format!(
         "INSERT INTO registry.api_key
         (key_hash, prefix, owner, name, scopes, rate_limit_per_minute, expires_at)
         SELECT $1, $2, owner, name, scopes, rate_limit_per_minute,
             CASE WHEN isfinite(coalesce(first_expires_at, expires_at))
                 THEN least(now() + (coalesce(first_expires_at, expires_at) - created_at),
-                    {MAX_EXPIRY_SQL}) END
+                    to_timestamp({last})) END
         FROM registry.api_key WHERE prefix = $3"
     );
     let (hash, prefix) = (key.hash().0, key.prefix());

@@ -15,9 +15,6 @@ use crate::registry::Timestamp;
 /// The maximal number of keys that an error lists if a prefix is ambiguous.
 const MAX_CANDIDATES: usize = 100;
 
-/// The latest expiry of a rotated key: later times cannot be shown.
-pub(super) const MAX_EXPIRY_SQL: &str = "'9999-12-30 00:00:00+00'";
-
 /// A statement's parameter with its type.
 pub(super) type SqlParam<'a> = (&'a (dyn ToSql + Sync), Type);
 

@@ -4,7 +4,6 @@
 use std::error::Error;
 use std::path::Path;
 use std::time::Duration;
-use std::{io, iter};
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
@@ -15,7 +14,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use thiserror::Error;
 
-use super::tls::{self, AuthoritiesError};
+use super::tls::{self, AuthoritiesError, is_untrusted_certificate};
 
 /// The longest response body that is read.
 const MAX_BODY_BYTES: usize = 1024 * 1024;
@@ -51,13 +50,7 @@ pub enum HttpError {
 impl HttpError {
     /// Whether the server's certificate is not trusted, or is for another name.
     pub fn is_untrusted(&self) -> bool {
-        // The `source` of an I/O error skips the error that it wraps.
-        let causes = iter::successors(Some(self as &(dyn Error + 'static)), |&error| {
-            let wrapped = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
-            wrapped.map_or_else(|| error.source(), |wrapped| Some(wrapped as _))
-        });
-        let mut causes = causes.filter_map(|error| error.downcast_ref());
-        causes.any(|error| matches!(error, rustls::Error::InvalidCertificate(_)))
+        is_untrusted_certificate(self)
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::{io, iter};
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -13,6 +14,17 @@ use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
 };
 use thiserror::Error;
+
+/// Whether `error` or one of its causes is a certificate that is not trusted, or is for another name.
+pub fn is_untrusted_certificate(error: &(dyn std::error::Error + 'static)) -> bool {
+    // The `source` of an I/O error skips the error that it wraps.
+    let causes = iter::successors(Some(error), |&error| {
+        let wrapped = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        wrapped.map_or_else(|| error.source(), |wrapped| Some(wrapped as _))
+    });
+    let mut causes = causes.filter_map(|error| error.downcast_ref());
+    causes.any(|error| matches!(error, Error::InvalidCertificate(_)))
+}
 
 /// Why there is no TLS configuration.
 #[derive(Debug, Error)]

@@ -9,6 +9,7 @@ use tokio_postgres::error::SqlState;
 
 use super::hosts::{HostError, NoUsableHost};
 use super::manager::PoolError;
+use crate::net::tls::is_untrusted_certificate;
 use crate::upstream::UpstreamError;
 
 /// Why one attempt failed.
@@ -61,16 +62,6 @@ fn needs_operator(error: &HostError) -> bool {
         code.code().starts_with("28") || code.code().starts_with("3D")
     });
     login_failed || is_untrusted_certificate(error)
-}
-
-fn is_untrusted_certificate(error: &tokio_postgres::Error) -> bool {
-    error
-        .source()
-        .and_then(|cause| cause.downcast_ref::<std::io::Error>())
-        .and_then(std::io::Error::get_ref)
-        .is_some_and(|cause| {
-            matches!(cause.downcast_ref(), Some(rustls::Error::InvalidCertificate(_)))
-        })
 }
 
 pub(super) fn classify(error: tokio_postgres::Error) -> Failure {
