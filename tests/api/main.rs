@@ -26,6 +26,7 @@ mod pages;
 mod poolers;
 mod postgres_connections;
 mod postgres_faults;
+mod postgres_locks;
 mod read_through;
 mod redis_faults;
 mod redis_unavailable;

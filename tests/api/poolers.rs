@@ -85,9 +85,7 @@ async fn abandoned_statements_end_and_do_not_break_the_pooler() {
     for replica in &fleet.replicas {
         assert_eq!(replica.get(&uncached_path(), Some(&key)).await.status, 200);
     }
-    let lock = fleet.database.connect().await;
-    let sql = "begin; lock table registry.gene in access exclusive mode";
-    lock.batch_execute(sql).await.unwrap();
+    let lock = fleet.database.lock_genes().await;
 
     for timed in burst(&fleet.replicas, &key, 60).await {
         timed.response.assert_refused(502, "DB_ERROR");

@@ -13,6 +13,9 @@ use tokio_postgres::{Client, NoTls};
 use super::postgres::{PostgresServer, connect};
 use super::random_hex;
 
+/// The role that replicas read as.
+pub(crate) const READER: &str = "gene_registry_reader";
+
 /// Databases that are filled once and then copied, by name.
 pub(super) type Templates = Mutex<HashMap<String, Arc<OnceCell<String>>>>;
 
@@ -129,6 +132,24 @@ impl Database<'_> {
     /// A connection as the superuser.
     pub(crate) async fn connect(&self) -> Client {
         connect(&self.url()).await
+    }
+
+    /// Blocks every read of genes until the client is dropped or rolls back.
+    pub(crate) async fn lock_genes(&self) -> Client {
+        let client = self.connect().await;
+        let lock = "begin; lock table registry.gene in access exclusive mode";
+        client.batch_execute(lock).await.unwrap();
+        client
+    }
+
+    /// The number of replicas' connections to this database for which an SQL condition on
+    /// `pg_stat_activity` holds.
+    pub(crate) async fn count_connections(&self, client: &Client, condition: &str) -> i64 {
+        let sql = format!(
+            "select count(*) from pg_stat_activity where datname = $1 and usename = $2
+             and {condition}"
+        );
+        client.query_one(&sql, &[&self.name, &READER]).await.unwrap().get(0)
     }
 }
 

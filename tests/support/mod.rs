@@ -18,6 +18,7 @@ pub(crate) mod limiters;
 pub(crate) mod pgbouncer;
 pub(crate) mod pipes;
 pub(crate) mod postgres;
+mod postgres_folder;
 pub(crate) mod probe;
 pub(crate) mod process;
 pub(crate) mod proxy;

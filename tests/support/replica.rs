@@ -16,8 +16,7 @@ use super::database::Database;
 use super::postgres::PostgresServer;
 use super::redis::RedisServer;
 
-/// The role that replicas read as.
-pub(crate) const READER: &str = "gene_registry_reader";
+pub(crate) use super::database::READER;
 
 /// The default configuration on free ports of 127.0.0.1, with this database and Redis.
 pub(crate) fn config(database_url: &str, redis: Option<(&str, &str)>) -> Config {

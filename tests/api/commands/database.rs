@@ -158,10 +158,9 @@ async fn maintain_without_an_interval_makes_one_round_and_ends() {
 async fn maintain_logs_a_locked_table_with_the_remedy_and_goes_on_when_it_is_free() {
     let database = with_schema().await;
     run_on(&database.url(), ["seed"]).await.ok();
-    let (holder, client) = (database.connect().await, database.connect().await);
+    let client = database.connect().await;
     client.execute("update registry.gene set fitness_score = 0", &[]).await.unwrap();
-    let lock = "begin; lock table registry.gene in access exclusive mode";
-    holder.batch_execute(lock).await.unwrap();
+    let holder = database.lock_genes().await;
     let maintain = super::gene_registry(["maintain", "--every=1s"]);
     let maintain = maintain.env("DATABASE_URL", database.url()).start();
     eventually(TIMEOUT, "the log says what to do", || async {

@@ -6,14 +6,13 @@ mod changed_keys;
 mod checker;
 mod deleted_genes;
 mod history;
-
 mod keys;
 mod model;
-mod unreadable_log;
-
 mod order;
 pub(crate) mod restored;
+mod scripted_upstream;
 mod snapshots;
+mod unreadable_log;
 
 use std::time::Duration;
 
@@ -25,7 +24,7 @@ use tokio_postgres::Client;
 use crate::support::postgres::PostgresServer;
 use crate::support::redis::RedisServer;
 use crate::support::replica::{Fleet, Replica, Response};
-use crate::support::wait::visible_within;
+use crate::support::wait::{eventually, visible_within};
 
 const REPLICAS: u32 = 3;
 
@@ -124,6 +123,31 @@ pub(crate) async fn assert_visible(
         .await;
     });
     join_all(each).await;
+}
+
+/// As [`assert_visible`], for a change that has just been committed. `uncached`, a replica without
+/// caches, shows what is expected.
+pub(crate) async fn assert_change_visible(
+    replicas: &[Replica],
+    key: &str,
+    paths: &[String],
+    uncached: &Replica,
+    what: &str,
+) {
+    let committed = Instant::now();
+    let expected = responses(uncached, key, paths).await;
+    assert_visible(replicas, key, paths, &expected, committed, what).await;
+}
+
+/// Waits until every replica has a cached response to each path.
+async fn wait_until_cached(replicas: &[Replica], key: &str, paths: &[String]) {
+    for replica in replicas {
+        eventually(Duration::from_secs(10), "responses come from the cache", || async {
+            let responses = paths.iter().map(|path| replica.get(path, Some(key)));
+            join_all(responses).await.iter().all(is_hit)
+        })
+        .await;
+    }
 }
 
 /// Compares responses with those of the database, and names the first path that differs.

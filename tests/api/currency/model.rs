@@ -1,25 +1,18 @@
 //! The read path against a model: an upstream in memory that follows a script, with a clock of its
 //! own, and a few rules for the expected results.
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use gene_registry::cache::{CacheReply, ReadError, ReadThrough, Source};
 use gene_registry::config::{AgesConfig, Config};
 use gene_registry::ops::Metrics;
-use gene_registry::registry::{
-    ApiKeyRecord, ArenaInsights, DomainName, GeneId, GenePage, GenePhenotype, GeneSearch,
-    GeneSummary, KeyHash, RawGene, Request, Timestamp,
-};
-use gene_registry::upstream::{
-    Change, ChangeScope, Changes, Read, ReadStamp, Snapshot, Upstream, UpstreamClient,
-    UpstreamError,
-};
+use gene_registry::registry::{Request, Timestamp};
+use gene_registry::upstream::{Upstream, UpstreamClient};
 use jiff::SignedDuration;
 use proptest::prelude::*;
-use uuid::Uuid;
 
+use super::scripted_upstream::{ScriptedUpstream, UpstreamState, id};
 use crate::support::replica::config;
 
 const FRESH: i64 = 1_000;
@@ -59,105 +52,6 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::LogReadable),
         8 => Just(Step::Request),
     ]
-}
-
-/// The state of the upstream.
-#[derive(Debug, Clone)]
-struct UpstreamState {
-    /// Whole seconds. Reads are stamped half a second earlier, so that no age is exactly at a
-    /// bound.
-    now: Timestamp,
-    version: u64,
-    published: bool,
-    unavailable: Option<bool>,
-    log_unreadable: bool,
-    /// The number of phenotypes read.
-    loads: usize,
-}
-
-struct ScriptedUpstream(Mutex<UpstreamState>);
-
-impl ScriptedUpstream {
-    fn state(&self) -> MutexGuard<'_, UpstreamState> {
-        self.0.lock().unwrap()
-    }
-
-    fn check_available(state: &UpstreamState) -> Result<(), UpstreamError> {
-        match state.unavailable {
-            None => Ok(()),
-            Some(true) => Err(UpstreamError::Unreachable("refused".into())),
-            Some(false) => Err(UpstreamError::Timeout),
-        }
-    }
-}
-
-/// Version n is committed by transaction 10 + n.
-fn snapshot(version: u64) -> Option<Snapshot> {
-    format!("{0}:{0}:", version + 11).parse().ok()
-}
-
-fn id() -> GeneId {
-    Uuid::from_u128(7).into()
-}
-
-#[async_trait]
-impl Upstream for ScriptedUpstream {
-    async fn search(&self, _: &GeneSearch) -> Result<Read<GenePage>, UpstreamError> {
-        unreachable!("the test does not search")
-    }
-
-    async fn page(&self, _: &GeneSearch) -> Result<Read<Vec<GeneSummary>>, UpstreamError> {
-        unreachable!("the test does not search")
-    }
-
-    async fn phenotype(&self, _: GeneId) -> Result<Read<Option<GenePhenotype>>, UpstreamError> {
-        let mut state = self.state();
-        state.loads += 1;
-        Self::check_available(&state)?;
-        let read_at = state.now - SignedDuration::from_millis(500);
-        let gene = RawGene {
-            id: id().uuid(),
-            name: Some(format!("version {}", state.version)),
-            domain: Some("d".to_owned()),
-            fidelity: Some("Native".to_owned()),
-            ..RawGene::default()
-        };
-        let value = state.published.then(|| gene.into_phenotype("{id}")).transpose()?;
-        Ok(Read { value, seen: ReadStamp::new(read_at, snapshot(state.version)) })
-    }
-
-    async fn insights(
-        &self,
-        _: &DomainName,
-        _: Timestamp,
-    ) -> Result<Read<Option<ArenaInsights>>, UpstreamError> {
-        unreachable!("the test does not read insights")
-    }
-
-    async fn api_keys(
-        &self,
-        _: &[KeyHash],
-    ) -> Result<Read<Vec<Option<ApiKeyRecord>>>, UpstreamError> {
-        unreachable!("the test sends no key")
-    }
-
-    async fn changes(&self, since: Option<&Snapshot>) -> Result<Read<Changes>, UpstreamError> {
-        let state = self.state();
-        Self::check_available(&state)?;
-        if state.log_unreadable {
-            return Err(UpstreamError::Failed("permission denied".into()));
-        }
-        let news = (1..=state.version).map(|version| version + 10);
-        let news = news.filter(|xid| since.is_none_or(|since| !since.sees(*xid)));
-        let changes = news.map(|xid| Change { scope: ChangeScope::Gene(id()), xid }).collect();
-        let seen = ReadStamp::new(state.now, snapshot(state.version));
-        Ok(Read { value: Changes::These(changes), seen })
-    }
-
-    async fn ping(&self) -> Result<Timestamp, UpstreamError> {
-        let state = self.state();
-        Self::check_available(&state).map(|()| state.now)
-    }
 }
 
 /// A state of the gene that the replica has read.

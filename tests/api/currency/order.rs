@@ -1,20 +1,15 @@
 //! Transactions that commit in another order than they began, and replicas that start after a
 //! change.
 
-use std::time::Duration;
-
 use tokio::time::Instant;
 
 use super::{
-    DOMAIN, REPLICAS, always_fresh, assert_same, assert_visible, fleet, genes_of, is_hit, paths_of,
-    responses, uncached_replica,
+    DOMAIN, REPLICAS, always_fresh, assert_change_visible, assert_same, assert_visible, fleet,
+    genes_of, paths_of, responses, uncached_replica, wait_until_cached,
 };
 use crate::support::postgres::PostgresServer;
 use crate::support::redis::RedisServer;
 use crate::support::replica::Fleet;
-use crate::support::wait::eventually;
-
-const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Edits a gene within the transaction of the connection.
 async fn edit(client: &tokio_postgres::Client, id: &str, name: &str) {
@@ -41,12 +36,7 @@ async fn changes_are_visible_if_transactions_commit_in_another_order_than_they_b
         let between = responses(&uncached_replica, &key, &paths).await;
         assert_visible(&fleet.replicas, &key, &paths, &between, committed, "the second").await;
         // Read between the two commits, and cached in the replicas and in Redis.
-        for replica in &fleet.replicas {
-            eventually(TIMEOUT, "it is cached", || async {
-                is_hit(&replica.get(&paths[0], Some(&key)).await)
-            })
-            .await;
-        }
+        wait_until_cached(&fleet.replicas, &key, &paths[..1]).await;
         first.batch_execute("commit").await.unwrap();
         let committed = Instant::now();
         let expected = responses(&uncached_replica, &key, &paths).await;
@@ -72,20 +62,9 @@ async fn an_open_transaction_does_not_prevent_caching() {
     for number in 0..30 {
         edit(&client, &genes[0], &format!("edit {number}")).await;
     }
-    let committed = Instant::now();
-    let expected = responses(&uncached_replica, &key, &paths).await;
 
-    assert_visible(&fleet.replicas, &key, &paths, &expected, committed, "thirty edits").await;
-    for replica in &fleet.replicas {
-        eventually(TIMEOUT, "responses come from the cache", || async {
-            let mut hits = 0;
-            for path in &paths {
-                hits += usize::from(is_hit(&replica.get(path, Some(&key)).await));
-            }
-            hits == paths.len()
-        })
-        .await;
-    }
+    assert_change_visible(&fleet.replicas, &key, &paths, &uncached_replica, "thirty edits").await;
+    wait_until_cached(&fleet.replicas, &key, &paths).await;
     open.batch_execute("rollback").await.unwrap();
 }
 

@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use tokio::time::Instant;
 use tokio_postgres::Client;
 
 use super::{
-    DOMAIN, OTHER_DOMAIN, REPLICAS, always_fresh, assert_same, assert_visible, fleet, genes_of,
-    is_hit, paths_of, responses, uncached_replica,
+    DOMAIN, OTHER_DOMAIN, REPLICAS, always_fresh, assert_change_visible, assert_same, fleet,
+    genes_of, is_hit, paths_of, responses, uncached_replica, wait_until_cached,
 };
 use crate::support::binary::ReplicaProcess;
 use crate::support::postgres::PostgresServer;
@@ -36,36 +35,25 @@ async fn while_the_log_cannot_be_read_earlier_reads_are_repeated() {
     }
     // A successful poll after those reads: the change is visible.
     edit(&client, &other, "the marker").await;
-    let (committed, expected) = (Instant::now(), responses(&uncached_replica, &key, &sign).await);
-    assert_visible(&fleet.replicas, &key, &sign, &expected, committed, "the marker").await;
+    assert_change_visible(&fleet.replicas, &key, &sign, &uncached_replica, "the marker").await;
 
     client
         .batch_execute("revoke select on registry_read.change from gene_registry_reader")
         .await
         .unwrap();
     edit(&client, &genes[0], "unlogged").await;
-    let (committed, expected) = (Instant::now(), responses(&uncached_replica, &key, &paths).await);
-    assert_visible(
+    assert_change_visible(
         &fleet.replicas,
         &key,
         &paths,
-        &expected,
-        committed,
+        &uncached_replica,
         "without the log, earlier reads are not served",
     )
     .await;
 
     // Reads since then are cached, until they expire by age.
-    for replica in &fleet.replicas {
-        eventually(TIMEOUT, "responses come from the cache", || async {
-            let mut hits = 0;
-            for path in &paths {
-                hits += usize::from(is_hit(&replica.get(path, Some(&key)).await));
-            }
-            hits == paths.len()
-        })
-        .await;
-    }
+    wait_until_cached(&fleet.replicas, &key, &paths).await;
+    let expected = responses(&uncached_replica, &key, &paths).await;
     edit(&client, &genes[0], "not noticed yet").await;
     for replica in &fleet.replicas {
         assert_same(&responses(replica, &key, &paths).await, &expected, &paths);
@@ -75,19 +63,17 @@ async fn while_the_log_cannot_be_read_earlier_reads_are_repeated() {
         .batch_execute("grant select on registry_read.change to gene_registry_reader")
         .await
         .unwrap();
-    let (committed, expected) = (Instant::now(), responses(&uncached_replica, &key, &paths).await);
-    assert_visible(
+    assert_change_visible(
         &fleet.replicas,
         &key,
         &paths,
-        &expected,
-        committed,
+        &uncached_replica,
         "the log is readable again",
     )
     .await;
     edit(&client, &genes[0], "noticed").await;
-    let (committed, expected) = (Instant::now(), responses(&uncached_replica, &key, &paths).await);
-    assert_visible(&fleet.replicas, &key, &paths, &expected, committed, "a further change").await;
+    assert_change_visible(&fleet.replicas, &key, &paths, &uncached_replica, "a further change")
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -210,10 +196,15 @@ async fn adding_the_log_at_runtime_takes_effect() {
     // The log reaches back: changes from before a replica noticed it apply too.
     edit(&client, &genes[0], "logged").await;
 
-    let (committed, expected) = (Instant::now(), responses(&uncached_replica, &key, &paths).await);
-    assert_visible(&fleet.replicas, &key, &paths, &expected, committed, "the log has been added")
-        .await;
+    assert_change_visible(
+        &fleet.replicas,
+        &key,
+        &paths,
+        &uncached_replica,
+        "the log has been added",
+    )
+    .await;
     edit(&client, &genes[0], "logged again").await;
-    let (committed, expected) = (Instant::now(), responses(&uncached_replica, &key, &paths).await);
-    assert_visible(&fleet.replicas, &key, &paths, &expected, committed, "a further change").await;
+    assert_change_visible(&fleet.replicas, &key, &paths, &uncached_replica, "a further change")
+        .await;
 }

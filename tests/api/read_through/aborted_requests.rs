@@ -5,8 +5,8 @@ use reqwest::Version;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{
-    Loads, TIMEOUT, assert_ok, client, fleet_with, fresh_searches, get, loads, lock_genes,
-    long_timeouts, wait_for_admitted, waiting_statements,
+    Loads, TIMEOUT, assert_ok, client, fleet_with, fresh_searches, get, loads, long_timeouts,
+    wait_for_admitted, waiting_statements,
 };
 use crate::support::traffic::uncached_path;
 use crate::support::wait::eventually;
@@ -27,7 +27,7 @@ async fn a_waiting_request_is_served_by_the_load_that_500_aborted_requests_start
         let (key, path) = (fleet.database.new_key(1_000_000).await, uncached_path());
         let (replica, url) = (&fleet.replicas[0], format!("{}{path}", fleet.replicas[0].base));
         let clients: Vec<_> = (0..CLIENTS).map(|_| client(version)).collect();
-        let lock = lock_genes(&fleet).await;
+        let lock = fleet.database.lock_genes().await;
         let leaving = (0..ABORTED).map(|n| {
             let request = clients[n % CLIENTS].get(&url).header("X-API-Key", &key);
             AbortOnDropHandle::new(tokio::spawn(request.send()))

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::{
     Loads, REPLICAS, TIMEOUT, assert_ok, client, count_waits, entry_keys, fleet, fleet_with_probe,
-    get, loads, lock_genes, wait_for_admitted,
+    get, loads, wait_for_admitted,
 };
 use crate::support::probe::{Hold, Probe};
 use crate::support::replica::{Fleet, Response};
@@ -29,7 +29,7 @@ async fn three_hundred_identical_cold_requests_on_three_replicas_share_one_load(
     let versions = [Version::HTTP_11, Version::HTTP_2, Version::HTTP_2, Version::HTTP_2];
     let clients = versions.map(client);
     for (round, path) in paths.iter().enumerate() {
-        let lock = lock_genes(&fleet).await;
+        let lock = fleet.database.lock_genes().await;
         let requests = (0..REQUESTS)
             .map(|n| get(&clients[n / 3 % clients.len()], &fleet.replicas[n % 3], path, &key));
         let release = async {

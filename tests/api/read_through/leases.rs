@@ -6,8 +6,8 @@ use futures_util::future::join_all;
 use tokio::time::Instant;
 
 use super::{
-    Loads, REPLICAS, TIMEOUT, assert_ok, entry_keys, fleet_with, loads, lock_genes,
-    wait_until_ready, waiting_statements,
+    Loads, REPLICAS, TIMEOUT, assert_ok, entry_keys, fleet_with, loads, wait_until_ready,
+    waiting_statements,
 };
 use crate::support::need_own_servers;
 use crate::support::postgres::{PostgresOptions, PostgresServer};
@@ -49,7 +49,7 @@ async fn waiting_for_a_dead_lease_holder_ends_at_half_the_deadline() {
     fleet.replicas.clear();
     fleet.grow(REPLICAS).await;
 
-    let (begun, lock) = (Instant::now(), lock_genes(&fleet).await);
+    let (begun, lock) = (Instant::now(), fleet.database.lock_genes().await);
     let requests = (0..30).map(|n| fleet.replicas[n % 3].get(&path, Some(&key)));
     // A replica that begins later would find what an earlier one has published.
     let all_read = async {
@@ -128,7 +128,7 @@ async fn a_timed_out_statement_is_one_failed_load_for_the_fleet() {
     }
     let path = uncached_path();
 
-    let lock = lock_genes(&fleet).await;
+    let lock = fleet.database.lock_genes().await;
     let requests = fleet.replicas.iter().map(|replica| replica.get(&path, Some(&key)));
     for response in join_all(requests).await {
         response.assert_refused(502, "DB_ERROR");

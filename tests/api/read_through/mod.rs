@@ -28,7 +28,6 @@ use std::time::Duration;
 use gene_registry::config::Config;
 use gene_registry::upstream::Postgres;
 use reqwest::{Client, StatusCode, Version};
-use tokio_postgres::Client as Sql;
 
 use crate::support::postgres::PostgresServer;
 use crate::support::probe::Probe;
@@ -129,20 +128,10 @@ async fn wait_until_ready(replicas: &[Replica]) {
     }
 }
 
-/// Blocks every read of genes until the client is dropped or rolls back.
-async fn lock_genes(fleet: &Fleet<'_>) -> Sql {
-    let client = fleet.database.connect().await;
-    let lock = "begin; lock table registry.gene in access exclusive mode";
-    client.batch_execute(lock).await.unwrap();
-    client
-}
-
 /// The number of the replicas' statements that wait for a lock.
 async fn waiting_statements(fleet: &Fleet<'_>) -> i64 {
-    let sql = "select count(*) from pg_stat_activity
-        where datname = $1 and usename = $2 and wait_event_type = 'Lock'";
     let client = fleet.database.connect().await;
-    client.query_one(sql, &[&fleet.database.name(), &READER]).await.unwrap().get(0)
+    fleet.database.count_connections(&client, "wait_event_type = 'Lock'").await
 }
 
 /// Waits until these replicas have admitted this many requests since their start. An admitted

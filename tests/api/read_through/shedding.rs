@@ -240,13 +240,10 @@ async fn concurrent_misses_stay_within_the_bound_and_keys_are_still_looked_up() 
         assert_ok(&replica.get(path, Some(&key)).await);
     }
     let admin = fleet.database.connect().await;
-    let reading = async || -> i64 {
-        let sql = "select count(*) from pg_stat_activity where datname = $1
-            and usename = 'gene_registry_reader' and state <> 'idle' and wait_event_type = 'Lock'";
-        admin.query_one(sql, &[&fleet.database.name()]).await.unwrap().get(0)
-    };
+    let is_reading = "state <> 'idle' and wait_event_type = 'Lock'";
+    let reading = || fleet.database.count_connections(&admin, is_reading);
 
-    let lock = super::lock_genes(&fleet).await;
+    let lock = fleet.database.lock_genes().await;
     let burst = join_all(
         (0..4 * (bound + 8)).map(|_| async { replica.get(&uncached_path(), Some(&key)).await }),
     );

@@ -6,8 +6,7 @@ use futures_util::future::join_all;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{
-    TIMEOUT, assert_ok, fleet_with_probe, fresh_searches, lock_genes, wait_for_admitted,
-    wait_until_ready,
+    TIMEOUT, assert_ok, fleet_with_probe, fresh_searches, wait_for_admitted, wait_until_ready,
 };
 use crate::support::postgres::PostgresServer;
 use crate::support::probe::Hold;
@@ -80,15 +79,9 @@ async fn aborted_requests_leave_no_statement_and_the_pool_recovers() {
         assert_ok(&replica.get(&uncached_path(), Some(&key)).await);
     }
     let admin = fleet.database.connect().await;
-    let count = async |condition: &str| -> i64 {
-        let sql = format!(
-            "select count(*) from pg_stat_activity where datname = $1
-             and usename = 'gene_registry_reader' and {condition}"
-        );
-        admin.query_one(&sql, &[&fleet.database.name()]).await.unwrap().get(0)
-    };
+    let count = |condition| fleet.database.count_connections(&admin, condition);
 
-    let lock = lock_genes(&fleet).await;
+    let lock = fleet.database.lock_genes().await;
     let client = reqwest::Client::new();
     let leaving: Vec<_> = (0..STUCK)
         .map(|n| {

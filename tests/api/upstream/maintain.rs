@@ -14,7 +14,7 @@ use crate::support::wait::eventually;
 /// Longer than any lock timeout of `maintain`, on a loaded machine.
 const BOUND: Duration = Duration::from_secs(30);
 
-/// Whoever waits this long for a lock waits for the end of an open transaction.
+/// A session that waits this long for a lock waits for the end of an open transaction.
 const WRITER: &str = "SET lock_timeout = '5s'";
 
 /// The first gene is the best and all ranks but that of the last are out of date: gene 1 was the
