@@ -12,7 +12,7 @@ use gene_registry::keys::{ApiKey, Authenticator, READ_SCOPE};
 use gene_registry::limit::{LimitOptions, Limiter};
 use gene_registry::ops::{Dependencies, Dependency, Health, Metrics, Traces};
 use gene_registry::registry::{ApiKeyRecord, Timestamp};
-use gene_registry::upstream::{Catalogue, Embedded, UpstreamClient, generate};
+use gene_registry::upstream::{Catalogue, ChangePoller, Embedded, UpstreamClient, generate};
 use poem::http::{HeaderValue, Method, Uri, header};
 use poem::{Request, Response};
 
@@ -67,7 +67,7 @@ pub fn public_api() -> PublicApi {
     let config = config();
     let metrics = Arc::new(Metrics::default());
     let upstream = upstream(&config);
-    tokio::spawn(Arc::clone(&upstream).watch());
+    tokio::spawn(ChangePoller::new(Arc::clone(&upstream)).run());
     let reads = ReadThrough::new(&config, None, Arc::clone(&upstream), Arc::clone(&metrics));
     let authenticator = Authenticator::new(upstream, false, None, Arc::clone(&metrics));
     let gate = AccessControl {

@@ -12,6 +12,7 @@ use gene_registry::limit::Limiter;
 use gene_registry::ops::Metrics;
 use gene_registry::registry::{DomainName, GeneFilter, GeneSearch, KeyHash, KeyId, Request};
 use gene_registry::server::Handler;
+use gene_registry::upstream::ChangePoller;
 use moka::sync::Cache;
 use support::KEY;
 use tokio::runtime::Runtime;
@@ -39,7 +40,7 @@ fn keys(c: &mut Criterion) {
     let (config, metrics) = (support::config(), Arc::new(Metrics::default()));
     let upstream = support::upstream(&config);
     // Records can be judged current only after the first poll of the change log.
-    runtime.spawn(Arc::clone(&upstream).watch());
+    runtime.spawn(ChangePoller::new(Arc::clone(&upstream)).run());
     let authenticator = Authenticator::new(upstream, false, None, metrics);
     let check = || runtime.block_on(authenticator.check([KEY.as_bytes()].into_iter()));
     runtime.block_on(tokio::task::yield_now());
@@ -69,7 +70,7 @@ fn caches(c: &mut Criterion) {
     let runtime = runtime();
     let (config, metrics) = (support::config(), Arc::new(Metrics::default()));
     let upstream = support::upstream(&config);
-    runtime.spawn(Arc::clone(&upstream).watch());
+    runtime.spawn(ChangePoller::new(Arc::clone(&upstream)).run());
     let reads = ReadThrough::new(&config, None, upstream, metrics);
     let get = || runtime.block_on(reads.get(black_box(&request)));
     let served = get().expect("a page");

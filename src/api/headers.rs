@@ -73,8 +73,11 @@ fn write_cache(text: &mut HeaderText, served: &CacheReply) {
     let age = served.age.as_secs();
     let ttl = remaining_seconds(served);
     // `Age` counts from the read, and so does `max-age`: the remaining lifetime is added to it.
-    let may_be_cached =
-        ttl > 0 && !matches!(served.source, Source::StaleIfError | Source::StaleIfBusy);
+    let may_be_cached = ttl > 0
+        && !matches!(
+            served.source,
+            Source::Unconfirmed | Source::StaleIfError | Source::StaleIfBusy
+        );
     let remaining = u64::try_from(ttl).unwrap_or(0).min(CLIENT_MAX_AGE_S);
     let max_age = if may_be_cached { age + remaining } else { 0 };
     text.text("private, max-age=").number(max_age).end();
@@ -85,6 +88,7 @@ fn write_cache_status(text: &mut HeaderText, source: Source, ttl: i64) {
     let detail = match source {
         Source::Local => "local",
         Source::Shared => "shared",
+        Source::Unconfirmed => "unconfirmed",
         Source::Upstream { collapsed: false } => return text.text("gene-registry; fwd=miss").end(),
         Source::Upstream { collapsed: true } => {
             return text.text("gene-registry; fwd=miss; collapsed").end();

@@ -9,6 +9,7 @@ use super::services::Services;
 use crate::ops::Metrics;
 use crate::server::ServerTls;
 use crate::sync::supervise;
+use crate::upstream::ChangePoller;
 
 /// After this long a replica becomes ready even if it has not reached the upstream.
 const READY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -24,7 +25,9 @@ pub(super) fn spawn_background_tasks(
     tls: Option<ServerTls>,
 ) -> Vec<AbortOnDropHandle<()>> {
     let mut tasks = vec![
-        spawn("change_log_polls", services, |services| Arc::clone(&services.upstream).watch()),
+        spawn("change_log_polls", services, |services| {
+            ChangePoller::new(Arc::clone(&services.upstream)).run()
+        }),
         spawn("readiness", services, await_upstream),
         spawn("metrics_upkeep", services, run_upkeep),
         spawn("key_changes", services, |services| async move {
@@ -33,6 +36,7 @@ pub(super) fn spawn_background_tasks(
     ];
     if services.redis.is_some() {
         tasks.push(spawn("redis_probes", services, run_redis_probes));
+        tasks.push(spawn("database_history", services, share_history));
     }
     tasks.extend(tls.map(|tls| {
         let metrics = Arc::clone(&services.metrics);
@@ -57,7 +61,7 @@ where
 /// cache can be checked, and after [`READY_TIMEOUT`] in any case.
 async fn await_upstream(services: Arc<Services>) {
     let settled = async {
-        while !services.upstream.is_settled() {
+        while !services.upstream.log.is_settled() {
             tokio::time::sleep(READY_POLL_INTERVAL).await;
         }
     };
@@ -80,6 +84,12 @@ async fn run_upkeep(services: Arc<Services>) {
 async fn run_redis_probes(services: Arc<Services>) {
     if let Some(redis) = &services.redis {
         redis.run_probes().await;
+    }
+}
+
+async fn share_history(services: Arc<Services>) {
+    if let Some(shared_cache) = &services.shared_cache {
+        shared_cache.share_history().await;
     }
 }
 

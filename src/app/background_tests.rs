@@ -19,6 +19,7 @@ const TASKS: &[&str] = &[
     "cache_refreshes",
     "certificate_watch",
     "change_log_polls",
+    "database_history",
     "key_changes",
     "key_lookups",
     "key_record_batches",

@@ -29,7 +29,7 @@ impl Services {
     }
 
     fn collect_stores(&self, out: &mut Exposition) {
-        let in_use = self.upstream.is_settled() && self.upstream.is_in_use();
+        let in_use = self.upstream.log.is_settled() && self.upstream.is_in_use();
         out.flag("gene_registry_upstream_in_use", &[], in_use);
         let mut open_counts = vec![("postgres", self.upstream.open_count())];
         for (side, store, mode) in
@@ -68,8 +68,8 @@ impl Services {
                 out.sample("gene_registry_standby_reads_total", &labels, count as f64);
             }
         }
-        let switches = self.upstream.timeline_switches();
-        out.sample("gene_registry_timeline_switches_total", &[], switches as f64);
+        let switches = self.upstream.history_switches();
+        out.sample("gene_registry_history_switches_total", &[], switches as f64);
     }
 
     fn collect_pools(&self, out: &mut Exposition) {

@@ -11,6 +11,7 @@ use crate::limit::{LimitOptions, Limiter};
 use crate::ops::Metrics;
 use crate::redis::{RedisKeys, RedisPool, Servers};
 use crate::registry::KeyId;
+use crate::upstream::UpstreamClient;
 
 /// The connection pools.
 pub(super) struct Redis {
@@ -46,19 +47,21 @@ impl Redis {
         &self,
         config: &Config,
         document: &Document,
+        upstream: &Arc<UpstreamClient>,
         metrics: &Arc<Metrics>,
     ) -> SharedCache {
         // The lease must outlive the longest attempt. If it expired before its owner reported a
         // failure, the next replica would repeat the attempt, and so on.
-        let upstream = &config.upstream;
+        let timeouts = &config.upstream;
         let attempt_ms =
-            [config.shed.wait_ms, upstream.wait_ms, upstream.connect_ms, upstream.query_ms];
+            [config.shed.wait_ms, timeouts.wait_ms, timeouts.connect_ms, timeouts.query_ms];
         let options = SharedCacheOptions {
             schema: document.fingerprint(),
             max_entry_bytes: config.cache.shared_max_entry_bytes,
             lease_ttl: attempt_ms.map(Duration::from_millis).iter().sum(),
         };
-        SharedCache::new(self.cache.clone(), self.keys.clone(), options, Arc::clone(metrics))
+        let (pool, keys) = (self.cache.clone(), self.keys.clone());
+        SharedCache::new(pool, keys, options, Arc::clone(upstream), Arc::clone(metrics))
     }
 }
 

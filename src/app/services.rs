@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::listeners::ListenerPeers;
 use super::redis::Redis;
 use crate::api::{AccessControl, Document, Observability, Pages, PublicApi, TrustedProxies};
-use crate::cache::ReadThrough;
+use crate::cache::{ReadThrough, SharedCache};
 use crate::config::Config;
 use crate::keys::{Authenticator, UsageCounts};
 use crate::ops::{Dependencies, Dependency, Health, Metrics, Traces};
@@ -21,6 +21,8 @@ pub(super) struct Services {
     pub(super) authenticator: Arc<Authenticator>,
     /// `None` without a configured Redis.
     pub(super) redis: Option<Redis>,
+    /// As `redis`.
+    pub(super) shared_cache: Option<Arc<SharedCache>>,
     pub(super) reads: ReadThrough,
     pub(super) peers: ListenerPeers,
     document: Document,
@@ -37,8 +39,12 @@ impl Services {
     ) -> Arc<Self> {
         let document = Document::default();
         let upstream = UpstreamClient::new(upstream);
-        let shared = redis.as_ref().map(|redis| redis.shared_cache(config, &document, &metrics));
-        let reads = ReadThrough::new(config, shared, Arc::clone(&upstream), Arc::clone(&metrics));
+        let shared = redis
+            .as_ref()
+            .map(|redis| redis.shared_cache(config, &document, &upstream, &metrics))
+            .map(Arc::new);
+        let reads =
+            ReadThrough::new(config, shared.clone(), Arc::clone(&upstream), Arc::clone(&metrics));
         let accept_foreign = config.keys.accept_foreign;
         let authenticator =
             Authenticator::new(Arc::clone(&upstream), accept_foreign, usage, Arc::clone(&metrics));
@@ -48,6 +54,7 @@ impl Services {
             upstream,
             authenticator: Arc::new(authenticator),
             redis,
+            shared_cache: shared,
             reads,
             peers: ListenerPeers::new(&config.server.trusted_proxies),
             document,
@@ -87,7 +94,7 @@ impl Services {
         Dependencies {
             primary: (!standbys.is_empty()).then(|| state(upstream.is_primary_in_use())),
             standbys,
-            upstream: state(upstream.is_settled() && upstream.is_in_use()),
+            upstream: state(upstream.log.is_settled() && upstream.is_in_use()),
             redis_read: redis_state(AccessMode::Read),
             redis_write: redis_state(AccessMode::Write),
         }

@@ -1,9 +1,10 @@
 //! Encodes entries as bytes for Redis.
 //!
-//! `[format: 1][crc32: 4][read_at, µs, 16 hex digits][entity tag: 16][length of snapshot: 4]
-//! [snapshot][length of link: 4][link][body]`, integers big-endian. The checksum covers the key
-//! and everything after it: an entry that is truncated, corrupted or stored under another key is
-//! a miss. `read_at` is text of fixed length, so that a script can compare it.
+//! `[format: 1][crc32: 4][transactions, 16 hex digits][read_at, µs, 16 hex digits][entity tag: 16]
+//! [length of snapshot: 4][snapshot][length of link: 4][link][body]`, integers big-endian. The
+//! checksum covers the key and everything after it: an entry that is truncated, corrupted or stored
+//! under another key is a miss. The number of transactions that the read saw is text of fixed length,
+//! so that a script can compare it.
 
 use bytes::Bytes;
 
@@ -13,23 +14,33 @@ use crate::registry::{Request, Timestamp};
 use crate::upstream::ReadStamp;
 
 /// The version of this encoding. It is part of the key, so that releases can run side by side.
-pub(super) const FORMAT: u8 = 2;
+pub(super) const FORMAT: u8 = 3;
 
 const HEAD: usize = 1 + 4;
 
-/// The bytes of `read_at`.
-pub(super) const READ_AT: std::ops::Range<usize> = HEAD..HEAD + 16;
+/// The bytes of the two numbers that tell one read from another.
+pub(super) const VERSION: std::ops::Range<usize> = HEAD..HEAD + 32;
 
-/// A time as text whose order is the order of the times.
-pub(super) fn sortable(at: Timestamp) -> String {
+/// The number of transactions that a read saw, as text whose order is the order of the numbers.
+pub(super) fn transactions(seen: &ReadStamp) -> String {
+    format!("{:016x}", seen.transactions())
+}
+
+/// A time as text, from 1970 on.
+pub(super) fn time_text(at: Timestamp) -> String {
     format!("{:016x}", u64::try_from(at.as_microsecond()).unwrap_or(0))
+}
+
+/// The text in [`VERSION`].
+pub(super) fn version(seen: &ReadStamp) -> String {
+    transactions(seen) + &time_text(seen.read_at)
 }
 
 pub(super) fn encode(key: &str, entry: &Entry) -> Vec<u8> {
     let snapshot = entry.seen.snapshot.as_ref().map(ToString::to_string).unwrap_or_default();
-    let mut bytes = Vec::with_capacity(HEAD + 40 + snapshot.len() + entry.body.len() + 64);
+    let mut bytes = Vec::with_capacity(HEAD + 56 + snapshot.len() + entry.body.len() + 64);
     bytes.extend([0; HEAD]);
-    bytes.extend(sortable(entry.seen.read_at).as_bytes());
+    bytes.extend(version(&entry.seen).as_bytes());
     bytes.extend(entry.etag_bytes);
     put_text(&mut bytes, snapshot.as_bytes());
     put_text(&mut bytes, &entry.link);
@@ -46,6 +57,7 @@ pub(super) fn decode(key: &str, request: &Request, bytes: &Bytes) -> Option<Entr
     if head[0] != FORMAT || head[1..] != checksum(key, rest).to_be_bytes() {
         return None;
     }
+    let (_transactions, rest) = rest.split_first_chunk::<16>()?;
     let (read_at, rest) = rest.split_first_chunk::<16>()?;
     let (etag_bytes, rest) = rest.split_first_chunk::<16>()?;
     let (snapshot, rest) = take_text(rest)?;
@@ -58,7 +70,7 @@ pub(super) fn decode(key: &str, request: &Request, bytes: &Bytes) -> Option<Entr
     Some(Entry::from_parts(request, response, seen, *etag_bytes))
 }
 
-/// Parses a time written by [`sortable`].
+/// Parses a time written by [`time_text`].
 pub(super) fn time(digits: &[u8]) -> Option<Timestamp> {
     let micros = u64::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
     Timestamp::from_microsecond(i64::try_from(micros).ok()?).ok()
@@ -139,9 +151,12 @@ mod tests {
         }
 
         #[test]
-        fn sortable_keeps_the_order_of_times(a: u32, b: u32) {
-            let at = |second: u32| Timestamp::from_second(second.into()).expect("a time");
-            prop_assert_eq!(a.cmp(&b), sortable(at(a)).cmp(&sortable(at(b))));
+        fn text_keeps_the_order_of_transactions(a: u32, b: u32) {
+            let text = |xmax: u32| {
+                let snapshot = format!("{xmax}:{xmax}:").parse().expect("a snapshot");
+                transactions(&ReadStamp::new(Timestamp::UNIX_EPOCH, Some(snapshot)))
+            };
+            prop_assert_eq!(a.cmp(&b), text(a).cmp(&text(b)));
         }
     }
 }

@@ -16,8 +16,8 @@ use super::reply::Source;
 use super::serve_policy::ServePolicy;
 use super::shared::SharedCache;
 use crate::ops::{CacheEvent, Metrics};
-use crate::registry::{Request, Timestamp};
-use crate::upstream::UpstreamError;
+use crate::registry::Request;
+use crate::upstream::{BootInstant, ReadOrder};
 
 /// Pause before another attempt to take a lease whose holder read an outdated state.
 const RETRY_INTERVAL: Duration = Duration::from_millis(25);
@@ -28,7 +28,7 @@ pub(super) type FetchResult = Result<Option<(Arc<Entry>, Source)>, NotRead>;
 /// Fetches entries and publishes them to both caches.
 pub(super) struct Fetcher {
     pub(super) policy: Arc<ServePolicy>,
-    pub(super) shared: Option<SharedCache>,
+    pub(super) shared: Option<Arc<SharedCache>>,
     pub(super) reader: UpstreamReader,
     /// Maximum wait for another replica.
     pub(super) max_wait: Duration,
@@ -44,7 +44,7 @@ impl Fetcher {
         priority: Priority,
     ) -> FetchResult {
         let policy = &self.policy;
-        let since = policy.local.newest(request).max(known.map(|entry| entry.seen.read_at));
+        let since = policy.local.newest(request).max(known.map(|entry| entry.seen.order()));
         let fetch_and_publish = |lease| self.fetch_and_publish(request, since, lease, priority);
         let Some(shared) = &self.shared else { return fetch_and_publish(None).await };
         let deadline = Instant::now() + self.max_wait;
@@ -61,7 +61,9 @@ impl Fetcher {
                     }
                     return fetch_and_publish(Some(lease)).await;
                 }
-                LeaseAttempt::Held { token, age } if policy.upstream.knows_changes_since(age) => {
+                LeaseAttempt::Held { token, age }
+                    if policy.upstream.log.knows_changes_since(BootInstant::now() - age) =>
+                {
                     token
                 }
                 LeaseAttempt::Held { .. } | LeaseAttempt::Unavailable => {
@@ -92,7 +94,7 @@ impl Fetcher {
             LeaseOutcome::Entry(entry) => {
                 ControlFlow::Break(Some(Ok(Some(self.keep_shared(request, entry)))))
             }
-            LeaseOutcome::Absent(seen) if policy.is_current(request, &seen) => {
+            LeaseOutcome::Absent(seen) if !policy.is_outdated(request, &seen) => {
                 policy.local.put_absent(request, seen);
                 ControlFlow::Break(Some(Ok(None)))
             }
@@ -103,12 +105,12 @@ impl Fetcher {
             }
             LeaseOutcome::Absent(_) | LeaseOutcome::TimedOut => ControlFlow::Break(None),
             // Without a retry, an entry that is known to be outdated would be served.
-            LeaseOutcome::Failed
+            LeaseOutcome::Failed(_)
                 if policy.upstream.is_in_use() && policy.local.newest(request).is_some() =>
             {
                 ControlFlow::Continue(())
             }
-            LeaseOutcome::Failed => ControlFlow::Break(Some(Err(UpstreamError::Elsewhere.into()))),
+            LeaseOutcome::Failed(error) => ControlFlow::Break(Some(Err(error.into()))),
             LeaseOutcome::LeaseEnded => ControlFlow::Continue(()),
         }
     }
@@ -121,7 +123,7 @@ impl Fetcher {
     async fn fetch_and_publish(
         &self,
         request: &Request,
-        since: Option<Timestamp>,
+        since: Option<ReadOrder>,
         lease: Option<Lease>,
         priority: Priority,
     ) -> FetchResult {
@@ -144,7 +146,7 @@ impl Fetcher {
                 let entry = policy.local.put(request, &Arc::new(entry));
                 if let Some(shared) = shared {
                     let lifetime = policy.ages(request, &entry).if_error;
-                    let ttl = lifetime.saturating_sub(policy.age(&entry.seen));
+                    let ttl = lifetime.saturating_sub(entry.seen.began.elapsed());
                     shared.publish(lease, request, &entry, ttl).await;
                 }
                 Ok(Some((entry, Source::Upstream { collapsed: false })))
@@ -160,7 +162,7 @@ impl Fetcher {
                 if let Some(shared) = shared {
                     // If the database is unavailable from here, others may still reach it.
                     let concerns_all = policy.upstream.is_in_use();
-                    shared.publish_failure(lease, concerns_all).await;
+                    shared.publish_failure(lease, &error, concerns_all).await;
                 }
                 Err(error.into())
             }

@@ -6,18 +6,19 @@ use std::time::Duration;
 use redis::{FromRedisValue, Value, cmd};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
-use super::codec::{self, sortable};
+use super::codec;
 use super::entry::Entry;
 use super::shared::{SharedCache, milliseconds};
 use crate::redis::scripts::{ACQUIRE_LEASE, DELETE_IF_EQUAL};
 use crate::redis::{AccessMode, Call, EntryKeys};
 use crate::registry::Request;
-use crate::upstream::ReadStamp;
+use crate::upstream::{ReadStamp, UpstreamError};
 
 /// Interval at which a waiting replica polls for the result.
 const LEASE_POLL_INTERVAL: Duration = Duration::from_millis(25);
 
 pub(super) const FAILED: &str = "failed";
+pub(super) const TIMED_OUT: &str = "timeout";
 pub(super) const ABSENT: &str = "absent";
 
 /// The right to read an entry for the whole fleet.
@@ -57,8 +58,8 @@ pub(super) enum LeaseOutcome {
     Entry(Entry),
     /// The gene or domain does not exist, as of this read.
     Absent(ReadStamp),
-    /// Its read failed.
-    Failed,
+    /// Its read failed like this.
+    Failed(UpstreamError),
     /// It released the lease, or let it expire, without a result.
     LeaseEnded,
     /// The deadline has passed, or Redis is unavailable.
@@ -73,17 +74,18 @@ impl SharedCache {
         request: &Request,
         known: Option<&Entry>,
     ) -> LeaseAttempt {
-        let (keys, token) = (self.keys(request), random_token());
+        let Some(keys) = self.keys(request) else { return LeaseAttempt::Unavailable };
+        let token = random_token();
         let acquire = Call::script(&ACQUIRE_LEASE, &keys.lease)
             .arg(token.as_bytes())
             .arg(milliseconds(self.options.lease_ttl));
-        let mut read_at = cmd("GETRANGE");
-        read_at.arg(&keys.entry).arg(codec::READ_AT.start).arg(codec::READ_AT.end - 1);
-        let calls = [acquire, Call::command(&keys.entry, read_at)];
+        let mut version = cmd("GETRANGE");
+        version.arg(&keys.entry).arg(codec::VERSION.start).arg(codec::VERSION.end - 1);
+        let calls = [acquire, Call::command(&keys.entry, version)];
         let Ok(replies) = self.pool.run(AccessMode::Write, &calls).await else {
             return LeaseAttempt::Unavailable;
         };
-        let Ok([Ok(owner), read_at]) = <[_; 2]>::try_from(replies) else {
+        let Ok([Ok(owner), version]) = <[_; 2]>::try_from(replies) else {
             return LeaseAttempt::Unavailable;
         };
         let Ok((holder, expires_in_ms)) = <(String, i64)>::from_redis_value(owner) else {
@@ -94,10 +96,10 @@ impl SharedCache {
             let age = self.options.lease_ttl.saturating_sub(expires_in);
             return LeaseAttempt::Held { token: holder, age };
         }
-        let known = known.map(|entry| sortable(entry.seen.read_at)).unwrap_or_default();
+        let known = known.map(|entry| codec::version(&entry.seen)).unwrap_or_default();
         // An error if the key holds another Redis type.
-        let has_other_entry = read_at.as_ref().is_ok_and(|read_at| text(read_at) != known);
-        let was_vacant = read_at.is_ok_and(|read_at| read_at == Value::BulkString(Vec::new()));
+        let has_other_entry = version.as_ref().is_ok_and(|version| text(version) != known);
+        let was_vacant = version.is_ok_and(|version| version == Value::BulkString(Vec::new()));
         LeaseAttempt::Acquired { lease: Lease { keys, token, was_vacant }, has_other_entry }
     }
 
@@ -119,7 +121,7 @@ impl SharedCache {
         deadline: Instant,
         accept: impl Fn(&Entry) -> bool,
     ) -> LeaseOutcome {
-        let keys = self.keys(request);
+        let Some(keys) = self.keys(request) else { return LeaseOutcome::LeaseEnded };
         let mut polls = interval(LEASE_POLL_INTERVAL);
         polls.set_missed_tick_behavior(MissedTickBehavior::Delay);
         polls.tick().await;
@@ -142,7 +144,13 @@ impl SharedCache {
                 return LeaseOutcome::Entry(entry);
             }
             if let Some(outcome) = text(&outcome).strip_prefix(token).and_then(parse_outcome) {
-                return outcome;
+                return match outcome {
+                    LeaseOutcome::Absent(seen) => self
+                        .upstream
+                        .stamp_of_shared(&seen)
+                        .map_or(LeaseOutcome::LeaseEnded, LeaseOutcome::Absent),
+                    other => other,
+                };
             }
             if text(&holder) != token {
                 return LeaseOutcome::LeaseEnded;
@@ -155,7 +163,8 @@ impl SharedCache {
 fn parse_outcome(marker: &str) -> Option<LeaseOutcome> {
     let mut words = marker.trim_start().splitn(3, ' ');
     match (words.next()?, words.next(), words.next()) {
-        (FAILED, None, None) => Some(LeaseOutcome::Failed),
+        (FAILED, None, None) => Some(LeaseOutcome::Failed(UpstreamError::Elsewhere)),
+        (TIMED_OUT, None, None) => Some(LeaseOutcome::Failed(UpstreamError::Timeout)),
         (ABSENT, Some(read_at), Some(snapshot)) => {
             let snapshot = Some(snapshot).filter(|text| !text.is_empty());
             let snapshot = snapshot.map(str::parse).transpose().ok()?;

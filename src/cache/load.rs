@@ -17,10 +17,10 @@ use super::shared::SharedCache;
 use crate::config::Config;
 use crate::ops::Metrics;
 use crate::registry::Request;
-use crate::upstream::UpstreamError;
+use crate::upstream::{BootInstant, UpstreamError};
 
 /// Pause after a failed background refresh before the next one of the same request.
-const REFRESH_BACKOFF: Duration = Duration::from_secs(1);
+const REFRESH_BACKOFF: Duration = Duration::from_secs(2);
 
 /// Maximum number of requests whose refresh is paused.
 const MAX_BACKOFFS: u64 = 10_000;
@@ -36,7 +36,7 @@ impl Loader {
     pub(super) fn new(
         config: &Config,
         policy: Arc<ServePolicy>,
-        shared: Option<SharedCache>,
+        shared: Option<Arc<SharedCache>>,
         metrics: Arc<Metrics>,
     ) -> Self {
         let max_reads = config.shed.max_reads(config.upstream.pool_size);
@@ -44,6 +44,7 @@ impl Loader {
             max_reads,
             config.shed.queue,
             Duration::from_millis(config.shed.wait_ms),
+            Duration::from_millis(config.upstream.deadline_ms),
             metrics.shed(),
         );
         let fetcher = Fetcher {
@@ -82,34 +83,46 @@ impl Loader {
         {
             return Ok((entry, Source::StaleIfError));
         }
-        match self.fetcher.fetch(request, shared.as_deref(), Priority::Foreground).await {
+        let is_outdated = |entry: &Arc<Entry>| policy.is_outdated(request, &entry.seen);
+        let has_outdated =
+            policy.local.get(request).as_ref().or(shared.as_ref()).is_some_and(is_outdated);
+        let priority = if has_outdated { Priority::Outdated } else { Priority::Foreground };
+        match self.fetcher.fetch(request, shared.as_deref(), priority).await {
             Ok(found) => found.ok_or(ReadError::NotFound),
-            Err(error) => self.fall_back(request, shared, error),
+            Err(error) => self.fall_back(request, shared, error).await,
         }
     }
 
     /// A stale entry instead of a failed read, if one may be served.
-    fn fall_back(
+    async fn fall_back(
         &self,
         request: &Request,
         shared: Option<Arc<Entry>>,
         error: NotRead,
     ) -> Result<(Arc<Entry>, Source), ReadError> {
-        match error {
+        let policy = &self.policy;
+        let (source, error, answers) = match error {
             // The row is invalid now; a stale entry would hide that.
             NotRead::Failed(error @ UpstreamError::Contract(_)) => {
-                Err(ReadError::Upstream(Arc::new(error)))
+                return Err(ReadError::Upstream(Arc::new(error)));
             }
-            NotRead::Failed(error) => match self.stale_fallback(request, shared) {
-                Some(entry) => Ok((entry, Source::StaleIfError)),
-                None => Err(ReadError::Upstream(Arc::new(error))),
-            },
-            // The upstream is available, so an entry that is known to be outdated is not served.
-            NotRead::Overloaded(Overloaded) => {
-                let stale = self.stale_fallback(request, shared);
-                let current = stale.filter(|entry| self.policy.is_current(request, &entry.seen));
-                current.map(|entry| (entry, Source::StaleIfBusy)).ok_or(ReadError::Overloaded)
+            NotRead::Failed(error) => {
+                let answers = policy.upstream.answers(&error).await;
+                // It answers, and not in time: it is busy, or the rows are locked.
+                let is_busy = answers && matches!(error, UpstreamError::Timeout);
+                let error = (!is_busy).then(|| Arc::new(error));
+                (Source::StaleIfError, error, answers)
             }
+            NotRead::Overloaded(Overloaded) => (Source::StaleIfBusy, None, true),
+        };
+        match self.stale_fallback(request, shared) {
+            // An entry that is known to be outdated is not served while the database answers.
+            Some(entry) if !answers || !policy.is_outdated(request, &entry.seen) => {
+                Ok((entry, source))
+            }
+            Some(_) => Err(ReadError::Overloaded),
+            None if policy.was_absent(request) => Err(ReadError::NotFound),
+            None => Err(error.map_or(ReadError::Overloaded, ReadError::Upstream)),
         }
     }
 
@@ -145,8 +158,9 @@ impl Loader {
         let newest = [policy.local.get(request), shared]
             .into_iter()
             .flatten()
-            .max_by_key(|entry| entry.seen.read_at)?;
-        let is_servable = policy.classify(request, &newest) != Freshness::Expired
+            .max_by_key(|entry| entry.seen.order())?;
+        let is_servable = policy.classify(request, &newest, BootInstant::now())
+            != Freshness::Expired
             && !policy.local.is_deleted(request, &newest);
         // Kept locally, so that no older entry is served after it.
         is_servable.then(|| policy.local.put(request, &newest))

@@ -11,8 +11,8 @@ use moka::sync::Cache;
 use super::entry::Entry;
 use super::total::Total;
 use super::weight::{HeapSize, weight};
-use crate::registry::{GeneFilter, GeneId, Request, Timestamp};
-use crate::upstream::ReadStamp;
+use crate::registry::{GeneFilter, GeneId, Request};
+use crate::upstream::{ReadOrder, ReadStamp};
 
 /// The part of the memory that "not found", tombstones and totals each may use: one in so many.
 const SMALL_BUDGET: u64 = 16;
@@ -22,8 +22,8 @@ const SMALL_BUDGET: u64 = 16;
 pub(super) struct LocalCache {
     entries: Cache<Request, Arc<Entry>>,
     not_found: Cache<Request, Arc<ReadStamp>>,
-    /// The time of the read that found a gene deleted.
-    tombstones: Cache<GeneId, Timestamp>,
+    /// The read that found a gene deleted.
+    tombstones: Cache<GeneId, ReadOrder>,
     totals: Cache<GeneFilter, Arc<Total>>,
 }
 
@@ -62,28 +62,28 @@ impl LocalCache {
         self.not_found.get(request)
     }
 
-    /// Whether the gene was found deleted at or after the time when the entry was read.
+    /// Whether the gene was found deleted by a read that saw what the entry's saw, or more.
     pub(super) fn is_deleted(&self, request: &Request, entry: &Entry) -> bool {
-        self.deleted_at(request).is_some_and(|deleted_at| entry.seen.read_at <= deleted_at)
+        self.deleted_at(request).is_some_and(|deleted_at| entry.seen.order() <= deleted_at)
     }
 
-    fn deleted_at(&self, request: &Request) -> Option<Timestamp> {
+    fn deleted_at(&self, request: &Request) -> Option<ReadOrder> {
         let Request::Phenotype(id) = request else { return None };
         self.tombstones.get(id)
     }
 
-    /// The time of the latest read that is remembered: of an entry, or that found nothing.
-    pub(super) fn newest(&self, request: &Request) -> Option<Timestamp> {
-        let entry = self.entries.get(request).map(|entry| entry.seen.read_at);
-        let absent = self.not_found.get(request).map(|seen| seen.read_at);
+    /// The latest read that is remembered: of an entry, or that found nothing.
+    pub(super) fn newest(&self, request: &Request) -> Option<ReadOrder> {
+        let entry = self.entries.get(request).map(|entry| entry.seen.order());
+        let absent = self.not_found.get(request).map(|seen| seen.order());
         self.deleted_at(request).max(entry).max(absent)
     }
 
-    /// Stores an entry, unless there is one that was read later. Returns the stored entry.
+    /// Stores an entry, unless there is one of a later state. Returns the stored entry.
     pub(super) fn put(&self, request: &Request, entry: &Arc<Entry>) -> Arc<Entry> {
         self.not_found.invalidate(request);
         let stored = self.entries.entry_by_ref(request).and_compute_with(|present| match present {
-            Some(present) if present.value().seen.read_at > entry.seen.read_at => Op::Nop,
+            Some(present) if present.value().seen.order() > entry.seen.order() => Op::Nop,
             _ => Op::Put(Arc::clone(entry)),
         });
         stored.into_entry().map_or_else(|| Arc::clone(entry), |present| present.into_value())
@@ -91,13 +91,13 @@ impl LocalCache {
 
     /// Remembers that a read found nothing, and removes an entry that is not newer.
     pub(super) fn put_absent(&self, request: &Request, seen: ReadStamp) {
-        let read_at = seen.read_at;
+        let order = seen.order();
         self.entries.entry_by_ref(request).and_compute_with(|present| match present {
-            Some(present) if present.value().seen.read_at <= read_at => Op::Remove,
+            Some(present) if present.value().seen.order() <= order => Op::Remove,
             _ => Op::Nop,
         });
         if let Request::Phenotype(id) = request {
-            self.tombstones.insert(*id, read_at);
+            self.tombstones.insert(*id, order);
         }
         self.not_found.insert(request.clone(), Arc::new(seen));
     }
@@ -106,10 +106,10 @@ impl LocalCache {
         self.totals.get(filter)
     }
 
-    /// Stores a total, unless there is one that was read later.
+    /// Stores a total, unless there is one of a later state.
     pub(super) fn put_total(&self, filter: &GeneFilter, total: Total) {
         self.totals.entry_by_ref(filter).and_compute_with(|present| match present {
-            Some(present) if present.value().seen.read_at > total.seen.read_at => Op::Nop,
+            Some(present) if present.value().seen.order() > total.seen.order() => Op::Nop,
             _ => Op::Put(Arc::new(total)),
         });
     }

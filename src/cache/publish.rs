@@ -1,19 +1,19 @@
 //! Publishes the result of a read to Redis, and releases the lease in the same round trip. An entry
-//! never replaces one that was read later.
+//! never replaces one that shows a later state.
 
 use std::time::Duration;
 
 use redis::{Value, cmd};
 
-use super::codec::{self, sortable};
+use super::codec::{self, time_text, transactions};
 use super::entry::Entry;
-use super::lease::{ABSENT, FAILED, Lease};
+use super::lease::{ABSENT, FAILED, Lease, TIMED_OUT};
 use super::shared::{SharedCache, milliseconds};
 use crate::ops::CacheEvent;
-use crate::redis::Call;
 use crate::redis::scripts::{DELETE_IF_OLDER, PUT_IF_NEWER};
+use crate::redis::{Call, EntryKeys};
 use crate::registry::Request;
-use crate::upstream::ReadStamp;
+use crate::upstream::{ReadStamp, UpstreamError};
 
 /// Time to live of the marker that tells waiting replicas of a result without an entry.
 const OUTCOME_TTL: Duration = Duration::from_secs(1);
@@ -28,12 +28,15 @@ impl SharedCache {
         ttl: Duration,
     ) {
         let mut release = lease.as_ref().map(|lease| self.release(lease));
-        if entry.body.len() as u64 > self.options.max_entry_bytes {
+        let is_too_large = entry.body.len() as u64 > self.options.max_entry_bytes;
+        if is_too_large {
             self.count(CacheEvent::SharedTooLarge);
+        }
+        let may_publish = entry.seen.is_publishable() && !is_too_large;
+        let Some(EntryKeys { entry: key, .. }) = self.keys(request).filter(|_| may_publish) else {
             self.write(&Vec::from_iter(release)).await;
             return;
-        }
-        let key = self.keys(request).entry;
+        };
         // A script costs Redis a third more than SET, because it copies its arguments.
         if lease.as_ref().is_some_and(|lease| lease.was_vacant) {
             let put = Self::put_if_absent(&key, entry, ttl);
@@ -58,7 +61,7 @@ impl SharedCache {
     fn put_if_newer<'a>(&'a self, key: &'a str, entry: &Entry, ttl: Duration) -> Call<'a> {
         Call::script(&PUT_IF_NEWER, key)
             .arg(codec::encode(key, entry))
-            .arg(sortable(entry.seen.read_at))
+            .arg(transactions(&entry.seen))
             .arg(milliseconds(ttl))
             .arg(vec![codec::FORMAT])
     }
@@ -70,17 +73,25 @@ impl SharedCache {
         request: &Request,
         seen: &ReadStamp,
     ) {
-        let (keys, read_at) = (self.keys(request), sortable(seen.read_at));
-        let delete = Call::script(&DELETE_IF_OLDER, &keys.entry).arg(read_at.as_str());
+        let Some(keys) = self.keys(request).filter(|_| seen.is_publishable()) else {
+            return self.finish(lease.as_ref(), Vec::new(), None).await;
+        };
+        let delete = Call::script(&DELETE_IF_OLDER, &keys.entry).arg(transactions(seen));
         let snapshot = seen.snapshot.as_ref().map(ToString::to_string).unwrap_or_default();
-        let outcome = format!("{ABSENT} {read_at} {snapshot}");
+        let outcome = format!("{ABSENT} {} {snapshot}", time_text(seen.read_at));
         self.finish(lease.as_ref(), vec![delete], Some(&outcome)).await;
     }
 
-    /// Releases the lease after a failed read. If the failure `concerns_all`, waiting replicas are
-    /// told; otherwise one of them tries.
-    pub(super) async fn publish_failure(&self, lease: Option<Lease>, concerns_all: bool) {
-        let outcome = concerns_all.then_some(FAILED);
+    /// Releases the lease after a read that failed with `error`. If the failure `concerns_all`,
+    /// waiting replicas are told; otherwise one of them tries.
+    pub(super) async fn publish_failure(
+        &self,
+        lease: Option<Lease>,
+        error: &UpstreamError,
+        concerns_all: bool,
+    ) {
+        let is_timeout = matches!(error, UpstreamError::Timeout);
+        let outcome = concerns_all.then_some(if is_timeout { TIMED_OUT } else { FAILED });
         self.finish(lease.as_ref(), Vec::new(), outcome).await;
     }
 

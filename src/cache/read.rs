@@ -10,8 +10,8 @@ use super::read_limiter::{Overloaded, Priority, ReadLimiter};
 use super::response_body::ResponseBody;
 use super::serve_policy::ServePolicy;
 use super::total::{self, Total};
-use crate::registry::{Count, GeneFilter, GenePage, GeneSearch, GeneSummary, Request, Timestamp};
-use crate::upstream::{DependsOn, ReadStamp, UpstreamError};
+use crate::registry::{Count, GeneFilter, GenePage, GeneSearch, GeneSummary, Request};
+use crate::upstream::{BootInstant, Currency, DependsOn, ReadOrder, ReadStamp, UpstreamError};
 
 /// Pages with a larger offset than this are deep pages, whose concurrency is bounded separately.
 const DEEP_OFFSET: u32 = 1000;
@@ -45,7 +45,7 @@ impl UpstreamReader {
     pub(super) async fn read(
         &self,
         request: &Request,
-        since: Option<Timestamp>,
+        since: Option<ReadOrder>,
         priority: Priority,
     ) -> Result<ReadOutcome, NotRead> {
         let is_deep = match request {
@@ -83,12 +83,12 @@ impl UpstreamReader {
         &self,
         request: &Request,
         search: &GeneSearch,
-        since: Option<Timestamp>,
+        since: Option<ReadOrder>,
     ) -> Result<ReadOutcome, UpstreamError> {
         let upstream = &self.policy.upstream;
         if let Some(known) = self.known_total(&search.filter) {
             // The page must not be older than its total.
-            let since = since.max(Some(known.seen.read_at));
+            let since = since.max(Some(known.seen.order()));
             let read = upstream.page(search, since).await?;
             if total::fits(known.count, search.page, read.value.len()) {
                 let seen = known.seen.earlier(&read.seen).clone();
@@ -107,9 +107,10 @@ impl UpstreamReader {
     fn known_total(&self, filter: &GeneFilter) -> Option<Arc<Total>> {
         let policy = &self.policy;
         let total = policy.local.total(filter)?;
-        let is_young = policy.age(&total.seen) < policy.search.fresh / 2;
-        (is_young && policy.upstream.is_current(DependsOn::of_filter(filter), &total.seen))
-            .then_some(total)
+        let now = BootInstant::now();
+        let is_young = now.since(total.seen.began) < policy.search.fresh / 2;
+        let currency = policy.upstream.currency(DependsOn::of_filter(filter), &total.seen, now);
+        (is_young && currency == Currency::Confirmed).then_some(total)
     }
 }
 

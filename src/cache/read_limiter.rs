@@ -1,5 +1,6 @@
 //! Bounds concurrent upstream reads: `max_misses` run, `queue` more wait up to `wait_ms`, the rest
-//! are shed. Requests that share a read count once.
+//! are shed. Requests that share a read count once. Reads of outdated entries wait longer, in a queue
+//! of their own, because one change may outdate everything.
 //!
 //! Background refreshes are shed first: they never wait, and use at most half of the permits.
 
@@ -17,6 +18,9 @@ const MAX_DEEP_PAGES: usize = 2;
 /// Queue of reads of deep pages. Short, because these wait in addition to the common queue.
 const DEEP_QUEUE: usize = 8;
 
+/// Queue of reads of outdated entries, beside the common queue.
+const OUTDATED_QUEUE: usize = 1024;
+
 /// The read was shed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("too many concurrent reads of the registry")]
@@ -27,6 +31,8 @@ pub(super) struct Overloaded;
 pub(super) enum Priority {
     /// A request waits.
     Foreground,
+    /// A request waits, and the cached entry is outdated. Everything may become so at once.
+    Outdated,
     /// No request waits: a refresh.
     Background,
 }
@@ -37,6 +43,7 @@ pub(super) struct ReadLimiter {
     deep_pages: PermitQueue,
     refreshes: Semaphore,
     wait: Duration,
+    outdated_wait: Duration,
     metrics: ShedMetrics,
 }
 
@@ -49,11 +56,13 @@ pub(super) struct ReadPermit<'a> {
 }
 
 impl ReadLimiter {
-    /// `max_reads` run at once; `queue` more wait for at most `wait`.
+    /// `max_reads` run at once; `queue` more wait for at most `wait`, and reads of outdated entries
+    /// for at most `outdated_wait`.
     pub(super) fn new(
         max_reads: usize,
         queue: usize,
         wait: Duration,
+        outdated_wait: Duration,
         metrics: ShedMetrics,
     ) -> Self {
         Self {
@@ -61,6 +70,7 @@ impl ReadLimiter {
             deep_pages: PermitQueue::new(MAX_DEEP_PAGES, DEEP_QUEUE),
             refreshes: Semaphore::new((max_reads / 2).max(1)),
             wait,
+            outdated_wait,
             metrics,
         }
     }
@@ -76,13 +86,13 @@ impl ReadLimiter {
     ) -> Result<ReadPermit<'_>, Overloaded> {
         let admitted = match priority {
             Priority::Background => self.try_permit(is_deep),
-            Priority::Foreground => self.wait_for_permit(is_deep).await,
+            waiting => self.wait_for_permit(waiting, is_deep).await,
         };
         admitted.inspect_err(|Overloaded| {
             self.metrics.shed(match priority {
                 Priority::Background => Shed::Refresh,
-                Priority::Foreground if is_deep => Shed::DeepPage,
-                Priority::Foreground => Shed::Miss,
+                _ if is_deep => Shed::DeepPage,
+                _ => Shed::Miss,
             });
         })
     }
@@ -93,13 +103,18 @@ impl ReadLimiter {
         Ok(self.permit(deep, Some(refresh), self.misses.try_acquire()?))
     }
 
-    async fn wait_for_permit(&self, is_deep: bool) -> Result<ReadPermit<'_>, Overloaded> {
-        let end = Instant::now() + self.wait;
+    async fn wait_for_permit(
+        &self,
+        priority: Priority,
+        is_deep: bool,
+    ) -> Result<ReadPermit<'_>, Overloaded> {
+        let is_outdated = priority == Priority::Outdated;
+        let end = Instant::now() + if is_outdated { self.outdated_wait } else { self.wait };
         let deep = match is_deep {
-            true => Some(self.deep_pages.acquire(end, &self.metrics).await?),
+            true => Some(self.deep_pages.acquire(is_outdated, end, &self.metrics).await?),
             false => None,
         };
-        let miss = self.misses.acquire(end, &self.metrics).await?;
+        let miss = self.misses.acquire(is_outdated, end, &self.metrics).await?;
         Ok(self.permit(deep, None, miss))
     }
 
@@ -113,15 +128,18 @@ impl ReadLimiter {
     }
 }
 
-/// A number of permits, and a bounded queue for them.
+/// A number of permits, and bounded queues for them: one of reads of outdated entries, and one of all
+/// others.
 struct PermitQueue {
     permits: Semaphore,
     queue: Semaphore,
+    outdated: Semaphore,
 }
 
 impl PermitQueue {
     fn new(permits: usize, queue: usize) -> Self {
-        Self { permits: Semaphore::new(permits), queue: Semaphore::new(queue) }
+        let [permits, queue, outdated] = [permits, queue, OUTDATED_QUEUE].map(Semaphore::new);
+        Self { permits, queue, outdated }
     }
 
     /// A permit, unless all are taken or others wait for them.
@@ -132,13 +150,15 @@ impl PermitQueue {
     /// Waits until `end` for a permit, first come, first served; fails at once if the queue is full.
     async fn acquire(
         &self,
+        is_outdated: bool,
         end: Instant,
         metrics: &ShedMetrics,
     ) -> Result<SemaphorePermit<'_>, Overloaded> {
         if let Ok(permit) = self.try_acquire() {
             return Ok(permit);
         }
-        let _queued = self.queue.try_acquire().map_err(|_| Overloaded)?;
+        let queue = if is_outdated { &self.outdated } else { &self.queue };
+        let _queued = queue.try_acquire().map_err(|_| Overloaded)?;
         let _gauge = metrics.queued();
         match timeout_at(end, self.permits.acquire()).await {
             Ok(Ok(permit)) => Ok(permit),
@@ -156,7 +176,7 @@ mod tests {
     const WAIT: Duration = Duration::from_millis(200);
 
     fn read_limiter(misses: usize, queue: usize) -> ReadLimiter {
-        ReadLimiter::new(misses, queue, WAIT, ShedMetrics::default())
+        ReadLimiter::new(misses, queue, WAIT, 2 * WAIT, ShedMetrics::default())
     }
 
     #[tokio::test(start_paused = true)]
@@ -175,6 +195,16 @@ mod tests {
         assert!((WAIT..WAIT * 2).contains(&begun.elapsed()), "{:?}", begun.elapsed());
         drop(third);
         assert!(admit().await.is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn reads_of_outdated_entries_wait_longer_in_a_queue_of_their_own() {
+        let read_limiter = read_limiter(1, 0);
+        let _first = read_limiter.admit(Priority::Foreground, false).await.expect("a permit");
+        assert!(read_limiter.admit(Priority::Foreground, false).now_or_never().is_some());
+        let begun = Instant::now();
+        assert!(read_limiter.admit(Priority::Outdated, false).await.is_err());
+        assert!((WAIT * 2..WAIT * 3).contains(&begun.elapsed()), "{:?}", begun.elapsed());
     }
 
     #[tokio::test(start_paused = true)]

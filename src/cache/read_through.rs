@@ -1,11 +1,15 @@
 //! The entry point of the cache: local cache, shared cache, upstream. Handlers call only this.
 //!
-//! A fresh and current entry is served at once. A stale one is too, and is refreshed in the
-//! background. Otherwise the request waits for a load (see [`super::load`]). Concurrent requests for
+//! A fresh and confirmed entry is served at once. A stale one is too, and is refreshed in the
+//! background. The request for an unconfirmed one waits a little for its refresh. Otherwise the
+//! request waits for a load (see [`super::load`]). Concurrent requests for
 //! the same entry share one load, unless it began too early for a request to see each change that it
 //! must see.
 
 use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::timeout;
 
 use super::entry::Entry;
 use super::freshness::Freshness;
@@ -16,8 +20,14 @@ use super::shared::SharedCache;
 use crate::config::Config;
 use crate::ops::{CacheEvent, Metrics};
 use crate::registry::Request;
-use crate::sync::SingleFlight;
-use crate::upstream::{LoadStart, UpstreamClient};
+use crate::sync::{FlightReceiver, SingleFlight};
+use crate::upstream::{BootInstant, Currency, ReadStart, UpstreamClient};
+
+/// Longest wait of the request that began the refresh of an unconfirmed entry.
+const CONFIRMATION_WAIT: Duration = Duration::from_millis(100);
+
+/// A refresh under way.
+type Refresh = FlightReceiver<()>;
 
 type EntryResult = Result<(Arc<Entry>, Source), ReadError>;
 
@@ -29,7 +39,7 @@ struct ReadThroughState {
     policy: Arc<ServePolicy>,
     loader: Loader,
     /// Loads that requests wait for.
-    loads: SingleFlight<Request, EntryResult, LoadStart>,
+    loads: SingleFlight<Request, EntryResult, ReadStart>,
     /// Background refreshes.
     refreshes: SingleFlight<Request, ()>,
     metrics: Arc<Metrics>,
@@ -51,7 +61,7 @@ impl ReadThrough {
     /// Without `shared`, this replica caches for itself alone.
     pub fn new(
         config: &Config,
-        shared: Option<SharedCache>,
+        shared: Option<Arc<SharedCache>>,
         upstream: Arc<UpstreamClient>,
         metrics: Arc<Metrics>,
     ) -> Self {
@@ -75,16 +85,27 @@ impl ReadThrough {
     /// [`ReadError`].
     pub async fn get(&self, request: &Request) -> Result<CacheReply, ReadError> {
         let policy = &self.0.policy;
-        if let Some(entry) = policy.local.get(request)
-            && let Some(reply) = self.serve_local(request, entry)
-        {
-            return Ok(reply);
+        if let Some(entry) = policy.local.get(request) {
+            match self.serve(request, entry, Source::Local) {
+                Serving::Ready(reply) => return Ok(reply),
+                Serving::Unconfirmed(refresh) => {
+                    if let Some(reply) = Box::pin(self.confirm(request, refresh)).await {
+                        return Ok(reply);
+                    }
+                }
+                Serving::Unservable => {}
+            }
         }
+        Box::pin(self.load(request)).await
+    }
+
+    async fn load(&self, request: &Request) -> Result<CacheReply, ReadError> {
+        let policy = &self.0.policy;
         if policy.is_known_absent(request) {
             return Err(ReadError::NotFound);
         }
-        let (start, may_share) =
-            (policy.upstream.load_start(), |load: &LoadStart| policy.may_share(request, load));
+        let start = policy.upstream.log.read_start();
+        let may_share = |load: &ReadStart| policy.may_share(request, load);
         let flight = self.0.loads.run_if(request, start, may_share, || {
             let (this, request) = (Arc::clone(&self.0), request.clone());
             async move { this.loader.load(&request).await }
@@ -96,36 +117,62 @@ impl ReadThrough {
             }
             found => found,
         };
-        if matches!(source, Source::Local | Source::Shared)
-            && policy.classify(request, &entry) == Freshness::Stale
-        {
-            self.refresh(request);
+        if matches!(source, Source::Local | Source::Shared) {
+            match self.serve(request, Arc::clone(&entry), source) {
+                Serving::Ready(reply) => return Ok(reply),
+                Serving::Unconfirmed(refresh) => {
+                    let confirmed = self.confirm(request, refresh).await;
+                    return match confirmed {
+                        Some(reply) => Ok(reply),
+                        None => Box::pin(self.load(request)).await,
+                    };
+                }
+                // It became so after this request was made.
+                Serving::Unservable => {}
+            }
         }
-        self.0.publish_arena(request, &entry);
-        let (fresh, age) = (policy.ages(request, &entry).fresh, policy.age(&entry.seen));
-        Ok(CacheReply { entry, source, age, fresh })
+        Ok(self.0.reply(request, entry, source, BootInstant::now()))
     }
 
-    /// The entry, if it may be served at once; a stale one is refreshed in the background.
-    fn serve_local(&self, request: &Request, entry: Arc<Entry>) -> Option<CacheReply> {
-        let policy = &self.0.policy;
-        if !policy.is_current(request, &entry.seen) {
+    /// The entry, if it may be served without a load; one that is stale or unconfirmed is refreshed.
+    fn serve(&self, request: &Request, entry: Arc<Entry>, source: Source) -> Serving {
+        let (policy, now) = (&self.0.policy, BootInstant::now());
+        let currency = policy.currency(request, &entry.seen, now);
+        if currency == Currency::Outdated {
             self.0.metrics.count(CacheEvent::NotCurrent);
-            return None;
+            return Serving::Unservable;
         }
-        let (ages, age) = (policy.ages(request, &entry), policy.age(&entry.seen));
-        match ages.classify(age) {
-            Freshness::Fresh => {}
-            Freshness::Stale => self.refresh(request),
-            Freshness::IfError | Freshness::Expired => return None,
+        match (policy.classify(request, &entry, now), currency) {
+            (Freshness::IfError | Freshness::Expired, _) => return Serving::Unservable,
+            (_, Currency::Unconfirmed) => return Serving::Unconfirmed(self.refresh(request)),
+            (Freshness::Stale, _) => drop(self.refresh(request)),
+            (Freshness::Fresh, _) => {}
         }
-        Some(CacheReply { entry, source: Source::Local, age, fresh: ages.fresh })
+        Serving::Ready(self.0.reply(request, entry, source, now))
     }
 
-    /// Refreshes an entry in the background, with at most one task for each request.
-    fn refresh(&self, request: &Request) {
+    /// Waits a little for the refresh that this request began. The reply is what there is then: as
+    /// read anew, or unconfirmed; `None` if a load is needed.
+    async fn confirm(&self, request: &Request, refresh: Option<Refresh>) -> Option<CacheReply> {
+        if let Some(mut refresh) = refresh {
+            // Whether it ended, in time or by a panic, shows in what there is then.
+            let _ = timeout(CONFIRMATION_WAIT, refresh.wait_for(Option::is_some)).await;
+        }
+        let (policy, now) = (&self.0.policy, BootInstant::now());
+        let entry = policy.local.get(request)?;
+        let source = match policy.currency(request, &entry.seen, now) {
+            Currency::Confirmed => Source::Upstream { collapsed: false },
+            Currency::Unconfirmed => Source::Unconfirmed,
+            Currency::Outdated => return None,
+        };
+        Some(self.0.reply(request, entry, source, now))
+    }
+
+    /// Refreshes an entry in the background, with at most one task for each request. Returns the
+    /// refresh if this call began it.
+    fn refresh(&self, request: &Request) -> Option<Refresh> {
         if !self.0.loader.may_refresh(request) {
-            return;
+            return None;
         }
         let (this, owned_request) = (Arc::clone(&self.0), request.clone());
         self.0.refreshes.spawn(request, (), || async move {
@@ -134,15 +181,37 @@ impl ReadThrough {
             if let Some(entry) = this.policy.local.get(&owned_request) {
                 this.publish_arena(&owned_request, &entry);
             }
-        });
+        })
     }
 }
 
+/// Whether an entry may be served without a load.
+enum Serving {
+    Ready(CacheReply),
+    /// After a short wait for the refresh, if this request began it.
+    Unconfirmed(Option<Refresh>),
+    Unservable,
+}
+
 impl ReadThroughState {
+    fn reply(
+        &self,
+        request: &Request,
+        entry: Arc<Entry>,
+        source: Source,
+        now: BootInstant,
+    ) -> CacheReply {
+        let (fresh, age) = (self.policy.ages(request, &entry).fresh, now.since(entry.seen.began));
+        if !matches!(source, Source::Local) {
+            self.publish_arena(request, &entry);
+        }
+        CacheReply { entry, source, age, fresh }
+    }
+
     /// Publishes the numbers of a domain's arena as metrics.
     fn publish_arena(&self, request: &Request, entry: &Entry) {
         let Request::Insights(domain) = request else { return };
         let read_at = entry.seen.read_at.as_microsecond() as f64 / 1e6;
-        self.metrics.domain(domain.as_str(), &entry.body, self.policy.age(&entry.seen), read_at);
+        self.metrics.domain(domain.as_str(), &entry.body, entry.seen.began.elapsed(), read_at);
     }
 }

@@ -18,8 +18,9 @@ pub enum ReadError {
     /// The upstream failed, and no cached entry may be served instead.
     #[error("the registry cannot be read")]
     Upstream(#[source] Arc<UpstreamError>),
-    /// The read was shed, and no cached entry may be served instead.
-    #[error("too many concurrent reads of the registry")]
+    /// The read was shed, or failed though the database answers, and no cached entry may be served
+    /// instead.
+    #[error("the registry is too busy")]
     Overloaded,
     /// The task that loaded the entry panicked.
     #[error(transparent)]
@@ -46,6 +47,8 @@ pub enum Source {
     Local,
     /// In Redis.
     Shared,
+    /// In this process. Whether it has changed in the last seconds is unknown.
+    Unconfirmed,
     /// It was read from the upstream.
     Upstream {
         /// Whether a concurrent request for the same entry started the read.
@@ -63,6 +66,7 @@ impl Source {
         match self {
             Self::Local => "local",
             Self::Shared => "shared",
+            Self::Unconfirmed => "unconfirmed",
             Self::Upstream { collapsed: false } => "miss",
             Self::Upstream { collapsed: true } => "collapsed",
             Self::StaleIfError => "stale-if-error",

@@ -9,7 +9,7 @@ use super::freshness::{Ages, Freshness};
 use super::local::LocalCache;
 use crate::config::CacheConfig;
 use crate::registry::Request;
-use crate::upstream::{DependsOn, LoadStart, ReadStamp, UpstreamClient};
+use crate::upstream::{BootInstant, Currency, DependsOn, ReadStamp, ReadStart, UpstreamClient};
 
 /// The local cache and all that the decisions depend on.
 pub(super) struct ServePolicy {
@@ -40,44 +40,54 @@ impl ServePolicy {
         ages.shortened(entry.ttl_jitter)
     }
 
-    pub(super) fn classify(&self, request: &Request, entry: &Entry) -> Freshness {
-        self.ages(request, entry).classify(self.age(&entry.seen))
+    pub(super) fn classify(&self, request: &Request, entry: &Entry, now: BootInstant) -> Freshness {
+        self.ages(request, entry).classify(now.since(entry.seen.began))
     }
 
-    /// Time since a read; zero if the stamp is in the future, because of a clock that is ahead.
-    pub(super) fn age(&self, seen: &ReadStamp) -> Duration {
-        let age = self.upstream.now().duration_since(seen.read_at);
-        Duration::try_from(age).unwrap_or_default()
+    /// How current a read with this stamp is.
+    pub(super) fn currency(
+        &self,
+        request: &Request,
+        seen: &ReadStamp,
+        now: BootInstant,
+    ) -> Currency {
+        self.upstream.currency(depends_on(request), seen, now)
     }
 
-    /// Whether a read with this stamp contains every known change that concerns the request.
-    pub(super) fn is_current(&self, request: &Request, seen: &ReadStamp) -> bool {
-        self.upstream.is_current(depends_on(request), seen)
+    pub(super) fn is_outdated(&self, request: &Request, seen: &ReadStamp) -> bool {
+        self.currency(request, seen, BootInstant::now()) == Currency::Outdated
     }
 
     /// Whether a request that is made now may get the result of a load that began then.
-    pub(super) fn may_share(&self, request: &Request, load: &LoadStart) -> bool {
-        self.upstream.may_share(depends_on(request), load)
+    pub(super) fn may_share(&self, request: &Request, load: &ReadStart) -> bool {
+        self.upstream.log.may_share(depends_on(request), load)
+    }
+
+    /// Whether the request was found to have no result, and that is confirmed.
+    pub(super) fn is_known_absent(&self, request: &Request) -> bool {
+        let is_confirmed = |seen: &ReadStamp| {
+            self.currency(request, seen, BootInstant::now()) == Currency::Confirmed
+        };
+        self.local.not_found(request).is_some_and(|seen| is_confirmed(&seen))
     }
 
     /// Whether the request was found to have no result, and no change since then is known.
-    pub(super) fn is_known_absent(&self, request: &Request) -> bool {
-        self.local.not_found(request).is_some_and(|seen| self.is_current(request, &seen))
+    pub(super) fn was_absent(&self, request: &Request) -> bool {
+        self.local.not_found(request).is_some_and(|seen| !self.is_outdated(request, &seen))
     }
 
-    /// Whether an entry may be served without a read, possibly with a background refresh.
+    /// Whether an entry may be served without a read, possibly with a refresh.
     pub(super) fn is_servable(&self, request: &Request, entry: &Entry) -> bool {
-        self.is_current_entry(request, entry, Freshness::Stale)
+        self.classify(request, entry, BootInstant::now()) <= Freshness::Stale
+            && !self.is_outdated(request, &entry.seen)
+            && !self.local.is_deleted(request, entry)
     }
 
+    /// Whether an entry needs no refresh.
     pub(super) fn is_fresh(&self, request: &Request, entry: &Entry) -> bool {
-        self.is_current_entry(request, entry, Freshness::Fresh)
-    }
-
-    /// Whether an entry is current, not older than `worst`, and its gene not known to be deleted.
-    fn is_current_entry(&self, request: &Request, entry: &Entry, worst: Freshness) -> bool {
-        self.classify(request, entry) <= worst
-            && self.is_current(request, &entry.seen)
+        let now = BootInstant::now();
+        self.classify(request, entry, now) == Freshness::Fresh
+            && self.currency(request, &entry.seen, now) == Currency::Confirmed
             && !self.local.is_deleted(request, entry)
     }
 }

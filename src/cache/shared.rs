@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use redis::{RedisResult, Value, cmd};
+use tokio::time::sleep;
 
 use super::codec;
 use super::entry::Entry;
@@ -14,6 +15,13 @@ use crate::ops::{CacheEvent, Metrics};
 use crate::redis::scripts::DELETE_IF_EQUAL;
 use crate::redis::{AccessMode, Call, EntryKeys, RedisFailure, RedisKeys, RedisPool};
 use crate::registry::Request;
+use crate::upstream::UpstreamClient;
+
+/// Interval at which the history of the database is told.
+const HISTORY_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Time to live of the history in Redis: longer than any entry.
+const HISTORY_TTL: Duration = Duration::from_secs(25 * 3_600);
 
 /// The settings of a [`SharedCache`].
 #[derive(Debug)]
@@ -27,11 +35,11 @@ pub struct SharedCacheOptions {
 }
 
 /// The shared cache.
-#[derive(Debug)]
 pub struct SharedCache {
     pub(super) pool: RedisPool,
     keys: RedisKeys,
     pub(super) options: SharedCacheOptions,
+    pub(super) upstream: Arc<UpstreamClient>,
     metrics: Arc<Metrics>,
 }
 
@@ -41,21 +49,65 @@ impl SharedCache {
         pool: RedisPool,
         keys: RedisKeys,
         options: SharedCacheOptions,
+        upstream: Arc<UpstreamClient>,
         metrics: Arc<Metrics>,
     ) -> Self {
-        Self { pool, keys, options, metrics }
+        Self { pool, keys, options, upstream, metrics }
     }
 
     pub(super) fn count(&self, event: CacheEvent) {
         self.metrics.count(event);
     }
 
-    pub(super) fn keys(&self, request: &Request) -> EntryKeys {
-        self.keys.entry(codec::FORMAT, &self.options.schema, CanonicalText(request))
+    /// The keys in the present history of the database; `None` while that is unknown.
+    pub(super) fn keys(&self, request: &Request) -> Option<EntryKeys> {
+        let (history, _) = self.upstream.history()?;
+        let entries = format!("{}:{}:{}", codec::FORMAT, self.options.schema, history.id());
+        Some(self.keys.entry(&entries, CanonicalText(request)))
+    }
+
+    /// Tells other replicas the present history of the database, or learns it from them while this
+    /// one has not reached the database. Does not return.
+    pub async fn share_history(&self) {
+        let (key, mut told) = (self.keys.history(), None);
+        loop {
+            match self.upstream.history() {
+                None => self.learn_history(&key).await,
+                present if present != told && self.upstream.is_primary_in_use() => {
+                    told = present;
+                    if let Some((history, wal)) = present {
+                        let mut set = cmd("SET");
+                        set.arg(&key).arg(format!("{history} {}", wal.unwrap_or(0)));
+                        set.arg("PX").arg(milliseconds(HISTORY_TTL));
+                        self.write(&[Call::command(&key, set)]).await;
+                    }
+                }
+                Some(_) => {}
+            }
+            sleep(HISTORY_INTERVAL).await;
+        }
+    }
+
+    async fn learn_history(&self, key: &str) {
+        let mut command = cmd("GET");
+        command.arg(key);
+        let Ok(Value::BulkString(text)) = self.pool.send(AccessMode::Read, key, command).await
+        else {
+            return;
+        };
+        let text = String::from_utf8_lossy(&text);
+        if let Some((history, wal)) = text.rsplit_once(' ')
+            && let (Ok(history), Ok(wal)) = (history.parse(), wal.parse())
+        {
+            self.upstream.adopt_history(history, Some(wal));
+        }
     }
 
     pub(super) async fn get(&self, request: &Request) -> Option<Entry> {
-        let key = self.keys(request).entry;
+        if !self.upstream.may_use_shared() {
+            return None;
+        }
+        let key = self.keys(request)?.entry;
         let mut command = cmd("GET");
         command.arg(&key);
         match self.pool.send(AccessMode::Read, &key, command).await {
@@ -76,14 +128,15 @@ impl SharedCache {
     pub(super) async fn decode(&self, key: &str, request: &Request, value: Value) -> Option<Entry> {
         let Value::BulkString(bytes) = value else { return None };
         let bytes = Bytes::from(bytes);
-        let entry = codec::decode(key, request, &bytes);
-        if entry.is_none() {
+        let Some(mut entry) = codec::decode(key, request, &bytes) else {
             self.count(CacheEvent::SharedUndecodable);
             tracing::debug!("an entry in redis has another format or belongs to another key");
             let delete = Call::script(&DELETE_IF_EQUAL, key).arg(&bytes[..]);
             self.write(&[delete]).await;
-        }
-        entry
+            return None;
+        };
+        entry.seen = self.upstream.stamp_of_shared(&entry.seen)?;
+        Some(entry)
     }
 
     /// Sends writes, and counts those that fail. Returns the replies, if Redis sent any.

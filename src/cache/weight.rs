@@ -6,8 +6,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::total::Total;
-use crate::registry::{DomainName, GeneFilter, GeneId, Request, Timestamp};
-use crate::upstream::ReadStamp;
+use crate::registry::{DomainName, GeneFilter, GeneId, Request};
+use crate::upstream::{ReadOrder, ReadStamp};
 
 /// What the cache allocates for an entry: a node of its hash table, nodes of its queues by the time of
 /// access and of insertion, and the entry's times and counters.
@@ -77,7 +77,7 @@ impl HeapSize for GeneId {
     }
 }
 
-impl HeapSize for Timestamp {
+impl HeapSize for ReadOrder {
     fn heap_size(&self) -> usize {
         0
     }

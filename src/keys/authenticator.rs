@@ -10,7 +10,7 @@ use super::token;
 use super::usage::UsageCounts;
 use crate::ops::Metrics;
 use crate::registry::{ApiKeyRecord, KeyHash, Timestamp};
-use crate::upstream::UpstreamClient;
+use crate::upstream::{BootInstant, UpstreamClient};
 
 /// The scope that every operation requires.
 pub const READ_SCOPE: &str = "read";
@@ -20,6 +20,7 @@ const MAX_EXTERNAL_BYTES: usize = 128;
 
 /// Checks keys. Each replica has one.
 pub struct Authenticator {
+    upstream: Arc<UpstreamClient>,
     records: Records,
     accept_external: bool,
     usage: Option<Arc<UsageCounts>>,
@@ -34,7 +35,8 @@ impl Authenticator {
         usage: Option<Arc<UsageCounts>>,
         metrics: Arc<Metrics>,
     ) -> Self {
-        Self { records: Records::new(upstream, metrics), accept_external, usage }
+        let records = Records::new(Arc::clone(&upstream), metrics);
+        Self { upstream, records, accept_external, usage }
     }
 
     /// How many keys are cached with their record, and how many as unknown.
@@ -59,8 +61,9 @@ impl Authenticator {
     ) -> Result<Arc<ApiKeyRecord>, NotAuthenticated> {
         let key = only_key(presented)?;
         let hash = token::hash(key);
-        let record = self.records.get(&hash, || self.is_key(key)).await?;
-        let now = self.records.now();
+        let moment = BootInstant::now();
+        let record = self.records.get(&hash, moment, || self.is_key(key)).await?;
+        let now = self.upstream.time_at(moment);
         authorize(&record, &hash, now)?;
         if let Some(usage) = &self.usage {
             usage.record(&hash, now);

@@ -1,37 +1,60 @@
 //! Caches key records, in this process alone.
 //!
-//! A record is used for [`FRESH`], and refreshed in the background from [`REFRESH`] on; after that
-//! a request waits for a lookup. If the lookup fails, or the database is known to be unavailable,
-//! the old record serves for up to [`IF_UPSTREAM_FAILS`]. A record whose key is known to have
-//! changed since it was read never serves: it is reloaded as soon as a poll finds the change, and
-//! while it cannot be read, requests with that key are refused.
+//! While polls of the change log confirm a record, it is used; old ones are re-read in the background
+//! all the same, many in one statement. An unconfirmed record is looked up again every two seconds,
+//! and a request waits a little for that. Without a change log, ages decide. If a lookup fails, the
+//! record serves for up to [`IF_UPSTREAM_FAILS`], unless its key is known to have changed: then
+//! requests are refused until a lookup shows the change.
 
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use moka::ops::compute::Op;
 use moka::sync::Cache;
+use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use super::auth_error::{AuthDenied, NotAuthenticated};
 use super::lookup_limiter::LookupLimiter;
 use super::record_loader::RecordLoader;
 use crate::ops::{CacheEvent, Metrics};
-use crate::registry::{ApiKeyRecord, KeyHash, Timestamp};
+use crate::registry::{ApiKeyRecord, KeyHash};
 use crate::sync::SingleFlight;
-use crate::upstream::{ChangedKeys, DependsOn, LoadStart, ReadStamp, UpstreamClient};
+use crate::upstream::{
+    BootInstant, ChangedKeys, Currency, DependsOn, Read, ReadStamp, ReadStart, UpstreamClient,
+    UpstreamError,
+};
 
-/// The age from which a record is refreshed in the background.
+/// Without a change log, the age from which a record is looked up again in the background.
 const REFRESH: Duration = Duration::from_secs(45);
 
-/// The age up to which a record is used without waiting for a lookup.
+/// Without a change log, the age up to which a record is used without waiting for a lookup.
 const FRESH: Duration = Duration::from_secs(60);
 
-/// The age up to which a record serves while the upstream fails.
+/// How long after it was last confirmed a record serves while the upstream fails.
 const IF_UPSTREAM_FAILS: Duration = Duration::from_secs(15 * 60);
+
+/// How long a record is kept without use.
+const UNUSED: Duration = Duration::from_secs(24 * 3_600);
+
+/// The age from which [`Records::follow_changes`] re-reads a record.
+const REREAD: Duration = Duration::from_secs(10 * 60);
+
+/// Interval between statements that re-read old records.
+const REREAD_INTERVAL: Duration = Duration::from_secs(10);
+
+/// How many old records one statement re-reads.
+const MAX_REREAD: usize = 2_048;
+
+/// Shortest time between two lookups of an unconfirmed record.
+const CONFIRMATION_INTERVAL: Duration = Duration::from_secs(2);
+
+/// Longest wait of a request for the lookup of an unconfirmed record.
+const CONFIRMATION_WAIT: Duration = Duration::from_millis(100);
 
 /// How long a key is cached as unknown, unless the change log reports it before.
 const UNKNOWN: Duration = Duration::from_secs(10);
@@ -51,21 +74,33 @@ type LookupResult = Result<Option<Arc<CachedRecord>>, NotAuthenticated>;
 struct CachedRecord {
     record: Arc<ApiKeyRecord>,
     seen: ReadStamp,
-    /// When the lookup began.
-    looked_up: Instant,
-    /// Whether the key is known to have changed since. Never becomes false: the reloaded record
-    /// replaces this one.
-    must_reload: AtomicBool,
+    /// The last poll that found a change of the key. A lookup must see what that poll saw.
+    changed_by_poll: AtomicU64,
+    /// When a request last had the unconfirmed record looked up, in ms of its age.
+    confirmed_at_age_ms: AtomicI64,
 }
 
 impl CachedRecord {
-    fn must_reload(&self) -> bool {
-        self.must_reload.load(Ordering::Relaxed)
+    fn new(record: ApiKeyRecord, seen: ReadStamp, changed_by_poll: u64) -> Self {
+        let changed_by_poll = AtomicU64::new(changed_by_poll);
+        let confirmed_at_age_ms = AtomicI64::new(0);
+        Self { record: Arc::new(record), seen, changed_by_poll, confirmed_at_age_ms }
     }
 
-    /// Whether it serves if it can't be reloaded.
-    fn serves_if_upstream_fails(&self) -> bool {
-        !self.must_reload() && self.looked_up.elapsed() < IF_UPSTREAM_FAILS
+    /// Whether the key is known to have changed since.
+    fn must_reload(&self) -> bool {
+        !self.seen.shows_poll(self.changed_by_poll.load(Ordering::Relaxed))
+    }
+
+    /// Whether this call is the one that shall have the unconfirmed record looked up.
+    fn shall_confirm(&self, age: Duration) -> bool {
+        let age_ms = i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
+        let before = self.confirmed_at_age_ms.load(Ordering::Relaxed);
+        age_ms - before >= CONFIRMATION_INTERVAL.as_millis() as i64
+            && self
+                .confirmed_at_age_ms
+                .compare_exchange(before, age_ms, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok()
     }
 }
 
@@ -74,7 +109,7 @@ pub(super) struct Records {
     upstream: Arc<UpstreamClient>,
     known: Cache<KeyHash, Arc<CachedRecord>>,
     unknown: Cache<KeyHash, Arc<ReadStamp>>,
-    flights: SingleFlight<KeyHash, LookupResult, LoadStart>,
+    flights: SingleFlight<KeyHash, LookupResult, ReadStart>,
     lookup_limiter: LookupLimiter,
     record_loader: RecordLoader,
     metrics: Arc<Metrics>,
@@ -85,10 +120,7 @@ impl Records {
         Self {
             record_loader: RecordLoader::new(Arc::clone(&upstream)),
             upstream,
-            known: Cache::builder()
-                .max_capacity(MAX_RECORDS)
-                .time_to_live(IF_UPSTREAM_FAILS)
-                .build(),
+            known: Cache::builder().max_capacity(MAX_RECORDS).time_to_idle(UNUSED).build(),
             unknown: Cache::builder().max_capacity(MAX_UNKNOWN_KEYS).time_to_live(UNKNOWN).build(),
             flights: SingleFlight::new("key_lookups"),
             lookup_limiter: LookupLimiter::new(),
@@ -104,47 +136,86 @@ impl Records {
         (self.known.entry_count(), self.unknown.entry_count())
     }
 
-    /// The time by the upstream's clock.
-    pub(super) fn now(&self) -> Timestamp {
-        self.upstream.now()
-    }
-
-    /// The record of the key with this hash. A key without a cached record is looked up only if
-    /// `has_format` tells that it has the format of a key.
+    /// The record of the key with this hash at the moment `now`. A key without a cached record is
+    /// looked up only if `has_format` tells that it has the format of a key.
     pub(super) async fn get(
         &self,
         hash: &KeyHash,
+        now: BootInstant,
         has_format: impl FnOnce() -> bool,
     ) -> Result<Arc<ApiKeyRecord>, NotAuthenticated> {
+        // Boxed where they are rare, since they would enlarge the future of each request.
         let Some(known) = self.known.get(hash) else {
             if !has_format() {
                 return Err(AuthDenied::Malformed.into());
             }
-            // Boxed like the lookup below, since both are rare and would enlarge the future of each
-            // request.
             return Box::pin(self.get_uncached(hash)).await;
         };
-        let age = known.looked_up.elapsed();
-        if age < FRESH && !known.must_reload() && self.is_current(hash, &known.seen) {
-            if age >= REFRESH && self.upstream.is_in_use() {
-                self.flights.spawn(hash, self.upstream.load_start(), || self.look_up(*hash));
+        let currency = self.upstream.currency(DependsOn::Key(hash), &known.seen, now);
+        if currency == Currency::Confirmed && self.upstream.log.exists() && !known.must_reload() {
+            return Ok(Arc::clone(&known.record));
+        }
+        Box::pin(self.get_unconfirmed(hash, &known, currency, now.since(known.seen.began))).await
+    }
+
+    /// The record of a key whose cached record, of this age, no poll confirms.
+    async fn get_unconfirmed(
+        &self,
+        hash: &KeyHash,
+        known: &CachedRecord,
+        currency: Currency,
+        age: Duration,
+    ) -> Result<Arc<ApiKeyRecord>, NotAuthenticated> {
+        let serves = !known.must_reload() && self.unconfirmed_for(age) < IF_UPSTREAM_FAILS;
+        let is_in_use = self.upstream.is_in_use();
+        // How long the request waits for a lookup; `None` for its end.
+        let wait = match currency {
+            _ if !serves => None,
+            // No request waits for a database that is known to be unavailable.
+            _ if !is_in_use => Some(Duration::ZERO),
+            Currency::Outdated => None,
+            Currency::Unconfirmed => Some(CONFIRMATION_WAIT),
+            // Without a change log.
+            Currency::Confirmed if age >= FRESH => None,
+            Currency::Confirmed => Some(Duration::ZERO),
+        };
+        let Some(wait) = wait else {
+            return match self.share(hash, self.look_up(*hash)).await {
+                Ok(Some(found)) => Ok(Arc::clone(&found.record)),
+                Ok(None) => Err(AuthDenied::Unknown.into()),
+                Err(_) if serves => Ok(Arc::clone(&known.record)),
+                Err(error) => Err(error),
+            };
+        };
+        let is_due = match currency {
+            Currency::Confirmed => age >= REFRESH,
+            _ => known.shall_confirm(age),
+        };
+        if is_in_use && is_due {
+            let start = self.upstream.log.read_start();
+            let lookup = self.flights.spawn(hash, start, || self.look_up(*hash));
+            if let Some(mut lookup) = lookup
+                && let Ok(Ok(found)) = timeout(wait, lookup.wait_for(Option::is_some)).await
+                && let Some(Ok(found)) = &*found
+            {
+                let found = found.as_ref().ok_or(AuthDenied::Unknown)?;
+                return Ok(Arc::clone(&found.record));
             }
-            return Ok(Arc::clone(&known.record));
         }
-        // No request waits for a database that is known to be unavailable.
-        if !self.upstream.is_in_use() && known.serves_if_upstream_fails() {
-            return Ok(Arc::clone(&known.record));
-        }
-        match Box::pin(self.share(hash, self.look_up(*hash))).await {
-            Ok(Some(found)) => Ok(Arc::clone(&found.record)),
-            Ok(None) => Err(AuthDenied::Unknown.into()),
-            Err(_) if known.serves_if_upstream_fails() => Ok(Arc::clone(&known.record)),
-            Err(error) => Err(error),
-        }
+        Ok(Arc::clone(&known.record))
+    }
+
+    /// Time since a record of this age was last confirmed, by a poll or by its own lookup.
+    fn unconfirmed_for(&self, age: Duration) -> Duration {
+        age.min(self.upstream.polls().age)
     }
 
     async fn get_uncached(&self, hash: &KeyHash) -> Result<Arc<ApiKeyRecord>, NotAuthenticated> {
-        if self.unknown.get(hash).is_some_and(|seen| self.is_current(hash, &seen)) {
+        let is_confirmed = |seen: Arc<ReadStamp>| {
+            let now = BootInstant::now();
+            self.upstream.currency(DependsOn::Key(hash), &seen, now) == Currency::Confirmed
+        };
+        if self.unknown.get(hash).is_some_and(is_confirmed) {
             return Err(AuthDenied::Unknown.into());
         }
         let found = self.share(hash, self.limited_look_up(*hash)).await?;
@@ -158,8 +229,8 @@ impl Records {
         hash: &KeyHash,
         look_up: impl Future<Output = LookupResult> + Send + 'static,
     ) -> LookupResult {
-        let start = self.upstream.load_start();
-        let may_share = |load: &LoadStart| self.upstream.may_share(DependsOn::Key(hash), load);
+        let start = self.upstream.log.read_start();
+        let may_share = |load: &ReadStart| self.upstream.log.may_share(DependsOn::Key(hash), load);
         self.flights.run_if(hash, start, may_share, || look_up).await?.value
     }
 
@@ -182,44 +253,46 @@ impl Records {
     }
 
     /// Marks the records of keys that polls report as changed and reloads them at once, up to
-    /// [`MAX_RELOADS`] concurrently. Runs forever.
+    /// [`MAX_RELOADS`] concurrently; re-reads old records. Runs forever.
     pub(super) async fn follow_changes(&self) {
         // After a panic: the keys that were taken then and are not marked or reloaded yet.
-        let mut waiting = VecDeque::from(self.mark(ChangedKeys::All));
+        let mut waiting = VecDeque::from(self.mark(ChangedKeys::All, 0));
         let mut reloads = FuturesUnordered::new();
+        let mut rereads = interval(REREAD_INTERVAL);
+        rereads.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let free = MAX_RELOADS - reloads.len();
             let begun = waiting.drain(..free.min(waiting.len()));
             reloads.extend(begun.map(|hash| self.reload(hash)));
             tokio::select! {
-                changed = self.upstream.changed_keys() => waiting.extend(self.mark(changed)),
+                (changed, poll) = self.upstream.changed_keys() => {
+                    waiting.extend(self.mark(changed, poll));
+                }
                 Some(()) = reloads.next(), if !reloads.is_empty() => {}
+                _ = rereads.tick() => self.reread().await,
             }
         }
     }
 
-    /// Marks the cached records of changed keys that lack the change. Returns the hashes of these
-    /// and of those that were marked before.
-    fn mark(&self, changed: ChangedKeys) -> Vec<KeyHash> {
-        let mut marked = Vec::new();
-        let mut mark = |hash: KeyHash, known: &CachedRecord| {
-            let about = DependsOn::Key(&hash);
-            if known.must_reload() || self.upstream.is_known_to_have_changed(about, &known.seen) {
-                known.must_reload.store(true, Ordering::Relaxed);
-                marked.push(hash);
+    /// Marks the cached records of keys that the poll with this number found to be changed, unless
+    /// they show the change. Returns the hashes of these and of those that were marked before.
+    fn mark(&self, changed: ChangedKeys, poll: u64) -> Vec<KeyHash> {
+        let mark = |hash: KeyHash, known: &CachedRecord| {
+            if !self.upstream.log.proves(DependsOn::Key(&hash), &known.seen) {
+                known.changed_by_poll.fetch_max(poll, Ordering::Relaxed);
             }
+            known.must_reload().then_some(hash)
         };
         match changed {
-            ChangedKeys::All => self.known.iter().for_each(|(hash, known)| mark(*hash, &known)),
+            ChangedKeys::All => {
+                self.known.iter().filter_map(|(hash, known)| mark(*hash, &known)).collect()
+            }
             ChangedKeys::These(hashes) => {
-                for hash in hashes {
-                    if let Some(known) = self.known.get(&hash) {
-                        mark(hash, &known);
-                    }
-                }
+                let known = |hash| Some((hash, self.known.get(&hash)?));
+                let known = hashes.into_iter().filter_map(known);
+                known.filter_map(|(hash, known)| mark(hash, &known)).collect()
             }
         }
-        marked
     }
 
     /// Reloads a marked record.
@@ -230,51 +303,92 @@ impl Records {
         }
     }
 
-    fn is_current(&self, hash: &KeyHash, seen: &ReadStamp) -> bool {
-        self.upstream.is_current(DependsOn::Key(hash), seen)
+    /// Re-reads the oldest records of more than [`REREAD`] in one statement.
+    async fn reread(&self) {
+        let now = BootInstant::now();
+        let age = |known: &CachedRecord| now.since(known.seen.began);
+        let old = self.known.iter().filter(|(_, known)| age(known) >= REREAD);
+        let mut old: Vec<_> = old.map(|(hash, known)| (age(&known), *hash)).collect();
+        if old.is_empty() || !self.upstream.is_in_use() {
+            return;
+        }
+        old.sort_unstable_by_key(|(age, _)| Reverse(*age));
+        old.truncate(MAX_REREAD);
+        let hashes: Vec<_> = old.into_iter().map(|(_, hash)| hash).collect();
+        match self.upstream.api_keys(&hashes).await {
+            Ok(Read { value, seen }) => {
+                for (hash, record) in hashes.into_iter().zip(value) {
+                    self.store().put(hash, record, seen.clone());
+                }
+            }
+            Err(error) => tracing::debug!(%error, "old key records could not be read again"),
+        }
+    }
+
+    fn store(&self) -> RecordStore {
+        let (known, unknown) = (self.known.clone(), self.unknown.clone());
+        RecordStore { known, unknown, upstream: Arc::clone(&self.upstream) }
     }
 
     fn look_up(&self, hash: KeyHash) -> impl Future<Output = LookupResult> + Send + use<> {
         let (record_loader, metrics) = (self.record_loader.clone(), Arc::clone(&self.metrics));
-        let (known, unknown) = (self.known.clone(), self.unknown.clone());
-        let upstream = Arc::clone(&self.upstream);
+        let store = self.store();
         async move {
-            let looked_up = Instant::now();
-            let read = record_loader.record(hash).await;
-            let event =
-                if read.is_ok() { CacheEvent::KeyLookedUp } else { CacheEvent::KeyLookUpFailed };
-            metrics.count(event);
-            let read = read.map_err(NotAuthenticated::Unavailable)?;
-            let Some(record) = read.value else {
-                known.entry(hash).and_compute_with(|present| match present {
-                    Some(present) if present.value().looked_up > looked_up => Op::Nop,
-                    _ => Op::Remove,
-                });
-                unknown.insert(hash, Arc::new(read.seen));
-                return Ok(None);
-            };
-            let about = DependsOn::Key(&hash);
-            let was_marked = known.get(&hash).is_some_and(|known| known.must_reload());
-            let must_reload = was_marked && !upstream.is_current(about, &read.seen);
-            let found = Arc::new(CachedRecord {
-                record: Arc::new(record),
-                seen: read.seen,
-                looked_up,
-                must_reload: AtomicBool::new(must_reload),
-            });
-            // An earlier lookup may end later.
-            known.entry(hash).and_compute_with(|present| match present {
-                Some(present) if present.value().looked_up > looked_up => Op::Nop,
-                _ => Op::Put(Arc::clone(&found)),
-            });
-            // Checked after the insertion: a poll before it has marked the record that this one
-            // replaced, and a poll after it marks this one.
-            if upstream.is_known_to_have_changed(about, &found.seen) {
-                found.must_reload.store(true, Ordering::Relaxed);
+            // The first lookup may have begun before a poll that found a change, and may lack it.
+            for _ in 0..2 {
+                let read = record_loader.record(hash).await;
+                let is_ok = read.is_ok();
+                let event =
+                    if is_ok { CacheEvent::KeyLookedUp } else { CacheEvent::KeyLookUpFailed };
+                metrics.count(event);
+                let Read { value, seen } = read.map_err(NotAuthenticated::Unavailable)?;
+                match store.put(hash, value, seen) {
+                    Some(found) if found.must_reload() => {}
+                    found => return Ok(found),
+                }
             }
-            unknown.invalidate(&hash);
-            Ok(Some(found))
+            Err(NotAuthenticated::Unavailable(Arc::new(UpstreamError::Behind)))
         }
+    }
+}
+
+/// The cached records, for lookups. Cheap to clone.
+struct RecordStore {
+    known: Cache<KeyHash, Arc<CachedRecord>>,
+    unknown: Cache<KeyHash, Arc<ReadStamp>>,
+    upstream: Arc<UpstreamClient>,
+}
+
+impl RecordStore {
+    /// Stores what a lookup found, unless a later one has ended earlier. Returns the record.
+    fn put(
+        &self,
+        hash: KeyHash,
+        record: Option<ApiKeyRecord>,
+        seen: ReadStamp,
+    ) -> Option<Arc<CachedRecord>> {
+        let is_later = |present: &CachedRecord| present.seen.order() > seen.order();
+        let Some(record) = record else {
+            self.known.entry(hash).and_compute_with(|present| match present {
+                Some(present) if is_later(present.value()) => Op::Nop,
+                _ => Op::Remove,
+            });
+            self.unknown.insert(hash, Arc::new(seen));
+            return None;
+        };
+        let is_proven = self.upstream.log.proves(DependsOn::Key(&hash), &seen);
+        let mut found = None;
+        self.known.entry(hash).and_compute_with(|present| {
+            let changed_by =
+                |entry: &Arc<CachedRecord>| entry.changed_by_poll.load(Ordering::Relaxed);
+            let present = present.as_ref().map(|present| present.value());
+            let changed_by_poll = present.filter(|_| !is_proven).map_or(0, changed_by);
+            let new = Arc::new(CachedRecord::new(record, seen.clone(), changed_by_poll));
+            found = Some(Arc::clone(&new));
+            if present.is_some_and(|present| is_later(present)) { Op::Nop } else { Op::Put(new) }
+        });
+        self.unknown.invalidate(&hash);
+        found
     }
 }
 

@@ -3,6 +3,7 @@
 use tokio::time::{sleep, timeout};
 
 use super::*;
+use crate::registry::Timestamp;
 use crate::upstream::{Catalogue, Embedded};
 
 #[tokio::test]
@@ -22,12 +23,7 @@ async fn a_restart_reloads_the_records_that_were_marked_before_it() {
         expires_at: None,
         revoked_at: None,
     };
-    let marked = CachedRecord {
-        record: Arc::new(record),
-        seen: ReadStamp::new(Timestamp::now(), None),
-        looked_up: Instant::now(),
-        must_reload: AtomicBool::new(true),
-    };
+    let marked = CachedRecord::new(record, ReadStamp::new(Timestamp::now(), None), 1);
     records.known.insert(hash, Arc::new(marked));
 
     let reloaded = timeout(Duration::from_secs(20), async {

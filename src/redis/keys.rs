@@ -3,12 +3,14 @@
 //! | key | value |
 //! |---|---|
 //! | `<prefix>:limit:<key id>` | how many requests were admitted in the API key's window |
-//! | `<prefix>:answer:<format>:<schema>:{<request>}` | a cache entry, as `cache/codec.rs` writes it |
-//! | `<prefix>:lease:<format>:<schema>:{<request>}` | the random token of the replica that reads this entry from the upstream |
+//! | `<prefix>:entry:<entries>:{<request>}` | a cache entry, as `cache/codec.rs` writes it |
+//! | `<prefix>:lease:<entries>:{<request>}` | the random token of the replica that reads this entry from the upstream |
+//! | `<prefix>:outcome:<entries>:{<request>}` | a lease's token and the outcome of its read, if there is no entry |
+//! | `<prefix>:history` | the present history of the database, and the bytes of its write-ahead log |
 //! | `<prefix>:probe:<number>` | empty; written to find out whether Redis is available |
-//! | `<prefix>:outcome:<format>:<schema>:{<request>}` | a lease's token and the outcome of its read, if there is no entry |
 //!
-//! The braces make the three keys of a request fall into one slot of a Redis Cluster.
+//! `<entries>` is the encoding of entries, a fingerprint of the response schema and the history of
+//! the database, with colons between: what differs in one of them is never shared. The braces make the three keys of a request fall into one slot of a Redis Cluster.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -35,14 +37,17 @@ impl RedisKeys {
         format!("{}:probe:{number}", self.prefix)
     }
 
-    /// The keys of a request's cache entry. `format` is the version of the entries' encoding,
-    /// `schema` a fingerprint of the response schema: releases that differ in either never share
-    /// entries.
-    pub fn entry(&self, format: u8, schema: &str, request: impl Display) -> EntryKeys {
+    /// The key of the present history of the database.
+    pub fn history(&self) -> String {
+        format!("{}:history", self.prefix)
+    }
+
+    /// The keys of a request's cache entry. Entries with different `entries` are never shared.
+    pub fn entry(&self, entries: &str, request: impl Display) -> EntryKeys {
         let prefix = &self.prefix;
-        let tail = format!(":{format}:{schema}:{{{request}}}");
+        let tail = format!(":{entries}:{{{request}}}");
         EntryKeys {
-            entry: format!("{prefix}:answer{tail}"),
+            entry: format!("{prefix}:entry{tail}"),
             lease: format!("{prefix}:lease{tail}"),
             outcome: format!("{prefix}:outcome{tail}"),
         }

@@ -36,18 +36,18 @@ return {admitted, count + admitted, resets_in}
 ",
 );
 
-/// Stores a cache entry, unless the stored one was read from the upstream later.
+/// Stores a cache entry, unless the stored one shows a later state.
 ///
-/// KEYS[1]: the entry. ARGV[1]: its bytes, as `cache/codec.rs` writes them. ARGV[2]: the time of
-/// its read, as text that sorts by time. ARGV[3]: its time to live, ms. ARGV[4]: the first byte of
-/// every entry of this format.
+/// KEYS[1]: the entry. ARGV[1]: its bytes, as `cache/codec.rs` writes them. ARGV[2]: the number of
+/// transactions that its read saw, as 16 hexadecimal digits. ARGV[3]: its time to live, ms. ARGV[4]:
+/// the first byte of every entry of this format.
 /// Returns: 1 if it was stored, else 0.
 pub static PUT_IF_NEWER: LuaScript = LuaScript::new(
     r"
 local head = redis.pcall('GETRANGE', KEYS[1], 0, 20)
 if type(head) == 'string' and #head == 21 and string.sub(head, 1, 1) == ARGV[4] then
-  local read_at = string.sub(head, 6)
-  if string.match(read_at, '^%x+$') and read_at > ARGV[2] then
+  local transactions = string.sub(head, 6)
+  if string.match(transactions, '^%x+$') and transactions > ARGV[2] then
     return 0
   end
 end
@@ -56,9 +56,10 @@ return 1
 ",
 );
 
-/// Deletes the cache entry of something that does not exist any more, unless it was read later.
+/// Deletes the cache entry of something that does not exist any more, unless it shows a later state.
 ///
-/// KEYS[1]: the entry. ARGV[1]: the time of the read that found no gene or domain.
+/// KEYS[1]: the entry. ARGV[1]: the number of transactions that the read saw which found no gene or
+/// domain, as 16 hexadecimal digits.
 /// Returns: how many entries were deleted.
 pub static DELETE_IF_OLDER: LuaScript = LuaScript::new(
     r"

@@ -18,7 +18,7 @@ pub(crate) use batcher::{
 };
 pub use breaker::{Breaker, CallOutcome, Permit};
 pub(crate) use lock::lock;
-pub use single_flight::{FlightOutcome, SingleFlight};
+pub use single_flight::{FlightOutcome, FlightReceiver, SingleFlight};
 pub(crate) use supervised::supervise;
 pub use task_panicked::TaskPanicked;
 pub(crate) use token_bucket::TokenBucket;

@@ -32,7 +32,7 @@ struct Flight<V, B> {
 
 /// Wakes each waiting caller by itself. With a shared future one caller wakes the others, so one
 /// that leaves at the wrong moment would leave them asleep.
-type FlightReceiver<V> = watch::Receiver<Option<V>>;
+pub type FlightReceiver<V> = watch::Receiver<Option<V>>;
 
 /// The result of a piece of work, and whether another caller had begun it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,13 +98,15 @@ where
         Ok(FlightOutcome { value: value.ok_or(TaskPanicked)?, joined })
     }
 
-    /// Begins the work on `key` if none is under way, without waiting for it.
-    pub fn spawn<W, F>(&self, key: &K, beginning: B, work: W)
+    /// Begins the work on `key` if none is under way, without waiting for it. Returns what receives
+    /// its value if this call began it.
+    pub fn spawn<W, F>(&self, key: &K, beginning: B, work: W) -> Option<FlightReceiver<V>>
     where
         W: FnOnce() -> F,
         F: Future<Output = V> + Send + 'static,
     {
-        drop(self.receiver(key, beginning, |_| true, work));
+        let (receiver, joined) = self.receiver(key, beginning, |_| true, work);
+        (!joined).then_some(receiver)
     }
 
     fn receiver<W, F>(

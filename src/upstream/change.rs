@@ -10,6 +10,10 @@ pub const HORIZON_HOURS: i64 = 25;
 pub enum ChangeScope {
     /// Any value.
     All,
+    /// Any gene.
+    Genes,
+    /// Any API key.
+    Keys,
     /// A gene.
     Gene(GeneId),
     /// A domain, by name.
@@ -23,17 +27,16 @@ pub enum ChangeScope {
 pub struct Change {
     /// What it may affect.
     pub scope: ChangeScope,
-    /// The transaction that made it.
-    pub xid: u64,
+    /// The transaction that made it; `None` for several.
+    pub xid: Option<u64>,
 }
 
 /// The result of a poll of the change log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Changes {
-    /// All changes that the given snapshot does not see.
+    /// All changes that the given snapshot does not see. Where there were too many of genes or of
+    /// keys, one of [`ChangeScope::Genes`] or [`ChangeScope::Keys`] replaces them.
     These(Vec<Change>),
-    /// More changes than are listed: everything may have changed.
-    TooMany,
     /// The upstream has no change log: only ages limit the use of cached entries.
     NoLog,
 }

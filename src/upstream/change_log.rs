@@ -1,170 +1,262 @@
 //! Decides whether a read is still current.
 //!
 //! The upstream's change log names the transaction in which a gene, a domain or a key changed, and
-//! every read carries its snapshot. A read is current if every known change that concerns it is
-//! visible in its snapshot. This holds also when transactions commit in another order than they
-//! began.
+//! every read carries its snapshot. A read is outdated if a known change that concerns it is not
+//! visible to it. This holds also when transactions commit in another order than they began.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{PoisonError, RwLock};
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Duration;
 
-use super::change::{Changes, DependsOn};
-use super::change_index::ChangeIndex;
+use super::change::{Change, Changes, DependsOn};
+use super::change_index::{ChangeIndex, FoundBy};
+use super::clock::BootInstant;
+use super::history::Server;
 use super::read::{Read, ReadStamp};
 use super::snapshot::Snapshot;
-use crate::registry::Timestamp;
+
+/// Within this after its commit, every request sees a change.
+const VISIBLE_WITHIN: Duration = Duration::from_secs(2);
+
+/// How current a read is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Currency {
+    /// No known change contradicts it, and no change of more than two seconds ago is unknown.
+    Confirmed,
+    /// No known change contradicts it, but the changes of the last seconds are unknown.
+    Unconfirmed,
+    /// A known change contradicts it, or it belongs to another history of the database.
+    Outdated,
+}
 
 /// The known part of the change log. Cheap to query: while nothing changes, checking a read that
-/// was current before costs two atomic loads.
+/// was checked before costs three atomic loads.
 #[derive(Debug)]
 pub struct ChangeLog {
-    /// Grows whenever a result of `is_current` may have changed.
+    /// Grows whenever a read that was not outdated may have become so.
     version: AtomicU64,
+    /// When the last successful poll began, as [`BootInstant`]; the maximum if there is no log.
+    polled_at: AtomicI64,
     state: RwLock<LogState>,
 }
 
-#[derive(Debug)]
-enum LogState {
-    /// Not loaded yet: no read is known to be current. Reads before this time never will be.
-    Unloaded(Timestamp),
-    /// There is no log: every read counts as current.
-    NoLog,
-    ChangeIndex(ChangeIndex),
+#[derive(Debug, Default)]
+struct LogState {
+    /// The number of the present history of the database; 0 before the first.
+    history: u64,
+    /// The server that was polled last.
+    server: Option<Server>,
+    /// The number of successful polls.
+    poll: u64,
+    /// What the next poll need not find.
+    since: Option<Snapshot>,
+    /// The transactions that the last poll of a standby found. The next poll finds them again.
+    at_standby: HashSet<u64>,
+    /// A transaction that committed after this history began.
+    witness: Option<u64>,
+    index: LogIndex,
+}
+
+#[derive(Debug, Default)]
+enum LogIndex {
+    #[default]
+    Unloaded,
+    /// The upstream has no log.
+    Absent,
+    Loaded(ChangeIndex),
+}
+
+/// What was known when a read or a load began.
+#[derive(Debug, Clone, Copy)]
+pub struct ReadStart {
+    began: BootInstant,
+    history: u64,
+    poll: u64,
+    server: Option<Server>,
+}
+
+impl ReadStart {
+    /// The stamp of a read that began then.
+    pub(super) fn stamp(&self, seen: ReadStamp) -> ReadStamp {
+        let Self { history, poll, server, .. } = *self;
+        let began = self.began.min(seen.began);
+        let is_polled = seen.server == server;
+        let (poll, confirmed_at) = if is_polled { (poll, began) } else { (0, BootInstant::MIN) };
+        ReadStamp { began, confirmed_at, history, is_polled, poll, ..seen }
+    }
+
+    /// The stamp of a poll that began at `began`.
+    pub(super) fn stamp_of_poll(&self, seen: ReadStamp, began: BootInstant) -> ReadStamp {
+        let Self { history, poll, .. } = *self;
+        ReadStamp { began, confirmed_at: began, history, is_polled: true, poll, ..seen }
+    }
 }
 
 impl Default for ChangeLog {
     fn default() -> Self {
-        Self { version: AtomicU64::new(1), state: RwLock::new(LogState::Unloaded(Timestamp::MIN)) }
+        let polled_at = AtomicI64::new(BootInstant::MIN.to_micros());
+        Self { version: AtomicU64::new(1), polled_at, state: RwLock::default() }
     }
 }
 
 impl ChangeLog {
-    /// The snapshot to pass to the next poll; `None` if the log must be loaded first.
-    pub fn present(&self) -> Option<Snapshot> {
-        match &*self.read() {
-            LogState::ChangeIndex(index) => Some(index.present().clone()),
-            LogState::Unloaded(_) | LogState::NoLog => None,
-        }
+    /// What is known now, at the start of a read.
+    pub fn read_start(&self) -> ReadStart {
+        let state = self.read();
+        let LogState { history, poll, server, .. } = *state;
+        ReadStart { began: BootInstant::now(), history, poll, server }
+    }
+
+    /// The snapshot to pass to the next poll; `None` if the log must be loaded.
+    pub(super) fn since(&self) -> Option<Snapshot> {
+        self.read().since.clone()
+    }
+
+    /// The number of the present history; 0 before the first.
+    pub(super) fn history(&self) -> u64 {
+        self.read().history
+    }
+
+    /// A transaction that is known to have committed after the present history began.
+    pub(super) fn witness(&self) -> Option<u64> {
+        self.read().witness
+    }
+
+    /// Whether there is a log, as far as it is known.
+    pub fn exists(&self) -> bool {
+        self.polled_at.load(Ordering::Relaxed) != i64::MAX
     }
 
     /// Whether the log has been loaded, or there is none.
     pub fn is_settled(&self) -> bool {
-        !matches!(*self.read(), LogState::Unloaded(_))
+        !matches!(self.read().index, LogIndex::Unloaded)
     }
 
-    /// Whether a poll of the primary saw less than an earlier one: the database was restored from a
-    /// backup, or a standby was promoted that had not received everything.
-    pub fn is_ahead_of(&self, found: &Read<Changes>) -> bool {
-        match (&*self.read(), &found.seen.snapshot) {
-            (LogState::ChangeIndex(index), Some(present)) => {
-                present.xmax() < index.present().xmax()
-            }
-            _ => false,
-        }
+    /// Begins another history of the database: all earlier reads are outdated, and the log must be
+    /// loaded.
+    pub fn begin_history(&self) {
+        let mut state = self.write();
+        let LogState { history, poll, .. } = *state;
+        *state = LogState { history: history + 1, poll, ..LogState::default() };
+        self.polled_at.store(BootInstant::MIN.to_micros(), Ordering::Release);
+        self.version.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// The database began a new timeline at `at`: no read before it is current, and the changes of
-    /// the old timeline will never become visible. The log must be loaded anew.
-    pub fn begin_timeline(&self, at: Timestamp) {
-        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        if matches!(*state, LogState::ChangeIndex(_)) {
-            *state = LogState::Unloaded(at);
-            self.version.fetch_add(1, Ordering::AcqRel);
-        }
-    }
-
-    /// Applies a poll of the primary. Returns whether there is a log, if that has changed.
-    pub fn polled(&self, found: Read<Changes>) -> Option<bool> {
-        self.apply(found, ChangeIndex::advance)
-    }
-
-    /// Applies a poll of a standby while the primary is unavailable. Known changes stay known,
-    /// because the standby may not have replayed them yet.
-    pub fn polled_standby(&self, found: Read<Changes>) -> Option<bool> {
-        self.apply(found, ChangeIndex::follow)
-    }
-
-    fn apply(
-        &self,
-        found: Read<Changes>,
-        update: impl FnOnce(&mut ChangeIndex, Read<Changes>, Snapshot) -> bool,
-    ) -> Option<bool> {
-        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        let had_log = match *state {
-            LogState::Unloaded(_) => None,
-            LogState::NoLog => Some(false),
-            LogState::ChangeIndex(_) => Some(true),
+    /// Applies a poll that began at `began`. Returns its number, and whether there is a log if that
+    /// has changed.
+    pub fn apply(&self, found: Read<Changes>, began: BootInstant) -> (u64, Option<bool>) {
+        let mut state = self.write();
+        let had_log = match &state.index {
+            LogIndex::Unloaded => None,
+            LogIndex::Absent => Some(false),
+            LogIndex::Loaded(_) => Some(true),
         };
-        let has_log = found.value != Changes::NoLog;
-        let changed = match (&mut *state, found.seen.snapshot.clone()) {
-            (LogState::ChangeIndex(index), Some(present)) if has_log => {
-                update(index, found, present)
-            }
-            (LogState::Unloaded(since), Some(present)) if has_log => {
-                *state = LogState::ChangeIndex(ChangeIndex::begin(found, present, *since));
-                true
-            }
-            (LogState::NoLog, Some(present)) if has_log => {
-                *state = LogState::ChangeIndex(ChangeIndex::begin(found, present, Timestamp::MIN));
-                true
-            }
+        state.poll += 1;
+        state.server = found.seen.server;
+        let (has_log, is_news) = match (found.value, found.seen.snapshot) {
+            (Changes::These(changes), Some(present)) => (true, state.add(changes, present)),
             _ => {
-                *state = LogState::NoLog;
-                had_log != Some(false)
+                (state.index, state.since) = (LogIndex::Absent, None);
+                (false, false)
             }
         };
-        if changed {
+        if is_news || had_log != Some(has_log) {
             self.version.fetch_add(1, Ordering::AcqRel);
         }
-        (had_log != Some(has_log)).then_some(has_log)
+        let polled_at = if has_log { began.to_micros() } else { i64::MAX };
+        self.polled_at.store(polled_at, Ordering::Release);
+        (state.poll, (had_log != Some(has_log)).then_some(has_log))
     }
 
-    /// Notes that a poll failed.
-    pub fn poll_failed(&self) {
-        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        if let LogState::ChangeIndex(index) = &mut *state
-            && index.fail()
-        {
-            self.version.fetch_add(1, Ordering::AcqRel);
-        }
-    }
-
-    /// Whether every known change that concerns the read is visible in its snapshot.
-    pub fn is_current(&self, depends_on: DependsOn<'_>, seen: &ReadStamp) -> bool {
+    /// How current a read is at the moment `now`.
+    pub fn currency(
+        &self,
+        depends_on: DependsOn<'_>,
+        seen: &ReadStamp,
+        now: BootInstant,
+    ) -> Currency {
+        // Loaded before the version: a poll that is counted here has its changes counted there.
+        let polled_at = self.polled_at.load(Ordering::Acquire);
         let version = self.version.load(Ordering::Acquire);
-        if seen.verified.load(Ordering::Relaxed) == version {
-            return true;
-        }
-        let current = match &*self.read() {
-            LogState::Unloaded(_) => false,
-            LogState::NoLog => true,
-            LogState::ChangeIndex(index) => index.is_current(depends_on, seen),
-        };
-        if current {
+        if seen.verified.load(Ordering::Relaxed) != version {
+            if self.is_outdated(depends_on, seen) {
+                return Currency::Outdated;
+            }
             seen.verified.store(version, Ordering::Relaxed);
         }
-        current
+        let polled_at = if seen.is_polled || polled_at == i64::MAX { polled_at } else { i64::MIN };
+        let confirmed_at = seen.confirmed_at.max(BootInstant::from_micros(polled_at));
+        let is_confirmed = now.since(confirmed_at) < VISIBLE_WITHIN;
+        if is_confirmed { Currency::Confirmed } else { Currency::Unconfirmed }
     }
 
-    /// Whether a known change concerns the read and is not visible in its snapshot.
-    pub fn is_known_to_have_changed(&self, depends_on: DependsOn<'_>, seen: &ReadStamp) -> bool {
-        match &*self.read() {
-            LogState::Unloaded(_) | LogState::NoLog => false,
-            LogState::ChangeIndex(index) => index.has_change_after(depends_on, seen),
-        }
+    fn is_outdated(&self, depends_on: DependsOn<'_>, seen: &ReadStamp) -> bool {
+        let state = self.read();
+        let contradicts = match &state.index {
+            LogIndex::Loaded(index) => !index.shows_all(depends_on, seen),
+            LogIndex::Unloaded | LogIndex::Absent => false,
+        };
+        contradicts || seen.history != state.history
     }
 
-    /// Whether a change of the read's result has become visible since the poll with the snapshot
-    /// `earlier`.
-    pub fn has_changed_since(&self, depends_on: DependsOn<'_>, earlier: &Snapshot) -> bool {
-        match &*self.read() {
-            LogState::Unloaded(_) | LogState::NoLog => false,
-            LogState::ChangeIndex(index) => index.has_changed_since(depends_on, earlier),
-        }
+    /// Whether the read is known to show every known change that concerns it.
+    pub fn proves(&self, depends_on: DependsOn<'_>, seen: &ReadStamp) -> bool {
+        let is_loaded = matches!(self.read().index, LogIndex::Loaded(_));
+        is_loaded && !self.is_outdated(depends_on, seen)
     }
 
-    fn read(&self) -> std::sync::RwLockReadGuard<'_, LogState> {
+    /// Whether a request that is made now may get the result of a load that began then: no change
+    /// that concerns it has become known since, and none can have been committed that it must see.
+    pub fn may_share(&self, depends_on: DependsOn<'_>, load: &ReadStart) -> bool {
+        let state = self.read();
+        let has_changed = match &state.index {
+            LogIndex::Loaded(index) => index.has_changed_since(depends_on, load.poll),
+            LogIndex::Unloaded | LogIndex::Absent => false,
+        };
+        load.history == state.history && !has_changed && self.knows_changes_since(load.began)
+    }
+
+    /// Whether each change since `moment` is known that a request which is made now must see.
+    pub fn knows_changes_since(&self, moment: BootInstant) -> bool {
+        let polled_at = BootInstant::from_micros(self.polled_at.load(Ordering::Acquire));
+        moment.max(polled_at).elapsed() < VISIBLE_WITHIN
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, LogState> {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, LogState> {
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl LogState {
+    /// Adds what a poll with the snapshot `present` found. Returns whether something is new.
+    fn add(&mut self, mut changes: Vec<Change>, present: Snapshot) -> bool {
+        let is_at_standby = self.server.is_some_and(|server| server.is_standby);
+        let found: HashSet<u64> = if is_at_standby {
+            changes.iter().filter_map(|change| change.xid).collect()
+        } else {
+            HashSet::new()
+        };
+        let known = std::mem::replace(&mut self.at_standby, found);
+        changes.retain(|change| change.xid.is_none_or(|xid| !known.contains(&xid)));
+        let found_by = FoundBy::new(self.poll, &present, &changes);
+        if let LogIndex::Loaded(_) = self.index {
+            self.witness = changes.iter().filter_map(|change| change.xid).max().or(self.witness);
+        } else {
+            self.index = LogIndex::Loaded(ChangeIndex::default());
+        }
+        // A standby may lag behind what is known.
+        if self.since.as_ref().is_none_or(|since| !is_at_standby || present.sees_all_of(since)) {
+            self.since = Some(present);
+        }
+        let LogIndex::Loaded(index) = &mut self.index else { return false };
+        let is_news = !changes.is_empty();
+        changes.into_iter().for_each(|change| index.add(change, &found_by));
+        is_news
     }
 }
 

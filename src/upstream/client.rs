@@ -1,291 +1,325 @@
-//! The client of the upstream: polls its change log, and tracks whether it is available.
+//! The client of the upstream: chooses the server of each read, and knows whether the database is
+//! available and which reads are current.
 //!
-//! A caller that has a stale entry checks [`UpstreamClient::is_in_use`] first, and does not wait for an
-//! unavailable database. A caller without one tries the database in any case, so the first request
-//! after an outage is served.
-//!
-//! The change log is polled at the primary, or, while that is unavailable, at the most advanced
-//! standby.
+//! Genes are read at the standbys in turn, or at the primary if the standby lacks a known change or
+//! does not show a later state than the caller already has. API keys are read at the primary, because
+//! a new key is used at once, or at a standby while that is unavailable.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use futures_util::future::join_all;
-use tokio::sync::watch;
+use tokio::time::{Instant, timeout, timeout_at};
 
-use super::change::Changes;
-use super::change_log::ChangeLog;
-use super::clock::Clock;
+use super::change::DependsOn;
+use super::change_log::{ChangeLog, Currency};
+use super::clock::{BootInstant, DatabaseClock};
 use super::error::UpstreamError;
+use super::history::History;
 use super::key_changes::{ChangedKeys, KeyChanges};
-use super::poll_stats::PollStats;
-use super::read::{Read, ReadStamp};
-use super::replication::{Position, ReplicationTracker};
+use super::poll_stats::{PollCounts, PollStats};
+use super::read::{Read, ReadOrder, ReadStamp};
+use super::replication::ReplicationTracker;
 use super::source::Upstream;
-use super::standbys::{Standby, Standbys, outcome};
-use crate::ops::error_chain;
-use crate::registry::Timestamp;
-use crate::sync::{Breaker, SingleFlight};
-
-/// Interval between polls of the change log.
-const POLL_INTERVAL: Duration = Duration::from_secs(1);
+use super::standbys::{StandbyState, Standbys};
+use crate::ops::{PoolState, error_chain};
+use crate::registry::{
+    ApiKeyRecord, ArenaInsights, DomainName, GeneId, GenePage, GenePhenotype, GeneSearch,
+    GeneSummary, KeyHash, Timestamp,
+};
+use crate::sync::{Breaker, CallOutcome, SingleFlight, lock};
 
 /// A client of one upstream and its standbys.
 pub struct UpstreamClient {
     /// The configured primary.
-    pub(super) upstream: Arc<dyn Upstream>,
+    pub(super) primary: Arc<dyn Upstream>,
     pub(super) standbys: Standbys,
     pub(super) breaker: Breaker,
-    pub(super) log: ChangeLog,
-    pub(super) clock: Clock,
-    replication: Mutex<ReplicationTracker>,
-    /// Whether the configured primary is a standby at the moment.
-    pub(super) is_standby: AtomicBool,
-    /// Pings of the primary in the background.
+    /// What the polls have found.
+    pub log: ChangeLog,
+    pub(super) clock: DatabaseClock,
+    pub(super) replication: Mutex<ReplicationTracker>,
+    /// Pings of the primary after reads that timed out.
     pings: SingleFlight<(), ()>,
-    /// Whether the last poll of the change log failed.
-    is_log_unreadable: AtomicBool,
-    /// Whether the change log was last polled at a standby.
-    is_log_at_standby: AtomicBool,
-    pub(super) polls: PollStats,
+    pub(super) stats: PollStats,
     pub(super) key_changes: KeyChanges,
-    /// Notified after each poll.
-    polled: watch::Sender<()>,
 }
 
 impl UpstreamClient {
-    /// A client that has not polled yet; [`Self::watch`] must run.
-    pub fn new(upstream: Arc<dyn Upstream>) -> Arc<Self> {
+    /// A client that knows nothing yet; [`ChangePoller`](super::ChangePoller) must run.
+    pub fn new(primary: Arc<dyn Upstream>) -> Arc<Self> {
         Arc::new(Self {
-            standbys: Standbys::new(upstream.standbys()),
-            upstream,
+            standbys: Standbys::new(primary.standbys()),
+            primary,
             breaker: Breaker::new("the registry's database"),
             log: ChangeLog::default(),
-            clock: Clock::default(),
+            clock: DatabaseClock::default(),
             replication: Mutex::default(),
-            is_standby: AtomicBool::new(false),
             pings: SingleFlight::new("database_pings"),
-            is_log_unreadable: AtomicBool::new(false),
-            is_log_at_standby: AtomicBool::new(false),
-            polls: PollStats::begin(),
+            stats: PollStats::default(),
             key_changes: KeyChanges::default(),
-            polled: watch::Sender::new(()),
         })
     }
 
-    /// Polls the change log and the standbys once a second; does not return. This also detects when
-    /// the database becomes unavailable and available.
-    pub async fn watch(self: Arc<Self>) {
-        let _watched = WatchGuard(&self);
-        let polls = async {
-            loop {
-                let begun = Instant::now();
-                self.poll().await;
-                self.polled.send_replace(());
-                tokio::time::sleep(POLL_INTERVAL.saturating_sub(begun.elapsed())).await;
-            }
-        };
-        // Separately, so that a standby that hangs does not delay the others.
-        let standbys = join_all(self.standbys.iter().map(|standby| self.poll_replication(standby)));
-        tokio::join!(polls, standbys);
+    /// Reads one page of a search, with the number of all genes that match. The read shows a later
+    /// state than `since`, which the caller already has.
+    pub async fn search(
+        self: &Arc<Self>,
+        search: &GeneSearch,
+        since: Option<ReadOrder>,
+    ) -> Result<Read<GenePage>, UpstreamError> {
+        let depends_on = DependsOn::of_filter(&search.filter);
+        self.read_genes(depends_on, since, |from| async move { from.search(search).await }).await
     }
 
-    /// Polls a standby after each poll of the primary.
-    async fn poll_replication(&self, standby: &Standby) {
-        let mut polled = self.polled.subscribe();
-        while polled.changed().await.is_ok() {
-            let begun = Instant::now();
-            let found = standby.position().await;
-            self.standbys.polled(standby, found, &self.replication(), (begun, self.now()));
+    /// Reads the genes of one page, without that number. See [`Self::search`] for `since`.
+    pub async fn page(
+        self: &Arc<Self>,
+        search: &GeneSearch,
+        since: Option<ReadOrder>,
+    ) -> Result<Read<Vec<GeneSummary>>, UpstreamError> {
+        let depends_on = DependsOn::of_filter(&search.filter);
+        self.read_genes(depends_on, since, |from| async move { from.page(search).await }).await
+    }
+
+    /// Reads a published gene's phenotype; `None` if there is no such gene. See [`Self::search`] for
+    /// `since`.
+    pub async fn phenotype(
+        self: &Arc<Self>,
+        id: GeneId,
+        since: Option<ReadOrder>,
+    ) -> Result<Read<Option<GenePhenotype>>, UpstreamError> {
+        let depends_on = DependsOn::Gene(id);
+        self.read_genes(depends_on, since, |from| async move { from.phenotype(id).await }).await
+    }
+
+    /// Computes a domain's arena; `None` if the domain has no published gene. See [`Self::search`]
+    /// for `since`.
+    pub async fn insights(
+        self: &Arc<Self>,
+        domain: &DomainName,
+        since: Option<ReadOrder>,
+    ) -> Result<Read<Option<ArenaInsights>>, UpstreamError> {
+        let (depends_on, now) = (DependsOn::Domain(domain), self.now());
+        self.read_genes(depends_on, since, |from| async move { from.insights(domain, now).await })
+            .await
+    }
+
+    /// Reads the records of the API keys with these hashes, in their order; `None` for unknown keys.
+    pub async fn api_keys(
+        self: &Arc<Self>,
+        hashes: &[KeyHash],
+    ) -> Result<Read<Vec<Option<ApiKeyRecord>>>, UpstreamError> {
+        let read = |from: Arc<dyn Upstream>| async move { from.api_keys(hashes).await };
+        if self.standbys.is_empty() {
+            return self.read_at_primary(read).await;
+        }
+        let shows_changes =
+            |seen: &ReadStamp| hashes.iter().all(|hash| self.shows(DependsOn::Key(hash), seen));
+        let at_standby = || self.standbys.read(None, shows_changes, read);
+        let both = async {
+            if !self.is_primary_in_use()
+                && let Some(found) = at_standby().await
+            {
+                return Ok(found);
+            }
+            let at_primary = |from| with_timeout(self.standbys.deadline() / 2, read(from));
+            match self.read_at_primary(at_primary).await {
+                Ok(found) => Ok(found),
+                Err(error) => at_standby().await.ok_or(error),
+            }
+        };
+        timeout(self.standbys.deadline(), both).await.unwrap_or(Err(UpstreamError::Timeout))
+    }
+
+    async fn read_genes<T, R>(
+        self: &Arc<Self>,
+        depends_on: DependsOn<'_>,
+        since: Option<ReadOrder>,
+        read: impl Fn(Arc<dyn Upstream>) -> R,
+    ) -> Result<Read<T>, UpstreamError>
+    where
+        R: Future<Output = Result<Read<T>, UpstreamError>>,
+    {
+        if self.standbys.is_empty() {
+            return self.read_at_primary(read).await;
+        }
+        let end = Instant::now() + self.standbys.deadline();
+        let shows_changes = |seen: &ReadStamp| self.shows(depends_on, seen);
+        if let Some(found) = self.standbys.read(since, shows_changes, &read).await {
+            return Ok(found);
+        }
+        let found = timeout_at(end, self.read_at_primary(read)).await;
+        found.unwrap_or(Err(UpstreamError::Timeout))
+    }
+
+    /// Reads at the primary, and tells the circuit breaker the outcome.
+    async fn read_at_primary<T, R>(
+        self: &Arc<Self>,
+        read: impl Fn(Arc<dyn Upstream>) -> R,
+    ) -> Result<Read<T>, UpstreamError>
+    where
+        R: Future<Output = Result<Read<T>, UpstreamError>>,
+    {
+        let (begun, start) = (std::time::Instant::now(), self.log.read_start());
+        match read(Arc::clone(&self.primary)).await {
+            Ok(Read { value, seen }) => {
+                record(&self.breaker, None, begun);
+                Ok(Read { value, seen: start.stamp(seen) })
+            }
+            Err(error) => {
+                // One slow statement does not show that the database is unavailable: a ping decides.
+                if matches!(error, UpstreamError::Timeout) {
+                    drop(self.pings.spawn(&(), (), || Arc::clone(self).ping()));
+                } else {
+                    record(&self.breaker, Some(&error), begun);
+                }
+                Err(error)
+            }
         }
     }
 
-    async fn poll(&self) {
-        let was_unavailable = self.breaker.is_open() && !self.standbys.is_empty();
-        let (found, at_standby) = if was_unavailable {
-            // Concurrently, because an unavailable primary may only time out.
-            tokio::join!(self.poll_primary(), self.poll_standby())
-        } else {
-            (self.poll_primary().await, false)
-        };
-        let Err(error) = found else { return };
-        let is_unavailable =
-            matches!(error, UpstreamError::Unreachable(_) | UpstreamError::Timeout);
-        if at_standby || (is_unavailable && !was_unavailable && self.poll_standby().await) {
+    /// Pings the primary after a read that timed out.
+    async fn ping(self: Arc<Self>) {
+        let begun = std::time::Instant::now();
+        let pong = self.primary.position().await;
+        record(&self.breaker, pong.as_ref().err(), begun);
+        if pong.is_err() {
+            // The read was the first timeout in a row.
+            record(&self.breaker, pong.as_ref().err(), begun);
+        }
+    }
+
+    /// Whether the database answers, after a read of it that failed.
+    pub async fn answers(self: &Arc<Self>, error: &UpstreamError) -> bool {
+        if matches!(error, UpstreamError::Timeout) {
+            // A panic of the ping says nothing.
+            let _ = self.pings.run(&(), || Arc::clone(self).ping()).await;
+        }
+        !self.breaker.is_open()
+    }
+
+    fn shows(&self, depends_on: DependsOn<'_>, seen: &ReadStamp) -> bool {
+        self.currency(depends_on, seen, BootInstant::now()) != Currency::Outdated
+    }
+
+    /// How current a read is at the moment `now`.
+    pub fn currency(
+        &self,
+        depends_on: DependsOn<'_>,
+        seen: &ReadStamp,
+        now: BootInstant,
+    ) -> Currency {
+        self.log.currency(depends_on, seen, now)
+    }
+
+    /// The stamp of a read that another replica made in the present history; `None` if it is from
+    /// the future, because the database's clock has stepped back.
+    pub fn stamp_of_shared(&self, seen: &ReadStamp) -> Option<ReadStamp> {
+        let began = self.clock.moment_of(seen.read_at)?;
+        let is_ambiguous = self.clock.is_ambiguous(seen.read_at);
+        let confirmed_at = if is_ambiguous { BootInstant::MIN } else { began };
+        Some(ReadStamp { began, confirmed_at, history: self.log.history(), ..seen.clone() })
+    }
+
+    /// Whether entries of other replicas can be checked, or the database cannot be asked instead.
+    pub fn may_use_shared(&self) -> bool {
+        self.log.is_settled() || !self.is_in_use()
+    }
+
+    /// Whether the primary is not known to be unavailable, or a standby is read.
+    pub fn is_in_use(&self) -> bool {
+        self.is_primary_in_use() || self.standbys.is_any_in_use()
+    }
+
+    /// Whether the primary is not known to be unavailable.
+    pub fn is_primary_in_use(&self) -> bool {
+        !self.breaker.is_open()
+    }
+
+    /// The present history of the database, with the bytes of the write-ahead log at the last poll.
+    pub fn history(&self) -> Option<(History, Option<u64>)> {
+        let tracker = lock(&self.replication);
+        tracker.history.map(|history| (history, tracker.wal()))
+    }
+
+    /// Begins the history that other replicas have found, unless this one has found one. `wal`: what
+    /// a standby must have replayed to be read.
+    pub fn adopt_history(&self, history: History, wal: Option<u64>) {
+        let mut tracker = lock(&self.replication);
+        if tracker.history.is_some() {
             return;
         }
-        self.polls.failed();
-        if !self.is_log_unreadable.swap(true, Ordering::AcqRel) {
-            let error = error_chain(&error);
-            tracing::warn!(
-                error,
-                "the registry's change log (registry_read.change) cannot be read: only reads after \
-                 the last successful poll count as current"
-            );
-        }
-        self.log.poll_failed();
-        if matches!(error, UpstreamError::Failed(_)) {
-            // Only the log cannot be read; the rest of the database may be available.
-            self.ping().await;
+        self.log.begin_history();
+        tracker.begin_history(history);
+        if let Some(wal) = wal {
+            let stamp = ReadStamp::new(self.now(), None);
+            tracker.add(wal, self.log.read_start().stamp_of_poll(stamp, BootInstant::now()));
         }
     }
 
-    async fn poll_primary(&self) -> Result<(), UpstreamError> {
-        loop {
-            let (begun, sent_at) = (Instant::now(), Timestamp::now());
-            self.replication().begin_poll();
-            let found = self.upstream.changes(self.log.present().as_ref()).await;
-            self.record(found.as_ref().err(), begun);
-            let found = found?;
-            // After the changes, so that the position includes them.
-            let position = match self.upstream.position().await {
-                Ok(position) => position,
-                Err(UpstreamError::Failed(_)) => None,
-                // Without the position, the timeline of these changes is unknown.
-                Err(error) => return Err(error),
-            };
-            if self.has_new_timeline(&found, position.as_ref()) {
-                continue;
-            }
-            self.clock.set(found.seen.read_at, sent_at);
-            let is_standby = position.as_ref().is_some_and(|position| position.is_standby);
-            self.is_standby.store(is_standby, Ordering::Release);
-            self.apply(found, begun, is_standby);
-            if let Some(position) = &position {
-                self.replication().add(position);
-            }
-            if self.is_log_at_standby.swap(false, Ordering::AcqRel) {
-                tracing::info!("the registry's change log is read at the primary again");
-            }
-            return Ok(());
-        }
+    /// How often the database has begun another history.
+    pub fn history_switches(&self) -> u64 {
+        self.log.history().saturating_sub(1)
     }
 
-    /// Whether the database began a new timeline since the last poll: a standby was promoted, or a
-    /// backup restored. If so, resets all that is known.
-    fn has_new_timeline(&self, found: &Read<Changes>, position: Option<&Position>) -> bool {
-        let is_standby = position.is_some_and(|position| position.is_standby);
-        let is_new = position
-            .is_some_and(|position| self.replication().is_other_timeline(position))
-            || (!is_standby && self.log.is_ahead_of(found));
-        if is_new {
-            // The later of both clocks, so that no earlier read has a later stamp.
-            let at = self.now().max(found.seen.read_at);
-            self.replication().begin_timeline();
-            self.log.begin_timeline(at);
-            self.upstream.renew();
-            tracing::warn!(
-                "the registry's database has begun a new timeline (a standby was promoted, or a \
-                 backup restored): all cached entries are read again"
-            );
-        }
-        is_new
+    /// The state of each standby, in the order of the configuration.
+    pub fn standby_states(&self) -> Vec<StandbyState> {
+        self.standbys.states()
     }
 
-    /// Polls the standbys, the most advanced first. Returns whether one could be polled.
-    async fn poll_standby(&self) -> bool {
-        for standby in self.standbys.most_advanced_first() {
-            let (upstream, begun, polled_at) = (standby.upstream(), Instant::now(), self.now());
-            let polled = async {
-                let found = upstream.changes(self.log.present().as_ref()).await?;
-                Ok::<_, UpstreamError>((found, upstream.position().await?))
-            };
-            let (Read { value, seen }, position) = match polled.await {
-                Ok((found, Some(position))) => (found, position),
-                Ok((_, None)) => continue,
-                Err(error) => {
-                    let error = error_chain(&error);
-                    tracing::debug!(error, "the change log could not be read at a standby");
-                    continue;
-                }
-            };
-            let seen = ReadStamp::new(polled_at, seen.snapshot);
-            self.apply(Read { value, seen }, begun, true);
-            self.replication().add_of_standby(&position, polled_at);
-            if !self.is_log_at_standby.swap(true, Ordering::AcqRel) {
-                tracing::warn!(
-                    "the primary is unavailable: the registry's change log is read at a standby"
-                );
-            }
-            return true;
-        }
-        false
+    /// How often the circuit breaker of the primary has opened.
+    pub fn open_count(&self) -> u64 {
+        self.breaker.open_count()
     }
 
-    /// Applies the result of a poll that began at `begun`.
-    fn apply(&self, found: Read<Changes>, begun: Instant, at_standby: bool) {
-        self.polls.succeeded(&found.value, begun);
-        let changed_keys = ChangedKeys::of(&found.value);
-        if self.is_log_unreadable.swap(false, Ordering::AcqRel) {
-            tracing::info!("the registry's change log is read again");
-        }
-        let has_log =
-            if at_standby { self.log.polled_standby(found) } else { self.log.polled(found) };
-        if has_log == Some(false) {
-            tracing::info!(
-                "the registry has no change log (registry_read.change): only ages limit the use of \
-                 cached entries"
-            );
-        }
-        // After the log was updated, which decides the records that lack the change.
-        self.key_changes.add(changed_keys);
+    /// The connection pools by name, if there are any.
+    pub fn pools(&self) -> Vec<(&'static str, PoolState)> {
+        self.primary.pools()
     }
 
-    async fn ping(&self) {
-        let (begun, sent_at) = (Instant::now(), Timestamp::now());
-        let pong = self.upstream.ping().await;
-        self.record(pong.as_ref().err(), begun);
-        if let Ok(now) = pong {
-            self.clock.set(now, sent_at);
-        }
+    /// Number of genes that the latest unfiltered search left out because they violate the
+    /// contract of the views.
+    pub fn broken_rows(&self) -> i64 {
+        self.primary.broken_rows()
     }
 
-    /// Runs a read of the primary, and tells the circuit breaker its outcome.
-    pub(super) async fn tracked<T>(
-        self: &Arc<Self>,
-        read: impl Future<Output = Result<T, UpstreamError>>,
-    ) -> Result<T, UpstreamError> {
-        let begun = Instant::now();
-        let result = read.await;
-        match &result {
-            // One slow statement does not show that the database is unavailable: ping it.
-            Err(UpstreamError::Timeout) => self.ping_in_background(),
-            other => self.record(other.as_ref().err(), begun),
-        }
-        result
+    /// The polls of the change log so far.
+    pub fn polls(&self) -> PollCounts {
+        self.stats.counts()
     }
 
-    /// Pings the primary in the background, with one ping at a time.
-    fn ping_in_background(self: &Arc<Self>) {
-        let this = Arc::clone(self);
-        self.pings.spawn(&(), (), || async move {
-            let begun = Instant::now();
-            let pong = this.upstream.ping().await;
-            this.record(pong.as_ref().err(), begun);
-        });
+    /// Waits until polls find changed API keys, and takes those keys. Each is taken once, so only one
+    /// task may call this.
+    pub async fn changed_keys(&self) -> (ChangedKeys, u64) {
+        self.key_changes.take().await
     }
 
-    fn record(&self, error: Option<&UpstreamError>, begun: Instant) {
-        let why = || error.map(|error| error_chain(error));
-        self.breaker.record(outcome(error), begun, Instant::now(), why);
+    /// The current time by the database's clock.
+    pub fn now(&self) -> Timestamp {
+        self.time_at(BootInstant::now())
     }
 
-    pub(super) fn replication(&self) -> MutexGuard<'_, ReplicationTracker> {
-        self.replication.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The time by the database's clock at the moment `at`.
+    pub fn time_at(&self, at: BootInstant) -> Timestamp {
+        self.clock.at(at)
     }
 }
 
-/// Notes that there are no polls any more, when a panic ends [`UpstreamClient::watch`].
-struct WatchGuard<'a>(&'a UpstreamClient);
+/// Tells a circuit breaker the outcome of a call of its server.
+pub(super) fn record(breaker: &Breaker, error: Option<&UpstreamError>, begun: std::time::Instant) {
+    let outcome = match error {
+        Some(UpstreamError::Unreachable(_)) => CallOutcome::Refused,
+        Some(UpstreamError::Timeout) => CallOutcome::Lost,
+        _ => CallOutcome::Answered,
+    };
+    breaker.record(outcome, begun, std::time::Instant::now(), || error.map(|it| error_chain(it)));
+}
 
-impl Drop for WatchGuard<'_> {
-    fn drop(&mut self) {
-        self.0.polls.failed();
-        self.0.log.poll_failed();
-        // The last poll may have updated the log and not reported the keys.
-        self.0.key_changes.add(ChangedKeys::All);
-    }
+async fn with_timeout<T>(
+    limit: Duration,
+    read: impl Future<Output = Result<T, UpstreamError>>,
+) -> Result<T, UpstreamError> {
+    timeout(limit, read).await.unwrap_or(Err(UpstreamError::Timeout))
 }
 
 #[cfg(test)]

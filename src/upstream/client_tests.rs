@@ -1,7 +1,7 @@
-//! Tests of the estimate of the upstream's clock, and of panics in polls and pings.
+//! Tests of the estimate of the database's clock, and of panics in polls and pings.
 
 use std::sync::Mutex;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use jiff::SignedDuration;
@@ -14,7 +14,9 @@ use crate::registry::{
 };
 use crate::sync::supervised::panics;
 use crate::sync::{lock, supervise};
-use crate::upstream::{DependsOn, Snapshot, StandbySet};
+use crate::upstream::{
+    ChangeFeed, ChangePoller, Changes, Position, RegistryReader, Snapshot, StandbySet,
+};
 
 /// Says how far its clock is ahead of this machine's, and has a change log or none.
 #[derive(Default)]
@@ -24,7 +26,6 @@ struct Elsewhere {
     standbys: StandbySet,
     /// The call that panics next.
     panic_in: Mutex<Option<&'static str>>,
-    pings: AtomicUsize,
     positions: AtomicUsize,
 }
 
@@ -44,7 +45,7 @@ impl Elsewhere {
 }
 
 #[async_trait]
-impl Upstream for Elsewhere {
+impl RegistryReader for Elsewhere {
     async fn search(&self, _: &GeneSearch) -> Result<Read<GenePage>, UpstreamError> {
         Err(UpstreamError::Timeout)
     }
@@ -71,7 +72,10 @@ impl Upstream for Elsewhere {
     ) -> Result<Read<Vec<Option<ApiKeyRecord>>>, UpstreamError> {
         Err(UpstreamError::Timeout)
     }
+}
 
+#[async_trait]
+impl ChangeFeed for Elsewhere {
     async fn changes(&self, _: Option<&Snapshot>) -> Result<Read<Changes>, UpstreamError> {
         self.called("changes");
         if self.has_log {
@@ -82,20 +86,16 @@ impl Upstream for Elsewhere {
         }
     }
 
-    async fn position(&self) -> Result<Option<Position>, UpstreamError> {
+    async fn position(&self) -> Result<Position, UpstreamError> {
         self.positions.fetch_add(1, Ordering::Relaxed);
         self.called("position");
-        Ok(None)
+        Ok(Position::without_server(self.now()))
     }
+}
 
+impl Upstream for Elsewhere {
     fn standbys(&self) -> StandbySet {
         self.standbys.clone()
-    }
-
-    async fn ping(&self) -> Result<Timestamp, UpstreamError> {
-        self.pings.fetch_add(1, Ordering::Relaxed);
-        self.called("ping");
-        Ok(self.now())
     }
 }
 
@@ -117,15 +117,14 @@ fn until(condition: impl Fn() -> bool) -> impl Future<Output = ()> {
 async fn watching(elsewhere: &Arc<Elsewhere>) -> (Arc<UpstreamClient>, AbortOnDropHandle<()>) {
     let client = UpstreamClient::new(Arc::clone(elsewhere) as Arc<dyn Upstream>);
     let watched = Arc::clone(&client);
-    let task = supervise("test_polls", move || Arc::clone(&watched).watch());
-    until(|| client.is_settled()).await;
+    let task = supervise("test_polls", move || ChangePoller::new(Arc::clone(&watched)).run());
+    until(|| client.log.is_settled()).await;
     (client, task)
 }
 
-#[track_caller]
-fn assert_follows(client: &UpstreamClient, ahead: SignedDuration) {
+fn follows(client: &UpstreamClient, ahead: SignedDuration) -> bool {
     let found = client.now().duration_since(Timestamp::now());
-    assert!((found - ahead).abs() < SignedDuration::from_secs(10), "{found:?} {ahead:?}");
+    (found - ahead).abs() < SignedDuration::from_secs(10)
 }
 
 #[tokio::test]
@@ -135,42 +134,32 @@ async fn the_clock_follows_the_database_with_and_without_a_change_log() {
         let ahead = Mutex::new(hour);
         let elsewhere = Arc::new(Elsewhere { ahead, has_log, ..Elsewhere::default() });
         let client = UpstreamClient::new(Arc::clone(&elsewhere) as Arc<dyn Upstream>);
-        assert_follows(&client, SignedDuration::ZERO);
+        assert!(follows(&client, SignedDuration::ZERO));
         for ahead in [hour, -2 * hour, SignedDuration::ZERO, hour] {
             *elsewhere.ahead.lock().expect("nothing panics") = ahead;
-            client.poll().await;
-            assert_follows(&client, ahead);
+            let polls = ChangePoller::new(Arc::clone(&client)).run();
+            tokio::select! {
+                () = polls => panic!("it runs forever"),
+                () = until(|| follows(&client, ahead)) => {}
+            }
         }
-        assert!(client.is_settled() && client.is_in_use());
+        assert!(client.log.is_settled() && client.is_in_use());
     }
 }
 
-#[test]
-fn the_clock_assumes_the_middle_of_the_round_trip() {
-    let clock = Clock::default();
-    let asked = Timestamp::now() - SignedDuration::from_secs(100);
-    clock.set(asked + SignedDuration::from_secs(50), asked);
-    let off = clock.now().duration_since(Timestamp::now()).abs();
-    assert!(off < SignedDuration::from_secs(5), "{off:?}");
-}
-
 #[tokio::test(start_paused = true)]
-async fn after_a_panic_in_a_poll_nothing_read_before_is_current_until_the_next_poll() {
+async fn after_a_panic_in_a_poll_nothing_is_confirmed_until_the_next_poll() {
     let elsewhere = Arc::new(Elsewhere { has_log: true, ..Elsewhere::default() });
     let (client, _task) = watching(&elsewhere).await;
-    let seen = ReadStamp::new(client.now(), "10:10:".parse().ok());
-    let is_current = || client.is_current(DependsOn::AllGenes, &seen);
-    until(|| client.polls().succeeded >= 2).await;
-    assert!(is_current());
-
+    let seen = client.log.read_start().stamp(ReadStamp::new(client.now(), "10:10:".parse().ok()));
+    let currency = || client.currency(DependsOn::AllGenes, &seen, BootInstant::now());
     elsewhere.panic_in("changes");
-    until(|| !is_current()).await;
-
-    assert_eq!(client.changed_keys().await, ChangedKeys::All);
+    until(|| lock(&elsewhere.panic_in).is_none()).await;
+    BootInstant::skip(Duration::from_secs(2));
+    assert_eq!(currency(), Currency::Unconfirmed);
     let polls = client.polls();
-    assert_eq!(polls.failed, 1);
     until(|| client.polls().succeeded > polls.succeeded).await;
-    assert!(is_current());
+    assert_eq!(currency(), Currency::Confirmed);
 }
 
 #[tokio::test(start_paused = true)]
@@ -178,11 +167,11 @@ async fn after_a_panic_in_a_ping_the_next_timeout_is_followed_by_a_ping() {
     let elsewhere = Arc::new(Elsewhere::default());
     let client = UpstreamClient::new(Arc::clone(&elsewhere) as Arc<dyn Upstream>);
     let before = panics()["database_pings"];
-    elsewhere.panic_in("ping");
+    elsewhere.panic_in("position");
     for count in 1..=2 {
-        let timed_out = async { Err::<(), _>(UpstreamError::Timeout) };
-        assert!(client.tracked(timed_out).await.is_err());
-        until(|| elsewhere.pings.load(Ordering::Relaxed) == count).await;
+        let read = client.phenotype(uuid::Uuid::nil().into(), None).await;
+        assert!(matches!(read, Err(UpstreamError::Timeout)), "{read:?}");
+        until(|| elsewhere.positions.load(Ordering::Relaxed) == count).await;
     }
     assert_eq!(panics()["database_pings"], before + 1);
 }

@@ -8,9 +8,10 @@ use super::catalogue::{Catalogue, CatalogueEvaluation, CatalogueGene};
 use super::change::Changes;
 use super::embedded_keys::EmbeddedKeys;
 use super::error::UpstreamError;
+use super::history::Position;
 use super::read::Read;
 use super::snapshot::Snapshot;
-use super::source::Upstream;
+use super::source::{ChangeFeed, RegistryReader, Upstream};
 use crate::registry::arena::{
     DomainStanding, FitnessSums, StandingGene, TOP_GENES, TREND_EVALUATIONS, insights,
     turnover_begins,
@@ -151,7 +152,7 @@ fn best_first(sort: Sort, a: &RawGene, b: &RawGene) -> std::cmp::Ordering {
 }
 
 #[async_trait]
-impl Upstream for Embedded {
+impl RegistryReader for Embedded {
     async fn search(&self, search: &GeneSearch) -> Result<Read<GenePage>, UpstreamError> {
         let mut found: Vec<&EmbeddedGene> = self.matching(&search.filter).collect();
         found.sort_by(|a, b| best_first(search.sort, &a.raw, &b.raw));
@@ -193,15 +194,20 @@ impl Upstream for Embedded {
     ) -> Result<Read<Vec<Option<ApiKeyRecord>>>, UpstreamError> {
         Ok(self.keys.records(hashes))
     }
+}
 
+#[async_trait]
+impl ChangeFeed for Embedded {
     async fn changes(&self, since: Option<&Snapshot>) -> Result<Read<Changes>, UpstreamError> {
         Ok(self.keys.changes(since))
     }
 
-    async fn ping(&self) -> Result<Timestamp, UpstreamError> {
-        Ok(Timestamp::now())
+    async fn position(&self) -> Result<Position, UpstreamError> {
+        Ok(Position::without_server(Timestamp::now()))
     }
 }
+
+impl Upstream for Embedded {}
 
 fn standing(genes: &[&EmbeddedGene], now: Timestamp) -> DomainStanding {
     let largest = genes.iter().map(|gene| fitness(&gene.raw)).fold(0.0, f64::max);

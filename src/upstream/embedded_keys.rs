@@ -9,7 +9,7 @@ use super::snapshot::Snapshot;
 use crate::registry::{ApiKeyRecord, KeyHash, Timestamp};
 use crate::sync::lock;
 
-/// Number of changes in the log. A poll that needs older ones gets [`Changes::TooMany`].
+/// Number of changes in the log. To a poll that needs older ones, every key has changed.
 const MAX_LOG: usize = 1_000;
 
 /// A key of a registry in memory.
@@ -76,8 +76,9 @@ impl EmbeddedKeys {
         if !changed.is_empty() {
             state.last += 1;
             let xid = state.last;
-            let changed =
-                changed.into_iter().map(|key| Change { scope: ChangeScope::Key(key), xid });
+            let changed = changed
+                .into_iter()
+                .map(|key| Change { scope: ChangeScope::Key(key), xid: Some(xid) });
             state.changes.extend(changed);
             let excess = state.changes.len().saturating_sub(MAX_LOG);
             state.changes.drain(..excess);
@@ -98,15 +99,15 @@ impl EmbeddedKeys {
     pub(super) fn changes(&self, since: Option<&Snapshot>) -> Read<Changes> {
         let state = lock(&self.0);
         let known = |xid| since.is_some_and(|since| since.sees(xid));
-        let oldest = state.changes.front().map_or(state.last + 1, |change| change.xid);
+        let oldest = state.changes.front().and_then(|change| change.xid).unwrap_or(state.last + 1);
         let is_complete = oldest == 1 || known(oldest - 1);
-        let value = if is_complete {
-            let unknown = state.changes.iter().filter(|change| !known(change.xid));
-            Changes::These(unknown.cloned().collect())
+        let changes = if is_complete {
+            let unknown = state.changes.iter().filter(|change| !change.xid.is_some_and(known));
+            unknown.cloned().collect()
         } else {
-            Changes::TooMany
+            vec![Change { scope: ChangeScope::Keys, xid: None }]
         };
-        Read { value, seen: state.seen() }
+        Read { value: Changes::These(changes), seen: state.seen() }
     }
 }
 
@@ -134,13 +135,14 @@ mod tests {
         touch(1);
         let middle = keys.seen().snapshot.expect("a snapshot");
         touch(2);
-        let of = |number: u64| Change { scope: ChangeScope::Key(hash(number)), xid: number };
+        let of = |number: u64| Change { scope: ChangeScope::Key(hash(number)), xid: Some(number) };
+        let every_key = Changes::These(vec![Change { scope: ChangeScope::Keys, xid: None }]);
         assert_eq!(keys.changes(Some(&begin)).value, Changes::These(vec![of(1), of(2)]));
         assert_eq!(keys.changes(Some(&middle)).value, Changes::These(vec![of(2)]));
         assert_eq!(keys.changes(None).value, Changes::These(vec![of(1), of(2)]));
         (3..=MAX_LOG as u64 + 2).for_each(touch);
-        assert_eq!(keys.changes(Some(&begin)).value, Changes::TooMany);
-        assert_eq!(keys.changes(None).value, Changes::TooMany);
+        assert_eq!(keys.changes(Some(&begin)).value, every_key);
+        assert_eq!(keys.changes(None).value, every_key);
         let Changes::These(since) = keys.changes(Some(&keys_seen_after(2))).value else {
             panic!("all of them are logged")
         };

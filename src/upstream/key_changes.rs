@@ -31,17 +31,13 @@ impl Default for ChangedKeys {
 impl ChangedKeys {
     /// The keys that these changes affect.
     pub(super) fn of(changes: &Changes) -> Self {
-        let changes = match changes {
-            Changes::These(changes) => changes,
-            Changes::NoLog => return Self::default(),
-            Changes::TooMany => return Self::All,
-        };
+        let Changes::These(changes) = changes else { return Self::default() };
         let mut hashes = HashSet::new();
         for change in changes {
             match &change.scope {
                 ChangeScope::Key(hash) => drop(hashes.insert(*hash)),
-                ChangeScope::All => return Self::All,
-                ChangeScope::Gene(_) | ChangeScope::Domain(_) => {}
+                ChangeScope::All | ChangeScope::Keys => return Self::All,
+                ChangeScope::Genes | ChangeScope::Gene(_) | ChangeScope::Domain(_) => {}
             }
         }
         Self::These(hashes)
@@ -66,25 +62,29 @@ impl ChangedKeys {
 /// A queue of changed keys from the polls to one task that takes them.
 #[derive(Debug, Default)]
 pub(super) struct KeyChanges {
-    waiting: Mutex<ChangedKeys>,
+    /// With the number of the last poll that found some.
+    waiting: Mutex<(ChangedKeys, u64)>,
     arrived: Notify,
 }
 
 impl KeyChanges {
-    /// Adds what a poll found.
-    pub(super) fn add(&self, changed: ChangedKeys) {
+    /// Adds what the poll with this number found.
+    pub(super) fn add(&self, changed: ChangedKeys, poll: u64) {
         if !changed.is_empty() {
-            lock(&self.waiting).add(changed);
+            let mut waiting = lock(&self.waiting);
+            waiting.0.add(changed);
+            waiting.1 = poll;
             self.arrived.notify_one();
         }
     }
 
-    /// Waits for changed keys and takes all that have gathered.
-    pub(super) async fn take(&self) -> ChangedKeys {
+    /// Waits for changed keys and takes all that have gathered, with the number of the last poll that
+    /// found some.
+    pub(super) async fn take(&self) -> (ChangedKeys, u64) {
         loop {
-            let changed = std::mem::take(&mut *lock(&self.waiting));
+            let (changed, poll) = std::mem::take(&mut *lock(&self.waiting));
             if !changed.is_empty() {
-                return changed;
+                return (changed, poll);
             }
             self.arrived.notified().await;
         }
@@ -109,33 +109,34 @@ mod tests {
     #[tokio::test]
     async fn changed_keys_gather_until_they_are_taken() {
         let changes = KeyChanges::default();
-        changes.add(these(0..2));
-        changes.add(these(1..3));
-        assert_eq!(changes.take().await, these(0..3));
-        let (taken, ()) = tokio::join!(changes.take(), async { changes.add(these(7..8)) });
-        assert_eq!(taken, these(7..8));
+        changes.add(these(0..2), 1);
+        changes.add(these(1..3), 2);
+        assert_eq!(changes.take().await, (these(0..3), 2));
+        let (taken, ()) = tokio::join!(changes.take(), async { changes.add(these(7..8), 3) });
+        assert_eq!(taken, (these(7..8), 3));
     }
 
     #[tokio::test]
     async fn too_many_changed_keys_count_as_all() {
         let changes = KeyChanges::default();
-        changes.add(these(0..MAX_HASHES as u32));
-        changes.add(these(0..1));
-        changes.add(these(1..2));
-        assert_eq!(changes.take().await, ChangedKeys::All);
+        changes.add(these(0..MAX_HASHES as u32), 1);
+        changes.add(these(0..1), 2);
+        changes.add(these(1..2), 3);
+        assert_eq!(changes.take().await, (ChangedKeys::All, 3));
     }
 
     #[test]
     fn only_changes_of_keys_and_of_everything_concern_keys() {
         let of = |scopes: &[ChangeScope]| {
-            let changes = scopes.iter().map(|scope| Change { scope: scope.clone(), xid: 1 });
+            let changes = scopes.iter().map(|scope| Change { scope: scope.clone(), xid: Some(1) });
             ChangedKeys::of(&Changes::These(changes.collect()))
         };
         let domain = ChangeScope::Domain("search".into());
         assert_eq!(of(std::slice::from_ref(&domain)), these(0..0));
         assert_eq!(of(&[domain.clone(), ChangeScope::Key(hash(1))]), these(1..2));
-        assert_eq!(of(&[domain, ChangeScope::All]), ChangedKeys::All);
-        assert_eq!(ChangedKeys::of(&Changes::TooMany), ChangedKeys::All);
+        assert_eq!(of(&[domain, ChangeScope::Genes]), these(0..0));
+        assert_eq!(of(&[ChangeScope::All]), ChangedKeys::All);
+        assert_eq!(of(&[ChangeScope::Keys]), ChangedKeys::All);
         assert_eq!(ChangedKeys::of(&Changes::NoLog), these(0..0));
     }
 }

@@ -1,9 +1,10 @@
 //! Statistics of the polls of the change log.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
 
 use super::change::Changes;
+use super::clock::BootInstant;
 
 /// The polls of the change log so far.
 #[derive(Debug, Clone, Copy)]
@@ -20,24 +21,24 @@ pub struct PollCounts {
 
 #[derive(Debug)]
 pub(super) struct PollStats {
-    begun: Instant,
-    last_success_ms: AtomicU64,
+    last_success: AtomicI64,
     succeeded: AtomicU64,
     failed: AtomicU64,
     changes: AtomicU64,
 }
 
-impl PollStats {
-    pub(super) fn begin() -> Self {
-        let (last_success_ms, succeeded) = (AtomicU64::new(0), AtomicU64::new(0));
-        let (failed, changes) = (AtomicU64::new(0), AtomicU64::new(0));
-        Self { begun: Instant::now(), last_success_ms, succeeded, failed, changes }
+impl Default for PollStats {
+    fn default() -> Self {
+        let last_success = AtomicI64::new(BootInstant::now().to_micros());
+        let [succeeded, failed, changes] = [const { AtomicU64::new(0) }; 3];
+        Self { last_success, succeeded, failed, changes }
     }
+}
 
-    /// Counts a poll that began at `begun` and found these changes.
-    pub(super) fn succeeded(&self, found: &Changes, begun: Instant) {
-        let begun = begun.saturating_duration_since(self.begun).as_millis();
-        self.last_success_ms.store(u64::try_from(begun).unwrap_or(u64::MAX), Ordering::Relaxed);
+impl PollStats {
+    /// Counts a poll that began at `began` and found these changes.
+    pub(super) fn succeeded(&self, found: &Changes, began: BootInstant) {
+        self.last_success.store(began.to_micros(), Ordering::Relaxed);
         let is_first = self.succeeded.fetch_add(1, Ordering::Relaxed) == 0;
         if let Changes::These(changes) = found
             && !is_first
@@ -50,15 +51,10 @@ impl PollStats {
         self.failed.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Time since the last successful poll began, or since the start.
-    pub(super) fn age(&self) -> Duration {
-        let last_success = Duration::from_millis(self.last_success_ms.load(Ordering::Relaxed));
-        self.begun.elapsed().saturating_sub(last_success)
-    }
-
     pub(super) fn counts(&self) -> PollCounts {
+        let last_success = BootInstant::from_micros(self.last_success.load(Ordering::Relaxed));
         PollCounts {
-            age: self.age(),
+            age: last_success.elapsed(),
             succeeded: self.succeeded.load(Ordering::Relaxed),
             failed: self.failed.load(Ordering::Relaxed),
             changes: self.changes.load(Ordering::Relaxed),

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::AtomicU64;
 
+use super::clock::BootInstant;
+use super::history::Server;
 use super::snapshot::Snapshot;
 use crate::registry::Timestamp;
 
@@ -17,29 +19,84 @@ pub struct Read<T> {
 /// The time of a read, and the state of the database that it saw.
 #[derive(Debug)]
 pub struct ReadStamp {
-    /// The upstream's time of the read.
+    /// The database's time of the read.
     pub read_at: Timestamp,
+    /// When the read began.
+    pub began: BootInstant,
     /// Its snapshot; `None` if the upstream has none.
     pub snapshot: Option<Snapshot>,
-    /// The version of the change log for which this was last found current.
+    /// The server that was read; `None` if the upstream has none.
+    pub server: Option<Server>,
+    /// The moment at which it surely was current by itself, without any poll.
+    pub(super) confirmed_at: BootInstant,
+    /// The number of the history that it belongs to.
+    pub(super) history: u64,
+    /// Whether the server is the one that is polled: otherwise no poll confirms the read.
+    pub(super) is_polled: bool,
+    /// All changes that polls up to this one found are visible to the read.
+    pub(super) poll: u64,
+    /// The version of the change log for which no known change contradicted this.
     pub(super) verified: AtomicU64,
 }
 
+/// Orders reads by the state that they saw, and equal states by time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ReadOrder {
+    history: u64,
+    transactions: u64,
+    began: BootInstant,
+}
+
 impl ReadStamp {
-    /// The stamp of a read that was just made.
+    /// The stamp of a read that is made now.
     pub fn new(read_at: Timestamp, snapshot: Option<Snapshot>) -> Self {
-        Self { read_at, snapshot, verified: AtomicU64::new(0) }
+        let began = BootInstant::now();
+        Self {
+            read_at,
+            began,
+            snapshot,
+            server: None,
+            confirmed_at: began,
+            history: 0,
+            is_polled: true,
+            poll: 0,
+            verified: AtomicU64::new(0),
+        }
+    }
+
+    /// The place of this read among others of this replica.
+    pub fn order(&self) -> ReadOrder {
+        let (history, transactions, began) = (self.history, self.transactions(), self.began);
+        ReadOrder { history, transactions, began }
+    }
+
+    /// Number of transactions that the read sees. Within one history it never decreases.
+    pub fn transactions(&self) -> u64 {
+        self.snapshot.as_ref().map_or(0, Snapshot::transactions)
+    }
+
+    /// Whether the read surely shows all changes that the poll with this number found.
+    pub const fn shows_poll(&self, poll: u64) -> bool {
+        poll <= self.poll
+    }
+
+    /// Whether other replicas may use the result: reads of a server that is not polled are this
+    /// replica's alone.
+    pub const fn is_publishable(&self) -> bool {
+        self.is_polled
     }
 
     /// The earlier of two stamps: the stamp of a result that is made of both reads.
     pub fn earlier<'a>(&'a self, other: &'a Self) -> &'a Self {
-        if other.read_at < self.read_at { other } else { self }
+        if other.order() < self.order() { other } else { self }
     }
 }
 
 impl Clone for ReadStamp {
     fn clone(&self) -> Self {
-        Self::new(self.read_at, self.snapshot.clone())
+        let Self { read_at, began, server, confirmed_at, history, is_polled, poll, .. } = *self;
+        let (snapshot, verified) = (self.snapshot.clone(), AtomicU64::new(0));
+        Self { read_at, began, snapshot, server, confirmed_at, history, is_polled, poll, verified }
     }
 }
 

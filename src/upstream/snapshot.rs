@@ -38,6 +38,12 @@ impl Snapshot {
         &self.running
     }
 
+    /// Number of transactions that are visible. It orders the snapshots of one primary, which are a
+    /// chain: each sees all that the earlier ones see.
+    pub fn transactions(&self) -> u64 {
+        self.xmax.saturating_sub(self.running.len() as u64)
+    }
+
     /// One past the newest transaction that had ended. It never decreases within one timeline.
     pub fn xmax(&self) -> u64 {
         self.xmax

@@ -1,4 +1,4 @@
-//! The trait of a registry to read from, with its two implementations: Postgres and memory.
+//! The traits of a registry to read from, which Postgres and the registry in memory implement.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,8 +7,8 @@ use async_trait::async_trait;
 
 use super::change::Changes;
 use super::error::UpstreamError;
+use super::history::Position;
 use super::read::Read;
-use super::replication::Position;
 use super::snapshot::Snapshot;
 use crate::ops::PoolState;
 use crate::registry::{
@@ -16,9 +16,9 @@ use crate::registry::{
     GeneSummary, KeyHash, Timestamp,
 };
 
-/// A registry to read from. Every read sees one consistent state of it.
+/// Reads genes and keys. Every read sees one consistent state of the registry.
 #[async_trait]
-pub trait Upstream: Send + Sync + 'static {
+pub trait RegistryReader: Send + Sync + 'static {
     /// Reads one page of a search, with the number of all genes that match.
     async fn search(&self, search: &GeneSearch) -> Result<Read<GenePage>, UpstreamError>;
 
@@ -41,15 +41,32 @@ pub trait Upstream: Send + Sync + 'static {
         &self,
         hashes: &[KeyHash],
     ) -> Result<Read<Vec<Option<ApiKeyRecord>>>, UpstreamError>;
+}
 
+/// Tells what has changed in a registry, and which server answers.
+#[async_trait]
+pub trait ChangeFeed: Send + Sync + 'static {
     /// Reads the changes that `since` does not see; without it, those of the last
     /// [`HORIZON_HOURS`](super::change::HORIZON_HOURS).
     async fn changes(&self, since: Option<&Snapshot>) -> Result<Read<Changes>, UpstreamError>;
 
-    /// Number of genes that the latest unfiltered search left out because they violate the
-    /// contract of the views.
-    fn broken_rows(&self) -> i64 {
-        0
+    /// The time at which the transaction `xid` logged a change; `None` if it logged none.
+    async fn changed_at(&self, _xid: u64) -> Result<Option<Timestamp>, UpstreamError> {
+        Ok(None)
+    }
+
+    /// Reads the replication position, which also shows that the upstream is available.
+    async fn position(&self) -> Result<Position, UpstreamError>;
+
+    /// Discards all open connections, which may lead to a server that is no longer the primary.
+    fn reconnect(&self) {}
+}
+
+/// A registry to read from, with its standbys and statistics.
+pub trait Upstream: RegistryReader + ChangeFeed {
+    /// The standbys to read from.
+    fn standbys(&self) -> StandbySet {
+        StandbySet::default()
     }
 
     /// Its connection pools by name, if it has any.
@@ -57,21 +74,11 @@ pub trait Upstream: Send + Sync + 'static {
         Vec::new()
     }
 
-    /// Its replication position; `None` if it does not report one.
-    async fn position(&self) -> Result<Option<Position>, UpstreamError> {
-        Ok(None)
+    /// Number of genes that the latest unfiltered search left out because they violate the
+    /// contract of the views.
+    fn broken_rows(&self) -> i64 {
+        0
     }
-
-    /// Discards all open connections, which may lead to a server that is no longer the primary.
-    fn renew(&self) {}
-
-    /// The standbys to read from.
-    fn standbys(&self) -> StandbySet {
-        StandbySet::default()
-    }
-
-    /// Checks that the upstream is available. Returns its time.
-    async fn ping(&self) -> Result<Timestamp, UpstreamError>;
 }
 
 /// The standbys of an upstream.

@@ -1,20 +1,21 @@
-//! Reads from standbys, in turn. A standby that lags too far, fails or follows another timeline than
-//! the primary is not read until a poll finds that this is over.
+//! Reads from standbys, in turn. A standby that lags too far, fails, or is not known to belong to
+//! the present history is not read until a poll finds that this is over.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tokio::time::timeout;
 
+use super::change_log::ChangeLog;
 use super::error::UpstreamError;
-use super::read::{Read, ReadStamp};
-use super::replication::{Position, ReplicationTracker, StandbyTracker};
+use super::history::{History, Position, Server};
+use super::read::{Read, ReadOrder, ReadStamp};
+use super::replication::ReplicationTracker;
 use super::source::{StandbySet, Upstream};
 use crate::ops::error_chain;
-use crate::registry::Timestamp;
 use crate::sync::supervised::{contain, register};
-use crate::sync::{Breaker, CallOutcome, TaskPanicked};
+use crate::sync::{Breaker, TaskPanicked, lock};
 
 /// The name of the task that polls a standby.
 const POLLS: &str = "standby_polls";
@@ -46,7 +47,7 @@ pub(super) struct Standbys {
 
 /// A standby, with its statistics.
 pub(super) struct Standby {
-    upstream: Arc<dyn Upstream>,
+    pub(super) upstream: Arc<dyn Upstream>,
     number: usize,
     breaker: Breaker,
     polls: Mutex<StandbyPolls>,
@@ -57,12 +58,12 @@ pub(super) struct Standby {
 
 #[derive(Debug, Default)]
 struct StandbyPolls {
-    follower: StandbyTracker,
+    /// The last position.
+    position: Option<Position>,
+    /// The history that it belongs to, and the run of the server that has proved it.
+    proven: Option<(History, Option<Server>)>,
     /// The stamp of reads from now on; `None` if it must not be read.
-    seen: Option<ReadStamp>,
-    /// Bytes of the write-ahead log that it had replayed at the last poll.
-    wal: u64,
-    polled: bool,
+    stamp: Option<ReadStamp>,
     /// The state that was last logged.
     logged: Option<bool>,
 }
@@ -91,15 +92,15 @@ impl Standbys {
         self.each.iter()
     }
 
-    pub(super) fn is_any_in_use(&self, now: Timestamp) -> bool {
-        self.each.iter().any(|standby| self.seen_of(standby, now).is_some())
+    pub(super) fn is_any_in_use(&self) -> bool {
+        self.each.iter().any(|standby| self.stamp_of(standby).is_some())
     }
 
     /// The state of each.
-    pub(super) fn states(&self, now: Timestamp) -> Vec<StandbyState> {
+    pub(super) fn states(&self) -> Vec<StandbyState> {
         let state = |standby: &Standby| StandbyState {
-            in_use: self.seen_of(standby, now).is_some(),
-            lag: standby.polls().seen.as_ref().map(|seen| lag(seen, now)),
+            in_use: self.stamp_of(standby).is_some(),
+            lag: lock(&standby.polls).stamp.as_ref().map(|stamp| stamp.began.elapsed()),
             answered: standby.answered.load(Ordering::Relaxed),
             behind: standby.behind.load(Ordering::Relaxed),
             failed: standby.failed.load(Ordering::Relaxed),
@@ -107,86 +108,58 @@ impl Standbys {
         self.each.iter().map(state).collect()
     }
 
-    /// Reads from the next standby that may be read and is later than `since`, with half of the
-    /// deadline as timeout. `accept` decides whether its stamp is current enough.
+    /// Reads from the next standby that may be read and shows a later state than `since`, with half
+    /// of the deadline as timeout. `accept` decides whether its stamp is current enough.
     pub(super) async fn read<T, R>(
         &self,
-        now: Timestamp,
-        since: Option<Timestamp>,
+        since: Option<ReadOrder>,
         accept: impl Fn(&ReadStamp) -> bool,
         read: impl FnOnce(Arc<dyn Upstream>) -> R,
     ) -> Option<Read<T>>
     where
         R: Future<Output = Result<Read<T>, UpstreamError>>,
     {
-        let (standby, seen) = self.next(now, since)?;
+        let (standby, stamp) = self.next(since)?;
         let begun = Instant::now();
         let found = timeout(self.deadline / 2, read(Arc::clone(&standby.upstream))).await;
         let found = found.unwrap_or(Err(UpstreamError::Timeout));
         standby.record(found.as_ref().err(), begun);
-        let Ok(found) = found else {
+        let server = lock(&standby.polls).position.as_ref().and_then(|position| position.server);
+        let Some(found) = found.ok().filter(|found| found.seen.server == server) else {
             standby.failed.fetch_add(1, Ordering::Relaxed);
             return None;
         };
         // A change may have become known before the read or during it.
-        if !accept(&seen) {
+        if !accept(&stamp) {
             standby.behind.fetch_add(1, Ordering::Relaxed);
             return None;
         }
         standby.answered.fetch_add(1, Ordering::Relaxed);
-        Some(Read { value: found.value, seen })
+        Some(Read { value: found.value, seen: stamp })
     }
 
-    fn next(&self, now: Timestamp, since: Option<Timestamp>) -> Option<(&Standby, ReadStamp)> {
+    fn next(&self, since: Option<ReadOrder>) -> Option<(&Standby, ReadStamp)> {
         let first = self.turn.fetch_add(1, Ordering::Relaxed);
         (0..self.each.len()).find_map(|step| {
             let standby = &self.each[(first.wrapping_add(step)) % self.each.len()];
-            let seen = self.seen_of(standby, now)?;
-            since.is_none_or(|since| seen.read_at > since).then_some((standby, seen))
+            let stamp = self.stamp_of(standby)?;
+            since.is_none_or(|since| stamp.order() > since).then_some((standby, stamp))
         })
     }
 
-    fn seen_of(&self, standby: &Standby, now: Timestamp) -> Option<ReadStamp> {
+    fn stamp_of(&self, standby: &Standby) -> Option<ReadStamp> {
         if standby.breaker.is_open() {
             return None;
         }
-        let polls = standby.polls();
-        let seen = polls.seen.as_ref()?;
-        (lag(seen, now) <= self.max_lag).then(|| seen.clone())
-    }
-
-    /// Applies a poll of a standby that was made after the latest checkpoint of `tracker`.
-    pub(super) fn polled(
-        &self,
-        standby: &Standby,
-        found: Result<Option<Position>, UpstreamError>,
-        tracker: &ReplicationTracker,
-        (begun, now): (Instant, Timestamp),
-    ) {
-        standby.record(found.as_ref().err(), begun);
-        let why = match &found {
-            Ok(None) => Some("it does not report its replication position".to_owned()),
-            Ok(Some(_)) => None,
-            Err(error) => Some(error_chain(error)),
-        };
-        {
-            let mut polls = standby.polls();
-            let position = found.ok().flatten();
-            polls.seen = position.as_ref().and_then(|at| polls.follower.polled(at, tracker));
-            polls.wal = position.map_or(0, |position| position.wal);
-        }
-        self.log_state(standby, why, now);
+        let polls = lock(&standby.polls);
+        let stamp = polls.stamp.as_ref()?;
+        (stamp.began.elapsed() <= self.max_lag).then(|| stamp.clone())
     }
 
     /// Logs when a standby begins or ceases to be read.
-    fn log_state(&self, standby: &Standby, why: Option<String>, now: Timestamp) {
-        let in_use = self.seen_of(standby, now).is_some();
-        let mut polls = standby.polls();
-        // The first poll finds its position; only later ones, whether it advances.
-        let is_first = !std::mem::replace(&mut polls.polled, true);
-        if is_first && !in_use && why.is_none() {
-            return;
-        }
+    fn log_state(&self, standby: &Standby, why: Option<String>) {
+        let in_use = self.stamp_of(standby).is_some();
+        let mut polls = lock(&standby.polls);
         if polls.logged.replace(in_use) == Some(in_use) {
             return;
         }
@@ -195,19 +168,71 @@ impl Standbys {
             tracing::info!(standby = number, "the standby is read");
             return;
         }
-        let why = why.unwrap_or_else(|| match &polls.seen {
-            Some(seen) => format!("it lags by {} s", lag(seen, now).as_secs()),
+        let why = why.unwrap_or_else(|| match &polls.stamp {
+            Some(stamp) => format!("it lags by {} s", stamp.began.elapsed().as_secs()),
             None => "it is not known to follow the primary".to_owned(),
         });
         tracing::warn!(standby = number, why, "the standby is not read");
     }
 
-    /// The standbys of the current timeline, the most advanced first.
+    /// The standbys of the present history, the most advanced first.
     pub(super) fn most_advanced_first(&self) -> Vec<&Standby> {
+        self.sorted(|polls| polls.stamp.is_some())
+    }
+
+    /// The history of the most advanced standby, while the primary has never been reached.
+    pub(super) fn newest_history(&self) -> Option<History> {
+        let standbys = self.sorted(|polls| polls.position.is_some());
+        let history =
+            |standby: &&Standby| lock(&standby.polls).position.as_ref().map(|at| at.history);
+        standbys.iter().filter_map(history).max_by_key(|history| history.timeline)
+    }
+
+    fn sorted(&self, filter: impl Fn(&StandbyPolls) -> bool) -> Vec<&Standby> {
         let mut each: Vec<_> =
-            self.each.iter().filter(|standby| standby.polls().seen.is_some()).collect();
-        each.sort_by_key(|standby| std::cmp::Reverse(standby.polls().wal));
+            self.each.iter().filter(|standby| filter(&lock(&standby.polls))).collect();
+        let wal = |standby: &&Standby| lock(&standby.polls).position.as_ref().map(|at| at.wal);
+        each.sort_by_key(|standby| std::cmp::Reverse(wal(standby)));
         each
+    }
+
+    /// Polls a standby after the latest checkpoint of `tracker`. A panic counts as a failure.
+    pub(super) async fn poll(
+        &self,
+        standby: &Standby,
+        primary: &dyn Upstream,
+        log: &ChangeLog,
+        tracker: &Mutex<ReplicationTracker>,
+    ) {
+        let begun = Instant::now();
+        let found = contain(POLLS, standby.upstream.position()).await;
+        let found = found.unwrap_or_else(|| Err(UpstreamError::Failed(TaskPanicked.into())));
+        standby.record(found.as_ref().err(), begun);
+        let (position, why) = match found {
+            Ok(position) => (Some(position), None),
+            Err(error) => (None, Some(error_chain(&error))),
+        };
+        let history = lock(tracker).history;
+        let is_proven = match (&position, history) {
+            (Some(position), Some(history)) => {
+                let proven = Some((history, position.server));
+                let is_known = lock(&standby.polls).proven == proven
+                    || history.is_proven_by(&position.history)
+                    || standby.shows_witness(primary, log).await;
+                lock(&standby.polls).proven = proven.filter(|_| is_known);
+                is_known
+            }
+            _ => false,
+        };
+        {
+            let tracker = lock(tracker);
+            let reached = position.as_ref().and_then(|at| tracker.newest_reached(at));
+            let is_of_history = is_proven && tracker.history == history;
+            let mut polls = lock(&standby.polls);
+            polls.stamp = reached.filter(|_| is_of_history).cloned();
+            polls.position = position;
+        }
+        self.log_state(standby, why);
     }
 }
 
@@ -224,35 +249,14 @@ impl Standby {
         }
     }
 
-    pub(super) fn upstream(&self) -> &Arc<dyn Upstream> {
-        &self.upstream
-    }
-
-    /// Its replication position, to pass to [`Standbys::polled`]. A panic counts as a failure.
-    pub(super) async fn position(&self) -> Result<Option<Position>, UpstreamError> {
-        let found = contain(POLLS, self.upstream.position()).await;
-        found.unwrap_or_else(|| Err(UpstreamError::Failed(TaskPanicked.into())))
+    /// Whether it shows a change that the primary has logged since the present history began.
+    async fn shows_witness(&self, primary: &dyn Upstream, log: &ChangeLog) -> bool {
+        let Some(xid) = log.witness() else { return false };
+        let (ours, theirs) = tokio::join!(self.upstream.changed_at(xid), primary.changed_at(xid));
+        matches!((ours, theirs), (Ok(Some(ours)), Ok(Some(theirs))) if ours == theirs)
     }
 
     fn record(&self, error: Option<&UpstreamError>, begun: Instant) {
-        let why = || error.map(|error| error_chain(error));
-        self.breaker.record(outcome(error), begun, Instant::now(), why);
-    }
-
-    fn polls(&self) -> MutexGuard<'_, StandbyPolls> {
-        self.polls.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-fn lag(seen: &ReadStamp, now: Timestamp) -> Duration {
-    Duration::try_from(now.duration_since(seen.read_at)).unwrap_or_default()
-}
-
-/// What an error tells the circuit breaker about the server.
-pub(super) fn outcome(error: Option<&UpstreamError>) -> CallOutcome {
-    match error {
-        Some(UpstreamError::Unreachable(_)) => CallOutcome::Refused,
-        Some(UpstreamError::Timeout) => CallOutcome::Lost,
-        _ => CallOutcome::Answered,
+        super::client::record(&self.breaker, error, begun);
     }
 }

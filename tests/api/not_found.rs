@@ -33,6 +33,6 @@ async fn a_404_becomes_a_200_on_every_replica_soon_after_the_gene_appears() {
         })
         .await;
     }
-    let kept = redis.keys(&format!("{prefix}:answer")).await;
+    let kept = redis.keys(&format!("{prefix}:entry")).await;
     assert_eq!(kept.len(), 1, "{kept:?}");
 }

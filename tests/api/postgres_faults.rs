@@ -123,7 +123,7 @@ async fn failures_are_not_cached_and_the_next_request_succeeds_on_every_replica(
         assert_eq!(replica.get(&uncached_path(), Some(&key)).await.status, 200);
     }
     let redis = RedisServer::shared().await;
-    let responses = format!("{}:answer", fleet.prefix);
+    let responses = format!("{}:entry", fleet.prefix);
     let kept = redis.keys(&responses).await;
     let paths = routes(&fleet.database).await;
 

@@ -12,7 +12,9 @@ use gene_registry::registry::{
     ApiKeyRecord, ArenaInsights, DomainName, GeneId, GenePage, GenePhenotype, GeneSearch,
     GeneSummary, KeyHash, Timestamp,
 };
-use gene_registry::upstream::{Changes, Read, ReadStamp, Snapshot, Upstream, UpstreamError};
+use gene_registry::upstream::{
+    ChangeFeed, Changes, Position, Read, RegistryReader, Snapshot, Upstream, UpstreamError,
+};
 use tokio::sync::watch;
 
 /// Pages with a larger offset are deep pages to the service.
@@ -155,8 +157,10 @@ impl Probe {
         let older_by = self.older_by_s.load(Ordering::SeqCst);
         if older_by > 0 {
             // An earlier read cannot have seen later transactions.
-            let at = read.seen.read_at - jiff::SignedDuration::from_secs(older_by);
-            read.seen = ReadStamp::new(at, self.begun.get().cloned());
+            let by = Duration::from_secs(older_by.unsigned_abs());
+            read.seen.read_at -= jiff::SignedDuration::from_secs(older_by);
+            read.seen.began = read.seen.began - by;
+            read.seen.snapshot = self.begun.get().cloned();
         }
         Ok(read)
     }
@@ -167,7 +171,7 @@ fn is_deep(search: &GeneSearch) -> bool {
 }
 
 #[async_trait]
-impl Upstream for Probe {
+impl RegistryReader for Probe {
     async fn search(&self, search: &GeneSearch) -> Result<Read<GenePage>, UpstreamError> {
         self.read(&self.counted, is_deep(search), self.inner.search(search)).await
     }
@@ -199,7 +203,10 @@ impl Upstream for Probe {
         self.pass(|hold| *hold != Hold::Keys).await?;
         Ok(read)
     }
+}
 
+#[async_trait]
+impl ChangeFeed for Probe {
     async fn changes(&self, since: Option<&Snapshot>) -> Result<Read<Changes>, UpstreamError> {
         self.panic_if_told(PanicIn::Changes);
         let read = self.inner.changes(since).await?;
@@ -209,7 +216,9 @@ impl Upstream for Probe {
         Ok(read)
     }
 
-    async fn ping(&self) -> Result<Timestamp, UpstreamError> {
-        self.inner.ping().await
+    async fn position(&self) -> Result<Position, UpstreamError> {
+        self.inner.position().await
     }
 }
+
+impl Upstream for Probe {}

@@ -16,7 +16,7 @@ use crate::registry::{
     DomainName, Fidelity, GeneFilter, GeneId, GeneSearch, Page, PageLimit, PageOffset, Sort,
     Timestamp,
 };
-use crate::upstream::{Catalogue, Embedded, Read, Upstream, UpstreamError};
+use crate::upstream::{Catalogue, Embedded, Read, RegistryReader, UpstreamError};
 
 /// The sample registry's best gene.
 pub(super) const GENE: &str = "db8dde37-1518-4afb-94b1-f5723d34ff6e";

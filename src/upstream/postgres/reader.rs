@@ -1,7 +1,7 @@
 //! Reads the registry from Postgres.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -12,7 +12,7 @@ use super::broken_rows::BrokenRows;
 use super::fields::{field, first, sql_state};
 use super::hosts::Hosts;
 use super::pool::{QueryParam, QueryPool};
-use super::queries::{self, Counting};
+use super::queries::{self, Counting, Statement};
 use super::rows::{self, stamp};
 use super::setup_error::SetupError;
 use super::standby_urls;
@@ -23,8 +23,24 @@ use crate::registry::{
     ApiKeyRecord, ArenaInsights, Count, DomainName, GeneId, GenePage, GenePhenotype, GeneSearch,
     GeneSummary, KeyHash, Timestamp, arena,
 };
+use crate::sync::lock;
 use crate::upstream::change::HORIZON_HOURS;
-use crate::upstream::{Changes, Position, Read, Snapshot, StandbySet, Upstream, UpstreamError};
+use crate::upstream::{
+    ChangeFeed, Changes, Position, Read, RegistryReader, Snapshot, StandbySet, Upstream,
+    UpstreamError,
+};
+
+/// Connections beside the pool: for polls, and for the ping that follows a read that timed out.
+const SIDE_CONNECTIONS: usize = 2;
+
+/// Changes with numbers that this cluster has not reached.
+#[derive(Debug, Default)]
+struct ForeignChanges {
+    count: i64,
+    newest: Option<Timestamp>,
+    /// Whether the whole log is another cluster's.
+    is_proven: bool,
+}
 
 /// A registry in Postgres.
 pub struct Postgres {
@@ -35,6 +51,7 @@ pub struct Postgres {
     install_template: String,
     /// Whether the server turned out not to report its replication position.
     hides_position: AtomicBool,
+    foreign: Mutex<ForeignChanges>,
     standbys: StandbySet,
     broken_rows: BrokenRows,
 }
@@ -56,12 +73,13 @@ impl Postgres {
     ) -> Result<Self, SetupError> {
         let standbys = standby_set(config, &install_template, &broken_rows)?;
         let hosts = Arc::new(Hosts::new(config, Duration::from_millis(config.connect_ms))?);
-        let side_config = UpstreamConfig { pool_size: 1, ..config.clone() };
+        let side_config = UpstreamConfig { pool_size: SIDE_CONNECTIONS, ..config.clone() };
         Ok(Self {
             side_pool: QueryPool::new(&side_config, Arc::clone(&hosts))?,
             pool: QueryPool::new(config, Arc::clone(&hosts))?,
             hosts,
             hides_position: AtomicBool::new(false),
+            foreign: Mutex::default(),
             standbys,
             install_template,
             broken_rows,
@@ -70,7 +88,7 @@ impl Postgres {
 }
 
 #[async_trait]
-impl Upstream for Postgres {
+impl RegistryReader for Postgres {
     async fn search(&self, search: &GeneSearch) -> Result<Read<GenePage>, UpstreamError> {
         let (rows, data) = self.read_page(search, Counting::WithTotal).await?;
         let row = first(&rows)?;
@@ -120,12 +138,17 @@ impl Upstream for Postgres {
         let value: Vec<_> = records.collect::<Result<_, _>>()?;
         Ok(Read { value, seen: stamp(first(&rows)?)? })
     }
+}
 
+#[async_trait]
+impl ChangeFeed for Postgres {
     async fn changes(&self, since: Option<&Snapshot>) -> Result<Read<Changes>, UpstreamError> {
-        if let Some(since) = since.map(Snapshot::to_string) {
-            match self.side_pool.run(queries::CHANGES_SINCE, &[&since]).await {
+        if let Some(since) = since {
+            let running: Vec<_> = since.running().iter().map(u64::to_string).collect();
+            let (xmax, running) = (since.xmax().to_string(), format!("{{{}}}", running.join(",")));
+            match self.side_pool.run(queries::CHANGES_SINCE, &[&xmax, &running]).await {
                 Err(error) if sql_state(&error) == Some(&SqlState::UNDEFINED_TABLE) => {}
-                found => return changes(&found?),
+                found => return self.found_changes(&found?, false),
             }
         }
         let rows = self.side_pool.run(queries::HAS_LOG, &[]).await?;
@@ -134,11 +157,50 @@ impl Upstream for Postgres {
             return Ok(Read { value: Changes::NoLog, seen: stamp(row)? });
         }
         let hours = HORIZON_HOURS as i32;
-        changes(&self.side_pool.run(queries::CHANGES_OF_HORIZON, &[&hours]).await?)
+        self.found_changes(&self.side_pool.run(queries::CHANGES_OF_HORIZON, &[&hours]).await?, true)
     }
 
-    fn broken_rows(&self) -> i64 {
-        self.broken_rows.total()
+    async fn changed_at(&self, xid: u64) -> Result<Option<Timestamp>, UpstreamError> {
+        let rows = self.side_pool.run(queries::CHANGED_AT, &[&xid.to_string()]).await?;
+        let changed_at: Option<PgTimestamp> = field(first(&rows)?, "changed_at")?;
+        Ok(changed_at.map(|PgTimestamp(at)| at))
+    }
+
+    async fn position(&self) -> Result<Position, UpstreamError> {
+        let position = match self.side_pool.run(self.position_statement(), &[]).await {
+            // Not tried again: each poll would log an error in the registry's database.
+            Err(error)
+                if is_unsupported(&error) && !self.hides_position.load(Ordering::Relaxed) =>
+            {
+                tracing::warn!(
+                    error = error_chain(&error),
+                    "the database does not report its replication position: only a restart is \
+                     detected as another history, and standbys are not read"
+                );
+                self.hides_position.store(true, Ordering::Relaxed);
+                rows::position(first(&self.side_pool.run(self.position_statement(), &[]).await?)?)?
+            }
+            found => rows::position(first(&found?)?)?,
+        };
+        let is_standby = position.server.is_some_and(|server| server.is_standby);
+        if is_standby && self.hosts.requires_primary() {
+            // A proxy in between has switched to another server.
+            self.reconnect();
+            return Err(UpstreamError::Unreachable("connected to a standby".into()));
+        }
+        Ok(position)
+    }
+
+    fn reconnect(&self) {
+        *lock(&self.foreign) = ForeignChanges::default();
+        self.pool.renew();
+        self.side_pool.renew();
+    }
+}
+
+impl Upstream for Postgres {
+    fn standbys(&self) -> StandbySet {
+        self.standbys.clone()
     }
 
     fn pools(&self) -> Vec<(&'static str, PoolState)> {
@@ -155,49 +217,40 @@ impl Upstream for Postgres {
         pools
     }
 
-    async fn position(&self) -> Result<Option<Position>, UpstreamError> {
-        if self.hides_position.load(Ordering::Relaxed) {
-            return Ok(None);
-        }
-        let rows = match self.side_pool.run(queries::POSITION, &[]).await {
-            // Not tried again: each poll would log an error in the registry's database.
-            Err(error) if is_unsupported(&error) => {
-                tracing::warn!(
-                    error = error_chain(&error),
-                    "the database does not report its replication position: fail-overs are not \
-                     detected, and standbys are not read"
-                );
-                self.hides_position.store(true, Ordering::Relaxed);
-                return Ok(None);
-            }
-            found => found?,
-        };
-        let position = rows::position(first(&rows)?)?;
-        if position.is_standby && self.hosts.requires_primary() {
-            // A proxy in between has switched to another server.
-            self.renew();
-            return Err(UpstreamError::Unreachable("connected to a standby".into()));
-        }
-        Ok(Some(position))
-    }
-
-    fn renew(&self) {
-        self.pool.renew();
-        self.side_pool.renew();
-    }
-
-    fn standbys(&self) -> StandbySet {
-        self.standbys.clone()
-    }
-
-    async fn ping(&self) -> Result<Timestamp, UpstreamError> {
-        let rows = self.side_pool.run(queries::PING, &[]).await?;
-        let PgTimestamp(now) = field(first(&rows)?, "read_at")?;
-        Ok(now)
+    fn broken_rows(&self) -> i64 {
+        self.broken_rows.total()
     }
 }
 
 impl Postgres {
+    fn position_statement(&self) -> Statement {
+        let is_hidden = self.hides_position.load(Ordering::Relaxed);
+        if is_hidden { queries::SERVER } else { queries::POSITION }
+    }
+
+    /// The changes that a poll found. Those with numbers that this cluster has not reached were made
+    /// in another one: the first poll finds what a restored dump brought along, later ones prove that
+    /// the log is another cluster's.
+    fn found_changes(&self, rows: &[Row], is_first: bool) -> Result<Read<Changes>, UpstreamError> {
+        let row = first(rows)?;
+        let (value, seen) = (rows::changes(row)?, stamp(row)?);
+        let mut foreign = lock(&self.foreign);
+        let (count, newest): (i64, Option<PgTimestamp>) =
+            (field(row, "foreign_count")?, field(row, "foreign_newest")?);
+        let newest = newest.map(|PgTimestamp(at)| at);
+        if is_first && !foreign.is_proven {
+            (foreign.count, foreign.newest) = (count, newest);
+        } else if !foreign.is_proven && (count > foreign.count || newest > foreign.newest) {
+            foreign.is_proven = true;
+            tracing::warn!(
+                "the registry's change log (registry_read.change) has transaction numbers of another \
+                 cluster, as on a logical replica: it is ignored, and only ages limit the use of \
+                 cached entries"
+            );
+        }
+        Ok(Read { value: if foreign.is_proven { Changes::NoLog } else { value }, seen })
+    }
+
     /// Reads the rows of a page, and the genes in them.
     async fn read_page(
         &self,
@@ -220,11 +273,6 @@ impl Postgres {
         }
         Ok((rows, data))
     }
-}
-
-fn changes(rows: &[Row]) -> Result<Read<Changes>, UpstreamError> {
-    let value = rows::changes(rows)?;
-    Ok(Read { value, seen: stamp(first(rows)?)? })
 }
 
 /// Whether the server lacks what the statement needs, or denies it.

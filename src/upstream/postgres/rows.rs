@@ -5,7 +5,9 @@ use tokio_postgres::Row;
 
 use crate::registry::arena::{DomainStanding, FitnessSums, StandingGene};
 use crate::registry::{ApiKeyRecord, GeneId, KeyHash, RawEvaluation, RawGene, Timestamp};
-use crate::upstream::{Change, ChangeScope, Changes, Position, ReadStamp, Snapshot, UpstreamError};
+use crate::upstream::{
+    Change, ChangeScope, Changes, History, Position, ReadStamp, Server, Snapshot, UpstreamError,
+};
 
 use super::fields::{field, unexpected};
 use super::queries;
@@ -13,39 +15,48 @@ use super::timestamp::PgTimestamp;
 
 /// The replication position of a server.
 pub(super) fn position(row: &Row) -> Result<Position, UpstreamError> {
-    let ReadStamp { read_at, snapshot, .. } = stamp(row)?;
+    let ReadStamp { read_at, snapshot, server, .. } = stamp(row)?;
+    let timeline: Option<i64> = field(row, "timeline")?;
     let wal: Option<i64> = field(row, "wal")?;
-    let timeline: Option<&str> = field(row, "timeline")?;
-    let timeline = timeline.map(|digits| u32::from_str_radix(digits, 16)).transpose();
+    let history = History {
+        cluster: field(row, "cluster")?,
+        database: field(row, "database")?,
+        timeline: timeline.map(u32::try_from).transpose().map_err(unexpected)?,
+        started_at: server.map_or(0, |server| server.started_at),
+    };
     Ok(Position {
         read_at,
+        server,
         snapshot: snapshot.ok_or_else(|| unexpected("a position without a snapshot"))?,
-        is_standby: field(row, "is_standby")?,
-        wal: u64::try_from(wal.unwrap_or(0)).map_err(unexpected)?,
-        timeline: timeline.map_err(unexpected)?,
+        history,
+        wal: wal.map(u64::try_from).transpose().map_err(unexpected)?,
     })
 }
 
 /// The stamp of a read.
 pub(super) fn stamp(row: &Row) -> Result<ReadStamp, UpstreamError> {
     let PgTimestamp(read_at) = field(row, "read_at")?;
+    let PgTimestamp(started_at) = field(row, "started_at")?;
     let snapshot: Snapshot = field::<&str>(row, "snapshot")?.parse().map_err(unexpected)?;
     let is_standby: bool = field(row, "is_standby")?;
     let snapshot = if is_standby { snapshot.of_standby() } else { snapshot };
-    Ok(ReadStamp::new(read_at, Some(snapshot)))
+    let server = Some(Server { started_at: started_at.as_microsecond(), is_standby });
+    Ok(ReadStamp { server, ..ReadStamp::new(read_at, Some(snapshot)) })
 }
 
 /// The changes that a poll found.
-pub(super) fn changes(rows: &[Row]) -> Result<Changes, UpstreamError> {
-    if rows.len() > queries::MAX_CHANGES {
-        return Ok(Changes::TooMany);
-    }
-    let mut changes = Vec::with_capacity(rows.len());
-    for row in rows {
-        if let Some(xid) = field::<Option<i64>>(row, "xid")? {
-            let scope: Option<&str> = field(row, "scope")?;
-            let xid = u64::try_from(xid).unwrap_or(0);
-            changes.push(Change { scope: scope.map_or(ChangeScope::All, parse_scope), xid });
+pub(super) fn changes(row: &Row) -> Result<Changes, UpstreamError> {
+    let scopes: Option<Vec<&str>> = field(row, "scopes")?;
+    let xids: Option<Vec<i64>> = field(row, "xids")?;
+    let xids = xids.unwrap_or_default().into_iter().map(|xid| u64::try_from(xid).ok());
+    let found = scopes.unwrap_or_default().into_iter().map(parse_scope).zip(xids);
+    let mut changes: Vec<_> = found.map(|(scope, xid)| Change { scope, xid }).collect();
+    let is_of_key = |scope: &ChangeScope| matches!(scope, ChangeScope::Key(_) | ChangeScope::Keys);
+    for (every, of_keys) in [(ChangeScope::Genes, false), (ChangeScope::Keys, true)] {
+        let is_of_kind = |change: &Change| is_of_key(&change.scope) == of_keys;
+        if changes.iter().filter(|change| is_of_kind(change)).count() > queries::MAX_CHANGES {
+            changes.retain(|change| !is_of_kind(change) || change.scope == ChangeScope::All);
+            changes.push(Change { scope: every, xid: None });
         }
     }
     Ok(Changes::These(changes))
@@ -57,6 +68,8 @@ fn parse_scope(text: &str) -> ChangeScope {
         Some(("gene", id)) => id.parse().ok().map(ChangeScope::Gene),
         Some(("domain", name)) => Some(ChangeScope::Domain(name.into())),
         Some(("key", hash)) => key_hash(hash).map(ChangeScope::Key),
+        None if text == "genes" => Some(ChangeScope::Genes),
+        None if text == "keys" => Some(ChangeScope::Keys),
         _ => None,
     };
     scope.unwrap_or(ChangeScope::All)
@@ -192,7 +205,9 @@ mod tests {
             parse_scope(&format!("key:{}", "0f".repeat(32))),
             ChangeScope::Key(KeyHash([15; 32]))
         );
-        for other in ["all", "", "gene:x", "key:0f", "planet:earth", "genes"] {
+        assert_eq!(parse_scope("genes"), ChangeScope::Genes);
+        assert_eq!(parse_scope("keys"), ChangeScope::Keys);
+        for other in ["all", "", "gene:x", "key:0f", "planet:earth"] {
             assert_eq!(parse_scope(other), ChangeScope::All, "{other}");
         }
     }

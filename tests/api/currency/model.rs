@@ -8,7 +8,7 @@ use gene_registry::cache::{CacheReply, ReadError, ReadThrough, Source};
 use gene_registry::config::{AgesConfig, Config};
 use gene_registry::ops::Metrics;
 use gene_registry::registry::{Request, Timestamp};
-use gene_registry::upstream::{Upstream, UpstreamClient};
+use gene_registry::upstream::{BootInstant, ChangePoller, Upstream, UpstreamClient};
 use jiff::SignedDuration;
 use proptest::prelude::*;
 
@@ -78,66 +78,76 @@ struct Model {
     /// The version of the last change in the log, and when the log was last read.
     known_version: u64,
     polled_at: Timestamp,
-    failing: bool,
-    /// The time that the upstream last reported.
-    now: Timestamp,
 }
 
 impl Model {
     fn poll(&mut self, state: &UpstreamState) {
-        if state.unavailable.is_none() {
-            self.now = state.now;
-        }
-        self.failing = state.unavailable.is_some() || state.log_unreadable;
-        if !self.failing {
+        if state.unavailable.is_none() && !state.log_unreadable {
             (self.known_version, self.polled_at) = (state.version, state.now);
         }
     }
 
-    fn is_current(&self, what: KnownState) -> bool {
-        what.version >= self.known_version && !(self.failing && what.read_at <= self.polled_at)
+    fn is_outdated(&self, what: KnownState) -> bool {
+        what.version < self.known_version
+    }
+
+    fn is_confirmed(&self, what: KnownState, now: Timestamp) -> bool {
+        now.duration_since(what.read_at.max(self.polled_at)) < SignedDuration::from_secs(2)
     }
 
     /// The expected result of a request, and the expected number of reads.
     fn request(&mut self, state: &UpstreamState) -> (ReadOutcome, usize) {
-        let now = self.now;
+        let (now, is_available) = (state.now, state.unavailable.is_none());
         let age = |known_state: KnownState, limit: i64| {
             now.duration_since(known_state.read_at)
                 < SignedDuration::from_secs(limit) * i32::from(1000 - ttl_jitter(known_state))
                     / 1000
         };
         if let Some(known_state) = self.known_state
-            && self.is_current(known_state)
+            && !self.is_outdated(known_state)
             && age(known_state, FRESH + STALE)
         {
-            let refreshed = !age(known_state, FRESH) && state.unavailable.is_none();
-            if refreshed {
-                self.read(state);
-            }
-            return (ReadOutcome::Sent(known_state.version, Source::Local), usize::from(refreshed));
+            let is_confirmed = self.is_confirmed(known_state, now);
+            let sent = |source| ReadOutcome::Sent(known_state.version, source);
+            return match (is_confirmed, is_available) {
+                (true, true) if !age(known_state, FRESH) => {
+                    self.read(state);
+                    (sent(Source::Local), 1)
+                }
+                (true, _) => (sent(Source::Local), 0),
+                (false, true) => (self.read(state), 1),
+                (false, false) => (sent(Source::Unconfirmed), 0),
+            };
         }
-        if self.absent.is_some_and(|absent| self.is_current(absent)) {
+        if self
+            .absent
+            .is_some_and(|absent| !self.is_outdated(absent) && self.is_confirmed(absent, now))
+        {
             return (ReadOutcome::NotFound, 0);
         }
-        if state.unavailable.is_none() {
-            self.read(state);
-            let read = self
-                .known_state
-                .map(|known_state| ReadOutcome::Sent(known_state.version, UPSTREAM));
-            return (read.unwrap_or(ReadOutcome::NotFound), 1);
+        if is_available {
+            return (self.read(state), 1);
         }
         match self.known_state {
             Some(known_state) if age(known_state, IF_ERROR) => {
                 (ReadOutcome::Sent(known_state.version, Source::StaleIfError), 0)
             }
+            _ if self.absent.is_some_and(|absent| !self.is_outdated(absent)) => {
+                (ReadOutcome::NotFound, 1)
+            }
             _ => (ReadOutcome::Failed, 1),
         }
     }
 
-    fn read(&mut self, state: &UpstreamState) {
+    fn read(&mut self, state: &UpstreamState) -> ReadOutcome {
         let read_at = state.now - SignedDuration::from_millis(500);
         let read = Some(KnownState { version: state.version, read_at });
         (self.known_state, self.absent) = if state.published { (read, None) } else { (None, read) };
+        if state.published {
+            ReadOutcome::Sent(state.version, UPSTREAM)
+        } else {
+            ReadOutcome::NotFound
+        }
     }
 }
 
@@ -194,7 +204,7 @@ async fn run_steps(steps: &[Step]) -> Result<(), String> {
     let upstream = UpstreamClient::new(Arc::clone(&upstream_script) as Arc<dyn Upstream>);
     let reads =
         ReadThrough::new(&ages(), None, Arc::clone(&upstream), Arc::new(Metrics::default()));
-    let polls = tokio::spawn(upstream.watch());
+    let polls = tokio::spawn(ChangePoller::new(upstream).run());
     let (mut model, request) = (Model::default(), Request::Phenotype(id()));
     tokio::time::sleep(SETTLE).await;
     model.poll(&upstream_script.state().clone());
@@ -227,6 +237,7 @@ async fn run_steps(steps: &[Step]) -> Result<(), String> {
                 Step::Request => {}
             }
             state.now += SignedDuration::from_secs(passes);
+            BootInstant::skip(Duration::from_secs(passes.unsigned_abs()));
         }
         tokio::time::sleep(SETTLE).await;
         model.poll(&upstream_script.state().clone());

@@ -1,6 +1,7 @@
 //! An upstream in memory that follows a script: one gene, its change log, and a clock of its own.
 
 use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use gene_registry::registry::{
@@ -8,7 +9,8 @@ use gene_registry::registry::{
     GeneSummary, KeyHash, RawGene, Timestamp,
 };
 use gene_registry::upstream::{
-    Change, ChangeScope, Changes, Read, ReadStamp, Snapshot, Upstream, UpstreamError,
+    BootInstant, Change, ChangeFeed, ChangeScope, Changes, Position, Read, ReadStamp,
+    RegistryReader, Snapshot, Upstream, UpstreamError,
 };
 use jiff::SignedDuration;
 use uuid::Uuid;
@@ -53,7 +55,7 @@ pub(super) fn id() -> GeneId {
 }
 
 #[async_trait]
-impl Upstream for ScriptedUpstream {
+impl RegistryReader for ScriptedUpstream {
     async fn search(&self, _: &GeneSearch) -> Result<Read<GenePage>, UpstreamError> {
         unreachable!("the test does not search")
     }
@@ -75,7 +77,9 @@ impl Upstream for ScriptedUpstream {
             ..RawGene::default()
         };
         let value = state.published.then(|| gene.into_phenotype("{id}")).transpose()?;
-        Ok(Read { value, seen: ReadStamp::new(read_at, snapshot(state.version)) })
+        let mut seen = ReadStamp::new(read_at, snapshot(state.version));
+        seen.began = BootInstant::now() - Duration::from_millis(500);
+        Ok(Read { value, seen })
     }
 
     async fn insights(
@@ -92,7 +96,10 @@ impl Upstream for ScriptedUpstream {
     ) -> Result<Read<Vec<Option<ApiKeyRecord>>>, UpstreamError> {
         unreachable!("the test sends no key")
     }
+}
 
+#[async_trait]
+impl ChangeFeed for ScriptedUpstream {
     async fn changes(&self, since: Option<&Snapshot>) -> Result<Read<Changes>, UpstreamError> {
         let state = self.state();
         Self::check_available(&state)?;
@@ -101,13 +108,16 @@ impl Upstream for ScriptedUpstream {
         }
         let news = (1..=state.version).map(|version| version + 10);
         let news = news.filter(|xid| since.is_none_or(|since| !since.sees(*xid)));
-        let changes = news.map(|xid| Change { scope: ChangeScope::Gene(id()), xid }).collect();
+        let changes =
+            news.map(|xid| Change { scope: ChangeScope::Gene(id()), xid: Some(xid) }).collect();
         let seen = ReadStamp::new(state.now, snapshot(state.version));
         Ok(Read { value: Changes::These(changes), seen })
     }
 
-    async fn ping(&self) -> Result<Timestamp, UpstreamError> {
+    async fn position(&self) -> Result<Position, UpstreamError> {
         let state = self.state();
-        Self::check_available(&state).map(|()| state.now)
+        Self::check_available(&state).map(|()| Position::without_server(state.now))
     }
 }
+
+impl Upstream for ScriptedUpstream {}

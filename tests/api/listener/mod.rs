@@ -27,7 +27,8 @@ use gene_registry::registry::{
     GeneSummary, KeyHash, Timestamp,
 };
 use gene_registry::upstream::{
-    Catalogue, Changes, Embedded, Read, Snapshot, Upstream, UpstreamError,
+    Catalogue, ChangeFeed, Changes, Embedded, Position, Read, RegistryReader, Snapshot, Upstream,
+    UpstreamError,
 };
 use tokio::sync::Semaphore;
 
@@ -93,7 +94,7 @@ impl ControlledUpstream {
 }
 
 #[async_trait]
-impl Upstream for ControlledUpstream {
+impl RegistryReader for ControlledUpstream {
     async fn search(&self, search: &GeneSearch) -> Result<Read<GenePage>, UpstreamError> {
         self.inner.search(search).await
     }
@@ -123,17 +124,22 @@ impl Upstream for ControlledUpstream {
     ) -> Result<Read<Vec<Option<ApiKeyRecord>>>, UpstreamError> {
         self.inner.api_keys(hashes).await
     }
+}
 
+#[async_trait]
+impl ChangeFeed for ControlledUpstream {
     async fn changes(&self, since: Option<&Snapshot>) -> Result<Read<Changes>, UpstreamError> {
         self.check_available()?;
         self.inner.changes(since).await
     }
 
-    async fn ping(&self) -> Result<Timestamp, UpstreamError> {
+    async fn position(&self) -> Result<Position, UpstreamError> {
         self.check_available()?;
-        self.inner.ping().await
+        self.inner.position().await
     }
 }
+
+impl Upstream for ControlledUpstream {}
 
 /// A replica in memory, and a key for it.
 async fn replica(change: impl FnOnce(&mut Config)) -> (Replica, String) {

@@ -21,7 +21,7 @@ async fn new_commands(redis: &RedisServer, monitor: &Monitor, from: &mut usize) 
     let new_commands = new.filter_map(|line| {
         let (_, command) = line.split_once("] \"")?;
         let name = command.split('"').next()?.to_ascii_uppercase();
-        let kinds = ["limit", "answer", "lease", "outcome"];
+        let kinds = ["limit", "entry", "lease", "outcome"];
         let kinds = kinds.iter().filter(|kind| command.contains(&format!(":{kind}:")));
         let kinds: Vec<_> = kinds.map(|kind| format!(" {kind}")).collect();
         (!kinds.is_empty()).then(|| format!("{name}{}", kinds.concat()))
@@ -32,12 +32,12 @@ async fn new_commands(redis: &RedisServer, monitor: &Monitor, from: &mut usize) 
 }
 
 const LIMIT: &str = "EVALSHA limit";
-const GET_ENTRY: &str = "GET answer";
+const GET_ENTRY: &str = "GET entry";
 /// These two, and those of the publication, are each one round trip.
-const ACQUIRE_LEASE: [&str; 2] = ["EVALSHA lease", "GETRANGE answer"];
-const PUBLISH_NEW: [&str; 2] = ["SET answer", "EVALSHA lease"];
+const ACQUIRE_LEASE: [&str; 2] = ["EVALSHA lease", "GETRANGE entry"];
+const PUBLISH_NEW: [&str; 2] = ["SET entry", "EVALSHA lease"];
 /// The publication where an entry exists already.
-const PUBLISH_NEWER: [&str; 2] = ["EVALSHA answer", "EVALSHA lease"];
+const PUBLISH_NEWER: [&str; 2] = ["EVALSHA entry", "EVALSHA lease"];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_miss_takes_three_round_trips_to_redis_and_a_shared_hit_one_besides_the_limit() {
@@ -73,7 +73,7 @@ async fn a_miss_takes_three_round_trips_to_redis_and_a_shared_hit_one_besides_th
     assert_eq!(new_commands(&redis, &monitor, &mut from).await, [LIMIT], "a hit in the replica");
 
     fleet.replicas[0].get(&absent(1), Some(&key)).await.assert_refused(404, "NOT_FOUND");
-    let told = ["EVALSHA answer", "SET outcome", "EVALSHA lease"];
+    let told = ["EVALSHA entry", "SET outcome", "EVALSHA lease"];
     let new_commands = new_commands(&redis, &monitor, &mut from).await;
     assert_eq!(
         new_commands,

@@ -43,7 +43,7 @@ async fn waiting_for_a_dead_lease_holder_ends_at_half_the_deadline() {
     let before = fleet.replicas[0].get(&path, Some(&key)).await;
     // As if the lease holder had died in the middle of its read.
     let [response] = entry_keys(&fleet).await.try_into().unwrap();
-    let lease = response.replace(":answer:", ":lease:");
+    let lease = response.replace(":entry:", ":lease:");
     let () = redis.command(&["SET", &lease, "of-the-dead", "PX", "600000"]).await;
     let () = redis.command(&["DEL", &response]).await;
     fleet.replicas.clear();
@@ -131,7 +131,7 @@ async fn a_timed_out_statement_is_one_failed_load_for_the_fleet() {
     let lock = fleet.database.lock_genes().await;
     let requests = fleet.replicas.iter().map(|replica| replica.get(&path, Some(&key)));
     for response in join_all(requests).await {
-        response.assert_refused(502, "DB_ERROR");
+        response.assert_refused(503, "UNAVAILABLE");
     }
     assert_eq!(loads(&fleet.replicas).await, Loads { ok: REPLICAS as usize, failed: 1 });
 

@@ -149,7 +149,7 @@ async fn count_waits(fleet: &Fleet<'_>) -> usize {
 
 /// The keys of the cache entries in Redis.
 async fn entry_keys(fleet: &Fleet<'_>) -> Vec<String> {
-    RedisServer::shared().await.keys(&format!("{}:answer", fleet.prefix)).await
+    RedisServer::shared().await.keys(&format!("{}:entry", fleet.prefix)).await
 }
 
 /// A client that speaks one version of HTTP only.

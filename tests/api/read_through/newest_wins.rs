@@ -36,7 +36,7 @@ impl EntrySetup {
     async fn new() -> Self {
         let redis = RedisServer::shared().await;
         let pool = RedisPool::new(redis.servers(), 2, Duration::from_secs(5));
-        let key = format!("{}:answer", RedisServer::new_prefix());
+        let key = format!("{}:entry", RedisServer::new_prefix());
         Self { pool, key }
     }
 
@@ -202,7 +202,7 @@ async fn an_entry_that_arrives_during_a_read_is_replaced_unless_it_is_newer() {
             })
             .await;
             let [lease] = redis.keys(&leases).await.try_into().unwrap();
-            let response = lease.replace(":lease:", ":answer:");
+            let response = lease.replace(":lease:", ":entry:");
             let mut connection = connection.clone();
             let set = ::redis::cmd("SET").arg(&response).arg(&came).to_owned();
             let () = set.query_async(&mut connection).await.unwrap();

@@ -8,7 +8,7 @@ use gene_registry::config::LoadedConfig;
 use gene_registry::ops::Metrics;
 use gene_registry::redis::{RedisKeys, RedisPool};
 use gene_registry::registry::{GeneSearch, Request};
-use gene_registry::upstream::{Postgres, UpstreamClient};
+use gene_registry::upstream::{ChangePoller, Postgres, UpstreamClient};
 
 use super::TIMEOUT;
 use crate::support::postgres::PostgresServer;
@@ -35,11 +35,11 @@ async fn release(probe: &Arc<Probe>, prefix: &str, schema: &str) -> Release {
         max_entry_bytes: 1 << 20,
         lease_ttl: std::time::Duration::from_secs(5),
     };
-    let shared = SharedCache::new(pool, keys, options, Arc::clone(&metrics));
     let watched = UpstreamClient::new(Arc::clone(probe) as _);
-    let watching = tokio::spawn(Arc::clone(&watched).watch());
-    eventually(TIMEOUT, "the change log is loaded", || async { watched.is_settled() }).await;
-    let reads = ReadThrough::new(&config, Some(shared), watched, metrics);
+    let shared = SharedCache::new(pool, keys, options, Arc::clone(&watched), Arc::clone(&metrics));
+    let watching = tokio::spawn(ChangePoller::new(Arc::clone(&watched)).run());
+    eventually(TIMEOUT, "the change log is loaded", || async { watched.log.is_settled() }).await;
+    let reads = ReadThrough::new(&config, Some(Arc::new(shared)), watched, metrics);
     Release { reads, _watching: tokio_util::task::AbortOnDropHandle::new(watching) }
 }
 
@@ -61,7 +61,7 @@ async fn releases_with_different_schemas_do_not_share_entries() {
     let read = Source::Upstream { collapsed: false };
     assert_eq!(sources, [read, Source::Shared, read, Source::Shared, Source::Shared]);
     assert_eq!(probe.reads(), 2);
-    let keys = redis.keys(&format!("{prefix}:answer")).await;
+    let keys = redis.keys(&format!("{prefix}:entry")).await;
     assert_eq!(keys.len(), 2, "{keys:?}");
     for (key, schema) in keys.iter().zip(["0a0a0a0a0a0a", "0b0b0b0b0b0b"]) {
         assert!(key.contains(&format!(":{schema}:")), "{key}");
@@ -80,7 +80,7 @@ async fn an_entry_copied_from_another_release_is_a_miss() {
     let (redis, prefix) = (RedisServer::shared().await, RedisServer::new_prefix());
     let request = Request::Search(GeneSearch::default());
     release(&probe, &prefix, "0a0a0a0a0a0a").await.reads.get(&request).await.unwrap();
-    let [old] = redis.keys(&format!("{prefix}:answer")).await.try_into().unwrap();
+    let [old] = redis.keys(&format!("{prefix}:entry")).await.try_into().unwrap();
     let new = old.replace("0a0a0a0a0a0a", "0b0b0b0b0b0b");
     let () = redis.command(&["COPY", &old, &new]).await;
 

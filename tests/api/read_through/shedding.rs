@@ -143,7 +143,12 @@ async fn a_replica_with_capacity_reads_what_another_has_shed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stale_entry_is_served_instead_of_503_unless_it_is_known_to_be_outdated() {
-    let (fleet, probe) = fleet_with_probe(few_permits).await;
+    let (fleet, probe) = fleet_with_probe(|config| {
+        few_permits(config);
+        // The longest wait for a permit to read an outdated entry.
+        config.upstream.deadline_ms = 1_000;
+    })
+    .await;
     let key = fleet.database.new_key(1_000_000).await;
     let (replica, [_, phenotype, insights]) = (&fleet.replicas[0], routes(&fleet.database).await);
     let old = |response: &Response| response.header("age").parse::<u64>().unwrap() >= 4_000;

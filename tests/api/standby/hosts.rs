@@ -2,7 +2,7 @@
 
 use gene_registry::config::UpstreamConfig;
 use gene_registry::registry::GeneSearch;
-use gene_registry::upstream::{Postgres, Upstream, UpstreamError};
+use gene_registry::upstream::{ChangeFeed, Postgres, RegistryReader, UpstreamError};
 
 use crate::support::database::Database;
 use crate::support::need_own_servers;
@@ -42,7 +42,7 @@ async fn an_unresponsive_first_host_costs_a_fraction_of_the_timeout() {
     for _ in 0..3 {
         let starting = upstream(&url, |_| {});
         assert!(read(&starting).await.unwrap() > 0);
-        starting.ping().await.unwrap();
+        starting.position().await.unwrap();
     }
 
     first.set(Mode::Pass).await;
@@ -96,7 +96,7 @@ async fn hosts_are_selected_by_their_role() {
         for hosts in [two_hosts, [two_hosts[1], two_hosts[0]]] {
             let query = format!("target_session_attrs={expected}");
             let upstream = upstream(&url(&hosts, &database, &query), |_| {});
-            let found = upstream.position().await.unwrap().expect("a position");
+            let found = upstream.position().await.unwrap().server.expect("a server");
             assert_eq!(found.is_standby, standby, "{expected} of {hosts:?}");
             assert!(read(&upstream).await.unwrap() > 0);
         }

@@ -105,7 +105,7 @@ async fn a_killed_primary_is_replaced_by_its_replica_and_other_keys_are_not_affe
             assert_eq!(replica.get("/genes", Some(&fresh)).await.status, 200);
         }
         let limits = redis.nodes[now].keys(&format!("{}:limit", fleet.prefix)).await;
-        let responses = redis.nodes[now].keys(&format!("{}:answer", fleet.prefix)).await;
+        let responses = redis.nodes[now].keys(&format!("{}:entry", fleet.prefix)).await;
         !limits.is_empty() && !responses.is_empty()
     })
     .await;
@@ -132,7 +132,7 @@ async fn a_slot_without_a_node_concerns_only_its_own_keys() {
     let path = "/genes?limit=7";
     let busy = fleet.database.new_key(1_000_000).await;
     assert_eq!(fleet.replicas[0].get(path, Some(&busy)).await.status, 200);
-    let entry = redis.keys(&format!("{}:answer", fleet.prefix)).await;
+    let entry = redis.keys(&format!("{}:entry", fleet.prefix)).await;
     let (entry, _) = entry.iter().find(|(key, _)| key.contains(":7:0")).expect("the entry");
     let entry_slot = redis.slot(entry).await;
     let owner = redis.primary_of(slot, 0).await;

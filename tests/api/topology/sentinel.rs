@@ -59,7 +59,7 @@ async fn assert_followed<F: Future<Output = ()>>(
             assert_eq!(replica.get("/genes", Some(&fresh)).await.status, 200);
         }
         let limits = redis.servers[1].keys(&format!("{}:limit", fleet.prefix)).await;
-        let responses = redis.servers[1].keys(&format!("{}:answer", fleet.prefix)).await;
+        let responses = redis.servers[1].keys(&format!("{}:entry", fleet.prefix)).await;
         !limits.is_empty() && !responses.is_empty()
     })
     .await;

@@ -61,11 +61,11 @@ const CASES: &[(&str, &[&str])] = &[
     (
         "INSERT INTO registry.gene (domain, fidelity, owner_id) SELECT 'many', 'Native', min(id)
             FROM registry.owner, generate_series(1, 1001) n GROUP BY n",
-        &["all"],
+        &["genes"],
     ),
-    ("UPDATE registry.gene SET name = 'm' WHERE domain = 'many'", &["all"]),
+    ("UPDATE registry.gene SET name = 'm' WHERE domain = 'many'", &["genes"]),
     ("UPDATE registry.gene SET downloads = 9", &[]),
-    ("DELETE FROM registry.gene WHERE domain = 'many'", &["all"]),
+    ("DELETE FROM registry.gene WHERE domain = 'many'", &["genes"]),
     ("UPDATE registry.api_key SET name = 'other', prefix = prefix", &[]),
     ("UPDATE registry.api_key SET revoked_at = now() WHERE prefix = 'gr_1'", &["k01"]),
     ("UPDATE registry.api_key SET rate_limit_per_minute = 9, scopes = '{}'", &["k01", "k02"]),

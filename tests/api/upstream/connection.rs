@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use gene_registry::config::UpstreamConfig;
 use gene_registry::registry::{GeneSearch, KeyHash};
-use gene_registry::upstream::{Postgres, Upstream, UpstreamError};
+use gene_registry::upstream::{ChangeFeed, Postgres, RegistryReader, UpstreamError};
 use tokio_postgres::Client;
 
 use super::behaviour::{domain, gene, now};
@@ -67,7 +67,7 @@ async fn closed_idle_connections_fail_no_read() {
 async fn a_locked_table_is_a_timeout_and_leaves_no_statement() {
     let database = fresh_database().await;
     let upstream = std::sync::Arc::new(upstream(&short_timeouts(&database)));
-    upstream.ping().await.expect("a connection");
+    upstream.position().await.expect("a connection");
     let (admin, mut locker) = (database.client().await, database.client().await);
     let lock = locker.transaction().await.expect("a transaction");
     lock.batch_execute("LOCK TABLE registry.gene").await.expect("a lock");
@@ -132,11 +132,11 @@ async fn every_read_works_with_unnamed_statements() {
 async fn failed_and_unreachable_databases_are_different_errors() {
     let database = fresh_database().await;
     let nobody = "postgres://nobody:hunter2@127.0.0.1:1/nowhere".to_owned();
-    let found = upstream(&config(&nobody)).ping().await;
+    let found = upstream(&config(&nobody)).position().await;
     let Err(UpstreamError::Unreachable(_)) = &found else { panic!("{found:?}") };
     assert!(!format!("{found:?}").contains("hunter2"));
     let elsewhere = format!("{}_not", database.url);
-    let found = upstream(&config(&elsewhere)).ping().await;
+    let found = upstream(&config(&elsewhere)).position().await;
     assert!(matches!(found, Err(UpstreamError::Failed(_))), "{found:?}");
     let client = database.client().await;
     client.batch_execute("DROP VIEW registry_read.gene").await.expect("dropped");

@@ -4,7 +4,7 @@
 use gene_registry::registry::{
     ApiKeyRecord, Fidelity, GeneFilter, GeneSearch, KeyHash, MAX_SAFE_INTEGER, Sort, Timestamp,
 };
-use gene_registry::upstream::{Upstream, UpstreamError};
+use gene_registry::upstream::{RegistryReader, Upstream, UpstreamError};
 use uuid::Uuid;
 
 use super::behaviour::{domain, walk};

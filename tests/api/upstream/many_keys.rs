@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use gene_registry::keys::{ApiKey, AuthDenied, Authenticator, NotAuthenticated};
 use gene_registry::ops::Metrics;
 use gene_registry::registry::KeyHash;
-use gene_registry::upstream::{Upstream, UpstreamClient};
+use gene_registry::upstream::{RegistryReader, UpstreamClient};
 
 use super::database::fresh_database;
 

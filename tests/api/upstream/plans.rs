@@ -8,7 +8,7 @@ use gene_registry::registry::{
 };
 use gene_registry::upstream::postgres::seed::LoadedRegistry;
 use gene_registry::upstream::postgres::{connect, schema};
-use gene_registry::upstream::{Postgres, Upstream, generate};
+use gene_registry::upstream::{Postgres, RegistryReader, generate};
 use tokio_postgres::Client;
 
 use super::database::{TEMPLATE, TestDatabase, config, fresh_database};

@@ -1,7 +1,7 @@
 //! The sums of a domain are the same in whatever order the database reads its rows.
 
 use gene_registry::registry::ArenaInsights;
-use gene_registry::upstream::{Postgres, Upstream};
+use gene_registry::upstream::{Postgres, RegistryReader};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 

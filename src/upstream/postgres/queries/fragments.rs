@@ -32,11 +32,11 @@ macro_rules! fitness {
     };
 }
 
-/// The stamp of a read: its time, and the snapshot that it saw.
+/// The stamp of a read: its time, the snapshot that it saw, and the server.
 macro_rules! stamp {
     () => {
         "now() AS read_at, pg_current_snapshot()::text AS snapshot,
-            pg_is_in_recovery() AS is_standby"
+            pg_is_in_recovery() AS is_standby, pg_postmaster_start_time() AS started_at"
     };
 }
 

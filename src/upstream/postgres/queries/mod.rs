@@ -143,22 +143,40 @@ pub(super) const API_KEYS: Statement = Statement {
     types: &[Type::BYTEA_ARRAY],
 };
 
-/// Maximum number of changes in one poll; more count as a change of everything.
-pub(super) const MAX_CHANGES: usize = 50_000;
+/// Maximum number of changes of genes, and of keys, in one poll; more count as a change of all.
+pub(super) const MAX_CHANGES: usize = 5_000;
 
-/// Reads changes from the log. Returns one row at least.
+/// Reads changes from the log into one row, so that a poll costs the same whatever its number of
+/// changes and of open transactions. Numbers that this cluster has not reached are another's.
 macro_rules! changes {
     ($which:literal) => {
         concat!(
-            "SELECT ",
-            stamp!(),
-            ", change.scope, change.xid
-            FROM (SELECT) one LEFT JOIN LATERAL (
-                SELECT scope::text AS scope, changed_in::text::bigint AS xid
-                FROM registry_read.change WHERE ",
+            "WITH found AS (
+                SELECT scope::text COLLATE \"C\" AS scope, changed_in::text::bigint AS xid,
+                    split_part(scope::text COLLATE \"C\", ':', 1) AS kind
+                FROM registry_read.change
+                WHERE changed_in < pg_snapshot_xmax(pg_current_snapshot()) AND (",
             $which,
-            " LIMIT 50001
-            ) change ON true"
+            ")
+            ),
+            kept AS (
+                (SELECT scope, xid FROM found WHERE kind IN ('gene', 'domain', 'genes') LIMIT 5001)
+                UNION ALL
+                (SELECT scope, xid FROM found WHERE kind IN ('key', 'keys') LIMIT 5001)
+                UNION ALL
+                (SELECT 'all', xid FROM found
+                WHERE kind IN ('gene', 'domain', 'genes', 'key', 'keys') IS NOT TRUE LIMIT 16)
+            )
+            SELECT ",
+            stamp!(),
+            ", (SELECT array_agg(scope) FROM kept) AS scopes,
+                (SELECT array_agg(xid) FROM kept) AS xids,
+                other_cluster.count AS foreign_count, other_cluster.newest AS foreign_newest
+            FROM (
+                SELECT count(*) AS count, max(changed_at)::timestamptz AS newest
+                FROM registry_read.change
+                WHERE changed_in >= pg_snapshot_xmax(pg_current_snapshot())
+            ) other_cluster"
         )
     };
 }
@@ -174,13 +192,11 @@ pub(super) const HAS_LOG: Statement = Statement {
     types: &[],
 };
 
-/// Reads the changes that a snapshot does not see. `$1`: the snapshot.
+/// Reads the changes that a snapshot does not see. `$1`: its xmax, `$2`: the transactions that were
+/// running, as the text of an array.
 pub(super) const CHANGES_SINCE: Statement = Statement {
-    sql: changes!(
-        "changed_in >= pg_snapshot_xmin($1::text::pg_snapshot)
-            AND NOT pg_visible_in_snapshot(changed_in, $1::text::pg_snapshot)"
-    ),
-    types: &[Type::TEXT],
+    sql: changes!("changed_in >= $1::text::xid8 OR changed_in = ANY ($2::text::xid8[])"),
+    types: &[Type::TEXT, Type::TEXT],
 };
 
 /// Reads the changes of the last hours. `$1`: how many.
@@ -189,23 +205,45 @@ pub(super) const CHANGES_OF_HORIZON: Statement = Statement {
     types: &[Type::INT4],
 };
 
+/// Reads when a transaction logged a change. `$1`: its number.
+pub(super) const CHANGED_AT: Statement = Statement {
+    sql: "SELECT max(changed_at)::timestamptz AS changed_at FROM registry_read.change
+        WHERE changed_in = $1::text::xid8",
+    types: &[Type::TEXT],
+};
+
 /// Reads the replication position. The position in the log is read after the snapshot, so it
-/// includes all that the snapshot sees. The names of log files begin with their timeline.
+/// includes all that the snapshot sees. The names of log files begin with their timeline; a standby
+/// has replayed a part of the timelines that its control file names.
 pub(super) const POSITION: Statement = Statement {
     sql: concat!(
         "SELECT ",
         stamp!(),
         ",
+            (SELECT oid FROM pg_database WHERE datname = current_database()) AS database,
+            (SELECT system_identifier FROM pg_control_system()) AS cluster,
             (CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()
                 ELSE pg_current_wal_insert_lsn() END - '0/0'::pg_lsn)::bigint AS wal,
-            CASE WHEN NOT pg_is_in_recovery()
-                THEN left(pg_walfile_name(pg_current_wal_lsn()), 8) END AS timeline"
+            CASE WHEN pg_is_in_recovery()
+                THEN (SELECT greatest(timeline_id, min_recovery_end_timeline)::bigint
+                    FROM pg_control_checkpoint(), pg_control_recovery())
+                ELSE ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint
+                END AS timeline"
     ),
     types: &[],
 };
 
-/// Whether the database is available.
-pub(super) const PING: Statement = Statement { sql: "SELECT now() AS read_at", types: &[] };
+/// As [`POSITION`], on a server that tells only when it was started.
+pub(super) const SERVER: Statement = Statement {
+    sql: concat!(
+        "SELECT ",
+        stamp!(),
+        ",
+            (SELECT oid FROM pg_database WHERE datname = current_database()) AS database,
+            NULL::bigint AS cluster, NULL::bigint AS wal, NULL::bigint AS timeline"
+    ),
+    types: &[],
+};
 
 /// Reads the settings of the role and the server (see `Postgres::verify`).
 pub(super) const SETTINGS: Statement = Statement {

@@ -1,0 +1,129 @@
+//! Which database a read saw: the run of one server, and the history that it continues.
+
+use std::fmt;
+use std::str::FromStr;
+
+use data_encoding::HEXLOWER;
+use sha2::{Digest, Sha256};
+
+use super::snapshot::Snapshot;
+use crate::registry::Timestamp;
+
+/// The run of one server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Server {
+    /// When it started, in microseconds since the Unix epoch by its own clock.
+    pub started_at: i64,
+    /// Whether it is a standby.
+    pub is_standby: bool,
+}
+
+/// One history of a database: what is committed in it stays committed. A promotion, a restore or a
+/// restart of the primary begins another. What a server does not tell is `None`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct History {
+    /// The system identifier of the cluster.
+    pub cluster: Option<i64>,
+    /// The OID of the database.
+    pub database: u32,
+    /// The timeline that the primary writes; on a standby, the one that its control file names.
+    pub timeline: Option<u32>,
+    /// When the primary started (see [`Server::started_at`]).
+    pub started_at: i64,
+}
+
+/// The replication position of a server.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Position {
+    /// The server's time.
+    pub read_at: Timestamp,
+    /// The server; `None` if the upstream has none.
+    pub server: Option<Server>,
+    /// Its snapshot; on a standby, the part that is reliable.
+    pub snapshot: Snapshot,
+    /// The history, as far as the server knows it.
+    pub history: History,
+    /// Bytes of its write-ahead log, inserted or, on a standby, replayed. They include all that the
+    /// snapshot sees. `None` if the server does not tell.
+    pub wal: Option<u64>,
+}
+
+impl Position {
+    /// The position of an upstream without servers and replication.
+    pub fn without_server(read_at: Timestamp) -> Self {
+        let history = History { cluster: None, database: 0, timeline: None, started_at: 0 };
+        Self { read_at, server: None, snapshot: Snapshot::before(0), history, wal: None }
+    }
+}
+
+impl History {
+    /// A short name of it for keys in Redis: the start of its hash, in hexadecimal.
+    pub fn id(&self) -> String {
+        HEXLOWER.encode(&Sha256::digest(self.to_string())[..8])
+    }
+
+    /// Whether a standby at this position is known to have replayed a part of this history.
+    pub(super) fn is_proven_by(&self, standby: &Self) -> bool {
+        let known = |history: &Self| history.cluster.zip(history.timeline);
+        self.database == standby.database && known(self).is_some() && known(self) == known(standby)
+    }
+}
+
+impl fmt::Display for History {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { cluster, database, timeline, started_at } = self;
+        write!(f, "{} {database} ", cluster.unwrap_or(0))?;
+        write!(f, "{} {started_at}", timeline.unwrap_or(0))
+    }
+}
+
+impl FromStr for History {
+    type Err = std::num::ParseIntError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let mut words = text.split(' ');
+        let mut word = || words.next().unwrap_or_default();
+        Ok(Self {
+            cluster: Some(word().parse()?).filter(|cluster| *cluster != 0),
+            database: word().parse()?,
+            timeline: Some(word().parse()?).filter(|timeline| *timeline != 0),
+            started_at: word().parse()?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HISTORY: History =
+        History { cluster: Some(-7), database: 5, timeline: Some(2), started_at: 1_000 };
+
+    #[test]
+    fn parsing_restores_what_was_written() {
+        for history in [HISTORY, History { cluster: None, timeline: None, ..HISTORY }] {
+            assert_eq!(history.to_string().parse(), Ok(history));
+        }
+        assert!("".parse::<History>().is_err() && "1 2 3".parse::<History>().is_err());
+    }
+
+    #[test]
+    fn each_part_makes_another_history() {
+        let others = [
+            History { cluster: Some(8), ..HISTORY },
+            History { database: 6, ..HISTORY },
+            History { timeline: Some(3), ..HISTORY },
+            History { started_at: 1_001, ..HISTORY },
+        ];
+        assert!(others.iter().all(|other| other.id() != HISTORY.id()));
+    }
+
+    #[test]
+    fn a_standby_proves_itself_by_cluster_database_and_timeline() {
+        assert!(HISTORY.is_proven_by(&History { started_at: 9, ..HISTORY }));
+        assert!(!HISTORY.is_proven_by(&History { timeline: Some(1), ..HISTORY }));
+        assert!(!HISTORY.is_proven_by(&History { cluster: Some(8), ..HISTORY }));
+        let unknown = History { cluster: None, ..HISTORY };
+        assert!(!unknown.is_proven_by(&unknown));
+    }
+}

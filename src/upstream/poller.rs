@@ -1,0 +1,231 @@
+//! Polls the change log: at the primary, or, while that is unavailable, at the most advanced standby.
+//! The position that each poll begins with shows whether the database is available; a change log
+//! that cannot be read says nothing about that.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+
+use super::change::Changes;
+use super::change_log::ReadStart;
+use super::client::{UpstreamClient, record};
+use super::clock::BootInstant;
+use super::error::UpstreamError;
+use super::history::Position;
+use super::key_changes::ChangedKeys;
+use super::read::{Read, ReadStamp};
+use super::source::Upstream;
+use super::standbys::Standby;
+use crate::ops::error_chain;
+use crate::sync::lock;
+
+/// Interval between polls of the change log.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Timeout of one attempt to read the change log.
+const POLL_TIMEOUT: Duration = Duration::from_millis(800);
+
+/// Number of attempts of one poll to read the change log, each on another connection.
+const POLL_ATTEMPTS: usize = 2;
+
+/// Polls for one client.
+pub struct ChangePoller {
+    client: Arc<UpstreamClient>,
+    is_log_unreadable: AtomicBool,
+    is_at_standby: AtomicBool,
+    /// Notified after each poll.
+    polled: watch::Sender<()>,
+}
+
+/// Why a poll failed.
+enum PollError {
+    /// The database did.
+    Database(UpstreamError),
+    /// Only its change log could not be read.
+    Log(UpstreamError),
+}
+
+impl ChangePoller {
+    /// Does not poll yet.
+    pub fn new(client: Arc<UpstreamClient>) -> Self {
+        let [is_log_unreadable, is_at_standby] = [const { AtomicBool::new(false) }; 2];
+        Self { client, is_log_unreadable, is_at_standby, polled: watch::Sender::new(()) }
+    }
+
+    /// Polls the change log and the standbys once a second; does not return.
+    pub async fn run(self) {
+        let polls = async {
+            loop {
+                let begun = Instant::now();
+                self.poll().await;
+                self.polled.send_replace(());
+                sleep(POLL_INTERVAL.saturating_sub(begun.elapsed())).await;
+            }
+        };
+        // Separately, so that a standby that hangs does not delay the others.
+        let standbys = self.client.standbys.iter().map(|standby| self.poll_replication(standby));
+        tokio::join!(polls, join_all(standbys));
+    }
+
+    /// Polls a standby after each poll of the primary.
+    async fn poll_replication(&self, standby: &Standby) {
+        let (mut polled, client) = (self.polled.subscribe(), &self.client);
+        while polled.changed().await.is_ok() {
+            let primary = &*client.primary;
+            client.standbys.poll(standby, primary, &client.log, &client.replication).await;
+        }
+    }
+
+    async fn poll(&self) {
+        let was_unavailable = !self.client.is_primary_in_use() && !self.client.standbys.is_empty();
+        let (found, at_standby) = if was_unavailable {
+            // Concurrently, because an unavailable primary may only time out.
+            tokio::join!(self.poll_primary(), self.poll_standby())
+        } else {
+            (self.poll_primary().await, false)
+        };
+        let error = match found {
+            Ok(()) => return,
+            Err(PollError::Log(error)) => error,
+            Err(PollError::Database(error)) => {
+                if at_standby || (!was_unavailable && self.poll_standby().await) {
+                    return;
+                }
+                error
+            }
+        };
+        self.client.stats.failed();
+        if !self.is_log_unreadable.swap(true, Ordering::AcqRel) {
+            let error = error_chain(&error);
+            tracing::warn!(
+                error,
+                "the registry's change log (registry_read.change) cannot be read: cached entries \
+                 are unconfirmed, and are read again when they are requested"
+            );
+        }
+    }
+
+    async fn poll_primary(&self) -> Result<(), PollError> {
+        let (client, began, begun) = (&*self.client, BootInstant::now(), Instant::now());
+        let position = client.primary.position().await;
+        record(&client.breaker, position.as_ref().err(), begun);
+        let position = position.map_err(PollError::Database)?;
+        client.clock.set(position.read_at, began);
+        self.begin_history(&position);
+        let start = client.log.read_start();
+        let found = self.changes(&client.primary, &position).await.map_err(PollError::Log)?;
+        self.apply(found, began);
+        self.add_checkpoint(&position, &start, began);
+        if self.is_at_standby.swap(false, Ordering::AcqRel) {
+            tracing::info!("the registry's change log is read at the primary again");
+        }
+        Ok(())
+    }
+
+    /// Begins another history if the primary has another than before.
+    fn begin_history(&self, position: &Position) {
+        let (client, mut tracker) = (&*self.client, lock(&self.client.replication));
+        if tracker.history == Some(position.history) {
+            return;
+        }
+        client.log.begin_history();
+        if tracker.history.is_some() {
+            client.primary.reconnect();
+            tracing::warn!(
+                "the registry's database has begun another history (it was restarted, a standby was \
+                 promoted, or a backup restored): all cached entries are read again"
+            );
+        }
+        tracker.begin_history(position.history);
+    }
+
+    /// Polls the standbys, the most advanced first. Returns whether one could be polled.
+    async fn poll_standby(&self) -> bool {
+        let client = &*self.client;
+        if client.history().is_none()
+            && let Some(history) = client.standbys.newest_history()
+        {
+            client.adopt_history(history, Some(0));
+        }
+        for Standby { upstream, .. } in client.standbys.most_advanced_first() {
+            let (began, start) = (BootInstant::now(), client.log.read_start());
+            let polled = async {
+                let position = upstream.position().await?;
+                let found = self.changes(upstream, &position).await?;
+                Ok::<_, UpstreamError>((found, position))
+            };
+            match polled.await {
+                Ok((found, position)) => {
+                    self.apply(found, began);
+                    self.add_checkpoint(&position, &start, began);
+                    if !self.is_at_standby.swap(true, Ordering::AcqRel) {
+                        tracing::warn!(
+                            "the primary is unavailable: the registry's change log is read at a \
+                             standby"
+                        );
+                    }
+                    return true;
+                }
+                Err(error) => {
+                    let error = error_chain(&error);
+                    tracing::debug!(error, "the change log could not be read at a standby");
+                }
+            }
+        }
+        false
+    }
+
+    /// Reads the changes at the server that has just told its position.
+    async fn changes(
+        &self,
+        upstream: &Arc<dyn Upstream>,
+        position: &Position,
+    ) -> Result<Read<Changes>, UpstreamError> {
+        let since = self.client.log.since();
+        let mut error = UpstreamError::Timeout;
+        for _ in 0..POLL_ATTEMPTS {
+            match timeout(POLL_TIMEOUT, upstream.changes(since.as_ref())).await {
+                Ok(Ok(found)) if found.seen.server == position.server => return Ok(found),
+                Ok(Ok(_)) => error = UpstreamError::Failed("two servers answer in turn".into()),
+                Ok(Err(failed)) => error = failed,
+                Err(_) => error = UpstreamError::Timeout,
+            }
+        }
+        Err(error)
+    }
+
+    /// Applies the result of a poll that began at `began`.
+    fn apply(&self, found: Read<Changes>, began: BootInstant) {
+        let client = &*self.client;
+        client.stats.succeeded(&found.value, began);
+        let changed_keys = ChangedKeys::of(&found.value);
+        if self.is_log_unreadable.swap(false, Ordering::AcqRel) {
+            tracing::info!("the registry's change log is read again");
+        }
+        let (poll, has_log) = client.log.apply(found, began);
+        if has_log == Some(false) {
+            tracing::info!(
+                "the registry has no change log (registry_read.change): only ages limit the use of \
+                 cached entries"
+            );
+        }
+        client.key_changes.add(changed_keys, poll);
+    }
+
+    /// Adds the position that a poll began with. What earlier polls had found by then (`start`) is
+    /// visible to a server that has replayed the log up to it.
+    fn add_checkpoint(&self, position: &Position, start: &ReadStart, began: BootInstant) {
+        let Some(wal) = position.wal else { return };
+        let mut tracker = lock(&self.client.replication);
+        // On a standby, the newest checkpoint that it shows may see more than its own snapshot.
+        let own = &position.snapshot;
+        let reached = tracker.newest_reached(position).and_then(|stamp| stamp.snapshot.as_ref());
+        let snapshot = reached.filter(|reached| !own.sees_all_of(reached)).unwrap_or(own).clone();
+        let stamp = ReadStamp::new(self.client.time_at(began), Some(snapshot));
+        tracker.add(wal, start.stamp_of_poll(stamp, began));
+    }
+}
