@@ -126,8 +126,8 @@ pub const ALL: &[MetricDescription] = catalog! {
         "upper bound of a standby's lag, seconds; one or two without lag; absent while unknown";
     Counter "gene_registry_standby_reads_total" ["standby", "result"]
         "reads from a standby: `answered`, `behind` (it lacked a known change, so the primary was read), `failed` (the primary was read)";
-    Counter "gene_registry_timeline_switches_total" []
-        "times the database began a new timeline: a standby was promoted, or a backup restored";
+    Counter "gene_registry_history_switches_total" []
+        "times the database began another history: it was restarted, a standby was promoted, or a backup restored";
     Gauge "gene_registry_redis_in_use" ["side"]
         "1 while commands of this kind (`read`, `write`) are sent to Redis, in a cluster for every slot, else 0; absent without Redis";
     Counter "gene_registry_breaker_openings_total" ["store"]

@@ -28,66 +28,84 @@ pub(super) struct ChangeIndex {
     scopes: HashMap<ChangeScope, ScopeChanges>,
 }
 
-/// The changes of one scope, each with the number of the poll that found it.
+/// The changes of one scope, each with the poll that found it.
 #[derive(Debug, Default, Clone)]
 struct ScopeChanges {
     /// Sees all changes that are not in `recent`.
-    covering_snapshot: Option<(Arc<Snapshot>, u64)>,
-    recent: Vec<(u64, u64)>,
+    covering_snapshot: Option<(Arc<Snapshot>, FoundBy)>,
+    recent: Vec<(u64, FoundBy)>,
 }
 
 impl ScopeChanges {
-    fn add(&mut self, xid: Option<u64>, found_by: &FoundBy) {
+    fn add(&mut self, xid: Option<u64>, poll: &Poll) {
         match xid {
-            Some(xid) if self.recent.len() < RECENT => self.recent.push((xid, found_by.poll)),
-            _ => *self = Self::all_before(found_by),
+            Some(xid) if self.recent.len() < RECENT => self.recent.push((xid, poll.found_by)),
+            _ => *self = Self::all_before(poll),
         }
     }
 
-    fn all_before(FoundBy { covering_snapshot, poll }: &FoundBy) -> Self {
-        let covering_snapshot = Some((Arc::clone(covering_snapshot), *poll));
+    fn all_before(Poll { covering_snapshot, found_by }: &Poll) -> Self {
+        let covering_snapshot = Some((Arc::clone(covering_snapshot), *found_by));
         Self { covering_snapshot, recent: Vec::new() }
     }
 
-    /// Whether all changes are visible to a read: polls found them before it began, or its snapshot
-    /// sees them.
+    /// Whether all changes are visible to a read: by the poll that found them, or by its snapshot.
     fn visible_to(&self, seen: &ReadStamp) -> bool {
-        let sees = |sees: &dyn Fn(&Snapshot) -> bool| seen.snapshot.as_ref().is_some_and(sees);
-        let covered = self.covering_snapshot.as_ref().is_none_or(|(covering, poll)| {
-            *poll <= seen.poll || sees(&|snapshot| snapshot.sees_all_of(covering))
-        });
-        covered
-            && self.recent.iter().all(|(xid, poll)| {
-                *poll <= seen.poll || sees(&|snapshot: &Snapshot| snapshot.sees(*xid))
-            })
+        let sees = |found_by: &FoundBy, sees: &dyn Fn(&Snapshot) -> bool| {
+            found_by.is_visible_to(seen) || seen.snapshot.as_ref().is_some_and(sees)
+        };
+        self.covering_snapshot
+            .iter()
+            .all(|(covering, found_by)| sees(found_by, &|snapshot| snapshot.sees_all_of(covering)))
+            && self
+                .recent
+                .iter()
+                .all(|(xid, found_by)| sees(found_by, &|snapshot: &Snapshot| snapshot.sees(*xid)))
     }
 
     fn newest_poll(&self) -> u64 {
-        let recent = self.recent.iter().map(|(_, poll)| *poll);
-        recent.chain(self.covering_snapshot.iter().map(|(_, poll)| *poll)).max().unwrap_or(0)
+        let recent = self.recent.iter().map(|(_, found_by)| found_by.poll);
+        let covered = self.covering_snapshot.iter().map(|(_, found_by)| found_by.poll);
+        recent.chain(covered).max().unwrap_or(0)
     }
 }
 
 /// The poll that found a change.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct FoundBy {
-    /// Sees every change that the poll found.
-    pub(super) covering_snapshot: Arc<Snapshot>,
     /// Its number.
     pub(super) poll: u64,
+    /// Bytes of the write-ahead log by its end; the maximum if they are unknown.
+    pub(super) wal: u64,
 }
 
 impl FoundBy {
-    /// The poll with this number and snapshot. A standby may show changes that its reliable snapshot
-    /// does not see.
-    pub(super) fn new(poll: u64, present: &Snapshot, changes: &[Change]) -> Self {
+    /// Whether what the poll found is visible to a read: it began later at the same server, or its
+    /// server had replayed what the poll saw.
+    const fn is_visible_to(&self, seen: &ReadStamp) -> bool {
+        self.poll <= seen.poll || self.wal <= seen.wal
+    }
+}
+
+/// A poll whose changes are added.
+#[derive(Debug)]
+pub(super) struct Poll {
+    /// Sees every change that it found.
+    covering_snapshot: Arc<Snapshot>,
+    found_by: FoundBy,
+}
+
+impl Poll {
+    /// The poll with this snapshot. A standby may show changes that its reliable snapshot does not
+    /// see.
+    pub(super) fn new(found_by: FoundBy, present: &Snapshot, changes: &[Change]) -> Self {
         let newest = changes.iter().filter_map(|change| change.xid).max();
         let unseen = newest.filter(|newest| !present.sees(*newest));
         let covering_snapshot = unseen.map_or_else(
             || present.clone(),
             |newest| Snapshot::before(present.xmax().max(newest + 1)),
         );
-        Self { covering_snapshot: Arc::new(covering_snapshot), poll }
+        Self { covering_snapshot: Arc::new(covering_snapshot), found_by }
     }
 }
 
@@ -98,24 +116,24 @@ impl ChangeIndex {
         self.scopes.len()
     }
 
-    pub(super) fn add(&mut self, Change { scope, xid }: Change, found_by: &FoundBy) {
+    pub(super) fn add(&mut self, Change { scope, xid }: Change, poll: &Poll) {
         if !matches!(scope, ChangeScope::Key(_) | ChangeScope::Keys) {
-            self.any_gene.add(xid, found_by);
+            self.any_gene.add(xid, poll);
         }
         match scope {
             ChangeScope::All => {
-                self.every_gene.add(xid, found_by);
-                self.every_key.add(xid, found_by);
+                self.every_gene.add(xid, poll);
+                self.every_key.add(xid, poll);
             }
-            ChangeScope::Genes => self.every_gene.add(xid, found_by),
-            ChangeScope::Keys => self.every_key.add(xid, found_by),
+            ChangeScope::Genes => self.every_gene.add(xid, poll),
+            ChangeScope::Keys => self.every_key.add(xid, poll),
             scope => {
                 if self.scopes.len() == SCOPES && !self.scopes.contains_key(&scope) {
-                    let all = ScopeChanges::all_before(found_by);
+                    let all = ScopeChanges::all_before(poll);
                     (self.every_gene, self.any_gene) = (all.clone(), all.clone());
                     (self.every_key, self.scopes) = (all, HashMap::new());
                 }
-                self.scopes.entry(scope).or_default().add(xid, found_by);
+                self.scopes.entry(scope).or_default().add(xid, poll);
             }
         }
     }

@@ -10,7 +10,7 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 use super::change::{Change, Changes, DependsOn};
-use super::change_index::{ChangeIndex, FoundBy};
+use super::change_index::{ChangeIndex, FoundBy, Poll};
 use super::clock::BootInstant;
 use super::history::Server;
 use super::read::{Read, ReadStamp};
@@ -86,10 +86,11 @@ impl ReadStart {
         ReadStamp { began, confirmed_at, history, is_polled, poll, ..seen }
     }
 
-    /// The stamp of a poll that began at `began`.
-    pub(super) fn stamp_of_poll(&self, seen: ReadStamp, began: BootInstant) -> ReadStamp {
-        let Self { history, poll, .. } = *self;
-        ReadStamp { began, confirmed_at: began, history, is_polled: true, poll, ..seen }
+    /// The stamp of a read of any server that has replayed the log up to `wal`, where it shows what
+    /// the poll saw that began at `began`.
+    pub(super) fn stamp_of_poll(&self, seen: ReadStamp, began: BootInstant, wal: u64) -> ReadStamp {
+        let (history, is_polled) = (self.history, true);
+        ReadStamp { began, confirmed_at: began, history, is_polled, wal, ..seen }
     }
 }
 
@@ -143,9 +144,14 @@ impl ChangeLog {
         self.version.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Applies a poll that began at `began`. Returns its number, and whether there is a log if that
-    /// has changed.
-    pub fn apply(&self, found: Read<Changes>, began: BootInstant) -> (u64, Option<bool>) {
+    /// Applies a poll that began at `began`. `wal`: bytes of the write-ahead log by its end. Returns its
+    /// number, and whether there is a log if that has changed.
+    pub fn apply(
+        &self,
+        found: Read<Changes>,
+        began: BootInstant,
+        wal: Option<u64>,
+    ) -> (u64, Option<bool>) {
         let mut state = self.write();
         let had_log = match &state.index {
             LogIndex::Unloaded => None,
@@ -155,7 +161,10 @@ impl ChangeLog {
         state.poll += 1;
         state.server = found.seen.server;
         let (has_log, is_news) = match (found.value, found.seen.snapshot) {
-            (Changes::These(changes), Some(present)) => (true, state.add(changes, present)),
+            (Changes::These(changes), Some(present)) => {
+                let found_by = FoundBy { poll: state.poll, wal: wal.unwrap_or(u64::MAX) };
+                (true, state.add(changes, present, found_by))
+            }
             _ => {
                 (state.index, state.since) = (LogIndex::Absent, None);
                 (false, false)
@@ -200,10 +209,10 @@ impl ChangeLog {
         contradicts || seen.history != state.history
     }
 
-    /// Whether the read is known to show every known change that concerns it.
+    /// Whether the read shows every known change that concerns it. Reads in an earlier history are
+    /// judged by their snapshot, which holds unless the fail-over lost transactions.
     pub fn proves(&self, depends_on: DependsOn<'_>, seen: &ReadStamp) -> bool {
-        let is_loaded = matches!(self.read().index, LogIndex::Loaded(_));
-        is_loaded && !self.is_outdated(depends_on, seen)
+        matches!(&self.read().index, LogIndex::Loaded(index) if index.shows_all(depends_on, seen))
     }
 
     /// Whether a request that is made now may get the result of a load that began then: no change
@@ -234,7 +243,7 @@ impl ChangeLog {
 
 impl LogState {
     /// Adds what a poll with the snapshot `present` found. Returns whether something is new.
-    fn add(&mut self, mut changes: Vec<Change>, present: Snapshot) -> bool {
+    fn add(&mut self, mut changes: Vec<Change>, present: Snapshot, found_by: FoundBy) -> bool {
         let is_at_standby = self.server.is_some_and(|server| server.is_standby);
         let found: HashSet<u64> = if is_at_standby {
             changes.iter().filter_map(|change| change.xid).collect()
@@ -243,7 +252,7 @@ impl LogState {
         };
         let known = std::mem::replace(&mut self.at_standby, found);
         changes.retain(|change| change.xid.is_none_or(|xid| !known.contains(&xid)));
-        let found_by = FoundBy::new(self.poll, &present, &changes);
+        let poll = Poll::new(found_by, &present, &changes);
         if let LogIndex::Loaded(_) = self.index {
             self.witness = changes.iter().filter_map(|change| change.xid).max().or(self.witness);
         } else {
@@ -255,7 +264,7 @@ impl LogState {
         }
         let LogIndex::Loaded(index) = &mut self.index else { return false };
         let is_news = !changes.is_empty();
-        changes.into_iter().for_each(|change| index.add(change, &found_by));
+        changes.into_iter().for_each(|change| index.add(change, &poll));
         is_news
     }
 }

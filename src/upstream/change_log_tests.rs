@@ -41,7 +41,7 @@ fn poll_of(
     let change =
         |(scope, xid): &(ChangeScope, u64)| Change { scope: scope.clone(), xid: Some(*xid) };
     let value = Changes::These(changes.iter().map(change).collect());
-    log.apply(Read { value, seen: seen(server, text) }, BootInstant::now()).1
+    log.apply(Read { value, seen: seen(server, text) }, BootInstant::now(), None).1
 }
 
 /// A read with this snapshot that began before every poll that finds something.
@@ -156,7 +156,11 @@ fn a_read_of_a_server_that_is_not_polled_is_never_confirmed() {
 fn without_a_log_everything_is_confirmed() {
     let log = ChangeLog::default();
     let no_log = || {
-        log.apply(Read { value: Changes::NoLog, seen: seen(PRIMARY, "9:9:") }, BootInstant::now())
+        log.apply(
+            Read { value: Changes::NoLog, seen: seen(PRIMARY, "9:9:") },
+            BootInstant::now(),
+            None,
+        )
     };
     assert_eq!(no_log().1, Some(false));
     assert_eq!(no_log().1, None);
@@ -226,7 +230,7 @@ fn an_open_transaction_does_not_outdate_other_reads() {
     // Several transactions at once, while one is open.
     let change = Change { scope: ChangeScope::Genes, xid: None };
     let found = Read { value: Changes::These(vec![change]), seen: seen(PRIMARY, "43:60:43") };
-    log.apply(found, BootInstant::now());
+    log.apply(found, BootInstant::now(), None);
     assert!(is_outdated(&log, about, &read(&log, "43:50:43")));
     assert!(!is_outdated(&log, about, &read(&log, "43:60:43")));
 }

@@ -253,7 +253,7 @@ impl UpstreamClient {
         tracker.begin_history(history);
         if let Some(wal) = wal {
             let stamp = ReadStamp::new(self.now(), None);
-            tracker.add(wal, self.log.read_start().stamp_of_poll(stamp, BootInstant::now()));
+            tracker.add(wal, self.log.read_start().stamp_of_poll(stamp, BootInstant::now(), wal));
         }
     }
 

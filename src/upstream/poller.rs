@@ -11,7 +11,6 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use super::change::Changes;
-use super::change_log::ReadStart;
 use super::client::{UpstreamClient, record};
 use super::clock::BootInstant;
 use super::error::UpstreamError;
@@ -116,10 +115,8 @@ impl ChangePoller {
         let position = position.map_err(PollError::Database)?;
         client.clock.set(position.read_at, began);
         self.begin_history(&position);
-        let start = client.log.read_start();
-        let found = self.changes(&client.primary, &position).await.map_err(PollError::Log)?;
+        let found = self.changes(&client.primary, position).await.map_err(PollError::Log)?;
         self.apply(found, began);
-        self.add_checkpoint(&position, &start, began);
         if self.is_at_standby.swap(false, Ordering::AcqRel) {
             tracing::info!("the registry's change log is read at the primary again");
         }
@@ -152,16 +149,11 @@ impl ChangePoller {
             client.adopt_history(history, Some(0));
         }
         for Standby { upstream, .. } in client.standbys.most_advanced_first() {
-            let (began, start) = (BootInstant::now(), client.log.read_start());
-            let polled = async {
-                let position = upstream.position().await?;
-                let found = self.changes(upstream, &position).await?;
-                Ok::<_, UpstreamError>((found, position))
-            };
+            let began = BootInstant::now();
+            let polled = async { self.changes(upstream, upstream.position().await?).await };
             match polled.await {
-                Ok((found, position)) => {
+                Ok(found) => {
                     self.apply(found, began);
-                    self.add_checkpoint(&position, &start, began);
                     if !self.is_at_standby.swap(true, Ordering::AcqRel) {
                         tracing::warn!(
                             "the primary is unavailable: the registry's change log is read at a \
@@ -179,17 +171,25 @@ impl ChangePoller {
         false
     }
 
-    /// Reads the changes at the server that has just told its position.
+    /// Reads the changes at the server that has just told its position, and, for the standbys, its
+    /// position after that.
     async fn changes(
         &self,
         upstream: &Arc<dyn Upstream>,
-        position: &Position,
-    ) -> Result<Read<Changes>, UpstreamError> {
+        before: Position,
+    ) -> Result<(Read<Changes>, Position), UpstreamError> {
         let since = self.client.log.since();
         let mut error = UpstreamError::Timeout;
         for _ in 0..POLL_ATTEMPTS {
             match timeout(POLL_TIMEOUT, upstream.changes(since.as_ref())).await {
-                Ok(Ok(found)) if found.seen.server == position.server => return Ok(found),
+                Ok(Ok(found)) if found.seen.server == before.server => {
+                    let has_standbys = !self.client.standbys.is_empty();
+                    let after = if has_standbys { upstream.position().await? } else { before };
+                    if after.server == found.seen.server {
+                        return Ok((found, after));
+                    }
+                    return Err(UpstreamError::Failed("two servers answer in turn".into()));
+                }
                 Ok(Ok(_)) => error = UpstreamError::Failed("two servers answer in turn".into()),
                 Ok(Err(failed)) => error = failed,
                 Err(_) => error = UpstreamError::Timeout,
@@ -198,15 +198,15 @@ impl ChangePoller {
         Err(error)
     }
 
-    /// Applies the result of a poll that began at `began`.
-    fn apply(&self, found: Read<Changes>, began: BootInstant) {
+    /// Applies the result of a poll that began at `began`, and adds it as a checkpoint.
+    fn apply(&self, (found, position): (Read<Changes>, Position), began: BootInstant) {
         let client = &*self.client;
         client.stats.succeeded(&found.value, began);
         let changed_keys = ChangedKeys::of(&found.value);
         if self.is_log_unreadable.swap(false, Ordering::AcqRel) {
             tracing::info!("the registry's change log is read again");
         }
-        let (poll, has_log) = client.log.apply(found, began);
+        let (poll, has_log) = client.log.apply(found, began, position.wal);
         if has_log == Some(false) {
             tracing::info!(
                 "the registry has no change log (registry_read.change): only ages limit the use of \
@@ -214,18 +214,13 @@ impl ChangePoller {
             );
         }
         client.key_changes.add(changed_keys, poll);
-    }
-
-    /// Adds the position that a poll began with. What earlier polls had found by then (`start`) is
-    /// visible to a server that has replayed the log up to it.
-    fn add_checkpoint(&self, position: &Position, start: &ReadStart, began: BootInstant) {
         let Some(wal) = position.wal else { return };
-        let mut tracker = lock(&self.client.replication);
+        let mut tracker = lock(&client.replication);
         // On a standby, the newest checkpoint that it shows may see more than its own snapshot.
         let own = &position.snapshot;
-        let reached = tracker.newest_reached(position).and_then(|stamp| stamp.snapshot.as_ref());
+        let reached = tracker.newest_reached(&position).and_then(|stamp| stamp.snapshot.as_ref());
         let snapshot = reached.filter(|reached| !own.sees_all_of(reached)).unwrap_or(own).clone();
-        let stamp = ReadStamp::new(self.client.time_at(began), Some(snapshot));
-        tracker.add(wal, start.stamp_of_poll(stamp, began));
+        let stamp = ReadStamp::new(client.time_at(began), Some(snapshot));
+        tracker.add(wal, client.log.read_start().stamp_of_poll(stamp, began, wal));
     }
 }

@@ -33,8 +33,10 @@ pub struct ReadStamp {
     pub(super) history: u64,
     /// Whether the server is the one that is polled: otherwise no poll confirms the read.
     pub(super) is_polled: bool,
-    /// All changes that polls up to this one found are visible to the read.
+    /// All changes that polls up to this one found are visible to the read; 0 at a standby.
     pub(super) poll: u64,
+    /// All that is in the write-ahead log before is visible to the read; 0 at the polled server.
+    pub(super) wal: u64,
     /// The version of the change log for which no known change contradicted this.
     pub(super) verified: AtomicU64,
 }
@@ -60,6 +62,7 @@ impl ReadStamp {
             history: 0,
             is_polled: true,
             poll: 0,
+            wal: 0,
             verified: AtomicU64::new(0),
         }
     }
@@ -94,9 +97,8 @@ impl ReadStamp {
 
 impl Clone for ReadStamp {
     fn clone(&self) -> Self {
-        let Self { read_at, began, server, confirmed_at, history, is_polled, poll, .. } = *self;
         let (snapshot, verified) = (self.snapshot.clone(), AtomicU64::new(0));
-        Self { read_at, began, snapshot, server, confirmed_at, history, is_polled, poll, verified }
+        Self { snapshot, verified, ..*self }
     }
 }
 

@@ -226,10 +226,13 @@ impl Standbys {
         };
         {
             let tracker = lock(tracker);
-            let reached = position.as_ref().and_then(|at| tracker.newest_reached(at));
             let is_of_history = is_proven && tracker.history == history;
             let mut polls = lock(&standby.polls);
-            polls.stamp = reached.filter(|_| is_of_history).cloned();
+            polls.stamp = position.as_ref().filter(|_| is_of_history).and_then(|position| {
+                let reached = tracker.newest_reached(position)?.clone();
+                let wal = reached.wal.max(position.wal.unwrap_or(0));
+                Some(ReadStamp { wal, ..reached })
+            });
             polls.position = position;
         }
         self.log_state(standby, why);

@@ -88,7 +88,7 @@ async fn abandoned_statements_end_and_do_not_break_the_pooler() {
     let lock = fleet.database.lock_genes().await;
 
     for timed in burst(&fleet.replicas, &key, 60).await {
-        timed.response.assert_refused(502, "DB_ERROR");
+        timed.response.assert_refused(503, "UNAVAILABLE");
     }
     let admin = postgres.admin().await;
     let sql = "select count(*) from pg_stat_activity

@@ -8,11 +8,11 @@ mod deleted_genes;
 mod history;
 mod keys;
 mod model;
+mod no_log;
 mod order;
 pub(crate) mod restored;
 mod scripted_upstream;
 mod snapshots;
-mod unreadable_log;
 
 use std::time::Duration;
 

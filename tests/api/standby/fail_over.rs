@@ -156,7 +156,7 @@ async fn lost_transactions_are_not_shown_after_the_promotion() {
             })
         })
         .await;
-        assert_eq!(replica.metric("gene_registry_timeline_switches_total").await, Some(1.0));
+        assert_eq!(replica.metric("gene_registry_history_switches_total").await, Some(1.0));
     }
     // Redis does not bring it back either.
     let late = Replica::start(&fleet.config).await;

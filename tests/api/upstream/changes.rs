@@ -113,6 +113,7 @@ async fn take(client: &Client) -> Vec<String> {
 
 fn expand_scope(scope: &str) -> String {
     match scope.split_at(1) {
+        ("g", "enes") => scope.to_owned(),
         ("g", number) => format!("gene:00000000-0000-0000-0000-00000000000{number}"),
         ("k", number) => format!("key:{}", number.repeat(32)),
         _ => scope.to_owned(),

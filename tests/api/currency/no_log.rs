@@ -1,12 +1,12 @@
-//! A change log that cannot be read while everything else can, and a registry without one.
+//! A registry without a change log, and one that gets a log later.
 
 use std::time::Duration;
 
 use tokio_postgres::Client;
 
 use super::{
-    DOMAIN, OTHER_DOMAIN, REPLICAS, always_fresh, assert_change_visible, assert_same, fleet,
-    genes_of, is_hit, paths_of, responses, uncached_replica, wait_until_cached,
+    DOMAIN, REPLICAS, always_fresh, assert_change_visible, genes_of, is_hit, paths_of, responses,
+    uncached_replica,
 };
 use crate::support::binary::ReplicaProcess;
 use crate::support::postgres::PostgresServer;
@@ -19,61 +19,6 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 async fn edit(client: &Client, id: &str, name: &str) {
     let sql = "update registry.gene set name = $1 where id = $2::text::uuid";
     assert_eq!(client.execute(sql, &[&name, &id]).await.unwrap(), 1);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn while_the_log_cannot_be_read_earlier_reads_are_repeated() {
-    let fleet = fleet(PostgresServer::shared().await, RedisServer::shared().await).await;
-    let (client, key) = (fleet.database.connect().await, fleet.database.new_key(1_000_000).await);
-    let genes = genes_of(&client, DOMAIN).await;
-    let (paths, uncached_replica) = (paths_of(&genes), uncached_replica(&fleet).await);
-    let other = genes_of(&client, OTHER_DOMAIN).await.swap_remove(0);
-    let sign = [format!("/genes/{other}/phenotype")];
-    for replica in &fleet.replicas {
-        responses(replica, &key, &sign).await;
-        responses(replica, &key, &paths).await;
-    }
-    // A successful poll after those reads: the change is visible.
-    edit(&client, &other, "the marker").await;
-    assert_change_visible(&fleet.replicas, &key, &sign, &uncached_replica, "the marker").await;
-
-    client
-        .batch_execute("revoke select on registry_read.change from gene_registry_reader")
-        .await
-        .unwrap();
-    edit(&client, &genes[0], "unlogged").await;
-    assert_change_visible(
-        &fleet.replicas,
-        &key,
-        &paths,
-        &uncached_replica,
-        "without the log, earlier reads are not served",
-    )
-    .await;
-
-    // Reads since then are cached, until they expire by age.
-    wait_until_cached(&fleet.replicas, &key, &paths).await;
-    let expected = responses(&uncached_replica, &key, &paths).await;
-    edit(&client, &genes[0], "not noticed yet").await;
-    for replica in &fleet.replicas {
-        assert_same(&responses(replica, &key, &paths).await, &expected, &paths);
-    }
-
-    client
-        .batch_execute("grant select on registry_read.change to gene_registry_reader")
-        .await
-        .unwrap();
-    assert_change_visible(
-        &fleet.replicas,
-        &key,
-        &paths,
-        &uncached_replica,
-        "the log is readable again",
-    )
-    .await;
-    edit(&client, &genes[0], "noticed").await;
-    assert_change_visible(&fleet.replicas, &key, &paths, &uncached_replica, "a further change")
-        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
