@@ -4,13 +4,18 @@
 mod catalogue;
 mod changed_keys;
 mod checker;
+mod clocks;
 mod deleted_genes;
+mod foreign_log;
 mod history;
 mod keys;
+mod many_changes;
+mod mass_change;
 mod model;
 mod order;
 pub(crate) mod restored;
 mod scripted_upstream;
+mod slow_log;
 mod snapshots;
 mod unreadable_log;
 

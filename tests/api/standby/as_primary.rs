@@ -1,0 +1,66 @@
+//! A standby as `upstream.url`, with a transaction that stays open on its primary.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::{TIMEOUT, fleet};
+use crate::currency::{DOMAIN, genes_of};
+use crate::support::need_own_servers;
+use crate::support::replica::READER;
+use crate::support::standby::primary;
+use crate::support::wait::{eventually, visible_within};
+
+const VISIBLE_WITHIN: Duration = Duration::from_secs(2);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_open_transaction_on_the_primary_fails_no_request_and_hides_no_change() {
+    need_own_servers!();
+    let primary = primary().await;
+    let standby = primary.start_standby().await;
+    let fleet = fleet(2, &primary, &[], |config, database| {
+        config.upstream.url = Some(standby.url(database.name(), READER).into());
+    })
+    .await;
+    let (client, key) = (fleet.database.connect().await, fleet.database.new_key(1_000_000).await);
+    let gene = genes_of(&client, DOMAIN).await.swap_remove(0);
+    let paths = ["/genes?limit=50".to_owned(), format!("/genes/{gene}/phenotype")];
+    for replica in &fleet.replicas {
+        eventually(TIMEOUT, "the standby is read", || async {
+            replica.get(&paths[0], Some(&key)).await.status == 200
+        })
+        .await;
+    }
+
+    let open = fleet.database.connect().await;
+    let sql = "begin; update registry.gene set downloads = downloads + 1 where id = (
+            select id from registry.gene where domain = 'code.testing' limit 1
+        )";
+    open.batch_execute(sql).await.unwrap();
+    for name in ["the first name", "the second name"] {
+        let sql = "update registry.gene set name = $1 where id = $2::text::uuid";
+        client.execute(sql, &[&name, &gene]).await.unwrap();
+        let new_key = fleet.database.new_key(1_000_000).await;
+        // What the standby has not replayed nobody can show.
+        primary.wait_for_replay(&standby).await;
+        let replayed = Instant::now();
+        for (replica, path) in fleet.replicas.iter().flat_map(|r| paths.iter().map(move |p| (r, p)))
+        {
+            let response = replica.get(path, Some(&new_key)).await;
+            assert_eq!(response.status, 200, "{path}: {response:?}");
+            visible_within(replayed, VISIBLE_WITHIN, name, || async {
+                let found = replica.get(path, Some(&key)).await;
+                assert_eq!(found.status, 200, "{path}: {found:?}");
+                if found.text.contains(name) { Ok(()) } else { Err(format!("{path}: {found:?}")) }
+            })
+            .await;
+            eventually(TIMEOUT, "it is cached", || async {
+                let found = replica.get(path, Some(&key)).await;
+                assert_eq!(found.status, 200, "{path}: {found:?}");
+                found.header("cache-status").contains("hit")
+            })
+            .await;
+        }
+    }
+    open.batch_execute("rollback").await.unwrap();
+}
