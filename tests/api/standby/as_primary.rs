@@ -7,18 +7,27 @@ use tokio::time::Instant;
 use super::{TIMEOUT, fleet};
 use crate::currency::{DOMAIN, genes_of};
 use crate::support::need_own_servers;
-use crate::support::replica::READER;
+use crate::support::replica::{READER, Replica};
 use crate::support::standby::primary;
 use crate::support::wait::{eventually, visible_within};
 
 const VISIBLE_WITHIN: Duration = Duration::from_secs(2);
+
+/// Waits until the replica has polled the log twice, so that it knows what has changed so far.
+async fn wait_for_polls(replica: &Replica) {
+    let polls = async || {
+        replica.metric("gene_registry_change_log_polls_total{result=\"ok\"}").await.unwrap()
+    };
+    let before = polls().await;
+    eventually(TIMEOUT, "the log is polled", || async { polls().await >= before + 2.0 }).await;
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_open_transaction_on_the_primary_fails_no_request_and_hides_no_change() {
     need_own_servers!();
     let primary = primary().await;
     let standby = primary.start_standby().await;
-    let fleet = fleet(2, &primary, &[], |config, database| {
+    let mut fleet = fleet(2, &primary, &[], |config, database| {
         config.upstream.url = Some(standby.url(database.name(), READER).into());
     })
     .await;
@@ -37,29 +46,40 @@ async fn an_open_transaction_on_the_primary_fails_no_request_and_hides_no_change
             select id from registry.gene where domain = 'code.testing' limit 1
         )";
     open.batch_execute(sql).await.unwrap();
-    for name in ["the first name", "the second name"] {
+    // A replica that starts meanwhile, too.
+    fleet.grow(1).await;
+    for (name, limit) in [("the first name", 48), ("the second name", 49)] {
         let sql = "update registry.gene set name = $1 where id = $2::text::uuid";
         client.execute(sql, &[&name, &gene]).await.unwrap();
         let new_key = fleet.database.new_key(1_000_000).await;
         // What the standby has not replayed nobody can show.
         primary.wait_for_replay(&standby).await;
         let replayed = Instant::now();
-        for (replica, path) in fleet.replicas.iter().flat_map(|r| paths.iter().map(move |p| (r, p)))
-        {
-            let response = replica.get(path, Some(&new_key)).await;
-            assert_eq!(response.status, 200, "{path}: {response:?}");
-            visible_within(replayed, VISIBLE_WITHIN, name, || async {
-                let found = replica.get(path, Some(&key)).await;
-                assert_eq!(found.status, 200, "{path}: {found:?}");
-                if found.text.contains(name) { Ok(()) } else { Err(format!("{path}: {found:?}")) }
-            })
-            .await;
-            eventually(TIMEOUT, "it is cached", || async {
-                let found = replica.get(path, Some(&key)).await;
-                assert_eq!(found.status, 200, "{path}: {found:?}");
-                found.header("cache-status").contains("hit")
-            })
-            .await;
+        for replica in &fleet.replicas {
+            for path in &paths {
+                visible_within(replayed, VISIBLE_WITHIN, name, || async {
+                    let found = replica.get(path, Some(&key)).await;
+                    assert_eq!(found.status, 200, "{path}: {found:?}");
+                    if found.text.contains(name) { Ok(()) } else { Err(format!("{found:?}")) }
+                })
+                .await;
+            }
+        }
+        for replica in &fleet.replicas {
+            wait_for_polls(replica).await;
+            // Neither has been requested before the changes were known.
+            let path = format!("/genes?limit={limit}");
+            let response = replica.get(&path, Some(&new_key)).await;
+            assert_eq!(response.status, 200, "{response:?}");
+            assert!(response.text.contains(name), "{response:?}");
+            for path in paths.iter().chain([&path]) {
+                eventually(TIMEOUT, "it is cached", || async {
+                    let found = replica.get(path, Some(&key)).await;
+                    assert_eq!(found.status, 200, "{path}: {found:?}");
+                    found.header("cache-status").contains("hit")
+                })
+                .await;
+            }
         }
     }
     open.batch_execute("rollback").await.unwrap();

@@ -16,10 +16,20 @@ use crate::support::postgres::{PostgresServer, SUPERUSER, connect};
 use crate::support::proxy::{FaultProxy, Mode};
 use crate::support::replica::{Fleet, READER, Replica};
 use crate::support::standby::primary;
+use crate::support::traffic::uncached_path;
 use crate::support::wait::{eventually, visible_within};
 
 const RENAME: &str =
     "update registry.gene set name = $1, description = $1 where id = $2::text::uuid";
+
+/// A few more, of which the standby gets nothing.
+const LOST_TRANSACTIONS: &str = "do $$ begin
+        for n in 1..20 loop perform pg_current_xact_id(); commit; end loop;
+    end $$";
+
+/// Some 20 MB, in one transaction.
+const MUCH_DATA: &str = "create table public.ballast as
+    select repeat(md5(n::text), 16) from generate_series(1, 40000) n";
 
 /// Long enough for several polls of the log and of the standbys.
 const SEVERAL_POLLS: Duration = Duration::from_secs(5);
@@ -54,11 +64,11 @@ async fn after_a_fail_over_a_new_replica_serves_nothing_from_before_it() {
     let paths = paths_of(&genes);
     first.wait_for_replay(&second).await;
 
-    // From now on, the standby gets nothing: of both genes Redis gets a state that will be lost,
-    // the first by its name, and the other by the number of the transaction.
+    // From now on, the standby gets nothing. Redis gets a lost name of the first gene, and the name
+    // of the other as of a transaction number that the new primary assigns to a change of it.
     stream.set(Mode::Refuse).await;
     client.execute(RENAME, &[&"lost", &genes[0]]).await.unwrap();
-    client.batch_execute(TRANSACTIONS).await.unwrap();
+    client.batch_execute(LOST_TRANSACTIONS).await.unwrap();
     let replica = fleet.replicas.swap_remove(0);
     eventually(TIMEOUT, "the lost name is visible", || async {
         let found = responses(&replica, &key, &paths).await;
@@ -72,6 +82,8 @@ async fn after_a_fail_over_a_new_replica_serves_nothing_from_before_it() {
     second.promote().await;
     let client = connect_to(&second, &fleet).await;
     client.execute(RENAME, &[&"new", &genes[1]]).await.unwrap();
+    // Its numbers are beyond those that Redis has, so no entry looks like one from the future.
+    client.batch_execute(TRANSACTIONS).await.unwrap();
 
     read_only_from(&mut fleet.config, &second, fleet.database.name());
     let mut uncached = fleet.config.clone();
@@ -108,27 +120,38 @@ async fn after_a_fail_over_a_new_replica_reads_no_standby_with_lost_transactions
     drop(client);
     first.kill().await;
     second.promote().await;
+    // The new primary is ahead by its log, and the other standby by its transactions.
+    let new_primary = connect_to(&second, &fleet).await;
+    new_primary.batch_execute(MUCH_DATA).await.unwrap();
     read_only_from(&mut fleet.config, &second, fleet.database.name());
     fleet.config.upstream.read_urls.push(third.url(fleet.database.name(), READER).into());
     fleet.grow(1).await;
 
-    let replica = &fleet.replicas[0];
-    wait_until_ready(replica).await;
-    let assert_not_lost = async || {
-        let until = Instant::now() + SEVERAL_POLLS;
-        while Instant::now() < until {
+    assert_never_lost(&fleet.replicas, &key, &gene).await;
+    // Then in both.
+    new_primary.batch_execute(&format!("{TRANSACTIONS}; {TRANSACTIONS}")).await.unwrap();
+    fleet.grow(1).await;
+    assert_never_lost(&fleet.replicas, &key, &gene).await;
+    for replica in &fleet.replicas {
+        assert_eq!(reads(replica, "answered").await, 0.0);
+    }
+}
+
+/// For some seconds, no response has the name that was lost.
+async fn assert_never_lost(replicas: &[Replica], key: &str, gene: &str) {
+    for replica in replicas {
+        wait_until_ready(replica).await;
+    }
+    let until = Instant::now() + SEVERAL_POLLS;
+    while Instant::now() < until {
+        for replica in replicas {
             for path in [format!("/genes/{gene}/phenotype"), format!("/genes?domain={DOMAIN}")] {
-                let response = replica.get(&path, Some(&key)).await;
+                let response = replica.get(&path, Some(key)).await;
                 assert_eq!(response.status, 200, "{response:?}");
                 assert!(!response.text.contains("\"lost\""), "{path}: {response:?}");
             }
         }
-    };
-    assert_not_lost().await;
-    // Also once the new primary has come as far as the lost transactions had.
-    connect_to(&second, &fleet).await.batch_execute(TRANSACTIONS).await.unwrap();
-    assert_not_lost().await;
-    assert_eq!(reads(replica, "answered").await, 0.0);
+    }
 }
 
 /// The primary has been killed; a replica that starts then must read the standby.
@@ -137,13 +160,13 @@ async fn assert_standby_is_read(mut fleet: Fleet<'_>, first: &PostgresServer, ke
     fleet.grow(1).await;
     let replica = &fleet.replicas[0];
     eventually(2 * TIMEOUT, "the standby is read", || async {
-        replica.get(&crate::support::traffic::uncached_path(), Some(key)).await.status == 200
+        replica.get(&uncached_path(), Some(key)).await.status == 200
     })
     .await;
     assert_eq!(replica.ops("/readyz").await.status, 200);
     let until = Instant::now() + SEVERAL_POLLS;
     while Instant::now() < until {
-        let path = crate::support::traffic::uncached_path();
+        let path = uncached_path();
         let requests = ["/genes?limit=7", &path].map(|path| replica.get(path, Some(key)));
         for response in join_all(requests).await {
             assert_eq!(response.status, 200, "{response:?}");
@@ -199,7 +222,7 @@ async fn changes_are_visible_and_cached_after_the_promotion_of_a_standby_with_a_
     proxy.retarget(second.addr());
     for replica in &fleet.replicas {
         eventually(TIMEOUT, "the new primary is read", || async {
-            replica.get(&crate::support::traffic::uncached_path(), Some(&key)).await.status == 200
+            replica.get(&uncached_path(), Some(&key)).await.status == 200
         })
         .await;
     }
