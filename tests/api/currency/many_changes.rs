@@ -66,8 +66,11 @@ async fn polls_succeed_with_many_changes_and_many_open_transactions() {
     .await;
     assert_name_visible_after_rename(&client, replica, &key, &gene, "before").await;
 
-    let many = "select 'gene:' || gen_random_uuid() from generate_series(1, 60000)";
-    rename_with(&client, &gene, "one of many", many).await;
+    let many = format!(
+        "select 'gene:{gene}' union all
+         select 'gene:' || gen_random_uuid() from generate_series(1, 60000)"
+    );
+    rename_with(&client, &gene, "one of many", &many).await;
 
     let before = replica.metric(GOOD_POLLS).await.unwrap();
     eventually(TIMEOUT, "polls succeed while the writers are open", || async {
