@@ -6,7 +6,6 @@
 
 pub(crate) mod authority;
 pub(crate) mod binary;
-pub(crate) mod clock;
 pub(crate) mod control;
 pub(crate) mod database;
 pub(crate) mod document;

@@ -39,7 +39,7 @@ impl PostgresServer {
 
     /// A standby with this wall clock.
     pub(crate) async fn start_standby_with_clock(&self, clock: &FakeClock) -> Self {
-        let options = PostgresOptions { env: clock.env(), ..options() };
+        let options = PostgresOptions { env: clock.env().into(), ..options() };
         self.start_standby_with(options, self.port()).await
     }
 

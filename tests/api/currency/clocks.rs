@@ -26,13 +26,14 @@ const HOUR: i64 = 3_600;
 const YEAR: i64 = 365 * 24 * HOUR;
 
 async fn server(clock: &FakeClock) -> PostgresServer {
-    PostgresServer::start(PostgresOptions { env: clock.env(), ..PostgresOptions::default() }).await
+    PostgresServer::start(PostgresOptions { env: clock.env().into(), ..PostgresOptions::default() })
+        .await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn changes_are_visible_and_cached_when_the_databases_clock_is_set() {
     need_own_servers!();
-    let clock = FakeClock::new();
+    let clock = FakeClock::new(0);
     let (postgres, redis) = (server(&clock).await, RedisServer::shared().await);
     let fleet = Fleet::start_with(REPLICAS, &postgres, redis, always_fresh).await;
     let (client, key) = (fleet.database.connect().await, fleet.database.new_key(1_000_000).await);
@@ -61,8 +62,7 @@ async fn changes_are_visible_and_cached_when_the_databases_clock_is_set() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_read_a_year_ahead_is_read_again_once_the_clock_is_right() {
     need_own_servers!();
-    let clock = FakeClock::new();
-    clock.set_ahead(YEAR);
+    let clock = FakeClock::new(YEAR);
     let (postgres, redis) = (server(&clock).await, RedisServer::shared().await);
     let mut fleet = Fleet::start_with(2, &postgres, redis, |config| {
         for ages in
@@ -99,7 +99,7 @@ async fn what_was_read_a_year_ahead_is_read_again_once_the_clock_is_right() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_expires_by_the_databases_clock_as_it_is_now() {
     need_own_servers!();
-    let clock = FakeClock::new();
+    let clock = FakeClock::new(0);
     let (postgres, redis) = (server(&clock).await, RedisServer::shared().await);
     let fleet = Fleet::start_with(1, &postgres, redis, always_fresh).await;
     let expires = gene_registry::registry::Timestamp::now() + jiff::SignedDuration::from_mins(30);
@@ -124,7 +124,7 @@ struct ReplicaWithClock {
 
 impl ReplicaWithClock {
     async fn start(database: &Database<'_>, postgres: &PostgresServer) -> Self {
-        let (clock, proxy) = (FakeClock::new(), FaultProxy::start(postgres.addr()).await);
+        let (clock, proxy) = (FakeClock::new(0), FaultProxy::start(postgres.addr()).await);
         let (database_url, redis_url) =
             (proxy.url(&database.url_as(READER)), RedisServer::shared().await.url());
         let (prefix, of_clock) = (RedisServer::new_prefix(), clock.env());

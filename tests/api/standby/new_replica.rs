@@ -204,8 +204,7 @@ async fn without_the_primary_and_redis_a_new_replica_reads_the_standby() {
 #[tokio::test(flavor = "multi_thread")]
 async fn changes_are_visible_and_cached_after_the_promotion_of_a_standby_with_a_slow_clock() {
     need_own_servers!();
-    let (first, clock) = (primary().await, FakeClock::new());
-    clock.set_ahead(-30);
+    let (first, clock) = (primary().await, FakeClock::new(-30));
     let second = first.start_standby_with_clock(&clock).await;
     let proxy = FaultProxy::start(first.addr()).await;
     let fleet = fleet(2, &first, &[], |config, database| {
