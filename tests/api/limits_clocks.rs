@@ -5,7 +5,7 @@ use std::time::{Duration, Instant, SystemTime};
 use futures_util::future::join_all;
 
 use crate::support::binary::ReplicaProcess;
-use crate::support::clock::shifting_library;
+use crate::support::fake_clock::FakeClock;
 use crate::support::postgres::PostgresServer;
 use crate::support::redis::RedisServer;
 use crate::support::replica::{READER, sample};
@@ -26,9 +26,9 @@ async fn replicas_whose_clocks_differ_count_in_one_window_and_announce_one_end()
     let database = sample(postgres).await;
     let key = database.new_key(12).await;
     let (database_url, redis_url) = (database.url_as(READER), redis.url());
-    let (library, prefix) = (shifting_library(), RedisServer::new_prefix());
+    let prefix = RedisServer::new_prefix();
     let start = |shift: i64| {
-        let (shift, library) = (shift.to_string(), library.display().to_string());
+        let [(preload, library), (variable, path)] = FakeClock::new(shift).env();
         let (database_url, redis_url, prefix) = (&database_url, &redis_url, &prefix);
         async move {
             ReplicaProcess::start(&[
@@ -36,8 +36,8 @@ async fn replicas_whose_clocks_differ_count_in_one_window_and_announce_one_end()
                 ("REDIS_URL", redis_url),
                 ("GENE_REGISTRY__REDIS__PREFIX", prefix),
                 ("GENE_REGISTRY__REDIS__TIMEOUT_MS", "10000"),
-                ("LD_PRELOAD", &library),
-                ("CLOCK_SHIFT_SECONDS", &shift),
+                (&preload, &library),
+                (&variable, &path),
             ])
             .await
         }

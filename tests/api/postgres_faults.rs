@@ -61,7 +61,7 @@ fn assert_all_are_db_errors_in_time(responses: &[TimedResponse]) {
 
 /// Checks that all were tried in vain, or were not tried since the database is busy.
 #[track_caller]
-pub(crate) fn assert_all_are_refused_in_time(responses: &[TimedResponse]) {
+fn assert_all_are_refused_in_time(responses: &[TimedResponse]) {
     for TimedResponse { response, took } in responses {
         assert!(*took < DEADLINE, "{took:?}");
         if response.status == 503 { assert_shed(response) } else { assert_db_error(response) }

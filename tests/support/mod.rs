@@ -6,10 +6,10 @@
 
 pub(crate) mod authority;
 pub(crate) mod binary;
-pub(crate) mod clock;
 pub(crate) mod control;
 pub(crate) mod database;
 pub(crate) mod document;
+pub(crate) mod fake_clock;
 pub(crate) mod fleet;
 pub(crate) mod frames;
 pub(crate) mod hosts;

@@ -30,7 +30,7 @@ pub(crate) struct PostgresServer {
 
 #[derive(Debug)]
 enum PostgresOrigin {
-    Own { folder: PathBuf, port: u16, process: Mutex<Option<Process>> },
+    Own { folder: PathBuf, port: u16, env: Vec<(String, String)>, process: Mutex<Option<Process>> },
     External(Box<reqwest::Url>),
 }
 
@@ -75,9 +75,15 @@ impl PostgresServer {
         let mut make = make(&folder.join("data"));
         run_as_account(&mut make);
         run(&mut make);
+        if options.epoch > 0 {
+            let mut reset = Command::new(postgres_program("pg_resetwal"));
+            reset.args(["-e", &options.epoch.to_string(), "-D"]).arg(folder.join("data"));
+            run_as_account(&mut reset);
+            run(&mut reset);
+        }
         configure(&folder, port, &options);
-        let server =
-            Self::with_kind(PostgresOrigin::Own { folder, port, process: Mutex::new(None) });
+        let (env, process) = (options.env, Mutex::new(None));
+        let server = Self::with_kind(PostgresOrigin::Own { folder, port, env, process });
         server.launch().await;
         server
     }
@@ -210,9 +216,13 @@ impl PostgresServer {
     }
 
     async fn launch(&self) {
+        let PostgresOrigin::Own { env, .. } = &self.kind else {
+            panic!("an external server is not touched");
+        };
         let process = Launch::new("postgres-server", postgres_program("postgres"))
             .arg("-D")
             .arg(self.folder().join("data"))
+            .envs(env)
             .unprivileged()
             .start();
         let url = self.url("postgres", SUPERUSER);

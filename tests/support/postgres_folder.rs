@@ -31,11 +31,16 @@ pub(crate) struct PostgresOptions {
     pub hba: Vec<String>,
     /// Certificate and key (PEM); enables TLS.
     pub tls: Option<(PathBuf, PathBuf)>,
+    /// Environment variables of the server, besides those of the tests.
+    pub env: Vec<(String, String)>,
+    /// Transaction numbers begin at this times 2^32.
+    pub epoch: u32,
 }
 
 impl Default for PostgresOptions {
     fn default() -> Self {
-        Self { max_connections: 200, conf: Vec::new(), hba: Vec::new(), tls: None }
+        let (conf, hba, env) = Default::default();
+        Self { max_connections: 200, conf, hba, tls: None, env, epoch: 0 }
     }
 }
 

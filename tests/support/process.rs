@@ -82,6 +82,11 @@ impl Launch {
         self
     }
 
+    pub(crate) fn envs(mut self, envs: &[(String, String)]) -> Self {
+        self.envs.extend(envs.iter().map(|(key, value)| (key.into(), Some(value.into()))));
+        self
+    }
+
     /// Removes a variable from the program's environment.
     pub(crate) fn env_remove(mut self, key: impl AsRef<OsStr>) -> Self {
         self.envs.push((key.as_ref().to_owned(), None));

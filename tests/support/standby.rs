@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio_postgres::Client;
 
+use super::fake_clock::FakeClock;
 use super::postgres::{PostgresOptions, PostgresServer, SUPERUSER};
 use super::process::Signal;
 use super::wait::eventually;
@@ -33,8 +34,18 @@ impl PostgresServer {
 
     /// A standby that streams through a proxy on `port` in front of this server.
     pub(crate) async fn start_standby_through(&self, port: u16) -> Self {
+        self.start_standby_with(options(), port).await
+    }
+
+    /// A standby with this wall clock.
+    pub(crate) async fn start_standby_with_clock(&self, clock: &FakeClock) -> Self {
+        let options = PostgresOptions { env: clock.env().into(), ..options() };
+        self.start_standby_with(options, self.port()).await
+    }
+
+    async fn start_standby_with(&self, options: PostgresOptions, port: u16) -> Self {
         let port = port.to_string();
-        let standby = Self::start_from(options(), |data| {
+        let standby = Self::start_from(options, |data| {
             let mut backup = Command::new(super::postgres::postgres_program("pg_basebackup"));
             backup.args(["-h", "127.0.0.1", "-p", &port, "-U", SUPERUSER, "-R", "-X", "stream"]);
             backup.args(["-c", "fast", "--no-sync", "--no-manifest", "-D"]).arg(data);

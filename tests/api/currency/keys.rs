@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::{REPLICAS, VISIBLE_WITHIN, always_fresh};
 use crate::support::binary::ReplicaProcess;
-use crate::support::clock::shifting_library;
+use crate::support::fake_clock::FakeClock;
 use crate::support::need_own_servers;
 use crate::support::postgres::PostgresServer;
 use crate::support::proxy::{FaultProxy, Mode};
@@ -141,12 +141,13 @@ async fn a_key_expires_by_the_databases_clock() {
         database.new_key_with(|key| key.spec.expires_at = Some(at)).await
     };
     let (ended, good) = (ending(-10).await, ending(10).await);
-    let (database_url, library) = (database.url_as(READER), shifting_library());
-    for shift in ["-3600", "3600"] {
+    let database_url = database.url_as(READER);
+    for shift in [-3_600, 3_600] {
+        let [(preload, library), (variable, path)] = FakeClock::new(shift).env();
         let process = ReplicaProcess::start(&[
             ("DATABASE_URL", &database_url),
-            ("LD_PRELOAD", &library.display().to_string()),
-            ("CLOCK_SHIFT_SECONDS", shift),
+            (&preload, &library),
+            (&variable, &path),
         ])
         .await;
         eventually(TIMEOUT, "the replica has read the database's clock", || async {

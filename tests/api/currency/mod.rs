@@ -4,14 +4,19 @@
 mod catalogue;
 mod changed_keys;
 mod checker;
+mod clocks;
 mod deleted_genes;
+mod foreign_log;
 mod history;
 mod keys;
+mod many_changes;
+mod mass_change;
 mod model;
 mod no_log;
 mod order;
 pub(crate) mod restored;
 mod scripted_upstream;
+mod slow_log;
 mod snapshots;
 
 use std::time::Duration;

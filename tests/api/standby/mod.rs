@@ -1,9 +1,11 @@
 //! More than one Postgres: several hosts in a URL, fail-over, reads from standbys.
 
+mod as_primary;
 mod fail_over;
 mod hosts;
 mod lag;
 mod loss;
+mod new_replica;
 
 use std::time::Duration;
 
