@@ -29,8 +29,7 @@ impl Services {
     }
 
     fn collect_stores(&self, out: &mut Exposition) {
-        let in_use = self.upstream.log.is_settled() && self.upstream.is_in_use();
-        out.flag("gene_registry_upstream_in_use", &[], in_use);
+        out.flag("gene_registry_upstream_in_use", &[], self.upstream.is_reached());
         let mut open_counts = vec![("postgres", self.upstream.open_count())];
         for (side, store, mode) in
             [("read", "redis_read", AccessMode::Read), ("write", "redis_write", AccessMode::Write)]

@@ -94,7 +94,7 @@ impl Services {
         Dependencies {
             primary: (!standbys.is_empty()).then(|| state(upstream.is_primary_in_use())),
             standbys,
-            upstream: state(upstream.log.is_settled() && upstream.is_in_use()),
+            upstream: state(upstream.is_reached()),
             redis_read: redis_state(AccessMode::Read),
             redis_write: redis_state(AccessMode::Write),
         }

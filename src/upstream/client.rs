@@ -226,6 +226,11 @@ impl UpstreamClient {
         self.log.is_settled() || !self.is_in_use()
     }
 
+    /// Whether the database has been reached, and a server is in use.
+    pub fn is_reached(&self) -> bool {
+        self.log.history() > 0 && self.is_in_use()
+    }
+
     /// Whether the primary is not known to be unavailable, or a standby is read.
     pub fn is_in_use(&self) -> bool {
         self.is_primary_in_use() || self.standbys.is_any_in_use()

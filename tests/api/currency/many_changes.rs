@@ -145,7 +145,7 @@ async fn a_statement_over_more_than_a_thousand_rows_is_logged_by_one_word() {
         select 'x', 'Native', (select min(id) from registry.owner), 'n'
         from generate_series(1, 1001)";
     const KEYS: &str = "insert into registry.api_key (key_hash, prefix, owner, name)
-        select sha256(n::text::bytea), 'gr_' || n, 'o', 'k' from generate_series(1, 1001) n";
+        select sha256(n::text::bytea), 'gr_' || n, 'p', 'k' from generate_series(1, 1001) n";
     let database = migrated(PostgresServer::shared().await).await;
     let client = database.connect().await;
     client.batch_execute("insert into registry.owner (handle) values ('o')").await.unwrap();

@@ -129,7 +129,9 @@ async fn after_a_fail_over_a_new_replica_reads_no_standby_with_lost_transactions
 
     assert_never_lost(&fleet.replicas, &key, &gene).await;
     // Then in both.
-    new_primary.batch_execute(&format!("{TRANSACTIONS}; {TRANSACTIONS}")).await.unwrap();
+    for _ in 0..2 {
+        new_primary.batch_execute(TRANSACTIONS).await.unwrap();
+    }
     fleet.grow(1).await;
     assert_never_lost(&fleet.replicas, &key, &gene).await;
     for replica in &fleet.replicas {
@@ -163,7 +165,7 @@ async fn assert_standby_is_read(mut fleet: Fleet<'_>, first: &PostgresServer, ke
         replica.get(&uncached_path(), Some(key)).await.status == 200
     })
     .await;
-    assert_eq!(replica.ops("/readyz").await.status, 200);
+    wait_until_ready(replica).await;
     let until = Instant::now() + SEVERAL_POLLS;
     while Instant::now() < until {
         let path = uncached_path();
