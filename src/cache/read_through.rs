@@ -87,13 +87,13 @@ impl ReadThrough {
         let policy = &self.0.policy;
         if let Some(entry) = policy.local.get(request) {
             match self.serve(request, entry, Source::Local) {
-                Serving::Ready(reply) => return Ok(reply),
-                Serving::Unconfirmed(refresh) => {
+                Servability::Ready(reply) => return Ok(reply),
+                Servability::Unconfirmed(refresh) => {
                     if let Some(reply) = Box::pin(self.confirm(request, refresh)).await {
                         return Ok(reply);
                     }
                 }
-                Serving::Unservable => {}
+                Servability::Unservable => {}
             }
         }
         Box::pin(self.load(request)).await
@@ -119,8 +119,8 @@ impl ReadThrough {
         };
         if matches!(source, Source::Local | Source::Shared) {
             match self.serve(request, Arc::clone(&entry), source) {
-                Serving::Ready(reply) => return Ok(reply),
-                Serving::Unconfirmed(refresh) => {
+                Servability::Ready(reply) => return Ok(reply),
+                Servability::Unconfirmed(refresh) => {
                     let confirmed = self.confirm(request, refresh).await;
                     return match confirmed {
                         Some(reply) => Ok(reply),
@@ -128,27 +128,27 @@ impl ReadThrough {
                     };
                 }
                 // It became so after this request was made.
-                Serving::Unservable => {}
+                Servability::Unservable => {}
             }
         }
         Ok(self.0.reply(request, entry, source, BootInstant::now()))
     }
 
     /// The entry, if it may be served without a load; one that is stale or unconfirmed is refreshed.
-    fn serve(&self, request: &Request, entry: Arc<Entry>, source: Source) -> Serving {
+    fn serve(&self, request: &Request, entry: Arc<Entry>, source: Source) -> Servability {
         let (policy, now) = (&self.0.policy, BootInstant::now());
         let currency = policy.currency(request, &entry.seen, now);
         if currency == Currency::Outdated {
             self.0.metrics.count(CacheEvent::NotCurrent);
-            return Serving::Unservable;
+            return Servability::Unservable;
         }
         match (policy.classify(request, &entry, now), currency) {
-            (Freshness::IfError | Freshness::Expired, _) => return Serving::Unservable,
-            (_, Currency::Unconfirmed) => return Serving::Unconfirmed(self.refresh(request)),
+            (Freshness::IfError | Freshness::Expired, _) => return Servability::Unservable,
+            (_, Currency::Unconfirmed) => return Servability::Unconfirmed(self.refresh(request)),
             (Freshness::Stale, _) => drop(self.refresh(request)),
             (Freshness::Fresh, _) => {}
         }
-        Serving::Ready(self.0.reply(request, entry, source, now))
+        Servability::Ready(self.0.reply(request, entry, source, now))
     }
 
     /// Waits a little for the refresh that this request began. The reply is what there is then: as
@@ -186,7 +186,7 @@ impl ReadThrough {
 }
 
 /// Whether an entry may be served without a load.
-enum Serving {
+enum Servability {
     Ready(CacheReply),
     /// After a short wait for the refresh, if this request began it.
     Unconfirmed(Option<Refresh>),

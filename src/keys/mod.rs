@@ -9,6 +9,7 @@ mod memory;
 mod postgres;
 mod prefix;
 mod record_loader;
+mod record_store;
 mod records;
 mod rotation;
 pub(crate) mod secret_token;

@@ -6,27 +6,23 @@
 //! record serves for up to [`IF_UPSTREAM_FAILS`], unless its key is known to have changed: then
 //! requests are refused until a lookup shows the change.
 
-use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use moka::ops::compute::Op;
-use moka::sync::Cache;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use super::auth_error::{AuthDenied, NotAuthenticated};
 use super::lookup_limiter::LookupLimiter;
 use super::record_loader::RecordLoader;
+use super::record_store::{CachedRecord, RecordStore};
 use crate::ops::{CacheEvent, Metrics};
 use crate::registry::{ApiKeyRecord, KeyHash};
 use crate::sync::SingleFlight;
 use crate::upstream::{
-    BootInstant, ChangedKeys, Currency, DependsOn, Read, ReadStamp, ReadStart, UpstreamClient,
-    UpstreamError,
+    BootInstant, ChangedKeys, Currency, DependsOn, Read, ReadStart, UpstreamClient, UpstreamError,
 };
 
 /// Without a change log, the age from which a record is looked up again in the background.
@@ -38,9 +34,6 @@ const FRESH: Duration = Duration::from_secs(60);
 /// How long after it was last confirmed a record serves while the upstream fails.
 const IF_UPSTREAM_FAILS: Duration = Duration::from_secs(15 * 60);
 
-/// How long a record is kept without use.
-const UNUSED: Duration = Duration::from_secs(24 * 3_600);
-
 /// The age from which [`Records::follow_changes`] re-reads a record.
 const REREAD: Duration = Duration::from_secs(10 * 60);
 
@@ -50,65 +43,18 @@ const REREAD_INTERVAL: Duration = Duration::from_secs(10);
 /// How many old records one statement re-reads.
 const MAX_REREAD: usize = 2_048;
 
-/// Shortest time between two lookups of an unconfirmed record.
-const CONFIRMATION_INTERVAL: Duration = Duration::from_secs(2);
-
 /// Longest wait of a request for the lookup of an unconfirmed record.
 const CONFIRMATION_WAIT: Duration = Duration::from_millis(100);
-
-/// How long a key is cached as unknown, unless the change log reports it before.
-const UNKNOWN: Duration = Duration::from_secs(10);
-
-/// How many records are cached.
-const MAX_RECORDS: u64 = 200_000;
-
-/// How many unknown keys are cached, in a cache of their own, so that they evict no record.
-const MAX_UNKNOWN_KEYS: u64 = 10_000;
 
 /// How many records of changed keys are reloaded concurrently.
 const MAX_RELOADS: usize = 128;
 
 type LookupResult = Result<Option<Arc<CachedRecord>>, NotAuthenticated>;
 
-#[derive(Debug)]
-struct CachedRecord {
-    record: Arc<ApiKeyRecord>,
-    seen: ReadStamp,
-    /// The last poll that found a change of the key. A lookup must see what that poll saw.
-    changed_by_poll: AtomicU64,
-    /// When a request last had the unconfirmed record looked up, in ms of its age.
-    confirmed_at_age_ms: AtomicI64,
-}
-
-impl CachedRecord {
-    fn new(record: ApiKeyRecord, seen: ReadStamp, changed_by_poll: u64) -> Self {
-        let changed_by_poll = AtomicU64::new(changed_by_poll);
-        let confirmed_at_age_ms = AtomicI64::new(0);
-        Self { record: Arc::new(record), seen, changed_by_poll, confirmed_at_age_ms }
-    }
-
-    /// Whether the key is known to have changed since.
-    fn must_reload(&self) -> bool {
-        !self.seen.shows_poll(self.changed_by_poll.load(Ordering::Relaxed))
-    }
-
-    /// Whether this call is the one that shall have the unconfirmed record looked up.
-    fn shall_confirm(&self, age: Duration) -> bool {
-        let age_ms = i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
-        let before = self.confirmed_at_age_ms.load(Ordering::Relaxed);
-        age_ms - before >= CONFIRMATION_INTERVAL.as_millis() as i64
-            && self
-                .confirmed_at_age_ms
-                .compare_exchange(before, age_ms, Ordering::Relaxed, Ordering::Relaxed)
-                .is_ok()
-    }
-}
-
 /// The cached records of one replica.
 pub(super) struct Records {
     upstream: Arc<UpstreamClient>,
-    known: Cache<KeyHash, Arc<CachedRecord>>,
-    unknown: Cache<KeyHash, Arc<ReadStamp>>,
+    store: RecordStore,
     flights: SingleFlight<KeyHash, LookupResult, ReadStart>,
     lookup_limiter: LookupLimiter,
     record_loader: RecordLoader,
@@ -119,9 +65,8 @@ impl Records {
     pub(super) fn new(upstream: Arc<UpstreamClient>, metrics: Arc<Metrics>) -> Self {
         Self {
             record_loader: RecordLoader::new(Arc::clone(&upstream)),
+            store: RecordStore::new(Arc::clone(&upstream)),
             upstream,
-            known: Cache::builder().max_capacity(MAX_RECORDS).time_to_idle(UNUSED).build(),
-            unknown: Cache::builder().max_capacity(MAX_UNKNOWN_KEYS).time_to_live(UNKNOWN).build(),
             flights: SingleFlight::new("key_lookups"),
             lookup_limiter: LookupLimiter::new(),
             metrics,
@@ -130,10 +75,7 @@ impl Records {
 
     /// The numbers of cached records and of cached unknown keys.
     pub(super) fn cached_counts(&self) -> (u64, u64) {
-        // The caches update their counts in the background. Without requests they need this call.
-        self.known.run_pending_tasks();
-        self.unknown.run_pending_tasks();
-        (self.known.entry_count(), self.unknown.entry_count())
+        self.store.counts()
     }
 
     /// The record of the key with this hash at the moment `now`. A key without a cached record is
@@ -145,7 +87,7 @@ impl Records {
         has_format: impl FnOnce() -> bool,
     ) -> Result<Arc<ApiKeyRecord>, NotAuthenticated> {
         // Boxed where they are rare, since they would enlarge the future of each request.
-        let Some(known) = self.known.get(hash) else {
+        let Some(known) = self.store.get(hash) else {
             if !has_format() {
                 return Err(AuthDenied::Malformed.into());
             }
@@ -211,11 +153,7 @@ impl Records {
     }
 
     async fn get_uncached(&self, hash: &KeyHash) -> Result<Arc<ApiKeyRecord>, NotAuthenticated> {
-        let is_confirmed = |seen: Arc<ReadStamp>| {
-            let now = BootInstant::now();
-            self.upstream.currency(DependsOn::Key(hash), &seen, now) == Currency::Confirmed
-        };
-        if self.unknown.get(hash).is_some_and(is_confirmed) {
+        if self.store.is_confirmed_unknown(hash) {
             return Err(AuthDenied::Unknown.into());
         }
         let found = self.share(hash, self.limited_look_up(*hash)).await?;
@@ -256,7 +194,7 @@ impl Records {
     /// [`MAX_RELOADS`] concurrently; re-reads old records. Runs forever.
     pub(super) async fn follow_changes(&self) {
         // After a panic: the keys that were taken then and are not marked or reloaded yet.
-        let mut waiting = VecDeque::from(self.mark(ChangedKeys::All, 0));
+        let mut waiting = VecDeque::from(self.store.mark(ChangedKeys::All, 0));
         let mut reloads = FuturesUnordered::new();
         let mut rereads = interval(REREAD_INTERVAL);
         rereads.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -266,7 +204,7 @@ impl Records {
             reloads.extend(begun.map(|hash| self.reload(hash)));
             tokio::select! {
                 (changed, poll) = self.upstream.changed_keys() => {
-                    waiting.extend(self.mark(changed, poll));
+                    waiting.extend(self.store.mark(changed, poll));
                 }
                 Some(()) = reloads.next(), if !reloads.is_empty() => {}
                 _ = rereads.tick() => self.reread().await,
@@ -274,30 +212,9 @@ impl Records {
         }
     }
 
-    /// Marks the cached records of keys that the poll with this number found to be changed, unless
-    /// they show the change. Returns the hashes of these and of those that were marked before.
-    fn mark(&self, changed: ChangedKeys, poll: u64) -> Vec<KeyHash> {
-        let mark = |hash: KeyHash, known: &CachedRecord| {
-            if !self.upstream.log.proves(DependsOn::Key(&hash), &known.seen) {
-                known.changed_by_poll.fetch_max(poll, Ordering::Relaxed);
-            }
-            known.must_reload().then_some(hash)
-        };
-        match changed {
-            ChangedKeys::All => {
-                self.known.iter().filter_map(|(hash, known)| mark(*hash, &known)).collect()
-            }
-            ChangedKeys::These(hashes) => {
-                let known = |hash| Some((hash, self.known.get(&hash)?));
-                let known = hashes.into_iter().filter_map(known);
-                known.filter_map(|(hash, known)| mark(hash, &known)).collect()
-            }
-        }
-    }
-
     /// Reloads a marked record.
     async fn reload(&self, hash: KeyHash) {
-        if self.known.get(&hash).is_some_and(|known| known.must_reload()) {
+        if self.store.get(&hash).is_some_and(|known| known.must_reload()) {
             // A failure has been counted; the next request with this key retries.
             let _ = self.share(&hash, self.look_up(hash)).await;
         }
@@ -305,34 +222,23 @@ impl Records {
 
     /// Re-reads the oldest records of more than [`REREAD`] in one statement.
     async fn reread(&self) {
-        let now = BootInstant::now();
-        let age = |known: &CachedRecord| now.since(known.seen.began);
-        let old = self.known.iter().filter(|(_, known)| age(known) >= REREAD);
-        let mut old: Vec<_> = old.map(|(hash, known)| (age(&known), *hash)).collect();
-        if old.is_empty() || !self.upstream.is_in_use() {
+        let hashes = self.store.older_than(REREAD, MAX_REREAD);
+        if hashes.is_empty() || !self.upstream.is_in_use() {
             return;
         }
-        old.sort_unstable_by_key(|(age, _)| Reverse(*age));
-        old.truncate(MAX_REREAD);
-        let hashes: Vec<_> = old.into_iter().map(|(_, hash)| hash).collect();
         match self.upstream.api_keys(&hashes).await {
             Ok(Read { value, seen }) => {
                 for (hash, record) in hashes.into_iter().zip(value) {
-                    self.store().put(hash, record, seen.clone());
+                    drop(self.store.put(hash, record, seen.clone()));
                 }
             }
             Err(error) => tracing::debug!(%error, "old key records could not be read again"),
         }
     }
 
-    fn store(&self) -> RecordStore {
-        let (known, unknown) = (self.known.clone(), self.unknown.clone());
-        RecordStore { known, unknown, upstream: Arc::clone(&self.upstream) }
-    }
-
     fn look_up(&self, hash: KeyHash) -> impl Future<Output = LookupResult> + Send + use<> {
         let (record_loader, metrics) = (self.record_loader.clone(), Arc::clone(&self.metrics));
-        let store = self.store();
+        let store = self.store.clone();
         async move {
             // The first lookup may have begun before a poll that found a change, and may lack it.
             for _ in 0..2 {
@@ -349,46 +255,6 @@ impl Records {
             }
             Err(NotAuthenticated::Unavailable(Arc::new(UpstreamError::Behind)))
         }
-    }
-}
-
-/// The cached records, for lookups. Cheap to clone.
-struct RecordStore {
-    known: Cache<KeyHash, Arc<CachedRecord>>,
-    unknown: Cache<KeyHash, Arc<ReadStamp>>,
-    upstream: Arc<UpstreamClient>,
-}
-
-impl RecordStore {
-    /// Stores what a lookup found, unless a later one has ended earlier. Returns the record.
-    fn put(
-        &self,
-        hash: KeyHash,
-        record: Option<ApiKeyRecord>,
-        seen: ReadStamp,
-    ) -> Option<Arc<CachedRecord>> {
-        let is_later = |present: &CachedRecord| present.seen.order() > seen.order();
-        let Some(record) = record else {
-            self.known.entry(hash).and_compute_with(|present| match present {
-                Some(present) if is_later(present.value()) => Op::Nop,
-                _ => Op::Remove,
-            });
-            self.unknown.insert(hash, Arc::new(seen));
-            return None;
-        };
-        let is_proven = self.upstream.log.proves(DependsOn::Key(&hash), &seen);
-        let mut found = None;
-        self.known.entry(hash).and_compute_with(|present| {
-            let changed_by =
-                |entry: &Arc<CachedRecord>| entry.changed_by_poll.load(Ordering::Relaxed);
-            let present = present.as_ref().map(|present| present.value());
-            let changed_by_poll = present.filter(|_| !is_proven).map_or(0, changed_by);
-            let new = Arc::new(CachedRecord::new(record, seen.clone(), changed_by_poll));
-            found = Some(Arc::clone(&new));
-            if present.is_some_and(|present| is_later(present)) { Op::Nop } else { Op::Put(new) }
-        });
-        self.unknown.invalidate(&hash);
-        found
     }
 }
 

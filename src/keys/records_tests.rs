@@ -4,7 +4,7 @@ use tokio::time::{sleep, timeout};
 
 use super::*;
 use crate::registry::Timestamp;
-use crate::upstream::{Catalogue, Embedded};
+use crate::upstream::{Catalogue, Embedded, ReadStamp};
 
 #[tokio::test]
 async fn a_restart_reloads_the_records_that_were_marked_before_it() {
@@ -23,11 +23,11 @@ async fn a_restart_reloads_the_records_that_were_marked_before_it() {
         expires_at: None,
         revoked_at: None,
     };
-    let marked = CachedRecord::new(record, ReadStamp::new(Timestamp::now(), None), 1);
-    records.known.insert(hash, Arc::new(marked));
+    records.store.put(hash, Some(record), ReadStamp::new(Timestamp::now(), None));
+    assert_eq!(records.store.mark(ChangedKeys::All, 1), [hash]);
 
     let reloaded = timeout(Duration::from_secs(20), async {
-        while records.known.contains_key(&hash) {
+        while records.store.get(&hash).is_some() {
             sleep(Duration::from_millis(1)).await;
         }
     });

@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::change::{Change, Changes, DependsOn};
 use super::change_index::{ChangeIndex, FoundBy, Poll};
 use super::clock::BootInstant;
-use super::history::Server;
+use super::history::ServerRun;
 use super::read::{Read, ReadStamp};
 use super::snapshot::Snapshot;
 
@@ -46,7 +46,7 @@ struct LogState {
     /// The number of the present history of the database; 0 before the first.
     history: u64,
     /// The server that was polled last.
-    server: Option<Server>,
+    server: Option<ServerRun>,
     /// The number of successful polls.
     poll: u64,
     /// What the next poll need not find.
@@ -73,7 +73,7 @@ pub struct ReadStart {
     began: BootInstant,
     history: u64,
     poll: u64,
-    server: Option<Server>,
+    server: Option<ServerRun>,
 }
 
 impl ReadStart {

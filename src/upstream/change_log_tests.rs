@@ -8,14 +8,14 @@ use super::super::change_index::{RECENT, SCOPES};
 use super::*;
 use crate::registry::{DomainName, GeneId, KeyHash, Timestamp};
 
-const PRIMARY: Server = Server { started_at: 1, is_standby: false };
-const STANDBY: Server = Server { started_at: 2, is_standby: true };
+const PRIMARY: ServerRun = ServerRun { started_at: 1, is_standby: false };
+const STANDBY: ServerRun = ServerRun { started_at: 2, is_standby: true };
 
 fn snapshot(text: &str) -> Snapshot {
     text.parse().expect("a snapshot")
 }
 
-fn seen(server: Server, text: &str) -> ReadStamp {
+fn seen(server: ServerRun, text: &str) -> ReadStamp {
     let seen = ReadStamp::new(Timestamp::UNIX_EPOCH, Some(snapshot(text)));
     ReadStamp { server: Some(server), ..seen }
 }
@@ -34,7 +34,7 @@ fn poll(log: &ChangeLog, text: &str, changes: &[(ChangeScope, u64)]) -> Option<b
 
 fn poll_of(
     log: &ChangeLog,
-    server: Server,
+    server: ServerRun,
     text: &str,
     changes: &[(ChangeScope, u64)],
 ) -> Option<bool> {
@@ -147,7 +147,7 @@ fn a_read_is_confirmed_for_two_seconds_by_itself_and_by_each_poll() {
 #[test]
 fn a_read_of_a_server_that_is_not_polled_is_never_confirmed() {
     let log = loaded();
-    let elsewhere = log.read_start().stamp(seen(Server { started_at: 3, ..PRIMARY }, "10:10:"));
+    let elsewhere = log.read_start().stamp(seen(ServerRun { started_at: 3, ..PRIMARY }, "10:10:"));
     assert_eq!(currency(&log, DependsOn::AllGenes, &elsewhere), Currency::Unconfirmed);
     assert!(!elsewhere.is_publishable() && read(&log, "10:10:").is_publishable());
 }

@@ -1,32 +1,22 @@
-//! The client of the upstream: chooses the server of each read, and knows whether the database is
-//! available and which reads are current.
-//!
-//! Genes are read at the standbys in turn, or at the primary if the standby lacks a known change or
-//! does not show a later state than the caller already has. API keys are read at the primary, because
-//! a new key is used at once, or at a standby while that is unavailable.
+//! The client of the upstream: knows whether the database is available, which history it continues,
+//! and which reads are current.
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
-
-use tokio::time::{Instant, timeout, timeout_at};
 
 use super::change::DependsOn;
 use super::change_log::{ChangeLog, Currency};
 use super::clock::{BootInstant, DatabaseClock};
-use super::error::UpstreamError;
+use super::error::{UpstreamError, record};
 use super::history::History;
 use super::key_changes::{ChangedKeys, KeyChanges};
 use super::poll_stats::{PollCounts, PollStats};
-use super::read::{Read, ReadOrder, ReadStamp};
+use super::read::ReadStamp;
 use super::replication::ReplicationTracker;
 use super::source::Upstream;
 use super::standbys::{StandbyState, Standbys};
-use crate::ops::{PoolState, error_chain};
-use crate::registry::{
-    ApiKeyRecord, ArenaInsights, DomainName, GeneId, GenePage, GenePhenotype, GeneSearch,
-    GeneSummary, KeyHash, Timestamp,
-};
-use crate::sync::{Breaker, CallOutcome, SingleFlight, lock};
+use crate::ops::PoolState;
+use crate::registry::Timestamp;
+use crate::sync::{Breaker, SingleFlight, lock};
 
 /// A client of one upstream and its standbys.
 pub struct UpstreamClient {
@@ -39,7 +29,7 @@ pub struct UpstreamClient {
     pub(super) clock: DatabaseClock,
     pub(super) replication: Mutex<ReplicationTracker>,
     /// Pings of the primary after reads that timed out.
-    pings: SingleFlight<(), ()>,
+    pub(super) pings: SingleFlight<(), ()>,
     pub(super) stats: PollStats,
     pub(super) key_changes: KeyChanges,
 }
@@ -60,126 +50,8 @@ impl UpstreamClient {
         })
     }
 
-    /// Reads one page of a search, with the number of all genes that match. The read shows a later
-    /// state than `since`, which the caller already has.
-    pub async fn search(
-        self: &Arc<Self>,
-        search: &GeneSearch,
-        since: Option<ReadOrder>,
-    ) -> Result<Read<GenePage>, UpstreamError> {
-        let depends_on = DependsOn::of_filter(&search.filter);
-        self.read_genes(depends_on, since, |from| async move { from.search(search).await }).await
-    }
-
-    /// Reads the genes of one page, without that number. See [`Self::search`] for `since`.
-    pub async fn page(
-        self: &Arc<Self>,
-        search: &GeneSearch,
-        since: Option<ReadOrder>,
-    ) -> Result<Read<Vec<GeneSummary>>, UpstreamError> {
-        let depends_on = DependsOn::of_filter(&search.filter);
-        self.read_genes(depends_on, since, |from| async move { from.page(search).await }).await
-    }
-
-    /// Reads a published gene's phenotype; `None` if there is no such gene. See [`Self::search`] for
-    /// `since`.
-    pub async fn phenotype(
-        self: &Arc<Self>,
-        id: GeneId,
-        since: Option<ReadOrder>,
-    ) -> Result<Read<Option<GenePhenotype>>, UpstreamError> {
-        let depends_on = DependsOn::Gene(id);
-        self.read_genes(depends_on, since, |from| async move { from.phenotype(id).await }).await
-    }
-
-    /// Computes a domain's arena; `None` if the domain has no published gene. See [`Self::search`]
-    /// for `since`.
-    pub async fn insights(
-        self: &Arc<Self>,
-        domain: &DomainName,
-        since: Option<ReadOrder>,
-    ) -> Result<Read<Option<ArenaInsights>>, UpstreamError> {
-        let (depends_on, now) = (DependsOn::Domain(domain), self.now());
-        self.read_genes(depends_on, since, |from| async move { from.insights(domain, now).await })
-            .await
-    }
-
-    /// Reads the records of the API keys with these hashes, in their order; `None` for unknown keys.
-    pub async fn api_keys(
-        self: &Arc<Self>,
-        hashes: &[KeyHash],
-    ) -> Result<Read<Vec<Option<ApiKeyRecord>>>, UpstreamError> {
-        let read = |from: Arc<dyn Upstream>| async move { from.api_keys(hashes).await };
-        if self.standbys.is_empty() {
-            return self.read_at_primary(read).await;
-        }
-        let shows_changes =
-            |seen: &ReadStamp| hashes.iter().all(|hash| self.shows(DependsOn::Key(hash), seen));
-        let at_standby = || self.standbys.read(None, shows_changes, read);
-        let both = async {
-            if !self.is_primary_in_use()
-                && let Some(found) = at_standby().await
-            {
-                return Ok(found);
-            }
-            let at_primary = |from| with_timeout(self.standbys.deadline() / 2, read(from));
-            match self.read_at_primary(at_primary).await {
-                Ok(found) => Ok(found),
-                Err(error) => at_standby().await.ok_or(error),
-            }
-        };
-        timeout(self.standbys.deadline(), both).await.unwrap_or(Err(UpstreamError::Timeout))
-    }
-
-    async fn read_genes<T, R>(
-        self: &Arc<Self>,
-        depends_on: DependsOn<'_>,
-        since: Option<ReadOrder>,
-        read: impl Fn(Arc<dyn Upstream>) -> R,
-    ) -> Result<Read<T>, UpstreamError>
-    where
-        R: Future<Output = Result<Read<T>, UpstreamError>>,
-    {
-        if self.standbys.is_empty() {
-            return self.read_at_primary(read).await;
-        }
-        let end = Instant::now() + self.standbys.deadline();
-        let shows_changes = |seen: &ReadStamp| self.shows(depends_on, seen);
-        if let Some(found) = self.standbys.read(since, shows_changes, &read).await {
-            return Ok(found);
-        }
-        let found = timeout_at(end, self.read_at_primary(read)).await;
-        found.unwrap_or(Err(UpstreamError::Timeout))
-    }
-
-    /// Reads at the primary, and tells the circuit breaker the outcome.
-    async fn read_at_primary<T, R>(
-        self: &Arc<Self>,
-        read: impl Fn(Arc<dyn Upstream>) -> R,
-    ) -> Result<Read<T>, UpstreamError>
-    where
-        R: Future<Output = Result<Read<T>, UpstreamError>>,
-    {
-        let (begun, start) = (std::time::Instant::now(), self.log.read_start());
-        match read(Arc::clone(&self.primary)).await {
-            Ok(Read { value, seen }) => {
-                record(&self.breaker, None, begun);
-                Ok(Read { value, seen: start.stamp(seen) })
-            }
-            Err(error) => {
-                // One slow statement does not show that the database is unavailable: a ping decides.
-                if matches!(error, UpstreamError::Timeout) {
-                    drop(self.pings.spawn(&(), (), || Arc::clone(self).ping()));
-                } else {
-                    record(&self.breaker, Some(&error), begun);
-                }
-                Err(error)
-            }
-        }
-    }
-
     /// Pings the primary after a read that timed out.
-    async fn ping(self: Arc<Self>) {
+    pub(super) async fn ping(self: Arc<Self>) {
         let begun = std::time::Instant::now();
         let pong = self.primary.position().await;
         record(&self.breaker, pong.as_ref().err(), begun);
@@ -196,10 +68,6 @@ impl UpstreamClient {
             let _ = self.pings.run(&(), || Arc::clone(self).ping()).await;
         }
         !self.breaker.is_open()
-    }
-
-    fn shows(&self, depends_on: DependsOn<'_>, seen: &ReadStamp) -> bool {
-        self.currency(depends_on, seen, BootInstant::now()) != Currency::Outdated
     }
 
     /// How current a read is at the moment `now`.
@@ -308,23 +176,6 @@ impl UpstreamClient {
     pub fn time_at(&self, at: BootInstant) -> Timestamp {
         self.clock.at(at)
     }
-}
-
-/// Tells a circuit breaker the outcome of a call of its server.
-pub(super) fn record(breaker: &Breaker, error: Option<&UpstreamError>, begun: std::time::Instant) {
-    let outcome = match error {
-        Some(UpstreamError::Unreachable(_)) => CallOutcome::Refused,
-        Some(UpstreamError::Timeout) => CallOutcome::Lost,
-        _ => CallOutcome::Answered,
-    };
-    breaker.record(outcome, begun, std::time::Instant::now(), || error.map(|it| error_chain(it)));
-}
-
-async fn with_timeout<T>(
-    limit: Duration,
-    read: impl Future<Output = Result<T, UpstreamError>>,
-) -> Result<T, UpstreamError> {
-    timeout(limit, read).await.unwrap_or(Err(UpstreamError::Timeout))
 }
 
 #[cfg(test)]

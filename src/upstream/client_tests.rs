@@ -15,7 +15,7 @@ use crate::registry::{
 use crate::sync::supervised::panics;
 use crate::sync::{lock, supervise};
 use crate::upstream::{
-    ChangeFeed, ChangePoller, Changes, Position, RegistryReader, Snapshot, StandbySet,
+    ChangeFeed, ChangePoller, Changes, Position, Read, RegistryReader, Snapshot, StandbySet,
 };
 
 /// Says how far its clock is ahead of this machine's, and has a change log or none.

@@ -1,8 +1,12 @@
 //! The reasons why a read of the upstream fails.
 
+use std::time::Instant;
+
 use thiserror::Error;
 
+use crate::ops::error_chain;
 use crate::registry::ContractBreach;
+use crate::sync::{Breaker, CallOutcome};
 
 /// Why a read of the upstream failed.
 #[derive(Debug, Error)]
@@ -25,4 +29,14 @@ pub enum UpstreamError {
     /// The row violates the contract of the views.
     #[error(transparent)]
     Contract(#[from] ContractBreach),
+}
+
+/// Tells a circuit breaker the outcome of a call of its server.
+pub(super) fn record(breaker: &Breaker, error: Option<&UpstreamError>, begun: Instant) {
+    let outcome = match error {
+        Some(UpstreamError::Unreachable(_)) => CallOutcome::Refused,
+        Some(UpstreamError::Timeout) => CallOutcome::Lost,
+        _ => CallOutcome::Answered,
+    };
+    breaker.record(outcome, begun, Instant::now(), || error.map(|it| error_chain(it)));
 }

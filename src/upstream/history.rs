@@ -11,7 +11,7 @@ use crate::registry::Timestamp;
 
 /// The run of one server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Server {
+pub struct ServerRun {
     /// When it started, in microseconds since the Unix epoch by its own clock.
     pub started_at: i64,
     /// Whether it is a standby.
@@ -28,7 +28,7 @@ pub struct History {
     pub database: u32,
     /// The timeline that the primary writes; on a standby, the one that its control file names.
     pub timeline: Option<u32>,
-    /// When the primary started (see [`Server::started_at`]).
+    /// When the primary started (see [`ServerRun::started_at`]).
     pub started_at: i64,
 }
 
@@ -38,7 +38,7 @@ pub struct Position {
     /// The server's time.
     pub read_at: Timestamp,
     /// The server; `None` if the upstream has none.
-    pub server: Option<Server>,
+    pub server: Option<ServerRun>,
     /// Its snapshot; on a standby, the part that is reliable.
     pub snapshot: Snapshot,
     /// The history, as far as the server knows it.

@@ -11,9 +11,9 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use super::change::Changes;
-use super::client::{UpstreamClient, record};
+use super::client::UpstreamClient;
 use super::clock::BootInstant;
-use super::error::UpstreamError;
+use super::error::{UpstreamError, record};
 use super::history::Position;
 use super::key_changes::ChangedKeys;
 use super::read::{Read, ReadStamp};

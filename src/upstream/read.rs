@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicU64;
 
 use super::clock::BootInstant;
-use super::history::Server;
+use super::history::ServerRun;
 use super::snapshot::Snapshot;
 use crate::registry::Timestamp;
 
@@ -26,7 +26,7 @@ pub struct ReadStamp {
     /// Its snapshot; `None` if the upstream has none.
     pub snapshot: Option<Snapshot>,
     /// The server that was read; `None` if the upstream has none.
-    pub server: Option<Server>,
+    pub server: Option<ServerRun>,
     /// The moment at which it surely was current by itself, without any poll.
     pub(super) confirmed_at: BootInstant,
     /// The number of the history that it belongs to.

@@ -1,6 +1,6 @@
 //! Tests of the stamps of standby reads, on hand-made positions.
 
-use super::super::history::Server;
+use super::super::history::ServerRun;
 use super::super::snapshot::Snapshot;
 use super::*;
 use crate::registry::Timestamp;
@@ -15,7 +15,7 @@ fn add(tracker: &mut ReplicationTracker, second: i64, wal: u64, snapshot: &str) 
 }
 
 fn standby(wal: Option<u64>, xmin: u64) -> Position {
-    let server = Some(Server { started_at: 5, is_standby: true });
+    let server = Some(ServerRun { started_at: 5, is_standby: true });
     let (read_at, snapshot) = (Timestamp::UNIX_EPOCH, Snapshot::before(xmin));
     Position { read_at, server, snapshot, history: HISTORY, wal }
 }

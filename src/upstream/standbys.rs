@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use super::change_log::ChangeLog;
 use super::error::UpstreamError;
-use super::history::{History, Position, Server};
+use super::history::{History, Position, ServerRun};
 use super::read::{Read, ReadOrder, ReadStamp};
 use super::replication::ReplicationTracker;
 use super::source::{StandbySet, Upstream};
@@ -61,7 +61,7 @@ struct StandbyPolls {
     /// The last position.
     position: Option<Position>,
     /// The history that it belongs to, and the run of the server that has proved it.
-    proven: Option<(History, Option<Server>)>,
+    proven: Option<(History, Option<ServerRun>)>,
     /// The stamp of reads from now on; `None` if it must not be read.
     stamp: Option<ReadStamp>,
     /// The state that was last logged.
@@ -260,6 +260,6 @@ impl Standby {
     }
 
     fn record(&self, error: Option<&UpstreamError>, begun: Instant) {
-        super::client::record(&self.breaker, error, begun);
+        super::error::record(&self.breaker, error, begun);
     }
 }

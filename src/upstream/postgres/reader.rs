@@ -1,57 +1,43 @@
 //! Reads the registry from Postgres.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio_postgres::Row;
-use tokio_postgres::error::SqlState;
 
 use super::broken_rows::BrokenRows;
-use super::fields::{field, first, sql_state};
+use super::fields::{field, first};
+use super::foreign_changes::ForeignChanges;
 use super::hosts::Hosts;
 use super::pool::{QueryParam, QueryPool};
-use super::queries::{self, Counting, Statement};
+use super::queries::{self, Counting};
 use super::rows::{self, stamp};
 use super::setup_error::SetupError;
 use super::standby_urls;
 use super::timestamp::PgTimestamp;
 use crate::config::UpstreamConfig;
-use crate::ops::{PoolState, error_chain};
+use crate::ops::PoolState;
 use crate::registry::{
     ApiKeyRecord, ArenaInsights, Count, DomainName, GeneId, GenePage, GenePhenotype, GeneSearch,
     GeneSummary, KeyHash, Timestamp, arena,
 };
-use crate::sync::lock;
-use crate::upstream::change::HORIZON_HOURS;
-use crate::upstream::{
-    ChangeFeed, Changes, Position, Read, RegistryReader, Snapshot, StandbySet, Upstream,
-    UpstreamError,
-};
+use crate::upstream::{Read, RegistryReader, StandbySet, Upstream, UpstreamError};
 
 /// Connections beside the pool: for polls, and for the ping that follows a read that timed out.
 const SIDE_CONNECTIONS: usize = 2;
 
-/// Changes with numbers that this cluster has not reached.
-#[derive(Debug, Default)]
-struct ForeignChanges {
-    count: i64,
-    newest: Option<Timestamp>,
-    /// Whether the whole log is another cluster's.
-    is_proven: bool,
-}
-
 /// A registry in Postgres.
 pub struct Postgres {
     pub(super) pool: QueryPool,
-    hosts: Arc<Hosts>,
+    pub(super) hosts: Arc<Hosts>,
     /// For polls and pings, so that a busy pool does not delay them.
-    side_pool: QueryPool,
+    pub(super) side_pool: QueryPool,
     install_template: String,
     /// Whether the server turned out not to report its replication position.
-    hides_position: AtomicBool,
-    foreign: Mutex<ForeignChanges>,
+    pub(super) hides_position: AtomicBool,
+    pub(super) foreign: Mutex<ForeignChanges>,
     standbys: StandbySet,
     broken_rows: BrokenRows,
 }
@@ -140,64 +126,6 @@ impl RegistryReader for Postgres {
     }
 }
 
-#[async_trait]
-impl ChangeFeed for Postgres {
-    async fn changes(&self, since: Option<&Snapshot>) -> Result<Read<Changes>, UpstreamError> {
-        if let Some(since) = since {
-            let running: Vec<_> = since.running().iter().map(u64::to_string).collect();
-            let (xmax, running) = (since.xmax().to_string(), format!("{{{}}}", running.join(",")));
-            match self.side_pool.run(queries::CHANGES_SINCE, &[&xmax, &running]).await {
-                Err(error) if sql_state(&error) == Some(&SqlState::UNDEFINED_TABLE) => {}
-                found => return self.found_changes(&found?, false),
-            }
-        }
-        let rows = self.side_pool.run(queries::HAS_LOG, &[]).await?;
-        let row = first(&rows)?;
-        if !field::<bool>(row, "has_log")? {
-            return Ok(Read { value: Changes::NoLog, seen: stamp(row)? });
-        }
-        let hours = HORIZON_HOURS as i32;
-        self.found_changes(&self.side_pool.run(queries::CHANGES_OF_HORIZON, &[&hours]).await?, true)
-    }
-
-    async fn changed_at(&self, xid: u64) -> Result<Option<Timestamp>, UpstreamError> {
-        let rows = self.side_pool.run(queries::CHANGED_AT, &[&xid.to_string()]).await?;
-        let changed_at: Option<PgTimestamp> = field(first(&rows)?, "changed_at")?;
-        Ok(changed_at.map(|PgTimestamp(at)| at))
-    }
-
-    async fn position(&self) -> Result<Position, UpstreamError> {
-        let position = match self.side_pool.run(self.position_statement(), &[]).await {
-            // Not tried again: each poll would log an error in the registry's database.
-            Err(error)
-                if is_unsupported(&error) && !self.hides_position.load(Ordering::Relaxed) =>
-            {
-                tracing::warn!(
-                    error = error_chain(&error),
-                    "the database does not report its replication position: only a restart is \
-                     detected as another history, and standbys are not read"
-                );
-                self.hides_position.store(true, Ordering::Relaxed);
-                rows::position(first(&self.side_pool.run(self.position_statement(), &[]).await?)?)?
-            }
-            found => rows::position(first(&found?)?)?,
-        };
-        let is_standby = position.server.is_some_and(|server| server.is_standby);
-        if is_standby && self.hosts.requires_primary() {
-            // A proxy in between has switched to another server.
-            self.reconnect();
-            return Err(UpstreamError::Unreachable("connected to a standby".into()));
-        }
-        Ok(position)
-    }
-
-    fn reconnect(&self) {
-        *lock(&self.foreign) = ForeignChanges::default();
-        self.pool.renew();
-        self.side_pool.renew();
-    }
-}
-
 impl Upstream for Postgres {
     fn standbys(&self) -> StandbySet {
         self.standbys.clone()
@@ -223,34 +151,6 @@ impl Upstream for Postgres {
 }
 
 impl Postgres {
-    fn position_statement(&self) -> Statement {
-        let is_hidden = self.hides_position.load(Ordering::Relaxed);
-        if is_hidden { queries::SERVER } else { queries::POSITION }
-    }
-
-    /// The changes that a poll found. Those with numbers that this cluster has not reached were made
-    /// in another one: the first poll finds what a restored dump brought along, later ones prove that
-    /// the log is another cluster's.
-    fn found_changes(&self, rows: &[Row], is_first: bool) -> Result<Read<Changes>, UpstreamError> {
-        let row = first(rows)?;
-        let (value, seen) = (rows::changes(row)?, stamp(row)?);
-        let mut foreign = lock(&self.foreign);
-        let (count, newest): (i64, Option<PgTimestamp>) =
-            (field(row, "foreign_count")?, field(row, "foreign_newest")?);
-        let newest = newest.map(|PgTimestamp(at)| at);
-        if is_first && !foreign.is_proven {
-            (foreign.count, foreign.newest) = (count, newest);
-        } else if !foreign.is_proven && (count > foreign.count || newest > foreign.newest) {
-            foreign.is_proven = true;
-            tracing::warn!(
-                "the registry's change log (registry_read.change) has transaction numbers of another \
-                 cluster, as on a logical replica: it is ignored, and only ages limit the use of \
-                 cached entries"
-            );
-        }
-        Ok(Read { value: if foreign.is_proven { Changes::NoLog } else { value }, seen })
-    }
-
     /// Reads the rows of a page, and the genes in them.
     async fn read_page(
         &self,
@@ -273,18 +173,6 @@ impl Postgres {
         }
         Ok((rows, data))
     }
-}
-
-/// Whether the server lacks what the statement needs, or denies it.
-fn is_unsupported(error: &UpstreamError) -> bool {
-    sql_state(error).is_some_and(|state| {
-        [
-            SqlState::UNDEFINED_FUNCTION,
-            SqlState::INSUFFICIENT_PRIVILEGE,
-            SqlState::FEATURE_NOT_SUPPORTED,
-        ]
-        .contains(state)
-    })
 }
 
 /// The text of the statement for this search, to inspect its plan. Parameters: limit, offset, then

@@ -6,7 +6,7 @@ use tokio_postgres::Row;
 use crate::registry::arena::{DomainStanding, FitnessSums, StandingGene};
 use crate::registry::{ApiKeyRecord, GeneId, KeyHash, RawEvaluation, RawGene, Timestamp};
 use crate::upstream::{
-    Change, ChangeScope, Changes, History, Position, ReadStamp, Server, Snapshot, UpstreamError,
+    Change, ChangeScope, Changes, History, Position, ReadStamp, ServerRun, Snapshot, UpstreamError,
 };
 
 use super::fields::{field, unexpected};
@@ -40,7 +40,7 @@ pub(super) fn stamp(row: &Row) -> Result<ReadStamp, UpstreamError> {
     let snapshot: Snapshot = field::<&str>(row, "snapshot")?.parse().map_err(unexpected)?;
     let is_standby: bool = field(row, "is_standby")?;
     let snapshot = if is_standby { snapshot.of_standby() } else { snapshot };
-    let server = Some(Server { started_at: started_at.as_microsecond(), is_standby });
+    let server = Some(ServerRun { started_at: started_at.as_microsecond(), is_standby });
     Ok(ReadStamp { server, ..ReadStamp::new(read_at, Some(snapshot)) })
 }
 

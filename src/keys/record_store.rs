@@ -1,0 +1,163 @@
+//! The records that a replica has cached, and what polls have found about their keys.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
+
+use moka::ops::compute::Op;
+use moka::sync::Cache;
+
+use crate::registry::{ApiKeyRecord, KeyHash};
+use crate::upstream::{BootInstant, ChangedKeys, Currency, DependsOn, ReadStamp, UpstreamClient};
+
+/// How long a record is kept without use.
+const UNUSED: Duration = Duration::from_secs(24 * 3_600);
+
+/// Shortest time between two lookups of an unconfirmed record.
+const CONFIRMATION_INTERVAL: Duration = Duration::from_secs(2);
+
+/// How long a key is cached as unknown, unless the change log reports it before.
+const UNKNOWN: Duration = Duration::from_secs(10);
+
+/// How many records are cached.
+const MAX_RECORDS: u64 = 200_000;
+
+/// How many unknown keys are cached, in a cache of their own, so that they evict no record.
+const MAX_UNKNOWN_KEYS: u64 = 10_000;
+
+/// A cached record.
+#[derive(Debug)]
+pub(super) struct CachedRecord {
+    pub(super) record: Arc<ApiKeyRecord>,
+    pub(super) seen: ReadStamp,
+    /// The last poll that found a change of the key. A lookup must see what that poll saw.
+    changed_by_poll: AtomicU64,
+    /// When a request last had the unconfirmed record looked up, in ms of its age.
+    confirmed_at_age_ms: AtomicI64,
+}
+
+impl CachedRecord {
+    pub(super) fn new(record: ApiKeyRecord, seen: ReadStamp, changed_by_poll: u64) -> Self {
+        let changed_by_poll = AtomicU64::new(changed_by_poll);
+        let confirmed_at_age_ms = AtomicI64::new(0);
+        Self { record: Arc::new(record), seen, changed_by_poll, confirmed_at_age_ms }
+    }
+
+    /// Whether the key is known to have changed since.
+    pub(super) fn must_reload(&self) -> bool {
+        !self.seen.shows_poll(self.changed_by_poll.load(Ordering::Relaxed))
+    }
+
+    /// Whether this call is the one that shall have the unconfirmed record looked up.
+    pub(super) fn shall_confirm(&self, age: Duration) -> bool {
+        let age_ms = i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
+        let before = self.confirmed_at_age_ms.load(Ordering::Relaxed);
+        age_ms - before >= CONFIRMATION_INTERVAL.as_millis() as i64
+            && self
+                .confirmed_at_age_ms
+                .compare_exchange(before, age_ms, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok()
+    }
+}
+
+/// The cached records of one replica. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct RecordStore {
+    known: Cache<KeyHash, Arc<CachedRecord>>,
+    unknown: Cache<KeyHash, Arc<ReadStamp>>,
+    upstream: Arc<UpstreamClient>,
+}
+
+impl RecordStore {
+    pub(super) fn new(upstream: Arc<UpstreamClient>) -> Self {
+        Self {
+            known: Cache::builder().max_capacity(MAX_RECORDS).time_to_idle(UNUSED).build(),
+            unknown: Cache::builder().max_capacity(MAX_UNKNOWN_KEYS).time_to_live(UNKNOWN).build(),
+            upstream,
+        }
+    }
+
+    /// The numbers of cached records and of cached unknown keys.
+    pub(super) fn counts(&self) -> (u64, u64) {
+        // The caches update their counts in the background. Without requests they need this call.
+        self.known.run_pending_tasks();
+        self.unknown.run_pending_tasks();
+        (self.known.entry_count(), self.unknown.entry_count())
+    }
+
+    pub(super) fn get(&self, hash: &KeyHash) -> Option<Arc<CachedRecord>> {
+        self.known.get(hash)
+    }
+
+    /// Whether the key was found to be unknown, and that is confirmed.
+    pub(super) fn is_confirmed_unknown(&self, hash: &KeyHash) -> bool {
+        self.unknown.get(hash).is_some_and(|seen| {
+            let now = BootInstant::now();
+            self.upstream.currency(DependsOn::Key(hash), &seen, now) == Currency::Confirmed
+        })
+    }
+
+    /// Up to `max` keys whose records are at least this old, the oldest first.
+    pub(super) fn older_than(&self, age: Duration, max: usize) -> Vec<KeyHash> {
+        let now = BootInstant::now();
+        let age_of = |known: &CachedRecord| now.since(known.seen.began);
+        let old = self.known.iter().filter(|(_, known)| age_of(known) >= age);
+        let mut old: Vec<_> = old.map(|(hash, known)| (age_of(&known), *hash)).collect();
+        old.sort_unstable_by_key(|(age, _)| Reverse(*age));
+        old.truncate(max);
+        old.into_iter().map(|(_, hash)| hash).collect()
+    }
+
+    /// Marks the cached records of keys that the poll with this number found to be changed, unless
+    /// they show the change. Returns the hashes of these and of those that were marked before.
+    pub(super) fn mark(&self, changed: ChangedKeys, poll: u64) -> Vec<KeyHash> {
+        let mark = |hash: KeyHash, known: &CachedRecord| {
+            if !self.upstream.log.proves(DependsOn::Key(&hash), &known.seen) {
+                known.changed_by_poll.fetch_max(poll, Ordering::Relaxed);
+            }
+            known.must_reload().then_some(hash)
+        };
+        match changed {
+            ChangedKeys::All => {
+                self.known.iter().filter_map(|(hash, known)| mark(*hash, &known)).collect()
+            }
+            ChangedKeys::These(hashes) => {
+                let known = |hash| Some((hash, self.known.get(&hash)?));
+                let known = hashes.into_iter().filter_map(known);
+                known.filter_map(|(hash, known)| mark(hash, &known)).collect()
+            }
+        }
+    }
+
+    /// Stores what a lookup found, unless a later one has ended earlier. Returns the record.
+    pub(super) fn put(
+        &self,
+        hash: KeyHash,
+        record: Option<ApiKeyRecord>,
+        seen: ReadStamp,
+    ) -> Option<Arc<CachedRecord>> {
+        let is_later = |present: &CachedRecord| present.seen.order() > seen.order();
+        let Some(record) = record else {
+            self.known.entry(hash).and_compute_with(|present| match present {
+                Some(present) if is_later(present.value()) => Op::Nop,
+                _ => Op::Remove,
+            });
+            self.unknown.insert(hash, Arc::new(seen));
+            return None;
+        };
+        let is_proven = self.upstream.log.proves(DependsOn::Key(&hash), &seen);
+        let mut found = None;
+        self.known.entry(hash).and_compute_with(|present| {
+            let changed_by =
+                |entry: &Arc<CachedRecord>| entry.changed_by_poll.load(Ordering::Relaxed);
+            let present = present.as_ref().map(|present| present.value());
+            let changed_by_poll = present.filter(|_| !is_proven).map_or(0, changed_by);
+            let new = Arc::new(CachedRecord::new(record, seen.clone(), changed_by_poll));
+            found = Some(Arc::clone(&new));
+            if present.is_some_and(|present| is_later(present)) { Op::Nop } else { Op::Put(new) }
+        });
+        self.unknown.invalidate(&hash);
+        found
+    }
+}
