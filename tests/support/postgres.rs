@@ -30,7 +30,7 @@ pub(crate) struct PostgresServer {
 
 #[derive(Debug)]
 enum PostgresOrigin {
-    Own { folder: PathBuf, port: u16, process: Mutex<Option<Process>> },
+    Own { folder: PathBuf, port: u16, env: Vec<(String, String)>, process: Mutex<Option<Process>> },
     External(Box<reqwest::Url>),
 }
 
@@ -76,8 +76,8 @@ impl PostgresServer {
         run_as_account(&mut make);
         run(&mut make);
         configure(&folder, port, &options);
-        let server =
-            Self::with_kind(PostgresOrigin::Own { folder, port, process: Mutex::new(None) });
+        let (env, process) = (options.env, Mutex::new(None));
+        let server = Self::with_kind(PostgresOrigin::Own { folder, port, env, process });
         server.launch().await;
         server
     }
@@ -210,11 +210,17 @@ impl PostgresServer {
     }
 
     async fn launch(&self) {
-        let process = Launch::new("postgres-server", postgres_program("postgres"))
+        let PostgresOrigin::Own { env, .. } = &self.kind else {
+            panic!("an external server is not touched");
+        };
+        let mut launch = Launch::new("postgres-server", postgres_program("postgres"))
             .arg("-D")
             .arg(self.folder().join("data"))
-            .unprivileged()
-            .start();
+            .unprivileged();
+        for (name, value) in env {
+            launch = launch.env(name, value);
+        }
+        let process = launch.start();
         let url = self.url("postgres", SUPERUSER);
         let url = url.as_str();
         until(START_TIMEOUT, "Postgres responds", || async {

@@ -31,11 +31,13 @@ pub(crate) struct PostgresOptions {
     pub hba: Vec<String>,
     /// Certificate and key (PEM); enables TLS.
     pub tls: Option<(PathBuf, PathBuf)>,
+    /// Environment variables of the server.
+    pub env: Vec<(String, String)>,
 }
 
 impl Default for PostgresOptions {
     fn default() -> Self {
-        Self { max_connections: 200, conf: Vec::new(), hba: Vec::new(), tls: None }
+        Self { max_connections: 200, conf: Vec::new(), hba: Vec::new(), tls: None, env: Vec::new() }
     }
 }
 

@@ -5,7 +5,6 @@ mod catalogue;
 mod changed_keys;
 mod checker;
 mod deleted_genes;
-mod history;
 mod keys;
 mod model;
 mod order;
