@@ -24,7 +24,7 @@ use tokio::time::{Instant, timeout};
 
 use self::run::CheckerRun;
 use self::subjects::requests;
-use self::world::SLOTS;
+use self::world::{Ages, SLOTS};
 use crate::support::need_own_servers;
 use crate::support::random::Random;
 use crate::support::wait::eventually;
@@ -66,7 +66,8 @@ async fn no_replica_serves_outdated_data_under_any_fault() {
     let seed = from_environment("GENE_REGISTRY_CHECKER_SEED").unwrap_or_else(random);
     let seconds = from_environment("GENE_REGISTRY_CHECKER_SECONDS").unwrap_or(60);
     println!("GENE_REGISTRY_CHECKER_SEED={seed} GENE_REGISTRY_CHECKER_SECONDS={seconds}");
-    let run = CheckerRun::start().await;
+    let ages = if seed % 2 == 0 { Ages::Long } else { Ages::Short };
+    let run = CheckerRun::start(ages).await;
     join_all((0..SLOTS).map(|slot| faults::start_replica(&run, slot))).await;
     let faults = async {
         run.inject_faults(seed, Instant::now() + Duration::from_secs(seconds)).await;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::history::{History, Observation, SubjectState};
+use super::history::{History, Observation, SubjectState, VISIBLE_WITHIN};
 
 /// Ages of responses are right to this many seconds.
 const AGE_TOLERANCE: f64 = 3.0;
@@ -47,17 +47,17 @@ impl fmt::Display for Violation {
 /// The rules, with what they remember of earlier observations.
 pub(super) struct Rules<'a> {
     history: &'a History,
-    max_age: fn(&str) -> Duration,
+    max_age: &'a dyn Fn(&str) -> Duration,
     /// The newest state that each reader has seen of each subject.
     newest: HashMap<(usize, Rc<str>, usize), usize>,
-    /// For each replica and gene, when a response first showed it as deleted, and the earliest
+    /// For each replica and subject, when a response first showed it as deleted or revoked, and the earliest
     /// state that this may have been.
     deleted: HashMap<(usize, usize), (Instant, usize)>,
 }
 
 impl<'a> Rules<'a> {
     /// `max_age` is the maximum age of a response, for each request.
-    pub(super) fn new(history: &'a History, max_age: fn(&str) -> Duration) -> Self {
+    pub(super) fn new(history: &'a History, max_age: &'a dyn Fn(&str) -> Duration) -> Self {
         Self { history, max_age, newest: HashMap::new(), deleted: HashMap::new() }
     }
 
@@ -112,11 +112,21 @@ impl<'a> Rules<'a> {
                 }
                 None
             }
-            (Some(_), Some((seen, deleted))) => (*seen < observation.begun
-                && states.iter().all(|state| state < deleted))
+            (Some(_), Some((seen, deleted))) => (states.iter().all(|state| state < deleted)
+                && self.was_polled(observation, *seen))
             .then_some("a deleted gene or revoked key that this replica knew as such"),
             (Some(_), None) => None,
         }
+    }
+
+    /// Whether the replica of an observation could read the log within two seconds after a moment
+    /// long before it, so that it learned of every earlier change.
+    fn was_polled(&self, observation: &Observation, since: Instant) -> bool {
+        let (history, slot) = (self.history, observation.slot);
+        let until = since + VISIBLE_WITHIN + history.max_delay(since, since + VISIBLE_WITHIN);
+        until < observation.begun
+            && !history.is_blocked(slot, (since, until), Duration::ZERO)
+            && !history.log_unreadable.overlaps(since, until)
     }
 
     fn broken_by_age(&self, observation: &Observation, states: &[usize]) -> Option<&'static str> {
@@ -200,7 +210,7 @@ mod tests {
             }
         };
         let observations: Vec<Observation> = seen.iter().map(observation).collect();
-        let rules = Rules::new(history, |_| Duration::from_secs(20));
+        let rules = Rules::new(history, &|_| Duration::from_secs(20));
         rules.violations(&observations).iter().map(|violation| violation.rule).collect()
     }
 

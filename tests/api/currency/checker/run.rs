@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::history::{History, Observation, UNCONFIRMED_WITHIN, VISIBLE_WITHIN};
 use super::rules::Rules;
 use super::subjects::{KEYS, Request, SUBJECTS, Target, create_genes, shown};
-use super::world::{RunningReplica, SLOTS, World};
+use super::world::{Ages, RunningReplica, SLOTS, World};
 use crate::support::replica::{Response, new_key_in};
 
 /// So many violations of each rule are described.
@@ -19,11 +19,6 @@ const DESCRIBED: usize = 3;
 
 /// What happened before the history changed may be outdated for this long after it.
 const HISTORY_MEMORY: Duration = Duration::from_secs(10);
-
-/// The maximum age of a response, with a second for clocks that are read over the network.
-fn max_age(request: &str) -> Duration {
-    Duration::from_secs(if request.ends_with("/phenotype") { 61 } else { 31 })
-}
 
 pub(super) struct CheckerRun {
     pub(super) world: World,
@@ -44,8 +39,8 @@ pub(super) struct CheckerRun {
 }
 
 impl CheckerRun {
-    pub(super) async fn start() -> Self {
-        let world = World::start().await;
+    pub(super) async fn start(ages: Ages) -> Self {
+        let world = World::start(ages).await;
         create_genes(&world.connect().await.unwrap()).await;
         let url = world.url().unwrap();
         let mut keys = Vec::new();
@@ -156,7 +151,8 @@ impl CheckerRun {
         for (rule, text) in self.unexpected.borrow().iter() {
             found.entry(rule).or_default().push(text.clone());
         }
-        for violation in Rules::new(&history, max_age).violations(&observations) {
+        let max_age = |request: &str| self.world.ages.max_age(request);
+        for violation in Rules::new(&history, &max_age).violations(&observations) {
             found.entry(violation.rule).or_default().push(violation.to_string());
         }
         let is_bounded = |observation: &&Observation| {

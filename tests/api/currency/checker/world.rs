@@ -4,6 +4,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use tokio::runtime::Handle;
@@ -40,16 +41,43 @@ const CONFIGURATION: &[(&str, &str)] = &[
     ("SHED__WAIT_MS", "200"),
     ("REDIS__TIMEOUT_MS", "200"),
     ("RATE_LIMIT__REPLICAS", "3"),
-    ("CACHE__SEARCH__FRESH_S", "1"),
-    ("CACHE__SEARCH__STALE_S", "1"),
-    ("CACHE__SEARCH__IF_ERROR_S", "30"),
-    ("CACHE__INSIGHTS__FRESH_S", "2"),
-    ("CACHE__INSIGHTS__STALE_S", "2"),
-    ("CACHE__INSIGHTS__IF_ERROR_S", "30"),
-    ("CACHE__PHENOTYPE__FRESH_S", "30"),
-    ("CACHE__PHENOTYPE__STALE_S", "0"),
-    ("CACHE__PHENOTYPE__IF_ERROR_S", "60"),
 ];
+
+/// How long responses are fresh: the seed decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ages {
+    /// Most responses expire within seconds.
+    Short,
+    /// No response expires during a run, so that requests alone do not show the database's state.
+    Long,
+}
+
+impl Ages {
+    /// `fresh_s`, `stale_s` and `if_error_s` of each kind of response.
+    const fn settings(self) -> [(&'static str, [&'static str; 3]); 3] {
+        let long = ["3600", "3600", "86400"];
+        match self {
+            Self::Short => [
+                ("SEARCH", ["1", "1", "30"]),
+                ("INSIGHTS", ["2", "2", "30"]),
+                ("PHENOTYPE", ["30", "0", "60"]),
+            ],
+            Self::Long => [("SEARCH", long), ("INSIGHTS", long), ("PHENOTYPE", long)],
+        }
+    }
+
+    /// The maximum age of the response to a request, with a second for clocks that are read over
+    /// the network.
+    pub(super) fn max_age(self, request: &str) -> Duration {
+        let [search, insights, phenotype] = self.settings().map(|(_, [.., if_error])| if_error);
+        let kind = match request {
+            _ if request.ends_with("/phenotype") => phenotype,
+            _ if request.starts_with("/arena") => insights,
+            _ => search,
+        };
+        Duration::from_secs(kind.parse::<u64>().unwrap() + 1)
+    }
+}
 
 /// The program under test: `GENE_REGISTRY_CHECKER_PROGRAM`, or this build.
 pub(super) fn program() -> String {
@@ -103,6 +131,7 @@ pub(super) struct Slot {
 /// All servers of a run.
 pub(super) struct World {
     pub(super) database: String,
+    pub(super) ages: Ages,
     pub(super) slots: Vec<Slot>,
     servers: RefCell<[Option<Arc<Server>>; SERVERS]>,
     /// The place of the primary.
@@ -116,7 +145,7 @@ pub(super) struct World {
 
 impl World {
     /// The servers, without replicas.
-    pub(super) async fn start() -> Self {
+    pub(super) async fn start(ages: Ages) -> Self {
         let clock = SteppableClock::new();
         let postgres = primary_with(clock.env()).await;
         let database = sample(&postgres).await.name().to_owned();
@@ -134,6 +163,7 @@ impl World {
         }));
         Self {
             database,
+            ages,
             slots: slots.await,
             servers: RefCell::new([Some(primary), Some(standby), None]),
             primary: Cell::new(0),
@@ -164,6 +194,11 @@ impl World {
         set("REDIS__URL", &place.redis.url(&self.redis.url()));
         set("REDIS__PREFIX", &self.prefix);
         CONFIGURATION.iter().for_each(|(name, value)| set(name, value));
+        for (kind, ages) in self.ages.settings() {
+            for (name, age) in ["FRESH_S", "STALE_S", "IF_ERROR_S"].iter().zip(ages) {
+                set(&format!("CACHE__{kind}__{name}"), age);
+            }
+        }
         let env: Vec<(&str, &str)> = env.iter().map(|(name, value)| (&**name, &**value)).collect();
         let process = ReplicaProcess::start_program(&program(), &env).await;
         let number = self.replicas_started.replace(self.replicas_started.get() + 1);
