@@ -21,10 +21,12 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// Copies a database into a new one on another server, as an operator would.
 async fn restore(source: &str, target: &PostgresServer) -> String {
     let admin = target.admin().await;
-    let sql = format!("create role {READER} login; create database restored");
-    for sql in sql.split("; ") {
-        admin.batch_execute(sql).await.unwrap();
+    let roles = "select format('create role %I login', rolname) from pg_roles
+        where rolname like 'gene\\_registry%'";
+    for row in connect(source).await.query(roles, &[]).await.unwrap() {
+        admin.batch_execute(row.get(0)).await.unwrap();
     }
+    admin.batch_execute("create database restored").await.unwrap();
     let url = target.url("restored", &target.superuser());
     let file = scratch_folder("dump").join("registry.dump");
     let mut dump = Command::new(postgres_program("pg_dump"));

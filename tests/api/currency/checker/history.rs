@@ -87,6 +87,8 @@ pub(super) struct History {
     pub(super) tables_locked: Periods,
     /// The periods in which the change log could not be read, or was very large.
     pub(super) log_unreadable: Periods,
+    /// The periods in which more changes were logged than a replica remembers one by one.
+    pub(super) log_overflowed: Periods,
     /// The steps of the database's clock, in seconds.
     pub(super) database_steps: Vec<(Instant, i64)>,
     /// When this machine was delayed, and by how much, in the order of time.
@@ -104,6 +106,7 @@ impl History {
             primary_down: Periods::default(),
             tables_locked: Periods::default(),
             log_unreadable: Periods::default(),
+            log_overflowed: Periods::default(),
             database_steps: Vec::new(),
             delays: Vec::new(),
         }

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use reqwest::Error;
 use tokio::time::{Instant, sleep};
 use tokio_postgres::Client;
@@ -109,6 +110,17 @@ impl CheckerRun {
             }
             sleep(REQUEST_INTERVAL).await;
         }
+    }
+
+    /// Sends every replica all these requests at once.
+    pub(super) async fn send_crowd(&self, requests: &[Request]) {
+        let client = reqwest::Client::new();
+        let replicas = self.world.running();
+        let client = &client;
+        let each = replicas.iter().flat_map(|replica| {
+            requests.iter().map(move |request| self.send(client, replica, request))
+        });
+        join_all(each).await;
     }
 
     async fn send(&self, client: &reqwest::Client, replica: &Rc<RunningReplica>, of: &Request) {

@@ -75,6 +75,16 @@ pub(super) fn requests() -> Vec<Vec<Request>> {
     vec![phenotypes, searches, insights, keys.collect()]
 }
 
+/// Requests for what never changes, more than replicas read at once.
+pub(super) fn crowd_requests() -> Vec<Request> {
+    let sorts = ["fitness", "reputation", "downloads"];
+    let path = |sort| {
+        (1..=50)
+            .map(move |limit| format!("/genes?domain={STEADY_DOMAIN}&sort={sort}&limit={limit}"))
+    };
+    sorts.into_iter().flat_map(path).map(|path| Request::new(path, Target::Steady)).collect()
+}
+
 /// The subjects in a response and the version of each; `None` if the response is not a valid one.
 pub(super) fn shown(request: &Request, response: &Response) -> Option<Vec<(usize, Option<u64>)>> {
     let status = response.status.as_u16();

@@ -9,6 +9,7 @@ use tokio_postgres::error::SqlState;
 
 use super::super::history::Periods;
 use super::super::run::CheckerRun;
+use super::super::subjects::crowd_requests;
 use super::super::world::program;
 use crate::support::process::Launch;
 use crate::support::random::Random;
@@ -28,6 +29,13 @@ const FORBIDDEN_LOG: &str = "revoke select on registry_read.change from gene_reg
 
 /// Open transactions beside a large log or a burst.
 const OPEN_TRANSACTIONS: usize = 40;
+
+/// Requests at once to each replica while tables are locked, and the time between them.
+const CROWD: usize = 20;
+const CROWD_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Requests at once that any replica can read from the database.
+const WARM_UP: usize = 10;
 
 const NO_PRIMARY: &str = "there was no primary";
 
@@ -95,9 +103,24 @@ pub(super) async fn locked_tables(run: &CheckerRun, random: &mut Random) -> Resu
         "registry.gene, registry.arena_evaluation, registry.api_key, registry.change",
     ]);
     run.log_event(tables.to_owned());
+    let mut random_crowd = random.clone();
+    let crowd = crowd_requests();
+    for some in crowd.chunks(WARM_UP) {
+        run.send_crowd(some).await;
+    }
     run.history.borrow_mut().tables_locked.begin();
     log_unreadable(run, Periods::begin);
-    let locked = lock(run, random, tables).await;
+    let requests = async {
+        loop {
+            let some: Vec<_> = (0..CROWD).map(|_| random_crowd.of(&crowd).clone()).collect();
+            run.send_crowd(&some).await;
+            sleep(CROWD_INTERVAL).await;
+        }
+    };
+    let locked = tokio::select! {
+        locked = lock(run, random, tables) => locked,
+        () = requests => unreachable!("the crowd never ends"),
+    };
     run.history.borrow_mut().tables_locked.end();
     log_unreadable(run, Periods::end);
     locked
@@ -115,6 +138,7 @@ async fn open_transactions(run: &CheckerRun) -> Result<Vec<Client>, String> {
 
 pub(super) async fn large_log(run: &CheckerRun, random: &mut Random) -> Result<(), String> {
     log_unreadable(run, Periods::begin);
+    run.history.borrow_mut().log_overflowed.begin();
     let rows = 5_000 + random.below(55_000);
     run.log_event(format!("{rows} rows"));
     let inserted = async {
@@ -132,6 +156,7 @@ pub(super) async fn large_log(run: &CheckerRun, random: &mut Random) -> Result<(
     // Otherwise new replicas have more and more to load.
     run.on_primary("delete from registry.change where scope like 'gene:ffffffff%'").await;
     log_unreadable(run, Periods::end);
+    run.history.borrow_mut().log_overflowed.end();
     inserted
 }
 
