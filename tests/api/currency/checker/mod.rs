@@ -66,7 +66,7 @@ async fn no_replica_serves_outdated_data_under_any_fault() {
     let seed = from_environment("GENE_REGISTRY_CHECKER_SEED").unwrap_or_else(random);
     let seconds = from_environment("GENE_REGISTRY_CHECKER_SECONDS").unwrap_or(60);
     println!("GENE_REGISTRY_CHECKER_SEED={seed} GENE_REGISTRY_CHECKER_SECONDS={seconds}");
-    let ages = if seed % 2 == 0 { Ages::Long } else { Ages::Short };
+    let ages = if seed.is_multiple_of(2) { Ages::Long } else { Ages::Short };
     let run = CheckerRun::start(ages).await;
     join_all((0..SLOTS).map(|slot| faults::start_replica(&run, slot))).await;
     let faults = async {

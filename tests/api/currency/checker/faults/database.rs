@@ -30,9 +30,9 @@ const FORBIDDEN_LOG: &str = "revoke select on registry_read.change from gene_reg
 /// Open transactions beside a large log or a burst.
 const OPEN_TRANSACTIONS: usize = 40;
 
-/// Requests at once to each replica while tables are locked, and the time between them.
-const CROWD: usize = 20;
-const CROWD_INTERVAL: Duration = Duration::from_millis(100);
+/// Requests at once to each replica while tables are locked, and the time between two waves.
+const WAVE: usize = 20;
+const WAVE_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Requests at once that any replica can read from the database.
 const WARM_UP: usize = 10;
@@ -103,23 +103,24 @@ pub(super) async fn locked_tables(run: &CheckerRun, random: &mut Random) -> Resu
         "registry.gene, registry.arena_evaluation, registry.api_key, registry.change",
     ]);
     run.log_event(tables.to_owned());
-    let mut random_crowd = random.clone();
     let crowd = crowd_requests();
     for some in crowd.chunks(WARM_UP) {
         run.send_crowd(some).await;
     }
     run.history.borrow_mut().tables_locked.begin();
     log_unreadable(run, Periods::begin);
-    let requests = async {
+    // Each wave is sent again and again, whether or not the others have been answered.
+    let waves = crowd.chunks(WAVE).enumerate().map(|(number, wave)| async move {
+        sleep(WAVE_INTERVAL * number as u32).await;
         loop {
-            let some: Vec<_> = (0..CROWD).map(|_| random_crowd.of(&crowd).clone()).collect();
-            run.send_crowd(&some).await;
-            sleep(CROWD_INTERVAL).await;
+            run.send_crowd(wave).await;
+            sleep(WAVE_INTERVAL).await;
         }
-    };
+    });
+    let requests = join_all(waves);
     let locked = tokio::select! {
         locked = lock(run, random, tables) => locked,
-        () = requests => unreachable!("the crowd never ends"),
+        _ = requests => unreachable!("the crowd never ends"),
     };
     run.history.borrow_mut().tables_locked.end();
     log_unreadable(run, Periods::end);

@@ -79,14 +79,15 @@ async fn promote(run: &CheckerRun, began: Instant) {
     run.world.promote().await;
     let client = run.world.connect().await.unwrap();
     let versions = stored_versions(&client, &run.prefixes()).await;
-    let mut history = run.history.borrow_mut();
-    history.primary_down.end();
-    for (subject, version) in versions.into_iter().enumerate() {
-        history.add_state(subject, version, began);
-    }
     // The end of a fault of the log may be among what was lost.
-    let is_log_broken = history.log_unreadable.0.last().is_some_and(|(_, end)| end.is_none());
-    drop(history);
+    let is_log_broken = {
+        let mut history = run.history.borrow_mut();
+        history.primary_down.end();
+        for (subject, version) in versions.into_iter().enumerate() {
+            history.add_state(subject, version, began);
+        }
+        history.log_unreadable.0.last().is_some_and(|(_, end)| end.is_none())
+    };
     run.log_event("the standby has been promoted".to_owned());
     if !is_log_broken {
         client.batch_execute(HEALTHY_LOG).await.ok();
