@@ -22,7 +22,13 @@ pub(crate) async fn primary_with(env: Vec<(String, String)>) -> PostgresServer {
 }
 
 fn options(env: Vec<(String, String)>) -> PostgresOptions {
-    let conf = ["wal_retrieve_retry_interval = '100ms'", "recovery_target_timeline = 'latest'"];
+    let conf = [
+        "wal_retrieve_retry_interval = '100ms'",
+        "recovery_target_timeline = 'latest'",
+        // They count by the time of day, which tests step.
+        "wal_sender_timeout = 0",
+        "wal_receiver_timeout = 0",
+    ];
     PostgresOptions {
         hba: vec!["host replication all 127.0.0.1/32 trust".to_owned()],
         conf: conf.map(str::to_owned).into(),

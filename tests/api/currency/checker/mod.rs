@@ -32,6 +32,9 @@ use crate::support::wait::eventually;
 /// All replicas must have recovered within this time after the last fault.
 const RECOVERY_LIMIT: Duration = Duration::from_secs(10);
 
+/// The last faults and the recovery take less than this.
+const END_LIMIT: Duration = Duration::from_secs(120);
+
 fn from_environment(name: &str) -> Option<u64> {
     let value = std::env::var(name).ok()?;
     Some(value.parse().unwrap_or_else(|_| panic!("{name}: {value}")))
@@ -77,13 +80,18 @@ async fn no_replica_serves_outdated_data_under_any_fault() {
     let readers = (0..SLOTS)
         .flat_map(|slot| requests().into_iter().map(move |requests| (slot, requests)))
         .map(|(slot, requests)| run.read(slot, requests));
-    tokio::join!(
-        faults,
-        join_all(readers),
-        run.write_genes(Random::new(seed, 1)),
-        run.write_keys(Random::new(seed, 2)),
-        run.measure_delay(),
-    );
+    let parts = async {
+        tokio::join!(
+            faults,
+            join_all(readers),
+            run.write_genes(Random::new(seed, 1)),
+            run.write_keys(Random::new(seed, 2)),
+            run.measure_delay(),
+        )
+    };
+    if timeout(Duration::from_secs(seconds) + END_LIMIT, parts).await.is_err() {
+        run.log_unexpected("the run has not ended", "see the last faults".to_owned());
+    }
     match run.judge() {
         Ok(summary) => println!("{summary}"),
         Err(violations) => panic!("seed {seed}, {seconds} s: {violations}"),
