@@ -31,9 +31,9 @@ pub(super) async fn promotion(run: &CheckerRun, random: &mut Random) {
     let (_, standby) = run.world.pair();
     let standby = run.world.server(standby).unwrap();
     run.world.primary().postgres.wait_for_replay(&standby.postgres).await;
-    let began = kill_primary(run).await;
+    let lost = kill_primary(run).await;
     sleep(random.millis(0..4_000)).await;
-    promote(run, began).await;
+    promote(run, lost).await;
     drop(writes);
     rebuild_standby(run, random).await;
 }
@@ -54,9 +54,9 @@ pub(super) async fn lossy_promotion(run: &CheckerRun, random: &mut Random, with_
     if let Some(further) = run.world.server(FURTHER) {
         run.world.primary().postgres.wait_for_replay(&further.postgres).await;
     }
-    let began = kill_primary(run).await;
+    let lost = kill_primary(run).await;
     sleep(random.millis(0..2_000)).await;
-    promote(run, began).await;
+    promote(run, lost).await;
     drop(writes);
     if with_further {
         sleep(random.millis(3_000..8_000)).await;
@@ -65,16 +65,23 @@ pub(super) async fn lossy_promotion(run: &CheckerRun, random: &mut Random, with_
     rebuild_standby(run, random).await;
 }
 
-async fn kill_primary(run: &CheckerRun) -> Instant {
+/// A primary that was killed.
+struct LostPrimary {
+    killed: Instant,
+    clock_shift: i64,
+}
+
+async fn kill_primary(run: &CheckerRun) -> LostPrimary {
     run.history.borrow_mut().primary_down.begin();
-    let began = Instant::now();
+    let clock_shift = run.world.primary().clock.shift();
+    let lost = LostPrimary { killed: Instant::now(), clock_shift };
     run.log_event("the primary is killed".to_owned());
     run.world.kill_server(run.world.pair().0).await;
-    began
+    lost
 }
 
 /// Promotes the standby, and records the state that the new primary has.
-async fn promote(run: &CheckerRun, began: Instant) {
+async fn promote(run: &CheckerRun, lost: LostPrimary) {
     run.log_event("the standby is promoted".to_owned());
     run.world.promote().await;
     let client = run.world.connect().await.unwrap();
@@ -84,7 +91,11 @@ async fn promote(run: &CheckerRun, began: Instant) {
         let mut history = run.history.borrow_mut();
         history.primary_down.end();
         for (subject, version) in versions.into_iter().enumerate() {
-            history.add_state(subject, version, began);
+            history.add_state(subject, version, lost.killed);
+        }
+        let step = run.world.primary().clock.shift() - lost.clock_shift;
+        if step != 0 {
+            history.database_steps.push((Instant::now(), step));
         }
         history.log_unreadable.0.last().is_some_and(|(_, end)| end.is_none())
     };
@@ -141,7 +152,7 @@ pub(super) async fn new_replica_without_primary(run: &CheckerRun, random: &mut R
     let (_, standby) = run.world.pair();
     let standby = run.world.server(standby).unwrap();
     run.world.primary().postgres.wait_for_replay(&standby.postgres).await;
-    let began = kill_primary(run).await;
+    let lost = kill_primary(run).await;
     let replica = run.world.start_replica(REPLACED).await;
     run.log_event(format!("replica {} is started without a primary", replica.number));
     let started = Instant::now();
@@ -170,7 +181,7 @@ pub(super) async fn new_replica_without_primary(run: &CheckerRun, random: &mut R
         let what = format!("replica {}, {path}: {last}", replica.number);
         run.log_unexpected("a new replica does not read the standby", what);
     }
-    promote(run, began).await;
+    promote(run, lost).await;
     use_replica(run, &replica);
     drop(writes);
     rebuild_standby(run, random).await;
