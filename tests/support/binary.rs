@@ -13,7 +13,7 @@ use super::scratch_folder;
 use super::wait::{eventually, until};
 
 const NAME: &str = "gene-registry";
-const PROGRAM: &str = env!("CARGO_BIN_EXE_gene-registry");
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_gene-registry");
 
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -35,6 +35,11 @@ impl ReplicaProcess {
     /// Like [`start`](Self::start), with the host names of `hosts`.
     pub(crate) async fn start_with(hosts: &Hosts, env: &[(&str, &str)]) -> Self {
         Self::start_process(hosts.launch(NAME, PROGRAM), env).await
+    }
+
+    /// Like [`start`](Self::start), with another build of the program.
+    pub(crate) async fn start_program(program: &str, env: &[(&str, &str)]) -> Self {
+        Self::start_process(Launch::new(NAME, program), env).await
     }
 
     /// Like [`start`](Self::start), with standard output and standard error to `target`.
@@ -90,6 +95,11 @@ impl ReplicaProcess {
     /// Everything it has logged.
     pub(crate) fn log(&self) -> String {
         self.process.stderr()
+    }
+
+    /// Kills it.
+    pub(crate) fn kill(&self) {
+        self.process.signal(Signal::Kill);
     }
 
     /// Ends it; returns its complete log.

@@ -94,6 +94,11 @@ impl FakeClock {
         self.file.write_all_at(&seconds.to_ne_bytes(), 0).unwrap();
     }
 
+    /// By how many seconds it is ahead.
+    pub(crate) fn ahead(&self) -> i64 {
+        i64::from_ne_bytes(std::fs::read(&self.path).unwrap().try_into().unwrap())
+    }
+
     /// The environment of a program that has this clock.
     pub(crate) fn env(&self) -> [(String, String); 2] {
         [("LD_PRELOAD", &*LIBRARY), ("FAKE_CLOCK", &self.path)]

@@ -14,14 +14,26 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A server that may have standbys.
 pub(crate) async fn primary() -> PostgresServer {
-    PostgresServer::start(options()).await
+    primary_with(Vec::new()).await
 }
 
-fn options() -> PostgresOptions {
-    let conf = ["wal_retrieve_retry_interval = '100ms'", "recovery_target_timeline = 'latest'"];
+/// Like [`primary`], with environment variables.
+pub(crate) async fn primary_with(env: Vec<(String, String)>) -> PostgresServer {
+    PostgresServer::start(options(env)).await
+}
+
+fn options(env: Vec<(String, String)>) -> PostgresOptions {
+    let conf = [
+        "wal_retrieve_retry_interval = '100ms'",
+        "recovery_target_timeline = 'latest'",
+        // They count by the time of day, which tests step.
+        "wal_sender_timeout = 0",
+        "wal_receiver_timeout = 0",
+    ];
     PostgresOptions {
         hba: vec!["host replication all 127.0.0.1/32 trust".to_owned()],
         conf: conf.map(str::to_owned).into(),
+        env,
         ..PostgresOptions::default()
     }
 }
@@ -34,18 +46,18 @@ impl PostgresServer {
 
     /// A standby that streams through a proxy on `port` in front of this server.
     pub(crate) async fn start_standby_through(&self, port: u16) -> Self {
-        self.start_standby_with(options(), port).await
+        self.start_standby_with(port, Vec::new()).await
     }
 
     /// A standby with this wall clock.
     pub(crate) async fn start_standby_with_clock(&self, clock: &FakeClock) -> Self {
-        let options = PostgresOptions { env: clock.env().into(), ..options() };
-        self.start_standby_with(options, self.port()).await
+        self.start_standby_with(self.port(), clock.env().into()).await
     }
 
-    async fn start_standby_with(&self, options: PostgresOptions, port: u16) -> Self {
+    /// Like [`start_standby_through`](Self::start_standby_through), with environment variables.
+    pub(crate) async fn start_standby_with(&self, port: u16, env: Vec<(String, String)>) -> Self {
         let port = port.to_string();
-        let standby = Self::start_from(options, |data| {
+        let standby = Self::start_from(options(env), |data| {
             let mut backup = Command::new(super::postgres::postgres_program("pg_basebackup"));
             backup.args(["-h", "127.0.0.1", "-p", &port, "-U", SUPERUSER, "-R", "-X", "stream"]);
             backup.args(["-c", "fast", "--no-sync", "--no-manifest", "-D"]).arg(data);

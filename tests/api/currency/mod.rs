@@ -7,7 +7,6 @@ mod checker;
 mod clocks;
 mod deleted_genes;
 mod foreign_log;
-mod history;
 mod keys;
 mod many_changes;
 mod mass_change;
