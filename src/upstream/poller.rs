@@ -28,9 +28,6 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Timeout of one attempt to read the change log.
 const POLL_TIMEOUT: Duration = Duration::from_millis(800);
 
-/// Number of attempts of one poll to read the change log, each on another connection.
-const POLL_ATTEMPTS: usize = 2;
-
 /// Polls for one client.
 pub struct ChangePoller {
     client: Arc<UpstreamClient>,
@@ -115,7 +112,8 @@ impl ChangePoller {
         let position = position.map_err(PollError::Database)?;
         client.clock.set(position.read_at, began);
         self.begin_history(&position);
-        let found = self.changes(&client.primary, position).await.map_err(PollError::Log)?;
+        self.add_checkpoint(&position, began);
+        let found = self.changes(&client.primary, &position).await.map_err(PollError::Log)?;
         self.apply(found, began);
         if self.is_at_standby.swap(false, Ordering::AcqRel) {
             tracing::info!("the registry's change log is read at the primary again");
@@ -150,7 +148,11 @@ impl ChangePoller {
         }
         for Standby { upstream, .. } in client.standbys.most_advanced_first() {
             let began = BootInstant::now();
-            let polled = async { self.changes(upstream, upstream.position().await?).await };
+            let polled = async {
+                let position = upstream.position().await?;
+                self.add_checkpoint(&position, began);
+                self.changes(upstream, &position).await
+            };
             match polled.await {
                 Ok(found) => {
                     self.apply(found, began);
@@ -171,42 +173,54 @@ impl ChangePoller {
         false
     }
 
-    /// Reads the changes at the server that has just told its position, and, for the standbys, its
-    /// position after that.
+    /// Adds what a server at this position shows as a checkpoint.
+    fn add_checkpoint(&self, position: &Position, began: BootInstant) {
+        let (client, Some(wal)) = (&*self.client, position.wal) else { return };
+        let mut tracker = lock(&client.replication);
+        // On a standby, the newest checkpoint that it shows may see more than its own snapshot.
+        let own = &position.snapshot;
+        let reached = tracker.newest_reached(position).and_then(|stamp| stamp.snapshot.as_ref());
+        let snapshot = reached.filter(|reached| !own.sees_all_of(reached)).unwrap_or(own).clone();
+        let stamp = ReadStamp::new(client.time_at(began), Some(snapshot));
+        tracker.add(wal, client.log.read_start().stamp_of_poll(stamp, began, wal));
+    }
+
+    /// Reads the changes at the server that has just told its position. Also returns the bytes of its
+    /// write-ahead log after that, where there are standbys.
     async fn changes(
         &self,
         upstream: &Arc<dyn Upstream>,
-        before: Position,
-    ) -> Result<(Read<Changes>, Position), UpstreamError> {
-        let since = self.client.log.since();
-        let mut error = UpstreamError::Timeout;
-        for _ in 0..POLL_ATTEMPTS {
-            match timeout(POLL_TIMEOUT, upstream.changes(since.as_ref())).await {
-                Ok(Ok(found)) if found.seen.server == before.server => {
-                    let has_standbys = !self.client.standbys.is_empty();
-                    let after = if has_standbys { upstream.position().await? } else { before };
-                    if after.server == found.seen.server {
-                        return Ok((found, after));
-                    }
-                    return Err(UpstreamError::Failed("two servers answer in turn".into()));
-                }
-                Ok(Ok(_)) => error = UpstreamError::Failed("two servers answer in turn".into()),
-                Ok(Err(failed)) => error = failed,
-                Err(_) => error = UpstreamError::Timeout,
+        position: &Position,
+    ) -> Result<(Read<Changes>, Option<u64>), UpstreamError> {
+        let (since, has_standbys) = (self.client.log.since(), !self.client.standbys.is_empty());
+        let attempt = async || {
+            let found = timeout(POLL_TIMEOUT, upstream.changes(since.as_ref())).await;
+            let found = found.unwrap_or(Err(UpstreamError::Timeout))?;
+            let after = if has_standbys { Some(upstream.position().await?) } else { None };
+            let servers =
+                [found.seen.server, after.as_ref().map_or(position.server, |at| at.server)];
+            if servers == [position.server; 2] {
+                Ok((found, after.and_then(|after| after.wal)))
+            } else {
+                Err(UpstreamError::Failed("several servers answer in turn".into()))
             }
+        };
+        match attempt().await {
+            // On another connection.
+            Err(_) => attempt().await,
+            found => found,
         }
-        Err(error)
     }
 
-    /// Applies the result of a poll that began at `began`, and adds it as a checkpoint.
-    fn apply(&self, (found, position): (Read<Changes>, Position), began: BootInstant) {
+    /// Applies the result of a poll that began at `began`.
+    fn apply(&self, (found, wal): (Read<Changes>, Option<u64>), began: BootInstant) {
         let client = &*self.client;
         client.stats.succeeded(&found.value, began);
         let changed_keys = ChangedKeys::of(&found.value);
         if self.is_log_unreadable.swap(false, Ordering::AcqRel) {
             tracing::info!("the registry's change log is read again");
         }
-        let (poll, has_log) = client.log.apply(found, began, position.wal);
+        let (poll, has_log) = client.log.apply(found, began, wal);
         if has_log == Some(false) {
             tracing::info!(
                 "the registry has no change log (registry_read.change): only ages limit the use of \
@@ -214,13 +228,5 @@ impl ChangePoller {
             );
         }
         client.key_changes.add(changed_keys, poll);
-        let Some(wal) = position.wal else { return };
-        let mut tracker = lock(&client.replication);
-        // On a standby, the newest checkpoint that it shows may see more than its own snapshot.
-        let own = &position.snapshot;
-        let reached = tracker.newest_reached(&position).and_then(|stamp| stamp.snapshot.as_ref());
-        let snapshot = reached.filter(|reached| !own.sees_all_of(reached)).unwrap_or(own).clone();
-        let stamp = ReadStamp::new(client.time_at(began), Some(snapshot));
-        tracker.add(wal, client.log.read_start().stamp_of_poll(stamp, began, wal));
     }
 }
