@@ -74,7 +74,7 @@ impl SharedCache {
         request: &Request,
         known: Option<&Entry>,
     ) -> LeaseAttempt {
-        let Some(keys) = self.keys(request) else { return LeaseAttempt::Unavailable };
+        let Some((keys, _)) = self.keys(request) else { return LeaseAttempt::Unavailable };
         let token = random_token();
         let acquire = Call::script(&ACQUIRE_LEASE, &keys.lease)
             .arg(token.as_bytes())
@@ -121,7 +121,7 @@ impl SharedCache {
         deadline: Instant,
         accept: impl Fn(&Entry) -> bool,
     ) -> LeaseOutcome {
-        let Some(keys) = self.keys(request) else { return LeaseOutcome::LeaseEnded };
+        let Some((keys, history)) = self.keys(request) else { return LeaseOutcome::LeaseEnded };
         let mut polls = interval(LEASE_POLL_INTERVAL);
         polls.set_missed_tick_behavior(MissedTickBehavior::Delay);
         polls.tick().await;
@@ -140,14 +140,16 @@ impl SharedCache {
             let Ok([entry, outcome, holder]) = <[Value; 3]>::try_from(values) else {
                 return LeaseOutcome::TimedOut;
             };
-            if let Some(entry) = self.decode(&keys.entry, request, entry).await.filter(&accept) {
+            if let Some(entry) =
+                self.decode(&keys.entry, history, request, entry).await.filter(&accept)
+            {
                 return LeaseOutcome::Entry(entry);
             }
             if let Some(outcome) = text(&outcome).strip_prefix(token).and_then(parse_outcome) {
                 return match outcome {
                     LeaseOutcome::Absent(seen) => self
                         .upstream
-                        .stamp_of_shared(&seen)
+                        .stamp_of_shared(&seen, history)
                         .map_or(LeaseOutcome::LeaseEnded, LeaseOutcome::Absent),
                     other => other,
                 };

@@ -32,8 +32,9 @@ impl SharedCache {
         if is_too_large {
             self.count(CacheEvent::SharedTooLarge);
         }
-        let may_publish = entry.seen.is_publishable() && !is_too_large;
-        let Some(EntryKeys { entry: key, .. }) = self.keys(request).filter(|_| may_publish) else {
+        let may_publish =
+            |(_, history): &(_, u64)| entry.seen.is_publishable_in(*history) && !is_too_large;
+        let Some((EntryKeys { entry: key, .. }, _)) = self.keys(request).filter(may_publish) else {
             self.write(&Vec::from_iter(release)).await;
             return;
         };
@@ -73,7 +74,8 @@ impl SharedCache {
         request: &Request,
         seen: &ReadStamp,
     ) {
-        let Some(keys) = self.keys(request).filter(|_| seen.is_publishable()) else {
+        let may_publish = |(_, history): &(_, u64)| seen.is_publishable_in(*history);
+        let Some((keys, _)) = self.keys(request).filter(may_publish) else {
             return self.finish(lease.as_ref(), Vec::new(), None).await;
         };
         let delete = Call::script(&DELETE_IF_OLDER, &keys.entry).arg(transactions(seen));

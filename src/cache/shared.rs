@@ -59,28 +59,29 @@ impl SharedCache {
         self.metrics.count(event);
     }
 
-    /// The keys in the present history of the database; `None` while that is unknown.
-    pub(super) fn keys(&self, request: &Request) -> Option<EntryKeys> {
-        let (history, _) = self.upstream.history()?;
+    /// The keys in the present history of the database, and its number; `None` while it is unknown.
+    pub(super) fn keys(&self, request: &Request) -> Option<(EntryKeys, u64)> {
+        let (history, number) = self.upstream.history()?;
         let entries = format!("{}:{}:{}", codec::FORMAT, self.options.schema, history.id());
-        Some(self.keys.entry(&entries, CanonicalText(request)))
+        Some((self.keys.entry(&entries, CanonicalText(request)), number))
     }
 
     /// Tells other replicas the present history of the database, or learns it from them while this
     /// one has not reached the database. Does not return.
     pub async fn share_history(&self) {
-        let (key, mut told) = (self.keys.history(), None);
+        let (key, mut told) = (self.keys.history(), String::new());
         loop {
-            match self.upstream.history() {
+            let present = self
+                .upstream
+                .history()
+                .map(|(history, _)| format!("{history} {}", self.upstream.wal().unwrap_or(0)));
+            match present {
                 None => self.learn_history(&key).await,
-                present if present != told && self.upstream.is_primary_in_use() => {
+                Some(present) if present != told && self.upstream.is_primary_in_use() => {
+                    let mut set = cmd("SET");
+                    set.arg(&key).arg(&present).arg("PX").arg(milliseconds(HISTORY_TTL));
+                    self.write(&[Call::command(&key, set)]).await;
                     told = present;
-                    if let Some((history, wal)) = present {
-                        let mut set = cmd("SET");
-                        set.arg(&key).arg(format!("{history} {}", wal.unwrap_or(0)));
-                        set.arg("PX").arg(milliseconds(HISTORY_TTL));
-                        self.write(&[Call::command(&key, set)]).await;
-                    }
                 }
                 Some(_) => {}
             }
@@ -107,11 +108,11 @@ impl SharedCache {
         if !self.upstream.may_use_shared() {
             return None;
         }
-        let key = self.keys(request)?.entry;
+        let (EntryKeys { entry: key, .. }, history) = self.keys(request)?;
         let mut command = cmd("GET");
         command.arg(&key);
         match self.pool.send(AccessMode::Read, &key, command).await {
-            Ok(value) => self.decode(&key, request, value).await,
+            Ok(value) => self.decode(&key, history, request, value).await,
             Err(error) => {
                 // Another Redis type, such as a list: the next write of this key replaces it.
                 if matches!(&error, RedisFailure::Failed(error) if error.code() == Some("WRONGTYPE"))
@@ -125,7 +126,13 @@ impl SharedCache {
     }
 
     /// Decodes a value. One that cannot be decoded is a miss; it is counted and deleted.
-    pub(super) async fn decode(&self, key: &str, request: &Request, value: Value) -> Option<Entry> {
+    pub(super) async fn decode(
+        &self,
+        key: &str,
+        history: u64,
+        request: &Request,
+        value: Value,
+    ) -> Option<Entry> {
         let Value::BulkString(bytes) = value else { return None };
         let bytes = Bytes::from(bytes);
         let Some(mut entry) = codec::decode(key, request, &bytes) else {
@@ -135,7 +142,7 @@ impl SharedCache {
             self.write(&[delete]).await;
             return None;
         };
-        entry.seen = self.upstream.stamp_of_shared(&entry.seen)?;
+        entry.seen = self.upstream.stamp_of_shared(&entry.seen, history)?;
         Some(entry)
     }
 

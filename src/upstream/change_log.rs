@@ -136,10 +136,9 @@ impl ChangeLog {
 
     /// Begins another history of the database: all earlier reads are outdated, and the log must be
     /// loaded.
-    pub fn begin_history(&self) {
+    pub fn begin_history(&self, number: u64) {
         let mut state = self.write();
-        let LogState { history, poll, .. } = *state;
-        *state = LogState { history: history + 1, poll, ..LogState::default() };
+        *state = LogState { history: number, poll: state.poll, ..LogState::default() };
         self.polled_at.store(BootInstant::MIN.to_micros(), Ordering::Release);
         self.version.fetch_add(1, Ordering::AcqRel);
     }

@@ -23,7 +23,7 @@ fn seen(server: ServerRun, text: &str) -> ReadStamp {
 /// A log after a first poll of the primary, without changes.
 fn loaded() -> ChangeLog {
     let log = ChangeLog::default();
-    log.begin_history();
+    log.begin_history(1);
     poll(&log, "10:10:", &[]);
     log
 }
@@ -71,7 +71,7 @@ const KEY: KeyHash = KeyHash([1; 32]);
 #[test]
 fn before_the_log_is_loaded_no_change_is_known() {
     let log = ChangeLog::default();
-    log.begin_history();
+    log.begin_history(1);
     let before = read(&log, "10:10:");
     assert!(!log.is_settled() && log.since().is_none());
     assert!(!is_outdated(&log, DependsOn::Gene(gene(1)), &before));
@@ -149,7 +149,7 @@ fn a_read_of_a_server_that_is_not_polled_is_never_confirmed() {
     let log = loaded();
     let elsewhere = log.read_start().stamp(seen(ServerRun { started_at: 3, ..PRIMARY }, "10:10:"));
     assert_eq!(currency(&log, DependsOn::AllGenes, &elsewhere), Currency::Unconfirmed);
-    assert!(!elsewhere.is_publishable() && read(&log, "10:10:").is_publishable());
+    assert!(!elsewhere.is_publishable_in(1) && read(&log, "10:10:").is_publishable_in(1));
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn without_a_log_everything_is_confirmed() {
 fn another_history_outdates_every_read() {
     let log = loaded();
     let (before, poll_before) = (read(&log, "30:30:"), log.read_start().poll);
-    log.begin_history();
+    log.begin_history(2);
     let after = read(&log, "20:20:");
     assert!(is_outdated(&log, DependsOn::AllGenes, &before));
     assert!(!is_outdated(&log, DependsOn::AllGenes, &after) && !log.is_settled());
@@ -200,7 +200,7 @@ fn a_load_is_shared_until_a_change_is_known_or_may_have_been_missed() {
     assert!(!log.may_share(about, &load));
     poll(&log, "13:13:", &[]);
     assert!(log.may_share(about, &load));
-    log.begin_history();
+    log.begin_history(2);
     assert!(!log.may_share(about, &load));
 }
 
@@ -238,7 +238,7 @@ fn an_open_transaction_does_not_outdate_other_reads() {
 #[test]
 fn a_standby_shows_changes_that_its_reliable_snapshot_does_not_see() {
     let (log, about) = (ChangeLog::default(), DependsOn::Gene(gene(1)));
-    log.begin_history();
+    log.begin_history(1);
     // 15 stays open on the primary.
     poll_of(&log, STANDBY, "15:15:", &[]);
     let before = log.read_start().stamp(seen(STANDBY, "15:15:"));

@@ -80,13 +80,13 @@ impl UpstreamClient {
         self.log.currency(depends_on, seen, now)
     }
 
-    /// The stamp of a read that another replica made in the present history; `None` if it is from
-    /// the future, because the database's clock has stepped back.
-    pub fn stamp_of_shared(&self, seen: &ReadStamp) -> Option<ReadStamp> {
+    /// The stamp of a read that another replica made in the history with this number; `None` if it is
+    /// from the future, because the database's clock has stepped back.
+    pub fn stamp_of_shared(&self, seen: &ReadStamp, history: u64) -> Option<ReadStamp> {
         let began = self.clock.moment_of(seen.read_at)?;
         let is_ambiguous = self.clock.is_ambiguous(seen.read_at);
         let confirmed_at = if is_ambiguous { BootInstant::MIN } else { began };
-        Some(ReadStamp { began, confirmed_at, history: self.log.history(), ..seen.clone() })
+        Some(ReadStamp { began, confirmed_at, history, ..seen.clone() })
     }
 
     /// Whether entries of other replicas can be checked, or the database cannot be asked instead.
@@ -109,10 +109,15 @@ impl UpstreamClient {
         !self.breaker.is_open()
     }
 
-    /// The present history of the database, with the bytes of the write-ahead log at the last poll.
-    pub fn history(&self) -> Option<(History, Option<u64>)> {
+    /// The present history of the database, with its number among those of this replica.
+    pub fn history(&self) -> Option<(History, u64)> {
         let tracker = lock(&self.replication);
-        tracker.history.map(|history| (history, tracker.wal()))
+        tracker.history.map(|history| (history, tracker.number))
+    }
+
+    /// Bytes of the write-ahead log at the last poll.
+    pub fn wal(&self) -> Option<u64> {
+        lock(&self.replication).wal()
     }
 
     /// Begins the history that other replicas have found, unless this one has found one. `wal`: what
@@ -122,8 +127,7 @@ impl UpstreamClient {
         if tracker.history.is_some() {
             return;
         }
-        self.log.begin_history();
-        tracker.begin_history(history);
+        self.log.begin_history(tracker.begin_history(history));
         if let Some(wal) = wal {
             let stamp = ReadStamp::new(self.now(), None);
             tracker.add(wal, self.log.read_start().stamp_of_poll(stamp, BootInstant::now(), wal));

@@ -127,15 +127,15 @@ impl ChangePoller {
         if tracker.history == Some(position.history) {
             return;
         }
-        client.log.begin_history();
-        if tracker.history.is_some() {
+        let is_first = tracker.history.is_none();
+        client.log.begin_history(tracker.begin_history(position.history));
+        if !is_first {
             client.primary.reconnect();
             tracing::warn!(
                 "the registry's database has begun another history (it was restarted, a standby was \
                  promoted, or a backup restored): all cached entries are read again"
             );
         }
-        tracker.begin_history(position.history);
     }
 
     /// Polls the standbys, the most advanced first. Returns whether one could be polled.

@@ -83,10 +83,10 @@ impl ReadStamp {
         poll <= self.poll
     }
 
-    /// Whether other replicas may use the result: reads of a server that is not polled are this
-    /// replica's alone.
-    pub const fn is_publishable(&self) -> bool {
-        self.is_polled
+    /// Whether other replicas may use the result in the history with this number. Reads of a server
+    /// that is not polled are this replica's alone.
+    pub const fn is_publishable_in(&self, history: u64) -> bool {
+        self.is_polled && self.history == history
     }
 
     /// The earlier of two stamps: the stamp of a result that is made of both reads.

@@ -17,6 +17,8 @@ const MAX_CHECKPOINTS: usize = 900;
 pub(super) struct ReplicationTracker {
     /// The present history; `None` until the first poll.
     pub(super) history: Option<History>,
+    /// Its number among those of this replica.
+    pub(super) number: u64,
     checkpoints: VecDeque<Checkpoint>,
 }
 
@@ -27,9 +29,11 @@ struct Checkpoint {
 }
 
 impl ReplicationTracker {
-    /// Begins a history, without checkpoints.
-    pub(super) fn begin_history(&mut self, history: History) {
-        *self = Self { history: Some(history), checkpoints: VecDeque::new() };
+    /// Begins a history, without checkpoints. Returns its number.
+    pub(super) fn begin_history(&mut self, history: History) -> u64 {
+        let number = self.number + 1;
+        *self = Self { history: Some(history), number, checkpoints: VecDeque::new() };
+        number
     }
 
     /// Adds a checkpoint: what is in the write-ahead log before `wal` is visible to a read with this

@@ -11,6 +11,7 @@ mod corrupt_entries;
 mod entries;
 mod equivalent_requests;
 mod exchanges;
+mod fail_over;
 mod failures;
 mod late_joiners;
 mod leases;
