@@ -71,10 +71,10 @@ impl SharedCache {
     pub async fn share_history(&self) {
         let (key, mut told) = (self.keys.history(), String::new());
         loop {
-            let present = self
-                .upstream
-                .history()
-                .map(|(history, _)| format!("{history} {}", self.upstream.wal().unwrap_or(0)));
+            let present = self.upstream.history().map(|(history, _)| {
+                // Numbers always have a JSON.
+                serde_json::to_string(&(history, self.upstream.wal())).unwrap_or_default()
+            });
             match present {
                 None => self.learn_history(&key).await,
                 Some(present) if present != told && self.upstream.is_primary_in_use() => {
@@ -96,11 +96,8 @@ impl SharedCache {
         else {
             return;
         };
-        let text = String::from_utf8_lossy(&text);
-        if let Some((history, wal)) = text.rsplit_once(' ')
-            && let (Ok(history), Ok(wal)) = (history.parse(), wal.parse())
-        {
-            self.upstream.adopt_history(history, Some(wal));
+        if let Ok((history, wal)) = serde_json::from_slice(&text) {
+            self.upstream.adopt_history(history, wal);
         }
     }
 

@@ -138,6 +138,9 @@ impl RecordStore {
         seen: ReadStamp,
     ) -> Option<Arc<CachedRecord>> {
         let is_later = |present: &CachedRecord| present.seen.order() > seen.order();
+        if self.unknown.get(&hash).is_some_and(|unknown| unknown.order() > seen.order()) {
+            return None;
+        }
         let Some(record) = record else {
             self.known.entry(hash).and_compute_with(|present| match present {
                 Some(present) if is_later(present.value()) => Op::Nop,

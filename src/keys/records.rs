@@ -108,7 +108,9 @@ impl Records {
         currency: Currency,
         age: Duration,
     ) -> Result<Arc<ApiKeyRecord>, NotAuthenticated> {
-        let serves = !known.must_reload() && self.unconfirmed_for(age) < IF_UPSTREAM_FAILS;
+        let is_changed =
+            known.must_reload() || self.upstream.log.contradicts(DependsOn::Key(hash), &known.seen);
+        let serves = !is_changed && self.unconfirmed_for(age) < IF_UPSTREAM_FAILS;
         let is_in_use = self.upstream.is_in_use();
         // How long the request waits for a lookup; `None` for its end.
         let wait = match currency {

@@ -83,14 +83,14 @@ impl ReadStart {
         let began = self.began.min(seen.began);
         let is_polled = seen.server == server;
         let (poll, confirmed_at) = if is_polled { (poll, began) } else { (0, BootInstant::MIN) };
-        ReadStamp { began, confirmed_at, history, is_polled, poll, ..seen }
+        ReadStamp { began, shown_at: began, confirmed_at, history, is_polled, poll, ..seen }
     }
 
     /// The stamp of a read of any server that has replayed the log up to `wal`, where it shows what
     /// the poll saw that began at `began`.
     pub(super) fn stamp_of_poll(&self, seen: ReadStamp, began: BootInstant, wal: u64) -> ReadStamp {
         let (history, is_polled) = (self.history, true);
-        ReadStamp { began, confirmed_at: began, history, is_polled, wal, ..seen }
+        ReadStamp { began, shown_at: began, confirmed_at: began, history, is_polled, wal, ..seen }
     }
 }
 
@@ -212,6 +212,11 @@ impl ChangeLog {
     /// judged by their snapshot, which holds unless the fail-over lost transactions.
     pub fn proves(&self, depends_on: DependsOn<'_>, seen: &ReadStamp) -> bool {
         matches!(&self.read().index, LogIndex::Loaded(index) if index.shows_all(depends_on, seen))
+    }
+
+    /// Whether a known change that concerns the read is not visible to it, in whatever history.
+    pub fn contradicts(&self, depends_on: DependsOn<'_>, seen: &ReadStamp) -> bool {
+        matches!(&self.read().index, LogIndex::Loaded(index) if !index.shows_all(depends_on, seen))
     }
 
     /// Whether a request that is made now may get the result of a load that began then: no change

@@ -86,7 +86,7 @@ impl UpstreamClient {
         let began = self.clock.moment_of(seen.read_at)?;
         let is_ambiguous = self.clock.is_ambiguous(seen.read_at);
         let confirmed_at = if is_ambiguous { BootInstant::MIN } else { began };
-        Some(ReadStamp { began, confirmed_at, history, ..seen.clone() })
+        Some(ReadStamp { began, shown_at: began, confirmed_at, history, ..seen.clone() })
     }
 
     /// Whether entries of other replicas can be checked, or the database cannot be asked instead.
@@ -165,8 +165,8 @@ impl UpstreamClient {
         self.stats.counts()
     }
 
-    /// Waits until polls find changed API keys, and takes those keys. Each is taken once, so only one
-    /// task may call this.
+    /// Waits until a poll finds changed API keys, and takes these with the number of the poll. Each is
+    /// taken once, so only one task may call this.
     pub async fn changed_keys(&self) -> (ChangedKeys, u64) {
         self.key_changes.take().await
     }

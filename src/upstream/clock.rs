@@ -1,6 +1,6 @@
 //! Elapsed time, and the clock of the database, so that replicas with different clocks agree on ages.
 
-use std::ops::{Add, Sub};
+use std::ops::Sub;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
@@ -66,14 +66,6 @@ impl Sub<Duration> for BootInstant {
 
     fn sub(self, duration: Duration) -> Self {
         Self(self.0.saturating_sub(i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)))
-    }
-}
-
-impl Add<Duration> for BootInstant {
-    type Output = Self;
-
-    fn add(self, duration: Duration) -> Self {
-        Self(self.0.saturating_add(i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)))
     }
 }
 

@@ -1,9 +1,7 @@
 //! Which database a read saw: the run of one server, and the history that it continues.
 
-use std::fmt;
-use std::str::FromStr;
-
 use data_encoding::HEXLOWER;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::snapshot::Snapshot;
@@ -20,7 +18,7 @@ pub struct ServerRun {
 
 /// One history of a database: what is committed in it stays committed. A promotion, a restore or a
 /// restart of the primary begins another. What a server does not tell is `None`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct History {
     /// The system identifier of the cluster.
     pub cluster: Option<i64>,
@@ -59,36 +57,13 @@ impl Position {
 impl History {
     /// A short name of it for keys in Redis: the start of its hash, in hexadecimal.
     pub fn id(&self) -> String {
-        HEXLOWER.encode(&Sha256::digest(self.to_string())[..8])
+        HEXLOWER.encode(&Sha256::digest(format!("{self:?}"))[..8])
     }
 
     /// Whether a standby at this position is known to have replayed a part of this history.
     pub(super) fn is_proven_by(&self, standby: &Self) -> bool {
         let known = |history: &Self| history.cluster.zip(history.timeline);
         self.database == standby.database && known(self).is_some() && known(self) == known(standby)
-    }
-}
-
-impl fmt::Display for History {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { cluster, database, timeline, started_at } = self;
-        write!(f, "{} {database} ", cluster.unwrap_or(0))?;
-        write!(f, "{} {started_at}", timeline.unwrap_or(0))
-    }
-}
-
-impl FromStr for History {
-    type Err = std::num::ParseIntError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let mut words = text.split(' ');
-        let mut word = || words.next().unwrap_or_default();
-        Ok(Self {
-            cluster: Some(word().parse()?).filter(|cluster| *cluster != 0),
-            database: word().parse()?,
-            timeline: Some(word().parse()?).filter(|timeline| *timeline != 0),
-            started_at: word().parse()?,
-        })
     }
 }
 
@@ -102,9 +77,9 @@ mod tests {
     #[test]
     fn parsing_restores_what_was_written() {
         for history in [HISTORY, History { cluster: None, timeline: None, ..HISTORY }] {
-            assert_eq!(history.to_string().parse(), Ok(history));
+            let text = serde_json::to_string(&history).expect("JSON");
+            assert_eq!(serde_json::from_str::<History>(&text).ok(), Some(history));
         }
-        assert!("".parse::<History>().is_err() && "1 2 3".parse::<History>().is_err());
     }
 
     #[test]

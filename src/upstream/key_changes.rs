@@ -1,17 +1,13 @@
-//! Collects the API keys that polls of the change log found to be changed, until the cache of key
-//! records takes them. Up to a bound their hashes are kept; beyond it every key counts as changed.
+//! The API keys that polls of the change log found to be changed, on their way to the cache of key
+//! records.
 
 use std::collections::HashSet;
-use std::sync::Mutex;
 
-use tokio::sync::Notify;
+use tokio::sync::Mutex;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::change::{ChangeScope, Changes};
 use crate::registry::KeyHash;
-use crate::sync::lock;
-
-/// Maximum number of hashes that are kept, of 32 bytes each.
-const MAX_HASHES: usize = 50_000;
 
 /// API keys that changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,52 +38,37 @@ impl ChangedKeys {
         }
         Self::These(hashes)
     }
-
-    fn is_empty(&self) -> bool {
-        matches!(self, Self::These(hashes) if hashes.is_empty())
-    }
-
-    fn add(&mut self, other: Self) {
-        match (&mut *self, other) {
-            (Self::These(hashes), Self::These(others))
-                if hashes.len() + others.len() <= MAX_HASHES =>
-            {
-                hashes.extend(others);
-            }
-            _ => *self = Self::All,
-        }
-    }
 }
 
-/// A queue of changed keys from the polls to one task that takes them.
-#[derive(Debug, Default)]
+/// A queue of changed keys from the polls to one task that takes them. A poll adds few keys (see
+/// [`Changes`]), and marking their records takes no time, so that it does not grow.
+#[derive(Debug)]
 pub(super) struct KeyChanges {
-    /// With the number of the last poll that found some.
-    waiting: Mutex<(ChangedKeys, u64)>,
-    arrived: Notify,
+    sender: UnboundedSender<(ChangedKeys, u64)>,
+    receiver: Mutex<UnboundedReceiver<(ChangedKeys, u64)>>,
+}
+
+impl Default for KeyChanges {
+    fn default() -> Self {
+        let (sender, receiver) = unbounded_channel();
+        Self { sender, receiver: Mutex::new(receiver) }
+    }
 }
 
 impl KeyChanges {
     /// Adds what the poll with this number found.
     pub(super) fn add(&self, changed: ChangedKeys, poll: u64) {
-        if !changed.is_empty() {
-            let mut waiting = lock(&self.waiting);
-            waiting.0.add(changed);
-            waiting.1 = poll;
-            self.arrived.notify_one();
+        if changed != ChangedKeys::default() {
+            // The receiver lives as long as this.
+            let _ = self.sender.send((changed, poll));
         }
     }
 
-    /// Waits for changed keys and takes all that have gathered, with the number of the last poll that
-    /// found some.
+    /// Waits for the changed keys of the next poll that found some, and its number.
     pub(super) async fn take(&self) -> (ChangedKeys, u64) {
-        loop {
-            let (changed, poll) = std::mem::take(&mut *lock(&self.waiting));
-            if !changed.is_empty() {
-                return (changed, poll);
-            }
-            self.arrived.notified().await;
-        }
+        let next = self.receiver.lock().await.recv().await;
+        // The sender lives as long as this.
+        next.unwrap_or_default()
     }
 }
 
@@ -107,22 +88,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn changed_keys_gather_until_they_are_taken() {
+    async fn changed_keys_are_taken_in_the_order_of_the_polls() {
         let changes = KeyChanges::default();
-        changes.add(these(0..2), 1);
-        changes.add(these(1..3), 2);
-        assert_eq!(changes.take().await, (these(0..3), 2));
-        let (taken, ()) = tokio::join!(changes.take(), async { changes.add(these(7..8), 3) });
-        assert_eq!(taken, (these(7..8), 3));
-    }
-
-    #[tokio::test]
-    async fn too_many_changed_keys_count_as_all() {
-        let changes = KeyChanges::default();
-        changes.add(these(0..MAX_HASHES as u32), 1);
-        changes.add(these(0..1), 2);
-        changes.add(these(1..2), 3);
+        changes.add(these(0..0), 1);
+        changes.add(these(0..2), 2);
+        changes.add(ChangedKeys::All, 3);
+        assert_eq!(changes.take().await, (these(0..2), 2));
         assert_eq!(changes.take().await, (ChangedKeys::All, 3));
+        let (taken, ()) = tokio::join!(changes.take(), async { changes.add(these(7..8), 4) });
+        assert_eq!(taken, (these(7..8), 4));
     }
 
     #[test]

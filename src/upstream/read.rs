@@ -21,8 +21,10 @@ pub struct Read<T> {
 pub struct ReadStamp {
     /// The database's time of the read.
     pub read_at: Timestamp,
-    /// When the read began.
+    /// When the read began; at a standby, when the poll began whose state it surely shows.
     pub began: BootInstant,
+    /// The last moment whose changes it may show: later than `began` at a standby.
+    pub(super) shown_at: BootInstant,
     /// Its snapshot; `None` if the upstream has none.
     pub snapshot: Option<Snapshot>,
     /// The server that was read; `None` if the upstream has none.
@@ -47,6 +49,21 @@ pub struct ReadOrder {
     history: u64,
     transactions: u64,
     began: BootInstant,
+    shown_at: BootInstant,
+}
+
+impl ReadOrder {
+    /// Whether this read surely shows at least what the other one did. A standby shows more than its
+    /// stamp says, so only a read that began later does.
+    pub fn supersedes(&self, other: &Self) -> bool {
+        let is_later = self.began >= other.shown_at;
+        let shows_more = self.transactions > other.transactions;
+        let is_exact = other.shown_at == other.began;
+        self.history > other.history
+            || (self.history == other.history
+                && self.transactions >= other.transactions
+                && (is_later || (is_exact && shows_more)))
+    }
 }
 
 impl ReadStamp {
@@ -56,6 +73,7 @@ impl ReadStamp {
         Self {
             read_at,
             began,
+            shown_at: began,
             snapshot,
             server: None,
             confirmed_at: began,
@@ -69,8 +87,8 @@ impl ReadStamp {
 
     /// The place of this read among others of this replica.
     pub fn order(&self) -> ReadOrder {
-        let (history, transactions, began) = (self.history, self.transactions(), self.began);
-        ReadOrder { history, transactions, began }
+        let Self { history, began, shown_at, .. } = *self;
+        ReadOrder { history, transactions: self.transactions(), began, shown_at }
     }
 
     /// Number of transactions that the read sees. Within one history it never decreases.

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use tokio::time::timeout;
 
 use super::change_log::ChangeLog;
+use super::clock::BootInstant;
 use super::error::UpstreamError;
 use super::history::{History, Position, ServerRun};
 use super::read::{Read, ReadOrder, ReadStamp};
@@ -135,7 +136,8 @@ impl Standbys {
             return None;
         }
         standby.answered.fetch_add(1, Ordering::Relaxed);
-        Some(Read { value: found.value, seen: stamp })
+        let seen = ReadStamp { shown_at: BootInstant::now(), ..stamp };
+        Some(Read { value: found.value, seen })
     }
 
     fn next(&self, since: Option<ReadOrder>) -> Option<(&Standby, ReadStamp)> {
@@ -143,7 +145,11 @@ impl Standbys {
         (0..self.each.len()).find_map(|step| {
             let standby = &self.each[(first.wrapping_add(step)) % self.each.len()];
             let stamp = self.stamp_of(standby)?;
-            since.is_none_or(|since| stamp.order() > since).then_some((standby, stamp))
+            let is_later = |since: ReadOrder| {
+                let order = stamp.order();
+                order > since && order.supersedes(&since)
+            };
+            since.is_none_or(is_later).then_some((standby, stamp))
         })
     }
 
