@@ -125,3 +125,33 @@ impl PartialEq for ReadStamp {
         self.read_at == other.read_at && self.snapshot == other.snapshot
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn order(transactions: u64, began: i64, shown_at: i64) -> ReadOrder {
+        let [began, shown_at] = [began, shown_at].map(BootInstant::from_micros);
+        ReadOrder { history: 1, transactions, began, shown_at }
+    }
+
+    #[test]
+    fn a_later_state_or_the_same_state_at_a_later_time_supersedes() {
+        let present = order(10, 100, 100);
+        assert!(order(11, 90, 90).supersedes(&present), "snapshots decide, not times");
+        assert!(order(10, 100, 100).supersedes(&present));
+        assert!(!order(10, 99, 99).supersedes(&present));
+        assert!(!order(9, 200, 200).supersedes(&present));
+        let other_history = ReadOrder { history: 2, ..order(1, 1, 1) };
+        assert!(other_history.supersedes(&present) && !present.supersedes(&other_history));
+    }
+
+    #[test]
+    fn what_a_standby_shows_is_superseded_only_by_reads_that_began_after_it() {
+        let standby = order(10, 100, 150);
+        assert!(!order(12, 120, 120).supersedes(&standby), "it may show the twelfth and more");
+        assert!(order(12, 150, 150).supersedes(&standby));
+        assert!(!order(12, 140, 190).supersedes(&standby), "another standby");
+        assert!(order(12, 150, 190).supersedes(&standby));
+    }
+}
