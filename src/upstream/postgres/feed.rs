@@ -24,22 +24,22 @@ impl ChangeFeed for Postgres {
         if let Some(since) = since {
             let running: Vec<_> = since.running().iter().map(u64::to_string).collect();
             let (xmax, running) = (since.xmax().to_string(), format!("{{{}}}", running.join(",")));
-            match self.side_pool.run(queries::CHANGES_SINCE, &[&xmax, &running]).await {
+            match self.side_pool.run(&queries::CHANGES_SINCE, &[&xmax, &running]).await {
                 Err(error) if sql_state(&error) == Some(&SqlState::UNDEFINED_TABLE) => {}
                 found => return self.found_changes(&found?, false),
             }
         }
-        let rows = self.side_pool.run(queries::HAS_LOG, &[]).await?;
+        let rows = self.side_pool.run(&queries::HAS_LOG, &[]).await?;
         let row = first(&rows)?;
         if !field::<bool>(row, "has_log")? {
             return Ok(Read { value: Changes::NoLog, seen: stamp(row)? });
         }
         let hours = HORIZON_HOURS as i32;
-        self.found_changes(&self.side_pool.run(queries::CHANGES_OF_HORIZON, &[&hours]).await?, true)
+        self.found_changes(&self.side_pool.run(&queries::CHANGES_OF_HORIZON, &[&hours]).await?, true)
     }
 
     async fn changed_at(&self, xid: u64) -> Result<Option<Timestamp>, UpstreamError> {
-        let rows = self.side_pool.run(queries::CHANGED_AT, &[&xid.to_string()]).await?;
+        let rows = self.side_pool.run(&queries::CHANGED_AT, &[&xid.to_string()]).await?;
         let changed_at: Option<PgTimestamp> = field(first(&rows)?, "changed_at")?;
         Ok(changed_at.map(|PgTimestamp(at)| at))
     }
@@ -77,9 +77,9 @@ impl ChangeFeed for Postgres {
 }
 
 impl Postgres {
-    fn position_statement(&self) -> Statement {
+    fn position_statement(&self) -> &'static Statement {
         let is_hidden = self.hides_position.load(Ordering::Relaxed);
-        if is_hidden { queries::SERVER } else { queries::POSITION }
+        if is_hidden { &queries::SERVER } else { &queries::POSITION }
     }
 
     /// The changes that a poll found.

@@ -130,7 +130,7 @@ impl QueryPool {
     /// idle connections, which are usually lost too.
     pub(super) async fn run(
         &self,
-        statement: Statement,
+        statement: &Statement,
         values: &[QueryParam<'_>],
     ) -> Result<Vec<Row>, UpstreamError> {
         let attempts = async {
@@ -155,7 +155,7 @@ impl QueryPool {
 
     async fn attempt(
         &self,
-        statement: Statement,
+        statement: &Statement,
         values: &[QueryParam<'_>],
     ) -> Result<Vec<Row>, Failure> {
         let (connection, permit) = self.connection().await?;
@@ -229,7 +229,7 @@ impl QueryPool {
     async fn execute(
         &self,
         client: &PooledConnection,
-        statement: Statement,
+        statement: &Statement,
         values: &[QueryParam<'_>],
     ) -> QueryOutcome {
         let mut query = pin!(self.query(client, statement, values));
@@ -266,16 +266,16 @@ impl QueryPool {
     async fn query(
         &self,
         client: &PooledConnection,
-        statement: Statement,
+        statement: &Statement,
         values: &[QueryParam<'_>],
     ) -> Result<Vec<Row>, tokio_postgres::Error> {
         if self.prepared {
-            let prepared = client.prepare_typed_cached(statement.sql, statement.types).await?;
+            let prepared = client.prepare_typed_cached(&statement.sql, &statement.types).await?;
             client.query(&prepared, values).await
         } else {
             let typed: Vec<_> =
                 values.iter().copied().zip(statement.types.iter().cloned()).collect();
-            client.query_typed(statement.sql, &typed).await
+            client.query_typed(&statement.sql, &typed).await
         }
     }
 }

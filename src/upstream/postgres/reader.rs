@@ -94,7 +94,7 @@ impl RegistryReader for Postgres {
     }
 
     async fn phenotype(&self, id: GeneId) -> Result<Read<Option<GenePhenotype>>, UpstreamError> {
-        let rows = self.pool.run(queries::PHENOTYPE, &[&id.uuid()]).await?;
+        let rows = self.pool.run(&queries::PHENOTYPE, &[&id.uuid()]).await?;
         let row = first(&rows)?;
         let gene = rows::gene_with_phenotype(row)?;
         let value = gene.map(|gene| gene.into_phenotype(&self.install_template)).transpose()?;
@@ -107,7 +107,7 @@ impl RegistryReader for Postgres {
         now: Timestamp,
     ) -> Result<Read<Option<ArenaInsights>>, UpstreamError> {
         let then = PgTimestamp(arena::turnover_begins(now));
-        let rows = self.pool.run(queries::INSIGHTS, &[&domain.as_str(), &then]).await?;
+        let rows = self.pool.run(&queries::INSIGHTS, &[&domain.as_str(), &then]).await?;
         let row = first(&rows)?;
         let standing = rows::standing(row, &rows)?;
         let value = arena::insights(domain, standing);
@@ -119,7 +119,7 @@ impl RegistryReader for Postgres {
         hashes: &[KeyHash],
     ) -> Result<Read<Vec<Option<ApiKeyRecord>>>, UpstreamError> {
         let hash_bytes: Vec<&[u8]> = hashes.iter().map(|hash| hash.0.as_slice()).collect();
-        let rows = self.pool.run(queries::API_KEYS, &[&hash_bytes]).await?;
+        let rows = self.pool.run(&queries::API_KEYS, &[&hash_bytes]).await?;
         let records = rows.iter().zip(hashes).map(|(row, hash)| rows::api_key(row, *hash));
         let value: Vec<_> = records.collect::<Result<_, _>>()?;
         Ok(Read { value, seen: stamp(first(&rows)?)? })
@@ -164,7 +164,7 @@ impl Postgres {
         let mut values: Vec<QueryParam<'_>> = vec![&limit, &offset];
         values.extend(domain.as_ref().map(|text| text as QueryParam<'_>));
         values.extend(fidelity.as_ref().map(|text| text as QueryParam<'_>));
-        let rows = self.pool.run(statement, &values).await?;
+        let rows = self.pool.run(&statement, &values).await?;
         let mut data = Vec::with_capacity(rows.len());
         for row in &rows {
             if let Some((gene, evaluations)) = rows::listed_gene(row)? {
@@ -177,7 +177,7 @@ impl Postgres {
 
 /// The text of the statement for this search, to inspect its plan. Parameters: limit, offset, then
 /// domain and fidelity, each if the filter has it.
-pub fn search_statement(search: &GeneSearch) -> &'static str {
+pub fn search_statement(search: &GeneSearch) -> String {
     queries::search(&search.filter, search.sort, Counting::WithTotal).sql
 }
 

@@ -9,7 +9,7 @@ impl Postgres {
     /// Returns warnings about settings that let a statement run longer than any request waits, or
     /// write, and about unsupported versions.
     pub async fn verify(&self) -> Result<Vec<String>, UpstreamError> {
-        let rows = self.pool.run(queries::SETTINGS, &[]).await?;
+        let rows = self.pool.run(&queries::SETTINGS, &[]).await?;
         let row = first(&rows)?;
         let statement_timeout: Option<i64> = field(row, "statement_timeout_ms")?;
         let read_only: bool = field(row, "read_only")?;
