@@ -7,7 +7,6 @@ mod connect;
 mod connection_budget;
 mod failure;
 mod feed;
-mod fields;
 mod foreign_changes;
 mod hosts;
 pub mod maintain;
@@ -23,7 +22,6 @@ mod standby_urls;
 mod timestamp;
 mod tls;
 mod url;
-mod verify;
 
 pub(crate) use connect::small_pool;
 pub use connect::{ConnectError, check, connect};

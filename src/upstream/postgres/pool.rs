@@ -126,7 +126,7 @@ impl QueryPool {
         if self.prepared { 1 } else { 3 }
     }
 
-    /// Runs a statement and returns its rows. Retries if the connection was lost, after discarding the
+    /// Runs a statement and returns its rows, at least one. Retries if the connection was lost, after discarding the
     /// idle connections, which are usually lost too.
     pub(super) async fn run(
         &self,
@@ -146,6 +146,9 @@ impl QueryPool {
             }
         };
         match timeout(self.deadline, attempts).await {
+            Ok(Ok(rows)) if rows.is_empty() => {
+                Err(UpstreamError::Failed("a result without rows".into()))
+            }
             Ok(Ok(rows)) => Ok(rows),
             Ok(Err(Failure::Lost(error))) => Err(UpstreamError::Unreachable(error.into())),
             Ok(Err(Failure::Final(error))) => Err(error),

@@ -8,12 +8,11 @@ use async_trait::async_trait;
 use tokio_postgres::Row;
 
 use super::broken_rows::BrokenRows;
-use super::fields::{field, first};
 use super::foreign_changes::ForeignChanges;
 use super::hosts::Hosts;
 use super::pool::{QueryParam, QueryPool};
 use super::queries::{self, Counting};
-use super::rows::{self, stamp};
+use super::rows::{self, field, stamp};
 use super::setup_error::SetupError;
 use super::standby_urls;
 use super::timestamp::PgTimestamp;
@@ -71,13 +70,45 @@ impl Postgres {
             broken_rows,
         })
     }
+
+    /// Returns warnings about settings that let a statement run longer than any request waits, or
+    /// write, and about unsupported versions.
+    pub async fn verify(&self) -> Result<Vec<String>, UpstreamError> {
+        let row = &self.pool.run(&queries::SETTINGS, &[]).await?[0];
+        let statement_timeout: Option<i64> = field(row, "statement_timeout_ms")?;
+        let read_only: bool = field(row, "read_only")?;
+        let version: i32 = field(row, "major_version")?;
+        let longest = i64::try_from(self.pool.deadline().as_millis()).unwrap_or(i64::MAX);
+        let mut warnings = Vec::new();
+        match statement_timeout {
+            Some(ms) if (1..=longest).contains(&ms) => {}
+            Some(ms) if ms > longest => warnings.push(format!(
+                "the role's statement_timeout is {ms} ms, longer than any read waits ({longest} ms): \
+                 ALTER ROLE … SET statement_timeout = '600ms'"
+            )),
+            _ => warnings.push(
+                "the role has no statement_timeout: ALTER ROLE … SET statement_timeout = '600ms'"
+                    .to_owned(),
+            ),
+        }
+        if !read_only {
+            warnings.push(
+                "the role may write: ALTER ROLE … SET default_transaction_read_only = on"
+                    .to_owned(),
+            );
+        }
+        if version < 13 {
+            warnings.push(format!("Postgres {version} is not supported: upgrade to 13 or later"));
+        }
+        Ok(warnings)
+    }
 }
 
 #[async_trait]
 impl RegistryReader for Postgres {
     async fn search(&self, search: &GeneSearch) -> Result<Read<GenePage>, UpstreamError> {
         let (rows, data) = self.read_page(search, Counting::WithTotal).await?;
-        let row = first(&rows)?;
+        let row = &rows[0];
         self.broken_rows.record(&search.filter, field(row, "broken")?);
         let page = GenePage {
             data,
@@ -90,12 +121,11 @@ impl RegistryReader for Postgres {
 
     async fn page(&self, search: &GeneSearch) -> Result<Read<Vec<GeneSummary>>, UpstreamError> {
         let (rows, value) = self.read_page(search, Counting::PageAlone).await?;
-        Ok(Read { value, seen: stamp(first(&rows)?)? })
+        Ok(Read { value, seen: stamp(&rows[0])? })
     }
 
     async fn phenotype(&self, id: GeneId) -> Result<Read<Option<GenePhenotype>>, UpstreamError> {
-        let rows = self.pool.run(&queries::PHENOTYPE, &[&id.uuid()]).await?;
-        let row = first(&rows)?;
+        let row = &self.pool.run(&queries::PHENOTYPE, &[&id.uuid()]).await?[0];
         let gene = rows::gene_with_phenotype(row)?;
         let value = gene.map(|gene| gene.into_phenotype(&self.install_template)).transpose()?;
         Ok(Read { value, seen: stamp(row)? })
@@ -108,10 +138,8 @@ impl RegistryReader for Postgres {
     ) -> Result<Read<Option<ArenaInsights>>, UpstreamError> {
         let then = PgTimestamp(arena::turnover_begins(now));
         let rows = self.pool.run(&queries::INSIGHTS, &[&domain.as_str(), &then]).await?;
-        let row = first(&rows)?;
-        let standing = rows::standing(row, &rows)?;
-        let value = arena::insights(domain, standing);
-        Ok(Read { value, seen: stamp(row)? })
+        let value = arena::insights(domain, rows::standing(&rows)?);
+        Ok(Read { value, seen: stamp(&rows[0])? })
     }
 
     async fn api_keys(
@@ -122,7 +150,7 @@ impl RegistryReader for Postgres {
         let rows = self.pool.run(&queries::API_KEYS, &[&hash_bytes]).await?;
         let records = rows.iter().zip(hashes).map(|(row, hash)| rows::api_key(row, *hash));
         let value: Vec<_> = records.collect::<Result<_, _>>()?;
-        Ok(Read { value, seen: stamp(first(&rows)?)? })
+        Ok(Read { value, seen: stamp(&rows[0])? })
     }
 }
 
