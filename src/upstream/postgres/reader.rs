@@ -8,14 +8,14 @@ use async_trait::async_trait;
 use tokio_postgres::Row;
 
 use super::broken_rows::BrokenRows;
+use super::connect::standby_configs;
 use super::foreign_changes::ForeignChanges;
 use super::hosts::Hosts;
 use super::pool::{QueryParam, QueryPool};
 use super::queries::{self, Counting};
 use super::rows::{self, field, stamp};
-use super::setup_error::SetupError;
-use super::standby_urls;
 use super::timestamp::PgTimestamp;
+use super::url::SetupError;
 use crate::config::UpstreamConfig;
 use crate::ops::PoolState;
 use crate::registry::{
@@ -60,8 +60,8 @@ impl Postgres {
         let hosts = Arc::new(Hosts::new(config, Duration::from_millis(config.connect_ms))?);
         let side_config = UpstreamConfig { pool_size: SIDE_CONNECTIONS, ..config.clone() };
         Ok(Self {
-            side_pool: QueryPool::new(&side_config, Arc::clone(&hosts))?,
-            pool: QueryPool::new(config, Arc::clone(&hosts))?,
+            side_pool: QueryPool::new(side_config, Arc::clone(&hosts))?,
+            pool: QueryPool::new(config.clone(), Arc::clone(&hosts))?,
             hosts,
             hides_position: AtomicBool::new(false),
             foreign: Mutex::default(),
@@ -220,7 +220,7 @@ fn standby_set(
             Postgres::with_broken_rows(one, install_template.to_owned(), broken_rows.clone());
         standby.map(|standby| Arc::new(standby) as Arc<dyn Upstream>)
     };
-    let configs = standby_urls::configs(config)?;
+    let configs = standby_configs(config)?;
     let each = configs.iter().map(standby).collect::<Result<_, _>>()?;
     let [max_lag, deadline] = [config.max_lag_ms, config.deadline_ms].map(Duration::from_millis);
     Ok(StandbySet { each, max_lag, deadline })
