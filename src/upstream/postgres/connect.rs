@@ -85,7 +85,7 @@ pub(super) fn standby_configs(config: &UpstreamConfig) -> Result<Vec<UpstreamCon
         let one =
             UpstreamConfig { url: Some(url.clone()), read_urls: Vec::new(), ..config.clone() };
         match Hosts::new(&one, Duration::from_millis(one.connect_ms)) {
-            Ok(hosts) if hosts.count() == 1 => Ok(one),
+            Ok(hosts) if hosts.target.hosts.len() == 1 => Ok(one),
             Ok(_) => {
                 let why = "it names several hosts; give each standby its own URL".to_owned();
                 Err(SetupError::InvalidStandbyUrl(index + 1, why))

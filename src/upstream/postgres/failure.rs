@@ -31,7 +31,7 @@ pub(super) fn from_pool(error: PoolError) -> UpstreamError {
         PoolError::Timeout(TimeoutType::Wait) => UpstreamError::Timeout,
         // The server is available, and busy.
         error if is_full(&error) => UpstreamError::Timeout,
-        PoolError::Backend(error) if error.errors().all(needs_operator) => {
+        PoolError::Backend(error) if error.0.iter().all(needs_operator) => {
             UpstreamError::Failed(error.into())
         }
         PoolError::Backend(error) => UpstreamError::Unreachable(error.into()),
@@ -42,7 +42,7 @@ pub(super) fn from_pool(error: PoolError) -> UpstreamError {
 /// Whether the limit of connections, of the server or of our role, is reached.
 pub(super) fn is_full(error: &PoolError) -> bool {
     let PoolError::Backend(error) = error else { return false };
-    error.errors().any(|error| match error {
+    error.0.iter().any(|error| match error {
         HostError::Connection(error) => error.code() == Some(&SqlState::TOO_MANY_CONNECTIONS),
         _ => false,
     })

@@ -10,6 +10,7 @@ use super::foreign_changes::ForeignChanges;
 use super::queries::{self, Statement};
 use super::reader::Postgres;
 use super::rows::{self, field, stamp, time};
+use super::url::HostRole;
 use crate::ops::error_chain;
 use crate::registry::Timestamp;
 use crate::sync::lock;
@@ -57,7 +58,7 @@ impl ChangeFeed for Postgres {
         }
         let position = rows::position(&found?[0])?;
         let is_standby = position.server.is_some_and(|server| server.is_standby);
-        if is_standby && self.hosts.requires_primary() {
+        if is_standby && self.hosts.target.role == HostRole::Primary {
             // A proxy in between has switched to another server.
             self.reconnect();
             return Err(UpstreamError::Unreachable("connected to a standby".into()));

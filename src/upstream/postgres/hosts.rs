@@ -10,7 +10,7 @@ use deadpool_postgres::ClientWrapper;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use thiserror::Error;
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::url::{ConnectionTarget, HostRole, SetupError, target};
@@ -38,31 +38,25 @@ pub(crate) enum HostError {
     TimedOut,
 }
 
-/// Why no host can be used.
+/// Why no host can be used: the error of each host, in the order of the URL.
 #[derive(Debug, Error)]
 #[error("{}", text(.0))]
-pub(crate) struct NoUsableHost(Vec<(usize, HostError)>);
+pub(crate) struct NoUsableHost(pub(super) Vec<HostError>);
 
 /// Hosts are numbered, from 1, because readers of the log need not know their names.
-fn text(errors: &[(usize, HostError)]) -> String {
-    let one = |(host, error): &(usize, HostError)| {
+fn text(errors: &[HostError]) -> String {
+    let one = |(host, error): (usize, &HostError)| {
         let why = crate::ops::error_chain(error);
         if errors.len() == 1 { why } else { format!("host {}: {why}", host + 1) }
     };
-    errors.iter().map(one).collect::<Vec<_>>().join("; ")
-}
-
-impl NoUsableHost {
-    /// The errors of the hosts.
-    pub(super) fn errors(&self) -> impl Iterator<Item = &HostError> {
-        self.0.iter().map(|(_, error)| error)
-    }
+    errors.iter().enumerate().map(one).collect::<Vec<_>>().join("; ")
 }
 
 /// The hosts of one URL.
 pub(super) struct Hosts {
-    target: ConnectionTarget,
-    tls: MakeRustlsConnect,
+    pub(super) target: ConnectionTarget,
+    /// The connector, also for cancel requests.
+    pub(super) tls: MakeRustlsConnect,
     timeout: Duration,
     last: AtomicUsize,
 }
@@ -85,51 +79,24 @@ impl Hosts {
         Ok(Self { target, tls, timeout, last: AtomicUsize::new(0) })
     }
 
-    /// The connector for cancel requests.
-    pub(super) const fn tls(&self) -> &MakeRustlsConnect {
-        &self.tls
-    }
-
-    /// Number of hosts.
-    pub(super) fn count(&self) -> usize {
-        self.target.hosts.len()
-    }
-
-    /// Whether only a primary is requested.
-    pub(super) fn requires_primary(&self) -> bool {
-        self.target.role == HostRole::Primary
-    }
-
     /// Connects to one of the hosts.
     ///
     /// # Errors
     /// No host is available in time and has the requested role.
     pub(super) async fn connect(&self) -> Result<ClientWrapper, NoUsableHost> {
-        let end = Instant::now() + self.timeout;
-        let order = self.order();
-        let mut errors = Vec::new();
-        let race = self.race(&order, &mut errors);
+        let mut errors: Vec<_> = self.target.hosts.iter().map(|_| HostError::TimedOut).collect();
         // The bound of all attempts; each host has its own as well.
-        let won = timeout_at(end, race).await.unwrap_or(None);
-        if let Some((host, client)) = won {
-            self.note_used(host);
-            return Ok(client);
-        }
-        let missing = order.iter().filter(|index| errors.iter().all(|(host, _)| host != *index));
-        let timed_out: Vec<_> = missing.map(|host| (*host, HostError::TimedOut)).collect();
-        errors.extend(timed_out);
-        errors.sort_by_key(|(host, _)| *host);
-        Err(NoUsableHost(errors))
+        let won = timeout(self.timeout, self.race(&mut errors)).await.unwrap_or(None);
+        let (host, client) = won.ok_or(NoUsableHost(errors))?;
+        self.note_used(host);
+        Ok(client)
     }
 
-    async fn race(
-        &self,
-        order: &[usize],
-        errors: &mut Vec<(usize, HostError)>,
-    ) -> Option<(usize, ClientWrapper)> {
+    async fn race(&self, errors: &mut [HostError]) -> Option<(usize, ClientWrapper)> {
+        let order = self.order();
         let step =
             self.timeout / HEAD_START_DIVISOR / u32::try_from(order.len().max(2) - 1).unwrap_or(1);
-        let mut untried = order.iter().copied();
+        let mut untried = order.into_iter();
         let mut attempts = FuturesUnordered::new();
         let mut fallback = None;
         let mut next = Instant::now();
@@ -148,7 +115,7 @@ impl Hosts {
                     Ok((client, true)) => return Some((host, client)),
                     Ok((client, false)) => fallback = Some((host, client)),
                     Err(error) => {
-                        errors.push((host, error));
+                        errors[host] = error;
                         next = Instant::now();
                     }
                 },
@@ -185,7 +152,7 @@ impl Hosts {
     }
 
     fn order(&self) -> Vec<usize> {
-        let mut order: Vec<usize> = (0..self.count()).collect();
+        let mut order: Vec<usize> = (0..self.target.hosts.len()).collect();
         if self.target.shuffled {
             // Without randomness, the order of the URL.
             order.sort_by_cached_key(|_| getrandom::u64().unwrap_or_default());

@@ -124,7 +124,7 @@ impl QueryPool {
     ) -> Result<Vec<Row>, Failure> {
         let (connection, permit) = self.connection().await.map_err(Failure::Final)?;
         let created = PooledConnection::metrics(&connection).created;
-        let tls = self.pool.manager().hosts.tls();
+        let tls = &self.pool.manager().hosts.tls;
         let checked_out = CheckedOut {
             connection: Some(connection),
             tls: self.config.prepared_statements.then_some(tls),
@@ -180,7 +180,7 @@ impl QueryPool {
             return Ok((result.map_err(classify), false));
         }
         let request = async {
-            let (cancel, tls) = (client.cancel_token(), self.pool.manager().hosts.tls());
+            let (cancel, tls) = (client.cancel_token(), &self.pool.manager().hosts.tls);
             if self.config.prepared_statements
                 && let Err(error) = cancel.cancel_query(tls.clone()).await
             {

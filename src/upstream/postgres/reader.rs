@@ -56,7 +56,15 @@ impl Postgres {
         install_template: String,
         broken_rows: BrokenRows,
     ) -> Result<Self, SetupError> {
-        let standbys = standby_set(config, &install_template, &broken_rows)?;
+        let standby = |config: &UpstreamConfig| {
+            let standby =
+                Self::with_broken_rows(config, install_template.clone(), broken_rows.clone())?;
+            Ok(Arc::new(standby) as Arc<dyn Upstream>)
+        };
+        let configs = standby_configs(config)?;
+        let each = configs.iter().map(standby).collect::<Result<_, SetupError>>()?;
+        let [max_lag, deadline] =
+            [config.max_lag_ms, config.deadline_ms].map(Duration::from_millis);
         let hosts = Arc::new(Hosts::new(config, Duration::from_millis(config.connect_ms))?);
         let side_config = UpstreamConfig { pool_size: SIDE_CONNECTIONS, ..config.clone() };
         Ok(Self {
@@ -65,7 +73,7 @@ impl Postgres {
             hosts,
             hides_position: AtomicBool::new(false),
             foreign: Mutex::default(),
-            standbys,
+            standbys: StandbySet { each, max_lag, deadline },
             install_template,
             broken_rows,
         })
@@ -193,13 +201,9 @@ impl Postgres {
         values.extend(domain.as_ref().map(|text| text as QueryParam<'_>));
         values.extend(fidelity.as_ref().map(|text| text as QueryParam<'_>));
         let rows = self.pool.run(&statement, &values).await?;
-        let mut data = Vec::with_capacity(rows.len());
-        for row in &rows {
-            if let Some((gene, evaluations)) = rows::listed_gene(row)? {
-                data.push(gene.into_summary(evaluations)?);
-            }
-        }
-        Ok((rows, data))
+        let genes = rows.iter().filter_map(|row| rows::listed_gene(row).transpose());
+        let genes = genes.collect::<Result<_, _>>()?;
+        Ok((rows, genes))
     }
 }
 
@@ -207,23 +211,6 @@ impl Postgres {
 /// domain and fidelity, each if the filter has it.
 pub fn search_statement(search: &GeneSearch) -> String {
     queries::search(&search.filter, search.sort, Counting::WithTotal).sql
-}
-
-/// The configured standbys, not connected yet.
-fn standby_set(
-    config: &UpstreamConfig,
-    install_template: &str,
-    broken_rows: &BrokenRows,
-) -> Result<StandbySet, SetupError> {
-    let standby = |one: &UpstreamConfig| {
-        let standby =
-            Postgres::with_broken_rows(one, install_template.to_owned(), broken_rows.clone());
-        standby.map(|standby| Arc::new(standby) as Arc<dyn Upstream>)
-    };
-    let configs = standby_configs(config)?;
-    let each = configs.iter().map(standby).collect::<Result<_, _>>()?;
-    let [max_lag, deadline] = [config.max_lag_ms, config.deadline_ms].map(Duration::from_millis);
-    Ok(StandbySet { each, max_lag, deadline })
 }
 
 fn add(a: PoolState, b: PoolState) -> PoolState {

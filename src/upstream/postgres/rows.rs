@@ -5,7 +5,9 @@ use tokio_postgres::Row;
 use tokio_postgres::types::FromSql;
 
 use crate::registry::arena::{DomainStanding, FitnessSums, StandingGene};
-use crate::registry::{ApiKeyRecord, GeneId, KeyHash, RawEvaluation, RawGene, Timestamp};
+use crate::registry::{
+    ApiKeyRecord, GeneId, GeneSummary, KeyHash, RawEvaluation, RawGene, Timestamp,
+};
 use crate::upstream::{
     Change, ChangeScope, Changes, History, Position, ReadStamp, ServerRun, Snapshot, UpstreamError,
 };
@@ -115,9 +117,7 @@ fn gene(row: &Row) -> Result<Option<RawGene>, UpstreamError> {
 }
 
 /// A gene of a page, with its arena history; `None` for the row of an empty page.
-pub(super) fn listed_gene(
-    row: &Row,
-) -> Result<Option<(RawGene, Vec<RawEvaluation>)>, UpstreamError> {
+pub(super) fn listed_gene(row: &Row) -> Result<Option<GeneSummary>, UpstreamError> {
     let Some(gene) = gene(row)? else { return Ok(None) };
     let gene = RawGene {
         description: field(row, "description")?,
@@ -135,7 +135,7 @@ pub(super) fn listed_gene(
         evaluated_at,
         total_calls: Some(calls),
     };
-    Ok(Some((gene, evaluations.map(evaluation).collect())))
+    Ok(Some(gene.into_summary(evaluations.map(evaluation).collect())?))
 }
 
 /// A gene with its phenotype; `None` if there is no such gene.
