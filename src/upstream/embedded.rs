@@ -43,11 +43,10 @@ pub struct Embedded {
 impl Embedded {
     /// A registry of these genes and keys.
     pub fn new(
-        genes: Vec<EmbeddedGene>,
+        mut genes: Vec<EmbeddedGene>,
         keys: Vec<ApiKeyRecord>,
         install_template: String,
     ) -> Self {
-        let mut genes = genes;
         genes.retain(|gene| gene.published);
         for gene in &mut genes {
             gene.evaluations.retain(RawEvaluation::is_valid);
@@ -207,11 +206,10 @@ impl ChangeFeed for Embedded {
 impl Upstream for Embedded {}
 
 fn standing(genes: &[&EmbeddedGene], now: Timestamp) -> DomainStanding {
-    let largest = genes.iter().map(|gene| fitness(&gene.raw)).fold(0.0, f64::max);
-    let mut sums = FitnessSums::up_to(largest);
     // Ascending, as in Postgres, so that rounding is the same.
     let mut ascending: Vec<f64> = genes.iter().map(|gene| fitness(&gene.raw)).collect();
     ascending.sort_by(f64::total_cmp);
+    let mut sums = FitnessSums::up_to(ascending.last().copied().unwrap_or(0.0));
     ascending.into_iter().for_each(|fitness| sums.add(fitness));
     let mut evaluated: Vec<&EmbeddedGene> =
         genes.iter().copied().filter(|gene| !gene.evaluations.is_empty()).collect();

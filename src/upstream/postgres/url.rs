@@ -69,7 +69,6 @@ pub(super) fn target(config: &UpstreamConfig) -> Result<ConnectionTarget, SetupE
         host.connect_timeout(Duration::from_millis(config.connect_ms));
         host.tcp_user_timeout(Duration::from_millis(config.tcp_user_timeout_ms));
         // Detects dead idle connections before they are needed.
-        host.keepalives(true);
         host.keepalives_idle(Duration::from_secs(10));
         host.keepalives_interval(Duration::from_secs(2));
         host.keepalives_retries(3);
@@ -144,7 +143,7 @@ fn role(value: &str) -> Result<HostRole, String> {
     })
 }
 
-/// Returns one configuration for each host. The library would try the hosts one after the other,
+/// Returns one configuration for each host, without what [`target`] sets. The library would try the hosts one after the other,
 /// each up to the whole timeout.
 fn split_hosts(config: &Config) -> Result<Vec<Config>, String> {
     let (hosts, addresses, ports) =
@@ -160,7 +159,15 @@ fn split_hosts(config: &Config) -> Result<Vec<Config>, String> {
         return Err("the numbers of ports and of hosts differ".to_owned());
     }
     let one = |index: usize| {
-        let mut one = without_hosts(config);
+        let mut one = Config::new();
+        one.ssl_mode(config.get_ssl_mode());
+        one.ssl_negotiation(config.get_ssl_negotiation());
+        one.channel_binding(config.get_channel_binding());
+        config.get_user().map(|user| one.user(user));
+        config.get_password().map(|password| one.password(password));
+        config.get_dbname().map(|name| one.dbname(name));
+        config.get_options().map(|options| one.options(options));
+        config.get_application_name().map(|name| one.application_name(name));
         if let Some(host) = hosts.get(index) {
             match host {
                 Host::Tcp(name) => one.host(name),
@@ -176,20 +183,6 @@ fn split_hosts(config: &Config) -> Result<Vec<Config>, String> {
         one
     };
     Ok((0..count).map(one).collect())
-}
-
-/// Copies the rest of a configuration, except what [`target`] sets.
-fn without_hosts(config: &Config) -> Config {
-    let mut copy = Config::new();
-    copy.ssl_mode(config.get_ssl_mode());
-    copy.ssl_negotiation(config.get_ssl_negotiation());
-    copy.channel_binding(config.get_channel_binding());
-    config.get_user().map(|user| copy.user(user));
-    config.get_password().map(|password| copy.password(password));
-    config.get_dbname().map(|name| copy.dbname(name));
-    config.get_options().map(|options| copy.options(options));
-    config.get_application_name().map(|name| copy.application_name(name));
-    copy
 }
 
 /// The parser's error without parts of the URL, which may contain the password.
