@@ -43,11 +43,10 @@ pub struct Embedded {
 impl Embedded {
     /// A registry of these genes and keys.
     pub fn new(
-        genes: Vec<EmbeddedGene>,
+        mut genes: Vec<EmbeddedGene>,
         keys: Vec<ApiKeyRecord>,
         install_template: String,
     ) -> Self {
-        let mut genes = genes;
         genes.retain(|gene| gene.published);
         for gene in &mut genes {
             gene.evaluations.retain(RawEvaluation::is_valid);
@@ -85,13 +84,10 @@ impl Embedded {
             let by_domain = a.raw.domain.cmp(&b.raw.domain);
             by_domain.then_with(|| best_first(Sort::Fitness, &a.raw, &b.raw))
         });
-        let mut rank = 0;
-        let mut domain: Option<&str> = None;
-        for gene in &mut self.genes {
-            let own = gene.raw.domain.as_deref();
-            rank = if own == domain { rank + 1 } else { 1 };
-            domain = own;
-            gene.raw.arena_rank = Some(rank);
+        for domain in self.genes.chunk_by_mut(|a, b| a.raw.domain == b.raw.domain) {
+            for (rank, gene) in (1..).zip(domain) {
+                gene.raw.arena_rank = Some(rank);
+            }
         }
     }
 
@@ -163,7 +159,7 @@ impl RegistryReader for Embedded {
             .take(usize::from(limit))
             .map(|gene| gene.raw.clone().into_summary(gene.evaluations.clone()))
             .collect();
-        let total = Count::saturating(i64::try_from(found.len()).unwrap_or(i64::MAX));
+        let total = Count::saturating(found.len() as i64);
         Ok(self.read(GenePage { data: data?, total, limit, offset }))
     }
 
@@ -210,21 +206,20 @@ impl ChangeFeed for Embedded {
 impl Upstream for Embedded {}
 
 fn standing(genes: &[&EmbeddedGene], now: Timestamp) -> DomainStanding {
-    let largest = genes.iter().map(|gene| fitness(&gene.raw)).fold(0.0, f64::max);
-    let mut sums = FitnessSums::up_to(largest);
     // Ascending, as in Postgres, so that rounding is the same.
     let mut ascending: Vec<f64> = genes.iter().map(|gene| fitness(&gene.raw)).collect();
     ascending.sort_by(f64::total_cmp);
+    let mut sums = FitnessSums::up_to(ascending.last().copied().unwrap_or(0.0));
     ascending.into_iter().for_each(|fitness| sums.add(fitness));
     let mut evaluated: Vec<&EmbeddedGene> =
         genes.iter().copied().filter(|gene| !gene.evaluations.is_empty()).collect();
     evaluated.sort_by(|a, b| best_first(Sort::Fitness, &a.raw, &b.raw));
     DomainStanding {
-        gene_count: length(genes.len()),
+        gene_count: genes.len() as i64,
         fitness: sums,
-        evaluated_count: length(evaluated.len()),
+        evaluated_count: evaluated.len() as i64,
         evaluated_sum: evaluated.iter().rev().map(|gene| fitness(&gene.raw) / sums.scale).sum(),
-        evaluations: genes.iter().map(|gene| length(gene.evaluations.len())).sum(),
+        evaluations: genes.iter().map(|gene| gene.evaluations.len() as i64).sum(),
         top_now: evaluated.iter().take(TOP_GENES).map(|gene| standing_gene(gene)).collect(),
         top_then: top_at(&evaluated, turnover_begins(now)),
     }
@@ -251,8 +246,4 @@ fn top_at(evaluated: &[&EmbeddedGene], then: Timestamp) -> Vec<GeneId> {
         .collect();
     standing.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
     standing.into_iter().take(TOP_GENES).map(|(_, id)| id).collect()
-}
-
-fn length(length: usize) -> i64 {
-    i64::try_from(length).unwrap_or(i64::MAX)
 }

@@ -7,49 +7,42 @@ use std::iter::successors;
 use deadpool::managed::TimeoutType;
 use tokio_postgres::error::SqlState;
 
-use super::hosts::{HostError, NoUsableHost};
-use super::manager::PoolError;
+use super::connect::PoolError;
+use super::hosts::HostError;
 use crate::net::tls::is_untrusted_certificate;
 use crate::upstream::UpstreamError;
 
 /// Why one attempt failed.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// The connection was lost, or its prepared statements are no longer valid. Another connection
-    /// may succeed.
-    Lost(tokio_postgres::Error),
-    /// The connection is dead: not even the cancellation was confirmed.
-    Unresponsive,
+    /// The connection was lost or is dead, or its prepared statements are no longer valid. Another
+    /// connection may succeed.
+    Lost(UpstreamError),
     /// Anything else.
     Final(UpstreamError),
 }
 
-pub(super) fn from_pool(error: PoolError) -> Failure {
-    Failure::Final(match error {
+/// A failed login or an untrusted certificate is a case for an operator; a server that is starting,
+/// full or unreachable is transient. Several hosts are transient if one of them is.
+pub(super) fn from_pool(error: PoolError) -> UpstreamError {
+    match error {
         // A timeout of the wait for a free connection does not mean that the server is
         // unavailable, unlike a timeout of connecting.
         PoolError::Timeout(TimeoutType::Wait) => UpstreamError::Timeout,
-        PoolError::Backend(error) => no_usable_host(error),
-        other => UpstreamError::Unreachable(other.into()),
-    })
-}
-
-/// A failed login or an untrusted certificate is a case for an operator; a server that is starting,
-/// full or unreachable is transient. Several hosts are transient if one of them is.
-pub(super) fn no_usable_host(error: NoUsableHost) -> UpstreamError {
-    if is_full(&error) {
         // The server is available, and busy.
-        UpstreamError::Timeout
-    } else if error.errors().all(needs_operator) {
-        UpstreamError::Failed(error.into())
-    } else {
-        UpstreamError::Unreachable(error.into())
+        error if is_full(&error) => UpstreamError::Timeout,
+        PoolError::Backend(error) if error.0.iter().all(needs_operator) => {
+            UpstreamError::Failed(error.into())
+        }
+        PoolError::Backend(error) => UpstreamError::Unreachable(error.into()),
+        other => UpstreamError::Unreachable(other.into()),
     }
 }
 
 /// Whether the limit of connections, of the server or of our role, is reached.
-pub(super) fn is_full(error: &NoUsableHost) -> bool {
-    error.errors().any(|error| match error {
+pub(super) fn is_full(error: &PoolError) -> bool {
+    let PoolError::Backend(error) = error else { return false };
+    error.0.iter().any(|error| match error {
         HostError::Connection(error) => error.code() == Some(&SqlState::TOO_MANY_CONNECTIONS),
         _ => false,
     })
@@ -65,18 +58,18 @@ fn needs_operator(error: &HostError) -> bool {
 }
 
 pub(super) fn classify(error: tokio_postgres::Error) -> Failure {
-    let Some(database) = error.as_db_error() else {
-        return if is_transport(&error) {
-            Failure::Lost(error)
-        } else {
-            Failure::Final(UpstreamError::Failed(error.into()))
-        };
+    let is_lost = match error.as_db_error() {
+        None => is_transport(&error),
+        Some(database) => {
+            let code = database.code();
+            if *code == SqlState::QUERY_CANCELED || *code == SqlState::LOCK_NOT_AVAILABLE {
+                return Failure::Final(UpstreamError::Timeout);
+            }
+            ends_the_connection(code) || is_stale_statement(code, database.message())
+        }
     };
-    let code = database.code();
-    if *code == SqlState::QUERY_CANCELED || *code == SqlState::LOCK_NOT_AVAILABLE {
-        Failure::Final(UpstreamError::Timeout)
-    } else if ends_the_connection(code) || is_stale_statement(code, database.message()) {
-        Failure::Lost(error)
+    if is_lost {
+        Failure::Lost(UpstreamError::Unreachable(error.into()))
     } else {
         Failure::Final(UpstreamError::Failed(error.into()))
     }

@@ -6,18 +6,16 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use deadpool_postgres::ClientWrapper;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use thiserror::Error;
-use tokio::time::{Instant, sleep_until, timeout_at};
-use tokio_postgres::{Client, Config, SimpleQueryMessage};
+use tokio::time::{Instant, sleep_until, timeout};
 use tokio_postgres_rustls::MakeRustlsConnect;
-use tokio_util::task::AbortOnDropHandle;
 
-use super::setup_error::SetupError;
-use super::tls;
-use super::url::{ConnectionTarget, HostRole, target};
+use super::url::{ConnectionTarget, HostRole, SetupError, target};
 use crate::config::UpstreamConfig;
+use crate::net::tls;
 
 /// The next host is tried after the timeout divided by this. With two hosts, the second one has three
 /// quarters of the timeout.
@@ -40,44 +38,27 @@ pub(crate) enum HostError {
     TimedOut,
 }
 
-/// Why no host can be used.
+/// Why no host can be used: the error of each host, in the order of the URL.
 #[derive(Debug, Error)]
 #[error("{}", text(.0))]
-pub(crate) struct NoUsableHost(Vec<(usize, HostError)>);
+pub(crate) struct NoUsableHost(pub(super) Vec<HostError>);
 
 /// Hosts are numbered, from 1, because readers of the log need not know their names.
-fn text(errors: &[(usize, HostError)]) -> String {
-    let one = |(host, error): &(usize, HostError)| {
+fn text(errors: &[HostError]) -> String {
+    let one = |(host, error): (usize, &HostError)| {
         let why = crate::ops::error_chain(error);
         if errors.len() == 1 { why } else { format!("host {}: {why}", host + 1) }
     };
-    errors.iter().map(one).collect::<Vec<_>>().join("; ")
+    errors.iter().enumerate().map(one).collect::<Vec<_>>().join("; ")
 }
-
-impl NoUsableHost {
-    /// The errors of the hosts.
-    pub(super) fn errors(&self) -> impl Iterator<Item = &HostError> {
-        self.0.iter().map(|(_, error)| error)
-    }
-}
-
-/// A connection, and the task that drives it and ends with it.
-pub(super) type HostSession = (Client, AbortOnDropHandle<()>);
 
 /// The hosts of one URL.
 pub(super) struct Hosts {
-    target: ConnectionTarget,
-    tls: MakeRustlsConnect,
+    pub(super) target: ConnectionTarget,
+    /// The connector, also for cancel requests.
+    pub(super) tls: MakeRustlsConnect,
     timeout: Duration,
     last: AtomicUsize,
-}
-
-/// The result of trying one host.
-enum Attempt {
-    Matched(HostSession),
-    /// It has the less preferred role.
-    Fallback(HostSession),
-    Failed(HostError),
 }
 
 impl Hosts {
@@ -88,62 +69,41 @@ impl Hosts {
     /// The URL is invalid, or the file of certificate authorities cannot be read.
     pub(super) fn new(config: &UpstreamConfig, timeout: Duration) -> Result<Self, SetupError> {
         let target = target(config)?;
-        let tls = tls::connector(config.tls_ca_file.as_deref(), target.certificate)?;
+        let ca_file = config.tls_ca_file.as_deref();
+        let tls = if target.any_name {
+            tls::client_for_any_name(ca_file)?
+        } else {
+            tls::client(ca_file)?
+        };
+        let tls = MakeRustlsConnect::new(tls);
         Ok(Self { target, tls, timeout, last: AtomicUsize::new(0) })
-    }
-
-    /// The connector for cancel requests.
-    pub(super) const fn tls(&self) -> &MakeRustlsConnect {
-        &self.tls
-    }
-
-    /// Number of hosts.
-    pub(super) fn count(&self) -> usize {
-        self.target.hosts.len()
-    }
-
-    /// Whether only a primary is requested.
-    pub(super) fn requires_primary(&self) -> bool {
-        self.target.role == HostRole::Primary
     }
 
     /// Connects to one of the hosts.
     ///
     /// # Errors
     /// No host is available in time and has the requested role.
-    pub(super) async fn connect(&self) -> Result<HostSession, NoUsableHost> {
-        let end = Instant::now() + self.timeout;
-        let order = self.order();
-        let mut errors = Vec::new();
-        let race = self.race(&order, &mut errors);
+    pub(super) async fn connect(&self) -> Result<ClientWrapper, NoUsableHost> {
+        let mut errors: Vec<_> = self.target.hosts.iter().map(|_| HostError::TimedOut).collect();
         // The bound of all attempts; each host has its own as well.
-        let won = timeout_at(end, race).await.unwrap_or(None);
-        if let Some((host, session)) = won {
-            self.note_used(host);
-            return Ok(session);
-        }
-        let missing = order.iter().filter(|index| errors.iter().all(|(host, _)| host != *index));
-        let timed_out: Vec<_> = missing.map(|host| (*host, HostError::TimedOut)).collect();
-        errors.extend(timed_out);
-        errors.sort_by_key(|(host, _)| *host);
-        Err(NoUsableHost(errors))
+        let won = timeout(self.timeout, self.race(&mut errors)).await.unwrap_or(None);
+        let (host, client) = won.ok_or(NoUsableHost(errors))?;
+        self.note_used(host);
+        Ok(client)
     }
 
-    async fn race(
-        &self,
-        order: &[usize],
-        errors: &mut Vec<(usize, HostError)>,
-    ) -> Option<(usize, HostSession)> {
+    async fn race(&self, errors: &mut [HostError]) -> Option<(usize, ClientWrapper)> {
+        let order = self.order();
         let step =
             self.timeout / HEAD_START_DIVISOR / u32::try_from(order.len().max(2) - 1).unwrap_or(1);
-        let mut untried = order.iter().copied();
+        let mut untried = order.into_iter();
         let mut attempts = FuturesUnordered::new();
         let mut fallback = None;
         let mut next = Instant::now();
         loop {
             if attempts.is_empty() || Instant::now() >= next {
                 match untried.next() {
-                    Some(host) => attempts.push(self.attempt(host)),
+                    Some(host) => attempts.push(async move { (host, self.attempt(host).await) }),
                     None if attempts.is_empty() => return fallback,
                     None => {}
                 }
@@ -152,10 +112,10 @@ impl Hosts {
             tokio::select! {
                 biased;
                 Some((host, attempt)) = attempts.next() => match attempt {
-                    Attempt::Matched(session) => return Some((host, session)),
-                    Attempt::Fallback(session) => fallback = Some((host, session)),
-                    Attempt::Failed(error) => {
-                        errors.push((host, error));
+                    Ok((client, true)) => return Some((host, client)),
+                    Ok((client, false)) => fallback = Some((host, client)),
+                    Err(error) => {
+                        errors[host] = error;
                         next = Instant::now();
                     }
                 },
@@ -169,32 +129,30 @@ impl Hosts {
         }
     }
 
-    async fn attempt(&self, host: usize) -> (usize, Attempt) {
-        let attempt = self.try_host(&self.target.hosts[host]).await;
-        (host, attempt.unwrap_or_else(Attempt::Failed))
-    }
-
-    async fn try_host(&self, config: &Config) -> Result<Attempt, HostError> {
-        let (client, driver) = config.connect(self.tls.clone()).await?;
-        let driver = AbortOnDropHandle::new(tokio::spawn(async move {
+    /// Connects to a host with an acceptable role, and tells whether it is the preferred one.
+    async fn attempt(&self, host: usize) -> Result<(ClientWrapper, bool), HostError> {
+        let (client, driver) = self.target.hosts[host].connect(self.tls.clone()).await?;
+        let driver = tokio::spawn(async move {
             if let Err(error) = driver.await {
                 tracing::debug!(%error, "the connection ended");
             }
-        }));
+        });
+        // The driver ends with the client.
+        let client = ClientWrapper::new(client, driver);
         if self.target.role == HostRole::Any {
-            return Ok(Attempt::Matched((client, driver)));
+            return Ok((client, true));
         }
-        let is_standby = is_standby(&client).await?;
-        Ok(match (self.target.role, is_standby) {
-            (HostRole::Primary, true) => Attempt::Failed(HostError::Standby),
-            (HostRole::Standby, false) => Attempt::Failed(HostError::Primary),
-            (HostRole::PreferStandby, false) => Attempt::Fallback((client, driver)),
-            _ => Attempt::Matched((client, driver)),
-        })
+        let is_standby = "SELECT pg_catalog.pg_is_in_recovery()";
+        let is_standby: bool = client.query_typed_one(is_standby, &[]).await?.try_get(0)?;
+        match (self.target.role, is_standby) {
+            (HostRole::Primary, true) => Err(HostError::Standby),
+            (HostRole::Standby, false) => Err(HostError::Primary),
+            (role, is_standby) => Ok((client, is_standby || role != HostRole::PreferStandby)),
+        }
     }
 
     fn order(&self) -> Vec<usize> {
-        let mut order: Vec<usize> = (0..self.count()).collect();
+        let mut order: Vec<usize> = (0..self.target.hosts.len()).collect();
         if self.target.shuffled {
             // Without randomness, the order of the URL.
             order.sort_by_cached_key(|_| getrandom::u64().unwrap_or_default());
@@ -215,12 +173,4 @@ impl Hosts {
             );
         }
     }
-}
-
-async fn is_standby(client: &Client) -> Result<bool, tokio_postgres::Error> {
-    let found = client.simple_query("SELECT pg_catalog.pg_is_in_recovery()").await?;
-    Ok(found.iter().any(|message| match message {
-        SimpleQueryMessage::Row(row) => row.get(0) == Some("t"),
-        _ => false,
-    }))
 }

@@ -71,24 +71,12 @@ const TAKE_TURN: &str = "LOCK TABLE registry.rank_due IN SHARE UPDATE EXCLUSIVE 
 const DUE: &str = "SELECT DISTINCT domain FROM registry.rank_due";
 
 /// The wrong ranks of the domain `$1`, as `wrong (id, rank, location)`.
-macro_rules! wrong_ranks {
-    () => {
-        "(SELECT id, rank, location FROM (
-            SELECT id, arena_rank, ctid AS location, CASE WHEN published THEN
-                row_number() OVER (PARTITION BY published ORDER BY fitness_score DESC, id)
-                ELSE 0 END AS rank
-            FROM registry.gene WHERE domain = $1
-        ) ranked WHERE arena_rank <> rank) wrong"
-    };
-}
-
-/// In the order of the table's pages, each of which is then visited once. `$2`: the location to
-/// begin after. `$3`: the maximum number.
-const READ: &str = concat!(
-    "SELECT id, rank, location::text FROM ",
-    wrong_ranks!(),
-    " WHERE location > $2::text::tid ORDER BY wrong.location LIMIT $3"
-);
+const WRONG_RANKS: &str = "(SELECT id, rank, location FROM (
+        SELECT id, arena_rank, ctid AS location, CASE WHEN published THEN
+            row_number() OVER (PARTITION BY published ORDER BY fitness_score DESC, id)
+            ELSE 0 END AS rank
+        FROM registry.gene WHERE domain = $1
+    ) ranked WHERE arena_rank <> rank) wrong";
 
 /// `$1`: the domain. `$2`, `$3`: ids and their ranks.
 const WRITE: &str = "WITH free AS (
@@ -99,14 +87,6 @@ const WRITE: &str = "WITH free AS (
     UPDATE registry.gene g SET arena_rank = new.rank
     FROM free JOIN unnest($2::uuid[], $3::bigint[]) AS new (id, rank) ON new.id = free.id
     WHERE g.id = free.id";
-
-/// Deletes the marks of the domain `$1`, all but one if a rank is wrong. In one snapshot: a mark
-/// that is added meanwhile stays.
-const CLEAR: &str = concat!(
-    "DELETE FROM registry.rank_due WHERE domain = $1 AND (NOT EXISTS (SELECT FROM ",
-    wrong_ranks!(),
-    ") OR ctid <> (SELECT ctid FROM registry.rank_due WHERE domain = $1 LIMIT 1))"
-);
 
 /// Deletes at most `$2` changes that are older than two days, which concern no entry of any cache.
 /// `$1`: the time to begin at, because a scan from the start would visit again what was deleted.
@@ -143,9 +123,14 @@ async fn update_domain(
     domain: &str,
     done: &mut Maintained,
 ) -> Result<(), Error> {
+    // In the order of the table's pages, each of which is then visited once.
+    let read = format!(
+        "SELECT id, rank, location::text FROM {WRONG_RANKS}
+        WHERE location > $2::text::tid ORDER BY wrong.location LIMIT $3"
+    );
     let mut after = String::from("(0,0)");
     loop {
-        let rows = query(client, READ, &[&domain, &after, &(MAX_READ as i64)]).await?;
+        let rows = query(client, &read, &[&domain, &after, &(MAX_READ as i64)]).await?;
         for batch in rows.chunks(BATCH) {
             let written = write_ranks(client, domain, batch).await?;
             done.ranks += written;
@@ -156,20 +141,34 @@ async fn update_domain(
             _ => break,
         }
     }
-    let transaction = begin(client).await?;
-    transaction.batch_execute(TAKE_TURN).await?;
-    transaction.execute(CLEAR, &[&domain]).await?;
-    transaction.commit().await
+    // Deletes the marks of the domain, all but one if a rank is wrong. In one snapshot: a mark that
+    // is added meanwhile stays.
+    let clear = format!(
+        "DELETE FROM registry.rank_due WHERE domain = $1 AND (NOT EXISTS (SELECT FROM {WRONG_RANKS})
+        OR ctid <> (SELECT ctid FROM registry.rank_due WHERE domain = $1 LIMIT 1))"
+    );
+    execute_in_turn(client, &clear, &[&domain]).await?;
+    Ok(())
 }
 
 async fn write_ranks(client: &mut Client, domain: &str, wrong: &[Row]) -> Result<u64, Error> {
     let ids = wrong.iter().map(|row| row.try_get(0)).collect::<Result<Vec<Uuid>, _>>()?;
     let ranks = wrong.iter().map(|row| row.try_get(1)).collect::<Result<Vec<i64>, _>>()?;
+    execute_in_turn(client, WRITE, &[&domain, &ids, &ranks]).await
+}
+
+/// Executes one statement in a transaction of its own, when it is this round's turn. Returns the
+/// number of rows that it changed.
+async fn execute_in_turn(
+    client: &mut Client,
+    sql: &str,
+    params: &[QueryParam<'_>],
+) -> Result<u64, Error> {
     let transaction = begin(client).await?;
     transaction.batch_execute(TAKE_TURN).await?;
-    let written = transaction.execute(WRITE, &[&domain, &ids, &ranks]).await?;
+    let changed = transaction.execute(sql, params).await?;
     transaction.commit().await?;
-    Ok(written)
+    Ok(changed)
 }
 
 async fn prune(client: &mut Client) -> Result<u64, Error> {

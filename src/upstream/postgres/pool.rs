@@ -7,18 +7,14 @@
 //! `statement_timeout` ends abandoned statements. The client library closes the connection of a cancel
 //! request without waiting for the response, which crashes PgBouncer 1.18 (pgbouncer/pgbouncer#801).
 
-use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use deadpool::Runtime;
-use deadpool::managed::QueueMode;
-use tokio::sync::watch;
-use tokio::time::{Instant, error::Elapsed, sleep, timeout, timeout_at};
+use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{CancelToken, Row};
-use tokio_postgres_rustls::MakeRustlsConnect;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::config::UpstreamConfig;
@@ -26,13 +22,12 @@ use crate::ops::PoolState;
 use crate::sync::supervise;
 use crate::upstream::UpstreamError;
 
-use super::checked_out::CheckedOut;
-use super::connection_budget::{ConnectionBudget, ConnectionPermit};
-use super::failure::{Failure, classify, from_pool, is_full, no_usable_host};
+use super::checked_out::{CheckedOut, ConnectionBudget};
+use super::connect::{HostManager, Pool, PooledConnection};
+use super::failure::{Failure, classify, from_pool, is_full};
 use super::hosts::Hosts;
-use super::manager::{HostManager, Pool, PoolError, PooledConnection};
 use super::queries::Statement;
-use super::setup_error::SetupError;
+use super::url::SetupError;
 
 /// The value of a parameter.
 pub(super) type QueryParam<'a> = &'a (dyn ToSql + Sync);
@@ -54,49 +49,24 @@ const TRIM_INTERVAL: Duration = Duration::from_secs(2);
 /// A pool that runs statements, with its timeouts.
 pub(super) struct QueryPool {
     pool: Pool,
+    config: UpstreamConfig,
     /// Older connections are discarded.
     oldest: watch::Sender<std::time::Instant>,
     budget: Arc<ConnectionBudget>,
-    wait: Duration,
     _trimming: AbortOnDropHandle<()>,
-    tls: MakeRustlsConnect,
-    query: Duration,
-    connect: Duration,
-    deadline: Duration,
-    prepared: bool,
 }
 
 impl QueryPool {
     /// An empty pool. Connections are made when they are needed. Must be called on a runtime.
-    pub(super) fn new(config: &UpstreamConfig, hosts: Arc<Hosts>) -> Result<Self, SetupError> {
-        let tls = hosts.tls().clone();
-        let UpstreamConfig { wait_ms, connect_ms, query_ms, deadline_ms, .. } = *config;
-        let [wait, connect, query, deadline] =
-            [wait_ms, connect_ms, query_ms, deadline_ms].map(Duration::from_millis);
-        let pool = Pool::builder(HostManager::new(hosts, false))
-            .max_size(config.pool_size.max(1))
-            // The most recently used one is taken first, so that surplus connections become idle.
-            .queue_mode(QueueMode::Lifo)
-            .wait_timeout(Some(wait))
-            .recycle_timeout(Some(connect))
-            .runtime(Runtime::Tokio1)
-            .build()
-            .map_err(|_| SetupError::Pool)?;
+    pub(super) fn new(config: UpstreamConfig, hosts: Arc<Hosts>) -> Result<Self, SetupError> {
+        let [wait, recycle] = [config.wait_ms, config.connect_ms].map(Duration::from_millis);
+        let manager = HostManager { hosts, verifies: false };
+        let pool = manager.pool(config.pool_size, wait, recycle)?;
         let budget = Arc::new(ConnectionBudget::new(config.pool_size.max(1)));
         let trimmed = (pool.clone(), Arc::clone(&budget));
         let trimming = supervise("postgres_pool_trim", move || trim(trimmed.clone()));
-        Ok(Self {
-            pool,
-            oldest: watch::Sender::new(std::time::Instant::now()),
-            budget,
-            wait,
-            _trimming: trimming,
-            tls,
-            query,
-            connect,
-            deadline,
-            prepared: config.prepared_statements,
-        })
+        let oldest = watch::Sender::new(std::time::Instant::now());
+        Ok(Self { pool, config, oldest, budget, _trimming: trimming })
     }
 
     /// Discards all open connections.
@@ -107,7 +77,7 @@ impl QueryPool {
 
     /// The timeout of [`Self::run`].
     pub(super) const fn deadline(&self) -> Duration {
-        self.deadline
+        Duration::from_millis(self.config.deadline_ms)
     }
 
     pub(super) fn state(&self) -> PoolState {
@@ -120,162 +90,128 @@ impl QueryPool {
         }
     }
 
-    /// Number of retries of a statement whose connection was lost. A pooler may have several server
-    /// connections whose loss it has not detected.
-    fn retries(&self) -> u32 {
-        if self.prepared { 1 } else { 3 }
-    }
-
-    /// Runs a statement and returns its rows. Retries if the connection was lost, after discarding the
-    /// idle connections, which are usually lost too.
+    /// Runs a statement and returns its rows, at least one. Retries if the connection was lost, after
+    /// discarding the idle connections, which are usually lost too.
     pub(super) async fn run(
         &self,
-        statement: Statement,
+        statement: &Statement,
         values: &[QueryParam<'_>],
     ) -> Result<Vec<Row>, UpstreamError> {
         let attempts = async {
-            let mut retries = self.retries();
+            // A pooler may have several server connections whose loss it has not detected.
+            let mut retries = if self.config.prepared_statements { 1 } else { 3 };
             loop {
                 match self.attempt(statement, values).await {
-                    Err(Failure::Lost(_) | Failure::Unresponsive) if retries > 0 => {
+                    Err(Failure::Lost(_)) if retries > 0 => {
                         retries -= 1;
                         self.pool.retain(|_, _| false);
                     }
-                    other => return other,
+                    Err(Failure::Lost(error) | Failure::Final(error)) => return Err(error),
+                    Ok(rows) if rows.is_empty() => {
+                        return Err(UpstreamError::Failed("a result without rows".into()));
+                    }
+                    Ok(rows) => return Ok(rows),
                 }
             }
         };
-        match timeout(self.deadline, attempts).await {
-            Ok(Ok(rows)) => Ok(rows),
-            Ok(Err(Failure::Lost(error))) => Err(UpstreamError::Unreachable(error.into())),
-            Ok(Err(Failure::Final(error))) => Err(error),
-            Ok(Err(Failure::Unresponsive)) | Err(Elapsed { .. }) => Err(UpstreamError::Timeout),
-        }
+        timeout(self.deadline(), attempts).await.unwrap_or(Err(UpstreamError::Timeout))
     }
 
     async fn attempt(
         &self,
-        statement: Statement,
+        statement: &Statement,
         values: &[QueryParam<'_>],
     ) -> Result<Vec<Row>, Failure> {
-        let (connection, permit) = self.connection().await?;
+        let (connection, permit) = self.connection().await.map_err(Failure::Final)?;
         let created = PooledConnection::metrics(&connection).created;
-        let tls = self.cancels().then_some(&self.tls);
-        let mut checked_out = CheckedOut {
+        let tls = &self.pool.manager().hosts.tls;
+        let checked_out = CheckedOut {
             connection: Some(connection),
-            tls,
-            cancel_timeout: self.connect,
+            tls: self.config.prepared_statements.then_some(tls),
+            cancel_timeout: Duration::from_millis(self.config.connect_ms),
             _permit: permit,
         };
         let Some(connection) = &checked_out.connection else {
             return Err(Failure::Final(UpstreamError::Timeout));
         };
-        let outcome = self.execute(connection, statement, values).await;
+        let (result, was_cancelled) = self.execute(connection, statement, values).await?;
+        // An error of the statement does not affect the connection. A cancel request may still
+        // arrive, and would cancel the next statement.
         let is_outdated = created < *self.oldest.borrow();
-        match outcome {
-            QueryOutcome::InTime(Ok(rows)) => {
-                if is_outdated {
-                    checked_out.discard();
-                } else {
-                    checked_out.release();
-                }
-                Ok(rows)
-            }
-            QueryOutcome::InTime(Err(error)) => {
-                let failure = classify(error);
-                // An error of the statement does not affect the connection.
-                if matches!(failure, Failure::Final(_)) {
-                    checked_out.release();
-                } else {
-                    checked_out.discard();
-                }
-                Err(failure)
-            }
-            QueryOutcome::Cancelled(result) => {
-                // The cancel request may still arrive, and would cancel the next statement.
-                checked_out.discard();
-                result.map_err(|_| Failure::Final(UpstreamError::Timeout))
-            }
-            QueryOutcome::Unresponsive => Err(Failure::Unresponsive),
-        }
+        let is_lost = matches!(result, Err(Failure::Lost(_)));
+        checked_out.end(!was_cancelled && !is_outdated && !is_lost);
+        result
     }
 
     /// Takes a connection, new or idle, with a permit to use it. If the server accepts no more
     /// connections, waits for one of the open ones.
-    async fn connection(&self) -> Result<(PooledConnection, ConnectionPermit), Failure> {
-        let until = Instant::now() + self.wait;
+    async fn connection(&self) -> Result<(PooledConnection, OwnedSemaphorePermit), UpstreamError> {
+        let until = Instant::now() + Duration::from_millis(self.config.wait_ms);
         loop {
-            let permit = match timeout_at(until, self.budget.acquire()).await {
-                Ok(Some(permit)) => permit,
-                Ok(None) | Err(Elapsed { .. }) => {
-                    return Err(Failure::Final(UpstreamError::Timeout));
-                }
+            let Ok(Some(permit)) = timeout_at(until, self.budget.acquire()).await else {
+                return Err(UpstreamError::Timeout);
             };
-            match self.pool.get().await {
+            let error = match self.pool.get().await {
                 Ok(connection) => return Ok((connection, permit)),
-                Err(PoolError::Backend(error)) if is_full(&error) => {
-                    if let Some(_last) = self.budget.shrink(permit) {
-                        sleep(FULL_RETRY_INTERVAL).await;
-                    }
-                    if Instant::now() >= until {
-                        return Err(Failure::Final(no_usable_host(error)));
-                    }
-                }
-                Err(error) => return Err(from_pool(error)),
+                Err(error) => error,
+            };
+            let is_full = is_full(&error);
+            if is_full && let Some(_last) = self.budget.shrink(permit) {
+                sleep(FULL_RETRY_INTERVAL).await;
+            }
+            if !is_full || Instant::now() >= until {
+                return Err(from_pool(error));
             }
         }
     }
 
+    /// Executes a statement, and cancels it when its timeout is over. Returns its result, and whether
+    /// it was cancelled. A server that is only slow reports an error at once; a dead connection
+    /// returns nothing, which is the failure.
     async fn execute(
         &self,
         client: &PooledConnection,
-        statement: Statement,
+        statement: &Statement,
         values: &[QueryParam<'_>],
-    ) -> QueryOutcome {
+    ) -> Result<(Result<Vec<Row>, Failure>, bool), Failure> {
         let mut query = pin!(self.query(client, statement, values));
-        if let Ok(result) = timeout(self.query, &mut query).await {
-            return QueryOutcome::InTime(result);
+        let query_timeout = Duration::from_millis(self.config.query_ms);
+        if let Ok(result) = timeout(query_timeout, &mut query).await {
+            return Ok((result.map_err(classify), false));
         }
-        let cancelled = self.cancel(client.cancel_token(), query);
-        timeout(CANCEL_CONFIRMATION, cancelled)
-            .await
-            .map_or(QueryOutcome::Unresponsive, QueryOutcome::Cancelled)
-    }
-
-    fn cancels(&self) -> bool {
-        self.prepared
-    }
-
-    /// Cancels a statement, or waits for the role's timeout, and returns its result. A server that is
-    /// only slow reports an error at once; a dead connection returns nothing.
-    async fn cancel<T>(&self, cancel: CancelToken, query: impl Future<Output = T>) -> T {
         let request = async {
-            if self.cancels()
-                && let Err(error) = cancel.cancel_query(self.tls.clone()).await
+            let (cancel, tls) = (client.cancel_token(), &self.pool.manager().hosts.tls);
+            if self.config.prepared_statements
+                && let Err(error) = cancel.cancel_query(tls.clone()).await
             {
                 tracing::debug!(%error, "a statement could not be cancelled");
             }
-            std::future::pending().await
         };
-        tokio::select! {
-            result = query => result,
-            result = request => result,
+        let cancelled = async {
+            tokio::select! {
+                result = &mut query => result,
+                () = request => query.await,
+            }
+        };
+        match timeout(CANCEL_CONFIRMATION, cancelled).await {
+            Ok(result) => Ok((result.map_err(|_| Failure::Final(UpstreamError::Timeout)), true)),
+            Err(_) => Err(Failure::Lost(UpstreamError::Timeout)),
         }
     }
 
     async fn query(
         &self,
         client: &PooledConnection,
-        statement: Statement,
+        statement: &Statement,
         values: &[QueryParam<'_>],
     ) -> Result<Vec<Row>, tokio_postgres::Error> {
-        if self.prepared {
-            let prepared = client.prepare_typed_cached(statement.sql, statement.types).await?;
+        if self.config.prepared_statements {
+            let prepared = client.prepare_typed_cached(&statement.sql, &statement.types).await?;
             client.query(&prepared, values).await
         } else {
             let typed: Vec<_> =
                 values.iter().copied().zip(statement.types.iter().cloned()).collect();
-            client.query_typed(statement.sql, &typed).await
+            client.query_typed(&statement.sql, &typed).await
         }
     }
 }
@@ -287,14 +223,4 @@ async fn trim((pool, budget): (Pool, Arc<ConnectionBudget>)) {
         pool.retain(|_, metrics| metrics.last_used() < IDLE_TIMEOUT);
         budget.grow();
     }
-}
-
-/// The outcome of a statement.
-enum QueryOutcome {
-    /// It ended within its timeout.
-    InTime(Result<Vec<Row>, tokio_postgres::Error>),
-    /// It ended after it was cancelled, usually with an error.
-    Cancelled(Result<Vec<Row>, tokio_postgres::Error>),
-    /// It did not end even then.
-    Unresponsive,
 }

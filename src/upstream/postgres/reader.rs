@@ -8,15 +8,14 @@ use async_trait::async_trait;
 use tokio_postgres::Row;
 
 use super::broken_rows::BrokenRows;
-use super::fields::{field, first};
+use super::connect::standby_configs;
 use super::foreign_changes::ForeignChanges;
 use super::hosts::Hosts;
 use super::pool::{QueryParam, QueryPool};
 use super::queries::{self, Counting};
-use super::rows::{self, stamp};
-use super::setup_error::SetupError;
-use super::standby_urls;
+use super::rows::{self, field, stamp};
 use super::timestamp::PgTimestamp;
+use super::url::SetupError;
 use crate::config::UpstreamConfig;
 use crate::ops::PoolState;
 use crate::registry::{
@@ -57,19 +56,59 @@ impl Postgres {
         install_template: String,
         broken_rows: BrokenRows,
     ) -> Result<Self, SetupError> {
-        let standbys = standby_set(config, &install_template, &broken_rows)?;
+        let standby = |config: &UpstreamConfig| {
+            let standby =
+                Self::with_broken_rows(config, install_template.clone(), broken_rows.clone())?;
+            Ok(Arc::new(standby) as Arc<dyn Upstream>)
+        };
+        let configs = standby_configs(config)?;
+        let each = configs.iter().map(standby).collect::<Result<_, SetupError>>()?;
+        let [max_lag, deadline] =
+            [config.max_lag_ms, config.deadline_ms].map(Duration::from_millis);
         let hosts = Arc::new(Hosts::new(config, Duration::from_millis(config.connect_ms))?);
         let side_config = UpstreamConfig { pool_size: SIDE_CONNECTIONS, ..config.clone() };
         Ok(Self {
-            side_pool: QueryPool::new(&side_config, Arc::clone(&hosts))?,
-            pool: QueryPool::new(config, Arc::clone(&hosts))?,
+            side_pool: QueryPool::new(side_config, Arc::clone(&hosts))?,
+            pool: QueryPool::new(config.clone(), Arc::clone(&hosts))?,
             hosts,
             hides_position: AtomicBool::new(false),
             foreign: Mutex::default(),
-            standbys,
+            standbys: StandbySet { each, max_lag, deadline },
             install_template,
             broken_rows,
         })
+    }
+
+    /// Returns warnings about settings that let a statement run longer than any request waits, or
+    /// write, and about unsupported versions.
+    pub async fn verify(&self) -> Result<Vec<String>, UpstreamError> {
+        let row = &self.pool.run(&queries::SETTINGS, &[]).await?[0];
+        let statement_timeout: Option<i64> = field(row, "statement_timeout_ms")?;
+        let read_only: bool = field(row, "read_only")?;
+        let version: i32 = field(row, "major_version")?;
+        let longest = i64::try_from(self.pool.deadline().as_millis()).unwrap_or(i64::MAX);
+        let mut warnings = Vec::new();
+        match statement_timeout {
+            Some(ms) if (1..=longest).contains(&ms) => {}
+            Some(ms) if ms > longest => warnings.push(format!(
+                "the role's statement_timeout is {ms} ms, longer than any read waits ({longest} ms): \
+                 ALTER ROLE … SET statement_timeout = '600ms'"
+            )),
+            _ => warnings.push(
+                "the role has no statement_timeout: ALTER ROLE … SET statement_timeout = '600ms'"
+                    .to_owned(),
+            ),
+        }
+        if !read_only {
+            warnings.push(
+                "the role may write: ALTER ROLE … SET default_transaction_read_only = on"
+                    .to_owned(),
+            );
+        }
+        if version < 13 {
+            warnings.push(format!("Postgres {version} is not supported: upgrade to 13 or later"));
+        }
+        Ok(warnings)
     }
 }
 
@@ -77,7 +116,7 @@ impl Postgres {
 impl RegistryReader for Postgres {
     async fn search(&self, search: &GeneSearch) -> Result<Read<GenePage>, UpstreamError> {
         let (rows, data) = self.read_page(search, Counting::WithTotal).await?;
-        let row = first(&rows)?;
+        let row = &rows[0];
         self.broken_rows.record(&search.filter, field(row, "broken")?);
         let page = GenePage {
             data,
@@ -90,12 +129,11 @@ impl RegistryReader for Postgres {
 
     async fn page(&self, search: &GeneSearch) -> Result<Read<Vec<GeneSummary>>, UpstreamError> {
         let (rows, value) = self.read_page(search, Counting::PageAlone).await?;
-        Ok(Read { value, seen: stamp(first(&rows)?)? })
+        Ok(Read { value, seen: stamp(&rows[0])? })
     }
 
     async fn phenotype(&self, id: GeneId) -> Result<Read<Option<GenePhenotype>>, UpstreamError> {
-        let rows = self.pool.run(queries::PHENOTYPE, &[&id.uuid()]).await?;
-        let row = first(&rows)?;
+        let row = &self.pool.run(&queries::PHENOTYPE, &[&id.uuid()]).await?[0];
         let gene = rows::gene_with_phenotype(row)?;
         let value = gene.map(|gene| gene.into_phenotype(&self.install_template)).transpose()?;
         Ok(Read { value, seen: stamp(row)? })
@@ -107,11 +145,9 @@ impl RegistryReader for Postgres {
         now: Timestamp,
     ) -> Result<Read<Option<ArenaInsights>>, UpstreamError> {
         let then = PgTimestamp(arena::turnover_begins(now));
-        let rows = self.pool.run(queries::INSIGHTS, &[&domain.as_str(), &then]).await?;
-        let row = first(&rows)?;
-        let standing = rows::standing(row, &rows)?;
-        let value = arena::insights(domain, standing);
-        Ok(Read { value, seen: stamp(row)? })
+        let rows = self.pool.run(&queries::INSIGHTS, &[&domain.as_str(), &then]).await?;
+        let value = arena::insights(domain, rows::standing(&rows)?);
+        Ok(Read { value, seen: stamp(&rows[0])? })
     }
 
     async fn api_keys(
@@ -119,10 +155,10 @@ impl RegistryReader for Postgres {
         hashes: &[KeyHash],
     ) -> Result<Read<Vec<Option<ApiKeyRecord>>>, UpstreamError> {
         let hash_bytes: Vec<&[u8]> = hashes.iter().map(|hash| hash.0.as_slice()).collect();
-        let rows = self.pool.run(queries::API_KEYS, &[&hash_bytes]).await?;
+        let rows = self.pool.run(&queries::API_KEYS, &[&hash_bytes]).await?;
         let records = rows.iter().zip(hashes).map(|(row, hash)| rows::api_key(row, *hash));
         let value: Vec<_> = records.collect::<Result<_, _>>()?;
-        Ok(Read { value, seen: stamp(first(&rows)?)? })
+        Ok(Read { value, seen: stamp(&rows[0])? })
     }
 }
 
@@ -164,38 +200,17 @@ impl Postgres {
         let mut values: Vec<QueryParam<'_>> = vec![&limit, &offset];
         values.extend(domain.as_ref().map(|text| text as QueryParam<'_>));
         values.extend(fidelity.as_ref().map(|text| text as QueryParam<'_>));
-        let rows = self.pool.run(statement, &values).await?;
-        let mut data = Vec::with_capacity(rows.len());
-        for row in &rows {
-            if let Some((gene, evaluations)) = rows::listed_gene(row)? {
-                data.push(gene.into_summary(evaluations)?);
-            }
-        }
-        Ok((rows, data))
+        let rows = self.pool.run(&statement, &values).await?;
+        let genes = rows.iter().filter_map(|row| rows::listed_gene(row).transpose());
+        let genes = genes.collect::<Result<_, _>>()?;
+        Ok((rows, genes))
     }
 }
 
 /// The text of the statement for this search, to inspect its plan. Parameters: limit, offset, then
 /// domain and fidelity, each if the filter has it.
-pub fn search_statement(search: &GeneSearch) -> &'static str {
+pub fn search_statement(search: &GeneSearch) -> String {
     queries::search(&search.filter, search.sort, Counting::WithTotal).sql
-}
-
-/// The configured standbys, not connected yet.
-fn standby_set(
-    config: &UpstreamConfig,
-    install_template: &str,
-    broken_rows: &BrokenRows,
-) -> Result<StandbySet, SetupError> {
-    let standby = |one: &UpstreamConfig| {
-        let standby =
-            Postgres::with_broken_rows(one, install_template.to_owned(), broken_rows.clone());
-        standby.map(|standby| Arc::new(standby) as Arc<dyn Upstream>)
-    };
-    let configs = standby_urls::configs(config)?;
-    let each = configs.iter().map(standby).collect::<Result<_, _>>()?;
-    let [max_lag, deadline] = [config.max_lag_ms, config.deadline_ms].map(Duration::from_millis);
-    Ok(StandbySet { each, max_lag, deadline })
 }
 
 fn add(a: PoolState, b: PoolState) -> PoolState {

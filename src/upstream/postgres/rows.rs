@@ -1,17 +1,40 @@
-//! Converts rows to the values of the domain.
+//! Converts rows to the values of the domain. An unexpected shape is an error for an operator.
 
 use data_encoding::HEXLOWER_PERMISSIVE;
 use tokio_postgres::Row;
+use tokio_postgres::types::FromSql;
 
 use crate::registry::arena::{DomainStanding, FitnessSums, StandingGene};
-use crate::registry::{ApiKeyRecord, GeneId, KeyHash, RawEvaluation, RawGene, Timestamp};
+use crate::registry::{
+    ApiKeyRecord, GeneId, GeneSummary, KeyHash, RawEvaluation, RawGene, Timestamp,
+};
 use crate::upstream::{
     Change, ChangeScope, Changes, History, Position, ReadStamp, ServerRun, Snapshot, UpstreamError,
 };
 
-use super::fields::{field, unexpected};
 use super::queries;
 use super::timestamp::PgTimestamp;
+
+pub(super) fn field<'a, T: FromSql<'a>>(row: &'a Row, name: &str) -> Result<T, UpstreamError> {
+    row.try_get(name).map_err(unexpected)
+}
+
+/// A field in which NULL means the default value.
+fn field_or_default<'a, T>(row: &'a Row, name: &str) -> Result<T, UpstreamError>
+where
+    T: FromSql<'a> + Default,
+{
+    field::<Option<T>>(row, name).map(Option::unwrap_or_default)
+}
+
+pub(super) fn time(row: &Row, name: &str) -> Result<Option<Timestamp>, UpstreamError> {
+    let time: Option<PgTimestamp> = field(row, name)?;
+    Ok(time.map(|PgTimestamp(at)| at))
+}
+
+fn unexpected(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> UpstreamError {
+    UpstreamError::Failed(error.into())
+}
 
 /// The replication position of a server.
 pub(super) fn position(row: &Row) -> Result<Position, UpstreamError> {
@@ -46,11 +69,10 @@ pub(super) fn stamp(row: &Row) -> Result<ReadStamp, UpstreamError> {
 
 /// The changes that a poll found.
 pub(super) fn changes(row: &Row) -> Result<Changes, UpstreamError> {
-    let scopes: Option<Vec<&str>> = field(row, "scopes")?;
-    let xids: Option<Vec<i64>> = field(row, "xids")?;
-    let xids = xids.unwrap_or_default().into_iter().map(|xid| u64::try_from(xid).ok());
-    let found = scopes.unwrap_or_default().into_iter().map(parse_scope).zip(xids);
-    let mut changes: Vec<_> = found.map(|(scope, xid)| Change { scope, xid }).collect();
+    let scopes: Vec<&str> = field_or_default(row, "scopes")?;
+    let xids: Vec<i64> = field_or_default(row, "xids")?;
+    let change = |(scope, xid)| Change { scope: parse_scope(scope), xid: u64::try_from(xid).ok() };
+    let mut changes: Vec<_> = scopes.into_iter().zip(xids).map(change).collect();
     let is_of_key = |scope: &ChangeScope| matches!(scope, ChangeScope::Key(_) | ChangeScope::Keys);
     for (every, of_keys) in [(ChangeScope::Genes, false), (ChangeScope::Keys, true)] {
         let is_of_kind = |change: &Change| is_of_key(&change.scope) == of_keys;
@@ -80,46 +102,8 @@ fn key_hash(hex: &str) -> Option<KeyHash> {
     hash.try_into().ok().map(KeyHash)
 }
 
-/// A gene of a page, with its arena history; `None` for the row of an empty page.
-pub(super) fn listed_gene(
-    row: &Row,
-) -> Result<Option<(RawGene, Vec<RawEvaluation>)>, UpstreamError> {
-    let Some(id) = field(row, "id")? else { return Ok(None) };
-    let gene = RawGene {
-        id,
-        name: field(row, "name")?,
-        domain: field(row, "domain")?,
-        fidelity: field(row, "fidelity")?,
-        description: field(row, "description")?,
-        owner: field(row, "owner")?,
-        fitness_score: field(row, "fitness_score")?,
-        reputation_score: field(row, "reputation_score")?,
-        downloads: field(row, "downloads")?,
-        arena_rank: field(row, "arena_rank")?,
-        ..RawGene::default()
-    };
-    Ok(Some((gene, history(row)?)))
-}
-
-fn history(row: &Row) -> Result<Vec<RawEvaluation>, UpstreamError> {
-    let fitness: Option<Vec<f64>> = field(row, "fitness_values")?;
-    let times: Option<Vec<PgTimestamp>> = field(row, "times")?;
-    let calls: Option<Vec<i64>> = field(row, "calls")?;
-    let evaluations = fitness
-        .unwrap_or_default()
-        .into_iter()
-        .zip(times.unwrap_or_default())
-        .zip(calls.unwrap_or_default())
-        .map(|((fitness_value, PgTimestamp(evaluated_at)), calls)| RawEvaluation {
-            fitness_value,
-            evaluated_at,
-            total_calls: Some(calls),
-        });
-    Ok(evaluations.collect())
-}
-
-/// A gene with its phenotype; `None` if there is no such gene.
-pub(super) fn gene_with_phenotype(row: &Row) -> Result<Option<RawGene>, UpstreamError> {
+/// What pages and phenotypes show of a gene; `None` if the row has no gene.
+fn gene(row: &Row) -> Result<Option<RawGene>, UpstreamError> {
     let Some(id) = field(row, "id")? else { return Ok(None) };
     Ok(Some(RawGene {
         id,
@@ -128,16 +112,47 @@ pub(super) fn gene_with_phenotype(row: &Row) -> Result<Option<RawGene>, Upstream
         fidelity: field(row, "fidelity")?,
         fitness_score: field(row, "fitness_score")?,
         reputation_score: field(row, "reputation_score")?,
-        phenotype: field(row, "phenotype")?,
-        install_command: field(row, "install_command")?,
-        min_playground_version: field(row, "min_playground_version")?,
-        required_fidelity: field(row, "required_fidelity")?,
         ..RawGene::default()
     }))
 }
 
+/// A gene of a page, with its arena history; `None` for the row of an empty page.
+pub(super) fn listed_gene(row: &Row) -> Result<Option<GeneSummary>, UpstreamError> {
+    let Some(gene) = gene(row)? else { return Ok(None) };
+    let gene = RawGene {
+        description: field(row, "description")?,
+        owner: field(row, "owner")?,
+        downloads: field(row, "downloads")?,
+        arena_rank: field(row, "arena_rank")?,
+        ..gene
+    };
+    let fitness: Vec<f64> = field_or_default(row, "fitness_values")?;
+    let times: Vec<PgTimestamp> = field_or_default(row, "times")?;
+    let calls: Vec<i64> = field_or_default(row, "calls")?;
+    let evaluations = fitness.into_iter().zip(times).zip(calls);
+    let evaluation = |((fitness_value, PgTimestamp(evaluated_at)), calls)| RawEvaluation {
+        fitness_value,
+        evaluated_at,
+        total_calls: Some(calls),
+    };
+    Ok(Some(gene.into_summary(evaluations.map(evaluation).collect())?))
+}
+
+/// A gene with its phenotype; `None` if there is no such gene.
+pub(super) fn gene_with_phenotype(row: &Row) -> Result<Option<RawGene>, UpstreamError> {
+    let Some(gene) = gene(row)? else { return Ok(None) };
+    Ok(Some(RawGene {
+        phenotype: field(row, "phenotype")?,
+        install_command: field(row, "install_command")?,
+        min_playground_version: field(row, "min_playground_version")?,
+        required_fidelity: field(row, "required_fidelity")?,
+        ..gene
+    }))
+}
+
 /// The sums that a domain's arena is computed of. Every row contains them.
-pub(super) fn standing(first: &Row, rows: &[Row]) -> Result<DomainStanding, UpstreamError> {
+pub(super) fn standing(rows: &[Row]) -> Result<DomainStanding, UpstreamError> {
+    let first = &rows[0];
     let top_then: Vec<uuid::Uuid> = field(first, "top_then")?;
     let top_now: Result<Vec<_>, _> =
         rows.iter().filter_map(|row| top_gene(row).transpose()).collect();
@@ -161,7 +176,7 @@ fn top_gene(row: &Row) -> Result<Option<StandingGene>, UpstreamError> {
     let Some(id) = field::<Option<uuid::Uuid>>(row, "id")? else { return Ok(None) };
     Ok(Some(StandingGene {
         id: id.into(),
-        name: field::<Option<String>>(row, "name")?.unwrap_or_default(),
+        name: field_or_default(row, "name")?,
         // Turns -0 into 0.
         fitness: field::<f64>(row, "fitness")? + 0.0,
         newest_evaluations: field(row, "newest")?,
@@ -174,20 +189,17 @@ pub(super) fn api_key(row: &Row, hash: KeyHash) -> Result<Option<ApiKeyRecord>, 
         return Ok(None);
     }
     let limit: i64 = field(row, "rate_limit_per_minute")?;
-    let scopes: Option<Vec<Option<String>>> = field(row, "scopes")?;
-    let expires_at: Option<PgTimestamp> = field(row, "expires_at")?;
-    let revoked_at: Option<PgTimestamp> = field(row, "revoked_at")?;
-    let text = |name| field::<Option<String>>(row, name).map(Option::unwrap_or_default);
+    let scopes: Vec<Option<String>> = field_or_default(row, "scopes")?;
     Ok(Some(ApiKeyRecord {
         hash,
-        prefix: text("prefix")?,
-        owner: text("owner")?,
-        name: text("name")?,
-        scopes: scopes.unwrap_or_default().into_iter().flatten().collect(),
+        prefix: field_or_default(row, "prefix")?,
+        owner: field_or_default(row, "owner")?,
+        name: field_or_default(row, "name")?,
+        scopes: scopes.into_iter().flatten().collect(),
         rate_limit_per_minute: u32::try_from(limit).unwrap_or(0),
         // Infinity means never.
-        expires_at: expires_at.map(|PgTimestamp(at)| at).filter(|at| *at < Timestamp::MAX),
-        revoked_at: revoked_at.map(|PgTimestamp(at)| at),
+        expires_at: time(row, "expires_at")?.filter(|at| *at < Timestamp::MAX),
+        revoked_at: time(row, "revoked_at")?,
     }))
 }
 

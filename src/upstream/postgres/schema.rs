@@ -105,20 +105,19 @@ impl Role {
     ) -> Result<(), tokio_postgres::Error> {
         let name = self.name;
         let exists = "SELECT FROM pg_roles WHERE rolname = $1";
-        if client.query_opt(exists, &[&name]).await?.is_none() {
-            let create = format!("CREATE ROLE {name} LOGIN");
-            match client.batch_execute(&create).await {
-                Ok(()) => {}
-                Err(error) if exists_already(&error) => {}
-                Err(error) if is_forbidden(&error) => {
-                    warnings.push(format!(
-                        "the role {name} does not exist, and this user lacks CREATEROLE. As a \
-                         superuser run: {create} PASSWORD '…'; then run migrate again."
-                    ));
-                    return Ok(());
-                }
-                Err(error) => return Err(error),
+        let create = format!("CREATE ROLE {name} LOGIN");
+        if client.query_opt(exists, &[&name]).await?.is_none()
+            && let Err(error) = client.batch_execute(&create).await
+            && !exists_already(&error)
+        {
+            if !is_forbidden(&error) {
+                return Err(error);
             }
+            warnings.push(format!(
+                "the role {name} does not exist, and this user lacks CREATEROLE. As a \
+                 superuser run: {create} PASSWORD '…'; then run migrate again."
+            ));
+            return Ok(());
         }
         for setting in self.settings {
             match execute_with_retries(client, setting).await {

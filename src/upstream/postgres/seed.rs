@@ -115,7 +115,7 @@ impl<'a> EmptyRegistry<'a> {
             progress(loaded.genes);
         }
         transaction.batch_execute(INSERT).await?;
-        recreate(transaction, &dropped).await?;
+        transaction.batch_execute(&dropped.join(";")).await?;
         Ok(loaded)
     }
 
@@ -141,16 +141,14 @@ pub async fn vacuum(client: &Client) -> Result<(), SeedError> {
     let hidden = "SELECT EXISTS (SELECT FROM pg_class
         WHERE oid IN ('registry.gene'::regclass, 'registry.arena_evaluation'::regclass)
         AND relallvisible < relpages)";
-    for table in ["owner", "gene", "arena_evaluation"] {
-        client.batch_execute(&format!("VACUUM (ANALYZE) registry.{table}")).await?;
-    }
+    let analyze = "VACUUM (ANALYZE) registry.owner, registry.gene, registry.arena_evaluation";
+    client.batch_execute(analyze).await?;
     for _ in 0..20 {
         if !client.query_one(hidden, &[]).await?.try_get::<_, bool>(0)? {
             return Ok(());
         }
         tokio::time::sleep(std::time::Duration::from_millis(500)).await;
-        client.batch_execute("VACUUM registry.gene").await?;
-        client.batch_execute("VACUUM registry.arena_evaluation").await?;
+        client.batch_execute("VACUUM registry.gene, registry.arena_evaluation").await?;
     }
     Ok(())
 }
@@ -228,24 +226,14 @@ const DROP_AND_CREATE: &str =
     FROM pg_constraint
     WHERE conrelid = 'registry.arena_evaluation'::regclass AND contype = 'f'";
 
-/// Drops indexes and foreign keys, and disables triggers. Returns the statements that create them
-/// again.
+/// Drops indexes and foreign keys, and disables triggers. Returns the statements that undo this.
 async fn drop_indexes(transaction: &Transaction<'_>) -> Result<Vec<String>, tokio_postgres::Error> {
     transaction.batch_execute("ALTER TABLE registry.gene DISABLE TRIGGER USER").await?;
-    let mut create = Vec::new();
+    let mut undo = Vec::new();
     for row in transaction.query(DROP_AND_CREATE, &[]).await? {
         transaction.batch_execute(row.try_get(0)?).await?;
-        create.push(row.try_get(1)?);
+        undo.push(row.try_get(1)?);
     }
-    Ok(create)
-}
-
-async fn recreate(
-    transaction: &Transaction<'_>,
-    create: &[String],
-) -> Result<(), tokio_postgres::Error> {
-    for sql in create {
-        transaction.batch_execute(sql).await?;
-    }
-    transaction.batch_execute("ALTER TABLE registry.gene ENABLE TRIGGER USER").await
+    undo.push("ALTER TABLE registry.gene ENABLE TRIGGER USER".to_owned());
+    Ok(undo)
 }

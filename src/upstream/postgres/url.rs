@@ -1,15 +1,40 @@
 //! Parses a configured URL into its hosts and the options of libpq that the client library lacks.
+//!
+//! `sslmode` decides whether TLS is disabled, preferred (the default) or required. The certificate of
+//! a TLS connection is always verified, as libpq does for `verify-full`; only `verify-ca` ignores the
+//! host name.
 
 use std::borrow::Cow;
 use std::time::Duration;
 
 use secrecy::{ExposeSecret, SecretString};
+use thiserror::Error;
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, LoadBalanceHosts};
 
-use super::setup_error::SetupError;
-use super::tls::CertificateCheck;
 use crate::config::{UpstreamConfig, check_percent_escapes};
+use crate::net::AuthoritiesError;
+
+/// Why the configuration cannot be used to connect. Never contains the URL, which contains the
+/// password.
+#[derive(Debug, Error)]
+pub enum SetupError {
+    /// No URL is configured.
+    #[error("upstream.url is not set; set it or DATABASE_URL")]
+    NoUrl,
+    /// The URL is invalid.
+    #[error("upstream.url: not a valid postgres:// URL: {0}")]
+    InvalidUrl(String),
+    /// The URL of a standby, by its number in the list, from 1, is invalid.
+    #[error("upstream.read_urls: entry {0} is not a valid postgres:// URL: {1}")]
+    InvalidStandbyUrl(usize, String),
+    /// The file of certificate authorities cannot be read, or TLS cannot be set up.
+    #[error("upstream.tls_ca_file: {0}")]
+    Authorities(#[from] AuthoritiesError),
+    /// The pool cannot be set up.
+    #[error("upstream.pool_size: the pool cannot be set up")]
+    Pool,
+}
 
 /// The role that a host must have (`target_session_attrs`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -25,14 +50,15 @@ pub(super) enum HostRole {
 }
 
 /// The parsed URL.
-#[derive(Debug, Clone)]
+#[derive(Debug, Default)]
 pub(super) struct ConnectionTarget {
     /// One configuration for each host, in the order of the URL.
     pub(super) hosts: Vec<Config>,
     pub(super) role: HostRole,
     /// Whether the hosts are tried in random order (`load_balance_hosts=random`).
     pub(super) shuffled: bool,
-    pub(super) certificate: CertificateCheck,
+    /// Whether a certificate for any host name is accepted (`sslmode=verify-ca`).
+    pub(super) any_name: bool,
 }
 
 /// The target of the configured URL. It uses only startup parameters that every pooler supports.
@@ -43,7 +69,6 @@ pub(super) fn target(config: &UpstreamConfig) -> Result<ConnectionTarget, SetupE
         host.connect_timeout(Duration::from_millis(config.connect_ms));
         host.tcp_user_timeout(Duration::from_millis(config.tcp_user_timeout_ms));
         // Detects dead idle connections before they are needed.
-        host.keepalives(true);
         host.keepalives_idle(Duration::from_secs(10));
         host.keepalives_interval(Duration::from_secs(2));
         host.keepalives_retries(3);
@@ -60,42 +85,31 @@ fn parse(url: &SecretString) -> Result<ConnectionTarget, String> {
         return Err("it must begin with postgres://".to_owned());
     }
     check_percent_escapes(url)?;
-    let (url, options) = UrlOptions::extract(url)?;
+    let mut target = ConnectionTarget::default();
+    let url = target.take_options(url)?;
     let mut config: Config = url.parse().map_err(|error| without_secrets(&error))?;
     if config.get_user().is_none() {
         // As psql does. Without a name, the server would report an error that is hard to understand.
         let user = ["PGUSER", "USER"].into_iter().find_map(|name| std::env::var(name).ok());
         config.user(user.unwrap_or_else(|| "postgres".to_owned()));
     }
-    Ok(ConnectionTarget {
-        hosts: split_hosts(&config)?,
-        role: options.role,
-        shuffled: config.get_load_balance_hosts() == LoadBalanceHosts::Random,
-        certificate: options.certificate,
-    })
+    target.hosts = split_hosts(&config)?;
+    target.shuffled = config.get_load_balance_hosts() == LoadBalanceHosts::Random;
+    Ok(target)
 }
 
-/// Options of libpq that the client library does not support.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct UrlOptions {
-    role: HostRole,
-    certificate: CertificateCheck,
-}
-
-impl UrlOptions {
-    /// Returns the URL without the options that the library would reject, and these options.
-    fn extract(url: &str) -> Result<(String, Self), String> {
-        let mut options = Self::default();
-        let Some((before, query)) = url.split_once('?') else {
-            return Ok((url.to_owned(), options));
-        };
+impl ConnectionTarget {
+    /// Applies the options of libpq that the client library would reject, and returns the URL
+    /// without them.
+    fn take_options(&mut self, url: &str) -> Result<String, String> {
+        let Some((before, query)) = url.split_once('?') else { return Ok(url.to_owned()) };
         let mut kept: Vec<Cow<'_, str>> = Vec::new();
         for parameter in query.split('&') {
             match parameter.split_once('=') {
-                Some(("target_session_attrs", value)) => options.role = role(value)?,
+                Some(("target_session_attrs", value)) => self.role = role(value)?,
                 Some(("sslmode", "verify-full")) => kept.push("sslmode=require".into()),
                 Some(("sslmode", "verify-ca")) => {
-                    options.certificate = CertificateCheck::Authority;
+                    self.any_name = true;
                     kept.push("sslmode=require".into());
                 }
                 Some(("sslmode", "disable" | "prefer" | "require")) => kept.push(parameter.into()),
@@ -111,7 +125,7 @@ impl UrlOptions {
                 _ => kept.push(parameter.into()),
             }
         }
-        Ok((format!("{before}?{}", kept.join("&")), options))
+        Ok(format!("{before}?{}", kept.join("&")))
     }
 }
 
@@ -129,7 +143,7 @@ fn role(value: &str) -> Result<HostRole, String> {
     })
 }
 
-/// Returns one configuration for each host. The library would try the hosts one after the other,
+/// Returns one configuration for each host, without what [`target`] sets. The library would try the hosts one after the other,
 /// each up to the whole timeout.
 fn split_hosts(config: &Config) -> Result<Vec<Config>, String> {
     let (hosts, addresses, ports) =
@@ -145,7 +159,15 @@ fn split_hosts(config: &Config) -> Result<Vec<Config>, String> {
         return Err("the numbers of ports and of hosts differ".to_owned());
     }
     let one = |index: usize| {
-        let mut one = without_hosts(config);
+        let mut one = Config::new();
+        one.ssl_mode(config.get_ssl_mode());
+        one.ssl_negotiation(config.get_ssl_negotiation());
+        one.channel_binding(config.get_channel_binding());
+        config.get_user().map(|user| one.user(user));
+        config.get_password().map(|password| one.password(password));
+        config.get_dbname().map(|name| one.dbname(name));
+        config.get_options().map(|options| one.options(options));
+        config.get_application_name().map(|name| one.application_name(name));
         if let Some(host) = hosts.get(index) {
             match host {
                 Host::Tcp(name) => one.host(name),
@@ -161,20 +183,6 @@ fn split_hosts(config: &Config) -> Result<Vec<Config>, String> {
         one
     };
     Ok((0..count).map(one).collect())
-}
-
-/// Copies the rest of a configuration, except what [`target`] sets.
-fn without_hosts(config: &Config) -> Config {
-    let mut copy = Config::new();
-    copy.ssl_mode(config.get_ssl_mode());
-    copy.ssl_negotiation(config.get_ssl_negotiation());
-    copy.channel_binding(config.get_channel_binding());
-    config.get_user().map(|user| copy.user(user));
-    config.get_password().map(|password| copy.password(password));
-    config.get_dbname().map(|name| copy.dbname(name));
-    config.get_options().map(|options| copy.options(options));
-    config.get_application_name().map(|name| copy.application_name(name));
-    copy
 }
 
 /// The parser's error without parts of the URL, which may contain the password.

@@ -2,13 +2,12 @@
 
 use gene_registry::config::UpstreamConfig;
 use gene_registry::registry::Timestamp;
-use gene_registry::upstream::postgres::connect;
 use gene_registry::upstream::{CatalogueGene, Postgres};
 use secrecy::SecretString;
 use tokio_postgres::Client;
 
 use crate::support::database::{Database, seed};
-use crate::support::postgres::PostgresServer;
+use crate::support::postgres::{PostgresServer, connect};
 use crate::support::replica;
 
 /// A database of its own. Dropping it removes it from the server.
@@ -61,7 +60,7 @@ pub(crate) fn config(url: &str) -> UpstreamConfig {
 impl TestDatabase {
     /// A connection as the owner.
     pub(crate) async fn client(&self) -> Client {
-        connect(&config(&self.url)).await.expect("a connection")
+        connect(&self.url).await
     }
 
     /// The upstream, connected as the owner: tests violate its constraints and need longer

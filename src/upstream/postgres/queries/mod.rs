@@ -5,23 +5,22 @@
 //! have other types; on the default schema they have no effect. Each combination of filter and sort
 //! is a statement of its own, so that it gets its own plan.
 
-mod fragments;
 mod search;
 mod statement;
 
+use std::sync::LazyLock;
+
 use tokio_postgres::types::Type;
 
-use fragments::{count, counts, fitness, newest_first, stamp, within_contract};
+use statement::{COUNTS, FITNESS, STAMP, WITHIN_CONTRACT, newest_first};
 
 pub(super) use search::{Counting, search};
 pub(super) use statement::Statement;
 
 /// Reads one gene's phenotype. `$1`: its id. Returns one row always, which has the read's stamp.
-pub(super) const PHENOTYPE: Statement = Statement {
-    sql: concat!(
-        "SELECT ",
-        stamp!(),
-        ", g.*
+pub(super) static PHENOTYPE: LazyLock<Statement> = LazyLock::new(|| Statement {
+    sql: format!(
+        "SELECT {STAMP}, g.*
         FROM (SELECT) one LEFT JOIN LATERAL (
             SELECT id::uuid AS id, name::text AS name, domain::text AS domain,
                 fidelity::text AS fidelity, fitness_score::float8 AS fitness_score,
@@ -32,8 +31,8 @@ pub(super) const PHENOTYPE: Statement = Statement {
             FROM registry_read.gene WHERE id = $1 LIMIT 1
         ) g ON true"
     ),
-    types: &[Type::UUID],
-};
+    types: vec![Type::UUID],
+});
 
 /// Reads the sums that a domain's arena is computed of. `$1`: the domain, `$2`: the time from which
 /// the turnover is measured. Returns one row for each gene of the current top, and at least one.
@@ -43,16 +42,12 @@ pub(super) const PHENOTYPE: Statement = Statement {
 /// what vanishes beside a huge scale counts as 0, because Postgres fails if a division underflows
 /// (5e-324 is the least positive number). The order of a sum changes its last digits, and the plan
 /// changes the order: shares are summed in ascending order, so that all replicas compute the same.
-pub(super) const INSIGHTS: Statement = Statement {
-    sql: concat!(
+pub(super) static INSIGHTS: LazyLock<Statement> = LazyLock::new(|| Statement {
+    sql: format!(
         "WITH gene AS NOT MATERIALIZED (
-            SELECT id, name, ",
-        fitness!(),
-        " AS fitness
+            SELECT id, name, {FITNESS} AS fitness
             FROM registry_read.gene
-            WHERE id IS NOT NULL AND domain::text = $1 AND ",
-        within_contract!(),
-        "
+            WHERE id IS NOT NULL AND domain::text = $1 AND {WITHIN_CONTRACT}
         ),
         scaled AS MATERIALIZED (
             SELECT CASE WHEN largest > 1e100 THEN largest ELSE 1::float8 END AS scale
@@ -66,9 +61,7 @@ pub(super) const INSIGHTS: Statement = Statement {
                 FROM (
                     SELECT fitness_value::float8, evaluated_at::timestamptz
                     FROM registry_read.arena_evaluation
-                    WHERE gene_id = gene.id AND ",
-        counts!(),
-        "
+                    WHERE gene_id = gene.id AND {COUNTS}
                     ORDER BY evaluated_at::timestamptz DESC, fitness_value::float8 DESC
                 ) newest_first
             ) evaluated
@@ -88,9 +81,7 @@ pub(super) const INSIGHTS: Statement = Statement {
                 ORDER BY share
             ) shares
         )
-        SELECT ",
-        stamp!(),
-        ", summed.*, scaled.scale,
+        SELECT {STAMP}, summed.*, scaled.scale,
             ARRAY(
                 SELECT id::uuid FROM standing WHERE fitness_then IS NOT NULL
                 ORDER BY fitness_then DESC, id LIMIT 5
@@ -100,36 +91,29 @@ pub(super) const INSIGHTS: Statement = Statement {
         LEFT JOIN LATERAL (
             SELECT best.id, best.name, best.fitness, ARRAY(
                 SELECT fitness_value::float8 FROM registry_read.arena_evaluation
-                WHERE gene_id = best.id AND ",
-        counts!(),
-        "
-                ORDER BY ",
-        newest_first!(),
-        " LIMIT 5
+                WHERE gene_id = best.id AND {COUNTS}
+                ORDER BY {newest_first} LIMIT 5
             ) AS newest
             FROM (
                 SELECT id, name, fitness FROM gene
                 WHERE EXISTS (
                     SELECT FROM registry_read.arena_evaluation
-                    WHERE gene_id = gene.id AND ",
-        counts!(),
-        "
+                    WHERE gene_id = gene.id AND {COUNTS}
                 )
                 ORDER BY fitness DESC, id LIMIT 5
             ) best
         ) top ON true
-        ORDER BY top.fitness DESC, top.id"
+        ORDER BY top.fitness DESC, top.id",
+        newest_first = newest_first()
     ),
-    types: &[Type::TEXT, Type::TIMESTAMPTZ],
-};
+    types: vec![Type::TEXT, Type::TIMESTAMPTZ],
+});
 
 /// Reads the records of API keys. `$1`: their hashes. Returns one row for each, in their order;
 /// `found` is false for an unknown key.
-pub(super) const API_KEYS: Statement = Statement {
-    sql: concat!(
-        "SELECT ",
-        stamp!(),
-        ", coalesce(key.found, false) AS found, key.*
+pub(super) static API_KEYS: LazyLock<Statement> = LazyLock::new(|| Statement {
+    sql: format!(
+        "SELECT {STAMP}, coalesce(key.found, false) AS found, key.*
         FROM unnest($1) WITH ORDINALITY requested (hash, index) LEFT JOIN LATERAL (
             SELECT true AS found, prefix::text AS prefix, owner::text AS owner,
                 name::text AS name, scopes::text[] AS scopes,
@@ -140,86 +124,75 @@ pub(super) const API_KEYS: Statement = Statement {
         ) key ON true
         ORDER BY requested.index"
     ),
-    types: &[Type::BYTEA_ARRAY],
-};
+    types: vec![Type::BYTEA_ARRAY],
+});
 
 /// Maximum number of changes of genes, and of keys, in one poll; more count as a change of all.
 pub(super) const MAX_CHANGES: usize = 5_000;
 
 /// Reads changes from the log into one row, so that a poll costs the same whatever its number of
 /// changes and of open transactions. Numbers that this cluster has not reached are another's.
-macro_rules! changes {
-    ($which:literal) => {
-        concat!(
-            "WITH found AS (
-                SELECT scope::text COLLATE \"C\" AS scope, changed_in::text::bigint AS xid,
-                    split_part(scope::text COLLATE \"C\", ':', 1) AS kind
-                FROM registry_read.change
-                WHERE changed_in < pg_snapshot_xmax(pg_current_snapshot()) AND (",
-            $which,
-            ")
-            ),
-            kept AS (
-                (SELECT scope, xid FROM found WHERE kind IN ('gene', 'domain', 'genes') LIMIT 5001)
-                UNION ALL
-                (SELECT scope, xid FROM found WHERE kind IN ('key', 'keys') LIMIT 5001)
-                UNION ALL
-                (SELECT 'all', xid FROM found
-                WHERE kind IN ('gene', 'domain', 'genes', 'key', 'keys') IS NOT TRUE LIMIT 16)
-            )
-            SELECT ",
-            stamp!(),
-            ", (SELECT array_agg(scope) FROM kept) AS scopes,
-                (SELECT array_agg(xid) FROM kept) AS xids,
-                other_cluster.count AS foreign_count, other_cluster.newest AS foreign_newest
-            FROM (
-                SELECT count(*) AS count, max(changed_at)::timestamptz AS newest
-                FROM registry_read.change
-                WHERE changed_in >= pg_snapshot_xmax(pg_current_snapshot())
-            ) other_cluster"
+fn changes(which: &str) -> String {
+    format!(
+        "WITH found AS (
+            SELECT scope::text COLLATE \"C\" AS scope, changed_in::text::bigint AS xid,
+                split_part(scope::text COLLATE \"C\", ':', 1) AS kind
+            FROM registry_read.change
+            WHERE changed_in < pg_snapshot_xmax(pg_current_snapshot()) AND ({which})
+        ),
+        kept AS (
+            (SELECT scope, xid FROM found WHERE kind IN ('gene', 'domain', 'genes') LIMIT 5001)
+            UNION ALL
+            (SELECT scope, xid FROM found WHERE kind IN ('key', 'keys') LIMIT 5001)
+            UNION ALL
+            (SELECT 'all', xid FROM found
+            WHERE kind IN ('gene', 'domain', 'genes', 'key', 'keys') IS NOT TRUE LIMIT 16)
         )
-    };
+        SELECT {STAMP}, (SELECT array_agg(scope) FROM kept) AS scopes,
+            (SELECT array_agg(xid) FROM kept) AS xids,
+            other_cluster.count AS foreign_count, other_cluster.newest AS foreign_newest
+        FROM (
+            SELECT count(*) AS count, max(changed_at)::timestamptz AS newest
+            FROM registry_read.change
+            WHERE changed_in >= pg_snapshot_xmax(pg_current_snapshot())
+        ) other_cluster"
+    )
 }
 
 /// Whether there is a change log. Unlike reading a missing one, this logs no error in the
 /// registry's database.
-pub(super) const HAS_LOG: Statement = Statement {
-    sql: concat!(
-        "SELECT ",
-        stamp!(),
-        ", to_regclass('registry_read.change') IS NOT NULL AS has_log"
-    ),
-    types: &[],
-};
+pub(super) static HAS_LOG: LazyLock<Statement> = LazyLock::new(|| Statement {
+    sql: format!("SELECT {STAMP}, to_regclass('registry_read.change') IS NOT NULL AS has_log"),
+    types: vec![],
+});
 
 /// Reads the changes that a snapshot does not see. `$1`: its xmax, `$2`: the transactions that were
 /// running, as the text of an array.
-pub(super) const CHANGES_SINCE: Statement = Statement {
-    sql: changes!("changed_in >= $1::text::xid8 OR changed_in = ANY ($2::text::xid8[])"),
-    types: &[Type::TEXT, Type::TEXT],
-};
+pub(super) static CHANGES_SINCE: LazyLock<Statement> = LazyLock::new(|| Statement {
+    sql: changes("changed_in >= $1::text::xid8 OR changed_in = ANY ($2::text::xid8[])"),
+    types: vec![Type::TEXT, Type::TEXT],
+});
 
 /// Reads the changes of the last hours. `$1`: how many.
-pub(super) const CHANGES_OF_HORIZON: Statement = Statement {
-    sql: changes!("changed_at > now() - make_interval(hours => $1)"),
-    types: &[Type::INT4],
-};
+pub(super) static CHANGES_OF_HORIZON: LazyLock<Statement> = LazyLock::new(|| Statement {
+    sql: changes("changed_at > now() - make_interval(hours => $1)"),
+    types: vec![Type::INT4],
+});
 
 /// Reads when a transaction logged a change. `$1`: its number.
-pub(super) const CHANGED_AT: Statement = Statement {
+pub(super) static CHANGED_AT: LazyLock<Statement> = LazyLock::new(|| Statement {
     sql: "SELECT max(changed_at)::timestamptz AS changed_at FROM registry_read.change
-        WHERE changed_in = $1::text::xid8",
-    types: &[Type::TEXT],
-};
+        WHERE changed_in = $1::text::xid8"
+        .to_owned(),
+    types: vec![Type::TEXT],
+});
 
 /// Reads the replication position. The position in the log is read after the snapshot, so it
 /// includes all that the snapshot sees. The names of log files begin with their timeline; a standby
 /// has replayed a part of the timelines that its control file names.
-pub(super) const POSITION: Statement = Statement {
-    sql: concat!(
-        "SELECT ",
-        stamp!(),
-        ",
+pub(super) static POSITION: LazyLock<Statement> = LazyLock::new(|| Statement {
+    sql: format!(
+        "SELECT {STAMP},
             (SELECT oid FROM pg_database WHERE datname = current_database()) AS database,
             (SELECT system_identifier FROM pg_control_system()) AS cluster,
             (CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()
@@ -230,27 +203,26 @@ pub(super) const POSITION: Statement = Statement {
                 ELSE ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint
                 END AS timeline"
     ),
-    types: &[],
-};
+    types: vec![],
+});
 
 /// As [`POSITION`], on a server that tells only when it was started.
-pub(super) const SERVER: Statement = Statement {
-    sql: concat!(
-        "SELECT ",
-        stamp!(),
-        ",
+pub(super) static SERVER: LazyLock<Statement> = LazyLock::new(|| Statement {
+    sql: format!(
+        "SELECT {STAMP},
             (SELECT oid FROM pg_database WHERE datname = current_database()) AS database,
             NULL::bigint AS cluster, NULL::bigint AS wal, NULL::bigint AS timeline"
     ),
-    types: &[],
-};
+    types: vec![],
+});
 
 /// Reads the settings of the role and the server (see `Postgres::verify`).
-pub(super) const SETTINGS: Statement = Statement {
+pub(super) static SETTINGS: LazyLock<Statement> = LazyLock::new(|| Statement {
     sql: "SELECT
             (SELECT setting::bigint FROM pg_settings WHERE name = 'statement_timeout')
                 AS statement_timeout_ms,
             current_setting('default_transaction_read_only') = 'on' AS read_only,
-            current_setting('server_version_num')::int / 10000 AS major_version",
-    types: &[],
-};
+            current_setting('server_version_num')::int / 10000 AS major_version"
+        .to_owned(),
+    types: vec![],
+});
