@@ -10,9 +10,8 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use sha2::{Digest, Sha256};
 
-use super::key::CanonicalText;
+use super::key::canonical_text;
 use super::response_body::{ResponseBody, exact};
-use super::weight::HeapSize;
 use crate::registry::Request;
 use crate::upstream::ReadStamp;
 
@@ -36,7 +35,7 @@ pub struct Entry {
     /// The entity tag, decoded.
     pub(super) etag_bytes: [u8; 16],
     /// The entity tags (RFC 9110, section 8.8.3) of the plain and of the compressed bytes.
-    etags: [Bytes; 2],
+    pub(super) etags: [Bytes; 2],
     gzip: OnceLock<Bytes>,
 }
 
@@ -56,7 +55,7 @@ impl Entry {
     ) -> Self {
         let ttl_jitter = ttl_jitter(request, &seen);
         let ResponseBody { body, link } = response;
-        let (link, digits) = (Bytes::from(link.into_boxed_bytes()), HEXLOWER.encode(&etag_bytes));
+        let digits = HEXLOWER.encode(&etag_bytes);
         let etags = ["", "-gzip"].map(|coding| exact(format!("\"{digits}{coding}\"").into()));
         Self { body, link, seen, ttl_jitter, etag_bytes, etags, gzip: OnceLock::new() }
     }
@@ -77,18 +76,6 @@ impl Entry {
     }
 }
 
-impl HeapSize for Entry {
-    /// The compressed body counts from the start, with the size of the plain one. A body from Redis
-    /// keeps the rest of the encoded entry in memory: the link and the stamp again.
-    fn heap_size(&self) -> usize {
-        let Self { body, link, seen, etags: [plain, gzip], .. } = self;
-        let forms = if self.is_compressible() { 2 } else { 1 };
-        let encoded = link.len() + 2 * seen.heap_size();
-        let tags = plain.heap_size() + gzip.heap_size();
-        forms * body.heap_size() + encoded + link.heap_size() + seen.heap_size() + tags
-    }
-}
-
 fn compressed(body: &[u8]) -> Bytes {
     let mut encoder = GzEncoder::new(Vec::with_capacity(body.len() / 2), Compression::default());
     // Writing to memory cannot fail.
@@ -100,7 +87,7 @@ fn compressed(body: &[u8]) -> Bytes {
 /// expire together, and every replica computes the same jitter for the same entry.
 fn ttl_jitter(request: &Request, seen: &ReadStamp) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
-    hasher.update(CanonicalText(request).to_string().as_bytes());
+    hasher.update(canonical_text(request).as_bytes());
     hasher.update(&seen.read_at.as_microsecond().to_be_bytes());
     hasher.finalize() % (MAX_JITTER + 1)
 }
@@ -108,38 +95,14 @@ fn ttl_jitter(request: &Request, seen: &ReadStamp) -> u32 {
 #[cfg(test)]
 mod tests {
     use std::io::Read;
-    use std::sync::Arc;
 
-    use super::super::weight::weight;
     use super::*;
-    use crate::registry::{GeneFilter, GeneSearch, Timestamp};
+    use crate::registry::Timestamp;
 
     fn entry(body: String) -> Entry {
         let request = Request::Phenotype(uuid::Uuid::nil().into());
         let response = ResponseBody { body: body.into(), link: "".into() };
         Entry::new(&request, response, ReadStamp::new(Timestamp::UNIX_EPOCH, None))
-    }
-
-    fn weight_of(domain: &str, body: &str, link: &str, snapshot: &str) -> usize {
-        let filter = GeneFilter { domain: domain.parse().ok(), fidelity: None };
-        let request = Request::Search(GeneSearch { filter, ..GeneSearch::default() });
-        let response = ResponseBody { body: body.to_owned().into(), link: link.into() };
-        let snapshot = Some(snapshot.parse().expect("a snapshot"));
-        let entry = Entry::new(&request, response, ReadStamp::new(Timestamp::UNIX_EPOCH, snapshot));
-        weight(&request, &Arc::new(entry)) as usize
-    }
-
-    #[test]
-    fn everything_that_a_key_and_an_entry_keep_counts() {
-        let text = "x".repeat(200);
-        let least = weight_of("d", "", "", "9:9:");
-        assert!(weight_of(&text, "", "", "9:9:") >= least + 199, "the key");
-        assert!(weight_of("d", &text, "", "9:9:") >= least + 200, "the body");
-        assert!(weight_of("d", "", &text, "9:9:") >= least + 200, "the link");
-        let running = (9..109).map(|xid: u32| xid.to_string()).collect::<Vec<_>>().join(",");
-        assert!(weight_of("d", "", "", &format!("9:109:{running}")) >= least + 800, "the snapshot");
-        let compressible = "x".repeat(1024);
-        assert!(weight_of("d", &compressible, "", "9:9:") >= least + 2048, "the compressed body");
     }
 
     #[test]

@@ -2,7 +2,6 @@
 //! that holds it. Without Redis, or where the holder began too early for this request, this replica
 //! queries the database itself.
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,113 +9,65 @@ use tokio::time::{Instant, sleep};
 
 use super::entry::Entry;
 use super::lease::{Lease, LeaseAttempt, LeaseOutcome};
-use super::read::{NotRead, ReadOutcome, UpstreamReader};
+use super::load::Loader;
 use super::read_limiter::Priority;
-use super::reply::Source;
-use super::serve_policy::ServePolicy;
-use super::shared::SharedCache;
-use crate::ops::{CacheEvent, Metrics};
+use super::reply::{EntryResult, ReadError, Source};
+use crate::ops::CacheEvent;
 use crate::registry::Request;
-use crate::upstream::{BootInstant, ReadOrder};
+use crate::upstream::ReadOrder;
 
 /// Pause before another attempt to take a lease whose holder read an outdated state.
 const RETRY_INTERVAL: Duration = Duration::from_millis(25);
 
-/// An entry and where it was found; `None`: the gene or domain does not exist.
-pub(super) type FetchResult = Result<Option<(Arc<Entry>, Source)>, NotRead>;
-
-/// Fetches entries and publishes them to both caches.
-pub(super) struct Fetcher {
-    pub(super) policy: Arc<ServePolicy>,
-    pub(super) shared: Option<Arc<SharedCache>>,
-    pub(super) reader: UpstreamReader,
-    /// Maximum wait for another replica.
-    pub(super) max_wait: Duration,
-    pub(super) metrics: Arc<Metrics>,
-}
-
-impl Fetcher {
-    /// Fetches the entry. `known` is the entry in Redis, as far as it was read.
+impl Loader {
+    /// Fetches the entry and publishes it to both caches. `known` is the entry in Redis, as far as
+    /// it was read.
     pub(super) async fn fetch(
         &self,
         request: &Request,
         known: Option<&Entry>,
         priority: Priority,
-    ) -> FetchResult {
+    ) -> EntryResult {
         let policy = &self.policy;
         let since = policy.local.newest(request).max(known.map(|entry| entry.seen.order()));
-        let fetch_and_publish = |lease| self.fetch_and_publish(request, since, lease, priority);
-        let Some(shared) = &self.shared else { return fetch_and_publish(None).await };
+        let is_fresh = |entry: &Arc<Entry>| policy.is_fresh(request, entry);
         let deadline = Instant::now() + self.max_wait;
-        loop {
-            let token = match shared.acquire_lease(request, known).await {
+        while let Some(shared) = &self.shared
+            && let Some(attempt) = shared.acquire_lease(request, known).await
+        {
+            let held = match attempt {
                 LeaseAttempt::Acquired { lease, has_other_entry } => {
                     // The previous holder may have published it after `known` was read.
                     if has_other_entry
-                        && let Some(entry) = shared.get(request).await
-                        && policy.is_fresh(request, &entry)
+                        && let Some(entry) = shared.get(request).await.filter(is_fresh)
                     {
-                        shared.release_lease(&lease).await;
-                        return Ok(Some(self.keep_shared(request, entry)));
+                        shared.release(Some(&lease), None).await;
+                        return self.keep_shared(request, &entry);
                     }
-                    return fetch_and_publish(Some(lease)).await;
+                    return self.fetch_and_publish(request, since, Some(&lease), priority).await;
                 }
-                LeaseAttempt::Held { token, age }
-                    if policy.upstream.log.knows_changes_since(BootInstant::now() - age) =>
-                {
-                    token
-                }
-                LeaseAttempt::Held { .. } | LeaseAttempt::Unavailable => {
-                    return fetch_and_publish(None).await;
-                }
+                LeaseAttempt::Held(lease) => lease,
             };
             self.metrics.count(CacheEvent::Waited);
-            match self.await_holder(shared, request, &token, deadline).await {
-                ControlFlow::Break(Some(result)) => return result,
-                ControlFlow::Break(None) => return fetch_and_publish(None).await,
-                ControlFlow::Continue(()) => {}
+            match shared.wait(request, &held, deadline, is_fresh).await {
+                Some(LeaseOutcome::Entry(entry)) => return self.keep_shared(request, &entry),
+                Some(LeaseOutcome::Absent(seen)) if !policy.is_outdated(request, &seen) => {
+                    policy.local.put_absent(request, seen);
+                    return Err(ReadError::NotFound);
+                }
+                // The holder read before a change that is known here.
+                Some(LeaseOutcome::Absent(_)) if Instant::now() < deadline => {
+                    sleep(RETRY_INTERVAL).await;
+                }
+                Some(LeaseOutcome::Absent(_)) | None => break,
+                // Without a retry, an entry that is known to be outdated would be served.
+                Some(LeaseOutcome::Failed(_))
+                    if policy.upstream.is_in_use() && policy.local.newest(request).is_some() => {}
+                Some(LeaseOutcome::Failed(error)) => return Err(error.into()),
+                Some(LeaseOutcome::LeaseEnded) => {}
             }
         }
-    }
-
-    /// Waits for the replica that holds the lease. Breaks with its result, or with `None` if this
-    /// replica should read without a lease; continues if it should try to take the lease.
-    async fn await_holder(
-        &self,
-        shared: &SharedCache,
-        request: &Request,
-        token: &str,
-        deadline: Instant,
-    ) -> ControlFlow<Option<FetchResult>> {
-        let policy = &self.policy;
-        let is_fresh = |entry: &Entry| policy.is_fresh(request, entry);
-        match shared.wait(request, token, deadline, is_fresh).await {
-            LeaseOutcome::Entry(entry) => {
-                ControlFlow::Break(Some(Ok(Some(self.keep_shared(request, entry)))))
-            }
-            LeaseOutcome::Absent(seen) if !policy.is_outdated(request, &seen) => {
-                policy.local.put_absent(request, seen);
-                ControlFlow::Break(Some(Ok(None)))
-            }
-            // The holder read before a change that is known here.
-            LeaseOutcome::Absent(_) if Instant::now() < deadline => {
-                sleep(RETRY_INTERVAL).await;
-                ControlFlow::Continue(())
-            }
-            LeaseOutcome::Absent(_) | LeaseOutcome::TimedOut => ControlFlow::Break(None),
-            // Without a retry, an entry that is known to be outdated would be served.
-            LeaseOutcome::Failed(_)
-                if policy.upstream.is_in_use() && policy.local.newest(request).is_some() =>
-            {
-                ControlFlow::Continue(())
-            }
-            LeaseOutcome::Failed(error) => ControlFlow::Break(Some(Err(error.into()))),
-            LeaseOutcome::LeaseEnded => ControlFlow::Continue(()),
-        }
-    }
-
-    fn keep_shared(&self, request: &Request, entry: Entry) -> (Arc<Entry>, Source) {
-        (self.policy.local.put(request, &Arc::new(entry)), Source::Shared)
+        self.fetch_and_publish(request, since, None, priority).await
     }
 
     /// Reads from the upstream, and publishes the result to both caches.
@@ -124,48 +75,40 @@ impl Fetcher {
         &self,
         request: &Request,
         since: Option<ReadOrder>,
-        lease: Option<Lease>,
+        lease: Option<&Lease>,
         priority: Priority,
-    ) -> FetchResult {
+    ) -> EntryResult {
         let (policy, shared) = (&self.policy, &self.shared);
-        let read = match self.reader.read(request, since, priority).await {
-            Ok(outcome) => Ok(outcome),
-            Err(NotRead::Failed(error)) => Err(error),
-            Err(NotRead::Overloaded(overloaded)) => {
-                // Another replica may have capacity for it.
-                if let (Some(shared), Some(lease)) = (shared, &lease) {
-                    shared.release_lease(lease).await;
+        let read = match self.read(request, since, priority).await {
+            Ok(read) => read,
+            Err(error) => {
+                let mut told = None;
+                if let ReadError::Upstream(cause) = &error {
+                    self.metrics.count(CacheEvent::LoadFailed);
+                    told = Some(&**cause);
                 }
-                return Err(overloaded.into());
+                if let Some(shared) = shared {
+                    // If the database is unavailable or reads are shed here, another replica may
+                    // still read it.
+                    shared.release(lease, told.filter(|_| policy.upstream.is_in_use())).await;
+                }
+                return Err(error);
             }
         };
-        let event = if read.is_ok() { CacheEvent::Loaded } else { CacheEvent::LoadFailed };
-        self.metrics.count(event);
-        match read {
-            Ok(ReadOutcome::Entry(entry)) => {
-                let entry = policy.local.put(request, &Arc::new(entry));
-                if let Some(shared) = shared {
-                    let lifetime = policy.ages(request, &entry).if_error;
-                    let ttl = lifetime.saturating_sub(entry.seen.began.elapsed());
-                    shared.publish(lease, request, &entry, ttl).await;
-                }
-                Ok(Some((entry, Source::Upstream { collapsed: false })))
+        self.metrics.count(CacheEvent::Loaded);
+        let Some(body) = read.value else {
+            if let Some(shared) = shared {
+                shared.publish_absent(lease, request, &read.seen).await;
             }
-            Ok(ReadOutcome::Absent(seen)) => {
-                if let Some(shared) = shared {
-                    shared.publish_absent(lease, request, &seen).await;
-                }
-                policy.local.put_absent(request, seen);
-                Ok(None)
-            }
-            Err(error) => {
-                if let Some(shared) = shared {
-                    // If the database is unavailable from here, others may still reach it.
-                    let concerns_all = policy.upstream.is_in_use();
-                    shared.publish_failure(lease, &error, concerns_all).await;
-                }
-                Err(error.into())
-            }
+            policy.local.put_absent(request, read.seen);
+            return Err(ReadError::NotFound);
+        };
+        let entry = policy.local.put(request, &Arc::new(Entry::new(request, body, read.seen)));
+        if let Some(shared) = shared {
+            let lifetime = policy.ages(request, &entry).if_error;
+            let ttl = lifetime.saturating_sub(entry.seen.began.elapsed());
+            shared.publish(lease, request, &entry, ttl).await;
         }
+        Ok((entry, Source::Upstream { collapsed: false }))
     }
 }

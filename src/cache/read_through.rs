@@ -14,8 +14,8 @@ use tokio::time::timeout;
 use super::entry::Entry;
 use super::freshness::Freshness;
 use super::load::Loader;
-use super::reply::{CacheReply, ReadError, Source};
-use super::serve_policy::ServePolicy;
+use super::local::CacheStats;
+use super::reply::{CacheReply, EntryResult, ReadError, Source};
 use super::shared::SharedCache;
 use crate::config::Config;
 use crate::ops::{CacheEvent, Metrics};
@@ -29,32 +29,16 @@ const CONFIRMATION_WAIT: Duration = Duration::from_millis(100);
 /// A refresh under way.
 type Refresh = FlightReceiver<()>;
 
-type EntryResult = Result<(Arc<Entry>, Source), ReadError>;
-
 /// Reads through both caches to the upstream. Cheap to clone.
 #[derive(Clone)]
 pub struct ReadThrough(Arc<ReadThroughState>);
 
 struct ReadThroughState {
-    policy: Arc<ServePolicy>,
     loader: Loader,
     /// Loads that requests wait for.
     loads: SingleFlight<Request, EntryResult, ReadStart>,
     /// Background refreshes.
     refreshes: SingleFlight<Request, ()>,
-    metrics: Arc<Metrics>,
-    max_bytes: u64,
-}
-
-/// The size of the local cache.
-#[derive(Debug, Clone, Copy)]
-pub struct CacheStats {
-    /// The memory that it uses, in bytes.
-    pub bytes: u64,
-    /// The memory that it may use, in bytes.
-    pub max_bytes: u64,
-    /// Number of entries.
-    pub entries: u64,
 }
 
 impl ReadThrough {
@@ -65,18 +49,15 @@ impl ReadThrough {
         upstream: Arc<UpstreamClient>,
         metrics: Arc<Metrics>,
     ) -> Self {
-        let policy = Arc::new(ServePolicy::new(&config.cache, upstream));
-        let loader = Loader::new(config, Arc::clone(&policy), shared, Arc::clone(&metrics));
+        let loader = Loader::new(config, shared, upstream, metrics);
         let (loads, refreshes) =
             (SingleFlight::new("cache_loads"), SingleFlight::new("cache_refreshes"));
-        let max_bytes = config.cache.local_max_bytes;
-        Self(Arc::new(ReadThroughState { policy, loader, loads, refreshes, metrics, max_bytes }))
+        Self(Arc::new(ReadThroughState { loader, loads, refreshes }))
     }
 
     /// The size of the local cache.
     pub fn stats(&self) -> CacheStats {
-        let (bytes, entries) = self.0.policy.local.size();
-        CacheStats { bytes, max_bytes: self.0.max_bytes, entries }
+        self.0.loader.policy.local.stats()
     }
 
     /// The entry for `request`.
@@ -84,7 +65,7 @@ impl ReadThrough {
     /// # Errors
     /// [`ReadError`].
     pub async fn get(&self, request: &Request) -> Result<CacheReply, ReadError> {
-        let policy = &self.0.policy;
+        let policy = &self.0.loader.policy;
         if let Some(entry) = policy.local.get(request) {
             match self.serve(request, entry, Source::Local) {
                 Servability::Ready(reply) => return Ok(reply),
@@ -100,8 +81,8 @@ impl ReadThrough {
     }
 
     async fn load(&self, request: &Request) -> Result<CacheReply, ReadError> {
-        let policy = &self.0.policy;
-        if policy.is_known_absent(request) {
+        let policy = &self.0.loader.policy;
+        if policy.absence(request) == Some(Currency::Confirmed) {
             return Err(ReadError::NotFound);
         }
         let start = policy.upstream.log.read_start();
@@ -111,12 +92,10 @@ impl ReadThrough {
             async move { this.loader.load(&request).await }
         });
         let flight = flight.await?;
-        let (entry, source) = match flight.value? {
-            (entry, Source::Upstream { .. }) => {
-                (entry, Source::Upstream { collapsed: flight.joined })
-            }
-            found => found,
-        };
+        let (entry, mut source) = flight.value?;
+        if let Source::Upstream { collapsed } = &mut source {
+            *collapsed = flight.joined;
+        }
         if matches!(source, Source::Local | Source::Shared) {
             match self.serve(request, Arc::clone(&entry), source) {
                 Servability::Ready(reply) => return Ok(reply),
@@ -136,10 +115,10 @@ impl ReadThrough {
 
     /// The entry, if it may be served without a load; one that is stale or unconfirmed is refreshed.
     fn serve(&self, request: &Request, entry: Arc<Entry>, source: Source) -> Servability {
-        let (policy, now) = (&self.0.policy, BootInstant::now());
+        let (policy, now) = (&self.0.loader.policy, BootInstant::now());
         let currency = policy.currency(request, &entry.seen, now);
         if currency == Currency::Outdated {
-            self.0.metrics.count(CacheEvent::NotCurrent);
+            self.0.loader.metrics.count(CacheEvent::NotCurrent);
             return Servability::Unservable;
         }
         match (policy.classify(request, &entry, now), currency) {
@@ -158,7 +137,7 @@ impl ReadThrough {
             // Whether it ended, in time or by a panic, shows in what there is then.
             let _ = timeout(CONFIRMATION_WAIT, refresh.wait_for(Option::is_some)).await;
         }
-        let (policy, now) = (&self.0.policy, BootInstant::now());
+        let (policy, now) = (&self.0.loader.policy, BootInstant::now());
         let entry = policy.local.get(request)?;
         let source = match policy.currency(request, &entry.seen, now) {
             Currency::Confirmed => Source::Upstream { collapsed: false },
@@ -176,9 +155,9 @@ impl ReadThrough {
         }
         let (this, owned_request) = (Arc::clone(&self.0), request.clone());
         self.0.refreshes.spawn(request, (), || async move {
-            this.metrics.count(CacheEvent::Refresh);
+            this.loader.metrics.count(CacheEvent::Refresh);
             this.loader.refresh(&owned_request).await;
-            if let Some(entry) = this.policy.local.get(&owned_request) {
+            if let Some(entry) = this.loader.policy.local.get(&owned_request) {
                 this.publish_arena(&owned_request, &entry);
             }
         })
@@ -201,7 +180,8 @@ impl ReadThroughState {
         source: Source,
         now: BootInstant,
     ) -> CacheReply {
-        let (fresh, age) = (self.policy.ages(request, &entry).fresh, now.since(entry.seen.began));
+        let (fresh, age) =
+            (self.loader.policy.ages(request, &entry).fresh, now.since(entry.seen.began));
         if !matches!(source, Source::Local) {
             self.publish_arena(request, &entry);
         }
@@ -212,6 +192,11 @@ impl ReadThroughState {
     fn publish_arena(&self, request: &Request, entry: &Entry) {
         let Request::Insights(domain) = request else { return };
         let read_at = entry.seen.read_at.as_microsecond() as f64 / 1e6;
-        self.metrics.domain(domain.as_str(), &entry.body, entry.seen.began.elapsed(), read_at);
+        self.loader.metrics.domain(
+            domain.as_str(),
+            &entry.body,
+            entry.seen.began.elapsed(),
+            read_at,
+        );
     }
 }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Serialize;
 
-use crate::registry::{GenePage, GeneSearch, Page, PageOffset, Sort};
+use crate::registry::{Count, GenePage, GeneSearch, GeneSummary, Page, PageOffset, Sort};
 
 /// A response body, and the one header that depends on the same values.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,18 +12,20 @@ pub struct ResponseBody {
     /// The JSON.
     pub body: Bytes,
     /// The value of the `Link` header; empty if the response has none.
-    pub link: Box<str>,
+    pub link: Bytes,
 }
 
 impl ResponseBody {
     /// A page, with links to the next and the previous page.
-    pub fn page(search: &GeneSearch, page: &GenePage) -> Self {
-        Self { body: json(page), link: links(search, page.total.get()).into() }
+    pub fn page(search: &GeneSearch, data: Vec<GeneSummary>, total: Count) -> Self {
+        let (limit, offset) = (search.page.limit(), search.page.offset());
+        let link = exact(links(search, total.get()).into());
+        Self { body: json(&GenePage { data, total, limit, offset }), link }
     }
 
     /// Any other value, without links.
     pub fn of(value: &impl Serialize) -> Self {
-        Self { body: json(value), link: "".into() }
+        Self { body: json(value), link: Bytes::new() }
     }
 }
 

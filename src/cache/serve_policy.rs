@@ -63,17 +63,10 @@ impl ServePolicy {
         self.upstream.log.may_share(depends_on(request), load)
     }
 
-    /// Whether the request was found to have no result, and that is confirmed.
-    pub(super) fn is_known_absent(&self, request: &Request) -> bool {
-        let is_confirmed = |seen: &ReadStamp| {
-            self.currency(request, seen, BootInstant::now()) == Currency::Confirmed
-        };
-        self.local.not_found(request).is_some_and(|seen| is_confirmed(&seen))
-    }
-
-    /// Whether the request was found to have no result, and no change since then is known.
-    pub(super) fn was_absent(&self, request: &Request) -> bool {
-        self.local.not_found(request).is_some_and(|seen| !self.is_outdated(request, &seen))
+    /// How current the read is that found no result for the request, if one is remembered.
+    pub(super) fn absence(&self, request: &Request) -> Option<Currency> {
+        let seen = self.local.not_found(request)?;
+        Some(self.currency(request, &seen, BootInstant::now()))
     }
 
     /// Whether an entry may be served without a read, possibly with a refresh.

@@ -10,7 +10,7 @@ use tokio::time::sleep;
 
 use super::codec;
 use super::entry::Entry;
-use super::key::CanonicalText;
+use super::key::canonical_text;
 use crate::ops::{CacheEvent, Metrics};
 use crate::redis::scripts::DELETE_IF_EQUAL;
 use crate::redis::{AccessMode, Call, EntryKeys, RedisFailure, RedisKeys, RedisPool};
@@ -40,7 +40,7 @@ pub struct SharedCache {
     keys: RedisKeys,
     pub(super) options: SharedCacheOptions,
     pub(super) upstream: Arc<UpstreamClient>,
-    metrics: Arc<Metrics>,
+    pub(super) metrics: Arc<Metrics>,
 }
 
 impl SharedCache {
@@ -55,15 +55,11 @@ impl SharedCache {
         Self { pool, keys, options, upstream, metrics }
     }
 
-    pub(super) fn count(&self, event: CacheEvent) {
-        self.metrics.count(event);
-    }
-
     /// The keys in the present history of the database; `None` while that is unknown.
     pub(super) fn keys(&self, request: &Request) -> Option<EntryKeys> {
         let (history, _) = self.upstream.history()?;
         let entries = format!("{}:{}:{}", codec::FORMAT, self.options.schema, history.id());
-        Some(self.keys.entry(&entries, CanonicalText(request)))
+        Some(self.keys.entry(&entries, canonical_text(request)))
     }
 
     /// Tells other replicas the present history of the database, or learns it from them while this
@@ -89,12 +85,7 @@ impl SharedCache {
     }
 
     async fn learn_history(&self, key: &str) {
-        let mut command = cmd("GET");
-        command.arg(key);
-        let Ok(Value::BulkString(text)) = self.pool.send(AccessMode::Read, key, command).await
-        else {
-            return;
-        };
+        let Ok(Value::BulkString(text)) = self.read(key).await else { return };
         let text = String::from_utf8_lossy(&text);
         if let Some((history, wal)) = text.rsplit_once(' ')
             && let (Ok(history), Ok(wal)) = (history.parse(), wal.parse())
@@ -103,20 +94,18 @@ impl SharedCache {
         }
     }
 
-    pub(super) async fn get(&self, request: &Request) -> Option<Entry> {
+    pub(super) async fn get(&self, request: &Request) -> Option<Arc<Entry>> {
         if !self.upstream.may_use_shared() {
             return None;
         }
         let key = self.keys(request)?.entry;
-        let mut command = cmd("GET");
-        command.arg(&key);
-        match self.pool.send(AccessMode::Read, &key, command).await {
+        match self.read(&key).await {
             Ok(value) => self.decode(&key, request, value).await,
             Err(error) => {
                 // Another Redis type, such as a list: the next write of this key replaces it.
                 if matches!(&error, RedisFailure::Failed(error) if error.code() == Some("WRONGTYPE"))
                 {
-                    self.count(CacheEvent::SharedUndecodable);
+                    self.metrics.count(CacheEvent::SharedUndecodable);
                 }
                 tracing::debug!(%error, "an entry could not be read from redis");
                 None
@@ -124,19 +113,30 @@ impl SharedCache {
         }
     }
 
+    async fn read(&self, key: &str) -> Result<Value, RedisFailure> {
+        let mut command = cmd("GET");
+        command.arg(key);
+        self.pool.send(AccessMode::Read, key, command).await
+    }
+
     /// Decodes a value. One that cannot be decoded is a miss; it is counted and deleted.
-    pub(super) async fn decode(&self, key: &str, request: &Request, value: Value) -> Option<Entry> {
+    pub(super) async fn decode(
+        &self,
+        key: &str,
+        request: &Request,
+        value: Value,
+    ) -> Option<Arc<Entry>> {
         let Value::BulkString(bytes) = value else { return None };
         let bytes = Bytes::from(bytes);
         let Some(mut entry) = codec::decode(key, request, &bytes) else {
-            self.count(CacheEvent::SharedUndecodable);
+            self.metrics.count(CacheEvent::SharedUndecodable);
             tracing::debug!("an entry in redis has another format or belongs to another key");
             let delete = Call::script(&DELETE_IF_EQUAL, key).arg(&bytes[..]);
             self.write(&[delete]).await;
             return None;
         };
         entry.seen = self.upstream.stamp_of_shared(&entry.seen)?;
-        Some(entry)
+        Some(Arc::new(entry))
     }
 
     /// Sends writes, and counts those that fail. Returns the replies, if Redis sent any.
@@ -147,13 +147,13 @@ impl SharedCache {
         match self.pool.run(AccessMode::Write, calls).await {
             Ok(replies) => {
                 replies.iter().filter_map(|reply| reply.as_ref().err()).for_each(|error| {
-                    self.count(CacheEvent::SharedWriteFailed);
+                    self.metrics.count(CacheEvent::SharedWriteFailed);
                     tracing::debug!(%error, "redis rejected a write");
                 });
                 Some(replies)
             }
             Err(error) => {
-                self.count(CacheEvent::SharedWriteFailed);
+                self.metrics.count(CacheEvent::SharedWriteFailed);
                 tracing::debug!(%error, "a write to redis failed");
                 None
             }
