@@ -36,9 +36,9 @@ impl Loader {
             && let Some(attempt) = shared.acquire_lease(request, known).await
         {
             let held = match attempt {
-                LeaseAttempt::Acquired { lease, has_other_entry } => {
+                LeaseAttempt::Acquired(lease) => {
                     // The previous holder may have published it after `known` was read.
-                    if has_other_entry
+                    if lease.has_other_entry
                         && let Some(entry) = shared.get(request).await.filter(is_fresh)
                     {
                         shared.release(Some(&lease), None).await;

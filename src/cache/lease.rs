@@ -35,18 +35,16 @@ pub(super) struct Lease {
     token: String,
     /// Whether Redis had no entry when this replica tried to acquire the lease.
     was_vacant: bool,
+    /// Whether Redis then had another entry than the known one: the previous holder may have just
+    /// published it.
+    pub(super) has_other_entry: bool,
 }
 
 /// The result of trying to acquire a lease.
 #[derive(Debug)]
 pub(super) enum LeaseAttempt {
-    /// This replica holds it.
-    Acquired {
-        /// The lease, to be released.
-        lease: Lease,
-        /// Whether Redis now has another entry than the known one.
-        has_other_entry: bool,
-    },
+    /// This replica holds it, and has to release it.
+    Acquired(Lease),
     /// Another replica holds it.
     Held(Lease),
 }
@@ -65,9 +63,8 @@ pub(super) enum LeaseOutcome {
 }
 
 impl SharedCache {
-    /// Tries to acquire the lease of `request`. Also tells whether Redis has another entry than the
-    /// `known` one: the previous holder may have just published. `None` if Redis is unavailable, or
-    /// if the holder began too early for this request.
+    /// Tries to acquire the lease of `request`, whose entry in Redis was `known`. `None` if Redis is
+    /// unavailable, or if the holder began too early for this request.
     pub(super) async fn acquire_lease(
         &self,
         request: &Request,
@@ -77,7 +74,7 @@ impl SharedCache {
         let token = random_token();
         let acquire = Call::script(&ACQUIRE_LEASE, &keys.lease)
             .arg(token.as_bytes())
-            .arg(milliseconds(self.options.lease_ttl));
+            .arg(milliseconds(self.lease_ttl));
         let mut version = cmd("GETRANGE");
         version.arg(&keys.entry).arg(codec::VERSION.start).arg(codec::VERSION.end - 1);
         let calls = [acquire, Call::command(&keys.entry, version)];
@@ -89,12 +86,12 @@ impl SharedCache {
         // An error if the key holds another Redis type.
         let has_other_entry = version.as_ref().is_ok_and(|version| text(version) != known);
         let was_vacant = version.is_ok_and(|version| version == Value::BulkString(Vec::new()));
-        let lease = Lease { keys, token: holder, was_vacant };
+        let lease = Lease { keys, token: holder, was_vacant, has_other_entry };
         if is_acquired {
-            return Some(LeaseAttempt::Acquired { lease, has_other_entry });
+            return Some(LeaseAttempt::Acquired(lease));
         }
         let expires_in = Duration::from_millis(u64::try_from(expires_in_ms).unwrap_or(0));
-        let age = self.options.lease_ttl.saturating_sub(expires_in);
+        let age = self.lease_ttl.saturating_sub(expires_in);
         let is_recent = self.upstream.log.knows_changes_since(BootInstant::now() - age);
         is_recent.then_some(LeaseAttempt::Held(lease))
     }
@@ -153,7 +150,7 @@ impl SharedCache {
         entry: &Entry,
         ttl: Duration,
     ) {
-        let is_too_large = entry.body.len() as u64 > self.options.max_entry_bytes;
+        let is_too_large = entry.body.len() as u64 > self.max_entry_bytes;
         if is_too_large {
             self.metrics.count(CacheEvent::SharedTooLarge);
         }

@@ -7,15 +7,15 @@ use std::time::Duration;
 use moka::sync::Cache;
 
 use super::entry::Entry;
-use super::freshness::Freshness;
 use super::read_limiter::{Priority, ReadLimiter};
 use super::reply::{EntryResult, ReadError, Source};
-use super::serve_policy::ServePolicy;
+use super::serve_policy::{Freshness, ServePolicy};
 use super::shared::SharedCache;
 use crate::config::Config;
 use crate::ops::{Metrics, error_chain};
 use crate::registry::Request;
-use crate::upstream::{BootInstant, Currency, UpstreamClient, UpstreamError};
+use crate::sync::SingleFlight;
+use crate::upstream::{BootInstant, Currency, ReadStart, UpstreamClient, UpstreamError};
 
 /// Pause after a failed background refresh before the next one of the same request.
 const REFRESH_BACKOFF: Duration = Duration::from_secs(2);
@@ -23,7 +23,7 @@ const REFRESH_BACKOFF: Duration = Duration::from_secs(2);
 /// Maximum number of requests whose refresh is paused.
 const MAX_BACKOFFS: u64 = 10_000;
 
-/// Loads and refreshes entries.
+/// Loads and refreshes entries: the state of the whole cache.
 pub(super) struct Loader {
     pub(super) policy: ServePolicy,
     pub(super) shared: Option<Arc<SharedCache>>,
@@ -31,6 +31,10 @@ pub(super) struct Loader {
     /// Maximum wait for another replica.
     pub(super) max_wait: Duration,
     pub(super) metrics: Arc<Metrics>,
+    /// Loads that requests wait for.
+    pub(super) loads: SingleFlight<Request, EntryResult, ReadStart>,
+    /// Background refreshes.
+    pub(super) refreshes: SingleFlight<Request, ()>,
     refresh_backoff: Cache<Request, ()>,
 }
 
@@ -49,10 +53,19 @@ impl Loader {
             deadline,
             metrics.shed(),
         );
-        let policy = ServePolicy::new(&config.cache, upstream);
-        let refresh_backoff =
-            Cache::builder().max_capacity(MAX_BACKOFFS).time_to_live(REFRESH_BACKOFF).build();
-        Self { policy, shared, limiter, max_wait: deadline / 2, metrics, refresh_backoff }
+        Self {
+            policy: ServePolicy::new(&config.cache, upstream),
+            shared,
+            limiter,
+            max_wait: deadline / 2,
+            metrics,
+            loads: SingleFlight::new("cache_loads"),
+            refreshes: SingleFlight::new("cache_refreshes"),
+            refresh_backoff: Cache::builder()
+                .max_capacity(MAX_BACKOFFS)
+                .time_to_live(REFRESH_BACKOFF)
+                .build(),
+        }
     }
 
     /// Loads the entry for a request that waits.
@@ -164,5 +177,12 @@ impl Loader {
             freshness != Freshness::Expired && !policy.local.is_deleted(request, newest);
         // Kept locally, so that no older entry is served after it.
         is_servable.then(|| policy.local.put(request, newest))
+    }
+
+    /// Publishes the numbers of a domain's arena as metrics.
+    pub(super) fn publish_arena(&self, request: &Request, entry: &Entry) {
+        let Request::Insights(domain) = request else { return };
+        let read_at = entry.seen.read_at.as_microsecond() as f64 / 1e6;
+        self.metrics.domain(domain.as_str(), &entry.body, entry.seen.began.elapsed(), read_at);
     }
 }

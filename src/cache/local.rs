@@ -68,16 +68,21 @@ impl LocalCache {
             }),
             tombstones: cache(small, longest, |_, _| 0),
             totals: cache(small, totals, |filter, total| {
-                filter_size(filter) + arc_size(total) + stamp_size(&total.seen)
+                domain_size(filter.domain.as_ref()) + arc_size(total) + stamp_size(&total.seen)
             }),
         }
     }
 
     pub(super) fn stats(&self) -> CacheStats {
-        let Self { max_bytes, entries, not_found, tombstones, totals } = self;
-        let small = [current_weight(not_found), current_weight(tombstones), current_weight(totals)];
-        let bytes = current_weight(entries) + small.iter().sum::<u64>();
-        CacheStats { bytes, max_bytes: *max_bytes, entries: entries.entry_count() }
+        let Self { entries, not_found, tombstones, totals, .. } = self;
+        // The caches update their counts lazily.
+        entries.run_pending_tasks();
+        not_found.run_pending_tasks();
+        tombstones.run_pending_tasks();
+        totals.run_pending_tasks();
+        let small = not_found.weighted_size() + tombstones.weighted_size() + totals.weighted_size();
+        let bytes = entries.weighted_size() + small;
+        CacheStats { bytes, max_bytes: self.max_bytes, entries: entries.entry_count() }
     }
 
     pub(super) fn get(&self, request: &Request) -> Option<Arc<Entry>> {
@@ -163,16 +168,6 @@ where
         .build()
 }
 
-fn current_weight<K, V>(cache: &Cache<K, V>) -> u64
-where
-    K: Hash + Eq + Send + Sync + 'static,
-    V: Clone + Send + Sync + 'static,
-{
-    // The cache updates its counts lazily.
-    cache.run_pending_tasks();
-    cache.weighted_size()
-}
-
 /// The memory of an allocation: an allocator rounds up, by an eighth at most.
 const fn allocation(bytes: usize) -> usize {
     bytes + bytes / 8
@@ -184,19 +179,15 @@ const fn arc_size<T>(_: &Arc<T>) -> usize {
 }
 
 fn request_size(request: &Request) -> usize {
-    match request {
-        Request::Search(search) => filter_size(&search.filter),
-        Request::Phenotype(_) => 0,
-        Request::Insights(domain) => domain_size(domain),
-    }
+    domain_size(match request {
+        Request::Search(search) => search.filter.domain.as_ref(),
+        Request::Phenotype(_) => None,
+        Request::Insights(domain) => Some(domain),
+    })
 }
 
-fn filter_size(filter: &GeneFilter) -> usize {
-    filter.domain.as_ref().map_or(0, domain_size)
-}
-
-fn domain_size(domain: &DomainName) -> usize {
-    allocation(domain.as_str().len())
+fn domain_size(domain: Option<&DomainName>) -> usize {
+    domain.map_or(0, |domain| allocation(domain.as_str().len()))
 }
 
 fn stamp_size(seen: &ReadStamp) -> usize {

@@ -5,7 +5,6 @@
 mod codec;
 mod entry;
 mod fetch;
-mod freshness;
 mod key;
 mod lease;
 mod load;
@@ -23,4 +22,4 @@ pub use local::CacheStats;
 pub use read_through::ReadThrough;
 pub use reply::{CacheReply, ReadError, Source};
 pub use response_body::ResponseBody;
-pub use shared::{SharedCache, SharedCacheOptions};
+pub use shared::SharedCache;

@@ -23,42 +23,29 @@ const HISTORY_INTERVAL: Duration = Duration::from_secs(1);
 /// Time to live of the history in Redis: longer than any entry.
 const HISTORY_TTL: Duration = Duration::from_secs(25 * 3_600);
 
-/// The settings of a [`SharedCache`].
-#[derive(Debug)]
-pub struct SharedCacheOptions {
+/// The shared cache. Sends nothing to Redis by itself.
+pub struct SharedCache {
+    /// The connections.
+    pub pool: RedisPool,
+    /// The names of all keys.
+    pub keys: RedisKeys,
     /// A fingerprint of the response schema: releases with different schemas share no entries.
     pub schema: String,
     /// Larger bodies are not shared, in bytes.
     pub max_entry_bytes: u64,
     /// Time to live of a lease: the longest time that one attempt to read may take.
     pub lease_ttl: Duration,
-}
-
-/// The shared cache.
-pub struct SharedCache {
-    pub(super) pool: RedisPool,
-    keys: RedisKeys,
-    pub(super) options: SharedCacheOptions,
-    pub(super) upstream: Arc<UpstreamClient>,
-    pub(super) metrics: Arc<Metrics>,
+    /// The upstream whose responses are shared.
+    pub upstream: Arc<UpstreamClient>,
+    /// Counts failures of Redis.
+    pub metrics: Arc<Metrics>,
 }
 
 impl SharedCache {
-    /// Sends nothing to Redis yet.
-    pub fn new(
-        pool: RedisPool,
-        keys: RedisKeys,
-        options: SharedCacheOptions,
-        upstream: Arc<UpstreamClient>,
-        metrics: Arc<Metrics>,
-    ) -> Self {
-        Self { pool, keys, options, upstream, metrics }
-    }
-
     /// The keys in the present history of the database; `None` while that is unknown.
     pub(super) fn keys(&self, request: &Request) -> Option<EntryKeys> {
         let (history, _) = self.upstream.history()?;
-        let entries = format!("{}:{}:{}", codec::FORMAT, self.options.schema, history.id());
+        let entries = format!("{}:{}:{}", codec::FORMAT, self.schema, history.id());
         Some(self.keys.entry(&entries, canonical_text(request)))
     }
 
@@ -69,14 +56,13 @@ impl SharedCache {
         loop {
             match self.upstream.history() {
                 None => self.learn_history(&key).await,
-                present if present != told && self.upstream.is_primary_in_use() => {
-                    told = present;
-                    if let Some((history, wal)) = present {
-                        let mut set = cmd("SET");
-                        set.arg(&key).arg(format!("{history} {}", wal.unwrap_or(0)));
-                        set.arg("PX").arg(milliseconds(HISTORY_TTL));
-                        self.write(&[Call::command(&key, set)]).await;
-                    }
+                Some(present) if told != Some(present) && self.upstream.is_primary_in_use() => {
+                    told = Some(present);
+                    let (history, wal) = present;
+                    let mut set = cmd("SET");
+                    set.arg(&key).arg(format!("{history} {}", wal.unwrap_or(0)));
+                    set.arg("PX").arg(milliseconds(HISTORY_TTL));
+                    self.write(&[Call::command(&key, set)]).await;
                 }
                 Some(_) => {}
             }
