@@ -8,8 +8,7 @@
 
 use bytes::Bytes;
 
-use super::entry::Entry;
-use super::response_body::ResponseBody;
+use super::entry::{Entry, ResponseBody};
 use crate::registry::{Request, Timestamp};
 use crate::upstream::ReadStamp;
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::{FromRedisValue, RedisResult, Value, cmd};
-use tokio::time::{Instant, MissedTickBehavior, interval, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::codec::{self, time_text, transactions};
 use super::entry::Entry;
@@ -17,7 +17,7 @@ use crate::redis::{AccessMode, Call, EntryKeys};
 use crate::registry::Request;
 use crate::upstream::{BootInstant, ReadStamp, UpstreamError};
 
-/// Interval at which a waiting replica polls for the result.
+/// Pause of a waiting replica before each poll for the result.
 const LEASE_POLL_INTERVAL: Duration = Duration::from_millis(25);
 
 /// Time to live of the marker that tells waiting replicas of a result without an entry.
@@ -105,11 +105,8 @@ impl SharedCache {
         deadline: Instant,
         accept: impl Fn(&Arc<Entry>) -> bool,
     ) -> Option<LeaseOutcome> {
-        let mut polls = interval(LEASE_POLL_INTERVAL);
-        polls.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        polls.tick().await;
         loop {
-            timeout_at(deadline, polls.tick()).await.ok()?;
+            timeout_at(deadline, sleep(LEASE_POLL_INTERVAL)).await.ok()?;
             let mut poll = cmd("MGET");
             poll.arg(&keys.entry).arg(&keys.outcome).arg(&keys.lease);
             let values = self.pool.send(AccessMode::Read, &keys.entry, poll).await.ok()?;

@@ -210,7 +210,7 @@ fn entry_size(entry: &Entry) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::super::response_body::ResponseBody;
+    use super::super::entry::ResponseBody;
     use super::*;
     use crate::registry::{GeneSearch, Timestamp};
 

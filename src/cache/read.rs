@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
+use super::entry::ResponseBody;
 use super::load::Loader;
 use super::read_limiter::Priority;
 use super::reply::ReadError;
-use super::response_body::ResponseBody;
 use crate::registry::{Count, GeneFilter, GeneSearch, Page, Request};
 use crate::upstream::{BootInstant, Currency, DependsOn, Read, ReadOrder, UpstreamError};
 

@@ -9,22 +9,30 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use moka::sync::Cache;
 use tokio::time::timeout;
 
 use super::entry::Entry;
 use super::load::Loader;
 use super::local::CacheStats;
+use super::read_limiter::ReadLimiter;
 use super::reply::{CacheReply, ReadError, Source};
-use super::serve_policy::Freshness;
+use super::serve_policy::{Freshness, ServePolicy};
 use super::shared::SharedCache;
 use crate::config::Config;
 use crate::ops::{CacheEvent, Metrics};
 use crate::registry::Request;
-use crate::sync::{FlightOutcome, FlightReceiver};
+use crate::sync::{FlightOutcome, FlightReceiver, SingleFlight};
 use crate::upstream::{BootInstant, Currency, ReadStart, UpstreamClient};
 
 /// Longest wait of the request that began the refresh of an unconfirmed entry.
 const CONFIRMATION_WAIT: Duration = Duration::from_millis(100);
+
+/// Pause after a failed background refresh before the next one of the same request.
+const REFRESH_BACKOFF: Duration = Duration::from_secs(2);
+
+/// Maximum number of requests whose refresh is paused.
+const MAX_BACKOFFS: u64 = 10_000;
 
 /// A refresh under way.
 type Refresh = FlightReceiver<()>;
@@ -41,7 +49,27 @@ impl ReadThrough {
         upstream: Arc<UpstreamClient>,
         metrics: Arc<Metrics>,
     ) -> Self {
-        Self(Arc::new(Loader::new(config, shared, upstream, metrics)))
+        let deadline = Duration::from_millis(config.upstream.deadline_ms);
+        let limiter = ReadLimiter::new(
+            config.shed.max_reads(config.upstream.pool_size),
+            config.shed.queue,
+            Duration::from_millis(config.shed.wait_ms),
+            deadline,
+            metrics.shed(),
+        );
+        Self(Arc::new(Loader {
+            policy: ServePolicy::new(&config.cache, upstream),
+            shared,
+            limiter,
+            max_wait: deadline / 2,
+            metrics,
+            loads: SingleFlight::new("cache_loads"),
+            refreshes: SingleFlight::new("cache_refreshes"),
+            refresh_backoff: Cache::builder()
+                .max_capacity(MAX_BACKOFFS)
+                .time_to_live(REFRESH_BACKOFF)
+                .build(),
+        }))
     }
 
     /// The size of the local cache.
@@ -123,17 +151,16 @@ impl ReadThrough {
             let _ = timeout(CONFIRMATION_WAIT, refresh.wait_for(Option::is_some)).await;
         }
         let (policy, now) = (&self.0.policy, BootInstant::now());
-        if let Some(entry) = policy.local.get(request) {
-            let source = match policy.currency(request, &entry.seen, now) {
-                Currency::Confirmed => Some(Source::Upstream { collapsed: false }),
-                Currency::Unconfirmed => Some(Source::Unconfirmed),
-                Currency::Outdated => None,
-            };
-            if let Some(source) = source {
-                return Ok(self.reply(request, entry, source, now));
+        let local = policy.local.get(request);
+        match local.map(|entry| (policy.currency(request, &entry.seen, now), entry)) {
+            Some((Currency::Confirmed, entry)) => {
+                Ok(self.reply(request, entry, Source::Upstream { collapsed: false }, now))
             }
+            Some((Currency::Unconfirmed, entry)) => {
+                Ok(self.reply(request, entry, Source::Unconfirmed, now))
+            }
+            Some((Currency::Outdated, _)) | None => Box::pin(self.load(request)).await,
         }
-        Box::pin(self.load(request)).await
     }
 
     /// Refreshes an entry in the background, with at most one task for each request. Returns the
