@@ -46,7 +46,7 @@ impl Loader {
     pub(super) async fn load(&self, request: &Request) -> EntryResult {
         let policy = &self.policy;
         // Another load may have ended between the caller's check and the start of this one.
-        let local = policy.local.get(request);
+        let local = policy.local.entries.get(request);
         if let Some(entry) = local.filter(|entry| policy.is_servable(request, entry)) {
             return Ok((entry, Source::Local));
         }
@@ -65,7 +65,7 @@ impl Loader {
         {
             return Ok((entry, Source::StaleIfError));
         }
-        let cached = policy.local.get(request).or_else(|| shared.clone());
+        let cached = policy.local.entries.get(request).or_else(|| shared.clone());
         let priority = match cached {
             Some(entry) if policy.is_outdated(request, &entry.seen) => Priority::Outdated,
             _ => Priority::Foreground,
@@ -109,11 +109,6 @@ impl Loader {
         }
     }
 
-    /// Whether a background refresh may succeed now.
-    pub(super) fn may_refresh(&self, request: &Request) -> bool {
-        self.policy.upstream.is_in_use() && !self.refresh_backoff.contains_key(request)
-    }
-
     /// Refreshes the entry in the background.
     pub(super) async fn refresh(&self, request: &Request) {
         let shared = self.shared_entry(request).await;
@@ -144,7 +139,7 @@ impl Loader {
     /// The newest entry that may be served while the upstream fails.
     fn stale_fallback(&self, request: &Request, shared: Option<&Arc<Entry>>) -> Option<Arc<Entry>> {
         let policy = &self.policy;
-        let local = policy.local.get(request);
+        let local = policy.local.entries.get(request);
         let newest = local.iter().chain(shared).max_by_key(|entry| entry.seen.order())?;
         let freshness = policy.classify(request, newest, BootInstant::now());
         let is_servable =

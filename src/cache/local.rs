@@ -9,6 +9,7 @@ use moka::ops::compute::Op;
 use moka::sync::Cache;
 
 use super::entry::Entry;
+use crate::config::CacheConfig;
 use crate::registry::{Count, DomainName, GeneFilter, GeneId, Request};
 use crate::upstream::{Read, ReadOrder, ReadStamp};
 
@@ -40,34 +41,32 @@ pub struct CacheStats {
 #[derive(Debug)]
 pub(super) struct LocalCache {
     max_bytes: u64,
-    entries: Cache<Request, Arc<Entry>>,
-    not_found: Cache<Request, Arc<ReadStamp>>,
+    /// Written by [`Self::put`] and [`Self::put_absent`] alone.
+    pub(super) entries: Cache<Request, Arc<Entry>>,
+    /// The read that found nothing.
+    pub(super) not_found: Cache<Request, Arc<ReadStamp>>,
     /// The read that found a gene deleted.
     tombstones: Cache<GeneId, ReadOrder>,
     /// The number of genes that match a filter, so that paging does not count them again.
-    totals: Cache<GeneFilter, Arc<Read<Count>>>,
+    pub(super) totals: Cache<GeneFilter, Arc<Read<Count>>>,
 }
 
 impl LocalCache {
-    /// `max_bytes` bounds the memory of everything. `longest` is the time to live of entries and
-    /// tombstones, `not_found` that of "not found", and `totals` that of totals.
-    pub(super) fn new(
-        max_bytes: u64,
-        longest: Duration,
-        not_found: Duration,
-        totals: Duration,
-    ) -> Self {
+    /// Entries and tombstones are kept until the longest of the ages, totals while a search is fresh.
+    pub(super) fn new(config: &CacheConfig) -> Self {
+        let CacheConfig { search, phenotype, insights, local_max_bytes: max_bytes, .. } = *config;
+        let longest = search.if_error_s.max(phenotype.if_error_s).max(insights.if_error_s);
         let small = max_bytes / SMALL_BUDGET;
         Self {
             max_bytes,
             entries: cache(max_bytes - 3 * small, longest, |request, entry| {
                 request_size(request) + arc_size(entry) + entry_size(entry)
             }),
-            not_found: cache(small, not_found, |request, seen| {
+            not_found: cache(small, config.not_found_s, |request, seen| {
                 request_size(request) + arc_size(seen) + stamp_size(seen)
             }),
             tombstones: cache(small, longest, |_, _| 0),
-            totals: cache(small, totals, |filter, total| {
+            totals: cache(small, search.fresh_s, |filter, total| {
                 domain_size(filter.domain.as_ref()) + arc_size(total) + stamp_size(&total.seen)
             }),
         }
@@ -83,15 +82,6 @@ impl LocalCache {
         let small = not_found.weighted_size() + tombstones.weighted_size() + totals.weighted_size();
         let bytes = entries.weighted_size() + small;
         CacheStats { bytes, max_bytes: self.max_bytes, entries: entries.entry_count() }
-    }
-
-    pub(super) fn get(&self, request: &Request) -> Option<Arc<Entry>> {
-        self.entries.get(request)
-    }
-
-    /// The stamp of the read that found nothing, if that is remembered.
-    pub(super) fn not_found(&self, request: &Request) -> Option<Arc<ReadStamp>> {
-        self.not_found.get(request)
     }
 
     /// Whether the gene was found deleted by a read that saw what the entry's saw, or more.
@@ -134,10 +124,6 @@ impl LocalCache {
         self.not_found.insert(request.clone(), Arc::new(seen));
     }
 
-    pub(super) fn total(&self, filter: &GeneFilter) -> Option<Arc<Read<Count>>> {
-        self.totals.get(filter)
-    }
-
     /// Stores a total, unless there is one of a later state.
     pub(super) fn put_total(&self, filter: &GeneFilter, total: Read<Count>) {
         self.totals.entry_by_ref(filter).and_compute_with(|present| match present {
@@ -149,11 +135,7 @@ impl LocalCache {
 
 /// A cache of up to `max_bytes` of memory. What a key and its value have allocated, beside their own
 /// size, is their `heap_size`, with the overhead of the allocator.
-fn cache<K, V>(
-    max_bytes: u64,
-    time_to_live: Duration,
-    heap_size: fn(&K, &V) -> usize,
-) -> Cache<K, V>
+fn cache<K, V>(max_bytes: u64, time_to_live_s: u64, heap_size: fn(&K, &V) -> usize) -> Cache<K, V>
 where
     K: Hash + Eq + Send + Sync + 'static,
     V: Clone + Send + Sync + 'static,
@@ -164,7 +146,7 @@ where
             (own_size + heap_size(key, value)).try_into().unwrap_or(u32::MAX)
         })
         .max_capacity(max_bytes)
-        .time_to_live(time_to_live)
+        .time_to_live(Duration::from_secs(time_to_live_s))
         .build()
 }
 
@@ -212,6 +194,7 @@ fn entry_size(entry: &Entry) -> usize {
 mod tests {
     use super::super::entry::ResponseBody;
     use super::*;
+    use crate::config::AgesConfig;
     use crate::registry::{GeneSearch, Timestamp};
 
     fn weight_of(domain: &str, body: &str, link: &str, snapshot: &str) -> u64 {
@@ -220,8 +203,15 @@ mod tests {
         let response = ResponseBody { body: body.to_owned().into(), link: link.to_owned().into() };
         let snapshot = Some(snapshot.parse().expect("a snapshot"));
         let entry = Entry::new(&request, response, ReadStamp::new(Timestamp::UNIX_EPOCH, snapshot));
-        let age = Duration::from_secs(60);
-        let cache = LocalCache::new(1 << 20, age, age, age);
+        let ages = AgesConfig { fresh_s: 60, stale_s: 0, if_error_s: 60 };
+        let cache = LocalCache::new(&CacheConfig {
+            local_max_bytes: 1 << 20,
+            shared_max_entry_bytes: 0,
+            not_found_s: 60,
+            search: ages,
+            phenotype: ages,
+            insights: ages,
+        });
         cache.put(&request, &Arc::new(entry));
         cache.stats().bytes
     }

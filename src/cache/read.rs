@@ -77,7 +77,7 @@ impl Loader {
     /// the usual time.
     fn known_total(&self, filter: &GeneFilter) -> Option<Arc<Read<Count>>> {
         let policy = &self.policy;
-        let total = policy.local.total(filter)?;
+        let total = policy.local.totals.get(filter)?;
         let now = BootInstant::now();
         let is_young = now.since(total.seen.began) < policy.search.fresh / 2;
         let currency = policy.upstream.currency(DependsOn::of_filter(filter), &total.seen, now);

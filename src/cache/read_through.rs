@@ -83,7 +83,7 @@ impl ReadThrough {
     /// [`ReadError`].
     pub async fn get(&self, request: &Request) -> Result<CacheReply, ReadError> {
         let policy = &self.0.policy;
-        if let Some(entry) = policy.local.get(request) {
+        if let Some(entry) = policy.local.entries.get(request) {
             match self.serve(request, entry, Source::Local) {
                 Servability::Ready(reply) => return Ok(reply),
                 Servability::Unconfirmed(refresh) => {
@@ -151,7 +151,7 @@ impl ReadThrough {
             let _ = timeout(CONFIRMATION_WAIT, refresh.wait_for(Option::is_some)).await;
         }
         let (policy, now) = (&self.0.policy, BootInstant::now());
-        let local = policy.local.get(request);
+        let local = policy.local.entries.get(request);
         match local.map(|entry| (policy.currency(request, &entry.seen, now), entry)) {
             Some((Currency::Confirmed, entry)) => {
                 Ok(self.reply(request, entry, Source::Upstream { collapsed: false }, now))
@@ -166,14 +166,15 @@ impl ReadThrough {
     /// Refreshes an entry in the background, with at most one task for each request. Returns the
     /// refresh if this call began it.
     fn refresh(&self, request: &Request) -> Option<Refresh> {
-        if !self.0.may_refresh(request) {
+        // It would fail, as far as is known.
+        if !self.0.policy.upstream.is_in_use() || self.0.refresh_backoff.contains_key(request) {
             return None;
         }
         let (loader, owned_request) = (Arc::clone(&self.0), request.clone());
         self.0.refreshes.spawn(request, (), || async move {
             loader.metrics.count(CacheEvent::Refresh);
             loader.refresh(&owned_request).await;
-            if let Some(entry) = loader.policy.local.get(&owned_request) {
+            if let Some(entry) = loader.policy.local.entries.get(&owned_request) {
                 loader.publish_arena(&owned_request, &entry);
             }
         })

@@ -23,10 +23,7 @@ impl ServePolicy {
     pub(super) fn new(config: &CacheConfig, upstream: Arc<UpstreamClient>) -> Self {
         let [search, phenotype, insights] =
             [config.search, config.phenotype, config.insights].map(Ages::from);
-        let longest = search.if_error.max(phenotype.if_error).max(insights.if_error);
-        let not_found = Duration::from_secs(config.not_found_s);
-        let local = LocalCache::new(config.local_max_bytes, longest, not_found, search.fresh);
-        Self { local, upstream, search, phenotype, insights }
+        Self { local: LocalCache::new(config), upstream, search, phenotype, insights }
     }
 
     /// The ages of an entry, with its jitter.
@@ -64,7 +61,7 @@ impl ServePolicy {
 
     /// How current the read is that found no result for the request, if one is remembered.
     pub(super) fn absence(&self, request: &Request) -> Option<Currency> {
-        let seen = self.local.not_found(request)?;
+        let seen = self.local.not_found.get(request)?;
         Some(self.currency(request, &seen, BootInstant::now()))
     }
 

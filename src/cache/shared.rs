@@ -23,7 +23,7 @@ const HISTORY_INTERVAL: Duration = Duration::from_secs(1);
 /// Time to live of the history in Redis: longer than any entry.
 const HISTORY_TTL: Duration = Duration::from_secs(25 * 3_600);
 
-/// The shared cache. Sends nothing to Redis by itself.
+/// The shared cache.
 pub struct SharedCache {
     /// The connections.
     pub pool: RedisPool,
@@ -37,7 +37,7 @@ pub struct SharedCache {
     pub lease_ttl: Duration,
     /// The upstream whose responses are shared.
     pub upstream: Arc<UpstreamClient>,
-    /// Counts failures of Redis.
+    /// Counts what goes wrong with Redis.
     pub metrics: Arc<Metrics>,
 }
 
