@@ -128,11 +128,13 @@ impl Loader {
         }
     }
 
+    /// The entry in Redis.
     async fn shared_entry(&self, request: &Request) -> Option<Arc<Entry>> {
         self.shared.as_ref()?.get(request).await
     }
 
-    pub(super) fn keep_shared(&self, request: &Request, entry: &Arc<Entry>) -> EntryResult {
+    /// Keeps an entry from Redis locally, unless a newer one is there.
+    fn keep_shared(&self, request: &Request, entry: &Arc<Entry>) -> EntryResult {
         Ok((self.policy.local.put(request, entry), Source::Shared))
     }
 
