@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::error::StartError;
 use crate::api::Document;
-use crate::cache::{SharedCache, SharedCacheOptions};
+use crate::cache::SharedCache;
 use crate::config::Config;
 use crate::limit::{LimitOptions, Limiter};
 use crate::ops::Metrics;
@@ -55,13 +55,15 @@ impl Redis {
         let timeouts = &config.upstream;
         let attempt_ms =
             [config.shed.wait_ms, timeouts.wait_ms, timeouts.connect_ms, timeouts.query_ms];
-        let options = SharedCacheOptions {
+        SharedCache {
+            pool: self.cache.clone(),
+            keys: self.keys.clone(),
             schema: document.fingerprint(),
             max_entry_bytes: config.cache.shared_max_entry_bytes,
             lease_ttl: attempt_ms.map(Duration::from_millis).iter().sum(),
-        };
-        let (pool, keys) = (self.cache.clone(), self.keys.clone());
-        SharedCache::new(pool, keys, options, Arc::clone(upstream), Arc::clone(metrics))
+            upstream: Arc::clone(upstream),
+            metrics: Arc::clone(metrics),
+        }
     }
 }
 

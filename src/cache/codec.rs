@@ -8,8 +8,7 @@
 
 use bytes::Bytes;
 
-use super::entry::Entry;
-use super::response_body::ResponseBody;
+use super::entry::{Entry, ResponseBody};
 use crate::registry::{Request, Timestamp};
 use crate::upstream::ReadStamp;
 
@@ -31,13 +30,18 @@ pub(super) fn time_text(at: Timestamp) -> String {
     format!("{:016x}", u64::try_from(at.as_microsecond()).unwrap_or(0))
 }
 
+/// The snapshot of a read as text; empty if it has none.
+pub(super) fn snapshot_text(seen: &ReadStamp) -> String {
+    seen.snapshot.as_ref().map(ToString::to_string).unwrap_or_default()
+}
+
 /// The text in [`VERSION`].
 pub(super) fn version(seen: &ReadStamp) -> String {
     transactions(seen) + &time_text(seen.read_at)
 }
 
 pub(super) fn encode(key: &str, entry: &Entry) -> Vec<u8> {
-    let snapshot = entry.seen.snapshot.as_ref().map(ToString::to_string).unwrap_or_default();
+    let snapshot = snapshot_text(&entry.seen);
     let mut bytes = Vec::with_capacity(HEAD + 56 + snapshot.len() + entry.body.len() + 64);
     bytes.extend([0; HEAD]);
     bytes.extend(version(&entry.seen).as_bytes());
@@ -62,18 +66,17 @@ pub(super) fn decode(key: &str, request: &Request, bytes: &Bytes) -> Option<Entr
     let (etag_bytes, rest) = rest.split_first_chunk::<16>()?;
     let (snapshot, rest) = take_text(rest)?;
     let (link, body) = take_text(rest)?;
-    let snapshot = Some(snapshot).filter(|text| !text.is_empty());
-    let snapshot = snapshot.map(str::parse).transpose().ok()?;
     let body = bytes.slice(bytes.len() - body.len()..);
-    let response = ResponseBody { body, link: link.into() };
-    let seen = ReadStamp::new(time(read_at)?, snapshot);
-    Some(Entry::from_parts(request, response, seen, *etag_bytes))
+    let response = ResponseBody { body, link: Bytes::copy_from_slice(link.as_bytes()) };
+    Some(Entry::from_parts(request, response, stamp(read_at, snapshot)?, *etag_bytes))
 }
 
-/// Parses a time written by [`time_text`].
-pub(super) fn time(digits: &[u8]) -> Option<Timestamp> {
-    let micros = u64::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
-    Timestamp::from_microsecond(i64::try_from(micros).ok()?).ok()
+/// Parses a stamp from what [`time_text`] and [`snapshot_text`] wrote.
+pub(super) fn stamp(read_at: &[u8], snapshot: &str) -> Option<ReadStamp> {
+    let micros = u64::from_str_radix(std::str::from_utf8(read_at).ok()?, 16).ok()?;
+    let read_at = Timestamp::from_microsecond(i64::try_from(micros).ok()?).ok()?;
+    let snapshot = Some(snapshot).filter(|text| !text.is_empty());
+    Some(ReadStamp::new(read_at, snapshot.map(str::parse).transpose().ok()?))
 }
 
 fn put_text(bytes: &mut Vec<u8>, text: &[u8]) {

@@ -8,12 +8,12 @@ use bytes::Bytes;
 use data_encoding::HEXLOWER;
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use super::key::CanonicalText;
-use super::response_body::{ResponseBody, exact};
-use super::weight::HeapSize;
-use crate::registry::Request;
+use super::key::canonical_text;
+use crate::registry::{Count, GenePage, GeneSearch, GeneSummary, Page, PageOffset, Request, Sort};
 use crate::upstream::ReadStamp;
 
 /// Smaller bodies are not compressed, in bytes.
@@ -21,6 +21,32 @@ const MIN_GZIP_BYTES: usize = 1024;
 
 /// Maximum jitter of the ages, in thousandths.
 const MAX_JITTER: u32 = 200;
+
+/// Everything but `-._~`, letters and digits.
+const VALUE: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// A response body, and the one header that depends on the same values.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResponseBody {
+    /// The JSON.
+    pub body: Bytes,
+    /// The value of the `Link` header; empty if the response has none.
+    pub link: Bytes,
+}
+
+impl ResponseBody {
+    /// A page, with links to the next and the previous page.
+    pub fn page(search: &GeneSearch, data: Vec<GeneSummary>, total: Count) -> Self {
+        let (limit, offset) = (search.page.limit(), search.page.offset());
+        let link = exact(links(search, total.get()).into());
+        Self { body: json(&GenePage { data, total, limit, offset }), link }
+    }
+
+    /// Any other value, without links.
+    pub fn of(value: &impl Serialize) -> Self {
+        Self { body: json(value), link: Bytes::new() }
+    }
+}
 
 /// A finished response.
 #[derive(Debug)]
@@ -36,7 +62,7 @@ pub struct Entry {
     /// The entity tag, decoded.
     pub(super) etag_bytes: [u8; 16],
     /// The entity tags (RFC 9110, section 8.8.3) of the plain and of the compressed bytes.
-    etags: [Bytes; 2],
+    pub(super) etags: [Bytes; 2],
     gzip: OnceLock<Bytes>,
 }
 
@@ -56,7 +82,7 @@ impl Entry {
     ) -> Self {
         let ttl_jitter = ttl_jitter(request, &seen);
         let ResponseBody { body, link } = response;
-        let (link, digits) = (Bytes::from(link.into_boxed_bytes()), HEXLOWER.encode(&etag_bytes));
+        let digits = HEXLOWER.encode(&etag_bytes);
         let etags = ["", "-gzip"].map(|coding| exact(format!("\"{digits}{coding}\"").into()));
         Self { body, link, seen, ttl_jitter, etag_bytes, etags, gzip: OnceLock::new() }
     }
@@ -77,18 +103,6 @@ impl Entry {
     }
 }
 
-impl HeapSize for Entry {
-    /// The compressed body counts from the start, with the size of the plain one. A body from Redis
-    /// keeps the rest of the encoded entry in memory: the link and the stamp again.
-    fn heap_size(&self) -> usize {
-        let Self { body, link, seen, etags: [plain, gzip], .. } = self;
-        let forms = if self.is_compressible() { 2 } else { 1 };
-        let encoded = link.len() + 2 * seen.heap_size();
-        let tags = plain.heap_size() + gzip.heap_size();
-        forms * body.heap_size() + encoded + link.heap_size() + seen.heap_size() + tags
-    }
-}
-
 fn compressed(body: &[u8]) -> Bytes {
     let mut encoder = GzEncoder::new(Vec::with_capacity(body.len() / 2), Compression::default());
     // Writing to memory cannot fail.
@@ -100,46 +114,63 @@ fn compressed(body: &[u8]) -> Bytes {
 /// expire together, and every replica computes the same jitter for the same entry.
 fn ttl_jitter(request: &Request, seen: &ReadStamp) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
-    hasher.update(CanonicalText(request).to_string().as_bytes());
+    hasher.update(canonical_text(request).as_bytes());
     hasher.update(&seen.read_at.as_microsecond().to_be_bytes());
     hasher.finalize() % (MAX_JITTER + 1)
+}
+
+fn json(value: &impl Serialize) -> Bytes {
+    // The values of the domain have string keys and finite numbers only, so this cannot fail.
+    exact(serde_json::to_vec(value).unwrap_or_default())
+}
+
+/// The bytes without spare capacity, since a cache keeps them.
+pub(super) fn exact(bytes: Vec<u8>) -> Bytes {
+    bytes.into_boxed_slice().into()
+}
+
+/// `next` and `prev` (RFC 8288) as query-only references, which are valid behind any proxy and
+/// under any path.
+fn links(search: &GeneSearch, total: u64) -> String {
+    let (limit, offset) = (u64::from(search.page.limit()), u64::from(search.page.offset()));
+    let next = Some(offset + limit).filter(|next| *next < total);
+    let prev = Some(offset.saturating_sub(limit)).filter(|_| offset > 0);
+    [(next, "next"), (prev, "prev")]
+        .into_iter()
+        .filter_map(|(offset, rel)| {
+            let page = search.page.with_offset(PageOffset::new(offset?)?);
+            Some(format!("<?{}>; rel=\"{rel}\"", query(search, page)))
+        })
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+fn query(search: &GeneSearch, page: Page) -> String {
+    let mut query = String::new();
+    if let Some(domain) = &search.filter.domain {
+        query.push_str(&format!("domain={}&", utf8_percent_encode(domain.as_str(), VALUE)));
+    }
+    if let Some(fidelity) = search.filter.fidelity {
+        query.push_str(&format!("fidelity={}&", fidelity.as_str()));
+    }
+    if search.sort != Sort::default() {
+        query.push_str(&format!("sort={}&", search.sort.as_str()));
+    }
+    query.push_str(&format!("limit={}&offset={}", page.limit(), page.offset()));
+    query
 }
 
 #[cfg(test)]
 mod tests {
     use std::io::Read;
-    use std::sync::Arc;
 
-    use super::super::weight::weight;
     use super::*;
-    use crate::registry::{GeneFilter, GeneSearch, Timestamp};
+    use crate::registry::{Fidelity, GeneFilter, PageLimit, Timestamp};
 
     fn entry(body: String) -> Entry {
         let request = Request::Phenotype(uuid::Uuid::nil().into());
         let response = ResponseBody { body: body.into(), link: "".into() };
         Entry::new(&request, response, ReadStamp::new(Timestamp::UNIX_EPOCH, None))
-    }
-
-    fn weight_of(domain: &str, body: &str, link: &str, snapshot: &str) -> usize {
-        let filter = GeneFilter { domain: domain.parse().ok(), fidelity: None };
-        let request = Request::Search(GeneSearch { filter, ..GeneSearch::default() });
-        let response = ResponseBody { body: body.to_owned().into(), link: link.into() };
-        let snapshot = Some(snapshot.parse().expect("a snapshot"));
-        let entry = Entry::new(&request, response, ReadStamp::new(Timestamp::UNIX_EPOCH, snapshot));
-        weight(&request, &Arc::new(entry)) as usize
-    }
-
-    #[test]
-    fn everything_that_a_key_and_an_entry_keep_counts() {
-        let text = "x".repeat(200);
-        let least = weight_of("d", "", "", "9:9:");
-        assert!(weight_of(&text, "", "", "9:9:") >= least + 199, "the key");
-        assert!(weight_of("d", &text, "", "9:9:") >= least + 200, "the body");
-        assert!(weight_of("d", "", &text, "9:9:") >= least + 200, "the link");
-        let running = (9..109).map(|xid: u32| xid.to_string()).collect::<Vec<_>>().join(",");
-        assert!(weight_of("d", "", "", &format!("9:109:{running}")) >= least + 800, "the snapshot");
-        let compressible = "x".repeat(1024);
-        assert!(weight_of("d", &compressible, "", "9:9:") >= least + 2048, "the compressed body");
     }
 
     #[test]
@@ -172,5 +203,43 @@ mod tests {
         let (min, max) = (jitters.iter().min(), jitters.iter().max());
         assert!(min < Some(&40) && max > Some(&160), "{min:?} {max:?}");
         assert!(max <= Some(&MAX_JITTER));
+    }
+
+    fn search(limit: u64, offset: u64) -> GeneSearch {
+        let page = Page::new(
+            PageLimit::new(limit).expect("a limit"),
+            PageOffset::new(offset).expect("an offset"),
+        );
+        GeneSearch { page, ..GeneSearch::default() }
+    }
+
+    #[test]
+    fn links_point_to_the_next_and_previous_page() {
+        assert_eq!(links(&search(20, 0), 20), "");
+        assert_eq!(links(&search(20, 0), 21), r#"<?limit=20&offset=20>; rel="next""#);
+        assert_eq!(
+            links(&search(20, 30), 99),
+            r#"<?limit=20&offset=50>; rel="next", <?limit=20&offset=10>; rel="prev""#
+        );
+        assert_eq!(links(&search(20, 7), 7), r#"<?limit=20&offset=0>; rel="prev""#);
+    }
+
+    #[test]
+    fn no_link_exceeds_the_maximum_offset() {
+        let last = search(50, PageOffset::MAX.into());
+        assert_eq!(links(&last, u64::MAX), r#"<?limit=50&offset=2147483597>; rel="prev""#);
+    }
+
+    #[test]
+    fn links_carry_the_filters_and_escape_them() {
+        let filter = GeneFilter {
+            domain: Some("a&b=\u{1F9EC} >\"".parse().expect("a domain")),
+            fidelity: Some(Fidelity::Native),
+        };
+        let search = GeneSearch { filter, sort: Sort::Downloads, ..search(1, 0) };
+        assert_eq!(
+            links(&search, 2),
+            "<?domain=a%26b%3D%F0%9F%A7%AC%20%3E%22&fidelity=Native&sort=downloads&limit=1&offset=1>; rel=\"next\""
+        );
     }
 }

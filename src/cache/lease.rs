@@ -1,178 +1,225 @@
 //! Leases in Redis: the replica that holds the lease of a request reads the upstream for the whole
-//! fleet, and the others wait for its result.
+//! fleet and publishes the result, and the others wait for it. A result is published and the lease
+//! released in one round trip. An entry never replaces one that shows a later state.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{FromRedisValue, Value, cmd};
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+use redis::{FromRedisValue, RedisResult, Value, cmd};
+use tokio::time::{Instant, sleep, timeout_at};
 
-use super::codec;
+use super::codec::{self, time_text, transactions};
 use super::entry::Entry;
 use super::shared::{SharedCache, milliseconds};
-use crate::redis::scripts::{ACQUIRE_LEASE, DELETE_IF_EQUAL};
+use crate::ops::CacheEvent;
+use crate::redis::scripts::{ACQUIRE_LEASE, DELETE_IF_EQUAL, DELETE_IF_OLDER, PUT_IF_NEWER};
 use crate::redis::{AccessMode, Call, EntryKeys};
 use crate::registry::Request;
-use crate::upstream::{ReadStamp, UpstreamError};
+use crate::upstream::{BootInstant, ReadStamp, UpstreamError};
 
-/// Interval at which a waiting replica polls for the result.
+/// Pause of a waiting replica before each poll for the result.
 const LEASE_POLL_INTERVAL: Duration = Duration::from_millis(25);
 
-pub(super) const FAILED: &str = "failed";
-pub(super) const TIMED_OUT: &str = "timeout";
-pub(super) const ABSENT: &str = "absent";
+/// Time to live of the marker that tells waiting replicas of a result without an entry.
+const OUTCOME_TTL: Duration = Duration::from_secs(1);
+
+const FAILED: &str = "failed";
+const TIMED_OUT: &str = "timeout";
+const ABSENT: &str = "absent";
 
 /// The right to read an entry for the whole fleet.
 #[derive(Debug)]
 pub(super) struct Lease {
-    pub(super) keys: EntryKeys,
-    pub(super) token: String,
-    /// Whether Redis had no entry when the lease was acquired.
-    pub(super) was_vacant: bool,
+    keys: EntryKeys,
+    /// The number of the history that the keys are for.
+    history: u64,
+    /// The holder's token.
+    token: String,
+    /// Whether Redis had no entry when this replica tried to acquire the lease.
+    was_vacant: bool,
+    /// Whether Redis then had another entry than the known one: the previous holder may have just
+    /// published it.
+    pub(super) has_other_entry: bool,
 }
 
 /// The result of trying to acquire a lease.
 #[derive(Debug)]
 pub(super) enum LeaseAttempt {
-    /// This replica holds it.
-    Acquired {
-        /// The lease, to be released.
-        lease: Lease,
-        /// Whether Redis now has another entry than the known one.
-        has_other_entry: bool,
-    },
+    /// This replica holds it, and has to release it.
+    Acquired(Lease),
     /// Another replica holds it.
-    Held {
-        /// The holder's token.
-        token: String,
-        /// Time since the holder acquired it.
-        age: Duration,
-    },
-    /// Redis is unavailable.
-    Unavailable,
+    Held(Lease),
 }
 
 /// The result of waiting for the holder of a lease.
 #[derive(Debug)]
 pub(super) enum LeaseOutcome {
     /// The entry that it published.
-    Entry(Entry),
+    Entry(Arc<Entry>),
     /// The gene or domain does not exist, as of this read.
     Absent(ReadStamp),
     /// Its read failed like this.
     Failed(UpstreamError),
     /// It released the lease, or let it expire, without a result.
     LeaseEnded,
-    /// The deadline has passed, or Redis is unavailable.
-    TimedOut,
 }
 
 impl SharedCache {
-    /// Tries to acquire the lease of `request`. Also tells whether Redis has another entry than the
-    /// `known` one: the previous holder may have just published.
+    /// Tries to acquire the lease of `request`, whose entry in Redis was `known`. `None` if Redis is
+    /// unavailable, or if the holder began too early for this request.
     pub(super) async fn acquire_lease(
         &self,
         request: &Request,
         known: Option<&Entry>,
-    ) -> LeaseAttempt {
-        let Some((keys, _)) = self.keys(request) else { return LeaseAttempt::Unavailable };
+    ) -> Option<LeaseAttempt> {
+        let (keys, history) = self.keys(request)?;
         let token = random_token();
         let acquire = Call::script(&ACQUIRE_LEASE, &keys.lease)
             .arg(token.as_bytes())
-            .arg(milliseconds(self.options.lease_ttl));
+            .arg(milliseconds(self.lease_ttl));
         let mut version = cmd("GETRANGE");
         version.arg(&keys.entry).arg(codec::VERSION.start).arg(codec::VERSION.end - 1);
         let calls = [acquire, Call::command(&keys.entry, version)];
-        let Ok(replies) = self.pool.run(AccessMode::Write, &calls).await else {
-            return LeaseAttempt::Unavailable;
-        };
-        let Ok([Ok(owner), version]) = <[_; 2]>::try_from(replies) else {
-            return LeaseAttempt::Unavailable;
-        };
-        let Ok((holder, expires_in_ms)) = <(String, i64)>::from_redis_value(owner) else {
-            return LeaseAttempt::Unavailable;
-        };
-        if holder != token {
-            let expires_in = Duration::from_millis(u64::try_from(expires_in_ms).unwrap_or(0));
-            let age = self.options.lease_ttl.saturating_sub(expires_in);
-            return LeaseAttempt::Held { token: holder, age };
-        }
+        let replies = self.pool.run(AccessMode::Write, &calls).await.ok()?;
+        let [owner, version] = <[_; 2]>::try_from(replies).ok()?;
+        let (holder, expires_in_ms) = <(String, i64)>::from_redis_value(owner.ok()?).ok()?;
+        let is_acquired = holder == token;
         let known = known.map(|entry| codec::version(&entry.seen)).unwrap_or_default();
         // An error if the key holds another Redis type.
         let has_other_entry = version.as_ref().is_ok_and(|version| text(version) != known);
         let was_vacant = version.is_ok_and(|version| version == Value::BulkString(Vec::new()));
-        LeaseAttempt::Acquired { lease: Lease { keys, token, was_vacant }, has_other_entry }
+        let lease = Lease { keys, history, token: holder, was_vacant, has_other_entry };
+        if is_acquired {
+            return Some(LeaseAttempt::Acquired(lease));
+        }
+        let expires_in = Duration::from_millis(u64::try_from(expires_in_ms).unwrap_or(0));
+        let age = self.lease_ttl.saturating_sub(expires_in);
+        let is_recent = self.upstream.log.knows_changes_since(BootInstant::now() - age);
+        is_recent.then_some(LeaseAttempt::Held(lease))
     }
 
-    /// Releases a lease without a result.
-    pub(super) async fn release_lease(&self, lease: &Lease) {
-        self.write(&[self.release(lease)]).await;
-    }
-
-    pub(super) fn release<'a>(&self, lease: &'a Lease) -> Call<'a> {
-        Call::script(&DELETE_IF_EQUAL, &lease.keys.lease).arg(lease.token.as_bytes())
-    }
-
-    /// Waits until `deadline` for the result of the replica that holds the lease `token`. Entries
-    /// that `accept` rejects are ignored.
+    /// Waits until `deadline` for the result of the replica that holds the lease. Entries that
+    /// `accept` rejects are ignored. `None` if the deadline has passed, or Redis is unavailable.
     pub(super) async fn wait(
         &self,
         request: &Request,
-        token: &str,
+        Lease { keys, history, token, .. }: &Lease,
         deadline: Instant,
-        accept: impl Fn(&Entry) -> bool,
-    ) -> LeaseOutcome {
-        let Some((keys, history)) = self.keys(request) else { return LeaseOutcome::LeaseEnded };
-        let mut polls = interval(LEASE_POLL_INTERVAL);
-        polls.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        polls.tick().await;
+        accept: impl Fn(&Arc<Entry>) -> bool,
+    ) -> Option<LeaseOutcome> {
         loop {
-            tokio::select! {
-                _ = polls.tick() => {}
-                () = sleep_until(deadline) => return LeaseOutcome::TimedOut,
-            }
+            timeout_at(deadline, sleep(LEASE_POLL_INTERVAL)).await.ok()?;
             let mut poll = cmd("MGET");
             poll.arg(&keys.entry).arg(&keys.outcome).arg(&keys.lease);
-            let Ok(Value::Array(values)) =
-                self.pool.send(AccessMode::Read, &keys.entry, poll).await
-            else {
-                return LeaseOutcome::TimedOut;
-            };
-            let Ok([entry, outcome, holder]) = <[Value; 3]>::try_from(values) else {
-                return LeaseOutcome::TimedOut;
-            };
+            let values = self.pool.send(AccessMode::Read, &keys.entry, poll).await.ok()?;
+            let [entry, outcome, holder] = <[Value; 3]>::from_redis_value(values).ok()?;
             if let Some(entry) =
-                self.decode(&keys.entry, history, request, entry).await.filter(&accept)
+                self.decode(&keys.entry, *history, request, entry).await.filter(&accept)
             {
-                return LeaseOutcome::Entry(entry);
+                return Some(LeaseOutcome::Entry(entry));
             }
-            if let Some(outcome) = text(&outcome).strip_prefix(token).and_then(parse_outcome) {
-                return match outcome {
-                    LeaseOutcome::Absent(seen) => self
-                        .upstream
-                        .stamp_of_shared(&seen, history)
-                        .map_or(LeaseOutcome::LeaseEnded, LeaseOutcome::Absent),
-                    other => other,
-                };
+            let marker = text(&outcome).strip_prefix(token.as_str());
+            if let Some(outcome) = marker.and_then(|marker| self.parse_outcome(marker, *history)) {
+                return Some(outcome);
             }
             if text(&holder) != token {
-                return LeaseOutcome::LeaseEnded;
+                return Some(LeaseOutcome::LeaseEnded);
             }
         }
     }
-}
 
-/// Parses an outcome marker, without the lease's token at its start.
-fn parse_outcome(marker: &str) -> Option<LeaseOutcome> {
-    let mut words = marker.trim_start().splitn(3, ' ');
-    match (words.next()?, words.next(), words.next()) {
-        (FAILED, None, None) => Some(LeaseOutcome::Failed(UpstreamError::Elsewhere)),
-        (TIMED_OUT, None, None) => Some(LeaseOutcome::Failed(UpstreamError::Timeout)),
-        (ABSENT, Some(read_at), Some(snapshot)) => {
-            let snapshot = Some(snapshot).filter(|text| !text.is_empty());
-            let snapshot = snapshot.map(str::parse).transpose().ok()?;
-            Some(LeaseOutcome::Absent(ReadStamp::new(codec::time(read_at.as_bytes())?, snapshot)))
+    /// Parses an outcome marker, without the lease's token at its start.
+    fn parse_outcome(&self, marker: &str, history: u64) -> Option<LeaseOutcome> {
+        let mut words = marker.trim_start().splitn(3, ' ');
+        match (words.next()?, words.next(), words.next()) {
+            (FAILED, None, None) => Some(LeaseOutcome::Failed(UpstreamError::Elsewhere)),
+            (TIMED_OUT, None, None) => Some(LeaseOutcome::Failed(UpstreamError::Timeout)),
+            (ABSENT, Some(read_at), Some(snapshot)) => {
+                let seen = codec::stamp(read_at.as_bytes(), snapshot)?;
+                let seen = self.upstream.stamp_of_shared(&seen, history);
+                Some(seen.map_or(LeaseOutcome::LeaseEnded, LeaseOutcome::Absent))
+            }
+            _ => None,
         }
-        _ => None,
+    }
+
+    /// Publishes an entry for `ttl`, and releases the lease.
+    pub(super) async fn publish(
+        &self,
+        mut lease: Option<&Lease>,
+        request: &Request,
+        entry: &Entry,
+        ttl: Duration,
+    ) {
+        let is_too_large = entry.body.len() as u64 > self.max_entry_bytes;
+        if is_too_large {
+            self.metrics.count(CacheEvent::SharedTooLarge);
+        }
+        let may_publish =
+            |(_, history): &(_, u64)| entry.seen.is_publishable_in(*history) && !is_too_large;
+        let Some((EntryKeys { entry: key, .. }, _)) = self.keys(request).filter(may_publish) else {
+            return self.release(lease, None).await;
+        };
+        let (bytes, ttl) = (codec::encode(&key, entry), milliseconds(ttl));
+        // A script costs Redis a third more than SET, because it copies its arguments.
+        if let Some(vacant) = lease.take_if(|lease| lease.was_vacant) {
+            let mut set = cmd("SET");
+            set.arg(&key).arg(&bytes).arg("NX").arg("PX").arg(&ttl);
+            let replies = self.finish(Some(vacant), Some(Call::command(&key, set)), None).await;
+            if replies.is_none_or(|replies| replies.first() != Some(&Ok(Value::Nil))) {
+                return;
+            }
+        }
+        let put = Call::script(&PUT_IF_NEWER, &key).arg(bytes).arg(transactions(&entry.seen));
+        self.finish(lease, Some(put.arg(ttl).arg(vec![codec::FORMAT])), None).await;
+    }
+
+    /// Tells waiting replicas that the gene or domain does not exist, deletes an older entry, and
+    /// releases the lease.
+    pub(super) async fn publish_absent(
+        &self,
+        lease: Option<&Lease>,
+        request: &Request,
+        seen: &ReadStamp,
+    ) {
+        let may_publish = |(_, history): &(_, u64)| seen.is_publishable_in(*history);
+        let Some((keys, _)) = self.keys(request).filter(may_publish) else {
+            return self.release(lease, None).await;
+        };
+        let delete = Call::script(&DELETE_IF_OLDER, &keys.entry).arg(transactions(seen));
+        let snapshot = codec::snapshot_text(seen);
+        let outcome = format!("{ABSENT} {} {snapshot}", time_text(seen.read_at));
+        self.finish(lease, Some(delete), Some(&outcome)).await;
+    }
+
+    /// Releases the lease without a result. Waiting replicas fail with `error`; without one, one of
+    /// them tries.
+    pub(super) async fn release(&self, lease: Option<&Lease>, error: Option<&UpstreamError>) {
+        let outcome = error.map(|error| match error {
+            UpstreamError::Timeout => TIMED_OUT,
+            _ => FAILED,
+        });
+        self.finish(lease, None, outcome).await;
+    }
+
+    /// Sends `call`, tells waiting replicas the outcome, and releases the lease. Returns the replies.
+    async fn finish(
+        &self,
+        lease: Option<&Lease>,
+        call: Option<Call<'_>>,
+        outcome: Option<&str>,
+    ) -> Option<Vec<RedisResult<Value>>> {
+        let mut calls = Vec::from_iter(call);
+        if let Some(Lease { keys, token, .. }) = lease {
+            if let Some(outcome) = outcome {
+                let mut marker = cmd("SET");
+                marker.arg(&keys.outcome).arg(format!("{token} {outcome}"));
+                marker.arg("PX").arg(milliseconds(OUTCOME_TTL));
+                calls.push(Call::command(&keys.outcome, marker));
+            }
+            calls.push(Call::script(&DELETE_IF_EQUAL, &keys.lease).arg(token.as_bytes()));
+        }
+        self.write(&calls).await
     }
 }
 

@@ -1,95 +1,78 @@
-//! Loads entries that the local cache cannot serve: from Redis, else by a fetch, else a stale entry
-//! while the upstream fails or reads are shed.
+//! The path of a cache miss. Loads entries that the local cache cannot serve: from Redis, else by a
+//! fetch, else a stale entry while the upstream fails or reads are shed.
+//!
+//! A fetch takes the fleet-wide lease and queries the database, or waits for the replica that holds
+//! it. Without Redis, or where the holder began too early for this request, this replica queries the
+//! database itself.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use moka::sync::Cache;
+use tokio::time::{Instant, sleep};
 
 use super::entry::Entry;
-use super::fetch::Fetcher;
-use super::freshness::Freshness;
-use super::read::{NotRead, UpstreamReader};
-use super::read_limiter::{Overloaded, Priority, ReadLimiter};
-use super::reply::{ReadError, Source};
-use super::serve_policy::ServePolicy;
+use super::lease::{Lease, LeaseAttempt, LeaseOutcome};
+use super::read_limiter::{Priority, ReadLimiter};
+use super::reply::{EntryResult, ReadError, Source};
+use super::serve_policy::{Freshness, ServePolicy};
 use super::shared::SharedCache;
-use crate::config::Config;
-use crate::ops::Metrics;
+use crate::ops::{CacheEvent, Metrics, error_chain};
 use crate::registry::Request;
-use crate::upstream::{BootInstant, UpstreamError};
+use crate::sync::SingleFlight;
+use crate::upstream::{BootInstant, Currency, ReadOrder, ReadStart, UpstreamError};
 
-/// Pause after a failed background refresh before the next one of the same request.
-const REFRESH_BACKOFF: Duration = Duration::from_secs(2);
+/// Pause before another attempt to take a lease whose holder read an outdated state.
+const RETRY_INTERVAL: Duration = Duration::from_millis(25);
 
-/// Maximum number of requests whose refresh is paused.
-const MAX_BACKOFFS: u64 = 10_000;
-
-/// Loads and refreshes entries.
+/// Loads and refreshes entries: the state of the whole cache.
 pub(super) struct Loader {
-    policy: Arc<ServePolicy>,
-    fetcher: Fetcher,
-    refresh_backoff: Cache<Request, ()>,
+    pub(super) policy: ServePolicy,
+    pub(super) shared: Option<Arc<SharedCache>>,
+    pub(super) limiter: ReadLimiter,
+    /// Maximum wait for another replica.
+    pub(super) max_wait: Duration,
+    pub(super) metrics: Arc<Metrics>,
+    /// Loads that requests wait for.
+    pub(super) loads: SingleFlight<Request, EntryResult, ReadStart>,
+    /// Background refreshes.
+    pub(super) refreshes: SingleFlight<Request, ()>,
+    /// Requests whose refresh has failed just now.
+    pub(super) refresh_backoff: Cache<Request, ()>,
 }
 
 impl Loader {
-    pub(super) fn new(
-        config: &Config,
-        policy: Arc<ServePolicy>,
-        shared: Option<Arc<SharedCache>>,
-        metrics: Arc<Metrics>,
-    ) -> Self {
-        let max_reads = config.shed.max_reads(config.upstream.pool_size);
-        let limiter = ReadLimiter::new(
-            max_reads,
-            config.shed.queue,
-            Duration::from_millis(config.shed.wait_ms),
-            Duration::from_millis(config.upstream.deadline_ms),
-            metrics.shed(),
-        );
-        let fetcher = Fetcher {
-            policy: Arc::clone(&policy),
-            shared,
-            reader: UpstreamReader { policy: Arc::clone(&policy), limiter },
-            max_wait: Duration::from_millis(config.upstream.deadline_ms) / 2,
-            metrics,
-        };
-        let refresh_backoff =
-            Cache::builder().max_capacity(MAX_BACKOFFS).time_to_live(REFRESH_BACKOFF).build();
-        Self { policy, fetcher, refresh_backoff }
-    }
-
     /// Loads the entry for a request that waits.
-    pub(super) async fn load(&self, request: &Request) -> Result<(Arc<Entry>, Source), ReadError> {
+    pub(super) async fn load(&self, request: &Request) -> EntryResult {
         let policy = &self.policy;
         // Another load may have ended between the caller's check and the start of this one.
-        if let Some(entry) = policy.local.get(request)
-            && policy.is_servable(request, &entry)
-        {
+        let local = policy.local.entries.get(request);
+        if let Some(entry) = local.filter(|entry| policy.is_servable(request, entry)) {
             return Ok((entry, Source::Local));
         }
-        if policy.is_known_absent(request) {
+        if policy.absence(request) == Some(Currency::Confirmed) {
             return Err(ReadError::NotFound);
         }
         let shared = self.shared_entry(request).await;
         if let Some(entry) = &shared
             && policy.is_servable(request, entry)
         {
-            return Ok((policy.local.put(request, entry), Source::Shared));
+            return self.keep_shared(request, entry);
         }
         // An unavailable database is tried only if there is nothing else to serve.
         if !policy.upstream.is_in_use()
-            && let Some(entry) = self.stale_fallback(request, shared.clone())
+            && let Some(entry) = self.stale_fallback(request, shared.as_ref())
         {
             return Ok((entry, Source::StaleIfError));
         }
-        let is_outdated = |entry: &Arc<Entry>| policy.is_outdated(request, &entry.seen);
-        let has_outdated =
-            policy.local.get(request).as_ref().or(shared.as_ref()).is_some_and(is_outdated);
-        let priority = if has_outdated { Priority::Outdated } else { Priority::Foreground };
-        match self.fetcher.fetch(request, shared.as_deref(), priority).await {
-            Ok(found) => found.ok_or(ReadError::NotFound),
+        let cached = policy.local.entries.get(request).or_else(|| shared.clone());
+        let priority = match cached {
+            Some(entry) if policy.is_outdated(request, &entry.seen) => Priority::Outdated,
+            _ => Priority::Foreground,
+        };
+        match self.fetch(request, shared.as_deref(), priority).await {
             Err(error) => self.fall_back(request, shared, error).await,
+            found => found,
         }
     }
 
@@ -98,37 +81,32 @@ impl Loader {
         &self,
         request: &Request,
         shared: Option<Arc<Entry>>,
-        error: NotRead,
-    ) -> Result<(Arc<Entry>, Source), ReadError> {
+        error: ReadError,
+    ) -> EntryResult {
         let policy = &self.policy;
-        let (source, error, answers) = match error {
-            // The row is invalid now; a stale entry would hide that.
-            NotRead::Failed(error @ UpstreamError::Contract(_)) => {
-                return Err(ReadError::Upstream(Arc::new(error)));
-            }
-            NotRead::Failed(error) => {
-                let answers = policy.upstream.answers(&error).await;
+        let (source, answers, error) = match error {
+            ReadError::Overloaded => (Source::StaleIfBusy, true, error),
+            // If the row is invalid now, a stale entry would hide that.
+            ReadError::Upstream(ref cause) if !matches!(**cause, UpstreamError::Contract(_)) => {
+                let answers = policy.upstream.answers(cause).await;
                 // It answers, and not in time: it is busy, or the rows are locked.
-                let is_busy = answers && matches!(error, UpstreamError::Timeout);
-                let error = (!is_busy).then(|| Arc::new(error));
-                (Source::StaleIfError, error, answers)
+                let is_busy = answers && matches!(**cause, UpstreamError::Timeout);
+                let error = if is_busy { ReadError::Overloaded } else { error };
+                (Source::StaleIfError, answers, error)
             }
-            NotRead::Overloaded(Overloaded) => (Source::StaleIfBusy, None, true),
+            _ => return Err(error),
         };
-        match self.stale_fallback(request, shared) {
+        match self.stale_fallback(request, shared.as_ref()) {
             // An entry that is known to be outdated is not served while the database answers.
             Some(entry) if !answers || !policy.is_outdated(request, &entry.seen) => {
                 Ok((entry, source))
             }
             Some(_) => Err(ReadError::Overloaded),
-            None if policy.was_absent(request) => Err(ReadError::NotFound),
-            None => Err(error.map_or(ReadError::Overloaded, ReadError::Upstream)),
+            None => Err(match policy.absence(request) {
+                Some(Currency::Confirmed | Currency::Unconfirmed) => ReadError::NotFound,
+                Some(Currency::Outdated) | None => error,
+            }),
         }
-    }
-
-    /// Whether a background refresh may succeed now.
-    pub(super) fn may_refresh(&self, request: &Request) -> bool {
-        self.policy.upstream.is_in_use() && !self.refresh_backoff.contains_key(request)
     }
 
     /// Refreshes the entry in the background.
@@ -140,29 +118,134 @@ impl Loader {
             self.policy.local.put(request, entry);
             return;
         }
-        let fetched = self.fetcher.fetch(request, shared.as_deref(), Priority::Background).await;
-        if let Err(error) = fetched {
-            self.refresh_backoff.insert(request.clone(), ());
-            tracing::debug!(%error, "the background refresh of a stale entry failed");
+        match self.fetch(request, shared.as_deref(), Priority::Background).await {
+            Ok(_) | Err(ReadError::NotFound) => {}
+            Err(error) => {
+                self.refresh_backoff.insert(request.clone(), ());
+                let error = error_chain(&error);
+                tracing::debug!(error, "the background refresh of a stale entry failed");
+            }
         }
     }
 
+    /// The entry in Redis.
     async fn shared_entry(&self, request: &Request) -> Option<Arc<Entry>> {
-        let entry = self.fetcher.shared.as_ref()?.get(request).await?;
-        Some(Arc::new(entry))
+        self.shared.as_ref()?.get(request).await
+    }
+
+    /// Keeps an entry from Redis locally, unless a newer one is there.
+    fn keep_shared(&self, request: &Request, entry: &Arc<Entry>) -> EntryResult {
+        Ok((self.policy.local.put(request, entry), Source::Shared))
     }
 
     /// The newest entry that may be served while the upstream fails.
-    fn stale_fallback(&self, request: &Request, shared: Option<Arc<Entry>>) -> Option<Arc<Entry>> {
+    fn stale_fallback(&self, request: &Request, shared: Option<&Arc<Entry>>) -> Option<Arc<Entry>> {
         let policy = &self.policy;
-        let newest = [policy.local.get(request), shared]
-            .into_iter()
-            .flatten()
-            .max_by_key(|entry| entry.seen.order())?;
-        let is_servable = policy.classify(request, &newest, BootInstant::now())
-            != Freshness::Expired
-            && !policy.local.is_deleted(request, &newest);
+        let local = policy.local.entries.get(request);
+        let newest = local.iter().chain(shared).max_by_key(|entry| entry.seen.order())?;
+        let freshness = policy.classify(request, newest, BootInstant::now());
+        let is_servable =
+            freshness != Freshness::Expired && !policy.local.is_deleted(request, newest);
         // Kept locally, so that no older entry is served after it.
-        is_servable.then(|| policy.local.put(request, &newest))
+        is_servable.then(|| policy.local.put(request, newest))
+    }
+
+    /// Publishes the numbers of a domain's arena as metrics.
+    pub(super) fn publish_arena(&self, request: &Request, entry: &Entry) {
+        let Request::Insights(domain) = request else { return };
+        let read_at = entry.seen.read_at.as_microsecond() as f64 / 1e6;
+        self.metrics.domain(domain.as_str(), &entry.body, entry.seen.began.elapsed(), read_at);
+    }
+
+    /// Fetches the entry and publishes it to both caches. `known` is the entry in Redis, as far as
+    /// it was read.
+    pub(super) async fn fetch(
+        &self,
+        request: &Request,
+        known: Option<&Entry>,
+        priority: Priority,
+    ) -> EntryResult {
+        let policy = &self.policy;
+        let since = policy.local.newest(request).max(known.map(|entry| entry.seen.order()));
+        let is_fresh = |entry: &Arc<Entry>| policy.is_fresh(request, entry);
+        let deadline = Instant::now() + self.max_wait;
+        while let Some(shared) = &self.shared
+            && let Some(attempt) = shared.acquire_lease(request, known).await
+        {
+            let held = match attempt {
+                LeaseAttempt::Acquired(lease) => {
+                    // The previous holder may have published it after `known` was read.
+                    if lease.has_other_entry
+                        && let Some(entry) = shared.get(request).await.filter(is_fresh)
+                    {
+                        shared.release(Some(&lease), None).await;
+                        return self.keep_shared(request, &entry);
+                    }
+                    return self.fetch_and_publish(request, since, Some(&lease), priority).await;
+                }
+                LeaseAttempt::Held(lease) => lease,
+            };
+            self.metrics.count(CacheEvent::Waited);
+            match shared.wait(request, &held, deadline, is_fresh).await {
+                Some(LeaseOutcome::Entry(entry)) => return self.keep_shared(request, &entry),
+                Some(LeaseOutcome::Absent(seen)) if !policy.is_outdated(request, &seen) => {
+                    policy.local.put_absent(request, seen);
+                    return Err(ReadError::NotFound);
+                }
+                // The holder read before a change that is known here.
+                Some(LeaseOutcome::Absent(_)) if Instant::now() < deadline => {
+                    sleep(RETRY_INTERVAL).await;
+                }
+                Some(LeaseOutcome::Absent(_)) | None => break,
+                // Without a retry, an entry that is known to be outdated would be served.
+                Some(LeaseOutcome::Failed(_))
+                    if policy.upstream.is_in_use() && policy.local.newest(request).is_some() => {}
+                Some(LeaseOutcome::Failed(error)) => return Err(error.into()),
+                Some(LeaseOutcome::LeaseEnded) => {}
+            }
+        }
+        self.fetch_and_publish(request, since, None, priority).await
+    }
+
+    /// Reads from the upstream, and publishes the result to both caches.
+    async fn fetch_and_publish(
+        &self,
+        request: &Request,
+        since: Option<ReadOrder>,
+        lease: Option<&Lease>,
+        priority: Priority,
+    ) -> EntryResult {
+        let (policy, shared) = (&self.policy, &self.shared);
+        let read = match self.read(request, since, priority).await {
+            Ok(read) => read,
+            Err(error) => {
+                let mut told = None;
+                if let ReadError::Upstream(cause) = &error {
+                    self.metrics.count(CacheEvent::LoadFailed);
+                    told = Some(&**cause);
+                }
+                if let Some(shared) = shared {
+                    // If the database is unavailable or reads are shed here, another replica may
+                    // still read it.
+                    shared.release(lease, told.filter(|_| policy.upstream.is_in_use())).await;
+                }
+                return Err(error);
+            }
+        };
+        self.metrics.count(CacheEvent::Loaded);
+        let Some(body) = read.value else {
+            if let Some(shared) = shared {
+                shared.publish_absent(lease, request, &read.seen).await;
+            }
+            policy.local.put_absent(request, read.seen);
+            return Err(ReadError::NotFound);
+        };
+        let entry = policy.local.put(request, &Arc::new(Entry::new(request, body, read.seen)));
+        if let Some(shared) = shared {
+            let lifetime = policy.ages(request, &entry).if_error;
+            let ttl = lifetime.saturating_sub(entry.seen.began.elapsed());
+            shared.publish(lease, request, &entry, ttl).await;
+        }
+        Ok((entry, Source::Upstream { collapsed: false }))
     }
 }

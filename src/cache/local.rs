@@ -5,66 +5,89 @@ use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
 
-use moka::ops::compute::Op;
+use moka::ops::compute::{CompResult, Op};
 use moka::sync::Cache;
 
 use super::entry::Entry;
-use super::total::Total;
-use super::weight::{HeapSize, weight};
-use crate::registry::{GeneFilter, GeneId, Request};
-use crate::upstream::{ReadOrder, ReadStamp};
+use crate::config::CacheConfig;
+use crate::registry::{Count, DomainName, GeneFilter, GeneId, Request};
+use crate::upstream::{Read, ReadOrder, ReadStamp};
 
 /// The part of the memory that "not found", tombstones and totals each may use: one in so many.
 const SMALL_BUDGET: u64 = 16;
 
+/// What a cache allocates for an entry: a node of its hash table, nodes of its queues by the time of
+/// access and of insertion, and the entry's times and counters.
+const CACHE_NODES: usize = 256;
+
+/// The counters of an [`Arc`].
+const ARC_COUNTERS: usize = 16;
+
+/// What a [`Bytes`](bytes::Bytes) allocates when it is first cloned.
+const BYTES_COUNTER: usize = 24;
+
+/// The size of the local cache.
+#[derive(Debug, Clone, Copy)]
+pub struct CacheStats {
+    /// The memory that it uses, in bytes.
+    pub bytes: u64,
+    /// The memory that it may use, in bytes.
+    pub max_bytes: u64,
+    /// Number of entries.
+    pub entries: u64,
+}
+
 /// The cache of one replica.
 #[derive(Debug)]
 pub(super) struct LocalCache {
-    entries: Cache<Request, Arc<Entry>>,
-    not_found: Cache<Request, Arc<ReadStamp>>,
+    max_bytes: u64,
+    /// Written by [`Self::put`] and [`Self::put_absent`] alone.
+    pub(super) entries: Cache<Request, Arc<Entry>>,
+    /// The read that found nothing.
+    pub(super) not_found: Cache<Request, Arc<ReadStamp>>,
     /// The read that found a gene deleted.
     tombstones: Cache<GeneId, ReadOrder>,
-    totals: Cache<GeneFilter, Arc<Total>>,
+    /// The number of genes that match a filter, so that paging does not count them again.
+    pub(super) totals: Cache<GeneFilter, Arc<Read<Count>>>,
 }
 
 impl LocalCache {
-    /// `max_bytes` bounds the memory of everything. `longest` is the time to live of entries and
-    /// tombstones, `not_found` that of "not found", and `totals` that of totals.
-    pub(super) fn new(
-        max_bytes: u64,
-        longest: Duration,
-        not_found: Duration,
-        totals: Duration,
-    ) -> Self {
+    /// Entries and tombstones are kept until the longest of the ages, totals while a search is fresh.
+    pub(super) fn new(config: &CacheConfig) -> Self {
+        let CacheConfig { search, phenotype, insights, local_max_bytes: max_bytes, .. } = *config;
+        let longest = search.if_error_s.max(phenotype.if_error_s).max(insights.if_error_s);
         let small = max_bytes / SMALL_BUDGET;
         Self {
-            entries: cache(max_bytes - 3 * small, longest),
-            not_found: cache(small, not_found),
-            tombstones: cache(small, longest),
-            totals: cache(small, totals),
+            max_bytes,
+            entries: cache(max_bytes - 3 * small, longest, |request, entry| {
+                request_size(request) + arc_size(entry) + entry_size(entry)
+            }),
+            not_found: cache(small, config.not_found_s, |request, seen| {
+                request_size(request) + arc_size(seen) + stamp_size(seen)
+            }),
+            tombstones: cache(small, longest, |_, _| 0),
+            totals: cache(small, search.fresh_s, |filter, total| {
+                domain_size(filter.domain.as_ref()) + arc_size(total) + stamp_size(&total.seen)
+            }),
         }
     }
 
-    /// The memory that everything uses, in bytes, and the number of entries.
-    pub(super) fn size(&self) -> (u64, u64) {
-        let Self { entries, not_found, tombstones, totals } = self;
-        let others =
-            current_weight(not_found) + current_weight(tombstones) + current_weight(totals);
-        (current_weight(entries) + others, entries.entry_count())
-    }
-
-    pub(super) fn get(&self, request: &Request) -> Option<Arc<Entry>> {
-        self.entries.get(request)
-    }
-
-    /// The stamp of the read that found nothing, if that is remembered.
-    pub(super) fn not_found(&self, request: &Request) -> Option<Arc<ReadStamp>> {
-        self.not_found.get(request)
+    pub(super) fn stats(&self) -> CacheStats {
+        let Self { entries, not_found, tombstones, totals, .. } = self;
+        // The caches update their counts lazily.
+        entries.run_pending_tasks();
+        not_found.run_pending_tasks();
+        tombstones.run_pending_tasks();
+        totals.run_pending_tasks();
+        let small = not_found.weighted_size() + tombstones.weighted_size() + totals.weighted_size();
+        let bytes = entries.weighted_size() + small;
+        CacheStats { bytes, max_bytes: self.max_bytes, entries: entries.entry_count() }
     }
 
     /// Whether the gene was found deleted by a read that saw what the entry's saw, or more.
     pub(super) fn is_deleted(&self, request: &Request, entry: &Entry) -> bool {
-        self.deleted_at(request).is_some_and(|deleted_at| entry.seen.order() <= deleted_at)
+        let order = entry.seen.order();
+        self.deleted_at(request).is_some_and(|deleted_at| !order.supersedes(&deleted_at))
     }
 
     fn deleted_at(&self, request: &Request) -> Option<ReadOrder> {
@@ -82,54 +105,134 @@ impl LocalCache {
     /// Stores an entry, unless there is one of a later state. Returns the stored entry.
     pub(super) fn put(&self, request: &Request, entry: &Arc<Entry>) -> Arc<Entry> {
         self.not_found.invalidate(request);
+        let order = entry.seen.order();
         let stored = self.entries.entry_by_ref(request).and_compute_with(|present| match present {
-            Some(present) if present.value().seen.order() > entry.seen.order() => Op::Nop,
+            Some(present) if !order.supersedes(&present.value().seen.order()) => Op::Nop,
             _ => Op::Put(Arc::clone(entry)),
         });
         stored.into_entry().map_or_else(|| Arc::clone(entry), |present| present.into_value())
     }
 
-    /// Remembers that a read found nothing, and removes an entry that is not newer.
+    /// Remembers that a read found nothing and removes the entry, unless that may be newer.
     pub(super) fn put_absent(&self, request: &Request, seen: ReadStamp) {
         let order = seen.order();
-        self.entries.entry_by_ref(request).and_compute_with(|present| match present {
-            Some(present) if present.value().seen.order() <= order => Op::Remove,
+        let kept = self.entries.entry_by_ref(request).and_compute_with(|present| match present {
+            Some(present) if order.supersedes(&present.value().seen.order()) => Op::Remove,
             _ => Op::Nop,
         });
+        if let CompResult::Unchanged(_) = kept {
+            return;
+        }
         if let Request::Phenotype(id) = request {
             self.tombstones.insert(*id, order);
         }
         self.not_found.insert(request.clone(), Arc::new(seen));
     }
 
-    pub(super) fn total(&self, filter: &GeneFilter) -> Option<Arc<Total>> {
-        self.totals.get(filter)
-    }
-
     /// Stores a total, unless there is one of a later state.
-    pub(super) fn put_total(&self, filter: &GeneFilter, total: Total) {
+    pub(super) fn put_total(&self, filter: &GeneFilter, total: Read<Count>) {
         self.totals.entry_by_ref(filter).and_compute_with(|present| match present {
-            Some(present) if present.value().seen.order() > total.seen.order() => Op::Nop,
+            Some(present) if !total.seen.order().supersedes(&present.value().seen.order()) => {
+                Op::Nop
+            }
             _ => Op::Put(Arc::new(total)),
         });
     }
 }
 
-/// A cache of up to `max_bytes` of memory.
-fn cache<K, V>(max_bytes: u64, time_to_live: Duration) -> Cache<K, V>
-where
-    K: HeapSize + Hash + Eq + Send + Sync + 'static,
-    V: HeapSize + Clone + Send + Sync + 'static,
-{
-    Cache::builder().weigher(weight).max_capacity(max_bytes).time_to_live(time_to_live).build()
-}
-
-fn current_weight<K, V>(cache: &Cache<K, V>) -> u64
+/// A cache of up to `max_bytes` of memory. What a key and its value have allocated, beside their own
+/// size, is their `heap_size`, with the overhead of the allocator.
+fn cache<K, V>(max_bytes: u64, time_to_live_s: u64, heap_size: fn(&K, &V) -> usize) -> Cache<K, V>
 where
     K: Hash + Eq + Send + Sync + 'static,
     V: Clone + Send + Sync + 'static,
 {
-    // The cache updates its counts lazily.
-    cache.run_pending_tasks();
-    cache.weighted_size()
+    let own_size = CACHE_NODES + allocation(ARC_COUNTERS + size_of::<K>()) + size_of::<V>();
+    Cache::builder()
+        .weigher(move |key, value| {
+            (own_size + heap_size(key, value)).try_into().unwrap_or(u32::MAX)
+        })
+        .max_capacity(max_bytes)
+        .time_to_live(Duration::from_secs(time_to_live_s))
+        .build()
+}
+
+/// The memory of an allocation: an allocator rounds up, by an eighth at most.
+const fn allocation(bytes: usize) -> usize {
+    bytes + bytes / 8
+}
+
+/// The memory of an [`Arc`] without what its value has allocated.
+const fn arc_size<T>(_: &Arc<T>) -> usize {
+    allocation(ARC_COUNTERS + size_of::<T>())
+}
+
+fn request_size(request: &Request) -> usize {
+    domain_size(match request {
+        Request::Search(search) => search.filter.domain.as_ref(),
+        Request::Phenotype(_) => None,
+        Request::Insights(domain) => Some(domain),
+    })
+}
+
+fn domain_size(domain: Option<&DomainName>) -> usize {
+    domain.map_or(0, |domain| allocation(domain.as_str().len()))
+}
+
+fn stamp_size(seen: &ReadStamp) -> usize {
+    let running = seen.snapshot.as_ref().map_or(0, |snapshot| snapshot.running().len());
+    allocation(running * size_of::<u64>())
+}
+
+/// The compressed body counts from the start, with the size of the plain one. A body from Redis
+/// keeps the rest of the encoded entry in memory: the link and the stamp again.
+fn entry_size(entry: &Entry) -> usize {
+    let bytes_size = |bytes: &[u8]| match bytes.len() {
+        0 => 0,
+        length => allocation(length) + BYTES_COUNTER,
+    };
+    let forms = if entry.is_compressible() { 2 } else { 1 };
+    let tags: usize = entry.etags.iter().map(|tag| bytes_size(tag)).sum();
+    let (body, link) = (forms * bytes_size(&entry.body), bytes_size(&entry.link));
+    body + link + entry.link.len() + 3 * stamp_size(&entry.seen) + tags
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::entry::ResponseBody;
+    use super::*;
+    use crate::config::AgesConfig;
+    use crate::registry::{GeneSearch, Timestamp};
+
+    fn weight_of(domain: &str, body: &str, link: &str, snapshot: &str) -> u64 {
+        let filter = GeneFilter { domain: domain.parse().ok(), fidelity: None };
+        let request = Request::Search(GeneSearch { filter, ..GeneSearch::default() });
+        let response = ResponseBody { body: body.to_owned().into(), link: link.to_owned().into() };
+        let snapshot = Some(snapshot.parse().expect("a snapshot"));
+        let entry = Entry::new(&request, response, ReadStamp::new(Timestamp::UNIX_EPOCH, snapshot));
+        let ages = AgesConfig { fresh_s: 60, stale_s: 0, if_error_s: 60 };
+        let cache = LocalCache::new(&CacheConfig {
+            local_max_bytes: 1 << 20,
+            shared_max_entry_bytes: 0,
+            not_found_s: 60,
+            search: ages,
+            phenotype: ages,
+            insights: ages,
+        });
+        cache.put(&request, &Arc::new(entry));
+        cache.stats().bytes
+    }
+
+    #[test]
+    fn everything_that_a_key_and_an_entry_keep_counts() {
+        let text = "x".repeat(200);
+        let least = weight_of("d", "", "", "9:9:");
+        assert!(weight_of(&text, "", "", "9:9:") >= least + 199, "the key");
+        assert!(weight_of("d", &text, "", "9:9:") >= least + 200, "the body");
+        assert!(weight_of("d", "", &text, "9:9:") >= least + 200, "the link");
+        let running = (9..109).map(|xid: u32| xid.to_string()).collect::<Vec<_>>().join(",");
+        assert!(weight_of("d", "", "", &format!("9:109:{running}")) >= least + 800, "the snapshot");
+        let compressible = "x".repeat(1024);
+        assert!(weight_of("d", &compressible, "", "9:9:") >= least + 2048, "the compressed body");
+    }
 }

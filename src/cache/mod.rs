@@ -1,28 +1,22 @@
 //! The read-through cache: a local and a shared cache of finished responses in front of the
-//! upstream. [`ReadThrough`] is the entry point and serves hits; `load` is the path of a miss, `fetch`
+//! upstream. [`ReadThrough`] is the entry point and serves hits; `load` is the path of a miss, which
 //! queries the upstream for the whole fleet under a lease, and `read` is one such query.
 
 mod codec;
 mod entry;
-mod fetch;
-mod freshness;
 mod key;
 mod lease;
 mod load;
 mod local;
-mod publish;
 mod read;
 mod read_limiter;
 mod read_through;
 mod reply;
-mod response_body;
 mod serve_policy;
 mod shared;
-mod total;
-mod weight;
 
-pub use entry::Entry;
-pub use read_through::{CacheStats, ReadThrough};
+pub use entry::{Entry, ResponseBody};
+pub use local::CacheStats;
+pub use read_through::ReadThrough;
 pub use reply::{CacheReply, ReadError, Source};
-pub use response_body::ResponseBody;
-pub use shared::{SharedCache, SharedCacheOptions};
+pub use shared::SharedCache;

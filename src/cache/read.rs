@@ -3,110 +3,81 @@
 
 use std::sync::Arc;
 
-use thiserror::Error;
-
-use super::entry::Entry;
-use super::read_limiter::{Overloaded, Priority, ReadLimiter};
-use super::response_body::ResponseBody;
-use super::serve_policy::ServePolicy;
-use super::total::{self, Total};
-use crate::registry::{Count, GeneFilter, GenePage, GeneSearch, GeneSummary, Request};
-use crate::upstream::{BootInstant, Currency, DependsOn, ReadOrder, ReadStamp, UpstreamError};
+use super::entry::ResponseBody;
+use super::load::Loader;
+use super::read_limiter::Priority;
+use super::reply::ReadError;
+use crate::registry::{Count, GeneFilter, GeneSearch, Page, Request};
+use crate::upstream::{BootInstant, Currency, DependsOn, Read, ReadOrder, UpstreamError};
 
 /// Pages with a larger offset than this are deep pages, whose concurrency is bounded separately.
 const DEEP_OFFSET: u32 = 1000;
 
-/// The result of a read.
-pub(super) enum ReadOutcome {
-    Entry(Entry),
-    /// The gene or domain does not exist.
-    Absent(ReadStamp),
-}
-
-/// Why nothing was read.
-#[derive(Debug, Error)]
-pub(super) enum NotRead {
-    /// The upstream failed.
-    #[error(transparent)]
-    Failed(#[from] UpstreamError),
-    /// The read was shed: the upstream was not queried.
-    #[error(transparent)]
-    Overloaded(#[from] Overloaded),
-}
-
-/// Reads from the upstream.
-pub(super) struct UpstreamReader {
-    pub(super) policy: Arc<ServePolicy>,
-    pub(super) limiter: ReadLimiter,
-}
-
-impl UpstreamReader {
-    /// Reads the entry, in a later state than `since`, once the limiter admits the read.
+impl Loader {
+    /// Reads the response, in a later state than `since`, once the limiter admits the read; no value
+    /// if the gene or domain does not exist.
     pub(super) async fn read(
         &self,
         request: &Request,
         since: Option<ReadOrder>,
         priority: Priority,
-    ) -> Result<ReadOutcome, NotRead> {
-        let is_deep = match request {
-            Request::Search(search) => {
-                if let Some(total) = self.known_total(&search.filter)
-                    && total::is_past(total.count, search.page)
-                {
-                    return Ok(page(request, search, Vec::new(), total.count, total.seen.clone()));
-                }
-                search.page.offset() > DEEP_OFFSET
+    ) -> Result<Read<Option<ResponseBody>>, ReadError> {
+        let mut is_deep = false;
+        if let Request::Search(search) = request {
+            if let Some(total) = self.known_total(&search.filter)
+                && is_past(total.value, search.page)
+            {
+                let body = ResponseBody::page(search, Vec::new(), total.value);
+                return Ok(Read { value: Some(body), seen: total.seen.clone() });
             }
-            Request::Phenotype(_) | Request::Insights(_) => false,
-        };
+            is_deep = search.page.offset() > DEEP_OFFSET;
+        }
         let _permit = self.limiter.admit(priority, is_deep).await?;
         let upstream = &self.policy.upstream;
-        let (body, seen) = match request {
-            Request::Search(search) => return Ok(self.read_page(request, search, since).await?),
+        let (value, seen) = match request {
+            Request::Search(search) => return Ok(self.read_page(search, since).await?),
             Request::Phenotype(id) => {
                 let read = upstream.phenotype(*id, since).await?;
-                (read.value.map(|value| ResponseBody::of(&value)), read.seen)
+                (read.value.as_ref().map(ResponseBody::of), read.seen)
             }
             Request::Insights(domain) => {
                 let read = upstream.insights(domain, since).await?;
-                (read.value.map(|value| ResponseBody::of(&value)), read.seen)
+                (read.value.as_ref().map(ResponseBody::of), read.seen)
             }
         };
-        Ok(match body {
-            Some(body) => ReadOutcome::Entry(Entry::new(request, body, seen)),
-            None => ReadOutcome::Absent(seen),
-        })
+        Ok(Read { value, seen })
     }
 
     /// Reads a page, and the total if it is unknown or contradicts the page.
     async fn read_page(
         &self,
-        request: &Request,
         search: &GeneSearch,
         since: Option<ReadOrder>,
-    ) -> Result<ReadOutcome, UpstreamError> {
+    ) -> Result<Read<Option<ResponseBody>>, UpstreamError> {
         let upstream = &self.policy.upstream;
         if let Some(known) = self.known_total(&search.filter) {
             // The page must not be older than its total.
             let since = since.max(Some(known.seen.order()));
             let read = upstream.page(search, since).await?;
-            if total::fits(known.count, search.page, read.value.len()) {
-                let seen = known.seen.earlier(&read.seen).clone();
-                return Ok(page(request, search, read.value, known.count, seen));
+            if fits(known.value, search.page, read.value.len()) {
+                let body = ResponseBody::page(search, read.value, known.value);
+                return Ok(Read {
+                    value: Some(body),
+                    seen: known.seen.earlier(&read.seen).clone(),
+                });
             }
         }
-        let read = upstream.search(search, since).await?;
-        let count = read.value.total;
-        let total = Total { count, seen: read.seen.clone() };
+        let Read { value: page, seen } = upstream.search(search, since).await?;
+        let total = Read { value: page.total, seen: seen.clone() };
         self.policy.local.put_total(&search.filter, total);
-        Ok(page(request, search, read.value.data, count, read.seen))
+        Ok(Read { value: Some(ResponseBody::page(search, page.data, page.total)), seen })
     }
 
     /// A total that is current, and young enough that an entry made with it stays fresh for half of
     /// the usual time.
-    fn known_total(&self, filter: &GeneFilter) -> Option<Arc<Total>> {
+    fn known_total(&self, filter: &GeneFilter) -> Option<Arc<Read<Count>>> {
         let policy = &self.policy;
-        let total = policy.local.total(filter)?;
+        let total = policy.local.totals.get(filter)?;
         let now = BootInstant::now();
         let is_young = now.since(total.seen.began) < policy.search.fresh / 2;
         let currency = policy.upstream.currency(DependsOn::of_filter(filter), &total.seen, now);
@@ -114,14 +85,56 @@ impl UpstreamReader {
     }
 }
 
-fn page(
-    request: &Request,
-    search: &GeneSearch,
-    data: Vec<GeneSummary>,
-    total: Count,
-    seen: ReadStamp,
-) -> ReadOutcome {
-    let (limit, offset) = (search.page.limit(), search.page.offset());
-    let page = GenePage { data, total, limit, offset };
-    ReadOutcome::Entry(Entry::new(request, ResponseBody::page(search, &page), seen))
+/// Whether a page of `length` genes is consistent with a total that was read at another time. If
+/// not, genes were added or removed in between, and both must be read together.
+pub(super) fn fits(total: Count, page: Page, length: usize) -> bool {
+    let end = u64::from(page.offset()) + length as u64;
+    let is_full = length == usize::from(page.limit());
+    let before_the_end = end <= total.get();
+    before_the_end && (is_full || end == total.get())
+}
+
+/// Whether a page begins at or after the end, so that it is known to be empty.
+pub(super) fn is_past(total: Count, page: Page) -> bool {
+    u64::from(page.offset()) >= total.get()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::registry::{PageLimit, PageOffset};
+
+    fn page(limit: u64, offset: u64) -> Page {
+        Page::new(
+            PageLimit::new(limit).expect("a limit"),
+            PageOffset::new(offset).expect("an offset"),
+        )
+    }
+
+    #[test]
+    fn examples_of_pages_that_fit_a_total_and_of_pages_that_do_not() {
+        let total = Count::saturating(45);
+        assert!(fits(total, page(20, 0), 20));
+        assert!(fits(total, page(20, 40), 5));
+        assert!(!fits(total, page(20, 40), 6), "beyond the total");
+        assert!(!fits(total, page(20, 40), 4), "a short page that does not end at it");
+        assert!(!fits(total, page(20, 20), 0), "an empty page before it");
+        assert!(fits(Count::default(), page(20, 0), 0));
+        assert!(is_past(total, page(20, 45)) && !is_past(total, page(20, 44)));
+    }
+
+    proptest! {
+        #[test]
+        fn a_page_of_an_unchanged_registry_always_fits(
+            total in 0..200_u32,
+            limit in 1..=50_u64,
+            offset in 0..220_u64,
+        ) {
+            let length = u64::from(total).saturating_sub(offset).min(limit);
+            let (total, page) = (Count::saturating(total.into()), page(limit, offset));
+            prop_assert!(is_past(total, page) || fits(total, page, length as usize));
+        }
+    }
 }

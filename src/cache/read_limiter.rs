@@ -6,10 +6,10 @@
 
 use std::time::Duration;
 
-use thiserror::Error;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout_at};
 
+use super::reply::ReadError;
 use crate::ops::{GaugeGuard, Shed, ShedMetrics};
 
 /// Concurrent reads of deep pages: these are slow, and must not take the whole pool.
@@ -20,11 +20,6 @@ const DEEP_QUEUE: usize = 8;
 
 /// Queue of reads of outdated entries, beside the common queue.
 const OUTDATED_QUEUE: usize = 1024;
-
-/// The read was shed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("too many concurrent reads of the registry")]
-pub(super) struct Overloaded;
 
 /// Whether a request waits for a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,17 +73,14 @@ impl ReadLimiter {
     /// Waits for a permit, if `priority` allows that.
     ///
     /// # Errors
-    /// [`Overloaded`]. It is counted.
+    /// [`ReadError::Overloaded`]. It is counted.
     pub(super) async fn admit(
         &self,
         priority: Priority,
         is_deep: bool,
-    ) -> Result<ReadPermit<'_>, Overloaded> {
-        let admitted = match priority {
-            Priority::Background => self.try_permit(is_deep),
-            waiting => self.wait_for_permit(waiting, is_deep).await,
-        };
-        admitted.inspect_err(|Overloaded| {
+    ) -> Result<ReadPermit<'_>, ReadError> {
+        let permit = self.permit(priority, is_deep).await;
+        permit.ok_or(ReadError::Overloaded).inspect_err(|_| {
             self.metrics.shed(match priority {
                 Priority::Background => Shed::Refresh,
                 _ if is_deep => Shed::DeepPage,
@@ -97,34 +89,20 @@ impl ReadLimiter {
         })
     }
 
-    fn try_permit(&self, is_deep: bool) -> Result<ReadPermit<'_>, Overloaded> {
-        let refresh = self.refreshes.try_acquire().map_err(|_| Overloaded)?;
-        let deep = is_deep.then(|| self.deep_pages.try_acquire()).transpose()?;
-        Ok(self.permit(deep, Some(refresh), self.misses.try_acquire()?))
-    }
-
-    async fn wait_for_permit(
-        &self,
-        priority: Priority,
-        is_deep: bool,
-    ) -> Result<ReadPermit<'_>, Overloaded> {
-        let is_outdated = priority == Priority::Outdated;
-        let end = Instant::now() + if is_outdated { self.outdated_wait } else { self.wait };
+    async fn permit(&self, priority: Priority, is_deep: bool) -> Option<ReadPermit<'_>> {
+        let (refresh, wait) = match priority {
+            Priority::Background => (Some(self.refreshes.try_acquire().ok()?), Duration::ZERO),
+            Priority::Foreground => (None, self.wait),
+            Priority::Outdated => (None, self.outdated_wait),
+        };
+        let end = Instant::now() + wait;
         let deep = match is_deep {
-            true => Some(self.deep_pages.acquire(is_outdated, end, &self.metrics).await?),
+            true => Some(self.deep_pages.acquire(priority, end, &self.metrics).await?),
             false => None,
         };
-        let miss = self.misses.acquire(is_outdated, end, &self.metrics).await?;
-        Ok(self.permit(deep, None, miss))
-    }
-
-    fn permit<'a>(
-        &self,
-        deep: Option<SemaphorePermit<'a>>,
-        refresh: Option<SemaphorePermit<'a>>,
-        miss: SemaphorePermit<'a>,
-    ) -> ReadPermit<'a> {
-        ReadPermit { _deep: deep, _refresh: refresh, _miss: miss, _gauge: self.metrics.reading() }
+        let miss = self.misses.acquire(priority, end, &self.metrics).await?;
+        let gauge = self.metrics.reading();
+        Some(ReadPermit { _deep: deep, _refresh: refresh, _miss: miss, _gauge: gauge })
     }
 }
 
@@ -142,28 +120,25 @@ impl PermitQueue {
         Self { permits, queue, outdated }
     }
 
-    /// A permit, unless all are taken or others wait for them.
-    fn try_acquire(&self) -> Result<SemaphorePermit<'_>, Overloaded> {
-        self.permits.try_acquire().map_err(|_| Overloaded)
-    }
-
-    /// Waits until `end` for a permit, first come, first served; fails at once if the queue is full.
+    /// A permit, unless all are taken or others wait for them. Then a request waits until `end`,
+    /// first come, first served, unless the queue is full.
     async fn acquire(
         &self,
-        is_outdated: bool,
+        priority: Priority,
         end: Instant,
         metrics: &ShedMetrics,
-    ) -> Result<SemaphorePermit<'_>, Overloaded> {
-        if let Ok(permit) = self.try_acquire() {
-            return Ok(permit);
+    ) -> Option<SemaphorePermit<'_>> {
+        if let Ok(permit) = self.permits.try_acquire() {
+            return Some(permit);
         }
-        let queue = if is_outdated { &self.outdated } else { &self.queue };
-        let _queued = queue.try_acquire().map_err(|_| Overloaded)?;
+        let queue = match priority {
+            Priority::Foreground => &self.queue,
+            Priority::Outdated => &self.outdated,
+            Priority::Background => return None,
+        };
+        let _queued = queue.try_acquire().ok()?;
         let _gauge = metrics.queued();
-        match timeout_at(end, self.permits.acquire()).await {
-            Ok(Ok(permit)) => Ok(permit),
-            Ok(Err(_)) | Err(_) => Err(Overloaded),
-        }
+        timeout_at(end, self.permits.acquire()).await.ok()?.ok()
     }
 }
 
@@ -187,7 +162,10 @@ mod tests {
         let second = admit().await.expect("a permit");
         let mut waiting = Box::pin(admit());
         assert!(waiting.as_mut().now_or_never().is_none(), "it waits for its turn");
-        assert!(matches!(admit().now_or_never(), Some(Err(Overloaded))), "the queue is full");
+        assert!(
+            matches!(admit().now_or_never(), Some(Err(ReadError::Overloaded))),
+            "the queue is full"
+        );
         drop(second);
         let third = waiting.await.expect("its turn");
         let begun = Instant::now();
@@ -234,7 +212,7 @@ mod tests {
         let _pages = [deep().await.expect("a permit"), deep().await.expect("a permit")];
         let mut waiting: Vec<_> = (0..DEEP_QUEUE).map(|_| Box::pin(deep())).collect();
         assert!(waiting.iter_mut().all(|page| page.as_mut().now_or_never().is_none()));
-        assert!(matches!(deep().now_or_never(), Some(Err(Overloaded))));
+        assert!(matches!(deep().now_or_never(), Some(Err(ReadError::Overloaded))));
         assert!(read_limiter.admit(Priority::Foreground, false).await.is_ok());
         for page in waiting {
             assert!(page.await.is_err());

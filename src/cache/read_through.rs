@@ -9,53 +9,37 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use moka::sync::Cache;
 use tokio::time::timeout;
 
 use super::entry::Entry;
-use super::freshness::Freshness;
 use super::load::Loader;
+use super::local::CacheStats;
+use super::read_limiter::ReadLimiter;
 use super::reply::{CacheReply, ReadError, Source};
-use super::serve_policy::ServePolicy;
+use super::serve_policy::{Freshness, ServePolicy};
 use super::shared::SharedCache;
 use crate::config::Config;
 use crate::ops::{CacheEvent, Metrics};
 use crate::registry::Request;
-use crate::sync::{FlightReceiver, SingleFlight};
+use crate::sync::{FlightOutcome, FlightReceiver, SingleFlight};
 use crate::upstream::{BootInstant, Currency, ReadStart, UpstreamClient};
 
 /// Longest wait of the request that began the refresh of an unconfirmed entry.
 const CONFIRMATION_WAIT: Duration = Duration::from_millis(100);
 
+/// Pause after a failed background refresh before the next one of the same request.
+const REFRESH_BACKOFF: Duration = Duration::from_secs(2);
+
+/// Maximum number of requests whose refresh is paused.
+const MAX_BACKOFFS: u64 = 10_000;
+
 /// A refresh under way.
 type Refresh = FlightReceiver<()>;
 
-type EntryResult = Result<(Arc<Entry>, Source), ReadError>;
-
 /// Reads through both caches to the upstream. Cheap to clone.
 #[derive(Clone)]
-pub struct ReadThrough(Arc<ReadThroughState>);
-
-struct ReadThroughState {
-    policy: Arc<ServePolicy>,
-    loader: Loader,
-    /// Loads that requests wait for.
-    loads: SingleFlight<Request, EntryResult, ReadStart>,
-    /// Background refreshes.
-    refreshes: SingleFlight<Request, ()>,
-    metrics: Arc<Metrics>,
-    max_bytes: u64,
-}
-
-/// The size of the local cache.
-#[derive(Debug, Clone, Copy)]
-pub struct CacheStats {
-    /// The memory that it uses, in bytes.
-    pub bytes: u64,
-    /// The memory that it may use, in bytes.
-    pub max_bytes: u64,
-    /// Number of entries.
-    pub entries: u64,
-}
+pub struct ReadThrough(Arc<Loader>);
 
 impl ReadThrough {
     /// Without `shared`, this replica caches for itself alone.
@@ -65,18 +49,32 @@ impl ReadThrough {
         upstream: Arc<UpstreamClient>,
         metrics: Arc<Metrics>,
     ) -> Self {
-        let policy = Arc::new(ServePolicy::new(&config.cache, upstream));
-        let loader = Loader::new(config, Arc::clone(&policy), shared, Arc::clone(&metrics));
-        let (loads, refreshes) =
-            (SingleFlight::new("cache_loads"), SingleFlight::new("cache_refreshes"));
-        let max_bytes = config.cache.local_max_bytes;
-        Self(Arc::new(ReadThroughState { policy, loader, loads, refreshes, metrics, max_bytes }))
+        let deadline = Duration::from_millis(config.upstream.deadline_ms);
+        let limiter = ReadLimiter::new(
+            config.shed.max_reads(config.upstream.pool_size),
+            config.shed.queue,
+            Duration::from_millis(config.shed.wait_ms),
+            deadline,
+            metrics.shed(),
+        );
+        Self(Arc::new(Loader {
+            policy: ServePolicy::new(&config.cache, upstream),
+            shared,
+            limiter,
+            max_wait: deadline / 2,
+            metrics,
+            loads: SingleFlight::new("cache_loads"),
+            refreshes: SingleFlight::new("cache_refreshes"),
+            refresh_backoff: Cache::builder()
+                .max_capacity(MAX_BACKOFFS)
+                .time_to_live(REFRESH_BACKOFF)
+                .build(),
+        }))
     }
 
     /// The size of the local cache.
     pub fn stats(&self) -> CacheStats {
-        let (bytes, entries) = self.0.policy.local.size();
-        CacheStats { bytes, max_bytes: self.0.max_bytes, entries }
+        self.0.policy.local.stats()
     }
 
     /// The entry for `request`.
@@ -85,13 +83,11 @@ impl ReadThrough {
     /// [`ReadError`].
     pub async fn get(&self, request: &Request) -> Result<CacheReply, ReadError> {
         let policy = &self.0.policy;
-        if let Some(entry) = policy.local.get(request) {
+        if let Some(entry) = policy.local.entries.get(request) {
             match self.serve(request, entry, Source::Local) {
                 Servability::Ready(reply) => return Ok(reply),
                 Servability::Unconfirmed(refresh) => {
-                    if let Some(reply) = Box::pin(self.confirm(request, refresh)).await {
-                        return Ok(reply);
-                    }
+                    return Box::pin(self.confirm(request, refresh)).await;
                 }
                 Servability::Unservable => {}
             }
@@ -101,87 +97,102 @@ impl ReadThrough {
 
     async fn load(&self, request: &Request) -> Result<CacheReply, ReadError> {
         let policy = &self.0.policy;
-        if policy.is_known_absent(request) {
+        if policy.absence(request) == Some(Currency::Confirmed) {
             return Err(ReadError::NotFound);
         }
         let start = policy.upstream.log.read_start();
         let may_share = |load: &ReadStart| policy.may_share(request, load);
         let flight = self.0.loads.run_if(request, start, may_share, || {
-            let (this, request) = (Arc::clone(&self.0), request.clone());
-            async move { this.loader.load(&request).await }
+            let (loader, request) = (Arc::clone(&self.0), request.clone());
+            async move { loader.load(&request).await }
         });
-        let flight = flight.await?;
-        let (entry, source) = match flight.value? {
-            (entry, Source::Upstream { .. }) => {
-                (entry, Source::Upstream { collapsed: flight.joined })
-            }
-            found => found,
-        };
+        let FlightOutcome { value, joined } = flight.await?;
+        let (entry, mut source) = value?;
+        if let Source::Upstream { collapsed } = &mut source {
+            *collapsed = joined;
+        }
         if matches!(source, Source::Local | Source::Shared) {
             match self.serve(request, Arc::clone(&entry), source) {
                 Servability::Ready(reply) => return Ok(reply),
-                Servability::Unconfirmed(refresh) => {
-                    let confirmed = self.confirm(request, refresh).await;
-                    return match confirmed {
-                        Some(reply) => Ok(reply),
-                        None => Box::pin(self.load(request)).await,
-                    };
-                }
+                Servability::Unconfirmed(refresh) => return self.confirm(request, refresh).await,
                 // It became so after this request was made.
                 Servability::Unservable => {}
             }
         }
-        Ok(self.0.reply(request, entry, source, BootInstant::now()))
+        Ok(self.reply(request, entry, source, BootInstant::now()))
     }
 
     /// The entry, if it may be served without a load; one that is stale or unconfirmed is refreshed.
     fn serve(&self, request: &Request, entry: Arc<Entry>, source: Source) -> Servability {
         let (policy, now) = (&self.0.policy, BootInstant::now());
         let currency = policy.currency(request, &entry.seen, now);
-        if currency == Currency::Outdated {
-            self.0.metrics.count(CacheEvent::NotCurrent);
-            return Servability::Unservable;
+        match (currency, policy.classify(request, &entry, now)) {
+            (Currency::Outdated, _) => {
+                self.0.metrics.count(CacheEvent::NotCurrent);
+                return Servability::Unservable;
+            }
+            (_, Freshness::IfError | Freshness::Expired) => return Servability::Unservable,
+            (Currency::Unconfirmed, _) => return Servability::Unconfirmed(self.refresh(request)),
+            (Currency::Confirmed, Freshness::Stale) => drop(self.refresh(request)),
+            (Currency::Confirmed, Freshness::Fresh) => {}
         }
-        match (policy.classify(request, &entry, now), currency) {
-            (Freshness::IfError | Freshness::Expired, _) => return Servability::Unservable,
-            (_, Currency::Unconfirmed) => return Servability::Unconfirmed(self.refresh(request)),
-            (Freshness::Stale, _) => drop(self.refresh(request)),
-            (Freshness::Fresh, _) => {}
-        }
-        Servability::Ready(self.0.reply(request, entry, source, now))
+        Servability::Ready(self.reply(request, entry, source, now))
     }
 
     /// Waits a little for the refresh that this request began. The reply is what there is then: as
-    /// read anew, or unconfirmed; `None` if a load is needed.
-    async fn confirm(&self, request: &Request, refresh: Option<Refresh>) -> Option<CacheReply> {
+    /// read anew, or unconfirmed; if it is outdated or deleted, as it is loaded.
+    async fn confirm(
+        &self,
+        request: &Request,
+        refresh: Option<Refresh>,
+    ) -> Result<CacheReply, ReadError> {
         if let Some(mut refresh) = refresh {
             // Whether it ended, in time or by a panic, shows in what there is then.
             let _ = timeout(CONFIRMATION_WAIT, refresh.wait_for(Option::is_some)).await;
         }
         let (policy, now) = (&self.0.policy, BootInstant::now());
-        let entry = policy.local.get(request)?;
-        let source = match policy.currency(request, &entry.seen, now) {
-            Currency::Confirmed => Source::Upstream { collapsed: false },
-            Currency::Unconfirmed => Source::Unconfirmed,
-            Currency::Outdated => return None,
-        };
-        Some(self.0.reply(request, entry, source, now))
+        let local = policy.local.entries.get(request);
+        match local.map(|entry| (policy.currency(request, &entry.seen, now), entry)) {
+            Some((Currency::Confirmed, entry)) => {
+                Ok(self.reply(request, entry, Source::Upstream { collapsed: false }, now))
+            }
+            Some((Currency::Unconfirmed, entry)) => {
+                Ok(self.reply(request, entry, Source::Unconfirmed, now))
+            }
+            Some((Currency::Outdated, _)) | None => Box::pin(self.load(request)).await,
+        }
     }
 
     /// Refreshes an entry in the background, with at most one task for each request. Returns the
     /// refresh if this call began it.
     fn refresh(&self, request: &Request) -> Option<Refresh> {
-        if !self.0.loader.may_refresh(request) {
+        // It would fail, as far as is known.
+        if !self.0.policy.upstream.is_in_use() || self.0.refresh_backoff.contains_key(request) {
             return None;
         }
-        let (this, owned_request) = (Arc::clone(&self.0), request.clone());
+        let (loader, owned_request) = (Arc::clone(&self.0), request.clone());
         self.0.refreshes.spawn(request, (), || async move {
-            this.metrics.count(CacheEvent::Refresh);
-            this.loader.refresh(&owned_request).await;
-            if let Some(entry) = this.policy.local.get(&owned_request) {
-                this.publish_arena(&owned_request, &entry);
+            loader.metrics.count(CacheEvent::Refresh);
+            loader.refresh(&owned_request).await;
+            if let Some(entry) = loader.policy.local.entries.get(&owned_request) {
+                loader.publish_arena(&owned_request, &entry);
             }
         })
+    }
+
+    fn reply(
+        &self,
+        request: &Request,
+        entry: Arc<Entry>,
+        source: Source,
+        now: BootInstant,
+    ) -> CacheReply {
+        let fresh = self.0.policy.ages(request, &entry).fresh;
+        let age = now.since(entry.seen.began);
+        if !matches!(source, Source::Local) {
+            self.0.publish_arena(request, &entry);
+        }
+        CacheReply { entry, source, age, fresh }
     }
 }
 
@@ -191,27 +202,4 @@ enum Servability {
     /// After a short wait for the refresh, if this request began it.
     Unconfirmed(Option<Refresh>),
     Unservable,
-}
-
-impl ReadThroughState {
-    fn reply(
-        &self,
-        request: &Request,
-        entry: Arc<Entry>,
-        source: Source,
-        now: BootInstant,
-    ) -> CacheReply {
-        let (fresh, age) = (self.policy.ages(request, &entry).fresh, now.since(entry.seen.began));
-        if !matches!(source, Source::Local) {
-            self.publish_arena(request, &entry);
-        }
-        CacheReply { entry, source, age, fresh }
-    }
-
-    /// Publishes the numbers of a domain's arena as metrics.
-    fn publish_arena(&self, request: &Request, entry: &Entry) {
-        let Request::Insights(domain) = request else { return };
-        let read_at = entry.seen.read_at.as_microsecond() as f64 / 1e6;
-        self.metrics.domain(domain.as_str(), &entry.body, entry.seen.began.elapsed(), read_at);
-    }
 }

@@ -27,6 +27,15 @@ pub enum ReadError {
     Crashed(#[from] TaskPanicked),
 }
 
+impl From<UpstreamError> for ReadError {
+    fn from(error: UpstreamError) -> Self {
+        Self::Upstream(Arc::new(error))
+    }
+}
+
+/// An entry and where it was found.
+pub(super) type EntryResult = Result<(Arc<Entry>, Source), ReadError>;
+
 /// An entry, and how it was found.
 #[derive(Debug, Clone)]
 pub struct CacheReply {

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::entry::Entry;
-use super::freshness::{Ages, Freshness};
 use super::local::LocalCache;
-use crate::config::CacheConfig;
+use crate::config::{AgesConfig, CacheConfig};
 use crate::registry::Request;
 use crate::upstream::{BootInstant, Currency, DependsOn, ReadStamp, ReadStart, UpstreamClient};
 
@@ -24,10 +23,7 @@ impl ServePolicy {
     pub(super) fn new(config: &CacheConfig, upstream: Arc<UpstreamClient>) -> Self {
         let [search, phenotype, insights] =
             [config.search, config.phenotype, config.insights].map(Ages::from);
-        let longest = search.if_error.max(phenotype.if_error).max(insights.if_error);
-        let not_found = Duration::from_secs(config.not_found_s);
-        let local = LocalCache::new(config.local_max_bytes, longest, not_found, search.fresh);
-        Self { local, upstream, search, phenotype, insights }
+        Self { local: LocalCache::new(config), upstream, search, phenotype, insights }
     }
 
     /// The ages of an entry, with its jitter.
@@ -63,17 +59,10 @@ impl ServePolicy {
         self.upstream.log.may_share(depends_on(request), load)
     }
 
-    /// Whether the request was found to have no result, and that is confirmed.
-    pub(super) fn is_known_absent(&self, request: &Request) -> bool {
-        let is_confirmed = |seen: &ReadStamp| {
-            self.currency(request, seen, BootInstant::now()) == Currency::Confirmed
-        };
-        self.local.not_found(request).is_some_and(|seen| is_confirmed(&seen))
-    }
-
-    /// Whether the request was found to have no result, and no change since then is known.
-    pub(super) fn was_absent(&self, request: &Request) -> bool {
-        self.local.not_found(request).is_some_and(|seen| !self.is_outdated(request, &seen))
+    /// How current the read is that found no result for the request, if one is remembered.
+    pub(super) fn absence(&self, request: &Request) -> Option<Currency> {
+        let seen = self.local.not_found.get(request)?;
+        Some(self.currency(request, &seen, BootInstant::now()))
     }
 
     /// Whether an entry may be served without a read, possibly with a refresh.
@@ -97,5 +86,105 @@ fn depends_on(request: &Request) -> DependsOn<'_> {
         Request::Phenotype(id) => DependsOn::Gene(*id),
         Request::Insights(domain) => DependsOn::Domain(domain),
         Request::Search(search) => DependsOn::of_filter(&search.filter),
+    }
+}
+
+/// The three ages of one kind of entry, all counted from the read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Ages {
+    /// Younger entries are fresh.
+    pub(super) fresh: Duration,
+    /// Younger entries are stale: served while they are refreshed in the background.
+    pub(super) stale: Duration,
+    /// Younger entries are served only while the upstream fails.
+    pub(super) if_error: Duration,
+}
+
+/// How an entry of some age may be used, from best to worst.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Freshness {
+    /// It is served.
+    Fresh,
+    /// It is served, and refreshed in the background.
+    Stale,
+    /// It is served only while the upstream fails.
+    IfError,
+    /// It is never served.
+    Expired,
+}
+
+impl Ages {
+    pub(super) fn classify(&self, age: Duration) -> Freshness {
+        if age < self.fresh {
+            Freshness::Fresh
+        } else if age < self.stale {
+            Freshness::Stale
+        } else if age < self.if_error {
+            Freshness::IfError
+        } else {
+            Freshness::Expired
+        }
+    }
+
+    /// These ages, shortened by `thousandths` of themselves; values above 1000 count as 1000.
+    pub(super) fn shortened(&self, thousandths: u32) -> Self {
+        let shorten = |age: Duration| age * (1000 - thousandths.min(1000)) / 1000;
+        Self {
+            fresh: shorten(self.fresh),
+            stale: shorten(self.stale),
+            if_error: shorten(self.if_error),
+        }
+    }
+}
+
+impl From<AgesConfig> for Ages {
+    fn from(config: AgesConfig) -> Self {
+        let seconds = Duration::from_secs;
+        Self {
+            fresh: seconds(config.fresh_s),
+            stale: seconds(config.fresh_s.saturating_add(config.stale_s)),
+            if_error: seconds(config.if_error_s),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const AGES: AgesConfig = AgesConfig { fresh_s: 30, stale_s: 20, if_error_s: 100 };
+
+    #[test]
+    fn each_age_ends_where_the_next_begins() {
+        let ages = Ages::from(AGES);
+        for (ms, expected) in [
+            (0, Freshness::Fresh),
+            (29_999, Freshness::Fresh),
+            (30_000, Freshness::Stale),
+            (49_999, Freshness::Stale),
+            (50_000, Freshness::IfError),
+            (99_999, Freshness::IfError),
+            (100_000, Freshness::Expired),
+        ] {
+            assert_eq!(ages.classify(Duration::from_millis(ms)), expected, "{ms}");
+        }
+        assert_eq!(ages.shortened(200).classify(Duration::from_secs(24)), Freshness::Stale);
+        assert_eq!(ages.shortened(200).classify(Duration::from_secs(80)), Freshness::Expired);
+    }
+
+    proptest! {
+        #[test]
+        fn freshness_only_decreases_with_age_and_with_jitter(
+            a in 0..200_000_u64,
+            b in 0..200_000_u64,
+            thousandths in 0..=200_u32,
+        ) {
+            let (ages, younger, older) = (Ages::from(AGES), a.min(b), a.max(b));
+            let at = |ages: &Ages, ms| ages.classify(Duration::from_millis(ms));
+            prop_assert!(at(&ages, younger) <= at(&ages, older));
+            prop_assert!(at(&ages, a) <= at(&ages.shortened(thousandths), a));
+        }
     }
 }

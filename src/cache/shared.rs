@@ -10,7 +10,7 @@ use tokio::time::sleep;
 
 use super::codec;
 use super::entry::Entry;
-use super::key::CanonicalText;
+use super::key::canonical_text;
 use crate::ops::{CacheEvent, Metrics};
 use crate::redis::scripts::DELETE_IF_EQUAL;
 use crate::redis::{AccessMode, Call, EntryKeys, RedisFailure, RedisKeys, RedisPool};
@@ -23,47 +23,30 @@ const HISTORY_INTERVAL: Duration = Duration::from_secs(1);
 /// Time to live of the history in Redis: longer than any entry.
 const HISTORY_TTL: Duration = Duration::from_secs(25 * 3_600);
 
-/// The settings of a [`SharedCache`].
-#[derive(Debug)]
-pub struct SharedCacheOptions {
+/// The shared cache.
+pub struct SharedCache {
+    /// The connections.
+    pub pool: RedisPool,
+    /// The names of all keys.
+    pub keys: RedisKeys,
     /// A fingerprint of the response schema: releases with different schemas share no entries.
     pub schema: String,
     /// Larger bodies are not shared, in bytes.
     pub max_entry_bytes: u64,
     /// Time to live of a lease: the longest time that one attempt to read may take.
     pub lease_ttl: Duration,
-}
-
-/// The shared cache.
-pub struct SharedCache {
-    pub(super) pool: RedisPool,
-    keys: RedisKeys,
-    pub(super) options: SharedCacheOptions,
-    pub(super) upstream: Arc<UpstreamClient>,
-    metrics: Arc<Metrics>,
+    /// The upstream whose responses are shared.
+    pub upstream: Arc<UpstreamClient>,
+    /// Counts what goes wrong with Redis.
+    pub metrics: Arc<Metrics>,
 }
 
 impl SharedCache {
-    /// Sends nothing to Redis yet.
-    pub fn new(
-        pool: RedisPool,
-        keys: RedisKeys,
-        options: SharedCacheOptions,
-        upstream: Arc<UpstreamClient>,
-        metrics: Arc<Metrics>,
-    ) -> Self {
-        Self { pool, keys, options, upstream, metrics }
-    }
-
-    pub(super) fn count(&self, event: CacheEvent) {
-        self.metrics.count(event);
-    }
-
     /// The keys in the present history of the database, and its number; `None` while it is unknown.
     pub(super) fn keys(&self, request: &Request) -> Option<(EntryKeys, u64)> {
         let (history, number) = self.upstream.history()?;
-        let entries = format!("{}:{}:{}", codec::FORMAT, self.options.schema, history.id());
-        Some((self.keys.entry(&entries, CanonicalText(request)), number))
+        let entries = format!("{}:{}:{}", codec::FORMAT, self.schema, history.id());
+        Some((self.keys.entry(&entries, canonical_text(request)), number))
     }
 
     /// Tells other replicas the present history of the database, or learns it from them while this
@@ -90,36 +73,35 @@ impl SharedCache {
     }
 
     async fn learn_history(&self, key: &str) {
-        let mut command = cmd("GET");
-        command.arg(key);
-        let Ok(Value::BulkString(text)) = self.pool.send(AccessMode::Read, key, command).await
-        else {
-            return;
-        };
+        let Ok(Value::BulkString(text)) = self.read(key).await else { return };
         if let Ok((history, wal)) = serde_json::from_slice(&text) {
             self.upstream.adopt_history(history, wal);
         }
     }
 
-    pub(super) async fn get(&self, request: &Request) -> Option<Entry> {
+    pub(super) async fn get(&self, request: &Request) -> Option<Arc<Entry>> {
         if !self.upstream.may_use_shared() {
             return None;
         }
         let (EntryKeys { entry: key, .. }, history) = self.keys(request)?;
-        let mut command = cmd("GET");
-        command.arg(&key);
-        match self.pool.send(AccessMode::Read, &key, command).await {
+        match self.read(&key).await {
             Ok(value) => self.decode(&key, history, request, value).await,
             Err(error) => {
                 // Another Redis type, such as a list: the next write of this key replaces it.
                 if matches!(&error, RedisFailure::Failed(error) if error.code() == Some("WRONGTYPE"))
                 {
-                    self.count(CacheEvent::SharedUndecodable);
+                    self.metrics.count(CacheEvent::SharedUndecodable);
                 }
                 tracing::debug!(%error, "an entry could not be read from redis");
                 None
             }
         }
+    }
+
+    async fn read(&self, key: &str) -> Result<Value, RedisFailure> {
+        let mut command = cmd("GET");
+        command.arg(key);
+        self.pool.send(AccessMode::Read, key, command).await
     }
 
     /// Decodes a value. One that cannot be decoded is a miss; it is counted and deleted.
@@ -129,18 +111,18 @@ impl SharedCache {
         history: u64,
         request: &Request,
         value: Value,
-    ) -> Option<Entry> {
+    ) -> Option<Arc<Entry>> {
         let Value::BulkString(bytes) = value else { return None };
         let bytes = Bytes::from(bytes);
         let Some(mut entry) = codec::decode(key, request, &bytes) else {
-            self.count(CacheEvent::SharedUndecodable);
+            self.metrics.count(CacheEvent::SharedUndecodable);
             tracing::debug!("an entry in redis has another format or belongs to another key");
             let delete = Call::script(&DELETE_IF_EQUAL, key).arg(&bytes[..]);
             self.write(&[delete]).await;
             return None;
         };
         entry.seen = self.upstream.stamp_of_shared(&entry.seen, history)?;
-        Some(entry)
+        Some(Arc::new(entry))
     }
 
     /// Sends writes, and counts those that fail. Returns the replies, if Redis sent any.
@@ -151,13 +133,13 @@ impl SharedCache {
         match self.pool.run(AccessMode::Write, calls).await {
             Ok(replies) => {
                 replies.iter().filter_map(|reply| reply.as_ref().err()).for_each(|error| {
-                    self.count(CacheEvent::SharedWriteFailed);
+                    self.metrics.count(CacheEvent::SharedWriteFailed);
                     tracing::debug!(%error, "redis rejected a write");
                 });
                 Some(replies)
             }
             Err(error) => {
-                self.count(CacheEvent::SharedWriteFailed);
+                self.metrics.count(CacheEvent::SharedWriteFailed);
                 tracing::debug!(%error, "a write to redis failed");
                 None
             }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use gene_registry::cache::{ReadThrough, SharedCache, SharedCacheOptions, Source};
+use gene_registry::cache::{ReadThrough, SharedCache, Source};
 use gene_registry::config::LoadedConfig;
 use gene_registry::ops::Metrics;
 use gene_registry::redis::{RedisKeys, RedisPool};
@@ -30,13 +30,16 @@ async fn release(probe: &Arc<Probe>, prefix: &str, schema: &str) -> Release {
     let timeout = std::time::Duration::from_secs(5);
     let pool = RedisPool::new(redis.servers(), 4, timeout);
     let keys = RedisKeys::new(prefix);
-    let options = SharedCacheOptions {
+    let watched = UpstreamClient::new(Arc::clone(probe) as _);
+    let shared = SharedCache {
+        pool,
+        keys,
         schema: schema.to_owned(),
         max_entry_bytes: 1 << 20,
         lease_ttl: std::time::Duration::from_secs(5),
+        upstream: Arc::clone(&watched),
+        metrics: Arc::clone(&metrics),
     };
-    let watched = UpstreamClient::new(Arc::clone(probe) as _);
-    let shared = SharedCache::new(pool, keys, options, Arc::clone(&watched), Arc::clone(&metrics));
     let watching = tokio::spawn(ChangePoller::new(Arc::clone(&watched)).run());
     eventually(TIMEOUT, "the change log is loaded", || async { watched.log.is_settled() }).await;
     let reads = ReadThrough::new(&config, Some(Arc::new(shared)), watched, metrics);
