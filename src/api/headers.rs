@@ -173,6 +173,9 @@ mod tests {
         let (control, status) = cache_headers(Source::Shared, 35, 30);
         assert_eq!(control, "private, max-age=0");
         assert_eq!(status, "gene-registry; hit; ttl=-5; detail=shared");
+        let (control, status) = cache_headers(Source::Unconfirmed, 3, 10);
+        assert_eq!(control, "private, max-age=0");
+        assert_eq!(status, "gene-registry; hit; ttl=7; detail=unconfirmed");
         let (control, status) = cache_headers(Source::StaleIfError, 500, 30);
         assert_eq!(control, "private, max-age=0");
         assert_eq!(status, "gene-registry; fwd=stale; fwd-status=502");

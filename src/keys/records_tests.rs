@@ -6,14 +6,8 @@ use super::*;
 use crate::registry::Timestamp;
 use crate::upstream::{Catalogue, Embedded, ReadStamp};
 
-#[tokio::test]
-async fn a_restart_reloads_the_records_that_were_marked_before_it() {
-    let empty = Catalogue { genes: Vec::new() };
-    let upstream = Embedded::from_catalogue(&empty, Timestamp::now(), vec![], String::new());
-    let upstream = UpstreamClient::new(Arc::new(upstream));
-    let records = Records::new(upstream, Arc::new(Metrics::default()));
-    let hash = KeyHash([1; 32]);
-    let record = ApiKeyRecord {
+fn record(hash: KeyHash) -> ApiKeyRecord {
+    ApiKeyRecord {
         hash,
         prefix: "gr_00000000".to_owned(),
         owner: "team-a".to_owned(),
@@ -22,8 +16,17 @@ async fn a_restart_reloads_the_records_that_were_marked_before_it() {
         rate_limit_per_minute: 30,
         expires_at: None,
         revoked_at: None,
-    };
-    records.store.put(hash, Some(record), ReadStamp::new(Timestamp::now(), None));
+    }
+}
+
+#[tokio::test]
+async fn a_restart_reloads_the_records_that_were_marked_before_it() {
+    let empty = Catalogue { genes: Vec::new() };
+    let upstream = Embedded::from_catalogue(&empty, Timestamp::now(), vec![], String::new());
+    let upstream = UpstreamClient::new(Arc::new(upstream));
+    let records = Records::new(upstream, Arc::new(Metrics::default()));
+    let hash = KeyHash([1; 32]);
+    records.store.put(hash, Some(record(hash)), ReadStamp::new(Timestamp::now(), None));
     assert_eq!(records.store.mark(ChangedKeys::All, 1), [hash]);
 
     let reloaded = timeout(Duration::from_secs(20), async {
@@ -36,4 +39,22 @@ async fn a_restart_reloads_the_records_that_were_marked_before_it() {
         () = records.follow_changes() => panic!("it runs forever"),
         reloaded = reloaded => reloaded.expect("the key is found to be gone"),
     }
+}
+
+#[tokio::test]
+async fn records_of_ten_minutes_are_read_again_in_one_statement() {
+    let empty = Catalogue { genes: Vec::new() };
+    let keys: Vec<_> = (0..3).map(|number| record(KeyHash([number; 32]))).collect();
+    let upstream = Embedded::from_catalogue(&empty, Timestamp::now(), keys.clone(), String::new());
+    let records = Records::new(UpstreamClient::new(Arc::new(upstream)), Arc::default());
+    for key in &keys {
+        let seen = ReadStamp::new(Timestamp::now(), None);
+        records.store.put(key.hash, Some(key.clone()), seen);
+    }
+    let due = || records.store.older_than(REREAD, MAX_REREAD).len();
+    assert_eq!(due(), 0);
+    BootInstant::skip(REREAD);
+    assert_eq!(due(), 3);
+    records.reread().await;
+    assert_eq!(due(), 0);
 }
