@@ -77,6 +77,10 @@ async fn keys_and_passwords_are_in_no_store_log_metric_or_response() {
         ("GENE_REGISTRY__LOG__LEVEL", "trace"),
     ])
     .await;
+    eventually(TIMEOUT, "the replica is ready, and shares what it reads", || async {
+        process.replica.ops("/readyz").await.status == 200
+    })
+    .await;
     let mut responses = ask_everything(&process, &paths, &keys).await;
     eventually(TIMEOUT, "the counters were seen", || async {
         !monitor.lines_with("limit").is_empty()
