@@ -65,7 +65,7 @@ pub const ALL: &[MetricDescription] = catalog! {
     Histogram "gene_registry_request_seconds" ["route", "method", "status"]
         "time from the head of a request to its response, seconds";
     Counter "gene_registry_answers_total" ["source"]
-        "responses by where they were found: `local`, `shared` (Redis), `miss`, `collapsed` (shared the read of a concurrent request), `stale-if-error`, `stale-if-busy`";
+        "responses by where they were found: `local`, `shared` (Redis), `unconfirmed` (a cached response that may have changed in the last seconds), `miss`, `collapsed` (shared the read of a concurrent request), `stale-if-error`, `stale-if-busy`";
     Counter "gene_registry_control_requests_total" ["route", "method", "status"]
         "requests on the control listener";
     Counter "gene_registry_loads_total" ["result"]

@@ -21,8 +21,8 @@ const METHODS: [&str; 8] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OP
 const STATUSES: [u16; 12] = [200, 304, 400, 401, 404, 405, 429, 500, 502, 503, 403, 204];
 
 /// Where a response was found, as `cache::Source` names it. Others are not counted.
-const SOURCES: [&str; 6] =
-    ["local", "shared", "miss", "collapsed", "stale-if-error", "stale-if-busy"];
+const SOURCES: [&str; 7] =
+    ["local", "shared", "unconfirmed", "miss", "collapsed", "stale-if-error", "stale-if-busy"];
 
 /// The label of a method; unusual ones are `other`.
 pub fn method_label(method: &Method) -> &'static str {

@@ -274,6 +274,8 @@ async fn a_response_that_is_not_read_again_in_time_is_sent_as_unconfirmed() {
         is_unconfirmed
     };
     eventually(TIMEOUT, "a response is unconfirmed", is_unconfirmed).await;
+    let counted = replica.metric("gene_registry_answers_total{source=\"unconfirmed\"}").await;
+    assert!(counted >= Some(1.0), "{counted:?}");
 
     // It is read again in the background.
     let sql = "update registry.gene set name = 'new' where id = $1::text::uuid";
