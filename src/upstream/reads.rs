@@ -125,7 +125,12 @@ impl UpstreamClient {
         match read(Arc::clone(&self.primary)).await {
             Ok(Read { value, seen }) => {
                 record(&self.breaker, None, begun);
-                Ok(Read { value, seen: start.stamp(seen) })
+                let seen = start.stamp(seen);
+                if !seen.is_polled {
+                    // Perhaps a new primary, to whose history the standbys need not belong.
+                    self.standbys.distrust();
+                }
+                Ok(Read { value, seen })
             }
             Err(error) => {
                 // One slow statement does not show that the database is unavailable: a ping decides.

@@ -140,6 +140,11 @@ impl Standbys {
         Some(Read { value: found.value, seen })
     }
 
+    /// Reads none of them until their next polls.
+    pub(super) fn distrust(&self) {
+        self.each.iter().for_each(|standby| lock(&standby.polls).stamp = None);
+    }
+
     fn next(&self, since: Option<ReadOrder>) -> Option<(&Standby, ReadStamp)> {
         let first = self.turn.fetch_add(1, Ordering::Relaxed);
         (0..self.each.len()).find_map(|step| {
