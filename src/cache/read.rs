@@ -80,7 +80,7 @@ impl Loader {
         let total = policy.local.totals.get(filter)?;
         let now = BootInstant::now();
         let is_young = now.since(total.seen.began) < policy.search.fresh / 2;
-        let currency = policy.upstream.currency(DependsOn::of_filter(filter), &total.seen, now);
+        let currency = policy.upstream.log.currency(DependsOn::of_filter(filter), &total.seen, now);
         (is_young && currency == Currency::Confirmed).then_some(total)
     }
 }

@@ -47,7 +47,7 @@ impl ServePolicy {
         seen: &ReadStamp,
         now: BootInstant,
     ) -> Currency {
-        self.upstream.currency(depends_on(request), seen, now)
+        self.upstream.log.currency(depends_on(request), seen, now)
     }
 
     pub(super) fn is_outdated(&self, request: &Request, seen: &ReadStamp) -> bool {

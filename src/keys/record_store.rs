@@ -94,7 +94,7 @@ impl RecordStore {
     pub(super) fn is_confirmed_unknown(&self, hash: &KeyHash) -> bool {
         self.unknown.get(hash).is_some_and(|seen| {
             let now = BootInstant::now();
-            self.upstream.currency(DependsOn::Key(hash), &seen, now) == Currency::Confirmed
+            self.upstream.log.currency(DependsOn::Key(hash), &seen, now) == Currency::Confirmed
         })
     }
 
@@ -113,7 +113,7 @@ impl RecordStore {
     /// they show the change. Returns the hashes of these and of those that were marked before.
     pub(super) fn mark(&self, changed: ChangedKeys, poll: u64) -> Vec<KeyHash> {
         let mark = |hash: KeyHash, known: &CachedRecord| {
-            if !self.upstream.log.proves(DependsOn::Key(&hash), &known.seen) {
+            if self.upstream.log.shows_changes(DependsOn::Key(&hash), &known.seen) != Some(true) {
                 known.changed_by_poll.fetch_max(poll, Ordering::Relaxed);
             }
             known.must_reload().then_some(hash)
@@ -149,7 +149,7 @@ impl RecordStore {
             self.unknown.insert(hash, Arc::new(seen));
             return None;
         };
-        let is_proven = self.upstream.log.proves(DependsOn::Key(&hash), &seen);
+        let is_proven = self.upstream.log.shows_changes(DependsOn::Key(&hash), &seen) == Some(true);
         let mut found = None;
         self.known.entry(hash).and_compute_with(|present| {
             let changed_by =

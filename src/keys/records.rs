@@ -93,7 +93,7 @@ impl Records {
             }
             return Box::pin(self.get_uncached(hash)).await;
         };
-        let currency = self.upstream.currency(DependsOn::Key(hash), &known.seen, now);
+        let currency = self.upstream.log.currency(DependsOn::Key(hash), &known.seen, now);
         if currency == Currency::Confirmed && self.upstream.log.exists() && !known.must_reload() {
             return Ok(Arc::clone(&known.record));
         }
@@ -108,8 +108,8 @@ impl Records {
         currency: Currency,
         age: Duration,
     ) -> Result<Arc<ApiKeyRecord>, NotAuthenticated> {
-        let is_changed =
-            known.must_reload() || self.upstream.log.contradicts(DependsOn::Key(hash), &known.seen);
+        let is_changed = known.must_reload()
+            || self.upstream.log.shows_changes(DependsOn::Key(hash), &known.seen) == Some(false);
         let serves = !is_changed && self.unconfirmed_for(age) < IF_UPSTREAM_FAILS;
         let is_in_use = self.upstream.is_in_use();
         // How long the request waits for a lookup; `None` for its end.

@@ -39,6 +39,8 @@ struct ScopeChanges {
 impl ScopeChanges {
     fn add(&mut self, xid: Option<u64>, poll: &Poll) {
         match xid {
+            // One transaction may change a scope several times.
+            Some(xid) if self.recent.iter().any(|(known, _)| *known == xid) => {}
             Some(xid) if self.recent.len() < RECENT => self.recent.push((xid, poll.found_by)),
             _ => *self = Self::all_before(poll),
         }

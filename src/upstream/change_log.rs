@@ -201,22 +201,14 @@ impl ChangeLog {
 
     fn is_outdated(&self, depends_on: DependsOn<'_>, seen: &ReadStamp) -> bool {
         let state = self.read();
-        let contradicts = match &state.index {
-            LogIndex::Loaded(index) => !index.shows_all(depends_on, seen),
-            LogIndex::Unloaded | LogIndex::Absent => false,
-        };
-        contradicts || seen.history != state.history
+        seen.history != state.history || state.shows_changes(depends_on, seen) == Some(false)
     }
 
-    /// Whether the read shows every known change that concerns it. Reads in an earlier history are
-    /// judged by their snapshot, which holds unless the fail-over lost transactions.
-    pub fn proves(&self, depends_on: DependsOn<'_>, seen: &ReadStamp) -> bool {
-        matches!(&self.read().index, LogIndex::Loaded(index) if index.shows_all(depends_on, seen))
-    }
-
-    /// Whether a known change that concerns the read is not visible to it, in whatever history.
-    pub fn contradicts(&self, depends_on: DependsOn<'_>, seen: &ReadStamp) -> bool {
-        matches!(&self.read().index, LogIndex::Loaded(index) if !index.shows_all(depends_on, seen))
+    /// Whether the read shows every known change that concerns it; `None` while the log is not loaded.
+    /// Reads in an earlier history are judged by their snapshot, which holds unless the fail-over lost
+    /// transactions.
+    pub fn shows_changes(&self, depends_on: DependsOn<'_>, seen: &ReadStamp) -> Option<bool> {
+        self.read().shows_changes(depends_on, seen)
     }
 
     /// Whether a request that is made now may get the result of a load that began then: no change
@@ -246,6 +238,13 @@ impl ChangeLog {
 }
 
 impl LogState {
+    fn shows_changes(&self, depends_on: DependsOn<'_>, seen: &ReadStamp) -> Option<bool> {
+        match &self.index {
+            LogIndex::Loaded(index) => Some(index.shows_all(depends_on, seen)),
+            LogIndex::Unloaded | LogIndex::Absent => None,
+        }
+    }
+
     /// Adds what a poll with the snapshot `present` found. Returns whether something is new.
     fn add(&mut self, mut changes: Vec<Change>, present: Snapshot, found_by: FoundBy) -> bool {
         let is_at_standby = self.server.is_some_and(|server| server.is_standby);

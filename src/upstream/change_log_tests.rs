@@ -236,6 +236,16 @@ fn an_open_transaction_does_not_outdate_other_reads() {
 }
 
 #[test]
+fn one_transaction_counts_once_however_much_it_changes() {
+    let log = loaded();
+    // 10 stays open; 11 changes more genes than are known one by one.
+    let between = read(&log, "10:12:10");
+    let many: Vec<_> = (0..=2 * RECENT as u128).map(|number| (of_gene(number), 11)).collect();
+    poll(&log, "10:13:10,12", &many);
+    assert!(!is_outdated(&log, DependsOn::AllGenes, &between));
+}
+
+#[test]
 fn a_standby_shows_changes_that_its_reliable_snapshot_does_not_see() {
     let (log, about) = (ChangeLog::default(), DependsOn::Gene(gene(1)));
     log.begin_history(1);

@@ -3,8 +3,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use super::change::DependsOn;
-use super::change_log::{ChangeLog, Currency};
+use super::change_log::ChangeLog;
 use super::clock::{BootInstant, DatabaseClock};
 use super::error::{UpstreamError, record};
 use super::history::History;
@@ -68,16 +67,6 @@ impl UpstreamClient {
             let _ = self.pings.run(&(), || Arc::clone(self).ping()).await;
         }
         !self.breaker.is_open()
-    }
-
-    /// How current a read is at the moment `now`.
-    pub fn currency(
-        &self,
-        depends_on: DependsOn<'_>,
-        seen: &ReadStamp,
-        now: BootInstant,
-    ) -> Currency {
-        self.log.currency(depends_on, seen, now)
     }
 
     /// The stamp of a read that another replica made in the history with this number; `None` if it is

@@ -16,7 +16,8 @@ use crate::registry::{
 use crate::sync::supervised::panics;
 use crate::sync::{lock, supervise};
 use crate::upstream::{
-    ChangeFeed, ChangePoller, Changes, Position, Read, RegistryReader, Snapshot, StandbySet,
+    ChangeFeed, ChangePoller, Changes, Currency, DependsOn, Position, Read, RegistryReader,
+    Snapshot, StandbySet,
 };
 
 /// Says how far its clock is ahead of this machine's, and has a change log or none.
@@ -153,7 +154,7 @@ async fn after_a_panic_in_a_poll_nothing_is_confirmed_until_the_next_poll() {
     let elsewhere = Arc::new(Elsewhere { has_log: true, ..Elsewhere::default() });
     let (client, _task) = watching(&elsewhere).await;
     let seen = client.log.read_start().stamp(ReadStamp::new(client.now(), "10:10:".parse().ok()));
-    let currency = || client.currency(DependsOn::AllGenes, &seen, BootInstant::now());
+    let currency = || client.log.currency(DependsOn::AllGenes, &seen, BootInstant::now());
     elsewhere.panic_in("changes");
     until(|| lock(&elsewhere.panic_in).is_none()).await;
     BootInstant::skip(Duration::from_secs(2));

@@ -145,7 +145,7 @@ impl UpstreamClient {
     }
 
     fn shows(&self, depends_on: DependsOn<'_>, seen: &ReadStamp) -> bool {
-        self.currency(depends_on, seen, BootInstant::now()) != Currency::Outdated
+        self.log.currency(depends_on, seen, BootInstant::now()) != Currency::Outdated
     }
 }
 

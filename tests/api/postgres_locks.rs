@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use tokio::time::{Instant, sleep_until};
+use tokio_postgres::Client;
 
 use crate::postgres_faults::{AT_ONCE, DEADLINE, TIMEOUT, assert_all_served, fleet, own_server};
 use crate::support::need_own_servers;
-use crate::support::replica::Response;
+use crate::support::replica::{Fleet, Response};
 use crate::support::traffic::{TimedResponse, assert_shed, burst, routes, uncached_path};
 use crate::support::wait::eventually;
 
@@ -23,6 +24,19 @@ fn assert_all_are_shed_in_time(responses: &[TimedResponse]) {
     }
 }
 
+/// No statement of ours remains, though the lock does; once `lock` ends, all requests are served.
+async fn assert_nothing_remains(fleet: &Fleet<'_>, lock: &Client, key: &str) {
+    let client = fleet.database.connect().await;
+    eventually(TIMEOUT, "no statement of ours remains", || async {
+        fleet.database.count_connections(&client, "state <> 'idle'").await == 0
+    })
+    .await;
+    lock.batch_execute("rollback").await.unwrap();
+    for _ in 0..3 {
+        assert_all_served(&burst(&fleet.replicas, key, AT_ONCE).await);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_locked_table_is_503_only_for_requests_that_need_it() {
     need_own_servers!();
@@ -35,8 +49,6 @@ async fn a_locked_table_is_503_only_for_requests_that_need_it() {
             assert_eq!(replica.get(path, Some(&key)).await.status, 200);
         }
     }
-    let admin = postgres.admin().await;
-
     let lock = fleet.database.lock_genes().await;
     let meanwhile = async {
         for _ in 0..10 {
@@ -55,15 +67,7 @@ async fn a_locked_table_is_503_only_for_requests_that_need_it() {
     let (responses, quick) = tokio::join!(burst(&fleet.replicas, &key, 200), meanwhile);
     assert!(quick.is_ok(), "cached responses, probes or the document were slow");
     assert_all_are_shed_in_time(&responses);
-    eventually(TIMEOUT, "no statement of ours remains, though the lock does", || async {
-        fleet.database.count_connections(&admin, "state <> 'idle'").await == 0
-    })
-    .await;
-
-    lock.batch_execute("rollback").await.unwrap();
-    for _ in 0..3 {
-        assert_all_served(&burst(&fleet.replicas, &key, AT_ONCE).await);
-    }
+    assert_nothing_remains(&fleet, &lock, &key).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -73,8 +77,6 @@ async fn aborted_requests_leave_no_statement_or_connection_in_use() {
     let fleet = fleet(&postgres).await;
     let key = fleet.database.new_key(1_000_000).await;
     assert_all_served(&burst(&fleet.replicas, &key, 3).await);
-    let admin = postgres.admin().await;
-
     let lock = fleet.database.lock_genes().await;
     let leaving = (0..200).map(|number| {
         let (replica, key) = (&fleet.replicas[number % 3], &key);
@@ -84,15 +86,7 @@ async fn aborted_requests_leave_no_statement_or_connection_in_use() {
         }
     });
     join_all(leaving).await;
-    eventually(TIMEOUT, "no statement of ours outlives its timeout", || async {
-        fleet.database.count_connections(&admin, "state <> 'idle'").await == 0
-    })
-    .await;
-
-    lock.batch_execute("rollback").await.unwrap();
-    for _ in 0..3 {
-        assert_all_served(&burst(&fleet.replicas, &key, AT_ONCE).await);
-    }
+    assert_nothing_remains(&fleet, &lock, &key).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
