@@ -1,7 +1,8 @@
-//! Tests of the estimate of the database's clock, and of panics in polls and pings.
+//! Tests of the estimate of the database's clock, of a standby that hangs, and of panics in polls and
+//! pings.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -20,12 +21,22 @@ use crate::upstream::{
     Snapshot, StandbySet,
 };
 
+/// The history of each server here.
+const HISTORY: History =
+    History { cluster: Some(1), database: 2, timeline: Some(3), started_at: 4 };
+
 /// Says how far its clock is ahead of this machine's, and has a change log or none.
 #[derive(Default)]
 struct Elsewhere {
     ahead: Mutex<SignedDuration>,
     has_log: bool,
     standbys: StandbySet,
+    /// Whether connections are refused.
+    is_down: AtomicBool,
+    /// Whether its change log hangs.
+    hangs: AtomicBool,
+    /// Number of times that the change log was asked for.
+    polls: AtomicUsize,
     /// The call that panics next.
     panic_in: Mutex<Option<&'static str>>,
     positions: AtomicUsize,
@@ -80,6 +91,10 @@ impl RegistryReader for Elsewhere {
 impl ChangeFeed for Elsewhere {
     async fn changes(&self, _: Option<&Snapshot>) -> Result<Read<Changes>, UpstreamError> {
         self.called("changes");
+        self.polls.fetch_add(1, Ordering::Relaxed);
+        if self.hangs.load(Ordering::Relaxed) {
+            std::future::pending::<()>().await;
+        }
         if self.has_log {
             let snapshot = "10:10:".parse().ok();
             Ok(Read { value: Changes::These(vec![]), seen: ReadStamp::new(self.now(), snapshot) })
@@ -91,7 +106,11 @@ impl ChangeFeed for Elsewhere {
     async fn position(&self) -> Result<Position, UpstreamError> {
         self.positions.fetch_add(1, Ordering::Relaxed);
         self.called("position");
-        Ok(Position::without_server(self.now()))
+        if self.is_down.load(Ordering::Relaxed) {
+            return Err(UpstreamError::Unreachable("the test says so".into()));
+        }
+        let alone = Position::without_server(self.now());
+        Ok(Position { history: HISTORY, wal: Some(10), ..alone })
     }
 }
 
@@ -178,13 +197,37 @@ async fn after_a_panic_in_a_ping_the_next_timeout_is_followed_by_a_ping() {
     assert_eq!(panics()["database_pings"], before + 1);
 }
 
+/// A primary with a standby.
+fn with_standby() -> (Arc<Elsewhere>, Arc<Elsewhere>) {
+    let standby = Arc::new(Elsewhere { has_log: true, ..Elsewhere::default() });
+    let each = vec![Arc::clone(&standby) as Arc<dyn Upstream>];
+    let max_lag = Duration::from_secs(60);
+    let standbys = StandbySet { each, max_lag, ..StandbySet::default() };
+    let primary = Elsewhere { has_log: true, standbys, ..Elsewhere::default() };
+    (Arc::new(primary), standby)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_standby_that_hangs_does_not_delay_the_polls_of_the_primary() {
+    let (primary, standby) = with_standby();
+    let (client, _task) = watching(&primary).await;
+    until(|| client.standbys.is_any_in_use()).await;
+    standby.hangs.store(true, Ordering::Relaxed);
+    primary.is_down.store(true, Ordering::Relaxed);
+    until(|| standby.polls.load(Ordering::Relaxed) > 0).await;
+
+    primary.is_down.store(false, Ordering::Relaxed);
+
+    let polls = primary.polls.load(Ordering::Relaxed);
+    let next = until(|| primary.polls.load(Ordering::Relaxed) > polls);
+    let limit = Duration::from_millis(1_050);
+    tokio::time::timeout(limit, next).await.expect("a poll within the interval");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_panic_in_the_poll_of_a_standby_ends_no_polls() {
-    let standby = Arc::new(Elsewhere::default());
-    let each = vec![Arc::clone(&standby) as Arc<dyn Upstream>];
-    let standbys = StandbySet { each, ..StandbySet::default() };
-    let elsewhere = Arc::new(Elsewhere { has_log: true, standbys, ..Elsewhere::default() });
-    let (client, _task) = watching(&elsewhere).await;
+    let (primary, standby) = with_standby();
+    let (client, _task) = watching(&primary).await;
     let before = panics()["standby_polls"];
 
     standby.panic_in("position");

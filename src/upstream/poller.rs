@@ -33,8 +33,8 @@ pub struct ChangePoller {
     client: Arc<UpstreamClient>,
     is_log_unreadable: AtomicBool,
     is_at_standby: AtomicBool,
-    /// Notified after each poll.
-    polled: watch::Sender<()>,
+    /// Sent after each poll of the primary: why it is unavailable, if it is.
+    polled: watch::Sender<Option<String>>,
 }
 
 /// Why a poll failed.
@@ -49,7 +49,7 @@ impl ChangePoller {
     /// Does not poll yet.
     pub fn new(client: Arc<UpstreamClient>) -> Self {
         let [is_log_unreadable, is_at_standby] = [const { AtomicBool::new(false) }; 2];
-        Self { client, is_log_unreadable, is_at_standby, polled: watch::Sender::new(()) }
+        Self { client, is_log_unreadable, is_at_standby, polled: watch::Sender::new(None) }
     }
 
     /// Polls the change log and the standbys once a second; does not return.
@@ -57,14 +57,21 @@ impl ChangePoller {
         let polls = async {
             loop {
                 let begun = Instant::now();
-                self.poll().await;
-                self.polled.send_replace(());
+                let unavailable = match self.poll_primary().await {
+                    Ok(()) => None,
+                    Err(PollError::Log(error)) => {
+                        self.failed(&error_chain(&error));
+                        None
+                    }
+                    Err(PollError::Database(error)) => Some(error_chain(&error)),
+                };
+                self.polled.send_replace(unavailable);
                 sleep(POLL_INTERVAL.saturating_sub(begun.elapsed())).await;
             }
         };
         // Separately, so that a standby that hangs does not delay the others.
         let standbys = self.client.standbys.iter().map(|standby| self.poll_replication(standby));
-        tokio::join!(polls, join_all(standbys));
+        tokio::join!(polls, self.replace_primary(), join_all(standbys));
     }
 
     /// Polls a standby after each poll of the primary.
@@ -76,27 +83,27 @@ impl ChangePoller {
         }
     }
 
-    async fn poll(&self) {
-        let was_unavailable = !self.client.is_primary_in_use() && !self.client.standbys.is_empty();
-        let (found, at_standby) = if was_unavailable {
-            // Concurrently, because an unavailable primary may only time out.
-            tokio::join!(self.poll_primary(), self.poll_standby())
-        } else {
-            (self.poll_primary().await, false)
-        };
-        let error = match found {
-            Ok(()) => return,
-            Err(PollError::Log(error)) => error,
-            Err(PollError::Database(error)) => {
-                if at_standby || (!was_unavailable && self.poll_standby().await) {
-                    return;
+    /// Polls the change log at the standbys after each poll that finds the primary unavailable, until
+    /// the primary answers.
+    async fn replace_primary(&self) {
+        let mut polled = self.polled.subscribe();
+        while polled.changed().await.is_ok() {
+            let Some(error) = polled.borrow_and_update().clone() else { continue };
+            tokio::select! {
+                _ = polled.wait_for(Option::is_none) => {}
+                is_polled = self.poll_standby() => {
+                    if !is_polled {
+                        self.failed(&error);
+                    }
                 }
-                error
             }
-        };
+        }
+    }
+
+    /// Counts a poll that failed at each server.
+    fn failed(&self, error: &str) {
         self.client.stats.failed();
         if !self.is_log_unreadable.swap(true, Ordering::AcqRel) {
-            let error = error_chain(&error);
             tracing::warn!(
                 error,
                 "the registry's change log (registry_read.change) cannot be read: cached entries \
