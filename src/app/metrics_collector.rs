@@ -30,7 +30,7 @@ impl Services {
 
     fn collect_stores(&self, out: &mut Exposition) {
         out.flag("gene_registry_upstream_in_use", &[], self.upstream.is_reached());
-        let mut open_counts = vec![("postgres", self.upstream.open_count())];
+        let mut open_counts = vec![("postgres", self.upstream.breaker.open_count())];
         for (side, store, mode) in
             [("read", "redis_read", AccessMode::Read), ("write", "redis_write", AccessMode::Write)]
         {
@@ -72,7 +72,7 @@ impl Services {
     }
 
     fn collect_pools(&self, out: &mut Exposition) {
-        let mut pools = self.upstream.pools();
+        let mut pools = self.upstream.primary.pools();
         if let Some(redis) = &self.redis {
             pools.extend([("redis", redis.cache.state()), ("redis_limits", redis.limits.state())]);
         }
@@ -89,14 +89,14 @@ impl Services {
     }
 
     fn collect_change_log(&self, out: &mut Exposition) {
-        let polls = self.upstream.polls();
+        let polls = self.upstream.polls.counts();
         out.sample("gene_registry_change_log_age_seconds", &[], polls.age.as_secs_f64());
         for (result, count) in [("ok", polls.succeeded), ("failed", polls.failed)] {
             let labels = [("result", result)];
             out.sample("gene_registry_change_log_polls_total", &labels, count as f64);
         }
         out.sample("gene_registry_change_log_changes_total", &[], polls.changes as f64);
-        out.sample("gene_registry_broken_rows", &[], self.upstream.broken_rows() as f64);
+        out.sample("gene_registry_broken_rows", &[], self.upstream.primary.broken_rows() as f64);
     }
 
     fn collect_memory(&self, out: &mut Exposition) {

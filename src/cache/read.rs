@@ -7,8 +7,9 @@ use super::entry::ResponseBody;
 use super::load::Loader;
 use super::read_limiter::Priority;
 use super::reply::ReadError;
+use super::serve_policy::depends_on;
 use crate::registry::{Count, GeneFilter, GeneSearch, Page, Request};
-use crate::upstream::{BootInstant, Currency, DependsOn, Read, ReadOrder, UpstreamError};
+use crate::upstream::{BootInstant, Currency, DependsOn, Read, ReadOrder, Upstream, UpstreamError};
 
 /// Pages with a larger offset than this are deep pages, whose concurrency is bounded separately.
 const DEEP_OFFSET: u32 = 1000;
@@ -33,19 +34,22 @@ impl Loader {
             is_deep = search.page.offset() > DEEP_OFFSET;
         }
         let _permit = self.limiter.admit(priority, is_deep).await?;
-        let upstream = &self.policy.upstream;
-        let (value, seen) = match request {
-            Request::Search(search) => return Ok(self.read_page(search, since).await?),
+        let (upstream, depends_on) = (&self.policy.upstream, depends_on(request));
+        match request {
+            Request::Search(search) => Ok(self.read_page(search, since).await?),
             Request::Phenotype(id) => {
-                let read = upstream.phenotype(*id, since).await?;
-                (read.value.as_ref().map(ResponseBody::of), read.seen)
+                let read = |from: Arc<dyn Upstream>| async move { from.phenotype(*id).await };
+                let found = upstream.read_genes(depends_on, since, read).await?;
+                Ok(found.map(|found| found.as_ref().map(ResponseBody::of)))
             }
             Request::Insights(domain) => {
-                let read = upstream.insights(domain, since).await?;
-                (read.value.as_ref().map(ResponseBody::of), read.seen)
+                let now = upstream.now();
+                let read =
+                    |from: Arc<dyn Upstream>| async move { from.insights(domain, now).await };
+                let found = upstream.read_genes(depends_on, since, read).await?;
+                Ok(found.map(|found| found.as_ref().map(ResponseBody::of)))
             }
-        };
-        Ok(Read { value, seen })
+        }
     }
 
     /// Reads a page, and the total if it is unknown or contradicts the page.
@@ -55,22 +59,23 @@ impl Loader {
         since: Option<ReadOrder>,
     ) -> Result<Read<Option<ResponseBody>>, UpstreamError> {
         let upstream = &self.policy.upstream;
+        let depends_on = DependsOn::of_filter(&search.filter);
         if let Some(known) = self.known_total(&search.filter) {
             // The page must not be older than its total.
             let since = since.max(Some(known.seen.order()));
-            let read = upstream.page(search, since).await?;
-            if fits(known.value, search.page, read.value.len()) {
-                let body = ResponseBody::page(search, read.value, known.value);
-                return Ok(Read {
-                    value: Some(body),
-                    seen: known.seen.earlier(&read.seen).clone(),
-                });
+            let page = |from: Arc<dyn Upstream>| async move { from.page(search).await };
+            let found = upstream.read_genes(depends_on, since, page).await?;
+            if fits(known.value, search.page, found.value.len()) {
+                let seen = known.seen.earlier(&found.seen).clone();
+                let body = ResponseBody::page(search, found.value, known.value);
+                return Ok(Read { value: Some(body), seen });
             }
         }
-        let Read { value: page, seen } = upstream.search(search, since).await?;
-        let total = Read { value: page.total, seen: seen.clone() };
+        let page = |from: Arc<dyn Upstream>| async move { from.search(search).await };
+        let found = upstream.read_genes(depends_on, since, page).await?;
+        let total = Read { value: found.value.total, seen: found.seen.clone() };
         self.policy.local.put_total(&search.filter, total);
-        Ok(Read { value: Some(ResponseBody::page(search, page.data, page.total)), seen })
+        Ok(found.map(|page| Some(ResponseBody::page(search, page.data, page.total))))
     }
 
     /// A total that is current, and young enough that an entry made with it stays fresh for half of

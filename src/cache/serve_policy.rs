@@ -81,7 +81,7 @@ impl ServePolicy {
     }
 }
 
-fn depends_on(request: &Request) -> DependsOn<'_> {
+pub(super) fn depends_on(request: &Request) -> DependsOn<'_> {
     match request {
         Request::Phenotype(id) => DependsOn::Gene(*id),
         Request::Insights(domain) => DependsOn::Domain(domain),

@@ -83,8 +83,8 @@ impl RecordStatements {
     }
 
     async fn load_one(&self, hash: &KeyHash) -> Result<Read<Option<ApiKeyRecord>>, UpstreamError> {
-        let Read { mut value, seen } = self.0.api_keys(std::slice::from_ref(hash)).await?;
-        Ok(Read { value: value.pop().flatten(), seen })
+        let found = self.0.api_keys(std::slice::from_ref(hash)).await?;
+        Ok(found.map(|mut records| records.pop().flatten()))
     }
 }
 

@@ -151,7 +151,7 @@ impl Records {
 
     /// Time since a record of this age was last confirmed, by a poll or by its own lookup.
     fn unconfirmed_for(&self, age: Duration) -> Duration {
-        age.min(self.upstream.polls().age)
+        age.min(self.upstream.polls.counts().age)
     }
 
     async fn get_uncached(&self, hash: &KeyHash) -> Result<Arc<ApiKeyRecord>, NotAuthenticated> {

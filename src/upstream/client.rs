@@ -8,28 +8,29 @@ use super::clock::{BootInstant, DatabaseClock};
 use super::error::{UpstreamError, record};
 use super::history::History;
 use super::key_changes::{ChangedKeys, KeyChanges};
-use super::poll_stats::{PollCounts, PollStats};
+use super::poll_stats::PollStats;
 use super::read::ReadStamp;
 use super::replication::ReplicationTracker;
 use super::source::Upstream;
 use super::standbys::{StandbyState, Standbys};
-use crate::ops::PoolState;
 use crate::registry::Timestamp;
 use crate::sync::{Breaker, SingleFlight, lock};
 
 /// A client of one upstream and its standbys.
 pub struct UpstreamClient {
     /// The configured primary.
-    pub(super) primary: Arc<dyn Upstream>,
+    pub primary: Arc<dyn Upstream>,
     pub(super) standbys: Standbys,
-    pub(super) breaker: Breaker,
+    /// The circuit breaker of the primary.
+    pub breaker: Breaker,
     /// What the polls have found.
     pub log: ChangeLog,
     pub(super) clock: DatabaseClock,
     pub(super) replication: Mutex<ReplicationTracker>,
     /// Pings of the primary after reads that timed out.
     pub(super) pings: SingleFlight<(), ()>,
-    pub(super) stats: PollStats,
+    /// The polls so far.
+    pub polls: PollStats,
     pub(super) key_changes: KeyChanges,
 }
 
@@ -44,7 +45,7 @@ impl UpstreamClient {
             clock: DatabaseClock::default(),
             replication: Mutex::default(),
             pings: SingleFlight::new("database_pings"),
-            stats: PollStats::default(),
+            polls: PollStats::default(),
             key_changes: KeyChanges::default(),
         })
     }
@@ -131,27 +132,6 @@ impl UpstreamClient {
     /// The state of each standby, in the order of the configuration.
     pub fn standby_states(&self) -> Vec<StandbyState> {
         self.standbys.states()
-    }
-
-    /// How often the circuit breaker of the primary has opened.
-    pub fn open_count(&self) -> u64 {
-        self.breaker.open_count()
-    }
-
-    /// The connection pools by name, if there are any.
-    pub fn pools(&self) -> Vec<(&'static str, PoolState)> {
-        self.primary.pools()
-    }
-
-    /// Number of genes that the latest unfiltered search left out because they violate the
-    /// contract of the views.
-    pub fn broken_rows(&self) -> i64 {
-        self.primary.broken_rows()
-    }
-
-    /// The polls of the change log so far.
-    pub fn polls(&self) -> PollCounts {
-        self.stats.counts()
     }
 
     /// Waits until a poll finds changed API keys, and takes these with the number of the poll. Each is

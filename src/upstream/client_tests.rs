@@ -178,8 +178,8 @@ async fn after_a_panic_in_a_poll_nothing_is_confirmed_until_the_next_poll() {
     until(|| lock(&elsewhere.panic_in).is_none()).await;
     BootInstant::skip(Duration::from_secs(2));
     assert_eq!(currency(), Currency::Unconfirmed);
-    let polls = client.polls();
-    until(|| client.polls().succeeded > polls.succeeded).await;
+    let polls = client.polls.counts();
+    until(|| client.polls.counts().succeeded > polls.succeeded).await;
     assert_eq!(currency(), Currency::Confirmed);
 }
 
@@ -190,7 +190,9 @@ async fn after_a_panic_in_a_ping_the_next_timeout_is_followed_by_a_ping() {
     let before = panics()["database_pings"];
     elsewhere.panic_in("position");
     for count in 1..=2 {
-        let read = client.phenotype(uuid::Uuid::nil().into(), None).await;
+        let gene = uuid::Uuid::nil().into();
+        let read = |from: Arc<dyn Upstream>| async move { from.phenotype(gene).await };
+        let read = client.read_genes(DependsOn::Gene(gene), None, read).await;
         assert!(matches!(read, Err(UpstreamError::Timeout)), "{read:?}");
         until(|| elsewhere.positions.load(Ordering::Relaxed) == count).await;
     }
@@ -235,5 +237,5 @@ async fn a_panic_in_the_poll_of_a_standby_ends_no_polls() {
 
     let polled = standby.positions.load(Ordering::Relaxed);
     until(|| standby.positions.load(Ordering::Relaxed) > polled).await;
-    assert_eq!(client.polls().failed, 0);
+    assert_eq!(client.polls.counts().failed, 0);
 }

@@ -164,8 +164,7 @@ impl RegistryReader for Embedded {
     }
 
     async fn page(&self, search: &GeneSearch) -> Result<Read<Vec<GeneSummary>>, UpstreamError> {
-        let Read { value, seen } = self.search(search).await?;
-        Ok(Read { value: value.data, seen })
+        Ok(self.search(search).await?.map(|page| page.data))
     }
 
     async fn phenotype(&self, id: GeneId) -> Result<Read<Option<GenePhenotype>>, UpstreamError> {

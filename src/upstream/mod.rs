@@ -33,7 +33,7 @@ pub use embedded_keys::{EmbeddedKey, EmbeddedKeys, KeysByHash, Rotation};
 pub use error::UpstreamError;
 pub use history::{History, Position, ServerRun};
 pub use key_changes::ChangedKeys;
-pub use poll_stats::PollCounts;
+pub use poll_stats::{PollCounts, PollStats};
 pub use poller::ChangePoller;
 pub use postgres::Postgres;
 pub use read::{Read, ReadOrder, ReadStamp};

@@ -19,8 +19,9 @@ pub struct PollCounts {
     pub changes: u64,
 }
 
+/// Counts the polls of the change log.
 #[derive(Debug)]
-pub(super) struct PollStats {
+pub struct PollStats {
     last_success: AtomicI64,
     succeeded: AtomicU64,
     failed: AtomicU64,
@@ -51,7 +52,8 @@ impl PollStats {
         self.failed.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn counts(&self) -> PollCounts {
+    /// The polls so far.
+    pub fn counts(&self) -> PollCounts {
         let last_success = BootInstant::from_micros(self.last_success.load(Ordering::Relaxed));
         PollCounts {
             age: last_success.elapsed(),

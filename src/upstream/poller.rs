@@ -102,7 +102,7 @@ impl ChangePoller {
 
     /// Counts a poll that failed at each server.
     fn failed(&self, error: &str) {
-        self.client.stats.failed();
+        self.client.polls.failed();
         if !self.is_log_unreadable.swap(true, Ordering::AcqRel) {
             tracing::warn!(
                 error,
@@ -222,7 +222,7 @@ impl ChangePoller {
     /// Applies the result of a poll that began at `began`.
     fn apply(&self, (found, wal): (Read<Changes>, Option<u64>), began: BootInstant) {
         let client = &*self.client;
-        client.stats.succeeded(&found.value, began);
+        client.polls.succeeded(&found.value, began);
         let changed_keys = ChangedKeys::of(&found.value);
         if self.is_log_unreadable.swap(false, Ordering::AcqRel) {
             tracing::info!("the registry's change log is read again");

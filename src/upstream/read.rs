@@ -16,6 +16,13 @@ pub struct Read<T> {
     pub seen: ReadStamp,
 }
 
+impl<T> Read<T> {
+    /// Another value of the same read.
+    pub fn map<U>(self, map: impl FnOnce(T) -> U) -> Read<U> {
+        Read { value: map(self.value), seen: self.seen }
+    }
+}
+
 /// The time of a read, and the state of the database that it saw.
 #[derive(Debug)]
 pub struct ReadStamp {

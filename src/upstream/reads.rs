@@ -15,54 +15,29 @@ use super::clock::BootInstant;
 use super::error::{UpstreamError, record};
 use super::read::{Read, ReadOrder, ReadStamp};
 use super::source::Upstream;
-use crate::registry::{
-    ApiKeyRecord, ArenaInsights, DomainName, GeneId, GenePage, GenePhenotype, GeneSearch,
-    GeneSummary, KeyHash,
-};
+use crate::registry::{ApiKeyRecord, KeyHash};
 
 impl UpstreamClient {
-    /// Reads one page of a search, with the number of all genes that match. The read shows a later
-    /// state than `since`, which the caller already has.
-    pub async fn search(
+    /// Reads genes, in a later state than `since`, which the caller already has.
+    pub async fn read_genes<T, R>(
         self: &Arc<Self>,
-        search: &GeneSearch,
+        depends_on: DependsOn<'_>,
         since: Option<ReadOrder>,
-    ) -> Result<Read<GenePage>, UpstreamError> {
-        let depends_on = DependsOn::of_filter(&search.filter);
-        self.read_genes(depends_on, since, |from| async move { from.search(search).await }).await
-    }
-
-    /// Reads the genes of one page, without that number. See [`Self::search`] for `since`.
-    pub async fn page(
-        self: &Arc<Self>,
-        search: &GeneSearch,
-        since: Option<ReadOrder>,
-    ) -> Result<Read<Vec<GeneSummary>>, UpstreamError> {
-        let depends_on = DependsOn::of_filter(&search.filter);
-        self.read_genes(depends_on, since, |from| async move { from.page(search).await }).await
-    }
-
-    /// Reads a published gene's phenotype; `None` if there is no such gene. See [`Self::search`] for
-    /// `since`.
-    pub async fn phenotype(
-        self: &Arc<Self>,
-        id: GeneId,
-        since: Option<ReadOrder>,
-    ) -> Result<Read<Option<GenePhenotype>>, UpstreamError> {
-        let depends_on = DependsOn::Gene(id);
-        self.read_genes(depends_on, since, |from| async move { from.phenotype(id).await }).await
-    }
-
-    /// Computes a domain's arena; `None` if the domain has no published gene. See [`Self::search`]
-    /// for `since`.
-    pub async fn insights(
-        self: &Arc<Self>,
-        domain: &DomainName,
-        since: Option<ReadOrder>,
-    ) -> Result<Read<Option<ArenaInsights>>, UpstreamError> {
-        let (depends_on, now) = (DependsOn::Domain(domain), self.now());
-        self.read_genes(depends_on, since, |from| async move { from.insights(domain, now).await })
-            .await
+        read: impl Fn(Arc<dyn Upstream>) -> R,
+    ) -> Result<Read<T>, UpstreamError>
+    where
+        R: Future<Output = Result<Read<T>, UpstreamError>>,
+    {
+        if self.standbys.is_empty() {
+            return self.read_at_primary(read).await;
+        }
+        let end = Instant::now() + self.standbys.deadline();
+        let shows_changes = |seen: &ReadStamp| self.shows(depends_on, seen);
+        if let Some(found) = self.standbys.read(since, shows_changes, &read).await {
+            return Ok(found);
+        }
+        let found = timeout_at(end, self.read_at_primary(read)).await;
+        found.unwrap_or(Err(UpstreamError::Timeout))
     }
 
     /// Reads the records of the API keys with these hashes, in their order; `None` for unknown keys.
@@ -92,27 +67,6 @@ impl UpstreamClient {
         timeout(self.standbys.deadline(), both).await.unwrap_or(Err(UpstreamError::Timeout))
     }
 
-    async fn read_genes<T, R>(
-        self: &Arc<Self>,
-        depends_on: DependsOn<'_>,
-        since: Option<ReadOrder>,
-        read: impl Fn(Arc<dyn Upstream>) -> R,
-    ) -> Result<Read<T>, UpstreamError>
-    where
-        R: Future<Output = Result<Read<T>, UpstreamError>>,
-    {
-        if self.standbys.is_empty() {
-            return self.read_at_primary(read).await;
-        }
-        let end = Instant::now() + self.standbys.deadline();
-        let shows_changes = |seen: &ReadStamp| self.shows(depends_on, seen);
-        if let Some(found) = self.standbys.read(since, shows_changes, &read).await {
-            return Ok(found);
-        }
-        let found = timeout_at(end, self.read_at_primary(read)).await;
-        found.unwrap_or(Err(UpstreamError::Timeout))
-    }
-
     /// Reads at the primary, and tells the circuit breaker the outcome.
     async fn read_at_primary<T, R>(
         self: &Arc<Self>,
@@ -123,14 +77,14 @@ impl UpstreamClient {
     {
         let (begun, start) = (std::time::Instant::now(), self.log.read_start());
         match read(Arc::clone(&self.primary)).await {
-            Ok(Read { value, seen }) => {
+            Ok(mut found) => {
                 record(&self.breaker, None, begun);
-                let seen = start.stamp(seen);
-                if !seen.is_polled {
+                found.seen = start.stamp(found.seen);
+                if !found.seen.is_polled {
                     // Perhaps a new primary, to whose history the standbys need not belong.
                     self.standbys.distrust();
                 }
-                Ok(Read { value, seen })
+                Ok(found)
             }
             Err(error) => {
                 // One slow statement does not show that the database is unavailable: a ping decides.
