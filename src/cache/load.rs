@@ -225,9 +225,14 @@ impl Loader {
                     told = Some(&**cause);
                 }
                 if let Some(shared) = shared {
-                    // If the database is unavailable or reads are shed here, another replica may
-                    // still read it.
-                    shared.release(lease, told.filter(|_| policy.upstream.is_in_use())).await;
+                    // If this replica cannot reach the database or sheds reads, another may still
+                    // read it.
+                    if let Some(cause) = told
+                        && !policy.upstream.answers(cause).await
+                    {
+                        told = None;
+                    }
+                    shared.release(lease, told).await;
                 }
                 return Err(error);
             }

@@ -63,7 +63,7 @@ impl UpstreamClient {
 
     /// Whether the database answers, after a read of it that failed.
     pub async fn answers(self: &Arc<Self>, error: &UpstreamError) -> bool {
-        if matches!(error, UpstreamError::Timeout) {
+        if matches!(error, UpstreamError::Timeout) && self.is_primary_in_use() {
             // A panic of the ping says nothing.
             let _ = self.pings.run(&(), || Arc::clone(self).ping()).await;
         }

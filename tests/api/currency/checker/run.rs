@@ -30,7 +30,7 @@ pub(super) struct CheckerRun {
     observations: RefCell<Vec<Observation>>,
     /// Violations that responses show by themselves, by rule.
     unexpected: RefCell<Vec<(&'static str, String)>>,
-    /// The last time that each replica answered a request with 200.
+    /// When the database was read for the last 200 of each replica to a request, at the earliest.
     answered: RefCell<HashMap<(usize, Rc<str>), Instant>>,
     /// What the faults did and when.
     events: RefCell<Vec<(Instant, String)>>,
@@ -89,10 +89,13 @@ impl CheckerRun {
             let number = replica.number;
             self.log_unexpected(rule, format!("replica {number}, {name}: {response:?}"));
         }
-        if response.status == 200 {
-            self.answered.borrow_mut().insert(answered, ended);
-        }
         let age = response.headers.get("age").and_then(|age| age.to_str().ok()?.parse().ok());
+        let read_at = |age: u64| begun.checked_sub(Duration::from_secs(age + 1));
+        if response.status == 200
+            && let Some(read_at) = age.and_then(read_at)
+        {
+            self.answered.borrow_mut().insert(answered, read_at);
+        }
         let observation = |(subject, version)| Observation {
             replica: replica.number,
             slot: replica.slot,
@@ -134,7 +137,9 @@ impl CheckerRun {
             let is_new_history = history.primary_down.overlaps(from, ended)
                 || history.log_overflowed.overlaps(from, ended);
             let known = (replica.number, Rc::clone(&request.name));
-            let is_cached = self.answered.borrow().contains_key(&known);
+            let lifetime = self.world.ages.min_lifetime(&request.name);
+            let is_cached =
+                self.answered.borrow().get(&known).is_some_and(|read| *read + lifetime > ended);
             if is_cached && !(is_new_history && is_blocked) {
                 return Some("an error instead of a cached response");
             }

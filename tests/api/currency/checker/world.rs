@@ -69,13 +69,22 @@ impl Ages {
     /// The maximum age of the response to a request, with a second for clocks that are read over
     /// the network.
     pub(super) fn max_age(self, request: &str) -> Duration {
+        self.if_error(request) + Duration::from_secs(1)
+    }
+
+    /// The age up to which a response is certainly cached: jitter shortens its life.
+    pub(super) fn min_lifetime(self, request: &str) -> Duration {
+        self.if_error(request) * 4 / 5
+    }
+
+    fn if_error(self, request: &str) -> Duration {
         let [search, insights, phenotype] = self.settings().map(|(_, [.., if_error])| if_error);
         let kind = match request {
             _ if request.ends_with("/phenotype") => phenotype,
             _ if request.starts_with("/arena") => insights,
             _ => search,
         };
-        Duration::from_secs(kind.parse::<u64>().unwrap() + 1)
+        Duration::from_secs(kind.parse().unwrap())
     }
 }
 
