@@ -141,13 +141,15 @@ impl Loader {
     /// The newest entry that may be served while the upstream fails.
     fn stale_fallback(&self, request: &Request, shared: Option<&Arc<Entry>>) -> Option<Arc<Entry>> {
         let policy = &self.policy;
-        let local = policy.local.entries.get(request);
-        let newest = local.iter().chain(shared).max_by_key(|entry| entry.seen.order())?;
-        let freshness = policy.classify(request, newest, BootInstant::now());
-        let is_servable =
-            freshness != Freshness::Expired && !policy.local.is_deleted(request, newest);
+        let (local, now) = (policy.local.entries.get(request), BootInstant::now());
+        let is_servable = |entry: &&Arc<Entry>| {
+            policy.classify(request, entry, now) != Freshness::Expired
+                && !policy.local.is_deleted(request, entry)
+        };
+        let servable = local.iter().chain(shared).filter(is_servable);
+        let newest = servable.max_by_key(|entry| entry.seen.order())?;
         // Kept locally, so that no older entry is served after it.
-        is_servable.then(|| policy.local.put(request, newest))
+        Some(policy.local.put(request, newest))
     }
 
     /// Publishes the numbers of a domain's arena as metrics.

@@ -96,6 +96,47 @@ async fn what_was_read_a_year_ahead_is_read_again_once_the_clock_is_right() {
     }
 }
 
+/// What others share meanwhile looks two hours old to it.
+#[tokio::test(flavor = "multi_thread")]
+async fn without_the_database_a_backward_step_of_its_clock_makes_no_cached_response_an_error() {
+    need_own_servers!();
+    let clock = FakeClock::new(0);
+    let (postgres, redis) = (server(&clock).await, RedisServer::shared().await);
+    let proxy = FaultProxy::start(postgres.addr()).await;
+    let mut fleet = Fleet::start_with(1, &postgres, redis, |config| {
+        let ages = &mut config.cache.search;
+        (ages.fresh_s, ages.stale_s, ages.if_error_s) = (1, 0, 600);
+    })
+    .await;
+    fleet.config.upstream.url = Some(proxy.url(&fleet.database.url_as(READER)).into());
+    fleet.grow(1).await;
+    let [well, cut_off] = &fleet.replicas[..] else { unreachable!("two replicas") };
+    let (client, key) = (fleet.database.connect().await, fleet.database.new_key(1_000_000).await);
+    let path = format!("/genes?domain={DOMAIN}");
+    for replica in [well, cut_off] {
+        assert_eq!(replica.get(&path, Some(&key)).await.status, 200);
+    }
+
+    proxy.set(Mode::Refuse).await;
+    eventually(TIMEOUT, "the database is unavailable", || async {
+        cut_off.metric("gene_registry_upstream_in_use").await == Some(0.0)
+    })
+    .await;
+    clock.set_ahead(-2 * HOUR);
+    let sql = "update registry.gene set name = 'renamed' where domain = $1";
+    assert!(client.execute(sql, &[&DOMAIN]).await.unwrap() > 0);
+    eventually(TIMEOUT, "the change is visible", || async {
+        well.get(&path, Some(&key)).await.text.contains("renamed")
+    })
+    .await;
+
+    let until = Instant::now() + 2 * VISIBLE_WITHIN;
+    while Instant::now() < until {
+        let response = cut_off.get(&path, Some(&key)).await;
+        assert_eq!(response.status, 200, "{response:?}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_expires_by_the_databases_clock_as_it_is_now() {
     need_own_servers!();
