@@ -3,8 +3,8 @@
 //! `[format: 1][crc32: 4][transactions, 16 hex digits][read_at, µs, 16 hex digits][entity tag: 16]
 //! [length of snapshot: 4][snapshot][length of link: 4][link][body]`, integers big-endian. The
 //! checksum covers the key and everything after it: an entry that is truncated, corrupted or stored
-//! under another key is a miss. The number of transactions that the read saw is text of fixed length,
-//! so that a script can compare it.
+//! under another key is a miss. The number of transactions that the entry may show is text of fixed
+//! length, so that a script can compare it.
 
 use bytes::Bytes;
 
@@ -37,7 +37,7 @@ pub(super) fn snapshot_text(seen: &ReadStamp) -> String {
 
 /// The text in [`VERSION`].
 pub(super) fn version(seen: &ReadStamp) -> String {
-    transactions(seen) + &time_text(seen.read_at)
+    format!("{:016x}", seen.shown_transactions) + &time_text(seen.read_at)
 }
 
 pub(super) fn encode(key: &str, entry: &Entry) -> Vec<u8> {
@@ -61,22 +61,28 @@ pub(super) fn decode(key: &str, request: &Request, bytes: &Bytes) -> Option<Entr
     if head[0] != FORMAT || head[1..] != checksum(key, rest).to_be_bytes() {
         return None;
     }
-    let (_transactions, rest) = rest.split_first_chunk::<16>()?;
+    let (shown_transactions, rest) = rest.split_first_chunk::<16>()?;
     let (read_at, rest) = rest.split_first_chunk::<16>()?;
     let (etag_bytes, rest) = rest.split_first_chunk::<16>()?;
     let (snapshot, rest) = take_text(rest)?;
     let (link, body) = take_text(rest)?;
     let body = bytes.slice(bytes.len() - body.len()..);
     let response = ResponseBody { body, link: Bytes::copy_from_slice(link.as_bytes()) };
-    Some(Entry::from_parts(request, response, stamp(read_at, snapshot)?, *etag_bytes))
+    let mut seen = stamp(read_at, snapshot)?;
+    seen.shown_transactions = number(shown_transactions)?;
+    Some(Entry::from_parts(request, response, seen, *etag_bytes))
 }
 
 /// Parses a stamp from what [`time_text`] and [`snapshot_text`] wrote.
 pub(super) fn stamp(read_at: &[u8], snapshot: &str) -> Option<ReadStamp> {
-    let micros = u64::from_str_radix(std::str::from_utf8(read_at).ok()?, 16).ok()?;
-    let read_at = Timestamp::from_microsecond(i64::try_from(micros).ok()?).ok()?;
+    let micros = i64::try_from(number(read_at)?).ok()?;
+    let read_at = Timestamp::from_microsecond(micros).ok()?;
     let snapshot = Some(snapshot).filter(|text| !text.is_empty());
     Some(ReadStamp::new(read_at, snapshot.map(str::parse).transpose().ok()?))
+}
+
+fn number(digits: &[u8]) -> Option<u64> {
+    u64::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
 }
 
 fn put_text(bytes: &mut Vec<u8>, text: &[u8]) {

@@ -66,7 +66,7 @@ impl Loader {
             let page = |from: Arc<dyn Upstream>| async move { from.page(search).await };
             let found = upstream.read_genes(depends_on, since, page).await?;
             if fits(known.value, search.page, found.value.len()) {
-                let seen = known.seen.earlier(&found.seen).clone();
+                let seen = known.seen.combined(&found.seen);
                 let body = ResponseBody::page(search, found.value, known.value);
                 return Ok(Read { value: Some(body), seen });
             }

@@ -34,6 +34,8 @@ pub struct ReadStamp {
     pub(super) shown_at: BootInstant,
     /// Its snapshot; `None` if the upstream has none.
     pub snapshot: Option<Snapshot>,
+    /// Number of transactions that it may show: more than its snapshot sees if it is made of two reads.
+    pub shown_transactions: u64,
     /// The server that was read; `None` if the upstream has none.
     pub server: Option<ServerRun>,
     /// The moment at which it surely was current by itself, without any poll.
@@ -57,18 +59,19 @@ pub struct ReadOrder {
     transactions: u64,
     began: BootInstant,
     shown_at: BootInstant,
+    shown_transactions: u64,
 }
 
 impl ReadOrder {
     /// Whether this read surely shows at least what the other one did. A standby shows more than its
-    /// stamp says, so only a read that began later does.
+    /// stamp says, so only a read that began later does; so does a result that is made of two reads.
     pub fn supersedes(&self, other: &Self) -> bool {
         let is_later = self.began >= other.shown_at;
         let shows_more = self.transactions > other.transactions;
         let is_exact = other.shown_at == other.began;
         self.history > other.history
             || (self.history == other.history
-                && self.transactions >= other.transactions
+                && self.transactions >= other.shown_transactions
                 && (is_later || (is_exact && shows_more)))
     }
 }
@@ -77,11 +80,13 @@ impl ReadStamp {
     /// The stamp of a read that is made now.
     pub fn new(read_at: Timestamp, snapshot: Option<Snapshot>) -> Self {
         let began = BootInstant::now();
+        let shown_transactions = snapshot.as_ref().map_or(0, Snapshot::transactions);
         Self {
             read_at,
             began,
             shown_at: began,
             snapshot,
+            shown_transactions,
             server: None,
             confirmed_at: began,
             history: 0,
@@ -94,8 +99,9 @@ impl ReadStamp {
 
     /// The place of this read among others of this replica.
     pub fn order(&self) -> ReadOrder {
-        let Self { history, began, shown_at, .. } = *self;
-        ReadOrder { history, transactions: self.transactions(), began, shown_at }
+        let Self { history, began, shown_at, shown_transactions, .. } = *self;
+        let transactions = self.transactions();
+        ReadOrder { history, transactions, began, shown_at, shown_transactions }
     }
 
     /// Number of transactions that the read sees. Within one history it never decreases.
@@ -114,9 +120,15 @@ impl ReadStamp {
         self.is_polled && self.history == history
     }
 
-    /// The earlier of two stamps: the stamp of a result that is made of both reads.
-    pub fn earlier<'a>(&'a self, other: &'a Self) -> &'a Self {
-        if other.order() < self.order() { other } else { self }
+    /// The stamp of a result that is made of both reads: that of the earlier one, but for what it may
+    /// show.
+    pub fn combined(&self, other: &Self) -> Self {
+        let earlier = if other.order() < self.order() { other } else { self };
+        Self {
+            shown_at: self.shown_at.max(other.shown_at),
+            shown_transactions: self.shown_transactions.max(other.shown_transactions),
+            ..earlier.clone()
+        }
     }
 }
 
@@ -139,7 +151,7 @@ mod tests {
 
     fn order(transactions: u64, began: i64, shown_at: i64) -> ReadOrder {
         let [began, shown_at] = [began, shown_at].map(BootInstant::from_micros);
-        ReadOrder { history: 1, transactions, began, shown_at }
+        ReadOrder { history: 1, transactions, began, shown_at, shown_transactions: transactions }
     }
 
     #[test]
@@ -151,6 +163,18 @@ mod tests {
         assert!(!order(9, 200, 200).supersedes(&present));
         let other_history = ReadOrder { history: 2, ..order(1, 1, 1) };
         assert!(other_history.supersedes(&present) && !present.supersedes(&other_history));
+    }
+
+    #[test]
+    fn what_two_reads_show_is_superseded_only_by_what_shows_both() {
+        let two = ReadOrder { shown_transactions: 12, ..order(10, 100, 120) };
+        assert!(!order(11, 110, 110).supersedes(&two), "between the two");
+        assert!(!order(11, 130, 130).supersedes(&two));
+        assert!(order(12, 120, 120).supersedes(&two));
+        // From Redis, which does not tell when it was shown.
+        let shared = ReadOrder { shown_at: two.began, ..two };
+        assert!(!order(11, 110, 110).supersedes(&shared));
+        assert!(order(12, 110, 110).supersedes(&shared));
     }
 
     #[test]

@@ -1,15 +1,22 @@
 //! An earlier read never replaces a later one: in Redis by the scripts, in the replica by
 //! comparison.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use ::redis::Value;
 use gene_registry::redis::scripts::{DELETE_IF_OLDER, PUT_IF_NEWER};
 use gene_registry::redis::{AccessMode, Call, RedisPool};
+use gene_registry::upstream::Postgres;
 
-use super::{TIMEOUT, assert_ok, entry_keys, fleet_with_probe};
-use crate::support::probe::Hold;
+use super::{
+    TIMEOUT, assert_ok, entry_keys, fleet_with_probe, long_timeouts, start_replica,
+    wait_until_ready,
+};
+use crate::support::postgres::PostgresServer;
+use crate::support::probe::{Hold, Probe};
 use crate::support::redis::RedisServer;
+use crate::support::replica::Fleet;
 use crate::support::traffic::uncached_path;
 use crate::support::wait::eventually;
 
@@ -217,4 +224,48 @@ async fn an_entry_that_arrives_during_a_read_is_replaced_unless_it_is_newer() {
         assert_eq!(now == came, stays, "{now:?}");
     }
     assert_eq!(redis.keys(&format!("{}:lease", fleet.prefix)).await, Vec::<String>::new());
+}
+
+/// Such a page counts as read when its total was, and shows more.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_between_those_of_a_total_and_its_page_does_not_replace_the_page() {
+    let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
+    let mut fleet = Fleet::start_with(0, postgres, redis, long_timeouts).await;
+    let [early, late, any] = [(); 3].map(|()| {
+        Probe::new(Postgres::new(&fleet.config.upstream, "install {id}".to_owned()).unwrap())
+    });
+    for probe in [&early, &late, &any] {
+        fleet.replicas.push(start_replica(&fleet, probe).await);
+    }
+    wait_until_ready(&fleet.replicas).await;
+    let (client, key) = (fleet.database.connect().await, fleet.database.new_key(1_000_000).await);
+    // Scores are not in the change log, so the total stays current.
+    let change = "update registry.gene set fitness_score = fitness_score + 1";
+    for replica in &fleet.replicas {
+        assert_ok(&replica.get(&uncached_path(), Some(&key)).await);
+    }
+    assert_ok(&fleet.replicas[1].get("/genes?domain=search&limit=1", Some(&key)).await);
+    client.batch_execute(change).await.unwrap();
+
+    early.hold(Hold::Results);
+    let path = "/genes?domain=search&limit=2";
+    let between = fleet.replicas[0].get(path, Some(&key));
+    let later = async {
+        eventually(TIMEOUT, "it has been read", || async { early.waiting() > 0 }).await;
+        // As if it had expired.
+        for lease in redis.keys(&format!("{}:lease", fleet.prefix)).await {
+            let () = redis.command(&["DEL", &lease]).await;
+        }
+        client.batch_execute(change).await.unwrap();
+        let later = fleet.replicas[1].get(path, Some(&key)).await;
+        early.hold(Hold::Nothing);
+        later
+    };
+    let (between, later) = tokio::join!(between, later);
+    assert_ok(&between);
+    assert_ok(&later);
+    assert!(between.text != later.text && late.pages.load(Ordering::SeqCst) == 1);
+
+    let shared = fleet.replicas[2].get(path, Some(&key)).await;
+    assert_eq!(shared.text, later.text, "{shared:?}");
 }
