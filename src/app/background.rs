@@ -37,6 +37,7 @@ pub(super) fn spawn_background_tasks(
     if services.redis.is_some() {
         tasks.push(spawn("redis_probes", services, run_redis_probes));
         tasks.push(spawn("database_history", services, share_history));
+        tasks.push(spawn("redis_memory", services, watch_redis_memory));
     }
     tasks.extend(tls.map(|tls| {
         let metrics = Arc::clone(&services.metrics);
@@ -90,6 +91,12 @@ async fn run_redis_probes(services: Arc<Services>) {
 async fn share_history(services: Arc<Services>) {
     if let Some(shared_cache) = &services.shared_cache {
         shared_cache.share_history().await;
+    }
+}
+
+async fn watch_redis_memory(services: Arc<Services>) {
+    if let Some(shared_cache) = &services.shared_cache {
+        shared_cache.room.watch(&shared_cache.pool).await;
     }
 }
 

@@ -29,6 +29,7 @@ const TASKS: &[&str] = &[
     "postgres_pool_trim",
     "readiness",
     "redis_cluster_polls",
+    "redis_memory",
     "redis_probes",
     #[cfg(feature = "otlp")]
     "trace_export",

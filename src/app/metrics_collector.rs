@@ -41,6 +41,9 @@ impl Services {
             }
             open_counts.push((store, pool.map_or(0, |pool| pool.open_count(mode))));
         }
+        if let Some(used) = self.shared_cache.as_ref().and_then(|shared| shared.room.used_ratio()) {
+            out.sample("gene_registry_redis_memory_ratio", &[], used);
+        }
         for (store, count) in open_counts {
             let labels = [("store", store)];
             out.sample("gene_registry_breaker_openings_total", &labels, count as f64);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::error::StartError;
 use crate::api::Document;
-use crate::cache::SharedCache;
+use crate::cache::{RedisRoom, SharedCache};
 use crate::config::Config;
 use crate::limit::{LimitOptions, Limiter};
 use crate::ops::Metrics;
@@ -60,6 +60,7 @@ impl Redis {
             keys: self.keys.clone(),
             schema: document.fingerprint(),
             max_entry_bytes: config.cache.shared_max_entry_bytes,
+            room: RedisRoom::new(config.redis.max_bytes, config.rate_limit.replicas),
             lease_ttl: attempt_ms.map(Duration::from_millis).iter().sum(),
             upstream: Arc::clone(upstream),
             metrics: Arc::clone(metrics),

@@ -22,6 +22,9 @@ const MIN_GZIP_BYTES: usize = 1024;
 /// Maximum jitter of the ages, in thousandths.
 const MAX_JITTER: u32 = 200;
 
+/// How a page without genes begins.
+const NO_GENES: &[u8] = br#"{"data":[]"#;
+
 /// Everything but `-._~`, letters and digits.
 const VALUE: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
@@ -90,6 +93,11 @@ impl Entry {
     /// The entity tag of the compressed (`is_gzip`) or the plain bytes, with its quotes.
     pub fn etag(&self, is_gzip: bool) -> Bytes {
         self.etags[usize::from(is_gzip)].clone()
+    }
+
+    /// Whether it is a page without genes.
+    pub(super) fn is_empty_page(&self) -> bool {
+        self.body.starts_with(NO_GENES)
     }
 
     /// Whether it is sent compressed to clients that accept gzip.
@@ -211,6 +219,33 @@ mod tests {
             PageOffset::new(offset).expect("an offset"),
         );
         GeneSearch { page, ..GeneSearch::default() }
+    }
+
+    #[test]
+    fn pages_without_genes_are_recognized() {
+        let gene = GeneSummary {
+            id: uuid::Uuid::nil().into(),
+            name: String::new(),
+            domain: String::new(),
+            fidelity: Fidelity::Native,
+            description: String::new(),
+            fitness_score: 0.0,
+            reputation_score: 0.0,
+            owner: String::new(),
+            downloads: Count::default(),
+            arena_rank: Count::default(),
+            arena_history: Vec::new(),
+        };
+        let page = |data| ResponseBody::page(&search(20, 99), data, Count::saturating(7));
+        for (response, expected) in [
+            (page(Vec::new()), true),
+            (page(vec![gene.clone()]), false),
+            (ResponseBody::of(&gene), false),
+        ] {
+            let seen = ReadStamp::new(Timestamp::UNIX_EPOCH, None);
+            let entry = Entry::new(&Request::Search(search(20, 99)), response, seen);
+            assert_eq!(entry.is_empty_page(), expected, "{:?}", entry.body);
+        }
     }
 
     #[test]

@@ -10,6 +10,8 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use super::codec::{self, time_text, transactions};
 use super::entry::Entry;
+use super::room::Publishable;
+use super::serve_policy::SharedLifetimes;
 use super::shared::{SharedCache, milliseconds};
 use crate::ops::CacheEvent;
 use crate::redis::scripts::{ACQUIRE_LEASE, DELETE_IF_EQUAL, DELETE_IF_OLDER, PUT_IF_NEWER};
@@ -22,6 +24,9 @@ const LEASE_POLL_INTERVAL: Duration = Duration::from_millis(25);
 
 /// Time to live of the marker that tells waiting replicas of a result without an entry.
 const OUTCOME_TTL: Duration = Duration::from_secs(1);
+
+/// The time to live by which [`PUT_IF_NEWER`] stores no new entry.
+const NOT_STORED: &str = "0";
 
 const FAILED: &str = "failed";
 const TIMED_OUT: &str = "timeout";
@@ -143,35 +148,51 @@ impl SharedCache {
         }
     }
 
-    /// Publishes an entry for `ttl`, and releases the lease.
+    /// Publishes an entry if it has room, and releases the lease.
     pub(super) async fn publish(
         &self,
         mut lease: Option<&Lease>,
         request: &Request,
         entry: &Entry,
-        ttl: Duration,
+        lifetimes: SharedLifetimes,
     ) {
-        let is_too_large = entry.body.len() as u64 > self.max_entry_bytes;
-        if is_too_large {
-            self.metrics.count(CacheEvent::SharedTooLarge);
-        }
-        let may_publish =
-            |(_, history): &(_, u64)| entry.seen.is_publishable_in(*history) && !is_too_large;
+        let publishable = self.room.publishable();
+        let fits = self.fits(publishable, lease, entry);
+        let may_publish = |(_, history): &(_, u64)| fits && entry.seen.is_publishable_in(*history);
         let Some((EntryKeys { entry: key, .. }, _)) = self.keys(request).filter(may_publish) else {
             return self.release(lease, None).await;
         };
-        let (bytes, ttl) = (codec::encode(&key, entry), milliseconds(ttl));
+        let (bytes, first) = (codec::encode(&key, entry), milliseconds(lifetimes.first));
         // A script costs Redis a third more than SET, because it copies its arguments.
         if let Some(vacant) = lease.take_if(|lease| lease.was_vacant) {
             let mut set = cmd("SET");
-            set.arg(&key).arg(&bytes).arg("NX").arg("PX").arg(&ttl);
+            set.arg(&key).arg(&bytes).arg("NX").arg("PX").arg(&first);
             let replies = self.finish(Some(vacant), Some(Call::command(&key, set)), None).await;
+            self.room.add(key.len() + bytes.len());
             if replies.is_none_or(|replies| replies.first() != Some(&Ok(Value::Nil))) {
                 return;
             }
         }
         let put = Call::script(&PUT_IF_NEWER, &key).arg(bytes).arg(transactions(&entry.seen));
-        self.finish(lease, Some(put.arg(ttl).arg(vec![codec::FORMAT])), None).await;
+        let put = put.arg(milliseconds(lifetimes.replacement)).arg(vec![codec::FORMAT]);
+        let is_new_publishable = publishable == Publishable::Any;
+        let put = put.arg(if is_new_publishable { first } else { NOT_STORED.to_owned() });
+        self.finish(lease, Some(put), None).await;
+    }
+
+    /// Whether an entry is small enough and has room in Redis; counted if not.
+    fn fits(&self, publishable: Publishable, lease: Option<&Lease>, entry: &Entry) -> bool {
+        let is_new = lease.is_some_and(|lease| lease.was_vacant);
+        if entry.body.len() as u64 > self.max_entry_bytes {
+            self.metrics.count(CacheEvent::SharedTooLarge);
+        } else if publishable == Publishable::Nothing
+            || (is_new && publishable == Publishable::Replacements)
+        {
+            self.metrics.count(CacheEvent::SharedNoRoom);
+        } else {
+            return true;
+        }
+        false
     }
 
     /// Tells waiting replicas that the gene or domain does not exist, deletes an older entry, and

@@ -249,9 +249,8 @@ impl Loader {
         };
         let entry = policy.local.put(request, &Arc::new(Entry::new(request, body, read.seen)));
         if let Some(shared) = shared {
-            let lifetime = policy.ages(request, &entry).if_error;
-            let ttl = lifetime.saturating_sub(entry.seen.began.elapsed());
-            shared.publish(lease, request, &entry, ttl).await;
+            let lifetimes = policy.shared_lifetimes(request, &entry);
+            shared.publish(lease, request, &entry, lifetimes).await;
         }
         Ok((entry, Source::Upstream { collapsed: false }))
     }

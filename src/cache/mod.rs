@@ -12,6 +12,7 @@ mod read;
 mod read_limiter;
 mod read_through;
 mod reply;
+mod room;
 mod serve_policy;
 mod shared;
 
@@ -19,4 +20,5 @@ pub use entry::{Entry, ResponseBody};
 pub use local::CacheStats;
 pub use read_through::ReadThrough;
 pub use reply::{CacheReply, ReadError, Source};
+pub use room::RedisRoom;
 pub use shared::SharedCache;

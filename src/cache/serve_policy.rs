@@ -10,6 +10,9 @@ use crate::config::{AgesConfig, CacheConfig};
 use crate::registry::Request;
 use crate::upstream::{BootInstant, Currency, DependsOn, ReadStamp, ReadStart, UpstreamClient};
 
+/// How long an entry that was never refreshed is kept in Redis at least.
+const MIN_SHARED: Duration = Duration::from_secs(3_600);
+
 /// The local cache and all that the decisions depend on.
 pub(super) struct ServePolicy {
     pub(super) local: LocalCache,
@@ -34,6 +37,18 @@ impl ServePolicy {
             Request::Insights(_) => &self.insights,
         };
         ages.shortened(entry.ttl_jitter)
+    }
+
+    /// How long an entry is kept in Redis from now on: long only if it was refreshed, which shows
+    /// that it is requested repeatedly, and has genes.
+    pub(super) fn shared_lifetimes(&self, request: &Request, entry: &Entry) -> SharedLifetimes {
+        let ages = self.ages(request, entry);
+        let longest = ages.if_error.saturating_sub(entry.seen.began.elapsed());
+        if entry.is_empty_page() {
+            let short = ages.stale.min(longest);
+            return SharedLifetimes { first: short, replacement: short };
+        }
+        SharedLifetimes { first: ages.first_shared.min(longest), replacement: longest }
     }
 
     pub(super) fn classify(&self, request: &Request, entry: &Entry, now: BootInstant) -> Freshness {
@@ -98,6 +113,17 @@ pub(super) struct Ages {
     pub(super) stale: Duration,
     /// Younger entries are served only while the upstream fails.
     pub(super) if_error: Duration,
+    /// How long an entry that was never refreshed is kept in Redis.
+    first_shared: Duration,
+}
+
+/// How long an entry is kept in Redis.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct SharedLifetimes {
+    /// If Redis has none for its request yet.
+    pub(super) first: Duration,
+    /// If it replaces one.
+    pub(super) replacement: Duration,
 }
 
 /// How an entry of some age may be used, from best to worst.
@@ -133,6 +159,7 @@ impl Ages {
             fresh: shorten(self.fresh),
             stale: shorten(self.stale),
             if_error: shorten(self.if_error),
+            first_shared: shorten(self.first_shared),
         }
     }
 }
@@ -140,10 +167,12 @@ impl Ages {
 impl From<AgesConfig> for Ages {
     fn from(config: AgesConfig) -> Self {
         let seconds = Duration::from_secs;
+        let stale = seconds(config.fresh_s.saturating_add(config.stale_s));
         Self {
             fresh: seconds(config.fresh_s),
-            stale: seconds(config.fresh_s.saturating_add(config.stale_s)),
+            stale,
             if_error: seconds(config.if_error_s),
+            first_shared: stale.max(MIN_SHARED),
         }
     }
 }

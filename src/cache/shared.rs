@@ -11,6 +11,7 @@ use tokio::time::sleep;
 use super::codec;
 use super::entry::Entry;
 use super::key::canonical_text;
+use super::room::RedisRoom;
 use crate::ops::{CacheEvent, Metrics};
 use crate::redis::scripts::DELETE_IF_EQUAL;
 use crate::redis::{AccessMode, Call, EntryKeys, RedisFailure, RedisKeys, RedisPool};
@@ -33,6 +34,8 @@ pub struct SharedCache {
     pub schema: String,
     /// Larger bodies are not shared, in bytes.
     pub max_entry_bytes: u64,
+    /// The room that entries have.
+    pub room: RedisRoom,
     /// Time to live of a lease: the longest time that one attempt to read may take.
     pub lease_ttl: Duration,
     /// The upstream whose responses are shared.

@@ -30,6 +30,8 @@ pub struct RedisConfig {
     pub sentinel: SentinelConfig,
     /// The prefix of every Redis key.
     pub prefix: String,
+    /// Memory of a server that reports no `maxmemory`, in bytes, 1 or more.
+    pub max_bytes: u64,
     /// Timeout of every command, in milliseconds, 1 to 86400000.
     pub timeout_ms: u64,
     /// Maximum number of connections, 1 to 10000; in a cluster, to each primary.

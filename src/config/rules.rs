@@ -48,6 +48,7 @@ impl Config {
             ("upstream.deadline_ms", upstream.deadline_ms, 0..=DAY_MS),
             ("upstream.max_lag_ms", upstream.max_lag_ms, 1..=DAY_MS),
             ("redis.timeout_ms", self.redis.timeout_ms, 1..=DAY_MS),
+            ("redis.max_bytes", self.redis.max_bytes, 1..=u64::MAX),
             ("redis.pool_size", self.redis.pool_size.into(), 1..=10_000),
             ("rate_limit.replicas", self.rate_limit.replicas.into(), 1..=u64::MAX),
             ("shed.max_misses", self.shed.max_misses.unwrap_or(1) as u64, 1..=u64::MAX),

@@ -19,6 +19,8 @@ pub enum CacheEvent {
     SharedUndecodable,
     /// An entry was too large for the shared cache.
     SharedTooLarge,
+    /// An entry was not written to Redis, because Redis is nearly full.
+    SharedNoRoom,
     /// A write to Redis failed.
     SharedWriteFailed,
     /// The lookup of an API key succeeded.
@@ -31,7 +33,7 @@ pub enum CacheEvent {
 
 /// The counter of each event, in the order of [`CacheEvent`]: its name, and the value of its label
 /// `result` if it has one.
-const COUNTERS: [(&str, Option<&str>); 11] = [
+const COUNTERS: [(&str, Option<&str>); 12] = [
     ("gene_registry_loads_total", Some("ok")),
     ("gene_registry_loads_total", Some("failed")),
     ("gene_registry_refreshes_total", None),
@@ -39,6 +41,7 @@ const COUNTERS: [(&str, Option<&str>); 11] = [
     ("gene_registry_not_current_total", None),
     ("gene_registry_shared_undecodable_total", None),
     ("gene_registry_shared_too_large_total", None),
+    ("gene_registry_shared_no_room_total", None),
     ("gene_registry_shared_write_failures_total", None),
     ("gene_registry_key_lookups_total", Some("ok")),
     ("gene_registry_key_lookups_total", Some("failed")),

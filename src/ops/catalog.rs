@@ -84,6 +84,8 @@ pub const ALL: &[MetricDescription] = catalog! {
         "entries in Redis that could not be decoded";
     Counter "gene_registry_shared_too_large_total" []
         "entries larger than `cache.shared_max_entry_bytes`";
+    Counter "gene_registry_shared_no_room_total" []
+        "entries that were not written to Redis, because it is nearly full";
     Counter "gene_registry_shared_write_failures_total" []
         "writes to Redis that were rejected or timed out";
     Gauge "gene_registry_local_cache_bytes" []
@@ -130,6 +132,8 @@ pub const ALL: &[MetricDescription] = catalog! {
         "times the database began another history: it was restarted, a standby was promoted, or a backup restored";
     Gauge "gene_registry_redis_in_use" ["side"]
         "1 while commands of this kind (`read`, `write`) are sent to Redis, in a cluster for every slot, else 0; absent without Redis";
+    Gauge "gene_registry_redis_memory_ratio" []
+        "memory in use of the fullest Redis server, of its `maxmemory`, or of `redis.max_bytes` where that is 0 or not reported; absent while unknown";
     Counter "gene_registry_breaker_openings_total" ["store"]
         "times the circuit breaker of a store (`postgres`, `redis_read`, `redis_write`) opened, because it was unavailable";
     Gauge "gene_registry_pool_connections" ["pool", "state"]

@@ -126,6 +126,23 @@ impl Node {
             }
         }
     }
+
+    /// Sends commands about the server itself. Whatever it replies concerns no circuit breaker: a
+    /// user may have all rights but these.
+    ///
+    /// # Errors
+    /// [`RedisFailure`]; never later than `deadline`.
+    pub(super) async fn ask(
+        &self,
+        kind: PoolKind,
+        commands: &Pipeline,
+        deadline: Deadline,
+    ) -> Result<Replies, RedisFailure> {
+        if self.is_unavailable(AccessMode::Read) {
+            return Err(RedisFailure::CircuitOpen);
+        }
+        self.pools[kind as usize].exchange(commands, deadline).await
+    }
 }
 
 impl NodePool {
@@ -183,19 +200,27 @@ impl NodePool {
         deadline: Deadline,
     ) -> Result<Replies, RedisFailure> {
         let begun = Instant::now();
-        let result = match timeout_at(deadline, self.connection()).await {
+        let result = self.exchange(commands, deadline).await;
+        if let Some(outcome) = outcome(&result) {
+            let reason = || reason(&result);
+            self.availability.breaker(mode).record(outcome, begun, Instant::now(), reason);
+        }
+        result
+    }
+
+    async fn exchange(
+        &self,
+        commands: &Pipeline,
+        deadline: Deadline,
+    ) -> Result<Replies, RedisFailure> {
+        match timeout_at(deadline, self.connection()).await {
             Ok(Ok(mut connection)) => match timeout_at(deadline, connection.send(commands)).await {
                 Ok(replies) => replies.map_err(RedisFailure::Failed),
                 Err(_elapsed) => Err(RedisFailure::Timeout),
             },
             Ok(Err(error)) => Err(error),
             Err(_elapsed) => Err(self.no_connection()),
-        };
-        if let Some(outcome) = outcome(&result) {
-            let reason = || reason(&result);
-            self.availability.breaker(mode).record(outcome, begun, Instant::now(), reason);
         }
-        result
     }
 
     async fn connection(&self) -> Result<PooledConnection<'_, RedisManager>, RedisFailure> {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use redis::{Cmd, Pipeline, Value};
+use futures_util::future::join_all;
+use redis::{Cmd, Pipeline, RedisResult, Value};
 use tokio::time::Instant;
 
 use super::failure::{RedisFailure, Replies, unexpected};
@@ -158,6 +159,16 @@ impl RedisPool {
     ) -> Result<Value, RedisFailure> {
         let reply = self.exchange(mode, [(key, command)].into_iter(), self.deadline()).await?.pop();
         Ok(reply.unwrap_or_else(|| Err(unexpected("no reply to a command")))?)
+    }
+
+    /// The replies of all known servers to a command about the server itself, as far as they reply.
+    pub(super) async fn ask_servers(&self, command: Cmd) -> Vec<RedisResult<Value>> {
+        let nodes = self.pools.nodes.with_nodes(|nodes, _| nodes.to_vec());
+        let mut commands = Pipeline::with_capacity(1);
+        commands.add_command(command);
+        let deadline = self.deadline();
+        let asked = nodes.iter().map(|node| node.ask(self.kind, &commands, deadline));
+        join_all(asked).await.into_iter().flatten().flatten().collect()
     }
 
     /// The deadline of commands that are sent now.

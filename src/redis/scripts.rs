@@ -39,8 +39,9 @@ return {admitted, count + admitted, resets_in}
 /// Stores a cache entry, unless the stored one shows a later state.
 ///
 /// KEYS[1]: the entry. ARGV[1]: its bytes, as `cache/codec.rs` writes them. ARGV[2]: the number of
-/// transactions that its read saw, as 16 hexadecimal digits. ARGV[3]: its time to live, ms. ARGV[4]:
-/// the first byte of every entry of this format.
+/// transactions that its read saw, as 16 hexadecimal digits. ARGV[3]: its time to live if it replaces
+/// one, ms. ARGV[4]: the first byte of every entry of this format. ARGV[5]: its time to live if there
+/// is none yet, ms; 0 if it is not stored then. By default ARGV[3].
 /// Returns: 1 if it was stored, else 0.
 pub static PUT_IF_NEWER: LuaScript = LuaScript::new(
     r"
@@ -51,7 +52,14 @@ if type(head) == 'string' and #head == 21 and string.sub(head, 1, 1) == ARGV[4] 
     return 0
   end
 end
-redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[3])
+local ttl = ARGV[3]
+if head == '' then
+  ttl = ARGV[5] or ttl
+end
+if ttl == '0' then
+  return 0
+end
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ttl)
 return 1
 ",
 );

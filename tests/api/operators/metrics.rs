@@ -27,13 +27,16 @@ pub(super) async fn metrics_of_a_replica() -> Response {
     })
     .await;
     let lag = "gene_registry_standby_lag_seconds{standby=\"1\"}";
+    let memory = "gene_registry_redis_memory_ratio";
     eventually(
         Duration::from_secs(20),
-        "the replica is ready, and the standby's lag is known",
+        "the replica is ready, and the standby's lag and the memory of Redis are known",
         async || {
             let replica = &fleet.replicas[0];
             let is_ready = replica.metric("gene_registry_ready").await == Some(1.0);
-            is_ready && replica.metric(lag).await.is_some()
+            is_ready
+                && replica.metric(lag).await.is_some()
+                && replica.metric(memory).await.is_some()
         },
     )
     .await;

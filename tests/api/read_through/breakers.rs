@@ -52,6 +52,12 @@ async fn a_full_redis_loses_only_writes() {
     let () = redis.command(&["CONFIG", "SET", "maxmemory", &ceiling]).await;
 
     for n in 0..600 {
+        // A reading of the memory in this moment would end the publications before it is full.
+        if n == 300 {
+            let filler = format!("{}:filler", fleet.prefix);
+            let fill = ["SET", &filler, &"x".repeat(32_768), "EX", "600"];
+            drop(redis.try_command::<String>(&fill).await);
+        }
         assert_ok(&fleet.replicas[n % 3].get(&uncached_path(), Some(&key)).await);
     }
 

@@ -17,6 +17,7 @@ mod late_joiners;
 mod leases;
 mod memory;
 mod newest_wins;
+mod redis_room;
 mod releases;
 mod shedding;
 mod stuck_reads;

@@ -62,6 +62,17 @@ impl EntrySetup {
         self.run(call).await
     }
 
+    /// Stores an entry as the cache does: for a minute if there is none yet, or not then.
+    async fn put_new(&self, is_new_stored: bool) -> i64 {
+        let call = Call::script(&PUT_IF_NEWER, &self.key)
+            .arg(entry(FORMAT, &at(1), "new"))
+            .arg(at(1))
+            .arg("600000")
+            .arg(vec![FORMAT])
+            .arg(if is_new_stored { "60000" } else { "0" });
+        self.run(call).await
+    }
+
     async fn delete_if_older(&self, read_at: u64) -> i64 {
         self.run(Call::script(&DELETE_IF_OLDER, &self.key).arg(at(read_at))).await
     }
@@ -93,6 +104,19 @@ async fn put_if_newer_accepts_later_reads_and_rejects_earlier_ones() {
     assert_eq!(setup.put_if_newer(0x10_0000, "later by a digit", 60_000).await, 1);
     assert_eq!(setup.put_if_newer(0xf_ffff, "earlier by one", 60_000).await, 0);
     assert_eq!(setup.body().await.as_deref(), Some("later by a digit"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn put_if_newer_tells_a_new_entry_from_one_that_replaces_another() {
+    let setup = EntrySetup::new().await;
+    let redis = RedisServer::shared().await;
+    let left = async || redis.command::<i64>(&["PTTL", &setup.key]).await;
+    assert_eq!(setup.put_new(false).await, 0, "there is no room");
+    assert_eq!(setup.body().await, None);
+    assert_eq!(setup.put_new(true).await, 1);
+    assert!((1..=60_000).contains(&left().await));
+    assert_eq!(setup.put_new(false).await, 1, "replacing takes no room");
+    assert!((60_001..=600_000).contains(&left().await));
 }
 
 #[tokio::test(flavor = "multi_thread")]

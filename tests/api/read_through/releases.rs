@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use gene_registry::cache::{ReadThrough, SharedCache, Source};
+use gene_registry::cache::{ReadThrough, RedisRoom, SharedCache, Source};
 use gene_registry::config::LoadedConfig;
 use gene_registry::ops::Metrics;
 use gene_registry::redis::{RedisKeys, RedisPool};
@@ -36,6 +36,7 @@ async fn release(probe: &Arc<Probe>, prefix: &str, schema: &str) -> Release {
         keys,
         schema: schema.to_owned(),
         max_entry_bytes: 1 << 20,
+        room: RedisRoom::new(1 << 30, 1),
         lease_ttl: std::time::Duration::from_secs(5),
         upstream: Arc::clone(&watched),
         metrics: Arc::clone(&metrics),

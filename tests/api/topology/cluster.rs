@@ -75,6 +75,10 @@ async fn counters_and_cache_entries_are_on_all_nodes_and_all_of_them_expire() {
     for primary in redis.primaries(0).await {
         assert!(!redis.nodes[primary].keys(&fleet.prefix).await.is_empty(), "{primary}");
     }
+    eventually(RECOVERY_LIMIT, "the memory of the fullest node is known", async || {
+        fleet.replicas[0].metric("gene_registry_redis_memory_ratio").await.is_some()
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -81,7 +81,7 @@ async fn as_user_with(redis: &RedisServer, rights: &str) -> String {
 async fn a_user_with_the_documented_rights_only_is_sufficient() {
     need_own_servers!();
     let redis = RedisServer::start(&[]).await;
-    let rights = "+get +getrange +set +mget +evalsha +eval +incrby +pttl +pexpire +del +ping";
+    let rights = "+get +getrange +set +mget +evalsha +eval +incrby +pttl +pexpire +del +ping +info";
     let url = as_user_with(&redis, rights).await;
     assert_used(&redis, |config| config.redis.url = Some(url.into())).await;
 }

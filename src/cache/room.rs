@@ -1,0 +1,214 @@
+//! The room that cache entries have in Redis. The counters of the limits share its memory, so
+//! entries stop at a ceiling below it. Above the lower ceiling only entries that exist are
+//! replaced; above the higher one nothing is published.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use redis::RedisResult;
+use tokio::time::sleep;
+
+use crate::redis::{RedisPool, ServerMemory};
+use crate::sync::lock;
+
+/// The shares of a server's memory above which no new entry, and no entry at all, is published.
+const MAX_FOR_NEW: f64 = 0.70;
+const MAX_FOR_ANY: f64 = 0.85;
+
+/// Below this share, the log reports that there is room again. Lower than [`MAX_FOR_NEW`], around
+/// which the memory stays while there are more entries than fit.
+const ROOM_AGAIN: f64 = 0.60;
+
+/// Interval between two readings of the memory.
+const INTERVAL: Duration = Duration::from_secs(10);
+
+/// Interval while no server replies.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Which entries may be published.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Publishable {
+    Any,
+    /// Those that replace another one.
+    Replacements,
+    Nothing,
+}
+
+/// The memory of Redis and what it allows. In a cluster, the fullest server decides.
+#[derive(Debug)]
+pub struct RedisRoom {
+    /// The memory of a server that reports no limit, in bytes.
+    default_max: u64,
+    /// Number of replicas, which are assumed to publish as much as this one between two readings.
+    replicas: u64,
+    state: Mutex<RoomState>,
+}
+
+#[derive(Debug)]
+struct RoomState {
+    /// The fullest server at the last reading, and what was published since. Its limit is above 0.
+    /// `None` if no server tells.
+    fullest: Option<ServerMemory>,
+    /// Whether the servers refuse to tell, as the log has reported.
+    is_refused: bool,
+    /// What was publishable according to the log.
+    logged: Publishable,
+}
+
+impl RedisRoom {
+    /// Without a reading, anything may be published. `default_max`: the memory of a server that
+    /// reports no limit, in bytes, above 0; `replicas`: the number of replicas.
+    pub fn new(default_max: u64, replicas: u32) -> Self {
+        let state = RoomState { fullest: None, is_refused: false, logged: Publishable::Any };
+        Self { default_max, replicas: replicas.into(), state: Mutex::new(state) }
+    }
+
+    /// Reads the memory every ten seconds. Does not return.
+    pub async fn watch(&self, pool: &RedisPool) {
+        loop {
+            let readings = pool.memory().await;
+            let interval = if readings.is_empty() { RETRY_INTERVAL } else { INTERVAL };
+            self.update(readings);
+            sleep(interval).await;
+        }
+    }
+
+    /// The share of its memory that the fullest server uses; `None` while it is unknown.
+    pub fn used_ratio(&self) -> Option<f64> {
+        lock(&self.state).fullest.map(ratio)
+    }
+
+    /// Which entries may be published now.
+    pub(super) fn publishable(&self) -> Publishable {
+        lock(&self.state).publishable()
+    }
+
+    /// Takes account of a new entry of this size until the next reading.
+    pub(super) fn add(&self, bytes: usize) {
+        if let Some(fullest) = &mut lock(&self.state).fullest {
+            let added = self.replicas.saturating_mul(bytes as u64);
+            fullest.used = fullest.used.saturating_add(added);
+        }
+    }
+
+    /// Takes over a reading of the servers that have replied. Without any, nothing changes.
+    fn update(&self, readings: Vec<RedisResult<ServerMemory>>) {
+        let mut state = lock(&self.state);
+        let with_limit = |memory: &ServerMemory| match memory.max {
+            0 => ServerMemory { max: self.default_max, ..*memory },
+            _ => *memory,
+        };
+        let known = readings.iter().flatten().map(with_limit);
+        let fullest = known.max_by(|a, b| ratio(*a).total_cmp(&ratio(*b)));
+        match (fullest, readings.into_iter().find_map(Result::err)) {
+            (Some(fullest), _) => {
+                state.fullest = Some(fullest);
+                state.is_refused = false;
+                state.log(ratio(fullest));
+            }
+            (None, Some(error)) => {
+                if !state.is_refused {
+                    tracing::warn!(
+                        %error,
+                        "redis does not tell how full it is, so nothing but their time to live \
+                         bounds the cache entries in it; allow its user +info"
+                    );
+                }
+                (state.fullest, state.is_refused) = (None, true);
+            }
+            (None, None) => {}
+        }
+    }
+}
+
+impl RoomState {
+    fn publishable(&self) -> Publishable {
+        let used = self.fullest.map_or(0.0, ratio);
+        if used > MAX_FOR_ANY {
+            Publishable::Nothing
+        } else if used > MAX_FOR_NEW {
+            Publishable::Replacements
+        } else {
+            Publishable::Any
+        }
+    }
+
+    /// Logs a change to the worse, and the return of room.
+    fn log(&mut self, used: f64) {
+        let (publishable, percent) = (self.publishable(), (used * 100.0).round());
+        if publishable > self.logged {
+            let what = match publishable {
+                Publishable::Nothing => "no responses are cached in it",
+                _ => "no new responses are cached in it",
+            };
+            tracing::warn!(percent, "redis is nearly full: {what}; raise its maxmemory");
+            self.logged = publishable;
+        } else if used < ROOM_AGAIN && self.logged != Publishable::Any {
+            tracing::info!(percent, "redis has room again: responses are cached in it");
+            self.logged = Publishable::Any;
+        }
+    }
+}
+
+fn ratio(memory: ServerMemory) -> f64 {
+    memory.used as f64 / memory.max as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use redis::{ErrorKind, RedisError};
+
+    use super::*;
+
+    fn of(used: u64, max: u64) -> RedisResult<ServerMemory> {
+        Ok(ServerMemory { used, max })
+    }
+
+    fn refusal() -> RedisError {
+        (ErrorKind::Io, "not allowed").into()
+    }
+
+    #[test]
+    fn each_ceiling_ends_one_kind_of_publication() {
+        let room = RedisRoom::new(1000, 1);
+        assert_eq!((room.publishable(), room.used_ratio()), (Publishable::Any, None));
+        for (used, max, expected) in [
+            (70, 100, Publishable::Any),
+            (71, 100, Publishable::Replacements),
+            (85, 100, Publishable::Replacements),
+            (86, 100, Publishable::Nothing),
+            (500, 100, Publishable::Nothing),
+            // Without a limit of its own, the configured one.
+            (700, 0, Publishable::Any),
+            (851, 0, Publishable::Nothing),
+        ] {
+            room.update(vec![of(used, max)]);
+            assert_eq!(room.publishable(), expected, "{used} of {max}");
+        }
+        assert_eq!(room.used_ratio(), Some(0.851));
+    }
+
+    #[test]
+    fn the_fullest_server_decides_and_servers_that_do_not_tell_do_not() {
+        let room = RedisRoom::new(1000, 1);
+        room.update(vec![of(10, 100), Err(refusal()), of(80, 100), of(600, 1000)]);
+        assert_eq!(room.used_ratio(), Some(0.8));
+        room.update(Vec::new());
+        assert_eq!(room.used_ratio(), Some(0.8), "no server replied");
+        room.update(vec![Err(refusal())]);
+        assert_eq!((room.publishable(), room.used_ratio()), (Publishable::Any, None));
+    }
+
+    #[test]
+    fn what_all_replicas_publish_counts_until_the_next_reading() {
+        let room = RedisRoom::new(1000, 3);
+        room.add(900);
+        room.update(vec![of(640, 0)]);
+        room.add(20);
+        assert_eq!(room.publishable(), Publishable::Any);
+        room.add(1);
+        assert_eq!(room.publishable(), Publishable::Replacements);
+        room.update(vec![of(640, 0)]);
+        assert_eq!(room.publishable(), Publishable::Any);
+    }
+}
