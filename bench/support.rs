@@ -92,7 +92,7 @@ pub fn public_api() -> PublicApi {
     };
     let traces = Traces::new(&config.telemetry).expect("no traces");
     let observability = Observability { metrics, traces };
-    PublicApi::new(reads, gate, pages, &config.server.cors, observability)
+    PublicApi::new(reads, gate, pages, &config.server, observability)
 }
 
 /// A request with the headers of browsers and SDKs.

@@ -44,6 +44,17 @@ impl TrustedProxies {
         self.reported_address(headers, host)
     }
 
+    /// Whether the client uses HTTPS, as a trusted proxy reports.
+    pub(super) fn is_https(&self, request: &Request) -> bool {
+        let peer = request.remote_addr().as_socket_addr().map(|peer| peer.ip());
+        peer.is_some_and(|peer| self.trusts(peer)) && self.reports_https(request.headers())
+    }
+
+    fn reports_https(&self, headers: &HeaderMap) -> bool {
+        let report = self.by_forwarded(headers).unwrap_or_else(|| self.by_x_forwarded(headers));
+        report.scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case("https"))
+    }
+
     fn reported_address(&self, headers: &HeaderMap, host: Option<&str>) -> Option<String> {
         let report = self.by_forwarded(headers).unwrap_or_else(|| self.by_x_forwarded(headers));
         let prefix = self.entry(headers, "x-forwarded-prefix").map(|prefix| normalized(&prefix));
@@ -188,6 +199,28 @@ mod tests {
             map.append(HeaderName::from_static(name), HeaderValue::from_static(value));
         }
         TrustedProxies::new(trusted.to_vec()).reported_address(&map, Some("inner:8080"))
+    }
+
+    #[test]
+    fn the_scheme_is_that_of_the_client() {
+        let trusted = TrustedProxies::new(vec!["10.0.0.0/8".parse().expect("a network")]);
+        let (proto, hops) = ("x-forwarded-proto", "x-forwarded-for");
+        let cases: &[(&[Header], bool)] = &[
+            (&[], false),
+            (&[(proto, "HTTPS")], true),
+            (&[(proto, "http")], false),
+            (&[("forwarded", "for=6.6.6.6;proto=https")], true),
+            // What the client itself sent comes first.
+            (&[(proto, "https, http"), (hops, "6.6.6.6")], false),
+            (&[(proto, "https, http"), (hops, "6.6.6.6, 10.0.0.9")], true),
+        ];
+        for (headers, expected) in cases {
+            let mut map = HeaderMap::new();
+            for (name, value) in *headers {
+                map.append(HeaderName::from_static(name), HeaderValue::from_static(value));
+            }
+            assert_eq!(trusted.reports_https(&map), *expected, "{headers:?}");
+        }
     }
 
     #[test]

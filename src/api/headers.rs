@@ -9,6 +9,7 @@ use crate::cache::{CacheReply, Source};
 use crate::http::header_text::{HeaderText, number, visible};
 use crate::http::headers::{JSON, REQUEST_ID};
 use crate::limit::{Decision, WINDOW};
+use crate::server::NOSNIFF;
 
 pub(super) const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
@@ -36,7 +37,8 @@ static SUCCESS_TEMPLATE: LazyLock<HeaderMap> = LazyLock::new(|| {
     let written = [header::CACHE_CONTROL, CACHE_STATUS].into_iter().chain(RATE_LIMIT);
     let first = ready.chain(written).map(|name| (name, UNSET));
     let last = [(header::CONTENT_TYPE, JSON), (header::VARY, VARY), (REQUEST_ID, UNSET)];
-    first.chain(last).collect()
+    // The server adds it to every response; here, the map need not grow for it.
+    first.chain(last).chain([(header::X_CONTENT_TYPE_OPTIONS, NOSNIFF)]).collect()
 });
 
 /// Adds the header that every response of the operations carries: it depends on the key.
@@ -236,7 +238,7 @@ mod tests {
         ] {
             assert_eq!(headers[name], value, "{name}");
         }
-        assert_eq!(headers.len(), 13, "these and the request id");
+        assert_eq!(headers.len(), 14, "these, the request id and what the server adds");
     }
 
     #[test]

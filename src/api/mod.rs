@@ -7,6 +7,7 @@ mod document;
 mod error;
 mod forwarded;
 mod headers;
+mod hsts;
 pub mod model;
 mod negotiation;
 mod operations;

@@ -11,10 +11,11 @@ use poem::{Endpoint, PathPattern, Request, Response, Route};
 use super::access_control::{AccessControl, AuthenticatedKey, protected};
 use super::cors::Cors;
 use super::error::ApiError;
+use super::hsts::Hsts;
 use super::operations::PublicOperations;
 use super::pages::{Pages, page_paths};
 use crate::cache::{ReadThrough, Source};
-use crate::config::CorsConfig;
+use crate::config::ServerConfig;
 use crate::http::error::{ErrorCause, catch_errors};
 use crate::http::headers::REQUEST_ID;
 use crate::http::request_id::RequestIds;
@@ -28,6 +29,7 @@ pub struct PublicApi {
     routes: Route,
     requests: RequestMetrics,
     cors: Cors,
+    hsts: Hsts,
     request_ids: RequestIds,
     observability: Observability,
 }
@@ -41,13 +43,13 @@ pub struct Observability {
 }
 
 impl PublicApi {
-    /// The operations behind `access_control`, and the `pages` without it. Pages of the origins in
-    /// `cors` may read responses.
+    /// The operations behind `access_control`, and the `pages` without it. `config` has the origins
+    /// whose pages may read responses, and what browsers are told of HTTPS.
     pub fn new(
         reads: ReadThrough,
         access_control: AccessControl,
         pages: Pages,
-        cors: &CorsConfig,
+        config: &ServerConfig,
         observability: Observability,
     ) -> Self {
         let (mut routes, mut templates) = (pages.add_to(Route::new()), Vec::new());
@@ -58,8 +60,9 @@ impl PublicApi {
         }
         templates.extend(page_paths().map(str::to_owned));
         let requests = observability.metrics.requests(templates);
-        let (cors, request_ids) = (Cors::new(cors), RequestIds::default());
-        Self { routes, requests, cors, request_ids, observability }
+        let (cors, hsts) = (Cors::new(&config.cors), Hsts::new(config));
+        let request_ids = RequestIds::default();
+        Self { routes, requests, cors, hsts, request_ids, observability }
     }
 }
 
@@ -70,6 +73,7 @@ impl Handler for PublicApi {
         let trace = self.observability.traces.begin(request.headers());
         let method = request.method().clone();
         let cors_request = self.cors.request(&request);
+        let has_hsts = self.hsts.applies_to(&request);
         let mut response = match self.cors.preflight(&cors_request) {
             Some(response) => response,
             // The framework would accept the empty text between two slashes as a path parameter.
@@ -84,6 +88,9 @@ impl Handler for PublicApi {
         log(labels, &response, took, id_text, &trace);
         trace.end(labels, id_text);
         response.headers_mut().insert(REQUEST_ID, id);
+        if has_hsts {
+            self.hsts.add_header(response.headers_mut());
+        }
         response
     }
 }

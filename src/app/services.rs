@@ -77,8 +77,7 @@ impl Services {
             dependencies: Arc::new(move || services.dependencies()),
         };
         let observability = Observability { metrics: Arc::clone(&self.metrics), traces };
-        let cors = &config.server.cors;
-        PublicApi::new(self.reads.clone(), access_control, pages, cors, observability)
+        PublicApi::new(self.reads.clone(), access_control, pages, &config.server, observability)
     }
 
     /// The current state of the dependencies, from memory.

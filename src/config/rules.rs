@@ -9,6 +9,9 @@ use super::root::Config;
 const DAY_S: u64 = 86_400;
 const DAY_MS: u64 = DAY_S * 1000;
 
+/// The longest time for which browsers may be told to use HTTPS only: ten years, in seconds.
+const MAX_HSTS_S: u64 = 3_650 * DAY_S;
+
 /// Bounds the number of metric labels: each standby has its own.
 const MAX_STANDBYS: usize = 16;
 
@@ -38,6 +41,7 @@ impl Config {
             ("server.idle_timeout_ms", server.idle_timeout_ms, 1..=DAY_MS),
             ("server.request_timeout_ms", server.request_timeout_ms, 1..=DAY_MS),
             ("server.response_timeout_ms", server.response_timeout_ms, 1..=DAY_MS),
+            ("server.hsts_max_age_s", server.hsts_max_age_s, 0..=MAX_HSTS_S),
             ("server.drain_ms", server.drain_ms, 0..=DAY_MS),
             ("server.grace_ms", server.grace_ms, 0..=DAY_MS),
             ("server.tls.handshake_timeout_ms", server.tls.handshake_timeout_ms, 1..=DAY_MS),

@@ -29,6 +29,8 @@ pub struct ServerConfig {
     pub request_timeout_ms: u64,
     /// For a client to receive a response, plus one second for each 16 KiB of it.
     pub response_timeout_ms: u64,
+    /// `max-age` of `Strict-Transport-Security`, in seconds; 0 if it is not sent.
+    pub hsts_max_age_s: u64,
     /// At shutdown: how long readiness fails before connections are refused.
     pub drain_ms: u64,
     /// At shutdown: how long requests under way may take.

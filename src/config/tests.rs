@@ -29,6 +29,11 @@ fn an_invalid_file_is_refused_and_the_error_names_the_key() {
         ("[server]\nbind = \"nowhere\"", "server.bind"),
         ("[redis]\ntimeout_ms = \"soon\"", "redis.timeout_ms"),
         ("[redis]\ntimeout_ms = 0", "redis.timeout_ms: must be 1 or more"),
+        ("[server]\nhsts_max_age_s = -1", "server.hsts_max_age_s"),
+        (
+            "[server]\nhsts_max_age_s = 315360001",
+            "server.hsts_max_age_s: must be 315360000 or less",
+        ),
         ("[redis]\nmax_bytes = 0", "redis.max_bytes: must be 1 or more"),
         ("[redis]\ntopology = \"ring\"", "redis.topology"),
         ("[redis]\nurls = [\"redis://h\"]", "redis.urls: is not for redis.topology = \"single\""),

@@ -1,12 +1,11 @@
 //! Headers of every response of the control API.
 
-use poem::http::{HeaderMap, HeaderValue, header};
+use poem::http::{HeaderMap, header};
 
 use crate::http::headers::{JSON, NO_STORE};
 
-/// Adds the headers: JSON for this caller only, which nothing may store or reinterpret.
+/// Adds the headers: JSON for this caller only, which nothing may store.
 pub(super) fn add_headers(headers: &mut HeaderMap) {
     headers.insert(header::CONTENT_TYPE, JSON);
     headers.insert(header::CACHE_CONTROL, NO_STORE);
-    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
 }

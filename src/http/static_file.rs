@@ -99,7 +99,6 @@ impl Endpoint for StaticFile {
 /// Adds the security headers of pages.
 pub(crate) fn add_page_policy(headers: &mut HeaderMap) {
     headers.insert(header::CONTENT_SECURITY_POLICY, POLICY);
-    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
 }
 

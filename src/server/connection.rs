@@ -39,6 +39,9 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 const CLOSE: HeaderValue = HeaderValue::from_static("close");
 
+/// The value of `X-Content-Type-Options` in every response: browsers take the content type as given.
+pub(crate) const NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
+
 /// A connection that has been accepted.
 pub(super) struct ClientConnection<H> {
     pub(super) handler: Arc<H>,
@@ -148,10 +151,11 @@ impl<H: Handler> Service<H> {
         async move {
             // Boxed, and not before its turn comes: the library keeps room for this future beside
             // the response, and a client may send many requests at once.
-            let response = match request {
+            let mut response = match request {
                 Some(request) => Box::pin(self.handle(request)).await,
                 None => Response::from(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE).into(),
             };
+            response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, NOSNIFF);
             drop(head);
             Ok(match in_progress {
                 InProgress::Stream(timer) => {

@@ -20,6 +20,7 @@ mod tls;
 mod tracked_body;
 mod watchdog;
 
+pub(crate) use connection::NOSNIFF;
 pub use connection_limits::ConnectionLimits;
 pub use handler::Handler;
 pub use listener::{Listener, Serving, serve};

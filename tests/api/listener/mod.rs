@@ -10,6 +10,7 @@ mod panics;
 mod peers;
 mod pinned_memory;
 mod random_requests;
+mod security_headers;
 mod shutdown;
 mod slow_peers;
 mod slow_readers;

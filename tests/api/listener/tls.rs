@@ -12,7 +12,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsConnector;
@@ -20,7 +20,7 @@ use tokio_rustls::client::TlsStream;
 
 use super::{ControlledUpstream, TIMEOUT, replica_over};
 use crate::support::authority::{Authority, EXPIRED, VALID};
-use crate::support::raw::{address, until_closed};
+use crate::support::raw::{address, head, parse, until_closed};
 use crate::support::replica::{Replica, config};
 use crate::support::wait::eventually;
 
@@ -133,11 +133,29 @@ async fn alpn_selects_http1_or_http2() {
     assert_eq!(lengths.len(), 1, "the same response: {lengths:?}");
     let unknown = handshake(&replica, &authority, &["spdy/3"]).await;
     assert!(unknown.is_err(), "nothing in common");
-    let plain = crate::support::raw::head("GET", "/v1/genes", &[("X-API-Key", &key)]);
+    let plain = head("GET", "/v1/genes", &[("X-API-Key", &key)]);
     let mut stream = TcpStream::connect(address(&replica.base)).await.unwrap();
     stream.write_all(&plain).await.unwrap();
     let response = until_closed(&mut stream).await;
     assert!(!response.starts_with(b"HTTP"), "no plain-text response");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn responses_have_hsts_if_it_is_configured() {
+    let authority = Authority::new();
+    let files = authority.certify(SERVER_NAME, VALID);
+    let (upstream, _) = ControlledUpstream::new();
+    let replica = replica_over(upstream, |config| {
+        configure_tls(&files)(config);
+        config.server.hsts_max_age_s = 3_600;
+    })
+    .await;
+    let mut stream = handshake(&replica, &authority, &["http/1.1"]).await.unwrap();
+    stream.write_all(&head("GET", "/none", &[])).await.unwrap();
+    let mut bytes = Vec::new();
+    // An end without a TLS alert is an error after all bytes.
+    drop(timeout(TIMEOUT, stream.read_to_end(&mut bytes)).await.unwrap());
+    assert_eq!(parse(&bytes).header("strict-transport-security"), "max-age=3600");
 }
 
 #[tokio::test(flavor = "multi_thread")]
