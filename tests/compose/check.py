@@ -34,8 +34,22 @@ def faults(services, binary):
                 yield f"{name}: {fault}"
     if "nobody could log in" not in refused(binary, ["config", "check"], services["control"], {}):
         yield "control: starts although nobody can log in"
+    yield from redis_faults(services)
     if [port for port in services["control"]["ports"] if not port.startswith("127.0.0.1:")]:
         yield "control: is published beyond 127.0.0.1 without TLS"
+
+
+def redis_faults(services):
+    """Redis must require the password that the replicas have, and its probe must not fail for it."""
+    variables = {"REDIS_PASSWORD": "chosen"}
+    redis, url = services["redis"], services["api"]["environment"]["REDIS_URL"]
+    options = [interpolated(word, variables) for word in redis["command"]]
+    if "--requirepass" not in options or options[options.index("--requirepass") + 1] != "chosen":
+        yield "redis: anybody who reaches it can write to it"
+    if interpolated(url, variables) != "redis://:chosen@redis:6379/":
+        yield "api: REDIS_URL lacks the password of redis"
+    if interpolated(redis["environment"]["REDISCLI_AUTH"], variables) != "chosen":
+        yield "redis: its probe has another password"
 
 
 def main():
@@ -44,6 +58,8 @@ def main():
     services = yaml.safe_load(text)["services"]
     found = list(faults(services, sys.argv[1]))
     for old, new in (("__DRAIN_MS", "__DRAIN"), ("--every", "--each"), ('"serve"', '"server"'), ("127.0.0.1:8081", "8081"),
+                     ("--requirepass", "--maxclients"), ("redis://:${REDIS_PASSWORD:-redis}@", "redis://"),
+                     ("REDISCLI_AUTH: ${REDIS_PASSWORD:-redis}", "REDISCLI_AUTH: redis"),
                      ("CONTROL__TOKENS", "CONTROL__TOKEN"), ("${CONTROL_TOKENS:-[]}", LOGIN.replace('"', '\\"'))):
         if old not in text or not list(faults(yaml.safe_load(text.replace(old, new))["services"], sys.argv[1])):
             found.append(f"not found: {old!r} → {new!r}")

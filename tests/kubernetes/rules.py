@@ -20,8 +20,15 @@ def no_secrets(cluster: Cluster):
             yield f"a URL with a password: {text.strip()[:40]}"
     for workload in cluster.workloads:
         for variable in workload.container.get("env", []):
-            if variable["name"].endswith("URL") and "secretKeyRef" not in variable.get("valueFrom", {}):
+            if variable["name"].endswith(("URL", "PASSWORD")) and "secretKeyRef" not in variable.get("valueFrom", {}):
                 yield f"{workload.name}: {variable['name']} does not come from a Secret"
+
+
+def redis_password(cluster: Cluster):
+    variables = {variable["name"]: variable for variable in cluster.api.container["env"]}
+    password = variables.get("GENE_REGISTRY__REDIS__PASSWORD", {}).get("valueFrom", {}).get("secretKeyRef")
+    if not password or password.get("optional"):
+        yield f"{cluster.api.name}: it starts without a password for Redis"
 
 
 def hardened(cluster: Cluster):
@@ -159,4 +166,4 @@ def commands(cluster: Cluster):
             yield f"{workload.name}: its configuration is refused: {fault}"
 
 
-RULES = [commands, no_secrets, hardened, selectors, ports, probes, shutdown, scaling, memory, images]
+RULES = [commands, no_secrets, redis_password, hardened, selectors, ports, probes, shutdown, scaling, memory, images]
