@@ -8,6 +8,9 @@ pub mod cache;
 pub mod cli;
 pub mod config;
 pub mod control;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod http;
 pub mod keys;
 pub mod limit;

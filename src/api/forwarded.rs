@@ -55,7 +55,11 @@ impl TrustedProxies {
         report.scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case("https"))
     }
 
-    fn reported_address(&self, headers: &HeaderMap, host: Option<&str>) -> Option<String> {
+    pub(crate) fn reported_address(
+        &self,
+        headers: &HeaderMap,
+        host: Option<&str>,
+    ) -> Option<String> {
         let report = self.by_forwarded(headers).unwrap_or_else(|| self.by_x_forwarded(headers));
         let prefix = self.entry(headers, "x-forwarded-prefix").map(|prefix| normalized(&prefix));
         let prefix = prefix.filter(|prefix| is_path(prefix)).unwrap_or_default();

@@ -13,7 +13,7 @@ use crate::registry::{Request, Timestamp};
 use crate::upstream::ReadStamp;
 
 /// The version of this encoding. It is part of the key, so that releases can run side by side.
-pub(super) const FORMAT: u8 = 3;
+pub(crate) const FORMAT: u8 = 3;
 
 const HEAD: usize = 1 + 4;
 
@@ -40,7 +40,7 @@ pub(super) fn version(seen: &ReadStamp) -> String {
     format!("{:016x}", seen.shown_transactions) + &time_text(seen.read_at)
 }
 
-pub(super) fn encode(key: &str, entry: &Entry) -> Vec<u8> {
+pub(crate) fn encode(key: &str, entry: &Entry) -> Vec<u8> {
     let snapshot = snapshot_text(&entry.seen);
     let mut bytes = Vec::with_capacity(HEAD + 56 + snapshot.len() + entry.body.len() + 64);
     bytes.extend([0; HEAD]);
@@ -56,7 +56,7 @@ pub(super) fn encode(key: &str, entry: &Entry) -> Vec<u8> {
 }
 
 /// Decodes an entry; `None` if the bytes are not an entry of this format for this key.
-pub(super) fn decode(key: &str, request: &Request, bytes: &Bytes) -> Option<Entry> {
+pub(crate) fn decode(key: &str, request: &Request, bytes: &Bytes) -> Option<Entry> {
     let (head, rest) = bytes.split_at_checked(HEAD)?;
     if head[0] != FORMAT || head[1..] != checksum(key, rest).to_be_bytes() {
         return None;

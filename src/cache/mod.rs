@@ -16,6 +16,8 @@ mod room;
 mod serve_policy;
 mod shared;
 
+#[cfg(feature = "fuzzing")]
+pub(crate) use codec::{FORMAT, decode, encode};
 pub use entry::{Entry, ResponseBody};
 pub use local::CacheStats;
 pub use read_through::ReadThrough;

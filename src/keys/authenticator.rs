@@ -86,7 +86,7 @@ fn only_key<'a>(mut presented: impl Iterator<Item = &'a [u8]>) -> Result<&'a [u8
 }
 
 /// Whether this can be an external key: 16 to 128 visible ASCII characters without our own prefix.
-fn is_external_key(key: &[u8]) -> bool {
+pub(crate) fn is_external_key(key: &[u8]) -> bool {
     (16..=MAX_EXTERNAL_BYTES).contains(&key.len())
         && key.iter().all(u8::is_ascii_graphic)
         && !key.starts_with(token::TYPE_PREFIX.as_bytes())

@@ -19,6 +19,8 @@ mod token;
 mod usage;
 
 pub use auth_error::{AuthDenied, NotAuthenticated};
+#[cfg(feature = "fuzzing")]
+pub(crate) use authenticator::is_external_key;
 pub use authenticator::{Authenticator, READ_SCOPE};
 pub use memory::MemoryKeys;
 pub use postgres::PostgresKeys;
@@ -26,5 +28,7 @@ pub use prefix::{KeyPrefix, NotAPrefix};
 pub use secret_token::NoRandomness;
 pub use sql::insert_key;
 pub use store::{KeySpec, KeyStore, NewKey, Usage};
+#[cfg(feature = "fuzzing")]
+pub(crate) use token::is_key;
 pub use token::{ApiKey, MalformedKey};
 pub use usage::{UsageCounts, UsageWriter};

@@ -56,7 +56,7 @@ impl ApiKey {
 
 /// Whether `text` has the format of a key. Used for every request, so unlike parsing an [`ApiKey`]
 /// it makes no copy that would have to be wiped.
-pub(super) fn is_key(text: &[u8]) -> bool {
+pub(crate) fn is_key(text: &[u8]) -> bool {
     FORMAT.fits(text)
 }
 

@@ -29,10 +29,15 @@ type Claims = Map<String, Value>;
 
 /// Verifies the issuer's access tokens.
 pub(super) struct AccessTokens {
-    issuer: String,
-    audience: String,
-    user_claim: String,
+    claims: ClaimVerifier,
     keys: IssuerKeys,
+}
+
+/// What the claims of an access token must say.
+pub(crate) struct ClaimVerifier {
+    pub(crate) issuer: String,
+    pub(crate) audience: String,
+    pub(crate) user_claim: String,
 }
 
 impl AccessTokens {
@@ -42,22 +47,32 @@ impl AccessTokens {
             return Ok(None);
         };
         let http = HttpClient::new(config.tls_ca_file.as_deref(), DOCUMENT_TIMEOUT)?;
-        Ok(Some(Self {
+        let claims = ClaimVerifier {
             issuer: issuer.clone(),
             audience: audience.clone(),
             user_claim: config.user_claim.clone(),
-            keys: IssuerKeys::new(issuer.clone(), http),
-        }))
+        };
+        Ok(Some(Self { claims, keys: IssuerKeys::new(issuer.clone(), http) }))
     }
 
     /// The identity of the token's user.
     pub(super) async fn verify(&self, token: &str) -> Result<VerifiedIdentity, AuthError> {
-        let header = decode_header(token).map_err(|_| CredentialError::NotAJwt)?;
-        check_header(&header)?;
+        let header = accepted_header(token)?;
         let candidates = self.keys.candidates(header.kid.as_deref(), header.alg).await;
         let candidates = candidates.map_err(AuthError::IssuerUnavailable)?;
-        let claims = self.verified_claims(token, header.alg, &candidates)?;
-        Ok(self.identity(&claims)?)
+        Ok(self.claims.verify(token, header.alg, &candidates)?)
+    }
+}
+
+impl ClaimVerifier {
+    /// The identity of the user of a token that one of these keys signed.
+    pub(crate) fn verify(
+        &self,
+        token: &str,
+        algorithm: Algorithm,
+        keys: &[DecodingKey],
+    ) -> Result<VerifiedIdentity, CredentialError> {
+        self.identity(&self.verified_claims(token, algorithm, keys)?)
     }
 
     fn verified_claims(
@@ -97,7 +112,9 @@ impl AccessTokens {
     }
 }
 
-fn check_header(header: &Header) -> Result<(), CredentialError> {
+/// The header of a token, if tokens with such a header are accepted at all.
+pub(crate) fn accepted_header(token: &str) -> Result<Header, CredentialError> {
+    let header = decode_header(token).map_err(|_| CredentialError::NotAJwt)?;
     if !ALGORITHMS.contains(&header.alg) {
         return Err(CredentialError::NotAJwt);
     }
@@ -106,7 +123,7 @@ fn check_header(header: &Header) -> Result<(), CredentialError> {
     }
     let kind = header.typ.as_deref().map(str::to_ascii_lowercase);
     match kind.as_deref() {
-        None | Some("at+jwt" | "application/at+jwt" | "jwt") => Ok(()),
+        None | Some("at+jwt" | "application/at+jwt" | "jwt") => Ok(header),
         Some(_) => Err(CredentialError::Header("a typ other than that of access tokens")),
     }
 }

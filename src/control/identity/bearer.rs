@@ -8,7 +8,7 @@ use super::error::CredentialError;
 const MAX_BYTES: usize = 8 * 1024;
 
 /// The token; exactly one must be sent.
-pub(super) fn token(headers: &HeaderMap) -> Result<&str, CredentialError> {
+pub(crate) fn token(headers: &HeaderMap) -> Result<&str, CredentialError> {
     let mut sent = headers.get_all(header::AUTHORIZATION).iter();
     let value = sent.next().ok_or(CredentialError::Missing)?;
     if sent.next().is_some() {

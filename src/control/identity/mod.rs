@@ -10,6 +10,10 @@ mod identities;
 mod issuer;
 mod login_tokens;
 
+#[cfg(feature = "fuzzing")]
+pub(crate) use access_token::{ClaimVerifier, accepted_header};
+#[cfg(feature = "fuzzing")]
+pub(crate) use bearer::token as bearer_token;
 pub use caller::{AuthMethod, Caller};
 pub use error::{AuthError, CredentialError};
 pub use identities::Identities;

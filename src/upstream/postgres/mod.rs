@@ -21,4 +21,6 @@ mod url;
 pub use connect::{ConnectError, check, connect};
 pub(crate) use connect::{Pool, PoolError, PooledConnection, small_pool};
 pub use reader::{Postgres, search_statement};
+#[cfg(feature = "fuzzing")]
+pub(crate) use rows::parse_scope;
 pub use url::SetupError;

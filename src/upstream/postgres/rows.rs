@@ -85,7 +85,7 @@ pub(super) fn changes(row: &Row) -> Result<Changes, UpstreamError> {
 }
 
 /// Parses a scope. One that this release does not know may affect any value.
-fn parse_scope(text: &str) -> ChangeScope {
+pub(crate) fn parse_scope(text: &str) -> ChangeScope {
     let scope = match text.split_once(':') {
         Some(("gene", id)) => id.parse().ok().map(ChangeScope::Gene),
         Some(("domain", name)) => Some(ChangeScope::Domain(name.into())),
