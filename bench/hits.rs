@@ -35,7 +35,7 @@ fn counted_hits(runtime: &Runtime, api: &PublicApi, number: usize) {
 fn response(runtime: &Runtime, api: &PublicApi, number: usize) {
     runtime.block_on(async {
         for _ in 0..number {
-            let response = api.handle(support::request(support::PAGE)).await;
+            let response = api.handle(support::request(support::PAGE), Ok(())).await;
             assert!(support::body(response).await > 1000);
         }
     });

@@ -85,7 +85,7 @@ fn whole(c: &mut Criterion) {
     let api = runtime.block_on(async { support::public_api() });
     let hit = || {
         runtime.block_on(async {
-            support::body(api.handle(support::request(support::PAGE)).await).await
+            support::body(api.handle(support::request(support::PAGE), Ok(())).await).await
         })
     };
     assert!(hit() > 1000);

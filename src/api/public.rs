@@ -1,5 +1,5 @@
 //! The handler of the public listener: all routes and the middleware around them. From the outside
-//! in: request id, log and metrics, CORS, errors as JSON, route, [`super::access_control`].
+//! in: request id, log and metrics, CORS, host, errors as JSON, route, [`super::access_control`].
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,13 +16,13 @@ use super::operations::PublicOperations;
 use super::pages::{Pages, page_paths};
 use crate::cache::{ReadThrough, Source};
 use crate::config::ServerConfig;
-use crate::http::error::{ErrorCause, catch_errors};
+use crate::http::error::{ErrorCause, InvalidParameter, catch_errors};
 use crate::http::headers::REQUEST_ID;
 use crate::http::request_id::RequestIds;
 use crate::ops::{
     Metrics, RequestLabels, RequestMetrics, RequestTrace, Traces, error_chain, method_label,
 };
-use crate::server::Handler;
+use crate::server::{Handler, InvalidHost};
 
 /// The public API with its pages.
 pub struct PublicApi {
@@ -67,18 +67,21 @@ impl PublicApi {
 }
 
 impl Handler for PublicApi {
-    async fn handle(&self, request: Request) -> Response {
+    async fn handle(&self, request: Request, host: Result<(), InvalidHost>) -> Response {
         let started = Instant::now();
         let id = self.request_ids.of(request.headers());
         let trace = self.observability.traces.begin(request.headers());
         let method = request.method().clone();
         let cors_request = self.cors.request(&request);
         let has_hsts = self.hsts.applies_to(&request);
-        let mut response = match self.cors.preflight(&cors_request) {
-            Some(response) => response,
-            // The framework would accept the empty text between two slashes as a path parameter.
-            None if request.uri().path().contains("//") => ApiError::UnknownRoute.as_response(),
-            None => catch_errors::<ApiError>(self.routes.call(request)).await,
+        let mut response = match host {
+            Err(error) => ApiError::from(InvalidParameter::from(error)).as_response(),
+            Ok(()) => match self.cors.preflight(&cors_request) {
+                Some(response) => response,
+                // The framework would accept the empty text between two slashes as a path parameter.
+                None if request.uri().path().contains("//") => ApiError::UnknownRoute.as_response(),
+                None => catch_errors::<ApiError>(self.routes.call(request)).await,
+            },
         };
         self.cors.add_headers(&cors_request, response.headers_mut());
         let labels = labels(&method, &response);

@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use poem::http::{Method, StatusCode, header};
-use poem::{Request, Response};
+use poem::{Body, Request, Response};
 use serde::Serialize;
 
 use super::services::Services;
 use crate::ops::Dependencies;
-use crate::server::Handler;
+use crate::server::{Handler, InvalidHost};
 
 /// The handler of the operations listener.
 pub(super) struct OpsApi(pub(super) Arc<Services>);
@@ -22,7 +22,10 @@ struct Readiness {
 }
 
 impl Handler for OpsApi {
-    async fn handle(&self, request: Request) -> Response {
+    async fn handle(&self, request: Request, host: Result<(), InvalidHost>) -> Response {
+        if let Err(error) = host {
+            return text(StatusCode::BAD_REQUEST, format!("{error}\n"));
+        }
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             return text(StatusCode::METHOD_NOT_ALLOWED, "only GET is supported\n");
         }
@@ -55,7 +58,7 @@ impl OpsApi {
     }
 }
 
-fn text(status: StatusCode, body: &'static str) -> Response {
+fn text(status: StatusCode, body: impl Into<Body>) -> Response {
     Response::builder()
         .status(status)
         .header(header::CONTENT_TYPE, "text/plain; charset=utf-8")

@@ -1,5 +1,5 @@
 //! The handler of the control listener: all routes and the middleware around them. From the outside
-//! in: request id, log and metrics, errors as JSON, route, method, authentication; only then are
+//! in: request id, log and metrics, host, errors as JSON, route, method, authentication; only then are
 //! parameters and body parsed.
 
 use std::net::{IpAddr, Ipv4Addr};
@@ -17,7 +17,7 @@ use super::identity::{Caller, Identities};
 use super::keys::KeysApi;
 use super::login::LoginApi;
 use crate::config::ControlConfig;
-use crate::http::error::{ErrorCause, catch_errors};
+use crate::http::error::{ErrorCause, InvalidParameter, catch_errors};
 use crate::http::headers::REQUEST_ID;
 use crate::http::methods::{Endpoints, MethodRoutes};
 use crate::http::request_id::RequestIds;
@@ -25,7 +25,7 @@ use crate::http::static_file::{HTML, SCRIPT, StaticFile};
 use crate::http::swagger_ui;
 use crate::keys::KeyStore;
 use crate::ops::{Metrics, error_chain, method_label};
-use crate::server::Handler;
+use crate::server::{Handler, InvalidHost};
 
 /// The control API with its page.
 pub struct ControlApi {
@@ -89,11 +89,14 @@ impl Endpoint for RedirectToDocs {
 }
 
 impl Handler for ControlApi {
-    async fn handle(&self, request: Request) -> Response {
+    async fn handle(&self, request: Request, host: Result<(), InvalidHost>) -> Response {
         let started = Instant::now();
         let id = self.request_ids.of(request.headers());
         let method = method_label(request.method());
-        let mut response = catch_errors::<ControlApiError>(self.routes.call(request)).await;
+        let mut response = match host {
+            Ok(()) => catch_errors::<ControlApiError>(self.routes.call(request)).await,
+            Err(error) => ControlApiError::from(InvalidParameter::from(error)).as_response(),
+        };
         let route = response.data::<PathPattern>().map_or("unknown", |pattern| &*pattern.0);
         let status = response.status().as_u16();
         self.metrics.control_request(route, method, status);

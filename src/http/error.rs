@@ -12,6 +12,7 @@ use serde::Serialize;
 use thiserror::Error;
 
 use super::headers;
+use crate::server::InvalidHost;
 
 /// Characters of a given value that an error message repeats.
 const GIVEN_CHARS: usize = 64;
@@ -58,6 +59,12 @@ impl InvalidParameter {
     /// `name` must be what `allowed` says, and `given` is not.
     pub(crate) fn new(name: &str, allowed: &str, given: &str) -> Self {
         Self(format!("{name} must be {allowed}; given: {}", shortened(given)))
+    }
+}
+
+impl From<InvalidHost> for InvalidParameter {
+    fn from(error: InvalidHost) -> Self {
+        Self(error.to_string())
     }
 }
 

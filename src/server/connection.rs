@@ -25,6 +25,7 @@ use super::connection_activity::RequestGuard;
 use super::connection_limits::ConnectionLimits;
 use super::handler::Handler;
 use super::head_memory::HeadMemory;
+use super::host::check_host;
 use super::http_builder::{MAX_HEADER_FIELDS, http_builder};
 use super::shutdown_signals::ShutdownSignals;
 use super::stream_executor::StreamExecutor;
@@ -171,9 +172,10 @@ impl<H: Handler> Service<H> {
     }
 
     async fn handle(&self, request: hyper::Request<Incoming>) -> HttpResponse {
-        if let Some(rejection) = reject_head(&request) {
-            return rejection.into();
+        if request.headers().len() > MAX_HEADER_FIELDS {
+            return Response::from(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE).into();
         }
+        let host = check_host(&request);
         let (version, is_head) = (request.version(), request.method() == Method::HEAD);
         let request = Request::from((
             request,
@@ -181,12 +183,15 @@ impl<H: Handler> Service<H> {
             RemoteAddr(Addr::SocketAddr(self.connection.peer)),
             self.scheme.clone(),
         ));
-        let mut response = self.connection.handler.handle(request).await;
+        let mut response = self.connection.handler.handle(request, host).await;
         // The HTTP library omits the body of a HEAD response on HTTP/1.1 only.
         if is_head && version == Version::HTTP_2 {
             response.take_body();
         }
-        if self.connection.signals.drain.is_cancelled() {
+        // As the library does for malformed heads, the connection is closed on HTTP/1.1.
+        if self.connection.signals.drain.is_cancelled()
+            || (host.is_err() && version != Version::HTTP_2)
+        {
             self.mark_connection_close(version, &mut response);
         }
         response.into()
@@ -201,23 +206,6 @@ impl<H: Handler> Service<H> {
             response.headers_mut().insert(header::CONNECTION, CLOSE);
         }
     }
-}
-
-/// Rejects heads that the HTTP library accepts: too many fields on HTTP/2, and on HTTP/1.1 not
-/// exactly one `Host` (RFC 9112, section 3.2).
-fn reject_head(request: &hyper::Request<Incoming>) -> Option<Response> {
-    let headers = request.headers();
-    if headers.len() > MAX_HEADER_FIELDS {
-        return Some(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE.into());
-    }
-    let hosts = headers.get_all(header::HOST).iter().count();
-    let is_invalid = request.version() == Version::HTTP_11 && hosts != 1;
-    // As the library does for malformed heads, the connection is closed.
-    is_invalid.then(|| {
-        let mut rejection = Response::from(StatusCode::BAD_REQUEST);
-        rejection.headers_mut().insert(header::CONNECTION, CLOSE);
-        rejection
-    })
 }
 
 fn log_failure(result: Result<(), Box<dyn std::error::Error + Send + Sync>>) {

@@ -4,8 +4,15 @@ use std::future::Future;
 
 use poem::{Request, Response};
 
+use super::host::InvalidHost;
+
 /// Answers requests.
 pub trait Handler: Send + Sync + 'static {
-    /// The response to `request`. It cannot fail: errors are responses too.
-    fn handle(&self, request: Request) -> impl Future<Output = Response> + Send;
+    /// The response to `request`: to one without a valid host, the error 400. It cannot fail: errors
+    /// are responses too.
+    fn handle(
+        &self,
+        request: Request,
+        host: Result<(), InvalidHost>,
+    ) -> impl Future<Output = Response> + Send;
 }

@@ -42,6 +42,26 @@ pub(crate) fn request(method: &str, path: &str) -> Vec<u8> {
 
 /// The frames that open a stream with `GET path` and these header fields.
 pub(crate) fn open_with_fields(stream: u32, path: &str, fields: &[(&str, &str)]) -> Vec<u8> {
+    open_block(stream, request("GET", path), fields)
+}
+
+/// As [`open_with_fields`], for this `:authority` or without one.
+pub(crate) fn open_to(
+    stream: u32,
+    authority: Option<&str>,
+    path: &str,
+    fields: &[(&str, &str)],
+) -> Vec<u8> {
+    let mut block = request("GET", path);
+    // The last field is `:authority`, of three bytes.
+    block.truncate(block.len() - 3);
+    if let Some(authority) = authority {
+        block.extend([&[1, u8::try_from(authority.len()).unwrap()], authority.as_bytes()].concat());
+    }
+    open_block(stream, block, fields)
+}
+
+fn open_block(stream: u32, mut block: Vec<u8>, fields: &[(&str, &str)]) -> Vec<u8> {
     // A length of 127 and more: seven bits at a time, the lowest first (RFC 7541, section 5.1).
     let text = |text: &str| {
         let (mut bytes, mut rest) = (vec![text.len().min(127) as u8], text.len());
@@ -55,7 +75,6 @@ pub(crate) fn open_with_fields(stream: u32, path: &str, fields: &[(&str, &str)])
         }
         [bytes.as_slice(), text.as_bytes()].concat()
     };
-    let mut block = request("GET", path);
     for (name, value) in fields {
         block.extend([&[0][..], &text(name), &text(value)].concat());
     }

@@ -2,6 +2,7 @@
 
 mod broken_rows;
 mod heads;
+mod hosts;
 mod keys;
 mod methods;
 mod order;
