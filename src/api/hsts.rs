@@ -5,8 +5,8 @@ use poem::Request;
 use poem::http::uri::Scheme;
 use poem::http::{HeaderMap, HeaderValue, header};
 
-use super::forwarded::TrustedProxies;
 use crate::config::ServerConfig;
+use crate::http::trusted_proxies::TrustedProxies;
 
 /// The header of this listener.
 pub(super) struct Hsts {

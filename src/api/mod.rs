@@ -5,7 +5,6 @@ mod access_control;
 mod cors;
 mod document;
 mod error;
-mod forwarded;
 mod headers;
 mod hsts;
 pub mod model;
@@ -16,8 +15,8 @@ mod parameters;
 mod public;
 mod reply;
 
+pub use crate::http::trusted_proxies::TrustedProxies;
 pub use access_control::AccessControl;
 pub use document::{Document, DocumentFormat, OpenApiVersion};
-pub use forwarded::TrustedProxies;
 pub use pages::Pages;
 pub use public::{Observability, PublicApi};

@@ -12,6 +12,7 @@ pub(crate) mod document;
 pub(crate) mod fake_clock;
 pub(crate) mod fleet;
 pub(crate) mod frames;
+pub(crate) mod haproxy;
 pub(crate) mod hosts;
 pub(crate) mod issuer;
 pub(crate) mod limiters;

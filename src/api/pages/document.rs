@@ -9,10 +9,10 @@ use poem::{Endpoint, Request, Response, Result, Route};
 
 use crate::api::document::{Document, DocumentFormat, OpenApiVersion};
 use crate::api::error::ApiError;
-use crate::api::forwarded::TrustedProxies;
 use crate::http::methods::MethodRoutes;
 use crate::http::parameter::parse_query;
 use crate::http::static_file::StaticFile;
+use crate::http::trusted_proxies::TrustedProxies;
 
 /// Cached texts: all forms for a few addresses, each plain and compressed.
 const MAX_CACHED_TEXTS: u64 = 16;
@@ -27,8 +27,13 @@ pub(super) const DOCUMENT_PATHS: [(&str, DocumentFormat); 4] = [
 
 /// The headers that select the text if proxies are trusted.
 const VARY: HeaderValue = HeaderValue::from_static(
-    "Accept-Encoding, Forwarded, X-Forwarded-Proto, X-Forwarded-Host, X-Forwarded-Prefix, Host",
+    "Accept-Encoding, Forwarded, X-Forwarded-For, X-Forwarded-Proto, X-Forwarded-Host, \
+     X-Forwarded-Prefix, Host",
 );
+
+/// Of a text with a reported address. No shared cache may store it: a client whose headers pass a
+/// proxy would choose the address for all.
+const PRIVATE: HeaderValue = HeaderValue::from_static("private, max-age=3600");
 
 /// The document and its cached texts.
 pub(super) struct DocumentTexts {
@@ -82,6 +87,9 @@ impl Endpoint for DocumentEndpoint {
         let mut response = file.response(request.headers());
         if !trusted_proxies.is_empty() {
             response.headers_mut().insert(header::VARY, VARY);
+            if public_url.is_none() {
+                response.headers_mut().insert(header::CACHE_CONTROL, PRIVATE);
+            }
         }
         Ok(response)
     }

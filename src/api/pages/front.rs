@@ -9,9 +9,9 @@ use poem::http::{HeaderMap, header};
 use poem::{Endpoint, Request, Response, Result};
 
 use super::template::{Parts, Template};
-use crate::api::forwarded::is_host;
 use crate::http::headers::NO_STORE;
 use crate::http::static_file::{HTML, add_page_policy};
+use crate::http::trusted_proxies::is_host;
 use crate::ops::{CheckDependencies, Dependencies, Dependency, Health};
 
 const PAGE: &str = include_str!("front/index.html");

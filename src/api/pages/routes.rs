@@ -9,9 +9,9 @@ use super::files::files;
 use super::front::FrontPage;
 use crate::api::document::Document;
 use crate::api::error::ApiError;
-use crate::api::forwarded::TrustedProxies;
 use crate::http::methods::MethodRoutes;
 use crate::http::static_file::StaticFile;
+use crate::http::trusted_proxies::TrustedProxies;
 use crate::ops::{CheckDependencies, Health};
 
 /// What the pages show.

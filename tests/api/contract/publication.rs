@@ -8,6 +8,7 @@ use gene_registry::upstream::{Catalogue, Embedded};
 use reqwest::Method;
 use serde_json::{Value, json};
 
+use crate::support::haproxy::HaProxy;
 use crate::support::replica::{Replica, Response, config};
 
 async fn replica(change: impl FnOnce(&mut Config)) -> Replica {
@@ -125,6 +126,74 @@ async fn each_address_gets_its_own_document_in_every_coding() {
     tags.sort();
     tags.dedup();
     assert_eq!(tags.len(), 40, "another text, another tag");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_document_that_depends_on_the_headers_of_proxies_is_private() {
+    let (private, public) = ("private, max-age=3600", "public, max-age=3600");
+    for (networks, public_url, cache_control) in [
+        (vec!["127.0.0.1".parse().unwrap()], None, private),
+        (vec!["127.0.0.1".parse().unwrap()], Some("https://fixed.example"), public),
+        (vec![], None, public),
+    ] {
+        let replica = replica(|config| {
+            config.server.trusted_proxies = networks;
+            config.server.public_url = public_url.map(str::to_owned);
+        })
+        .await;
+        for path in ["/v1/openapi.json", "/v1/openapi.yaml", "/openapi.json", "/openapi.yaml"] {
+            let response = replica.raw("GET", path, &[("X-Forwarded-Host", "evil.example")]).await;
+            assert_eq!(response.status, 200, "{response:?}");
+            assert_eq!(response.header("cache-control"), cache_control, "{path}");
+            let tag = [("If-None-Match", response.header("etag"))];
+            let again = replica.raw("GET", path, &tag).await;
+            assert_eq!(
+                (again.status.as_u16(), again.header("cache-control")),
+                (304, cache_control)
+            );
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_quoted_comma_in_forwarded_belongs_to_its_value() {
+    let replica =
+        replica(|config| config.server.trusted_proxies = vec!["127.0.0.1".parse().unwrap()]).await;
+    for (forwarded, server) in [
+        (r#"for=192.0.2.1;host="a, proto=https;host=evil.example""#, "/v1"),
+        (r#"by="a, b";proto=https;host=api.example"#, "https://api.example/v1"),
+        (r#"by="\", proto=http;host=evil";proto=https;host=api.example"#, "https://api.example/v1"),
+        // A client leaves a quote open before what its proxy appends.
+        (r#"by="a, proto=https;host=api.example"#, "/v1"),
+    ] {
+        let response = document(&replica, "", &[("Forwarded", forwarded)]).await;
+        assert_eq!(response.json()["servers"], json!([{ "url": server }]), "{forwarded}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_balancer_replaces_what_clients_claim_about_themselves() {
+    let replica =
+        replica(|config| config.server.trusted_proxies = vec!["127.0.0.1".parse().unwrap()]).await;
+    let balancer = HaProxy::start(&replica.base, &replica.ops).await;
+    let claims: &[(&str, &str)] = &[
+        ("X-Forwarded-Proto", "https"),
+        ("x-forwarded-host", "evil.example"),
+        ("X-FORWARDED-PREFIX", "/evil"),
+        ("X-Forwarded-For", "192.0.2.1, 127.0.0.1"),
+        ("X-Forwarded-Port", "443"),
+        ("Forwarded", "for=192.0.2.1;proto=https;host=evil.example"),
+    ];
+    for host in ["127.0.0.1", "[::1]"] {
+        let root = balancer.url(host);
+        for headers in [&[][..], claims] {
+            let url = format!("{root}/v1/openapi.json");
+            let response = replica.send(Method::GET, &url, headers).await;
+            let server = json!([{ "url": format!("{root}/v1") }]);
+            assert_eq!(response.json()["servers"], server, "{headers:?}");
+            assert_eq!(response.header("cache-control"), "private, max-age=3600");
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

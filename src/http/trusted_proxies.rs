@@ -1,0 +1,149 @@
+//! What trusted proxies report about a request, in `Forwarded` (RFC 7239) or `X-Forwarded-*`: the
+//! address under which the client reaches the service.
+//!
+//! Each proxy appends an entry to a list. The last entry is that of the nearest proxy; the entry
+//! before it is used only if the nearest proxy's peer is a trusted proxy too. Entries that a client
+//! invented come earlier in the list and are never used.
+
+use std::net::IpAddr;
+
+use poem::Request;
+use poem::http::{HeaderMap, HeaderName, header};
+
+use super::forwarded::{entries_from_last, forwarded_elements, parse_address};
+use crate::config::Network;
+
+const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+const X_FORWARDED_PREFIX: HeaderName = HeaderName::from_static("x-forwarded-prefix");
+
+/// The networks of the proxies whose forwarding headers are used.
+#[derive(Debug, Clone, Default)]
+pub struct TrustedProxies(Vec<Network>);
+
+impl TrustedProxies {
+    /// Trusts proxies in these networks.
+    pub fn new(networks: Vec<Network>) -> Self {
+        Self(networks)
+    }
+
+    /// Whether no proxy is trusted.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn trusts(&self, address: IpAddr) -> bool {
+        self.0.iter().any(|network| network.contains(address))
+    }
+
+    /// The address under which the client reaches the service: a URL, or only its path if scheme or
+    /// host are not reported. `None` if no trusted proxy reported anything.
+    pub(crate) fn address(&self, request: &Request) -> Option<String> {
+        let peer = request.remote_addr().as_socket_addr()?.ip();
+        if !self.trusts(peer) {
+            return None;
+        }
+        let headers = request.headers();
+        let authority = request.uri().authority().map(|authority| authority.as_str());
+        let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).or(authority);
+        self.reported_address(headers, host)
+    }
+
+    /// Whether the client uses HTTPS, as a trusted proxy reports.
+    pub(crate) fn is_https(&self, request: &Request) -> bool {
+        let peer = request.remote_addr().as_socket_addr().map(|peer| peer.ip());
+        peer.is_some_and(|peer| self.trusts(peer)) && self.reports_https(request.headers())
+    }
+
+    fn reports_https(&self, headers: &HeaderMap) -> bool {
+        let (scheme, _) =
+            self.by_forwarded(headers).unwrap_or_else(|| self.by_x_forwarded(headers));
+        scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case("https"))
+    }
+
+    /// As [`Self::address`], of a request from a trusted proxy.
+    pub(crate) fn reported_address(&self, headers: &HeaderMap, host: Option<&str>) -> Option<String> {
+        let (scheme, reported_host) =
+            self.by_forwarded(headers).unwrap_or_else(|| self.by_x_forwarded(headers));
+        let prefix = self.entry(headers, X_FORWARDED_PREFIX).map(|prefix| normalized(&prefix));
+        let prefix = prefix.filter(|prefix| is_path(prefix)).unwrap_or_default();
+        let scheme = scheme.map(|scheme| scheme.to_ascii_lowercase());
+        let scheme = scheme.filter(|scheme| ["http", "https"].contains(&scheme.as_str()));
+        // A proxy that reports no host passes on the client's own header.
+        let host = reported_host.or_else(|| host.map(str::to_owned)).filter(|host| is_host(host));
+        match (scheme, host) {
+            (Some(scheme), Some(host)) => Some(format!("{scheme}://{host}{prefix}")),
+            _ => (!prefix.is_empty()).then_some(prefix),
+        }
+    }
+
+    fn by_forwarded(&self, headers: &HeaderMap) -> Option<ReportedOrigin> {
+        let elements = forwarded_elements(headers);
+        let hops = elements.iter().rev().map(|element| element.peer);
+        let index = elements.len().checked_sub(1 + self.trusted_at_end(hops))?;
+        elements.into_iter().nth(index).map(|element| (element.scheme, element.host))
+    }
+
+    fn by_x_forwarded(&self, headers: &HeaderMap) -> ReportedOrigin {
+        (self.entry(headers, X_FORWARDED_PROTO), self.entry(headers, X_FORWARDED_HOST))
+    }
+
+    /// The entry of the trusted proxy that is nearest to the client. If the list has fewer entries
+    /// than `X-Forwarded-For`, some proxies do not append to it.
+    fn entry(&self, headers: &HeaderMap, name: HeaderName) -> Option<String> {
+        let hops = entries_from_last(headers, X_FORWARDED_FOR);
+        let trusted = self.trusted_at_end(hops.map(|entry| entry.and_then(parse_address)));
+        let entry = entries_from_last(headers, name).take(trusted + 1).last()?;
+        entry.map(str::to_owned)
+    }
+
+    /// The number of trusted proxies at the end of a list of peers, which is given from its end. The
+    /// first address is always the client's.
+    fn trusted_at_end(&self, hops: impl Iterator<Item = Option<IpAddr>>) -> usize {
+        let mut hops = hops.peekable();
+        let mut trusted = 0;
+        while let Some(hop) = hops.next()
+            && hop.is_some_and(|address| self.trusts(address))
+            && hops.peek().is_some()
+        {
+            trusted += 1;
+        }
+        trusted
+    }
+}
+
+/// The scheme and the host that one proxy reports.
+type ReportedOrigin = (Option<String>, Option<String>);
+
+/// With one leading and no trailing slash; empty for the root.
+fn normalized(prefix: &str) -> String {
+    match prefix.trim_matches('/') {
+        "" => String::new(),
+        path => format!("/{path}"),
+    }
+}
+
+/// Longest prefix, in bytes: each copy of the document contains it.
+const MAX_PREFIX_BYTES: usize = 255;
+
+/// Whether this is a path of unreserved characters (RFC 3986) between single slashes, without
+/// `.` and `..` segments: it needs no escaping anywhere.
+fn is_path(path: &str) -> bool {
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte);
+    path.len() <= MAX_PREFIX_BYTES
+        && !path.contains("//")
+        && !path.split('/').any(|part| part == "." || part == "..")
+        && path.bytes().all(is_allowed)
+}
+
+/// Whether this can be a host with or without a port: at most 255 bytes, and no character that needs
+/// escaping anywhere.
+pub(crate) fn is_host(host: &str) -> bool {
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
+    (1..=255).contains(&host.len()) && host.bytes().all(is_allowed)
+}
+
+#[cfg(test)]
+#[path = "trusted_proxies_tests.rs"]
+mod tests;

@@ -1,0 +1,106 @@
+//! What is believed of the headers of proxies.
+
+use poem::http::HeaderValue;
+
+use super::*;
+
+type Header = (&'static str, &'static str);
+
+/// A prefix one byte too long.
+const LONG: &str = match std::str::from_utf8(&LONG_BYTES) {
+    Ok(text) => text,
+    Err(_) => "",
+};
+const LONG_BYTES: [u8; 256] = {
+    let mut bytes = [b'a'; 256];
+    bytes[0] = b'/';
+    bytes
+};
+
+/// The address reported by these headers of a trusted peer, with `Host: inner:8080`.
+fn reported(headers: &[Header]) -> Option<String> {
+    trusted().reported_address(&header_map(headers), Some("inner:8080"))
+}
+
+fn trusted() -> TrustedProxies {
+    let networks = ["10.0.0.0/8", "fd00::/8"].map(|network| network.parse().expect("a network"));
+    TrustedProxies::new(networks.to_vec())
+}
+
+fn header_map(headers: &[Header]) -> HeaderMap {
+    let mut map = HeaderMap::new();
+    for (name, value) in headers {
+        map.append(HeaderName::from_static(name), HeaderValue::from_static(value));
+    }
+    map
+}
+
+#[test]
+fn addresses_reported_by_trusted_proxies() {
+    let (proto, host) = ("x-forwarded-proto", "x-forwarded-host");
+    let (prefix, hops) = ("x-forwarded-prefix", "x-forwarded-for");
+    let cases: &[(&[Header], Option<&str>)] = &[
+        (&[], None),
+        (&[(proto, "https")], Some("https://inner:8080")),
+        (&[(proto, "HTTPS"), (host, "a.example")], Some("https://a.example")),
+        (&[(host, "a.example")], None),
+        (&[(prefix, "/genes/")], Some("/genes")),
+        (&[(prefix, "/")], None),
+        (&[(proto, "https"), (host, "a:8443"), (prefix, "x/y")], Some("https://a:8443/x/y")),
+        (&[("forwarded", "for=1.2.3.4;Proto=https;host=a")], Some("https://a")),
+        (&[("forwarded", "proto=https;host=\"[::1]:8443\"")], Some("https://[::1]:8443")),
+        (&[("forwarded", "proto=http;host=f"), (proto, "https")], Some("http://f")),
+        (&[("forwarded", "proto=https;host=f"), (prefix, "/p")], Some("https://f/p")),
+        (&[("forwarded", "proto=https;host=\"a,b\"")], None),
+        (&[("forwarded", "proto=https;host=\"a")], None),
+        // Entries that a client invented come first.
+        (&[(proto, "https, http"), (host, "evil, a"), (hops, "6.6.6.6")], Some("http://a")),
+        (
+            &[("forwarded", "proto=https;host=evil, for=6.6.6.6;proto=http;host=a")],
+            Some("http://a"),
+        ),
+        // A trusted proxy behind another.
+        (&[(proto, "https, http"), (host, "a, b"), (hops, "6.6.6.6, 10.0.0.9")], Some("https://a")),
+        (
+            &[
+                ("forwarded", "for=6.6.6.6;proto=https;host=a"),
+                ("forwarded", "for=\"[fd00::1]:99\";proto=http;host=b"),
+            ],
+            Some("https://a"),
+        ),
+        (&[(proto, "https"), (host, "a"), (hops, "6.6.6.6, 10.0.0.9")], Some("https://a")),
+        // Invalid values count as not reported.
+        (&[(proto, "gopher"), (host, "a")], None),
+        (&[(proto, "https"), (host, "a/b\"")], None),
+        (&[(prefix, "/a//b")], None),
+        (&[(prefix, "/../x")], None),
+        (&[(prefix, "/./x")], None),
+        (&[(prefix, "/\"x")], None),
+        (&[(prefix, "/a%2e%2e/b")], None),
+        (&[(prefix, "/a%zz")], None),
+        (&[(prefix, "/a?b")], None),
+        (&[(prefix, "/a b")], None),
+        (&[(prefix, LONG.split_at(255).0)], Some(LONG.split_at(255).0)),
+        (&[(prefix, LONG)], None),
+    ];
+    for (headers, address) in cases {
+        assert_eq!(reported(headers).as_deref(), *address, "{headers:?}");
+    }
+}
+
+#[test]
+fn the_scheme_is_that_of_the_client() {
+    let (proto, hops) = ("x-forwarded-proto", "x-forwarded-for");
+    let cases: &[(&[Header], bool)] = &[
+        (&[], false),
+        (&[(proto, "HTTPS")], true),
+        (&[(proto, "http")], false),
+        (&[("forwarded", "for=6.6.6.6;proto=https")], true),
+        // What the client itself sent comes first.
+        (&[(proto, "https, http"), (hops, "6.6.6.6")], false),
+        (&[(proto, "https, http"), (hops, "6.6.6.6, 10.0.0.9")], true),
+    ];
+    for (headers, expected) in cases {
+        assert_eq!(trusted().reports_https(&header_map(headers)), *expected, "{headers:?}");
+    }
+}
