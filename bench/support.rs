@@ -72,6 +72,7 @@ pub fn public_api() -> PublicApi {
     let authenticator = Authenticator::new(upstream, false, None, Arc::clone(&metrics));
     let gate = AccessControl {
         authenticator: Arc::new(authenticator),
+        trusted_proxies: TrustedProxies::default(),
         limiter: limiter(&metrics),
         timeout: Duration::from_millis(config.server.request_timeout_ms),
     };
@@ -86,7 +87,7 @@ pub fn public_api() -> PublicApi {
     let pages = Pages {
         document: Document::default(),
         public_url: None,
-        trusted_proxies: TrustedProxies::new(Vec::new()),
+        trusted_proxies: TrustedProxies::default(),
         health: Arc::new(Health::default()),
         dependencies: Arc::new(move || dependencies.clone()),
     };

@@ -9,6 +9,7 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use gene_registry::cache::ReadThrough;
 use gene_registry::keys::{ApiKey, Authenticator};
 use gene_registry::limit::Limiter;
+use gene_registry::net::RequestSource;
 use gene_registry::ops::Metrics;
 use gene_registry::registry::{DomainName, GeneFilter, GeneSearch, KeyHash, KeyId, Request};
 use gene_registry::server::Handler;
@@ -42,7 +43,8 @@ fn keys(c: &mut Criterion) {
     // Records can be judged current only after the first poll of the change log.
     runtime.spawn(ChangePoller::new(Arc::clone(&upstream)).run());
     let authenticator = Authenticator::new(upstream, false, None, metrics);
-    let check = || runtime.block_on(authenticator.check([KEY.as_bytes()].into_iter()));
+    let source = || RequestSource::of([127, 0, 0, 1].into());
+    let check = || runtime.block_on(authenticator.check([KEY.as_bytes()].into_iter(), source));
     runtime.block_on(tokio::task::yield_now());
     assert!(check().is_ok());
     c.bench_function("key: all of it, with a known record", |b| b.iter(check));

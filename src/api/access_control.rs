@@ -19,6 +19,7 @@ use super::headers;
 use super::negotiation::Negotiation;
 use crate::cache::{CacheReply, Source};
 use crate::http::error::{InvalidParameter, catch_errors};
+use crate::http::trusted_proxies::TrustedProxies;
 use crate::keys::Authenticator;
 use crate::limit::{Decision, Limiter, LimiterUnavailable};
 use crate::registry::{ApiKeyRecord, KeyId};
@@ -30,6 +31,8 @@ const MAX_URL_BYTES: usize = 8192;
 pub struct AccessControl {
     /// Checks keys.
     pub authenticator: Arc<Authenticator>,
+    /// The proxies that may report where a request comes from.
+    pub trusted_proxies: TrustedProxies,
     /// Counts requests.
     pub limiter: Limiter<KeyId>,
     /// How long an operation may take, counted from the rate limit's decision.
@@ -93,7 +96,8 @@ impl ProtectedEndpoint {
     async fn authenticate(&self, request: &Request) -> Result<Arc<ApiKeyRecord>, ApiError> {
         let presented = request.headers().get_all(headers::API_KEY);
         let presented = presented.iter().map(HeaderValue::as_bytes);
-        Ok(self.access_control.authenticator.check(presented).await?)
+        let AccessControl { authenticator, trusted_proxies, .. } = &*self.access_control;
+        Ok(authenticator.check(presented, || trusted_proxies.source(request)).await?)
     }
 
     /// Counts the request. Returns the state of the key's window, and the error of a refused request.

@@ -63,8 +63,10 @@ impl Services {
 
     /// The handler of the public listener.
     pub(super) fn public_api(self: &Arc<Self>, config: &Config, traces: Traces) -> PublicApi {
+        let trusted_proxies = TrustedProxies::new(config.server.trusted_proxies.clone());
         let access_control = AccessControl {
             authenticator: Arc::clone(&self.authenticator),
+            trusted_proxies: trusted_proxies.clone(),
             limiter: super::redis::limiter(config, self.redis.as_ref(), &self.metrics),
             timeout: Duration::from_millis(config.server.request_timeout_ms),
         };
@@ -72,7 +74,7 @@ impl Services {
         let pages = Pages {
             document: self.document.clone(),
             public_url: config.server.public_url.clone(),
-            trusted_proxies: TrustedProxies::new(config.server.trusted_proxies.clone()),
+            trusted_proxies,
             health: Arc::clone(&self.health),
             dependencies: Arc::new(move || services.dependencies()),
         };

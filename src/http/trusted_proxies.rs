@@ -1,17 +1,18 @@
-//! What trusted proxies report about a request, in `Forwarded` (RFC 7239) or `X-Forwarded-*`: the
-//! address under which the client reaches the service.
+//! What trusted proxies report about a request, in `Forwarded` (RFC 7239) or `X-Forwarded-*`: where
+//! it comes from, and the address under which the client reaches the service.
 //!
 //! Each proxy appends an entry to a list. The last entry is that of the nearest proxy; the entry
 //! before it is used only if the nearest proxy's peer is a trusted proxy too. Entries that a client
 //! invented come earlier in the list and are never used.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use poem::Request;
 use poem::http::{HeaderMap, HeaderName, header};
 
 use super::forwarded::{entries_from_last, forwarded_elements, parse_address};
 use crate::config::Network;
+use crate::net::RequestSource;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
@@ -35,6 +36,41 @@ impl TrustedProxies {
 
     fn trusts(&self, address: IpAddr) -> bool {
         self.0.iter().any(|network| network.contains(address))
+    }
+
+    /// Where the request comes from: its peer or, behind trusted proxies, the last address that they
+    /// report and that is no trusted proxy.
+    pub(crate) fn source(&self, request: &Request) -> RequestSource {
+        let peer = request.remote_addr().as_socket_addr().map(|address| address.ip());
+        let peer = peer.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+        RequestSource::of(self.client(peer, request.headers()))
+    }
+
+    fn client(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
+        if !self.trusts(peer) {
+            return peer;
+        }
+        // Most proxies append to this one, and may pass on the other as the client sent it.
+        if headers.contains_key(X_FORWARDED_FOR) {
+            let hops = entries_from_last(headers, X_FORWARDED_FOR);
+            self.last_untrusted(peer, hops.map(|entry| entry.and_then(parse_address)))
+        } else {
+            let elements = forwarded_elements(headers);
+            self.last_untrusted(peer, elements.iter().rev().map(|element| element.peer))
+        }
+    }
+
+    /// The first address from `peer` on, along the peers that proxies report, that is no trusted
+    /// proxy; else the one after which nothing valid is reported.
+    fn last_untrusted(&self, peer: IpAddr, hops: impl Iterator<Item = Option<IpAddr>>) -> IpAddr {
+        let mut client = peer;
+        for hop in hops {
+            match hop {
+                Some(address) if self.trusts(client) => client = address,
+                _ => break,
+            }
+        }
+        client
     }
 
     /// The address under which the client reaches the service: a URL, or only its path if scheme or

@@ -36,6 +36,38 @@ fn header_map(headers: &[Header]) -> HeaderMap {
 }
 
 #[test]
+fn a_source_is_the_last_address_that_is_no_trusted_proxy() {
+    let (hops, forwarded) = ("x-forwarded-for", "forwarded");
+    let cases: &[(&str, &[Header], &str)] = &[
+        ("192.0.2.1", &[], "192.0.2.1"),
+        // Only trusted proxies are believed.
+        ("192.0.2.1", &[(hops, "6.6.6.6")], "192.0.2.1"),
+        ("10.0.0.1", &[], "10.0.0.1"),
+        ("10.0.0.1", &[(hops, "6.6.6.6")], "6.6.6.6"),
+        ("::ffff:10.0.0.1", &[(hops, "6.6.6.6")], "6.6.6.6"),
+        ("10.0.0.1", &[(hops, "1.1.1.1, 6.6.6.6, 10.0.0.2,fd00::1")], "6.6.6.6"),
+        ("10.0.0.1", &[(hops, "1.1.1.1"), (hops, "6.6.6.6"), (hops, "10.0.0.2")], "6.6.6.6"),
+        ("10.0.0.1", &[(hops, "[2001:db8::1]:99")], "2001:db8::1"),
+        ("10.0.0.1", &[(hops, "6.6.6.6:99")], "6.6.6.6"),
+        // All are trusted: the first is the client.
+        ("10.0.0.1", &[(hops, "10.0.0.3, 10.0.0.2")], "10.0.0.3"),
+        // What follows an invalid address is not known.
+        ("10.0.0.1", &[(hops, "1.1.1.1, unknown, 10.0.0.2")], "10.0.0.2"),
+        ("10.0.0.1", &[(hops, "1.1.1.1, x")], "10.0.0.1"),
+        ("10.0.0.1", &[(forwarded, "for=1.1.1.1, for=6.6.6.6;proto=https")], "6.6.6.6"),
+        ("10.0.0.1", &[(forwarded, "for=6.6.6.6, for=\"[fd00::1]:99\"")], "6.6.6.6"),
+        ("10.0.0.1", &[(forwarded, "for=1.1.1.1, for=_hidden")], "10.0.0.1"),
+        ("10.0.0.1", &[(forwarded, "host=\"a, for=1.1.1.1\";for=6.6.6.6")], "6.6.6.6"),
+        ("10.0.0.1", &[(forwarded, "for=\"1.1.1.1, for=6.6.6.6")], "10.0.0.1"),
+        ("10.0.0.1", &[(forwarded, "for=1.1.1.1"), (hops, "6.6.6.6")], "6.6.6.6"),
+    ];
+    for (peer, headers, client) in cases {
+        let found = trusted().client(peer.parse().expect("an address"), &header_map(headers));
+        assert_eq!(found, client.parse::<IpAddr>().expect("an address"), "{peer} {headers:?}");
+    }
+}
+
+#[test]
 fn addresses_reported_by_trusted_proxies() {
     let (proto, host) = ("x-forwarded-proto", "x-forwarded-host");
     let (prefix, hops) = ("x-forwarded-prefix", "x-forwarded-for");

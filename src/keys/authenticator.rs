@@ -8,6 +8,7 @@ use super::auth_error::{AuthDenied, NotAuthenticated};
 use super::records::Records;
 use super::token;
 use super::usage::UsageCounts;
+use crate::net::RequestSource;
 use crate::ops::Metrics;
 use crate::registry::{ApiKeyRecord, KeyHash, Timestamp};
 use crate::upstream::{BootInstant, UpstreamClient};
@@ -51,18 +52,21 @@ impl Authenticator {
     }
 
     /// The record of the key in `presented`, the values of the key header. Expiry is checked by the
-    /// upstream's clock, so replicas whose own clocks differ agree on when a key expires.
+    /// upstream's clock, so replicas whose own clocks differ agree on when a key expires. `source`,
+    /// which is called only for a key without a cached record, is where the request comes from.
     ///
     /// # Errors
     /// [`NotAuthenticated`] if no valid key was sent, or if its record can't be read.
     pub async fn check<'a>(
         &self,
         presented: impl Iterator<Item = &'a [u8]>,
+        source: impl FnOnce() -> RequestSource,
     ) -> Result<Arc<ApiKeyRecord>, NotAuthenticated> {
         let key = only_key(presented)?;
         let hash = token::hash(key);
         let moment = BootInstant::now();
-        let record = self.records.get(&hash, moment, || self.is_key(key)).await?;
+        let source = || if self.is_key(key) { Ok(source()) } else { Err(AuthDenied::Malformed) };
+        let record = self.records.get(&hash, moment, source).await?;
         let now = self.upstream.time_at(moment);
         authorize(&record, &hash, now)?;
         if let Some(usage) = &self.usage {

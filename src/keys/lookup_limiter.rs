@@ -1,8 +1,10 @@
-//! Limits the lookups of unknown keys.
+//! Limits the lookups of unknown keys, so that nobody who makes up keys keeps others from being
+//! looked up.
 //!
-//! The limit is for lookups that find no key: a lookup that finds one returns its token. So a
-//! replica that has just started learns its callers' keys as fast as the database replies, while
-//! made-up keys stay at a fixed rate. The number of concurrent lookups is bounded for both.
+//! Each source has a budget of lookups that find no key. A source that has used it up is served last:
+//! its lookups share a few of the concurrent ones, and are refused once the budget of all sources
+//! together is used up too. Only lookups that find no key count, so a replica that has just started
+//! learns its callers' keys as fast as the database replies.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,55 +12,158 @@ use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
+use crate::net::{FailureLimiter, RequestSource};
 use crate::sync::TokenBucket;
 
-/// The maximal number of lookups that find no key, in a burst and per second on average.
-const UNKNOWN_BURST: u32 = 100;
-const UNKNOWN_PER_SECOND: u32 = 50;
+/// Lookups that find no key, of one source: in a burst, and per second on average.
+const SOURCE_BURST: u32 = 100;
+const SOURCE_PER_SECOND: u32 = 10;
 
-/// The maximal number of concurrent lookups. It is less than a burst, so that lookups that find
-/// keys never exhaust the tokens.
-const MAX_CONCURRENT: usize = 32;
+/// Lookups that find no key, of all sources: in a burst, and per second on average. Lookups that wait
+/// share statements (`record_loader`); what they cost the database is in docs/performance.md.
+const TOTAL_BURST: u32 = 5_000;
+const TOTAL_PER_SECOND: u32 = 5_000;
+
+/// Concurrent lookups: as many as the record loader sends at once.
+const MAX_CONCURRENT: usize = 256;
+
+/// Concurrent lookups of sources that have used up their budget: a statement full.
+const MAX_CONCURRENT_LAST: usize = 64;
 
 /// The maximal time that a lookup waits to begin.
 const MAX_WAIT: Duration = Duration::from_millis(300);
 
 /// Grants permits for lookups. Cheap to clone.
 #[derive(Debug, Clone)]
-pub(super) struct LookupLimiter {
+pub(super) struct LookupLimiter(Arc<LookupLimits>);
+
+#[derive(Debug)]
+struct LookupLimits {
+    by_source: FailureLimiter,
+    total: TokenBucket,
     concurrent: Arc<Semaphore>,
-    unknown: Arc<TokenBucket>,
+    concurrent_last: Arc<Semaphore>,
 }
 
-/// The permit for one lookup, which ends when this is dropped.
+/// The permit for one lookup, which ends when this is dropped. The lookup counts as one that finds no
+/// key unless it is refunded.
+#[derive(Debug)]
 pub(super) struct LookupPermit {
-    unknown: Arc<TokenBucket>,
-    _concurrent: OwnedSemaphorePermit,
+    limits: Arc<LookupLimits>,
+    /// The source, if the lookup counts against its budget.
+    counted_for: Option<RequestSource>,
+    is_in_total: bool,
+    _concurrent: [Option<OwnedSemaphorePermit>; 2],
 }
 
 impl LookupLimiter {
     pub(super) fn new() -> Self {
-        let unknown = TokenBucket::new(UNKNOWN_BURST, UNKNOWN_PER_SECOND, Instant::now());
-        Self { concurrent: Arc::new(Semaphore::new(MAX_CONCURRENT)), unknown: Arc::new(unknown) }
+        let by_source =
+            FailureLimiter::new("lookups of unknown keys", SOURCE_BURST, SOURCE_PER_SECOND);
+        Self(Arc::new(LookupLimits {
+            by_source,
+            total: TokenBucket::new(TOTAL_BURST, TOTAL_PER_SECOND, Instant::now()),
+            concurrent: Arc::new(Semaphore::new(MAX_CONCURRENT)),
+            concurrent_last: Arc::new(Semaphore::new(MAX_CONCURRENT_LAST)),
+        }))
     }
 
-    /// A permit for one lookup; `None` if too many lookups found no key, or too many are under way.
-    pub(super) async fn acquire(&self) -> Option<LookupPermit> {
-        // Checked first, so that a lookup that would be refused takes no place from others.
-        if self.unknown.is_empty(Instant::now()) {
+    /// A permit for one lookup; `None` if the source and all sources together have looked up too many
+    /// unknown keys, or too many lookups are under way.
+    pub(super) async fn acquire(&self, source: RequestSource) -> Option<LookupPermit> {
+        let limits = &self.0;
+        let is_first = limits.by_source.try_count(source);
+        let is_in_total = limits.total.try_take(Instant::now());
+        if !is_first && !is_in_total {
             return None;
         }
-        let concurrent =
-            timeout(MAX_WAIT, Arc::clone(&self.concurrent).acquire_owned()).await.ok()?.ok()?;
-        let granted = self.unknown.try_take(Instant::now());
-        granted
-            .then(|| LookupPermit { unknown: Arc::clone(&self.unknown), _concurrent: concurrent })
+        let turn = async {
+            let last = if is_first { None } else { permit_of(&limits.concurrent_last).await };
+            [last, permit_of(&limits.concurrent).await]
+        };
+        let turn = timeout(MAX_WAIT, turn).await;
+        let is_refused = turn.is_err();
+        let permit = LookupPermit {
+            limits: Arc::clone(limits),
+            counted_for: is_first.then_some(source),
+            is_in_total,
+            _concurrent: turn.unwrap_or_default(),
+        };
+        if is_refused {
+            permit.refund();
+            return None;
+        }
+        Some(permit)
     }
 }
 
+async fn permit_of(semaphore: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
+    // Fails only for a closed semaphore, which none is.
+    Arc::clone(semaphore).acquire_owned().await.ok()
+}
+
 impl LookupPermit {
-    /// Records that the key exists: the lookup does not count as one of an unknown key.
-    pub(super) fn mark_found(self) {
-        self.unknown.refund();
+    /// Records that the lookup found a key, or failed: it does not count.
+    pub(super) fn refund(self) {
+        if let Some(source) = self.counted_for {
+            self.limits.by_source.refund(source);
+        }
+        if self.is_in_total {
+            self.limits.total.refund();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(number: u8) -> RequestSource {
+        RequestSource::of([10, 0, 0, number].into())
+    }
+
+    /// Looks up unknown keys until one is refused; how many were not.
+    async fn exhaust(limiter: &LookupLimiter, source: RequestSource) -> u32 {
+        let mut looked_up = 0;
+        while limiter.acquire(source).await.is_some() {
+            looked_up += 1;
+            assert!(looked_up < 1_000_000, "there is no bound");
+        }
+        looked_up
+    }
+
+    #[tokio::test]
+    async fn a_source_is_refused_once_the_total_is_used_up_and_others_are_not() {
+        let limiter = LookupLimiter::new();
+        assert!(exhaust(&limiter, source(1)).await >= TOTAL_BURST);
+        for number in 2..100 {
+            assert!(limiter.acquire(source(number)).await.is_some(), "{number}");
+        }
+    }
+
+    #[tokio::test]
+    async fn lookups_that_find_a_key_or_fail_never_count() {
+        let limiter = LookupLimiter::new();
+        for _ in 0..2 * TOTAL_BURST {
+            limiter.acquire(source(1)).await.expect("a permit").refund();
+        }
+        assert!(limiter.0.by_source.try_count(source(1)), "within its budget");
+    }
+
+    #[tokio::test]
+    async fn a_source_over_its_budget_leaves_room_for_others() {
+        let limiter = LookupLimiter::new();
+        for _ in 0..SOURCE_BURST {
+            drop(limiter.acquire(source(1)).await.expect("within its budget"));
+        }
+        let mut held = Vec::new();
+        while let Some(permit) = limiter.acquire(source(1)).await {
+            held.push(permit);
+        }
+        // A few more may be within the budget, which grows by time.
+        assert!(held.len() < MAX_CONCURRENT / 2, "{}", held.len());
+        assert!(limiter.acquire(source(2)).await.is_some());
+        held.clear();
+        assert!(limiter.acquire(source(1)).await.is_some(), "served, as there is room again");
     }
 }

@@ -18,6 +18,7 @@ use super::auth_error::{AuthDenied, NotAuthenticated};
 use super::lookup_limiter::LookupLimiter;
 use super::record_loader::RecordLoader;
 use super::record_store::{CachedRecord, RecordStore};
+use crate::net::RequestSource;
 use crate::ops::{CacheEvent, Metrics};
 use crate::registry::{ApiKeyRecord, KeyHash};
 use crate::sync::SingleFlight;
@@ -79,19 +80,17 @@ impl Records {
     }
 
     /// The record of the key with this hash at the moment `now`. A key without a cached record is
-    /// looked up only if `has_format` tells that it has the format of a key.
+    /// looked up for the source that `source` returns, unless that denies it.
     pub(super) async fn get(
         &self,
         hash: &KeyHash,
         now: BootInstant,
-        has_format: impl FnOnce() -> bool,
+        source: impl FnOnce() -> Result<RequestSource, AuthDenied>,
     ) -> Result<Arc<ApiKeyRecord>, NotAuthenticated> {
         // Boxed where they are rare, since they would enlarge the future of each request.
         let Some(known) = self.store.get(hash) else {
-            if !has_format() {
-                return Err(AuthDenied::Malformed.into());
-            }
-            return Box::pin(self.get_uncached(hash)).await;
+            let source = source()?;
+            return Box::pin(self.get_uncached(hash, source)).await;
         };
         let currency = self.upstream.log.currency(DependsOn::Key(hash), &known.seen, now);
         if currency == Currency::Confirmed && self.upstream.log.exists() && !known.must_reload() {
@@ -154,11 +153,15 @@ impl Records {
         age.min(self.upstream.polls.counts().age)
     }
 
-    async fn get_uncached(&self, hash: &KeyHash) -> Result<Arc<ApiKeyRecord>, NotAuthenticated> {
+    async fn get_uncached(
+        &self,
+        hash: &KeyHash,
+        source: RequestSource,
+    ) -> Result<Arc<ApiKeyRecord>, NotAuthenticated> {
         if self.store.is_confirmed_unknown(hash) {
             return Err(AuthDenied::Unknown.into());
         }
-        let found = self.share(hash, self.limited_look_up(*hash)).await?;
+        let found = self.share(hash, self.limited_look_up(*hash, source)).await?;
         Ok(Arc::clone(&found.ok_or(AuthDenied::Unknown)?.record))
     }
 
@@ -176,19 +179,24 @@ impl Records {
 
     /// A lookup with a permit, which is taken in the flight, so that callers that join it need
     /// none.
-    fn limited_look_up(&self, hash: KeyHash) -> impl Future<Output = LookupResult> + Send + use<> {
+    fn limited_look_up(
+        &self,
+        hash: KeyHash,
+        source: RequestSource,
+    ) -> impl Future<Output = LookupResult> + Send + use<> {
         let (lookup_limiter, metrics) = (self.lookup_limiter.clone(), Arc::clone(&self.metrics));
         let look_up = self.look_up(hash);
         async move {
-            let Some(permit) = lookup_limiter.acquire().await else {
+            let Some(permit) = lookup_limiter.acquire(source).await else {
                 metrics.count(CacheEvent::KeyLookUpRefused);
                 return Err(NotAuthenticated::TooManyUnknown);
             };
-            let found = look_up.await?;
-            if found.is_some() {
-                permit.mark_found();
+            let found = look_up.await;
+            match &found {
+                Ok(None) => metrics.count(CacheEvent::KeyUnknown),
+                Ok(Some(_)) | Err(_) => permit.refund(),
             }
-            Ok(found)
+            found
         }
     }
 

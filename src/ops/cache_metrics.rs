@@ -27,6 +27,8 @@ pub enum CacheEvent {
     KeyLookedUp,
     /// The lookup of an API key failed.
     KeyLookUpFailed,
+    /// The lookup of an API key found none.
+    KeyUnknown,
     /// The lookup of an unknown API key was rejected, because there were too many.
     KeyLookUpRefused,
 }
@@ -45,6 +47,7 @@ const COUNTERS: [(&str, Option<&str>); 12] = [
     ("gene_registry_shared_write_failures_total", None),
     ("gene_registry_key_lookups_total", Some("ok")),
     ("gene_registry_key_lookups_total", Some("failed")),
+    ("gene_registry_unknown_keys_total", None),
     ("gene_registry_key_lookups_refused_total", None),
 ];
 
@@ -79,6 +82,7 @@ mod tests {
         assert_eq!(name(CacheEvent::NotCurrent).0, "gene_registry_not_current_total");
         assert_eq!(name(CacheEvent::SharedTooLarge).0, "gene_registry_shared_too_large_total");
         assert_eq!(name(CacheEvent::KeyLookedUp), ("gene_registry_key_lookups_total", Some("ok")));
+        assert_eq!(name(CacheEvent::KeyUnknown).0, "gene_registry_unknown_keys_total");
         assert_eq!(CacheEvent::KeyLookUpRefused as usize, COUNTERS.len() - 1);
     }
 }

@@ -96,8 +96,10 @@ pub const ALL: &[MetricDescription] = catalog! {
         "entries in the local cache";
     Counter "gene_registry_key_lookups_total" ["result"]
         "lookups of API keys in the database, `ok` or `failed`";
+    Counter "gene_registry_unknown_keys_total" []
+        "lookups that found no API key";
     Counter "gene_registry_key_lookups_refused_total" []
-        "lookups of unknown API keys that were rejected, because there were too many";
+        "lookups of unknown API keys that were rejected, because their source and all sources together had too many, or because they had waited too long";
     Gauge "gene_registry_key_records" ["known"]
         "cached API keys: with a record (`yes`), or known not to exist (`no`)";
     Counter "gene_registry_limit_decisions_total" ["result"]

@@ -4,19 +4,10 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
-
-use ipnet::Ipv6Net;
 
 use crate::config::Network;
-use crate::sync::lock;
-
-/// An IPv6 peer is a network of this many bits, which is what one subscriber usually has.
-const IPV6_PREFIX_BITS: u8 = 64;
-
-/// Minimum time between two log lines about refused connections, which a client could otherwise
-/// cause at will.
-const REPORT_INTERVAL: Duration = Duration::from_secs(60);
+use crate::net::RequestSource;
+use crate::sync::{LogThrottle, lock};
 
 /// The peers that hold connections to one listener. Each may hold at most as many as are free, and
 /// so at most half of all. Trusted proxies may hold any number. There are never more entries than
@@ -24,32 +15,21 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub struct Peers {
     trusted_proxies: Vec<Network>,
-    held: Mutex<HeldConnections>,
+    /// How many connections each peer holds.
+    held: Mutex<HashMap<IpAddr, usize>>,
     refused: AtomicU64,
-}
-
-#[derive(Debug, Default)]
-struct HeldConnections {
-    by_peer: HashMap<IpAddr, usize>,
-    /// When a refused connection was last logged.
-    reported_at: Option<Instant>,
-}
-
-impl HeldConnections {
-    /// Whether a refused connection is to be logged now.
-    fn take_report(&mut self) -> bool {
-        let is_due = self.reported_at.is_none_or(|at| at.elapsed() >= REPORT_INTERVAL);
-        if is_due {
-            self.reported_at = Some(Instant::now());
-        }
-        is_due
-    }
+    log_throttle: LogThrottle,
 }
 
 impl Peers {
     /// Peers within `trusted_proxies` are neither counted nor refused.
     pub fn new(trusted_proxies: Vec<Network>) -> Self {
-        Self { trusted_proxies, held: Mutex::default(), refused: AtomicU64::new(0) }
+        Self {
+            trusted_proxies,
+            held: Mutex::default(),
+            refused: AtomicU64::new(0),
+            log_throttle: LogThrottle::default(),
+        }
     }
 
     /// How many connections have been refused since the start.
@@ -64,28 +44,27 @@ impl Peers {
         if self.trusted_proxies.iter().any(|network| network.contains(address)) {
             return Some(PeerSlot(None));
         }
-        let peer = peer(address);
+        let peer = RequestSource::of(address).network();
         let mut held = lock(&self.held);
-        let connections = held.by_peer.get(&peer).copied().unwrap_or_default();
+        let connections = held.get(&peer).copied().unwrap_or_default();
         if connections > 0 && connections >= free {
-            let is_reported = held.take_report();
             drop(held);
             self.refused.fetch_add(1, Ordering::Relaxed);
-            if is_reported {
+            if self.log_throttle.is_due() {
                 log_refused(peer, connections, free);
             }
             return None;
         }
-        held.by_peer.insert(peer, connections + 1);
+        held.insert(peer, connections + 1);
         Some(PeerSlot(Some((Arc::clone(self), peer))))
     }
 
     fn release(&self, peer: IpAddr) {
         let mut held = lock(&self.held);
-        let Some(connections) = held.by_peer.get_mut(&peer) else { return };
+        let Some(connections) = held.get_mut(&peer) else { return };
         *connections -= 1;
         if *connections == 0 {
-            held.by_peer.remove(&peer);
+            held.remove(&peer);
         }
     }
 }
@@ -116,14 +95,6 @@ impl Drop for PeerSlot {
         if let Some((peers, peer)) = &self.0 {
             peers.release(*peer);
         }
-    }
-}
-
-/// The address that a peer is counted under.
-fn peer(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) => IpAddr::V6(Ipv6Net::new_assert(address, IPV6_PREFIX_BITS).network()),
-        ipv4 => ipv4,
     }
 }
 
@@ -177,16 +148,16 @@ mod tests {
     fn trusted_proxies_get_all_and_are_not_counted() {
         let peers = Arc::new(Peers::new(vec!["10.0.0.0/8".parse().expect("a network")]));
         assert_eq!(fill(&peers, 16, &["10.1.2.3"]).len(), 16);
-        assert!(lock(&peers.held).by_peer.is_empty());
+        assert!(lock(&peers.held).is_empty());
     }
 
     #[test]
     fn closed_connections_are_free_again_and_leave_no_entry() {
         let peers = Arc::new(Peers::new(Vec::new()));
         let slots = fill(&peers, 16, &["10.0.0.1", "10.0.0.2"]);
-        assert_eq!((lock(&peers.held).by_peer.len(), peers.refused()), (2, 2));
+        assert_eq!((lock(&peers.held).len(), peers.refused()), (2, 2));
         drop(slots);
-        assert!(lock(&peers.held).by_peer.is_empty());
+        assert!(lock(&peers.held).is_empty());
         assert_eq!(fill(&peers, 16, &["10.0.0.1"]).len(), 8);
     }
 }

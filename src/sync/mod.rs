@@ -1,5 +1,5 @@
 //! Concurrency building blocks that know nothing of the service: single flight, batches, circuit
-//! breaker, token bucket, supervised tasks.
+//! breaker, token bucket, supervised tasks, throttled logging.
 
 mod batcher;
 mod breaker;
@@ -8,6 +8,7 @@ pub(crate) mod ending_runtime;
 #[cfg(test)]
 pub(crate) mod fault;
 mod lock;
+mod log_throttle;
 mod single_flight;
 pub(crate) mod supervised;
 mod task_panicked;
@@ -18,6 +19,7 @@ pub(crate) use batcher::{
 };
 pub use breaker::{Breaker, CallOutcome, Permit};
 pub(crate) use lock::lock;
+pub(crate) use log_throttle::LogThrottle;
 pub use single_flight::{FlightOutcome, FlightReceiver, SingleFlight};
 pub(crate) use supervised::supervise;
 pub use task_panicked::TaskPanicked;

@@ -11,6 +11,7 @@ pub(crate) mod database;
 pub(crate) mod document;
 pub(crate) mod fake_clock;
 pub(crate) mod fleet;
+pub(crate) mod flood;
 pub(crate) mod frames;
 pub(crate) mod haproxy;
 pub(crate) mod hosts;

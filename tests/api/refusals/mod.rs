@@ -3,6 +3,7 @@
 mod broken_rows;
 mod heads;
 mod hosts;
+mod invented_keys;
 mod keys;
 mod methods;
 mod order;

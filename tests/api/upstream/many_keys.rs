@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 use gene_registry::keys::{ApiKey, AuthDenied, Authenticator, NotAuthenticated};
+use gene_registry::net::RequestSource;
 use gene_registry::ops::Metrics;
 use gene_registry::registry::KeyHash;
 use gene_registry::upstream::{RegistryReader, UpstreamClient};
@@ -63,7 +64,8 @@ async fn a_row_that_fails_a_statement_affects_no_other_key() {
     let authenticator = Authenticator::new(upstream, false, None, Arc::new(Metrics::default()));
     let strange = ApiKey::generate().expect("a key");
     let all = keys.iter().chain([&strange]);
-    let checks = all.map(|key| authenticator.check([key.expose().as_bytes()].into_iter()));
+    let source = || RequestSource::of([127, 0, 0, 1].into());
+    let checks = all.map(|key| authenticator.check([key.expose().as_bytes()].into_iter(), source));
     let checked = join_all(checks).await;
     for (index, found) in checked.iter().enumerate() {
         match index {
