@@ -6,6 +6,7 @@ use super::error::StartError;
 use super::listeners::BoundListener;
 use crate::config::{Config, UpstreamConfig};
 use crate::control::{ControlApi, Identities};
+use crate::http::trusted_proxies::TrustedProxies;
 use crate::keys::{KeyStore, PostgresKeys, UsageCounts};
 use crate::ops::Metrics;
 
@@ -58,7 +59,8 @@ pub(super) async fn bind_control_listener(
     }
     let identities = Identities::new(&config.control)?;
     let store = Arc::clone(&keys.store);
-    let api = ControlApi::new(&config.control, identities, store, Arc::clone(metrics));
+    let proxies = TrustedProxies::new(config.server.trusted_proxies.clone());
+    let api = ControlApi::new(&config.control, identities, &proxies, store, Arc::clone(metrics));
     Ok(Some((bound, api)))
 }
 

@@ -2,13 +2,12 @@
 //! in: request id, log and metrics, host, errors as JSON, route, method, authentication; only then are
 //! parameters and body parsed.
 
-use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Instant;
 
 use poem::error::ResponseError;
 use poem::http::{HeaderValue, StatusCode, header};
-use poem::{Addr, Endpoint, PathPattern, Request, Response, Result, Route};
+use poem::{Endpoint, PathPattern, Request, Response, Result, Route};
 use poem_openapi::OpenApi;
 
 use super::document::{OPENAPI_PATH, document};
@@ -23,6 +22,7 @@ use crate::http::methods::{Endpoints, MethodRoutes};
 use crate::http::request_id::RequestIds;
 use crate::http::static_file::{HTML, SCRIPT, StaticFile};
 use crate::http::swagger_ui;
+use crate::http::trusted_proxies::TrustedProxies;
 use crate::keys::KeyStore;
 use crate::ops::{Metrics, error_chain, method_label};
 use crate::server::{Handler, InvalidHost};
@@ -36,9 +36,11 @@ pub struct ControlApi {
 
 impl ControlApi {
     /// Manages the keys in `store` for the callers that `identities` authenticates.
+    /// `trusted_proxies` may report where their requests come from.
     pub fn new(
         config: &ControlConfig,
         identities: Identities,
+        trusted_proxies: &TrustedProxies,
         store: Arc<dyn KeyStore>,
         metrics: Arc<Metrics>,
     ) -> Self {
@@ -51,9 +53,9 @@ impl ControlApi {
             routes = routes.at(path, MethodRoutes::<ControlApiError>::new(methods));
         }
         for (path, methods) in authenticated {
-            let inner = MethodRoutes::new(methods);
-            routes =
-                routes.at(path, AuthenticatedRoutes { inner, identities: Arc::clone(&identities) });
+            let (inner, identities) = (MethodRoutes::new(methods), Arc::clone(&identities));
+            let trusted_proxies = trusted_proxies.clone();
+            routes = routes.at(path, AuthenticatedRoutes { inner, identities, trusted_proxies });
         }
         Self { routes, request_ids: RequestIds::default(), metrics }
     }
@@ -120,6 +122,7 @@ impl Handler for ControlApi {
 struct AuthenticatedRoutes {
     inner: MethodRoutes<ControlApiError>,
     identities: Arc<Identities>,
+    trusted_proxies: TrustedProxies,
 }
 
 impl Endpoint for AuthenticatedRoutes {
@@ -129,11 +132,8 @@ impl Endpoint for AuthenticatedRoutes {
         if !self.inner.supports(request.method()) {
             return self.inner.call(request).await;
         }
-        let address = match &**request.remote_addr() {
-            Addr::SocketAddr(address) => address.ip(),
-            _ => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
-        };
-        let caller = match self.identities.caller(request.headers(), address).await {
+        let source = || self.trusted_proxies.source(&request);
+        let caller = match self.identities.caller(request.headers(), source).await {
             Ok(caller) => Arc::new(caller),
             Err(error) => return Ok(ControlApiError::from(error).as_response()),
         };

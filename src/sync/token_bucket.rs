@@ -36,12 +36,6 @@ impl TokenBucket {
         state.0 = (state.0 + 1.0).min(self.capacity);
     }
 
-    /// Whether there is less than one token.
-    pub(crate) fn is_empty(&self, now: Instant) -> bool {
-        let state = *lock(&self.state);
-        self.tokens(state, now) < 1.0
-    }
-
     fn tokens(&self, (tokens, since): (f64, Instant), now: Instant) -> f64 {
         let refilled = now.saturating_duration_since(since).as_secs_f64() * self.per_second;
         (tokens + refilled).min(self.capacity)
@@ -60,8 +54,7 @@ mod tests {
         let at = |ms| start + Duration::from_millis(ms);
         let bucket = TokenBucket::new(3, 2, start);
         assert_eq!((0..10).filter(|_| bucket.try_take(start)).count(), 3);
-        assert!(!bucket.try_take(at(499)) && bucket.is_empty(at(499)));
-        assert!(!bucket.is_empty(at(500)));
+        assert!(!bucket.try_take(at(499)));
         assert!(bucket.try_take(at(500)));
         assert!(!bucket.try_take(at(500)));
         assert_eq!((0..10).filter(|_| bucket.try_take(at(60_000))).count(), 3);

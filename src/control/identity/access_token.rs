@@ -6,6 +6,7 @@ use std::time::Duration;
 use jsonwebtoken::errors::ErrorKind;
 use jsonwebtoken::{Algorithm, DecodingKey, Header, Validation, decode, decode_header};
 use serde_json::{Map, Value};
+use tokio::sync::Semaphore;
 
 use super::caller::{AuthMethod, VerifiedIdentity};
 use super::error::{AuthError, CredentialError};
@@ -31,6 +32,9 @@ type Claims = Map<String, Value>;
 pub(super) struct AccessTokens {
     claims: ClaimVerifier,
     keys: IssuerKeys,
+    /// One signature is verified at a time, so that invalid tokens, of which any number may be sent,
+    /// take one processor at most.
+    verifying: Semaphore,
 }
 
 /// What the claims of an access token must say.
@@ -52,7 +56,8 @@ impl AccessTokens {
             audience: audience.clone(),
             user_claim: config.user_claim.clone(),
         };
-        Ok(Some(Self { claims, keys: IssuerKeys::new(issuer.clone(), http) }))
+        let (keys, verifying) = (IssuerKeys::new(issuer.clone(), http), Semaphore::new(1));
+        Ok(Some(Self { claims, keys, verifying }))
     }
 
     /// The identity of the token's user.
@@ -60,6 +65,8 @@ impl AccessTokens {
         let header = accepted_header(token)?;
         let candidates = self.keys.candidates(header.kid.as_deref(), header.alg).await;
         let candidates = candidates.map_err(AuthError::IssuerUnavailable)?;
+        // Fails only for a closed semaphore, which this is not.
+        let _turn = self.verifying.acquire().await;
         Ok(self.claims.verify(token, header.alg, &candidates)?)
     }
 }

@@ -1,28 +1,31 @@
-//! Authenticates callers of the control API by the token in `Authorization`.
+//! Authenticates callers of the control API by the token in `Authorization`. Tokens are verified
+//! first, and only invalid ones are throttled: no valid token is refused, whoever else sends invalid
+//! ones from its address.
 
 use std::collections::HashSet;
-use std::net::IpAddr;
 
 use poem::http::HeaderMap;
-use sha2::{Digest, Sha256};
 
 use super::access_token::AccessTokens;
-use super::auth_throttle::AuthThrottle;
 use super::bearer;
 use super::caller::{Caller, VerifiedIdentity};
 use super::error::{AuthError, CredentialError};
 use super::login_tokens::LoginTokens;
 use crate::config::ControlConfig;
 use crate::control::login_token::TYPE_PREFIX;
-use crate::net::AuthoritiesError;
+use crate::net::{AuthoritiesError, FailureLimiter, RequestSource};
 use crate::registry::Timestamp;
+
+/// Invalid tokens from one source that are told to be invalid: at once, and per second on average.
+const INVALID_BURST: u32 = 30;
+const INVALID_PER_SECOND: u32 = 1;
 
 /// Authenticates callers. One a replica.
 pub struct Identities {
     login_tokens: LoginTokens,
     access_tokens: Option<AccessTokens>,
     operators: HashSet<String>,
-    auth_throttle: AuthThrottle,
+    invalid_tokens: FailureLimiter,
 }
 
 impl Identities {
@@ -35,25 +38,32 @@ impl Identities {
             login_tokens: LoginTokens::new(config.tokens.clone()),
             access_tokens: AccessTokens::new(&config.oidc)?,
             operators: config.operators.iter().cloned().collect(),
-            auth_throttle: AuthThrottle::default(),
+            invalid_tokens: FailureLimiter::new(
+                "invalid login tokens and access tokens",
+                INVALID_BURST,
+                INVALID_PER_SECOND,
+            ),
         })
     }
 
-    /// The caller who sends these headers from this address.
+    /// The caller who sends these headers. `source`, which is called only if the token is invalid, is
+    /// where the request comes from.
     ///
     /// # Errors
     /// The caller cannot be authenticated.
-    pub async fn caller(&self, headers: &HeaderMap, from: IpAddr) -> Result<Caller, AuthError> {
-        let token = bearer::token(headers)?;
-        let fingerprint = Sha256::digest(token.as_bytes()).into();
-        if !self.auth_throttle.may_verify(from, &fingerprint) {
+    pub async fn caller(
+        &self,
+        headers: &HeaderMap,
+        source: impl FnOnce() -> RequestSource,
+    ) -> Result<Caller, AuthError> {
+        let verified = self.verify(bearer::token(headers)?).await;
+        let is_invalid = match &verified {
+            // It may be valid once the issuer's keys are read again.
+            Err(AuthError::Refused(error)) => *error != CredentialError::UnknownKey,
+            _ => false,
+        };
+        if is_invalid && !self.invalid_tokens.try_count(source()) {
             return Err(AuthError::TooManyInvalidTokens);
-        }
-        let verified = self.verify(token).await;
-        match &verified {
-            Ok(_) => self.auth_throttle.record_valid(fingerprint),
-            Err(AuthError::Refused(_)) => self.auth_throttle.record_invalid(from),
-            Err(_) => {}
         }
         let (user, method, expires_at) = verified?;
         Ok(Caller { operator: self.operators.contains(&user), user, method, expires_at })

@@ -2,7 +2,6 @@
 //! login token whose hash is configured.
 
 mod access_token;
-mod auth_throttle;
 mod bearer;
 mod caller;
 mod error;

@@ -13,6 +13,7 @@ mod rotation;
 mod secrecy;
 mod stores;
 mod usage;
+mod wrong_tokens;
 
 use gene_registry::config::Config;
 
