@@ -35,7 +35,7 @@ pub enum CacheEvent {
 
 /// The counter of each event, in the order of [`CacheEvent`]: its name, and the value of its label
 /// `result` if it has one.
-const COUNTERS: [(&str, Option<&str>); 12] = [
+const COUNTERS: [(&str, Option<&str>); 13] = [
     ("gene_registry_loads_total", Some("ok")),
     ("gene_registry_loads_total", Some("failed")),
     ("gene_registry_refreshes_total", None),
