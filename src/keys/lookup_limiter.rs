@@ -53,8 +53,11 @@ pub(super) struct LookupPermit {
     /// The source, if the lookup counts against its budget.
     counted_for: Option<RequestSource>,
     is_in_total: bool,
-    _concurrent: [Option<OwnedSemaphorePermit>; 2],
+    _turn: Turn,
 }
+
+/// The permits of a lookup among those of sources beyond their budget, and among all.
+type Turn = [Option<OwnedSemaphorePermit>; 2];
 
 impl LookupLimiter {
     pub(super) fn new() -> Self {
@@ -72,28 +75,31 @@ impl LookupLimiter {
     /// unknown keys, or too many lookups are under way.
     pub(super) async fn acquire(&self, source: RequestSource) -> Option<LookupPermit> {
         let limits = &self.0;
-        let is_first = limits.by_source.try_count(source);
+        let is_within_budget = limits.by_source.try_count(source);
         let is_in_total = limits.total.try_take(Instant::now());
-        if !is_first && !is_in_total {
+        if !is_within_budget && !is_in_total {
             return None;
         }
-        let turn = async {
-            let last = if is_first { None } else { permit_of(&limits.concurrent_last).await };
-            [last, permit_of(&limits.concurrent).await]
-        };
-        let turn = timeout(MAX_WAIT, turn).await;
-        let is_refused = turn.is_err();
+        let turn = timeout(MAX_WAIT, limits.turn(is_within_budget)).await;
+        let has_begun = turn.is_ok();
         let permit = LookupPermit {
             limits: Arc::clone(limits),
-            counted_for: is_first.then_some(source),
+            counted_for: is_within_budget.then_some(source),
             is_in_total,
-            _concurrent: turn.unwrap_or_default(),
+            _turn: turn.unwrap_or_default(),
         };
-        if is_refused {
-            permit.refund();
-            return None;
+        if has_begun {
+            return Some(permit);
         }
-        Some(permit)
+        permit.refund();
+        None
+    }
+}
+
+impl LookupLimits {
+    async fn turn(&self, is_within_budget: bool) -> Turn {
+        let last = if is_within_budget { None } else { permit_of(&self.concurrent_last).await };
+        [last, permit_of(&self.concurrent).await]
     }
 }
 

@@ -42,6 +42,17 @@ async fn a_restart_reloads_the_records_that_were_marked_before_it() {
 }
 
 #[tokio::test]
+async fn the_source_of_a_request_with_a_cached_record_is_not_determined() {
+    let empty = Catalogue { genes: Vec::new() };
+    let upstream = Embedded::from_catalogue(&empty, Timestamp::now(), vec![], String::new());
+    let records = Records::new(UpstreamClient::new(Arc::new(upstream)), Arc::default());
+    let hash = KeyHash([1; 32]);
+    records.store.put(hash, Some(record(hash)), ReadStamp::new(Timestamp::now(), None));
+    let found = records.get(&hash, BootInstant::now(), || unreachable!("it has a record")).await;
+    assert!(found.is_ok_and(|found| found.hash == hash));
+}
+
+#[tokio::test]
 async fn records_of_ten_minutes_are_read_again_in_one_statement() {
     let empty = Catalogue { genes: Vec::new() };
     let keys: Vec<_> = (0..3).map(|number| record(KeyHash([number; 32]))).collect();
