@@ -6,7 +6,7 @@ use clap::Args;
 use secrecy::SecretString;
 
 use super::command::{CommandError, CommandResult, block_on};
-use super::output::notice;
+use super::output::{notice, sanitize_lines};
 use super::session::{
     CredentialStore, IssuerClient, Login, OidcLogin, ServerAddress, resolve_server, web_client,
 };
@@ -65,10 +65,10 @@ async fn log_out(store: &CredentialStore, server: &ServerAddress) -> Result<(), 
             Ok(false) => notice(
                 "The issuer does not support revocation; the refresh token expires by itself.",
             ),
-            Err(error) => notice(&format!(
+            Err(error) => notice(&sanitize_lines(&format!(
                 "The issuer could not revoke the refresh token ({}); it expires by itself.",
                 error_chain(&*error)
-            )),
+            ))),
         }
     }
     Ok(())

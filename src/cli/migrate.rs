@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use super::command::{CommandResult, block_on};
 use super::config_file::ConfigFile;
-use super::output::{notice, print};
+use super::output::{notice, print, sanitize_lines};
 use crate::upstream::postgres::{connect, schema};
 
 pub(super) fn run(config: &ConfigFile) -> CommandResult {
@@ -12,7 +12,9 @@ pub(super) fn run(config: &ConfigFile) -> CommandResult {
     block_on(async {
         let mut client = connect(&config.upstream).await?;
         let migrated = schema::migrate(&mut client).await?;
-        migrated.warnings.iter().for_each(|warning| notice(&format!("warning: {warning}")));
+        for warning in &migrated.warnings {
+            notice(&sanitize_lines(&format!("warning: {warning}")));
+        }
         match migrated.applied {
             0 => print("The schema is up to date.\n")?,
             applied => {

@@ -104,7 +104,8 @@ impl Drop for FlushLog {
 
 /// Prints why the command failed.
 fn report_failure(error: &(dyn std::error::Error + Send + Sync + 'static)) -> ExitCode {
-    notice(&format!("gene-registry: {}", error_chain(error)));
+    // Some causes quote a server or a database.
+    notice(&sanitize_lines(&format!("gene-registry: {}", error_chain(error))));
     if is_untrusted(error) {
         notice(UNTRUSTED);
     }
@@ -131,8 +132,9 @@ fn report_parse_error(error: &clap::Error) -> ExitCode {
         return printed.map_or_else(|error| report_failure(&error), |()| ExitCode::SUCCESS);
     }
     // Without colours if the arguments hold control characters: colours are control characters too.
-    let sanitized = sanitize_lines(&message.to_string());
-    let shown = sanitized.unwrap_or_else(|| message.ansi().to_string());
+    let plain = message.to_string();
+    let sanitized = sanitize_lines(&plain);
+    let shown = if plain == sanitized { message.ansi().to_string() } else { sanitized };
     notice(without_secrets(&shown).trim_end_matches('\n'));
     USAGE_ERROR.into()
 }

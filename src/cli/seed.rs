@@ -9,7 +9,7 @@ use secrecy::zeroize::Zeroizing;
 
 use super::command::{CommandError, CommandResult, block_on};
 use super::config_file::ConfigFile;
-use super::output::{notice, print, print_secret};
+use super::output::{notice, print, print_secret, sanitize_lines};
 use crate::keys::{ApiKey, KeySpec, NewKey, READ_SCOPE, insert_key};
 use crate::ops::error_chain;
 use crate::registry::Timestamp;
@@ -58,7 +58,7 @@ impl Seed {
             notice(&format!("Loaded {genes} genes with {evaluations} evaluations."));
             if let Err(error) = vacuum(&client).await {
                 let error = error_chain(&error);
-                notice(&format!("warning: cannot vacuum the tables: {error}"));
+                notice(&sanitize_lines(&format!("warning: cannot vacuum the tables: {error}")));
             }
             Ok(ExitCode::SUCCESS)
         })

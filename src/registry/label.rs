@@ -1,6 +1,8 @@
 //! Labels: names of keys and users. They are displayed in terminals, logs and tables, so they must
 //! not contain control characters, or characters that make them look like another label.
 
+use super::deceptive::deceptions;
+
 /// Maximum length, in characters.
 pub const MAX_LABEL_LENGTH: usize = 200;
 
@@ -10,27 +12,15 @@ pub const LABEL: &str = "1 to 200 characters, not only spaces, without control c
 
 /// Whether the text is a valid label.
 pub fn is_label(text: &str) -> bool {
-    // Several scripts and emoji need these to join or separate letters.
-    let is_joiner = |character: char| matches!(character, '\u{200c}' | '\u{200d}');
-    let is_visible = |character: char| !character.is_whitespace() && !is_joiner(character);
     text.chars().count() <= MAX_LABEL_LENGTH
-        && text.chars().any(is_visible)
-        && !text.chars().any(is_deceptive)
-}
-
-/// Whether a character is a control, line separator, direction mark, invisible character or tag. A
-/// terminal interprets these, displays them as something else, or not at all.
-pub fn is_deceptive(character: char) -> bool {
-    character.is_control()
-        || matches!(character,
-            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}'
-            | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
-            | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+        && text.chars().any(|character| !character.is_whitespace())
+        && !deceptions(text).any(|(_, is_deceptive)| is_deceptive)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::registry::is_deceptive;
 
     #[test]
     fn labels_are_visible_and_contain_no_deceptive_characters() {

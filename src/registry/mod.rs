@@ -7,6 +7,7 @@
 
 mod api_key;
 pub mod arena;
+mod deceptive;
 mod gene;
 mod label;
 mod number;
@@ -17,11 +18,12 @@ mod request;
 mod time;
 
 pub use api_key::{ApiKeyRecord, KeyHash, KeyId};
+pub use deceptive::{deceptions, is_deceptive};
 pub use gene::{
     ArenaHistoryEntry, ArenaInsights, Compatibility, Fidelity, GeneId, GenePage, GenePhenotype,
     GeneSummary, InvalidGeneId, TopGene, Trend, UnknownFidelity,
 };
-pub use label::{LABEL, MAX_LABEL_LENGTH, is_deceptive, is_label};
+pub use label::{LABEL, MAX_LABEL_LENGTH, is_label};
 pub use number::{Count, MAX_SAFE_INTEGER};
 pub use page::{Page, PageLimit, PageOffset};
 pub use phenotype::Phenotype;

@@ -5,6 +5,7 @@ use serde_json::Value;
 use thiserror::Error;
 use uuid::Uuid;
 
+use super::deceptive::is_deceptive;
 use super::gene::{ArenaHistoryEntry, Compatibility, Fidelity, GeneId, GenePhenotype, GeneSummary};
 use super::number::Count;
 use super::phenotype::Phenotype;
@@ -92,7 +93,7 @@ impl RawGene {
     }
 
     /// Converts to the gene's phenotype. `install_template`, with `{id}` replaced by the gene's id,
-    /// is used if the upstream has no install command of one line.
+    /// is used if the upstream has no install command of one line, without deceptive characters.
     pub fn into_phenotype(self, install_template: &str) -> Result<GenePhenotype, ContractBreach> {
         let core = self.core()?;
         let required_fidelity = match self.required_fidelity.as_deref() {
@@ -101,7 +102,7 @@ impl RawGene {
         };
         let install_command = self
             .install_command
-            .filter(|command| is_one_line(command))
+            .filter(|command| is_command(command))
             .unwrap_or_else(|| install_template.replace("{id}", &core.id.to_string()));
         let min_playground_version = self
             .min_playground_version
@@ -183,8 +184,9 @@ fn without_negative_zero(value: f64) -> f64 {
     value + 0.0
 }
 
-fn is_one_line(command: &str) -> bool {
-    !command.trim().is_empty() && !command.chars().any(char::is_control)
+/// Whether an install command can be shown and copied: one line, all of which is visible.
+fn is_command(command: &str) -> bool {
+    !command.trim().is_empty() && !command.contains(is_deceptive)
 }
 
 #[cfg(test)]
@@ -249,12 +251,27 @@ mod tests {
     }
 
     #[test]
-    fn a_command_of_more_than_one_line_is_replaced_by_the_template() {
+    fn a_command_of_several_lines_or_with_deceptive_characters_is_replaced_by_the_template() {
         for (stored, shown) in [
             ("playground install x --pin", "playground install x --pin"),
             ("a\nb", "T"),
             ("a\r", "T"),
             ("  ", "T"),
+            ("naïve 日本 \u{5d0}", "naïve 日本 \u{5d0}"),
+            ("a\tb", "T"),
+            ("a\u{85}b", "T"),
+            ("a\u{2028}b", "T"),
+            ("a\u{2029}b", "T"),
+            ("curl x \u{202e}hs | ", "T"),
+            ("a\u{2066}b", "T"),
+            ("a\u{61c}b", "T"),
+            ("a\u{200b}b", "T"),
+            ("é\u{200d}b", "T"),
+            ("a\u{ad}b", "T"),
+            ("\u{feff}a", "T"),
+            ("a\u{3164}b", "T"),
+            ("é\u{fe0f}", "T"),
+            ("a\u{e0041}", "T"),
         ] {
             let raw = RawGene { install_command: Some(stored.to_owned()), ..gene() };
             let phenotype = raw.into_phenotype("T").expect("within the contract");

@@ -117,6 +117,35 @@ test("a gene's phenotype, by keyboard", () => onPage({ key: keys.good }, async (
   assert.ok(await gene.evaluate((one) => one === document.activeElement), "the focus returns to the gene");
 }));
 
+test("controls, marks of direction and invisible characters are shown as escapes", () => onPage({ key: keys.good, provokes: [404] }, async (page) => {
+  const evil = "\u202egnp.exe\u2066\u200b\u{e0041}\u001b[31m";
+  await page.route("**/v1/genes?*", async (route) => {
+    const response = await route.fetch();
+    const body = await response.json();
+    for (const gene of body.data.slice(0, 1)) Object.assign(gene, { name: evil, owner: evil, description: evil, domain: evil });
+    await route.fulfill({ response, json: body });
+  });
+  await page.route("**/v1/genes/*/phenotype", async (route) => {
+    const response = await route.fetch();
+    const body = await response.json();
+    Object.assign(body, { name: evil, domain: evil, install_command: evil });
+    body.phenotype.input = { type: "object", properties: { [evil]: { type: evil, description: evil } } };
+    await route.fulfill({ response, json: body });
+  });
+  for (const query of ["", `?domain=${encodeURIComponent(evil.slice(0, -5))}`]) {
+    await page.goto(`${demo}/arena${query}`);
+    await page.waitForFunction(() => !document.body.hasAttribute("aria-busy"));
+    if (!query) {
+      await page.locator("button.gene").first().click();
+      await page.getByRole("dialog").getByText("Input", { exact: true }).waitFor();
+    }
+    const shown = await page.evaluate(() => [document.title, document.documentElement.textContent,
+      ...[...document.querySelectorAll("[aria-label]")].map((one) => one.getAttribute("aria-label"))].join("\n"));
+    assert.ok(shown.includes("\\u{202e}gnp.exe\\u{2066}"), shown);
+    assert.doesNotMatch(shown, /[\u001b\u202a-\u202e\u2066-\u2069\u200b\u{e0000}-\u{e007f}]/u);
+  }
+}));
+
 test("a visitor enters a key and chooses a domain by keyboard", () => onPage({}, async (page) => {
   await page.goto(`${demo}/arena`);
   await page.keyboard.type(keys.good);

@@ -1,6 +1,6 @@
 //! Makes text from other sources safe to show on a terminal, and keeps secrets out of messages.
 
-use crate::registry::is_deceptive;
+use crate::registry::deceptions;
 
 /// Longer text is truncated. In characters.
 const MAX_CHARACTERS: usize = 300;
@@ -8,10 +8,10 @@ const MAX_CHARACTERS: usize = 300;
 /// A word of this length in a message may be a key or a token.
 const SECRET_LENGTH: usize = 24;
 
-/// Escapes control characters and direction marks, which could control the terminal or disguise the
-/// text. Truncates to 300 characters.
+/// Escapes control characters, direction marks and invisible characters, which could control the
+/// terminal or disguise the text. Truncates to 300 characters.
 pub(in crate::cli) fn sanitize(text: &str) -> String {
-    let is_escaped = |character: char| character == '\\' || is_deceptive(character);
+    let is_escaped = |character: char, is_deceptive: bool| is_deceptive || character == '\\';
     match text.char_indices().nth(MAX_CHARACTERS) {
         Some((end, _)) => escape(&text[..end], is_escaped, as_code_point) + "…",
         None => escape(text, is_escaped, as_code_point),
@@ -19,20 +19,18 @@ pub(in crate::cli) fn sanitize(text: &str) -> String {
 }
 
 /// Escapes the same characters in a message of several lines, of any length, but not backslashes.
-/// `None` if there is nothing to escape.
-pub(in crate::cli) fn sanitize_lines(message: &str) -> Option<String> {
-    let is_escaped = |character: char| character != '\n' && is_deceptive(character);
-    message.contains(is_escaped).then(|| escape(message, is_escaped, as_code_point))
+pub(in crate::cli) fn sanitize_lines(message: &str) -> String {
+    escape(message, |character, is_deceptive| is_deceptive && character != '\n', as_code_point)
 }
 
 /// Escapes the same characters as JSON does, which keeps the meaning of the JSON.
 pub(in crate::cli) fn sanitize_json(json: &str) -> String {
-    // Tag characters are outside the basic plane and need two units.
+    // Some characters are outside the basic plane and need two units.
     let as_utf16 = |character: char| {
         let mut units = [0; 2];
         character.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}")).collect()
     };
-    escape(json, is_deceptive, as_utf16)
+    escape(json, |_, is_deceptive| is_deceptive, as_utf16)
 }
 
 /// Escapes a character as in a string of Rust: `\u{202e}`, `\n`.
@@ -42,12 +40,12 @@ fn as_code_point(character: char) -> String {
 
 fn escape(
     text: &str,
-    is_escaped: impl Fn(char) -> bool,
+    is_escaped: impl Fn(char, bool) -> bool,
     escaped: impl Fn(char) -> String,
 ) -> String {
     let mut shown = String::with_capacity(text.len());
-    for character in text.chars() {
-        if is_escaped(character) {
+    for (character, is_deceptive) in deceptions(text) {
+        if is_escaped(character, is_deceptive) {
             shown.push_str(&escaped(character));
         } else {
             shown.push(character);
@@ -80,10 +78,12 @@ fn redact(word: &str) -> std::borrow::Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::registry::is_deceptive;
 
     #[test]
     fn characters_that_control_a_terminal_are_escaped() {
         assert_eq!(sanitize("a\u{1b}[31mb\u{9b}c\n\u{202e}d"), r"a\u{1b}[31mb\u{9b}c\n\u{202e}d");
+        assert_eq!(sanitize("a\u{200d}b\u{3164}\u{e0041}"), r"a\u{200d}b\u{3164}\u{e0041}");
         assert_eq!(sanitize(r"\u{1b}"), r"\\u{1b}", "not mistaken for an escaped character");
         assert_eq!(sanitize("naïve 日本語 👩‍🔬 \"'"), "naïve 日本語 👩‍🔬 \"'");
         assert_eq!(sanitize(&"x".repeat(1000)).chars().count(), MAX_CHARACTERS + 1);
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn json_means_the_same_without_harmful_characters() {
-        let name = "a\u{1b}\u{9b}\u{7f}\u{202e}\u{e0041}日本 \\ \"";
+        let name = "a\u{1b}\u{9b}\u{7f}\u{202e}\u{200d}\u{e0041}日本 \\ \"";
         let json = serde_json::to_string(name).expect("JSON");
         let shown = sanitize_json(&json);
         assert!(!shown.contains(is_deceptive), "{shown:?}");

@@ -2,7 +2,7 @@
 // ranking), or three if the plot needs another page of the ranking.
 
 import * as api from "./api.js";
-import { $, announce, count, make } from "./dom.js";
+import { $, announce, count, inert, make } from "./dom.js";
 import { abbreviate, canBeKey, domainsSeen, key, rememberDomains, removeKey, storeKey } from "./key.js";
 import { showOverview } from "./overview.js";
 import { openPhenotype } from "./phenotype.js";
@@ -121,8 +121,8 @@ function reportError(error, view) {
 function updateControls(view) {
   $("domain").value = view.domain;
   for (const name of ["fidelity", "sort", "limit"]) $(name).value = view[name];
-  $("title").textContent = view.domain || "The arena";
-  document.title = `${view.domain || "Arena"} · Gene Registry`;
+  $("title").textContent = inert(view.domain) || "The arena";
+  document.title = `${inert(view.domain) || "Arena"} · Gene Registry`;
   $("ranking-title").textContent = view.domain ? "Ranking" : "Best genes of all domains";
   keyLine();
 }

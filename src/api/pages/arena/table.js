@@ -1,6 +1,6 @@
 // The ranking: one page of genes, with links to the previous and next page.
 
-import { $, announce, count, decimal, make } from "./dom.js";
+import { $, announce, count, decimal, inert, make } from "./dom.js";
 import { sparkline } from "./plots.js";
 
 const TONES = { Native: "good", Hybrid: "accent", Wrapped: "" };
@@ -18,7 +18,7 @@ export function showTable(page, view, open) {
     if (head.dataset.sort === view.sort) head.setAttribute("aria-sort", "descending");
     else head.removeAttribute("aria-sort");
   }
-  const where = view.domain ? `of the domain ${view.domain}` : "of all domains";
+  const where = view.domain ? `of the domain ${inert(view.domain)}` : "of all domains";
   $("caption").textContent = `Genes ${where}${view.fidelity ? `, ${view.fidelity} only` : ""}, by ${SORTED_BY[view.sort]}, best first`;
   const range = data.length ? `${count(offset + 1)}–${count(offset + data.length)} of ${count(total)}` : `0 of ${count(total)}`;
   $("range").textContent = range;

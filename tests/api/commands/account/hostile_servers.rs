@@ -75,7 +75,10 @@ async fn redirects_are_not_followed_with_the_token() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn texts_from_a_server_are_sanitized_for_the_terminal() {
-    let evil = "\u{1b}]0;owned\u{7}\u{1b}[2J\u{9b}31m\r\n\u{202e}gnp.exe";
+    const HIDDEN: &str = "\u{202e}\u{2066}\u{61c}\u{200b}\u{34f}\u{115f}\u{3164}\u{fe0f}\u{feff}\u{e0041}\
+        \u{e0100}\u{ad}\u{200d}";
+    let evil =
+        format!("\u{1b}]0;owned\u{7}\u{1b}[2J\u{9b}31m\r\n\u{202e}gnp.exe{HIDDEN}\u{85}\u{2028}");
     let refusal = json!({ "error": evil, "code": evil }).to_string();
     let key = json!({ "prefix": evil, "owner": evil, "name": evil, "scopes": [evil],
         "rate_limit_per_minute": 1, "created_at": "2026-01-01T00:00:00Z", "expires_at": null,
@@ -103,7 +106,9 @@ async fn texts_from_a_server_are_sanitized_for_the_terminal() {
                 let json = if command[0] == "login" { &[] } else { json };
                 let ended = cli_user.run(&[command, json].concat()).await;
                 let harmful = |character: char| {
-                    (character.is_control() && character != '\n') || character == '\u{202e}'
+                    (character.is_control() && character != '\n')
+                        || HIDDEN.contains(character)
+                        || character == '\u{2028}'
                 };
                 let said = format!("{}{}", ended.stdout, ended.stderr);
                 assert!(!said.contains(harmful), "{command:?}: {ended:?}");
