@@ -53,7 +53,7 @@ pub async fn start_with_keys(
     let metrics = Arc::new(Metrics::default());
     let control = key_management::bind_control_listener(config, keys.as_ref(), &metrics).await?;
     let redis = redis::connections(config)?;
-    let usage = key_management::usage_recording(keys);
+    let usage = key_management::usage_recording(config, keys)?;
     let usage_counts = usage.as_ref().map(|(counts, _)| Arc::clone(counts));
     let services = Services::new(config, upstream, redis, usage_counts, metrics);
     let traces = Traces::new(&config.telemetry)?;

@@ -33,19 +33,22 @@ pub enum StartError {
     /// The certificate or its private key cannot be used.
     #[error("server.tls: {0}")]
     Tls(#[from] ServerTlsError),
-    /// The database that keys are written to cannot be used as configured.
-    #[error("{}", keys_database_text(.0))]
-    KeysDatabase(SetupError),
+    /// A database that keys or their use are written to cannot be used as configured.
+    #[error("{}", database_text(.key, .error))]
+    Database {
+        /// The configuration key of its URL.
+        key: &'static str,
+        /// What is wrong with it.
+        error: SetupError,
+    },
     /// The file of the issuer's certificate authorities cannot be read.
     #[error("control.oidc.tls_ca_file: {0}")]
     Issuer(#[from] AuthoritiesError),
 }
 
-fn keys_database_text(error: &SetupError) -> String {
+fn database_text(key: &str, error: &SetupError) -> String {
     match error {
-        SetupError::InvalidUrl(why) => {
-            format!("control.database_url: not a valid postgres:// URL: {why}")
-        }
+        SetupError::InvalidUrl(why) => format!("{key}: not a valid postgres:// URL: {why}"),
         other => other.to_string(),
     }
 }

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use secrecy::SecretString;
+
 use super::error::StartError;
 use super::listeners::BoundListener;
 use crate::config::{Config, UpstreamConfig};
@@ -24,20 +26,22 @@ impl KeyManagement {
     /// at `upstream.url`, read-only. Otherwise `None`.
     ///
     /// # Errors
-    /// [`StartError::KeysDatabase`].
+    /// [`StartError::Database`].
     pub fn from_config(config: &Config) -> Result<Option<Self>, StartError> {
         let store = match &config.control.database_url {
-            Some(url) => {
-                let keys_config =
-                    UpstreamConfig { url: Some(url.clone()), ..config.upstream.clone() };
-                PostgresKeys::new(&keys_config)
-            }
+            Some(url) => PostgresKeys::new(&upstream_at(url, config)),
             None if config.control.bind.is_some() => PostgresKeys::read_only(&config.upstream),
             None => return Ok(None),
         };
-        let store = Arc::new(store.map_err(StartError::KeysDatabase)?);
+        let key = "control.database_url";
+        let store = Arc::new(store.map_err(|error| StartError::Database { key, error })?);
         Ok(Some(Self { store, writable: config.control.database_url.is_some() }))
     }
+}
+
+/// The settings of `[upstream]` with another URL.
+fn upstream_at(url: &SecretString, config: &Config) -> UpstreamConfig {
+    UpstreamConfig { url: Some(url.clone()), ..config.upstream.clone() }
 }
 
 /// Binds the control listener without serving it; `None` if it is off.
@@ -64,16 +68,30 @@ pub(super) async fn bind_control_listener(
     Ok(Some((bound, api)))
 }
 
-/// The counters of the keys' usage, and the store to write them to; `None` if it is read-only.
+/// The counters of the keys' usage, and the store to write them to.
+pub(super) type UsageRecording = (Arc<UsageCounts>, Arc<dyn KeyStore>);
+
+/// Where the use of keys is counted, and written to: the store at
+/// `keys.usage_database_url`, otherwise `keys`; `None` if neither accepts writes.
+///
+/// # Errors
+/// [`StartError::Database`].
 pub(super) fn usage_recording(
+    config: &Config,
     keys: Option<KeyManagement>,
-) -> Option<(Arc<UsageCounts>, Arc<dyn KeyStore>)> {
+) -> Result<Option<UsageRecording>, StartError> {
+    if let Some(url) = &config.keys.usage_database_url {
+        let key = "keys.usage_database_url";
+        let store = PostgresKeys::for_usage(&upstream_at(url, config));
+        let store = store.map_err(|error| StartError::Database { key, error })?;
+        return Ok(Some((Arc::default(), Arc::new(store))));
+    }
     let Some(keys) = keys.filter(|keys| keys.writable) else {
         tracing::info!(
-            "control.database_url is not set: the last use of keys is not recorded. Set it to the URL of \
-             a role that may write usage"
+            "keys.usage_database_url is not set, and control.database_url is not set: the last use of keys is \
+             not recorded. Set the first to the URL of the role gene_registry_usage"
         );
-        return None;
+        return Ok(None);
     };
-    Some((Arc::default(), keys.store))
+    Ok(Some((Arc::default(), keys.store)))
 }

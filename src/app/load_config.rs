@@ -3,6 +3,8 @@
 
 use std::path::Path;
 
+use secrecy::SecretString;
+
 use super::error::StartError;
 use crate::config::{Config, ConfigError, InvalidConfig, LoadedConfig, UpstreamConfig};
 use crate::net::tls;
@@ -32,7 +34,9 @@ fn check(config: &Config) -> Vec<ConfigError> {
         errors.push(ConfigError::with_text(&["log.level"], error.to_string()));
     }
     errors.extend(upstream(config));
-    errors.extend(keys_database(config));
+    errors.extend(database("control.database_url", config.control.database_url.as_ref(), config));
+    let usage_url = config.keys.usage_database_url.as_ref();
+    errors.extend(database("keys.usage_database_url", usage_url, config));
     if let Err(error) = Servers::read(&config.redis) {
         errors.push(ConfigError::with_text(&[error.key], error.to_string()));
     }
@@ -56,11 +60,11 @@ fn upstream(config: &Config) -> Option<ConfigError> {
     Some(ConfigError::with_text(&["upstream.url"], error.to_string()))
 }
 
-fn keys_database(config: &Config) -> Option<ConfigError> {
-    let url = config.control.database_url.clone()?;
-    let error = url_error(UpstreamConfig { url: Some(url), ..config.upstream.clone() })?;
-    let text = StartError::KeysDatabase(error).to_string();
-    Some(ConfigError::with_text(&["control.database_url"], text))
+/// Checks the URL `url` of the configuration key `key`, which overrides that of the upstream.
+fn database(key: &'static str, url: Option<&SecretString>, config: &Config) -> Option<ConfigError> {
+    let error = url_error(UpstreamConfig { url: Some(url?.clone()), ..config.upstream.clone() })?;
+    let text = StartError::Database { key, error }.to_string();
+    Some(ConfigError::with_text(&[key], text))
 }
 
 /// Ignores the file of certificate authorities, which [`check`] reports under its own key.

@@ -73,6 +73,7 @@ impl Demo {
         let mut config = loaded.config;
         config.redis.topology = Topology::Single;
         config.redis.url = None;
+        config.keys.usage_database_url = None;
         config.rate_limit.replicas = 1;
         config.server.bind = self.bind.unwrap_or(config.server.bind);
         config.control.bind.get_or_insert(DEFAULT_CONTROL_BIND);
@@ -97,8 +98,13 @@ impl Demo {
 fn unused(loaded: &LoadedConfig) -> Vec<String> {
     let is_ignored = |key: &str| {
         ["upstream.", "redis."].iter().any(|section| key.starts_with(section))
-            || ["control.database_url", "rate_limit.replicas", "rate_limit.without_redis"]
-                .contains(&key)
+            || [
+                "control.database_url",
+                "keys.usage_database_url",
+                "rate_limit.replicas",
+                "rate_limit.without_redis",
+            ]
+            .contains(&key)
     };
     let set = loaded.effective().into_iter();
     let set = set.filter(|value| is_ignored(&value.key) && !loaded.is_default(&value.key));

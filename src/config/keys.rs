@@ -1,5 +1,6 @@
 //! `[keys]`: API keys.
 
+use secrecy::SecretString;
 use serde::Deserialize;
 
 /// How API keys are looked up and their use is recorded.
@@ -8,6 +9,8 @@ use serde::Deserialize;
 pub struct KeysConfig {
     /// Whether external keys are accepted, which do not have this service's token format.
     pub accept_foreign: bool,
+    /// `postgres://…` with the role that records the use of keys; also set by `USAGE_DATABASE_URL`.
+    pub usage_database_url: Option<SecretString>,
     /// Interval at which the use of keys is written to the database, in seconds, 1 to 86400.
     pub usage_every_s: u64,
 }

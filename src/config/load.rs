@@ -19,17 +19,18 @@ const DEFAULTS: &str = include_str!("../../config/default.toml");
 const PREFIX: &str = "GENE_REGISTRY__";
 
 /// The variables without the prefix, which other programs use too, and the keys that they set.
-const WELL_KNOWN: [(&str, &str); 3] = [
+const WELL_KNOWN: [(&str, &str); 4] = [
     ("DATABASE_URL", "upstream.url"),
     ("REDIS_URL", "redis.url"),
     ("CONTROL_DATABASE_URL", "control.database_url"),
+    ("USAGE_DATABASE_URL", "keys.usage_database_url"),
 ];
 
 /// The source of a value that is not set.
 const DEFAULT: &str = "default";
 
 /// Keys whose values are never displayed.
-const SECRETS: [&str; 7] = [
+const SECRETS: [&str; 8] = [
     "upstream.url",
     "upstream.read_urls",
     "redis.url",
@@ -37,6 +38,7 @@ const SECRETS: [&str; 7] = [
     "redis.password",
     "redis.sentinel.password",
     "control.database_url",
+    "keys.usage_database_url",
 ];
 
 /// Keys whose values in the environment are taken literally, not parsed as TOML.

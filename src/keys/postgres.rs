@@ -28,8 +28,9 @@ const WRITE: &str = "SET LOCAL statement_timeout = '4s'";
 const READ: &str = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY;
     SET LOCAL statement_timeout = '4s'";
 
-/// The size of the connection pool.
+/// The size of the connection pool, and of one that only records the use of keys.
 const MAX_CONNECTIONS: usize = 4;
+const MAX_USAGE_CONNECTIONS: usize = 1;
 
 /// Manages the keys in a Postgres database.
 pub struct PostgresKeys {
@@ -52,6 +53,14 @@ impl PostgresKeys {
     /// As [`Self::new`].
     pub fn read_only(config: &UpstreamConfig) -> Result<Self, SetupError> {
         Ok(Self { pool: small_pool(config, MAX_CONNECTIONS)?, source: KeySource::View })
+    }
+
+    /// Records the use of keys, with a role that may do nothing else.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn for_usage(config: &UpstreamConfig) -> Result<Self, SetupError> {
+        Ok(Self { pool: small_pool(config, MAX_USAGE_CONNECTIONS)?, source: KeySource::Tables })
     }
 
     async fn client(&self) -> Result<PooledConnection, StoreError> {
@@ -152,17 +161,9 @@ impl KeyStore for PostgresKeys {
         self.write(async |transaction| rotate(transaction, owner, prefix, overlap).await).await
     }
 
-    /// Writes in one statement. It locks rows in order, so that concurrent replicas never deadlock.
+    /// Writes by a function of the schema, so that the role needs no other privilege.
     async fn add_usage(&self, usage: &[Usage]) -> Result<(), StoreError> {
-        let sql = "INSERT INTO registry.api_key_usage AS known
-            (key_hash, last_used_at, request_count)
-            SELECT key_hash, used.at, used.requests
-            FROM unnest($1::bytea[], $2::timestamptz[], $3::bigint[]) AS used (key_hash, at, requests)
-            JOIN registry.api_key USING (key_hash)
-            ORDER BY key_hash
-            ON CONFLICT (key_hash) DO UPDATE SET
-                last_used_at = greatest(known.last_used_at, excluded.last_used_at),
-                request_count = known.request_count + excluded.request_count";
+        let sql = "SELECT registry.record_key_usage($1, $2, $3)";
         let hashes: Vec<&[u8]> = usage.iter().map(|usage| usage.key.0.as_slice()).collect();
         let times = usage.iter().map(|usage| SystemTime::try_from(usage.last_used_at));
         let times: Vec<SystemTime> = times.collect::<Result<_, _>>()?;
@@ -174,7 +175,7 @@ impl KeyStore for PostgresKeys {
             (&requests, Type::INT8_ARRAY),
         ];
         self.write(async |transaction| {
-            transaction.execute_typed(sql, &values).await?;
+            transaction.query_typed(sql, &values).await?;
             Ok(())
         })
         .await

@@ -62,8 +62,12 @@ impl KeySource {
 
 const FORBIDDEN: [SqlState; 2] =
     [SqlState::INSUFFICIENT_PRIVILEGE, SqlState::READ_ONLY_SQL_TRANSACTION];
-const SCHEMA_MISMATCH: [SqlState; 3] =
-    [SqlState::UNDEFINED_TABLE, SqlState::UNDEFINED_COLUMN, SqlState::INVALID_SCHEMA_NAME];
+const SCHEMA_MISMATCH: [SqlState; 4] = [
+    SqlState::UNDEFINED_TABLE,
+    SqlState::UNDEFINED_COLUMN,
+    SqlState::UNDEFINED_FUNCTION,
+    SqlState::INVALID_SCHEMA_NAME,
+];
 const TIMEOUT: [SqlState; 2] = [SqlState::QUERY_CANCELED, SqlState::LOCK_NOT_AVAILABLE];
 
 impl From<tokio_postgres::Error> for StoreError {

@@ -13,6 +13,7 @@ MEBIBYTE = 1024 * 1024
 # Stand-ins for the values of Secrets.
 URLS = {
     "DATABASE_URL": "postgres://user:password@postgres:5432/registry",
+    "USAGE_DATABASE_URL": "postgres://usage:password@postgres:5432/registry",
     "CONTROL_DATABASE_URL": "postgres://keys:password@postgres:5432/registry",
     "REDIS_URL": "redis://redis:6379/",
 }

@@ -64,6 +64,7 @@ impl ReplicaProcess {
             .env("GENE_REGISTRY__SERVER__REQUEST_TIMEOUT_MS", "30000")
             .env_remove("GENE_REGISTRY_CONFIG")
             .env_remove("CONTROL_DATABASE_URL")
+            .env_remove("USAGE_DATABASE_URL")
             .env_remove("REDIS_URL");
         for (name, value) in env {
             launch = launch.env(name, value);

@@ -11,6 +11,9 @@ use super::replica::{Replica, Response};
 /// The role that writes keys.
 pub(crate) const KEYS_ROLE: &str = "gene_registry_keys";
 
+/// The role that records the use of keys.
+pub(crate) const USAGE_ROLE: &str = "gene_registry_usage";
+
 /// Enables the control listener, on a free port, with keys written to this database.
 pub(crate) fn with_control(config: &mut Config, database: &Database<'_>) {
     config.control.bind = Some("127.0.0.1:0".parse().unwrap());

@@ -13,7 +13,8 @@ use super::{free_port, scratch_folder};
 const START_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The users that may connect without a password.
-const USERS: [&str; 3] = [SUPERUSER, "gene_registry_reader", "gene_registry_keys"];
+const USERS: [&str; 4] =
+    [SUPERUSER, "gene_registry_reader", "gene_registry_usage", "gene_registry_keys"];
 
 /// A PgBouncer process. Dropping it ends it.
 #[derive(Debug)]

@@ -12,6 +12,7 @@ pub mod maintain;
 mod pool;
 mod queries;
 mod reader;
+mod roles;
 mod rows;
 pub mod schema;
 pub mod seed;

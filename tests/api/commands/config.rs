@@ -124,6 +124,7 @@ async fn config_check_names_the_key_of_every_error() {
         ("[[control.tokens]]\nuser = \"a\"\nsha256 = \"abc\"", "control.tokens"),
         ("[[control.tokens]]\nuser = \"a\"", "control.tokens"),
         ("[keys]\nusage_every_s = 0", "keys.usage_every_s"),
+        ("[keys]\nusage_database_url = \"mysql://u:pw@h/d\"", "keys.usage_database_url: not a"),
     ] {
         let ended = run(config("check", text)).await.failed(1, &[]);
         assert!(ended.stderr.contains(named), "{text}: {ended:?}");
@@ -214,11 +215,13 @@ async fn config_print_masks_secrets_and_shows_where_each_value_came_from() {
         "s3cret-of-keys",
         "\"00\"",
         "s3cret-of-a-standby",
+        "s3cret-of-usage",
     ];
     let path = file("[server]\nmax_connections = 77\nhead_timeout_ms = 88\n");
     let printed = gene_registry(["config", "print", "--config", path.to_str().unwrap()])
         .env("DATABASE_URL", format!("postgres://user:{}@db/registry", secrets[0]))
         .env("CONTROL_DATABASE_URL", format!("postgres://keys:{}@db/registry", secrets[2]))
+        .env("USAGE_DATABASE_URL", format!("postgres://usage:{}@db/registry", secrets[5]))
         .env(
             "GENE_REGISTRY__UPSTREAM__READ_URLS",
             format!("[\"postgres://user:{}@standby/registry\"]", secrets[4]),
@@ -239,6 +242,7 @@ async fn config_print_masks_secrets_and_shows_where_each_value_came_from() {
         "upstream.url = \"***\"  # DATABASE_URL",
         "upstream.read_urls = \"***\"  # GENE_REGISTRY__UPSTREAM__READ_URLS",
         "control.database_url = \"***\"  # CONTROL_DATABASE_URL",
+        "keys.usage_database_url = \"***\"  # USAGE_DATABASE_URL",
         "redis.url = \"***\"  # GENE_REGISTRY__REDIS__URL",
         "redis.password = \"***\"  # GENE_REGISTRY__REDIS__PASSWORD",
         "server.idle_timeout_ms = 75000  # default",

@@ -28,8 +28,14 @@ pub(crate) fn gene_registry<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) 
     std::env::vars_os().map(|(name, _)| name).fold(launch, |launch, name| {
         let text = name.to_string_lossy();
         let configures = text.starts_with("GENE_REGISTRY__")
-            || ["GENE_REGISTRY_CONFIG", "DATABASE_URL", "REDIS_URL", "CONTROL_DATABASE_URL"]
-                .contains(&&*text);
+            || [
+                "GENE_REGISTRY_CONFIG",
+                "DATABASE_URL",
+                "REDIS_URL",
+                "CONTROL_DATABASE_URL",
+                "USAGE_DATABASE_URL",
+            ]
+            .contains(&&*text);
         if configures { launch.env_remove(&name) } else { launch }
     })
 }

@@ -9,11 +9,11 @@ use tokio_postgres::Client;
 
 use super::replica;
 use crate::support::binary::ReplicaProcess;
-use crate::support::control::{ControlClient, KEYS_ROLE, new_token, prefix};
+use crate::support::control::{ControlClient, KEYS_ROLE, USAGE_ROLE, new_token, prefix};
 use crate::support::need_own_servers;
 use crate::support::postgres::PostgresServer;
 use crate::support::proxy::{FaultProxy, Mode};
-use crate::support::replica::{READER, Replica, sample};
+use crate::support::replica::{READER, Replica, config, long_timeouts, sample};
 use crate::support::traffic::uncached_path;
 use crate::support::wait::eventually;
 
@@ -69,6 +69,27 @@ async fn owners_see_when_and_how_often_their_keys_were_used() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_usage_role_alone_records_use_and_takes_precedence_over_the_keys_role() {
+    let database = sample(PostgresServer::shared().await).await;
+    let client = database.connect().await;
+    // It would refuse, if it were asked.
+    let revoke = "revoke execute on function registry.record_key_usage from gene_registry_keys";
+    client.batch_execute(revoke).await.unwrap();
+    for control in [None, Some(database.url_as(KEYS_ROLE))] {
+        let mut config = config(&database.url_as(READER), None);
+        long_timeouts(&mut config);
+        config.keys.usage_every_s = 86_400;
+        config.keys.usage_database_url = Some(database.url_as(USAGE_ROLE).into());
+        config.control.database_url = control.map(Into::into);
+        let replica = Replica::start(&config).await;
+        let key = database.new_key(100).await;
+        send_requests(&replica, &key, 3).await;
+        replica.shutdown().await;
+        assert_eq!(written(&client, &key).await, 3);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn key_use_is_written_at_shutdown_and_refused_keys_are_not_counted() {
     let (replica, database) = replica(|config| {
         new_token(config, "alice");
@@ -101,7 +122,7 @@ async fn a_lost_batch_is_logged_and_delays_no_request() {
     let proxy = FaultProxy::start(postgres.addr()).await;
     let process = ReplicaProcess::start(&[
         ("DATABASE_URL", &database.url_as(READER)),
-        ("CONTROL_DATABASE_URL", &proxy.url(&database.url_as(KEYS_ROLE))),
+        ("USAGE_DATABASE_URL", &proxy.url(&database.url_as(USAGE_ROLE))),
         ("GENE_REGISTRY__KEYS__USAGE_EVERY_S", "1"),
     ])
     .await;

@@ -18,6 +18,8 @@ pub(crate) struct TestDatabase {
     pub(crate) reader_url: String,
     /// The URL of `gene_registry_keys`.
     pub(crate) keys_url: String,
+    /// The URL of `gene_registry_usage`.
+    pub(crate) usage_url: String,
     _database: Database<'static>,
 }
 
@@ -36,6 +38,7 @@ fn of(database: Database<'static>) -> TestDatabase {
         url: database.url(),
         reader_url: database.url_as(replica::READER),
         keys_url: database.url_as("gene_registry_keys"),
+        usage_url: database.url_as("gene_registry_usage"),
         _database: database,
     }
 }

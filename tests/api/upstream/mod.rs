@@ -10,5 +10,6 @@ mod maintain;
 mod many_keys;
 mod plans;
 mod property;
+mod roles;
 mod schema;
 mod sums;

@@ -1,12 +1,12 @@
-//! The default schema: migration, the rights of each role, and the maintenance of ranks.
+//! The default schema: migration, and the maintenance of ranks.
 
 use gene_registry::registry::Timestamp;
-use gene_registry::upstream::postgres::{connect, maintain, schema};
+use gene_registry::upstream::postgres::{maintain, schema};
 use gene_registry::upstream::{CatalogueGene, generate};
 use tokio_postgres::Client;
 
 use super::behaviour::{gene, now};
-use super::database::{TestDatabase, config, empty_database, fresh_database};
+use super::database::{TestDatabase, empty_database, fresh_database};
 use crate::support::database::seed;
 
 #[tokio::test]
@@ -14,6 +14,32 @@ async fn migrating_again_changes_nothing() {
     let database = fresh_database().await;
     let again = schema::migrate(&mut database.client().await).await.expect("the schema");
     assert_eq!(again, schema::Migrated::default());
+}
+
+#[tokio::test]
+async fn a_migration_of_another_release_changes_nothing() {
+    let database = fresh_database().await;
+    let mut client = database.client().await;
+    for (change, named) in [
+        ("UPDATE registry.refinery_schema_history SET checksum = '1' WHERE version = 2", "V2__"),
+        ("UPDATE registry.refinery_schema_history SET version = 99 WHERE version = 2", "V99__"),
+    ] {
+        client.batch_execute(change).await.expect("a change");
+        let error = schema::migrate(&mut client).await.expect_err("another release");
+        assert!(error.to_string().contains(named), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_failed_migration_changes_nothing_and_can_be_repeated() {
+    let database = empty_database().await;
+    let mut client = database.client().await;
+    client.batch_execute("CREATE SCHEMA registry; CREATE TABLE registry.change ()").await.unwrap();
+    let error = schema::migrate(&mut client).await.expect_err("the table exists");
+    assert!(error.to_string().contains("V1__tables"), "{error}");
+    client.batch_execute("DROP TABLE registry.change").await.expect("the only other table");
+    let migrated = schema::migrate(&mut client).await.expect("the schema");
+    assert_eq!(migrated, schema::Migrated { applied: 6, warnings: vec![] });
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -29,88 +55,7 @@ async fn concurrent_migrations_wait_for_each_other_across_databases() {
         applied.push(migration.await.expect("no panic").expect("the schema").applied);
     }
     applied.sort_unstable();
-    assert_eq!(applied, [0, 0, 0, 5, 5]);
-}
-
-#[tokio::test]
-async fn a_user_without_createrole_gets_a_warning_with_the_remedy() {
-    let database = fresh_database().await;
-    let admin = database.client().await;
-    let owner = "gene_registry_test_owner";
-    let _exists = admin.batch_execute(&format!("CREATE ROLE {owner} LOGIN")).await;
-    let empty = empty_database().await;
-    let name = empty.url.rsplit('/').next().expect("a name").to_owned();
-    let grant = format!("GRANT CREATE ON DATABASE {name} TO {owner}");
-    admin.batch_execute(&grant).await.expect("granted");
-    let url = empty.reader_url.replace("gene_registry_reader", owner);
-    let mut client = connect(&config(&url)).await.expect("a connection");
-    let migrated = schema::migrate(&mut client).await.expect("the schema");
-    assert_eq!(migrated.applied, 5);
-    // The roles exist already: only their settings cannot be changed.
-    assert_eq!(migrated.warnings.len(), 3, "{:?}", migrated.warnings);
-}
-
-async fn refused(client: &Client, sql: &str) {
-    match client.batch_execute(sql).await {
-        Ok(()) => panic!("allowed: {sql}"),
-        // insufficient_privilege, read_only_sql_transaction
-        Err(error) => {
-            let code = error.code().map(|code| code.code().to_owned()).unwrap_or_default();
-            assert!(["42501", "25006"].contains(&code.as_str()), "{sql}: {error:?}");
-        }
-    }
-}
-
-#[tokio::test]
-async fn the_reader_reads_the_views_and_nothing_else() {
-    let database = fresh_database().await;
-    let reader = connect(&config(&database.reader_url)).await.expect("the reader");
-    for view in ["gene", "arena_evaluation", "api_key", "change"] {
-        let sql = format!("SELECT * FROM registry_read.{view}");
-        reader.batch_execute(&sql).await.expect("a readable view");
-    }
-    reader.batch_execute("SET default_transaction_read_only = off").await.expect("allowed");
-    for table in ["owner", "gene", "arena_evaluation", "api_key", "api_key_usage", "change"] {
-        refused(&reader, &format!("SELECT * FROM registry.{table}")).await;
-        refused(&reader, &format!("INSERT INTO registry.{table} DEFAULT VALUES")).await;
-    }
-    for sql in [
-        "DELETE FROM registry_read.gene",
-        "UPDATE registry_read.api_key SET name = ''",
-        "INSERT INTO registry_read.change (scope) VALUES ('all')",
-        "CREATE TABLE registry_read.mine ()",
-        "SELECT registry.log_genes('{}', '{}')",
-    ] {
-        refused(&reader, sql).await;
-    }
-    let timeout = reader.query_one("SHOW statement_timeout", &[]).await.expect("a setting");
-    assert_eq!(timeout.get::<_, String>(0), "600ms");
-}
-
-#[tokio::test]
-async fn the_keys_role_writes_keys_and_nothing_else() {
-    let database = fresh_database().await;
-    let keys = connect(&config(&database.keys_url)).await.expect("the keys role");
-    keys.batch_execute(
-        "INSERT INTO registry.owner (handle) VALUES ('me');
-        INSERT INTO registry.api_key (key_hash, prefix, owner, name)
-            VALUES (decode(repeat('ab', 32), 'hex'), 'gr_12345678', 'me', 'first');
-        UPDATE registry.api_key SET revoked_at = now();
-        INSERT INTO registry.api_key_usage (key_hash) SELECT key_hash FROM registry.api_key",
-    )
-    .await
-    .expect("writes to keys");
-    for sql in [
-        "DELETE FROM registry.api_key",
-        "SELECT * FROM registry.gene",
-        "SELECT * FROM registry.change",
-        "INSERT INTO registry.change (scope) VALUES ('all')",
-        "UPDATE registry.owner SET handle = 'you'",
-        "SELECT * FROM registry_read.gene",
-        "TRUNCATE registry.api_key",
-    ] {
-        refused(&keys, sql).await;
-    }
+    assert_eq!(applied, [0, 0, 0, 6, 6]);
 }
 
 /// The id and rank of every gene whose rank is wrong.
