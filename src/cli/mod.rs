@@ -19,6 +19,7 @@ mod seed;
 mod serve;
 mod session;
 mod signals;
+mod system_user;
 mod terminal;
 mod token;
 mod value_parsers;

@@ -10,8 +10,9 @@ use secrecy::zeroize::Zeroizing;
 use super::command::{CommandError, CommandResult, block_on};
 use super::config_file::ConfigFile;
 use super::output::{notice, print, print_secret, sanitize_lines};
-use crate::keys::{ApiKey, KeySpec, NewKey, READ_SCOPE, insert_key};
-use crate::ops::error_chain;
+use super::system_user::system_user;
+use crate::keys::{ApiKey, AuditLog, KeySpec, NewKey, READ_SCOPE, insert_key};
+use crate::ops::{error_chain, telemetry};
 use crate::registry::Timestamp;
 use crate::upstream::postgres::connect;
 use crate::upstream::postgres::seed::{EmptyRegistry, LoadedRegistry, SeedError, vacuum};
@@ -41,6 +42,7 @@ pub(super) struct Seed {
 impl Seed {
     pub(super) fn run(self) -> CommandResult {
         let config = self.config.read()?.config;
+        telemetry::init(&config.log)?;
         // Read before anything is changed.
         let given = self.key_file.as_deref().map(read_key).transpose()?;
         block_on(async {
@@ -55,6 +57,7 @@ impl Seed {
             print_secret(key.expose()).map_err(|error| format!("{error}; nothing was loaded"))?;
             let filled = fill(registry, self.genes, self.seed).await;
             let LoadedRegistry { genes, evaluations } = filled.map_err(with_key_state)?;
+            AuditLog::new(system_user(), "seed").created(key.prefix(), OWNER);
             notice(&format!("Loaded {genes} genes with {evaluations} evaluations."));
             if let Err(error) = vacuum(&client).await {
                 let error = error_chain(&error);

@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, SpanRelativeTo};
 
-use crate::keys::READ_SCOPE;
-use crate::keys::key_rules::{EXPIRES_BEFORE, MAX_OVERLAP_S, SCOPE, is_scope};
-use crate::registry::{LABEL, Timestamp, is_label};
+use crate::keys::key_rules::{EXPIRES_BEFORE, MAX_OVERLAP_S};
+use crate::registry::{LABEL, READ_SCOPE, SCOPE, Timestamp, is_label, is_scope};
 
 /// The name of a key or of its owner.
 pub(super) fn label(text: &str) -> Result<String, String> {

@@ -10,7 +10,7 @@ use secrecy::SecretString;
 use serde::{Deserialize, Deserializer};
 
 use super::checks::Checks;
-use crate::registry::{LABEL, Timestamp, is_label};
+use crate::registry::{LABEL, SCOPE, Timestamp, is_label, is_scope};
 
 /// The control listener. It is off without an address.
 #[derive(Debug, Clone, Deserialize)]
@@ -25,6 +25,12 @@ pub struct ControlConfig {
     pub public_url: Option<String>,
     /// Users who may list and change the keys of all users.
     pub operators: Vec<String>,
+    /// The highest rate limit of users' keys, in requests a minute, 1 to 2147483647.
+    pub max_rate_limit: u32,
+    /// The scopes that users' keys may have.
+    pub scopes: Vec<String>,
+    /// The number of keys of one user that are neither revoked nor expired, 0 to 1000000.
+    pub max_keys: u32,
     /// The OpenID Connect issuer whose access tokens are accepted.
     pub oidc: OidcConfig,
     /// The login tokens that are accepted.
@@ -98,6 +104,11 @@ impl ControlConfig {
             self.operators.iter().all(|user| is_label(user)),
             &["control.operators"],
             &format!("each must be {LABEL}"),
+        );
+        checks.require(
+            !self.scopes.is_empty() && self.scopes.iter().all(|scope| is_scope(scope)),
+            &["control.scopes"],
+            &format!("must have at least one scope, each {SCOPE}"),
         );
         checks.require(
             self.bind.is_none() || !self.tokens.is_empty() || self.oidc.issuer.is_some(),

@@ -58,6 +58,8 @@ impl Config {
             ("shed.max_misses", self.shed.max_misses.unwrap_or(1) as u64, 1..=u64::MAX),
             ("shed.queue", self.shed.queue as u64, 0..=1_000_000),
             ("shed.wait_ms", self.shed.wait_ms, 0..=DAY_MS),
+            ("control.max_rate_limit", self.control.max_rate_limit.into(), 1..=2_147_483_647),
+            ("control.max_keys", self.control.max_keys.into(), 0..=1_000_000),
             ("keys.usage_every_s", self.keys.usage_every_s, 1..=DAY_S),
             // The change log covers one hour more than this.
             ("cache.search.if_error_s", self.cache.search.if_error_s, 0..=DAY_S),

@@ -11,8 +11,8 @@ use thiserror::Error;
 use super::headers::add_headers;
 use super::identity::{AuthError, CredentialError, IssuerKeysError};
 use crate::http::error::{ErrorCause, ErrorResponse, InvalidParameter, error_response};
-use crate::keys::NotAPrefix;
 use crate::keys::store::{KeyRefusal, StoreError, StoredKey};
+use crate::keys::{LimitExceeded, NotAPrefix, UselessKey};
 
 /// Seconds for which clients should wait after too many invalid tokens, or while the issuer's keys
 /// are unavailable.
@@ -36,6 +36,8 @@ pub(super) enum ControlCode {
     Unauthorized,
     /// 403: only operators may do this.
     Forbidden,
+    /// 403: operators do not allow users so much.
+    LimitExceeded,
     /// 404: the route or key does not exist.
     NotFound,
     /// 405: the route does not support this method.
@@ -83,6 +85,10 @@ pub(super) enum ControlApiError {
     NotJson,
     #[error(transparent)]
     InvalidPrefix(#[from] NotAPrefix),
+    #[error("{} is refused unless block is true: {}", .0.field(), .0)]
+    Useless(#[from] UselessKey),
+    #[error(transparent)]
+    LimitExceeded(#[from] LimitExceeded),
     #[error("no such key; GET /control/v1/api-keys lists your keys")]
     NoSuchKey,
     #[error("several keys begin with this prefix, so nothing was changed; give a longer prefix")]
@@ -156,7 +162,8 @@ impl ErrorResponse for ControlApiError {
             Self::Unauthorized(_) => (StatusCode::UNAUTHORIZED, Code::Unauthorized),
             Self::TooManyInvalidTokens => (StatusCode::TOO_MANY_REQUESTS, Code::RateLimited),
             Self::NotAnOperator => (StatusCode::FORBIDDEN, Code::Forbidden),
-            Self::Parameter(_) => (StatusCode::BAD_REQUEST, Code::MissingParam),
+            Self::LimitExceeded(_) => (StatusCode::FORBIDDEN, Code::LimitExceeded),
+            Self::Parameter(_) | Self::Useless(_) => (StatusCode::BAD_REQUEST, Code::MissingParam),
             Self::InvalidPrefix(_) => (StatusCode::BAD_REQUEST, Code::InvalidPrefix),
             Self::Ambiguous(_) => (StatusCode::CONFLICT, Code::Ambiguous),
             Self::NotJson => (StatusCode::UNSUPPORTED_MEDIA_TYPE, Code::UnsupportedMediaType),
@@ -240,6 +247,7 @@ impl From<StoreError> for ControlApiError {
             StoreError::Refused(KeyRefusal::Ambiguous(keys)) => Self::Ambiguous(keys),
             StoreError::Refused(KeyRefusal::AlreadyRotated(key)) => Self::AlreadyRotated(key),
             StoreError::Refused(KeyRefusal::NotActive) => Self::NotActive,
+            StoreError::Refused(KeyRefusal::LimitExceeded(error)) => Self::LimitExceeded(error),
             error => Self::Store(Arc::new(error)),
         }
     }

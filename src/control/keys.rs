@@ -13,14 +13,18 @@ use super::identity::Caller;
 use super::model::{ApiKey, ApiKeyPage, NewApiKey, RotatedApiKey, WhoAmI};
 use super::parameters::{ListLimit, ListOffset};
 use super::reply::{JsonReply, reply};
-use super::requests::{CreateApiKey, KeySelector, RevokeApiKey, RotateApiKey};
+use super::requests::{CreateApiKey, KeySelector, KeyToCreate, RevokeApiKey, RotateApiKey};
 use crate::http::parameter::Query;
 use crate::keys::store::{KeyRotation, ListRange, StoredKey};
-use crate::keys::{KeyStore, NewKey};
+use crate::keys::{AuditLog, KeyLimits, KeySpec, KeyStore, NewKey};
 use crate::registry::rfc3339_seconds;
 
 /// The operations on the keys in a store.
-pub(super) struct KeysApi(pub(super) Arc<dyn KeyStore>);
+pub(super) struct KeysApi {
+    pub(super) store: Arc<dyn KeyStore>,
+    /// The limits of users who are no operators.
+    pub(super) limits: KeyLimits,
+}
 
 /// A key in a response, with its secret.
 #[derive(Serialize)]
@@ -48,15 +52,20 @@ impl KeysApi {
 
     /// Create an API key
     ///
-    /// Only this response contains the secret key.
+    /// Only this response contains the secret key. Operators limit the keys of users
+    /// (`control.max_rate_limit`, `control.scopes`, `control.max_keys`), but not their own.
     #[oai(path = "/control/v1/api-keys", method = "post", operation_id = "createApiKey")]
     async fn create(
         &self,
         caller: Data<&Arc<Caller>>,
         body: JsonRequest<CreateApiKey>,
     ) -> poem::Result<JsonReply<NewApiKey>> {
-        let new = NewKey { owner: caller.user.clone(), spec: body.0 };
-        let (key, stored) = self.0.create(&new).await.map_err(ControlApiError::from)?;
+        let KeyToCreate { spec, block } = body.0;
+        self.check(&caller, &spec, block)?;
+        let new = NewKey { owner: caller.user.clone(), spec };
+        let created = self.store.create_within(self.limits_of(&caller), &new).await;
+        let (key, stored) = created.map_err(ControlApiError::from)?;
+        audit_log(&caller).created(&stored.prefix, &stored.owner);
         Ok(reply(&KeyWithSecret { key: key.expose(), stored: &stored, replaced: None })?)
     }
 
@@ -76,7 +85,7 @@ impl KeysApi {
     ) -> poem::Result<JsonReply<ApiKeyPage>> {
         let owner = owner(&caller, all.0)?;
         let range = ListRange { limit: limit.0.0, offset: offset.0.0 };
-        let listed = self.0.list(owner, range).await.map_err(ControlApiError::from)?;
+        let listed = self.store.list(owner, range).await.map_err(ControlApiError::from)?;
         let shown = u64::from(range.offset) + listed.keys.len() as u64;
         Ok(reply(&json!({
             "data": listed.keys,
@@ -97,16 +106,18 @@ impl KeysApi {
     ) -> poem::Result<JsonReply<ApiKey>> {
         let KeySelector { prefix, all } = body.0;
         let owner = owner(&caller, all)?;
-        let revoked = self.0.revoke(owner, &prefix).await.map_err(ControlApiError::from)?;
+        let revoked = self.store.revoke(owner, &prefix).await.map_err(ControlApiError::from)?;
+        audit_log(&caller).revoked(&revoked.prefix, &revoked.owner);
         Ok(reply(&revoked)?)
     }
 
     /// Replace an API key
     ///
     /// Creates a key with the same owner, name, scopes, limit and lifetime. The old key expires after
-    /// the overlap, or at its own expiry if that is earlier. A second rotation of the same key, for
-    /// example because the response was lost, is refused while the new key is active: rotate the new
-    /// key instead.
+    /// the overlap, or at its own expiry if that is earlier. An overlap that would exceed
+    /// `control.max_keys` is refused; without an overlap, a key is always replaced. A second rotation of
+    /// the same key, for example because the response was lost, is refused while the new key is active:
+    /// rotate the new key instead.
     #[oai(path = "/control/v1/api-keys/rotate", method = "post", operation_id = "rotateApiKey")]
     async fn rotate(
         &self,
@@ -115,11 +126,36 @@ impl KeysApi {
     ) -> poem::Result<JsonReply<RotatedApiKey>> {
         let (KeySelector { prefix, all }, overlap) = body.0;
         let owner = owner(&caller, all)?;
-        let rotated = self.0.rotate(owner, &prefix, overlap).await;
+        let limits = self.limits_of(&caller);
+        let rotated = self.store.rotate_within(limits, owner, &prefix, overlap).await;
         let KeyRotation { key, new, replaced } = rotated.map_err(ControlApiError::from)?;
+        audit_log(&caller).rotated(&new.prefix, &new.owner, &replaced.prefix);
         let replaced = Some(&replaced);
         Ok(reply(&KeyWithSecret { key: key.expose(), stored: &new, replaced })?)
     }
+}
+
+impl KeysApi {
+    /// Checks whether the caller may create such a key, and whether anybody could use it, unless that
+    /// does not matter (`block`).
+    fn check(&self, caller: &Caller, spec: &KeySpec, block: bool) -> Result<(), ControlApiError> {
+        if let Some(limits) = self.limits_of(caller) {
+            limits.check(&spec.scopes, spec.rate_limit_per_minute)?;
+        }
+        if !block {
+            self.limits.check_useful(&spec.scopes, spec.rate_limit_per_minute)?;
+        }
+        Ok(())
+    }
+
+    /// The limits of the caller; `None` for operators.
+    fn limits_of(&self, caller: &Caller) -> Option<&KeyLimits> {
+        (!caller.operator).then_some(&self.limits)
+    }
+}
+
+fn audit_log(caller: &Caller) -> AuditLog {
+    AuditLog::new(&caller.user, "control")
 }
 
 /// The owner of the keys that the caller may use; `None` for everybody's.

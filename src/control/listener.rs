@@ -23,7 +23,7 @@ use crate::http::request_id::RequestIds;
 use crate::http::static_file::{HTML, SCRIPT, StaticFile};
 use crate::http::swagger_ui;
 use crate::http::trusted_proxies::TrustedProxies;
-use crate::keys::KeyStore;
+use crate::keys::{KeyLimits, KeyStore};
 use crate::ops::{Metrics, error_chain, method_label};
 use crate::server::{Handler, InvalidHost};
 
@@ -46,7 +46,7 @@ impl ControlApi {
     ) -> Self {
         let (mut open, mut authenticated) = (Endpoints::new(), Endpoints::new());
         LoginApi::new(config).add_routes(&mut open);
-        KeysApi(store).add_routes(&mut authenticated);
+        KeysApi { store, limits: KeyLimits::from_config(config) }.add_routes(&mut authenticated);
         let identities = Arc::new(identities);
         let mut routes = add_pages(Route::new(), config.public_url.as_deref());
         for (path, methods) in open {

@@ -66,13 +66,16 @@ impl<T: ControlReply> ApiResponse for JsonReply<T> {
 const ERRORS: &[(u16, &str)] = &[
     (
         400,
-        "`MISSING_PARAM`: a query parameter or a field of the body is missing or wrong; `error` begins with its name and says what is allowed. `INVALID_PREFIX`: the prefix is not the beginning of a key. The given value is not repeated.",
+        "`MISSING_PARAM`: a query parameter or a field of the body is missing or wrong; `error` begins with its name and says what is allowed. `INVALID_PREFIX`: the prefix is not the beginning of a key. Given values are not repeated, except unknown scopes.",
     ),
     (
         401,
         "`UNAUTHORIZED`: the request has no valid token. With `WWW-Authenticate: Bearer` (RFC 6750).",
     ),
-    (403, "`FORBIDDEN`: only operators may see or change everybody's keys."),
+    (
+        403,
+        "`FORBIDDEN`: only operators may see or change everybody's keys. `LIMIT_EXCEEDED`: operators do not allow users so much; `error` names the limit and what was asked for.",
+    ),
     (404, "`NOT_FOUND`: the key does not exist, or belongs to somebody else."),
     (405, "`METHOD_NOT_ALLOWED`: use a method of the header `Allow`."),
     (
@@ -110,7 +113,7 @@ impl ControlReply for ApiKeyPage {
 impl ControlReply for NewApiKey {
     const STATUS: StatusCode = StatusCode::CREATED;
     const DESCRIPTION: &'static str = "The new key.";
-    const ERRORS: &'static [u16] = &[400, 401, 405, 415, 429, 500, 502, 503];
+    const ERRORS: &'static [u16] = &[400, 401, 403, 405, 415, 429, 500, 502, 503];
 }
 
 impl ControlReply for ApiKey {

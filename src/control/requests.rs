@@ -7,9 +7,9 @@ use poem_openapi::Object;
 use super::body::{Fields, FromFields};
 use super::error::ControlApiError;
 use crate::http::error::InvalidParameter;
-use crate::keys::key_rules::{EXPIRES_BEFORE, MAX_OVERLAP_S, MAX_SCOPES, is_scope};
-use crate::keys::{KeyPrefix, KeySpec, READ_SCOPE};
-use crate::registry::{ApiKeyRecord, LABEL, Timestamp, is_label};
+use crate::keys::key_rules::{EXPIRES_BEFORE, MAX_OVERLAP_S, MAX_SCOPES};
+use crate::keys::{KeyPrefix, KeySpec};
+use crate::registry::{ApiKeyRecord, LABEL, READ_SCOPE, Timestamp, is_label, is_scope};
 
 const SCOPES: &str = "a list of 1 to 16 scopes, each 1 to 64 of the characters a-z, 0-9, : . _ -";
 const RATE_LIMIT: &str = "an integer from 0 to 2147483647";
@@ -26,14 +26,19 @@ pub(super) struct CreateApiKey {
     #[oai(validator(min_length = 1, max_length = 200))]
     name: String,
     /// The operations that it allows, each 1 to 64 of the characters `a-z`, `0-9`, `: . _ -`;
-    /// `["read"]` by default.
+    /// `["read"]` by default. Unknown ones are refused unless `block` is true. `control.scopes` lists
+    /// those that users may choose.
     #[oai(validator(min_items = 1, max_items = 16))]
     scopes: Option<Vec<String>>,
-    /// Rate limit in requests a minute; 30 by default.
+    /// Rate limit in requests a minute; 30 by default. 0 is refused unless `block` is true. Users may
+    /// choose `control.max_rate_limit` at most.
     #[oai(validator(minimum(value = "0"), maximum(value = "2147483647")))]
     rate_limit_per_minute: Option<i32>,
     /// When it expires, a time in the future (RFC 3339); absent or null for never.
     expires_at: Option<String>,
+    /// Whether to create a key that nobody can use: with the rate limit 0, or with unknown scopes;
+    /// false by default.
+    block: Option<bool>,
 }
 
 /// A key to be revoked.
@@ -61,6 +66,13 @@ pub(super) struct RotateApiKey {
     all: Option<bool>,
 }
 
+/// A parsed [`CreateApiKey`].
+pub(super) struct KeyToCreate {
+    pub(super) spec: KeySpec,
+    /// Whether it may be one that nobody can use.
+    pub(super) block: bool,
+}
+
 /// Selects the key that a request is about.
 pub(super) struct KeySelector {
     pub(super) prefix: KeyPrefix,
@@ -68,12 +80,12 @@ pub(super) struct KeySelector {
 }
 
 impl FromFields for CreateApiKey {
-    type Parsed = KeySpec;
+    type Parsed = KeyToCreate;
 
     const FIELDS: &'static [&'static str] =
-        &["name", "scopes", "rate_limit_per_minute", "expires_at"];
+        &["name", "scopes", "rate_limit_per_minute", "expires_at", "block"];
 
-    fn from_fields(fields: &Fields) -> Result<KeySpec, ControlApiError> {
+    fn from_fields(fields: &Fields) -> Result<KeyToCreate, ControlApiError> {
         let name = fields.get("name", LABEL, |name: &String| is_label(name))?;
         let scopes = fields.get("scopes", SCOPES, |scopes: &Vec<String>| {
             (1..=MAX_SCOPES).contains(&scopes.len()) && scopes.iter().all(|scope| is_scope(scope))
@@ -82,13 +94,14 @@ impl FromFields for CreateApiKey {
             *limit <= i32::MAX.unsigned_abs()
         })?;
         let now = Timestamp::now();
-        Ok(KeySpec {
+        let spec = KeySpec {
             name: name.ok_or_else(|| InvalidParameter::missing("name", LABEL))?,
             scopes: scopes.unwrap_or_else(|| vec![READ_SCOPE.to_owned()]),
             rate_limit_per_minute: rate_limit.unwrap_or(ApiKeyRecord::DEFAULT_RATE_LIMIT),
             expires_at: fields
                 .get("expires_at", EXPIRY, |at: &Timestamp| *at > now && *at < EXPIRES_BEFORE)?,
-        })
+        };
+        Ok(KeyToCreate { spec, block: flag(fields, "block")? })
     }
 }
 
@@ -118,6 +131,9 @@ impl FromFields for RotateApiKey {
 fn selector(fields: &Fields) -> Result<KeySelector, ControlApiError> {
     let prefix: Option<String> = fields.get("prefix", PREFIX, |_| true)?;
     let prefix = prefix.ok_or_else(|| InvalidParameter::missing("prefix", PREFIX))?.parse()?;
-    let all = fields.get("all", "true or false", |_| true)?.unwrap_or_default();
-    Ok(KeySelector { prefix, all })
+    Ok(KeySelector { prefix, all: flag(fields, "all")? })
+}
+
+fn flag(fields: &Fields, name: &str) -> Result<bool, InvalidParameter> {
+    Ok(fields.get(name, "true or false", |_| true)?.unwrap_or_default())
 }

@@ -10,11 +10,8 @@ use super::token;
 use super::usage::UsageCounts;
 use crate::net::RequestSource;
 use crate::ops::Metrics;
-use crate::registry::{ApiKeyRecord, KeyHash, Timestamp};
+use crate::registry::{ApiKeyRecord, KeyHash, READ_SCOPE, Timestamp};
 use crate::upstream::{BootInstant, UpstreamClient};
-
-/// The scope that every operation requires.
-pub const READ_SCOPE: &str = "read";
 
 /// The longest external key, in bytes; our own keys are shorter.
 const MAX_EXTERNAL_BYTES: usize = 128;

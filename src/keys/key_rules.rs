@@ -3,9 +3,6 @@
 
 use crate::registry::Timestamp;
 
-/// The form of a scope, for messages.
-pub(crate) const SCOPE: &str = "1 to 64 of the characters a-z, 0-9, : . _ -";
-
 /// Scopes that one key may have.
 pub(crate) const MAX_SCOPES: usize = 16;
 
@@ -15,10 +12,3 @@ pub(crate) const MAX_OVERLAP_S: u32 = 365 * 86_400;
 /// Keys expire before this time, at the end of the year 9999. Later times can't be stored and shown
 /// everywhere.
 pub(crate) const EXPIRES_BEFORE: Timestamp = Timestamp::constant(253_402_128_000, 0);
-
-/// Whether `text` is a valid scope: [`SCOPE`].
-pub(crate) fn is_scope(text: &str) -> bool {
-    let allowed =
-        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b":._-".contains(&byte);
-    (1..=64).contains(&text.len()) && text.bytes().all(allowed)
-}

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+use super::key_limits::{KeyLimits, LimitExceeded};
 use super::prefix::KeyPrefix;
 use super::store::{
     KeyList, KeyRefusal, KeyRotation, KeyStore, ListRange, NewKey, Status, StoreError, StoredKey,
@@ -39,7 +40,11 @@ impl MemoryKeys {
 
 #[async_trait]
 impl KeyStore for MemoryKeys {
-    async fn create(&self, new: &NewKey) -> Result<(ApiKey, StoredKey), StoreError> {
+    async fn create_within(
+        &self,
+        limits: Option<&KeyLimits>,
+        new: &NewKey,
+    ) -> Result<(ApiKey, StoredKey), StoreError> {
         let (key, now) = (ApiKey::generate()?, Timestamp::now());
         let record = ApiKeyRecord {
             hash: key.hash(),
@@ -51,10 +56,13 @@ impl KeyStore for MemoryKeys {
             expires_at: new.spec.expires_at,
             revoked_at: None,
         };
-        Ok(self.0.change(|keys| {
+        self.change(|keys| {
+            if let Some(limits) = limits {
+                limits.check_count(count_live(keys, &record.owner, now))?;
+            }
             let stored = insert(keys, record, now);
-            (vec![key.hash()], (key, stored))
-        }))
+            Ok((vec![key.hash()], (key, stored)))
+        })
     }
 
     async fn list(&self, owner: Option<&str>, range: ListRange) -> Result<KeyList, StoreError> {
@@ -84,8 +92,9 @@ impl KeyStore for MemoryKeys {
         })
     }
 
-    async fn rotate(
+    async fn rotate_within(
         &self,
+        limits: Option<&KeyLimits>,
         owner: Option<&str>,
         prefix: &KeyPrefix,
         overlap: Duration,
@@ -98,6 +107,9 @@ impl KeyStore for MemoryKeys {
             }
             if stored_key(&old, now).status != Status::Active {
                 return Err(KeyRefusal::NotActive);
+            }
+            if let Some(limits) = limits.filter(|_| !overlap.is_zero()) {
+                require_room_for_overlap(keys, &old, limits, now)?;
             }
             let (ended, record) = rotated(old, &key, now, overlap);
             let changed = vec![ended.record.hash, key.hash()];
@@ -128,6 +140,35 @@ fn insert(keys: &mut KeysByHash, record: ApiKeyRecord, now: Timestamp) -> Stored
     let shown = stored_key(&key, now);
     keys.insert(hash, key);
     shown
+}
+
+fn is_live(key: &EmbeddedKey, now: Timestamp) -> bool {
+    stored_key(key, now).status == Status::Active
+}
+
+fn count_live(keys: &KeysByHash, owner: &str, now: Timestamp) -> u64 {
+    let live = keys.values().filter(|key| key.record.owner == owner && is_live(key, now));
+    live.count() as u64
+}
+
+/// Checks whether the key may stay live beside its successor.
+fn require_room_for_overlap(
+    keys: &KeysByHash,
+    key: &EmbeddedKey,
+    limits: &KeyLimits,
+    now: Timestamp,
+) -> Result<(), LimitExceeded> {
+    let ApiKeyRecord { hash, owner, scopes, rate_limit_per_minute, .. } = &key.record;
+    limits.check_count(count_live(keys, owner, now))?;
+    if limits.check(scopes, *rate_limit_per_minute).is_ok() {
+        return Ok(());
+    }
+    let is_predecessor = |other: &&EmbeddedKey| {
+        other.rotation.is_some_and(|rotation| rotation.replaced_by == *hash) && is_live(other, now)
+    };
+    let predecessor =
+        keys.values().filter(is_predecessor).map(|key| key.record.prefix.clone()).min();
+    predecessor.map_or(Ok(()), |predecessor| Err(LimitExceeded::Overlap { predecessor }))
 }
 
 /// The newest active key of the same owner among the successors of this key: the key that replaced

@@ -1,9 +1,12 @@
 //! API keys: their format, authentication by their records, their management, and the counts of
 //! their use.
 
+mod audit_log;
 mod auth_error;
 mod authenticator;
+mod key_limits;
 pub(crate) mod key_rules;
+mod live_keys;
 mod lookup_limiter;
 mod memory;
 mod postgres;
@@ -18,10 +21,12 @@ pub mod store;
 mod token;
 mod usage;
 
+pub use audit_log::AuditLog;
 pub use auth_error::{AuthDenied, NotAuthenticated};
 #[cfg(feature = "fuzzing")]
 pub(crate) use authenticator::is_external_key;
-pub use authenticator::{Authenticator, READ_SCOPE};
+pub use authenticator::Authenticator;
+pub use key_limits::{KeyLimits, LimitExceeded, UselessKey};
 pub use memory::MemoryKeys;
 pub use postgres::PostgresKeys;
 pub use prefix::{KeyPrefix, NotAPrefix};
@@ -32,3 +37,5 @@ pub use store::{KeySpec, KeyStore, NewKey, Usage};
 pub(crate) use token::is_key;
 pub use token::{ApiKey, MalformedKey};
 pub use usage::{UsageCounts, UsageWriter};
+
+pub use crate::registry::READ_SCOPE;

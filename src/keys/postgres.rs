@@ -7,8 +7,10 @@ use tokio::time::timeout;
 use tokio_postgres::Transaction;
 use tokio_postgres::types::Type;
 
+use super::key_limits::KeyLimits;
+use super::live_keys::{lock_keys, require_room};
 use super::prefix::KeyPrefix;
-use super::rotation::rotate;
+use super::rotation::KeyToRotate;
 use super::sql::{
     KeySource, SqlParam, insert_key, key_by_prefix, read_stored_key, select_key_for_update,
 };
@@ -24,7 +26,8 @@ const DEADLINE: Duration = Duration::from_secs(5);
 
 /// The first statements of a transaction. Their timeout ends the other statements before
 /// [`DEADLINE`].
-const WRITE: &str = "SET LOCAL statement_timeout = '4s'";
+const WRITE: &str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+    SET LOCAL statement_timeout = '4s'";
 const READ: &str = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY;
     SET LOCAL statement_timeout = '4s'";
 
@@ -105,8 +108,18 @@ impl PostgresKeys {
 
 #[async_trait]
 impl KeyStore for PostgresKeys {
-    async fn create(&self, new: &NewKey) -> Result<(ApiKey, StoredKey), StoreError> {
+    async fn create_within(
+        &self,
+        limits: Option<&KeyLimits>,
+        new: &NewKey,
+    ) -> Result<(ApiKey, StoredKey), StoreError> {
         let create = async |transaction: &Transaction<'_>| {
+            if let Some(limits) = limits {
+                // First without the lock, so that a user at the limit delays nobody.
+                require_room(transaction, &new.owner, limits).await?;
+                lock_keys(transaction).await?;
+                require_room(transaction, &new.owner, limits).await?;
+            }
             let key = ApiKey::generate()?;
             insert_key(transaction, &key, new).await?;
             let stored = key_by_prefix(transaction, key.prefix()).await?;
@@ -152,13 +165,15 @@ impl KeyStore for PostgresKeys {
         .await
     }
 
-    async fn rotate(
+    async fn rotate_within(
         &self,
+        limits: Option<&KeyLimits>,
         owner: Option<&str>,
         prefix: &KeyPrefix,
         overlap: Duration,
     ) -> Result<KeyRotation, StoreError> {
-        self.write(async |transaction| rotate(transaction, owner, prefix, overlap).await).await
+        let rotation = KeyToRotate { limits, owner, prefix, overlap };
+        self.write(async |transaction| rotation.run(transaction).await).await
     }
 
     /// Writes by a function of the schema, so that the role needs no other privilege.

@@ -6,33 +6,54 @@ use std::time::Duration;
 use tokio_postgres::Transaction;
 use tokio_postgres::types::Type;
 
+use super::key_limits::KeyLimits;
 use super::key_rules::EXPIRES_BEFORE;
+use super::live_keys::{lock_keys, require_room_for_overlap};
 use super::prefix::KeyPrefix;
 use super::sql::{KeySource, SqlParam, key_by_prefix, read_stored_key, select_key_for_update};
 use super::store::{KeyRefusal, KeyRotation, Status, StoreError, StoredKey};
 use super::token::ApiKey;
 
-/// Replaces the one active key that begins with `prefix`.
-pub(super) async fn rotate(
-    transaction: &Transaction<'_>,
-    owner: Option<&str>,
-    prefix: &KeyPrefix,
-    overlap: Duration,
-) -> Result<KeyRotation, StoreError> {
-    let old = select_key_for_update(transaction, owner, prefix).await?;
-    // A separate statement, which sees the result of a concurrent rotation that held the lock.
-    if let Some(successor) = successor(transaction, &old).await? {
-        return Err(KeyRefusal::AlreadyRotated(Box::new(successor)).into());
+/// The parameters of a rotation.
+pub(super) struct KeyToRotate<'a> {
+    /// The limits of users; `None` for operators.
+    pub(super) limits: Option<&'a KeyLimits>,
+    /// The owner of the key; `None` for any.
+    pub(super) owner: Option<&'a str>,
+    pub(super) prefix: &'a KeyPrefix,
+    /// How long the old key stays valid.
+    pub(super) overlap: Duration,
+}
+
+impl KeyToRotate<'_> {
+    /// Replaces the one active key that begins with the prefix.
+    pub(super) async fn run(
+        &self,
+        transaction: &Transaction<'_>,
+    ) -> Result<KeyRotation, StoreError> {
+        // Without an overlap the number of live keys stays as it is.
+        let limits = self.limits.filter(|_| !self.overlap.is_zero());
+        if limits.is_some() {
+            lock_keys(transaction).await?;
+        }
+        let old = select_key_for_update(transaction, self.owner, self.prefix).await?;
+        // A separate statement, which sees the result of a concurrent rotation that held the lock.
+        if let Some(successor) = successor(transaction, &old).await? {
+            return Err(KeyRefusal::AlreadyRotated(Box::new(successor)).into());
+        }
+        if old.status != Status::Active {
+            return Err(KeyRefusal::NotActive.into());
+        }
+        if let Some(limits) = limits {
+            require_room_for_overlap(transaction, &old, limits).await?;
+        }
+        let key = ApiKey::generate()?;
+        insert_successor(transaction, &old, &key).await?;
+        expire_predecessor(transaction, &old, &key, self.overlap).await?;
+        let new = key_by_prefix(transaction, key.prefix()).await?;
+        let replaced = key_by_prefix(transaction, &old.prefix).await?;
+        Ok(KeyRotation { key, new, replaced })
     }
-    if old.status != Status::Active {
-        return Err(KeyRefusal::NotActive.into());
-    }
-    let key = ApiKey::generate()?;
-    insert_successor(transaction, &old, &key).await?;
-    expire_predecessor(transaction, &old, &key, overlap).await?;
-    let new = key_by_prefix(transaction, key.prefix()).await?;
-    let replaced = key_by_prefix(transaction, &old.prefix).await?;
-    Ok(KeyRotation { key, new, replaced })
 }
 
 /// The newest active key of the same owner among the successors of this key: the key that replaced

@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize, Serializer};
 use thiserror::Error;
 
+use super::key_limits::{KeyLimits, LimitExceeded};
 use super::prefix::KeyPrefix;
 use super::secret_token::NoRandomness;
 use super::token::ApiKey;
@@ -113,7 +114,7 @@ pub struct KeyRotation {
     pub replaced: StoredKey,
 }
 
-/// Why a key was not revoked or rotated. Nothing was changed.
+/// Why a key was not created, revoked or rotated. Nothing was changed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum KeyRefusal {
     /// No key has this prefix.
@@ -128,6 +129,9 @@ pub enum KeyRefusal {
     /// It has expired or is revoked.
     #[error("the key has expired or was revoked")]
     NotActive,
+    /// Operators do not allow it.
+    #[error(transparent)]
+    LimitExceeded(#[from] LimitExceeded),
 }
 
 impl KeyRefusal {
@@ -175,7 +179,7 @@ pub enum StoreError {
     /// A stored time is outside the range that can be shown.
     #[error("a stored time is out of range")]
     Time(#[from] jiff::Error),
-    /// The key is not one that can be revoked or rotated.
+    /// The key can't be created, revoked or rotated.
     #[error(transparent)]
     Refused(#[from] KeyRefusal),
     /// No key could be generated.
@@ -186,8 +190,18 @@ pub enum StoreError {
 /// Manages keys. With an `owner`, a call concerns only the keys of that owner.
 #[async_trait]
 pub trait KeyStore: Send + Sync + 'static {
-    /// Generates and stores a key. The plain text is not available later.
-    async fn create(&self, new: &NewKey) -> Result<(ApiKey, StoredKey), StoreError>;
+    /// Generates and stores a key. With limits, the owner does not get more live keys than they allow,
+    /// not even by concurrent calls. The plain text is not available later.
+    async fn create_within(
+        &self,
+        limits: Option<&KeyLimits>,
+        new: &NewKey,
+    ) -> Result<(ApiKey, StoredKey), StoreError>;
+
+    /// As [`Self::create_within`] without limits.
+    async fn create(&self, new: &NewKey) -> Result<(ApiKey, StoredKey), StoreError> {
+        self.create_within(None, new).await
+    }
 
     /// One page of the keys, newest first.
     async fn list(&self, owner: Option<&str>, range: ListRange) -> Result<KeyList, StoreError>;
@@ -201,13 +215,25 @@ pub trait KeyStore: Send + Sync + 'static {
 
     /// Replaces the one active key with this prefix by a new one with the same owner, name, scopes,
     /// limit and lifetime. The old one expires after `overlap`, unless it expires earlier anyway. A
-    /// key whose successor is active is not rotated again.
+    /// key whose successor is active is not rotated again. With limits, an overlap must not exceed
+    /// the number of live keys; without an overlap a key is always replaced.
+    async fn rotate_within(
+        &self,
+        limits: Option<&KeyLimits>,
+        owner: Option<&str>,
+        prefix: &KeyPrefix,
+        overlap: Duration,
+    ) -> Result<KeyRotation, StoreError>;
+
+    /// As [`Self::rotate_within`] without limits.
     async fn rotate(
         &self,
         owner: Option<&str>,
         prefix: &KeyPrefix,
         overlap: Duration,
-    ) -> Result<KeyRotation, StoreError>;
+    ) -> Result<KeyRotation, StoreError> {
+        self.rotate_within(None, owner, prefix, overlap).await
+    }
 
     /// Adds to the counts of keys' use. Ignores keys that do not exist any more.
     async fn add_usage(&self, usage: &[Usage]) -> Result<(), StoreError>;

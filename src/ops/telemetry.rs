@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::ParseError;
 use tracing_subscriber::fmt;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -18,6 +19,10 @@ use tracing_subscriber::util::SubscriberInitExt;
 use super::log_line::JsonLine;
 use super::log_writer::LogWriter;
 use crate::config::{LogConfig, LogFormat};
+
+/// The target of audit events, which are logged at every level of the log unless a directive of
+/// `log.level` names this target.
+pub const AUDIT: &str = "gene_registry::audit";
 
 /// The process's log.
 static LOG: LogWriter = LogWriter::new();
@@ -33,7 +38,7 @@ const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 pub enum LogError {
     /// `log.level` is neither a level nor a list of directives.
     #[error("log.level: {0}")]
-    Level(#[from] tracing_subscriber::filter::ParseError),
+    Level(#[from] ParseError),
     /// The process has a log already.
     #[error("the log has been set up already: {0}")]
     Twice(#[from] tracing_subscriber::util::TryInitError),
@@ -47,8 +52,16 @@ pub enum LogError {
 /// # Errors
 /// [`LogError::Level`].
 pub fn check(config: &LogConfig) -> Result<(), LogError> {
-    EnvFilter::try_new(&config.level)?;
+    filter(config)?;
     Ok(())
+}
+
+fn filter(config: &LogConfig) -> Result<EnvFilter, ParseError> {
+    let filter = EnvFilter::try_new(&config.level)?;
+    if config.level.contains(AUDIT) {
+        return Ok(filter);
+    }
+    Ok(filter.add_directive(format!("{AUDIT}=info").parse()?))
 }
 
 /// Sets up the process's log. From then on panics are logged instead of printed.
@@ -56,7 +69,7 @@ pub fn check(config: &LogConfig) -> Result<(), LogError> {
 /// # Errors
 /// [`LogError`].
 pub fn init(config: &LogConfig) -> Result<(), LogError> {
-    let filter = EnvFilter::try_new(&config.level)?;
+    let filter = filter(config)?;
     let is_terminal = stderr().is_terminal();
     let as_text = match config.format {
         LogFormat::Auto => is_terminal,

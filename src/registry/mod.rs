@@ -15,6 +15,7 @@ mod page;
 mod phenotype;
 mod raw;
 mod request;
+mod scope;
 mod time;
 
 pub use api_key::{ApiKeyRecord, KeyHash, KeyId};
@@ -29,4 +30,5 @@ pub use page::{Page, PageLimit, PageOffset};
 pub use phenotype::Phenotype;
 pub use raw::{ContractBreach, RawEvaluation, RawGene};
 pub use request::{DomainName, GeneFilter, GeneSearch, InvalidDomain, Request, Sort, UnknownSort};
+pub use scope::{READ_SCOPE, SCOPE, is_scope};
 pub use time::{Timestamp, rfc3339_seconds};

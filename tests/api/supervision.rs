@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use gene_registry::app::{self, KeyManagement};
 use gene_registry::config::{Config, UpstreamConfig};
 use gene_registry::keys::store::{KeyList, KeyRotation, ListRange, StoreError, StoredKey};
-use gene_registry::keys::{ApiKey, KeyPrefix, KeyStore, NewKey, PostgresKeys, Usage};
+use gene_registry::keys::{ApiKey, KeyLimits, KeyPrefix, KeyStore, NewKey, PostgresKeys, Usage};
 use gene_registry::upstream::Postgres;
 
 use crate::currency::always_fresh;
@@ -81,8 +81,12 @@ struct PanicsOnce {
 
 #[async_trait]
 impl KeyStore for PanicsOnce {
-    async fn create(&self, new: &NewKey) -> Result<(ApiKey, StoredKey), StoreError> {
-        self.inner.create(new).await
+    async fn create_within(
+        &self,
+        limits: Option<&KeyLimits>,
+        new: &NewKey,
+    ) -> Result<(ApiKey, StoredKey), StoreError> {
+        self.inner.create_within(limits, new).await
     }
 
     async fn list(&self, owner: Option<&str>, range: ListRange) -> Result<KeyList, StoreError> {
@@ -97,13 +101,14 @@ impl KeyStore for PanicsOnce {
         self.inner.revoke(owner, prefix).await
     }
 
-    async fn rotate(
+    async fn rotate_within(
         &self,
+        limits: Option<&KeyLimits>,
         owner: Option<&str>,
         prefix: &KeyPrefix,
         overlap: Duration,
     ) -> Result<KeyRotation, StoreError> {
-        self.inner.rotate(owner, prefix, overlap).await
+        self.inner.rotate_within(limits, owner, prefix, overlap).await
     }
 
     async fn add_usage(&self, usage: &[Usage]) -> Result<(), StoreError> {

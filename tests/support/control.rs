@@ -14,8 +14,12 @@ pub(crate) const KEYS_ROLE: &str = "gene_registry_keys";
 /// The role that records the use of keys.
 pub(crate) const USAGE_ROLE: &str = "gene_registry_usage";
 
-/// Enables the control listener, on a free port, with keys written to this database.
+/// Enables the control listener, on a free port, with keys written to this database, and with limits
+/// of users that no test reaches unless it sets its own.
 pub(crate) fn with_control(config: &mut Config, database: &Database<'_>) {
+    config.control.max_rate_limit = 2_147_483_647;
+    config.control.scopes = ["read", "write", "x"].map(str::to_owned).into();
+    config.control.max_keys = 10_000;
     config.control.bind = Some("127.0.0.1:0".parse().unwrap());
     config.control.database_url = Some(database.url_as(KEYS_ROLE).into());
 }

@@ -6,12 +6,12 @@ use clap::Args;
 
 use super::key_client::CreatedKey;
 use super::key_client_args::KeyClientArgs;
-use super::key_errors::KeyLabel;
+use super::key_errors::{KeyLabel, useless};
 use crate::cli::command::{CommandError, CommandResult, UsageError};
 use crate::cli::output::{local, notice, print_secret, sanitize, sanitize_json};
 use crate::cli::value_parsers::{expiry, label, scope};
 use crate::keys::key_rules::MAX_SCOPES;
-use crate::keys::{KeySpec, READ_SCOPE};
+use crate::keys::{KeySpec, READ_SCOPE, UselessKey};
 use crate::registry::{ApiKeyRecord, Timestamp};
 
 #[derive(Debug, Args)]
@@ -19,7 +19,9 @@ use crate::registry::{ApiKeyRecord, Timestamp};
 Examples:
   gene-registry api-key create --name laptop
   KEY=$(gene-registry api-key create --name ci --expires 90d)
-  gene-registry api-key create --name dashboard --rate-limit 600 --json")]
+  gene-registry api-key create --name dashboard --rate-limit 600 --json
+
+Operators may limit the rate, the scopes and the number of the keys that users create on a server.")]
 pub(super) struct Create {
     #[command(flatten)]
     client: KeyClientArgs,
@@ -32,10 +34,13 @@ pub(super) struct Create {
     /// When the key expires: a duration (90d, 12h, 1s), a date or a time; by default never
     #[arg(long, value_name = "WHEN", value_parser = expiry)]
     expires: Option<Timestamp>,
-    /// Requests per minute, 0 to 2147483647
+    /// Requests per minute, 1 to 2147483647 (0 with --block)
     #[arg(long, default_value_t = ApiKeyRecord::DEFAULT_RATE_LIMIT,
           value_parser = clap::value_parser!(u32).range(..=i64::from(i32::MAX)))]
     rate_limit: u32,
+    /// Create the key even if nobody can use it: with the rate limit 0, or with unknown scopes
+    #[arg(long)]
+    block: bool,
 }
 
 impl Create {
@@ -43,6 +48,9 @@ impl Create {
         if self.scopes.len() > MAX_SCOPES {
             let text = format!("--scope: at most {MAX_SCOPES} scopes; nothing was changed");
             return Err(UsageError::new(text).into());
+        }
+        if self.rate_limit == 0 && !self.block {
+            return Err(useless(UselessKey::NoRequests));
         }
         // Only here: the keys of existing owners can be managed whatever the owners' names are.
         if let Some(owner) = &self.client.owner {
@@ -55,7 +63,7 @@ impl Create {
             rate_limit_per_minute: self.rate_limit,
             expires_at: self.expires,
         };
-        let created = key_client.create(spec).await?;
+        let created = key_client.create(spec, self.block).await?;
         if self.client.json {
             print_new_key(&sanitize_json(&serde_json::to_string(&created)?), &created)?;
         } else {

@@ -8,11 +8,11 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::key_errors::{server_error, store_error};
+use super::key_errors::{server_error, store_error, useless};
 use crate::cli::command::{CommandError, UsageError};
 use crate::cli::session::ControlSession;
 use crate::keys::store::{KeyRotation, ListRange, StoredKey};
-use crate::keys::{KeyPrefix, KeySpec, KeyStore, NewKey, PostgresKeys};
+use crate::keys::{AuditLog, KeyLimits, KeyPrefix, KeySpec, KeyStore, NewKey, PostgresKeys};
 
 /// Keys requested from a server at a time.
 const PAGE_SIZE: usize = 200;
@@ -22,7 +22,13 @@ pub(super) enum KeyClient {
     /// A server. With `all`, everyone's keys, which the server grants to operators.
     Server { session: Box<ControlSession>, all: bool },
     /// A database. Without an owner, everyone's keys.
-    Database { store: PostgresKeys, owner: Option<String> },
+    Database {
+        store: PostgresKeys,
+        owner: Option<String>,
+        /// They do not apply here, but name the scopes.
+        limits: KeyLimits,
+        audit_log: AuditLog,
+    },
 }
 
 /// A new key, with the key itself in plain text.
@@ -55,14 +61,29 @@ pub(super) fn parse_prefix(typed: &str) -> Result<KeyPrefix, UsageError> {
 }
 
 impl KeyClient {
-    pub(super) async fn create(&mut self, spec: KeySpec) -> Result<CreatedKey, CommandError> {
+    /// Creates a key; with `block`, also one that nobody can use.
+    pub(super) async fn create(
+        &mut self,
+        spec: KeySpec,
+        block: bool,
+    ) -> Result<CreatedKey, CommandError> {
         match self {
             Self::Server { session, .. } => {
-                post(session, "/api-keys", serde_json::to_value(spec)?).await
+                let mut body = serde_json::to_value(spec)?;
+                if block {
+                    body["block"] = true.into();
+                }
+                post(session, "/api-keys", body).await
             }
-            Self::Database { store, owner } => {
+            Self::Database { store, owner, limits, audit_log } => {
+                if !block {
+                    limits
+                        .check_useful(&spec.scopes, spec.rate_limit_per_minute)
+                        .map_err(useless)?;
+                }
                 let owner = owner.clone().unwrap_or_default();
                 let (key, stored) = store.create(&NewKey { owner, spec }).await?;
+                audit_log.created(&stored.prefix, &stored.owner);
                 Ok(CreatedKey { key: key.expose().to_owned(), stored })
             }
         }
@@ -72,7 +93,7 @@ impl KeyClient {
     pub(super) async fn list(&mut self) -> Result<Vec<StoredKey>, CommandError> {
         match self {
             Self::Server { session, all } => list_pages(session, *all).await,
-            Self::Database { store, owner } => {
+            Self::Database { store, owner, .. } => {
                 Ok(store.list(owner.as_deref(), ListRange::ALL).await?.keys)
             }
         }
@@ -85,8 +106,10 @@ impl KeyClient {
                 let body = json!({ "prefix": prefix.as_str(), "all": all });
                 post(session, "/api-keys/revoke", body).await
             }
-            Self::Database { store, owner } => {
-                store.revoke(owner.as_deref(), prefix).await.map_err(store_error)
+            Self::Database { store, owner, audit_log, .. } => {
+                let revoked = store.revoke(owner.as_deref(), prefix).await.map_err(store_error)?;
+                audit_log.revoked(&revoked.prefix, &revoked.owner);
+                Ok(revoked)
             }
         }
     }
@@ -102,10 +125,11 @@ impl KeyClient {
                 let body = json!({ "prefix": prefix.as_str(), "overlap_s": overlap_s, "all": all });
                 post(session, "/api-keys/rotate", body).await
             }
-            Self::Database { store, owner } => {
+            Self::Database { store, owner, audit_log, .. } => {
                 let overlap = Duration::from_secs(overlap_s.into());
                 let rotated = store.rotate(owner.as_deref(), prefix, overlap).await;
                 let KeyRotation { key, new, replaced } = rotated.map_err(store_error)?;
+                audit_log.rotated(&new.prefix, &new.owner, &replaced.prefix);
                 let created = CreatedKey { key: key.expose().to_owned(), stored: new };
                 Ok(RotatedKey { created, replaced })
             }

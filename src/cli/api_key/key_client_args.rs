@@ -6,7 +6,9 @@ use super::key_client::KeyClient;
 use crate::cli::command::{CommandError, UsageError};
 use crate::cli::config_file::ConfigFile;
 use crate::cli::session::ControlSession;
-use crate::keys::PostgresKeys;
+use crate::cli::system_user::system_user;
+use crate::keys::{AuditLog, KeyLimits, PostgresKeys};
+use crate::ops::telemetry;
 
 /// The options that all `api-key` commands have.
 #[derive(Debug, Args)]
@@ -14,7 +16,7 @@ pub(super) struct KeyClientArgs {
     /// URL of the server's control listener; by default the server last logged in to
     #[arg(long, value_name = "URL", conflicts_with = "direct")]
     server: Option<String>,
-    /// Work directly in the database (DATABASE_URL); for operators
+    /// Work directly in the database (DATABASE_URL), without the limits of users; for operators
     #[arg(long)]
     direct: bool,
     /// The owner of the keys, with --direct
@@ -38,7 +40,13 @@ impl KeyClientArgs {
             let missing = "--direct needs the owner of the keys: add --owner NAME";
             return Err(UsageError::new(missing).into());
         }
-        let store = PostgresKeys::new(&self.config.read()?.config.upstream)?;
-        Ok(KeyClient::Database { store, owner: self.owner.clone() })
+        let config = self.config.read()?.config;
+        telemetry::init(&config.log)?;
+        Ok(KeyClient::Database {
+            store: PostgresKeys::new(&config.upstream)?,
+            owner: self.owner.clone(),
+            limits: KeyLimits::from_config(&config.control),
+            audit_log: AuditLog::new(system_user(), "direct"),
+        })
     }
 }

@@ -5,12 +5,13 @@ use std::fmt;
 use crate::cli::command::{CommandError, UsageError};
 use crate::cli::output::{local, sanitize};
 use crate::cli::session::ControlClientError;
+use crate::keys::UselessKey;
 use crate::keys::store::{KeyRefusal, StoreError, StoredKey};
 
 /// How many keys with the same prefix are listed.
 const MAX_LISTED: usize = 20;
 
-/// The error for a user whose key cannot be revoked or rotated.
+/// The error for a user whose key cannot be created, revoked or rotated.
 pub(super) fn refused(refusal: KeyRefusal) -> CommandError {
     match refusal {
         KeyRefusal::Unknown => UsageError::new(
@@ -35,7 +36,20 @@ pub(super) fn refused(refusal: KeyRefusal) -> CommandError {
                                   nothing was changed. Create a new one: gene-registry api-key \
                                   create --name NAME"
             .into(),
+        KeyRefusal::LimitExceeded(exceeded) => exceeded.into(),
     }
+}
+
+/// The error for an operator whose key nobody could use.
+pub(super) fn useless(error: UselessKey) -> CommandError {
+    let option = match error {
+        UselessKey::NoRequests => "--rate-limit",
+        UselessKey::UnknownScopes { .. } => "--scope",
+    };
+    UsageError::new(format!(
+        "{option}: {error}; nothing was changed. To create it anyway, add --block"
+    ))
+    .into()
 }
 
 /// Interprets an error of the key store.
@@ -59,7 +73,7 @@ pub(super) fn server_error(error: CommandError) -> CommandError {
             None => error,
         },
         "NOT_ACTIVE" => refused(KeyRefusal::NotActive),
-        "INVALID_PREFIX" | "INVALID_PARAMETERS" => {
+        "INVALID_PREFIX" | "MISSING_PARAM" => {
             UsageError::new(format!("{}; nothing was changed", rejection.message)).into()
         }
         _ => error,

@@ -8,6 +8,7 @@ use thiserror::Error;
 
 use super::sanitize::sanitize_json;
 use crate::cli::command::CommandError;
+use crate::ops::telemetry;
 
 pub(in crate::cli) use crate::ops::telemetry::notice;
 
@@ -58,6 +59,8 @@ pub(in crate::cli) fn print_to_stderr(text: &str) -> Result<(), OutputError> {
 }
 
 fn write_stdout(out: impl Write, text: &str) -> Result<(), OutputError> {
+    // On a terminal, what was said before appears before.
+    telemetry::flush();
     if is_stdout_closed() {
         return Err(OutputError { stream: "output", source: io::Error::other("it is closed") });
     }

@@ -76,7 +76,10 @@ async fn standard_output_has_only_the_created_key_which_works() {
 async fn a_key_is_created_with_the_given_scopes_limit_and_expiry() {
     let setup = KeySetup::start().await;
     let args = ["create", "--name", "n", "--scope", "read", "--scope", "x", "--rate-limit", "7"];
-    let created = setup.api_key(&[&args[..], &["--expires", "90d", "--json"]].concat()).await.ok();
+    let args = [&args[..], &["--expires", "90d", "--json"]].concat();
+    let refused = setup.api_key(&args).await.failed(2, &[]);
+    assert!(refused.stderr.contains("--scope: there is no scope x"), "{refused:?}");
+    let created = setup.api_key(&[&args[..], &["--block"]].concat()).await.ok();
     let shown: Value = serde_json::from_str(&created.stdout).unwrap();
     let key = shown["key"].as_str().unwrap();
     let response = setup.replica().await.get("/genes", Some(key)).await;
@@ -204,4 +207,51 @@ async fn keys_are_managed_on_the_database_only_on_request() {
         run_on(&setup.0.url(), args).await.failed(2, &[]);
     }
     assert_eq!(setup.list().await.len(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn operators_are_exempt_from_limits_and_create_useless_keys_only_on_request() {
+    let setup = KeySetup::start().await;
+    for (wrong, says) in [
+        (&["--rate-limit", "0"][..], "--rate-limit: a key with the rate limit 0 is never served"),
+        (&["--scope", "raed"], "--scope: there is no scope raed; known scopes: read"),
+    ] {
+        let create = [&["create", "--name", "n"], wrong].concat();
+        let refused = setup.api_key(&create).await.failed(2, &[]);
+        assert!(refused.stderr.contains(says) && refused.stderr.contains("--block"), "{refused:?}");
+        setup.api_key(&[&create[..], &["--block"]].concat()).await.ok();
+    }
+    for _ in 0..20 {
+        setup.create(&["--rate-limit", "2147483647"]).await;
+    }
+    assert_eq!(setup.list().await.len(), 22);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_change_in_the_database_is_one_line_of_the_audit_log() {
+    let setup = KeySetup::start().await;
+    let audited = |ended: &CommandResult| {
+        let lines = ended.stderr.lines().filter(|line| line.contains("gene_registry::audit"));
+        let lines: Vec<Value> = lines.map(|line| serde_json::from_str(line).unwrap()).collect();
+        let field = |line: &Value, name| line[name].as_str().unwrap_or_default().to_owned();
+        for line in &lines {
+            assert!(field(line, "user").contains("uid ") && line["via"] == "direct", "{line}");
+        }
+        let shown = ["action", "prefix", "owner", "replaced"];
+        lines.iter().map(|line| shown.map(|name| field(line, name))).collect::<Vec<_>>()
+    };
+    let created = setup.api_key(&["create", "--name", "n"]).await.ok();
+    let old = &created.stdout[..11];
+    assert_eq!(audited(&created), [["create", old, "team-a", ""]]);
+    let rotated = setup.api_key(&["rotate", "--prefix", old]).await.ok();
+    let new = &rotated.stdout[..11];
+    assert_eq!(audited(&rotated), [["rotate", new, "team-a", old]]);
+    let revoked = setup.api_key(&["revoke", "--prefix", new]).await.ok();
+    assert_eq!(audited(&revoked), [["revoke", new, "team-a", ""]]);
+    let nothing = setup.api_key(&["revoke", "--prefix", "gr_zzzz"]).await.failed(2, &[]);
+    let listed = setup.api_key(&["list"]).await.ok();
+    let refused = setup.api_key(&["create", "--name", "n", "--rate-limit", "0"]).await;
+    for unchanged in [nothing, listed, refused] {
+        assert!(audited(&unchanged).is_empty(), "{unchanged:?}");
+    }
 }

@@ -114,6 +114,13 @@ async fn config_check_names_the_key_of_every_error() {
         ("[control]\ndatabase_url = \"mysql://u:pw@h/d\"", "control.database_url"),
         ("[control]\nbind = \"127.0.0.1:8081\"", "control.bind"),
         ("[control]\noperators = [\"\"]", "control.operators"),
+        ("[control]\nmax_rate_limit = 0", "control.max_rate_limit: must be 1 or more"),
+        ("[control]\nmax_rate_limit = 2147483648", "control.max_rate_limit: must be 2147483647"),
+        ("[control]\nmax_keys = 1000001", "control.max_keys: must be 1000000 or less"),
+        ("[control]\nmax_keys = -1", "control.max_keys"),
+        ("[control]\nscopes = []", "control.scopes: must have at least one scope"),
+        ("[control]\nscopes = [\"read\", \"Admin\"]", "control.scopes: must have"),
+        ("[control]\nscopes = \"read\"", "control.scopes"),
         ("[control.oidc]\nissuer = \"http://id.example\"", "control.oidc.issuer"),
         ("[control.oidc]\nissuer = \"https://id.example\"", "control.oidc.audience"),
         (

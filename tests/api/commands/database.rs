@@ -67,6 +67,9 @@ async fn seed_loads_the_sample_prints_one_working_key_and_does_nothing_the_secon
     let key = first.stdout.strip_suffix('\n').unwrap();
     assert!(key.parse::<ApiKey>().is_ok(), "a key alone on standard output: {key:?}");
     assert!(!first.stderr.contains(key), "{first:?}");
+    let audited = first.stderr.lines().filter(|line| line.contains("gene_registry::audit"));
+    let audited: Vec<_> = audited.filter(|line| line.contains(&key[..11])).collect();
+    assert_eq!(audited.len(), 1, "{first:?}");
     let sample = Catalogue::sample().unwrap().genes.len();
     assert_eq!(genes(&database).await, sample as i64);
     assert_eq!(status_with(&database, key).await, 200);

@@ -6,6 +6,7 @@ mod document;
 mod fleet;
 mod issuer_keys;
 mod keys;
+mod limits;
 mod login_tokens;
 mod provider;
 mod rights;

@@ -37,6 +37,7 @@ async fn tokens_and_new_keys_are_in_no_log_metric_or_other_response() {
         ("CONTROL_DATABASE_URL", &keys_url),
         ("GENE_REGISTRY__CONTROL__BIND", "127.0.0.1:0"),
         ("GENE_REGISTRY__CONTROL__TOKENS", &tokens),
+        ("GENE_REGISTRY__CONTROL__MAX_RATE_LIMIT", "1000000"),
         ("GENE_REGISTRY__CONTROL__OIDC__ISSUER", &issuer.url),
         ("GENE_REGISTRY__CONTROL__OIDC__AUDIENCE", AUDIENCE),
         ("GENE_REGISTRY__CONTROL__OIDC__CLIENT_ID", CLIENT),

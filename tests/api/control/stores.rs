@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use gene_registry::keys::store::{
     KeyRefusal, KeyRotation, ListRange, Status, StoreError, StoredKey,
 };
 use gene_registry::keys::{
-    ApiKey, KeyPrefix, KeySpec, KeyStore, MemoryKeys, NewKey, PostgresKeys, Usage,
+    ApiKey, KeyLimits, KeyPrefix, KeySpec, KeyStore, LimitExceeded, MemoryKeys, NewKey,
+    PostgresKeys, Usage,
 };
 use gene_registry::registry::{KeyHash, Timestamp};
 use gene_registry::upstream::{Embedded, Upstream};
@@ -212,6 +214,83 @@ async fn a_key_has_at_most_one_active_successor_and_keeps_its_first_lifetime() {
             assert!(active.contains(&third.prefix()) && active.contains(&old.prefix()), "{name}");
             for key in [old, third] {
                 store.revoke(Some("a"), &prefix(&key)).await.unwrap();
+            }
+        }
+    }
+}
+
+fn limits(max_keys: u32) -> KeyLimits {
+    let scopes = ["read", "x"].map(str::to_owned).into();
+    KeyLimits { max_rate_limit: 7, scopes, max_keys }
+}
+
+#[track_caller]
+fn exceeded<T: std::fmt::Debug>(outcome: Result<T, StoreError>) -> LimitExceeded {
+    match refusal(outcome) {
+        KeyRefusal::LimitExceeded(exceeded) => exceeded,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn concurrent_calls_do_not_exceed_the_limits_of_users_together() {
+    for StorePair { name, store, .. } in both().await {
+        let limits = limits(20);
+        let (alice, bob) = (new("a", "n", None), new("b", "n", None));
+        let creates = (0..60).map(|_| store.create_within(Some(&limits), &alice));
+        let outcomes = join_all(creates).await;
+        let (made, refused): (Vec<_>, Vec<_>) = outcomes.into_iter().partition(Result::is_ok);
+        assert_eq!((made.len(), refused.len()), (20, 40), "{name}");
+        for outcome in refused {
+            assert_eq!(exceeded(outcome), LimitExceeded::Keys { live: 20, max: 20 }, "{name}");
+        }
+        store.create_within(Some(&limits), &bob).await.expect(name);
+        store.create(&alice).await.expect(name);
+
+        // Of concurrent rotations, too. Only those with an overlap add a key.
+        let made: Vec<_> = made.into_iter().map(|made| made.unwrap().0).collect();
+        for key in &made[..4] {
+            store.revoke(Some("a"), &prefix(key)).await.unwrap();
+        }
+        let prefixes: Vec<_> = made[4..].iter().map(prefix).collect();
+        let rotate =
+            |prefix, overlap| store.rotate_within(Some(&limits), Some("a"), prefix, overlap);
+        let hour = Duration::from_secs(3_600);
+        let rotations = join_all(prefixes[..8].iter().map(|prefix| rotate(prefix, hour))).await;
+        let rotated = rotations.iter().filter(|rotation| rotation.is_ok()).count();
+        assert_eq!(rotated, 3, "{name}: {rotations:?}");
+        for prefix in &prefixes[8..] {
+            assert!(matches!(exceeded(rotate(prefix, hour).await), LimitExceeded::Keys { .. }));
+            rotate(prefix, Duration::ZERO).await.expect(name);
+        }
+        let listed = store.list(Some("a"), ListRange::ALL).await.unwrap().keys;
+        let live = listed.iter().filter(|key| key.status == Status::Active).count();
+        assert_eq!(live, 20, "{name}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn users_do_not_multiply_a_key_above_their_limits() {
+    let hour = Duration::from_secs(3_600);
+    for StorePair { name, store, .. } in both().await {
+        for (max_rate_limit, scope) in [(6, "x"), (7, "y")] {
+            let scopes = vec!["read".to_owned(), scope.to_owned()];
+            let limits = KeyLimits { max_rate_limit, scopes, max_keys: 9 };
+            let old = store.create(&new("a", "n", None)).await.unwrap().0;
+            let rotate = async |key: &ApiKey, overlap| {
+                store.rotate_within(Some(&limits), Some("a"), &prefix(key), overlap).await
+            };
+            let first = rotate(&old, hour).await.expect(name).key;
+            let predecessor = old.prefix().to_owned();
+            let refused = exceeded(rotate(&first, hour).await);
+            assert_eq!(refused, LimitExceeded::Overlap { predecessor }, "{name}");
+            let second = rotate(&first, Duration::ZERO).await.expect(name).key;
+            let third = rotate(&second, hour).await.expect(name).key;
+            store.revoke(Some("a"), &prefix(&second)).await.unwrap();
+            let fourth = rotate(&third, hour).await.expect(name);
+            assert_eq!((fourth.new.rate_limit_per_minute, fourth.new.scopes.len()), (7, 2));
+            for key in [&old, &third, &fourth.key] {
+                store.revoke(Some("a"), &prefix(key)).await.unwrap();
             }
         }
     }

@@ -203,3 +203,40 @@ async fn a_closed_output_pipe_ends_the_command_quietly() {
     let ended = run(launch).await.ok();
     assert_eq!(ended.stderr, "", "{ended:?}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn refusals_by_the_limits_of_users_name_them() {
+    let setup = AccountSetup::with(|config| {
+        config.control.max_rate_limit = 600;
+        config.control.scopes = vec!["read".to_owned()];
+        config.control.max_keys = 1;
+    })
+    .await;
+    setup.log_in(&setup.ana, &setup.token).await;
+    setup.create("ci").await;
+    for (args, code, words) in [
+        (&["--rate-limit", "601"][..], 1, ["601", "600", "control.max_rate_limit"]),
+        (&["--scope", "admin", "--block"], 1, ["admin", "read", "control.scopes"]),
+        (&["--rate-limit", "600"], 1, ["1", "live key", "control.max_keys"]),
+        (&["--scope", "raed"], 1, ["raed", "read", "control.scopes"]),
+        (&["--rate-limit", "0"], 2, ["--rate-limit", "0", "--block"]),
+    ] {
+        let create = [&["api-key", "create", "--name", "n"], args].concat();
+        let refused = setup.ana.run(&create).await.failed(code, &[]);
+        for word in words.iter().chain(&["nothing was changed"]) {
+            assert!(refused.stderr.contains(word), "{word}: {refused:?}");
+        }
+    }
+    assert_eq!(setup.keys().await.len(), 1);
+    let operator = setup.operator().await;
+    let typo = ["api-key", "create", "--name", "n", "--scope", "raed"];
+    let refused = operator.run(&typo).await.failed(2, &[]);
+    assert!(refused.stderr.contains("there is no scope raed; known scopes: read"), "{refused:?}");
+    for _ in 0..2 {
+        let create = ["api-key", "create", "--name", "n", "--rate-limit", "100000"];
+        operator.run(&create).await.ok();
+    }
+    let block = ["api-key", "create", "--name", "n", "--rate-limit", "0", "--block", "--json"];
+    let blocked = operator.run(&block).await.ok();
+    assert!(blocked.stdout.contains("\"rate_limit_per_minute\":0"), "{blocked:?}");
+}
