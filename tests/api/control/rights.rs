@@ -2,15 +2,16 @@
 
 use futures_util::future::join_all;
 use gene_registry::config::Config;
+use gene_registry::upstream::postgres::schema;
 use serde_json::json;
 
 use super::replica;
-use crate::support::control::{ControlClient, KEYS_ROLE, new_token, prefix};
+use crate::support::control::{ControlClient, KEYS_ROLE, new_token, prefix, with_control};
 use crate::support::need_own_servers;
 use crate::support::pgbouncer::PgBouncer;
 use crate::support::postgres::{PostgresOptions, PostgresServer};
 use crate::support::proxy::{FaultProxy, Mode};
-use crate::support::replica::{READER, Replica, migrated};
+use crate::support::replica::{READER, Replica, config, long_timeouts, migrated, sample};
 
 /// Every kind of request that writes.
 async fn assert_read_only(alice: &ControlClient, key: &str, says: &str) {
@@ -66,6 +67,42 @@ async fn the_readers_role_can_not_be_used_to_write() {
     let key = database.new_key(100).await;
     let alice = ControlClient::new(&replica, Some(&token));
     assert_read_only(&alice, &key, "gene_registry_keys").await;
+}
+
+/// A role of an operator's own with all privileges that release 1.0 needs, in a database of 1.0.
+const ONE_ROLE: &str = "drop function registry.record_key_usage;
+    delete from registry.refinery_schema_history where version = 6;
+    grant usage on schema registry, registry_read to gene_registry_test_all;
+    grant select on all tables in schema registry_read to gene_registry_test_all;
+    grant select, insert, update on registry.api_key, registry.api_key_usage
+        to gene_registry_test_all;
+    grant select, insert on registry.owner to gene_registry_test_all";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_role_that_does_everything_goes_on_after_an_upgrade() {
+    let database = sample(PostgresServer::shared().await).await;
+    let client = database.connect().await;
+    let _exists = client.batch_execute("create role gene_registry_test_all login").await;
+    client.batch_execute(ONE_ROLE).await.unwrap();
+    schema::migrate(&mut database.connect().await).await.unwrap();
+    let url = database.url_as("gene_registry_test_all");
+    let mut config = config(&url, None);
+    long_timeouts(&mut config);
+    with_control(&mut config, &database);
+    config.control.database_url = Some(url.into());
+    let token = new_token(&mut config, "alice");
+    let replica = Replica::start(&config).await;
+    let alice = ControlClient::new(&replica, Some(&token));
+
+    let key = alice.create("ci").await;
+    assert_eq!(replica.get("/genes", Some(&key)).await.status, 200);
+    let overlap = json!({ "prefix": prefix(&key), "overlap_s": 60 });
+    assert_eq!(alice.post("/api-keys/rotate", &overlap).await.status, 201);
+    let revoke = json!({ "prefix": prefix(&key) });
+    assert_eq!(alice.post("/api-keys/revoke", &revoke).await.status, 200);
+    replica.shutdown().await;
+    let used = "select sum(request_count)::bigint from registry.api_key_usage";
+    assert_eq!(client.query_one(used, &[]).await.unwrap().get::<_, i64>(0), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
