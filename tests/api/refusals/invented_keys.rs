@@ -51,7 +51,7 @@ impl Caller {
     }
 }
 
-/// A replica that has seen no key.
+/// A replica that has just started and has seen no key.
 async fn new_replica(change: impl FnOnce(&mut Config)) -> (Database<'static>, Replica) {
     let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
     let mut fleet = Fleet::start_with(1, postgres, redis, |config| {
