@@ -8,6 +8,7 @@ pub mod cache;
 pub mod cli;
 pub mod config;
 pub mod control;
+pub mod default_schema;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;

@@ -10,8 +10,9 @@ use super::config_file::ConfigFile;
 use super::signals::TerminationSignals;
 use super::value_parsers::pause;
 use crate::config::UpstreamConfig;
+use crate::default_schema::maintain;
 use crate::ops::{error_chain, telemetry};
-use crate::upstream::postgres::{connect, maintain};
+use crate::upstream::postgres::connect;
 
 #[derive(Debug, Args)]
 pub(super) struct Maintain {

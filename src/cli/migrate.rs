@@ -5,13 +5,14 @@ use std::process::ExitCode;
 use super::command::{CommandResult, block_on};
 use super::config_file::ConfigFile;
 use super::output::{notice, print, sanitize_lines};
-use crate::upstream::postgres::{connect, schema};
+use crate::default_schema::migrate;
+use crate::upstream::postgres::connect;
 
 pub(super) fn run(config: &ConfigFile) -> CommandResult {
     let config = config.read()?.config;
     block_on(async {
         let mut client = connect(&config.upstream).await?;
-        let migrated = schema::migrate(&mut client).await?;
+        let migrated = migrate::migrate(&mut client).await?;
         for warning in &migrated.warnings {
             notice(&sanitize_lines(&format!("warning: {warning}")));
         }

@@ -11,11 +11,11 @@ use super::command::{CommandError, CommandResult, block_on};
 use super::config_file::ConfigFile;
 use super::output::{notice, print, print_secret, sanitize_lines};
 use super::system_user::system_user;
+use crate::default_schema::seed::{EmptyRegistry, LoadedRegistry, SeedError, vacuum};
 use crate::keys::{ApiKey, AuditLog, KeySpec, NewKey, READ_SCOPE, insert_key};
 use crate::ops::{error_chain, telemetry};
 use crate::registry::Timestamp;
 use crate::upstream::postgres::connect;
-use crate::upstream::postgres::seed::{EmptyRegistry, LoadedRegistry, SeedError, vacuum};
 use crate::upstream::{Catalogue, generate};
 
 /// Requests per minute of the key that is printed.

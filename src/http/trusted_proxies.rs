@@ -99,7 +99,11 @@ impl TrustedProxies {
     }
 
     /// As [`Self::address`], of a request from a trusted proxy.
-    pub(crate) fn reported_address(&self, headers: &HeaderMap, host: Option<&str>) -> Option<String> {
+    pub(crate) fn reported_address(
+        &self,
+        headers: &HeaderMap,
+        host: Option<&str>,
+    ) -> Option<String> {
         let (scheme, reported_host) =
             self.by_forwarded(headers).unwrap_or_else(|| self.by_x_forwarded(headers));
         let prefix = self.entry(headers, X_FORWARDED_PREFIX).map(|prefix| normalized(&prefix));

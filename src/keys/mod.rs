@@ -23,9 +23,9 @@ mod usage;
 
 pub use audit_log::AuditLog;
 pub use auth_error::{AuthDenied, NotAuthenticated};
+pub use authenticator::Authenticator;
 #[cfg(feature = "fuzzing")]
 pub(crate) use authenticator::is_external_key;
-pub use authenticator::Authenticator;
 pub use key_limits::{KeyLimits, LimitExceeded, UselessKey};
 pub use memory::MemoryKeys;
 pub use postgres::PostgresKeys;

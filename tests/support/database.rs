@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use gene_registry::default_schema::seed::{EmptyRegistry, LoadedRegistry, SeedError, vacuum};
 use gene_registry::registry::{ApiKeyRecord, KeyHash, Timestamp};
-use gene_registry::upstream::postgres::seed::{EmptyRegistry, LoadedRegistry, SeedError, vacuum};
 use gene_registry::upstream::{CatalogueGene, Read, Upstream, UpstreamError};
 use tokio::sync::OnceCell;
 use tokio_postgres::{Client, NoTls};

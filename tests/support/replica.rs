@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use gene_registry::app::{self, Running};
 use gene_registry::config::{Config, LoadedConfig};
+use gene_registry::default_schema::migrate;
 use gene_registry::keys::{ApiKey, KeySpec, NewKey, insert_key};
 use gene_registry::registry::Timestamp;
-use gene_registry::upstream::postgres::schema;
 use gene_registry::upstream::{Catalogue, CatalogueGene, Postgres, Upstream};
 use reqwest::header::HeaderMap;
 use reqwest::{Method, StatusCode};
@@ -169,7 +169,7 @@ pub(crate) async fn sample(server: &PostgresServer) -> Database<'_> {
 }
 
 async fn migrate(url: &str) {
-    schema::migrate(&mut super::postgres::connect(url).await).await.unwrap();
+    migrate::migrate(&mut super::postgres::connect(url).await).await.unwrap();
 }
 
 /// Fills an empty registry.

@@ -30,7 +30,7 @@ use super::queries::Statement;
 use super::url::SetupError;
 
 /// The value of a parameter.
-pub(super) type QueryParam<'a> = &'a (dyn ToSql + Sync);
+pub(crate) type QueryParam<'a> = &'a (dyn ToSql + Sync);
 
 /// Timeout for the confirmation of a cancellation, after which the connection counts as dead. Short
 /// enough that both attempts of a read fit into the default deadline.

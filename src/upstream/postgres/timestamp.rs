@@ -13,7 +13,7 @@ const POSTGRES_EPOCH: i64 = 946_684_800_000_000;
 
 /// A `timestamptz`. Infinities and values beyond the range of [`Timestamp`] become its bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct PgTimestamp(pub(super) Timestamp);
+pub(crate) struct PgTimestamp(pub(crate) Timestamp);
 
 impl<'a> FromSql<'a> for PgTimestamp {
     fn from_sql(_: &Type, raw: &'a [u8]) -> Result<Self, Box<dyn Error + Sync + Send>> {

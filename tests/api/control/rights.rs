@@ -2,7 +2,7 @@
 
 use futures_util::future::join_all;
 use gene_registry::config::Config;
-use gene_registry::upstream::postgres::schema;
+use gene_registry::default_schema::migrate;
 use serde_json::json;
 
 use super::replica;
@@ -84,7 +84,7 @@ async fn one_role_that_does_everything_goes_on_after_an_upgrade() {
     let client = database.connect().await;
     let _exists = client.batch_execute("create role gene_registry_test_all login").await;
     client.batch_execute(ONE_ROLE).await.unwrap();
-    schema::migrate(&mut database.connect().await).await.unwrap();
+    migrate::migrate(&mut database.connect().await).await.unwrap();
     let url = database.url_as("gene_registry_test_all");
     let mut config = config(&url, None);
     long_timeouts(&mut config);

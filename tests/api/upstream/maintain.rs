@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use gene_registry::upstream::postgres::maintain::{self, MaintainError, Maintained};
+use gene_registry::default_schema::maintain::{self, MaintainError, Maintained};
 use tokio::task::JoinHandle;
 use tokio_postgres::Client;
 

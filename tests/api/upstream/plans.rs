@@ -3,11 +3,12 @@
 
 use std::time::{Duration, Instant};
 
+use gene_registry::default_schema::migrate;
+use gene_registry::default_schema::seed::LoadedRegistry;
 use gene_registry::registry::{
     DomainName, Fidelity, GeneFilter, GeneSearch, Page, Sort, Timestamp,
 };
-use gene_registry::upstream::postgres::seed::LoadedRegistry;
-use gene_registry::upstream::postgres::{connect, schema};
+use gene_registry::upstream::postgres::connect;
 use gene_registry::upstream::{Postgres, RegistryReader, generate};
 use tokio_postgres::Client;
 
@@ -118,5 +119,5 @@ async fn every_read_succeeds(database: &TestDatabase) {
     }
     let reader = Postgres::new(&config(&database.reader_url), TEMPLATE.to_owned()).expect("it");
     assert_eq!(reader.verify().await.expect("settings"), Vec::<String>::new());
-    let _ = schema::migrate(&mut database.client().await).await.expect("idempotent");
+    let _ = migrate::migrate(&mut database.client().await).await.expect("idempotent");
 }

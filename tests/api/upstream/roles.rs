@@ -1,7 +1,8 @@
 //! The roles that `migrate` creates: each is tried with what it must be able to do, and with what it
 //! must not.
 
-use gene_registry::upstream::postgres::{connect, schema};
+use gene_registry::default_schema::migrate;
+use gene_registry::upstream::postgres::connect;
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
@@ -12,8 +13,8 @@ use crate::support::postgres::{PostgresOptions, PostgresServer};
 /// A migrated database. Migrated again, since a copy of a database does not have its privileges.
 async fn migrated() -> TestDatabase {
     let database = fresh_database().await;
-    let again = schema::migrate(&mut database.client().await).await.expect("the schema");
-    assert_eq!(again, schema::Migrated::default(), "a superuser may set up everything");
+    let again = migrate::migrate(&mut database.client().await).await.expect("the schema");
+    assert_eq!(again, migrate::Migrated::default(), "a superuser may set up everything");
     database
 }
 
@@ -245,8 +246,8 @@ async fn an_existing_installation_is_restricted_and_its_own_roles_go_on() {
     owner.batch_execute(&grants).await.expect("a role of the operator's own");
 
     for applied in [1, 0] {
-        let migrated = schema::migrate(&mut database.client().await).await.expect("the schema");
-        assert_eq!(migrated, schema::Migrated { applied, warnings: vec![] });
+        let migrated = migrate::migrate(&mut database.client().await).await.expect("the schema");
+        assert_eq!(migrated, migrate::Migrated { applied, warnings: vec![] });
     }
     assert_forbidden(&session(&database.reader_url).await, &[PRIVILEGES_OF_EVERYBODY]).await;
     let app = session(&database.reader_url.replace("gene_registry_reader", app)).await;
@@ -267,8 +268,8 @@ async fn nobody_without_privileges_can_keep_a_migration_waiting() {
     holder.batch_execute(lock).await.expect("the lock");
     let mut client = database.client().await;
     client.batch_execute("SET statement_timeout = '60s'").await.expect("a setting");
-    let migrated = schema::migrate(&mut client).await.expect("it does not wait");
-    assert_eq!(migrated, schema::Migrated::default());
+    let migrated = migrate::migrate(&mut client).await.expect("it does not wait");
+    assert_eq!(migrated, migrate::Migrated::default());
 }
 
 #[tokio::test]
@@ -284,7 +285,7 @@ async fn a_user_who_may_not_change_roles_gets_warnings_with_remedies() {
     let url = empty.reader_url.replace("gene_registry_reader", owner);
     let mut client = connect(&config(&url)).await.expect("a connection");
     for applied in [6, 0] {
-        let migrated = schema::migrate(&mut client).await.expect("the schema");
+        let migrated = migrate::migrate(&mut client).await.expect("the schema");
         assert_eq!(migrated.applied, applied);
         // The roles exist already: only their settings cannot be changed.
         for (words, times) in [
@@ -297,9 +298,9 @@ async fn a_user_who_may_not_change_roles_gets_warnings_with_remedies() {
         }
     }
     // What a superuser does once stays, and the owner can still load the registry.
-    let done = schema::migrate(&mut empty.client().await).await.expect("the schema");
-    assert_eq!(done, schema::Migrated::default());
-    let again = schema::migrate(&mut client).await.expect("the schema");
+    let done = migrate::migrate(&mut empty.client().await).await.expect("the schema");
+    assert_eq!(done, migrate::Migrated::default());
+    let again = migrate::migrate(&mut client).await.expect("the schema");
     assert!(again.warnings.iter().all(|warning| warning.contains("ALTER ROLE")), "{again:?}");
     client.batch_execute("CREATE TEMP TABLE stage ()").await.expect("as seed does");
     assert_forbidden(&session(&empty.reader_url).await, &[PRIVILEGES_OF_EVERYBODY]).await;
@@ -315,7 +316,7 @@ async fn a_migration_succeeds_where_the_owner_cannot_create_roles() {
     let owned = format!("ALTER DATABASE {} OWNER TO plain", database.name());
     admin.batch_execute(&owned).await.expect("an owner");
     let mut client = connect(&config(&database.url_as("plain"))).await.expect("a connection");
-    let migrated = schema::migrate(&mut client).await.expect("the schema");
+    let migrated = migrate::migrate(&mut client).await.expect("the schema");
     assert_eq!(migrated.applied, 6);
     for role in ["gene_registry_reader", "gene_registry_usage", "gene_registry_keys"] {
         let remedy = format!("As a superuser run: CREATE ROLE {role} LOGIN PASSWORD '…'; then run");
@@ -323,7 +324,7 @@ async fn a_migration_succeeds_where_the_owner_cannot_create_roles() {
         assert!(is_there, "{role}: {:?}", migrated.warnings);
         admin.batch_execute(&format!("CREATE ROLE {role} LOGIN")).await.expect("a role");
     }
-    schema::migrate(&mut client).await.expect("the schema");
+    migrate::migrate(&mut client).await.expect("the schema");
     let reader = session(&database.url_as("gene_registry_reader")).await;
     reader.batch_execute("SELECT * FROM registry_read.gene").await.expect("a readable view");
     let usage = session(&database.url_as("gene_registry_usage")).await;

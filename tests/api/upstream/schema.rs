@@ -1,7 +1,7 @@
 //! The default schema: migration, and the maintenance of ranks.
 
+use gene_registry::default_schema::{maintain, migrate};
 use gene_registry::registry::Timestamp;
-use gene_registry::upstream::postgres::{maintain, schema};
 use gene_registry::upstream::{CatalogueGene, generate};
 use tokio_postgres::Client;
 
@@ -12,8 +12,8 @@ use crate::support::database::seed;
 #[tokio::test]
 async fn migrating_again_changes_nothing() {
     let database = fresh_database().await;
-    let again = schema::migrate(&mut database.client().await).await.expect("the schema");
-    assert_eq!(again, schema::Migrated::default());
+    let again = migrate::migrate(&mut database.client().await).await.expect("the schema");
+    assert_eq!(again, migrate::Migrated::default());
 }
 
 #[tokio::test]
@@ -25,7 +25,7 @@ async fn a_migration_of_another_release_changes_nothing() {
         ("UPDATE registry.refinery_schema_history SET version = 99 WHERE version = 2", "V99__"),
     ] {
         client.batch_execute(change).await.expect("a change");
-        let error = schema::migrate(&mut client).await.expect_err("another release");
+        let error = migrate::migrate(&mut client).await.expect_err("another release");
         assert!(error.to_string().contains(named), "{error}");
     }
 }
@@ -35,11 +35,11 @@ async fn a_failed_migration_changes_nothing_and_can_be_repeated() {
     let database = empty_database().await;
     let mut client = database.client().await;
     client.batch_execute("CREATE SCHEMA registry; CREATE TABLE registry.change ()").await.unwrap();
-    let error = schema::migrate(&mut client).await.expect_err("the table exists");
+    let error = migrate::migrate(&mut client).await.expect_err("the table exists");
     assert!(error.to_string().contains("V1__tables"), "{error}");
     client.batch_execute("DROP TABLE registry.change").await.expect("the only other table");
-    let migrated = schema::migrate(&mut client).await.expect("the schema");
-    assert_eq!(migrated, schema::Migrated { applied: 6, warnings: vec![] });
+    let migrated = migrate::migrate(&mut client).await.expect("the schema");
+    assert_eq!(migrated, migrate::Migrated { applied: 6, warnings: vec![] });
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -48,7 +48,7 @@ async fn concurrent_migrations_wait_for_each_other_across_databases() {
     let mut running = Vec::new();
     for database in [&one, &one, &one, &other, &other] {
         let mut client = database.client().await;
-        running.push(tokio::spawn(async move { schema::migrate(&mut client).await }));
+        running.push(tokio::spawn(async move { migrate::migrate(&mut client).await }));
     }
     let mut applied = Vec::new();
     for migration in running {

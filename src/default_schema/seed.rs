@@ -8,9 +8,8 @@ use tokio_postgres::binary_copy::BinaryCopyInWriter;
 use tokio_postgres::types::{Json, Type};
 use tokio_postgres::{Client, Transaction};
 
-use super::pool::QueryParam;
-use super::timestamp::PgTimestamp;
 use crate::registry::Timestamp;
+use crate::upstream::postgres::{PgTimestamp, QueryParam};
 use crate::upstream::{CatalogueEvaluation, CatalogueGene};
 
 /// How much was loaded.

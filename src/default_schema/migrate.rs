@@ -9,7 +9,7 @@ use super::roles;
 use crate::registry::Timestamp;
 
 mod embedded {
-    refinery::embed_migrations!("src/upstream/postgres/migrations");
+    refinery::embed_migrations!("src/default_schema/migrations");
 }
 
 /// The result of a migration.

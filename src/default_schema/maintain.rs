@@ -11,9 +11,8 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Error, IsolationLevel, Row, Transaction};
 use uuid::Uuid;
 
-use super::pool::QueryParam;
-use super::timestamp::PgTimestamp;
 use crate::registry::Timestamp;
+use crate::upstream::postgres::{PgTimestamp, QueryParam};
 
 /// The result of one round.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
