@@ -11,8 +11,24 @@ use source::{SourceFile, Visibility, sources};
 
 /// From top to bottom. A file imports from its own layer and from those below it.
 const LAYERS: &[&str] = &[
-    "fuzzing", "cli", "app", "api", "control", "http", "server", "cache", "limit", "keys",
-    "default_schema", "upstream", "redis", "ops", "config", "net", "sync", "registry",
+    "fuzzing",
+    "cli",
+    "app",
+    "api",
+    "control",
+    "http",
+    "server",
+    "cache",
+    "limit",
+    "keys",
+    "default_schema",
+    "upstream",
+    "redis",
+    "ops",
+    "config",
+    "net",
+    "sync",
+    "registry",
 ];
 
 /// Two layers of the same rank: neither imports from the other.
