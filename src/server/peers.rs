@@ -10,15 +10,29 @@ use crate::net::RequestSource;
 use crate::sync::{LogThrottle, lock};
 
 /// The peers that hold connections to one listener. Each may hold at most as many as are free, and
-/// so at most half of all. Trusted proxies may hold any number. There are never more entries than
-/// connections.
+/// so at most half of all; so may all peers of one IPv6 network of 48 bits together. Trusted proxies
+/// may hold any number. There are never more than two entries for each connection.
 #[derive(Debug)]
 pub struct Peers {
     trusted_proxies: Vec<Network>,
-    /// How many connections each peer holds.
-    held: Mutex<HashMap<IpAddr, usize>>,
+    /// How many connections each holds.
+    held: Mutex<HashMap<Holder, usize>>,
     refused: AtomicU64,
     log_throttle: LogThrottle,
+}
+
+/// Whose connections are counted together: a peer, or the peers of an IPv6 network of 48 bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Holder {
+    Peer(IpAddr),
+    Site(IpAddr),
+}
+
+impl Holder {
+    fn all_of(source: RequestSource) -> impl Iterator<Item = Self> {
+        let site = source.site().map(Self::Site);
+        [Self::Peer(source.network())].into_iter().chain(site)
+    }
 }
 
 impl Peers {
@@ -44,27 +58,32 @@ impl Peers {
         if self.trusted_proxies.iter().any(|network| network.contains(address)) {
             return Some(PeerSlot(None));
         }
-        let peer = RequestSource::of(address).network();
+        let source = RequestSource::of(address);
         let mut held = lock(&self.held);
-        let connections = held.get(&peer).copied().unwrap_or_default();
+        let connections = Holder::all_of(source).filter_map(|holder| held.get(&holder).copied());
+        let connections = connections.max().unwrap_or_default();
         if connections > 0 && connections >= free {
             drop(held);
             self.refused.fetch_add(1, Ordering::Relaxed);
             if self.log_throttle.is_due() {
-                log_refused(peer, connections, free);
+                log_refused(source.network(), connections, free);
             }
             return None;
         }
-        held.insert(peer, connections + 1);
-        Some(PeerSlot(Some((Arc::clone(self), peer))))
+        for holder in Holder::all_of(source) {
+            *held.entry(holder).or_default() += 1;
+        }
+        Some(PeerSlot(Some((Arc::clone(self), source))))
     }
 
-    fn release(&self, peer: IpAddr) {
+    fn release(&self, source: RequestSource) {
         let mut held = lock(&self.held);
-        let Some(connections) = held.get_mut(&peer) else { return };
-        *connections -= 1;
-        if *connections == 0 {
-            held.remove(&peer);
+        for holder in Holder::all_of(source) {
+            let Some(connections) = held.get_mut(&holder) else { continue };
+            *connections -= 1;
+            if *connections == 0 {
+                held.remove(&holder);
+            }
         }
     }
 }
@@ -74,14 +93,15 @@ fn log_refused(peer: IpAddr, connections: usize, free: usize) {
         %peer,
         connections,
         free,
-        "connections refused: this peer holds as many as are free. If it is a proxy, list it in \
-         server.trusted_proxies; else raise server.max_connections or block it"
+        "connections refused: this peer, or its IPv6 network of 48 bits, holds as many as are free. \
+         If it is a proxy, list it in server.trusted_proxies; else raise server.max_connections or \
+         block it"
     );
 }
 
 /// An accepted connection, counted for its peer; `None` for a trusted proxy.
 #[derive(Debug)]
-pub(super) struct PeerSlot(Option<(Arc<Peers>, IpAddr)>);
+pub(super) struct PeerSlot(Option<(Arc<Peers>, RequestSource)>);
 
 impl PeerSlot {
     /// Whether the peer is a trusted proxy, which limits its own clients.
@@ -92,8 +112,8 @@ impl PeerSlot {
 
 impl Drop for PeerSlot {
     fn drop(&mut self) {
-        if let Some((peers, peer)) = &self.0 {
-            peers.release(*peer);
+        if let Some((peers, source)) = &self.0 {
+            peers.release(*source);
         }
     }
 }
@@ -134,12 +154,15 @@ mod tests {
     }
 
     #[test]
-    fn an_ipv6_peer_is_a_network_of_64_bits_and_a_mapped_address_is_its_ipv4_address() {
+    fn ipv6_peers_are_networks_of_64_and_of_48_bits_and_a_mapped_address_is_its_ipv4_address() {
         let peers = Arc::new(Peers::new(Vec::new()));
         let same = ["2001:db8::1", "2001:db8::2", "2001:db8::ffff:0:0:1"];
         assert_eq!(fill(&peers, 16, &same).len(), 8);
         let peers = Arc::new(Peers::new(Vec::new()));
-        assert_eq!(fill(&peers, 16, &["2001:db8::1", "2001:db8:0:1::1"]).len(), 12);
+        assert_eq!(fill(&peers, 16, &["2001:db8::1", "2001:db8:1::1"]).len(), 12);
+        let peers = Arc::new(Peers::new(Vec::new()));
+        let one_site = ["2001:db8::1", "2001:db8:0:1::1", "2001:db8:0:ffff::1"];
+        assert_eq!(fill(&peers, 16, &one_site).len(), 8);
         let peers = Arc::new(Peers::new(Vec::new()));
         assert_eq!(fill(&peers, 16, &["10.0.0.1", "::ffff:10.0.0.1"]).len(), 8);
     }
