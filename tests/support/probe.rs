@@ -161,6 +161,7 @@ impl Probe {
             read.seen.read_at -= jiff::SignedDuration::from_secs(older_by);
             read.seen.began = read.seen.began - by;
             read.seen.snapshot = self.begun.get().cloned();
+            read.seen.shown_transactions = read.seen.transactions();
         }
         Ok(read)
     }
