@@ -22,6 +22,11 @@ impl HaProxy {
     /// Starts it before the listener at `url` of the replica whose operations listener is at `ops`.
     /// Listens on 127.0.0.1 and ::1.
     pub(crate) async fn start(url: &str, ops: &str) -> Self {
+        Self::start_with(url, ops, |_| {}).await
+    }
+
+    /// As [`Self::start`], with a configuration that `change` has modified.
+    pub(crate) async fn start_with(url: &str, ops: &str, change: impl FnOnce(&mut String)) -> Self {
         let folder = scratch_folder("haproxy");
         let (servers, port) = (folder.join("servers.cfg"), free_port());
         let (server, ops) = (address(url), address(ops));
@@ -30,9 +35,14 @@ impl HaProxy {
             "backend api from service\n    server replica {server} check port {ops_port}\n"
         );
         std::fs::write(&servers, text).unwrap();
-        let stack = concat!(env!("CARGO_MANIFEST_DIR"), "/config/compose/haproxy.cfg");
+        let stack = folder.join("haproxy.cfg");
+        let mut text = include_str!("../../config/compose/haproxy.cfg").to_owned();
+        change(&mut text);
+        std::fs::write(&stack, text).unwrap();
         let process = Launch::new("haproxy", find_program("haproxy"))
-            .args(["-db", "-f", stack, "-f"])
+            .args(["-db", "-f"])
+            .arg(&stack)
+            .arg("-f")
             .arg(&servers)
             .env("HAPROXY_BIND", format!("127.0.0.1:{port},[::1]:{port}"))
             .start();

@@ -8,6 +8,7 @@ use tokio::time::timeout;
 
 use super::{TIMEOUT, replica};
 use crate::support::binary::ReplicaProcess;
+use crate::support::haproxy::HaProxy;
 use crate::support::postgres::PostgresServer;
 use crate::support::raw::address;
 use crate::support::replica::{READER, sample};
@@ -109,4 +110,26 @@ async fn the_log_names_the_setting_once_when_a_peer_reaches_its_bound() {
     .await;
 
     process.wait_for_single_line(&["WARN", "127.0.0.1", "server.trusted_proxies"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_client_of_the_shipped_balancer_leaves_connections_to_others() {
+    let (replica, _) = replica(|_| {}).await;
+    let balancer = HaProxy::start_with(&replica.base, &replica.ops, |text| {
+        for (from, to) in [("maxconn 4000", "maxconn 40"), ("gt 2000", "gt 20")] {
+            assert!(text.contains(from), "{from}");
+            *text = text.replace(from, to);
+        }
+    })
+    .await;
+    let address = address(&balancer.url("127.0.0.1"));
+
+    let streams = open_connections(&address, FIRST_PEER, 40).await;
+    assert!((1..=20).contains(&streams.len()), "{}", streams.len());
+    assert!(connected(&address, SECOND_PEER).await.is_some());
+    drop(streams);
+    eventually(TIMEOUT, "closed connections are free again", || async {
+        connected(&address, FIRST_PEER).await.is_some()
+    })
+    .await;
 }
