@@ -57,7 +57,18 @@ mod tests {
         for list in ["\"a\"", "W/\"a\"", "\"x\", \"a\"", "\"x,y\",W/\"a\" , \"z\"", "*"] {
             assert!(matches(list), "{list}");
         }
-        for list in ["", "a", "\"b\"", "\"a", "\"x\", \"aa\"", "\"a-gzip\"", "\"*\"", "\u{e9}"] {
+        for list in [
+            "",
+            "a",
+            "\"b\"",
+            "\"a b\"",
+            "\" W/\"a\"",
+            "\"a",
+            "\"x\", \"aa\"",
+            "\"a-gzip\"",
+            "\"*\"",
+            "\u{e9}",
+        ] {
             assert!(!matches(list), "{list}");
         }
     }
