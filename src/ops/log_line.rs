@@ -12,7 +12,7 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
-use crate::registry::Timestamp;
+use crate::registry::{Timestamp, is_deceptive};
 
 /// Initial capacity of a line, in bytes: more than the line of a request usually needs.
 const LINE_CAPACITY: usize = 512;
@@ -111,37 +111,48 @@ impl Write for Escaped<'_> {
     }
 }
 
-/// Whether JSON strings must escape a byte. A table, as every byte of the log is looked up.
-const IS_ESCAPED: [bool; 256] = {
+/// Whether a byte may begin a character that is escaped: `"`, `\`, a control character, or any that is
+/// not ASCII. A table, as every byte of the log is looked up.
+const MAY_BE_ESCAPED: [bool; 256] = {
     let mut table = [false; 256];
-    let mut control = 0;
-    while control < 0x20 {
-        table[control] = true;
-        control += 1;
+    let mut byte = 0;
+    while byte < table.len() {
+        table[byte] =
+            byte < 0x20 || byte >= 0x7f || byte == b'"' as usize || byte == b'\\' as usize;
+        byte += 1;
     }
-    table[b'"' as usize] = true;
-    table[b'\\' as usize] = true;
     table
 };
 
-/// Appends text as it is written inside a JSON string (RFC 8259, section 7).
+/// Appends text as it is written inside a JSON string (RFC 8259, section 7), with escapes also for
+/// what a terminal would interpret or not display.
 fn push_escaped(line: &mut String, text: &str) {
     let mut rest = text;
-    while let Some(index) = rest.bytes().position(|byte| IS_ESCAPED[usize::from(byte)]) {
-        line.push_str(&rest[..index]);
-        match rest.as_bytes()[index] {
-            b'"' => line.push_str("\\\""),
-            b'\\' => line.push_str("\\\\"),
-            b'\n' => line.push_str("\\n"),
-            control => line.push_str(&format!("\\u{control:04x}")),
+    while let Some(index) = rest.bytes().position(|byte| MAY_BE_ESCAPED[usize::from(byte)]) {
+        let (plain, from) = rest.split_at(index);
+        line.push_str(plain);
+        let mut characters = from.chars();
+        match characters.next() {
+            Some('"') => line.push_str("\\\""),
+            Some('\\') => line.push_str("\\\\"),
+            Some('\n') => line.push_str("\\n"),
+            Some(hidden) if is_deceptive(hidden) => push_units(line, hidden),
+            visible => line.extend(visible),
         }
-        rest = &rest[index + 1..];
+        rest = characters.as_str();
     }
     line.push_str(rest);
 }
 
+/// Appends a character as its UTF-16 code units, of which some have two.
+fn push_units(line: &mut String, character: char) {
+    for unit in character.encode_utf16(&mut [0; 2]) {
+        line.push_str(&format!("\\u{unit:04x}"));
+    }
+}
+
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::sync::{Arc, Mutex};
 
     use proptest::prelude::*;
@@ -150,8 +161,15 @@ mod tests {
 
     use super::*;
 
+    /// Keeps what is logged.
     #[derive(Clone, Default)]
-    struct Memory(Arc<Mutex<Vec<u8>>>);
+    pub(in crate::ops) struct Memory(Arc<Mutex<Vec<u8>>>);
+
+    impl Memory {
+        pub(in crate::ops) fn text(&self) -> String {
+            String::from_utf8(self.0.lock().expect("a lock").clone()).expect("UTF-8")
+        }
+    }
 
     impl std::io::Write for Memory {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
@@ -179,8 +197,7 @@ mod tests {
             .with_max_level(tracing::Level::TRACE)
             .finish();
         tracing::subscriber::with_default(subscriber, events);
-        let text = String::from_utf8(memory.0.lock().expect("a lock").clone()).expect("UTF-8");
-        text.lines().map(|line| serde_json::from_str(line).expect(line)).collect()
+        memory.text().lines().map(|line| serde_json::from_str(line).expect(line)).collect()
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod exposition;
 mod health;
 mod limit_metrics;
 mod log_line;
+mod log_text;
 mod log_writer;
 mod metrics;
 #[cfg(feature = "otlp")]

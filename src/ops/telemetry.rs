@@ -17,6 +17,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use super::log_line::JsonLine;
+use super::log_text::{text_fields, visible_lines};
 use super::log_writer::LogWriter;
 use crate::config::{LogConfig, LogFormat};
 
@@ -79,7 +80,8 @@ pub fn init(config: &LogConfig) -> Result<(), LogError> {
     let registry = tracing_subscriber::registry().with(filter);
     if as_text {
         let colours = is_terminal && std::env::var_os("NO_COLOR").is_none_or(|no| no.is_empty());
-        registry.with(fmt::layer().with_writer(&LOG).with_ansi(colours)).try_init()?;
+        let lines = fmt::layer().fmt_fields(text_fields()).with_ansi(colours);
+        registry.with(lines.with_writer(&LOG)).try_init()?;
     } else {
         registry.with(fmt::layer().event_format(JsonLine).with_writer(&LOG)).try_init()?;
     }
@@ -140,7 +142,8 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
         let backtrace = backtrace.as_ref().map(tracing::field::display);
         tracing::error!(thread, location, backtrace, "panicked: {message}");
     } else {
-        notice(&format!("thread '{thread}' panicked at {location}: {message}"));
+        let text = format!("thread '{thread}' panicked at {location}: {message}");
+        notice(&visible_lines(&text));
     }
 }
 
@@ -180,12 +183,32 @@ mod tests {
         }
     }
 
+    /// Characters that a terminal interprets, or that it displays other text because of.
+    const DECEPTIVE: &str = "\x1b[2J\x07\r\n\x7f\u{9b}31m\u{202e}\u{200b}\u{e0041}é";
+
+    /// Does nothing unless it is run by [`child_of`].
+    #[test]
+    fn the_child_logs_deceptive_text() {
+        let Ok(format) = std::env::var(IN_CHILD) else { return };
+        let format = if format == "text" { LogFormat::Text } else { LogFormat::Json };
+        init(&LogConfig { level: "debug".to_owned(), format }).expect("a log");
+        let error = io::Error::other(DECEPTIVE);
+        let cause: &(dyn std::error::Error + 'static) = &error;
+        tracing::warn!(%error, cause, text = DECEPTIVE, "begins {DECEPTIVE} ends");
+        flush();
+        std::process::exit(0);
+    }
+
     /// A process that panics in other threads, whose standard error goes to `stderr`.
     fn child(log_level: &str, stderr: impl Into<Stdio>) -> std::process::Child {
+        child_of("the_child_panics", log_level, stderr)
+    }
+
+    fn child_of(test: &str, value: &str, stderr: impl Into<Stdio>) -> std::process::Child {
         let this = std::env::current_exe().expect("a path");
         Command::new(this)
-            .args(["--exact", "ops::telemetry::tests::the_child_panics", "--nocapture"])
-            .env(IN_CHILD, log_level)
+            .args(["--exact", &format!("ops::telemetry::tests::{test}"), "--nocapture"])
+            .env(IN_CHILD, value)
             .stdout(Stdio::null())
             .stderr(stderr)
             .spawn()
@@ -216,5 +239,22 @@ mod tests {
         std::thread::spawn(move || sender.send(child.wait()));
         let status = ended.recv_timeout(Duration::from_secs(60)).expect("it ends").expect("status");
         assert!(status.success(), "{status}");
+    }
+
+    #[test]
+    fn no_line_has_deceptive_characters() {
+        for format in ["text", "json"] {
+            let child = child_of("the_child_logs_deceptive_text", format, Stdio::piped());
+            let output = child.wait_with_output().expect("an end");
+            let text = String::from_utf8(output.stderr).expect("UTF-8");
+            let line = text.strip_suffix('\n').expect("a line");
+            assert!(!line.contains(crate::registry::is_deceptive), "{line:?}");
+            assert_eq!(line.matches('é').count(), 4, "{line:?}");
+            if format == "json" {
+                let event: Value = serde_json::from_str(line).expect(line);
+                assert_eq!(event["text"], DECEPTIVE);
+                assert_eq!(event["message"], format!("begins {DECEPTIVE} ends"));
+            }
+        }
     }
 }
