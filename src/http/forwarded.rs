@@ -51,26 +51,24 @@ fn parse_elements(text: &str) -> Option<Vec<ForwardedElement>> {
     elements.filter(|element| !element.is_empty()).map(parse_element).collect()
 }
 
-/// `None` if the element is malformed, or a parameter is given twice.
+/// `None` if the element is malformed, or one of the parameters that are used is given twice.
 fn parse_element(text: &str) -> Option<ForwardedElement> {
-    let mut element = ForwardedElement::default();
-    let mut names: Vec<String> = Vec::new();
+    let (mut peer, mut scheme, mut host) = (None, None, None);
     let pairs = split_unquoted(text, b';')?.into_iter().map(str::trim);
     for pair in pairs.filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=')?;
-        let (name, value) = (name.trim_end().to_ascii_lowercase(), unquoted(value.trim_start())?);
-        match name.as_str() {
-            "for" => element.peer = parse_address(&value),
-            "proto" => element.scheme = Some(value),
-            "host" => element.host = Some(value),
-            _ => {}
-        }
-        if names.contains(&name) {
+        let value = unquoted(value.trim_start())?;
+        let parameter = match name.trim_end().to_ascii_lowercase().as_str() {
+            "for" => &mut peer,
+            "proto" => &mut scheme,
+            "host" => &mut host,
+            _ => continue,
+        };
+        if parameter.replace(value).is_some() {
             return None;
         }
-        names.push(name);
     }
-    Some(element)
+    Some(ForwardedElement { peer: peer.and_then(|peer| parse_address(&peer)), scheme, host })
 }
 
 /// The parts between separators that are not in a quoted string (RFC 9110, section 5.6.4); `None` if
@@ -155,6 +153,8 @@ mod tests {
             ),
             (&[r#"by="\a\\";host=b"#], &[element("", "", "b")]),
             (&[";;for=1.2.3.4;"], &[element("1.2.3.4", "", "")]),
+            // Parameters that are not used are not remembered.
+            (&["secret=a;for=1.2.3.4;secret=b"], &[element("1.2.3.4", "", "")]),
             (&[""], &[]),
         ];
         for (values, expected) in cases {
@@ -172,6 +172,9 @@ mod tests {
             "host=a b, for=1.2.3.4",
             "host, for=1.2.3.4",
             "for=9.9.9.9;For=1.2.3.4",
+            "for=_hidden;for=1.2.3.4",
+            "proto=http;for=1.2.3.4;proto=https",
+            "host=a;host=a",
         ] {
             assert!(elements(&["for=2.2.2.2", malformed]).is_empty(), "{malformed}");
         }
