@@ -3,8 +3,8 @@
 //!
 //! Each source has a budget of lookups that find no key. A source that has used it up is served last:
 //! its lookups share a few of the concurrent ones, and are refused once the budget of all sources
-//! together is used up too. Only lookups that find no key count, so a replica that has just started
-//! learns its callers' keys as fast as the database replies.
+//! together is used up too. Only lookups that have found no key count, not those under way, so a replica
+//! that has just started learns its callers' keys as fast as the database replies.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -45,19 +45,21 @@ struct LookupLimits {
     concurrent_last: Arc<Semaphore>,
 }
 
-/// The permit for one lookup, which ends when this is dropped. The lookup counts as one that finds no
-/// key unless it is refunded.
+/// The permit for one lookup, which ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct LookupPermit {
     limits: Arc<LookupLimits>,
-    /// The source, if the lookup counts against its budget.
-    counted_for: Option<RequestSource>,
-    is_in_total: bool,
-    _turn: Turn,
+    source: RequestSource,
+    turn: Turn,
 }
 
-/// The permits of a lookup among those of sources beyond their budget, and among all.
-type Turn = [Option<OwnedSemaphorePermit>; 2];
+/// What a lookup occupies among those of all sources and, if its source is beyond its budget, among
+/// those that are served last.
+#[derive(Debug)]
+struct Turn {
+    _any: Option<OwnedSemaphorePermit>,
+    last: Option<OwnedSemaphorePermit>,
+}
 
 impl LookupLimiter {
     pub(super) fn new() -> Self {
@@ -75,31 +77,26 @@ impl LookupLimiter {
     /// unknown keys, or too many lookups are under way.
     pub(super) async fn acquire(&self, source: RequestSource) -> Option<LookupPermit> {
         let limits = &self.0;
-        let is_within_budget = limits.by_source.try_count(source);
-        let is_in_total = limits.total.try_take(Instant::now());
-        if !is_within_budget && !is_in_total {
+        let is_within_budget = limits.by_source.is_within_budget(source);
+        if !is_within_budget && limits.total.is_empty(Instant::now()) {
             return None;
         }
-        let turn = timeout(MAX_WAIT, limits.turn(is_within_budget)).await;
-        let has_begun = turn.is_ok();
-        let permit = LookupPermit {
-            limits: Arc::clone(limits),
-            counted_for: is_within_budget.then_some(source),
-            is_in_total,
-            _turn: turn.unwrap_or_default(),
-        };
-        if has_begun {
-            return Some(permit);
-        }
-        permit.refund();
-        None
+        let turn = timeout(MAX_WAIT, limits.turn(source, is_within_budget)).await.ok()?;
+        Some(LookupPermit { limits: Arc::clone(limits), source, turn })
     }
 }
 
 impl LookupLimits {
-    async fn turn(&self, is_within_budget: bool) -> Turn {
-        let last = if is_within_budget { None } else { permit_of(&self.concurrent_last).await };
-        [last, permit_of(&self.concurrent).await]
+    async fn turn(&self, source: RequestSource, is_within_budget: bool) -> Turn {
+        if is_within_budget {
+            let any = permit_of(&self.concurrent).await;
+            // Lookups that ended meanwhile may have used up the budget.
+            if self.by_source.is_within_budget(source) {
+                return Turn { _any: any, last: None };
+            }
+        }
+        let last = permit_of(&self.concurrent_last).await;
+        Turn { _any: permit_of(&self.concurrent).await, last }
     }
 }
 
@@ -109,14 +106,13 @@ async fn permit_of(semaphore: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
 }
 
 impl LookupPermit {
-    /// Records that the lookup found a key, or failed: it does not count.
-    pub(super) fn refund(self) {
-        if let Some(source) = self.counted_for {
-            self.limits.by_source.refund(source);
+    /// Records that the lookup found no key. One that was served last does not count against its
+    /// source again.
+    pub(super) fn count_unknown(self) {
+        if self.turn.last.is_none() {
+            self.limits.by_source.count(self.source);
         }
-        if self.is_in_total {
-            self.limits.total.refund();
-        }
+        self.limits.total.try_take(Instant::now());
     }
 }
 
@@ -131,7 +127,8 @@ mod tests {
     /// Looks up unknown keys until one is refused; how many were not.
     async fn exhaust(limiter: &LookupLimiter, source: RequestSource) -> u32 {
         let mut looked_up = 0;
-        while limiter.acquire(source).await.is_some() {
+        while let Some(permit) = limiter.acquire(source).await {
+            permit.count_unknown();
             looked_up += 1;
             assert!(looked_up < 1_000_000, "there is no bound");
         }
@@ -151,16 +148,27 @@ mod tests {
     async fn lookups_that_find_a_key_or_fail_never_count() {
         let limiter = LookupLimiter::new();
         for _ in 0..2 * TOTAL_BURST {
-            limiter.acquire(source(1)).await.expect("a permit").refund();
+            drop(limiter.acquire(source(1)).await.expect("a permit"));
         }
-        assert!(limiter.0.by_source.try_count(source(1)), "within its budget");
+        assert!(limiter.0.by_source.is_within_budget(source(1)), "within its budget");
+    }
+
+    #[tokio::test]
+    async fn lookups_that_are_under_way_do_not_count() {
+        let limiter = LookupLimiter::new();
+        let mut held = Vec::new();
+        // More than the budget of a source and the lookups of sources beyond it.
+        for number in 0..192 {
+            held.push(limiter.acquire(source(1)).await);
+            assert!(held[number].is_some(), "{number}");
+        }
     }
 
     #[tokio::test]
     async fn a_source_over_its_budget_leaves_room_for_others() {
         let limiter = LookupLimiter::new();
         for _ in 0..SOURCE_BURST {
-            drop(limiter.acquire(source(1)).await.expect("within its budget"));
+            limiter.acquire(source(1)).await.expect("within its budget").count_unknown();
         }
         let mut held = Vec::new();
         while let Some(permit) = limiter.acquire(source(1)).await {

@@ -192,9 +192,9 @@ impl Records {
                 return Err(NotAuthenticated::TooManyUnknown);
             };
             let found = look_up.await;
-            match &found {
-                Ok(None) => metrics.count(CacheEvent::KeyUnknown),
-                Ok(Some(_)) | Err(_) => permit.refund(),
+            if let Ok(None) = &found {
+                metrics.count(CacheEvent::KeyUnknown);
+                permit.count_unknown();
             }
             found
         }

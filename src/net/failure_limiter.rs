@@ -69,10 +69,10 @@ impl FailureLimiter {
         }
     }
 
-    /// Counts a failure of `source`. False if its budget is used up; then nothing is counted.
-    pub(crate) fn try_count(&self, source: RequestSource) -> bool {
-        let is_counted = self.try_count_at(source, Instant::now());
-        if !is_counted && self.log_throttle.is_due() {
+    /// Whether `source` may fail once more. Counts nothing.
+    pub(crate) fn is_within_budget(&self, source: RequestSource) -> bool {
+        let is_within = self.is_within_budget_at(source, Instant::now());
+        if !is_within && self.log_throttle.is_due() {
             tracing::warn!(
                 source = %source.network(),
                 failures = self.what,
@@ -80,46 +80,34 @@ impl FailureLimiter {
                  it in server.trusted_proxies; else block it"
             );
         }
-        is_counted
+        is_within
     }
 
-    fn try_count_at(&self, source: RequestSource, now: Instant) -> bool {
+    fn is_within_budget_at(&self, source: RequestSource, now: Instant) -> bool {
         let (charges, now) = (self.charges(source), self.since_start(now));
-        let mut buckets = lock(&self.buckets);
-        if buckets.is_empty() {
-            buckets.resize(MAX_SOURCES, Bucket::default());
-        }
+        let buckets = lock(&self.buckets);
         let is_within = |charge: &Charge| {
             let bucket = buckets[bucket_index(&buckets, charge.network, now)];
             bucket.full_at.saturating_sub(now) + charge.cost <= self.refill_time
         };
-        let is_counted = charges.iter().flatten().all(is_within);
-        if is_counted {
-            for charge in charges.into_iter().flatten() {
-                let index = bucket_index(&buckets, charge.network, now);
-                buckets[index].add(charge, now);
-            }
-        }
-        is_counted
+        buckets.is_empty() || charges.iter().flatten().all(is_within)
     }
 
-    /// Takes back a failure that was counted, but did not happen.
-    pub(crate) fn refund(&self, source: RequestSource) {
-        self.refund_at(source, Instant::now());
+    /// Counts a failure of `source`, also beyond its budget: what was begun within the budget, at the
+    /// same time, delays what follows.
+    pub(crate) fn count(&self, source: RequestSource) {
+        self.count_at(source, Instant::now());
     }
 
-    fn refund_at(&self, source: RequestSource, now: Instant) {
+    fn count_at(&self, source: RequestSource, now: Instant) {
         let now = self.since_start(now);
         let mut buckets = lock(&self.buckets);
         if buckets.is_empty() {
-            return;
+            buckets.resize(MAX_SOURCES, Bucket::default());
         }
         for charge in self.charges(source).into_iter().flatten() {
             let index = bucket_index(&buckets, charge.network, now);
-            let bucket = &mut buckets[index];
-            if bucket.network == charge.network {
-                bucket.full_at = bucket.full_at.saturating_sub(charge.cost);
-            }
+            buckets[index].add(charge, now);
         }
     }
 
@@ -179,9 +167,18 @@ mod tests {
         RequestSource::of(text.parse().expect("an address"))
     }
 
-    /// How many of `count` failures at once are counted.
+    /// Whether a failure is within the budget; then it is counted.
+    fn try_count_at(limiter: &FailureLimiter, source: RequestSource, now: Instant) -> bool {
+        let is_within = limiter.is_within_budget_at(source, now);
+        if is_within {
+            limiter.count_at(source, now);
+        }
+        is_within
+    }
+
+    /// How many of `count` failures one after another are within the budget.
     fn counted(limiter: &FailureLimiter, source: RequestSource, count: u32, now: Instant) -> u32 {
-        (0..count).map(|_| u32::from(limiter.try_count_at(source, now))).sum()
+        (0..count).map(|_| u32::from(try_count_at(limiter, source, now))).sum()
     }
 
     #[test]
@@ -197,14 +194,18 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_that_did_not_happen_leaves_no_trace() {
+    fn failures_beyond_the_budget_delay_later_ones() {
         let (limiter, start, one) = (limiter(), Instant::now(), source("2001:db8::1"));
-        limiter.refund_at(one, start);
         for _ in 0..1000 {
-            assert!(limiter.try_count_at(one, start));
-            limiter.refund_at(one, start);
+            assert!(limiter.is_within_budget_at(one, start), "asking costs nothing");
         }
-        assert_eq!(counted(&limiter, one, 100, start), BURST);
+        // Begun together.
+        for _ in 0..2 * BURST {
+            limiter.count_at(one, start);
+        }
+        let at = |s| start + Duration::from_secs(s);
+        assert!(!limiter.is_within_budget_at(one, at(u64::from(BURST))));
+        assert_eq!(counted(&limiter, one, 100, at(u64::from(BURST) + 1)), 1);
     }
 
     #[test]
@@ -227,7 +228,7 @@ mod tests {
         let address = |number: u32| RequestSource::of(IpAddr::V4(Ipv4Addr::from_bits(number)));
         let many = 4 * MAX_SOURCES as u32;
         for number in 0..many {
-            limiter.try_count_at(address(number), start);
+            limiter.count_at(address(number), start);
         }
         assert_eq!(lock(&limiter.buckets).len(), MAX_SOURCES);
         assert!(counted(&limiter, address(many), 1000, start) > 0, "it shares a bucket");

@@ -30,10 +30,9 @@ impl TokenBucket {
         granted
     }
 
-    /// Returns a token that was taken but not needed.
-    pub(crate) fn refund(&self) {
-        let mut state = lock(&self.state);
-        state.0 = (state.0 + 1.0).min(self.capacity);
+    /// Whether there is no token to take.
+    pub(crate) fn is_empty(&self, now: Instant) -> bool {
+        self.tokens(*lock(&self.state), now) < 1.0
     }
 
     fn tokens(&self, (tokens, since): (f64, Instant), now: Instant) -> f64 {
@@ -58,13 +57,7 @@ mod tests {
         assert!(bucket.try_take(at(500)));
         assert!(!bucket.try_take(at(500)));
         assert_eq!((0..10).filter(|_| bucket.try_take(at(60_000))).count(), 3);
-        bucket.refund();
-        assert!(bucket.try_take(at(60_000)) && !bucket.try_take(at(60_000)));
-        (0..10).for_each(|_| bucket.refund());
-        assert_eq!(
-            (0..10).filter(|_| bucket.try_take(at(60_000))).count(),
-            3,
-            "never above its capacity"
-        );
+        assert!(bucket.is_empty(at(60_000)) && bucket.is_empty(at(60_499)));
+        assert!(!bucket.is_empty(at(60_500)) && bucket.try_take(at(60_500)));
     }
 }

@@ -62,8 +62,12 @@ impl Identities {
             Err(AuthError::Refused(error)) => *error != CredentialError::UnknownKey,
             _ => false,
         };
-        if is_invalid && !self.invalid_tokens.try_count(source()) {
-            return Err(AuthError::TooManyInvalidTokens);
+        if is_invalid {
+            let source = source();
+            if !self.invalid_tokens.is_within_budget(source) {
+                return Err(AuthError::TooManyInvalidTokens);
+            }
+            self.invalid_tokens.count(source);
         }
         let (user, method, expires_at) = verified?;
         Ok(Caller { operator: self.operators.contains(&user), user, method, expires_at })
