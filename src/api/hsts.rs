@@ -2,7 +2,6 @@
 //! client is known to use HTTPS, since over plain HTTP anybody could have sent it.
 
 use poem::Request;
-use poem::http::uri::Scheme;
 use poem::http::{HeaderMap, HeaderValue, header};
 
 use crate::config::ServerConfig;
@@ -23,11 +22,9 @@ impl Hsts {
         Self { value, proxies: TrustedProxies::new(config.trusted_proxies.clone()) }
     }
 
-    /// Whether the response to this request has the header: it came over TLS, or a trusted proxy
-    /// reports that the client uses HTTPS.
+    /// Whether the response to this request has the header.
     pub(super) fn applies_to(&self, request: &Request) -> bool {
-        self.value.is_some()
-            && (*request.scheme() == Scheme::HTTPS || self.proxies.is_https(request))
+        self.value.is_some() && self.proxies.is_https(request)
     }
 
     pub(super) fn add_header(&self, headers: &mut HeaderMap) {

@@ -8,6 +8,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use poem::Request;
+use poem::http::uri::Scheme;
 use poem::http::{HeaderMap, HeaderName, header};
 
 use super::forwarded::{entries_from_last, forwarded_elements, parse_address};
@@ -86,16 +87,20 @@ impl TrustedProxies {
         self.reported_address(headers, host)
     }
 
-    /// Whether the client uses HTTPS, as a trusted proxy reports.
+    /// Whether the client uses HTTPS: as a trusted proxy reports; else, whether the request came
+    /// over TLS.
     pub(crate) fn is_https(&self, request: &Request) -> bool {
         let peer = request.remote_addr().as_socket_addr().map(|peer| peer.ip());
-        peer.is_some_and(|peer| self.trusts(peer)) && self.reports_https(request.headers())
+        let is_trusted = peer.is_some_and(|peer| self.trusts(peer));
+        let reported = if is_trusted { self.reports_https(request.headers()) } else { None };
+        reported.unwrap_or(*request.scheme() == Scheme::HTTPS)
     }
 
-    fn reports_https(&self, headers: &HeaderMap) -> bool {
+    /// As [`Self::is_https`], of a request from a trusted proxy; `None` if it reports no scheme.
+    fn reports_https(&self, headers: &HeaderMap) -> Option<bool> {
         let (scheme, _) =
             self.by_forwarded(headers).unwrap_or_else(|| self.by_x_forwarded(headers));
-        scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case("https"))
+        scheme.map(|scheme| scheme.eq_ignore_ascii_case("https"))
     }
 
     /// As [`Self::address`], of a request from a trusted proxy.

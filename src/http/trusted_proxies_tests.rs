@@ -123,14 +123,15 @@ fn addresses_reported_by_trusted_proxies() {
 #[test]
 fn the_scheme_is_that_of_the_client() {
     let (proto, hops) = ("x-forwarded-proto", "x-forwarded-for");
-    let cases: &[(&[Header], bool)] = &[
-        (&[], false),
-        (&[(proto, "HTTPS")], true),
-        (&[(proto, "http")], false),
-        (&[("forwarded", "for=6.6.6.6;proto=https")], true),
+    let cases: &[(&[Header], Option<bool>)] = &[
+        (&[], None),
+        (&[("forwarded", "for=6.6.6.6"), (proto, "https")], None),
+        (&[(proto, "HTTPS")], Some(true)),
+        (&[(proto, "http")], Some(false)),
+        (&[("forwarded", "for=6.6.6.6;proto=https")], Some(true)),
         // What the client itself sent comes first.
-        (&[(proto, "https, http"), (hops, "6.6.6.6")], false),
-        (&[(proto, "https, http"), (hops, "6.6.6.6, 10.0.0.9")], true),
+        (&[(proto, "https, http"), (hops, "6.6.6.6")], Some(false)),
+        (&[(proto, "https, http"), (hops, "6.6.6.6, 10.0.0.9")], Some(true)),
     ];
     for (headers, expected) in cases {
         assert_eq!(trusted().reports_https(&header_map(headers)), *expected, "{headers:?}");

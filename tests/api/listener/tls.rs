@@ -148,14 +148,26 @@ async fn responses_have_hsts_if_it_is_configured() {
     let replica = replica_over(upstream, |config| {
         configure_tls(&files)(config);
         config.server.hsts_max_age_s = 3_600;
+        config.server.trusted_proxies = vec!["127.0.0.1".parse().unwrap()];
     })
     .await;
-    let mut stream = handshake(&replica, &authority, &["http/1.1"]).await.unwrap();
-    stream.write_all(&head("GET", "/none", &[])).await.unwrap();
-    let mut bytes = Vec::new();
-    // An end without a TLS alert is an error after all bytes.
-    drop(timeout(TIMEOUT, stream.read_to_end(&mut bytes)).await.unwrap());
-    assert_eq!(parse(&bytes).header("strict-transport-security"), "max-age=3600");
+    let hsts = async |headers: &[(&str, &str)]| {
+        let mut stream = handshake(&replica, &authority, &["http/1.1"]).await.unwrap();
+        stream.write_all(&head("GET", "/none", headers)).await.unwrap();
+        let mut bytes = Vec::new();
+        // An end without a TLS alert is an error after all bytes.
+        drop(timeout(TIMEOUT, stream.read_to_end(&mut bytes)).await.unwrap());
+        parse(&bytes).header("strict-transport-security").to_owned()
+    };
+    for (headers, expected) in [
+        (&[][..], "max-age=3600"),
+        (&[("X-Forwarded-Proto", "https")], "max-age=3600"),
+        // The client's connection to the proxy counts.
+        (&[("X-Forwarded-Proto", "http")], ""),
+        (&[("Forwarded", "for=192.0.2.1;proto=http")], ""),
+    ] {
+        assert_eq!(hsts(headers).await, expected, "{headers:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
