@@ -38,6 +38,10 @@ pub(super) fn check_host<B>(request: &Request<B>) -> Result<(), InvalidHost> {
     let (uri, version) = (request.uri(), request.version());
     match host {
         None if version == Version::HTTP_11 => return Err(InvalidHost::Missing),
+        // HTTP/2 needs one of the two, and none is empty.
+        None | Some(b"") if version == Version::HTTP_2 && uri.authority().is_none() => {
+            return Err(InvalidHost::Missing);
+        }
         // Sent where the target has no authority.
         None | Some(b"") => {}
         Some(host) if split_host(host).is_none() => return Err(InvalidHost::Malformed),
@@ -204,6 +208,10 @@ mod tests {
         assert_eq!(check(http1("/"), &[]), Err(InvalidHost::Missing));
         assert_eq!(check(http1("http://a/"), &[]), Err(InvalidHost::Missing));
         assert_eq!(check(http1("/").version(Version::HTTP_10), &[]), Ok(()));
+        for hosts in [&[][..], &[&b""[..]]] {
+            assert_eq!(check(http2("/"), hosts), Err(InvalidHost::Missing), "no :authority either");
+        }
+        assert_eq!(check(http2("/"), &[b"a"]), Ok(()));
         for builder in [http1("/"), http2("/"), http1("/").version(Version::HTTP_10)] {
             assert_eq!(check(builder, &[b"a", b"a"]), Err(InvalidHost::Repeated));
         }

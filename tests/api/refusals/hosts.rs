@@ -156,7 +156,6 @@ async fn http2_requests_name_one_host_in_authority_and_host() {
             (Some("a"), &["a"]),
             (Some("a"), &["A:80"]),
             (None, &["a"]),
-            (None, &[]),
         ] {
             assert_eq!(ask(authority, hosts).await, Some(OK), "{address} {authority:?} {hosts:?}");
         }
@@ -170,6 +169,8 @@ async fn http2_requests_name_one_host_in_authority_and_host() {
             (Some("a:99999"), &[]),
             (Some("a:x"), &[]),
             (Some("[1]"), &[]),
+            (None, &[]),
+            (None, &[""]),
             (None, &["a b"]),
             (None, &["a:99999"]),
         ] {
