@@ -48,10 +48,12 @@ const KEYS: Role = Role {
 };
 
 /// Functions of Postgres that every role may call, and none of the service's roles: those that create
-/// and change large objects, and those that take advisory locks, of which each occupies shared memory.
+/// and change large objects, those that take advisory locks, of which each occupies shared memory, those
+/// that end statements and sessions of the same role, and those that write to the write-ahead log.
 const RESTRICTED: &str = "pronamespace = 'pg_catalog'::regnamespace
     AND (proname IN ('lo_creat', 'lo_create', 'lo_from_bytea', 'lo_import', 'lo_open', 'lo_put',
-            'lo_truncate', 'lo_truncate64', 'lo_unlink', 'lowrite')
+            'lo_truncate', 'lo_truncate64', 'lo_unlink', 'lowrite', 'pg_cancel_backend',
+            'pg_logical_emit_message', 'pg_terminate_backend')
         OR proname LIKE 'pg\\_advisory\\_%' OR proname LIKE 'pg\\_try\\_advisory\\_%')";
 
 /// Creates and updates the roles, and revokes what every role has by default. Returns what this user
@@ -122,7 +124,8 @@ async fn remaining_privileges(client: &Client) -> Result<Vec<String>, tokio_post
             "As the schema's owner run: REVOKE CREATE ON SCHEMA public FROM PUBLIC;".to_owned(),
         ),
         (
-            "create large objects and take advisory locks",
+            "create large objects, take advisory locks, end sessions of its own and write to the \
+             write-ahead log",
             "As a superuser run gene-registry migrate once; a managed Postgres may have none."
                 .to_owned(),
         ),

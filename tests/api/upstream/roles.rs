@@ -44,6 +44,11 @@ const PRIVILEGES_OF_EVERYBODY: &[&str] = &[
     "SELECT pg_try_advisory_lock(1)",
     "SELECT pg_try_advisory_xact_lock_shared(1)",
     "SELECT pg_advisory_unlock_all()",
+    "SELECT pg_cancel_backend(0)",
+    "SELECT pg_terminate_backend(0)",
+    "SELECT pg_terminate_backend(0, 1)",
+    "SELECT pg_logical_emit_message(false, 'p', 'x')",
+    "SELECT pg_logical_emit_message(true, 'p', 'x'::bytea)",
 ];
 
 /// What only the owner of the schema, or a superuser, may do.
@@ -228,8 +233,9 @@ async fn the_keys_role_manages_keys_and_nothing_else() {
 /// Undoes what this release changes in the schema and in the privileges of everybody.
 const AS_IN_1_0: &str = "DROP FUNCTION registry.record_key_usage(bytea[], timestamptz[], bigint[]);
     DELETE FROM registry.refinery_schema_history WHERE version = 6;
-    GRANT EXECUTE ON FUNCTION lo_create(oid), pg_advisory_lock(bigint), pg_try_advisory_lock(int, int)
-        TO PUBLIC;
+    GRANT EXECUTE ON FUNCTION lo_create(oid), pg_advisory_lock(bigint), pg_try_advisory_lock(int, int),
+        pg_cancel_backend(int), pg_terminate_backend(int, bigint),
+        pg_logical_emit_message(boolean, text, text) TO PUBLIC;
     GRANT CREATE ON SCHEMA public TO PUBLIC";
 
 #[tokio::test]
@@ -291,7 +297,7 @@ async fn a_user_who_may_not_change_roles_gets_warnings_with_remedies() {
         for (words, times) in [
             ("may not change the role gene_registry_reader. As a superuser run: ALTER ROLE", 3),
             (&*format!("run: REVOKE TEMPORARY ON DATABASE {name} FROM PUBLIC;"), 1),
-            ("large objects and take advisory locks", 1),
+            ("create large objects, take advisory locks, end sessions", 1),
         ] {
             let found = migrated.warnings.iter().filter(|warning| warning.contains(words));
             assert_eq!(found.count(), times, "{words}: {:?}", migrated.warnings);
