@@ -115,8 +115,8 @@ impl KeysApi {
     ///
     /// Creates a key with the same owner, name, scopes, limit and lifetime. The old key expires after
     /// the overlap, or at its own expiry if that is earlier. An overlap that would exceed
-    /// `control.max_keys` is refused; without an overlap, a key is always replaced. A second rotation of
-    /// the same key, for example because the response was lost, is refused while the new key is active:
+    /// `control.max_keys` is refused, and so is making more keys than that within a minute. A second
+    /// rotation of the same key, for example because the response was lost, is refused while the new key is active:
     /// rotate the new key instead.
     #[oai(path = "/control/v1/api-keys/rotate", method = "post", operation_id = "rotateApiKey")]
     async fn rotate(

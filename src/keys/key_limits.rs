@@ -13,7 +13,8 @@ pub struct KeyLimits {
     pub max_rate_limit: u32,
     /// The scopes that a key may have.
     pub scopes: Vec<String>,
-    /// The number of keys of one user that are neither revoked nor expired.
+    /// The number of keys of one user that are neither revoked nor expired, and of those that are made
+    /// within a minute.
     pub max_keys: u32,
 }
 
@@ -53,14 +54,25 @@ pub enum LimitExceeded {
         /// The number that is allowed.
         max: u32,
     },
+    /// Too many keys of the user were made within the last minute, by creation or rotation.
+    #[error(
+        "one more key was asked for, but {made} keys of the user were made within the last minute and \
+         control.max_keys allows {max}; nothing was changed. Wait a minute, or ask an operator"
+    )]
+    NewKeys {
+        /// The number of keys made within the last minute, also of those that are not live any more.
+        made: u64,
+        /// The number that is allowed.
+        max: u32,
+    },
     /// The key exceeds the limits, and so its rotations must not multiply it.
     #[error(
         "an overlap was asked for, but the key exceeds control.max_rate_limit or control.scopes, and \
-         its predecessor {predecessor} is still live; nothing was changed. Rotate without an overlap, \
-         revoke the predecessor first, or ask an operator"
+         {predecessor}, which it replaces, is still live; nothing was changed. Rotate without an overlap, \
+         revoke {predecessor} first, or ask an operator"
     )]
     Overlap {
-        /// The prefix of the key that it replaced.
+        /// The prefix of a key that it replaced, itself or by way of others.
         predecessor: String,
     },
 }
@@ -108,6 +120,16 @@ impl KeyLimits {
     pub fn check_count(&self, live: u64) -> Result<(), LimitExceeded> {
         let max = self.max_keys;
         if live < u64::from(max) { Ok(()) } else { Err(LimitExceeded::Keys { live, max }) }
+    }
+
+    /// Checks whether the user may make one more key after `made` within the last minute. Each key has
+    /// a rate limit of its own, so replacing keys must not renew it at will. One key is always allowed.
+    ///
+    /// # Errors
+    /// [`LimitExceeded::NewKeys`].
+    pub fn check_new(&self, made: u64) -> Result<(), LimitExceeded> {
+        let max = self.max_keys.max(1);
+        if made < u64::from(max) { Ok(()) } else { Err(LimitExceeded::NewKeys { made, max }) }
     }
 
     /// Checks whether anybody could use a key: its rate limit is not 0, and its scopes are known,
@@ -158,11 +180,12 @@ mod tests {
         let limits =
             KeyLimits { max_rate_limit: 600, scopes: scopes(&["read", "x"]), max_keys: 20 };
         assert_eq!(limits.check(&scopes(&["x", "read"]), 600), Ok(()));
-        assert_eq!(limits.check_count(19), Ok(()));
+        assert_eq!((limits.check_count(19), limits.check_new(19)), (Ok(()), Ok(())));
         for (refused, words) in [
             (limits.check(&scopes(&["read"]), 601), ["601", "600", "control.max_rate_limit"]),
             (limits.check(&scopes(&["read", "a", "b"]), 1), ["a, b", "read, x", "control.scopes"]),
             (limits.check_count(20), ["20", "20", "control.max_keys"]),
+            (limits.check_new(20), ["20", "control.max_keys", "Wait a minute"]),
         ] {
             let text = refused.expect_err("refused").to_string();
             assert!(words.iter().all(|word| text.contains(word)), "{text}");

@@ -58,7 +58,7 @@ impl KeyStore for MemoryKeys {
         };
         self.change(|keys| {
             if let Some(limits) = limits {
-                limits.check_count(count_live(keys, &record.owner, now))?;
+                require_room(keys, &record.owner, limits, now)?;
             }
             let stored = insert(keys, record, now);
             Ok((vec![key.hash()], (key, stored)))
@@ -108,8 +108,13 @@ impl KeyStore for MemoryKeys {
             if stored_key(&old, now).status != Status::Active {
                 return Err(KeyRefusal::NotActive);
             }
-            if let Some(limits) = limits.filter(|_| !overlap.is_zero()) {
-                require_room_for_overlap(keys, &old, limits, now)?;
+            match limits {
+                // The number of live keys stays as it is.
+                Some(limits) if overlap.is_zero() => {
+                    require_room_for_new(keys, &old.record.owner, limits, now)?;
+                }
+                Some(limits) => require_room_for_overlap(keys, &old, limits, now)?,
+                None => {}
             }
             let (ended, record) = rotated(old, &key, now, overlap);
             let changed = vec![ended.record.hash, key.hash()];
@@ -146,9 +151,28 @@ fn is_live(key: &EmbeddedKey, now: Timestamp) -> bool {
     stored_key(key, now).status == Status::Active
 }
 
-fn count_live(keys: &KeysByHash, owner: &str, now: Timestamp) -> u64 {
+/// Checks whether the owner may make one more live key.
+fn require_room(
+    keys: &KeysByHash,
+    owner: &str,
+    limits: &KeyLimits,
+    now: Timestamp,
+) -> Result<(), LimitExceeded> {
     let live = keys.values().filter(|key| key.record.owner == owner && is_live(key, now));
-    live.count() as u64
+    limits.check_count(live.count() as u64)?;
+    require_room_for_new(keys, owner, limits, now)
+}
+
+/// Checks whether the owner may make one more key in place of a live one.
+fn require_room_for_new(
+    keys: &KeysByHash,
+    owner: &str,
+    limits: &KeyLimits,
+    now: Timestamp,
+) -> Result<(), LimitExceeded> {
+    let is_new = |key: &EmbeddedKey| now.duration_since(key.created_at).as_secs() < 60;
+    let new = keys.values().filter(|key| key.record.owner == owner && is_new(key));
+    limits.check_new(new.count() as u64)
 }
 
 /// Checks whether the key may stay live beside its successor.
@@ -159,12 +183,12 @@ fn require_room_for_overlap(
     now: Timestamp,
 ) -> Result<(), LimitExceeded> {
     let ApiKeyRecord { hash, owner, scopes, rate_limit_per_minute, .. } = &key.record;
-    limits.check_count(count_live(keys, owner, now))?;
+    require_room(keys, owner, limits, now)?;
     if limits.check(scopes, *rate_limit_per_minute).is_ok() {
         return Ok(());
     }
     let is_predecessor = |other: &&EmbeddedKey| {
-        other.rotation.is_some_and(|rotation| rotation.replaced_by == *hash) && is_live(other, now)
+        is_live(other, now) && successors(keys, other).any(|next| next.record.hash == *hash)
     };
     let predecessor =
         keys.values().filter(is_predecessor).map(|key| key.record.prefix.clone()).min();
@@ -174,11 +198,19 @@ fn require_room_for_overlap(
 /// The newest active key of the same owner among the successors of this key: the key that replaced
 /// it by rotation, the one that replaced that key, and so on.
 fn successor(keys: &KeysByHash, old: &EmbeddedKey, now: Timestamp) -> Option<StoredKey> {
-    let next = |key: &&EmbeddedKey| keys.get(&key.rotation?.replaced_by);
-    std::iter::successors(next(&old), next)
+    successors(keys, old)
         .map(|key| stored_key(key, now))
         .filter(|key| key.status == Status::Active && key.owner == old.record.owner)
         .last()
+}
+
+/// The key that replaced this key, the one that replaced that key, and so on.
+fn successors<'a>(
+    keys: &'a KeysByHash,
+    key: &EmbeddedKey,
+) -> impl Iterator<Item = &'a EmbeddedKey> + use<'a> {
+    let next = move |key: &EmbeddedKey| keys.get(&key.rotation?.replaced_by);
+    std::iter::successors(next(key), move |key| next(key))
 }
 
 /// The old key with its new expiry, and a record like it for the new key, with the lifetime that

@@ -8,7 +8,7 @@ use tokio_postgres::types::Type;
 
 use super::key_limits::KeyLimits;
 use super::key_rules::EXPIRES_BEFORE;
-use super::live_keys::{lock_keys, require_room_for_overlap};
+use super::live_keys::{lock_keys, require_room_for_new, require_room_for_overlap};
 use super::prefix::KeyPrefix;
 use super::sql::{KeySource, SqlParam, key_by_prefix, read_stored_key, select_key_for_update};
 use super::store::{KeyRefusal, KeyRotation, Status, StoreError, StoredKey};
@@ -31,9 +31,7 @@ impl KeyToRotate<'_> {
         &self,
         transaction: &Transaction<'_>,
     ) -> Result<KeyRotation, StoreError> {
-        // Without an overlap the number of live keys stays as it is.
-        let limits = self.limits.filter(|_| !self.overlap.is_zero());
-        if limits.is_some() {
+        if self.limits.is_some() {
             lock_keys(transaction).await?;
         }
         let old = select_key_for_update(transaction, self.owner, self.prefix).await?;
@@ -44,8 +42,13 @@ impl KeyToRotate<'_> {
         if old.status != Status::Active {
             return Err(KeyRefusal::NotActive.into());
         }
-        if let Some(limits) = limits {
-            require_room_for_overlap(transaction, &old, limits).await?;
+        match self.limits {
+            // The number of live keys stays as it is.
+            Some(limits) if self.overlap.is_zero() => {
+                require_room_for_new(transaction, &old.owner, limits).await?;
+            }
+            Some(limits) => require_room_for_overlap(transaction, &old, limits).await?,
+            None => {}
         }
         let key = ApiKey::generate()?;
         insert_successor(transaction, &old, &key).await?;

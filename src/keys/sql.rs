@@ -125,6 +125,9 @@ pub(super) async fn select_key_for_update(
         ORDER BY k.prefix LIMIT {MAX_CANDIDATES} FOR UPDATE OF k",
         KeySource::Tables.select()
     );
+    // Before any row: a call within limits locks the table first (see `lock_keys`), and calls that
+    // lock in different orders would wait for each other.
+    transaction.batch_execute("LOCK TABLE registry.api_key IN ROW EXCLUSIVE MODE").await?;
     let prefix = prefix.as_str();
     let rows =
         transaction.query_typed(&sql, &[(&owner, Type::TEXT), (&prefix, Type::TEXT)]).await?;

@@ -190,8 +190,8 @@ pub enum StoreError {
 /// Manages keys. With an `owner`, a call concerns only the keys of that owner.
 #[async_trait]
 pub trait KeyStore: Send + Sync + 'static {
-    /// Generates and stores a key. With limits, the owner does not get more live keys than they allow,
-    /// not even by concurrent calls. The plain text is not available later.
+    /// Generates and stores a key. With limits, the owner does not get more live keys, or make more
+    /// keys within a minute, than they allow, not even by concurrent calls. The plain text is not available later.
     async fn create_within(
         &self,
         limits: Option<&KeyLimits>,
@@ -216,7 +216,7 @@ pub trait KeyStore: Send + Sync + 'static {
     /// Replaces the one active key with this prefix by a new one with the same owner, name, scopes,
     /// limit and lifetime. The old one expires after `overlap`, unless it expires earlier anyway. A
     /// key whose successor is active is not rotated again. With limits, an overlap must not exceed
-    /// the number of live keys; without an overlap a key is always replaced.
+    /// the number of live keys, and no rotation that of keys made within a minute.
     async fn rotate_within(
         &self,
         limits: Option<&KeyLimits>,

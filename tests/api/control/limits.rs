@@ -45,11 +45,19 @@ impl LimitSetup {
     async fn store_keys(&self, count: i32, sql_limit: &str) {
         let sql = format!(
             "insert into registry.owner (handle) values ('alice') on conflict do nothing;
-             insert into registry.api_key (key_hash, prefix, owner, name, rate_limit_per_minute)
-             select sha256(n::text::bytea), 'gr_' || lpad(n::text, 8, '0'), 'alice', 'n', {sql_limit}
+             insert into registry.api_key
+                (key_hash, prefix, owner, name, rate_limit_per_minute, created_at)
+             select sha256(n::text::bytea), 'gr_' || lpad(n::text, 8, '0'), 'alice', 'n', {sql_limit},
+                now() - interval '1 hour'
              from generate_series(1, {count}) n"
         );
         self.database.connect().await.batch_execute(&sql).await.unwrap();
+    }
+
+    /// Makes all keys two minutes older.
+    async fn age_keys(&self) {
+        let sql = "update registry.api_key set created_at = created_at - interval '2 min'";
+        self.database.connect().await.batch_execute(sql).await.unwrap();
     }
 
     async fn live(&self) -> usize {
@@ -102,6 +110,7 @@ async fn users_may_not_exceed_the_limits_and_operators_may() {
     let client = setup.database.connect().await;
     let expired = listed[1]["prefix"].as_str().unwrap();
     assert_eq!(client.execute(expire, &[&expired]).await.unwrap(), 1);
+    setup.age_keys().await;
     for _ in 0..2 {
         assert_eq!(setup.alice.post("/api-keys", &most).await.status, 201);
     }
@@ -134,7 +143,13 @@ async fn rotation_is_no_way_around_the_limits_and_keeps_existing_keys() {
     let body = rotate(&listed[0]["prefix"], 60);
     assert_refused(&setup.alice, "/api-keys/rotate", body, &words).await;
     assert_eq!(setup.live().await, 4);
-    for key in &listed {
+    for (at, key) in listed.iter().enumerate() {
+        if at == 3 {
+            let words = ["3", "control.max_keys", "ait a minute"];
+            let body = rotate(&key["prefix"], 0);
+            assert_refused(&setup.alice, "/api-keys/rotate", body, &words).await;
+            setup.age_keys().await;
+        }
         let rotated = setup.alice.post("/api-keys/rotate", &rotate(&key["prefix"], 0)).await;
         assert_eq!(rotated.status, 201, "{rotated:?}");
         let new = rotated.json();
@@ -143,6 +158,7 @@ async fn rotation_is_no_way_around_the_limits_and_keeps_existing_keys() {
         assert_eq!(served.status, 200);
     }
     assert_eq!(setup.live().await, 4, "as many as before");
+    setup.age_keys().await;
     // With room, an overlap is possible, but not twice for a key above the limits.
     let live = setup.alice.list().await;
     let live: Vec<_> = live.iter().filter(|key| key["status"] == "active").collect();
