@@ -129,6 +129,10 @@ const fn store_text(error: &StoreError) -> &'static str {
             "keys cannot be managed: the database in control.database_url lacks the default schema \
              of this release; run gene-registry migrate"
         }
+        StoreError::Unconfirmed(_) => {
+            "the database did not confirm the change, which may have happened; list the keys before \
+             you repeat it"
+        }
         _ => "the database of the keys is unavailable; try again later",
     }
 }

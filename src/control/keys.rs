@@ -7,6 +7,7 @@ use poem_openapi::OpenApi;
 use serde::Serialize;
 use serde_json::json;
 
+use super::audited_keys::AuditedKeys;
 use super::body::JsonRequest;
 use super::error::ControlApiError;
 use super::identity::Caller;
@@ -63,9 +64,7 @@ impl KeysApi {
         let KeyToCreate { spec, block } = body.0;
         self.check(&caller, &spec, block)?;
         let new = NewKey { owner: caller.user.clone(), spec };
-        let created = self.store.create_within(self.limits_of(&caller), &new).await;
-        let (key, stored) = created.map_err(ControlApiError::from)?;
-        audit_log(&caller).created(&stored.prefix, &stored.owner);
+        let (key, stored) = self.audited(&caller).create(new).await?;
         Ok(reply(&KeyWithSecret { key: key.expose(), stored: &stored, replaced: None })?)
     }
 
@@ -105,9 +104,8 @@ impl KeysApi {
         body: JsonRequest<RevokeApiKey>,
     ) -> poem::Result<JsonReply<ApiKey>> {
         let KeySelector { prefix, all } = body.0;
-        let owner = owner(&caller, all)?;
-        let revoked = self.store.revoke(owner, &prefix).await.map_err(ControlApiError::from)?;
-        audit_log(&caller).revoked(&revoked.prefix, &revoked.owner);
+        let owner = owner(&caller, all)?.map(str::to_owned);
+        let revoked = self.audited(&caller).revoke(owner, prefix).await?;
         Ok(reply(&revoked)?)
     }
 
@@ -125,11 +123,9 @@ impl KeysApi {
         body: JsonRequest<RotateApiKey>,
     ) -> poem::Result<JsonReply<RotatedApiKey>> {
         let (KeySelector { prefix, all }, overlap) = body.0;
-        let owner = owner(&caller, all)?;
-        let limits = self.limits_of(&caller);
-        let rotated = self.store.rotate_within(limits, owner, &prefix, overlap).await;
-        let KeyRotation { key, new, replaced } = rotated.map_err(ControlApiError::from)?;
-        audit_log(&caller).rotated(&new.prefix, &new.owner, &replaced.prefix);
+        let owner = owner(&caller, all)?.map(str::to_owned);
+        let rotated = self.audited(&caller).rotate(owner, prefix, overlap).await?;
+        let KeyRotation { key, new, replaced } = rotated;
         let replaced = Some(&replaced);
         Ok(reply(&KeyWithSecret { key: key.expose(), stored: &new, replaced })?)
     }
@@ -148,14 +144,18 @@ impl KeysApi {
         Ok(())
     }
 
+    fn audited(&self, caller: &Caller) -> AuditedKeys {
+        AuditedKeys {
+            store: Arc::clone(&self.store),
+            limits: self.limits_of(caller).cloned(),
+            audit_log: AuditLog::new(&caller.user, "control"),
+        }
+    }
+
     /// The limits of the caller; `None` for operators.
     fn limits_of(&self, caller: &Caller) -> Option<&KeyLimits> {
         (!caller.operator).then_some(&self.limits)
     }
-}
-
-fn audit_log(caller: &Caller) -> AuditLog {
-    AuditLog::new(&caller.user, "control")
 }
 
 /// The owner of the keys that the caller may use; `None` for everybody's.

@@ -1,6 +1,7 @@
 //! The control API: login, and management of the caller's API keys. It is not part of the public
 //! API: it has its own listener, document and page.
 
+mod audited_keys;
 mod body;
 mod document;
 mod error;

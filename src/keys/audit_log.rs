@@ -1,5 +1,7 @@
-//! The audit log: one line for each change of a key, at every level of the log.
+//! The audit log: one line for each change of a key, and for each that may have happened, at every
+//! level of the log.
 
+use super::store::StoreError;
 use crate::ops::telemetry::AUDIT;
 
 /// Logs the changes that one user makes.
@@ -28,6 +30,22 @@ impl AuditLog {
     /// Logs that a key took the place of the key with the prefix `replaced`.
     pub fn rotated(&self, prefix: &str, owner: &str, replaced: &str) {
         self.log("rotate", prefix, owner, Some(replaced));
+    }
+
+    /// Logs the failure of a change if it may have happened all the same. `prefix` selected the key,
+    /// unless it is new.
+    pub fn failed(&self, action: &'static str, prefix: Option<&str>, error: &StoreError) {
+        if !matches!(error, StoreError::Unconfirmed(_)) {
+            return;
+        }
+        tracing::warn!(
+            target: AUDIT,
+            user = %self.user.escape_debug(),
+            via = self.via,
+            action,
+            prefix = prefix.map(|prefix| tracing::field::display(prefix.escape_debug())),
+            "API key may have changed"
+        );
     }
 
     /// Escapes the texts, which may come from a database and be shown on a terminal.

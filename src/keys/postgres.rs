@@ -75,23 +75,30 @@ impl PostgresKeys {
     }
 
     /// Runs `work` in a transaction with a deadline. A call that misses it closes all idle
-    /// connections of the pool.
+    /// connections of the pool. Whether a write happened is unknown if its COMMIT fails.
     async fn in_transaction<T>(
         &self,
         begin: &str,
         work: impl AsyncFnOnce(&Transaction<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
+        let mut is_committing = false;
         let in_time = timeout(DEADLINE, async {
             let mut client = self.client().await?;
             let transaction = client.transaction().await?;
             transaction.batch_execute(begin).await?;
             let done = work(&transaction).await?;
+            is_committing = begin == WRITE;
             transaction.commit().await?;
             Ok(done)
-        });
-        in_time.await.unwrap_or_else(|_elapsed| {
+        })
+        .await;
+        let outcome = in_time.unwrap_or_else(|_elapsed| {
             self.pool.retain(|_, _| false);
             Err(StoreError::Timeout)
+        });
+        outcome.map_err(|error| match is_committing {
+            true => StoreError::Unconfirmed(Box::new(error)),
+            false => error,
         })
     }
 

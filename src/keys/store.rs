@@ -167,6 +167,12 @@ pub enum StoreError {
     /// The database did not reply in time.
     #[error("the database did not reply in time")]
     Timeout,
+    /// The database did not confirm a change at its end, so it may have happened.
+    #[error(
+        "the database did not confirm the change, which may have happened; list the keys before it is \
+         repeated"
+    )]
+    Unconfirmed(#[source] Box<Self>),
     /// No role that writes keys is configured.
     #[error("no role that writes keys is configured")]
     ReadOnly,

@@ -1,7 +1,7 @@
 //! Writes the log. No other thread waits for the log's reader.
 //!
-//! Lines go to a bounded queue, which one thread drains ([`LogWriter::run`]). Warnings and errors
-//! wake the thread at once; other lines are gathered for up to 50 ms, so that a busy service does
+//! Lines go to a bounded queue, which one thread drains ([`LogWriter::run`]). Urgent lines, which are
+//! warnings, errors and audit events, wake the thread at once; other lines are gathered for up to 50 ms, so that a busy service does
 //! not make a system call for each request. Order is kept.
 //!
 //! When the reader stalls, only that thread waits. The queue fills up, and further lines are
@@ -18,6 +18,10 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use crate::sync::supervised::{contain_blocking, register};
 
+/// The target of audit events, which are logged at every level of the log unless a directive of
+/// `log.level` names this target.
+pub const AUDIT: &str = "gene_registry::audit";
+
 /// The name of the thread among the supervised tasks.
 const TASK: &str = "log_writer";
 
@@ -33,8 +37,8 @@ const BATCH_BYTES: usize = 64 * 1024;
 /// Maximum number of queued bytes: about 1,300 lines about requests.
 const QUEUE_BYTES: usize = 256 * 1024;
 
-/// The part of the queue that is reserved for warnings and errors, so that these are dropped last;
-/// among them is the report of dropped lines.
+/// The part of the queue that is reserved for urgent lines, so that these are dropped last; among them
+/// is the report of dropped lines.
 const RESERVED_BYTES: usize = 32 * 1024;
 
 /// The log of a process.
@@ -201,7 +205,8 @@ impl<'a> MakeWriter<'a> for &'static LogWriter {
 
     fn make_writer_for(&'a self, metadata: &Metadata<'_>) -> Self::Writer {
         // Less verbose levels are smaller.
-        EventLine { log: self, is_urgent: *metadata.level() <= Level::WARN }
+        let is_urgent = *metadata.level() <= Level::WARN || metadata.target() == AUDIT;
+        EventLine { log: self, is_urgent }
     }
 }
 

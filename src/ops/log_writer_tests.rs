@@ -106,6 +106,24 @@ fn warnings_find_room_when_other_lines_have_filled_the_queue() {
 }
 
 #[test]
+fn the_audit_log_finds_room_when_other_lines_have_filled_the_queue() {
+    let log: &'static LogWriter = Box::leak(Box::new(LogWriter::new()));
+    let line = [b"x".repeat(999), b"\n".to_vec()].concat();
+    while log.dropped() == 0 {
+        log.add(&line, false);
+    }
+    let subscriber = tracing_subscriber::fmt().with_writer(log).finish();
+    tracing::subscriber::with_default(subscriber, || {
+        let text = "y".repeat(999);
+        tracing::info!("{text}");
+        assert_eq!(log.dropped(), 2);
+        tracing::info!(target: AUDIT, "{text}");
+        assert_eq!(log.dropped(), 2);
+    });
+    assert!(String::from_utf8_lossy(&log.queue().lines).contains("yyy"));
+}
+
+#[test]
 fn lines_of_many_threads_leave_whole_and_in_order() {
     let (reader, out) = std::io::pipe().expect("a pipe");
     let (log, lines) = (log_to(out), lines_of(reader));

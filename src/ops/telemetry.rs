@@ -18,12 +18,9 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use super::log_line::JsonLine;
 use super::log_text::{text_fields, visible_lines};
+pub use super::log_writer::AUDIT;
 use super::log_writer::LogWriter;
 use crate::config::{LogConfig, LogFormat};
-
-/// The target of audit events, which are logged at every level of the log unless a directive of
-/// `log.level` names this target.
-pub const AUDIT: &str = "gene_registry::audit";
 
 /// The process's log.
 static LOG: LogWriter = LogWriter::new();

@@ -82,7 +82,9 @@ impl KeyClient {
                         .map_err(useless)?;
                 }
                 let owner = owner.clone().unwrap_or_default();
-                let (key, stored) = store.create(&NewKey { owner, spec }).await?;
+                let created = store.create(&NewKey { owner, spec }).await;
+                let (key, stored) =
+                    created.inspect_err(|error| audit_log.failed("create", None, error))?;
                 audit_log.created(&stored.prefix, &stored.owner);
                 Ok(CreatedKey { key: key.expose().to_owned(), stored })
             }
@@ -107,7 +109,10 @@ impl KeyClient {
                 post(session, "/api-keys/revoke", body).await
             }
             Self::Database { store, owner, audit_log, .. } => {
-                let revoked = store.revoke(owner.as_deref(), prefix).await.map_err(store_error)?;
+                let revoked = store.revoke(owner.as_deref(), prefix).await.map_err(|error| {
+                    audit_log.failed("revoke", Some(prefix.as_str()), &error);
+                    store_error(error)
+                })?;
                 audit_log.revoked(&revoked.prefix, &revoked.owner);
                 Ok(revoked)
             }
@@ -128,7 +133,10 @@ impl KeyClient {
             Self::Database { store, owner, audit_log, .. } => {
                 let overlap = Duration::from_secs(overlap_s.into());
                 let rotated = store.rotate(owner.as_deref(), prefix, overlap).await;
-                let KeyRotation { key, new, replaced } = rotated.map_err(store_error)?;
+                let KeyRotation { key, new, replaced } = rotated.map_err(|error| {
+                    audit_log.failed("rotate", Some(prefix.as_str()), &error);
+                    store_error(error)
+                })?;
                 audit_log.rotated(&new.prefix, &new.owner, &replaced.prefix);
                 let created = CreatedKey { key: key.expose().to_owned(), stored: new };
                 Ok(RotatedKey { created, replaced })

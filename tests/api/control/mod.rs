@@ -1,6 +1,7 @@
 //! The control listener: authentication, and the management of keys.
 
 mod access_tokens;
+mod audit_log;
 mod bodies;
 mod document;
 mod fleet;
