@@ -155,7 +155,7 @@ pub fn forwarded(data: &[u8]) {
     assert!(address.len() <= "https://".len() + 255 + 255, "{address}");
 }
 
-/// Values in Redis. An entry with a right checksum, as whoever can write to Redis can make it, is read
+/// Values in Redis. An entry with a right checksum, as anyone who can write to Redis can make it, is read
 /// back as it was read.
 pub fn redis_values(data: &[u8]) {
     const KEY: &str = "gr:entry:{phenotype}";

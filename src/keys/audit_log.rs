@@ -40,24 +40,23 @@ impl AuditLog {
         }
         tracing::warn!(
             target: AUDIT,
-            user = %self.user.escape_debug(),
+            user = %self.user,
             via = self.via,
             action,
-            prefix = prefix.map(|prefix| tracing::field::display(prefix.escape_debug())),
+            prefix = prefix.map(tracing::field::display),
             "API key may have changed"
         );
     }
 
-    /// Escapes the texts, which may come from a database and be shown on a terminal.
     fn log(&self, action: &'static str, prefix: &str, owner: &str, replaced: Option<&str>) {
         tracing::info!(
             target: AUDIT,
-            user = %self.user.escape_debug(),
+            user = %self.user,
             via = self.via,
             action,
-            prefix = %prefix.escape_debug(),
-            owner = %owner.escape_debug(),
-            replaced = replaced.map(|prefix| tracing::field::display(prefix.escape_debug())),
+            prefix = %prefix,
+            owner = %owner,
+            replaced = replaced.map(tracing::field::display),
             "API key changed"
         );
     }

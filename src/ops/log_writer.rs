@@ -1,8 +1,8 @@
 //! Writes the log. No other thread waits for the log's reader.
 //!
 //! Lines go to a bounded queue, which one thread drains ([`LogWriter::run`]). Urgent lines, which are
-//! warnings, errors and audit events, wake the thread at once; other lines are gathered for up to 50 ms, so that a busy service does
-//! not make a system call for each request. Order is kept.
+//! warnings, errors and audit events, wake the thread at once; other lines are gathered for up to
+//! 50 ms, so that a busy service does not make a system call for each request. Order is kept.
 //!
 //! When the reader stalls, only that thread waits. The queue fills up, and further lines are
 //! dropped and counted. When the reader goes on, one line reports how many were dropped. A process

@@ -1,6 +1,6 @@
 //! Authenticates callers of the control API by the token in `Authorization`. Tokens are verified
-//! first, and only invalid ones are throttled: no valid token is refused, whoever else sends invalid
-//! ones from its address.
+//! first, and only invalid ones are throttled: a valid token is never refused because others send
+//! invalid ones from its address.
 
 use std::collections::HashSet;
 

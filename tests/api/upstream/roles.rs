@@ -268,7 +268,7 @@ async fn nobody_without_privileges_can_keep_a_migration_waiting() {
     for statement in PRIVILEGES_OF_READERS {
         reader.batch_execute(statement).await.expect("a readable view");
     }
-    // The lock of release 1.0, held by whoever may.
+    // The lock of release 1.0, held by a superuser.
     let holder = database.client().await;
     let lock = "SELECT pg_advisory_lock(hashtext('gene-registry'), hashtext('migrate'))";
     holder.batch_execute(lock).await.expect("the lock");
