@@ -15,6 +15,7 @@ use super::*;
 /// All that run in this test, sorted.
 const TASKS: &[&str] = &[
     "accept_loop",
+    "cache_counts",
     "cache_loads",
     "cache_refreshes",
     "certificate_watch",

@@ -18,9 +18,9 @@ use super::reply::{EntryResult, ReadError, Source};
 use super::serve_policy::{Freshness, ServePolicy};
 use super::shared::SharedCache;
 use crate::ops::{CacheEvent, Metrics, error_chain};
-use crate::registry::Request;
+use crate::registry::{GeneFilter, GenePage, Request};
 use crate::sync::SingleFlight;
-use crate::upstream::{BootInstant, Currency, ReadOrder, ReadStart, UpstreamError};
+use crate::upstream::{BootInstant, Currency, Read, ReadOrder, ReadStart, UpstreamError};
 
 /// Pause before another attempt to take a lease whose holder read an outdated state.
 const RETRY_INTERVAL: Duration = Duration::from_millis(25);
@@ -35,6 +35,12 @@ pub(super) struct Loader {
     pub(super) metrics: Arc<Metrics>,
     /// Loads that requests wait for.
     pub(super) loads: SingleFlight<Request, EntryResult, ReadStart>,
+    /// Reads of a page whose total is unknown.
+    pub(super) counts: SingleFlight<
+        (GeneFilter, Priority, bool),
+        Result<Arc<Read<GenePage>>, ReadError>,
+        ReadStart,
+    >,
     /// Background refreshes.
     pub(super) refreshes: SingleFlight<Request, ()>,
     /// Requests whose refresh has failed just now.
@@ -43,7 +49,7 @@ pub(super) struct Loader {
 
 impl Loader {
     /// Loads the entry for a request that waits.
-    pub(super) async fn load(&self, request: &Request) -> EntryResult {
+    pub(super) async fn load(self: &Arc<Self>, request: &Request) -> EntryResult {
         let policy = &self.policy;
         // Another load may have ended between the caller's check and the start of this one.
         let local = policy.local.entries.get(request);
@@ -110,7 +116,7 @@ impl Loader {
     }
 
     /// Refreshes the entry in the background.
-    pub(super) async fn refresh(&self, request: &Request) {
+    pub(super) async fn refresh(self: &Arc<Self>, request: &Request) {
         let shared = self.shared_entry(request).await;
         if let Some(entry) = &shared
             && self.policy.is_fresh(request, entry)
@@ -162,7 +168,7 @@ impl Loader {
     /// Fetches the entry and publishes it to both caches. `known` is the entry in Redis, as far as
     /// it was read.
     pub(super) async fn fetch(
-        &self,
+        self: &Arc<Self>,
         request: &Request,
         known: Option<&Entry>,
         priority: Priority,
@@ -211,7 +217,7 @@ impl Loader {
 
     /// Reads from the upstream, and publishes the result to both caches.
     async fn fetch_and_publish(
-        &self,
+        self: &Arc<Self>,
         request: &Request,
         since: Option<ReadOrder>,
         lease: Option<&Lease>,

@@ -8,8 +8,9 @@ use super::load::Loader;
 use super::read_limiter::Priority;
 use super::reply::ReadError;
 use super::serve_policy::depends_on;
-use crate::registry::{Count, GeneFilter, GeneSearch, Page, Request};
-use crate::upstream::{BootInstant, Currency, DependsOn, Read, ReadOrder, Upstream, UpstreamError};
+use crate::registry::{Count, GeneFilter, GenePage, GeneSearch, Page, Request};
+use crate::sync::FlightOutcome;
+use crate::upstream::{BootInstant, Currency, DependsOn, Read, ReadOrder, ReadStart, Upstream};
 
 /// Pages with a larger offset than this are deep pages, whose concurrency is bounded separately.
 const DEEP_OFFSET: u32 = 1000;
@@ -18,31 +19,25 @@ impl Loader {
     /// Reads the response, in a later state than `since`, once the limiter admits the read; no value
     /// if the gene or domain does not exist.
     pub(super) async fn read(
-        &self,
+        self: &Arc<Self>,
         request: &Request,
         since: Option<ReadOrder>,
         priority: Priority,
     ) -> Result<Read<Option<ResponseBody>>, ReadError> {
-        let mut is_deep = false;
-        if let Request::Search(search) = request {
-            if let Some(total) = self.known_total(&search.filter)
-                && is_past(total.value, search.page)
-            {
-                let body = ResponseBody::page(search, Vec::new(), total.value);
-                return Ok(Read { value: Some(body), seen: total.seen.clone() });
-            }
-            is_deep = search.page.offset() > DEEP_OFFSET;
-        }
-        let _permit = self.limiter.admit(priority, is_deep).await?;
         let (upstream, depends_on) = (&self.policy.upstream, depends_on(request));
         match request {
-            Request::Search(search) => Ok(self.read_page(search, since).await?),
+            Request::Search(search) => {
+                let found = self.read_page(search, since, priority).await?;
+                Ok(found.map(|page| Some(ResponseBody::page(search, page.data, page.total))))
+            }
             Request::Phenotype(id) => {
+                let _permit = self.limiter.admit(priority, false).await?;
                 let read = |from: Arc<dyn Upstream>| async move { from.phenotype(*id).await };
                 let found = upstream.read_genes(depends_on, since, read).await?;
                 Ok(found.map(|found| found.as_ref().map(ResponseBody::of)))
             }
             Request::Insights(domain) => {
+                let _permit = self.limiter.admit(priority, false).await?;
                 let now = upstream.now();
                 let read =
                     |from: Arc<dyn Upstream>| async move { from.insights(domain, now).await };
@@ -52,30 +47,79 @@ impl Loader {
         }
     }
 
-    /// Reads a page, and the total if it is unknown or contradicts the page.
+    /// Reads a page, and the total if it is unknown or contradicts the page. Reads that need an
+    /// unknown total at once wait for the first of them, so that each filter is counted once, also
+    /// when one change outdates all pages.
     async fn read_page(
+        self: &Arc<Self>,
+        search: &GeneSearch,
+        since: Option<ReadOrder>,
+        priority: Priority,
+    ) -> Result<Read<GenePage>, ReadError> {
+        let filter = &search.filter;
+        let is_deep = is_deep(search);
+        let total = match self.known_total(filter) {
+            Some(total) => total,
+            None => {
+                let start = self.policy.upstream.log.read_start();
+                let log = &self.policy.upstream.log;
+                let may_share =
+                    |count: &ReadStart| log.may_share(DependsOn::of_filter(filter), count);
+                // Only reads that the limiter treats alike share one.
+                let key = (filter.clone(), priority, is_deep);
+                let count =
+                    self.counts.run_if(&key, start, may_share, || {
+                        let (loader, search) = (Arc::clone(self), search.clone());
+                        async move {
+                            loader.read_with_total(&search, since, priority).await.map(Arc::new)
+                        }
+                    });
+                let FlightOutcome { value, joined } = count.await?;
+                let found = value?;
+                if !joined {
+                    return Ok(Arc::unwrap_or_clone(found));
+                }
+                Arc::new(Read { value: found.value.total, seen: found.seen.clone() })
+            }
+        };
+        let page = |data| GenePage {
+            data,
+            total: total.value,
+            limit: search.page.limit(),
+            offset: search.page.offset(),
+        };
+        if is_past(total.value, search.page) {
+            return Ok(Read { value: page(Vec::new()), seen: total.seen.clone() });
+        }
+        {
+            let _permit = self.limiter.admit(priority, is_deep).await?;
+            // The page must not be older than its total.
+            let since = since.max(Some(total.seen.order()));
+            let read = |from: Arc<dyn Upstream>| async move { from.page(search).await };
+            let depends_on = DependsOn::of_filter(filter);
+            let found = self.policy.upstream.read_genes(depends_on, since, read).await?;
+            if fits(total.value, search.page, found.value.len()) {
+                let seen = total.seen.combined(&found.seen);
+                return Ok(Read { value: page(found.value), seen });
+            }
+        }
+        self.read_with_total(search, since, priority).await
+    }
+
+    /// Reads a page together with its total.
+    async fn read_with_total(
         &self,
         search: &GeneSearch,
         since: Option<ReadOrder>,
-    ) -> Result<Read<Option<ResponseBody>>, UpstreamError> {
-        let upstream = &self.policy.upstream;
+        priority: Priority,
+    ) -> Result<Read<GenePage>, ReadError> {
+        let _permit = self.limiter.admit(priority, is_deep(search)).await?;
+        let read = |from: Arc<dyn Upstream>| async move { from.search(search).await };
         let depends_on = DependsOn::of_filter(&search.filter);
-        if let Some(known) = self.known_total(&search.filter) {
-            // The page must not be older than its total.
-            let since = since.max(Some(known.seen.order()));
-            let page = |from: Arc<dyn Upstream>| async move { from.page(search).await };
-            let found = upstream.read_genes(depends_on, since, page).await?;
-            if fits(known.value, search.page, found.value.len()) {
-                let seen = known.seen.combined(&found.seen);
-                let body = ResponseBody::page(search, found.value, known.value);
-                return Ok(Read { value: Some(body), seen });
-            }
-        }
-        let page = |from: Arc<dyn Upstream>| async move { from.search(search).await };
-        let found = upstream.read_genes(depends_on, since, page).await?;
+        let found = self.policy.upstream.read_genes(depends_on, since, read).await?;
         let total = Read { value: found.value.total, seen: found.seen.clone() };
         self.policy.local.put_total(&search.filter, total);
-        Ok(found.map(|page| Some(ResponseBody::page(search, page.data, page.total))))
+        Ok(found)
     }
 
     /// A total that is current, and young enough that an entry made with it stays fresh for half of
@@ -88,6 +132,10 @@ impl Loader {
         let currency = policy.upstream.log.currency(DependsOn::of_filter(filter), &total.seen, now);
         (is_young && currency == Currency::Confirmed).then_some(total)
     }
+}
+
+fn is_deep(search: &GeneSearch) -> bool {
+    search.page.offset() > DEEP_OFFSET
 }
 
 /// Whether a page of `length` genes is consistent with a total that was read at another time. If

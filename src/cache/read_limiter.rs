@@ -22,7 +22,7 @@ const DEEP_QUEUE: usize = 8;
 const OUTDATED_QUEUE: usize = 1024;
 
 /// Whether a request waits for a read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Priority {
     /// A request waits.
     Foreground,

@@ -64,6 +64,7 @@ impl ReadThrough {
             max_wait: deadline / 2,
             metrics,
             loads: SingleFlight::new("cache_loads"),
+            counts: SingleFlight::new("cache_counts"),
             refreshes: SingleFlight::new("cache_refreshes"),
             refresh_backoff: Cache::builder()
                 .max_capacity(MAX_BACKOFFS)

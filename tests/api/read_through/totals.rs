@@ -58,6 +58,26 @@ async fn paging_counts_once_and_reads_nothing_past_the_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn pages_that_are_requested_at_once_are_counted_once() {
+    let (fleet, probe) = fleet_with_probe(|config| config.cache.search.fresh_s = 3_000).await;
+    let (key, replica) = (fleet.database.new_key(1_000_000).await, &fleet.replicas[0]);
+    probe.hold(Hold::Results);
+    let requests = (0..20).map(|offset| {
+        let (key, query) = (&key, format!("limit=3&offset={offset}"));
+        async move { page(replica, key, &query).await }
+    });
+    let release = async {
+        wait_for_admitted(&fleet, 20).await;
+        eventually(TIMEOUT, "a total is read", || async { probe.waiting() == 1 }).await;
+        probe.hold(Hold::Nothing);
+    };
+    let (found, ()) = tokio::join!(join_all(requests), release);
+
+    assert!(found.iter().all(|page| *page == (found[0].0, 3)), "{found:?}");
+    assert_eq!((counted(&probe), pages(&probe)), (1, 19));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_page_that_contradicts_the_total_is_read_again_with_a_new_total() {
     let (fleet, probe) = fleet_with_probe(|config| config.cache.search.fresh_s = 3_000).await;
     let (key, replica) = (fleet.database.new_key(1_000_000).await, &fleet.replicas[0]);
