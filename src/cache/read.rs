@@ -98,8 +98,9 @@ impl Loader {
             let read = |from: Arc<dyn Upstream>| async move { from.page(search).await };
             let depends_on = DependsOn::of_filter(filter);
             let found = self.policy.upstream.read_genes(depends_on, since, read).await?;
-            if fits(total.value, search.page, found.value.len()) {
-                let seen = total.seen.combined(&found.seen);
+            if fits(total.value, search.page, found.value.len())
+                && let Some(seen) = total.seen.combined(&found.seen)
+            {
                 return Ok(Read { value: page(found.value), seen });
             }
         }

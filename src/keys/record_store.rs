@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
-use moka::ops::compute::Op;
+use moka::ops::compute::{CompResult, Op};
 use moka::sync::Cache;
 
 use crate::registry::{ApiKeyRecord, KeyHash};
@@ -44,9 +44,13 @@ impl CachedRecord {
         Self { record: Arc::new(record), seen, changed_by_poll, confirmed_at_age_ms }
     }
 
+    fn changed_by_poll(&self) -> u64 {
+        self.changed_by_poll.load(Ordering::Relaxed)
+    }
+
     /// Whether the key is known to have changed since.
     pub(super) fn must_reload(&self) -> bool {
-        !self.seen.shows_poll(self.changed_by_poll.load(Ordering::Relaxed))
+        !self.seen.shows_poll(self.changed_by_poll())
     }
 
     /// Whether this call is the one that shall have the unconfirmed record looked up.
@@ -130,37 +134,46 @@ impl RecordStore {
         }
     }
 
-    /// Stores what a lookup found, unless a later one has ended earlier. Returns the record.
+    /// Stores what a lookup found, unless what is cached may show a later state. Returns what is cached
+    /// then.
     pub(super) fn put(
         &self,
         hash: KeyHash,
         record: Option<ApiKeyRecord>,
         seen: ReadStamp,
     ) -> Option<Arc<CachedRecord>> {
-        let is_later = |present: &CachedRecord| present.seen.order() > seen.order();
-        if self.unknown.get(&hash).is_some_and(|unknown| unknown.order() > seen.order()) {
+        let order = seen.order();
+        if self.unknown.get(&hash).is_some_and(|unknown| !order.supersedes(&unknown.order())) {
             return None;
         }
-        let Some(record) = record else {
-            self.known.entry(hash).and_compute_with(|present| match present {
-                Some(present) if is_later(present.value()) => Op::Nop,
-                _ => Op::Remove,
-            });
-            self.unknown.insert(hash, Arc::new(seen));
-            return None;
-        };
         let is_proven = self.upstream.log.shows_changes(DependsOn::Key(&hash), &seen) == Some(true);
-        let mut found = None;
-        self.known.entry(hash).and_compute_with(|present| {
-            let changed_by =
-                |entry: &Arc<CachedRecord>| entry.changed_by_poll.load(Ordering::Relaxed);
+        let is_newer = |present: &CachedRecord| {
+            let shows_change = || is_proven || seen.shows_poll(present.changed_by_poll());
+            order.supersedes(&present.seen.order()) || (present.must_reload() && shows_change())
+        };
+        let cached = self.known.entry(hash).and_compute_with(|present| {
             let present = present.as_ref().map(|present| present.value());
-            let changed_by_poll = present.filter(|_| !is_proven).map_or(0, changed_by);
-            let new = Arc::new(CachedRecord::new(record, seen.clone(), changed_by_poll));
-            found = Some(Arc::clone(&new));
-            if present.is_some_and(|present| is_later(present)) { Op::Nop } else { Op::Put(new) }
+            match (present, record) {
+                (Some(present), _) if !is_newer(present) => Op::Nop,
+                (_, None) => Op::Remove,
+                (present, Some(record)) => {
+                    let changed_by_poll = present.filter(|_| !is_proven);
+                    let changed_by_poll = changed_by_poll.map_or(0, |one| one.changed_by_poll());
+                    Op::Put(Arc::new(CachedRecord::new(record, seen.clone(), changed_by_poll)))
+                }
+            }
         });
-        self.unknown.invalidate(&hash);
-        found
+        match cached {
+            CompResult::Removed(_) | CompResult::StillNone(_) => {
+                self.unknown.insert(hash, Arc::new(seen));
+                None
+            }
+            CompResult::Inserted(entry)
+            | CompResult::ReplacedWith(entry)
+            | CompResult::Unchanged(entry) => {
+                self.unknown.invalidate(&hash);
+                Some(entry.into_value())
+            }
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! What a panic in the task that follows the change log leaves to its restart.
+//! The order of cached records, and what a panic in the task that follows changes leaves behind.
 
 use tokio::time::{sleep, timeout};
 
@@ -68,4 +68,28 @@ async fn records_of_ten_minutes_are_read_again_in_one_statement() {
     assert_eq!(due(), 3);
     records.reread().await;
     assert_eq!(due(), 0);
+}
+
+#[tokio::test]
+async fn a_delayed_lookup_does_not_replace_a_record_that_may_show_a_later_state() {
+    let empty = Catalogue { genes: Vec::new() };
+    let upstream = Embedded::from_catalogue(&empty, Timestamp::now(), vec![], String::new());
+    let records = Records::new(UpstreamClient::new(Arc::new(upstream)), Arc::default());
+    let hash = KeyHash([1; 32]);
+    let stamp = || {
+        let seen = ReadStamp::new(Timestamp::now(), None);
+        while BootInstant::now() <= seen.began {}
+        seen
+    };
+    let (checkpoint, delayed, later) = (stamp(), stamp(), stamp());
+    // As of a standby, which may show more than the checkpoint in its stamp.
+    let of_standby = checkpoint.combined(&later).expect("of one server");
+    let revoked = ApiKeyRecord { revoked_at: Some(Timestamp::now()), ..record(hash) };
+    records.store.put(hash, Some(revoked.clone()), of_standby);
+
+    let found = records.store.put(hash, Some(record(hash)), delayed);
+
+    assert_eq!(*found.expect("a record").record, revoked);
+    let found = records.store.put(hash, Some(record(hash)), stamp());
+    assert_eq!(*found.expect("a record").record, record(hash));
 }

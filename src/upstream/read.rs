@@ -56,6 +56,7 @@ pub struct ReadStamp {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ReadOrder {
     history: u64,
+    is_polled: bool,
     transactions: u64,
     began: BootInstant,
     shown_at: BootInstant,
@@ -67,6 +68,10 @@ impl ReadOrder {
     /// stamp says, so only a read that began later does; so does a result that is made of two reads.
     pub fn supersedes(&self, other: &Self) -> bool {
         let is_later = self.began >= other.shown_at;
+        if self.history == other.history && self.is_polled != other.is_polled {
+            // Of two servers, one of which may be a new primary that lacks transactions of the other.
+            return is_later;
+        }
         let shows_more = self.transactions > other.transactions;
         let is_exact = other.shown_at == other.began;
         self.history > other.history
@@ -99,9 +104,9 @@ impl ReadStamp {
 
     /// The place of this read among others of this replica.
     pub fn order(&self) -> ReadOrder {
-        let Self { history, began, shown_at, shown_transactions, .. } = *self;
+        let Self { history, is_polled, began, shown_at, shown_transactions, .. } = *self;
         let transactions = self.transactions();
-        ReadOrder { history, transactions, began, shown_at, shown_transactions }
+        ReadOrder { history, is_polled, transactions, began, shown_at, shown_transactions }
     }
 
     /// Number of transactions that the read sees. Within one history it never decreases.
@@ -121,14 +126,15 @@ impl ReadStamp {
     }
 
     /// The stamp of a result that is made of both reads: that of the earlier one, but for what it may
-    /// show.
-    pub fn combined(&self, other: &Self) -> Self {
+    /// show. `None` if the reads are not comparable.
+    pub fn combined(&self, other: &Self) -> Option<Self> {
+        let is_comparable = self.history == other.history && self.is_polled == other.is_polled;
         let earlier = if other.order() < self.order() { other } else { self };
-        Self {
+        is_comparable.then(|| Self {
             shown_at: self.shown_at.max(other.shown_at),
             shown_transactions: self.shown_transactions.max(other.shown_transactions),
             ..earlier.clone()
-        }
+        })
     }
 }
 
@@ -151,7 +157,14 @@ mod tests {
 
     fn order(transactions: u64, began: i64, shown_at: i64) -> ReadOrder {
         let [began, shown_at] = [began, shown_at].map(BootInstant::from_micros);
-        ReadOrder { history: 1, transactions, began, shown_at, shown_transactions: transactions }
+        ReadOrder {
+            history: 1,
+            is_polled: true,
+            transactions,
+            began,
+            shown_at,
+            shown_transactions: transactions,
+        }
     }
 
     #[test]
@@ -163,6 +176,15 @@ mod tests {
         assert!(!order(9, 200, 200).supersedes(&present));
         let other_history = ReadOrder { history: 2, ..order(1, 1, 1) };
         assert!(other_history.supersedes(&present) && !present.supersedes(&other_history));
+    }
+
+    #[test]
+    fn a_read_from_a_server_that_is_not_polled_supersedes_by_time_alone() {
+        let of_new_primary = ReadOrder { is_polled: false, ..order(8, 150, 150) };
+        let of_lost_state = order(10, 100, 100);
+        assert!(of_new_primary.supersedes(&of_lost_state));
+        assert!(!of_lost_state.supersedes(&of_new_primary));
+        assert!(order(7, 160, 160).supersedes(&of_new_primary), "of the polled server, later");
     }
 
     #[test]
