@@ -13,6 +13,7 @@ RUN apt-get update \
     && apt-get install -y --no-install-recommends ca-certificates \
     && rm -rf /var/lib/apt/lists/*
 COPY --from=build /out/gene-registry /usr/local/bin/gene-registry
+COPY LICENSE-MIT LICENSE-APACHE /usr/share/doc/gene-registry/
 # By number, so that an orchestrator can see that it is not root.
 USER 10001:10001
 EXPOSE 8080 9464

@@ -111,6 +111,7 @@ def main():
                 "name": ROOT,
                 "version": root["version"],
                 "description": root["description"],
+                "licenses": [{"expression": root["license"]}],
                 "purl": purl(root),
                 "hashes": [{"alg": "SHA-256", "content": hashlib.sha256(program.read_bytes()).hexdigest()}],
                 "properties": [

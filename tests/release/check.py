@@ -38,7 +38,7 @@ def faults(listed, digest, built, linked):
     required = {f"{part['name']} {part['version']}" for part in parts if part["scope"] == "required"}
     if required != linked - {f"{whole['name']} {whole['version']}"}:
         yield f"wrong scope: {sorted(required ^ linked)}"
-    if unlicensed := [part["name"] for part in parts if "licenses" not in part]:
+    if unlicensed := [part["name"] for part in [whole, *parts] if "licenses" not in part]:
         yield f"no licence: {unlicensed}"
     if whole["hashes"][0]["content"] != digest:
         yield "the hash is not that of the program"
