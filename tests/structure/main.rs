@@ -1,6 +1,8 @@
-//! The structure of `src/`: layers, no import circles, sizes of files and functions, unique names.
+//! The structure of `src/`: layers, no import circles, sizes of files and functions, unique names. Also
+//! the links of the documents, and the tests that they name.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a panic is how a test fails")]
 
+mod documents;
 mod imports;
 mod source;
 
