@@ -9,11 +9,6 @@ use super::command::CommandResult;
 use super::output::print;
 
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  gene-registry completions bash > ~/.local/share/bash-completion/completions/gene-registry
-  gene-registry completions zsh > ~/.zfunc/_gene-registry        # in a folder of fpath
-  gene-registry completions fish > ~/.config/fish/completions/gene-registry.fish")]
 pub(super) struct Completions {
     /// The shell
     #[arg(value_enum)]

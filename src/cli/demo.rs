@@ -44,10 +44,6 @@ const DEFAULT_CONTROL_BIND: SocketAddr =
 const OWNER: &str = "demo";
 
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Like serve, the demo reads GENE_REGISTRY__SECTION__KEY from the environment. It uses neither a
-configuration file nor database settings, and lists those that are set. If a default address is in
-use, it takes a free port; if an address that you chose is in use, it fails.")]
 pub(super) struct Demo {
     /// Address to listen on [default: 127.0.0.1:8080, or a free port if that is in use]
     #[arg(long, value_name = "ADDR")]

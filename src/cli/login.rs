@@ -23,16 +23,6 @@ use crate::registry::Timestamp;
 const MAX_TOKEN_BYTES: u64 = 16 * 1024;
 
 #[derive(Debug, Args)]
-#[command(after_help = "\
-With an OpenID issuer, the command shows a page and a code: open the page in any browser, on any
-device, and confirm. With tokens, it asks for a token or reads it from standard input; never give a
-token as an argument, where others can see it. Credentials are kept in
-gene-registry/credentials.json in your configuration folder, readable only by you.
-
-Examples:
-  gene-registry login --server https://registry.example.org:8081
-  gene-registry login --token-stdin < token.txt
-  gene-registry login                   # to the server last logged in to")]
 pub(super) struct LoginCommand {
     /// URL of the server's control listener; by default the server last logged in to
     #[arg(long, value_name = "URL")]

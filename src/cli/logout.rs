@@ -13,14 +13,6 @@ use super::session::{
 use crate::ops::error_chain;
 
 #[derive(Debug, Args)]
-#[command(after_help = "\
-If an issuer gave a refresh token, it is revoked there too, if the issuer can be reached and supports
-revocation. A token that an operator created stays valid: ask the operator to remove it.
-
-Examples:
-  gene-registry logout
-  gene-registry logout --server https://registry.example.org:8081
-  gene-registry logout --all")]
 pub(super) struct Logout {
     /// The server to log out from; by default the server last logged in to
     #[arg(long, value_name = "URL", conflicts_with = "all")]

@@ -1,11 +1,13 @@
 //! Parses the arguments, runs the command and reports why it failed.
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use super::command::{USAGE_ERROR, UsageError};
 use super::config_file::ConfigFile;
+use super::help::with_help;
 use super::output::{notice, print, sanitize_lines, without_secrets};
 use super::{
     api_key, completions, config, demo, healthcheck, login, logout, maintain, man, migrate,
@@ -14,19 +16,9 @@ use super::{
 use crate::net::HttpError;
 use crate::ops::{error_chain, telemetry};
 
-const EXIT_STATUS: &str = "\
-Exit status:
-  0  success
-  1  failure; the message says why
-  2  usage error; nothing was changed: a wrong argument, no server given, a prefix that matches no
-     key or several keys, or a revocation that was not confirmed
-  130  interrupted before its end; serve and demo: interrupted a second time
-
-Colours are used on terminals only, and never if NO_COLOR is set.";
-
 /// Read-only, caching JSON API over a public gene registry.
 #[derive(Debug, Parser)]
-#[command(name = "gene-registry", version, about, after_help = EXIT_STATUS)]
+#[command(name = "gene-registry", version, about)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -66,10 +58,23 @@ enum Command {
     Man(man::ManCommand),
 }
 
+/// The command line with its help.
+fn described() -> clap::Command {
+    with_help(Cli::command(), "")
+}
+
+fn parse<A: Into<OsString> + Clone>(
+    arguments: impl IntoIterator<Item = A>,
+) -> Result<Cli, clap::Error> {
+    let mut described = described();
+    let matches = described.try_get_matches_from_mut(arguments)?;
+    Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut described))
+}
+
 /// Parses the arguments and runs the command.
 pub fn run() -> ExitCode {
     let _flush = FlushLog;
-    let command = match Cli::try_parse() {
+    let command = match parse(std::env::args_os()) {
         Ok(cli) => cli.command,
         Err(error) => return report_parse_error(&error),
     };
@@ -86,8 +91,8 @@ pub fn run() -> ExitCode {
         Command::Logout(command) => command.run(),
         Command::Whoami(command) => command.run(),
         Command::ApiKey(command) => command.run(),
-        Command::Completions(command) => command.run(Cli::command()),
-        Command::Man(command) => command.run(Cli::command()),
+        Command::Completions(command) => command.run(described()),
+        Command::Man(command) => command.run(described()),
         Command::Token(command) => command.run(),
     };
     result.unwrap_or_else(|error| report_failure(&*error))
@@ -137,4 +142,57 @@ fn report_parse_error(error: &clap::Error) -> ExitCode {
     let shown = if plain == sanitized { message.ansi().to_string() } else { sanitized };
     notice(without_secrets(&shown).trim_end_matches('\n'));
     USAGE_ERROR.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::help::{help_text, subcommand_path};
+    use super::*;
+
+    /// The words of the call of `gene-registry` in an example: without variables before it, and
+    /// without what a shell does with its input and output.
+    fn words(example: &str) -> Vec<String> {
+        let start = example.find("gene-registry ").expect(example);
+        let call = &example[start..];
+        let end = call.find([')', '|', '<', '>']).unwrap_or(call.len());
+        call[..end].split_whitespace().map(str::to_owned).collect()
+    }
+
+    fn check_examples(command: &clap::Command, path: &str, found: &mut usize) {
+        let text = help_text(path).unwrap_or_else(|| panic!("no text about '{path}'"));
+        assert!(!text.examples.is_empty(), "{path}");
+        for (example, _) in text.examples {
+            *found += 1;
+            let words = words(example);
+            let is_of_command = words[1..].join(" ").starts_with(path);
+            assert!(is_of_command, "'{example}' is no example of '{path}'");
+            match parse(words) {
+                Ok(_) => {}
+                Err(error) if !error.use_stderr() => {}
+                Err(error) => panic!("'{example}': {error}"),
+            }
+        }
+        for sub in command.get_subcommands() {
+            check_examples(sub, &subcommand_path(path, sub.get_name()), found);
+        }
+    }
+
+    #[test]
+    fn every_command_has_examples_that_it_accepts() {
+        let mut found = 0;
+        check_examples(&described(), "", &mut found);
+        assert!(found > 40, "{found}");
+    }
+
+    #[test]
+    fn every_text_is_about_a_command() {
+        let root = described();
+        for text in super::super::help::all_texts() {
+            let mut command = Some(&root);
+            for name in text.command.split_whitespace() {
+                command = command.and_then(|command| command.find_subcommand(name));
+            }
+            assert!(command.is_some(), "'{}' is no command", text.command);
+        }
+    }
 }

@@ -11,10 +11,6 @@ use super::output::{local, print, print_json, sanitize};
 use super::session::{ControlSession, WhoAmI};
 
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  gene-registry whoami
-  gene-registry whoami --server https://registry.example.org:8081 --json")]
 pub(super) struct WhoAmICommand {
     /// URL of the server's control listener; by default the server last logged in to
     #[arg(long, value_name = "URL")]

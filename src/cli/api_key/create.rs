@@ -15,13 +15,6 @@ use crate::keys::{KeySpec, READ_SCOPE, UselessKey};
 use crate::registry::{ApiKeyRecord, Timestamp};
 
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  gene-registry api-key create --name laptop
-  KEY=$(gene-registry api-key create --name ci --expires 90d)
-  gene-registry api-key create --name dashboard --rate-limit 600 --json
-
-Operators may limit the rate, the scopes and the number of the keys that users create on a server.")]
 pub(super) struct Create {
     #[command(flatten)]
     client: KeyClientArgs,

@@ -13,13 +13,6 @@ use crate::cli::output::{
 use crate::keys::store::{Status, StoredKey};
 
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Times are in your time zone (TZ, or the system's); in JSON they are in UTC.
-
-Examples:
-  gene-registry api-key list
-  gene-registry api-key list --json
-  gene-registry api-key list --all      # everyone's keys, for operators")]
 pub(super) struct List {
     #[command(flatten)]
     client: KeyClientArgs,

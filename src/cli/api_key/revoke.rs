@@ -14,14 +14,6 @@ use crate::keys::KeyPrefix;
 use crate::keys::store::{KeyRefusal, StoredKey};
 
 #[derive(Debug, Args)]
-#[command(after_help = "\
-On a terminal the command shows the key and asks for confirmation; in a script it does not. If the
-prefix matches no key or several keys, nothing is revoked and the exit status is 2. Revoking a key
-twice is harmless.
-
-Examples:
-  gene-registry api-key revoke --prefix gr_aB3dEf7h
-  gene-registry api-key revoke --prefix aB3d --yes")]
 pub(super) struct Revoke {
     #[command(flatten)]
     client: KeyClientArgs,

@@ -13,18 +13,6 @@ use crate::cli::output::{local_or_never, notice, sanitize, sanitize_json};
 use crate::cli::value_parsers::overlap;
 
 #[derive(Debug, Args)]
-#[command(after_help = "\
-The new key has the owner, name, scopes, limit and lifetime of the old one. Deploy it while both
-keys work.
-
-A key can be rotated only once while its replacement is active. If the replacement was lost, rotate
-the replacement, by the prefix that the error message shows. After the replacement has expired or was
-revoked, the old key can be rotated again, with its original lifetime, as long as it is active.
-
-Examples:
-  gene-registry api-key rotate --prefix gr_aB3dEf7h
-  KEY=$(gene-registry api-key rotate --prefix gr_aB3dEf7h --overlap 7d)
-  gene-registry api-key rotate --prefix gr_aB3dEf7h --overlap 0s   # the old key expires at once")]
 pub(super) struct Rotate {
     #[command(flatten)]
     client: KeyClientArgs,

@@ -7,29 +7,41 @@ use gene_registry::keys::ApiKey;
 use super::cli_user::CliUser;
 use crate::support::scratch_folder;
 
-const COMMANDS: [&[&str]; 9] = [
-    &["login"],
-    &["logout"],
-    &["whoami"],
-    &["api-key", "create"],
-    &["api-key", "list"],
-    &["api-key", "revoke"],
-    &["api-key", "rotate"],
-    &["completions"],
-    &["man"],
-];
+/// The words of every command after `gene-registry`, nested ones too; the first has none.
+async fn commands(cli_user: &CliUser) -> Vec<Vec<String>> {
+    let mut commands = vec![Vec::new()];
+    for number in 0.. {
+        let Some(command) = commands.get(number).cloned() else { break };
+        let help = help(cli_user, &command).await;
+        let listed = help.split_once("\nCommands:\n").map_or("", |(_, rest)| rest);
+        for line in listed.lines().take_while(|line| !line.is_empty()) {
+            let name = line.split_whitespace().next().unwrap();
+            if name != "help" {
+                commands.push([&command[..], &[name.to_owned()]].concat());
+            }
+        }
+    }
+    commands
+}
+
+async fn help(cli_user: &CliUser, command: &[String]) -> String {
+    let words: Vec<&str> = command.iter().map(String::as_str).chain(["--help"]).collect();
+    cli_user.run(&words).await.ok().stdout
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn help_has_examples_and_names_the_exit_statuses() {
     let cli_user = CliUser::new();
-    for command in COMMANDS {
-        let help = cli_user.run(&[command, &["--help"]].concat()).await.ok();
-        let example = format!("\n  gene-registry {}", command.join(" "));
-        assert!(help.stdout.contains("Examples:"), "{help:?}");
-        assert!(help.stdout.contains(&example) || command == ["api-key", "create"], "{help:?}");
-        assert!(!help.stdout.contains('\u{1b}'), "no colours without a terminal");
+    let commands = commands(&cli_user).await;
+    assert!(commands.len() > 20, "{commands:?}");
+    for command in commands {
+        let help = help(&cli_user, &command).await;
+        let (_, examples) = help.split_once("\nExamples:\n").unwrap_or_else(|| panic!("{help}"));
+        let call = format!("gene-registry {}", command.join(" "));
+        assert!(examples.contains(call.trim_end()), "{help}");
+        assert!(!help.contains('\u{1b}'), "no colours without a terminal");
     }
-    let help = cli_user.run(&["--help"]).await.ok().stdout;
+    let help = help(&cli_user, &[]).await;
     for line in ["Exit status:", "  0  ", "  1  ", "  2  "] {
         assert!(help.contains(line), "{help}");
     }
@@ -62,19 +74,45 @@ async fn shells_accept_their_completion_scripts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn man_pages_are_written_for_all_commands() {
+async fn man_pages_of_all_commands_have_all_sections_and_no_faults() {
+    const SECTIONS: [&str; 8] = [
+        "NAME",
+        "SYNOPSIS",
+        "DESCRIPTION",
+        "OPTIONS",
+        "EXIT STATUS",
+        "ENVIRONMENT",
+        "EXAMPLES",
+        "SEE ALSO",
+    ];
+    /// They use no file.
+    const WITHOUT_FILES: [&str; 2] = ["demo", "openapi"];
     let cli_user = CliUser::new();
     let folder = cli_user.folder.join("new/man1");
     cli_user.run(&["man", "--dir", folder.to_str().unwrap()]).await.ok();
-    for command in COMMANDS {
-        let page = folder.join(format!("gene-registry-{}.1", command.join("-")));
-        let text =
-            std::fs::read_to_string(&page).unwrap_or_else(|error| panic!("{page:?} {error}"));
-        assert!(text.contains(".SH SYNOPSIS") && text.contains("Examples:"), "{text}");
+    let commands = commands(&cli_user).await;
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), commands.len());
+    for command in commands {
+        let name = [&["gene-registry".to_owned()], &command[..]].concat().join("-");
+        let page = folder.join(format!("{name}.1"));
+        let options = ["-man", "-ww", "-Tutf8", "-P-cbou"];
+        let output = Command::new("groff").args(options).arg(&page).output();
+        let output = output.expect("groff, of the package groff-base");
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{name}");
+        let headings: Vec<&str> =
+            text.lines().filter(|line| line.starts_with(char::is_uppercase)).collect();
+        for section in SECTIONS {
+            assert!(headings.contains(&section), "{name}: {section}\n{text}");
+        }
+        let has_files = !WITHOUT_FILES.contains(&command.join(" ").as_str());
+        assert_eq!(headings.contains(&"FILES"), has_files, "{name}\n{text}");
+        let (_, examples) = text.split_once("\nEXAMPLES\n").unwrap();
+        let call = format!("gene-registry {}", command.join(" "));
+        assert!(examples.contains(call.trim_end()), "{text}");
     }
     let first = cli_user.run(&["man"]).await.ok().stdout;
     assert_eq!(first, std::fs::read_to_string(folder.join("gene-registry.1")).unwrap());
-    assert!(first.contains("Exit status:"), "{first}");
 
     cli_user.run(&["man", "--dir", "/dev/null/x"]).await.failed(1, &[]);
 }

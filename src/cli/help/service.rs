@@ -1,0 +1,218 @@
+//! The texts of the program itself and of the commands for operators.
+
+use super::entries::{
+    ALL_STATUSES, CERTIFICATES, CHECK_STATUSES, COLOURS, COMMON, CONFIG_FILE, CONFIG_FILES,
+    CONFIG_KEYS, CREDENTIALS, CREDENTIALS_FOLDER, DATABASE, HEALTH_STATUSES, OTHER_STORES,
+    SERVICE_STATUSES, TIME_ZONE,
+};
+use super::text::{HelpEntry, HelpText};
+
+/// The variables of a command that reads the configuration and uses the database.
+const DATABASE_COMMAND: &[&[HelpEntry]] =
+    &[CONFIG_FILE, CONFIG_KEYS, DATABASE, CERTIFICATES, COLOURS];
+
+pub(super) const TEXTS: &[HelpText] = &[
+    HelpText {
+        command: "",
+        notes: "Colours are used on terminals only, and never if NO_COLOR is set.",
+        examples: &[
+            ("gene-registry demo", "Try the service, with nothing else installed"),
+            ("gene-registry serve --config registry.toml", "Run a replica"),
+            ("gene-registry api-key create --help", "Show the help of a command"),
+        ],
+        exit_statuses: ALL_STATUSES,
+        environment: &[
+            CONFIG_FILE,
+            CONFIG_KEYS,
+            DATABASE,
+            OTHER_STORES,
+            CERTIFICATES,
+            CREDENTIALS_FOLDER,
+            TIME_ZONE,
+            COLOURS,
+        ],
+        files: &[CONFIG_FILES, CREDENTIALS],
+    },
+    HelpText {
+        command: "serve",
+        notes: "\
+The configuration is the file, with the environment over it. Without a Redis URL, the replica caches
+and counts alone. SIGINT and SIGTERM end it: it reports that it is not ready, completes the requests
+in progress, and exits.",
+        examples: &[
+            (
+                "gene-registry serve --config registry.toml --ready-file /run/registry.json",
+                "Serve, and write the addresses to a file once it listens",
+            ),
+            (
+                "DATABASE_URL=postgres://gene_registry_reader@localhost/registry gene-registry serve",
+                "Serve without a file",
+            ),
+        ],
+        exit_statuses: SERVICE_STATUSES,
+        environment: &[CONFIG_FILE, CONFIG_KEYS, DATABASE, OTHER_STORES, CERTIFICATES, COLOURS],
+        files: &[
+            CONFIG_FILES,
+            &[
+                (
+                    "PATH of --ready-file",
+                    "Written once the replica listens: JSON with base_url, ops_url and control_url.",
+                ),
+                (
+                    "server.tls.cert_file, server.tls.key_file",
+                    "The certificate and the key of the public listener, reloaded when they change.",
+                ),
+            ],
+        ],
+    },
+    HelpText {
+        command: "demo",
+        notes: "\
+Like serve, the demo reads GENE_REGISTRY__SECTION__KEY from the environment. It uses neither a
+configuration file nor database settings, and lists those that are set. If a default address is in
+use, it takes a free port; if an address that you chose is in use, it fails.",
+        examples: &[
+            ("gene-registry demo", "Run the demo; it prints keys and requests to try"),
+            ("gene-registry demo --bind 127.0.0.1:9000", "Listen on another address"),
+        ],
+        exit_statuses: SERVICE_STATUSES,
+        environment: &[CONFIG_KEYS, COLOURS],
+        ..COMMON
+    },
+    HelpText {
+        command: "migrate",
+        notes: "\
+Run it as the owner of the database. It may run at any time and in several processes at once: it holds
+a lock, and does nothing if the schema is up to date.",
+        examples: &[(
+            "DATABASE_URL=postgres://owner@localhost/registry gene-registry migrate",
+            "Create the schema, or bring it up to date",
+        )],
+        environment: DATABASE_COMMAND,
+        files: &[CONFIG_FILES],
+        ..COMMON
+    },
+    HelpText {
+        command: "seed",
+        notes: "\
+Prints one API key of 5,000 requests a minute, alone on standard output. A registry that has genes is
+not changed.",
+        examples: &[
+            ("KEY=$(gene-registry seed)", "Load the sample registry, and keep the key"),
+            ("gene-registry seed --genes 100000 --seed 7", "Load generated genes"),
+            ("gene-registry seed --key-file key.txt", "Use a key that exists"),
+        ],
+        environment: DATABASE_COMMAND,
+        files: &[CONFIG_FILES, &[("F of --key-file", "The API key to use. It is not changed.")]],
+        ..COMMON
+    },
+    HelpText {
+        command: "maintain",
+        notes: "\
+With --every, a round that fails is logged and the next one tries again; SIGINT and SIGTERM end it.",
+        examples: &[
+            ("gene-registry maintain", "Run one round, from a timer"),
+            ("gene-registry maintain --every 60s", "Run a round every minute"),
+        ],
+        environment: DATABASE_COMMAND,
+        files: &[CONFIG_FILES],
+        ..COMMON
+    },
+    HelpText {
+        command: "openapi",
+        notes: "It needs neither a database nor a running replica.",
+        examples: &[
+            ("gene-registry openapi > openapi.json", "Write the document for a generator of clients"),
+            ("gene-registry openapi --format yaml --version 3.1", "Print it as OpenAPI 3.1, in YAML"),
+        ],
+        environment: &[COLOURS],
+        ..COMMON
+    },
+    HelpText {
+        command: "config",
+        examples: &[
+            ("gene-registry config check --config registry.toml", "Check a file before deploying it"),
+            ("gene-registry config print", "Show the values in effect"),
+        ],
+        exit_statuses: CHECK_STATUSES,
+        environment: &[CONFIG_FILE, CONFIG_KEYS, DATABASE, OTHER_STORES, COLOURS],
+        files: &[CONFIG_FILES],
+        ..COMMON
+    },
+    HelpText {
+        command: "config check",
+        notes: "\
+It checks what serve checks before it starts, including the files that the configuration names. It
+connects to nothing.",
+        examples: &[(
+            "gene-registry config check --config registry.toml",
+            "Check a file before deploying it",
+        )],
+        exit_statuses: CHECK_STATUSES,
+        environment: &[CONFIG_FILE, CONFIG_KEYS, DATABASE, OTHER_STORES, COLOURS],
+        files: &[CONFIG_FILES],
+    },
+    HelpText {
+        command: "config print",
+        notes: "Each line is a key, its value, and where the value is from.",
+        examples: &[
+            ("gene-registry config print", "Show all values in effect"),
+            (
+                "gene-registry config print --config registry.toml | grep -v '# default'",
+                "Show only values that are set",
+            ),
+        ],
+        environment: &[CONFIG_FILE, CONFIG_KEYS, DATABASE, OTHER_STORES, COLOURS],
+        files: &[CONFIG_FILES],
+        ..COMMON
+    },
+    HelpText {
+        command: "healthcheck",
+        notes: "\
+Requests /readyz of the operations listener (ops.bind) on this machine, and waits two seconds at most.",
+        examples: &[
+            ("gene-registry healthcheck", "Check the replica, as a container probe does"),
+            (
+                "GENE_REGISTRY__OPS__BIND=127.0.0.1:9465 gene-registry healthcheck",
+                "Check a replica on another port",
+            ),
+        ],
+        exit_statuses: HEALTH_STATUSES,
+        environment: &[CONFIG_FILE, CONFIG_KEYS, COLOURS],
+        files: &[CONFIG_FILES],
+    },
+    HelpText {
+        command: "completions",
+        examples: &[
+            (
+                "gene-registry completions bash > ~/.local/share/bash-completion/completions/gene-registry",
+                "Complete in bash",
+            ),
+            (
+                "gene-registry completions zsh > ~/.zfunc/_gene-registry",
+                "Complete in zsh, where ~/.zfunc is in fpath",
+            ),
+            (
+                "gene-registry completions fish > ~/.config/fish/completions/gene-registry.fish",
+                "Complete in fish",
+            ),
+        ],
+        environment: &[COLOURS],
+        files: &[&[
+            ("~/.local/share/bash-completion/completions", "bash reads completions here."),
+            ("A folder of fpath", "zsh reads completions here, before compinit runs."),
+            ("~/.config/fish/completions", "fish reads completions here."),
+        ]],
+        ..COMMON
+    },
+    HelpText {
+        command: "man",
+        examples: &[
+            ("gene-registry man | man -l -", "Read the main page"),
+            ("gene-registry man --dir ~/.local/share/man/man1", "Install the pages of all commands"),
+        ],
+        environment: &[COLOURS],
+        files: &[&[("DIR of --dir", "Where gene-registry.1 and a page for each command are written.")]],
+        ..COMMON
+    },
+];
