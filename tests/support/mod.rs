@@ -16,6 +16,7 @@ pub(crate) mod frames;
 pub(crate) mod haproxy;
 pub(crate) mod hosts;
 pub(crate) mod issuer;
+pub(crate) mod jwt;
 pub(crate) mod limiters;
 pub(crate) mod pgbouncer;
 pub(crate) mod pipes;

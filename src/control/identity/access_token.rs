@@ -11,6 +11,7 @@ use tokio::sync::Semaphore;
 use super::caller::{AuthMethod, VerifiedIdentity};
 use super::error::{AuthError, CredentialError};
 use super::issuer::IssuerKeys;
+use super::signatures::use_ring;
 use crate::config::OidcConfig;
 use crate::net::AuthoritiesError;
 use crate::net::HttpClient;
@@ -88,6 +89,7 @@ impl ClaimVerifier {
         algorithm: Algorithm,
         keys: &[DecodingKey],
     ) -> Result<Claims, CredentialError> {
+        use_ring();
         let mut validation = Validation::new(algorithm);
         validation.leeway = LEEWAY_S;
         validation.validate_nbf = true;

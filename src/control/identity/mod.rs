@@ -8,6 +8,7 @@ mod error;
 mod identities;
 mod issuer;
 mod login_tokens;
+mod signatures;
 
 #[cfg(feature = "fuzzing")]
 pub(crate) use access_token::{ClaimVerifier, accepted_header};

@@ -3,7 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use gene_registry::config::Config;
-use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
+use jsonwebtoken::{Algorithm, Header};
 use rcgen::KeyPair;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -12,6 +12,7 @@ use super::replica;
 use crate::support::authority::Authority;
 use crate::support::control::ControlClient;
 use crate::support::issuer::{AUDIENCE, CLIENT, Issuer, OTHER_AUDIENCE};
+use crate::support::jwt::{signed_by_key, signed_by_secret};
 use crate::support::replica::{Replica, Response};
 
 async fn whoami(replica: &Replica, token: &str) -> Response {
@@ -149,27 +150,25 @@ async fn forged_tokens_are_refused() {
     let claims = good_claims(&issuer);
 
     let own = KeyPair::generate().unwrap().serialize_der();
-    let own = EncodingKey::from_ec_der(&own);
     // The public key in each form that could be mistaken for an HMAC secret.
     let modulus = key["n"].as_str().unwrap();
     let secrets = [modulus.as_bytes().to_vec(), key.to_string().into_bytes(), Vec::new()];
     let header = |algorithm| Header { kid: Some(kid.clone()), ..Header::new(algorithm) };
     let mut forged = vec![
-        encode(&header(Algorithm::ES256), &claims, &own).unwrap(),
-        encode(&Header::new(Algorithm::ES256), &claims, &own).unwrap(),
+        signed_by_key(&header(Algorithm::ES256), &claims, &own),
+        signed_by_key(&Header::new(Algorithm::ES256), &claims, &own),
     ];
     for secret in secrets {
         for algorithm in [Algorithm::HS256, Algorithm::HS384, Algorithm::HS512] {
-            let secret = EncodingKey::from_secret(&secret);
-            forged.push(encode(&header(algorithm), &claims, &secret).unwrap());
+            forged.push(signed_by_secret(&header(algorithm), &claims, &secret));
         }
     }
     let mut embedded = header(Algorithm::ES256);
     embedded.jku = Some("https://attacker.example/jwks".to_owned());
-    forged.push(encode(&embedded, &claims, &own).unwrap());
+    forged.push(signed_by_key(&embedded, &claims, &own));
     let mut critical = header(Algorithm::ES256);
     critical.crit = Some(vec!["b64".to_owned()]);
-    forged.push(encode(&critical, &claims, &own).unwrap());
+    forged.push(signed_by_key(&critical, &claims, &own));
 
     let parts: Vec<&str> = good.split('.').collect();
     let [_, body, signature] = parts[..] else { panic!("{good}") };

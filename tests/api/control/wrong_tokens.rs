@@ -3,7 +3,7 @@
 
 use gene_registry::config::Config;
 use gene_registry::control::LoginToken;
-use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
+use jsonwebtoken::{Algorithm, Header};
 use rcgen::KeyPair;
 use reqwest::{Client, RequestBuilder};
 use serde_json::json;
@@ -13,6 +13,7 @@ use crate::support::control::new_token;
 use crate::support::flood::{Flood, client_from};
 use crate::support::haproxy::HaProxy;
 use crate::support::issuer::Issuer;
+use crate::support::jwt::signed_by_key;
 
 const WRONG_PER_SECOND: u32 = 100;
 const STREAMS: u32 = 4;
@@ -95,8 +96,8 @@ async fn no_valid_access_token_is_refused_beside_forged_ones() {
     let keys = keys["keys"].as_array().unwrap();
     let kid = keys.iter().find(|key| key["kty"] == "EC").unwrap()["kid"].as_str().unwrap();
     let header = Header { kid: Some(kid.to_owned()), ..Header::new(Algorithm::ES256) };
-    let own = EncodingKey::from_ec_der(&KeyPair::generate().unwrap().serialize_der());
-    let forged = encode(&header, &json!({ "sub": "mallory" }), &own).unwrap();
+    let own = KeyPair::generate().unwrap().serialize_der();
+    let forged = signed_by_key(&header, &json!({ "sub": "mallory" }), &own);
     let root = replica.control.as_deref().unwrap();
     let roots = [("127.0.0.2", root), ("127.0.0.3", root)];
     assert_accepted_beside(move || forged.clone(), &tokens, &roots).await;
