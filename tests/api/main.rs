@@ -11,6 +11,7 @@ mod contract;
 mod control;
 mod crowds;
 mod currency;
+mod documents;
 mod harness;
 mod limit_faults;
 mod limits;

@@ -22,9 +22,13 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The binary, without the configuration and credentials of the user who runs the tests.
 pub(crate) fn gene_registry<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Launch {
-    let launch = Launch::new("gene-registry", env!("CARGO_BIN_EXE_gene-registry"))
-        .args(args)
-        .env("XDG_CONFIG_HOME", scratch_folder("config"));
+    let program = env!("CARGO_BIN_EXE_gene-registry");
+    without_configuration(Launch::new("gene-registry", program).args(args))
+}
+
+/// Takes the configuration and credentials of the user who runs the tests out of an environment.
+pub(crate) fn without_configuration(launch: Launch) -> Launch {
+    let launch = launch.env("XDG_CONFIG_HOME", scratch_folder("config"));
     std::env::vars_os().map(|(name, _)| name).fold(launch, |launch, name| {
         let text = name.to_string_lossy();
         let configures = text.starts_with("GENE_REGISTRY__")

@@ -1,0 +1,60 @@
+//! The command blocks of README.md and docs: each command works as it is written, or is listed in
+//! [`NOT_RUN`] with the reason why a test cannot run it.
+//!
+//! A block is a fence marked `sh` or `console`. It runs in bash, in a folder that has all that the
+//! repository has, as a user who is logged in, beside a replica over the sample registry. `curl`
+//! fails for an error, unless the output that is shown after it has one. Hosts, ports, databases and
+//! keys of the documents are replaced by those of the test: see [`Setup::replaced`].
+
+mod blocks;
+mod setup;
+
+use blocks::{Block, blocks};
+use setup::Setup;
+
+/// Commands that no test can run by their beginnings, and the reasons.
+const NOT_RUN: [(&str, &str); 10] = [
+    ("./tests/run", "it runs this test"),
+    ("bench/", "it needs two quiet cores, for long"),
+    ("cargo bench", "it needs two quiet cores, for long"),
+    ("config/release/build", "it builds a release; tests/release/run tries it"),
+    ("docker ", "it needs a container engine; tests/compose/run checks the file"),
+    ("examples/monitor.mjs", "it runs until it is interrupted; tests/sdk/run runs it"),
+    ("npm install", "it takes packages from the network; tests/sdk/run does it"),
+    ("npx ", "it needs packages from the network; tests/sdk/run does it"),
+    ("openapi-python-client", "it is a package from the network; tests/sdk/run does it"),
+    ("pip install", "it takes packages from the network; tests/sdk/run does it"),
+];
+
+fn is_run(command: &str) -> bool {
+    !NOT_RUN.iter().any(|(start, _)| command.starts_with(start))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_command_of_the_documents_works() {
+    let setup = Setup::start().await;
+    let (mut run, mut faults) = (0, Vec::new());
+    for block in blocks() {
+        let script = block.script(is_run);
+        if script.is_empty() {
+            continue;
+        }
+        run += 1;
+        if let Err(report) = setup.run(&script).await {
+            faults.push(format!("{}:{}:\n{script}\n{report}", block.document, block.line));
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n--------\n"));
+    assert!(run >= 5, "only {run} blocks were found");
+}
+
+#[test]
+fn commands_that_are_not_run_are_documented() {
+    let commands: Vec<String> = blocks().iter().flat_map(Block::commands).collect();
+    for (start, reason) in NOT_RUN {
+        assert!(
+            commands.iter().any(|command| command.starts_with(start)),
+            "no document has '{start}' ({reason}): remove it from NOT_RUN"
+        );
+    }
+}
