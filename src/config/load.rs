@@ -3,10 +3,11 @@
 
 use std::path::Path;
 
-use figment::providers::{Env, Format, Toml};
+use figment::providers::{Env, Format};
 use figment::util::nest;
 use figment::value::{Dict, Map};
 use figment::{Figment, Metadata, Profile, Provider};
+use serde::de::DeserializeOwned;
 
 use super::error::ConfigError;
 use super::invalid::{self, InvalidConfig};
@@ -148,6 +149,19 @@ impl LoadedConfig {
             Some(metadata) => source_name(metadata, key),
             None => DEFAULT.to_owned(),
         }
+    }
+}
+
+/// TOML files, read by the current release of the parser; figment's own feature uses an old one.
+struct Toml;
+
+impl Format for Toml {
+    type Error = toml::de::Error;
+
+    const NAME: &'static str = "TOML";
+
+    fn from_str<T: DeserializeOwned>(text: &str) -> Result<T, toml::de::Error> {
+        toml::from_str(text)
     }
 }
 
