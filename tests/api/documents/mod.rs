@@ -13,10 +13,12 @@ use blocks::{Block, blocks};
 use setup::Setup;
 
 /// Commands that no test can run by their beginnings, and the reasons.
-const NOT_RUN: [(&str, &str); 10] = [
-    ("./tests/run", "it runs this test"),
+const NOT_RUN: [(&str, &str); 12] = [
+    ("tests/", "it runs this test"),
     ("bench/", "it needs two quiet cores, for long"),
     ("cargo bench", "it needs two quiet cores, for long"),
+    ("cargo install", "it builds a release"),
+    ("cargo test", "it builds and runs the tests"),
     ("config/release/build", "it builds a release; tests/release/run tries it"),
     ("docker ", "it needs a container engine; tests/compose/run checks the file"),
     ("examples/monitor.mjs", "it runs until it is interrupted; tests/sdk/run runs it"),
