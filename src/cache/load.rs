@@ -14,13 +14,13 @@ use tokio::time::{Instant, sleep};
 use super::entry::Entry;
 use super::lease::{Lease, LeaseAttempt, LeaseOutcome};
 use super::read_limiter::{Priority, ReadLimiter};
-use super::reply::{EntryResult, ReadError, Source};
+use super::reply::{EntryResult, PageResult, ReadError, Source};
 use super::serve_policy::{Freshness, ServePolicy};
 use super::shared::SharedCache;
 use crate::ops::{CacheEvent, Metrics, error_chain};
-use crate::registry::{GeneFilter, GenePage, Request};
+use crate::registry::{GeneFilter, Request};
 use crate::sync::SingleFlight;
-use crate::upstream::{BootInstant, Currency, Read, ReadOrder, ReadStart, UpstreamError};
+use crate::upstream::{BootInstant, Currency, ReadOrder, ReadStart, UpstreamError};
 
 /// Pause before another attempt to take a lease whose holder read an outdated state.
 const RETRY_INTERVAL: Duration = Duration::from_millis(25);
@@ -36,11 +36,7 @@ pub(super) struct Loader {
     /// Loads that requests wait for.
     pub(super) loads: SingleFlight<Request, EntryResult, ReadStart>,
     /// Reads of a page whose total is unknown.
-    pub(super) counts: SingleFlight<
-        (GeneFilter, Priority, bool),
-        Result<Arc<Read<GenePage>>, ReadError>,
-        ReadStart,
-    >,
+    pub(super) counts: SingleFlight<(GeneFilter, Priority, bool), PageResult, ReadStart>,
     /// Background refreshes.
     pub(super) refreshes: SingleFlight<Request, ()>,
     /// Requests whose refresh has failed just now.

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use super::entry::ResponseBody;
 use super::load::Loader;
 use super::read_limiter::Priority;
-use super::reply::ReadError;
+use super::reply::{PageResult, ReadError};
 use super::serve_policy::depends_on;
 use crate::registry::{Count, GeneFilter, GenePage, GeneSearch, Page, Request};
-use crate::sync::FlightOutcome;
+use crate::sync::{FlightOutcome, TaskPanicked};
 use crate::upstream::{BootInstant, Currency, DependsOn, Read, ReadOrder, ReadStart, Upstream};
 
 /// Pages with a larger offset than this are deep pages, whose concurrency is bounded separately.
@@ -47,9 +47,7 @@ impl Loader {
         }
     }
 
-    /// Reads a page, and the total if it is unknown or contradicts the page. Reads that need an
-    /// unknown total at once wait for the first of them, so that each filter is counted once, also
-    /// when one change outdates all pages.
+    /// Reads a page, and the total if it is unknown or contradicts the page.
     async fn read_page(
         self: &Arc<Self>,
         search: &GeneSearch,
@@ -57,24 +55,10 @@ impl Loader {
         priority: Priority,
     ) -> Result<Read<GenePage>, ReadError> {
         let filter = &search.filter;
-        let is_deep = is_deep(search);
         let total = match self.known_total(filter) {
             Some(total) => total,
             None => {
-                let start = self.policy.upstream.log.read_start();
-                let log = &self.policy.upstream.log;
-                let may_share =
-                    |count: &ReadStart| log.may_share(DependsOn::of_filter(filter), count);
-                // Only reads that the limiter treats alike share one.
-                let key = (filter.clone(), priority, is_deep);
-                let count =
-                    self.counts.run_if(&key, start, may_share, || {
-                        let (loader, search) = (Arc::clone(self), search.clone());
-                        async move {
-                            loader.read_with_total(&search, since, priority).await.map(Arc::new)
-                        }
-                    });
-                let FlightOutcome { value, joined } = count.await?;
+                let FlightOutcome { value, joined } = self.count(search, since, priority).await?;
                 let found = value?;
                 if !joined {
                     return Ok(Arc::unwrap_or_clone(found));
@@ -92,7 +76,7 @@ impl Loader {
             return Ok(Read { value: page(Vec::new()), seen: total.seen.clone() });
         }
         {
-            let _permit = self.limiter.admit(priority, is_deep).await?;
+            let _permit = self.limiter.admit(priority, is_deep(search)).await?;
             // The page must not be older than its total.
             let since = since.max(Some(total.seen.order()));
             let read = |from: Arc<dyn Upstream>| async move { from.page(search).await };
@@ -105,6 +89,25 @@ impl Loader {
             }
         }
         self.read_with_total(search, since, priority).await
+    }
+
+    /// Reads a page with its total, or waits for a read of another page with the same total, so that
+    /// each filter is counted once, also when one change outdates all pages.
+    async fn count(
+        self: &Arc<Self>,
+        search: &GeneSearch,
+        since: Option<ReadOrder>,
+        priority: Priority,
+    ) -> Result<FlightOutcome<PageResult>, TaskPanicked> {
+        let (log, filter) = (&self.policy.upstream.log, &search.filter);
+        let may_share = |count: &ReadStart| log.may_share(DependsOn::of_filter(filter), count);
+        // Only reads that the limiter treats alike share one.
+        let key = (filter.clone(), priority, is_deep(search));
+        let count = self.counts.run_if(&key, log.read_start(), may_share, || {
+            let (loader, search) = (Arc::clone(self), search.clone());
+            async move { loader.read_with_total(&search, since, priority).await.map(Arc::new) }
+        });
+        count.await
     }
 
     /// Reads a page together with its total.

@@ -6,8 +6,9 @@ use std::time::Duration;
 use thiserror::Error;
 
 use super::entry::Entry;
+use crate::registry::GenePage;
 use crate::sync::TaskPanicked;
-use crate::upstream::UpstreamError;
+use crate::upstream::{Read, UpstreamError};
 
 /// Why a read has no result.
 #[derive(Debug, Clone, Error)]
@@ -35,6 +36,9 @@ impl From<UpstreamError> for ReadError {
 
 /// An entry and where it was found.
 pub(super) type EntryResult = Result<(Arc<Entry>, Source), ReadError>;
+
+/// A page that was read with its total.
+pub(super) type PageResult = Result<Arc<Read<GenePage>>, ReadError>;
 
 /// An entry, and how it was found.
 #[derive(Debug, Clone)]
