@@ -58,8 +58,9 @@ impl Loader {
         let shared = self.shared_entry(request).await;
         if let Some(entry) = &shared
             && policy.is_servable(request, entry)
+            && let Some(kept) = self.keep_shared(request, entry)
         {
-            return self.keep_shared(request, entry);
+            return Ok(kept);
         }
         // An unavailable database is tried only if there is nothing else to serve.
         if !policy.upstream.is_in_use()
@@ -116,8 +117,8 @@ impl Loader {
         let shared = self.shared_entry(request).await;
         if let Some(entry) = &shared
             && self.policy.is_fresh(request, entry)
+            && self.policy.is_fresh(request, &self.policy.local.put(request, entry))
         {
-            self.policy.local.put(request, entry);
             return;
         }
         match self.fetch(request, shared.as_deref(), Priority::Background).await {
@@ -135,9 +136,11 @@ impl Loader {
         self.shared.as_ref()?.get(request).await
     }
 
-    /// Keeps an entry from Redis locally, unless a newer one is there.
-    fn keep_shared(&self, request: &Request, entry: &Arc<Entry>) -> EntryResult {
-        Ok((self.policy.local.put(request, entry), Source::Shared))
+    /// Keeps an entry from Redis locally, unless the one there may show a later state. Returns the one
+    /// that is there then, if it may be served.
+    fn keep_shared(&self, request: &Request, entry: &Arc<Entry>) -> Option<(Arc<Entry>, Source)> {
+        let kept = self.policy.local.put(request, entry);
+        self.policy.is_servable(request, &kept).then_some((kept, Source::Shared))
     }
 
     /// The newest entry that may be served while the upstream fails.
@@ -181,9 +184,10 @@ impl Loader {
                     // The previous holder may have published it after `known` was read.
                     if lease.has_other_entry
                         && let Some(entry) = shared.get(request).await.filter(is_fresh)
+                        && let Some(kept) = self.keep_shared(request, &entry)
                     {
                         shared.release(Some(&lease), None).await;
-                        return self.keep_shared(request, &entry);
+                        return Ok(kept);
                     }
                     return self.fetch_and_publish(request, since, Some(&lease), priority).await;
                 }
@@ -191,7 +195,10 @@ impl Loader {
             };
             self.metrics.count(CacheEvent::Waited);
             match shared.wait(request, &held, deadline, is_fresh).await {
-                Some(LeaseOutcome::Entry(entry)) => return self.keep_shared(request, &entry),
+                Some(LeaseOutcome::Entry(entry)) => match self.keep_shared(request, &entry) {
+                    Some(kept) => return Ok(kept),
+                    None => break,
+                },
                 Some(LeaseOutcome::Absent(seen)) if !policy.is_outdated(request, &seen) => {
                     policy.local.put_absent(request, seen);
                     return Err(ReadError::NotFound);

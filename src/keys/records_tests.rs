@@ -4,7 +4,7 @@ use tokio::time::{sleep, timeout};
 
 use super::*;
 use crate::registry::Timestamp;
-use crate::upstream::{Catalogue, Embedded, ReadStamp};
+use crate::upstream::{Catalogue, Embedded, ReadStamp, Snapshot};
 
 fn record(hash: KeyHash) -> ApiKeyRecord {
     ApiKeyRecord {
@@ -76,12 +76,12 @@ async fn a_delayed_lookup_does_not_replace_a_record_that_may_show_a_later_state(
     let upstream = Embedded::from_catalogue(&empty, Timestamp::now(), vec![], String::new());
     let records = Records::new(UpstreamClient::new(Arc::new(upstream)), Arc::default());
     let hash = KeyHash([1; 32]);
-    let stamp = || {
-        let seen = ReadStamp::new(Timestamp::now(), None);
+    let stamp = |transactions| {
+        let seen = ReadStamp::new(Timestamp::now(), Some(Snapshot::before(transactions)));
         while BootInstant::now() <= seen.began {}
         seen
     };
-    let (checkpoint, delayed, later) = (stamp(), stamp(), stamp());
+    let (checkpoint, delayed, later) = (stamp(10), stamp(11), stamp(12));
     // As of a standby, which may show more than the checkpoint in its stamp.
     let of_standby = checkpoint.combined(&later).expect("of one server");
     let revoked = ApiKeyRecord { revoked_at: Some(Timestamp::now()), ..record(hash) };
@@ -90,6 +90,6 @@ async fn a_delayed_lookup_does_not_replace_a_record_that_may_show_a_later_state(
     let found = records.store.put(hash, Some(record(hash)), delayed);
 
     assert_eq!(*found.expect("a record").record, revoked);
-    let found = records.store.put(hash, Some(record(hash)), stamp());
+    let found = records.store.put(hash, Some(record(hash)), stamp(12));
     assert_eq!(*found.expect("a record").record, record(hash));
 }

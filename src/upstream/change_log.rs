@@ -83,14 +83,16 @@ impl ReadStart {
         let began = self.began.min(seen.began);
         let is_polled = seen.server == server;
         let (poll, confirmed_at) = if is_polled { (poll, began) } else { (0, BootInstant::MIN) };
-        ReadStamp { began, shown_at: began, confirmed_at, history, is_polled, poll, ..seen }
+        let (not_before, shown_at) = (began, began);
+        ReadStamp { began, not_before, shown_at, confirmed_at, history, is_polled, poll, ..seen }
     }
 
     /// The stamp of a read of any server that has replayed the log up to `wal`, where it shows what
     /// the poll saw that began at `began`.
     pub(super) fn stamp_of_poll(&self, seen: ReadStamp, began: BootInstant, wal: u64) -> ReadStamp {
         let (history, is_polled) = (self.history, true);
-        ReadStamp { began, shown_at: began, confirmed_at: began, history, is_polled, wal, ..seen }
+        let [not_before, shown_at, confirmed_at] = [began; 3];
+        ReadStamp { began, not_before, shown_at, confirmed_at, history, is_polled, wal, ..seen }
     }
 }
 

@@ -76,7 +76,8 @@ impl UpstreamClient {
         let began = self.clock.moment_of(seen.read_at)?;
         let is_ambiguous = self.clock.is_ambiguous(seen.read_at);
         let confirmed_at = if is_ambiguous { BootInstant::MIN } else { began };
-        Some(ReadStamp { began, shown_at: began, confirmed_at, history, ..seen.clone() })
+        let (not_before, shown_at) = (BootInstant::MIN, BootInstant::now());
+        Some(ReadStamp { began, not_before, shown_at, confirmed_at, history, ..seen.clone() })
     }
 
     /// Whether entries of other replicas can be checked, or the database cannot be asked instead.

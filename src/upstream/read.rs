@@ -28,13 +28,17 @@ impl<T> Read<T> {
 pub struct ReadStamp {
     /// The database's time of the read.
     pub read_at: Timestamp,
-    /// When the read began; at a standby, when the poll began whose state it surely shows.
+    /// When the read began; at a standby, when the poll began whose state it surely shows. Of a read by
+    /// another replica, as far as the database's clock tells.
     pub began: BootInstant,
-    /// The last moment whose changes it may show: later than `began` at a standby.
+    /// A moment before which it surely did not begin: of a read by another replica, none.
+    pub(super) not_before: BootInstant,
+    /// The last moment whose changes it may show: later than `began` at a standby or another replica.
     pub(super) shown_at: BootInstant,
     /// Its snapshot; `None` if the upstream has none.
     pub snapshot: Option<Snapshot>,
-    /// Number of transactions that it may show: more than its snapshot sees if it is made of two reads.
+    /// Number of transactions that it may show: more than its snapshot sees at a standby, or if it is
+    /// made of two reads.
     pub shown_transactions: u64,
     /// The server that was read; `None` if the upstream has none.
     pub server: Option<ServerRun>,
@@ -59,25 +63,26 @@ pub struct ReadOrder {
     is_polled: bool,
     transactions: u64,
     began: BootInstant,
+    not_before: BootInstant,
     shown_at: BootInstant,
     shown_transactions: u64,
 }
 
 impl ReadOrder {
-    /// Whether this read surely shows at least what the other one did. A standby shows more than its
-    /// stamp says, so only a read that began later does; so does a result that is made of two reads.
+    /// Whether this read surely shows at least what the other one did. Times of other replicas do not
+    /// decide, since the database's clock may have stepped.
     pub fn supersedes(&self, other: &Self) -> bool {
-        let is_later = self.began >= other.shown_at;
-        if self.history == other.history && self.is_polled != other.is_polled {
+        if self.history != other.history {
+            return self.history > other.history;
+        }
+        let is_later = self.not_before >= other.shown_at;
+        if self.is_polled != other.is_polled {
             // Of two servers, one of which may be a new primary that lacks transactions of the other.
             return is_later;
         }
-        let shows_more = self.transactions > other.transactions;
-        let is_exact = other.shown_at == other.began;
-        self.history > other.history
-            || (self.history == other.history
-                && self.transactions >= other.shown_transactions
-                && (is_later || (is_exact && shows_more)))
+        let shows_more = self.transactions > other.shown_transactions;
+        let shows_same = self.transactions == other.shown_transactions && self.began >= other.began;
+        shows_more || shows_same || (is_later && self.transactions >= other.transactions)
     }
 }
 
@@ -89,6 +94,7 @@ impl ReadStamp {
         Self {
             read_at,
             began,
+            not_before: began,
             shown_at: began,
             snapshot,
             shown_transactions,
@@ -104,9 +110,15 @@ impl ReadStamp {
 
     /// The place of this read among others of this replica.
     pub fn order(&self) -> ReadOrder {
-        let Self { history, is_polled, began, shown_at, shown_transactions, .. } = *self;
-        let transactions = self.transactions();
-        ReadOrder { history, is_polled, transactions, began, shown_at, shown_transactions }
+        ReadOrder {
+            history: self.history,
+            is_polled: self.is_polled,
+            transactions: self.transactions(),
+            began: self.began,
+            not_before: self.not_before,
+            shown_at: self.shown_at,
+            shown_transactions: self.shown_transactions,
+        }
     }
 
     /// Number of transactions that the read sees. Within one history it never decreases.
@@ -131,6 +143,7 @@ impl ReadStamp {
         let is_comparable = self.history == other.history && self.is_polled == other.is_polled;
         let earlier = if other.order() < self.order() { other } else { self };
         is_comparable.then(|| Self {
+            not_before: self.not_before.min(other.not_before),
             shown_at: self.shown_at.max(other.shown_at),
             shown_transactions: self.shown_transactions.max(other.shown_transactions),
             ..earlier.clone()
@@ -162,6 +175,7 @@ mod tests {
             is_polled: true,
             transactions,
             began,
+            not_before: began,
             shown_at,
             shown_transactions: transactions,
         }
@@ -191,20 +205,31 @@ mod tests {
     fn what_two_reads_show_is_superseded_only_by_what_shows_both() {
         let two = ReadOrder { shown_transactions: 12, ..order(10, 100, 120) };
         assert!(!order(11, 110, 110).supersedes(&two), "between the two");
-        assert!(!order(11, 130, 130).supersedes(&two));
+        assert!(order(12, 110, 110).supersedes(&two));
         assert!(order(12, 120, 120).supersedes(&two));
-        // From Redis, which does not tell when it was shown.
-        let shared = ReadOrder { shown_at: two.began, ..two };
-        assert!(!order(11, 110, 110).supersedes(&shared));
-        assert!(order(12, 110, 110).supersedes(&shared));
     }
 
     #[test]
-    fn what_a_standby_shows_is_superseded_only_by_reads_that_began_after_it() {
-        let standby = order(10, 100, 150);
-        assert!(!order(12, 120, 120).supersedes(&standby), "it may show the twelfth and more");
+    fn what_a_standby_shows_is_superseded_by_reads_that_began_after_it_or_show_as_much() {
+        let standby = ReadOrder { shown_transactions: 13, ..order(10, 100, 150) };
+        assert!(!order(12, 120, 120).supersedes(&standby), "it may show the thirteenth");
+        assert!(order(14, 120, 120).supersedes(&standby));
         assert!(order(12, 150, 150).supersedes(&standby));
         assert!(!order(12, 140, 190).supersedes(&standby), "another standby");
         assert!(order(12, 150, 190).supersedes(&standby));
+    }
+
+    #[test]
+    fn what_another_replica_read_is_ordered_by_transactions_alone() {
+        let of_other = |transactions, began| {
+            let read = order(transactions, began, 1_000);
+            ReadOrder { not_before: BootInstant::MIN, ..read }
+        };
+        let standby = ReadOrder { shown_transactions: 13, ..order(10, 100, 150) };
+        assert!(!of_other(12, 200).supersedes(&standby), "its time may be wrong");
+        assert!(of_other(14, 50).supersedes(&standby));
+        assert!(of_other(10, 200).supersedes(&order(10, 100, 100)), "the same state, younger");
+        assert!(!order(9, 900, 900).supersedes(&of_other(10, 200)));
+        assert!(order(10, 900, 900).supersedes(&of_other(10, 200)));
     }
 }

@@ -13,6 +13,7 @@ use super::error::UpstreamError;
 use super::history::{History, Position, ServerRun};
 use super::read::{Read, ReadOrder, ReadStamp};
 use super::replication::ReplicationTracker;
+use super::snapshot::Snapshot;
 use super::source::{StandbySet, Upstream};
 use crate::ops::error_chain;
 use crate::sync::supervised::{contain, register};
@@ -136,7 +137,9 @@ impl Standbys {
             return None;
         }
         standby.answered.fetch_add(1, Ordering::Relaxed);
-        let seen = ReadStamp { shown_at: BootInstant::now(), ..stamp };
+        let of_standby = found.seen.snapshot.as_ref().map_or(0, Snapshot::xmax);
+        let shown_transactions = stamp.shown_transactions.max(of_standby);
+        let seen = ReadStamp { shown_at: BootInstant::now(), shown_transactions, ..stamp };
         Some(Read { value: found.value, seen })
     }
 
