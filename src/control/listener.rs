@@ -132,7 +132,7 @@ impl Endpoint for AuthenticatedRoutes {
         if !self.inner.supports(request.method()) {
             return self.inner.call(request).await;
         }
-        let source = || self.trusted_proxies.source(&request);
+        let source = self.trusted_proxies.source(&request);
         let caller = match self.identities.caller(request.headers(), source).await {
             Ok(caller) => Arc::new(caller),
             Err(error) => return Ok(ControlApiError::from(error).as_response()),

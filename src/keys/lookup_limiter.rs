@@ -9,10 +9,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-use crate::net::{FailureLimiter, RequestSource};
+use crate::net::{FailureLimiter, QueueTurn, RequestSource, SourceQueue};
 use crate::sync::TokenBucket;
 
 /// Lookups that find no key, of one source: in a burst, and per second on average.
@@ -39,10 +38,8 @@ pub(super) struct LookupLimiter(Arc<LookupLimits>);
 
 #[derive(Debug)]
 struct LookupLimits {
-    by_source: FailureLimiter,
+    queue: SourceQueue,
     total: TokenBucket,
-    concurrent: Arc<Semaphore>,
-    concurrent_last: Arc<Semaphore>,
 }
 
 /// The permit for one lookup, which ends when this is dropped.
@@ -50,26 +47,16 @@ struct LookupLimits {
 pub(super) struct LookupPermit {
     limits: Arc<LookupLimits>,
     source: RequestSource,
-    turn: Turn,
-}
-
-/// What a lookup occupies among those of all sources and, if its source is beyond its budget, among
-/// those that are served last.
-#[derive(Debug)]
-struct Turn {
-    _any: Option<OwnedSemaphorePermit>,
-    last: Option<OwnedSemaphorePermit>,
+    turn: QueueTurn,
 }
 
 impl LookupLimiter {
     pub(super) fn new() -> Self {
-        let by_source =
+        let failures =
             FailureLimiter::new("lookups of unknown keys", SOURCE_BURST, SOURCE_PER_SECOND);
         Self(Arc::new(LookupLimits {
-            by_source,
+            queue: SourceQueue::new(failures, MAX_CONCURRENT, MAX_CONCURRENT_LAST),
             total: TokenBucket::new(TOTAL_BURST, TOTAL_PER_SECOND, Instant::now()),
-            concurrent: Arc::new(Semaphore::new(MAX_CONCURRENT)),
-            concurrent_last: Arc::new(Semaphore::new(MAX_CONCURRENT_LAST)),
         }))
     }
 
@@ -77,40 +64,21 @@ impl LookupLimiter {
     /// unknown keys, or too many lookups are under way.
     pub(super) async fn acquire(&self, source: RequestSource) -> Option<LookupPermit> {
         let limits = &self.0;
-        let is_within_budget = limits.by_source.is_within_budget(source);
+        let is_within_budget = limits.queue.failures.is_within_budget(source);
         if !is_within_budget && limits.total.is_empty(Instant::now()) {
             return None;
         }
-        let turn = timeout(MAX_WAIT, limits.turn(source, is_within_budget)).await.ok()?;
+        let turn = timeout(MAX_WAIT, limits.queue.turn(source)).await.ok()?;
         Some(LookupPermit { limits: Arc::clone(limits), source, turn })
     }
-}
-
-impl LookupLimits {
-    async fn turn(&self, source: RequestSource, is_within_budget: bool) -> Turn {
-        if is_within_budget {
-            let any = permit_of(&self.concurrent).await;
-            // Lookups that ended meanwhile may have used up the budget.
-            if self.by_source.is_within_budget(source) {
-                return Turn { _any: any, last: None };
-            }
-        }
-        let last = permit_of(&self.concurrent_last).await;
-        Turn { _any: permit_of(&self.concurrent).await, last }
-    }
-}
-
-async fn permit_of(semaphore: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
-    // Fails only for a closed semaphore, which none is.
-    Arc::clone(semaphore).acquire_owned().await.ok()
 }
 
 impl LookupPermit {
     /// Records that the lookup found no key. One that was served last does not count against its
     /// source again.
     pub(super) fn count_unknown(self) {
-        if self.turn.last.is_none() {
-            self.limits.by_source.count(self.source);
+        if !self.turn.is_last() {
+            self.limits.queue.failures.count(self.source);
         }
         self.limits.total.try_take(Instant::now());
     }
@@ -150,7 +118,7 @@ mod tests {
         for _ in 0..2 * TOTAL_BURST {
             drop(limiter.acquire(source(1)).await.expect("a permit"));
         }
-        assert!(limiter.0.by_source.is_within_budget(source(1)), "within its budget");
+        assert!(limiter.0.queue.failures.is_within_budget(source(1)), "within its budget");
     }
 
     #[tokio::test]

@@ -6,15 +6,13 @@ use std::time::Duration;
 use jsonwebtoken::errors::ErrorKind;
 use jsonwebtoken::{Algorithm, DecodingKey, Header, Validation, decode, decode_header};
 use serde_json::{Map, Value};
-use tokio::sync::Semaphore;
 
 use super::caller::{AuthMethod, VerifiedIdentity};
 use super::error::{AuthError, CredentialError};
 use super::issuer::IssuerKeys;
 use super::signatures::use_ring;
 use crate::config::OidcConfig;
-use crate::net::AuthoritiesError;
-use crate::net::HttpClient;
+use crate::net::{AuthoritiesError, HttpClient, RequestSource, SourceQueue};
 use crate::registry::{Timestamp, is_label};
 
 /// Accepted signatures: asymmetric algorithms only.
@@ -33,9 +31,6 @@ type Claims = Map<String, Value>;
 pub(super) struct AccessTokens {
     claims: ClaimVerifier,
     keys: IssuerKeys,
-    /// One signature is verified at a time, so that invalid tokens, of which any number may be sent,
-    /// take one processor at most.
-    verifying: Semaphore,
 }
 
 /// What the claims of an access token must say.
@@ -57,17 +52,20 @@ impl AccessTokens {
             audience: audience.clone(),
             user_claim: config.user_claim.clone(),
         };
-        let (keys, verifying) = (IssuerKeys::new(issuer.clone(), http), Semaphore::new(1));
-        Ok(Some(Self { claims, keys, verifying }))
+        Ok(Some(Self { claims, keys: IssuerKeys::new(issuer.clone(), http) }))
     }
 
-    /// The identity of the token's user.
-    pub(super) async fn verify(&self, token: &str) -> Result<VerifiedIdentity, AuthError> {
+    /// The identity of the token's user. Waits in `queue` for the verification of the signature.
+    pub(super) async fn verify(
+        &self,
+        token: &str,
+        source: RequestSource,
+        queue: &SourceQueue,
+    ) -> Result<VerifiedIdentity, AuthError> {
         let header = accepted_header(token)?;
         let candidates = self.keys.candidates(header.kid.as_deref(), header.alg).await;
         let candidates = candidates.map_err(AuthError::IssuerUnavailable)?;
-        // Fails only for a closed semaphore, which this is not.
-        let _turn = self.verifying.acquire().await;
+        let _turn = queue.turn(source).await;
         Ok(self.claims.verify(token, header.alg, &candidates)?)
     }
 }

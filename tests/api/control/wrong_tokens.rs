@@ -104,6 +104,32 @@ async fn no_valid_access_token_is_refused_beside_forged_ones() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn failures_before_the_signature_count_and_unknown_keys_are_never_throttled() {
+    let issuer = Issuer::start().await;
+    let (replica, _database) = replica(|config| issuer.configure(config)).await;
+    let root = replica.control.as_deref().unwrap();
+    let valid = issuer.log_in("alice").await.access;
+    let unknown_key = issuer.sign(json!({ "sub": "alice" }), json!({ "kid": "of tomorrow" })).await;
+    for (from, wrong) in [("127.0.0.2", &*unknown_key), ("127.0.0.3", "no JWT"), ("127.0.0.4", "")]
+    {
+        let client = client_from(from);
+        let send = async |token: &str| whoami(&client, root, token).send().await.unwrap().status();
+        for _ in 0..OVER_BUDGET {
+            let status = send(wrong).await;
+            let may_be_throttled = wrong != unknown_key && status == 429;
+            assert!(status == 401 || may_be_throttled, "{from}: {status}");
+        }
+        // One of the budget returns each second, however slow the machine is.
+        let mut throttled = false;
+        for _ in 0..20 {
+            throttled = throttled || send(&unknown_token()).await == 429;
+        }
+        assert!(throttled, "{from}: they count");
+        assert_eq!(send(&valid).await, 200);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn wrong_tokens_are_throttled_by_the_client_that_trusted_proxies_report() {
     let (replica, _database) = replica(|config| {
         new_token(config, "alice");
