@@ -23,6 +23,7 @@ use crate::upstream::Upstream;
 use background::spawn_background_tasks;
 use listeners::BoundListener;
 use ops_listener::OpsApi;
+use running::ShutdownTimes;
 use services::Services;
 
 pub use error::StartError;
@@ -64,6 +65,7 @@ pub async fn start_with_keys(
     let (public_limits, ops_limits) = (listeners::limits(config), listeners::ops_limits(config));
     let public = public.serve(public_api, tls.clone(), peers.public, public_limits)?;
     let ops = ops.serve(OpsApi(Arc::clone(&services)), None, peers.ops, ops_limits)?;
+    let key_changes = control.as_ref().map(|(_, api)| api.key_changes()).unwrap_or_default();
     let serve_control = |(bound, api): (BoundListener, _)| {
         bound.serve(api, None, peers.control, listeners::control_limits(config))
     };
@@ -71,7 +73,9 @@ pub async fn start_with_keys(
     let background = spawn_background_tasks(&services, tls);
     let usage_interval = Duration::from_secs(config.keys.usage_every_s);
     let usage = usage.map(|(counts, store)| UsageWriter::start(counts, store, usage_interval));
-    let (health, drain) =
-        (Arc::clone(&services.health), Duration::from_millis(config.server.drain_ms));
-    Ok(Running { public, ops, control, usage, health, drain, background, traces })
+    let [drain, grace] =
+        [config.server.drain_ms, config.server.grace_ms].map(Duration::from_millis);
+    let health = Arc::clone(&services.health);
+    let times = ShutdownTimes { drain, grace };
+    Ok(Running { public, ops, control, key_changes, usage, health, times, background, traces })
 }

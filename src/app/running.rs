@@ -4,7 +4,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio_util::task::AbortOnDropHandle;
+use tokio::time::{Instant, sleep, timeout_at};
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use crate::keys::UsageWriter;
 use crate::ops::{Health, Traces};
@@ -17,11 +18,20 @@ pub struct Running {
     pub(super) public: Serving,
     pub(super) ops: Serving,
     pub(super) control: Option<Serving>,
+    /// Changes of keys that the control listener has begun.
+    pub(super) key_changes: TaskTracker,
     pub(super) usage: Option<UsageWriter>,
     pub(super) health: Arc<Health>,
-    pub(super) drain: Duration,
+    pub(super) times: ShutdownTimes,
     pub(super) background: Vec<AbortOnDropHandle<()>>,
     pub(super) traces: Traces,
+}
+
+/// How long the steps of a shutdown may take.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ShutdownTimes {
+    pub(super) drain: Duration,
+    pub(super) grace: Duration,
 }
 
 impl Running {
@@ -43,14 +53,22 @@ impl Running {
 
     /// Shuts down in this order: `/readyz` fails and kept-alive connections are closed after their
     /// next response; `server.drain_ms` pass; new connections are refused; requests under way
-    /// finish within `server.grace_ms`; pending key usage and spans are sent.
+    /// and changes of keys finish within `server.grace_ms`; pending key usage and spans are sent.
     pub async fn shutdown(self) {
         self.health.set_draining();
         self.public.drain();
-        tokio::time::sleep(self.drain).await;
+        sleep(self.times.drain).await;
         self.public.shutdown().await;
         if let Some(control) = self.control {
+            let deadline = Instant::now() + self.times.grace;
             control.shutdown().await;
+            self.key_changes.close();
+            if timeout_at(deadline, self.key_changes.wait()).await.is_err() {
+                tracing::warn!(
+                    "changes of API keys were still in progress when the grace time ended; list the \
+                     keys to see whether they happened"
+                );
+            }
         }
         self.ops.shutdown().await;
         drop(self.background);

@@ -1,9 +1,12 @@
 //! The changes of keys that a caller makes. Each runs with its line of the audit log in a task of its
-//! own, which goes on when the client closes the connection before the response.
+//! own, which goes on when the client closes the connection before the response, and which a shutdown
+//! waits for.
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::Duration;
+
+use tokio_util::task::TaskTracker;
 
 use super::error::ControlApiError;
 use crate::keys::store::{KeyRotation, StoreError, StoredKey};
@@ -15,12 +18,14 @@ pub(super) struct AuditedKeys {
     /// The limits of the caller; `None` for operators.
     pub(super) limits: Option<KeyLimits>,
     pub(super) audit_log: AuditLog,
+    /// The tasks that change keys.
+    pub(super) tasks: TaskTracker,
 }
 
 impl AuditedKeys {
     /// Creates a key.
     pub(super) async fn create(self, new: NewKey) -> Result<(ApiKey, StoredKey), ControlApiError> {
-        finish(async move {
+        finish(&self.tasks.clone(), async move {
             let created = self.store.create_within(self.limits.as_ref(), &new).await;
             let (key, stored) =
                 created.inspect_err(|error| self.audit_log.failed("create", None, error))?;
@@ -36,7 +41,7 @@ impl AuditedKeys {
         owner: Option<String>,
         prefix: KeyPrefix,
     ) -> Result<StoredKey, ControlApiError> {
-        finish(async move {
+        finish(&self.tasks.clone(), async move {
             let revoked = self.store.revoke(owner.as_deref(), &prefix).await;
             let revoked = revoked.inspect_err(|error| {
                 self.audit_log.failed("revoke", Some(prefix.as_str()), error);
@@ -54,7 +59,7 @@ impl AuditedKeys {
         prefix: KeyPrefix,
         overlap: Duration,
     ) -> Result<KeyRotation, ControlApiError> {
-        finish(async move {
+        finish(&self.tasks.clone(), async move {
             let limits = self.limits.as_ref();
             let rotated =
                 self.store.rotate_within(limits, owner.as_deref(), &prefix, overlap).await;
@@ -71,9 +76,10 @@ impl AuditedKeys {
 
 /// Runs a change in a task of its own, and waits for it.
 async fn finish<T: Send + 'static>(
+    tasks: &TaskTracker,
     change: impl Future<Output = Result<T, StoreError>> + Send + 'static,
 ) -> Result<T, ControlApiError> {
-    match tokio::spawn(change).await {
+    match tasks.spawn(change).await {
         Ok(outcome) => Ok(outcome?),
         Err(error) => match error.try_into_panic() {
             Ok(panic) => resume_unwind(panic),

@@ -6,6 +6,7 @@ use poem::web::Data;
 use poem_openapi::OpenApi;
 use serde::Serialize;
 use serde_json::json;
+use tokio_util::task::TaskTracker;
 
 use super::audited_keys::AuditedKeys;
 use super::body::JsonRequest;
@@ -25,6 +26,8 @@ pub(super) struct KeysApi {
     pub(super) store: Arc<dyn KeyStore>,
     /// The limits of users who are no operators.
     pub(super) limits: KeyLimits,
+    /// The tasks that change keys.
+    pub(super) tasks: TaskTracker,
 }
 
 /// A key in a response, with its secret.
@@ -149,6 +152,7 @@ impl KeysApi {
             store: Arc::clone(&self.store),
             limits: self.limits_of(caller).cloned(),
             audit_log: AuditLog::new(&caller.user, "control"),
+            tasks: self.tasks.clone(),
         }
     }
 

@@ -9,6 +9,7 @@ use poem::error::ResponseError;
 use poem::http::{HeaderValue, StatusCode, header};
 use poem::{Endpoint, PathPattern, Request, Response, Result, Route};
 use poem_openapi::OpenApi;
+use tokio_util::task::TaskTracker;
 
 use super::document::{OPENAPI_PATH, document};
 use super::error::ControlApiError;
@@ -32,6 +33,7 @@ pub struct ControlApi {
     routes: Route,
     request_ids: RequestIds,
     metrics: Arc<Metrics>,
+    key_changes: TaskTracker,
 }
 
 impl ControlApi {
@@ -46,7 +48,8 @@ impl ControlApi {
     ) -> Self {
         let (mut open, mut authenticated) = (Endpoints::new(), Endpoints::new());
         LoginApi::new(config).add_routes(&mut open);
-        KeysApi { store, limits: KeyLimits::from_config(config) }.add_routes(&mut authenticated);
+        let (limits, key_changes) = (KeyLimits::from_config(config), TaskTracker::new());
+        KeysApi { store, limits, tasks: key_changes.clone() }.add_routes(&mut authenticated);
         let identities = Arc::new(identities);
         let mut routes = add_pages(Route::new(), config.public_url.as_deref());
         for (path, methods) in open {
@@ -57,7 +60,12 @@ impl ControlApi {
             let trusted_proxies = trusted_proxies.clone();
             routes = routes.at(path, AuthenticatedRoutes { inner, identities, trusted_proxies });
         }
-        Self { routes, request_ids: RequestIds::default(), metrics }
+        Self { routes, request_ids: RequestIds::default(), metrics, key_changes }
+    }
+
+    /// The tasks that change keys. They go on when their callers have gone.
+    pub(crate) fn key_changes(&self) -> TaskTracker {
+        self.key_changes.clone()
     }
 }
 

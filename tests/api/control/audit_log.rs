@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use gene_registry::control::LoginToken;
 use serde_json::{Value, json};
+use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio_postgres::Client;
 
@@ -11,6 +12,7 @@ use crate::support::binary::ReplicaProcess;
 use crate::support::control::{ControlClient, KEYS_ROLE, prefix};
 use crate::support::database::Database;
 use crate::support::postgres::PostgresServer;
+use crate::support::raw::address;
 use crate::support::replica::{READER, Response, sample};
 use crate::support::wait::eventually;
 
@@ -94,6 +96,26 @@ async fn changes_whose_caller_has_gone_are_in_the_audit_log() {
         found,
         ["active", "active", "active", "revoked"].map(|status| format!("{status:?}"))
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shutdown_waits_for_changes_whose_caller_has_gone() {
+    let gated = Gated::start().await;
+    let (gate, sent) = gated.stop_in_commit("/api-keys", json!({ "name": "gone" })).await;
+    sent.abort();
+    assert!(sent.await.unwrap_err().is_cancelled());
+    let control = gated.process.replica.control.clone().unwrap();
+    let open_gate = async {
+        eventually(TIMEOUT, "the control listener is closed", || async {
+            TcpStream::connect(address(&control)).await.is_err()
+        })
+        .await;
+        gate.batch_execute("rollback").await.unwrap();
+    };
+    let (ended, ()) = tokio::join!(gated.process.terminated_within(TIMEOUT), open_gate);
+    assert!(ended.is_some_and(|status| status.success()), "{ended:?}");
+    let words = ["gene_registry::audit", "API key changed", "create"];
+    assert_eq!(gated.process.lines_with(&words), 1, "{}", gated.process.log());
 }
 
 #[tokio::test(flavor = "multi_thread")]
