@@ -4,14 +4,17 @@
 //! Each proxy appends an entry to a list. The last entry is that of the nearest proxy; the entry
 //! before it is used only if the nearest proxy's peer is a trusted proxy too. Entries that a client
 //! invented come earlier in the list and are never used.
+//!
+//! Where a request has both `Forwarded` and `X-Forwarded-*`, only what both report alike is used: a
+//! proxy that sets one of them may pass on the other as the client sent it.
 
 use std::net::{IpAddr, Ipv4Addr};
 
 use poem::Request;
 use poem::http::uri::Scheme;
-use poem::http::{HeaderMap, HeaderName, header};
+use poem::http::{HeaderMap, HeaderName, Uri, header};
 
-use super::forwarded::{entries_from_last, forwarded_elements, parse_address};
+use super::forwarded::{ForwardedElement, entries_from_last, forwarded_elements, parse_address};
 use crate::config::Network;
 use crate::net::RequestSource;
 
@@ -51,14 +54,15 @@ impl TrustedProxies {
         if !self.trusts(peer) {
             return peer;
         }
-        // Most proxies append to this one, and may pass on the other as the client sent it.
-        if headers.contains_key(X_FORWARDED_FOR) {
-            let hops = entries_from_last(headers, X_FORWARDED_FOR);
-            self.last_untrusted(peer, hops.map(|entry| entry.and_then(parse_address)))
-        } else {
+        let by_forwarded = || {
             let elements = forwarded_elements(headers);
-            self.last_untrusted(peer, elements.iter().rev().map(|element| element.peer))
-        }
+            Some(self.last_untrusted(peer, elements.iter().rev().map(|element| element.peer)))
+        };
+        let by_x_forwarded = || {
+            let hops = entries_from_last(headers, X_FORWARDED_FOR);
+            Some(self.last_untrusted(peer, hops.map(|entry| entry.and_then(parse_address))))
+        };
+        reported_alike(headers, by_forwarded, by_x_forwarded).unwrap_or(peer)
     }
 
     /// The first address from `peer` on, along the peers that proxies report, that is no trusted
@@ -82,9 +86,7 @@ impl TrustedProxies {
             return None;
         }
         let headers = request.headers();
-        let authority = request.uri().authority().map(|authority| authority.as_str());
-        let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).or(authority);
-        self.reported_address(headers, host)
+        self.reported_address(headers, requested_host(request.uri(), headers))
     }
 
     /// Whether the client uses HTTPS: as a trusted proxy reports; else, whether the request came
@@ -98,9 +100,8 @@ impl TrustedProxies {
 
     /// As [`Self::is_https`], of a request from a trusted proxy; `None` if it reports no scheme.
     fn reports_https(&self, headers: &HeaderMap) -> Option<bool> {
-        let (scheme, _) =
-            self.by_forwarded(headers).unwrap_or_else(|| self.by_x_forwarded(headers));
-        scheme.map(|scheme| scheme.eq_ignore_ascii_case("https"))
+        let (scheme, _) = self.origin(headers);
+        scheme.map(|scheme| scheme == "https")
     }
 
     /// As [`Self::address`], of a request from a trusted proxy.
@@ -109,11 +110,9 @@ impl TrustedProxies {
         headers: &HeaderMap,
         host: Option<&str>,
     ) -> Option<String> {
-        let (scheme, reported_host) =
-            self.by_forwarded(headers).unwrap_or_else(|| self.by_x_forwarded(headers));
+        let (scheme, reported_host) = self.origin(headers);
         let prefix = self.entry(headers, X_FORWARDED_PREFIX).map(|prefix| normalized(&prefix));
         let prefix = prefix.filter(|prefix| is_path(prefix)).unwrap_or_default();
-        let scheme = scheme.map(|scheme| scheme.to_ascii_lowercase());
         let scheme = scheme.filter(|scheme| ["http", "https"].contains(&scheme.as_str()));
         // A proxy that reports no host passes on the client's own header.
         let host = reported_host.or_else(|| host.map(str::to_owned)).filter(|host| is_host(host));
@@ -123,15 +122,27 @@ impl TrustedProxies {
         }
     }
 
-    fn by_forwarded(&self, headers: &HeaderMap) -> Option<ReportedOrigin> {
-        let elements = forwarded_elements(headers);
-        let hops = elements.iter().rev().map(|element| element.peer);
-        let index = elements.len().checked_sub(1 + self.trusted_at_end(hops))?;
-        elements.into_iter().nth(index).map(|element| (element.scheme, element.host))
+    /// The scheme, in lowercase, and the host that the client used.
+    fn origin(&self, headers: &HeaderMap) -> (Option<String>, Option<String>) {
+        let element = self.nearest_element(headers);
+        let entry = |name| self.entry(headers, name);
+        let lowercase = |scheme: String| scheme.to_ascii_lowercase();
+        let scheme = reported_alike(
+            headers,
+            || element.scheme.clone().map(lowercase),
+            || entry(X_FORWARDED_PROTO).map(lowercase),
+        );
+        let host = reported_alike(headers, || element.host.clone(), || entry(X_FORWARDED_HOST));
+        (scheme, host)
     }
 
-    fn by_x_forwarded(&self, headers: &HeaderMap) -> ReportedOrigin {
-        (self.entry(headers, X_FORWARDED_PROTO), self.entry(headers, X_FORWARDED_HOST))
+    /// The element of `Forwarded` of the trusted proxy that is nearest to the client; an empty one if
+    /// there is none.
+    fn nearest_element(&self, headers: &HeaderMap) -> ForwardedElement {
+        let elements = forwarded_elements(headers);
+        let hops = elements.iter().rev().map(|element| element.peer);
+        let later = self.trusted_at_end(hops);
+        elements.into_iter().rev().nth(later).unwrap_or_default()
     }
 
     /// The entry of the trusted proxy that is nearest to the client. If the list has fewer entries
@@ -158,8 +169,26 @@ impl TrustedProxies {
     }
 }
 
-/// The scheme and the host that one proxy reports.
-type ReportedOrigin = (Option<String>, Option<String>);
+/// What is reported by `Forwarded` or by `X-Forwarded-*`; of both, if both are sent, only the same.
+fn reported_alike<T: PartialEq>(
+    headers: &HeaderMap,
+    by_forwarded: impl Fn() -> Option<T>,
+    by_x_forwarded: impl Fn() -> Option<T>,
+) -> Option<T> {
+    let has = |name: &HeaderName| headers.contains_key(name);
+    let has_x_forwarded = [X_FORWARDED_FOR, X_FORWARDED_PROTO, X_FORWARDED_HOST].iter().any(has);
+    match (has(&header::FORWARDED), has_x_forwarded) {
+        (true, true) => by_forwarded().filter(|value| by_x_forwarded().as_ref() == Some(value)),
+        (true, false) => by_forwarded(),
+        (false, _) => by_x_forwarded(),
+    }
+}
+
+/// The host that a request names: the authority of its target, else `Host` (RFC 9112, section 3.2.2).
+fn requested_host<'a>(target: &'a Uri, headers: &'a HeaderMap) -> Option<&'a str> {
+    let host = || headers.get(header::HOST)?.to_str().ok();
+    target.authority().map(|authority| authority.as_str()).or_else(host)
+}
 
 /// With one leading and no trailing slash; empty for the root.
 fn normalized(prefix: &str) -> String {

@@ -59,7 +59,11 @@ fn a_source_is_the_last_address_that_is_no_trusted_proxy() {
         ("10.0.0.1", &[(forwarded, "for=1.1.1.1, for=_hidden")], "10.0.0.1"),
         ("10.0.0.1", &[(forwarded, "host=\"a, for=1.1.1.1\";for=6.6.6.6")], "6.6.6.6"),
         ("10.0.0.1", &[(forwarded, "for=\"1.1.1.1, for=6.6.6.6")], "10.0.0.1"),
-        ("10.0.0.1", &[(forwarded, "for=1.1.1.1"), (hops, "6.6.6.6")], "6.6.6.6"),
+        // Of both headers, a proxy may have passed on one as the client sent it.
+        ("10.0.0.1", &[(forwarded, "for=1.1.1.1"), (hops, "6.6.6.6")], "10.0.0.1"),
+        ("10.0.0.1", &[(forwarded, "for=6.6.6.6"), (hops, "1.1.1.1, 6.6.6.6")], "6.6.6.6"),
+        ("10.0.0.1", &[(forwarded, "for=\"6.6.6.6"), (hops, "6.6.6.6")], "10.0.0.1"),
+        ("10.0.0.1", &[(forwarded, "for=6.6.6.6"), ("x-forwarded-proto", "https")], "10.0.0.1"),
     ];
     for (peer, headers, client) in cases {
         let found = trusted().client(peer.parse().expect("an address"), &header_map(headers));
@@ -81,7 +85,14 @@ fn addresses_reported_by_trusted_proxies() {
         (&[(proto, "https"), (host, "a:8443"), (prefix, "x/y")], Some("https://a:8443/x/y")),
         (&[("forwarded", "for=1.2.3.4;Proto=https;host=a")], Some("https://a")),
         (&[("forwarded", "proto=https;host=\"[::1]:8443\"")], Some("https://[::1]:8443")),
-        (&[("forwarded", "proto=http;host=f"), (proto, "https")], Some("http://f")),
+        // Of both headers, a proxy may have passed on one as the client sent it.
+        (&[("forwarded", "proto=http;host=f"), (proto, "https"), (host, "f")], None),
+        (&[("forwarded", "proto=https;host=f"), (proto, "https")], Some("https://inner:8080")),
+        (&[("forwarded", "proto=https;host=f"), (hops, "6.6.6.6")], None),
+        (
+            &[("forwarded", "for=6.6.6.6;proto=HTTPS;host=a"), (proto, "https"), (host, "a")],
+            Some("https://a"),
+        ),
         (&[("forwarded", "proto=https;host=f"), (prefix, "/p")], Some("https://f/p")),
         (&[("forwarded", "proto=https;host=\"a,b\"")], None),
         (&[("forwarded", "proto=https;host=\"a")], None),
@@ -129,11 +140,26 @@ fn the_scheme_is_that_of_the_client() {
         (&[(proto, "HTTPS")], Some(true)),
         (&[(proto, "http")], Some(false)),
         (&[("forwarded", "for=6.6.6.6;proto=https")], Some(true)),
+        (&[("forwarded", "proto=https"), (proto, "http")], None),
         // What the client itself sent comes first.
         (&[(proto, "https, http"), (hops, "6.6.6.6")], Some(false)),
         (&[(proto, "https, http"), (hops, "6.6.6.6, 10.0.0.9")], Some(true)),
     ];
     for (headers, expected) in cases {
         assert_eq!(trusted().reports_https(&header_map(headers)), *expected, "{headers:?}");
+    }
+}
+
+#[test]
+fn the_authority_of_a_target_replaces_host() {
+    let host = header_map(&[("host", "other")]);
+    for (target, headers, expected) in [
+        ("/v1/openapi.json", &host, Some("other")),
+        ("http://a.example:8080/v1/openapi.json", &host, Some("a.example:8080")),
+        ("http://a.example/", &HeaderMap::new(), Some("a.example")),
+        ("/", &HeaderMap::new(), None),
+    ] {
+        let target = Uri::from_static(target);
+        assert_eq!(requested_host(&target, headers), expected, "{target}");
     }
 }
