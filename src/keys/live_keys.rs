@@ -7,7 +7,8 @@ use tokio_postgres::types::Type;
 use super::key_limits::{KeyLimits, LimitExceeded};
 use super::store::{KeyRefusal, StoreError, StoredKey};
 
-const IS_LIVE: &str = "revoked_at IS NULL AND (expires_at <= now()) IS NOT TRUE";
+/// The condition for live keys.
+pub(super) const IS_LIVE: &str = "revoked_at IS NULL AND (expires_at <= now()) IS NOT TRUE";
 const IS_NEW: &str = "created_at > now() - interval '60 s'";
 
 /// Makes other transactions that add keys within limits wait until this one ends, so that they cannot
@@ -29,7 +30,8 @@ pub(super) async fn require_room(
     require_room_for_new(transaction, owner, limits).await
 }
 
-/// Checks whether the owner may make one more key in place of a live one. The keys must be locked.
+/// Checks whether the owner may make one more key in place of a live one. A yes holds only while the
+/// keys are locked.
 pub(super) async fn require_room_for_new(
     transaction: &Transaction<'_>,
     owner: &str,
@@ -50,7 +52,8 @@ async fn count(
     Ok(count.unsigned_abs())
 }
 
-/// Checks whether the key may stay live beside its successor. The keys must be locked.
+/// Checks whether the key may stay live beside its successor. A yes holds only while the keys are
+/// locked.
 pub(super) async fn require_room_for_overlap(
     transaction: &Transaction<'_>,
     key: &StoredKey,

@@ -8,9 +8,11 @@ use tokio_postgres::types::Type;
 
 use super::key_limits::KeyLimits;
 use super::key_rules::EXPIRES_BEFORE;
-use super::live_keys::{lock_keys, require_room_for_new, require_room_for_overlap};
+use super::live_keys::{IS_LIVE, lock_keys, require_room_for_new, require_room_for_overlap};
 use super::prefix::KeyPrefix;
-use super::sql::{KeySource, SqlParam, key_by_prefix, read_stored_key, select_key_for_update};
+use super::sql::{
+    KeySource, SqlParam, key_by_prefix, read_stored_key, select_key, select_key_for_update,
+};
 use super::store::{KeyRefusal, KeyRotation, Status, StoreError, StoredKey};
 use super::token::ApiKey;
 
@@ -32,11 +34,30 @@ impl KeyToRotate<'_> {
         transaction: &Transaction<'_>,
     ) -> Result<KeyRotation, StoreError> {
         if self.limits.is_some() {
+            // First without the lock, so that a call that is refused delays nobody.
+            let old = select_key(transaction, self.owner, self.prefix).await?;
+            self.check(transaction, &old).await?;
             lock_keys(transaction).await?;
         }
         let old = select_key_for_update(transaction, self.owner, self.prefix).await?;
+        self.check(transaction, &old).await?;
+        let key = ApiKey::generate()?;
+        insert_successor(transaction, &old, &key).await?;
+        expire_predecessor(transaction, &old, &key, self.overlap).await?;
+        let new = key_by_prefix(transaction, key.prefix()).await?;
+        let replaced = key_by_prefix(transaction, &old.prefix).await?;
+        Ok(KeyRotation { key, new, replaced })
+    }
+
+    /// Checks whether the key may be rotated. A yes holds only while the key and, with limits, all keys
+    /// are locked.
+    async fn check(
+        &self,
+        transaction: &Transaction<'_>,
+        old: &StoredKey,
+    ) -> Result<(), StoreError> {
         // A separate statement, which sees the result of a concurrent rotation that held the lock.
-        if let Some(successor) = successor(transaction, &old).await? {
+        if let Some(successor) = successor(transaction, old).await? {
             return Err(KeyRefusal::AlreadyRotated(Box::new(successor)).into());
         }
         if old.status != Status::Active {
@@ -45,17 +66,11 @@ impl KeyToRotate<'_> {
         match self.limits {
             // The number of live keys stays as it is.
             Some(limits) if self.overlap.is_zero() => {
-                require_room_for_new(transaction, &old.owner, limits).await?;
+                require_room_for_new(transaction, &old.owner, limits).await
             }
-            Some(limits) => require_room_for_overlap(transaction, &old, limits).await?,
-            None => {}
+            Some(limits) => require_room_for_overlap(transaction, old, limits).await,
+            None => Ok(()),
         }
-        let key = ApiKey::generate()?;
-        insert_successor(transaction, &old, &key).await?;
-        expire_predecessor(transaction, &old, &key, self.overlap).await?;
-        let new = key_by_prefix(transaction, key.prefix()).await?;
-        let replaced = key_by_prefix(transaction, &old.prefix).await?;
-        Ok(KeyRotation { key, new, replaced })
     }
 }
 
@@ -73,7 +88,7 @@ async fn successor(
             FROM registry.api_key next JOIN successor USING (key_hash)
         )
         {} JOIN successor USING (key_hash)
-        WHERE k.owner = $2 AND k.revoked_at IS NULL AND (k.expires_at <= now()) IS NOT TRUE
+        WHERE k.owner = $2 AND {IS_LIVE}
         ORDER BY step DESC LIMIT 1",
         KeySource::Tables.select()
     );

@@ -111,23 +111,44 @@ pub async fn insert_key(
     Ok(())
 }
 
-/// The only key with this prefix, of `owner` if given, locked until the transaction ends.
+/// The only key with this prefix, of `owner` if given.
 ///
 /// # Errors
 /// [`StoreError::Refused`] if no key or several keys have the prefix.
+pub(super) async fn select_key(
+    transaction: &Transaction<'_>,
+    owner: Option<&str>,
+    prefix: &KeyPrefix,
+) -> Result<StoredKey, StoreError> {
+    select_single_key(transaction, owner, prefix, "").await
+}
+
+/// As [`select_key`], locked until the transaction ends.
+///
+/// # Errors
+/// As [`select_key`].
 pub(super) async fn select_key_for_update(
     transaction: &Transaction<'_>,
     owner: Option<&str>,
     prefix: &KeyPrefix,
 ) -> Result<StoredKey, StoreError> {
-    let sql = format!(
-        "{} WHERE ($1::text IS NULL OR k.owner = $1) AND starts_with(k.prefix, $2)
-        ORDER BY k.prefix LIMIT {MAX_CANDIDATES} FOR UPDATE OF k",
-        KeySource::Tables.select()
-    );
     // Before any row: a call within limits locks the table first (see `lock_keys`), and calls that
     // lock in different orders would wait for each other.
     transaction.batch_execute("LOCK TABLE registry.api_key IN ROW EXCLUSIVE MODE").await?;
+    select_single_key(transaction, owner, prefix, "FOR UPDATE OF k").await
+}
+
+async fn select_single_key(
+    transaction: &Transaction<'_>,
+    owner: Option<&str>,
+    prefix: &KeyPrefix,
+    locking: &str,
+) -> Result<StoredKey, StoreError> {
+    let sql = format!(
+        "{} WHERE ($1::text IS NULL OR k.owner = $1) AND starts_with(k.prefix, $2)
+        ORDER BY k.prefix LIMIT {MAX_CANDIDATES} {locking}",
+        KeySource::Tables.select()
+    );
     let prefix = prefix.as_str();
     let rows =
         transaction.query_typed(&sql, &[(&owner, Type::TEXT), (&prefix, Type::TEXT)]).await?;

@@ -146,3 +146,36 @@ async fn users_do_not_multiply_a_key_above_their_limits() {
         }
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_that_are_refused_wait_for_no_other_call() {
+    let [StorePair { store, place: Place::Database(database), .. }, _] = both().await else {
+        panic!("Postgres is the first")
+    };
+    let (limits, hour) = (limits(3), Duration::from_secs(3_600));
+    let [old, other, ended] = {
+        let mut made = Vec::new();
+        for _ in 0..3 {
+            made.push(store.create(&new("a", "n", None)).await.unwrap().0);
+        }
+        <[ApiKey; 3]>::try_from(made).unwrap()
+    };
+    store.rotate(None, &prefix(&old), hour).await.unwrap();
+    store.revoke(None, &prefix(&ended)).await.unwrap();
+    // As a call that makes a key within limits holds it until it ends.
+    let holder = database.connect().await;
+    let lock = "begin; lock table registry.api_key in share row exclusive mode";
+    holder.batch_execute(lock).await.unwrap();
+    let rotate = async |owner, key: &ApiKey, overlap| {
+        refusal(store.rotate_within(Some(&limits), Some(owner), &prefix(key), overlap).await)
+    };
+    assert_eq!(rotate("b", &old, hour).await, KeyRefusal::Unknown);
+    assert_eq!(rotate("a", &ended, hour).await, KeyRefusal::NotActive);
+    assert!(matches!(rotate("a", &old, hour).await, KeyRefusal::AlreadyRotated(_)));
+    for overlap in [hour, Duration::ZERO] {
+        let refused = rotate("a", &other, overlap).await;
+        assert!(matches!(refused, KeyRefusal::LimitExceeded(_)), "{refused:?}");
+    }
+    let created = store.create_within(Some(&limits), &new("a", "n", None)).await;
+    assert!(matches!(exceeded(created), LimitExceeded::Keys { .. }));
+}
