@@ -7,7 +7,8 @@ use tokio_postgres::error::SqlState;
 /// A role with its settings and privileges.
 struct Role {
     name: &'static str,
-    settings: &'static [&'static str],
+    /// Names and values.
+    settings: &'static [(&'static str, &'static str)],
     grants: &'static str,
 }
 
@@ -16,10 +17,10 @@ struct Role {
 const READER: Role = Role {
     name: "gene_registry_reader",
     settings: &[
-        "ALTER ROLE gene_registry_reader SET statement_timeout = '600ms'",
-        "ALTER ROLE gene_registry_reader SET default_transaction_read_only = on",
+        ("statement_timeout", "600ms"),
+        ("default_transaction_read_only", "on"),
         // JIT compilation takes longer than any of the service's statements.
-        "ALTER ROLE gene_registry_reader SET jit = off",
+        ("jit", "off"),
     ],
     grants: "GRANT USAGE ON SCHEMA registry_read TO gene_registry_reader;
         GRANT SELECT ON registry_read.gene, registry_read.arena_evaluation,
@@ -166,8 +167,8 @@ impl Role {
             ));
             return Ok(());
         }
-        for setting in self.settings {
-            match execute_with_retries(client, setting).await {
+        for setting in self.missing_settings(client).await? {
+            match execute_with_retries(client, &setting).await {
                 Err(error) if is_forbidden(&error) => {
                     warnings.push(format!(
                         "this user may not change the role {name}. As a superuser run: {setting};"
@@ -177,6 +178,23 @@ impl Role {
             }
         }
         execute_with_retries(client, self.grants).await
+    }
+
+    /// The statements for the settings that the role does not have.
+    async fn missing_settings(
+        &self,
+        client: &Client,
+    ) -> Result<Vec<String>, tokio_postgres::Error> {
+        let name = self.name;
+        let sql = "SELECT coalesce(rolconfig, '{}') FROM pg_roles WHERE rolname = $1";
+        let row = client.query_opt(sql, &[&name]).await?;
+        let present: Vec<String> = row.map_or(Ok(Vec::new()), |row| row.try_get(0))?;
+        let missing = self.settings.iter().filter(|(setting, value)| {
+            !present.iter().any(|present| *present == format!("{setting}={value}"))
+        });
+        let statement =
+            |(setting, value): &_| format!("ALTER ROLE {name} SET {setting} = '{value}'");
+        Ok(missing.map(statement).collect())
     }
 }
 
