@@ -2,13 +2,14 @@
 //! entries stop at a ceiling below it. Above the lower ceiling only entries that exist are
 //! replaced; above the higher one nothing is published.
 
-use std::sync::Mutex;
-use std::time::Duration;
+use std::collections::HashMap;
+use std::mem;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
-use redis::RedisResult;
 use tokio::time::sleep;
 
-use crate::redis::{RedisPool, ServerMemory};
+use crate::redis::{RedisPool, ServerMemory, ServerReading};
 use crate::sync::lock;
 
 /// The shares of a server's memory above which no new entry, and no entry at all, is published.
@@ -24,6 +25,9 @@ const INTERVAL: Duration = Duration::from_secs(10);
 
 /// Interval while no server replies.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The last reading of a server that does not reply counts for so long.
+const MAX_AGE: Duration = Duration::from_secs(300);
 
 /// Which entries may be published.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,8 +50,9 @@ pub struct RedisRoom {
 
 #[derive(Debug)]
 struct RoomState {
-    /// The fullest server at the last reading, and what was published since. Its limit is above 0.
-    /// `None` if no server tells.
+    /// The last reading of each server that tells, and when that was. Limits are above 0.
+    servers: HashMap<Arc<str>, (ServerMemory, Instant)>,
+    /// The fullest of them, and what was published since. `None` if no server tells.
     fullest: Option<ServerMemory>,
     /// Whether the servers refuse to tell, as the log has reported.
     is_refused: bool,
@@ -59,7 +64,8 @@ impl RedisRoom {
     /// Without a reading, anything may be published. `default_max`: the memory of a server that
     /// reports no limit, in bytes, above 0; `replicas`: the number of replicas.
     pub fn new(default_max: u64, replicas: u32) -> Self {
-        let state = RoomState { fullest: None, is_refused: false, logged: Publishable::Any };
+        let (servers, logged) = (HashMap::new(), Publishable::Any);
+        let state = RoomState { servers, fullest: None, is_refused: false, logged };
         Self { default_max, replicas: replicas.into(), state: Mutex::new(state) }
     }
 
@@ -67,8 +73,9 @@ impl RedisRoom {
     pub async fn watch(&self, pool: &RedisPool) {
         loop {
             let readings = pool.memory().await;
-            let interval = if readings.is_empty() { RETRY_INTERVAL } else { INTERVAL };
-            self.update(readings);
+            let has_replies = readings.iter().any(|(_, reading)| reading.is_some());
+            let interval = if has_replies { INTERVAL } else { RETRY_INTERVAL };
+            self.update(readings, Instant::now());
             sleep(interval).await;
         }
     }
@@ -91,18 +98,31 @@ impl RedisRoom {
         }
     }
 
-    /// Takes over a reading of the servers that have replied. Without any, nothing changes.
-    fn update(&self, readings: Vec<RedisResult<ServerMemory>>) {
+    /// Takes over the readings of all known servers, `None` of those that do not reply.
+    fn update(&self, readings: Vec<ServerReading>, now: Instant) {
         let mut state = lock(&self.state);
-        let with_limit = |memory: &ServerMemory| match memory.max {
-            0 => ServerMemory { max: self.default_max, ..*memory },
-            _ => *memory,
-        };
-        let known = readings.iter().flatten().map(with_limit);
-        let fullest = known.max_by(|a, b| ratio(*a).total_cmp(&ratio(*b)));
-        match (fullest, readings.into_iter().find_map(Result::err)) {
+        if readings.iter().all(|(_, reading)| reading.is_none()) {
+            return;
+        }
+        let mut before = mem::take(&mut state.servers);
+        let mut refusal = None;
+        for (name, reading) in readings {
+            let known = match reading {
+                Some(Ok(memory)) => Some((self.with_limit(memory), now)),
+                Some(Err(error)) => {
+                    refusal = Some(error);
+                    None
+                }
+                None => before
+                    .remove(&name)
+                    .filter(|(_, read_at)| now.saturating_duration_since(*read_at) < MAX_AGE),
+            };
+            state.servers.extend(known.map(|known| (name, known)));
+        }
+        let known = state.servers.values().map(|(memory, _)| *memory);
+        state.fullest = known.max_by(|a, b| ratio(*a).total_cmp(&ratio(*b)));
+        match (state.fullest, refusal) {
             (Some(fullest), _) => {
-                state.fullest = Some(fullest);
                 state.is_refused = false;
                 state.log(ratio(fullest));
             }
@@ -114,9 +134,17 @@ impl RedisRoom {
                          bounds the cache entries in it; allow its user +info"
                     );
                 }
-                (state.fullest, state.is_refused) = (None, true);
+                state.is_refused = true;
             }
             (None, None) => {}
+        }
+    }
+
+    /// With the configured limit if the server reports none.
+    fn with_limit(&self, memory: ServerMemory) -> ServerMemory {
+        match memory.max {
+            0 => ServerMemory { max: self.default_max, ..memory },
+            _ => memory,
         }
     }
 }
@@ -156,21 +184,34 @@ fn ratio(memory: ServerMemory) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use redis::{ErrorKind, RedisError};
+    use redis::{ErrorKind, RedisError, RedisResult};
 
     use super::*;
 
-    fn of(used: u64, max: u64) -> RedisResult<ServerMemory> {
-        Ok(ServerMemory { used, max })
+    fn of(used: u64, max: u64) -> Option<RedisResult<ServerMemory>> {
+        Some(Ok(ServerMemory { used, max }))
     }
 
-    fn refusal() -> RedisError {
-        (ErrorKind::Io, "not allowed").into()
+    fn refusal() -> Option<RedisResult<ServerMemory>> {
+        let error: RedisError = (ErrorKind::Io, "not allowed").into();
+        Some(Err(error))
+    }
+
+    /// Takes over readings of servers that are named by numbers.
+    fn update<const N: usize>(
+        room: &RedisRoom,
+        now: Instant,
+        readings: [Option<RedisResult<ServerMemory>>; N],
+    ) {
+        let named = (0..)
+            .zip(readings)
+            .map(|(number, reading): (u8, _)| (number.to_string().into(), reading));
+        room.update(named.collect(), now);
     }
 
     #[test]
     fn each_ceiling_ends_one_kind_of_publication() {
-        let room = RedisRoom::new(1000, 1);
+        let (room, now) = (RedisRoom::new(1000, 1), Instant::now());
         assert_eq!((room.publishable(), room.used_ratio()), (Publishable::Any, None));
         for (used, max, expected) in [
             (70, 100, Publishable::Any),
@@ -182,7 +223,7 @@ mod tests {
             (700, 0, Publishable::Any),
             (851, 0, Publishable::Nothing),
         ] {
-            room.update(vec![of(used, max)]);
+            update(&room, now, [of(used, max)]);
             assert_eq!(room.publishable(), expected, "{used} of {max}");
         }
         assert_eq!(room.used_ratio(), Some(0.851));
@@ -190,25 +231,45 @@ mod tests {
 
     #[test]
     fn the_fullest_server_decides_and_servers_that_do_not_tell_do_not() {
-        let room = RedisRoom::new(1000, 1);
-        room.update(vec![of(10, 100), Err(refusal()), of(80, 100), of(600, 1000)]);
+        let (room, now) = (RedisRoom::new(1000, 1), Instant::now());
+        update(&room, now, [of(10, 100), refusal(), of(80, 100), of(600, 1000)]);
         assert_eq!(room.used_ratio(), Some(0.8));
-        room.update(Vec::new());
+        update(&room, now + 2 * MAX_AGE, []);
+        update(&room, now + 2 * MAX_AGE, [None]);
         assert_eq!(room.used_ratio(), Some(0.8), "no server replied");
-        room.update(vec![Err(refusal())]);
+        update(&room, now, [refusal()]);
         assert_eq!((room.publishable(), room.used_ratio()), (Publishable::Any, None));
     }
 
     #[test]
+    fn a_server_that_does_not_reply_counts_as_it_was_for_a_time() {
+        let (room, start) = (RedisRoom::new(1000, 1), Instant::now());
+        let ratio_after = |age: Duration, readings: [_; 2]| {
+            update(&room, start + age, readings);
+            room.used_ratio()
+        };
+        let soon = Duration::from_secs(10);
+        assert_eq!(ratio_after(Duration::ZERO, [of(90, 100), of(20, 100)]), Some(0.9));
+        assert_eq!(ratio_after(soon, [None, of(30, 100)]), Some(0.9));
+        assert_eq!(ratio_after(MAX_AGE - soon, [None, of(30, 100)]), Some(0.9));
+        assert_eq!(ratio_after(MAX_AGE, [None, of(30, 100)]), Some(0.3));
+        assert_eq!(ratio_after(MAX_AGE + soon, [of(90, 100), None]), Some(0.9));
+        assert_eq!(ratio_after(MAX_AGE + 2 * soon, [of(10, 100), None]), Some(0.3));
+        assert_eq!(ratio_after(MAX_AGE + 3 * soon, [refusal(), of(20, 100)]), Some(0.2));
+        update(&room, start + MAX_AGE + 4 * soon, [of(10, 100)]);
+        assert_eq!(room.used_ratio(), Some(0.1), "the other one has left the cluster");
+    }
+
+    #[test]
     fn what_all_replicas_publish_counts_until_the_next_reading() {
-        let room = RedisRoom::new(1000, 3);
+        let (room, now) = (RedisRoom::new(1000, 3), Instant::now());
         room.add(900);
-        room.update(vec![of(640, 0)]);
+        update(&room, now, [of(640, 0)]);
         room.add(20);
         assert_eq!(room.publishable(), Publishable::Any);
         room.add(1);
         assert_eq!(room.publishable(), Publishable::Replacements);
-        room.update(vec![of(640, 0)]);
+        update(&room, now, [of(640, 0)]);
         assert_eq!(room.publishable(), Publishable::Any);
     }
 }

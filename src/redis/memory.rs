@@ -1,6 +1,8 @@
 //! How much memory the Redis servers use, by their replies to `INFO memory`.
 
-use redis::{FromRedisValue, RedisError, RedisResult, cmd};
+use std::sync::Arc;
+
+use redis::{FromRedisValue, RedisError, RedisResult, Value, cmd};
 
 use super::failure::unexpected;
 use super::pool::RedisPool;
@@ -13,6 +15,9 @@ pub struct ServerMemory {
     /// `maxmemory`; 0 if the server has no limit or does not report it.
     pub max: u64,
 }
+
+/// The name of a server, and its memory: an error if it does not tell, `None` if it does not reply.
+pub type ServerReading = (Arc<str>, Option<RedisResult<ServerMemory>>);
 
 impl ServerMemory {
     /// Parses the reply to `INFO memory`; `None` without the memory in use.
@@ -30,15 +35,16 @@ impl ServerMemory {
 }
 
 impl RedisPool {
-    /// The memory of each known server, as far as it replies; an error if it does not tell.
-    pub async fn memory(&self) -> Vec<RedisResult<ServerMemory>> {
+    /// The memory of all known servers.
+    pub async fn memory(&self) -> Vec<ServerReading> {
         let info = cmd("INFO").arg("memory").to_owned();
         let replies = self.ask_servers(info).await.into_iter();
-        let parsed = replies.map(|reply| {
+        let parse = |reply: RedisResult<Value>| {
             let text = String::from_redis_value(reply?)?;
             ServerMemory::parse(&text).ok_or_else(|| unexpected("INFO without used_memory"))
-        });
-        parsed.filter(|reading| reading.as_ref().err().is_none_or(is_refusal)).collect()
+        };
+        let is_final = |reading: &RedisResult<_>| reading.as_ref().err().is_none_or(is_refusal);
+        replies.map(|(name, reply)| (name, reply.map(parse).filter(is_final))).collect()
     }
 }
 

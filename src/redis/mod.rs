@@ -20,7 +20,7 @@ mod topology;
 pub use calls::Call;
 pub use failure::RedisFailure;
 pub use keys::{EntryKeys, RedisKeys};
-pub use memory::ServerMemory;
+pub use memory::{ServerMemory, ServerReading};
 pub use node::AccessMode;
 pub use pool::RedisPool;
 pub use servers::{Sentinels, Server, Servers, ServersError};

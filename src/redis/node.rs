@@ -53,6 +53,8 @@ pub(super) struct NodeSettings {
 /// A server with its pools, by [`PoolKind`].
 #[derive(Debug)]
 pub(super) struct Node {
+    /// As the log calls it. No two nodes of a topology have the same name.
+    pub(super) name: Arc<str>,
     pools: [Arc<NodePool>; 2],
     availability: Arc<Availability>,
 }
@@ -86,7 +88,7 @@ impl Node {
         let breakers = [(reads, "reads"), (writes, "writes")].map(breaker);
         let availability = Arc::new(Availability { breakers, refused: Notify::new() });
         let pool = |size| Arc::new(NodePool::new(endpoint, size, settings, &availability));
-        Self { pools: settings.sizes.map(pool), availability }
+        Self { name: name.into(), pools: settings.sizes.map(pool), availability }
     }
 
     /// Whether commands of this mode are rejected at the moment.

@@ -161,14 +161,21 @@ impl RedisPool {
         Ok(reply.unwrap_or_else(|| Err(unexpected("no reply to a command")))?)
     }
 
-    /// The replies of all known servers to a command about the server itself, as far as they reply.
-    pub(super) async fn ask_servers(&self, command: Cmd) -> Vec<RedisResult<Value>> {
+    /// The names of all known servers, with their replies to a command about the server itself; `None`
+    /// if a server does not reply.
+    pub(super) async fn ask_servers(
+        &self,
+        command: Cmd,
+    ) -> Vec<(Arc<str>, Option<RedisResult<Value>>)> {
         let nodes = self.pools.nodes.with_nodes(|nodes, _| nodes.to_vec());
         let mut commands = Pipeline::with_capacity(1);
         commands.add_command(command);
         let deadline = self.deadline();
-        let asked = nodes.iter().map(|node| node.ask(self.kind, &commands, deadline));
-        join_all(asked).await.into_iter().flatten().flatten().collect()
+        let asked = nodes.iter().map(async |node| {
+            let replies = node.ask(self.kind, &commands, deadline).await;
+            (Arc::clone(&node.name), replies.ok().and_then(|mut replies| replies.pop()))
+        });
+        join_all(asked).await
     }
 
     /// The deadline of commands that are sent now.
