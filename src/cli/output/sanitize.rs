@@ -2,14 +2,15 @@
 
 use crate::registry::deceptions;
 
-/// Longer text is truncated. In characters.
-const MAX_CHARACTERS: usize = 300;
+/// Longer text is truncated, so that a hostile server does not flood the terminal. In characters; the
+/// messages of the service itself are shorter.
+const MAX_CHARACTERS: usize = 2_000;
 
 /// A word of this length in a message may be a key or a token.
 const SECRET_LENGTH: usize = 24;
 
 /// Escapes control characters, direction marks and invisible characters, which could control the
-/// terminal or disguise the text. Truncates to 300 characters.
+/// terminal or disguise the text. Truncates to 2,000 characters.
 pub(in crate::cli) fn sanitize(text: &str) -> String {
     let is_escaped = |character: char, is_deceptive: bool| is_deceptive || character == '\\';
     match text.char_indices().nth(MAX_CHARACTERS) {
@@ -86,7 +87,8 @@ mod tests {
         assert_eq!(sanitize("a\u{200d}b\u{3164}\u{e0041}"), r"a\u{200d}b\u{3164}\u{e0041}");
         assert_eq!(sanitize(r"\u{1b}"), r"\\u{1b}", "not mistaken for an escaped character");
         assert_eq!(sanitize("naïve 日本語 👩‍🔬 \"'"), "naïve 日本語 👩‍🔬 \"'");
-        assert_eq!(sanitize(&"x".repeat(1000)).chars().count(), MAX_CHARACTERS + 1);
+        assert_eq!(sanitize(&"é".repeat(2_000)), "é".repeat(2_000));
+        assert_eq!(sanitize(&"é".repeat(9_000)), "é".repeat(2_000) + "…");
     }
 
     #[test]
