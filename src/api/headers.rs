@@ -37,7 +37,7 @@ static SUCCESS_TEMPLATE: LazyLock<HeaderMap> = LazyLock::new(|| {
     let written = [header::CACHE_CONTROL, CACHE_STATUS].into_iter().chain(RATE_LIMIT);
     let first = ready.chain(written).map(|name| (name, UNSET));
     let last = [(header::CONTENT_TYPE, JSON), (header::VARY, VARY), (REQUEST_ID, UNSET)];
-    // The server adds it to every response; here, the map need not grow for it.
+    // The server adds it to other responses. Here, the map need not grow for it.
     first.chain(last).chain([(header::X_CONTENT_TYPE_OPTIONS, NOSNIFF)]).collect()
 });
 

@@ -18,7 +18,9 @@ pub(super) struct Negotiation {
 
 impl Negotiation {
     pub(super) fn of(headers: &HeaderMap) -> Self {
-        Self { accepts_gzip: accepts_gzip(headers), if_none_match: headers.typed_get() }
+        let is_conditional = headers.contains_key(header::IF_NONE_MATCH);
+        let if_none_match = if is_conditional { headers.typed_get() } else { None };
+        Self { accepts_gzip: accepts_gzip(headers), if_none_match }
     }
 
     /// Adds the cached result and all headers, or makes the response a 304 if the client has it.

@@ -103,7 +103,9 @@ impl FromStr for DomainName {
     type Err = InvalidDomain;
 
     fn from_str(text: &str) -> Result<Self, InvalidDomain> {
-        let fits = !text.is_empty() && text.chars().count() <= Self::MAX_CHARS;
+        // No text has more characters than bytes.
+        let is_short = text.len() <= Self::MAX_CHARS || text.chars().count() <= Self::MAX_CHARS;
+        let fits = is_short && !text.is_empty();
         if fits && !text.chars().any(char::is_control) {
             Ok(Self(text.to_owned()))
         } else {

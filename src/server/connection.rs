@@ -156,7 +156,7 @@ impl<H: Handler> Service<H> {
                 Some(request) => Box::pin(self.handle(request)).await,
                 None => Response::from(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE).into(),
             };
-            response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, NOSNIFF);
+            response.headers_mut().entry(header::X_CONTENT_TYPE_OPTIONS).or_insert(NOSNIFF);
             drop(head);
             Ok(match in_progress {
                 InProgress::Stream(timer) => {
