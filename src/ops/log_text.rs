@@ -2,6 +2,8 @@
 //!
 //! Values may be text of clients, servers and databases. Characters that a terminal interprets, or
 //! displays other text because of, are written as escapes, so an event is one line of what it says.
+//! The joiners of emoji are too: fields are written in pieces, and a piece does not tell whether a
+//! joiner at its beginning joins anything.
 
 use std::fmt::{self, Debug, Write};
 
