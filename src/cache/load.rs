@@ -172,10 +172,9 @@ impl Loader {
         known: Option<&Entry>,
         priority: Priority,
     ) -> EntryResult {
-        let policy = &self.policy;
+        let (policy, deadline) = (&self.policy, Instant::now() + self.max_wait);
         let since = policy.local.newest(request).max(known.map(|entry| entry.seen.order()));
         let is_fresh = |entry: &Arc<Entry>| policy.is_fresh(request, entry);
-        let deadline = Instant::now() + self.max_wait;
         while let Some(shared) = &self.shared
             && let Some(attempt) = shared.acquire_lease(request, known).await
         {
