@@ -207,6 +207,11 @@ mod tests {
         assert!(!order(11, 110, 110).supersedes(&two), "between the two");
         assert!(order(12, 110, 110).supersedes(&two));
         assert!(order(12, 120, 120).supersedes(&two));
+        // From Redis, which does not tell when it was shown.
+        let not_before = BootInstant::MIN;
+        let shared = ReadOrder { not_before, shown_at: BootInstant::from_micros(1_000), ..two };
+        assert!(!order(11, 110, 110).supersedes(&shared));
+        assert!(order(12, 110, 110).supersedes(&shared));
     }
 
     #[test]

@@ -131,7 +131,6 @@ async fn a_key_revoked_during_a_slow_lookup_is_refused_to_those_who_ask_after_it
         tokio::join!(late, release).0
     };
     let (first, late) = tokio::join!(first, late);
-    // What the first lookup found, or what the later one has stored before it ended.
-    assert!([200, 401].contains(&first.status.as_u16()), "{first:?}");
+    assert_ok(&first);
     late.assert_refused(401, "UNAUTHORIZED");
 }
