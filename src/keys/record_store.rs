@@ -134,8 +134,8 @@ impl RecordStore {
         }
     }
 
-    /// Stores what a lookup found, unless what is cached may show a later state. Returns the record that
-    /// it found.
+    /// Stores what a lookup found, unless what is cached may show a later state. Returns what is cached
+    /// then.
     pub(super) fn put(
         &self,
         hash: KeyHash,
@@ -151,25 +151,29 @@ impl RecordStore {
             let shows_change = || is_proven || seen.shows_poll(present.changed_by_poll());
             order.supersedes(&present.seen.order()) || (present.must_reload() && shows_change())
         };
-        let mut found = None;
         let cached = self.known.entry(hash).and_compute_with(|present| {
             let present = present.as_ref().map(|present| present.value());
-            found = record.map(|record| {
-                let changed_by_poll = present.filter(|_| !is_proven);
-                let changed_by_poll = changed_by_poll.map_or(0, |one| one.changed_by_poll());
-                Arc::new(CachedRecord::new(record, seen.clone(), changed_by_poll))
-            });
-            match (present, &found) {
+            match (present, record) {
                 (Some(present), _) if !is_newer(present) => Op::Nop,
-                (_, Some(found)) => Op::Put(Arc::clone(found)),
                 (_, None) => Op::Remove,
+                (present, Some(record)) => {
+                    let changed_by_poll = present.filter(|_| !is_proven);
+                    let changed_by_poll = changed_by_poll.map_or(0, |one| one.changed_by_poll());
+                    Op::Put(Arc::new(CachedRecord::new(record, seen.clone(), changed_by_poll)))
+                }
             }
         });
-        if found.is_some() {
-            self.unknown.invalidate(&hash);
-        } else if !matches!(cached, CompResult::Unchanged(_)) {
-            self.unknown.insert(hash, Arc::new(seen));
+        match cached {
+            CompResult::Removed(_) | CompResult::StillNone(_) => {
+                self.unknown.insert(hash, Arc::new(seen));
+                None
+            }
+            CompResult::Inserted(entry)
+            | CompResult::ReplacedWith(entry)
+            | CompResult::Unchanged(entry) => {
+                self.unknown.invalidate(&hash);
+                Some(entry.into_value())
+            }
         }
-        found
     }
 }

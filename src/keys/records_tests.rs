@@ -85,10 +85,9 @@ async fn a_delayed_lookup_does_not_replace_a_record_that_may_show_a_later_state(
     let revoked = ApiKeyRecord { revoked_at: Some(Timestamp::now()), ..record(hash) };
     records.store.put(hash, Some(revoked.clone()), of_standby);
 
-    records.store.put(hash, Some(record(hash)), delayed);
+    let found = records.store.put(hash, Some(record(hash)), delayed);
 
-    let cached = || (*records.store.get(&hash).expect("a record").record).clone();
-    assert_eq!(cached(), revoked);
-    records.store.put(hash, Some(record(hash)), stamp(12));
-    assert_eq!(cached(), record(hash));
+    assert_eq!(*found.expect("a record").record, revoked, "what is cached, for its caller too");
+    let found = records.store.put(hash, Some(record(hash)), stamp(12));
+    assert_eq!(*found.expect("a record").record, record(hash));
 }

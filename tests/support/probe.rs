@@ -33,6 +33,8 @@ pub(crate) enum Hold {
     Results,
     /// As `Results`, but of the look-ups of keys.
     Keys,
+    /// As `Keys`, but only of the statement with this number, counted from 0.
+    KeyStatement(usize),
 }
 
 /// A call that panics on demand.
@@ -144,7 +146,7 @@ impl Probe {
             read.as_mut().await;
         }
         let passes = |hold: &Hold| match hold {
-            Hold::Nothing | Hold::Keys => true,
+            Hold::Nothing | Hold::Keys | Hold::KeyStatement(_) => true,
             Hold::DeepWalks => !is_deep,
             Hold::Everything | Hold::Results => false,
         };
@@ -199,9 +201,9 @@ impl RegistryReader for Probe {
     ) -> Result<Read<Vec<Option<ApiKeyRecord>>>, UpstreamError> {
         self.panic_if_told(PanicIn::Keys);
         self.keys.fetch_add(hashes.len(), Ordering::SeqCst);
-        self.key_statements.fetch_add(1, Ordering::SeqCst);
+        let number = self.key_statements.fetch_add(1, Ordering::SeqCst);
         let read = self.inner.api_keys(hashes).await?;
-        self.pass(|hold| *hold != Hold::Keys).await?;
+        self.pass(|hold| ![Hold::Keys, Hold::KeyStatement(number)].contains(hold)).await?;
         Ok(read)
     }
 }
