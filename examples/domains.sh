@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Lists all domains of the registry with their number of genes, by walking through all pages.
+# Lists all domains of the registry with their number of genes, by reading all pages.
 #
 #   BASE_URL=http://127.0.0.1:8080/v1 API_KEY=... examples/domains.sh
 #
-# Needs curl and python3. 50 genes a request: a key of 30 a minute walks 1,500 genes a minute, and
-# waits where there are more.
+# Needs curl and python3. A page has 50 genes, so a key of 30 requests a minute reads 1,500 genes a
+# minute. If its limit is used up, the script waits for the next window.
 set -euo pipefail
 
 offset=0

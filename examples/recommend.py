@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Recommends a gene for a task: the best native ones of a domain, then what the best one takes.
+"""Recommends a gene for a task: the best native gene of a domain that takes the given input.
 
     BASE_URL=http://127.0.0.1:8080/v1 API_KEY=... examples/recommend.py DOMAIN [INPUT]
 
@@ -16,7 +16,7 @@ import urllib.request
 
 
 def get(path: str, **query: object) -> dict:
-    """An answer; waits out the limit, and trouble that passes."""
+    """Sends a request and returns the result; waits and retries on 429, 502 and 503."""
     url = os.environ["BASE_URL"] + path + "?" + urllib.parse.urlencode(query)
     request = urllib.request.Request(url, headers={"X-API-Key": os.environ["API_KEY"]})
     for attempt in range(5):

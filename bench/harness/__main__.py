@@ -3,18 +3,22 @@
 import argparse
 import json
 import os
+import re
+import subprocess
 import tempfile
 import time
 from pathlib import Path
 
-from . import growth, machine, misses, paced, report, rounds, servers
+from . import growth, machine, paced, report, rounds, servers
+from .misses import DatabaseAlone
+from .mixed import MixedLoad
 from .process import Fleet
 from .side_by_side import Setting
 from .stores import Postgres, Redis
+from .tls import TlsHits
 
 RESULTS = Path("bench/results")
-BINARIES = {name: str(Path(f"target/dist/{file}").resolve())
-            for name, file in (("service", "gene-registry"), ("floor", "floor"))}
+PARTS = "side-by-side,tls,mixed,fixed,paced,growth,size,instructions"
 
 
 def options():
@@ -22,27 +26,39 @@ def options():
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--seconds", type=float)
-    parser.add_argument("--only", default="side-by-side,paced,growth,size")
+    parser.add_argument("--only", default=PARTS)
     parser.add_argument("--label")
+    parser.add_argument("--target", type=Path, required=True, help="where the measured build is")
+    parser.add_argument("--reference", type=Path, required=True, help="where 1.0.0 is")
     chosen = parser.parse_args()
-    chosen.rounds = chosen.rounds or (1 if chosen.quick else 5)
-    chosen.seconds = chosen.seconds or (1 if chosen.quick else 5)
+    chosen.rounds = chosen.rounds or (1 if chosen.quick else 10)
+    chosen.seconds = chosen.seconds or (1 if chosen.quick else 10)
+    chosen.fixed_seconds = chosen.seconds if chosen.quick else max(30, chosen.seconds)
     chosen.only = chosen.only.split(",")
+    folders = {"service": chosen.target / "gene-registry", "floor": chosen.target / "floor",
+               "1.0.0": chosen.reference / "gene-registry"}
+    chosen.binaries = {name: str(path.resolve()) for name, path in folders.items()}
     return chosen
 
 
 def main():
     chosen, begun = options(), time.monotonic()
-    result = {"machine": machine.describe(), "rounds": chosen.rounds,
-              "seconds": chosen.seconds, "load_average_before": machine.load_average()}
+    build = machine.build(chosen.target)
+    say(f"The build: profile {build['profile']}, commit {build['commit']}")
+    result = {"build": build, "machine": machine.describe(), "rounds": chosen.rounds,
+              "seconds": chosen.seconds, "fixed_seconds": chosen.fixed_seconds, "runs": {},
+              "load_average_before": machine.load_average()}
     # The accounts of the stores need access.
     with tempfile.TemporaryDirectory(prefix="bench-") as name, Fleet() as fleet:
         folder = Path(name)
         folder.chmod(0o755)
-        measure(chosen, result, fleet, folder)
+        run_parts(chosen, result, fleet, folder)
     result["minutes"] = round((time.monotonic() - begun) / 60, 1)
     result["load_average_after"] = machine.load_average()
-    label = chosen.label or ("quick" if chosen.quick else result["machine"]["commit"].split()[0])
+    write(result, chosen.label or ("quick" if chosen.quick else build["commit"]))
+
+
+def write(result, label):
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / f"{label}.json").write_text(json.dumps(result, indent=1) + "\n")
     text = report.markdown(result)
@@ -51,52 +67,86 @@ def main():
     print(text)
 
 
-def measure(chosen, result, fleet, folder):
-    say = lambda text: print(f"==> {text}", flush=True)
+def say(text):
+    print(f"==> {text}", flush=True)
+
+
+def run_parts(chosen, result, fleet, folder):
     if "size" in chosen.only:
-        result["size"] = size(fleet, folder)
+        result["size"] = size(fleet, folder, chosen.binaries["service"])
+    if "instructions" in chosen.only:
+        result["instructions"] = instructions()
     say("Stores, registry, servers")
     redis = Redis(fleet, folder)
-    postgres = Postgres(fleet, folder, BINARIES["service"])
-    genes = 1_000 if chosen.quick else 100_000
-    postgres.registry("bench", genes)
-    setting = Setting(fleet, folder, BINARIES, postgres, redis, "bench",
+    postgres = Postgres(fleet, folder, chosen.binaries["service"])
+    # More genes than misses in a round.
+    postgres.registry("bench", 1_000 if chosen.quick else 150_000)
+    setting = Setting(fleet, folder, chosen.binaries, postgres, redis, "bench",
                       keys=150 if chosen.quick else 1000)
     setting.check_responses()
     setting.load_keys()
-    result["memory_at_rest_mb"] = setting.hit.process.memory_mb()["now"]
+    result["memory_at_rest_mb"] = setting.service.hit.process.memory_mb()["now"]
+
+    def measure(modes, seconds=chosen.seconds):
+        runs = rounds.run(modes, chosen.rounds, seconds)
+        result["runs"] |= runs
+        return rounds.medians(runs)
+
+    modes = side_by_side(chosen, result, setting)
     say("Side by side")
-    runs = rounds.run(setting.modes(), chosen.rounds, chosen.seconds)
-    result["runs"], result["modes"] = runs, rounds.medians(runs)
-    say("The database alone")
-    result["pgbench"] = misses.database_alone(
-        setting, postgres, "bench", folder, min(3, chosen.rounds), chosen.seconds)
+    result["modes"] = measure(modes)
+    if "fixed" in chosen.only:
+        say("At one fixed rate")
+        result["fixed"] = measure(paced.modes(setting), chosen.fixed_seconds)
     if "paced" in chosen.only:
-        say("At fixed rates")
+        say("At shares of the highest throughput")
         result["paced"] = paced.curves(setting, result["modes"], chosen.seconds)
     if "growth" in chosen.only:
-        grow(chosen, result, fleet, folder, setting, postgres, redis)
+        say("Growth")
+        result["growth"] = grow(chosen, setting, measure)
 
 
-def grow(chosen, result, fleet, folder, setting, postgres, redis):
-    print("==> Growth", flush=True)
+def side_by_side(chosen, result, setting):
+    """The modes of all rounds."""
+    modes = setting.modes()
+    by_name = {mode.name: mode for mode in modes}
+    modes += DatabaseAlone(setting, by_name["service, no log: miss"],
+                           by_name["service, no log: shared hit"]).modes()
+    if "tls" in chosen.only:
+        hits = TlsHits(setting)
+        result["tls"] = hits.check()
+        modes += hits.modes()
+    if "mixed" in chosen.only:
+        modes += MixedLoad(setting, 1_000 if chosen.quick else 100_000).modes()
+    return modes
+
+
+def grow(chosen, setting, measure):
     quick = chosen.quick
-    grown = result["growth"] = {}
-    grown["connections"] = growth.of_connections(
-        setting, (1, 64) if quick else (1, 8, 64, 256, 1000), chosen.seconds)
-    grown["replicas"] = growth.of_replicas(setting, (1, 3), chosen.seconds)
-    grown["keys"] = growth.of_keys(
-        setting, postgres, "bench", (1, 100) if quick else (1, 1000, 100_000), chosen.seconds)
-    grown["genes"] = growth.of_genes(
-        fleet, folder, BINARIES, postgres, redis,
-        (100, 1_000) if quick else (1_000, 100_000, 1_000_000), chosen.seconds)
+    return {
+        "connections": growth.of_connections(
+            setting, (1, 64) if quick else (1, 8, 64, 256, 1000), chosen.seconds),
+        "replicas": growth.of_replicas(setting, (1, 3), chosen.seconds),
+        "keys": growth.of_keys(setting, (1, 100) if quick else (1, 1000, 100_000), measure),
+        "genes": growth.of_genes(
+            setting, (100, 1_000) if quick else (1_000, 100_000, 1_000_000), measure)}
 
 
-def size(fleet, folder):
+def size(fleet, folder, binary):
     # The shipped binary is stripped; the measured one need not be.
-    took, memory = servers.demo_start_seconds(fleet, folder, BINARIES["service"])
-    return {"binary_mb": round(os.path.getsize(BINARIES["service"]) / 1e6, 1),
+    took, memory = servers.demo_start_seconds(fleet, folder, binary)
+    return {"binary_mb": round(os.path.getsize(binary) / 1e6, 1),
             "demo_ready_s": round(took, 3), "demo_memory_mb": memory}
+
+
+def instructions():
+    """The instructions of a hit, also if the script fails because they are above its record."""
+    say("Instructions of a hit")
+    done = subprocess.run(["bench/instructions"], stdout=subprocess.PIPE, text=True, check=False)
+    found = re.match(r"(\d+) instructions", done.stdout)
+    if not found:
+        raise SystemExit("bench: bench/instructions counts nothing")
+    return int(found.group(1))
 
 
 main()

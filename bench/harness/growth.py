@@ -4,37 +4,32 @@ import statistics
 import threading
 import time
 
-from . import load, rounds, servers
-from .servers import LONG_AGES
+from . import load, rounds
+from .servers import LONG_AGES, WITHOUT_LOG
 from .http import get
 from .rounds import Mode
 from .side_by_side import KEYS_LIMIT, MAX_LIMIT, PAGE
 from .stores import api_key
 
-WITHOUT_LOG = {"LOG__LEVEL": "warn"}
 
-
-def of_genes(fleet, folder, binaries, postgres, redis, sizes, seconds):
+def of_genes(setting, sizes, measure):
     """Registries of these sizes, side by side: the cost of a hit, and pages at large offsets."""
-    found, modes, replicas, key = {}, [], {}, api_key("one", 1)
+    found, modes = {}, {}
     for genes in sizes:
-        database = f"genes_{genes}"
-        begun = time.monotonic()
-        postgres.registry(database, genes)
+        database, begun = f"genes_{genes}", time.monotonic()
+        setting.postgres.registry(database, genes)
         found[genes] = {"seed_seconds": round(time.monotonic() - begun, 1)}
-        postgres.add_keys(database, [(key, MAX_LIMIT)])
-        replicas[genes] = servers.service(
-            fleet, folder, binaries["service"], f"g{genes}", postgres.url(database), redis.url,
-            {**LONG_AGES, **WITHOUT_LOG})
-        file = load.lines_file(folder, f"g{genes}", [("/v1/genes?limit=20", key, "")])
-        modes.append(Mode(f"{genes} genes", replicas[genes], file))
+        setting.postgres.add_keys(database, [(setting.key, MAX_LIMIT)])
+        replica = setting.service.replica(f"g{genes}", database, **LONG_AGES, **WITHOUT_LOG)
+        file = setting.requests(f"g{genes}", [("/v1/genes?limit=20", setting.key, "")])
+        modes[genes] = Mode(f"growth: {genes} genes", replica, file)
         print(f"  {genes} genes: loaded in {found[genes]['seed_seconds']} s", flush=True)
-    costs = rounds.medians(rounds.run(modes, 3, seconds))
-    for genes in sizes:
-        found[genes]["hit_cpu_us"] = costs[f"{genes} genes"]["cpu_us"]
-        found[genes]["walks_ms"] = deep_pages(replicas[genes].port, key, genes)
+    costs = measure(modes.values())
+    for genes, mode in modes.items():
+        found[genes]["hit_cpu_us"] = costs[mode.name]["cpu_us"]
+        found[genes]["walks_ms"] = deep_pages(mode.server.port, setting.key, genes)
         print(f"  {genes} genes: a page at offset, ms: {found[genes]['walks_ms']}", flush=True)
-        replicas[genes].process.stop()
+        mode.server.process.stop()
     return found
 
 
@@ -58,26 +53,24 @@ def timed(port, target, key):
 
 def of_connections(setting, counts, seconds):
     file = setting.requests("connections", [(PAGE, setting.key, "")])
-    modes = [Mode(f"{count} connections", setting.quiet, file, connections=count)
+    modes = [Mode(f"{count} connections", setting.service.quiet, file, connections=count)
              for count in counts]
     return rounds.medians(rounds.run(modes, 1, seconds))
 
 
-def of_keys(setting, postgres, database, counts, seconds):
+def of_keys(setting, counts, measure):
     """Requests with these numbers of keys in turn; the replica has loaded all keys before."""
-    found = {}
+    replica, found, modes = setting.service.quiet, {}, {}
     keys = [api_key("g", number) for number in range(max(counts))]
-    postgres.add_keys(database, [(key, KEYS_LIMIT) for key in keys])
+    setting.postgres.add_keys(setting.database, [(key, KEYS_LIMIT) for key in keys])
     for count in sorted(counts):
         # A single key needs the largest limit.
-        lines = [(PAGE, key, "") for key in keys[:count]] if count > 1 else [
-            (PAGE, setting.key, "")]
-        requests = setting.requests("grown-keys", lines)
-        took = load_keys(setting.quiet.port, requests, count)
-        mode = Mode(f"{count} keys", setting.quiet, requests)
-        result = rounds.medians(rounds.run([mode], 3, seconds))[mode.name]
-        found[count] = {**result, "known_after_s": round(took, 1)}
-    return found
+        used = keys[:count] if count > 1 else [setting.key]
+        requests = setting.requests(f"grown-keys-{count}", [(PAGE, key, "") for key in used])
+        found[count] = {"known_after_s": round(load_keys(replica.port, requests, count), 1)}
+        modes[count] = Mode(f"growth: {count} keys", replica, requests)
+    costs = measure(modes.values())
+    return {count: {**costs[mode.name], **found[count]} for count, mode in modes.items()}
 
 
 def load_keys(port, requests, count):
@@ -93,7 +86,7 @@ def of_replicas(setting, counts, seconds):
     """Replicas that share one core, each with its own load, all with the same key."""
     found = {}
     file = setting.requests("replicas", [(PAGE, setting.key, "")])
-    replicas = [setting.replica(f"r{number}", **LONG_AGES, **WITHOUT_LOG)
+    replicas = [setting.service.replica(f"r{number}", **LONG_AGES, **WITHOUT_LOG)
                 for number in range(max(counts))]
     for count in counts:
         used, results = replicas[:count], []

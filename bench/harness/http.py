@@ -2,10 +2,16 @@
 
 import hashlib
 import http.client
+import ssl
+
+# Certificates of a run are self-signed.
+TLS = ssl._create_unverified_context()
 
 
-def get(port, target, key=None, **headers):
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+def get(port, target, key=None, tls=False, **headers):
+    options = {"timeout": 10, **({"context": TLS} if tls else {})}
+    kind = http.client.HTTPSConnection if tls else http.client.HTTPConnection
+    connection = kind("127.0.0.1", port, **options)
     sent = {name.replace("_", "-"): value for name, value in headers.items()}
     if key:
         sent["X-API-Key"] = key

@@ -4,36 +4,58 @@ import statistics
 import sys
 import time
 
-from .load import wrk
+from .load import CONNECTIONS, wrk
 
 
 class Mode:
-    """One server under one kind of load."""
+    """One server under one kind of load: `load(seconds)`, by default wrk with a file of requests.
+    `source`: where the service must find nearly all responses. `last`: the result of the last
+    round."""
 
-    def __init__(self, name, server, requests, expect=200, before=None, also=(), connections=64):
-        self.name, self.server, self.requests = name, server, requests
-        self.expect, self.before, self.also = expect, before, also
-        self.connections = connections
+    def __init__(self, name, server, requests=None, expect=200, before=None,
+                 connections=CONNECTIONS, load=None, source=None):
+        self.name, self.server, self.expect, self.before = name, server, expect, before
+        self.source = source
+        self.load = load or (lambda seconds, per_second=None: wrk(
+            server.port, requests, connections, seconds, per_second))
+        self.last = None
 
 
 def measure(mode, seconds):
     if mode.before:
         mode.before()
-    port, processes = mode.server.port, [mode.server.process, *mode.also]
-    if mode.expect != "miss":
-        wrk(port, mode.requests, mode.connections, seconds=1)
-    clock, spent = time.monotonic(), sum(process.cpu_seconds() for process in processes)
-    result = wrk(port, mode.requests, mode.connections, seconds)
-    clock = time.monotonic() - clock
-    spent = sum(process.cpu_seconds() for process in processes) - spent
-    truncate(mode.server)
-    good = result["requests"] - (result["not_200"] if mode.expect in (200, "miss") else 0)
-    if result["broken"] or good < result["requests"] * 0.999:
-        print(f"bench: {mode.name}: {result}", file=sys.stderr)
-    result["cpu_us"] = round(spent / max(1, result["requests"]) * 1e6, 2)
-    result["busy"] = round(spent / clock, 2)
-    result["memory_mb"] = mode.server.process.memory_mb()["peak"]
+    # A warm-up would cache the responses.
+    if mode.source != "miss":
+        mode.load(1)
+    server = mode.server
+    sources, clock, before = server.sources(), time.monotonic(), server.cpu_seconds()
+    result = mode.load(seconds)
+    clock, after = time.monotonic() - clock, server.cpu_seconds()
+    truncate(server)
+    for name in after:
+        spent = after[name] - before[name]
+        result[f"{name}_us"] = round(spent / max(1, result["requests"]) * 1e6, 2)
+    result["busy"] = round((after["cpu"] - before["cpu"]) / clock, 2)
+    result["memory_mb"] = server.process.memory_mb()["peak"]
+    result |= shares(sources, server.sources())
+    check(mode, result)
+    mode.last = result
     return result
+
+
+def shares(before, after):
+    """The share of the responses that was found in each source."""
+    found = {source: count - before.get(source, 0) for source, count in after.items()}
+    total = max(1, sum(found.values()))
+    return {f"from_{source}": round(count / total, 4) for source, count in found.items()}
+
+
+def check(mode, result):
+    """Reports a result that is not what the mode is for."""
+    good = result["requests"] - (result["not_200"] if mode.expect == 200 else 0)
+    from_elsewhere = mode.source and result[f"from_{mode.source}"] < 0.99
+    if result["broken"] or from_elsewhere or good < result["requests"] * 0.999:
+        print(f"bench: {mode.name}: {result}", file=sys.stderr)
 
 
 def truncate(server):
@@ -52,7 +74,8 @@ def run(modes, rounds, seconds):
             result = measure(mode, seconds)
             results[mode.name].append(result)
             print(f"  round {number + 1}/{rounds}  {mode.name:44} {result['cpu_us']:8.2f} µs"
-                  f"  {result['per_second']:10.0f}/s  p99 {result['p99_us']} µs", flush=True)
+                  f"  {result['per_second']:10.0f}/s  p99 {result.get('p99_us', '-')} µs",
+                  flush=True)
     return results
 
 
@@ -60,7 +83,7 @@ def medians(results):
     """The median of each figure, and the spread of the cost: (highest - lowest) / median."""
     summary = {}
     for name, rounds in results.items():
-        figures = {key: statistics.median(r[key] for r in rounds) for key in rounds[0]}
+        figures = {key: statistics.median(r.get(key, 0) for r in rounds) for key in rounds[0]}
         costs = [r["cpu_us"] for r in rounds]
         figures["spread"] = round((max(costs) - min(costs)) / max(figures["cpu_us"], 0.01), 3)
         summary[name] = figures

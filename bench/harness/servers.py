@@ -1,6 +1,7 @@
 """The servers that are measured: the service, the floor, and the alternatives to the service."""
 
 import json
+import re
 import time
 from pathlib import Path
 
@@ -14,11 +15,27 @@ BENCH = Path(__file__).parent.parent
 WITHOUT_LOCAL_CACHE = {"CACHE__LOCAL_MAX_BYTES": "1"}
 # Longer than any run, so that no background refresh runs during a measurement.
 LONG_AGES = {f"CACHE__{kind}__FRESH_S": "36000" for kind in ("SEARCH", "PHENOTYPE", "INSIGHTS")}
+WITHOUT_LOG = {"LOG__LEVEL": "warn"}
 
 
 class Server:
-    def __init__(self, name, process, port, note=""):
-        self.name, self.process, self.port, self.note = name, process, port, note
+    """`stores`: the processes of the stores that it uses, by name. `ops`: the port of its
+    metrics."""
+
+    def __init__(self, name, process, port, stores=None, ops=None, tls_port=None):
+        self.name, self.process, self.port = name, process, port
+        self.stores, self.ops, self.tls_port = stores or {}, ops, tls_port
+
+    def cpu_seconds(self):
+        """Processor time so far: of its own processes, and of each store that it uses."""
+        processes = {"cpu": self.process, **self.stores}
+        return {name: process.cpu_seconds() for name, process in processes.items()}
+
+    def sources(self):
+        """The number of responses so far by where the service found them; {} for other servers."""
+        metrics = get(self.ops, "/metrics")[2].decode() if self.ops else ""
+        counters = re.findall(r'^gene_registry_answers_total\{source="(.+)"\} (\d+)', metrics, re.M)
+        return {source: int(count) for source, count in counters}
 
 
 def service(fleet, folder, binary, name, database_url, redis_url, settings=None, core=SERVER_CORE):
@@ -33,7 +50,7 @@ def service(fleet, folder, binary, name, database_url, redis_url, settings=None,
     process = fleet.start(argv, core, folder / f"{name}.log", env=env, port=port)
     for _ in range(500):
         if ready.exists() and get(ops, "/readyz")[0] == 200:
-            return Server(name, process, port)
+            return Server(name, process, port, ops=ops)
         time.sleep(0.02)
     raise SystemExit(f"bench: {name} does not become ready")
 
@@ -52,17 +69,17 @@ def nginx(fleet, folder, template, name, logs, **values):
     here = folder / name.replace(" ", "-").replace(",", "")
     here.mkdir()
     here.chmod(0o777)
-    port = free_port()
+    port, tls_port = free_port(), free_port()
     access_log = f"{here}/access.log" if logs else "off"
     text = (BENCH / "peers" / template).read_text()
-    for key, value in {"folder": here, "port": port, "access_log": access_log,
-                       "peers": BENCH / "peers", **values}.items():
+    for key, value in {"folder": here, "port": port, "tls_port": tls_port,
+                       "access_log": access_log, "peers": BENCH / "peers", **values}.items():
         text = text.replace(f"@{key}@", str(value))
     (here / "nginx.conf").write_text(text)
     argv = [program("nginx"), "-p", str(here), "-c", str(here / "nginx.conf"),
             "-e", str(here / "error.log")]
     process = fleet.start(argv, SERVER_CORE, here / "out.log", port=port)
-    return Server(name, process, port)
+    return Server(name, process, port, tls_port=tls_port)
 
 
 def varnish(fleet, folder, origin):

@@ -15,7 +15,7 @@ CONFIGURATION = """
 listen_addresses = '127.0.0.1'
 unix_socket_directories = ''
 shared_buffers = '512MB'
-max_connections = 100
+max_connections = 400
 fsync = off
 dynamic_shared_memory_type = mmap
 max_wal_size = '4GB'
@@ -49,7 +49,7 @@ class Redis:
 
 
 class Postgres:
-    def __init__(self, fleet, folder, gene_registry):
+    def __init__(self, fleet, folder, gene_registry, settings=()):
         self.port, self.gene_registry = free_port(), gene_registry
         self.data = folder / "postgres"
         self.data.mkdir()
@@ -60,7 +60,7 @@ class Postgres:
         subprocess.run([program("initdb"), "-D", self.data, "-U", "postgres", "-A", "trust"],
                        check=True, stdout=subprocess.DEVNULL, **options)
         with open(self.data / "postgresql.conf", "a") as file:
-            file.write(CONFIGURATION)
+            file.write(CONFIGURATION + "".join(f"{line}\n" for line in settings))
         argv = [program("postgres"), "-D", str(self.data), "-p", str(self.port)]
         self.process = fleet.start(argv, LOAD_CORE, folder / "postgres.log", user=user,
                                    port=self.port)

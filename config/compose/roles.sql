@@ -1,5 +1,5 @@
--- `migrate` creates the service's roles without passwords. This sets those that the compose file
--- names, on every start, so that changing them there is enough.
+-- `migrate` creates the service's roles without passwords. This script sets the passwords that the
+-- compose file names. It runs at every start, so it is enough to change them there.
 \set ON_ERROR_STOP on
 \getenv password READER_PASSWORD
 alter role gene_registry_reader login password :'password';

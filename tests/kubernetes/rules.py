@@ -6,8 +6,8 @@ import re
 from cluster import Cluster, MEBIBYTE, named_port, selects, size
 
 LABEL = "app.kubernetes.io/component"
-# Memory at rest (docs/operations.md), and what the alert GeneRegistryMemory allows beyond the caches.
-REST_BYTES = 45_000_000
+# Memory of the process (docs/operations.md), and what the alert GeneRegistryMemory allows beyond the caches.
+REST_BYTES = 60_000_000
 ALERT_BYTES = 256 * MEBIBYTE
 
 
