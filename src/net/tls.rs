@@ -8,12 +8,14 @@ use std::{io, iter};
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
-use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
 };
 use thiserror::Error;
+
+use super::io_reason::io_reason;
 
 /// Whether `error` or one of its causes is a certificate that is not trusted, or is for another name.
 pub fn is_untrusted_certificate(error: &(dyn std::error::Error + 'static)) -> bool {
@@ -123,9 +125,14 @@ fn from_file(path: &Path) -> Result<RootCertStore, AuthoritiesError> {
     let wrong = |why: &dyn std::fmt::Display| {
         AuthoritiesError::Authorities(format!("{}: {why}", path.display()))
     };
+    let malformed = |error: pem::Error| match error {
+        pem::Error::Io(error) => wrong(&io_reason(&error)),
+        // Others quote the file.
+        _ => wrong(&"malformed PEM"),
+    };
     let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_file_iter(path).map_err(|error| wrong(&error))? {
-        let certificate = certificate.map_err(|error| wrong(&error))?;
+    for certificate in CertificateDer::pem_file_iter(path).map_err(malformed)? {
+        let certificate = certificate.map_err(malformed)?;
         roots.add(certificate).map_err(|error| wrong(&error))?;
     }
     if roots.is_empty() {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use http_body_util::combinators::BoxBody;
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use poem::http::uri::Scheme;
@@ -20,6 +20,7 @@ use poem::{Addr, Request, Response};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use super::connection_activity::RequestGuard;
 use super::connection_limits::ConnectionLimits;
@@ -27,6 +28,7 @@ use super::handler::Handler;
 use super::head_memory::HeadMemory;
 use super::host::check_host;
 use super::http_builder::{MAX_HEADER_FIELDS, http_builder};
+use super::request_body::read_in_background;
 use super::shutdown_signals::ShutdownSignals;
 use super::stream_executor::StreamExecutor;
 use super::streams::ResponseTimer;
@@ -49,6 +51,8 @@ pub(super) struct ClientConnection<H> {
     pub(super) limits: ConnectionLimits,
     pub(super) signals: ShutdownSignals,
     pub(super) peer: SocketAddr,
+    /// The open connections of the listener.
+    pub(super) open: TaskTracker,
     /// Whether the peer limits the requests of its own clients.
     pub(super) is_trusted_proxy: bool,
 }
@@ -76,7 +80,9 @@ impl<H: Handler> ClientConnection<H> {
     where
         S: TcpBased + AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let watchdog = Watchdog::new(&self.limits);
+        // A balancer may be about to use a connection that is closed early.
+        let open = (!self.is_trusted_proxy).then(|| self.open.clone());
+        let watchdog = Watchdog::new(&self.limits, open);
         let (stop, last_response) = (self.signals.stop.clone(), CancellationToken::new());
         let io = TokioIo::new(TimedIo::new(stream, Arc::clone(&watchdog)));
         let service = Arc::new(Service {
@@ -153,7 +159,7 @@ impl<H: Handler> Service<H> {
             // Boxed, and not before its turn comes: the library keeps room for this future beside
             // the response, and a client may send many requests at once.
             let mut response = match request {
-                Some(request) => Box::pin(self.handle(request)).await,
+                Some(request) => Box::pin(self.handle(request, &in_progress)).await,
                 None => Response::from(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE).into(),
             };
             response.headers_mut().entry(header::X_CONTENT_TYPE_OPTIONS).or_insert(NOSNIFF);
@@ -171,18 +177,30 @@ impl<H: Handler> Service<H> {
         }
     }
 
-    async fn handle(&self, request: hyper::Request<Incoming>) -> HttpResponse {
+    async fn handle(
+        &self,
+        request: hyper::Request<Incoming>,
+        in_progress: &InProgress,
+    ) -> HttpResponse {
         if request.headers().len() > MAX_HEADER_FIELDS {
             return Response::from(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE).into();
         }
         let host = check_host(&request);
         let (version, is_head) = (request.version(), request.method() == Method::HEAD);
-        let request = Request::from((
+        let has_body = !request.body().is_end_stream();
+        let mut request = Request::from((
             request,
             LocalAddr(Addr::SocketAddr(self.local)),
             RemoteAddr(Addr::SocketAddr(self.connection.peer)),
             self.scheme.clone(),
         ));
+        if let InProgress::Stream(timer) = in_progress
+            && has_body
+        {
+            let (body, task) = read_in_background(request.take_body());
+            request.set_body(body);
+            timer.keep(task);
+        }
         let mut response = self.connection.handler.handle(request, host).await;
         // The HTTP library omits the body of a HEAD response on HTTP/1.1 only.
         if is_head && version == Version::HTTP_2 {

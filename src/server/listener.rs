@@ -140,6 +140,7 @@ impl<H: Handler> Acceptor<H> {
                         limits: self.limits,
                         signals: self.signals.clone(),
                         peer,
+                        open: self.connections.clone(),
                         is_trusted_proxy: slot.is_trusted_proxy(),
                     };
                     let serving = connection.serve(stream, self.listener.tls.clone());

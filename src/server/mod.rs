@@ -13,6 +13,7 @@ mod host;
 mod http_builder;
 mod listener;
 mod peers;
+mod request_body;
 mod shutdown_signals;
 mod stream_executor;
 mod streams;

@@ -1,8 +1,9 @@
 //! The HTTP/2 streams of one connection: resets those whose responses the client takes too slowly.
 
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use futures_util::future::{AbortHandle, AbortRegistration};
+use tokio_util::task::AbortOnDropHandle;
 
 use super::connection_activity::RequestGuard;
 use super::delivery::{Delivery, NEVER};
@@ -17,9 +18,17 @@ pub(super) struct ResponseTimer {
     task: AbortHandle,
     /// Begins when the request has been answered.
     delivery: Delivery,
+    /// Reads the body of the request, if it has one.
+    request_body: OnceLock<AbortOnDropHandle<()>>,
 }
 
 impl ResponseTimer {
+    /// Keeps the task that reads the request's body until the response has been sent.
+    pub(super) fn keep(&self, task: AbortOnDropHandle<()>) {
+        // There is one for each request.
+        let _ = self.request_body.set(task);
+    }
+
     /// The response's head is complete: from now on the client must take the response.
     pub(super) fn begin_sending(&self) {
         self.delivery.begin(self.request.now());
@@ -44,7 +53,12 @@ impl Streams {
     pub(super) fn open(&self, request: RequestGuard) -> Arc<ResponseTimer> {
         let (task, registration) = AbortHandle::new_pair();
         *lock(&self.next_task) = Some(registration);
-        let timer = Arc::new(ResponseTimer { request, task, delivery: Delivery::new() });
+        let timer = Arc::new(ResponseTimer {
+            request,
+            task,
+            delivery: Delivery::new(),
+            request_body: OnceLock::new(),
+        });
         let mut timers = lock(&self.timers);
         if timers.len() == timers.capacity() {
             timers.retain(|timer| timer.strong_count() > 0);

@@ -1,7 +1,9 @@
 //! Tells the watchdog when a connection's bytes are received, wait to be sent, and are sent.
 //!
 //! While bytes wait for the client, nothing is read from it: otherwise it could request more and
-//! more responses, all of which the HTTP library would buffer.
+//! more responses, all of which the HTTP library would buffer. A few KiB of heads can take a hundred
+//! times as much memory, so a connection that has read [`TURN_BYTES`] gives way to other tasks, above
+//! all to those that use what it has read.
 
 use std::io;
 use std::pin::Pin;
@@ -13,6 +15,9 @@ use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
 use super::watchdog::Watchdog;
+
+/// Bytes that a connection reads before other tasks have their turn.
+const TURN_BYTES: usize = 8 * 1024;
 
 /// A stream over TCP.
 pub(super) trait TcpBased {
@@ -41,11 +46,13 @@ pub(super) struct TimedIo<S: TcpBased> {
     watchdog: Arc<Watchdog>,
     /// Wakes a read that was refused while bytes waited.
     reader: Option<Waker>,
+    /// Bytes read in this turn.
+    read_bytes: usize,
 }
 
 impl<S: TcpBased> TimedIo<S> {
     pub(super) fn new(stream: S, watchdog: Arc<Watchdog>) -> Self {
-        Self { stream, watchdog, reader: None }
+        Self { stream, watchdog, reader: None, read_bytes: 0 }
     }
 
     fn note_written(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
@@ -83,11 +90,18 @@ impl<S: TcpBased + AsyncRead + Unpin> AsyncRead for TimedIo<S> {
             self.reader = Some(context.waker().clone());
             return Poll::Pending;
         }
+        if self.read_bytes >= TURN_BYTES {
+            self.read_bytes = 0;
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         let before = buffer.filled().len();
         let result = Pin::new(&mut self.stream).poll_read(context, buffer);
-        if buffer.filled().len() > before {
+        let read = buffer.filled().len() - before;
+        if read > 0 {
             self.watchdog.bytes_received();
         }
+        self.read_bytes = if result.is_pending() { 0 } else { self.read_bytes + read };
         result
     }
 }
@@ -133,6 +147,7 @@ impl<S: TcpBased + AsyncWrite + Unpin> AsyncWrite for TimedIo<S> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::Duration;
 
     use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex, split};
@@ -143,6 +158,26 @@ mod tests {
 
     impl TcpBased for DuplexStream {
         fn discard_on_close(&self) {}
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_reads_much_gives_way_to_other_tasks() {
+        let (mut client, server) = duplex(4 * TURN_BYTES);
+        let mut server = TimedIo::new(server, watchdog());
+        client.write_all(&vec![b'x'; 4 * TURN_BYTES]).await.expect("room");
+        let turns = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&turns);
+        let other = tokio::spawn(async move {
+            loop {
+                counted.fetch_add(1, Ordering::Relaxed);
+                tokio::task::yield_now().await;
+            }
+        });
+        for _ in 0..4 * TURN_BYTES / 1024 {
+            server.read_exact(&mut [0; 1024]).await.expect("all");
+        }
+        assert!(turns.load(Ordering::Relaxed) >= 3);
+        other.abort();
     }
 
     #[tokio::test(start_paused = true)]

@@ -19,6 +19,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use x509_cert::der::Decode;
 
+use crate::net::io_reason;
 /// Time between two reads of the files.
 const RELOAD_INTERVAL: Duration = Duration::from_secs(2);
 
@@ -26,7 +27,7 @@ const RELOAD_INTERVAL: Duration = Duration::from_secs(2);
 #[derive(Debug, Error)]
 pub enum ServerTlsError {
     /// A file can't be read.
-    #[error("{}: {source}", .path.display())]
+    #[error("{}: {}", .path.display(), io_reason(.source))]
     Unreadable {
         /// The file.
         path: PathBuf,

@@ -1,7 +1,8 @@
 //! Decides when a connection, or a response on it, has made no progress for too long.
 //!
 //! Before its first request, a connection has the head timeout, whatever it sends. After that
-//! it may be idle for the idle timeout; on HTTP/1.1 the first byte of the next head starts the
+//! it may be idle for the idle timeout, or for one second while more than half of the listener's
+//! connections are in use, so that there is room for other clients; on HTTP/1.1 the first byte of the next head starts the
 //! head timeout again. (On HTTP/2 the bytes may be pings, so only the idle timeout counts there.)
 //! No timeout runs while a request is being answered.
 //!
@@ -15,11 +16,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::time::sleep_until;
+use tokio_util::task::TaskTracker;
 
 use super::connection_activity::{ConnectionActivity, RequestGuard, milliseconds};
 use super::connection_limits::ConnectionLimits;
 use super::delivery::Delivery;
 use super::streams::{ResponseTimer, Streams};
+
+/// The idle timeout, in milliseconds, while more than half of the listener's connections are in use.
+const CROWDED_IDLE: u64 = 1_000;
 
 /// Watches one connection.
 #[derive(Debug)]
@@ -33,10 +38,16 @@ pub(super) struct Watchdog {
     writes: Delivery,
     pub(super) streams: Streams,
     is_cut_off: AtomicBool,
+    /// The open connections of the listener, if their number matters.
+    open: Option<TaskTracker>,
+    /// The maximum of `open`.
+    max_open: usize,
 }
 
 impl Watchdog {
-    pub(super) fn new(limits: &ConnectionLimits) -> Arc<Self> {
+    /// `open`: the open connections of the listener; `None` if the connection may be idle however many
+    /// there are.
+    pub(super) fn new(limits: &ConnectionLimits, open: Option<TaskTracker>) -> Arc<Self> {
         Arc::new(Self {
             head: milliseconds(limits.head),
             idle: milliseconds(limits.idle),
@@ -45,6 +56,8 @@ impl Watchdog {
             writes: Delivery::new(),
             streams: Streams::default(),
             is_cut_off: AtomicBool::new(false),
+            open,
+            max_open: limits.connections,
         })
     }
 
@@ -63,22 +76,27 @@ impl Watchdog {
     /// Completes when the connection must end: it has been silent or dripping for too long, or
     /// the client takes too slowly what is sent. Meanwhile resets streams that are too slow.
     pub(super) async fn expired(&self) {
-        // A deadline is at least this far in the future when it begins to run.
-        let shortest = self.head.min(self.idle).min(self.response);
         loop {
-            let now = self.activity.now();
-            let Some(deadline) = self.next_deadline(now) else { return };
+            let (now, idle) = (self.activity.now(), self.idle_timeout());
+            let Some(deadline) = self.next_deadline(now, idle) else { return };
+            // A deadline is at least this far in the future when it begins to run.
+            let shortest = self.head.min(idle).min(self.response);
             let next = deadline.min(now.saturating_add(shortest));
             sleep_until(self.activity.opened + Duration::from_millis(next)).await;
         }
     }
 
     /// The earliest deadline; `None` if one has passed that ends the connection.
-    fn next_deadline(&self, now: u64) -> Option<u64> {
+    fn next_deadline(&self, now: u64, idle: u64) -> Option<u64> {
         let streams = self.streams.reset_overdue(now, self.response)?;
-        let request = self.activity.request_deadline(self.head, self.idle, self.is_blocked());
+        let request = self.activity.request_deadline(self.head, idle, self.is_blocked());
         let deadline = streams.min(self.writes.deadline(self.response)).min(request);
         (deadline > now).then_some(deadline)
+    }
+
+    fn idle_timeout(&self) -> u64 {
+        let is_crowded = self.open.as_ref().is_some_and(|open| open.len() > self.max_open / 2);
+        if is_crowded { self.idle.min(CROWDED_IDLE) } else { self.idle }
     }
 
     /// Completes once no request is in progress at the end of a `duration`, so that a shutdown may cut

@@ -9,15 +9,11 @@ pub(in crate::server) const RESPONSE: Duration = Duration::from_secs(30);
 
 const SECOND: Duration = Duration::from_secs(1);
 
+const LIMITS: ConnectionLimits =
+    ConnectionLimits { connections: 4, head: HEAD, idle: IDLE, response: RESPONSE, grace: SECOND };
+
 pub(in crate::server) fn watchdog() -> Arc<Watchdog> {
-    let (connections, grace) = (1, SECOND);
-    Watchdog::new(&ConnectionLimits {
-        connections,
-        head: HEAD,
-        idle: IDLE,
-        response: RESPONSE,
-        grace,
-    })
+    Watchdog::new(&LIMITS, None)
 }
 
 /// How long until the connection must end, in whole seconds.
@@ -44,6 +40,32 @@ async fn an_idle_connection_has_the_idle_timeout_and_a_dripping_head_the_head_ti
     tokio::time::advance(4 * SECOND).await;
     watchdog.bytes_received();
     assert_eq!(lives_for(&watchdog).await, 6 * SECOND);
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_more_than_half_of_the_connections_are_open_an_idle_one_has_a_second() {
+    let open = TaskTracker::new();
+    let _half = [open.token(), open.token()];
+    let watchdog = Watchdog::new(&LIMITS, Some(open.clone()));
+    drop(watchdog.begin_http1_request());
+    assert_eq!(lives_for(&watchdog).await, IDLE);
+    let third = open.token();
+    drop(watchdog.begin_http1_request());
+    assert_eq!(lives_for(&watchdog).await, SECOND);
+    let answering = watchdog.begin_http1_request();
+    assert!(tokio::time::timeout(IDLE, watchdog.expired()).await.is_err());
+    drop((answering, third));
+
+    // It is noticed within the shortest timeout.
+    let open_third = async {
+        tokio::time::sleep(5 * SECOND).await;
+        let _third = open.token();
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        lived = lives_for(&watchdog) => assert_eq!(lived, HEAD),
+        () = open_third => {}
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,13 +1,16 @@
-//! How many connections one peer may hold: as many as are free; a trusted proxy all of them.
+//! How many connections one peer may hold: as many as are free; a trusted proxy all of them. Idle ones make
+//! room for others.
 
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
 
-use super::{TIMEOUT, replica};
+use super::{ControlledUpstream, TIMEOUT, replica, replica_over};
 use crate::support::binary::ReplicaProcess;
+use crate::support::frames::{HEADERS, NO_WINDOW, RST_STREAM, connect, next, open};
 use crate::support::haproxy::HaProxy;
 use crate::support::postgres::PostgresServer;
 use crate::support::raw::address;
@@ -16,16 +19,24 @@ use crate::support::wait::{eventually, until};
 
 const FIRST_PEER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 1);
 const SECOND_PEER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+const THIRD_PEER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 3);
+
+const HEAD_DOCS: &str = "HEAD /docs HTTP/1.1\r\nHost: t\r\n\r\n";
 
 /// A kept-alive connection from `peer` on which a request was served; `None` if it was closed at
 /// once.
 async fn connected(address: &str, peer: Ipv4Addr) -> Option<TcpStream> {
+    connected_by(address, peer, HEAD_DOCS).await
+}
+
+/// As [`connected`], by the first of these requests.
+async fn connected_by(address: &str, peer: Ipv4Addr, requests: &str) -> Option<TcpStream> {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind((peer, 0).into()).unwrap();
     // A balancer may have reset it already.
     let mut stream = socket.connect(address.parse().unwrap()).await.ok()?;
     // Ignored: it may be closed already.
-    drop(stream.write_all(b"HEAD /docs HTTP/1.1\r\nHost: t\r\n\r\n").await);
+    drop(stream.write_all(requests.as_bytes()).await);
     let mut response = Vec::new();
     while !response.ends_with(b"\r\n\r\n") {
         let read =
@@ -41,9 +52,19 @@ async fn connected(address: &str, peer: Ipv4Addr) -> Option<TcpStream> {
 
 /// Opens connections from `peer` until one is refused, `tries` at most.
 async fn open_connections(address: &str, peer: Ipv4Addr, tries: usize) -> Vec<TcpStream> {
+    open_connections_by(address, peer, tries, HEAD_DOCS).await
+}
+
+/// As [`open_connections`], each by [`connected_by`].
+async fn open_connections_by(
+    address: &str,
+    peer: Ipv4Addr,
+    tries: usize,
+    requests: &str,
+) -> Vec<TcpStream> {
     let mut streams = Vec::new();
     while streams.len() < tries {
-        match connected(address, peer).await {
+        match connected_by(address, peer, requests).await {
             Some(stream) => streams.push(stream),
             None => break,
         }
@@ -53,12 +74,19 @@ async fn open_connections(address: &str, peer: Ipv4Addr, tries: usize) -> Vec<Tc
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_peer_holds_as_many_connections_as_are_free_and_leaves_the_rest_to_others() {
-    let (replica, _) = replica(|config| config.server.max_connections = 16).await;
+    let (upstream, key) = ControlledUpstream::new();
+    let replica =
+        replica_over(Arc::clone(&upstream), |config| config.server.max_connections = 16).await;
     let address = address(&replica.base);
+    // The second request keeps the connection busy: idle ones would soon be closed.
+    upstream.hold();
+    let requests = format!(
+        "{HEAD_DOCS}GET /v1/arena/insights?domain=search HTTP/1.1\r\nHost: t\r\nX-API-Key: {key}\r\n\r\n"
+    );
 
-    let mut streams = open_connections(&address, FIRST_PEER, 16).await;
+    let mut streams = open_connections_by(&address, FIRST_PEER, 16, &requests).await;
     assert_eq!(streams.len(), 8, "half of all");
-    let others = open_connections(&address, SECOND_PEER, 16).await;
+    let others = open_connections_by(&address, SECOND_PEER, 16, &requests).await;
     assert_eq!(others.len(), 4, "half of the rest");
     assert!(connected(&address, FIRST_PEER).await.is_none(), "no more for the first peer");
     drop(others);
@@ -70,6 +98,23 @@ async fn a_peer_holds_as_many_connections_as_are_free_and_leaves_the_rest_to_oth
     let refused =
         replica.metric(r#"gene_registry_connections_refused_total{listener="public"}"#).await;
     assert!(refused.is_some_and(|refused| refused >= 3.0), "{refused:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn idle_connections_of_several_peers_make_room_for_a_new_one() {
+    let (replica, _) = replica(|config| config.server.max_connections = 8).await;
+    let head_livez = "HEAD /livez HTTP/1.1\r\nHost: t\r\n\r\n";
+    // The idle timeout is 75 s.
+    for (url, max, request) in [(&replica.base, 8, HEAD_DOCS), (&replica.ops, 64, head_livez)] {
+        let address = address(url);
+        let mut streams = Vec::new();
+        for number in 2..=8 {
+            let (peer, rest) = (Ipv4Addr::new(127, 0, 0, number), max - streams.len());
+            streams.extend(open_connections_by(&address, peer, rest, request).await);
+        }
+        assert_eq!(streams.len(), max, "all of {url}");
+        assert!(connected_by(&address, FIRST_PEER, request).await.is_some(), "{url}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -117,7 +162,7 @@ async fn the_log_names_the_setting_once_when_a_peer_reaches_its_bound() {
 async fn one_client_of_the_shipped_balancer_leaves_connections_to_others() {
     let (replica, _) = replica(|_| {}).await;
     let balancer = HaProxy::start_with(&replica.base, &replica.ops, |text| {
-        for (from, to) in [("maxconn 4000", "maxconn 40"), ("gt 2000", "gt 20")] {
+        for (from, to) in [("maxconn 4000", "maxconn 40"), ("gt 4000", "gt 40")] {
             assert!(text.contains(from), "{from}");
             *text = text.replace(from, to);
         }
@@ -127,10 +172,45 @@ async fn one_client_of_the_shipped_balancer_leaves_connections_to_others() {
 
     let streams = open_connections(&address, FIRST_PEER, 40).await;
     assert!((1..=20).contains(&streams.len()), "{}", streams.len());
-    assert!(connected(&address, SECOND_PEER).await.is_some());
+    let others = open_connections(&address, SECOND_PEER, 40).await;
+    assert!((1..=10).contains(&others.len()), "{}", others.len());
+    assert!(connected(&address, THIRD_PEER).await.is_some());
     drop(streams);
     eventually(TIMEOUT, "closed connections are free again", || async {
         connected(&address, FIRST_PEER).await.is_some()
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn unread_responses_of_one_client_of_the_shipped_balancer_leave_room_for_others() {
+    const CONNECTIONS: u32 = 10;
+    const STREAMS: u32 = 8;
+    let (replica, _) = replica(|_| {}).await;
+    let balancer = HaProxy::start_with(&replica.base, &replica.ops, |text| {
+        assert!(text.contains("gt 2000") && text.contains("maxconn 2000"));
+        *text = text.replace("2000", "20");
+    })
+    .await;
+    let address = address(&balancer.url("127.0.0.1"));
+    let mut connections = Vec::new();
+    for _ in 0..CONNECTIONS {
+        let mut connection = connect(&address, NO_WINDOW).await;
+        let open = |n| open(2 * n + 1, "GET", "/docs/swagger-ui-bundle.js");
+        let requests: Vec<u8> = (0..STREAMS).flat_map(open).collect();
+        connection.write_all(&requests).await.unwrap();
+        connections.push(connection);
+    }
+    let mut heads = 0;
+    for connection in &mut connections {
+        let mut answered = 0;
+        while answered < STREAMS
+            && let Some(frame) = next(connection).await
+        {
+            heads += u32::from(frame.kind == HEADERS);
+            answered += u32::from(frame.kind == HEADERS || frame.kind == RST_STREAM);
+        }
+    }
+    assert!((1..=10).contains(&heads), "{heads}");
+    assert!(connected(&address, SECOND_PEER).await.is_some());
 }

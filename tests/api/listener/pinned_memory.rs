@@ -12,8 +12,8 @@ use tokio::time::timeout;
 use super::TIMEOUT;
 use crate::support::binary::ReplicaProcess;
 use crate::support::frames::{
-    END_HEADERS, END_STREAM, HEADERS, NO_WINDOW, PREFACE, RST_STREAM, SETTINGS, connect, frame,
-    next, open, open_with_fields, request,
+    END_HEADERS, END_STREAM, HEADERS, NO_WINDOW, PING, PREFACE, RST_STREAM, SETTINGS, connect,
+    frame, next, open, open_with_fields, request, trailers,
 };
 use crate::support::postgres::PostgresServer;
 use crate::support::raw::address;
@@ -104,6 +104,42 @@ async fn large_request_heads_that_wait_hold_little_memory() {
     assert!(growth < MAX_GROWTH, "{} MB", growth >> 20);
     let other = timeout(TIMEOUT, start.replica.get("/genes", Some(&key)));
     assert_eq!(other.await.expect("others are served").status, 200);
+}
+
+/// Opens streams whose responses may not be sent (window 0), and then sends trailers on each, which
+/// take thirty times as much memory as on the wire.
+async fn send_trailers(address: &str) -> TcpStream {
+    const STREAMS: u32 = 32;
+    let names: Vec<String> = (0..1_800).map(|n| format!("x{n:03x}")).collect();
+    let fields: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "")).collect();
+    let mut stream = connect(address, NO_WINDOW).await;
+    let open = |n| frame(HEADERS, END_HEADERS, 2 * n + 1, &request("POST", "/"));
+    stream.write_all(&(0..STREAMS).flat_map(open).collect::<Vec<_>>()).await.unwrap();
+    let mut heads = 0;
+    while heads < STREAMS {
+        let frame = next(&mut stream).await.expect("not closed");
+        heads += u32::from(frame.kind == HEADERS);
+    }
+    for n in 0..STREAMS {
+        stream.write_all(&trailers(2 * n + 1, &fields)).await.unwrap();
+    }
+    stream.write_all(&frame(PING, 0, 0, &[0; 8])).await.unwrap();
+    while next(&mut stream).await.expect("not closed").kind != PING {}
+    stream
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn request_trailers_hold_little_memory() {
+    let (start, key) = start().await;
+    let address = address(&start.replica.base);
+    let before = start.memory();
+    let sent = join_all((0..20).map(|_| send_trailers(&address)));
+    let pinned = timeout(3 * TIMEOUT, sent).await.expect("all are received");
+    let growth = start.memory().saturating_sub(before);
+    assert!(growth < MAX_GROWTH, "{} MB", growth >> 20);
+    let other = timeout(TIMEOUT, start.replica.get("/genes", Some(&key)));
+    assert_eq!(other.await.expect("others are served").status, 200);
+    drop(pinned);
 }
 
 /// Sends `flood` repeatedly and reads nothing, until the connection accepts no more of it.

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use gene_registry::config::Config;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep, timeout};
@@ -16,7 +15,7 @@ use crate::support::frames::{
     DATA, END_HEADERS, END_STREAM, Frame, GET, HEADERS, connect, frame, next, until_closed,
 };
 use crate::support::raw::address;
-use crate::support::{record_not_run, test_name};
+use crate::support::{raise_file_limit, record_not_run, test_name};
 
 const HEAD_TIMEOUT: Duration = Duration::from_millis(1_000);
 const IDLE_TIMEOUT: Duration = Duration::from_millis(2_000);
@@ -142,16 +141,6 @@ async fn a_dripping_http2_request_body_delays_no_response() {
     let of_answer = |frame: &&Frame| frame.stream == 1 && frame.kind == HEADERS;
     assert_eq!(frames.iter().filter(of_answer).count(), 1, "the request is served nevertheless");
     timeout(TIMEOUT, dripping).await.expect("the connection is closed").unwrap();
-}
-
-/// Raises this process's limit of open files to this number, if it may.
-fn raise_file_limit(files: u64) -> bool {
-    let limits = getrlimit(Resource::Nofile);
-    if limits.current.is_none_or(|soft| soft >= files) {
-        return true;
-    }
-    let raised = Rlimit { current: Some(files), maximum: limits.maximum };
-    limits.maximum.is_none_or(|hard| hard >= files) && setrlimit(Resource::Nofile, raised).is_ok()
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -21,6 +21,7 @@ use tokio_rustls::client::TlsStream;
 use super::{ControlledUpstream, TIMEOUT, replica_over};
 use crate::support::authority::{Authority, EXPIRED, VALID};
 use crate::support::raw::{address, head, parse, until_closed};
+use crate::support::replace_file;
 use crate::support::replica::{Replica, config};
 use crate::support::wait::eventually;
 
@@ -74,13 +75,6 @@ async fn presented_certificate(
 
 fn certificate(path: &Path) -> CertificateDer<'static> {
     CertificateDer::from_pem_file(path).unwrap()
-}
-
-/// Replaces a file atomically.
-fn replace(path: &Path, bytes: &[u8]) {
-    let beside = path.with_extension("new");
-    std::fs::write(&beside, bytes).unwrap();
-    std::fs::rename(beside, path).unwrap();
 }
 
 fn request(replica: &Replica, key: &str, version: hyper::Version) -> hyper::Request<Empty<Bytes>> {
@@ -216,10 +210,10 @@ async fn a_new_certificate_is_loaded_and_a_broken_one_is_not() {
     assert_eq!(presented_certificate(&replica, &authority).await, one);
 
     // Only one of the two files is replaced: certificate and key don't match.
-    replace(&first.0, &std::fs::read(&second.0).unwrap());
+    replace_file(&first.0, &std::fs::read(&second.0).unwrap());
     eventually(TIMEOUT, "the pair is refused", || async { reloads("failed").await == 1.0 }).await;
     assert_eq!(presented_certificate(&replica, &authority).await, one);
-    replace(&first.1, &std::fs::read(&second.1).unwrap());
+    replace_file(&first.1, &std::fs::read(&second.1).unwrap());
     eventually(TIMEOUT, "the new certificate is presented", || async {
         presented_certificate(&replica, &authority).await == two
     })
@@ -235,7 +229,7 @@ async fn a_new_certificate_is_loaded_and_a_broken_one_is_not() {
     );
 
     for (n, broken) in [&b"-----BEGIN CERTIFICATE-----\nrubbish"[..], b""].iter().enumerate() {
-        replace(&first.0, broken);
+        replace_file(&first.0, broken);
         let failed = 2.0 + n as f64;
         eventually(TIMEOUT, "the certificate is refused", || async {
             reloads("failed").await == failed
