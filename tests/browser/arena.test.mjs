@@ -25,11 +25,6 @@ for (const theme of themes) {
     await fits(page);
     await accessible(page);
     await shot(page, `arena-domain-${theme.name}`);
-    await page.locator("button.gene").first().click();
-    await page.getByRole("heading", { name: "Output" }).waitFor();
-    await fits(page);
-    await accessible(page);
-    await shot(page, `arena-phenotype-${theme.name}`, false);
   }));
 }
 
@@ -40,7 +35,7 @@ for (const [where, url] of [["plainly", demo], ["behind TLS and a prefix", proxi
     await page.getByLabel("API key").fill(keys.good);
     await page.getByRole("button", { name: "Use this key" }).click();
     await ready(page);
-    await page.getByRole("button", { name: "search", exact: true }).click();
+    await page.getByRole("navigation", { name: "Domains" }).getByRole("link", { name: "search", exact: true }).click();
     await page.getByRole("heading", { name: "search", exact: true }).waitFor();
     await page.locator("svg.history").waitFor();
     const facts = await api("arena/insights?domain=search");
@@ -83,16 +78,16 @@ test("the ranking is filtered, sorted and paged, and the URL shows it", () => on
   await loaded();
   assert.equal(seen.counted.length, before_ + 2, "one request for each change");
   const expected = (await api("genes?domain=search&fidelity=Native&sort=downloads")).data.map((gene) => gene.name);
-  assert.deepEqual(await page.locator("#rows button.gene").allInnerTexts(), expected);
+  assert.deepEqual(await page.locator("#rows a.gene").allInnerTexts(), expected);
   assert.equal(await page.locator("th[aria-sort=descending]").innerText(), "Downloads");
   assert.equal(new URL(page.url()).search, "?domain=search&fidelity=Native&sort=downloads");
 
   await open(page, "?limit=50");
-  assert.ok(await page.getByRole("button", { name: "Previous" }).isDisabled());
+  assert.ok(await page.getByRole("link", { name: "Previous" }).isDisabled());
   const names = [];
   for (;;) {
-    names.push(...(await page.locator("#rows button.gene").allInnerTexts()));
-    const next = page.getByRole("button", { name: "Next" });
+    names.push(...(await page.locator("#rows a.gene").allInnerTexts()));
+    const next = page.getByRole("link", { name: "Next" });
     if (await next.isDisabled()) break;
     const range = await page.locator("#range").innerText();
     await next.press("Enter");
@@ -102,19 +97,6 @@ test("the ranking is filtered, sorted and paged, and the URL shows it", () => on
   assert.equal(names.length, total);
   await page.goBack();
   await page.getByText(`51–100 of ${total}`, { exact: true }).waitFor();
-}));
-
-test("a gene's phenotype, by keyboard", () => onPage({ key: keys.good }, async (page) => {
-  await open(page);
-  const gene = page.locator("button.gene").first();
-  await gene.focus();
-  await page.keyboard.press("Enter");
-  const dialog = page.getByRole("dialog");
-  await dialog.getByText("Input", { exact: true }).waitFor();
-  assert.ok((await dialog.innerText()).includes("playground install"));
-  await page.keyboard.press("Escape");
-  assert.ok(await dialog.isHidden());
-  assert.ok(await gene.evaluate((one) => one === document.activeElement), "the focus returns to the gene");
 }));
 
 test("controls, marks of direction and invisible characters are shown as escapes", () => onPage({ key: keys.good, provokes: [404] }, async (page) => {
@@ -132,13 +114,11 @@ test("controls, marks of direction and invisible characters are shown as escapes
     body.phenotype.input = { type: "object", properties: { [evil]: { type: evil, description: evil } } };
     await route.fulfill({ response, json: body });
   });
-  for (const query of ["", `?domain=${encodeURIComponent(evil.slice(0, -5))}`]) {
-    await page.goto(`${demo}/arena${query}`);
+  const { id } = (await api("genes?limit=1")).data[0];
+  for (const path of ["arena", `arena?domain=${encodeURIComponent(evil.slice(0, -5))}`, `genes/${id}`]) {
+    await page.goto(`${demo}/${path}`);
     await page.waitForFunction(() => !document.body.hasAttribute("aria-busy"));
-    if (!query) {
-      await page.locator("button.gene").first().click();
-      await page.getByRole("dialog").getByText("Input", { exact: true }).waitFor();
-    }
+    if (path.startsWith("genes")) await page.getByRole("heading", { name: "Input" }).waitFor();
     const shown = await page.evaluate(() => [document.title, document.documentElement.textContent,
       ...[...document.querySelectorAll("[aria-label]")].map((one) => one.getAttribute("aria-label"))].join("\n"));
     assert.ok(shown.includes("\\u{202e}gnp.exe\\u{2066}"), shown);
@@ -160,4 +140,74 @@ test("a visitor enters a key and chooses a domain by keyboard", () => onPage({},
   await page.getByRole("heading", { name: "code.testing" }).waitFor();
   await page.locator("svg.history").waitFor();
   await page.getByRole("status").filter({ hasText: /shown/ }).waitFor({ state: "attached" });
+}));
+
+test("the heads of columns and the names of domains are links", () => onPage({ key: keys.good }, async (page) => {
+  await open(page, "?domain=search&limit=10");
+  await page.getByRole("columnheader", { name: "Downloads" }).getByRole("link").click();
+  await page.waitForURL(/domain=search&sort=downloads&limit=10$/);
+  await open(page, "");
+  const link = page.locator("#rows .by a").first();
+  const domain = await link.innerText();
+  await link.click();
+  await page.getByRole("heading", { name: domain, exact: true }).waitFor();
+  await page.goBack();
+  await page.getByRole("heading", { name: "The arena" }).waitFor();
+}));
+
+test("values that the page does not offer are reported, and replaced by the defaults", () => onPage({ key: keys.good }, async (page) => {
+  await open(page, "?domain=search&sort=price&limit=1000&offset=-1&fidelity=native");
+  const notice = page.locator("#notice");
+  for (const name of ["sort", "limit", "offset", "fidelity"]) assert.ok((await notice.innerText()).includes(name));
+  assert.equal(new URL(page.url()).search, "?domain=search");
+  await page.reload();
+  await ready(page);
+  assert.ok(await notice.isHidden());
+}));
+
+test("a known domain is chosen from the list by keyboard, and another one typed", () => onPage({ key: keys.good }, async (page) => {
+  await open(page, "");
+  const field = page.getByRole("combobox", { name: "Domain" });
+  await field.fill("sea");
+  const list = page.getByRole("listbox");
+  await list.waitFor();
+  assert.deepEqual(await list.getByRole("option").allInnerTexts(), ["search", "search.web"]);
+  await accessible(page);
+  await field.press("ArrowDown");
+  assert.equal(await field.getAttribute("aria-activedescendant"), "domain-0");
+  await field.press("Escape");
+  assert.ok(await list.isHidden());
+  await field.press("ArrowDown");
+  await field.press("Enter");
+  await page.waitForURL(/domain=search$/);
+  await page.getByRole("heading", { name: "search", exact: true }).waitFor();
+}));
+
+test("a search for domains says what it costs and what it found", () => onPage({ key: keys.good }, async (page, seen) => {
+  await open(page, "?limit=10");
+  const button = page.getByRole("button", { name: "Look for domains (up to 40 requests)" });
+  const { total } = await api("genes?limit=1");
+  const before_ = seen.counted.length;
+  await button.click();
+  await page.locator("#found").getByText(`in all ${total} genes.`).waitFor();
+  assert.equal(seen.counted.length - before_, Math.ceil(total / 50));
+  await page.getByRole("combobox", { name: "Domain" }).fill("code");
+  assert.ok((await page.getByRole("option").allInnerTexts()).includes("code.testing"));
+}));
+
+test("a search for domains takes at most half of what the window leaves", () => onPage({ key: keys.good }, async (page, seen) => {
+  // Simulated, since the sample has few genes.
+  let left = 6;
+  await page.route("**/v1/genes?*", async (route) => {
+    const response = await route.fetch();
+    left -= 1;
+    const headers = { ...response.headers(), "x-ratelimit-remaining": String(left), link: '<?offset=50>; rel="next"' };
+    await route.fulfill({ response, headers, json: { ...(await response.json()), total: 9_000 } });
+  });
+  await open(page, "");
+  const before_ = seen.counted.length;
+  await page.getByRole("button", { name: "Look for domains (up to 2 requests)" }).click();
+  await page.locator("#found").getByText("in the best 100 of 9,000 genes.").waitFor();
+  assert.equal(seen.counted.length - before_, 2);
+  await page.getByRole("button", { name: "Look for domains (up to 1 request)" }).waitFor();
 }));

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { accessible, demo, fits, keys, themes, onPage, proxied, shot, start, stop, withoutHeaders } from "./support.mjs";
+import { accessible, demo, fits, keys, themes, onPage, proxied, shot, start, stop, storedKey, withoutHeaders } from "./support.mjs";
 
 before(start);
 after(stop);
@@ -81,7 +81,7 @@ test("the key is stored for the tab, shared with the arena, and removed by loggi
   await open(page, demo);
   await page.locator(".auth-wrapper .authorize").first().click();
   await page.locator(".auth-btn-wrapper button").filter({ hasText: "Logout" }).click();
-  assert.equal(await page.evaluate(() => sessionStorage.getItem("gene-registry.key")), null);
+  assert.equal(await storedKey(page), null);
 }));
 
 test("a wrong key shows the 401 in the page", () => onPage({ provokes: [401] }, async (page) => {

@@ -56,3 +56,20 @@ test("links lead to the other pages", () => onPage({}, async (page) => {
     }
   }
 }));
+
+test("a slash too many leads to the page, and an unknown address to a page with the way back", () => onPage({ key: keys.good, provokes: [404] }, async (page) => {
+  for (const url of [demo, proxied]) {
+    for (const path of ["docs", "arena?domain=search"]) {
+      await page.goto(`${url}/${path.replace(/(?=\?|$)/, "/")}`);
+      await page.waitForURL(`${url}/${path}`);
+    }
+    for (const path of ["nothing", "deep/in/nothing"]) {
+      const response = await page.goto(`${url}/${path}`);
+      assert.equal(response.status(), 404);
+      await fits(page);
+      await accessible(page);
+      await page.getByRole("link", { name: "Explore the arena" }).click();
+      await page.waitForURL(`${url}/arena`);
+    }
+  }
+}));

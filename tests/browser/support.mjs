@@ -78,7 +78,7 @@ export async function onPage(options, scenario) {
         console.error(`policy: ${event.violatedDirective} ${event.blockedURI} ${event.sourceFile}`));
       if (kept && !sessionStorage.getItem("key-set")) {
         sessionStorage.setItem("key-set", "yes");
-        sessionStorage.setItem("gene-registry.key", kept);
+        for (const prefix of ["/", "/registry/"]) sessionStorage.setItem(`gene-registry.key ${prefix}`, kept);
       }
     }, key);
   }
@@ -96,6 +96,9 @@ export async function onPage(options, scenario) {
     await context.close();
   }
 }
+
+/** The key that the tab has stored for the service without a path prefix. */
+export const storedKey = (page) => page.evaluate(() => sessionStorage.getItem("gene-registry.key /"));
 
 export async function shot(page, name, fullPage = true) {
   await page.screenshot({ path: join(BROWSER_OUT, "screenshots", `${name}.png`), fullPage });

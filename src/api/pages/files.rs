@@ -3,22 +3,29 @@
 use crate::http::static_file::{HTML, PageFile, SCRIPT, STYLE};
 use crate::http::swagger_ui;
 
-const OWN_FILES: [PageFile; 15] = [
+const OWN_FILES: [PageFile; 22] = [
     ("/assets/front.css", STYLE, include_str!("front/front.css")),
     ("/assets/front.js", SCRIPT, include_str!("front/front.js")),
+    ("/assets/copy.js", SCRIPT, include_str!("assets/copy.js")),
+    ("/assets/key.js", SCRIPT, include_str!("assets/key.js")),
     ("/docs", HTML, include_str!("docs/index.html")),
     ("/docs/init.js", SCRIPT, include_str!("docs/init.js")),
     ("/arena", HTML, include_str!("arena/index.html")),
     ("/arena/arena.css", STYLE, include_str!("arena/arena.css")),
     ("/arena/main.js", SCRIPT, include_str!("arena/main.js")),
     ("/arena/api.js", SCRIPT, include_str!("arena/api.js")),
-    ("/arena/key.js", SCRIPT, include_str!("arena/key.js")),
+    ("/arena/view.js", SCRIPT, include_str!("arena/view.js")),
+    ("/arena/seen.js", SCRIPT, include_str!("arena/seen.js")),
+    ("/arena/key_form.js", SCRIPT, include_str!("arena/key_form.js")),
+    ("/arena/domains.js", SCRIPT, include_str!("arena/domains.js")),
     ("/arena/dom.js", SCRIPT, include_str!("arena/dom.js")),
     ("/arena/errors.js", SCRIPT, include_str!("arena/errors.js")),
     ("/arena/overview.js", SCRIPT, include_str!("arena/overview.js")),
     ("/arena/plots.js", SCRIPT, include_str!("arena/plots.js")),
     ("/arena/table.js", SCRIPT, include_str!("arena/table.js")),
-    ("/arena/phenotype.js", SCRIPT, include_str!("arena/phenotype.js")),
+    ("/genes/:id", HTML, include_str!("gene/index.html")),
+    ("/arena/gene.js", SCRIPT, include_str!("gene/gene.js")),
+    ("/arena/schema.js", SCRIPT, include_str!("gene/schema.js")),
 ];
 
 /// All files, with those of Swagger UI.

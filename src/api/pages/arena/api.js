@@ -1,6 +1,6 @@
 // A client of the public API. Every call counts against the visitor's key.
 
-import { key } from "./key.js";
+import { key, keyIsAccepted, root } from "../assets/key.js";
 
 /** A failed request; `errors.js` has a message for each `kind`. */
 export class RequestError extends Error {
@@ -26,7 +26,7 @@ const KINDS = {
 };
 
 async function request(path, query, signal) {
-  const url = new URL(`v1/${path}`, document.baseURI);
+  const url = new URL(`v1/${path}`, root);
   for (const [name, value] of Object.entries(query)) {
     if (value !== "" && value !== null) url.searchParams.set(name, value);
   }
@@ -39,11 +39,16 @@ async function request(path, query, signal) {
   }
   updateRateLimit(response.headers);
   const body = await response.json().catch(() => null);
-  if (response.ok && body) return { body, link: response.headers.get("Link") ?? "" };
-  throw new RequestError(KINDS[body?.code] ?? "internal", {
+  if (response.ok && body) {
+    keyIsAccepted();
+    return { body, link: response.headers.get("Link") ?? "" };
+  }
+  const limit = number(response.headers.get("X-RateLimit-Limit"));
+  const kind = KINDS[body?.code] ?? "internal";
+  throw new RequestError(kind === "limit" && limit === 0 ? "blocked" : kind, {
     message: body?.error,
     seconds: Number(response.headers.get("Retry-After") ?? 0),
-    limit: number(response.headers.get("X-RateLimit-Limit")),
+    limit,
   });
 }
 
@@ -75,7 +80,7 @@ export const phenotype = async (id, signal) =>
 /** The offset of the page to which `Link` leads, or `null`. */
 function linked(link, relation) {
   for (const [, target, rel] of link.matchAll(/<([^>]*)>;\s*rel="?(\w+)"?/g)) {
-    if (rel === relation) return Number(new URL(target, document.baseURI).searchParams.get("offset") ?? 0);
+    if (rel === relation) return Number(new URL(target, root).searchParams.get("offset") ?? 0);
   }
   return null;
 }

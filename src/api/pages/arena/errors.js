@@ -1,11 +1,12 @@
 // Messages for failed requests: the cause, and what to do.
 
 import { $, announce, make } from "./dom.js";
-import { domainsSeen } from "./key.js";
+import { domainsSeen } from "./seen.js";
 
 const MESSAGES = {
   key: () => ["This key was not accepted",
     "It may be mistyped, expired or revoked, or lack the scope read; the service does not say which. Check the key, or use another."],
+  blocked: () => ["This key is not accepted", "Its limit is 0 requests a minute. Use another key."],
   limit: ({ limit }) => ["This key has used up its limit",
     `It allows ${limit === null ? "a set number of" : limit} ${limit === 1 ? "request" : "requests"} a minute. Requests are accepted again when the minute is over.`],
   database: () => ["The registry's database is unavailable",
@@ -42,7 +43,7 @@ export function showError(error, repeat, choose) {
         make("div", { class: "chips" }, others.map((name) =>
           make("button", { type: "button", class: "chip", onclick: () => choose(name) }, name))));
     }
-  } else if (error.kind !== "key" && error.kind !== "query") {
+  } else if (!["key", "blocked", "query"].includes(error.kind)) {
     notice.append(retry(error, repeat));
   }
   notice.hidden = false;
@@ -54,7 +55,8 @@ export function message(error) {
   return [make("h2", {}, title), make("p", {}, text)];
 }
 
-/** A button that is enabled after the waiting time, with a countdown. */
+/** A button that is enabled after the waiting time, with a countdown. When it was the key's limit that was
+    reached, the request is repeated then. */
 export function retry(error, repeat) {
   const button = make("button", { type: "button", class: "button slim", onclick: repeat }, "Try again");
   const remaining = () => Math.max(0, Math.ceil((error.until - Date.now()) / 1000));
@@ -69,7 +71,8 @@ export function retry(error, repeat) {
     if (seconds === 0) {
       clearInterval(timer);
       spoken.textContent = "";
-      announce("You can try again now.");
+      announce(error.kind === "limit" ? "Trying again." : "You can try again now.");
+      if (error.kind === "limit") repeat();
     }
   };
   clearInterval(timer);

@@ -2,58 +2,51 @@
 // ranking), or three if the plot needs another page of the ranking.
 
 import * as api from "./api.js";
-import { $, announce, count, inert, make } from "./dom.js";
-import { abbreviate, canBeKey, domainsSeen, key, rememberDomains, removeKey, storeKey } from "./key.js";
-import { showOverview } from "./overview.js";
-import { openPhenotype } from "./phenotype.js";
-import { showTable } from "./table.js";
+import { $, announce, inert } from "./dom.js";
+import { setUpDomains, showFinder } from "./domains.js";
 import { clearError, showError } from "./errors.js";
+import { askForKey, setUpKeyForm, showKey } from "./key_form.js";
+import { showOverview } from "./overview.js";
+import { domainsSeen, rememberPage } from "./seen.js";
+import { showTable } from "./table.js";
+import { addressOf, DEFAULTS, viewLink, viewOf } from "./view.js";
+import { dropKey, key } from "../assets/key.js";
 
-const DEFAULTS = { domain: "", fidelity: "", sort: "fitness", limit: "20", offset: "0" };
 /** Maximum number of chips; the field suggests all domains. */
 const CHIPS = 12;
 
 let current = null;
 let activeRequest = null;
 
-/** The view of an address; values that the page does not offer become defaults. */
-function viewOf(address) {
-  const view = { ...DEFAULTS };
-  for (const name of Object.keys(view)) view[name] = address.searchParams.get(name) ?? view[name];
-  for (const name of ["fidelity", "sort", "limit"]) {
-    const offered = [...$(name).options].map((option) => option.value);
-    if (!offered.includes(view[name])) view[name] = DEFAULTS[name];
-  }
-  if (!/^\d{1,9}$/.test(view.offset)) view.offset = DEFAULTS.offset;
-  return view;
-}
+const shown = () => viewOf(new URL(location.href)).view;
 
-function addressOf(view) {
-  const address = new URL(location.href);
-  address.search = "";
-  for (const [name, value] of Object.entries(view)) {
-    if (value !== DEFAULTS[name]) address.searchParams.set(name, value);
-  }
-  return address;
-}
-
-function go(change) {
-  const view = { ...viewOf(new URL(location.href)), ...change };
+function go(view) {
   history.pushState(null, "", addressOf(view));
   return show(view);
 }
 
 const goToDomain = (domain) => go({ ...DEFAULTS, domain });
 
+/** Shows what the address says, after it has changed or when the page is opened. */
+function open({ reload = false } = {}) {
+  const { view, wrong } = viewOf(new URL(location.href));
+  $("notice").hidden = wrong.length === 0;
+  if (wrong.length) {
+    $("notice").textContent = `The address has values that this page does not offer, for: ${wrong.join(", ")}. The defaults are shown instead.`;
+    history.replaceState(null, "", addressOf(view));
+  }
+  return show(view, { reload });
+}
+
 async function show(view, { reload = false } = {}) {
   updateControls(view);
   clearError();
-  if (!key()) return askForKey();
+  if (!key()) return withoutKey();
   activeRequest?.abort();
   activeRequest = new AbortController();
   const { signal } = activeRequest;
   const replacesAll = reload || current?.domain !== view.domain;
-  if (replacesAll) ["overview", "ranking"].forEach((id) => { $(id).hidden = true; });
+  if (replacesAll) hideContent();
   announce("Loading …");
   document.body.setAttribute("aria-busy", "true");
   try {
@@ -68,10 +61,12 @@ async function show(view, { reload = false } = {}) {
     reportError(error, view);
   } finally {
     if (!signal.aborted || activeRequest.signal === signal) document.body.removeAttribute("aria-busy");
-    showRateLimit();
+    showKey();
     suggestions();
   }
 }
+
+const hideContent = () => ["overview", "ranking"].forEach((id) => { $(id).hidden = true; });
 
 /** Loads each page of genes once, even if both overview and ranking need it. */
 function pageLoader(signal) {
@@ -99,10 +94,10 @@ function ofDomain(error, domain) {
 async function ranking(view, page, signal) {
   const found = await page(view);
   if (signal.aborted) return;
-  rememberDomains(found.data);
+  rememberPage(found.data);
   // For an unknown domain, the failed insights show a message instead.
   if (found.total === 0 && view.domain && !view.fidelity) return;
-  showTable(found, view, (gene) => openPhenotype(gene, showRateLimit));
+  showTable(found, view, go);
 }
 
 function reportError(error, view) {
@@ -110,8 +105,8 @@ function reportError(error, view) {
   if (!(error instanceof api.RequestError)) console.error(error);
   showError(failure, () => show(view, { reload: $("ranking").hidden }), goToDomain);
   if (failure.kind === "key") {
-    removeKey();
-    askForKey({ keepText: true });
+    dropKey();
+    withoutKey({ isWrong: true });
   }
   announce("");
 }
@@ -124,76 +119,43 @@ function updateControls(view) {
   $("title").textContent = inert(view.domain) || "The arena";
   document.title = `${inert(view.domain) || "Arena"} · Gene Registry`;
   $("ranking-title").textContent = view.domain ? "Ranking" : "Best genes of all domains";
-  keyLine();
+  $("domain-form").hidden = !key();
+  showKey();
 }
 
-function keyLine() {
-  const has = Boolean(key());
-  $("key-line").hidden = !has;
-  $("domain-form").hidden = !has;
-  $("key-form").hidden = has;
-  if (has) $("key-shown").textContent = `Key ${abbreviate(key())}`;
-}
-
-function askForKey({ keepText = false } = {}) {
+function withoutKey({ isWrong = false } = {}) {
   activeRequest?.abort();
-  api.forgetRateLimit();
   current = null;
-  ["overview", "ranking"].forEach((id) => { $(id).hidden = true; });
-  keyLine();
-  if (!keepText) $("key").value = "";
-  $("key").toggleAttribute("aria-invalid", keepText);
-  if (keepText) $("key").setAttribute("aria-invalid", "true");
-  $("key").focus({ preventScroll: true });
-}
-
-function showRateLimit() {
-  const limits = api.rateLimit;
-  $("rate-limit").textContent = limits ? `${count(limits.remaining)} of ${count(limits.limit)} requests remain this minute` : "";
+  hideContent();
+  $("domain-form").hidden = true;
+  askForKey({ isWrong });
 }
 
 function suggestions() {
   const seen = domainsSeen();
-  $("domains").replaceChildren(...seen.map((name) => make("option", { value: name })));
+  showFinder();
   const here = $("domain").value;
-  $("chips").replaceChildren(...seen.slice(0, CHIPS).map((name) => make("button", {
-    type: "button", class: "chip", "aria-pressed": String(name === here), onclick: () => goToDomain(name),
-  }, name)));
+  $("chips").replaceChildren(...seen.slice(0, CHIPS).map((name) =>
+    viewLink({ ...DEFAULTS, domain: name }, go, { class: "chip", "aria-current": name === here && "page" }, name)));
   $("chips").hidden = seen.length === 0;
 }
 
-$("key-form").addEventListener("submit", (event) => {
-  event.preventDefault();
-  const value = $("key").value.trim();
-  if (!canBeKey(value)) return reportError(new api.RequestError("key"), viewOf(new URL(location.href)));
-  storeKey(value);
-  $("key").value = "";
-  $("main").focus({ preventScroll: true });
-  show(viewOf(new URL(location.href)), { reload: true });
+setUpKeyForm({
+  start: () => open({ reload: true }),
+  refuse: () => reportError(new api.RequestError("key"), shown()),
+  end: () => { clearError(); withoutKey(); },
 });
 
-$("key-change").addEventListener("click", () => {
-  removeKey();
-  clearError();
-  askForKey();
+setUpDomains((domain, { isSame = false } = {}) => {
+  if (!isSame) return goToDomain(domain);
+  showKey();
+  suggestions();
 });
 
-$("domain-form").addEventListener("submit", (event) => {
-  event.preventDefault();
-  goToDomain($("domain").value.trim());
-});
-
-$("filters").addEventListener("change", (event) => go({ [event.target.name]: event.target.value, offset: "0" }));
+$("filters").addEventListener("change", (event) => go({ ...shown(), [event.target.name]: event.target.value, offset: "0" }));
 $("filters").addEventListener("submit", (event) => event.preventDefault());
 
-for (const id of ["previous", "next"]) {
-  $(id).addEventListener("click", async () => {
-    await go({ offset: $(id).dataset.offset });
-    $("ranking-title").scrollIntoView({ block: "start" });
-  });
-}
-
-addEventListener("popstate", () => show(viewOf(new URL(location.href))));
+addEventListener("popstate", () => open());
 
 suggestions();
-show(viewOf(new URL(location.href)), { reload: true });
+open({ reload: true });

@@ -1,7 +1,8 @@
 // A domain's metrics with explanations, its top genes, and a plot of their history.
 
 import { $, count, decimal, make, percent } from "./dom.js";
-import { drawHistory, historyTable } from "./plots.js";
+import { drawHistory, historyTable, historyOf } from "./plots.js";
+import { geneAddress } from "./view.js";
 
 const TRENDS = {
   rising: ["↗", "rising", "good"],
@@ -62,10 +63,7 @@ function leaders(top, genes) {
   return top.map((gene) => {
     const index = unused.findIndex((one) => one.name === gene.name && one.fitness_score === gene.fitness);
     const found = index < 0 ? null : unused.splice(index, 1)[0];
-    const history = (found?.arena_history ?? [])
-      .map((entry) => ({ time: Date.parse(entry.evaluated_at), fitness: entry.fitness_value, calls: entry.total_calls }))
-      .reverse();
-    return { ...gene, history };
+    return { ...gene, id: found?.id ?? null, history: historyOf(found?.arena_history ?? []) };
   });
 }
 
@@ -73,7 +71,7 @@ function leader(gene, index) {
   const [arrow, word, tone] = TRENDS[gene.trend] ?? TRENDS.stable;
   return make("li", {},
     make("span", { class: `swatch s${index + 1}`, "aria-hidden": "true" }, String(index + 1)),
-    make("span", { class: "name" }, gene.name),
+    make("span", { class: "name" }, gene.id ? make("a", { href: geneAddress(gene.id).href }, gene.name) : gene.name),
     make("span", { class: "fitness" }, decimal(gene.fitness)),
     make("span", { class: `badge ${tone}` }, make("span", { "aria-hidden": "true" }, arrow), word));
 }

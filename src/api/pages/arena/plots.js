@@ -5,6 +5,11 @@ import { day, decimal, make, svg } from "./dom.js";
 const HEIGHT = 300;
 const MARGIN = { left: 46, right: 30, top: 14, bottom: 34 };
 
+/** The history of a gene as the API has it, oldest first. */
+export const historyOf = (entries) => entries
+  .map((entry) => ({ time: Date.parse(entry.evaluated_at), fitness: entry.fitness_value, calls: entry.total_calls }))
+  .reverse();
+
 /** Draws one line for each gene; `series` has `name` and `history`, oldest first. */
 export function drawHistory(container, series) {
   if (!series.length) {
@@ -64,7 +69,7 @@ export function historyTable(series) {
       make("td", { class: "number" }, String(p.calls)))));
   const head = ["Gene", "Day", "Fitness", "Calls"].map((name, i) =>
     make("th", { scope: "col", class: i > 1 ? "number" : "" }, name));
-  return make("table", {}, make("caption", { class: "visually-hidden" }, "Evaluations of the top genes, newest first"),
+  return make("table", {}, make("caption", { class: "visually-hidden" }, "Evaluations, newest first"),
     make("thead", {}, make("tr", {}, head)), make("tbody", {}, rows));
 }
 

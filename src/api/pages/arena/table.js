@@ -2,47 +2,68 @@
 
 import { $, announce, count, decimal, inert, make } from "./dom.js";
 import { sparkline } from "./plots.js";
+import { addressOf, DEFAULTS, geneAddress, opensElsewhere, viewLink } from "./view.js";
 
-const TONES = { Native: "good", Hybrid: "accent", Wrapped: "" };
+export const TONES = { Native: "good", Hybrid: "accent", Wrapped: "" };
 const SORTED_BY = { fitness: "fitness", reputation: "reputation", downloads: "downloads" };
 
-export function showTable(page, view, open) {
+export function showTable(page, view, go) {
   const { data, total, offset } = page;
-  $("rows").replaceChildren(...data.map((gene, index) => row(gene, offset + index + 1, view, open)));
+  $("rows").replaceChildren(...data.map((gene, index) => row(gene, offset + index + 1, view, go)));
   if (!data.length) {
     const text = total ? "This page is empty: it is past the end of the ranking." : "No gene matches these filters.";
     $("rows").append(make("tr", { role: "row" }, make("td", { role: "cell", colspan: 8, class: "empty soft" }, text)));
   }
   $("genes").classList.toggle("all-domains", !view.domain);
-  for (const head of document.querySelectorAll("th[data-sort]")) {
-    if (head.dataset.sort === view.sort) head.setAttribute("aria-sort", "descending");
-    else head.removeAttribute("aria-sort");
-  }
+  for (const head of document.querySelectorAll("th[data-sort]")) sortedBy(head, view, go);
   const where = view.domain ? `of the domain ${inert(view.domain)}` : "of all domains";
   $("caption").textContent = `Genes ${where}${view.fidelity ? `, ${view.fidelity} only` : ""}, by ${SORTED_BY[view.sort]}, best first`;
   const range = data.length ? `${count(offset + 1)}–${count(offset + data.length)} of ${count(total)}` : `0 of ${count(total)}`;
   $("range").textContent = range;
-  // A focused button that is about to be disabled passes the focus on.
-  for (const [id, target] of [["previous", page.previous], ["next", page.next]]) {
-    const button = $(id);
-    if (target === null && document.activeElement === button) $("ranking-title").focus();
-    button.disabled = target === null;
-    button.dataset.offset = target ?? "";
-  }
+  for (const [id, target] of [["previous", page.previous], ["next", page.next]]) pageLink(id, target, view, go);
   $("ranking").hidden = false;
   announce(`Genes ${range} shown.`);
 }
 
-function row(gene, rank, view, open) {
-  const name = make("button", {
-    type: "button", class: "gene", "aria-haspopup": "dialog",
-    onclick: () => open(gene),
-  }, gene.name || "(unnamed)");
+/** The head of a column by which the ranking can be sorted. */
+function sortedBy(head, view, go) {
+  const sort = head.dataset.sort;
+  if (sort === view.sort) head.setAttribute("aria-sort", "descending");
+  else head.removeAttribute("aria-sort");
+  const name = head.dataset.name ??= head.textContent;
+  head.replaceChildren(viewLink({ ...view, sort, offset: DEFAULTS.offset }, go, {}, name));
+}
+
+/** Without a target, a link that leads nowhere. One that has the focus passes it on. */
+function pageLink(id, target, view, go) {
+  const link = $(id);
+  if (target === null) {
+    if (document.activeElement === link) $("ranking-title").focus();
+    link.removeAttribute("href");
+    link.setAttribute("aria-disabled", "true");
+    link.onclick = null;
+    return;
+  }
+  link.removeAttribute("aria-disabled");
+  const other = { ...view, offset: String(target) };
+  link.href = addressOf(other).href;
+  link.onclick = async (event) => {
+    if (opensElsewhere(event)) return;
+    event.preventDefault();
+    await go(other);
+    $("ranking-title").scrollIntoView({ block: "start" });
+  };
+}
+
+function row(gene, rank, view, go) {
+  const name = make("a", { class: "gene", href: geneAddress(gene.id).href }, gene.name || "(unnamed)");
+  const domain = !view.domain && gene.domain
+    && [" in ", viewLink({ ...DEFAULTS, domain: gene.domain }, go, {}, gene.domain)];
   return make("tr", { role: "row" },
     cell("#", count(rank), "number rank"),
     make("th", { role: "rowheader", scope: "row" }, name,
       gene.description && make("span", { class: "description" }, gene.description),
-      make("span", { class: "by" }, gene.owner ? `by ${gene.owner}` : "", !view.domain && gene.domain ? ` in ${gene.domain}` : "")),
+      make("span", { class: "by" }, gene.owner ? `by ${gene.owner}` : "", domain)),
     cell("Fidelity", make("span", { class: `badge ${TONES[gene.fidelity] ?? ""}` }, gene.fidelity)),
     cell("Fitness", decimal(gene.fitness_score), "number strong"),
     cell("History", sparkline(gene.arena_history), "history"),

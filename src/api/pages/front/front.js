@@ -1,4 +1,7 @@
 // Conveniences of the front page: the address that the browser knows, and copy buttons.
+
+import { copy } from "./copy.js";
+
 if (document.body.dataset.base === "guessed") {
   const base = new URL("v1", document.baseURI).href;
   for (const element of document.querySelectorAll("[data-address]")) element.textContent = base;
@@ -20,19 +23,4 @@ for (const command of document.querySelectorAll(".command")) {
     setTimeout(() => { button.textContent = "Copy"; }, 2500);
   });
   command.append(button);
-}
-
-// The clipboard exists only in secure contexts; elsewhere the command is selected.
-async function copy(code) {
-  try {
-    await navigator.clipboard.writeText(code.textContent);
-    return true;
-  } catch {
-    const range = document.createRange();
-    range.selectNodeContents(code);
-    const selection = getSelection();
-    selection.removeAllRanges();
-    selection.addRange(range);
-    return false;
-  }
 }
