@@ -8,11 +8,12 @@ use gene_registry::api::{
 };
 use gene_registry::cache::ReadThrough;
 use gene_registry::config::{Config, LoadedConfig};
+use gene_registry::default_schema::generate;
 use gene_registry::keys::{ApiKey, Authenticator, READ_SCOPE};
 use gene_registry::limit::{LimitOptions, Limiter};
 use gene_registry::ops::{Dependencies, Dependency, Health, Metrics, Traces};
-use gene_registry::registry::{ApiKeyRecord, Timestamp};
-use gene_registry::upstream::{Catalogue, ChangePoller, Embedded, UpstreamClient, generate};
+use gene_registry::registry::{ApiKeyRecord, Catalogue, Timestamp};
+use gene_registry::upstream::{ChangePoller, Embedded, UpstreamClient};
 use poem::http::{HeaderValue, Method, Uri, header};
 use poem::{Request, Response};
 
@@ -83,6 +84,8 @@ pub fn public_api() -> PublicApi {
         standbys: Vec::new(),
         redis_read: none,
         redis_write: none,
+        views: none,
+        change_log: none,
     };
     let pages = Pages {
         document: Document::default(),

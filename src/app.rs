@@ -75,7 +75,16 @@ pub async fn start_with_keys(
     let usage = usage.map(|(counts, store)| UsageWriter::start(counts, store, usage_interval));
     let [drain, grace] =
         [config.server.drain_ms, config.server.grace_ms].map(Duration::from_millis);
-    let health = Arc::clone(&services.health);
-    let times = ShutdownTimes { drain, grace };
-    Ok(Running { public, ops, control, key_changes, usage, health, times, background, traces })
+    Ok(Running {
+        public,
+        ops,
+        control,
+        key_changes,
+        publications: services.publications(),
+        usage,
+        health: Arc::clone(&services.health),
+        times: ShutdownTimes { drain, grace },
+        background,
+        traces,
+    })
 }

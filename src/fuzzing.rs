@@ -22,7 +22,7 @@ use crate::http::parameter::parse_query;
 use crate::keys::{ApiKey, is_external_key, is_key};
 use crate::redis::ServerMemory;
 use crate::registry::{
-    Count, DomainName, GeneFilter, GeneId, GeneSearch, Page, Request, Timestamp, is_label,
+    Count, DomainName, GeneFilter, GeneId, GenePage, GeneSearch, Page, Request, Timestamp, is_label,
 };
 use crate::upstream::postgres::parse_scope;
 use crate::upstream::{ChangeScope, History, Snapshot};
@@ -61,7 +61,8 @@ pub fn query(data: &[u8]) {
             assert!(message.chars().count() < 1_000, "{message}");
         }
         Ok(search) => {
-            let link = ResponseBody::page(&search, Vec::new(), Count::saturating(i64::MAX)).link;
+            let page = GenePage::new(search.page, Vec::new(), Count::saturating(i64::MAX));
+            let link = ResponseBody::page(&search, &page).link;
             let link = std::str::from_utf8(&link).expect("ASCII");
             for target in link.split(", ").filter(|link| !link.is_empty()) {
                 let (target, _) = target.split_once(">; rel=\"").expect("a relation");

@@ -14,7 +14,7 @@ use poem::{Endpoint, Request, Response, Result};
 use poem_openapi::OpenApi;
 use tokio::time::{error::Elapsed, timeout};
 
-use super::error::{ApiError, OVERLOAD_SECONDS};
+use super::error::{ApiError, OVERLOAD_SECONDS, Overload};
 use super::headers;
 use super::negotiation::Negotiation;
 use crate::cache::{CacheReply, Source};
@@ -109,7 +109,8 @@ impl ProtectedEndpoint {
             // The window's state is unknown; these numbers agree with `Retry-After`.
             Err(LimiterUnavailable) => {
                 let wait = Duration::from_secs(OVERLOAD_SECONDS);
-                (Decision::of(false, limit, limit, wait), Some(ApiError::Unavailable))
+                let error = ApiError::Unavailable(Overload::Uncounted);
+                (Decision::of(false, limit, limit, wait), Some(error))
             }
         }
     }
@@ -118,8 +119,9 @@ impl ProtectedEndpoint {
         // The boxed future of the operation, so that the request is not moved once more.
         let operation = catch_errors::<ApiError>(DynEndpoint::call(&*self.inner, request));
         // Everything that an operation waits for has its own timeout; this is a backstop.
-        timeout(self.access_control.timeout, operation)
-            .unwrap_or_else(|Elapsed { .. }| ApiError::Unavailable.as_response())
+        timeout(self.access_control.timeout, operation).unwrap_or_else(|Elapsed { .. }| {
+            ApiError::Unavailable(Overload::TimedOut).as_response()
+        })
     }
 }
 

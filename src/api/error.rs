@@ -62,7 +62,7 @@ pub(crate) enum ApiError {
     #[error("no valid API key; send one with the scope read in the header X-API-Key")]
     Unauthorized(AuthDenied),
     /// The key's limit is used up.
-    #[error("the limit of {} requests a minute is used up; try again in {} s", .0.limit, .0.retry_after_seconds())]
+    #[error("{}", limit_text(.0))]
     RateLimited(Decision),
     /// The id in the path is not a UUID.
     #[error(transparent)]
@@ -85,7 +85,40 @@ pub(crate) enum ApiError {
     #[error(
         "the service is overloaded, or cannot count requests; try again in {OVERLOAD_SECONDS} s"
     )]
-    Unavailable,
+    Unavailable(Overload),
+}
+
+/// Why a request got 503. Callers get the same response for all reasons; the log has the reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub(crate) enum Overload {
+    /// The cache sheds reads, or the database answers, but not in time.
+    #[error(
+        "the registry's database is too busy: there are more reads for cache misses than [shed] \
+         allows, or they time out while it answers others"
+    )]
+    Reads,
+    /// Too many keys are looked up that turn out to be unknown.
+    #[error("too many unknown API keys are being looked up")]
+    UnknownKeys,
+    /// The rate limit cannot be checked.
+    #[error(
+        "requests cannot be counted: Redis is unavailable and rate_limit.without_redis is refuse, \
+         or too many requests wait for it"
+    )]
+    Uncounted,
+    /// The operation took longer than `server.request_timeout_ms`.
+    #[error("there was no response within server.request_timeout_ms")]
+    TimedOut,
+}
+
+fn limit_text(decision: &Decision) -> String {
+    match decision.limit {
+        0 => "this key has the limit 0, so no request is accepted; use another key".to_owned(),
+        limit => format!(
+            "the limit of {limit} requests a minute is used up; try again in {} s",
+            decision.retry_after_seconds()
+        ),
+    }
 }
 
 impl ErrorResponse for ApiError {
@@ -110,7 +143,7 @@ impl ErrorResponse for ApiError {
             Self::Parameter(_) => (StatusCode::BAD_REQUEST, ErrorCode::MissingParam),
             Self::Database(_) => (StatusCode::BAD_GATEWAY, ErrorCode::DbError),
             Self::Internal => (StatusCode::INTERNAL_SERVER_ERROR, ErrorCode::Internal),
-            Self::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, ErrorCode::Unavailable),
+            Self::Unavailable(_) => (StatusCode::SERVICE_UNAVAILABLE, ErrorCode::Unavailable),
         }
     }
 
@@ -123,7 +156,7 @@ impl ErrorResponse for ApiError {
             Self::RateLimited(decision) => {
                 Some((header::RETRY_AFTER, decision.retry_after_seconds().into()))
             }
-            Self::Unavailable => Some((header::RETRY_AFTER, OVERLOAD_SECONDS.into())),
+            Self::Unavailable(_) => Some((header::RETRY_AFTER, OVERLOAD_SECONDS.into())),
             _ => None,
         }
     }
@@ -132,6 +165,7 @@ impl ErrorResponse for ApiError {
         match self {
             Self::Database(error) => Some(ErrorCause(Arc::clone(error) as _)),
             Self::Unauthorized(denied) => Some(ErrorCause(Arc::new(*denied))),
+            Self::Unavailable(overload) => Some(ErrorCause(Arc::new(*overload))),
             _ => None,
         }
     }
@@ -152,7 +186,7 @@ impl From<ReadError> for ApiError {
         match error {
             ReadError::NotFound => Self::NotFound,
             ReadError::Upstream(error) => Self::Database(error),
-            ReadError::Overloaded => Self::Unavailable,
+            ReadError::Overloaded => Self::Unavailable(Overload::Reads),
             ReadError::Crashed(_) => Self::Internal,
         }
     }
@@ -163,7 +197,7 @@ impl From<NotAuthenticated> for ApiError {
         match error {
             NotAuthenticated::Denied(denied) => Self::Unauthorized(denied),
             NotAuthenticated::Unavailable(error) => Self::Database(error),
-            NotAuthenticated::TooManyUnknown => Self::Unavailable,
+            NotAuthenticated::TooManyUnknown => Self::Unavailable(Overload::UnknownKeys),
             NotAuthenticated::TaskPanicked(_) => Self::Internal,
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use poem::error::ResponseError;
-use poem::http::Method;
+use poem::http::{Method, StatusCode};
 use poem::{Endpoint, PathPattern, Request, Response, Route};
 
 use super::access_control::{AccessControl, AuthenticatedKey, protected};
@@ -13,24 +13,30 @@ use super::cors::Cors;
 use super::error::ApiError;
 use super::hsts::Hsts;
 use super::operations::PublicOperations;
-use super::pages::{Pages, page_paths};
+use super::pages::{PageRequest, Pages, UnknownPages, html_paths, page_paths};
 use crate::cache::{ReadThrough, Source};
 use crate::config::ServerConfig;
 use crate::http::error::{ErrorCause, InvalidParameter, catch_errors};
+use crate::http::failure_log::FailureLog;
 use crate::http::headers::REQUEST_ID;
 use crate::http::request_id::RequestIds;
 use crate::ops::{
-    Metrics, RequestLabels, RequestMetrics, RequestTrace, Traces, error_chain, method_label,
+    Metrics, RequestLabels, RequestMetrics, RequestTrace, Traces, error_chain, log_ms, method_label,
 };
 use crate::server::{Handler, InvalidHost};
+
+/// How the log calls a route that does not exist.
+const UNKNOWN: &str = "unknown";
 
 /// The public API with its pages.
 pub struct PublicApi {
     routes: Route,
+    unknown_pages: UnknownPages,
     requests: RequestMetrics,
     cors: Cors,
     hsts: Hsts,
     request_ids: RequestIds,
+    failures: FailureLog,
     observability: Observability,
 }
 
@@ -58,11 +64,13 @@ impl PublicApi {
             templates.push(template(&path).to_owned());
             routes = routes.at(path, operation);
         }
-        templates.extend(page_paths().map(str::to_owned));
-        let requests = observability.metrics.requests(templates);
+        let operations = templates.len();
+        templates.extend(page_paths().map(|path| template(path).to_owned()));
+        let requests = observability.metrics.requests(templates, operations);
         let (cors, hsts) = (Cors::new(&config.cors), Hsts::new(config));
-        let request_ids = RequestIds::default();
-        Self { routes, requests, cors, hsts, request_ids, observability }
+        let (request_ids, failures) = (RequestIds::default(), FailureLog::default());
+        let unknown_pages = UnknownPages::new(html_paths());
+        Self { routes, unknown_pages, requests, cors, hsts, request_ids, failures, observability }
     }
 }
 
@@ -74,6 +82,7 @@ impl Handler for PublicApi {
         let method = request.method().clone();
         let cors_request = self.cors.request(&request);
         let has_hsts = self.hsts.applies_to(&request);
+        let page = PageRequest::of(&request);
         let mut response = match host {
             Err(error) => ApiError::from(InvalidParameter::from(error)).as_response(),
             Ok(()) => match self.cors.preflight(&cors_request) {
@@ -83,12 +92,18 @@ impl Handler for PublicApi {
                 None => catch_errors::<ApiError>(self.routes.call(request)).await,
             },
         };
+        if let Some(page) = page
+            && response.status() == StatusCode::NOT_FOUND
+        {
+            response = self.unknown_pages.response(&page);
+        }
         self.cors.add_headers(&cors_request, response.headers_mut());
         let labels = labels(&method, &response);
         let took = started.elapsed();
         self.observability.metrics.request(&self.requests, labels, took);
         let id_text = id.to_str().unwrap_or_default();
         log(labels, &response, took, id_text, &trace);
+        self.failures.record(&response, labels.route.unwrap_or(UNKNOWN), id_text);
         trace.end(labels, id_text);
         response.headers_mut().insert(REQUEST_ID, id);
         if has_hsts {
@@ -115,6 +130,7 @@ fn labels<'a>(method: &'a Method, response: &'a Response) -> RequestLabels<'a> {
 fn template(pattern: &str) -> &str {
     match pattern {
         "/v1/genes/:param0/phenotype" => "/v1/genes/{id}/phenotype",
+        "/genes/:id" => "/genes/{id}",
         other => other,
     }
 }
@@ -130,9 +146,9 @@ fn log(
     tracing::info!(
         target: "gene_registry::request",
         method = method_label(labels.method),
-        route = labels.route.unwrap_or("unknown"),
+        route = labels.route.unwrap_or(UNKNOWN),
         status = labels.status,
-        ms = took.as_secs_f64() * 1000.0,
+        ms = log_ms(took),
         cache = labels.source,
         key = response.data::<AuthenticatedKey>().map(|authenticated| authenticated.key.prefix.as_str()),
         request_id,

@@ -34,12 +34,16 @@ impl<T: Send> IntoResponse for ReadReply<T> {
 pub(super) trait ReadResult: Type {
     /// The headers that lead to other pages.
     const LINKS: &'static [DocumentedHeader] = &[];
+    /// What the status 400 means.
+    const BAD_REQUEST: &'static str = "`MISSING_PARAM`: a query parameter is missing or wrong; `error` begins with its name and says what is allowed. Also if the URL is too long, or `Host` is missing or wrong.";
 }
 
 impl ReadResult for GenePage {
     const LINKS: &'static [DocumentedHeader] = LINK_HEADERS;
 }
-impl ReadResult for GenePhenotype {}
+impl ReadResult for GenePhenotype {
+    const BAD_REQUEST: &'static str = "`INVALID_ID`: the id in the path is not a UUID. `MISSING_PARAM`: the URL is too long, or `Host` is missing or wrong.";
+}
 impl ReadResult for ArenaInsights {}
 
 impl<T: ReadResult> ApiResponse for ReadReply<T> {
@@ -47,9 +51,10 @@ impl<T: ReadResult> ApiResponse for ReadReply<T> {
         let ok_headers: &[&[_]] = &[READ_HEADERS, T::LINKS, LIMIT_HEADERS];
         let ok = response(200, "The result.", Some(T::schema_ref()), ok_headers);
         let not_modified = response(304, NOT_MODIFIED, None, &[READ_HEADERS, LIMIT_HEADERS]);
-        let errors = ERRORS.iter().map(|(status, description)| {
+        let errors = [(400, T::BAD_REQUEST)].into_iter().chain(ERRORS);
+        let errors = errors.map(|(status, description)| {
             let schema = Some(ErrorBody::schema_ref());
-            response(*status, description, schema, error_headers(*status))
+            response(status, description, schema, error_headers(status))
         });
         MetaResponses { responses: [ok, not_modified].into_iter().chain(errors).collect() }
     }
@@ -62,17 +67,13 @@ impl<T: ReadResult> ApiResponse for ReadReply<T> {
 
 const NOT_MODIFIED: &str = "Not modified: `If-None-Match` names the current entity tag.";
 
-const ERRORS: &[(u16, &str)] = &[
-    (
-        400,
-        "`INVALID_ID`: the id in the path is not a UUID. `MISSING_PARAM`: a query parameter is missing or wrong; `error` begins with its name and says what is allowed.",
-    ),
+const ERRORS: [(u16, &str); 7] = [
     (401, "`UNAUTHORIZED`: the request has no valid API key with the scope `read`."),
     (404, "`NOT_FOUND`: the gene, domain or route does not exist."),
     (405, "`METHOD_NOT_ALLOWED`: only GET is supported."),
     (
         429,
-        "`RATE_LIMITED`: the key has used up its requests of this minute. Wait for the seconds in `Retry-After`.",
+        "`RATE_LIMITED`: the key has used up its requests of this minute. Wait for the seconds in `Retry-After`. A key with the limit 0 is never accepted.",
     ),
     (500, "`INTERNAL`: an internal error of this service."),
     (502, "`DB_ERROR`: the registry's database cannot be read, and no usable result is cached."),

@@ -1,7 +1,8 @@
 //! The tasks that run beside the requests until the replica shuts down.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use tokio_util::task::AbortOnDropHandle;
 
@@ -11,11 +12,19 @@ use crate::server::ServerTls;
 use crate::sync::supervise;
 use crate::upstream::ChangePoller;
 
-/// After this long a replica becomes ready even if it has not reached the upstream.
+/// After this long a replica becomes ready even if it has not reached the upstream, unless that refuses
+/// the login.
 const READY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Interval between checks whether the upstream has been reached, at the start.
 const READY_POLL_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Interval between checks of the views. Longer than the pool keeps an idle connection, so that this
+/// keeps none open.
+const VIEWS_INTERVAL: Duration = Duration::from_secs(30);
+
+/// Interval while they cannot be read.
+const VIEWS_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 const METRICS_UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
 
@@ -28,7 +37,7 @@ pub(super) fn spawn_background_tasks(
         spawn("change_log_polls", services, |services| {
             ChangePoller::new(Arc::clone(&services.upstream)).run()
         }),
-        spawn("readiness", services, await_upstream),
+        spawn("readiness", services, watch_readiness),
         spawn("metrics_upkeep", services, run_upkeep),
         spawn("key_changes", services, |services| async move {
             services.authenticator.follow_changes().await;
@@ -59,20 +68,37 @@ where
 }
 
 /// Makes the replica ready once the change log is loaded, without which no entry of the shared
-/// cache can be checked, and after [`READY_TIMEOUT`] in any case.
-async fn await_upstream(services: Arc<Services>) {
-    let settled = async {
-        while !services.upstream.log.is_settled() {
-            tokio::time::sleep(READY_POLL_INTERVAL).await;
+/// cache can be checked, or [`READY_TIMEOUT`] is over and the upstream does not refuse the login (other
+/// replicas may have the right password), and the views are not known to be unreadable. Then goes on
+/// to check the views.
+async fn watch_readiness(services: Arc<Services>) {
+    let (upstream, begun, mut is_told) = (&services.upstream, Instant::now(), false);
+    while !upstream.log.is_settled() {
+        let is_refused = upstream.is_login_refused.load(Ordering::Relaxed);
+        if begun.elapsed() >= READY_TIMEOUT && !is_refused {
+            tracing::warn!(
+                "the registry's database could not be reached within {} seconds; serving without it",
+                READY_TIMEOUT.as_secs()
+            );
+            break;
         }
-    };
-    if tokio::time::timeout(READY_TIMEOUT, settled).await.is_err() {
-        tracing::warn!(
-            "the registry's database could not be reached within {} seconds; serving without it",
-            READY_TIMEOUT.as_secs()
-        );
+        if is_refused && !std::mem::replace(&mut is_told, true) {
+            tracing::warn!(
+                "the registry's database refuses the login: this replica is not ready until it accepts \
+                 it"
+            );
+        }
+        tokio::time::sleep(READY_POLL_INTERVAL).await;
     }
-    services.health.set_ready();
+    loop {
+        let interval = if services.check_views().await {
+            services.health.set_ready();
+            VIEWS_INTERVAL
+        } else {
+            VIEWS_RETRY_INTERVAL
+        };
+        tokio::time::sleep(interval).await;
+    }
 }
 
 async fn run_upkeep(services: Arc<Services>) {
@@ -96,7 +122,7 @@ async fn share_history(services: Arc<Services>) {
 
 async fn watch_redis_memory(services: Arc<Services>) {
     if let Some(shared_cache) = &services.shared_cache {
-        shared_cache.room.watch(&shared_cache.pool).await;
+        shared_cache.room.watch(&shared_cache.small).await;
     }
 }
 

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use crate::app::{self, KeyManagement, Running};
 use crate::config::{AgesConfig, Config, LoadedConfig, Topology};
 use crate::keys::{ApiKey, MemoryKeys};
-use crate::registry::{ApiKeyRecord, Timestamp};
+use crate::registry::{ApiKeyRecord, Catalogue, Timestamp};
 use crate::sync::fault::{cause_panic, tasks};
-use crate::upstream::{Catalogue, Embedded, Postgres};
+use crate::upstream::{Embedded, Postgres};
 
 use super::*;
 
@@ -17,6 +17,7 @@ const TASKS: &[&str] = &[
     "accept_loop",
     "cache_counts",
     "cache_loads",
+    "cache_publications",
     "cache_refreshes",
     "certificate_watch",
     "change_log_polls",
@@ -29,6 +30,7 @@ const TASKS: &[&str] = &[
     "metrics_upkeep",
     "postgres_pool_trim",
     "readiness",
+    "redis_batches",
     "redis_cluster_polls",
     "redis_memory",
     "redis_probes",
@@ -36,13 +38,12 @@ const TASKS: &[&str] = &[
     "trace_export",
 ];
 
-/// Listens on free ports, with a Redis Cluster and a collector that are unavailable.
+/// Listens on free ports, with a Redis and a collector that are unavailable.
 fn config() -> Config {
     let mut config = LoadedConfig::read(None).expect("the defaults").config;
     let free = "127.0.0.1:0".parse().expect("an address");
     (config.server.bind, config.ops.bind) = (free, free);
-    config.redis.topology = Topology::Cluster;
-    config.redis.urls = vec!["redis://127.0.0.1:1".to_owned().into()];
+    config.redis.url = Some("redis://127.0.0.1:1".to_owned().into());
     config.cache.search = AgesConfig { fresh_s: 0, stale_s: 3_600, if_error_s: 3_600 };
     config.keys.usage_every_s = 1;
     config.server.drain_ms = 0;
@@ -92,8 +93,10 @@ async fn search(running: &Running, key: &str, number: usize) -> reqwest::StatusC
 async fn each_task_is_restarted_after_a_panic() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut with_tls = config();
+    with_tls.redis.topology = Topology::Cluster;
+    with_tls.redis.urls = with_tls.redis.url.take().into_iter().collect();
     [with_tls.server.tls.cert_file, with_tls.server.tls.key_file] = certificate(folder.path());
-    // It ends when the replica is ready, so it must panic before.
+    // It must panic before the replica is ready, and so be restarted to make it ready.
     cause_panic("readiness");
     let (running, key) = replica(&config()).await;
     let (secured, _) = replica(&with_tls).await;

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use thiserror::Error;
 
-use crate::net::AuthoritiesError;
+use crate::net::{AuthoritiesError, io_reason};
 use crate::ops::TracesError;
 use crate::redis::ServersError;
 use crate::server::ServerTlsError;
@@ -15,7 +15,7 @@ use crate::upstream::postgres::SetupError;
 #[derive(Debug, Error)]
 pub enum StartError {
     /// The service cannot listen on an address.
-    #[error("{key}: cannot listen on {address}: {source}")]
+    #[error("{key}: cannot listen on {address}: {}", io_reason(.source))]
     Bind {
         /// The configuration key.
         key: &'static str,

@@ -55,7 +55,6 @@ fn check(config: &Config) -> Vec<ConfigError> {
 }
 
 fn upstream(config: &Config) -> Option<ConfigError> {
-    config.upstream.url.as_ref()?;
     let error = url_error(config.upstream.clone())?;
     Some(ConfigError::with_text(&["upstream.url"], error.to_string()))
 }

@@ -1,6 +1,8 @@
 //! Reads the metrics that are not counted as they change, such as pool sizes, when `/metrics` is
 //! requested. Every value comes from memory.
 
+use std::iter;
+
 use super::services::Services;
 use crate::ops::Exposition;
 use crate::redis::AccessMode;
@@ -77,7 +79,17 @@ impl Services {
     fn collect_pools(&self, out: &mut Exposition) {
         let mut pools = self.upstream.primary.pools();
         if let Some(redis) = &self.redis {
-            pools.extend([("redis", redis.cache.state()), ("redis_limits", redis.limits.state())]);
+            for (name, pool) in [
+                ("redis", &redis.cache),
+                ("redis_publications", &redis.cache.for_large_values()),
+                ("redis_limits", &redis.limits),
+            ] {
+                pools.push((name, pool.state()));
+                for (result, count) in iter::zip(["ok", "failed"], pool.round_trips()) {
+                    let labels = [("pool", name), ("result", result)];
+                    out.sample("gene_registry_redis_round_trips_total", &labels, count as f64);
+                }
+            }
         }
         for (pool, state) in pools {
             let label = ("pool", pool);
@@ -92,8 +104,9 @@ impl Services {
     }
 
     fn collect_change_log(&self, out: &mut Exposition) {
-        let polls = self.upstream.polls.counts();
-        out.sample("gene_registry_change_log_age_seconds", &[], polls.age.as_secs_f64());
+        let polls = self.upstream.polls();
+        let age = polls.last_success.elapsed();
+        out.sample("gene_registry_change_log_age_seconds", &[], age.as_secs_f64());
         for (result, count) in [("ok", polls.succeeded), ("failed", polls.failed)] {
             let labels = [("result", result)];
             out.sample("gene_registry_change_log_polls_total", &labels, count as f64);

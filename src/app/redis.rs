@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio_util::task::TaskTracker;
+
 use super::error::StartError;
 use crate::api::Document;
 use crate::cache::{RedisRoom, SharedCache};
@@ -25,13 +27,13 @@ pub(super) struct Redis {
 pub(super) fn connections(config: &Config) -> Result<Option<Redis>, StartError> {
     let Some(servers) = Servers::read(&config.redis)? else {
         tracing::info!(
-            "redis.url is not set: responses are cached and limits counted in this process only"
+            "without Redis (redis.url): responses are cached and limits counted in this process only"
         );
         return Ok(None);
     };
     let (size, timeout) = (config.redis.pool_size, Duration::from_millis(config.redis.timeout_ms));
     let cache = RedisPool::new(servers, size, timeout);
-    let limits = cache.reserved();
+    let limits = cache.for_counters();
     Ok(Some(Redis { cache, limits, keys: RedisKeys::new(&config.redis.prefix) }))
 }
 
@@ -56,7 +58,9 @@ impl Redis {
         let attempt_ms =
             [config.shed.wait_ms, timeouts.wait_ms, timeouts.connect_ms, timeouts.query_ms];
         SharedCache {
-            pool: self.cache.clone(),
+            small: self.cache.clone(),
+            large: self.cache.for_large_values(),
+            publications: TaskTracker::new(),
             keys: self.keys.clone(),
             schema: document.fingerprint(),
             max_entry_bytes: config.cache.shared_max_entry_bytes,

@@ -4,12 +4,15 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use crate::keys::UsageWriter;
 use crate::ops::{Health, Traces};
 use crate::server::Serving;
+
+/// How long a shutdown waits for publications.
+const PUBLICATION_GRACE: Duration = Duration::from_secs(1);
 
 /// A running replica. [`Self::shutdown`] ends it gracefully. Dropping it ends its background tasks
 /// and its listeners at once, but no connection.
@@ -20,6 +23,8 @@ pub struct Running {
     pub(super) control: Option<Serving>,
     /// Changes of keys that the control listener has begun.
     pub(super) key_changes: TaskTracker,
+    /// Publications of results in Redis under way.
+    pub(super) publications: TaskTracker,
     pub(super) usage: Option<UsageWriter>,
     pub(super) health: Arc<Health>,
     pub(super) times: ShutdownTimes,
@@ -53,7 +58,8 @@ impl Running {
 
     /// Shuts down in this order: `/readyz` fails and kept-alive connections are closed after their
     /// next response; `server.drain_ms` pass; new connections are refused; requests under way
-    /// and changes of keys finish within `server.grace_ms`; pending key usage and spans are sent.
+    /// and changes of keys finish within `server.grace_ms`; pending publications, key usage and spans
+    /// are sent.
     pub async fn shutdown(self) {
         self.health.set_draining();
         self.public.drain();
@@ -70,6 +76,9 @@ impl Running {
                 );
             }
         }
+        self.publications.close();
+        // Other replicas read for themselves what is not published.
+        let _ = timeout(PUBLICATION_GRACE, self.publications.wait()).await;
         self.ops.shutdown().await;
         drop(self.background);
         if let Some(usage) = self.usage {

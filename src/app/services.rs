@@ -1,7 +1,10 @@
 //! The objects that the listeners and the background tasks share.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+
+use tokio_util::task::TaskTracker;
 
 use super::listeners::ListenerPeers;
 use super::redis::Redis;
@@ -9,9 +12,12 @@ use crate::api::{AccessControl, Document, Observability, Pages, PublicApi, Trust
 use crate::cache::{ReadThrough, SharedCache};
 use crate::config::Config;
 use crate::keys::{Authenticator, UsageCounts};
-use crate::ops::{Dependencies, Dependency, Health, Metrics, Traces};
+use crate::ops::{Dependencies, Dependency, Health, Metrics, Traces, error_chain};
 use crate::redis::AccessMode;
-use crate::upstream::{Upstream, UpstreamClient};
+use crate::upstream::{Upstream, UpstreamClient, UpstreamError};
+
+/// A change log that was last read longer ago counts as unreadable.
+const CHANGE_LOG_MAX_AGE: Duration = Duration::from_secs(5);
 
 /// The shared objects of one replica.
 pub(super) struct Services {
@@ -26,6 +32,8 @@ pub(super) struct Services {
     pub(super) reads: ReadThrough,
     pub(super) peers: ListenerPeers,
     document: Document,
+    /// Whether the views could be read when they were checked last.
+    are_views_readable: AtomicBool,
 }
 
 impl Services {
@@ -58,7 +66,13 @@ impl Services {
             reads,
             peers: ListenerPeers::new(&config.server.trusted_proxies),
             document,
+            are_views_readable: AtomicBool::new(true),
         })
+    }
+
+    /// The tasks that publish results in Redis.
+    pub(super) fn publications(&self) -> TaskTracker {
+        self.shared_cache.as_ref().map(|shared| shared.publications.clone()).unwrap_or_default()
     }
 
     /// The handler of the public listener.
@@ -82,6 +96,30 @@ impl Services {
         PublicApi::new(self.reads.clone(), access_control, pages, &config.server, observability)
     }
 
+    /// Reads a row of each view. Returns whether they are not known to be unreadable; a database that is
+    /// unavailable shows nothing about them.
+    pub(super) async fn check_views(&self) -> bool {
+        let were_readable = self.are_views_readable.load(Ordering::Relaxed);
+        if !self.upstream.is_primary_in_use() {
+            return were_readable;
+        }
+        let error = match self.upstream.primary.check_views().await {
+            Ok(()) => None,
+            Err(UpstreamError::Failed(cause)) => Some(error_chain(&*cause)),
+            Err(_) => return were_readable,
+        };
+        self.are_views_readable.store(error.is_none(), Ordering::Relaxed);
+        match error {
+            Some(error) if were_readable => tracing::warn!(
+                error,
+                "the registry's views cannot be read; gene-registry doctor names the remedies"
+            ),
+            None if !were_readable => tracing::info!("the registry's views can be read again"),
+            _ => {}
+        }
+        self.are_views_readable.load(Ordering::Relaxed)
+    }
+
     /// The current state of the dependencies, from memory.
     pub(super) fn dependencies(&self) -> Dependencies {
         let state = |up| if up { Dependency::Up } else { Dependency::Down };
@@ -96,6 +134,12 @@ impl Services {
             primary: (!standbys.is_empty()).then(|| state(upstream.is_primary_in_use())),
             standbys,
             upstream: state(upstream.is_reached()),
+            views: state(self.are_views_readable.load(Ordering::Relaxed)),
+            change_log: if upstream.log.exists() {
+                state(upstream.polls().last_success.elapsed() < CHANGE_LOG_MAX_AGE)
+            } else {
+                Dependency::None
+            },
             redis_read: redis_state(AccessMode::Read),
             redis_write: redis_state(AccessMode::Write),
         }

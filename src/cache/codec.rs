@@ -25,19 +25,16 @@ pub(super) fn transactions(seen: &ReadStamp) -> String {
     format!("{:016x}", seen.transactions())
 }
 
-/// A time as text, from 1970 on.
-pub(super) fn time_text(at: Timestamp) -> String {
-    format!("{:016x}", u64::try_from(at.as_microsecond()).unwrap_or(0))
-}
-
 /// The snapshot of a read as text; empty if it has none.
 pub(super) fn snapshot_text(seen: &ReadStamp) -> String {
     seen.snapshot.as_ref().map(ToString::to_string).unwrap_or_default()
 }
 
-/// The text in [`VERSION`].
+/// The text in [`VERSION`]: the number of transactions that a read may show, and its time from 1970
+/// on.
 pub(super) fn version(seen: &ReadStamp) -> String {
-    format!("{:016x}", seen.shown_transactions) + &time_text(seen.read_at)
+    let micros = u64::try_from(seen.read_at.as_microsecond()).unwrap_or(0);
+    format!("{:016x}{micros:016x}", seen.shown_transactions)
 }
 
 pub(crate) fn encode(key: &str, entry: &Entry) -> Vec<u8> {
@@ -61,24 +58,24 @@ pub(crate) fn decode(key: &str, request: &Request, bytes: &Bytes) -> Option<Entr
     if head[0] != FORMAT || head[1..] != checksum(key, rest).to_be_bytes() {
         return None;
     }
-    let (shown_transactions, rest) = rest.split_first_chunk::<16>()?;
-    let (read_at, rest) = rest.split_first_chunk::<16>()?;
+    let (version, rest) = rest.split_at_checked(VERSION.len())?;
     let (etag_bytes, rest) = rest.split_first_chunk::<16>()?;
     let (snapshot, rest) = take_text(rest)?;
     let (link, body) = take_text(rest)?;
     let body = bytes.slice(bytes.len() - body.len()..);
     let response = ResponseBody { body, link: Bytes::copy_from_slice(link.as_bytes()) };
-    let mut seen = stamp(read_at, snapshot)?;
-    seen.shown_transactions = number(shown_transactions)?;
-    Some(Entry::from_parts(request, response, seen, *etag_bytes))
+    Some(Entry::from_parts(request, response, stamp(version, snapshot)?, *etag_bytes))
 }
 
-/// Parses a stamp from what [`time_text`] and [`snapshot_text`] wrote.
-pub(super) fn stamp(read_at: &[u8], snapshot: &str) -> Option<ReadStamp> {
+/// Parses a stamp from what [`version`] and [`snapshot_text`] wrote.
+pub(super) fn stamp(version: &[u8], snapshot: &str) -> Option<ReadStamp> {
+    let (shown_transactions, read_at) = version.split_at_checked(VERSION.len() / 2)?;
     let micros = i64::try_from(number(read_at)?).ok()?;
     let read_at = Timestamp::from_microsecond(micros).ok()?;
     let snapshot = Some(snapshot).filter(|text| !text.is_empty());
-    Some(ReadStamp::new(read_at, snapshot.map(str::parse).transpose().ok()?))
+    let mut seen = ReadStamp::new(read_at, snapshot.map(str::parse).transpose().ok()?);
+    seen.shown_transactions = number(shown_transactions)?;
+    Some(seen)
 }
 
 fn number(digits: &[u8]) -> Option<u64> {
@@ -122,6 +119,16 @@ mod tests {
             let snapshot = snapshot.map(|text| text.parse().expect("a snapshot"));
             Entry::new(&request(), response, ReadStamp::new(read_at, snapshot))
         })
+    }
+
+    #[test]
+    fn what_a_standby_may_show_is_restored() {
+        let snapshot = Some("10:20:10,14".parse().expect("a snapshot"));
+        let mut seen = ReadStamp::new(Timestamp::UNIX_EPOCH, snapshot);
+        seen.shown_transactions += 7;
+        let back = stamp(version(&seen).as_bytes(), &snapshot_text(&seen)).expect("a stamp");
+        assert_eq!(back.shown_transactions, seen.shown_transactions);
+        assert_eq!(back, seen);
     }
 
     fn is_undecodable(key: &str, bytes: impl Into<Bytes>) -> bool {

@@ -13,7 +13,7 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::key::canonical_text;
-use crate::registry::{Count, GenePage, GeneSearch, GeneSummary, Page, PageOffset, Request, Sort};
+use crate::registry::{GenePage, GeneSearch, Page, PageOffset, Request, Sort};
 use crate::upstream::ReadStamp;
 
 /// Smaller bodies are not compressed, in bytes.
@@ -39,10 +39,8 @@ pub struct ResponseBody {
 
 impl ResponseBody {
     /// A page, with links to the next and the previous page.
-    pub fn page(search: &GeneSearch, data: Vec<GeneSummary>, total: Count) -> Self {
-        let (limit, offset) = (search.page.limit(), search.page.offset());
-        let link = exact(links(search, total.get()).into());
-        Self { body: json(&GenePage { data, total, limit, offset }), link }
+    pub fn page(search: &GeneSearch, page: &GenePage) -> Self {
+        Self { body: json(page), link: exact(links(search, page.total.get()).into()) }
     }
 
     /// Any other value, without links.
@@ -173,7 +171,7 @@ mod tests {
     use std::io::Read;
 
     use super::*;
-    use crate::registry::{Fidelity, GeneFilter, PageLimit, Timestamp};
+    use crate::registry::{Count, Fidelity, GeneFilter, GeneSummary, PageLimit, Timestamp};
 
     fn entry(body: String) -> Entry {
         let request = Request::Phenotype(uuid::Uuid::nil().into());
@@ -236,7 +234,10 @@ mod tests {
             arena_rank: Count::default(),
             arena_history: Vec::new(),
         };
-        let page = |data| ResponseBody::page(&search(20, 99), data, Count::saturating(7));
+        let page = |data| {
+            let search = search(20, 99);
+            ResponseBody::page(&search, &GenePage::new(search.page, data, Count::saturating(7)))
+        };
         for (response, expected) in [
             (page(Vec::new()), true),
             (page(vec![gene.clone()]), false),

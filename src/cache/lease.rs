@@ -5,10 +5,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{FromRedisValue, RedisResult, Value, cmd};
+use redis::{FromRedisValue, Value, cmd};
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::codec::{self, time_text, transactions};
+use super::codec::{self, transactions};
 use super::entry::Entry;
 use super::room::Publishable;
 use super::serve_policy::SharedLifetimes;
@@ -17,6 +17,7 @@ use crate::ops::CacheEvent;
 use crate::redis::scripts::{ACQUIRE_LEASE, DELETE_IF_EQUAL, DELETE_IF_OLDER, PUT_IF_NEWER};
 use crate::redis::{AccessMode, Call, EntryKeys};
 use crate::registry::Request;
+use crate::sync::supervised::contain;
 use crate::upstream::{BootInstant, ReadStamp, UpstreamError};
 
 /// Pause of a waiting replica before each poll for the result.
@@ -27,6 +28,9 @@ const OUTCOME_TTL: Duration = Duration::from_secs(1);
 
 /// The time to live by which [`PUT_IF_NEWER`] stores no new entry.
 const NOT_STORED: &str = "0";
+
+/// The name of the tasks that publish results.
+pub(super) const PUBLICATIONS: &str = "cache_publications";
 
 const FAILED: &str = "failed";
 const TIMED_OUT: &str = "timeout";
@@ -85,7 +89,7 @@ impl SharedCache {
         let mut version = cmd("GETRANGE");
         version.arg(&keys.entry).arg(codec::VERSION.start).arg(codec::VERSION.end - 1);
         let calls = [acquire, Call::command(&keys.entry, version)];
-        let replies = self.pool.run(AccessMode::Write, &calls).await.ok()?;
+        let replies = self.small.run(AccessMode::Write, &calls).await.ok()?;
         let [owner, version] = <[_; 2]>::try_from(replies).ok()?;
         let (holder, expires_in_ms) = <(String, i64)>::from_redis_value(owner.ok()?).ok()?;
         let is_acquired = holder == token;
@@ -116,7 +120,7 @@ impl SharedCache {
             timeout_at(deadline, sleep(LEASE_POLL_INTERVAL)).await.ok()?;
             let mut poll = cmd("MGET");
             poll.arg(&keys.entry).arg(&keys.outcome).arg(&keys.lease);
-            let values = self.pool.send(AccessMode::Read, &keys.entry, poll).await.ok()?;
+            let values = self.small.read(Call::command(&keys.entry, poll)).await.ok()?;
             let [entry, outcome, holder] = <[Value; 3]>::from_redis_value(values).ok()?;
             if let Some(entry) =
                 self.decode(&keys.entry, *history, request, entry).await.filter(&accept)
@@ -139,8 +143,8 @@ impl SharedCache {
         match (words.next()?, words.next(), words.next()) {
             (FAILED, None, None) => Some(LeaseOutcome::Failed(UpstreamError::Elsewhere)),
             (TIMED_OUT, None, None) => Some(LeaseOutcome::Failed(UpstreamError::Timeout)),
-            (ABSENT, Some(read_at), Some(snapshot)) => {
-                let seen = codec::stamp(read_at.as_bytes(), snapshot)?;
+            (ABSENT, Some(version), Some(snapshot)) => {
+                let seen = codec::stamp(version.as_bytes(), snapshot)?;
                 let seen = self.upstream.stamp_of_shared(&seen, history);
                 Some(seen.map_or(LeaseOutcome::LeaseEnded, LeaseOutcome::Absent))
             }
@@ -148,36 +152,57 @@ impl SharedCache {
         }
     }
 
-    /// Publishes an entry if it has room, and releases the lease.
-    pub(super) async fn publish(
+    /// Publishes an entry if it has room, and releases the lease, in the background.
+    pub(super) fn publish(
+        self: &Arc<Self>,
+        lease: Option<Lease>,
+        request: &Request,
+        entry: &Arc<Entry>,
+        lifetimes: SharedLifetimes,
+    ) {
+        let (shared, request, entry) = (Arc::clone(self), request.clone(), Arc::clone(entry));
+        self.in_background(async move {
+            if shared.put(lease.as_ref(), &request, &entry, lifetimes).await.is_none() {
+                shared.release(lease.as_ref(), None).await;
+            }
+        });
+    }
+
+    fn in_background(&self, publication: impl Future<Output = ()> + Send + 'static) {
+        self.publications.spawn(contain(PUBLICATIONS, publication));
+    }
+
+    /// Publishes an entry if it has room, and releases the lease. `None` if it was not published.
+    async fn put(
         &self,
         mut lease: Option<&Lease>,
         request: &Request,
         entry: &Entry,
         lifetimes: SharedLifetimes,
-    ) {
+    ) -> Option<()> {
         let publishable = self.room.publishable();
-        let fits = self.fits(publishable, lease, entry);
-        let may_publish = |(_, history): &(_, u64)| fits && entry.seen.is_publishable_in(*history);
-        let Some((EntryKeys { entry: key, .. }, _)) = self.keys(request).filter(may_publish) else {
-            return self.release(lease, None).await;
-        };
+        let (EntryKeys { entry: key, lease: lease_key, .. }, history) = self.keys(request)?;
+        if !self.fits(publishable, lease, entry) || !entry.seen.is_publishable_in(history) {
+            return None;
+        }
         let (bytes, first) = (codec::encode(&key, entry), milliseconds(lifetimes.first));
         // A script costs Redis a third more than SET, because it copies its arguments.
         if let Some(vacant) = lease.take_if(|lease| lease.was_vacant) {
             let mut set = cmd("SET");
             set.arg(&key).arg(&bytes).arg("NX").arg("PX").arg(&first);
-            let replies = self.finish(Some(vacant), Some(Call::command(&key, set)), None).await;
+            let calls = vec![Call::command(&key, set), vacant.release_call()];
+            let replies = self.write(&self.large, calls).await?;
             self.room.add(key.len() + bytes.len());
-            if replies.is_none_or(|replies| replies.first() != Some(&Ok(Value::Nil))) {
-                return;
+            if replies.first() != Some(&Ok(Value::Nil)) {
+                return Some(());
             }
         }
-        let put = Call::script(&PUT_IF_NEWER, &key).arg(bytes).arg(transactions(&entry.seen));
-        let put = put.arg(milliseconds(lifetimes.replacement)).arg(vec![codec::FORMAT]);
-        let is_new_publishable = publishable == Publishable::Any;
-        let put = put.arg(if is_new_publishable { first } else { NOT_STORED.to_owned() });
-        self.finish(lease, Some(put), None).await;
+        let put = Call::script_on(&PUT_IF_NEWER, [&key, &lease_key]);
+        let put = put.arg(bytes).arg(transactions(&entry.seen));
+        let new = if publishable == Publishable::Any { first } else { NOT_STORED.to_owned() };
+        let put = put.arg(milliseconds(lifetimes.replacement)).arg(vec![codec::FORMAT]).arg(new);
+        let put = put.arg(lease.map_or("", |lease| &lease.token));
+        self.write(&self.large, vec![put]).await.map(drop)
     }
 
     /// Whether an entry is small enough and has room in Redis; counted if not.
@@ -196,21 +221,25 @@ impl SharedCache {
     }
 
     /// Tells waiting replicas that the gene or domain does not exist, deletes an older entry, and
-    /// releases the lease.
-    pub(super) async fn publish_absent(
-        &self,
-        lease: Option<&Lease>,
+    /// releases the lease, in the background.
+    pub(super) fn publish_absent(
+        self: &Arc<Self>,
+        lease: Option<Lease>,
         request: &Request,
-        seen: &ReadStamp,
+        seen: ReadStamp,
     ) {
-        let may_publish = |(_, history): &(_, u64)| seen.is_publishable_in(*history);
-        let Some((keys, _)) = self.keys(request).filter(may_publish) else {
-            return self.release(lease, None).await;
-        };
-        let delete = Call::script(&DELETE_IF_OLDER, &keys.entry).arg(transactions(seen));
-        let snapshot = codec::snapshot_text(seen);
-        let outcome = format!("{ABSENT} {} {snapshot}", time_text(seen.read_at));
-        self.finish(lease, Some(delete), Some(&outcome)).await;
+        let (shared, request) = (Arc::clone(self), request.clone());
+        self.in_background(async move {
+            let keys = shared.keys(&request);
+            let may_publish = |(_, history): &(_, u64)| seen.is_publishable_in(*history);
+            let Some((keys, _)) = keys.filter(may_publish) else {
+                return shared.release(lease.as_ref(), None).await;
+            };
+            let delete = Call::script(&DELETE_IF_OLDER, &keys.entry).arg(transactions(&seen));
+            let (version, snapshot) = (codec::version(&seen), codec::snapshot_text(&seen));
+            let outcome = format!("{ABSENT} {version} {snapshot}");
+            shared.finish(lease.as_ref(), vec![delete], Some(&outcome)).await;
+        });
     }
 
     /// Releases the lease without a result. Waiting replicas fail with `error`; without one, one of
@@ -220,27 +249,27 @@ impl SharedCache {
             UpstreamError::Timeout => TIMED_OUT,
             _ => FAILED,
         });
-        self.finish(lease, None, outcome).await;
+        self.finish(lease, Vec::new(), outcome).await;
     }
 
-    /// Sends `call`, tells waiting replicas the outcome, and releases the lease. Returns the replies.
-    async fn finish(
-        &self,
-        lease: Option<&Lease>,
-        call: Option<Call<'_>>,
-        outcome: Option<&str>,
-    ) -> Option<Vec<RedisResult<Value>>> {
-        let mut calls = Vec::from_iter(call);
-        if let Some(Lease { keys, token, .. }) = lease {
+    /// Sends `calls`, tells waiting replicas the outcome, and releases the lease.
+    async fn finish(&self, lease: Option<&Lease>, mut calls: Vec<Call>, outcome: Option<&str>) {
+        if let Some(lease @ Lease { keys, token, .. }) = lease {
             if let Some(outcome) = outcome {
                 let mut marker = cmd("SET");
                 marker.arg(&keys.outcome).arg(format!("{token} {outcome}"));
                 marker.arg("PX").arg(milliseconds(OUTCOME_TTL));
                 calls.push(Call::command(&keys.outcome, marker));
             }
-            calls.push(Call::script(&DELETE_IF_EQUAL, &keys.lease).arg(token.as_bytes()));
+            calls.push(lease.release_call());
         }
-        self.write(&calls).await
+        self.write(&self.small, calls).await;
+    }
+}
+
+impl Lease {
+    fn release_call(&self) -> Call {
+        Call::script(&DELETE_IF_EQUAL, &self.keys.lease).arg(self.token.as_bytes())
     }
 }
 

@@ -20,7 +20,7 @@ use super::shared::SharedCache;
 use crate::ops::{CacheEvent, Metrics, error_chain};
 use crate::registry::{GeneFilter, Request};
 use crate::sync::SingleFlight;
-use crate::upstream::{BootInstant, Currency, ReadOrder, ReadStart, UpstreamError};
+use crate::upstream::{BootInstant, Currency, ReadOrder, ReadStamp, ReadStart, UpstreamError};
 
 /// Pause before another attempt to take a lease whose holder read an outdated state.
 const RETRY_INTERVAL: Duration = Duration::from_millis(25);
@@ -69,10 +69,8 @@ impl Loader {
             return Ok((entry, Source::StaleIfError));
         }
         let cached = policy.local.entries.get(request).or_else(|| shared.clone());
-        let priority = match cached {
-            Some(entry) if policy.is_outdated(request, &entry.seen) => Priority::Outdated,
-            _ => Priority::Foreground,
-        };
+        let is_outdated = cached.is_some_and(|entry| policy.is_outdated(request, &entry.seen));
+        let priority = if is_outdated { Priority::Outdated } else { Priority::Foreground };
         match self.fetch(request, shared.as_deref(), priority).await {
             Err(error) => self.fall_back(request, shared, error).await,
             found => found,
@@ -117,7 +115,8 @@ impl Loader {
         let shared = self.shared_entry(request).await;
         if let Some(entry) = &shared
             && self.policy.is_fresh(request, entry)
-            && self.policy.is_fresh(request, &self.policy.local.put(request, entry))
+            && let Some(kept) = self.policy.local.put(request, entry)
+            && self.policy.is_fresh(request, &kept)
         {
             return;
         }
@@ -139,22 +138,29 @@ impl Loader {
     /// Keeps an entry from Redis locally, unless the one there may show a later state. Returns the one
     /// that is there then, if it may be served.
     fn keep_shared(&self, request: &Request, entry: &Arc<Entry>) -> Option<(Arc<Entry>, Source)> {
-        let kept = self.policy.local.put(request, entry);
+        let kept = self.policy.local.put(request, entry)?;
         self.policy.is_servable(request, &kept).then_some((kept, Source::Shared))
+    }
+
+    /// The result of a read that found nothing. An entry that may show a later state is returned
+    /// instead, if it may be served.
+    fn found_nothing(&self, request: &Request, seen: ReadStamp) -> EntryResult {
+        match self.policy.local.put_absent(request, seen) {
+            Some(entry) if self.policy.is_servable(request, &entry) => Ok((entry, Source::Local)),
+            _ => Err(ReadError::NotFound),
+        }
     }
 
     /// The newest entry that may be served while the upstream fails.
     fn stale_fallback(&self, request: &Request, shared: Option<&Arc<Entry>>) -> Option<Arc<Entry>> {
         let policy = &self.policy;
         let (local, now) = (policy.local.entries.get(request), BootInstant::now());
-        let is_servable = |entry: &&Arc<Entry>| {
-            policy.classify(request, entry, now) != Freshness::Expired
-                && !policy.local.is_deleted(request, entry)
-        };
+        let is_servable =
+            |entry: &&Arc<Entry>| policy.classify(request, entry, now) != Freshness::Expired;
         let servable = local.iter().chain(shared).filter(is_servable);
         let newest = servable.max_by_key(|entry| entry.seen.order())?;
         // Kept locally, so that no older entry is served after it.
-        Some(policy.local.put(request, newest))
+        policy.local.put(request, newest)
     }
 
     /// Publishes the numbers of a domain's arena as metrics.
@@ -188,7 +194,7 @@ impl Loader {
                         shared.release(Some(&lease), None).await;
                         return Ok(kept);
                     }
-                    return self.fetch_and_publish(request, since, Some(&lease), priority).await;
+                    return self.fetch_and_publish(request, since, Some(lease), priority).await;
                 }
                 LeaseAttempt::Held(lease) => lease,
             };
@@ -199,8 +205,7 @@ impl Loader {
                     None => break,
                 },
                 Some(LeaseOutcome::Absent(seen)) if !policy.is_outdated(request, &seen) => {
-                    policy.local.put_absent(request, seen);
-                    return Err(ReadError::NotFound);
+                    return self.found_nothing(request, seen);
                 }
                 // The holder read before a change that is known here.
                 Some(LeaseOutcome::Absent(_)) if Instant::now() < deadline => {
@@ -217,32 +222,31 @@ impl Loader {
         self.fetch_and_publish(request, since, None, priority).await
     }
 
-    /// Reads from the upstream, and publishes the result to both caches.
+    /// Reads from the upstream, and publishes the result to both caches: to Redis in the background.
     async fn fetch_and_publish(
         self: &Arc<Self>,
         request: &Request,
         since: Option<ReadOrder>,
-        lease: Option<&Lease>,
+        lease: Option<Lease>,
         priority: Priority,
     ) -> EntryResult {
         let (policy, shared) = (&self.policy, &self.shared);
         let read = match self.read(request, since, priority).await {
             Ok(read) => read,
             Err(error) => {
-                let mut told = None;
-                if let ReadError::Upstream(cause) = &error {
+                if matches!(error, ReadError::Upstream(_)) {
                     self.metrics.count(CacheEvent::LoadFailed);
-                    told = Some(&**cause);
                 }
                 if let Some(shared) = shared {
                     // If this replica cannot reach the database or sheds reads, another may still
                     // read it.
-                    if let Some(cause) = told
-                        && !policy.upstream.answers(cause).await
-                    {
-                        told = None;
-                    }
-                    shared.release(lease, told).await;
+                    let told = match &error {
+                        ReadError::Upstream(cause) if policy.upstream.answers(cause).await => {
+                            Some(&**cause)
+                        }
+                        _ => None,
+                    };
+                    shared.release(lease.as_ref(), told).await;
                 }
                 return Err(error);
             }
@@ -250,15 +254,21 @@ impl Loader {
         self.metrics.count(CacheEvent::Loaded);
         let Some(body) = read.value else {
             if let Some(shared) = shared {
-                shared.publish_absent(lease, request, &read.seen).await;
+                shared.publish_absent(lease, request, read.seen.clone());
             }
-            policy.local.put_absent(request, read.seen);
+            return self.found_nothing(request, read.seen);
+        };
+        let entry = Arc::new(Entry::new(request, body, read.seen));
+        let Some(entry) = policy.local.put(request, &entry) else {
+            // Another read has found nothing since this one began.
+            if let Some(shared) = shared {
+                shared.release(lease.as_ref(), None).await;
+            }
             return Err(ReadError::NotFound);
         };
-        let entry = policy.local.put(request, &Arc::new(Entry::new(request, body, read.seen)));
         if let Some(shared) = shared {
             let lifetimes = policy.shared_lifetimes(request, &entry);
-            shared.publish(lease, request, &entry, lifetimes).await;
+            shared.publish(lease, request, &entry, lifetimes);
         }
         Ok((entry, Source::Upstream { collapsed: false }))
     }

@@ -41,7 +41,7 @@ pub struct CacheStats {
 #[derive(Debug)]
 pub(super) struct LocalCache {
     max_bytes: u64,
-    /// Written by [`Self::put`] and [`Self::put_absent`] alone.
+    /// Written by [`Self::change`] alone.
     pub(super) entries: Cache<Request, Arc<Entry>>,
     /// The read that found nothing.
     pub(super) not_found: Cache<Request, Arc<ReadStamp>>,
@@ -84,57 +84,66 @@ impl LocalCache {
         CacheStats { bytes, max_bytes: self.max_bytes, entries: entries.entry_count() }
     }
 
-    /// Whether the gene was found deleted by a read that saw what the entry's saw, or more.
-    pub(super) fn is_deleted(&self, request: &Request, entry: &Entry) -> bool {
-        let order = entry.seen.order();
-        self.deleted_at(request).is_some_and(|deleted_at| !order.supersedes(&deleted_at))
-    }
-
-    fn deleted_at(&self, request: &Request) -> Option<ReadOrder> {
-        let Request::Phenotype(id) = request else { return None };
-        self.tombstones.get(id)
-    }
-
     /// The latest read that is remembered: of an entry, or that found nothing.
     pub(super) fn newest(&self, request: &Request) -> Option<ReadOrder> {
         let entry = self.entries.get(request).map(|entry| entry.seen.order());
-        let absent = self.not_found.get(request).map(|seen| seen.order());
-        self.deleted_at(request).max(entry).max(absent)
+        self.absent_at(request).max(entry)
     }
 
-    /// Stores an entry, unless there is one of a later state. Returns the stored entry.
-    pub(super) fn put(&self, request: &Request, entry: &Arc<Entry>) -> Arc<Entry> {
-        self.not_found.invalidate(request);
-        let order = entry.seen.order();
-        let stored = self.entries.entry_by_ref(request).and_compute_with(|present| match present {
-            Some(present) if !order.supersedes(&present.value().seen.order()) => Op::Nop,
-            _ => Op::Put(Arc::clone(entry)),
-        });
-        stored.into_entry().map_or_else(|| Arc::clone(entry), |present| present.into_value())
+    fn absent_at(&self, request: &Request) -> Option<ReadOrder> {
+        let deleted_at = match request {
+            Request::Phenotype(id) => self.tombstones.get(id),
+            _ => None,
+        };
+        deleted_at.max(self.not_found.get(request).map(|seen| seen.order()))
     }
 
-    /// Remembers that a read found nothing and removes the entry, unless that may be newer.
-    pub(super) fn put_absent(&self, request: &Request, seen: ReadStamp) {
+    /// Stores an entry, unless a later state is known. Returns the stored entry; `None` if in the later
+    /// state there is none.
+    pub(super) fn put(&self, request: &Request, entry: &Arc<Entry>) -> Option<Arc<Entry>> {
+        self.change(request, entry.seen.order(), || {
+            self.not_found.invalidate(request);
+            Op::Put(Arc::clone(entry))
+        })
+    }
+
+    /// Remembers that a read found nothing, and removes the entry. An entry that may show a later state
+    /// is kept and returned.
+    pub(super) fn put_absent(&self, request: &Request, seen: ReadStamp) -> Option<Arc<Entry>> {
         let order = seen.order();
-        let kept = self.entries.entry_by_ref(request).and_compute_with(|present| match present {
-            Some(present) if order.supersedes(&present.value().seen.order()) => Op::Remove,
-            _ => Op::Nop,
+        self.change(request, order, || {
+            if let Request::Phenotype(id) = request {
+                self.tombstones.insert(*id, order);
+            }
+            self.not_found.insert(request.clone(), Arc::new(seen));
+            Op::Remove
+        })
+    }
+
+    /// Changes what is remembered, if a read of this order surely shows at least as much. Returns the
+    /// entry that is there then. Changes for one request take turns.
+    fn change(
+        &self,
+        request: &Request,
+        order: ReadOrder,
+        change: impl FnOnce() -> Op<Arc<Entry>>,
+    ) -> Option<Arc<Entry>> {
+        let entry = self.entries.entry_by_ref(request).and_compute_with(|present| {
+            let present = present.map(|present| present.value().seen.order());
+            let mut known = [present, self.absent_at(request)].into_iter().flatten();
+            if known.all(|known| order.supersedes(&known)) { change() } else { Op::Nop }
         });
-        if let CompResult::Unchanged(_) = kept {
-            return;
+        match entry {
+            CompResult::Removed(_) => None,
+            entry => entry.into_entry().map(|entry| entry.into_value()),
         }
-        if let Request::Phenotype(id) = request {
-            self.tombstones.insert(*id, order);
-        }
-        self.not_found.insert(request.clone(), Arc::new(seen));
     }
 
     /// Stores a total, unless there is one of a later state.
     pub(super) fn put_total(&self, filter: &GeneFilter, total: Read<Count>) {
+        let order = total.seen.order();
         self.totals.entry_by_ref(filter).and_compute_with(|present| match present {
-            Some(present) if !total.seen.order().supersedes(&present.value().seen.order()) => {
-                Op::Nop
-            }
+            Some(present) if !order.supersedes(&present.value().seen.order()) => Op::Nop,
             _ => Op::Put(Arc::new(total)),
         });
     }
@@ -198,41 +207,5 @@ fn entry_size(entry: &Entry) -> usize {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::entry::ResponseBody;
-    use super::*;
-    use crate::config::AgesConfig;
-    use crate::registry::{GeneSearch, Timestamp};
-
-    fn weight_of(domain: &str, body: &str, link: &str, snapshot: &str) -> u64 {
-        let filter = GeneFilter { domain: domain.parse().ok(), fidelity: None };
-        let request = Request::Search(GeneSearch { filter, ..GeneSearch::default() });
-        let response = ResponseBody { body: body.to_owned().into(), link: link.to_owned().into() };
-        let snapshot = Some(snapshot.parse().expect("a snapshot"));
-        let entry = Entry::new(&request, response, ReadStamp::new(Timestamp::UNIX_EPOCH, snapshot));
-        let ages = AgesConfig { fresh_s: 60, stale_s: 0, if_error_s: 60 };
-        let cache = LocalCache::new(&CacheConfig {
-            local_max_bytes: 1 << 20,
-            shared_max_entry_bytes: 0,
-            not_found_s: 60,
-            search: ages,
-            phenotype: ages,
-            insights: ages,
-        });
-        cache.put(&request, &Arc::new(entry));
-        cache.stats().bytes
-    }
-
-    #[test]
-    fn everything_that_a_key_and_an_entry_keep_counts() {
-        let text = "x".repeat(200);
-        let least = weight_of("d", "", "", "9:9:");
-        assert!(weight_of(&text, "", "", "9:9:") >= least + 199, "the key");
-        assert!(weight_of("d", &text, "", "9:9:") >= least + 200, "the body");
-        assert!(weight_of("d", "", &text, "9:9:") >= least + 200, "the link");
-        let running = (9..109).map(|xid: u32| xid.to_string()).collect::<Vec<_>>().join(",");
-        assert!(weight_of("d", "", "", &format!("9:109:{running}")) >= least + 800, "the snapshot");
-        let compressible = "x".repeat(1024);
-        assert!(weight_of("d", &compressible, "", "9:9:") >= least + 2048, "the compressed body");
-    }
-}
+#[path = "local_tests.rs"]
+mod tests;

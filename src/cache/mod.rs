@@ -22,5 +22,5 @@ pub use entry::{Entry, ResponseBody};
 pub use local::CacheStats;
 pub use read_through::ReadThrough;
 pub use reply::{CacheReply, ReadError, Source};
-pub use room::RedisRoom;
+pub use room::{MAX_FOR_NEW, RedisRoom};
 pub use shared::SharedCache;

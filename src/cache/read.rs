@@ -28,7 +28,7 @@ impl Loader {
         match request {
             Request::Search(search) => {
                 let found = self.read_page(search, since, priority).await?;
-                Ok(found.map(|page| Some(ResponseBody::page(search, page.data, page.total))))
+                Ok(found.map(|page| Some(ResponseBody::page(search, &page))))
             }
             Request::Phenotype(id) => {
                 let _permit = self.limiter.admit(priority, false).await?;
@@ -66,12 +66,7 @@ impl Loader {
                 Arc::new(Read { value: found.value.total, seen: found.seen.clone() })
             }
         };
-        let page = |data| GenePage {
-            data,
-            total: total.value,
-            limit: search.page.limit(),
-            offset: search.page.offset(),
-        };
+        let page = |data| GenePage::new(search.page, data, total.value);
         if is_past(total.value, search.page) {
             return Ok(Read { value: page(Vec::new()), seen: total.seen.clone() });
         }

@@ -13,6 +13,7 @@ use moka::sync::Cache;
 use tokio::time::timeout;
 
 use super::entry::Entry;
+use super::lease::PUBLICATIONS;
 use super::load::Loader;
 use super::local::CacheStats;
 use super::read_limiter::ReadLimiter;
@@ -22,6 +23,7 @@ use super::shared::SharedCache;
 use crate::config::Config;
 use crate::ops::{CacheEvent, Metrics};
 use crate::registry::Request;
+use crate::sync::supervised::register;
 use crate::sync::{FlightOutcome, FlightReceiver, SingleFlight};
 use crate::upstream::{BootInstant, Currency, ReadStart, UpstreamClient};
 
@@ -57,6 +59,7 @@ impl ReadThrough {
             deadline,
             metrics.shed(),
         );
+        register(PUBLICATIONS);
         Self(Arc::new(Loader {
             policy: ServePolicy::new(&config.cache, upstream),
             shared,

@@ -13,7 +13,7 @@ use crate::redis::{RedisPool, ServerMemory, ServerReading};
 use crate::sync::lock;
 
 /// The shares of a server's memory above which no new entry, and no entry at all, is published.
-const MAX_FOR_NEW: f64 = 0.70;
+pub const MAX_FOR_NEW: f64 = 0.70;
 const MAX_FOR_ANY: f64 = 0.85;
 
 /// Below this share, the log reports that there is room again. Lower than [`MAX_FOR_NEW`], around
@@ -108,7 +108,10 @@ impl RedisRoom {
         let mut refusal = None;
         for (name, reading) in readings {
             let known = match reading {
-                Some(Ok(memory)) => Some((self.with_limit(memory), now)),
+                Some(Ok(ServerMemory { used, max: 0 })) => {
+                    Some((ServerMemory { used, max: self.default_max }, now))
+                }
+                Some(Ok(memory)) => Some((memory, now)),
                 Some(Err(error)) => {
                     refusal = Some(error);
                     None
@@ -137,14 +140,6 @@ impl RedisRoom {
                 state.is_refused = true;
             }
             (None, None) => {}
-        }
-    }
-
-    /// With the configured limit if the server reports none.
-    fn with_limit(&self, memory: ServerMemory) -> ServerMemory {
-        match memory.max {
-            0 => ServerMemory { max: self.default_max, ..memory },
-            _ => memory,
         }
     }
 }

@@ -84,7 +84,6 @@ impl ServePolicy {
     pub(super) fn is_servable(&self, request: &Request, entry: &Entry) -> bool {
         self.classify(request, entry, BootInstant::now()) <= Freshness::Stale
             && !self.is_outdated(request, &entry.seen)
-            && !self.local.is_deleted(request, entry)
     }
 
     /// Whether an entry needs no refresh.
@@ -92,7 +91,6 @@ impl ServePolicy {
         let now = BootInstant::now();
         self.classify(request, entry, now) == Freshness::Fresh
             && self.currency(request, &entry.seen, now) == Currency::Confirmed
-            && !self.local.is_deleted(request, entry)
     }
 }
 

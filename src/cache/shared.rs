@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use redis::{RedisResult, Value, cmd};
 use tokio::time::sleep;
+use tokio_util::task::TaskTracker;
 
 use super::codec;
 use super::entry::Entry;
@@ -26,8 +27,12 @@ const HISTORY_TTL: Duration = Duration::from_secs(25 * 3_600);
 
 /// The shared cache.
 pub struct SharedCache {
-    /// The connections.
-    pub pool: RedisPool,
+    /// For reads, leases and their release.
+    pub small: RedisPool,
+    /// For entries that are published.
+    pub large: RedisPool,
+    /// The publications under way.
+    pub publications: TaskTracker,
     /// The names of all keys.
     pub keys: RedisKeys,
     /// A fingerprint of the response schema: releases with different schemas share no entries.
@@ -66,7 +71,7 @@ impl SharedCache {
                 Some(present) if present != told && self.upstream.is_primary_in_use() => {
                     let mut set = cmd("SET");
                     set.arg(&key).arg(&present).arg("PX").arg(milliseconds(HISTORY_TTL));
-                    self.write(&[Call::command(&key, set)]).await;
+                    self.write(&self.small, vec![Call::command(&key, set)]).await;
                     told = present;
                 }
                 Some(_) => {}
@@ -102,9 +107,7 @@ impl SharedCache {
     }
 
     async fn read(&self, key: &str) -> Result<Value, RedisFailure> {
-        let mut command = cmd("GET");
-        command.arg(key);
-        self.pool.send(AccessMode::Read, key, command).await
+        self.small.read(Call::command(key, cmd("GET").arg(key).to_owned())).await
     }
 
     /// Decodes a value. One that cannot be decoded is a miss; it is counted and deleted.
@@ -121,7 +124,7 @@ impl SharedCache {
             self.metrics.count(CacheEvent::SharedUndecodable);
             tracing::debug!("an entry in redis has another format or belongs to another key");
             let delete = Call::script(&DELETE_IF_EQUAL, key).arg(&bytes[..]);
-            self.write(&[delete]).await;
+            self.write(&self.small, vec![delete]).await;
             return None;
         };
         entry.seen = self.upstream.stamp_of_shared(&entry.seen, history)?;
@@ -129,11 +132,15 @@ impl SharedCache {
     }
 
     /// Sends writes, and counts those that fail. Returns the replies, if Redis sent any.
-    pub(super) async fn write(&self, calls: &[Call<'_>]) -> Option<Vec<RedisResult<Value>>> {
-        if calls.is_empty() || self.pool.is_unavailable(AccessMode::Write) {
+    pub(super) async fn write(
+        &self,
+        redis: &RedisPool,
+        calls: Vec<Call>,
+    ) -> Option<Vec<RedisResult<Value>>> {
+        if calls.is_empty() || redis.is_unavailable(AccessMode::Write) {
             return None;
         }
-        match self.pool.run(AccessMode::Write, calls).await {
+        match redis.run(AccessMode::Write, &calls).await {
             Ok(replies) => {
                 replies.iter().filter_map(|reply| reply.as_ref().err()).for_each(|error| {
                     self.metrics.count(CacheEvent::SharedWriteFailed);

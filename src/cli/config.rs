@@ -6,9 +6,10 @@ use clap::{Args, Subcommand};
 
 use super::command::CommandResult;
 use super::config_file::ConfigFile;
-use super::output::print;
+use super::output::{notice, print, sanitize_lines};
 use crate::app;
 use crate::config::EffectiveValue;
+use crate::doctor;
 
 #[derive(Debug, Args)]
 pub(super) struct ConfigCommand {
@@ -28,7 +29,15 @@ impl ConfigCommand {
     pub(super) fn run(self) -> CommandResult {
         match self.action {
             ConfigAction::Check(file) => {
-                app::load_config(file.path())?;
+                let loaded = app::load_config(file.path());
+                let findings = match &loaded {
+                    Ok(loaded) => doctor::check_configuration(&loaded.config),
+                    Err(_) => doctor::ignored_variables(),
+                };
+                for finding in findings {
+                    notice(&sanitize_lines(&finding.to_string()));
+                }
+                loaded?;
                 print("The configuration is valid.\n")?;
             }
             ConfigAction::Print(file) => {

@@ -4,16 +4,13 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use crate::config::{InvalidConfig, LoadedConfig};
-
-/// The environment variable that names the configuration file.
-pub(super) const CONFIG_FILE_VAR: &str = "GENE_REGISTRY_CONFIG";
+use crate::config::{CONFIG_FILE_VARIABLE, InvalidConfig, LoadedConfig};
 
 /// The configuration file.
 #[derive(Debug, Args)]
 pub(super) struct ConfigFile {
     /// Configuration file (TOML); keys it leaves out have their defaults
-    #[arg(long, value_name = "FILE", env = CONFIG_FILE_VAR)]
+    #[arg(long, value_name = "FILE", env = CONFIG_FILE_VARIABLE)]
     config: Option<PathBuf>,
 }
 

@@ -10,16 +10,18 @@ use data_encoding::HEXLOWER;
 use tokio::sync::oneshot;
 
 use super::command::{CommandError, CommandResult, block_on};
-use super::config_file::CONFIG_FILE_VAR;
 use super::output::{OutputError, notice, print};
 use super::signals::TerminationSignals;
 use crate::app::{self, KeyManagement, Running, StartError};
-use crate::config::{Config, LoadedConfig, TokenConfig, Topology};
+use crate::config::{
+    CONFIG_FILE_VARIABLE, Config, LoadedConfig, TokenConfig, Topology, unknown_variables,
+};
 use crate::control::LoginToken;
 use crate::keys::{ApiKey, MemoryKeys, READ_SCOPE};
+use crate::net::io_reason;
 use crate::ops::telemetry;
-use crate::registry::{ApiKeyRecord, Timestamp};
-use crate::upstream::{Catalogue, Embedded, Upstream};
+use crate::registry::{ApiKeyRecord, Catalogue, Timestamp};
+use crate::upstream::{Embedded, Upstream};
 
 /// The demo's own defaults, which the environment overrides. Pages of any origin may use it,
 /// because its keys give access to sample data only. The use of a key is recorded quickly, and the
@@ -53,6 +55,9 @@ pub(super) struct Demo {
 /// A key of the demo and its record, whose name says what the key shows.
 type DemoKey = (ApiKey, ApiKeyRecord);
 
+/// The key of an address that the user has chosen, and the name of the setting that the user gave.
+type ChosenAddress = (&'static str, &'static str);
+
 impl Demo {
     pub(super) fn run(self) -> CommandResult {
         let token = LoginToken::generate()?;
@@ -62,9 +67,11 @@ impl Demo {
         );
         let loaded = LoadedConfig::read_over(&defaults, None)?;
         // Addresses that the user has chosen: if one of these is in use, no other one is taken.
-        let mut chosen = vec!["server.bind", "ops.bind", "control.bind"];
-        chosen.retain(|key| !loaded.is_default(key));
-        chosen.extend(self.bind.map(|_| "server.bind"));
+        let mut chosen = ["server.bind", "ops.bind", "control.bind"].map(|key| (key, key)).to_vec();
+        chosen.retain(|(key, _)| !loaded.is_default(key));
+        if self.bind.is_some() {
+            chosen.insert(0, ("server.bind", "--bind"));
+        }
         let unused = unused(&loaded);
         let mut config = loaded.config;
         config.redis.topology = Topology::Single;
@@ -96,7 +103,9 @@ fn unused(loaded: &LoadedConfig) -> Vec<String> {
         ["upstream.", "redis."].iter().any(|section| key.starts_with(section))
             || [
                 "control.database_url",
+                "control.database_url_file",
                 "keys.usage_database_url",
+                "keys.usage_database_url_file",
                 "rate_limit.replicas",
                 "rate_limit.without_redis",
             ]
@@ -105,13 +114,14 @@ fn unused(loaded: &LoadedConfig) -> Vec<String> {
     let set = loaded.effective().into_iter();
     let set = set.filter(|value| is_ignored(&value.key) && !loaded.is_default(&value.key));
     let mut names: Vec<_> = set.map(|value| value.source).collect();
-    names.extend(std::env::var_os(CONFIG_FILE_VAR).map(|_| CONFIG_FILE_VAR.to_owned()));
+    names.extend(std::env::var_os(CONFIG_FILE_VARIABLE).map(|_| CONFIG_FILE_VARIABLE.to_owned()));
+    names.extend(unknown_variables());
     names
 }
 
 async fn demo(
     config: Config,
-    chosen: &[&str],
+    chosen: &[ChosenAddress],
     token: &LoginToken,
     mut signals: TerminationSignals,
 ) -> CommandResult {
@@ -148,7 +158,7 @@ fn print_in_background(text: String) -> io::Result<oneshot::Receiver<OutputError
 /// Starts the service. If an address that is not in `chosen` is in use, takes a free port instead.
 async fn start(
     mut config: Config,
-    chosen: &[&str],
+    chosen: &[ChosenAddress],
     upstream: Arc<Embedded>,
 ) -> Result<Running, CommandError> {
     let keys = KeyManagement { store: Arc::new(MemoryKeys::new(upstream.keys())), writable: true };
@@ -160,7 +170,11 @@ async fn start(
         };
         let StartError::Bind { key, address, source } = &error else { return Err(error.into()) };
         let is_in_use = source.kind() == io::ErrorKind::AddrInUse;
-        if chosen.contains(key) || address.port() == 0 || !is_in_use {
+        if let Some((_, name)) = chosen.iter().find(|(chosen, _)| chosen == key) {
+            let reason = io_reason(source);
+            return Err(format!("{name}: cannot listen on {address}: {reason}").into());
+        }
+        if address.port() == 0 || !is_in_use {
             return Err(error.into());
         }
         let (bind, purpose) = match *key {
@@ -243,7 +257,7 @@ Pages:    {root}/ (overview), {root}/arena (explore the genes)
 Docs:     {root}/docs
 Health:   {ops}/readyz
 
-Keys with other limits and errors:
+Keys with other limits, and keys that are refused:
 {others}
 {}All data is in memory only. Ctrl-C stops the demo.
 ",

@@ -7,18 +7,20 @@ use clap::Args;
 
 use super::command::{CommandError, CommandResult, block_on};
 use super::config_file::ConfigFile;
+use super::database::connect;
 use super::signals::TerminationSignals;
 use super::value_parsers::pause;
 use crate::config::UpstreamConfig;
-use crate::default_schema::maintain;
+use crate::default_schema::maintain::{self, MaintainError};
 use crate::ops::{error_chain, telemetry};
-use crate::upstream::postgres::connect;
+use crate::upstream::postgres::check;
 
 #[derive(Debug, Args)]
 pub(super) struct Maintain {
     #[command(flatten)]
     config: ConfigFile,
-    /// Repeat until interrupted, with a pause of this length (1s to 24h); without it, run once
+    /// Repeat until interrupted, with a pause of this length: 1s to 24h, or 60s if none is given;
+    /// without this option, run once
     #[arg(long, value_name = "DURATION", num_args = 0..=1, default_missing_value = "60s",
           value_parser = pause)]
     every: Option<Duration>,
@@ -38,13 +40,19 @@ impl Maintain {
     }
 }
 
-/// Runs rounds until a signal is received. A failed round is logged, and the next one tries again.
-/// A round in progress at the end is aborted; each of its statements is complete in itself.
+/// Runs rounds until a signal is received. A failed round is logged and retried at the next interval;
+/// [`MaintainError::OwnViews`] ends the command. A round in progress at the end is aborted; each of its
+/// statements is complete in itself.
 async fn maintain_repeatedly(config: &UpstreamConfig, every: Duration) -> Result<(), CommandError> {
     let mut signals = TerminationSignals::new()?;
+    // Retrying does not correct a wrong configuration.
+    check(config)?;
     let rounds = async {
         loop {
             if let Err(error) = maintain_once(config).await {
+                if let Some(MaintainError::OwnViews) = error.downcast_ref() {
+                    return Err(error);
+                }
                 let error = error_chain(&*error);
                 tracing::warn!(error, "maintenance failed; trying again at the next interval");
             }
@@ -53,7 +61,7 @@ async fn maintain_repeatedly(config: &UpstreamConfig, every: Duration) -> Result
     };
     tokio::select! {
         () = signals.received() => Ok(()),
-        () = rounds => Ok(()),
+        ended = rounds => ended,
     }
 }
 

@@ -9,6 +9,7 @@ use super::command::CommandResult;
 use super::help::subcommand_path;
 use super::man_page::{man_page, page_name};
 use super::output::{notice, print};
+use crate::net::io_reason;
 
 #[derive(Debug, Args)]
 pub(super) struct ManCommand {
@@ -22,8 +23,9 @@ impl ManCommand {
     pub(super) fn run(self, command: Command) -> CommandResult {
         let pages = man_pages(command);
         if let Some(folder) = self.dir {
-            write_pages(&folder, &pages)
-                .map_err(|error| format!("cannot write to {}: {error}", folder.display()))?;
+            write_pages(&folder, &pages).map_err(|error| {
+                format!("cannot write to {}: {}", folder.display(), io_reason(&error))
+            })?;
             notice(&format!("Wrote the man pages to {}.", folder.display()));
         } else {
             print(&pages[0].1)?;

@@ -9,9 +9,10 @@ use super::command::{USAGE_ERROR, UsageError};
 use super::config_file::ConfigFile;
 use super::help::with_help;
 use super::output::{notice, print, sanitize_lines, without_secrets};
+use super::signals::end_at_signals;
 use super::{
-    api_key, completions, config, demo, healthcheck, login, logout, maintain, man, migrate,
-    openapi, seed, serve, token, whoami,
+    api_key, completions, config, demo, doctor, healthcheck, login, logout, maintain, man, migrate,
+    openapi, seed, serve, setup, token, whoami,
 };
 use crate::net::HttpError;
 use crate::ops::{error_chain, telemetry};
@@ -30,8 +31,10 @@ enum Command {
     Serve(serve::Serve),
     /// Run the service with nothing else installed: a sample registry in memory, no Redis
     Demo(demo::Demo),
+    /// Print the SQL that prepares a Postgres server: roles, database, owner
+    Setup(setup::Setup),
     /// Create the default schema in an empty Postgres, or bring it up to date
-    Migrate(ConfigFile),
+    Migrate(migrate::Migrate),
     /// Load the sample registry, or generated genes, into the default schema
     Seed(seed::Seed),
     /// Maintain the default schema: update ranks, prune the change log
@@ -40,6 +43,8 @@ enum Command {
     Openapi(openapi::Openapi),
     /// Check or show the configuration
     Config(config::ConfigCommand),
+    /// Check all that a replica needs, as configured, and name the remedies
+    Doctor(doctor::Doctor),
     /// Check whether a running replica is ready: exit status 0 or 1
     Healthcheck(ConfigFile),
     /// Log in to a server, to manage your API keys there
@@ -48,7 +53,7 @@ enum Command {
     Logout(logout::Logout),
     /// Show the user you are logged in as, at which server and until when
     Whoami(whoami::WhoAmICommand),
-    /// Create, list, revoke and rotate API keys
+    /// Create, list, change, revoke and rotate API keys
     ApiKey(api_key::ApiKeyCommand),
     /// Create login tokens for the control listener; for operators
     Token(token::TokenCommand),
@@ -74,6 +79,9 @@ fn parse<A: Into<OsString> + Clone>(
 /// Parses the arguments and runs the command.
 pub fn run() -> ExitCode {
     let _flush = FlushLog;
+    if let Err(error) = end_at_signals() {
+        return report_failure(&error);
+    }
     let command = match parse(std::env::args_os()) {
         Ok(cli) => cli.command,
         Err(error) => return report_parse_error(&error),
@@ -81,11 +89,13 @@ pub fn run() -> ExitCode {
     let result = match command {
         Command::Serve(command) => command.run(),
         Command::Demo(command) => command.run(),
-        Command::Migrate(file) => migrate::run(&file),
+        Command::Setup(command) => command.run(),
+        Command::Migrate(command) => command.run(),
         Command::Seed(command) => command.run(),
         Command::Maintain(command) => command.run(),
         Command::Openapi(command) => command.run(),
         Command::Config(command) => command.run(),
+        Command::Doctor(command) => command.run(),
         Command::Healthcheck(file) => healthcheck::run(&file),
         Command::Login(command) => command.run(),
         Command::Logout(command) => command.run(),
@@ -154,8 +164,9 @@ mod tests {
     fn words(example: &str) -> Vec<String> {
         let start = example.find("gene-registry ").expect(example);
         let call = &example[start..];
-        let end = call.find([')', '|', '<', '>']).unwrap_or(call.len());
-        call[..end].split_whitespace().map(str::to_owned).collect()
+        let call = call.split([')', '|', '<', '>']).next().unwrap_or_default();
+        // The number of a redirected stream is no argument.
+        call.trim_end_matches(" 2").split_whitespace().map(str::to_owned).collect()
     }
 
     fn check_examples(command: &clap::Command, path: &str, found: &mut usize) {

@@ -9,14 +9,15 @@ use secrecy::zeroize::Zeroizing;
 
 use super::command::{CommandError, CommandResult, block_on};
 use super::config_file::ConfigFile;
+use super::database::connect;
 use super::output::{notice, print, print_secret, sanitize_lines};
 use super::system_user::system_user;
+use crate::default_schema::generate;
 use crate::default_schema::seed::{EmptyRegistry, LoadedRegistry, SeedError, vacuum};
 use crate::keys::{ApiKey, AuditLog, KeySpec, NewKey, READ_SCOPE, insert_key};
+use crate::net::io_reason;
 use crate::ops::{error_chain, telemetry};
-use crate::registry::Timestamp;
-use crate::upstream::postgres::connect;
-use crate::upstream::{Catalogue, generate};
+use crate::registry::{Catalogue, Timestamp};
 
 /// Requests per minute of the key that is printed.
 const RATE_LIMIT: u32 = 5000;
@@ -94,9 +95,10 @@ fn new_key() -> NewKey {
 fn read_key(path: &Path) -> Result<ApiKey, CommandError> {
     let unreadable = |error| {
         format!(
-            "cannot read --key-file {}: {error}. The file must hold the key to use. Leave the \
-             option out to create a key",
-            path.display()
+            "cannot read --key-file {}: {}. The file must hold the key to use. Leave the option out \
+             to create a key",
+            path.display(),
+            io_reason(&error)
         )
     };
     let text = Zeroizing::new(std::fs::read_to_string(path).map_err(unreadable)?);

@@ -12,6 +12,8 @@ use super::config_file::ConfigFile;
 use super::signals::TerminationSignals;
 use crate::app::{self, Running};
 use crate::config::Config;
+use crate::doctor::{self, Finding};
+use crate::net::io_reason;
 use crate::ops::telemetry;
 use crate::upstream::Postgres;
 
@@ -36,20 +38,17 @@ async fn serve(config: Config, ready_file: Option<PathBuf>) -> CommandResult {
     // Before anything listens: a signal may follow as soon as the replica can be reached.
     let mut signals = TerminationSignals::new()?;
     let postgres = Postgres::new(&config.upstream, config.registry.install_command.clone())?;
-    let postgres = Arc::new(postgres);
-    let running = app::start(&config, Arc::clone(&postgres) as _).await?;
+    let running = app::start(&config, Arc::new(postgres)).await?;
     let (base_url, ops_url) = (running.base_url(), running.ops_url());
     tracing::info!(base_url, ops_url, control_url = running.control_url(), "listening");
     if let Some(path) = ready_file {
-        write_ready_file(&path, &running)?;
+        write_ready_file(&path, &running).map_err(|error| {
+            format!("--ready-file: cannot write {}: {}", path.display(), io_reason(&error))
+        })?;
     }
     tokio::spawn(async move {
-        match postgres.verify().await {
-            Ok(warnings) => warnings.iter().for_each(|warning| tracing::warn!("{warning}")),
-            Err(error) => {
-                let error = crate::ops::error_chain(&error);
-                tracing::warn!(error, "cannot check the privileges of the database role");
-            }
+        for Finding { check, message, remedy, .. } in doctor::check_at_start(&config).await {
+            tracing::warn!(check, remedy, "{message}");
         }
     });
     signals.received().await;

@@ -1,9 +1,19 @@
-//! Prompts on a terminal.
+//! Prompts on a terminal, and its width.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
-use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcgetwinsize, tcsetattr};
 use secrecy::SecretString;
+
+/// The width of a terminal that does not report it.
+const DEFAULT_COLUMNS: usize = 80;
+
+/// The width of standard output in columns, if it is a terminal.
+pub(super) fn output_columns() -> Option<usize> {
+    let stdout = io::stdout();
+    let columns = tcgetwinsize(&stdout).map_or(0, |size| usize::from(size.ws_col));
+    stdout.is_terminal().then_some(if columns == 0 { DEFAULT_COLUMNS } else { columns })
+}
 
 /// Whether the user can be prompted: standard input and standard error are terminals.
 pub(super) fn is_interactive() -> bool {

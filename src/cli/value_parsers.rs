@@ -18,6 +18,22 @@ pub(super) fn scope(text: &str) -> Result<String, String> {
     is_scope(text).then(|| text.to_owned()).ok_or_else(invalid)
 }
 
+/// A name that Postgres takes without quotes.
+pub(super) fn sql_name(text: &str) -> Result<String, String> {
+    let is_allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+    let is_name = (1..=63).contains(&text.len())
+        && text.bytes().all(is_allowed)
+        && !text.starts_with(|first: char| first.is_ascii_digit());
+    let expected = "expected 1 to 63 of the characters a-z, 0-9 and _, the first of them no digit";
+    is_name.then(|| text.to_owned()).ok_or_else(|| expected.to_owned())
+}
+
+/// Requests per minute. A key with 0 is not useful, but may be requested.
+pub(super) fn rate_limit(text: &str) -> Result<u32, String> {
+    let limit = text.parse::<i32>().ok().and_then(|limit| u32::try_from(limit).ok());
+    limit.ok_or_else(|| "expected 1 to 2147483647, or 0 with --block".to_owned())
+}
+
 /// When a key expires: a duration from now, a date (its start in UTC) or a time. Must be in the
 /// future and before the year 10000.
 pub(super) fn expiry(text: &str) -> Result<Timestamp, String> {
@@ -35,15 +51,21 @@ pub(super) fn expiry(text: &str) -> Result<Timestamp, String> {
         now.checked_add(span).map_err(|error| error.to_string())?.timestamp()
     };
     if at >= EXPIRES_BEFORE {
-        return Err(
-            "the date is after the year 9999; leave the option out for a key that never expires"
-                .to_owned(),
-        );
+        return Err("the date is after the year 9999".to_owned());
     }
     if at <= Timestamp::now() {
         return Err("the time is not in the future; the key would never work".to_owned());
     }
     Ok(at)
+}
+
+/// When a key expires from now on; `None` for never.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct NewExpiry(pub(super) Option<Timestamp>);
+
+/// As [`expiry`], or `never`.
+pub(super) fn expiry_or_never(text: &str) -> Result<NewExpiry, String> {
+    if text == "never" { Ok(NewExpiry(None)) } else { expiry(text).map(|at| NewExpiry(Some(at))) }
 }
 
 /// How long a rotated key still works, in whole seconds, up to 365 days: `24h`, `7d`, `0s`.
@@ -84,6 +106,20 @@ mod tests {
             ["", "soon", "-1d", "0s", "90", "2090-02-30", "2020-01-31", "1 year ago", "9999-12-30"]
         {
             assert!(expiry(wrong).is_err(), "{wrong}");
+            assert!(expiry_or_never(wrong).is_err(), "{wrong}");
+        }
+        assert!(expiry("never").is_err());
+        assert_eq!(expiry_or_never("never"), Ok(NewExpiry(None)));
+        assert!(expiry_or_never("90d").is_ok_and(|NewExpiry(at)| at.is_some()));
+    }
+
+    #[test]
+    fn names_need_no_quotes() {
+        for name in ["registry", "_a1", &"x".repeat(63)] {
+            assert_eq!(sql_name(name).as_deref(), Ok(name));
+        }
+        for wrong in ["", "1a", "A", "a-b", "a\"b", "ü", &"x".repeat(64)] {
+            assert!(sql_name(wrong).is_err(), "{wrong}");
         }
     }
 

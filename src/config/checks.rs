@@ -1,6 +1,7 @@
 //! Collects the errors that the checks of values find.
 
 use super::error::ConfigError;
+use super::secret_url::has_user;
 
 /// The errors found so far.
 #[derive(Debug, Default)]
@@ -18,8 +19,9 @@ impl Checks {
     /// Requires that clients can use the value of `key`, if it is set, as a base URL.
     pub(super) fn require_public_url(&mut self, key: &str, url: Option<&str>) {
         let is_web = |url: &str| url.starts_with("http://") || url.starts_with("https://");
-        let valid = url.is_none_or(|url| is_web(url) && !url.contains(['?', '#']));
-        let problem = "must begin with http:// or https://, without a query or fragment";
+        let is_plain = |url: &str| !url.contains(['?', '#']) && !has_user(url);
+        let valid = url.is_none_or(|url| is_web(url) && is_plain(url));
+        let problem = "must begin with http:// or https://, without user, query or fragment";
         self.require(valid, &[key], problem);
     }
 

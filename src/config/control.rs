@@ -10,6 +10,7 @@ use secrecy::SecretString;
 use serde::{Deserialize, Deserializer};
 
 use super::checks::Checks;
+use super::secret_url::has_user;
 use crate::registry::{LABEL, SCOPE, Timestamp, is_label, is_scope};
 
 /// The control listener. It is off without an address.
@@ -21,6 +22,8 @@ pub struct ControlConfig {
     /// `postgres://…` with the role that writes keys and their use; also set by
     /// `CONTROL_DATABASE_URL`.
     pub database_url: Option<SecretString>,
+    /// A file with that URL.
+    pub database_url_file: Option<PathBuf>,
     /// The URL at which clients reach the listener, without `/control/v1`.
     pub public_url: Option<String>,
     /// Users who may list and change the keys of all users.
@@ -81,11 +84,10 @@ fn hash<'de, D: Deserializer<'de>>(deserializer: D) -> Result<[u8; 32], D::Error
 }
 
 fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
-    let text = Option::<String>::deserialize(deserializer)?;
-    let parsed = text.map(|text| text.parse()).transpose();
-    parsed.map_err(|_| {
-        serde::de::Error::custom("must be a time in quotes, such as \"2030-01-31T12:00:00Z\"")
-    })
+    let invalid =
+        || serde::de::Error::custom("must be a time in quotes, such as \"2030-01-31T12:00:00Z\"");
+    let text = Option::<String>::deserialize(deserializer).map_err(|_| invalid())?;
+    text.map(|text| text.parse()).transpose().map_err(|_| invalid())
 }
 
 impl ControlConfig {
@@ -128,7 +130,7 @@ impl OidcConfig {
         checks.require(
             is_confidential_url(issuer),
             &[issuer_key],
-            "must be an https:// URL without a query or fragment (http:// is allowed for this \
+            "must be an https:// URL without user, query or fragment (http:// is allowed for this \
              machine only)",
         );
         for (key, value) in [(audience_key, &self.audience), (client_key, &self.client_id)] {
@@ -138,6 +140,12 @@ impl OidcConfig {
                 &[key, issuer_key],
                 "must be set too: control.oidc.issuer needs it",
             );
+        }
+        for (key, value) in
+            [(audience_key, &self.audience), ("control.oidc.resource", &self.resource)]
+        {
+            let valid = value.as_ref().is_none_or(|value| !has_user(value));
+            checks.require(valid, &[key], "must not contain a user or password: clients see it");
         }
         checks.require(
             self.audience.is_none() || self.audience != self.client_id,

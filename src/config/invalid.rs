@@ -23,6 +23,11 @@ impl InvalidConfig {
         add(&mut self.errors, found);
         self
     }
+
+    /// The text of each error, which names the key.
+    pub(crate) fn texts(&self) -> impl Iterator<Item = &str> {
+        self.errors.iter().map(|error| error.text.as_str())
+    }
 }
 
 impl From<Vec<ConfigError>> for InvalidConfig {

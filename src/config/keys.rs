@@ -1,5 +1,7 @@
 //! `[keys]`: API keys.
 
+use std::path::PathBuf;
+
 use secrecy::SecretString;
 use serde::Deserialize;
 
@@ -11,6 +13,8 @@ pub struct KeysConfig {
     pub accept_foreign: bool,
     /// `postgres://…` with the role that records the use of keys; also set by `USAGE_DATABASE_URL`.
     pub usage_database_url: Option<SecretString>,
+    /// A file with that URL.
+    pub usage_database_url_file: Option<PathBuf>,
     /// Interval at which the use of keys is written to the database, in seconds, 1 to 86400.
     pub usage_every_s: u64,
 }

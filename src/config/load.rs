@@ -7,11 +7,12 @@ use figment::providers::{Env, Format};
 use figment::util::nest;
 use figment::value::{Dict, Map};
 use figment::{Figment, Metadata, Profile, Provider};
-use serde::de::DeserializeOwned;
 
 use super::error::ConfigError;
 use super::invalid::{self, InvalidConfig};
+use super::reason::reason;
 use super::root::Config;
+use super::toml_format::Toml;
 use super::values;
 
 const DEFAULTS: &str = include_str!("../../config/default.toml");
@@ -27,10 +28,13 @@ const WELL_KNOWN: [(&str, &str); 4] = [
     ("USAGE_DATABASE_URL", "keys.usage_database_url"),
 ];
 
+/// The variable that names the configuration file.
+pub(crate) const CONFIG_FILE_VARIABLE: &str = "GENE_REGISTRY_CONFIG";
+
 /// The source of a value that is not set.
 const DEFAULT: &str = "default";
 
-/// Keys whose values are never displayed.
+/// Keys whose values are never displayed. Each can be in a file instead; see [`super::secrets`].
 const SECRETS: [&str; 8] = [
     "upstream.url",
     "upstream.read_urls",
@@ -101,11 +105,12 @@ impl LoadedConfig {
             figment = figment.merge(LiteralVariable(key));
         }
         let explain = |path: &[String], error: &figment::Error| explain(&figment, path, error);
-        let (config, mut errors) = values::read(&figment, &defaults, explain);
-        if let Some(config) = &config {
+        let (mut config, mut errors) = values::read(&figment, &defaults, explain);
+        if let Some(config) = &mut config {
+            invalid::add(&mut errors, config.read_secrets());
             invalid::add(&mut errors, config.check());
         }
-        match config.map(Config::without_empty_urls) {
+        match config {
             Some(config) if errors.is_empty() => Ok(Self { config, figment }),
             with_defaults => {
                 Err(InvalidConfig { errors, with_defaults: with_defaults.map(Box::new) })
@@ -136,11 +141,9 @@ impl LoadedConfig {
             }
             return;
         }
-        let value = if SECRETS.contains(&key.as_str()) {
-            "\"***\"".to_owned()
-        } else {
-            serde_json::to_string(value).unwrap_or_default()
-        };
+        let shown = serde_json::to_string(value).unwrap_or_default();
+        let is_set = !["\"\"", "[]"].contains(&shown.as_str());
+        let value = if is_secret(&key) && is_set { "\"***\"".to_owned() } else { shown };
         found.push(EffectiveValue { source: self.source_of(&key), key, value });
     }
 
@@ -149,19 +152,6 @@ impl LoadedConfig {
             Some(metadata) => source_name(metadata, key),
             None => DEFAULT.to_owned(),
         }
-    }
-}
-
-/// TOML files, read by the current release of the parser; figment's own feature uses an old one.
-struct Toml;
-
-impl Format for Toml {
-    type Error = toml::de::Error;
-
-    const NAME: &'static str = "TOML";
-
-    fn from_str<T: DeserializeOwned>(text: &str) -> Result<T, toml::de::Error> {
-        toml::from_str(text)
     }
 }
 
@@ -181,6 +171,25 @@ impl Provider for LiteralVariable {
     }
 }
 
+/// The environment variables that look like those of the service, and are not: with one underscore
+/// instead of two, for example. Those that Kubernetes sets for a service of this name are left out.
+pub(crate) fn unknown_variables() -> Vec<String> {
+    let names = std::env::vars_os().map(|(name, _)| name.to_string_lossy().to_uppercase());
+    let mut unknown: Vec<_> = names.filter(|name| is_unknown(name)).collect();
+    unknown.sort();
+    unknown
+}
+
+fn is_unknown(name: &str) -> bool {
+    let is_service_link = ["_SERVICE_HOST", "_SERVICE_PORT", "_PORT_"];
+    let is_service_link = is_service_link.iter().any(|part| name.contains(part));
+    name.starts_with(PREFIX.trim_end_matches('_'))
+        && !name.starts_with(PREFIX)
+        && name != CONFIG_FILE_VARIABLE
+        && !is_service_link
+        && !name.ends_with("_PORT")
+}
+
 /// The variable that sets a key.
 fn variable_of(key: &str) -> String {
     format!("{PREFIX}{}", key.to_uppercase().replace('.', "__"))
@@ -198,24 +207,33 @@ fn source_name(metadata: &Metadata, key: &str) -> String {
     }
 }
 
-/// An error that names the key and its source. It never contains the value of a secret.
+/// An error that names the key and its source. It never contains the value.
 fn explain(figment: &Figment, path: &[String], error: &figment::Error) -> ConfigError {
     let key = path.join(".");
+    let problem = match &error.kind {
+        kind @ figment::error::Kind::UnknownField(..) => reason(kind),
+        _ if key == "redis.urls" => {
+            "not a list of URLs: urls = [\"redis://host:6379\", …]".to_owned()
+        }
+        _ if key.ends_with("password") => "not a string".to_owned(),
+        _ if is_secret(&key) => "not a usable URL".to_owned(),
+        kind => reason(kind),
+    };
+    // The reason why a file cannot be read names the file.
+    if key.is_empty() {
+        return ConfigError::with_text(&[], problem);
+    }
     // An item has the source of its array.
     let known =
         (1..=path.len()).rev().find_map(|end| figment.find_metadata(&path[..end].join(".")));
     let source = error.metadata.as_ref().or(known);
     let source = source.map_or("configuration".to_owned(), |metadata| source_name(metadata, &key));
-    let problem = match &error.kind {
-        figment::error::Kind::UnknownField(_, expected) => {
-            format!("unknown key; this section has: {}", expected.join(", "))
-        }
-        _ if key == "redis.urls" => {
-            "not a list of URLs: urls = [\"redis://host:6379\", …]".to_owned()
-        }
-        _ if key.ends_with("password") => "not a string".to_owned(),
-        _ if SECRETS.iter().any(|secret| key.starts_with(secret)) => "not a usable URL".to_owned(),
-        kind => kind.to_string(),
-    };
     ConfigError::with_text(&[&key], format!("{key} ({source}): {problem}"))
+}
+
+/// Whether the key, or the array that it is an item of, is a secret.
+fn is_secret(key: &str) -> bool {
+    SECRETS.iter().any(|secret| {
+        key.strip_prefix(secret).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    })
 }

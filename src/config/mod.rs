@@ -10,17 +10,20 @@ mod keys;
 mod load;
 mod log;
 mod network;
+mod reason;
 mod redis;
 mod registry;
 mod root;
 mod rules;
 mod secret_url;
+mod secrets;
 mod server;
 mod shed;
 mod telemetry;
 #[cfg(test)]
 mod tests;
 mod tls;
+mod toml_format;
 mod upstream;
 mod values;
 
@@ -31,6 +34,7 @@ pub use cors::CorsConfig;
 pub use error::ConfigError;
 pub use invalid::InvalidConfig;
 pub use keys::KeysConfig;
+pub(crate) use load::{CONFIG_FILE_VARIABLE, unknown_variables};
 pub use load::{EffectiveValue, LoadedConfig};
 pub use log::{LogConfig, LogFormat};
 pub use network::{InvalidNetwork, Network};

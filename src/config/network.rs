@@ -16,10 +16,10 @@ const MAPPED_PREFIX_BITS: u8 = 96;
 #[serde(try_from = "String")]
 pub struct Network(IpNet);
 
-/// The text is neither an address nor a network.
+/// The text is neither an address nor a network. It is not repeated: it may be a misplaced secret.
 #[derive(Debug, Error)]
-#[error("`{0}` is neither an address nor a network such as 10.0.0.0/8")]
-pub struct InvalidNetwork(String);
+#[error("must be an address, or a network such as 10.0.0.0/8")]
+pub struct InvalidNetwork;
 
 impl Network {
     /// Whether `address` is in the network. An IPv4 address equals its IPv4-mapped IPv6 form.
@@ -33,7 +33,7 @@ impl FromStr for Network {
 
     fn from_str(text: &str) -> Result<Self, InvalidNetwork> {
         let network = text.parse().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
-        network.map(|network| Self(unmapped(network))).map_err(|_| InvalidNetwork(text.to_owned()))
+        network.map(|network| Self(unmapped(network))).map_err(|_| InvalidNetwork)
     }
 }
 

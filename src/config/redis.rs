@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 
 use super::checks::Checks;
@@ -17,13 +17,19 @@ pub struct RedisConfig {
     /// With topology `single`, the server: `redis://…`, `rediss://…` or `redis+unix://…`;
     /// also set by `REDIS_URL`.
     pub url: Option<SecretString>,
+    /// A file with that URL.
+    pub url_file: Option<PathBuf>,
     /// With topology `sentinel`, the sentinels; with `cluster`, some of its nodes.
     #[serde(default)]
     pub urls: Vec<SecretString>,
+    /// A file with those URLs, one a line.
+    pub urls_file: Option<PathBuf>,
     /// The user of the servers that hold the data, rather than the one in the URL.
     pub username: Option<String>,
     /// The user's password, taken literally: it is not percent-encoded.
     pub password: Option<SecretString>,
+    /// A file with that password.
+    pub password_file: Option<PathBuf>,
     /// A PEM file with the certificate authorities to trust instead of the system's.
     pub tls_ca_file: Option<PathBuf>,
     /// The connection to the sentinels.
@@ -34,7 +40,8 @@ pub struct RedisConfig {
     pub max_bytes: u64,
     /// Timeout of every command, in milliseconds, 1 to 86400000.
     pub timeout_ms: u64,
-    /// Maximum number of connections, 1 to 10000; in a cluster, to each primary.
+    /// Maximum number of connections for reads and leases, 1 to 10000; in a cluster, to each primary.
+    /// They hardly use more than 4.
     pub pool_size: u32,
 }
 
@@ -66,12 +73,14 @@ pub struct SentinelConfig {
     pub username: Option<String>,
     /// Its password.
     pub password: Option<SecretString>,
+    /// A file with that password.
+    pub password_file: Option<PathBuf>,
 }
 
 impl RedisConfig {
     /// Whether Redis is configured.
     pub fn is_used(&self) -> bool {
-        self.has_url() || self.topology != Topology::Single
+        self.url.is_some() || self.topology != Topology::Single
     }
 
     /// Checks for keys that contradict each other. URLs are checked where they are parsed, in
@@ -83,7 +92,7 @@ impl RedisConfig {
         let other =
             |takes| format!("is not for redis.topology = \"{topology}\", which takes {takes}");
         checks.require(!single || self.urls.is_empty(), &["redis.urls"], &other("redis.url"));
-        checks.require(single || !self.has_url(), &["redis.url"], &other("redis.urls"));
+        checks.require(single || self.url.is_none(), &["redis.url"], &other("redis.urls"));
         let problem =
             format!("must be set too: redis.topology = \"{topology}\" needs at least one URL");
         checks.require(single || !self.urls.is_empty(), &["redis.urls"], &problem);
@@ -95,7 +104,7 @@ impl RedisConfig {
         for (key, set) in [
             ("redis.sentinel.service", sentinel.service.is_some()),
             ("redis.sentinel.username", sentinel.username.is_some()),
-            ("redis.sentinel.password", is_set(&sentinel.password)),
+            ("redis.sentinel.password", sentinel.password.is_some()),
         ] {
             let problem = "is only for redis.topology = \"sentinel\"";
             checks.require(!set || is_sentinel, &[key], problem);
@@ -110,7 +119,7 @@ impl RedisConfig {
             ),
         ] {
             let problem = format!("must be set too: {needs} needs one");
-            checks.require(username.is_none() || is_set(password), &[key], &problem);
+            checks.require(username.is_none() || password.is_some(), &[key], &problem);
         }
         checks.require(
             topology != Topology::Cluster || !self.prefix.contains(['{', '}']),
@@ -118,15 +127,6 @@ impl RedisConfig {
             "must not contain { or }, which would put all keys on one node of a cluster",
         );
     }
-
-    fn has_url(&self) -> bool {
-        is_set(&self.url)
-    }
-}
-
-/// An empty value counts as not set, which is how compose files unset values.
-fn is_set(secret: &Option<SecretString>) -> bool {
-    secret.as_ref().is_some_and(|secret| !secret.expose_secret().is_empty())
 }
 
 /// How limits are enforced while Redis is unavailable.

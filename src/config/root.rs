@@ -1,6 +1,5 @@
 //! The whole configuration as one struct.
 
-use secrecy::ExposeSecret;
 use serde::Deserialize;
 
 use super::cache::CacheConfig;
@@ -31,21 +30,4 @@ pub struct Config {
     pub registry: RegistryConfig,
     pub log: LogConfig,
     pub telemetry: TelemetryConfig,
-}
-
-impl Config {
-    /// Unsets URLs that are empty, which is how compose files unset values.
-    pub(super) fn without_empty_urls(mut self) -> Self {
-        for url in [
-            &mut self.upstream.url,
-            &mut self.redis.url,
-            &mut self.control.database_url,
-            &mut self.keys.usage_database_url,
-        ] {
-            if url.as_ref().is_some_and(|url| url.expose_secret().is_empty()) {
-                *url = None;
-            }
-        }
-        self
-    }
 }

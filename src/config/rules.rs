@@ -1,5 +1,7 @@
 //! The ranges of values, and the rules between values.
 
+use std::net::{IpAddr, SocketAddr};
+
 use super::cache::AgesConfig;
 use super::checks::Checks;
 use super::error::ConfigError;
@@ -14,6 +16,15 @@ const MAX_HSTS_S: u64 = 3_650 * DAY_S;
 
 /// Bounds the number of metric labels: each standby has its own.
 const MAX_STANDBYS: usize = 16;
+
+/// Whether only one listener can have the address. One on `::` also receives what is sent to IPv4.
+fn overlap(a: SocketAddr, b: SocketAddr) -> bool {
+    let covers = |a: IpAddr, b: IpAddr| a.is_unspecified() && (a.is_ipv6() || b.is_ipv4());
+    let (ip_a, ip_b) = (a.ip(), b.ip());
+    a.port() == b.port()
+        && a.port() != 0
+        && (ip_a == ip_b || covers(ip_a, ip_b) || covers(ip_b, ip_a))
+}
 
 impl Config {
     /// The errors of values that are well-formed.
@@ -76,13 +87,15 @@ impl Config {
     fn addresses(&self, checks: &mut Checks) {
         const PUBLIC: &str = "server.bind";
         let (public, ops) = (self.server.bind, self.ops.bind);
-        let valid = public != ops || ops.port() == 0;
-        checks.require(valid, &["ops.bind", PUBLIC], "must not be the same as server.bind");
-        let control = self.control.bind.filter(|bind| bind.port() != 0);
         checks.require(
-            control.is_none_or(|bind| bind != public && bind != ops),
+            !overlap(public, ops),
+            &["ops.bind", PUBLIC],
+            "must not overlap with server.bind",
+        );
+        checks.require(
+            !self.control.bind.is_some_and(|bind| overlap(bind, public) || overlap(bind, ops)),
             &["control.bind", PUBLIC, "ops.bind"],
-            "must not be the same as server.bind or ops.bind",
+            "must not overlap with server.bind or ops.bind",
         );
         checks.require_public_url("server.public_url", self.server.public_url.as_deref());
         checks.require(

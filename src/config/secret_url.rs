@@ -18,6 +18,12 @@ pub fn check_percent_escapes(url: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
+/// Whether `url` has a user or password before its host.
+pub(super) fn has_user(url: &str) -> bool {
+    let authority = url.split_once("://").and_then(|(_, rest)| rest.split(['/', '?', '#']).next());
+    authority.is_some_and(|authority| authority.contains('@'))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

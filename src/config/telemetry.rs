@@ -1,5 +1,6 @@
 //! `[telemetry]`: traces by OpenTelemetry.
 
+use hyper::Uri;
 use serde::Deserialize;
 
 use super::checks::Checks;
@@ -21,11 +22,12 @@ impl TelemetryConfig {
         if let Some(endpoint) = &self.otlp_endpoint {
             let problem = "this program was built without the feature `otlp`";
             checks.require(can_send, &[ENDPOINT], problem);
-            let host = endpoint.strip_prefix("http://").unwrap_or_default();
-            let is_plain = !host.contains(['@', '?', '#']) && !host.starts_with(['/', ':']);
+            let has_host = |uri: &Uri| uri.host().is_some_and(|host| !host.is_empty());
+            let is_http = |uri: Uri| uri.scheme_str() == Some("http") && has_host(&uri);
+            let is_plain = !endpoint.contains(['@', '?', '#']);
             let form = "must be http://host:port, without user, query or fragment; TLS is not \
                         supported, so use a collector on the local network";
-            checks.require(!host.is_empty() && is_plain, &[ENDPOINT], form);
+            checks.require(is_plain && endpoint.parse().is_ok_and(is_http), &[ENDPOINT], form);
         }
         let valid = (0.0..=1.0).contains(&self.sample_ratio);
         checks.require(valid, &["telemetry.sample_ratio"], "must be from 0 to 1");
@@ -53,7 +55,15 @@ mod tests {
             problems(Some("http://collector:4318"), 1.0, false),
             ["telemetry.otlp_endpoint"]
         );
-        for wrong in ["https://c", "c:4318", "http://", "http://u:p@c", "http://c?x", "http://:1"] {
+        for wrong in [
+            "https://c",
+            "c:4318",
+            "http://",
+            "http://u:p@c",
+            "http://c?x",
+            "http://:1",
+            "http://a b",
+        ] {
             assert_eq!(problems(Some(wrong), 1.0, true), ["telemetry.otlp_endpoint"], "{wrong}");
         }
         for wrong in [-0.1, 1.1, f64::NAN] {

@@ -2,6 +2,8 @@
 
 use std::io::Write;
 
+use secrecy::ExposeSecret;
+
 use super::LoadedConfig;
 
 fn read(text: &str) -> Result<LoadedConfig, String> {
@@ -128,4 +130,35 @@ fn secrets_are_masked() {
     assert!(!format!("{:?}", loaded.config).contains("hunter2"));
     let error = read("[upstream]\nurl = [\"hunter2\"]").expect_err("no URL");
     assert!(error.contains("upstream.url") && !error.contains("hunter2"), "{error}");
+}
+
+/// The values of all secrets.
+fn secrets_of(config: &super::Config) -> Vec<String> {
+    let (upstream, redis) = (&config.upstream, &config.redis);
+    let single = [
+        &upstream.url,
+        &redis.url,
+        &redis.password,
+        &redis.sentinel.password,
+        &config.control.database_url,
+        &config.keys.usage_database_url,
+    ];
+    let listed = upstream.read_urls.iter().chain(&redis.urls);
+    let all = single.into_iter().flatten().chain(listed);
+    all.map(|secret| secret.expose_secret().to_owned()).collect()
+}
+
+#[test]
+fn line_breaks_at_the_end_of_secrets_are_removed() {
+    let mut file = tempfile::NamedTempFile::new().expect("a file");
+    file.write_all(b"a\n\nb \r\n").expect("written");
+    let path = file.path();
+    let text = format!(
+        "upstream.url = \"u\\n\"\nupstream.read_urls_file = {path:?}\n
+        redis.topology = \"sentinel\"\nredis.urls = [\"c\\r\\n\", \"\\n\"]\nredis.password = \"p \\r\\n\\n\"
+        redis.sentinel = {{service = \"s\", password = \"q\\nr\\n\"}}
+        control.database_url = \"k\\n\"\nkeys.usage_database_url = \"\\r\\n\""
+    );
+    let config = read(&text).expect("a configuration").config;
+    assert_eq!(secrets_of(&config), ["u", "p ", "q\nr", "k", "a", "b ", "c"]);
 }

@@ -11,8 +11,12 @@ use serde::Deserialize;
 pub struct UpstreamConfig {
     /// `postgres://…`; also set by `DATABASE_URL`.
     pub url: Option<SecretString>,
+    /// A file with that URL.
+    pub url_file: Option<PathBuf>,
     /// `postgres://…` of standbys to read from, one server each; at most 16.
     pub read_urls: Vec<SecretString>,
+    /// A file with those URLs, one a line.
+    pub read_urls_file: Option<PathBuf>,
     /// Standbys that lag by more are not read.
     pub max_lag_ms: u64,
     /// A PEM file with the certificate authorities to trust instead of the system's.

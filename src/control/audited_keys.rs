@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use tokio_util::task::TaskTracker;
 
+use super::call_limiter::CallSlot;
 use super::error::ControlApiError;
 use crate::keys::store::{KeyRotation, StoreError, StoredKey};
-use crate::keys::{ApiKey, AuditLog, KeyLimits, KeyPrefix, KeyStore, NewKey};
+use crate::keys::{ApiKey, AuditLog, KeyChange, KeyLimits, KeyPrefix, KeyStore, NewKey};
 
 /// A store of keys, to change one for a caller.
 pub(super) struct AuditedKeys {
@@ -20,12 +21,13 @@ pub(super) struct AuditedKeys {
     pub(super) audit_log: AuditLog,
     /// The tasks that change keys.
     pub(super) tasks: TaskTracker,
+    pub(super) slot: CallSlot,
 }
 
 impl AuditedKeys {
     /// Creates a key.
     pub(super) async fn create(self, new: NewKey) -> Result<(ApiKey, StoredKey), ControlApiError> {
-        finish(&self.tasks.clone(), async move {
+        finish(&self.tasks.clone(), self.slot, async move {
             let created = self.store.create_within(self.limits.as_ref(), &new).await;
             let (key, stored) =
                 created.inspect_err(|error| self.audit_log.failed("create", None, error))?;
@@ -41,13 +43,33 @@ impl AuditedKeys {
         owner: Option<String>,
         prefix: KeyPrefix,
     ) -> Result<StoredKey, ControlApiError> {
-        finish(&self.tasks.clone(), async move {
+        finish(&self.tasks.clone(), self.slot, async move {
             let revoked = self.store.revoke(owner.as_deref(), &prefix).await;
             let revoked = revoked.inspect_err(|error| {
                 self.audit_log.failed("revoke", Some(prefix.as_str()), error);
             })?;
             self.audit_log.revoked(&revoked.prefix, &revoked.owner);
             Ok(revoked)
+        })
+        .await
+    }
+
+    /// Changes a key of `owner`, or of anybody.
+    pub(super) async fn update(
+        self,
+        owner: Option<String>,
+        prefix: KeyPrefix,
+        change: KeyChange,
+    ) -> Result<StoredKey, ControlApiError> {
+        finish(&self.tasks.clone(), self.slot, async move {
+            let limits = self.limits.as_ref();
+            let updated =
+                self.store.update_within(limits, owner.as_deref(), &prefix, &change).await;
+            let updated = updated.inspect_err(|error| {
+                self.audit_log.failed("update", Some(prefix.as_str()), error);
+            })?;
+            self.audit_log.updated(&updated.prefix, &updated.owner);
+            Ok(updated)
         })
         .await
     }
@@ -59,7 +81,7 @@ impl AuditedKeys {
         prefix: KeyPrefix,
         overlap: Duration,
     ) -> Result<KeyRotation, ControlApiError> {
-        finish(&self.tasks.clone(), async move {
+        finish(&self.tasks.clone(), self.slot, async move {
             let limits = self.limits.as_ref();
             let rotated =
                 self.store.rotate_within(limits, owner.as_deref(), &prefix, overlap).await;
@@ -74,12 +96,17 @@ impl AuditedKeys {
     }
 }
 
-/// Runs a change in a task of its own, and waits for it.
-async fn finish<T: Send + 'static>(
+/// Runs a call in a task of its own, which holds its slot to the end, and waits for it.
+pub(super) async fn finish<T: Send + 'static>(
     tasks: &TaskTracker,
-    change: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+    slot: CallSlot,
+    call: impl Future<Output = Result<T, StoreError>> + Send + 'static,
 ) -> Result<T, ControlApiError> {
-    match tasks.spawn(change).await {
+    let task = async move {
+        let _slot = slot;
+        call.await
+    };
+    match tasks.spawn(task).await {
         Ok(outcome) => Ok(outcome?),
         Err(error) => match error.try_into_panic() {
             Ok(panic) => resume_unwind(panic),

@@ -18,10 +18,17 @@ use crate::keys::{LimitExceeded, NotAPrefix, UselessKey};
 /// are unavailable.
 const RETRY_AFTER_S: u64 = 2;
 
+/// Seconds for which clients should wait after too many calls.
+const CALLS_RETRY_AFTER_S: u64 = 1;
+
 /// Without a token, only the scheme (RFC 6750, section 3).
 const CHALLENGE: HeaderValue = HeaderValue::from_static(r#"Bearer realm="gene-registry""#);
 const INVALID_TOKEN: HeaderValue =
     HeaderValue::from_static(r#"Bearer realm="gene-registry", error="invalid_token""#);
+
+/// The message for a name that the database refuses.
+const NOT_IN_ENCODING: &str =
+    "name must have only characters that the encoding of the registry's database can hold";
 
 /// The machine-readable codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, poem_openapi::Enum)]
@@ -60,6 +67,8 @@ pub(super) enum ControlCode {
     KeysReadOnly,
     /// 503: the issuer's signing keys are unavailable.
     IssuerUnavailable,
+    /// 503: too many calls are in progress.
+    Unavailable,
 }
 
 /// Why a request failed.
@@ -107,6 +116,11 @@ pub(super) enum ControlApiError {
          in {RETRY_AFTER_S} s"
     )]
     IssuerUnavailable(Arc<IssuerKeysError>),
+    #[error(
+        "too many calls of this user, or of all users, are in progress; nothing was changed; try again in \
+         {CALLS_RETRY_AFTER_S} s"
+    )]
+    TooManyCalls,
     #[error(
         "internal error of this service; report the X-Request-Id of this response, which is in the log"
     )]
@@ -183,6 +197,7 @@ impl ErrorResponse for ControlApiError {
             Self::IssuerUnavailable(_) => {
                 (StatusCode::SERVICE_UNAVAILABLE, Code::IssuerUnavailable)
             }
+            Self::TooManyCalls => (StatusCode::SERVICE_UNAVAILABLE, Code::Unavailable),
             Self::Internal => (StatusCode::INTERNAL_SERVER_ERROR, Code::Internal),
         }
     }
@@ -199,6 +214,7 @@ impl ErrorResponse for ControlApiError {
             Self::TooManyInvalidTokens | Self::IssuerUnavailable(_) => {
                 Some((header::RETRY_AFTER, RETRY_AFTER_S.into()))
             }
+            Self::TooManyCalls => Some((header::RETRY_AFTER, CALLS_RETRY_AFTER_S.into())),
             _ => None,
         }
     }
@@ -252,6 +268,7 @@ impl From<StoreError> for ControlApiError {
             StoreError::Refused(KeyRefusal::AlreadyRotated(key)) => Self::AlreadyRotated(key),
             StoreError::Refused(KeyRefusal::NotActive) => Self::NotActive,
             StoreError::Refused(KeyRefusal::LimitExceeded(error)) => Self::LimitExceeded(error),
+            StoreError::Untranslatable(_) => InvalidParameter(NOT_IN_ENCODING.to_owned()).into(),
             error => Self::Store(Arc::new(error)),
         }
     }

@@ -8,14 +8,17 @@ use serde::Serialize;
 use serde_json::json;
 use tokio_util::task::TaskTracker;
 
-use super::audited_keys::AuditedKeys;
+use super::audited_keys::{AuditedKeys, finish};
 use super::body::JsonRequest;
+use super::call_limiter::{CallLimiter, CallSlot};
 use super::error::ControlApiError;
 use super::identity::Caller;
 use super::model::{ApiKey, ApiKeyPage, NewApiKey, RotatedApiKey, WhoAmI};
 use super::parameters::{ListLimit, ListOffset};
 use super::reply::{JsonReply, reply};
-use super::requests::{CreateApiKey, KeySelector, KeyToCreate, RevokeApiKey, RotateApiKey};
+use super::requests::{
+    CreateApiKey, KeySelector, KeyToCreate, RevokeApiKey, RotateApiKey, UpdateApiKey,
+};
 use crate::http::parameter::Query;
 use crate::keys::store::{KeyRotation, ListRange, StoredKey};
 use crate::keys::{AuditLog, KeyLimits, KeySpec, KeyStore, NewKey};
@@ -26,7 +29,8 @@ pub(super) struct KeysApi {
     pub(super) store: Arc<dyn KeyStore>,
     /// The limits of users who are no operators.
     pub(super) limits: KeyLimits,
-    /// The tasks that change keys.
+    pub(super) calls: CallLimiter,
+    /// The tasks that use the store.
     pub(super) tasks: TaskTracker,
 }
 
@@ -67,7 +71,8 @@ impl KeysApi {
         let KeyToCreate { spec, block } = body.0;
         self.check(&caller, &spec, block)?;
         let new = NewKey { owner: caller.user.clone(), spec };
-        let (key, stored) = self.audited(&caller).create(new).await?;
+        let slot = self.calls.begin(&caller).await?;
+        let (key, stored) = self.audited(&caller, slot).create(new).await?;
         Ok(reply(&KeyWithSecret { key: key.expose(), stored: &stored, replaced: None })?)
     }
 
@@ -85,15 +90,36 @@ impl KeysApi {
         /// Whether to list everybody's keys; only for operators.
         all: Query<bool>,
     ) -> poem::Result<JsonReply<ApiKeyPage>> {
-        let owner = owner(&caller, all.0)?;
+        let owner = owner(&caller, all.0)?.map(str::to_owned);
         let range = ListRange { limit: limit.0.0, offset: offset.0.0 };
-        let listed = self.store.list(owner, range).await.map_err(ControlApiError::from)?;
+        let slot = self.calls.begin(&caller).await?;
+        let store = Arc::clone(&self.store);
+        let list = async move { store.list(owner.as_deref(), range).await };
+        let listed = finish(&self.tasks, slot, list).await?;
         let shown = u64::from(range.offset) + listed.keys.len() as u64;
         Ok(reply(&json!({
             "data": listed.keys,
             "total": listed.total,
             "has_more": !listed.keys.is_empty() && shown < listed.total,
         }))?)
+    }
+
+    /// Change an API key
+    ///
+    /// Changes the name, the rate limit or the expiry; what is absent stays as it is. A key that has
+    /// expired or was revoked cannot be changed. `control.max_rate_limit` limits users here too, and
+    /// they cannot let a key live longer that exceeds it or `control.scopes`.
+    #[oai(path = "/control/v1/api-keys/update", method = "post", operation_id = "updateApiKey")]
+    async fn update(
+        &self,
+        caller: Data<&Arc<Caller>>,
+        body: JsonRequest<UpdateApiKey>,
+    ) -> poem::Result<JsonReply<ApiKey>> {
+        let (KeySelector { prefix, all }, change) = body.0;
+        let owner = owner(&caller, all)?.map(str::to_owned);
+        let slot = self.calls.begin(&caller).await?;
+        let updated = self.audited(&caller, slot).update(owner, prefix, change).await?;
+        Ok(reply(&updated)?)
     }
 
     /// Revoke an API key
@@ -108,7 +134,8 @@ impl KeysApi {
     ) -> poem::Result<JsonReply<ApiKey>> {
         let KeySelector { prefix, all } = body.0;
         let owner = owner(&caller, all)?.map(str::to_owned);
-        let revoked = self.audited(&caller).revoke(owner, prefix).await?;
+        let slot = self.calls.begin_revocation(&caller).await?;
+        let revoked = self.audited(&caller, slot).revoke(owner, prefix).await?;
         Ok(reply(&revoked)?)
     }
 
@@ -117,8 +144,8 @@ impl KeysApi {
     /// Creates a key with the same owner, name, scopes, limit and lifetime. The old key expires after
     /// the overlap, or at its own expiry if that is earlier. An overlap that would exceed
     /// `control.max_keys` is refused, and so is making more keys than that within a minute. A second
-    /// rotation of the same key, for example because the response was lost, is refused while the new key is active:
-    /// rotate the new key instead.
+    /// rotation of the same key, for example because the response was lost, is refused while the new
+    /// key is active: rotate the new key instead.
     #[oai(path = "/control/v1/api-keys/rotate", method = "post", operation_id = "rotateApiKey")]
     async fn rotate(
         &self,
@@ -127,7 +154,8 @@ impl KeysApi {
     ) -> poem::Result<JsonReply<RotatedApiKey>> {
         let (KeySelector { prefix, all }, overlap) = body.0;
         let owner = owner(&caller, all)?.map(str::to_owned);
-        let rotated = self.audited(&caller).rotate(owner, prefix, overlap).await?;
+        let slot = self.calls.begin(&caller).await?;
+        let rotated = self.audited(&caller, slot).rotate(owner, prefix, overlap).await?;
         let KeyRotation { key, new, replaced } = rotated;
         let replaced = Some(&replaced);
         Ok(reply(&KeyWithSecret { key: key.expose(), stored: &new, replaced })?)
@@ -147,8 +175,9 @@ impl KeysApi {
         Ok(())
     }
 
-    fn audited(&self, caller: &Caller) -> AuditedKeys {
+    fn audited(&self, caller: &Caller, slot: CallSlot) -> AuditedKeys {
         AuditedKeys {
+            slot,
             store: Arc::clone(&self.store),
             limits: self.limits_of(caller).cloned(),
             audit_log: AuditLog::new(&caller.user, "control"),

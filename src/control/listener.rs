@@ -11,6 +11,7 @@ use poem::{Endpoint, PathPattern, Request, Response, Result, Route};
 use poem_openapi::OpenApi;
 use tokio_util::task::TaskTracker;
 
+use super::call_limiter::CallLimiter;
 use super::document::{OPENAPI_PATH, document};
 use super::error::ControlApiError;
 use super::identity::{Caller, Identities};
@@ -18,6 +19,7 @@ use super::keys::KeysApi;
 use super::login::LoginApi;
 use crate::config::ControlConfig;
 use crate::http::error::{ErrorCause, InvalidParameter, catch_errors};
+use crate::http::failure_log::FailureLog;
 use crate::http::headers::REQUEST_ID;
 use crate::http::methods::{Endpoints, MethodRoutes};
 use crate::http::request_id::RequestIds;
@@ -25,13 +27,14 @@ use crate::http::static_file::{HTML, SCRIPT, StaticFile};
 use crate::http::swagger_ui;
 use crate::http::trusted_proxies::TrustedProxies;
 use crate::keys::{KeyLimits, KeyStore};
-use crate::ops::{Metrics, error_chain, method_label};
+use crate::ops::{Metrics, error_chain, log_ms, method_label};
 use crate::server::{Handler, InvalidHost};
 
 /// The control API with its page.
 pub struct ControlApi {
     routes: Route,
     request_ids: RequestIds,
+    failures: FailureLog,
     metrics: Arc<Metrics>,
     key_changes: TaskTracker,
 }
@@ -49,7 +52,12 @@ impl ControlApi {
         let (mut open, mut authenticated) = (Endpoints::new(), Endpoints::new());
         LoginApi::new(config).add_routes(&mut open);
         let (limits, key_changes) = (KeyLimits::from_config(config), TaskTracker::new());
-        KeysApi { store, limits, tasks: key_changes.clone() }.add_routes(&mut authenticated);
+        let (tasks, calls) = (key_changes.clone(), CallLimiter::new());
+        KeysApi { store, limits, calls, tasks }.add_routes(&mut authenticated);
+        for (path, methods) in open.iter().chain(&authenticated) {
+            let labels = methods.keys().map(method_label);
+            labels.for_each(|method| metrics.begin_control_route(path, method));
+        }
         let identities = Arc::new(identities);
         let mut routes = add_pages(Route::new(), config.public_url.as_deref());
         for (path, methods) in open {
@@ -60,7 +68,8 @@ impl ControlApi {
             let trusted_proxies = trusted_proxies.clone();
             routes = routes.at(path, AuthenticatedRoutes { inner, identities, trusted_proxies });
         }
-        Self { routes, request_ids: RequestIds::default(), metrics, key_changes }
+        let (request_ids, failures) = (RequestIds::default(), FailureLog::default());
+        Self { routes, request_ids, failures, metrics, key_changes }
     }
 
     /// The tasks that change keys. They go on when their callers have gone.
@@ -110,17 +119,19 @@ impl Handler for ControlApi {
         let route = response.data::<PathPattern>().map_or("unknown", |pattern| &*pattern.0);
         let status = response.status().as_u16();
         self.metrics.control_request(route, method, status);
+        let request_id = id.to_str().unwrap_or_default();
         tracing::info!(
             target: "gene_registry::control",
             method,
             route,
             status,
-            ms = started.elapsed().as_secs_f64() * 1000.0,
+            ms = log_ms(started.elapsed()),
             user = response.data::<Arc<Caller>>().map(|caller| caller.user.as_str()),
-            request_id = id.to_str().unwrap_or_default(),
+            request_id,
             cause = response.data::<ErrorCause>().map(|cause| error_chain(&*cause.0)),
             "request"
         );
+        self.failures.record(&response, route, request_id);
         response.headers_mut().insert(REQUEST_ID, id);
         response
     }

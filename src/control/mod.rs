@@ -3,6 +3,7 @@
 
 mod audited_keys;
 mod body;
+mod call_limiter;
 mod document;
 mod error;
 mod headers;

@@ -91,7 +91,7 @@ const ERRORS: &[(u16, &str)] = &[
     (502, "`DB_ERROR`: the database of the keys is unavailable."),
     (
         503,
-        "`KEYS_READ_ONLY`: keys cannot be written; `error` says what the operator has to do. `ISSUER_UNAVAILABLE`: the issuer's signing keys are unavailable. Wait for the seconds in `Retry-After`.",
+        "`KEYS_READ_ONLY`: keys cannot be written; `error` says what the operator has to do. `ISSUER_UNAVAILABLE`: the issuer's signing keys are unavailable; `UNAVAILABLE`: too many calls of the caller, or of all users, are in progress. Wait for the seconds in `Retry-After`.",
     ),
 ];
 
@@ -117,7 +117,7 @@ impl ControlReply for NewApiKey {
 }
 
 impl ControlReply for ApiKey {
-    const DESCRIPTION: &'static str = "The revoked key.";
+    const DESCRIPTION: &'static str = "The key as it is now.";
     const ERRORS: &'static [u16] = &[400, 401, 403, 404, 405, 409, 415, 429, 500, 502, 503];
 }
 

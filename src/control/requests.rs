@@ -8,11 +8,12 @@ use super::body::{Fields, FromFields};
 use super::error::ControlApiError;
 use crate::http::error::InvalidParameter;
 use crate::keys::key_rules::{EXPIRES_BEFORE, MAX_OVERLAP_S, MAX_SCOPES};
-use crate::keys::{KeyPrefix, KeySpec};
+use crate::keys::{KeyChange, KeyPrefix, KeySpec};
 use crate::registry::{ApiKeyRecord, LABEL, READ_SCOPE, Timestamp, is_label, is_scope};
 
 const SCOPES: &str = "a list of 1 to 16 scopes, each 1 to 64 of the characters a-z, 0-9, : . _ -";
 const RATE_LIMIT: &str = "an integer from 0 to 2147483647";
+const NEW_RATE_LIMIT: &str = "an integer from 1 to 2147483647";
 const EXPIRY: &str = "a time in the future, such as 2030-01-31T12:00:00Z";
 const OVERLAP: &str = "an integer from 0 to 31536000";
 const PREFIX: &str = "the beginning of the key";
@@ -39,6 +40,28 @@ pub(super) struct CreateApiKey {
     /// Whether to create a key that nobody can use: with the rate limit 0, or with unknown scopes;
     /// false by default.
     block: Option<bool>,
+}
+
+/// A key to be changed, and at least one change.
+#[derive(Object)]
+pub(super) struct UpdateApiKey {
+    /// The key's beginning: `gr_` and 4 to 8 characters, with or without the `gr_`; never the
+    /// whole key.
+    #[oai(validator(min_length = 4, max_length = 11))]
+    prefix: String,
+    /// Whether to select among everybody's keys; only for operators.
+    all: Option<bool>,
+    /// Its new name, as of a new key.
+    #[oai(validator(min_length = 1, max_length = 200))]
+    name: Option<String>,
+    /// Its new rate limit in requests a minute. Users may choose `control.max_rate_limit` at most.
+    #[oai(validator(minimum(value = "1"), maximum(value = "2147483647")))]
+    rate_limit_per_minute: Option<i32>,
+    /// When it expires, a time in the future (RFC 3339).
+    expires_at: Option<String>,
+    /// Whether it never expires; not together with `expires_at`. A field of its own, because some
+    /// clients send null for what they leave out.
+    never_expires: Option<bool>,
 }
 
 /// A key to be revoked.
@@ -86,22 +109,48 @@ impl FromFields for CreateApiKey {
         &["name", "scopes", "rate_limit_per_minute", "expires_at", "block"];
 
     fn from_fields(fields: &Fields) -> Result<KeyToCreate, ControlApiError> {
-        let name = fields.get("name", LABEL, |name: &String| is_label(name))?;
+        let name = name(fields)?;
         let scopes = fields.get("scopes", SCOPES, |scopes: &Vec<String>| {
             (1..=MAX_SCOPES).contains(&scopes.len()) && scopes.iter().all(|scope| is_scope(scope))
         })?;
         let rate_limit = fields.get("rate_limit_per_minute", RATE_LIMIT, |limit: &u32| {
             *limit <= i32::MAX.unsigned_abs()
         })?;
-        let now = Timestamp::now();
         let spec = KeySpec {
             name: name.ok_or_else(|| InvalidParameter::missing("name", LABEL))?,
             scopes: scopes.unwrap_or_else(|| vec![READ_SCOPE.to_owned()]),
             rate_limit_per_minute: rate_limit.unwrap_or(ApiKeyRecord::DEFAULT_RATE_LIMIT),
-            expires_at: fields
-                .get("expires_at", EXPIRY, |at: &Timestamp| *at > now && *at < EXPIRES_BEFORE)?,
+            expires_at: expires_at(fields)?,
         };
         Ok(KeyToCreate { spec, block: flag(fields, "block")? })
+    }
+}
+
+impl FromFields for UpdateApiKey {
+    type Parsed = (KeySelector, KeyChange);
+
+    const FIELDS: &'static [&'static str] =
+        &["prefix", "all", "name", "rate_limit_per_minute", "expires_at", "never_expires"];
+
+    fn from_fields(fields: &Fields) -> Result<(KeySelector, KeyChange), ControlApiError> {
+        let expires_at = match (expires_at(fields)?, flag(fields, "never_expires")?) {
+            (Some(_), true) => {
+                let both = "never_expires must not be given together with expires_at";
+                return Err(InvalidParameter(both.to_owned()).into());
+            }
+            (None, true) => Some(None),
+            (at, false) => at.map(Some),
+        };
+        let rate_limit_per_minute =
+            fields.get("rate_limit_per_minute", NEW_RATE_LIMIT, |limit: &u32| {
+                (1..=i32::MAX.unsigned_abs()).contains(limit)
+            })?;
+        let change = KeyChange { name: name(fields)?, rate_limit_per_minute, expires_at };
+        if change == KeyChange::default() {
+            let none = "body must have name, rate_limit_per_minute, expires_at or never_expires";
+            return Err(InvalidParameter(none.to_owned()).into());
+        }
+        Ok((selector(fields)?, change))
     }
 }
 
@@ -126,6 +175,15 @@ impl FromFields for RotateApiKey {
         let overlap = Duration::from_secs(overlap.unwrap_or(DEFAULT_OVERLAP_S).into());
         Ok((selector(fields)?, overlap))
     }
+}
+
+fn name(fields: &Fields) -> Result<Option<String>, InvalidParameter> {
+    fields.get("name", LABEL, |name: &String| is_label(name))
+}
+
+fn expires_at(fields: &Fields) -> Result<Option<Timestamp>, InvalidParameter> {
+    let now = Timestamp::now();
+    fields.get("expires_at", EXPIRY, |at: &Timestamp| *at > now && *at < EXPIRES_BEFORE)
 }
 
 fn selector(fields: &Fields) -> Result<KeySelector, ControlApiError> {

@@ -11,8 +11,11 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Error, IsolationLevel, Row, Transaction};
 use uuid::Uuid;
 
+use super::error::StatementError;
+use super::migrate::HAS_OWN_VIEWS;
+use crate::net::PgTimestamp;
 use crate::registry::Timestamp;
-use crate::upstream::postgres::{PgTimestamp, QueryParam};
+use crate::upstream::postgres::QueryParam;
 
 /// The result of one round.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -38,16 +41,23 @@ pub enum MaintainError {
          pg_stat_activity, and end it"
     )]
     Locked,
-    /// The database rejected a statement, or the connection was lost.
-    #[error("the database rejected a statement, or the connection was lost")]
-    Database(#[source] Error),
+    /// The views are not those of the default schema.
+    #[error(
+        "this database has views of its own in the schema registry_read, and maintain is for the \
+         default schema only; nothing was changed. Prune the change log by the DELETE in step 4 of \
+         docs/upstream.md, and update the ranks by a job of your own"
+    )]
+    OwnViews,
+    /// A statement failed.
+    #[error(transparent)]
+    Database(StatementError),
 }
 
 impl From<Error> for MaintainError {
     fn from(error: Error) -> Self {
         match error.code() {
             Some(&SqlState::LOCK_NOT_AVAILABLE) => Self::Locked,
-            _ => Self::Database(error),
+            _ => Self::Database(error.into()),
         }
     }
 }
@@ -102,6 +112,9 @@ const PRUNE: &str = "DELETE FROM registry.change WHERE ctid = ANY (ARRAY(
 ///
 /// [`MaintainError`]. A lock on one table does not prevent the work on others.
 pub async fn run_once(client: &mut Client) -> Result<Maintained, MaintainError> {
+    if client.query_one(HAS_OWN_VIEWS, &[]).await?.try_get(0)? {
+        return Err(MaintainError::OwnViews);
+    }
     let ranked = update_ranks(client).await;
     let pruned = prune(client).await;
     let ranked = ranked?;

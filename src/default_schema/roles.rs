@@ -5,12 +5,15 @@ use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
 /// A role with its settings and privileges.
-struct Role {
-    name: &'static str,
+pub(super) struct Role {
+    pub(super) name: &'static str,
     /// Names and values.
     settings: &'static [(&'static str, &'static str)],
-    grants: &'static str,
+    grants: &'static [Grant],
 }
+
+/// Privileges on an object: `SELECT`, `TABLE`, `registry_read.gene`.
+struct Grant(&'static str, &'static str, &'static str);
 
 /// The role that reads the views, with a statement timeout. Its settings are defaults: a session can
 /// change them.
@@ -22,39 +25,50 @@ const READER: Role = Role {
         // JIT compilation takes longer than any of the service's statements.
         ("jit", "off"),
     ],
-    grants: "GRANT USAGE ON SCHEMA registry_read TO gene_registry_reader;
-        GRANT SELECT ON registry_read.gene, registry_read.arena_evaluation,
-            registry_read.api_key, registry_read.change TO gene_registry_reader",
+    grants: &[
+        Grant("USAGE", SCHEMA, "registry_read"),
+        Grant("SELECT", TABLE, "registry_read.gene"),
+        Grant("SELECT", TABLE, "registry_read.arena_evaluation"),
+        Grant("SELECT", TABLE, "registry_read.api_key"),
+        Grant("SELECT", TABLE, "registry_read.change"),
+    ],
 };
 
 /// The role that records the use of keys.
 const USAGE: Role = Role {
     name: "gene_registry_usage",
     settings: &[],
-    grants: "GRANT USAGE ON SCHEMA registry TO gene_registry_usage;
-        GRANT EXECUTE ON FUNCTION registry.record_key_usage(bytea[], timestamptz[], bigint[])
-            TO gene_registry_usage",
+    grants: &[Grant("USAGE", SCHEMA, "registry"), Grant("EXECUTE", FUNCTION, RECORD_USAGE)],
 };
 
 /// The role that manages keys. Replicas of 1.0 record the use of keys with it, too.
 const KEYS: Role = Role {
     name: "gene_registry_keys",
     settings: &[],
-    grants: "GRANT USAGE ON SCHEMA registry TO gene_registry_keys;
-        GRANT SELECT, INSERT, UPDATE ON registry.api_key, registry.api_key_usage
-            TO gene_registry_keys;
-        GRANT SELECT, INSERT ON registry.owner TO gene_registry_keys;
-        GRANT EXECUTE ON FUNCTION registry.record_key_usage(bytea[], timestamptz[], bigint[])
-            TO gene_registry_keys",
+    grants: &[
+        Grant("USAGE", SCHEMA, "registry"),
+        Grant("SELECT, INSERT, UPDATE", TABLE, "registry.api_key"),
+        Grant("SELECT, INSERT, UPDATE", TABLE, "registry.api_key_usage"),
+        Grant("SELECT, INSERT", TABLE, "registry.owner"),
+        Grant("EXECUTE", FUNCTION, RECORD_USAGE),
+    ],
 };
+
+pub(super) const ROLES: [&Role; 3] = [&READER, &USAGE, &KEYS];
+
+const SCHEMA: &str = "SCHEMA";
+const TABLE: &str = "TABLE";
+const FUNCTION: &str = "FUNCTION";
+const RECORD_USAGE: &str = "registry.record_key_usage(bytea[], timestamptz[], bigint[])";
 
 /// Functions of Postgres that every role may call, and none of the service's roles: those that create
 /// and change large objects, those that take advisory locks, of which each occupies shared memory, those
-/// that end statements and sessions of the same role, and those that write to the write-ahead log.
+/// that end statements and sessions of the same role, and those that write to the write-ahead log or, for
+/// each exported snapshot, a file.
 const RESTRICTED: &str = "pronamespace = 'pg_catalog'::regnamespace
     AND (proname IN ('lo_creat', 'lo_create', 'lo_from_bytea', 'lo_import', 'lo_open', 'lo_put',
             'lo_truncate', 'lo_truncate64', 'lo_unlink', 'lowrite', 'pg_cancel_backend',
-            'pg_logical_emit_message', 'pg_terminate_backend')
+            'pg_export_snapshot', 'pg_logical_emit_message', 'pg_terminate_backend')
         OR proname LIKE 'pg\\_advisory\\_%' OR proname LIKE 'pg\\_try\\_advisory\\_%')";
 
 /// Creates and updates the roles, and revokes what every role has by default. Returns what this user
@@ -63,7 +77,7 @@ pub(super) async fn create_or_update(
     client: &Client,
 ) -> Result<Vec<String>, tokio_postgres::Error> {
     let mut warnings = Vec::new();
-    for role in [&READER, &USAGE, &KEYS] {
+    for role in ROLES {
         role.create_or_update(client, &mut warnings).await?;
     }
     match execute_with_retries(client, &revoke_from_public()).await {
@@ -74,9 +88,25 @@ pub(super) async fn create_or_update(
     Ok(warnings)
 }
 
+/// Creates and updates the roles that can use something in this database. Returns the names of those
+/// that exist now, and what this user may not do, with the remedies.
+pub(super) async fn create_useful(
+    client: &Client,
+) -> Result<(Vec<&'static str>, Vec<String>), tokio_postgres::Error> {
+    let (mut present, mut warnings) = (Vec::new(), Vec::new());
+    for role in ROLES {
+        let existing = role.existing_objects(client).await?;
+        let is_useful = existing.iter().any(|Grant(_, kind, _)| *kind != SCHEMA);
+        if is_useful && role.create_or_update(client, &mut warnings).await? {
+            present.push(role.name);
+        }
+    }
+    Ok((present, warnings))
+}
+
 /// Revokes from every role the privileges that these roles must not have. The owner of the schema,
 /// who loads it through a temporary table, keeps that privilege. Changes nothing that is not granted.
-fn revoke_from_public() -> String {
+pub(super) fn revoke_from_public() -> String {
     format!(
         "DO $$
         DECLARE
@@ -84,7 +114,8 @@ fn revoke_from_public() -> String {
         BEGIN
             IF has_database_privilege('public', current_database(), 'TEMPORARY') THEN
                 EXECUTE format('GRANT TEMPORARY ON DATABASE %I TO %s', current_database(),
-                    (SELECT nspowner::regrole FROM pg_namespace WHERE nspname = 'registry'));
+                    (SELECT coalesce((SELECT nspowner FROM pg_namespace WHERE nspname = 'registry'),
+                        datdba)::regrole FROM pg_database WHERE datname = current_database()));
                 EXECUTE format('REVOKE TEMPORARY ON DATABASE %I FROM PUBLIC', current_database());
             END IF;
             IF EXISTS (SELECT FROM pg_namespace WHERE nspname = 'public'
@@ -117,7 +148,8 @@ async fn remaining_privileges(client: &Client) -> Result<Vec<String>, tokio_post
         (
             "create temporary tables",
             format!(
-                "As the database's owner run: REVOKE TEMPORARY ON DATABASE {database} FROM PUBLIC;"
+                "If nothing else in the database needs them, as its owner run: REVOKE TEMPORARY ON \
+                 DATABASE {database} FROM PUBLIC;"
             ),
         ),
         (
@@ -125,9 +157,10 @@ async fn remaining_privileges(client: &Client) -> Result<Vec<String>, tokio_post
             "As the schema's owner run: REVOKE CREATE ON SCHEMA public FROM PUBLIC;".to_owned(),
         ),
         (
-            "create large objects, take advisory locks, end sessions of its own and write to the \
-             write-ahead log",
-            "As a superuser run gene-registry migrate once; a managed Postgres may have none."
+            "create large objects, take advisory locks, end their own sessions, export snapshots and \
+             write to the write-ahead log",
+            "If there is a superuser, run gene-registry migrate once as that user; a managed \
+             Postgres may have none."
                 .to_owned(),
         ),
     ];
@@ -135,8 +168,8 @@ async fn remaining_privileges(client: &Client) -> Result<Vec<String>, tokio_post
     for (column, (what, remedy)) in privileges.into_iter().enumerate() {
         if row.try_get(column)? {
             warnings.push(format!(
-                "every role of this database may {what}, also those of the service, and this user \
-                 may not change that. {remedy}"
+                "all roles, including the service's, can {what}. This user lacks the right to \
+                 revoke that. {remedy}"
             ));
         }
     }
@@ -145,12 +178,13 @@ async fn remaining_privileges(client: &Client) -> Result<Vec<String>, tokio_post
 
 impl Role {
     /// Roles belong to the whole cluster: the role may exist already, the migration of another
-    /// database may be creating it, and this user may lack the privilege.
+    /// database may be creating it, and this user may lack the privilege. Returns whether it exists
+    /// now.
     async fn create_or_update(
         &self,
         client: &Client,
         warnings: &mut Vec<String>,
-    ) -> Result<(), tokio_postgres::Error> {
+    ) -> Result<bool, tokio_postgres::Error> {
         let name = self.name;
         let exists = "SELECT FROM pg_roles WHERE rolname = $1";
         let create = format!("CREATE ROLE {name} LOGIN");
@@ -161,11 +195,13 @@ impl Role {
             if !is_forbidden(&error) {
                 return Err(error);
             }
+            let settings: String =
+                self.settings().map(|statement| format!(" {statement};")).collect();
             warnings.push(format!(
-                "the role {name} does not exist, and this user lacks CREATEROLE. As a \
-                 superuser run: {create} PASSWORD '…'; then run migrate again."
+                "the role {name} does not exist, and this user lacks CREATEROLE. As a superuser run: \
+                 {create} PASSWORD '…';{settings} then run migrate again."
             ));
-            return Ok(());
+            return Ok(false);
         }
         for setting in self.missing_settings(client).await? {
             match execute_with_retries(client, &setting).await {
@@ -177,7 +213,40 @@ impl Role {
                 other => other?,
             }
         }
-        execute_with_retries(client, self.grants).await
+        let grants = self.existing_objects(client).await?.into_iter();
+        let grants = grants.map(|Grant(privileges, kind, object)| {
+            format!("GRANT {privileges} ON {kind} {object} TO {name};")
+        });
+        execute_with_retries(client, &grants.collect::<String>()).await?;
+        Ok(true)
+    }
+
+    /// The privileges on objects that this database has.
+    async fn existing_objects(
+        &self,
+        client: &Client,
+    ) -> Result<Vec<&'static Grant>, tokio_postgres::Error> {
+        let mut existing = Vec::new();
+        for grant in self.grants {
+            let Grant(_, kind, object) = grant;
+            let find = match *kind {
+                SCHEMA => "to_regnamespace",
+                TABLE => "to_regclass",
+                _ => "to_regprocedure",
+            };
+            let sql = format!("SELECT {find}($1) IS NOT NULL");
+            if client.query_one(&sql, &[object]).await?.try_get(0)? {
+                existing.push(grant);
+            }
+        }
+        Ok(existing)
+    }
+
+    /// The statements for all its settings.
+    pub(super) fn settings(&self) -> impl Iterator<Item = String> {
+        let statement =
+            |(setting, value): &_| format!("ALTER ROLE {} SET {setting} = '{value}'", self.name);
+        self.settings.iter().map(statement)
     }
 
     /// The statements for the settings that the role does not have.
@@ -189,12 +258,11 @@ impl Role {
         let sql = "SELECT coalesce(rolconfig, '{}') FROM pg_roles WHERE rolname = $1";
         let row = client.query_opt(sql, &[&name]).await?;
         let present: Vec<String> = row.map_or(Ok(Vec::new()), |row| row.try_get(0))?;
-        let missing = self.settings.iter().filter(|(setting, value)| {
+        let statements = self.settings().zip(self.settings);
+        let missing = statements.filter(|(_, (setting, value))| {
             !present.iter().any(|present| *present == format!("{setting}={value}"))
         });
-        let statement =
-            |(setting, value): &_| format!("ALTER ROLE {name} SET {setting} = '{value}'");
-        Ok(missing.map(statement).collect())
+        Ok(missing.map(|(statement, _)| statement).collect())
     }
 }
 
@@ -226,6 +294,6 @@ fn exists_already(error: &tokio_postgres::Error) -> bool {
         if *code == SqlState::DUPLICATE_OBJECT || *code == SqlState::UNIQUE_VIOLATION)
 }
 
-fn is_forbidden(error: &tokio_postgres::Error) -> bool {
+pub(super) fn is_forbidden(error: &tokio_postgres::Error) -> bool {
     error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE)
 }

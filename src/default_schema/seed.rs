@@ -8,9 +8,10 @@ use tokio_postgres::binary_copy::BinaryCopyInWriter;
 use tokio_postgres::types::{Json, Type};
 use tokio_postgres::{Client, Transaction};
 
-use crate::registry::Timestamp;
-use crate::upstream::postgres::{PgTimestamp, QueryParam};
-use crate::upstream::{CatalogueEvaluation, CatalogueGene};
+use super::error::StatementError;
+use crate::net::PgTimestamp;
+use crate::registry::{CatalogueEvaluation, CatalogueGene, Timestamp};
+use crate::upstream::postgres::QueryParam;
 
 /// How much was loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,16 +25,27 @@ pub struct LoadedRegistry {
 /// Why a catalogue could not be loaded.
 #[derive(Debug, Error)]
 pub enum SeedError {
-    /// The database rejected a statement, or the connection was lost. The registry is unchanged.
-    #[error("the database rejected a statement, or the connection was lost")]
-    Database(#[from] tokio_postgres::Error),
+    /// A statement failed. The registry is unchanged.
+    #[error(transparent)]
+    Database(StatementError),
     /// The connection was lost during the commit, so it is unknown whether the genes were loaded.
     #[error("the connection to the database was lost during the commit")]
     Unknown(#[source] tokio_postgres::Error),
 }
 
+impl From<tokio_postgres::Error> for SeedError {
+    fn from(error: tokio_postgres::Error) -> Self {
+        Self::Database(error.into())
+    }
+}
+
 /// Genes in one COPY. Bounds the memory, whatever the size of the registry.
 const BATCH_GENES: usize = 5_000;
+
+/// A concurrent load waits here, and then finds the registry filled. A client that stalls does not keep
+/// its locks.
+const LOCK_GENES: &str = "SET LOCAL idle_in_transaction_session_timeout = '60s';
+    LOCK TABLE registry.gene IN SHARE ROW EXCLUSIVE MODE";
 
 const STAGE: &str = "SET LOCAL work_mem = '128MB';
     SET LOCAL maintenance_work_mem = '256MB';
@@ -78,8 +90,7 @@ impl<'a> EmptyRegistry<'a> {
     /// [`SeedError::Database`].
     pub async fn lock(client: &'a mut Client) -> Result<Option<Self>, SeedError> {
         let transaction = client.transaction().await?;
-        // A concurrent load waits here, and then finds the registry filled.
-        transaction.batch_execute("LOCK TABLE registry.gene IN SHARE ROW EXCLUSIVE MODE").await?;
+        transaction.batch_execute(LOCK_GENES).await?;
         let filled = "SELECT EXISTS (SELECT FROM registry.gene)";
         let is_filled: bool = transaction.query_one(filled, &[]).await?.try_get(0)?;
         Ok((!is_filled).then_some(Self { transaction }))
@@ -124,7 +135,7 @@ impl<'a> EmptyRegistry<'a> {
     /// [`SeedError::Database`]: the registry is unchanged. [`SeedError::Unknown`].
     pub async fn commit(self) -> Result<(), SeedError> {
         self.transaction.commit().await.map_err(|error| match error.as_db_error() {
-            Some(_) => SeedError::Database(error),
+            Some(_) => error.into(),
             None => SeedError::Unknown(error),
         })
     }

@@ -5,6 +5,7 @@
 pub(crate) mod conditional;
 pub(crate) mod document;
 pub(crate) mod error;
+pub(crate) mod failure_log;
 mod forwarded;
 pub(crate) mod header_text;
 pub(crate) mod headers;

@@ -27,6 +27,11 @@ impl AuditLog {
         self.log("revoke", prefix, owner, None);
     }
 
+    /// Logs that the name, limit or expiry of a key was changed.
+    pub fn updated(&self, prefix: &str, owner: &str) {
+        self.log("update", prefix, owner, None);
+    }
+
     /// Logs that a key took the place of the key with the prefix `replaced`.
     pub fn rotated(&self, prefix: &str, owner: &str, replaced: &str) {
         self.log("rotate", prefix, owner, Some(replaced));

@@ -17,6 +17,8 @@ pub enum AuthDenied {
     SentTwice,
     #[error("the key is malformed")]
     Malformed,
+    #[error("the key was created elsewhere, and keys.accept_foreign is false")]
+    External,
     #[error("the key is unknown")]
     Unknown,
     #[error("the key has expired")]

@@ -62,7 +62,7 @@ impl Authenticator {
         let key = only_key(presented)?;
         let hash = token::hash(key);
         let moment = BootInstant::now();
-        let source = || if self.is_key(key) { Ok(source()) } else { Err(AuthDenied::Malformed) };
+        let source = || self.check_format(key).map(|()| source());
         let record = self.records.get(&hash, moment, source).await?;
         let now = self.upstream.time_at(moment);
         authorize(&record, &hash, now)?;
@@ -72,8 +72,13 @@ impl Authenticator {
         Ok(record)
     }
 
-    fn is_key(&self, key: &[u8]) -> bool {
-        token::is_key(key) || (self.accept_external && is_external_key(key))
+    fn check_format(&self, key: &[u8]) -> Result<(), AuthDenied> {
+        match (token::is_key(key), is_external_key(key)) {
+            (true, _) => Ok(()),
+            (false, true) if self.accept_external => Ok(()),
+            (false, true) => Err(AuthDenied::External),
+            (false, false) => Err(AuthDenied::Malformed),
+        }
     }
 }
 

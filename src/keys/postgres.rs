@@ -1,6 +1,6 @@
 //! The key store in Postgres, with a small connection pool of its own.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::time::timeout;
@@ -15,24 +15,28 @@ use super::sql::{
     KeySource, SqlParam, insert_key, key_by_prefix, read_stored_key, select_key_for_update,
 };
 use super::store::{
-    KeyList, KeyRotation, KeyStore, ListRange, NewKey, StoreError, StoredKey, Usage,
+    KeyChange, KeyList, KeyRotation, KeyStore, ListRange, NewKey, StoreError, StoredKey, Usage,
 };
 use super::token::ApiKey;
+use super::update::KeyToUpdate;
 use crate::config::UpstreamConfig;
+use crate::net::PgTimestamp;
 use crate::upstream::postgres::{Pool, PoolError, PooledConnection, SetupError, small_pool};
 
 /// The maximal time for one call, including the wait for a connection.
 const DEADLINE: Duration = Duration::from_secs(5);
 
-/// The first statements of a transaction. Their timeout ends the other statements before
-/// [`DEADLINE`].
+/// The first statements of a transaction. Their timeouts end the other statements before [`DEADLINE`],
+/// and the transaction of a replica that stalls, before those who wait for its locks give up.
 const WRITE: &str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-    SET LOCAL statement_timeout = '4s'";
+    SET LOCAL statement_timeout = '4s';
+    SET LOCAL idle_in_transaction_session_timeout = '2s'";
 const READ: &str = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY;
-    SET LOCAL statement_timeout = '4s'";
+    SET LOCAL statement_timeout = '4s';
+    SET LOCAL idle_in_transaction_session_timeout = '2s'";
 
 /// The size of the connection pool, and of one that only records the use of keys.
-const MAX_CONNECTIONS: usize = 4;
+pub(crate) const MAX_STORE_CONNECTIONS: usize = 4;
 const MAX_USAGE_CONNECTIONS: usize = 1;
 
 /// Manages the keys in a Postgres database.
@@ -47,7 +51,7 @@ impl PostgresKeys {
     /// # Errors
     /// [`SetupError`] if the URL or the certificate authorities can't be read.
     pub fn new(config: &UpstreamConfig) -> Result<Self, SetupError> {
-        Ok(Self { pool: small_pool(config, MAX_CONNECTIONS)?, source: KeySource::Tables })
+        Ok(Self { pool: small_pool(config, MAX_STORE_CONNECTIONS)?, source: KeySource::Tables })
     }
 
     /// Reads the keys of any registry through its views, with the role that reads them.
@@ -55,7 +59,7 @@ impl PostgresKeys {
     /// # Errors
     /// As [`Self::new`].
     pub fn read_only(config: &UpstreamConfig) -> Result<Self, SetupError> {
-        Ok(Self { pool: small_pool(config, MAX_CONNECTIONS)?, source: KeySource::View })
+        Ok(Self { pool: small_pool(config, MAX_STORE_CONNECTIONS)?, source: KeySource::View })
     }
 
     /// Records the use of keys, with a role that may do nothing else.
@@ -136,25 +140,29 @@ impl KeyStore for PostgresKeys {
     }
 
     async fn list(&self, owner: Option<&str>, range: ListRange) -> Result<KeyList, StoreError> {
-        let count = format!(
-            "SELECT count(*) FROM {} k WHERE $1::text IS NULL OR k.owner = $1",
-            self.source.table()
-        );
+        let (table, is_owned) = (self.source.table(), self.source.is_owned());
+        let count = format!("SELECT count(*) FROM {table} k WHERE $1::text IS NULL OR {is_owned}");
         let list = format!(
-            "{} WHERE $1::text IS NULL OR k.owner = $1
-            ORDER BY k.created_at DESC, k.prefix LIMIT $2 OFFSET $3",
+            "{} WHERE $1::text IS NULL OR {is_owned}
+            ORDER BY k.created_at DESC, k.prefix::text COLLATE \"C\" LIMIT $2 OFFSET $3",
             self.source.select()
         );
         let (limit, offset) = (i64::from(range.limit), i64::from(range.offset));
         let page: [SqlParam<'_>; 3] =
             [(&owner, Type::TEXT), (&limit, Type::INT8), (&offset, Type::INT8)];
-        self.in_transaction(READ, async |transaction| {
+        let listed = self.in_transaction(READ, async |transaction| {
             let total: i64 = transaction.query_typed_one(&count, &page[..1]).await?.try_get(0)?;
             let rows = transaction.query_typed(&list, &page).await?;
             let keys = rows.iter().map(read_stored_key).collect::<Result<_, _>>()?;
             Ok(KeyList { keys, total: total.unsigned_abs() })
-        })
-        .await
+        });
+        match listed.await {
+            // No key is of a user whose name the database cannot hold.
+            Err(StoreError::Untranslatable(_)) if owner.is_some_and(|name| !name.is_ascii()) => {
+                Ok(KeyList { keys: Vec::new(), total: 0 })
+            }
+            listed => listed,
+        }
     }
 
     async fn revoke(
@@ -172,6 +180,17 @@ impl KeyStore for PostgresKeys {
         .await
     }
 
+    async fn update_within(
+        &self,
+        limits: Option<&KeyLimits>,
+        owner: Option<&str>,
+        prefix: &KeyPrefix,
+        change: &KeyChange,
+    ) -> Result<StoredKey, StoreError> {
+        let update = KeyToUpdate { limits, owner, prefix, change };
+        self.write(async |transaction| update.run(transaction).await).await
+    }
+
     async fn rotate_within(
         &self,
         limits: Option<&KeyLimits>,
@@ -187,8 +206,7 @@ impl KeyStore for PostgresKeys {
     async fn add_usage(&self, usage: &[Usage]) -> Result<(), StoreError> {
         let sql = "SELECT registry.record_key_usage($1, $2, $3)";
         let hashes: Vec<&[u8]> = usage.iter().map(|usage| usage.key.0.as_slice()).collect();
-        let times = usage.iter().map(|usage| SystemTime::try_from(usage.last_used_at));
-        let times: Vec<SystemTime> = times.collect::<Result<_, _>>()?;
+        let times: Vec<_> = usage.iter().map(|usage| PgTimestamp(usage.last_used_at)).collect();
         let requests: Vec<i64> =
             usage.iter().map(|usage| i64::try_from(usage.requests).unwrap_or(i64::MAX)).collect();
         let values: [SqlParam<'_>; 3] = [

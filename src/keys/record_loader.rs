@@ -7,11 +7,16 @@
 use std::sync::Arc;
 
 use crate::registry::{ApiKeyRecord, KeyHash};
-use crate::sync::{BatchEntry, BatchExecutor, BatchLimits, Batcher, WaitingRequests};
+use crate::sync::{BatchEntry, BatchExecutor, BatchLimits, Batcher, WaitingRequests, WhenFull};
 use crate::upstream::{Read, UpstreamClient, UpstreamError};
 
 /// Up to four concurrent statements of 64 keys. The callers bound how many loads wait.
-const LIMITS: BatchLimits = BatchLimits { max_batch: 64, max_workers: 4, max_waiting: usize::MAX };
+const LIMITS: BatchLimits = BatchLimits {
+    max_batch: 64,
+    max_workers: 4,
+    max_waiting: usize::MAX,
+    when_full: WhenFull::RejectNew,
+};
 
 type LoadResult = Result<Read<Option<ApiKeyRecord>>, Arc<UpstreamError>>;
 
@@ -91,8 +96,8 @@ impl RecordStatements {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::registry::Timestamp;
-    use crate::upstream::{Catalogue, Embedded};
+    use crate::registry::{Catalogue, Timestamp};
+    use crate::upstream::Embedded;
 
     #[test]
     fn nobody_waits_forever_on_a_runtime_that_shuts_down() {

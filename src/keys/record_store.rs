@@ -143,37 +143,32 @@ impl RecordStore {
         seen: ReadStamp,
     ) -> Option<Arc<CachedRecord>> {
         let order = seen.order();
-        if self.unknown.get(&hash).is_some_and(|unknown| !order.supersedes(&unknown.order())) {
-            return None;
-        }
         let is_proven = self.upstream.log.shows_changes(DependsOn::Key(&hash), &seen) == Some(true);
         let is_newer = |present: &CachedRecord| {
             let shows_change = || is_proven || seen.shows_poll(present.changed_by_poll());
             order.supersedes(&present.seen.order()) || (present.must_reload() && shows_change())
         };
+        // For one key, lookups take turns here.
         let cached = self.known.entry(hash).and_compute_with(|present| {
             let present = present.as_ref().map(|present| present.value());
-            match (present, record) {
-                (Some(present), _) if !is_newer(present) => Op::Nop,
-                (_, None) => Op::Remove,
-                (present, Some(record)) => {
-                    let changed_by_poll = present.filter(|_| !is_proven);
-                    let changed_by_poll = changed_by_poll.map_or(0, |one| one.changed_by_poll());
-                    Op::Put(Arc::new(CachedRecord::new(record, seen.clone(), changed_by_poll)))
-                }
+            let unknown = self.unknown.get(&hash);
+            if present.is_some_and(|present| !is_newer(present))
+                || unknown.is_some_and(|unknown| !order.supersedes(&unknown.order()))
+            {
+                return Op::Nop;
             }
+            let Some(record) = record else {
+                self.unknown.insert(hash, Arc::new(seen.clone()));
+                return Op::Remove;
+            };
+            self.unknown.invalidate(&hash);
+            let changed_by_poll = present.filter(|_| !is_proven);
+            let changed_by_poll = changed_by_poll.map_or(0, |one| one.changed_by_poll());
+            Op::Put(Arc::new(CachedRecord::new(record, seen.clone(), changed_by_poll)))
         });
         match cached {
-            CompResult::Removed(_) | CompResult::StillNone(_) => {
-                self.unknown.insert(hash, Arc::new(seen));
-                None
-            }
-            CompResult::Inserted(entry)
-            | CompResult::ReplacedWith(entry)
-            | CompResult::Unchanged(entry) => {
-                self.unknown.invalidate(&hash);
-                Some(entry.into_value())
-            }
+            CompResult::Removed(_) => None,
+            cached => cached.into_entry().map(|cached| cached.into_value()),
         }
     }
 }

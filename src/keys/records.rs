@@ -150,7 +150,7 @@ impl Records {
 
     /// Time since a record of this age was last confirmed, by a poll or by its own lookup.
     fn unconfirmed_for(&self, age: Duration) -> Duration {
-        age.min(self.upstream.polls.counts().age)
+        age.min(self.upstream.polls().last_success.elapsed())
     }
 
     async fn get_uncached(

@@ -3,8 +3,8 @@
 use tokio::time::{sleep, timeout};
 
 use super::*;
-use crate::registry::Timestamp;
-use crate::upstream::{Catalogue, Embedded, ReadStamp, Snapshot};
+use crate::registry::{Catalogue, Timestamp};
+use crate::upstream::{Embedded, ReadStamp, Snapshot};
 
 fn record(hash: KeyHash) -> ApiKeyRecord {
     ApiKeyRecord {

@@ -109,8 +109,9 @@ async fn insert_successor(
         (key_hash, prefix, owner, name, scopes, rate_limit_per_minute, expires_at)
         SELECT $1, $2, owner, name, scopes, rate_limit_per_minute,
             CASE WHEN isfinite(coalesce(first_expires_at, expires_at))
-                THEN least(now() + (coalesce(first_expires_at, expires_at) - created_at),
-                    to_timestamp({last})) END
+                THEN least(to_timestamp({last}),
+                    now() + (least(coalesce(first_expires_at, expires_at), to_timestamp({last}))
+                        - least(greatest(created_at, '0001-01-01'), now()))) END
         FROM registry.api_key WHERE prefix = $3"
     );
     let (hash, prefix) = (key.hash().0, key.prefix());

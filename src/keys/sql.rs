@@ -1,8 +1,6 @@
 //! The SQL statements that several operations of key management share. All statements are unnamed
 //! and typed, so that they work through a connection pooler in transaction mode.
 
-use std::time::SystemTime;
-
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{GenericClient, Row, Transaction};
@@ -10,6 +8,7 @@ use tokio_postgres::{GenericClient, Row, Transaction};
 use super::prefix::KeyPrefix;
 use super::store::{KeyRefusal, NewKey, Status, StoreError, StoredKey};
 use super::token::ApiKey;
+use crate::net::{PgText, PgTimestamp};
 use crate::registry::Timestamp;
 
 /// The maximal number of keys that an error lists if a prefix is ambiguous.
@@ -28,7 +27,8 @@ pub(super) enum KeySource {
 }
 
 impl KeySource {
-    /// A query of all columns that [`read_stored_key`] reads, without conditions.
+    /// A query of all columns that [`read_stored_key`] reads, without conditions. The casts are for
+    /// views of an existing registry.
     pub(super) fn select(self) -> String {
         let (usage, from) = match self {
             Self::Tables => (
@@ -42,14 +42,25 @@ impl KeySource {
             ),
         };
         format!(
-            "SELECT k.prefix, coalesce(k.owner, '') AS owner, coalesce(k.name, '') AS name,
-                coalesce(k.scopes, '{{}}') AS scopes,
-                coalesce(k.rate_limit_per_minute, 30) AS rate_limit_per_minute, k.created_at,
-                k.revoked_at IS NOT NULL AS revoked, k.expires_at <= now() AS expired,
-                CASE WHEN isfinite(k.expires_at) THEN k.expires_at END AS expires_at,
-                CASE WHEN isfinite(k.revoked_at) THEN k.revoked_at END AS revoked_at, {usage}
+            "SELECT k.prefix::text AS prefix, k.owner::text AS owner, k.name::text AS name,
+                k.scopes::text[] AS scopes,
+                least(greatest(coalesce(k.rate_limit_per_minute, 30), 0), 2147483647)::integer
+                    AS rate_limit_per_minute,
+                k.created_at::timestamptz AS created_at, k.revoked_at IS NOT NULL AS revoked,
+                k.expires_at::timestamptz <= now() AS expired,
+                nullif(nullif(k.expires_at::timestamptz, 'infinity'), '-infinity') AS expires_at,
+                nullif(nullif(k.revoked_at::timestamptz, 'infinity'), '-infinity') AS revoked_at,
+                {usage}
             FROM {from}"
         )
+    }
+
+    /// The condition that a key is the user's whose name is `$1`, in exactly these characters.
+    pub(super) const fn is_owned(self) -> &'static str {
+        match self {
+            Self::Tables => "k.owner = $1",
+            Self::View => "k.owner::text COLLATE \"C\" = $1",
+        }
     }
 
     pub(super) const fn table(self) -> &'static str {
@@ -76,6 +87,7 @@ impl From<tokio_postgres::Error> for StoreError {
             Some(code) if FORBIDDEN.contains(code) => Self::Forbidden(error),
             Some(code) if SCHEMA_MISMATCH.contains(code) => Self::SchemaMismatch(error),
             Some(code) if TIMEOUT.contains(code) => Self::Timeout,
+            Some(&SqlState::UNTRANSLATABLE_CHARACTER) => Self::Untranslatable(error),
             _ => Self::Database(error),
         }
     }
@@ -96,7 +108,7 @@ pub async fn insert_key(
         (key_hash, prefix, owner, name, scopes, rate_limit_per_minute, expires_at)
         VALUES ($1, $2, $3, $4, $5, $6, $7)";
     let limit = i32::try_from(new.spec.rate_limit_per_minute).unwrap_or(i32::MAX);
-    let expires_at = new.spec.expires_at.map(SystemTime::try_from).transpose()?;
+    let expires_at = new.spec.expires_at.map(PgTimestamp);
     let (hash, prefix) = (key.hash().0, key.prefix());
     let values: [SqlParam<'_>; 7] = [
         (&hash.as_slice(), Type::BYTEA),
@@ -123,7 +135,8 @@ pub(super) async fn select_key(
     select_single_key(transaction, owner, prefix, "").await
 }
 
-/// As [`select_key`], locked until the transaction ends.
+/// As [`select_key`], locked until the transaction ends. The lock does not wait for those who record
+/// the key's use: their foreign key holds its row, but allows changes of columns that are no key.
 ///
 /// # Errors
 /// As [`select_key`].
@@ -135,7 +148,7 @@ pub(super) async fn select_key_for_update(
     // Before any row: a call within limits locks the table first (see `lock_keys`), and calls that
     // lock in different orders would wait for each other.
     transaction.batch_execute("LOCK TABLE registry.api_key IN ROW EXCLUSIVE MODE").await?;
-    select_single_key(transaction, owner, prefix, "FOR UPDATE OF k").await
+    select_single_key(transaction, owner, prefix, "FOR NO KEY UPDATE OF k").await
 }
 
 async fn select_single_key(
@@ -168,9 +181,15 @@ pub(super) async fn key_by_prefix(
 /// Reads a row of a query that begins with [`KeySource::select`].
 pub(super) fn read_stored_key(row: &Row) -> Result<StoredKey, StoreError> {
     let time = |name| -> Result<Option<Timestamp>, StoreError> {
-        let time: Option<SystemTime> = row.try_get(name)?;
-        Ok(time.map(Timestamp::try_from).transpose()?)
+        let time: Option<PgTimestamp> = row.try_get(name)?;
+        Ok(time.map(|PgTimestamp(at)| at))
     };
+    let text = |name| -> Result<String, StoreError> {
+        let text: Option<PgText> = row.try_get(name)?;
+        Ok(text.map(|PgText(text)| text).unwrap_or_default())
+    };
+    let scopes: Option<Vec<Option<PgText>>> = row.try_get("scopes")?;
+    let scopes = scopes.into_iter().flatten().flatten();
     let expired: Option<bool> = row.try_get("expired")?;
     let status = match (row.try_get("revoked")?, expired) {
         (true, _) => Status::Revoked,
@@ -178,10 +197,10 @@ pub(super) fn read_stored_key(row: &Row) -> Result<StoredKey, StoreError> {
         (false, _) => Status::Active,
     };
     Ok(StoredKey {
-        prefix: row.try_get("prefix")?,
-        owner: row.try_get("owner")?,
-        name: row.try_get("name")?,
-        scopes: row.try_get("scopes")?,
+        prefix: text("prefix")?,
+        owner: text("owner")?,
+        name: text("name")?,
+        scopes: scopes.map(|PgText(scope)| scope).collect(),
         rate_limit_per_minute: row.try_get("rate_limit_per_minute")?,
         created_at: time("created_at")?.unwrap_or(Timestamp::UNIX_EPOCH),
         expires_at: time("expires_at")?,

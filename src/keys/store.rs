@@ -34,6 +34,34 @@ pub struct NewKey {
     pub spec: KeySpec,
 }
 
+/// What to change of a key. What is `None` stays as it is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct KeyChange {
+    /// Its name.
+    pub name: Option<String>,
+    /// Rate limit in requests a minute, 1 to 2147483647.
+    pub rate_limit_per_minute: Option<u32>,
+    /// When it expires; `Some(None)` for never.
+    pub expires_at: Option<Option<Timestamp>>,
+}
+
+impl KeyChange {
+    /// Checks whether a user may change the key so. A key above the limits keeps what it has, but
+    /// does not live longer.
+    pub(super) fn check(&self, key: &StoredKey, limits: &KeyLimits) -> Result<(), LimitExceeded> {
+        let prolongs = match (self.expires_at, key.expires_at) {
+            (Some(new), Some(old)) => new.is_none_or(|new| new > old),
+            _ => false,
+        };
+        let scopes = if prolongs { key.scopes.as_slice() } else { &[] };
+        match self.rate_limit_per_minute {
+            Some(rate_limit) => limits.check(scopes, rate_limit),
+            None if prolongs => limits.check(scopes, key.rate_limit_per_minute.unsigned_abs()),
+            None => Ok(()),
+        }
+    }
+}
+
 /// A stored key as its owner sees it: everything but a secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "named as the columns of `registry.api_key`")]
@@ -114,7 +142,7 @@ pub struct KeyRotation {
     pub replaced: StoredKey,
 }
 
-/// Why a key was not created, revoked or rotated. Nothing was changed.
+/// Why a key was not created or changed. Nothing was changed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum KeyRefusal {
     /// No key has this prefix.
@@ -180,12 +208,15 @@ pub enum StoreError {
     #[error("the role lacks a privilege, or the database is read-only")]
     Forbidden(#[source] tokio_postgres::Error),
     /// The database lacks the default schema, or has an older version of it.
-    #[error("the database lacks the default schema of this release, which has the keys")]
+    #[error(
+        "the database lacks the default schema of this release, which has the keys; run \
+         gene-registry migrate"
+    )]
     SchemaMismatch(#[source] tokio_postgres::Error),
-    /// A stored time is outside the range that can be shown.
-    #[error("a stored time is out of range")]
-    Time(#[from] jiff::Error),
-    /// The key can't be created, revoked or rotated.
+    /// A name has characters that the database's encoding lacks.
+    #[error("the encoding of the registry's database cannot hold a character of a name")]
+    Untranslatable(#[source] tokio_postgres::Error),
+    /// The key can't be created or changed.
     #[error(transparent)]
     Refused(#[from] KeyRefusal),
     /// No key could be generated.
@@ -218,6 +249,25 @@ pub trait KeyStore: Send + Sync + 'static {
         owner: Option<&str>,
         prefix: &KeyPrefix,
     ) -> Result<StoredKey, StoreError>;
+
+    /// Changes the one active key with this prefix. With limits, the change must not exceed them.
+    async fn update_within(
+        &self,
+        limits: Option<&KeyLimits>,
+        owner: Option<&str>,
+        prefix: &KeyPrefix,
+        change: &KeyChange,
+    ) -> Result<StoredKey, StoreError>;
+
+    /// As [`Self::update_within`] without limits.
+    async fn update(
+        &self,
+        owner: Option<&str>,
+        prefix: &KeyPrefix,
+        change: &KeyChange,
+    ) -> Result<StoredKey, StoreError> {
+        self.update_within(None, owner, prefix, change).await
+    }
 
     /// Replaces the one active key with this prefix by a new one with the same owner, name, scopes,
     /// limit and lifetime. The old one expires after `overlap`, unless it expires earlier anyway. A

@@ -25,17 +25,15 @@ impl RedisWindows {
         Self { pool, keys }
     }
 
-    fn call<'a, K>(acquire: &Acquire<K>, key: &'a str) -> Call<'a> {
-        let call = Call::script(&ADMIT, key);
+    fn call<K: Display>(&self, acquire: &Acquire<K>) -> Call {
+        let call = Call::script(&ADMIT, self.keys.limit(&acquire.key));
         call.arg(acquire.limit).arg(acquire.requests).arg(WINDOW.as_millis())
     }
 }
 
 impl<K: Display + Send + Sync + 'static> WindowStore<K> for RedisWindows {
     async fn admit(&self, acquires: &[Acquire<K>]) -> Result<AcquireReplies, RedisFailure> {
-        let keys: Vec<_> = acquires.iter().map(|one| self.keys.limit(&one.key)).collect();
-        let calls: Vec<_> =
-            acquires.iter().zip(&keys).map(|(one, key)| Self::call(one, key)).collect();
+        let calls: Vec<_> = acquires.iter().map(|one| self.call(one)).collect();
         let replies = self.pool.run(AccessMode::Write, &calls).await?;
         let windows = acquires.iter().zip(replies).map(|(acquire, reply)| {
             let window = reply.and_then(|reply| read_window(acquire.requests, reply));

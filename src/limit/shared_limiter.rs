@@ -16,10 +16,17 @@ use super::window::{Decision, WindowState};
 use super::window_store::{Acquire, AcquireReplies, WindowStore};
 use crate::ops::{LimitMetrics, error_chain};
 use crate::redis::RedisFailure;
-use crate::sync::{BatchEntry, BatchError, BatchExecutor, BatchLimits, Batcher, WaitingRequests};
+use crate::sync::{
+    BatchEntry, BatchError, BatchExecutor, BatchLimits, Batcher, WaitingRequests, WhenFull,
+};
 
 /// One round trip at a time. 512 commands keep Redis busy for a few milliseconds at most.
-const LIMITS: BatchLimits = BatchLimits { max_batch: 512, max_workers: 1, max_waiting: 65_536 };
+const LIMITS: BatchLimits = BatchLimits {
+    max_batch: 512,
+    max_workers: 1,
+    max_waiting: 65_536,
+    when_full: WhenFull::RejectNew,
+};
 
 /// Why a request was not counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

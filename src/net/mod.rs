@@ -2,6 +2,7 @@
 //! are always verified), the values of database columns, the sources that requests come from, and the
 //! reasons of failed I/O.
 
+mod column_types;
 mod failure_limiter;
 mod http_client;
 mod io_reason;
@@ -9,6 +10,7 @@ mod source;
 mod source_queue;
 pub mod tls;
 
+pub(crate) use column_types::{PgJson, PgText, PgTimestamp};
 pub(crate) use failure_limiter::FailureLimiter;
 pub use http_client::{HttpClient, HttpError};
 pub use io_reason::io_reason;

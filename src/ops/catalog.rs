@@ -61,13 +61,13 @@ macro_rules! catalog {
 /// All metrics. Units are seconds, bytes and ratios from 0 to 1.
 pub const ALL: &[MetricDescription] = catalog! {
     Counter "gene_registry_requests_total" ["route", "method", "status"]
-        "requests on the public listener; unknown routes count as `unknown`, unusual methods as `other`";
+        "requests on the public listener; unknown routes count as `unknown`, unusual methods as `other`; each series is absent until its first request, except those of GET with the status 500, 502 or 503";
     Histogram "gene_registry_request_seconds" ["route", "method", "status"]
-        "time from the head of a request to its response, seconds";
+        "time from the head of a request on the public listener to its response, seconds; each series is absent until its first request";
     Counter "gene_registry_answers_total" ["source"]
-        "responses by where they were found: `local`, `shared` (Redis), `unconfirmed` (a cached response that may have changed in the last seconds), `miss`, `collapsed` (shared the read of a concurrent request), `stale-if-error`, `stale-if-busy`";
+        "responses by where they were found: `local`, `shared` (Redis), `unconfirmed` (a cached response that may have changed in the last seconds), `miss` (read from the upstream), `collapsed` (shared the read of a concurrent request), `stale-if-error` (a stale response, because the database could not be read), `stale-if-busy` (a stale response, because the read was shed)";
     Counter "gene_registry_control_requests_total" ["route", "method", "status"]
-        "requests on the control listener";
+        "requests on the control listener; each series is absent until its first request";
     Counter "gene_registry_loads_total" ["result"]
         "reads from the upstream for the caches, `ok` or `failed`";
     Gauge "gene_registry_misses" ["state"]
@@ -85,13 +85,13 @@ pub const ALL: &[MetricDescription] = catalog! {
     Counter "gene_registry_shared_too_large_total" []
         "entries larger than `cache.shared_max_entry_bytes`";
     Counter "gene_registry_shared_no_room_total" []
-        "entries that were not written to Redis, because it is nearly full";
+        "entries that were not written to Redis, because it was nearly full";
     Counter "gene_registry_shared_write_failures_total" []
-        "writes to Redis that were rejected or timed out";
+        "writes to Redis that were refused or timed out";
     Gauge "gene_registry_local_cache_bytes" []
-        "memory that the local cache uses, with all that is remembered beside responses, bytes";
+        "memory that the local cache uses, including keys, totals and overhead, bytes";
     Gauge "gene_registry_local_cache_max_bytes" []
-        "`cache.local_max_bytes`";
+        "`cache.local_max_bytes`, bytes";
     Gauge "gene_registry_local_cache_entries" []
         "entries in the local cache";
     Counter "gene_registry_key_lookups_total" ["result"]
@@ -99,15 +99,15 @@ pub const ALL: &[MetricDescription] = catalog! {
     Counter "gene_registry_unknown_keys_total" []
         "lookups that found no API key";
     Counter "gene_registry_key_lookups_refused_total" []
-        "lookups of unknown API keys that were rejected, because their source and all sources together had too many, or because they had waited too long";
+        "lookups of unknown API keys that were refused, because the client and all clients together were over budget, or because of a timeout";
     Gauge "gene_registry_key_records" ["known"]
         "cached API keys: with a record (`yes`), or known not to exist (`no`)";
     Counter "gene_registry_limit_decisions_total" ["result"]
         "requests with a valid key: `admitted`, `refused`, `refused_locally` (the window was known to be full), `unenforced` (over the limit, but admitted), `not_counted` (503)";
     Counter "gene_registry_limit_local_fallback_total" []
-        "decisions among these with the replica's own share of the limit, because Redis was unavailable";
+        "of these, decisions by the replica's own share of the limit, because Redis was unavailable";
     Histogram "gene_registry_limit_wait_seconds" []
-        "time that a request waited for its count, seconds";
+        "time that a request waited to be counted, seconds";
     Histogram "gene_registry_limit_round_trip_seconds" ["outcome"]
         "round trips to Redis for counts (`answered`, `failed`), seconds";
     Histogram "gene_registry_limit_batch_requests" []
@@ -119,33 +119,35 @@ pub const ALL: &[MetricDescription] = catalog! {
     Gauge "gene_registry_ready" []
         "1 while the replica is ready, as in `/readyz`, else 0";
     Counter "gene_registry_connections_refused_total" ["listener"]
-        "connections of the listener `public`, `ops` or `control` that were closed at once, because their peer held as many as were free";
+        "connections of the listener `public`, `ops` or `control` that were closed at once, because the peer already held at least as many connections as were free";
     Gauge "gene_registry_upstream_in_use" []
         "1 while the database is read, at the primary or a standby, 0 while it is unavailable";
     Gauge "gene_registry_primary_in_use" []
         "1 while the primary is read, 0 while it is unavailable; absent without `upstream.read_urls`";
     Gauge "gene_registry_standby_in_use" ["standby"]
-        "1 while a standby is read, else 0; by its number in `upstream.read_urls`, from 1";
+        "1 while a standby is read, else 0; by its number in `upstream.read_urls`, from 1; absent without that";
     Gauge "gene_registry_standby_lag_seconds" ["standby"]
-        "upper bound of a standby's lag, seconds; one or two without lag; absent while unknown";
+        "upper bound of a standby's lag, seconds; up to 2 while the standby does not lag; absent while unknown, and without `upstream.read_urls`";
     Counter "gene_registry_standby_reads_total" ["standby", "result"]
-        "reads from a standby: `answered`, `behind` (it lacked a known change, so the primary was read), `failed` (the primary was read)";
+        "reads from a standby: `answered`, `behind` (it lacked a known change, so the primary was read), `failed` (the primary was read); absent without `upstream.read_urls`";
     Counter "gene_registry_history_switches_total" []
-        "times the database began another history: it was restarted, a standby was promoted, or a backup restored";
+        "number of times that another history of the database began: it was restarted, a standby was promoted, or a backup restored";
     Gauge "gene_registry_redis_in_use" ["side"]
-        "1 while commands of this kind (`read`, `write`) are sent to Redis, in a cluster for every slot, else 0; absent without Redis";
+        "1 while commands of this kind (`read`, `write`) are sent to Redis, else 0; in a cluster, 1 only if this holds for every slot; absent without Redis";
     Gauge "gene_registry_redis_memory_ratio" []
-        "memory in use of the fullest Redis server, of its `maxmemory`, or of `redis.max_bytes` where that is 0 or not reported; absent while unknown";
+        "memory that the fullest Redis server uses, as a ratio of its `maxmemory`, or of `redis.max_bytes` if that is 0 or not reported; absent while unknown, and without Redis";
+    Counter "gene_registry_redis_round_trips_total" ["pool", "result"]
+        "round trips to Redis, each with the commands of one or more requests, by connection pool (as in `gene_registry_pool_connections`) and `result`: `ok`, or `failed` if there was no reply in time; absent without Redis";
     Counter "gene_registry_breaker_openings_total" ["store"]
-        "times the circuit breaker of a store (`postgres`, `redis_read`, `redis_write`) opened, because it was unavailable";
+        "number of times that the circuit breaker of a store (`postgres`, `redis_read`, `redis_write`) opened, because the store was unavailable";
     Gauge "gene_registry_pool_connections" ["pool", "state"]
-        "connections of a pool, `in_use` or `idle`: `postgres` (reads), `postgres_side` (change log and pings), `postgres_standbys` and `postgres_standbys_side` (all standbys together), `redis` (cache), `redis_limits`";
+        "connections of a pool, `in_use` or `idle`: `postgres` (reads), `postgres_side` (change log and pings), `postgres_standbys` and `postgres_standbys_side` (all standbys together), `redis` (reads and leases), `redis_publications`, `redis_limits`; absent for a store that is not configured. The pools of `control.database_url` and `keys.usage_database_url` are not measured";
     Gauge "gene_registry_pool_max_connections" ["pool"]
-        "maximum number of connections of a pool";
+        "maximum number of connections of a pool; below the configured one while the server accepts no more";
     Gauge "gene_registry_pool_waiting" ["pool"]
-        "requests that wait for a connection of a pool";
+        "requests that wait for a connection of a pool; for `redis` and `redis_publications`, batches";
     Gauge "gene_registry_change_log_age_seconds" []
-        "time since the last successful poll of the change log, or, without a change log, of the database, seconds";
+        "time since the last successful poll of the change log, seconds; without a change log: since the last successful poll of the database's position";
     Counter "gene_registry_change_log_polls_total" ["result"]
         "polls of the change log, `ok` or `failed`";
     Counter "gene_registry_change_log_changes_total" []
@@ -153,17 +155,17 @@ pub const ALL: &[MetricDescription] = catalog! {
     Gauge "gene_registry_broken_rows" []
         "genes left out of the latest unfiltered search because they violate the contract of the views";
     Gauge "gene_registry_domain_genes" ["domain"]
-        "`gene_count` of a domain's arena; at most 100 domains, requested and read from the database in the last five minutes";
+        "`gene_count` of a domain's arena; present for up to 100 domains that were requested and read from the database in the last five minutes";
     Gauge "gene_registry_domain_shannon_diversity" ["domain"]
-        "its `shannon_diversity`";
+        "`shannon_diversity` of the same domains";
     Gauge "gene_registry_domain_turnover_ratio" ["domain"]
-        "its `turnover_rate`";
+        "`turnover_rate` of the same domains";
     Gauge "gene_registry_domain_mean_fitness" ["domain"]
-        "its `avg_fitness`";
+        "`avg_fitness` of the same domains";
     Gauge "gene_registry_domain_evaluations" ["domain"]
-        "its `total_arena_evaluations`";
+        "`total_arena_evaluations` of the same domains";
     Gauge "gene_registry_domain_read_timestamp_seconds" ["domain"]
-        "time of the read of these numbers, seconds since 1970";
+        "time at which these numbers were read, seconds since 1970";
     Gauge "gene_registry_tasks" []
         "running asynchronous tasks";
     Counter "gene_registry_task_panics_total" ["task"]
@@ -171,7 +173,7 @@ pub const ALL: &[MetricDescription] = catalog! {
     Gauge "gene_registry_certificate_expiry_timestamp_seconds" []
         "expiry of the public listener's certificate, seconds since 1970; absent without TLS";
     Counter "gene_registry_certificate_reloads_total" ["result"]
-        "reloads of changed certificate files: `ok`, or `failed`, which keeps the certificate before";
+        "reloads of changed certificate files: `ok`, or `failed`, which keeps the previous certificate";
     Counter "gene_registry_log_lines_dropped_total" []
         "log lines that were dropped, because the reader of the log stalled and the queue was full, or because writing failed";
     Gauge "gene_registry_build_info" ["version"]

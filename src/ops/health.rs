@@ -1,5 +1,6 @@
 //! Readiness, and the state of the databases that the service depends on.
 
+use std::ops::Add;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -22,6 +23,10 @@ pub enum Dependency {
 pub struct Dependencies {
     /// The registry's database: up if the primary or a standby is.
     pub upstream: Dependency,
+    /// The views that requests read: down if one of them, a column or the right to read it is missing.
+    pub views: Dependency,
+    /// The change log: down if it cannot be read.
+    pub change_log: Dependency,
     /// Its primary; only present if there are standbys.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub primary: Option<Dependency>,
@@ -48,6 +53,19 @@ pub struct PoolState {
     pub idle: usize,
     /// Tasks that wait for a connection.
     pub waiting: usize,
+}
+
+impl Add for PoolState {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            max: self.max + other.max,
+            size: self.size + other.size,
+            idle: self.idle + other.idle,
+            waiting: self.waiting + other.waiting,
+        }
+    }
 }
 
 /// Whether the replica is ready: from the time it can serve until it drains.

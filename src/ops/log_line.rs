@@ -4,6 +4,7 @@
 //! as much as the rest of a cached response, and a serialiser a fiftieth of it (docs/performance.md).
 
 use std::fmt::{self, Debug, Write};
+use std::time::Duration;
 
 use jiff::fmt::temporal::DateTimePrinter;
 use tracing::field::{Field, Visit};
@@ -18,6 +19,13 @@ use crate::registry::{Timestamp, is_deceptive};
 const LINE_CAPACITY: usize = 512;
 
 const TIME: DateTimePrinter = DateTimePrinter::new().precision(Some(6));
+
+/// A duration in milliseconds, rounded down to three decimals.
+#[inline]
+pub(crate) fn log_ms(took: Duration) -> f64 {
+    // Durations of more than 2^64 µs do not occur; a conversion of 128 bits costs more.
+    (took.as_micros() as u64) as f64 / 1000.0
+}
 
 /// Formats events as JSON. Ignores spans, which this service does not use.
 #[derive(Debug, Clone, Copy)]
@@ -223,7 +231,26 @@ pub(super) mod tests {
         );
     }
 
+    #[test]
+    fn milliseconds_have_at_most_three_decimals() {
+        for (nanoseconds, expected) in
+            [(0, "0"), (999, "0"), (67_537_320_999, "67537.32"), (67_537_321, "67.537")]
+        {
+            let ms = log_ms(Duration::from_nanos(nanoseconds));
+            let lines = logged(|| tracing::info!(ms));
+            assert_eq!(lines[0]["ms"].to_string(), expected);
+        }
+    }
+
     proptest! {
+        #[test]
+        fn no_duration_has_more_decimals(nanoseconds in 0..u64::MAX >> 10) {
+            let ms = log_ms(Duration::from_nanos(nanoseconds));
+            let text = zmij::Buffer::new().format_finite(ms).to_owned();
+            let decimals = text.split('.').nth(1).unwrap_or_default();
+            prop_assert!(decimals.len() <= 3, "{text}");
+        }
+
         #[test]
         fn any_text_comes_back_as_it_was(text in any::<String>()) {
             let lines = logged(|| tracing::info!(text, shown = %text, "{text}"));

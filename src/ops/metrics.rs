@@ -82,9 +82,10 @@ fn describe(recorder: &impl Recorder) {
 }
 
 impl Metrics {
-    /// The counters of a listener with these route templates, the busiest first.
-    pub fn requests(&self, routes: Vec<String>) -> RequestMetrics {
-        with_local_recorder(&self.recorder, || RequestMetrics::new(routes))
+    /// The counters of a listener with these route templates, the busiest first. The first ones are
+    /// the `operations`.
+    pub fn requests(&self, routes: Vec<String>, operations: usize) -> RequestMetrics {
+        with_local_recorder(&self.recorder, || RequestMetrics::new(routes, operations))
     }
 
     /// Counts a request that took `took`.
@@ -95,11 +96,22 @@ impl Metrics {
     /// Counts a request on the control listener. `route`: its template; `method`: see
     /// [`method_label`](super::method_label).
     pub fn control_request(&self, route: &str, method: &'static str, status: u16) {
+        self.control_requests(route, method, status).increment(1);
+    }
+
+    /// Begins the series of a route of the control listener that alerts need.
+    pub fn begin_control_route(&self, route: &str, method: &'static str) {
+        for status in [429, 500, 502, 503] {
+            self.control_requests(route, method, status).absolute(0);
+        }
+    }
+
+    fn control_requests(&self, route: &str, method: &'static str, status: u16) -> Counter {
         let (route, status) = (route.to_owned(), status.to_string());
-        with_local_recorder(&self.recorder, || {
-            counter!(CONTROL_REQUESTS, "route" => route, "method" => method, "status" => status)
-                .increment(1);
-        });
+        with_local_recorder(
+            &self.recorder,
+            || counter!(CONTROL_REQUESTS, "route" => route, "method" => method, "status" => status),
+        )
     }
 
     /// Counts an event of the read path.

@@ -25,6 +25,7 @@ pub(crate) use error_chain::error_chain;
 pub use exposition::Exposition;
 pub use health::{CheckDependencies, Dependencies, Dependency, Health, PoolState};
 pub use limit_metrics::{LimitMetrics, LimitResult};
+pub(crate) use log_line::log_ms;
 pub use metrics::Metrics;
 pub use request_metrics::{RequestLabels, RequestMetrics, method_label};
 pub use shed_metrics::{GaugeGuard, Shed, ShedMetrics};

@@ -20,6 +20,10 @@ const METHODS: [&str; 8] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OP
 /// The statuses that have a label of their own, the most frequent first; others are `other`.
 const STATUSES: [u16; 12] = [200, 304, 400, 401, 404, 405, 429, 500, 502, 503, 403, 204];
 
+/// The statuses of failures, whose series exist from the start: the increase of a series that begins at 1
+/// is not seen.
+const FAILURES: [u16; 3] = [500, 502, 503];
+
 /// Where a response was found, as `cache::Source` names it. Others are not counted.
 const SOURCES: [&str; 7] =
     ["local", "shared", "unconfirmed", "miss", "collapsed", "stale-if-error", "stale-if-busy"];
@@ -55,12 +59,32 @@ struct RequestHandles {
 }
 
 impl RequestMetrics {
-    /// `routes`: the templates of all routes, the busiest first.
-    pub(super) fn new(mut routes: Vec<String>) -> Self {
+    /// `routes`: the templates of all routes, the busiest first; the first ones are the `operations`.
+    pub(super) fn new(mut routes: Vec<String>, operations: usize) -> Self {
         routes.push(UNMATCHED_ROUTE.to_owned());
         let slots = routes.len() * METHODS.len() * (STATUSES.len() + 1);
         let by_source = SOURCES.map(|source| counter!(RESPONSES_BY_SOURCE, "source" => source));
-        Self { routes, handles: (0..slots).map(|_| OnceLock::new()).collect(), by_source }
+        let handles = (0..slots).map(|_| OnceLock::new()).collect();
+        let metrics = Self { routes, handles, by_source };
+        for route in 0..metrics.routes.len() {
+            for status in FAILURES {
+                counter!(REQUESTS, metrics.labels(route, 0, status_index(status))).absolute(0);
+            }
+        }
+        for route in 0..operations {
+            drop(histogram!(REQUEST_SECONDS, metrics.labels(route, 0, 0)));
+        }
+        metrics
+    }
+
+    /// The labels of a series, by their indices.
+    fn labels(&self, route: usize, method: usize, status: usize) -> Vec<Label> {
+        let status = STATUSES.get(status).map_or("other".to_owned(), u16::to_string);
+        vec![
+            Label::new("route", self.routes[route].clone()),
+            Label::new("method", METHODS[method]),
+            Label::new("status", status),
+        ]
     }
 
     /// Counts a request and its duration.
@@ -74,12 +98,7 @@ impl RequestMetrics {
         let (method, status) = (method_index(labels.method), status_index(labels.status));
         let index = (route * METHODS.len() + method) * (STATUSES.len() + 1) + status;
         let handles = self.handles[index].get_or_init(|| {
-            let status = STATUSES.get(status).map_or("other".to_owned(), u16::to_string);
-            let labels = vec![
-                Label::new("route", self.routes[route].clone()),
-                Label::new("method", METHODS[method]),
-                Label::new("status", status),
-            ];
+            let labels = self.labels(route, method, status);
             with_local_recorder(recorder, || RequestHandles {
                 count: counter!(REQUESTS, labels.clone()),
                 seconds: histogram!(REQUEST_SECONDS, labels),

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::ParseError;
+use tracing_subscriber::filter::{LevelFilter, ParseError};
 use tracing_subscriber::fmt;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -37,6 +37,12 @@ pub enum LogError {
     /// `log.level` is neither a level nor a list of directives.
     #[error("log.level: {0}")]
     Level(#[from] ParseError),
+    /// A directive of `log.level` ends in no level.
+    #[error(
+        "log.level: {0:?} is not a level; use off, error, warn, info, debug or trace, or directives \
+         such as info,gene_registry=debug"
+    )]
+    UnknownLevel(String),
     /// The process has a log already.
     #[error("the log has been set up already: {0}")]
     Twice(#[from] tracing_subscriber::util::TryInitError),
@@ -48,18 +54,34 @@ pub enum LogError {
 /// Checks `config` without setting anything up.
 ///
 /// # Errors
-/// [`LogError::Level`].
+/// [`LogError::Level`] or [`LogError::UnknownLevel`].
 pub fn check(config: &LogConfig) -> Result<(), LogError> {
     filter(config)?;
     Ok(())
 }
 
-fn filter(config: &LogConfig) -> Result<EnvFilter, ParseError> {
+fn filter(config: &LogConfig) -> Result<EnvFilter, LogError> {
+    if let Some(unknown) = unknown_level(&config.level) {
+        return Err(LogError::UnknownLevel(unknown.to_owned()));
+    }
     let filter = EnvFilter::try_new(&config.level)?;
     if config.level.contains(AUDIT) {
         return Ok(filter);
     }
     Ok(filter.add_directive(format!("{AUDIT}=info").parse()?))
+}
+
+/// The first directive that ends in no level. The filter would read one such as `warning` as the name
+/// of a module, and log nothing else.
+fn unknown_level(directives: &str) -> Option<&str> {
+    let mut given = directives.split(',').map(str::trim).filter(|one| !one.is_empty()).peekable();
+    if given.peek().is_none() {
+        return Some(directives);
+    }
+    given.find(|directive| {
+        let level = directive.rsplit_once('=').map_or(*directive, |(_, level)| level).trim();
+        level.is_empty() || level.parse::<LevelFilter>().is_err()
+    })
 }
 
 /// Sets up the process's log. From then on panics are logged instead of printed.

@@ -3,29 +3,36 @@
 
 use redis::{Cmd, RedisResult, ToRedisArgs, Value};
 
-use super::failure::RedisFailure;
-use super::node::AccessMode;
+use super::availability::AccessMode;
+use super::failure::{RedisFailure, unexpected};
 use super::pool::RedisPool;
 use super::scripts::LuaScript;
 
 /// A script or a command with its arguments. In a cluster its key decides which node runs it.
 #[derive(Debug)]
-pub struct Call<'a> {
-    key: &'a str,
+pub struct Call {
+    key: String,
     /// Runs a script by its hash.
     command: Cmd,
     script: Option<&'static LuaScript>,
 }
 
-impl<'a> Call<'a> {
+impl Call {
     /// A script on one key, without arguments yet.
-    pub fn script(script: &'static LuaScript, key: &'a str) -> Self {
-        Self { key, command: script.by_hash(key), script: Some(script) }
+    pub fn script(script: &'static LuaScript, key: impl Into<String>) -> Self {
+        let key = key.into();
+        Self { command: script.by_hash(&[&key]), key, script: Some(script) }
+    }
+
+    /// A script on two keys of the same slot, without arguments yet.
+    pub fn script_on(script: &'static LuaScript, keys: [&str; 2]) -> Self {
+        let [key, _] = keys;
+        Self { command: script.by_hash(&keys), key: key.to_owned(), script: Some(script) }
     }
 
     /// A command that reads or writes `key`.
-    pub fn command(key: &'a str, command: Cmd) -> Self {
-        Self { key, command, script: None }
+    pub fn command(key: &str, command: Cmd) -> Self {
+        Self { key: key.to_owned(), command, script: None }
     }
 
     /// Appends an argument.
@@ -50,14 +57,14 @@ impl RedisPool {
     pub async fn run(
         &self,
         mode: AccessMode,
-        calls: &[Call<'_>],
+        calls: &[Call],
     ) -> Result<Vec<RedisResult<Value>>, RedisFailure> {
         let deadline = self.deadline();
-        let commands = calls.iter().map(|call| (call.key, call.command.clone()));
+        let commands = calls.iter().map(|call| (&*call.key, call.command.clone()));
         let mut replies = self.exchange(mode, commands, deadline).await?;
         let unknown =
             calls.iter().zip(&replies).enumerate().filter_map(|(index, (call, reply))| {
-                call.retry(reply).map(|command| (index, (call.key, command)))
+                call.retry(reply).map(|command| (index, (&*call.key, command)))
             });
         let (indices, retries): (Vec<_>, Vec<_>) = unknown.unzip();
         if !indices.is_empty() {
@@ -68,5 +75,14 @@ impl RedisPool {
             }
         }
         Ok(replies)
+    }
+
+    /// Reads by one call.
+    ///
+    /// # Errors
+    /// [`RedisFailure`], also for a reply that is an error; never later than `redis.timeout_ms`.
+    pub async fn read(&self, call: Call) -> Result<Value, RedisFailure> {
+        let reply = self.run(AccessMode::Read, &[call]).await?.pop();
+        Ok(reply.unwrap_or_else(|| Err(unexpected("no reply")))?)
     }
 }

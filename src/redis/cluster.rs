@@ -11,12 +11,14 @@ use std::iter;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use redis::{Cmd, ErrorKind, Pipeline, RedisResult, ServerErrorKind, Value};
+use redis::{Cmd, ErrorKind, RedisResult, ServerErrorKind, Value, cmd};
 use tokio::time::Instant;
 
+use super::availability::AccessMode;
 use super::dial::host_and_port;
 use super::failure::{RedisFailure, Replies, unexpected};
-use super::node::{AccessMode, Node, PoolKind};
+use super::node::Node;
+use super::node_pool::PoolKind;
 use super::slots::slot;
 use super::topology::{Cluster, ClusterState, SlotOwners};
 
@@ -133,15 +135,15 @@ impl Cluster {
         let Some(node) = group.first().map(|command| Arc::clone(&command.node)) else {
             return (group, Ok(Vec::new()));
         };
-        let mut pipeline = Pipeline::with_capacity(group.len());
+        let mut commands = Vec::with_capacity(group.len());
         for command in &group {
-            if command.asking {
-                pipeline.cmd("ASKING");
-            }
-            pipeline.add_command(command.command.clone());
+            commands.extend(command.asking.then(|| cmd("ASKING")));
+            commands.push(command.command.clone());
         }
-        let sent = node.send(kind, mode, pipeline, deadline).await;
-        if sent.as_ref().is_err_and(|error| !matches!(error, RedisFailure::PoolExhausted)) {
+        let sent = node.send(kind, mode, commands, deadline).await;
+        let is_busy =
+            |error: &_| matches!(error, RedisFailure::PoolExhausted | RedisFailure::LaneFull);
+        if sent.as_ref().is_err_and(|error| !is_busy(error)) {
             self.poll_soon();
         }
         let replies = sent.map(|replies| without_asking(&group, replies));

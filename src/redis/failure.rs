@@ -11,7 +11,7 @@ use crate::sync::CallOutcome;
 pub(super) type Replies = Vec<RedisResult<Value>>;
 
 /// Why commands have no replies.
-#[derive(Debug, Error)]
+#[derive(Debug, Clone, Error)]
 pub enum RedisFailure {
     /// The circuit breaker is open: nothing was sent or waited for.
     #[error("redis is known to be unavailable")]
@@ -22,6 +22,9 @@ pub enum RedisFailure {
     /// All connections of the pool were in use for `redis.timeout_ms`. Redis may be available.
     #[error("all connections to redis were in use")]
     PoolExhausted,
+    /// Too many commands wait for Redis already, so this one was given up.
+    #[error("too many commands wait for redis")]
+    LaneFull,
     /// Redis or the connection to it failed.
     #[error("redis failed")]
     Failed(#[from] RedisError),
@@ -33,7 +36,7 @@ impl RedisFailure {
         match self {
             Self::Timeout | Self::PoolExhausted => true,
             Self::Failed(error) => error.is_timeout(),
-            Self::CircuitOpen => false,
+            Self::CircuitOpen | Self::LaneFull => false,
         }
     }
 
@@ -44,6 +47,9 @@ impl RedisFailure {
             Self::CircuitOpen => {
                 (ErrorKind::Io, "the command's node is known to be unavailable").into()
             }
+            Self::LaneFull => {
+                (ErrorKind::Io, "too many commands wait for the command's node").into()
+            }
             Self::Timeout | Self::PoolExhausted => {
                 timeout_error("the command's node did not reply in time")
             }
@@ -52,13 +58,17 @@ impl RedisFailure {
 }
 
 /// What a call tells the circuit breaker about the server, if anything. Errors that concern only a
-/// command say nothing about the server.
-pub(super) fn outcome(result: &Result<Replies, RedisFailure>) -> Option<CallOutcome> {
+/// command say nothing about the server. `needs_rights`: without the right to run the command, the
+/// server counts as unavailable.
+pub(super) fn outcome(
+    result: &Result<Replies, RedisFailure>,
+    needs_rights: bool,
+) -> Option<CallOutcome> {
     match result {
-        Ok(replies) if refusal(replies).is_some() => Some(CallOutcome::Refused),
+        Ok(replies) if refusal(replies, needs_rights).is_some() => Some(CallOutcome::Refused),
         Ok(replies) if replies.iter().all(|reply| reply.as_ref().is_err_and(concerns_slot)) => None,
         Ok(_) => Some(CallOutcome::Answered),
-        Err(RedisFailure::PoolExhausted) => None,
+        Err(RedisFailure::PoolExhausted | RedisFailure::LaneFull) => None,
         // The error sink of the pool has already recorded a refused connection.
         Err(RedisFailure::CircuitOpen | RedisFailure::Timeout | RedisFailure::Failed(_)) => {
             Some(CallOutcome::Lost)
@@ -67,25 +77,33 @@ pub(super) fn outcome(result: &Result<Replies, RedisFailure>) -> Option<CallOutc
 }
 
 /// Why the server is unavailable, if [`outcome`] is not `Answered`.
-pub(super) fn reason(result: &Result<Replies, RedisFailure>) -> Option<String> {
+pub(super) fn reason(result: &Result<Replies, RedisFailure>, needs_rights: bool) -> Option<String> {
     match result {
-        Ok(replies) => refusal(replies).map(ToString::to_string),
+        Ok(replies) => refusal(replies, needs_rights).map(ToString::to_string),
         Err(error) => Some(error_chain(error)),
     }
 }
 
 /// The first reply by which the server refuses every command of this mode, not only this one.
-fn refusal(replies: &Replies) -> Option<&RedisError> {
-    replies.iter().filter_map(|reply| reply.as_ref().err()).find(|error| refuses_service(error))
+fn refusal(replies: &Replies, needs_rights: bool) -> Option<&RedisError> {
+    let is_refusal =
+        |error: &RedisError| refuses_service(error) || (needs_rights && lacks_right(error));
+    replies.iter().filter_map(|reply| reply.as_ref().err()).find(|error| is_refusal(error))
+}
+
+/// Whether the user lacks the right to run the command, or a command of its script. Before version
+/// 7.2, the latter has no code of its own.
+pub(super) fn lacks_right(error: &RedisError) -> bool {
+    error.kind() == ErrorKind::Server(ServerErrorKind::NoPerm)
+        || error
+            .detail()
+            .is_some_and(|detail| detail.contains("The user executing the script can't"))
 }
 
 fn refuses_service(error: &RedisError) -> bool {
     match error.kind() {
         ErrorKind::Server(
-            ServerErrorKind::ReadOnly
-            | ServerErrorKind::BusyLoading
-            | ServerErrorKind::MasterDown
-            | ServerErrorKind::NoPerm,
+            ServerErrorKind::ReadOnly | ServerErrorKind::BusyLoading | ServerErrorKind::MasterDown,
         ) => true,
         ErrorKind::Server(ServerErrorKind::ClusterDown) => !concerns_slot(error),
         _ => match error.code() {
@@ -126,13 +144,35 @@ pub(super) fn unexpected(what: &'static str) -> RedisError {
 mod tests {
     use super::*;
 
-    /// The outcome of a call whose replies are these lines of the protocol.
-    fn outcome_of(replies: &[&str]) -> Option<CallOutcome> {
+    /// The result of a call whose replies are these lines of the protocol.
+    fn result_of(replies: &[&str]) -> Result<Replies, RedisFailure> {
         let parse = |line: &&str| {
             let value = redis::parse_redis_value(format!("{line}\r\n").as_bytes());
             value.and_then(Value::extract_error)
         };
-        outcome(&Ok(replies.iter().map(parse).collect()))
+        Ok(replies.iter().map(parse).collect())
+    }
+
+    fn outcome_of(replies: &[&str]) -> Option<CallOutcome> {
+        outcome(&result_of(replies), false)
+    }
+
+    #[test]
+    fn a_missing_right_is_held_against_the_server_only_where_the_command_must_run() {
+        for error in [
+            "-NOPERM User u has no permissions to run the 'evalsha' command",
+            "-NOPERM ACL failure in script: User u has no permissions to run the 'set' command",
+            "-NOPERM No permissions to access a key",
+            "-ERR The user executing the script can't run this command or subcommand script: 1f",
+            "-ERR The user executing the script can't access at least one of the keys mentioned",
+            "-ERR Error running script (call to f_1): @user_script:2: @user_script: 2: The user \
+             executing the script can't run this command or subcommand",
+        ] {
+            let result = result_of(&["+OK", error]);
+            assert_eq!(outcome(&result, false), Some(CallOutcome::Answered), "{error}");
+            assert_eq!(outcome(&result, true), Some(CallOutcome::Refused), "{error}");
+            assert!(reason(&result, true).is_some() && reason(&result, false).is_none(), "{error}");
+        }
     }
 
     #[test]
@@ -146,7 +186,6 @@ mod tests {
             "-MASTERDOWN Link with MASTER is down",
             "-MISCONF Redis is configured to save RDB snapshots",
             "-NOAUTH Authentication required.",
-            "-NOPERM User u has no permissions to run the 'evalsha' command",
             "-NOREPLICAS Not enough good replicas to write.",
             "-OOM command not allowed when used memory > 'maxmemory'.",
             "-READONLY You can't write against a read only replica.",

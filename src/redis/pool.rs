@@ -1,25 +1,31 @@
 //! Sends commands to Redis in any topology. Within `redis.timeout_ms` a caller gets a reply or a
 //! [`RedisFailure`], and then continues without Redis.
 
+use std::ops::Add;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use redis::{Cmd, Pipeline, RedisResult, Value};
+use redis::{Cmd, RedisResult, Value};
 use tokio::time::Instant;
 
-use super::failure::{RedisFailure, Replies, unexpected};
+use super::availability::AccessMode;
+use super::failure::{RedisFailure, Replies};
 use super::manager::Endpoint;
-use super::node::{AccessMode, Node, NodeSettings, PoolKind};
+use super::node::Node;
+use super::node_pool::{NodeSettings, PoolKind, RoundTrips};
 use super::servers::Servers;
 use super::slots::slot;
 use super::topology::{Cluster, ClusterState};
 use crate::ops::PoolState;
 
-/// The size of the reserved pool, which the rate limits use: they send one exchange at a time, and
-/// the other connection replaces one that breaks.
-const RESERVED_SIZE: u32 = 2;
+/// The size of the pool that the rate limits use: they send one exchange at a time, and the other
+/// connection replaces one that breaks.
+const COUNTERS_SIZE: u32 = 2;
+
+/// The size of the pool for large values: as many as are sent at once.
+const LARGE_SIZE: u32 = 2;
 
 /// Connection pools with circuit breakers. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -33,6 +39,7 @@ struct RedisPools {
     nodes: RedisNodes,
     timeout: Duration,
     open_count: [Arc<AtomicU64>; 2],
+    round_trips: [Arc<RoundTrips>; 3],
 }
 
 #[derive(Debug)]
@@ -72,12 +79,15 @@ impl RedisNodes {
 }
 
 impl RedisPool {
-    /// A pool of up to `size` connections to each node, made when they are first needed. Does no
-    /// I/O; must be called on a runtime.
+    /// A pool of up to `size` connections to each node for small commands, made when they are first
+    /// needed. Does no I/O; must be called on a runtime.
     pub fn new(servers: Servers, size: u32, timeout: Duration) -> Self {
-        let settings =
-            NodeSettings { sizes: [size, RESERVED_SIZE], timeout, ..NodeSettings::default() };
-        let open_count = settings.open_count.clone();
+        let settings = NodeSettings {
+            sizes: [COUNTERS_SIZE, size, LARGE_SIZE],
+            timeout,
+            ..NodeSettings::default()
+        };
+        let (open_count, round_trips) = (settings.open_count.clone(), settings.round_trips.clone());
         let one = |endpoint| RedisNodes::One(Arc::new(Node::new("redis", &endpoint, &settings)));
         let nodes = match servers {
             Servers::Single(server) => one(Endpoint::Server(server)),
@@ -86,14 +96,25 @@ impl RedisPool {
                 RedisNodes::Cluster(Cluster::new(node, others, settings))
             }
         };
-        Self { pools: Arc::new(RedisPools { nodes, timeout, open_count }), kind: PoolKind::Common }
+        let pools = Arc::new(RedisPools { nodes, timeout, open_count, round_trips });
+        Self { pools, kind: PoolKind::Small }
     }
 
-    /// A separate pool of two connections to the same Redis, for callers that must not wait for
-    /// others. It shares the circuit breakers.
+    /// The pool of the same Redis for commands that count requests. It shares the circuit breakers.
     #[must_use]
-    pub fn reserved(&self) -> Self {
-        Self { pools: Arc::clone(&self.pools), kind: PoolKind::Reserved }
+    pub fn for_counters(&self) -> Self {
+        self.of_kind(PoolKind::Counters)
+    }
+
+    /// The pool of the same Redis for large values. It shares the circuit breakers. While too many
+    /// wait, those that have waited longest are given up.
+    #[must_use]
+    pub fn for_large_values(&self) -> Self {
+        self.of_kind(PoolKind::Large)
+    }
+
+    fn of_kind(&self, kind: PoolKind) -> Self {
+        Self { pools: Arc::clone(&self.pools), kind }
     }
 
     /// Whether all commands of this mode are rejected at the moment.
@@ -134,31 +155,18 @@ impl RedisPool {
         self.pools.open_count[mode as usize].load(Ordering::Relaxed)
     }
 
+    /// The round trips over connections of this pool, those that succeeded and those that failed.
+    pub fn round_trips(&self) -> [u64; 2] {
+        let RoundTrips { ok, failed } = &*self.pools.round_trips[self.kind as usize];
+        [ok, failed].map(|count| count.load(Ordering::Relaxed))
+    }
+
     /// The connections of this pool, to all nodes together.
     pub fn state(&self) -> PoolState {
         self.pools.nodes.with_nodes(|nodes, _| {
             let states = nodes.iter().map(|node| node.state(self.kind));
-            states.fold(PoolState::default(), |sum, one| PoolState {
-                max: sum.max + one.max,
-                size: sum.size + one.size,
-                idle: sum.idle + one.idle,
-                waiting: sum.waiting + one.waiting,
-            })
+            states.fold(PoolState::default(), PoolState::add)
         })
-    }
-
-    /// Sends one command that reads or writes `key`.
-    ///
-    /// # Errors
-    /// [`RedisFailure`]; never later than `redis.timeout_ms` after the call.
-    pub async fn send(
-        &self,
-        mode: AccessMode,
-        key: &str,
-        command: Cmd,
-    ) -> Result<Value, RedisFailure> {
-        let reply = self.exchange(mode, [(key, command)].into_iter(), self.deadline()).await?.pop();
-        Ok(reply.unwrap_or_else(|| Err(unexpected("no reply to a command")))?)
     }
 
     /// The names of all known servers, with their replies to a command about the server itself; `None`
@@ -168,11 +176,9 @@ impl RedisPool {
         command: Cmd,
     ) -> Vec<(Arc<str>, Option<RedisResult<Value>>)> {
         let nodes = self.pools.nodes.with_nodes(|nodes, _| nodes.to_vec());
-        let mut commands = Pipeline::with_capacity(1);
-        commands.add_command(command);
         let deadline = self.deadline();
         let asked = nodes.iter().map(async |node| {
-            let replies = node.ask(self.kind, &commands, deadline).await;
+            let replies = node.ask(self.kind, command.clone(), deadline).await;
             (Arc::clone(&node.name), replies.ok().and_then(|mut replies| replies.pop()))
         });
         join_all(asked).await
@@ -196,11 +202,8 @@ impl RedisPool {
     ) -> Result<Replies, RedisFailure> {
         match &self.pools.nodes {
             RedisNodes::One(node) => {
-                let mut pipeline = Pipeline::with_capacity(commands.len());
-                commands.for_each(|(_, command)| {
-                    pipeline.add_command(command);
-                });
-                node.send(self.kind, mode, pipeline, deadline).await
+                let commands = commands.map(|(_, command)| command).collect();
+                node.send(self.kind, mode, commands, deadline).await
             }
             RedisNodes::Cluster(cluster) => {
                 let keyed = commands.map(|(key, command)| (slot(key), command)).collect();

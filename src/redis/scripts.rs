@@ -15,6 +15,7 @@ use redis::{Arg, Cmd, ErrorKind, RedisError, Script, ServerErrorKind, cmd};
 /// one, so no key stays locked out. It writes even if it admits nothing, so that a server that is
 /// full or read-only refuses the command for every key, not only for those below their limit.
 pub static ADMIT: LuaScript = LuaScript::new(
+    "admit",
     r"
 local stored = redis.pcall('GET', KEYS[1])
 local count = 0
@@ -36,15 +37,21 @@ return {admitted, count + admitted, resets_in}
 ",
 );
 
-/// Stores a cache entry, unless the stored one shows a later state.
+/// Stores a cache entry, unless the stored one shows a later state, and releases the lease. Nobody sees
+/// the one without the other.
 ///
-/// KEYS[1]: the entry. ARGV[1]: its bytes, as `cache/codec.rs` writes them. ARGV[2]: the number of
+/// KEYS[1]: the entry. KEYS[2]: its lease. ARGV[1]: its bytes, as `cache/codec.rs` writes them. ARGV[2]: the number of
 /// transactions that its read saw, as 16 hexadecimal digits. ARGV[3]: its time to live if it replaces
 /// one, ms. ARGV[4]: the first byte of every entry of this format. ARGV[5]: its time to live if there
-/// is none yet, ms; 0 if it is not stored then. By default ARGV[3].
+/// is none yet, ms; 0 if it is not stored then. ARGV[6]: the token of the lease's owner; empty if no
+/// lease is released.
 /// Returns: 1 if it was stored, else 0.
 pub static PUT_IF_NEWER: LuaScript = LuaScript::new(
+    "put_if_newer",
     r"
+if redis.pcall('GET', KEYS[2]) == ARGV[6] then
+  redis.call('DEL', KEYS[2])
+end
 local head = redis.pcall('GETRANGE', KEYS[1], 0, 20)
 if type(head) == 'string' and #head == 21 and string.sub(head, 1, 1) == ARGV[4] then
   local transactions = string.sub(head, 6)
@@ -54,7 +61,7 @@ if type(head) == 'string' and #head == 21 and string.sub(head, 1, 1) == ARGV[4] 
 end
 local ttl = ARGV[3]
 if head == '' then
-  ttl = ARGV[5] or ttl
+  ttl = ARGV[5]
 end
 if ttl == '0' then
   return 0
@@ -70,6 +77,7 @@ return 1
 /// domain, as 16 hexadecimal digits.
 /// Returns: how many entries were deleted.
 pub static DELETE_IF_OLDER: LuaScript = LuaScript::new(
+    "delete_if_older",
     r"
 local head = redis.pcall('GETRANGE', KEYS[1], 0, 20)
 if type(head) == 'string' and #head == 21 and string.sub(head, 6) > ARGV[1] then
@@ -85,6 +93,7 @@ return redis.call('DEL', KEYS[1])
 /// KEYS[1]: the entry or lease. ARGV[1]: the bytes that could not be decoded, or the owner's token.
 /// Returns: how many keys were deleted.
 pub static DELETE_IF_EQUAL: LuaScript = LuaScript::new(
+    "delete_if_equal",
     r"
 if redis.call('GET', KEYS[1]) == ARGV[1] then
   return redis.call('DEL', KEYS[1])
@@ -98,6 +107,7 @@ return 0
 /// KEYS[1]: the lease. ARGV[1]: a random token. ARGV[2]: its time to live, ms.
 /// Returns: the token of the current owner, and ms until its lease expires.
 pub static ACQUIRE_LEASE: LuaScript = LuaScript::new(
+    "acquire_lease",
     r"
 if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
   return {ARGV[1], tonumber(ARGV[2])}
@@ -106,30 +116,47 @@ return {redis.call('GET', KEYS[1]), redis.call('PTTL', KEYS[1])}
 ",
 );
 
+/// All scripts.
+static ALL: [&LuaScript; 5] =
+    [&ADMIT, &PUT_IF_NEWER, &DELETE_IF_OLDER, &DELETE_IF_EQUAL, &ACQUIRE_LEASE];
+
+/// The name of the script with this hash or source.
+pub(super) fn script_name(hash_or_source: &[u8]) -> Option<&'static str> {
+    let is_meant = |script: &&&LuaScript| {
+        [script.hash(), script.source].map(str::as_bytes).contains(&hash_or_source)
+    };
+    ALL.iter().find(is_meant).map(|script| script.name)
+}
+
 /// A script with its hash, computed at its first use.
 #[derive(Debug)]
 pub struct LuaScript {
+    /// As the log calls it.
+    name: &'static str,
     source: &'static str,
     hash: OnceLock<String>,
 }
 
 impl LuaScript {
-    const fn new(source: &'static str) -> Self {
-        Self { source, hash: OnceLock::new() }
+    const fn new(name: &'static str, source: &'static str) -> Self {
+        Self { name, source, hash: OnceLock::new() }
     }
 
-    /// The command that runs it by its hash on one key, without arguments yet.
-    pub(super) fn by_hash(&self, key: &str) -> Cmd {
+    fn hash(&self) -> &str {
+        self.hash.get_or_init(|| Script::new(self.source).get_hash().to_owned())
+    }
+
+    /// The command that runs it by its hash on these keys, without arguments yet.
+    pub(super) fn by_hash(&self, keys: &[&str]) -> Cmd {
         let mut command = cmd("EVALSHA");
-        let hash = self.hash.get_or_init(|| Script::new(self.source).get_hash().to_owned());
-        command.arg(hash).arg(1).arg(key);
+        command.arg(self.hash()).arg(keys.len()).arg(keys);
         command
     }
 
     /// The command that runs it by its source, after which the server knows the hash. Without
     /// arguments yet.
-    pub(super) fn by_source(&self, key: &str) -> Cmd {
-        self.with_source(&self.by_hash(key))
+    pub(super) fn by_source(&self, keys: &[&str]) -> Cmd {
+        self.with_source(&self.by_hash(keys))
     }
 
     /// `by_hash` with the script's source instead of its hash.

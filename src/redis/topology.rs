@@ -19,7 +19,8 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::dial::dial;
 use super::failure::{RedisFailure, unexpected};
 use super::manager::Endpoint;
-use super::node::{Node, NodeSettings};
+use super::node::Node;
+use super::node_pool::NodeSettings;
 use super::servers::Server;
 use super::slots::{Address, ClusterReport, SLOTS};
 use crate::sync::lock;
@@ -175,7 +176,7 @@ impl Cluster {
         let primaries: Vec<_> =
             primaries.map(|(host, port)| self.seed.moved(host, *port)).collect();
         let asked = std::iter::once(&self.seed).chain(&self.others).chain(&primaries);
-        let reports = join_all(asked.map(|server| self.ask(server))).await;
+        let reports = join_all(asked.map(|server| ask(server, self.settings.timeout))).await;
         let mut best: Option<ClusterReport> = None;
         for report in reports {
             match report {
@@ -190,20 +191,6 @@ impl Cluster {
             }
         }
         best
-    }
-
-    async fn ask(&self, server: &Server) -> RedisResult<ClusterReport> {
-        let mut connection = dial(server, self.settings.timeout).await?;
-        let mut commands = Pipeline::with_capacity(2);
-        commands.cmd("CLUSTER").arg("INFO").cmd("CLUSTER").arg("SLOTS");
-        let replies = connection.req_packed_commands(&commands, 0, 2).await?;
-        let [info, slots] =
-            <[_; 2]>::try_from(replies).map_err(|_| unexpected("expected two replies"))?;
-        let host = match &server.address {
-            ConnectionAddr::Tcp(host, _) => host,
-            _ => "",
-        };
-        ClusterReport::read(host, info.extract_error()?, slots.extract_error()?)
     }
 
     fn owners_of(&self, report: ClusterReport) -> Arc<SlotOwners> {
@@ -226,4 +213,19 @@ impl Cluster {
         }
         Arc::new(SlotOwners { nodes, has_gaps: gaps > 0, by_slot, report })
     }
+}
+
+/// The report of one node, on a new connection.
+pub(super) async fn ask(server: &Server, timeout: Duration) -> RedisResult<ClusterReport> {
+    let mut connection = dial(server, timeout).await?;
+    let mut commands = Pipeline::with_capacity(2);
+    commands.cmd("CLUSTER").arg("INFO").cmd("CLUSTER").arg("SLOTS");
+    let replies = connection.req_packed_commands(&commands, 0, 2).await?;
+    let [info, slots] =
+        <[_; 2]>::try_from(replies).map_err(|_| unexpected("expected two replies"))?;
+    let host = match &server.address {
+        ConnectionAddr::Tcp(host, _) => host,
+        _ => "",
+    };
+    ClusterReport::read(host, info.extract_error()?, slots.extract_error()?)
 }

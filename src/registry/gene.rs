@@ -8,6 +8,7 @@ use thiserror::Error;
 use uuid::Uuid;
 
 use super::number::Count;
+use super::page::Page;
 use super::phenotype::Phenotype;
 use super::time::{Timestamp, rfc3339_seconds};
 
@@ -150,6 +151,13 @@ pub struct GenePage {
     pub limit: u8,
     /// The offset that was applied.
     pub offset: u32,
+}
+
+impl GenePage {
+    /// The page with these genes, of `total`.
+    pub const fn new(page: Page, data: Vec<GeneSummary>, total: Count) -> Self {
+        Self { data, total, limit: page.limit(), offset: page.offset() }
+    }
 }
 
 /// The requirements for running a gene.

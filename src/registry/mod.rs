@@ -7,8 +7,10 @@
 
 mod api_key;
 pub mod arena;
+mod catalogue;
 mod deceptive;
 mod gene;
+mod json_text;
 mod label;
 mod number;
 mod page;
@@ -19,11 +21,13 @@ mod scope;
 mod time;
 
 pub use api_key::{ApiKeyRecord, KeyHash, KeyId};
+pub use catalogue::{Catalogue, CatalogueEvaluation, CatalogueGene};
 pub use deceptive::{deceptions, is_deceptive};
 pub use gene::{
     ArenaHistoryEntry, ArenaInsights, Compatibility, Fidelity, GeneId, GenePage, GenePhenotype,
     GeneSummary, InvalidGeneId, TopGene, Trend, UnknownFidelity,
 };
+pub use json_text::JsonText;
 pub use label::{LABEL, MAX_LABEL_LENGTH, is_label};
 pub use number::{Count, MAX_SAFE_INTEGER};
 pub use page::{Page, PageLimit, PageOffset};

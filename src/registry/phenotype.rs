@@ -1,54 +1,53 @@
 //! The two schemas of a gene, extracted from the stored object.
 
+use std::collections::HashMap;
+
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+
+use super::json_text::JsonText;
+
+/// What an absent or empty schema is shown as.
+const EMPTY: JsonText = JsonText::from_static(r#"{"type":"object","properties":{}}"#);
 
 /// The input and output of a gene, each described in the style of JSON Schema. Stored schemas are
 /// passed on unchanged, even if they are irregular.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Phenotype {
     /// Description of the input.
-    pub input: Value,
+    pub input: JsonText,
     /// Description of the output.
-    pub output: Value,
+    pub output: JsonText,
 }
 
 impl Phenotype {
     /// Reads a stored phenotype. `input` and `output` take precedence over the older keys
     /// `inputSchema` and `outputSchema`; other keys are dropped. An absent or empty schema becomes
     /// `{"type":"object","properties":{}}`.
-    pub fn from_stored(stored: Option<Value>) -> Self {
-        let mut fields = match stored {
-            Some(Value::Object(fields)) => fields,
-            _ => Map::new(),
-        };
+    pub fn from_stored(stored: Option<&JsonText>) -> Self {
+        let mut members = stored.and_then(JsonText::members).unwrap_or_default();
         Self {
-            input: schema(&mut fields, "input", "inputSchema"),
-            output: schema(&mut fields, "output", "outputSchema"),
+            input: schema(&mut members, "input", "inputSchema"),
+            output: schema(&mut members, "output", "outputSchema"),
         }
     }
 }
 
-fn schema(fields: &mut Map<String, Value>, name: &str, older_name: &str) -> Value {
-    [name, older_name]
-        .into_iter()
-        .filter_map(|key| fields.remove(key))
-        .find(is_nonempty_object)
-        .unwrap_or_else(|| json!({"type": "object", "properties": {}}))
-}
-
 /// The OpenAPI document promises an object, so any other value counts as absent.
-fn is_nonempty_object(schema: &Value) -> bool {
-    schema.as_object().is_some_and(|fields| !fields.is_empty())
+fn schema(members: &mut HashMap<String, JsonText>, name: &str, older_name: &str) -> JsonText {
+    let mut given = [name, older_name].into_iter().filter_map(|key| members.remove(key));
+    given.find(JsonText::is_nonempty_object).unwrap_or(EMPTY)
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
 
     fn read(stored: Value) -> (Value, Value) {
-        let phenotype = Phenotype::from_stored(Some(stored));
-        (phenotype.input, phenotype.output)
+        let phenotype = Phenotype::from_stored(Some(&stored.into()));
+        let value = |text| serde_json::to_value(text).expect("JSON");
+        (value(phenotype.input), value(phenotype.output))
     }
 
     #[test]
@@ -64,7 +63,7 @@ mod tests {
         ] {
             assert_eq!(read(stored.clone()), (empty.clone(), empty.clone()), "{stored}");
         }
-        assert_eq!(Phenotype::from_stored(None).input, empty);
+        assert_eq!(Phenotype::from_stored(None).input, empty.into());
     }
 
     #[test]

@@ -1,12 +1,12 @@
 //! Converts rows of an upstream to values of the API. This is the only place that replaces empty
 //! fields by their documented values and rejects rows that violate the contract.
 
-use serde_json::Value;
 use thiserror::Error;
 use uuid::Uuid;
 
 use super::deceptive::is_deceptive;
 use super::gene::{ArenaHistoryEntry, Compatibility, Fidelity, GeneId, GenePhenotype, GeneSummary};
+use super::json_text::JsonText;
 use super::number::Count;
 use super::phenotype::Phenotype;
 use super::time::Timestamp;
@@ -25,7 +25,7 @@ pub struct RawGene {
     pub reputation_score: Option<f64>,
     pub downloads: Option<i64>,
     pub arena_rank: Option<i64>,
-    pub phenotype: Option<Value>,
+    pub phenotype: Option<JsonText>,
     pub install_command: Option<String>,
     pub min_playground_version: Option<String>,
     pub required_fidelity: Option<String>,
@@ -113,7 +113,7 @@ impl RawGene {
             name: self.name.unwrap_or_default(),
             domain: self.domain.unwrap_or_default(),
             fidelity: core.fidelity,
-            phenotype: Phenotype::from_stored(self.phenotype),
+            phenotype: Phenotype::from_stored(self.phenotype.as_ref()),
             fitness_score: core.fitness_score,
             reputation_score: core.reputation_score,
             install_command,

@@ -6,15 +6,12 @@
 //! nobody. If it stops before its batch begins, the batch leaves it out. When a batch panics, its
 //! callers get [`BatchError::TaskPanicked`], and its worker goes on with the next one.
 
-use std::collections::HashMap;
-use std::collections::VecDeque;
-use std::collections::hash_map::Entry;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex};
 
-use thiserror::Error;
 use tokio::sync::oneshot;
 
+use super::batch_queue::{BatchEntry, BatchError, BatchQueue, ReplyReceiver, WaitingRequests};
 use super::supervised::{contain, register};
 use super::{TaskPanicked, lock};
 
@@ -27,28 +24,33 @@ pub(crate) trait BatchExecutor<Request, Reply>: Send + Sync + 'static {
         batch: Vec<BatchEntry<Request, Reply>>,
         waiting: WaitingRequests<'_, Request, Reply>,
     ) -> impl Future<Output = ()> + Send;
+
+    /// What a request counts for in [`BatchLimits`].
+    fn weight(&self, _request: &Request) -> usize {
+        1
+    }
 }
 
 /// The bounds of a [`Batcher`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BatchLimits {
-    /// Entries in one batch, at least 1.
+    /// The weight of the requests in one batch. A heavier request is a batch of its own.
     pub(crate) max_batch: usize,
     /// Batches under way at once, at least 1.
     pub(crate) max_workers: usize,
-    /// Callers that wait at once for their batch to begin.
+    /// The weight of the requests of all callers that wait for their batch to begin.
     pub(crate) max_waiting: usize,
+    /// Which request is dropped beyond that.
+    pub(crate) when_full: WhenFull,
 }
 
-/// Why a request has no reply.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub(crate) enum BatchError {
-    /// [`BatchLimits::max_waiting`] callers wait already.
-    #[error("too many requests wait for a batch")]
-    QueueFull,
-    /// The batch panicked, or its runtime is shutting down.
-    #[error(transparent)]
-    TaskPanicked(#[from] TaskPanicked),
+/// Who gets [`BatchError::QueueFull`] from a full queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WhenFull {
+    /// The new caller.
+    RejectNew,
+    /// The callers that have waited longest.
+    DropOldest,
 }
 
 /// Executes requests in batches. Equal requests that wait at the same time are executed once.
@@ -79,9 +81,7 @@ where
     /// Panics of batches are counted under `name`.
     pub(crate) fn new(name: &'static str, executor: E, limits: BatchLimits) -> Self {
         register(name);
-        let (requests, callers) = (VecDeque::new(), HashMap::new());
-        let queue = BatchQueue { requests, callers, caller_count: 0, workers: 0 };
-        Self(Arc::new(BatcherState { name, executor, limits, queue: Mutex::new(queue) }))
+        Self(Arc::new(BatcherState { name, executor, limits, queue: Mutex::default() }))
     }
 
     pub(crate) fn executor(&self) -> &E {
@@ -96,17 +96,23 @@ where
     pub(crate) async fn run(&self, request: Request) -> Result<Reply, BatchError> {
         let receiver = self.enqueue(request)?;
         // The sender is dropped unused only if the batch panicked or the worker was dropped.
-        Ok(receiver.await.map_err(|_| TaskPanicked)?)
+        receiver.await.unwrap_or(Err(TaskPanicked.into()))
     }
 
-    fn enqueue(&self, request: Request) -> Result<oneshot::Receiver<Reply>, BatchError> {
+    fn enqueue(&self, request: Request) -> Result<ReplyReceiver<Reply>, BatchError> {
         let (sender, receiver) = oneshot::channel();
-        let BatchLimits { max_workers, max_waiting, .. } = self.0.limits;
+        let BatchLimits { max_workers, max_waiting, when_full, .. } = self.0.limits;
+        let weight = self.0.executor.weight(&request);
         let mut queue = lock(&self.0.queue);
-        if queue.caller_count >= max_waiting {
-            return Err(BatchError::QueueFull);
+        // A heavier request than that waits alone.
+        let room = max_waiting.saturating_sub(weight);
+        while queue.weight > room {
+            match when_full {
+                WhenFull::RejectNew => return Err(BatchError::QueueFull),
+                WhenFull::DropOldest => queue.drop_oldest(),
+            }
         }
-        queue.push(request, sender);
+        queue.push(request, weight, sender);
         if queue.workers < max_workers {
             queue.workers += 1;
             drop(queue);
@@ -143,7 +149,7 @@ where
     /// next request starts another one.
     fn next_batch(&mut self) -> Option<Vec<BatchEntry<Request, Reply>>> {
         let mut queue = lock(&self.state.queue);
-        if queue.requests.is_empty() {
+        if queue.is_empty() {
             queue.workers -= 1;
             self.finished = true;
             return None;
@@ -161,111 +167,8 @@ impl<Request, Reply, E> Drop for BatchWorker<Request, Reply, E> {
         queue.workers -= 1;
         // The runtime is shutting down: no worker is left for the requests that wait.
         if queue.workers == 0 {
-            queue.requests.clear();
-            queue.callers.clear();
-            queue.caller_count = 0;
+            queue.clear();
         }
-    }
-}
-
-/// One request of a batch, with the callers that share it. Callers of an entry that is dropped
-/// without a reply get [`BatchError::TaskPanicked`].
-#[derive(Debug)]
-pub(crate) struct BatchEntry<Request, Reply> {
-    pub(crate) request: Request,
-    callers: Vec<oneshot::Sender<Reply>>,
-}
-
-impl<Request, Reply> BatchEntry<Request, Reply> {
-    /// How many callers share the request, at least 1.
-    pub(crate) fn callers(&self) -> usize {
-        self.callers.len()
-    }
-
-    /// Gives all callers the same reply.
-    pub(crate) fn reply(self, reply: Reply)
-    where
-        Reply: Clone,
-    {
-        self.reply_each(|_| reply.clone());
-    }
-
-    /// Gives each caller a reply of its own, made from its index in the order of arrival.
-    pub(crate) fn reply_each(self, reply: impl Fn(usize) -> Reply) {
-        for (index, caller) in self.callers.into_iter().enumerate() {
-            // Fails if the caller has stopped waiting, which is not an error.
-            let _ = caller.send(reply(index));
-        }
-    }
-}
-
-/// Requests whose batch has not begun.
-pub(crate) struct WaitingRequests<'a, Request, Reply>(&'a Mutex<BatchQueue<Request, Reply>>);
-
-impl<Request: Clone + Eq + Hash, Reply: Clone> WaitingRequests<'_, Request, Reply> {
-    /// Gives `reply` to the requests that `is_affected` selects, instead of executing them.
-    pub(crate) fn reply_where(
-        &self,
-        is_affected: impl Fn(&Request) -> bool,
-        reply: impl Fn(&Request) -> Reply,
-    ) {
-        let affected = lock(self.0).take_where(is_affected);
-        for entry in affected {
-            let reply = reply(&entry.request);
-            entry.reply(reply);
-        }
-    }
-}
-
-#[derive(Debug)]
-struct BatchQueue<Request, Reply> {
-    /// The waiting requests, oldest first.
-    requests: VecDeque<Request>,
-    /// The callers of each of them.
-    callers: HashMap<Request, Vec<oneshot::Sender<Reply>>>,
-    /// All callers of all of them.
-    caller_count: usize,
-    workers: usize,
-}
-
-impl<Request: Clone + Eq + Hash, Reply> BatchQueue<Request, Reply> {
-    fn push(&mut self, request: Request, caller: oneshot::Sender<Reply>) {
-        self.caller_count += 1;
-        match self.callers.entry(request) {
-            Entry::Occupied(mut callers) => callers.get_mut().push(caller),
-            Entry::Vacant(vacant) => {
-                self.requests.push_back(vacant.key().clone());
-                vacant.insert(vec![caller]);
-            }
-        }
-    }
-
-    /// Up to `max` entries, without callers that have left.
-    fn pop(&mut self, max: usize) -> Vec<BatchEntry<Request, Reply>> {
-        let mut batch = Vec::with_capacity(max.min(self.requests.len()));
-        while batch.len() < max
-            && let Some(request) = self.requests.pop_front()
-        {
-            let mut callers = self.callers.remove(&request).unwrap_or_default();
-            self.caller_count -= callers.len();
-            callers.retain(|caller| !caller.is_closed());
-            if !callers.is_empty() {
-                batch.push(BatchEntry { request, callers });
-            }
-        }
-        batch
-    }
-
-    fn take_where(
-        &mut self,
-        is_affected: impl Fn(&Request) -> bool,
-    ) -> Vec<BatchEntry<Request, Reply>> {
-        self.requests.retain(|request| !is_affected(request));
-        let taken = self.callers.extract_if(|request, _| is_affected(request));
-        let taken: Vec<_> =
-            taken.map(|(request, callers)| BatchEntry { request, callers }).collect();
-        self.caller_count -= taken.iter().map(BatchEntry::callers).sum::<usize>();
-        taken
     }
 }
 

@@ -44,10 +44,25 @@ impl BatchExecutor<u8, usize> for Recording {
             waiting.reply_where(|request| *request < 9, |_| usize::MAX);
         }
     }
+
+    fn weight(&self, request: &u8) -> usize {
+        if *request < 20 { 1 } else { usize::from(*request) }
+    }
+}
+
+fn dropping_batcher() -> Batcher<u8, usize, Recording> {
+    let limits = BatchLimits {
+        max_batch: 22,
+        max_workers: 1,
+        max_waiting: 60,
+        when_full: WhenFull::DropOldest,
+    };
+    Batcher::new("test_batches", Recording::new(false, false), limits)
 }
 
 fn batcher(executor: Recording, max_workers: usize) -> Batcher<u8, usize, Recording> {
-    let limits = BatchLimits { max_batch: 2, max_workers, max_waiting: 6 };
+    let limits =
+        BatchLimits { max_batch: 2, max_workers, max_waiting: 6, when_full: WhenFull::RejectNew };
     Batcher::new("test_batches", executor, limits)
 }
 
@@ -66,6 +81,36 @@ async fn requests_that_wait_are_merged_and_executed_in_order_of_arrival() {
     assert_eq!(waiting.await, [0, 0, 1, 0, 1, 2].map(Ok));
     let expected = [vec![(0, 1)], vec![(1, 3), (2, 2)], vec![(3, 1)]];
     assert_eq!(batcher.executor().batches(), expected);
+}
+
+#[tokio::test]
+async fn a_full_queue_gives_up_the_oldest_and_batches_end_at_a_weight() {
+    let batcher = dropping_batcher();
+    let mut first = Box::pin(batcher.run(0));
+    assert!((&mut first).now_or_never().is_none());
+    tokio::task::yield_now().await;
+    // Those from 20 on weigh as much as their number.
+    let waiting = join_all([30, 21, 25, 3, 4].map(|request| batcher.run(request)));
+    let mut waiting = Box::pin(waiting);
+    assert!((&mut waiting).now_or_never().is_none());
+    batcher.executor().gate.add_permits(4);
+    assert_eq!(first.await, Ok(0));
+    assert_eq!(waiting.await, [Err(BatchError::QueueFull), Ok(0), Ok(0), Ok(0), Ok(0)]);
+    let expected = [vec![(0, 1)], vec![(21, 1)], vec![(25, 1)], vec![(3, 1), (4, 1)]];
+    assert_eq!(batcher.executor().batches(), expected);
+}
+
+#[tokio::test]
+async fn a_request_that_is_heavier_than_all_may_be_waits_alone() {
+    let batcher = dropping_batcher();
+    let mut first = Box::pin(batcher.run(0));
+    assert!((&mut first).now_or_never().is_none());
+    tokio::task::yield_now().await;
+    let mut waiting = Box::pin(join_all([30, 200].map(|request| batcher.run(request))));
+    assert!((&mut waiting).now_or_never().is_none());
+    batcher.executor().gate.add_permits(2);
+    assert_eq!(first.await, Ok(0));
+    assert_eq!(waiting.await, [Err(BatchError::QueueFull), Ok(0)]);
 }
 
 #[tokio::test]
@@ -112,7 +157,7 @@ async fn an_executor_can_reply_to_requests_that_still_wait() {
     batcher.executor().gate.add_permits(2);
     let replies = waiting.await;
     assert_eq!(replies, [usize::MAX, 0, usize::MAX, 1, usize::MAX].map(Ok));
-    assert_eq!(lock(&batcher.0.queue).caller_count, 0);
+    assert_eq!(lock(&batcher.0.queue).weight, 0);
 }
 
 #[tokio::test]

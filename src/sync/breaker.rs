@@ -80,6 +80,11 @@ impl Breaker {
         self.open_count.load(Ordering::Relaxed)
     }
 
+    /// Whether [`Self::permit`] would return [`Permit::Reject`] at `now`.
+    pub fn rejects(&self, now: Instant) -> bool {
+        self.is_open() && lock(&self.state).next_probe.is_some_and(|at| now < at)
+    }
+
     /// What a caller may do at `now`.
     pub fn permit(&self, now: Instant) -> Permit {
         if !self.is_open() {

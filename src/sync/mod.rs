@@ -1,6 +1,7 @@
 //! Concurrency building blocks that know nothing of the service: single flight, batches, circuit
 //! breaker, token bucket, supervised tasks, throttled logging.
 
+mod batch_queue;
 mod batcher;
 mod breaker;
 #[cfg(test)]
@@ -14,9 +15,8 @@ pub(crate) mod supervised;
 mod task_panicked;
 mod token_bucket;
 
-pub(crate) use batcher::{
-    BatchEntry, BatchError, BatchExecutor, BatchLimits, Batcher, WaitingRequests,
-};
+pub(crate) use batch_queue::{BatchEntry, BatchError, WaitingRequests};
+pub(crate) use batcher::{BatchExecutor, BatchLimits, Batcher, WhenFull};
 pub use breaker::{Breaker, CallOutcome, Permit};
 pub(crate) use lock::lock;
 pub(crate) use log_throttle::LogThrottle;

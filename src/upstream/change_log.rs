@@ -137,10 +137,11 @@ impl ChangeLog {
     }
 
     /// Begins another history of the database: all earlier reads are outdated, and the log must be
-    /// loaded.
-    pub fn begin_history(&self, number: u64) {
+    /// loaded. `server`: the primary that began it, if it has been reached. Its reads show what earlier
+    /// polls have found, as far as that belongs to this history.
+    pub fn begin_history(&self, number: u64, server: Option<ServerRun>) {
         let mut state = self.write();
-        *state = LogState { history: number, poll: state.poll, ..LogState::default() };
+        *state = LogState { history: number, server, poll: state.poll, ..LogState::default() };
         self.polled_at.store(BootInstant::MIN.to_micros(), Ordering::Release);
         self.version.fetch_add(1, Ordering::AcqRel);
     }

@@ -1,5 +1,8 @@
 //! Tests of the change log, on hand-made sequences and against its definition.
 
+#[path = "change_log_standby_tests.rs"]
+mod standby;
+
 use proptest::prelude::*;
 use uuid::Uuid;
 
@@ -23,7 +26,7 @@ fn seen(server: ServerRun, text: &str) -> ReadStamp {
 /// A log after a first poll of the primary, without changes.
 fn loaded() -> ChangeLog {
     let log = ChangeLog::default();
-    log.begin_history(1);
+    log.begin_history(1, Some(PRIMARY));
     poll(&log, "10:10:", &[]);
     log
 }
@@ -74,7 +77,7 @@ const KEY: KeyHash = KeyHash([1; 32]);
 #[test]
 fn before_the_log_is_loaded_no_change_is_known() {
     let log = ChangeLog::default();
-    log.begin_history(1);
+    log.begin_history(1, Some(PRIMARY));
     let before = read(&log, "10:10:");
     assert!(!log.is_settled() && log.since().is_none());
     assert!(!is_outdated(&log, DependsOn::Gene(gene(1)), &before));
@@ -166,7 +169,7 @@ fn without_a_log_everything_is_confirmed() {
 fn another_history_outdates_every_read() {
     let log = loaded();
     let (before, poll_before) = (read(&log, "30:30:"), log.read_start().poll);
-    log.begin_history(2);
+    log.begin_history(2, Some(PRIMARY));
     let after = read(&log, "20:20:");
     assert!(is_outdated(&log, DependsOn::AllGenes, &before));
     assert!(!is_outdated(&log, DependsOn::AllGenes, &after) && !log.is_settled());
@@ -177,6 +180,20 @@ fn another_history_outdates_every_read() {
     assert_eq!(log.witness(), None, "it may have committed before");
     poll(&log, "22:22:", &[(of_gene(1), 21)]);
     assert_eq!(log.witness(), Some(21));
+}
+
+#[test]
+fn the_primary_of_a_new_history_shows_what_earlier_polls_found_before_the_log_is_loaded() {
+    let log = loaded();
+    poll(&log, "12:12:", &[(ChangeScope::Key(KEY), 11)]);
+    let poll_before = log.read_start().poll;
+    log.begin_history(2, Some(STANDBY));
+    let of_primary = log.read_start().stamp(seen(STANDBY, "12:12:"));
+    assert!(of_primary.shows_poll(poll_before) && of_primary.is_publishable_in(2));
+    assert_eq!(currency(&log, DependsOn::Key(&KEY), &of_primary), Currency::Confirmed);
+    let of_former_primary = log.read_start().stamp(seen(PRIMARY, "12:12:"));
+    assert!(!of_former_primary.shows_poll(poll_before));
+    assert_eq!(currency(&log, DependsOn::Key(&KEY), &of_former_primary), Currency::Unconfirmed);
 }
 
 #[test]
@@ -192,7 +209,7 @@ fn a_load_is_shared_until_a_change_is_known_or_may_have_been_missed() {
     assert!(!log.may_share(about, &load));
     poll(&log, "13:13:", &[]);
     assert!(log.may_share(about, &load));
-    log.begin_history(2);
+    log.begin_history(2, Some(PRIMARY));
     assert!(!log.may_share(about, &load));
 }
 
@@ -234,38 +251,6 @@ fn one_transaction_counts_once_however_much_it_changes() {
     let many: Vec<_> = (0..=2 * RECENT as u128).map(|number| (of_gene(number), 11)).collect();
     poll(&log, "10:13:10,12", &many);
     assert!(!is_outdated(&log, DependsOn::AllGenes, &between));
-}
-
-#[test]
-fn a_standby_shows_changes_that_its_reliable_snapshot_does_not_see() {
-    let (log, about) = (ChangeLog::default(), DependsOn::Gene(gene(1)));
-    log.begin_history(1);
-    // 15 stays open on the primary.
-    poll_of(&log, STANDBY, "15:15:", &[]);
-    let before = log.read_start().stamp(seen(STANDBY, "15:15:"));
-    for _ in 0..3 {
-        // Each poll finds the same changes again.
-        let many: Vec<_> = (16..40).map(|xid| (of_gene(1), xid)).collect();
-        poll_of(&log, STANDBY, "15:15:", &many);
-        assert!(is_outdated(&log, about, &before));
-    }
-    let after = log.read_start().stamp(seen(STANDBY, "15:15:"));
-    poll_of(&log, STANDBY, "15:15:", &[(of_gene(1), 16)]);
-    assert!(!is_outdated(&log, about, &after) && log.may_share(about, &log.read_start()));
-    // Another replica must see them by its snapshot.
-    assert!(is_outdated(&log, about, &read(&log, "39:39:")));
-    assert!(!is_outdated(&log, about, &read(&log, "40:40:")));
-}
-
-#[test]
-fn a_standby_that_lags_removes_no_change() {
-    let (log, about) = (loaded(), DependsOn::Gene(gene(1)));
-    poll(&log, "20:20:", &[(of_gene(1), 19)]);
-    poll_of(&log, STANDBY, "15:15:", &[]);
-    assert_eq!(log.since(), Some(snapshot("20:20:")));
-    assert!(is_outdated(&log, about, &read(&log, "15:15:")));
-    poll_of(&log, STANDBY, "22:22:", &[]);
-    assert_eq!(log.since(), Some(snapshot("22:22:")));
 }
 
 proptest! {

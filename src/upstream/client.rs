@@ -1,6 +1,7 @@
 //! The client of the upstream: knows whether the database is available, which history it continues,
 //! and which reads are current.
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 use super::change_log::ChangeLog;
@@ -29,9 +30,10 @@ pub struct UpstreamClient {
     pub(super) replication: Mutex<ReplicationTracker>,
     /// Pings of the primary after reads that timed out.
     pub(super) pings: SingleFlight<(), ()>,
-    /// The polls so far.
-    pub polls: PollStats,
+    pub(super) polls: Mutex<PollStats>,
     pub(super) key_changes: KeyChanges,
+    /// Whether the primary has refused the login, and has not answered since.
+    pub is_login_refused: AtomicBool,
 }
 
 impl UpstreamClient {
@@ -45,8 +47,9 @@ impl UpstreamClient {
             clock: DatabaseClock::default(),
             replication: Mutex::default(),
             pings: SingleFlight::new("database_pings"),
-            polls: PollStats::default(),
+            polls: Mutex::default(),
             key_changes: KeyChanges::default(),
+            is_login_refused: AtomicBool::default(),
         })
     }
 
@@ -118,7 +121,7 @@ impl UpstreamClient {
         if tracker.history.is_some() {
             return;
         }
-        self.log.begin_history(tracker.begin_history(history));
+        self.log.begin_history(tracker.begin_history(history), None);
         if let Some(wal) = wal {
             let stamp = ReadStamp::new(self.now(), None);
             tracker.add(wal, self.log.read_start().stamp_of_poll(stamp, BootInstant::now(), wal));
@@ -128,6 +131,11 @@ impl UpstreamClient {
     /// How often the database has begun another history.
     pub fn history_switches(&self) -> u64 {
         self.log.history().saturating_sub(1)
+    }
+
+    /// The polls of the change log so far.
+    pub fn polls(&self) -> PollStats {
+        *lock(&self.polls)
     }
 
     /// The state of each standby, in the order of the configuration.

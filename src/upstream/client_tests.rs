@@ -18,7 +18,7 @@ use crate::sync::supervised::panics;
 use crate::sync::{lock, supervise};
 use crate::upstream::{
     ChangeFeed, ChangePoller, Changes, Currency, DependsOn, Position, Read, RegistryReader,
-    Snapshot, StandbySet,
+    ServerRun, Snapshot, StandbySet,
 };
 
 /// The history of each server here.
@@ -30,6 +30,9 @@ const HISTORY: History =
 struct Elsewhere {
     ahead: Mutex<SignedDuration>,
     has_log: bool,
+    server: Option<ServerRun>,
+    /// Whether it is no standby any more.
+    is_promoted: AtomicBool,
     standbys: StandbySet,
     /// Whether connections are refused.
     is_down: AtomicBool,
@@ -50,6 +53,11 @@ impl Elsewhere {
     fn called(&self, call: &'static str) {
         let panics = lock(&self.panic_in).take_if(|wanted| *wanted == call).is_some();
         assert!(!panics, "{call}: a panic that the test causes");
+    }
+
+    fn server(&self) -> Option<ServerRun> {
+        let is_promoted = self.is_promoted.load(Ordering::Relaxed);
+        self.server.map(|run| ServerRun { is_standby: run.is_standby && !is_promoted, ..run })
     }
 
     fn now(&self) -> Timestamp {
@@ -96,8 +104,9 @@ impl ChangeFeed for Elsewhere {
             std::future::pending::<()>().await;
         }
         if self.has_log {
-            let snapshot = "10:10:".parse().ok();
-            Ok(Read { value: Changes::These(vec![]), seen: ReadStamp::new(self.now(), snapshot) })
+            let seen = ReadStamp::new(self.now(), "10:10:".parse().ok());
+            let seen = ReadStamp { server: self.server(), ..seen };
+            Ok(Read { value: Changes::These(vec![]), seen })
         } else {
             Ok(Read { value: Changes::NoLog, seen: ReadStamp::new(self.now(), None) })
         }
@@ -110,7 +119,7 @@ impl ChangeFeed for Elsewhere {
             return Err(UpstreamError::Unreachable("the test says so".into()));
         }
         let alone = Position::without_server(self.now());
-        Ok(Position { history: HISTORY, wal: Some(10), ..alone })
+        Ok(Position { history: HISTORY, server: self.server(), wal: Some(10), ..alone })
     }
 }
 
@@ -178,8 +187,8 @@ async fn after_a_panic_in_a_poll_nothing_is_confirmed_until_the_next_poll() {
     until(|| lock(&elsewhere.panic_in).is_none()).await;
     BootInstant::skip(Duration::from_secs(2));
     assert_eq!(currency(), Currency::Unconfirmed);
-    let polls = client.polls.counts();
-    until(|| client.polls.counts().succeeded > polls.succeeded).await;
+    let polls = client.polls();
+    until(|| client.polls().succeeded > polls.succeeded).await;
     assert_eq!(currency(), Currency::Confirmed);
 }
 
@@ -201,7 +210,8 @@ async fn after_a_panic_in_a_ping_the_next_timeout_is_followed_by_a_ping() {
 
 /// A primary with a standby.
 fn with_standby() -> (Arc<Elsewhere>, Arc<Elsewhere>) {
-    let standby = Arc::new(Elsewhere { has_log: true, ..Elsewhere::default() });
+    let server = Some(ServerRun { started_at: 5, is_standby: true });
+    let standby = Arc::new(Elsewhere { has_log: true, server, ..Elsewhere::default() });
     let each = vec![Arc::clone(&standby) as Arc<dyn Upstream>];
     let max_lag = Duration::from_secs(60);
     let standbys = StandbySet { each, max_lag, ..StandbySet::default() };
@@ -227,6 +237,45 @@ async fn a_standby_that_hangs_does_not_delay_the_polls_of_the_primary() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_poll_at_a_standby_does_not_make_its_reads_later_than_those_of_the_primary() {
+    let (primary, standby) = with_standby();
+    let (client, _task) = watching(&primary).await;
+    until(|| client.standbys.is_any_in_use()).await;
+    primary.is_down.store(true, Ordering::Relaxed);
+    until(|| standby.polls.load(Ordering::Relaxed) > 0).await;
+    let mut seen =
+        ReadStamp { history: client.log.history(), ..ReadStamp::new(client.now(), None) };
+    // As of a result of two reads, the later of which the standby may lack.
+    seen.shown_transactions = 100;
+    let polls = standby.polls.load(Ordering::Relaxed);
+    until(|| standby.polls.load(Ordering::Relaxed) > polls + 2).await;
+
+    let read_after = async |since| {
+        let read = |from: Arc<dyn Upstream>| async move {
+            let position = from.position().await?;
+            let seen = ReadStamp::new(position.read_at, None);
+            Ok(Read { value: (), seen: ReadStamp { server: position.server, ..seen } })
+        };
+        client.read_genes(DependsOn::AllGenes, since, read).await
+    };
+    assert!(read_after(None).await.is_ok());
+    assert!(read_after(Some(seen.order())).await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_standby_that_has_been_promoted_is_not_polled_as_one() {
+    let (primary, standby) = with_standby();
+    let (client, _task) = watching(&primary).await;
+    until(|| client.standbys.is_any_in_use()).await;
+    standby.is_promoted.store(true, Ordering::Relaxed);
+    primary.is_down.store(true, Ordering::Relaxed);
+    until(|| client.polls().failed > 1).await;
+    assert_eq!(standby.polls.load(Ordering::Relaxed), 0, "it may have begun another history");
+    standby.is_promoted.store(false, Ordering::Relaxed);
+    until(|| standby.polls.load(Ordering::Relaxed) > 0).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_panic_in_the_poll_of_a_standby_ends_no_polls() {
     let (primary, standby) = with_standby();
     let (client, _task) = watching(&primary).await;
@@ -237,5 +286,5 @@ async fn a_panic_in_the_poll_of_a_standby_ends_no_polls() {
 
     let polled = standby.positions.load(Ordering::Relaxed);
     until(|| standby.positions.load(Ordering::Relaxed) > polled).await;
-    assert_eq!(client.polls.counts().failed, 0);
+    assert_eq!(client.polls().failed, 0);
 }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::catalogue::{Catalogue, CatalogueEvaluation, CatalogueGene};
 use super::change::Changes;
 use super::embedded_keys::EmbeddedKeys;
 use super::error::UpstreamError;
@@ -17,8 +16,9 @@ use crate::registry::arena::{
     turnover_begins,
 };
 use crate::registry::{
-    ApiKeyRecord, ArenaInsights, Count, DomainName, GeneFilter, GeneId, GenePage, GenePhenotype,
-    GeneSearch, GeneSummary, KeyHash, RawEvaluation, RawGene, Sort, Timestamp,
+    ApiKeyRecord, ArenaInsights, Catalogue, CatalogueEvaluation, CatalogueGene, Count, DomainName,
+    GeneFilter, GeneId, GenePage, GenePhenotype, GeneSearch, GeneSummary, KeyHash, RawEvaluation,
+    RawGene, Sort, Timestamp,
 };
 
 /// A gene of a registry in memory.
@@ -152,15 +152,14 @@ impl RegistryReader for Embedded {
     async fn search(&self, search: &GeneSearch) -> Result<Read<GenePage>, UpstreamError> {
         let mut found: Vec<&EmbeddedGene> = self.matching(&search.filter).collect();
         found.sort_by(|a, b| best_first(search.sort, &a.raw, &b.raw));
-        let (limit, offset) = (search.page.limit(), search.page.offset());
         let data: Result<Vec<_>, _> = found
             .iter()
-            .skip(usize::try_from(offset).unwrap_or(usize::MAX))
-            .take(usize::from(limit))
+            .skip(usize::try_from(search.page.offset()).unwrap_or(usize::MAX))
+            .take(usize::from(search.page.limit()))
             .map(|gene| gene.raw.clone().into_summary(gene.evaluations.clone()))
             .collect();
         let total = Count::saturating(found.len() as i64);
-        Ok(self.read(GenePage { data: data?, total, limit, offset }))
+        Ok(self.read(GenePage::new(search.page, data?, total)))
     }
 
     async fn page(&self, search: &GeneSearch) -> Result<Read<Vec<GeneSummary>>, UpstreamError> {

@@ -14,6 +14,9 @@ pub enum UpstreamError {
     /// The connection failed or was lost. Transient.
     #[error("the database cannot be reached")]
     Unreachable(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The database, or the client library, refuses the login. An operator must act.
+    #[error("the database refuses the login")]
+    LoginRefused(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// Another replica has just failed to read the same. Transient.
     #[error("another replica could not read the database just now")]
     Elsewhere,
@@ -34,7 +37,9 @@ pub enum UpstreamError {
 /// Tells a circuit breaker the outcome of a call of its server.
 pub(super) fn record(breaker: &Breaker, error: Option<&UpstreamError>, begun: Instant) {
     let outcome = match error {
-        Some(UpstreamError::Unreachable(_)) => CallOutcome::Refused,
+        Some(UpstreamError::Unreachable(_) | UpstreamError::LoginRefused(_)) => {
+            CallOutcome::Refused
+        }
         Some(UpstreamError::Timeout) => CallOutcome::Lost,
         _ => CallOutcome::Answered,
     };

@@ -61,7 +61,7 @@ impl History {
     }
 
     /// Whether a standby at this position is known to have replayed a part of this history.
-    pub(super) fn is_proven_by(&self, standby: &Self) -> bool {
+    pub fn is_proven_by(&self, standby: &Self) -> bool {
         let known = |history: &Self| history.cluster.zip(history.timeline);
         self.database == standby.database && known(self).is_some() && known(self) == known(standby)
     }

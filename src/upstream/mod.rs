@@ -1,7 +1,6 @@
 //! The registry that the service reads: an existing Postgres database, or a registry in memory. Both
 //! pass the same behaviour tests.
 
-mod catalogue;
 pub mod change;
 mod change_index;
 mod change_log;
@@ -10,7 +9,6 @@ mod clock;
 mod embedded;
 mod embedded_keys;
 mod error;
-pub mod generate;
 mod history;
 mod key_changes;
 mod poll_stats;
@@ -23,7 +21,6 @@ pub mod snapshot;
 mod source;
 mod standbys;
 
-pub use catalogue::{Catalogue, CatalogueEvaluation, CatalogueGene};
 pub use change::{Change, ChangeScope, Changes, DependsOn};
 pub use change_log::{ChangeLog, Currency, ReadStart};
 pub use client::UpstreamClient;
@@ -33,7 +30,7 @@ pub use embedded_keys::{EmbeddedKey, EmbeddedKeys, KeysByHash, Rotation};
 pub use error::UpstreamError;
 pub use history::{History, Position, ServerRun};
 pub use key_changes::ChangedKeys;
-pub use poll_stats::{PollCounts, PollStats};
+pub use poll_stats::PollStats;
 pub use poller::ChangePoller;
 pub use postgres::Postgres;
 pub use read::{Read, ReadOrder, ReadStamp};

@@ -1,16 +1,13 @@
 //! Statistics of the polls of the change log.
 
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::time::Duration;
-
 use super::change::Changes;
 use super::clock::BootInstant;
 
 /// The polls of the change log so far.
 #[derive(Debug, Clone, Copy)]
-pub struct PollCounts {
-    /// Time since the last successful poll began, or since the start.
-    pub age: Duration,
+pub struct PollStats {
+    /// When the last successful poll began; before the first one, the start.
+    pub last_success: BootInstant,
     /// Successful polls.
     pub succeeded: u64,
     /// Failed polls.
@@ -19,47 +16,21 @@ pub struct PollCounts {
     pub changes: u64,
 }
 
-/// Counts the polls of the change log.
-#[derive(Debug)]
-pub struct PollStats {
-    last_success: AtomicI64,
-    succeeded: AtomicU64,
-    failed: AtomicU64,
-    changes: AtomicU64,
-}
-
 impl Default for PollStats {
     fn default() -> Self {
-        let last_success = AtomicI64::new(BootInstant::now().to_micros());
-        let [succeeded, failed, changes] = [const { AtomicU64::new(0) }; 3];
-        Self { last_success, succeeded, failed, changes }
+        Self { last_success: BootInstant::now(), succeeded: 0, failed: 0, changes: 0 }
     }
 }
 
 impl PollStats {
-    /// Counts a poll that began at `began` and found these changes.
-    pub(super) fn succeeded(&self, found: &Changes, began: BootInstant) {
-        self.last_success.store(began.to_micros(), Ordering::Relaxed);
-        let is_first = self.succeeded.fetch_add(1, Ordering::Relaxed) == 0;
+    /// Counts a successful poll that began at `began` and found these changes.
+    pub(super) fn add(&mut self, found: &Changes, began: BootInstant) {
         if let Changes::These(changes) = found
-            && !is_first
+            && self.succeeded > 0
         {
-            self.changes.fetch_add(changes.len() as u64, Ordering::Relaxed);
+            self.changes += changes.len() as u64;
         }
-    }
-
-    pub(super) fn failed(&self) {
-        self.failed.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// The polls so far.
-    pub fn counts(&self) -> PollCounts {
-        let last_success = BootInstant::from_micros(self.last_success.load(Ordering::Relaxed));
-        PollCounts {
-            age: last_success.elapsed(),
-            succeeded: self.succeeded.load(Ordering::Relaxed),
-            failed: self.failed.load(Ordering::Relaxed),
-            changes: self.changes.load(Ordering::Relaxed),
-        }
+        self.succeeded += 1;
+        self.last_success = began;
     }
 }

@@ -70,7 +70,8 @@ impl ChangePoller {
             }
         };
         // Separately, so that a standby that hangs does not delay the others.
-        let standbys = self.client.standbys.iter().map(|standby| self.poll_replication(standby));
+        let standbys =
+            self.client.standbys.each.iter().map(|standby| self.poll_replication(standby));
         tokio::join!(polls, self.replace_primary(), join_all(standbys));
     }
 
@@ -102,7 +103,7 @@ impl ChangePoller {
 
     /// Counts a poll that failed at each server.
     fn failed(&self, error: &str) {
-        self.client.polls.failed();
+        lock(&self.client.polls).failed += 1;
         if !self.is_log_unreadable.swap(true, Ordering::AcqRel) {
             tracing::warn!(
                 error,
@@ -116,6 +117,9 @@ impl ChangePoller {
         let (client, began, begun) = (&*self.client, BootInstant::now(), Instant::now());
         let position = client.primary.position().await;
         record(&client.breaker, position.as_ref().err(), begun);
+        if matches!(position, Ok(_) | Err(UpstreamError::LoginRefused(_))) {
+            client.is_login_refused.store(position.is_err(), Ordering::Relaxed);
+        }
         let position = position.map_err(PollError::Database)?;
         client.clock.set(position.read_at, began);
         self.begin_history(&position);
@@ -135,7 +139,7 @@ impl ChangePoller {
             return;
         }
         let is_first = tracker.history.is_none();
-        client.log.begin_history(tracker.begin_history(position.history));
+        client.log.begin_history(tracker.begin_history(position.history), position.server);
         if !is_first {
             client.primary.reconnect();
             tracing::warn!(
@@ -157,6 +161,10 @@ impl ChangePoller {
             let began = BootInstant::now();
             let polled = async {
                 let position = upstream.position().await?;
+                if position.server.is_some_and(|server| !server.is_standby) {
+                    // Otherwise its reads would count as those of the present history.
+                    return Err(UpstreamError::Failed("it is no standby any more".into()));
+                }
                 self.add_checkpoint(&position, began);
                 self.changes(upstream, &position).await
             };
@@ -189,7 +197,12 @@ impl ChangePoller {
         let reached = tracker.newest_reached(position).and_then(|stamp| stamp.snapshot.as_ref());
         let snapshot = reached.filter(|reached| !own.sees_all_of(reached)).unwrap_or(own).clone();
         let stamp = ReadStamp::new(client.time_at(began), Some(snapshot));
-        tracker.add(wal, client.log.read_start().stamp_of_poll(stamp, began, wal));
+        let mut stamp = client.log.read_start().stamp_of_poll(stamp, began, wal);
+        if position.server.is_some_and(|server| server.is_standby) {
+            // A standby may lack transactions that were committed long before the poll.
+            stamp.not_before = BootInstant::MIN;
+        }
+        tracker.add(wal, stamp);
     }
 
     /// Reads the changes at the server that has just told its position. Also returns the bytes of its
@@ -199,7 +212,8 @@ impl ChangePoller {
         upstream: &Arc<dyn Upstream>,
         position: &Position,
     ) -> Result<(Read<Changes>, Option<u64>), UpstreamError> {
-        let (since, has_standbys) = (self.client.log.since(), !self.client.standbys.is_empty());
+        let (since, has_standbys) =
+            (self.client.log.since(), !self.client.standbys.each.is_empty());
         let attempt = async || {
             let found = timeout(POLL_TIMEOUT, upstream.changes(since.as_ref())).await;
             let found = found.unwrap_or(Err(UpstreamError::Timeout))?;
@@ -222,7 +236,7 @@ impl ChangePoller {
     /// Applies the result of a poll that began at `began`.
     fn apply(&self, (found, wal): (Read<Changes>, Option<u64>), began: BootInstant) {
         let client = &*self.client;
-        client.polls.succeeded(&found.value, began);
+        lock(&client.polls).add(&found.value, began);
         let changed_keys = ChangedKeys::of(&found.value);
         if self.is_log_unreadable.swap(false, Ordering::AcqRel) {
             tracing::info!("the registry's change log is read again");

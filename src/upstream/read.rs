@@ -72,10 +72,11 @@ impl ReadOrder {
     /// Whether this read surely shows at least what the other one did. Times of other replicas do not
     /// decide, since the database's clock may have stepped.
     pub fn supersedes(&self, other: &Self) -> bool {
-        if self.history != other.history {
-            return self.history > other.history;
-        }
         let is_later = self.not_before >= other.shown_at;
+        if self.history != other.history {
+            // A server that is not polled may have begun the later history already.
+            return self.history > other.history && (other.is_polled || is_later);
+        }
         if self.is_polled != other.is_polled {
             // Of two servers, one of which may be a new primary that lacks transactions of the other.
             return is_later;
@@ -199,6 +200,10 @@ mod tests {
         assert!(of_new_primary.supersedes(&of_lost_state));
         assert!(!of_lost_state.supersedes(&of_new_primary));
         assert!(order(7, 160, 160).supersedes(&of_new_primary), "of the polled server, later");
+        let in_its_history = |order| ReadOrder { history: 2, ..order };
+        let of_other_replica = ReadOrder { not_before: BootInstant::MIN, ..order(7, 140, 170) };
+        assert!(!in_its_history(of_other_replica).supersedes(&of_new_primary), "perhaps earlier");
+        assert!(in_its_history(order(8, 160, 160)).supersedes(&of_new_primary));
     }
 
     #[test]

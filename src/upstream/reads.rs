@@ -28,10 +28,10 @@ impl UpstreamClient {
     where
         R: Future<Output = Result<Read<T>, UpstreamError>>,
     {
-        if self.standbys.is_empty() {
+        if self.standbys.each.is_empty() {
             return self.read_at_primary(read).await;
         }
-        let end = Instant::now() + self.standbys.deadline();
+        let end = Instant::now() + self.standbys.deadline;
         let shows_changes = |seen: &ReadStamp| self.shows(depends_on, seen);
         if let Some(found) = self.standbys.read(since, shows_changes, &read).await {
             return Ok(found);
@@ -46,7 +46,7 @@ impl UpstreamClient {
         hashes: &[KeyHash],
     ) -> Result<Read<Vec<Option<ApiKeyRecord>>>, UpstreamError> {
         let read = |from: Arc<dyn Upstream>| async move { from.api_keys(hashes).await };
-        if self.standbys.is_empty() {
+        if self.standbys.each.is_empty() {
             return self.read_at_primary(read).await;
         }
         let shows_changes =
@@ -58,13 +58,13 @@ impl UpstreamClient {
             {
                 return Ok(found);
             }
-            let at_primary = |from| with_timeout(self.standbys.deadline() / 2, read(from));
+            let at_primary = |from| with_timeout(self.standbys.deadline / 2, read(from));
             match self.read_at_primary(at_primary).await {
                 Ok(found) => Ok(found),
                 Err(error) => at_standby().await.ok_or(error),
             }
         };
-        timeout(self.standbys.deadline(), both).await.unwrap_or(Err(UpstreamError::Timeout))
+        timeout(self.standbys.deadline, both).await.unwrap_or(Err(UpstreamError::Timeout))
     }
 
     /// Reads at the primary, and tells the circuit breaker the outcome.

@@ -41,6 +41,11 @@ pub trait RegistryReader: Send + Sync + 'static {
         &self,
         hashes: &[KeyHash],
     ) -> Result<Read<Vec<Option<ApiKeyRecord>>>, UpstreamError>;
+
+    /// Reads one row of each view that the service needs.
+    async fn check_views(&self) -> Result<(), UpstreamError> {
+        Ok(())
+    }
 }
 
 /// Tells what has changed in a registry, and which server answers.

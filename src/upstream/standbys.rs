@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use super::change_log::ChangeLog;
 use super::clock::BootInstant;
-use super::error::UpstreamError;
+use super::error::{UpstreamError, record};
 use super::history::{History, Position, ServerRun};
 use super::read::{Read, ReadOrder, ReadStamp};
 use super::replication::ReplicationTracker;
@@ -39,10 +39,10 @@ pub struct StandbyState {
 
 /// The standbys of one replica.
 pub(super) struct Standbys {
-    each: Vec<Standby>,
+    pub(super) each: Vec<Standby>,
     max_lag: Duration,
     /// Timeout of one read, over all servers that are tried.
-    deadline: Duration,
+    pub(super) deadline: Duration,
     /// Number of reads so far, which decides the standby of the next one.
     turn: AtomicUsize,
 }
@@ -82,18 +82,6 @@ impl Standbys {
         }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.each.is_empty()
-    }
-
-    pub(super) const fn deadline(&self) -> Duration {
-        self.deadline
-    }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Standby> {
-        self.each.iter()
-    }
-
     pub(super) fn is_any_in_use(&self) -> bool {
         self.each.iter().any(|standby| self.stamp_of(standby).is_some())
     }
@@ -125,7 +113,7 @@ impl Standbys {
         let begun = Instant::now();
         let found = timeout(self.deadline / 2, read(Arc::clone(&standby.upstream))).await;
         let found = found.unwrap_or(Err(UpstreamError::Timeout));
-        standby.record(found.as_ref().err(), begun);
+        record(&standby.breaker, found.as_ref().err(), begun);
         let server = lock(&standby.polls).position.as_ref().and_then(|position| position.server);
         let Some(found) = found.ok().filter(|found| found.seen.server == server) else {
             standby.failed.fetch_add(1, Ordering::Relaxed);
@@ -221,7 +209,7 @@ impl Standbys {
         let begun = Instant::now();
         let found = contain(POLLS, standby.upstream.position()).await;
         let found = found.unwrap_or_else(|| Err(UpstreamError::Failed(TaskPanicked.into())));
-        standby.record(found.as_ref().err(), begun);
+        record(&standby.breaker, found.as_ref().err(), begun);
         let (position, why) = match found {
             Ok(position) => (Some(position), None),
             Err(error) => (None, Some(error_chain(&error))),
@@ -271,9 +259,5 @@ impl Standby {
         let Some(xid) = log.witness() else { return false };
         let (ours, theirs) = tokio::join!(self.upstream.changed_at(xid), primary.changed_at(xid));
         matches!((ours, theirs), (Ok(Some(ours)), Ok(Some(theirs))) if ours == theirs)
-    }
-
-    fn record(&self, error: Option<&UpstreamError>, begun: Instant) {
-        super::error::record(&self.breaker, error, begun);
     }
 }

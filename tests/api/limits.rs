@@ -143,6 +143,7 @@ async fn a_limit_of_zero_is_always_refused() {
         response.assert_refused(429, "RATE_LIMITED");
         assert_headers(&response, 0, 0);
         assert_eq!(response.header("retry-after"), "60");
+        assert!(response.text.contains("the limit 0") && !response.text.contains("try again"));
     }
 }
 

@@ -14,14 +14,14 @@ use crate::support::redis::RedisServer;
 use crate::support::replica::Fleet;
 
 /// How often Redis has read from a connection. Commands that are sent together are read together.
-async fn reads(connection: &mut MultiplexedConnection) -> u64 {
+pub(crate) async fn reads(connection: &mut MultiplexedConnection) -> u64 {
     let info: String = redis::cmd("INFO").arg("stats").query_async(connection).await.unwrap();
     let line = info.lines().find_map(|line| line.strip_prefix("total_reads_processed:"));
     line.unwrap().parse().unwrap()
 }
 
 /// Runs all tasks until each of them waits for something external.
-async fn settle() {
+pub(crate) async fn settle() {
     for _ in 0..100 {
         tokio::task::yield_now().await;
     }

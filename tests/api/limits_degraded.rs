@@ -137,7 +137,7 @@ async fn limits_that_are_not_enforced_refuse_no_request_without_redis_either() {
         enforce: false,
         metrics: LimitMetrics::default(),
     };
-    let pool = RedisPool::new(redis.servers(), 2, REDIS_TIMEOUT);
+    let pool = RedisPool::new(redis.servers(), 2, REDIS_TIMEOUT).for_counters();
     let limiter = Limiter::shared(pool, RedisKeys::new("gr"), options);
     redis.kill().await;
     let decided = join_all((0..50).map(|_| limiter.decide(1, 2))).await;

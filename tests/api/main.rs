@@ -5,13 +5,16 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod any_database;
 mod commands;
 mod connections;
 mod contract;
 mod control;
 mod crowds;
 mod currency;
+mod doctor;
 mod documents;
+mod failure_log;
 mod harness;
 mod limit_faults;
 mod limits;
@@ -30,8 +33,10 @@ mod postgres_faults;
 mod postgres_locks;
 mod read_through;
 mod redis_faults;
+mod redis_lanes;
 mod redis_unavailable;
 mod refusals;
+mod refused_logins;
 mod secrecy;
 mod stalled_output;
 mod standby;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gene_registry::upstream::Catalogue;
+use gene_registry::registry::Catalogue;
 
 use crate::support::postgres::PostgresServer;
 use crate::support::redis::RedisServer;
@@ -33,6 +33,7 @@ async fn a_404_becomes_a_200_on_every_replica_soon_after_the_gene_appears() {
         })
         .await;
     }
+    redis.published(&prefix).await;
     let kept = redis.keys(&format!("{prefix}:entry")).await;
     assert_eq!(kept.len(), 1, "{kept:?}");
 }

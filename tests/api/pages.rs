@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use gene_registry::upstream::{CatalogueEvaluation, CatalogueGene};
+use gene_registry::registry::{CatalogueEvaluation, CatalogueGene};
 use serde_json::Value;
 use uuid::Uuid;
 

@@ -124,6 +124,7 @@ async fn failures_are_not_cached_and_the_next_request_succeeds_on_every_replica(
     }
     let redis = RedisServer::shared().await;
     let responses = format!("{}:entry", fleet.prefix);
+    redis.published(&fleet.prefix).await;
     let kept = redis.keys(&responses).await;
     let paths = routes(&fleet.database).await;
 

@@ -230,6 +230,7 @@ async fn a_read_only_redis_still_serves_the_cache_and_counts_when_it_is_promoted
     let key = fleet.database.new_key(1_000_000).await;
     let shared = uncached_path();
     assert_eq!(fleet.replicas[0].get(&shared, Some(&key)).await.status, 200);
+    redis.published(&fleet.prefix).await;
 
     let () = redis.command(&["REPLICAOF", "127.0.0.1", "1"]).await;
     wait_for_use(&fleet, &key, &[(READS_IN_USE, true), (WRITES_IN_USE, false)]).await;
@@ -250,6 +251,7 @@ async fn a_full_redis_still_serves_the_cache_and_counts_when_there_is_room() {
     let key = fleet.database.new_key(1_000_000).await;
     let shared = uncached_path();
     assert_eq!(fleet.replicas[0].get(&shared, Some(&key)).await.status, 200);
+    redis.published(&fleet.prefix).await;
 
     let () = redis.command(&["CONFIG", "SET", "maxmemory", "1"]).await;
     wait_for_use(&fleet, &key, &[(READS_IN_USE, true), (WRITES_IN_USE, false)]).await;

@@ -114,6 +114,53 @@ async fn the_log_has_one_line_for_each_change_of_availability() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_redis_that_is_busy_with_a_script_counts_as_unavailable() {
+    need_own_servers!();
+    let redis = RedisServer::start(&["--lua-time-limit", "5"]).await;
+    let fleet = Fleet::start_with(1, PostgresServer::shared().await, &redis, |config| {
+        config.redis.timeout_ms = 1_000;
+    })
+    .await;
+    let (replica, key) = (&fleet.replicas[0], fleet.database.new_key(1_000_000).await);
+    // The state in /readyz, and what the metrics say: reads, writes, and whether limits are shared.
+    let state = async || {
+        let ready = replica.ops("/readyz").await.json();
+        let metrics = replica.ops("/metrics").await.text;
+        let is_one = |series: &str| metrics.contains(&format!("{series} 1\n"));
+        let shown = [
+            is_one("gene_registry_redis_in_use{side=\"read\"}"),
+            is_one("gene_registry_redis_in_use{side=\"write\"}"),
+            is_one("gene_registry_limit_policy{state=\"shared\"}"),
+        ];
+        let words = [&ready["redis_read"], &ready["redis_write"]].map(|word| word == "up");
+        (words, shown)
+    };
+    let until = async |is_available: bool| {
+        eventually(RECOVERY_LIMIT, "all show the state of Redis", async || {
+            assert_eq!(replica.get(&uncached_path(), Some(&key)).await.status, 200);
+            state().await == ([is_available; 2], [is_available; 3])
+        })
+        .await;
+    };
+    until(true).await;
+    let openings = "gene_registry_breaker_openings_total{store=\"redis_write\"}";
+    assert_eq!(replica.metric(openings).await, Some(0.0));
+
+    let busy = redis.try_command::<redis::Value>(&["EVAL", "while true do end", "0"]);
+    let busy = tokio::spawn(busy);
+    until(false).await;
+    for _ in 0..20 {
+        assert_eq!(replica.get(&uncached_path(), Some(&key)).await.status, 200);
+        assert_eq!(state().await, ([false; 2], [false; 3]));
+    }
+    assert_eq!(replica.metric(openings).await, Some(1.0), "it stays so");
+
+    let () = redis.command(&["SCRIPT", "KILL"]).await;
+    assert!(busy.await.unwrap().is_err());
+    until(true).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_replica_without_requests_notices_that_redis_is_available_again() {
     need_own_servers!();
     let redis = RedisServer::start(&[]).await;

@@ -150,7 +150,7 @@ async fn only_the_log_has_the_cause_of_a_failed_read() {
     let id = response.header("x-request-id").to_owned();
     eventually(TIMEOUT, "the cause is logged with the request's id", || async {
         let cause = "relation \\\"registry_read.gene\\\" does not exist";
-        process.lines_with(&[&id, "\"status\":502", cause]) == 1
+        process.lines_with(&[&id, "\"WARN\"", "\"status\":502", cause]) == 1
     })
     .await;
 }

@@ -9,7 +9,9 @@ use async_trait::async_trait;
 use gene_registry::app::{self, KeyManagement};
 use gene_registry::config::{Config, UpstreamConfig};
 use gene_registry::keys::store::{KeyList, KeyRotation, ListRange, StoreError, StoredKey};
-use gene_registry::keys::{ApiKey, KeyLimits, KeyPrefix, KeyStore, NewKey, PostgresKeys, Usage};
+use gene_registry::keys::{
+    ApiKey, KeyChange, KeyLimits, KeyPrefix, KeyStore, NewKey, PostgresKeys, Usage,
+};
 use gene_registry::upstream::Postgres;
 
 use crate::currency::always_fresh;
@@ -99,6 +101,16 @@ impl KeyStore for PanicsOnce {
         prefix: &KeyPrefix,
     ) -> Result<StoredKey, StoreError> {
         self.inner.revoke(owner, prefix).await
+    }
+
+    async fn update_within(
+        &self,
+        limits: Option<&KeyLimits>,
+        owner: Option<&str>,
+        prefix: &KeyPrefix,
+        change: &KeyChange,
+    ) -> Result<StoredKey, StoreError> {
+        self.inner.update_within(limits, owner, prefix, change).await
     }
 
     async fn rotate_within(

@@ -5,9 +5,10 @@
 //   deny     { user_code }            the user denies it
 //   rotate   { alg, keep }            signs with a new key from now on; the old ones stay
 //                                     published if `keep` is true
-//   settings { access_token_s, device_code_s, interval_s, slow_downs, refuse }
+//   settings { access_token_s, device_code_s, interval_s, slow_downs, refuse, busy, retry_after }
 //                                     lifetimes; how many of the next polls get slow_down;
-//                                     whether all documents are 503
+//                                     whether all documents are 503; how many of the next requests
+//                                     get 429, with this Retry-After
 //   sign     { claims, header }       signs any claims with the current key
 //   polls    {}                       when devices polled the token endpoint, ms
 //   fetches  {}                       how often the key set was fetched
@@ -28,7 +29,9 @@ const CLIENT = "gene-registry-cli";
 const RESOURCES = ["https://keys.example/", "https://other.example/"];
 const DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code";
 
-const settings = { access_token_s: 300, device_code_s: 300, interval_s: 1, slow_downs: 0, refuse: false };
+const settings = {
+  access_token_s: 300, device_code_s: 300, interval_s: 1, slow_downs: 0, refuse: false, busy: 0, retry_after: "1",
+};
 const polls = [];
 let fetches = 0;
 let refusals = 0;
@@ -208,6 +211,13 @@ async function serve(request, response) {
   if (settings.refuse) {
     refusals += 1;
     return answer(response, 503, { error: "temporarily_unavailable" });
+  }
+  if (settings.busy > 0) {
+    settings.busy -= 1;
+    if (request.url === "/token") polls.push(Date.now());
+    response.setHeader("retry-after", settings.retry_after);
+    // As many load balancers reply.
+    return response.writeHead(429, { "content-type": "text/html" }).end("<p>Too Many Requests</p>");
   }
   if (request.method === "POST" && request.url === "/token") {
     // The provider accepts a body that a framework has parsed before it.

@@ -18,6 +18,7 @@ const LAYERS: &[&str] = &[
     "app",
     "api",
     "control",
+    "doctor",
     "http",
     "server",
     "cache",

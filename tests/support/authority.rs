@@ -1,6 +1,7 @@
 //! The tests' own certificates.
 
 use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 
@@ -30,9 +31,25 @@ impl Authority {
 
     /// Issues a server certificate; the files of the certificate and its key.
     pub(crate) fn certify(&self, name: &str, years: (i32, i32)) -> (PathBuf, PathBuf) {
+        self.certify_with(name, |params| {
+            params.not_before = rcgen::date_time_ymd(years.0, 1, 1);
+            params.not_after = rcgen::date_time_ymd(years.1, 1, 1);
+        })
+    }
+
+    /// As [`certify`](Self::certify), until so many days from now.
+    pub(crate) fn certify_for_days(&self, name: &str, days: u64) -> (PathBuf, PathBuf) {
+        let end = SystemTime::now() + Duration::from_secs(days * 86_400);
+        self.certify_with(name, |params| params.not_after = end.into())
+    }
+
+    fn certify_with(
+        &self,
+        name: &str,
+        change: impl FnOnce(&mut CertificateParams),
+    ) -> (PathBuf, PathBuf) {
         let mut params = CertificateParams::new([name.to_owned()]).unwrap();
-        params.not_before = rcgen::date_time_ymd(years.0, 1, 1);
-        params.not_after = rcgen::date_time_ymd(years.1, 1, 1);
+        change(&mut params);
         let key = KeyPair::generate().unwrap();
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
         let folder = scratch_folder("certificate");

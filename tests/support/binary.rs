@@ -42,6 +42,12 @@ impl ReplicaProcess {
         Self::start_process(Launch::new(NAME, program), env).await
     }
 
+    /// Like [`start`](Self::start), with at most this many open files.
+    pub(crate) async fn start_with_files(files: usize, env: &[(&str, &str)]) -> Self {
+        let launch = Launch::new(NAME, "prlimit").arg(format!("--nofile={files}")).arg(PROGRAM);
+        Self::start_process(launch, env).await
+    }
+
     /// Like [`start`](Self::start), with standard output and standard error to `target`.
     pub(crate) async fn start_writing_to(target: OwnedFd, env: &[(&str, &str)]) -> Self {
         let launch = Launch::new(NAME, PROGRAM).stdout_to(target.try_clone().unwrap());
@@ -63,6 +69,7 @@ impl ReplicaProcess {
             .env("GENE_REGISTRY__SHED__WAIT_MS", "5000")
             .env("GENE_REGISTRY__SERVER__REQUEST_TIMEOUT_MS", "30000")
             .env_remove("GENE_REGISTRY_CONFIG")
+            .env_remove("GENE_REGISTRY_NOT_RUN")
             .env_remove("CONTROL_DATABASE_URL")
             .env_remove("USAGE_DATABASE_URL")
             .env_remove("REDIS_URL");

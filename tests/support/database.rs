@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use gene_registry::default_schema::seed::{EmptyRegistry, LoadedRegistry, SeedError, vacuum};
-use gene_registry::registry::{ApiKeyRecord, KeyHash, Timestamp};
-use gene_registry::upstream::{CatalogueGene, Read, Upstream, UpstreamError};
+use gene_registry::registry::{ApiKeyRecord, CatalogueGene, KeyHash, Timestamp};
+use gene_registry::upstream::{Read, Upstream, UpstreamError};
 use tokio::sync::OnceCell;
 use tokio_postgres::{Client, NoTls};
 
@@ -58,6 +58,12 @@ impl PostgresServer {
     /// A new, empty database.
     pub(crate) async fn create_database(&self) -> Database<'_> {
         self.create_from("template0").await
+    }
+
+    /// A new, empty database with an encoding of its own.
+    pub(crate) async fn create_database_in(&self, encoding: &str) -> Database<'_> {
+        let source = format!("template0 encoding '{encoding}' lc_collate 'C' lc_ctype 'C'");
+        self.create_from(&source).await
     }
 
     /// A new copy of the database `template`. The first call for a name on this server fills it by

@@ -94,6 +94,11 @@ pub(crate) fn open(stream: u32, method: &str, path: &str) -> Vec<u8> {
     frame(HEADERS, END_HEADERS | END_STREAM, stream, &request(method, path))
 }
 
+/// The frames that end a stream with these trailers.
+pub(crate) fn trailers(stream: u32, fields: &[(&str, &str)]) -> Vec<u8> {
+    open_block(stream, Vec::new(), fields)
+}
+
 /// SETTINGS_INITIAL_WINDOW_SIZE = 0: no byte of a body may be sent until the client allows it.
 pub(crate) const NO_WINDOW: &[u8] = &[0, 4, 0, 0, 0, 0];
 

@@ -107,7 +107,7 @@ impl Issuer {
     }
 
     /// Sets lifetimes and misbehaviour: `access_token_s`, `device_code_s`, `interval_s`,
-    /// `slow_downs`, `refuse`.
+    /// `slow_downs`, `refuse`, `busy`, `retry_after`.
     pub(crate) async fn set(&self, settings: Value) {
         self.act("settings", settings).await;
     }

@@ -33,7 +33,7 @@ impl Limiters {
         without_redis: WithoutRedis,
     ) -> Self {
         let prefix = RedisServer::new_prefix();
-        let pool = |_| RedisPool::new(redis.servers(), 8, timeout);
+        let pool = |_| RedisPool::new(redis.servers(), 8, timeout).for_counters();
         let pools: Vec<_> = (0..count).map(pool).collect();
         let limiter = |pool: &RedisPool| {
             let options = LimitOptions {

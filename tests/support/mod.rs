@@ -24,6 +24,7 @@ pub(crate) mod postgres;
 mod postgres_folder;
 pub(crate) mod probe;
 pub(crate) mod process;
+pub(crate) mod prometheus;
 pub(crate) mod proxy;
 pub(crate) mod random;
 pub(crate) mod raw;
@@ -41,10 +42,11 @@ use std::fmt::Write as _;
 use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::net::{Ipv4Addr, TcpListener};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{LazyLock, Mutex};
 
 use ::redis as redis_crate;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// The external server that an environment variable names, if any.
 pub(crate) fn external(variable: &str) -> Option<String> {
@@ -59,7 +61,7 @@ pub(crate) fn faults_available() -> bool {
 /// Adds a test and the reason to the list of tests not run, which `tests/run` prints at its end.
 pub(crate) fn record_not_run(test: &str) {
     eprintln!("not run: {test}");
-    if let Some(list) = std::env::var_os("GENE_REGISTRY_NOT_RUN") {
+    if let Some(list) = std::env::var_os("TESTS_NOT_RUN") {
         let mut file = OpenOptions::new().append(true).create(true).open(&list).unwrap();
         file.write_all(format!("{test}\n").as_bytes()).unwrap();
     }
@@ -115,6 +117,23 @@ pub(crate) fn scratch_folder(name: &str) -> PathBuf {
     let folder = watchdog::scratch().join(format!("{name}-{}", random_hex(4)));
     std::fs::create_dir(&folder).unwrap();
     folder
+}
+
+/// Raises this process's limit of open files to this number, if it may.
+pub(crate) fn raise_file_limit(files: u64) -> bool {
+    let limits = getrlimit(Resource::Nofile);
+    if limits.current.is_none_or(|soft| soft >= files) {
+        return true;
+    }
+    let raised = Rlimit { current: Some(files), maximum: limits.maximum };
+    limits.maximum.is_none_or(|hard| hard >= files) && setrlimit(Resource::Nofile, raised).is_ok()
+}
+
+/// Replaces a file atomically.
+pub(crate) fn replace_file(path: &Path, bytes: &[u8]) {
+    let beside = path.with_extension("new");
+    std::fs::write(&beside, bytes).unwrap();
+    std::fs::rename(beside, path).unwrap();
 }
 
 /// The Redis client's error type: the module `redis` here shadows the crate.

@@ -42,6 +42,7 @@ pub(crate) enum Hold {
 pub(crate) enum PanicIn {
     Changes,
     Keys,
+    Reads,
 }
 
 /// An upstream around Postgres that tests control. Changes and pings always pass.
@@ -140,6 +141,7 @@ impl Probe {
         is_deep: bool,
         read: impl Future<Output = Result<Read<T>, UpstreamError>>,
     ) -> Result<Read<T>, UpstreamError> {
+        self.panic_if_told(PanicIn::Reads);
         counter.fetch_add(1, Ordering::SeqCst);
         let mut read = pin!(maybe_done(read));
         if *self.held.borrow() == Hold::Results {

@@ -13,10 +13,13 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::process::{Launch, Process, Signal, find_program};
 use super::replica::config;
-use super::wait::until;
+use super::wait::{eventually, until};
 use super::{external, free_port, random_hex, scratch_folder};
 
 const START_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// For publications on a loaded machine.
+const PUBLISHED_WITHIN: Duration = Duration::from_secs(20);
 
 /// A Redis server. Dropping it ends it.
 #[derive(Debug)]
@@ -154,6 +157,13 @@ impl RedisServer {
         keys.sort();
         keys.dedup();
         keys
+    }
+
+    /// Waits until all with this prefix have published what they have read, which ends their leases.
+    pub(crate) async fn published(&self, prefix: &str) {
+        let leases = format!("{prefix}:lease");
+        let is_done = || async { self.keys(&leases).await.is_empty() };
+        eventually(PUBLISHED_WITHIN, "everything is published", is_done).await;
     }
 
     /// Records every command that the server runs from now on.

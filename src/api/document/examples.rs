@@ -7,16 +7,16 @@ use futures_util::FutureExt;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::api::error::ApiError;
+use crate::api::error::{ApiError, Overload};
 use crate::http::error::{ErrorResponse, InvalidParameter};
 use crate::http::parameter::ParameterValue;
 use crate::keys::AuthDenied;
 use crate::limit::Decision;
 use crate::registry::{
-    DomainName, Fidelity, GeneFilter, GeneId, GeneSearch, Page, PageLimit, PageOffset, Sort,
-    Timestamp,
+    Catalogue, DomainName, Fidelity, GeneFilter, GeneId, GeneSearch, Page, PageLimit, PageOffset,
+    Sort, Timestamp,
 };
-use crate::upstream::{Catalogue, Embedded, Read, RegistryReader, UpstreamError};
+use crate::upstream::{Embedded, Read, RegistryReader, UpstreamError};
 
 /// The sample registry's best gene.
 pub(super) const GENE: &str = "db8dde37-1518-4afb-94b1-f5723d34ff6e";
@@ -94,7 +94,7 @@ fn add_bodies(responses: &mut Value, bad_request: ApiError, result: Value) {
         ApiError::RateLimited(Decision::of(false, 30, 30, Duration::from_secs(41))),
         ApiError::Internal,
         ApiError::Database(Arc::new(UpstreamError::Timeout)),
-        ApiError::Unavailable,
+        ApiError::Unavailable(Overload::Reads),
     ] {
         let (status, code) = error.status_and_code();
         let body = json!({ "error": error.to_string(), "code": code });

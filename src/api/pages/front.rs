@@ -47,12 +47,16 @@ impl FrontPage {
             (Dependency::Up, Dependency::Up) => Dependency::Up,
             _ => Dependency::Down,
         };
+        let registry = match dependencies.views {
+            Dependency::Down => Dependency::Down,
+            _ => dependencies.upstream,
+        };
         let base = Bytes::from(escaped(&format!("{address}/v1")));
         self.template.filled(|name| match name {
             "tone" => text(state.tone),
             "state" => text(state.name),
             "explanation" => text(state.explanation),
-            "upstream" => text(dependency_text(dependencies.upstream)),
+            "upstream" => text(dependency_text(registry)),
             "redis" => text(dependency_text(shared)),
             "address_source" => text(source),
             "version" => text(env!("CARGO_PKG_VERSION")),
@@ -89,8 +93,13 @@ struct ServiceState {
 }
 
 fn service_state(status: &str, dependencies: &Dependencies) -> ServiceState {
-    let &Dependencies { upstream, redis_read, redis_write, .. } = dependencies;
+    let &Dependencies { upstream, views, redis_read, redis_write, .. } = dependencies;
     match status {
+        "starting" if views == Dependency::Down => ServiceState {
+            tone: "bad",
+            name: "Not able to start",
+            explanation: "The registry cannot be read. The log of the service has the reason.",
+        },
         "starting" => ServiceState {
             tone: "warn",
             name: "Starting",
@@ -103,10 +112,10 @@ fn service_state(status: &str, dependencies: &Dependencies) -> ServiceState {
             explanation: "This replica is about to stop. Send the request again: another replica \
                           serves it.",
         },
-        _ if upstream == Dependency::Down => ServiceState {
+        _ if upstream == Dependency::Down || views == Dependency::Down => ServiceState {
             tone: "bad",
             name: "Serving cached answers only",
-            explanation: "The registry's database is unavailable. Recently read data is still \
+            explanation: "The registry cannot be read at present. Recently read data is still \
                           served; other requests get 502 DB_ERROR.",
         },
         _ if redis_read == Dependency::Down || redis_write == Dependency::Down => ServiceState {
@@ -159,8 +168,15 @@ mod tests {
     }
 
     fn dependencies(upstream: Dependency, redis: Dependency) -> Dependencies {
-        let (primary, standbys) = (None, Vec::new());
-        Dependencies { upstream, primary, standbys, redis_read: redis, redis_write: redis }
+        Dependencies {
+            upstream,
+            views: Dependency::Up,
+            change_log: Dependency::Up,
+            primary: None,
+            standbys: Vec::new(),
+            redis_read: redis,
+            redis_write: redis,
+        }
     }
 
     #[test]
@@ -182,6 +198,14 @@ mod tests {
             assert!(page.contains(state), "{upstream:?} {redis:?}: {page}");
             assert!(!page.contains("{{"), "every placeholder is replaced: {page}");
         }
+        let unreadable = Dependencies { views: Down, ..dependencies(Up, Up) };
+        let page = front(None, unreadable.clone()).render(&HeaderMap::new(), &Scheme::HTTP, None);
+        let page = page.to_text();
+        assert!(page.contains("Serving cached answers only") && page.contains("unavailable"));
+        let never_ready =
+            FrontPage::new(None, Arc::default(), Arc::new(move || unreadable.clone()));
+        let page = never_ready.render(&HeaderMap::new(), &Scheme::HTTP, None).to_text();
+        assert!(page.contains("Not able to start"), "{page}");
         let all_up = dependencies(Up, Up);
         let draining = front(None, all_up.clone());
         draining.health.set_draining();

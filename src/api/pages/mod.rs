@@ -6,6 +6,8 @@ mod files;
 mod front;
 mod routes;
 mod template;
+mod unknown;
 
 pub use routes::Pages;
-pub(super) use routes::page_paths;
+pub(super) use routes::{html_paths, page_paths};
+pub(super) use unknown::{PageRequest, UnknownPages};

@@ -10,7 +10,7 @@ use super::front::FrontPage;
 use crate::api::document::Document;
 use crate::api::error::ApiError;
 use crate::http::methods::MethodRoutes;
-use crate::http::static_file::StaticFile;
+use crate::http::static_file::{HTML, StaticFile};
 use crate::http::trusted_proxies::TrustedProxies;
 use crate::ops::{CheckDependencies, Health};
 
@@ -32,6 +32,11 @@ pub struct Pages {
 pub(in crate::api) fn page_paths() -> impl Iterator<Item = &'static str> {
     let documents = DOCUMENT_PATHS.into_iter().map(|(path, _)| path);
     ["/"].into_iter().chain(documents).chain(files().map(|(path, ..)| path))
+}
+
+/// The paths of the pages alone, except the front page.
+pub(in crate::api) fn html_paths() -> impl Iterator<Item = &'static str> {
+    files().filter(|(_, content_type, _)| *content_type == HTML).map(|(path, ..)| path)
 }
 
 impl Pages {

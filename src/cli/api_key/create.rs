@@ -9,7 +9,7 @@ use super::key_client_args::KeyClientArgs;
 use super::key_errors::{KeyLabel, useless};
 use crate::cli::command::{CommandError, CommandResult, UsageError};
 use crate::cli::output::{local, notice, print_secret, sanitize, sanitize_json};
-use crate::cli::value_parsers::{expiry, label, scope};
+use crate::cli::value_parsers::{expiry, label, rate_limit, scope};
 use crate::keys::key_rules::MAX_SCOPES;
 use crate::keys::{KeySpec, READ_SCOPE, UselessKey};
 use crate::registry::{ApiKeyRecord, Timestamp};
@@ -28,8 +28,7 @@ pub(super) struct Create {
     #[arg(long, value_name = "WHEN", value_parser = expiry)]
     expires: Option<Timestamp>,
     /// Requests per minute, 1 to 2147483647 (0 with --block)
-    #[arg(long, default_value_t = ApiKeyRecord::DEFAULT_RATE_LIMIT,
-          value_parser = clap::value_parser!(u32).range(..=i64::from(i32::MAX)))]
+    #[arg(long, default_value_t = ApiKeyRecord::DEFAULT_RATE_LIMIT, value_parser = rate_limit)]
     rate_limit: u32,
     /// Create the key even if nobody can use it: with the rate limit 0, or with unknown scopes
     #[arg(long)]

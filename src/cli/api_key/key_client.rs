@@ -8,11 +8,13 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::key_errors::{server_error, store_error, useless};
+use super::key_errors::{LIST_ALL, LIST_DIRECT, server_error, store_error, useless};
 use crate::cli::command::{CommandError, UsageError};
 use crate::cli::session::ControlSession;
 use crate::keys::store::{KeyRotation, ListRange, StoredKey};
-use crate::keys::{AuditLog, KeyLimits, KeyPrefix, KeySpec, KeyStore, NewKey, PostgresKeys};
+use crate::keys::{
+    AuditLog, KeyChange, KeyLimits, KeyPrefix, KeySpec, KeyStore, NewKey, PostgresKeys,
+};
 
 /// Keys requested from a server at a time.
 const PAGE_SIZE: usize = 200;
@@ -61,6 +63,15 @@ pub(super) fn parse_prefix(typed: &str) -> Result<KeyPrefix, UsageError> {
 }
 
 impl KeyClient {
+    /// The options of the command `api-key list` that lists these keys.
+    pub(super) const fn list_options(&self) -> &'static str {
+        match self {
+            Self::Server { all: false, .. } => "",
+            Self::Server { all: true, .. } => LIST_ALL,
+            Self::Database { .. } => LIST_DIRECT,
+        }
+    }
+
     /// Creates a key; with `block`, also one that nobody can use.
     pub(super) async fn create(
         &mut self,
@@ -119,6 +130,36 @@ impl KeyClient {
         }
     }
 
+    /// Changes the only key with this prefix.
+    pub(super) async fn update(
+        &mut self,
+        prefix: &KeyPrefix,
+        change: &KeyChange,
+    ) -> Result<StoredKey, CommandError> {
+        match self {
+            Self::Server { session, all } => {
+                let body = json!({
+                    "prefix": prefix.as_str(),
+                    "all": all,
+                    "name": change.name,
+                    "rate_limit_per_minute": change.rate_limit_per_minute,
+                    "expires_at": change.expires_at.flatten(),
+                    "never_expires": change.expires_at == Some(None),
+                });
+                post(session, "/api-keys/update", body).await
+            }
+            Self::Database { store, owner, audit_log, .. } => {
+                let updated = store.update(owner.as_deref(), prefix, change).await;
+                let updated = updated.map_err(|error| {
+                    audit_log.failed("update", Some(prefix.as_str()), &error);
+                    store_error(error)
+                })?;
+                audit_log.updated(&updated.prefix, &updated.owner);
+                Ok(updated)
+            }
+        }
+    }
+
     /// Replaces the only key with this prefix, which then expires in `overlap_s` seconds.
     pub(super) async fn rotate(
         &mut self,
@@ -150,7 +191,8 @@ async fn post<T: DeserializeOwned>(
     path: &str,
     body: Value,
 ) -> Result<T, CommandError> {
-    session.send(Method::POST, path, Some(&body)).await.map_err(server_error)
+    let all = body["all"] == true;
+    session.send(Method::POST, path, Some(&body)).await.map_err(|error| server_error(error, all))
 }
 
 async fn list_pages(
@@ -163,7 +205,8 @@ async fn list_pages(
     let mut offset = 0;
     loop {
         let path = format!("/api-keys?limit={PAGE_SIZE}&offset={offset}&all={all}");
-        let page: KeyPage = session.send(Method::GET, &path, None).await.map_err(server_error)?;
+        let page = session.send(Method::GET, &path, None).await;
+        let page: KeyPage = page.map_err(|error| server_error(error, all))?;
         offset += page.data.len();
         let before = keys.len();
         keys.extend(page.data.into_iter().filter(|key| seen.insert(key.prefix.clone())));

@@ -11,14 +11,22 @@ use crate::keys::store::{KeyRefusal, StoreError, StoredKey};
 /// How many keys with the same prefix are listed.
 const MAX_LISTED: usize = 20;
 
-/// The error for a user whose key cannot be created, revoked or rotated.
-pub(super) fn refused(refusal: KeyRefusal) -> CommandError {
+/// The options of `api-key list` for everyone's keys on a server, and in a database.
+pub(super) const LIST_ALL: &str = " --all";
+pub(super) const LIST_DIRECT: &str = " --direct --all";
+
+/// The error for a user whose key cannot be created or changed.
+/// `list_options`: of the command that lists the keys that were searched.
+pub(super) fn refused(refusal: KeyRefusal, list_options: &str) -> CommandError {
     match refusal {
-        KeyRefusal::Unknown => UsageError::new(
-            "you have no key with this prefix; nothing was changed. List your keys: gene-registry \
-             api-key list",
-        )
-        .into(),
+        KeyRefusal::Unknown => {
+            let found = if list_options.is_empty() { "you have no key" } else { "there is no key" };
+            UsageError::new(format!(
+                "{found} with this prefix; nothing was changed. List the keys: gene-registry api-key \
+                 list{list_options}"
+            ))
+            .into()
+        }
         KeyRefusal::Ambiguous(keys) => {
             let mut text =
                 "several keys have this prefix; nothing was changed. Give a longer prefix:"
@@ -32,7 +40,7 @@ pub(super) fn refused(refusal: KeyRefusal) -> CommandError {
             UsageError::new(text).into()
         }
         KeyRefusal::AlreadyRotated(successor) => already_rotated(&successor).into(),
-        KeyRefusal::NotActive => "the key has expired or was revoked and cannot be rotated; \
+        KeyRefusal::NotActive => "the key has expired or was revoked and cannot be changed; \
                                   nothing was changed. Create a new one: gene-registry api-key \
                                   create --name NAME"
             .into(),
@@ -55,13 +63,14 @@ pub(super) fn useless(error: UselessKey) -> CommandError {
 /// Interprets an error of the key store.
 pub(super) fn store_error(error: StoreError) -> CommandError {
     match error {
-        StoreError::Refused(refusal) => refused(refusal),
+        StoreError::Refused(refusal) => refused(refusal, LIST_DIRECT),
         error => error.into(),
     }
 }
 
-/// Interprets an error of the control API.
-pub(super) fn server_error(error: CommandError) -> CommandError {
+/// Interprets an error of the control API; `all` if everyone's keys were searched.
+pub(super) fn server_error(error: CommandError, all: bool) -> CommandError {
+    let refused = |refusal| refused(refusal, if all { LIST_ALL } else { "" });
     let Some(ControlClientError::Rejected(rejection)) = error.downcast_ref() else { return error };
     match rejection.code.as_str() {
         "NOT_FOUND" => refused(KeyRefusal::Unknown),

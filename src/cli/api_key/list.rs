@@ -8,9 +8,11 @@ use clap::Args;
 use super::key_client_args::KeyClientArgs;
 use crate::cli::command::CommandResult;
 use crate::cli::output::{
-    local, local_or_never, notice, print, print_json, sanitize, styled, table,
+    Table, TimeFormat, local_as, notice, print, print_json, sanitize, styled,
 };
+use crate::cli::terminal::output_columns;
 use crate::keys::store::{Status, StoredKey};
+use crate::registry::Timestamp;
 
 #[derive(Debug, Args)]
 pub(super) struct List {
@@ -37,21 +39,36 @@ impl List {
     }
 }
 
+/// The table of the keys; on a terminal, as wide as that, with as much of the times as fits.
 fn key_table(keys: &[StoredKey], with_owner: bool) -> String {
+    let Some(columns) = output_columns() else {
+        return table(keys, with_owner, TimeFormat::WithOffset).text(None);
+    };
+    let formats = [TimeFormat::WithOffset, TimeFormat::Minutes].into_iter();
+    let fitting = formats
+        .map(|format| table(keys, with_owner, format))
+        .find(|table| table.fits(columns))
+        .unwrap_or_else(|| table(keys, with_owner, TimeFormat::Date));
+    fitting.text(Some(columns))
+}
+
+fn table(keys: &[StoredKey], with_owner: bool, format: TimeFormat) -> Table {
     let mut header =
         vec!["PREFIX", "NAME", "SCOPES", "LIMIT", "CREATED", "EXPIRES", "LAST USED", "STATUS"];
     if with_owner {
         header.insert(1, "OWNER");
     }
+    let or_never =
+        |at: Option<Timestamp>| at.map_or_else(|| "never".to_owned(), |at| local_as(format, at));
     let row = |key: &StoredKey| {
         let mut row = vec![
             sanitize(&key.prefix),
             sanitize(&key.name),
             sanitize(&key.scopes.join(",")),
             key.rate_limit_per_minute.to_string(),
-            local(key.created_at),
-            local_or_never(key.expires_at),
-            local_or_never(key.last_used_at),
+            local_as(format, key.created_at),
+            or_never(key.expires_at),
+            or_never(key.last_used_at),
             styled_status(key.status),
         ];
         if with_owner {
@@ -59,7 +76,7 @@ fn key_table(keys: &[StoredKey], with_owner: bool) -> String {
         }
         row
     };
-    table(&header, keys.iter().map(row).collect())
+    Table::new(&header, &["OWNER", "NAME", "SCOPES"], keys.iter().map(row).collect())
 }
 
 fn styled_status(status: Status) -> String {

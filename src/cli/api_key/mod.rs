@@ -8,6 +8,7 @@ mod key_errors;
 mod list;
 mod revoke;
 mod rotate;
+mod update;
 
 use clap::{Args, Subcommand};
 
@@ -25,6 +26,8 @@ enum ApiKeyAction {
     Create(create::Create),
     /// List keys, newest first
     List(list::List),
+    /// Change the name, the rate limit or the expiry of a key
+    Update(update::Update),
     /// Revoke a key; every replica rejects it within two seconds
     Revoke(revoke::Revoke),
     /// Replace a key with a new one that has the same settings; the old one works for a while longer
@@ -37,6 +40,7 @@ impl ApiKeyCommand {
             match self.action {
                 ApiKeyAction::Create(create) => create.run().await,
                 ApiKeyAction::List(list) => list.run().await,
+                ApiKeyAction::Update(update) => update.run().await,
                 ApiKeyAction::Revoke(revoke) => revoke.run().await,
                 ApiKeyAction::Rotate(rotate) => rotate.run().await,
             }

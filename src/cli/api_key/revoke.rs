@@ -17,7 +17,8 @@ use crate::keys::store::{KeyRefusal, StoredKey};
 pub(super) struct Revoke {
     #[command(flatten)]
     client: KeyClientArgs,
-    /// The beginning of the key, at least 4 characters, with or without gr_; never the whole key
+    /// The beginning of the key: 4 to 8 characters, with or without gr_ before them; never the whole
+    /// key
     #[arg(long)]
     prefix: String,
     /// Do not ask for confirmation
@@ -58,7 +59,7 @@ async fn find_key(
 ) -> Result<StoredKey, CommandError> {
     let mut keys = key_client.list().await?;
     keys.retain(|key| key.prefix.starts_with(prefix.as_str()));
-    KeyRefusal::unless_single(keys).map_err(refused)
+    KeyRefusal::unless_single(keys).map_err(|refusal| refused(refusal, key_client.list_options()))
 }
 
 /// Asks for confirmation, unless the key was revoked before.

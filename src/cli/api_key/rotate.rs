@@ -16,7 +16,8 @@ use crate::cli::value_parsers::overlap;
 pub(super) struct Rotate {
     #[command(flatten)]
     client: KeyClientArgs,
-    /// The beginning of the key, at least 4 characters, with or without gr_; never the whole key
+    /// The beginning of the key: 4 to 8 characters, with or without gr_ before them; never the whole
+    /// key
     #[arg(long)]
     prefix: String,
     /// How long the old key still works, up to 365 days: 24h, 7d, 0s

@@ -113,6 +113,31 @@ Operators may limit the rate, the scopes and the number of the keys that users c
         files: &[CREDENTIALS, CONFIG_FILES],
     },
     HelpText {
+        command: "api-key update",
+        notes: "\
+What you do not give stays as it is. The change takes effect within two seconds, and the key itself
+stays the same. A key that has expired or was revoked cannot be changed.
+
+Operators may limit the rate of the keys of users on a server.",
+        examples: &[
+            (
+                "gene-registry api-key update --prefix gr_aB3dEf7h --rate-limit 600",
+                "Allow 600 requests a minute",
+            ),
+            (
+                "gene-registry api-key update --prefix gr_aB3dEf7h --name ci --expires 90d",
+                "Rename a key, and let it expire in 90 days",
+            ),
+            (
+                "gene-registry api-key update --prefix gr_aB3dEf7h --expires never",
+                "Let it never expire",
+            ),
+        ],
+        exit_statuses: KEY_STATUSES,
+        environment: KEY_COMMAND,
+        files: &[CREDENTIALS, CONFIG_FILES],
+    },
+    HelpText {
         command: "api-key revoke",
         notes: "\
 On a terminal the command shows the key and asks for confirmation; in a script it does not. If the
@@ -158,7 +183,6 @@ revoked, the old key can be rotated again, with its original lifetime, as long a
             "Create a token, and keep it in a file to pass on",
         )],
         environment: &[COLOURS],
-        files: &[CONFIG_FILES],
         ..COMMON
     },
     HelpText {
@@ -171,7 +195,6 @@ revoked, the old key can be rotated again, with its original lifetime, as long a
             ("gene-registry token new --user alice --expires 90d", "Create one that expires"),
         ],
         environment: &[COLOURS],
-        files: &[CONFIG_FILES],
         ..COMMON
     },
 ];

@@ -23,6 +23,13 @@ pub(super) const EXIT_STATUSES: &[HelpEntry] = &[SUCCESS, FAILURE, USAGE_ERROR];
 pub(super) const CHECK_STATUSES: &[HelpEntry] =
     &[("0", "valid"), ("1", "not valid; all errors are listed"), USAGE_ERROR];
 
+/// Of the check of all that a replica needs.
+pub(super) const DOCTOR_STATUSES: &[HelpEntry] = &[
+    ("0", "no serious finding; there may be warnings"),
+    ("1", "at least one serious finding"),
+    USAGE_ERROR,
+];
+
 /// Of the check of a replica.
 pub(super) const HEALTH_STATUSES: &[HelpEntry] =
     &[("0", "the replica is ready"), ("1", "it is not ready, or did not respond"), USAGE_ERROR];
@@ -39,7 +46,11 @@ pub(super) const SERVICE_STATUSES: &[HelpEntry] = &[
 pub(super) const ACCOUNT_STATUSES: &[HelpEntry] = &[
     SUCCESS,
     FAILURE,
-    ("2", "usage error; nothing was changed: a wrong argument, or no server given"),
+    (
+        "2",
+        "usage error; nothing was changed: a wrong argument, or no server given while not logged in\n\
+         to any",
+    ),
 ];
 
 /// Of commands that change one existing key.
@@ -48,8 +59,8 @@ pub(super) const KEY_STATUSES: &[HelpEntry] = &[
     FAILURE,
     (
         "2",
-        "usage error; nothing was changed: a wrong argument, no server given, a prefix that\n\
-         matches no key or several keys, or a revocation that was not confirmed",
+        "usage error; nothing was changed: a wrong argument, no server given while not logged in to\n\
+         any, a prefix that matches no key or several keys, or a revocation that was not confirmed",
     ),
 ];
 
@@ -58,12 +69,13 @@ pub(super) const ALL_STATUSES: &[HelpEntry] = &[
     SUCCESS,
     FAILURE,
     KEY_STATUSES[2],
-    ("130", "interrupted before its end; serve and demo: interrupted a second time"),
+    ("130", "ended by SIGINT (Ctrl-C); serve and demo: interrupted a second time"),
+    ("143", "ended by SIGTERM; serve, demo and maintain --every end with 0"),
 ];
 
 pub(super) const COLOURS: &[HelpEntry] = &[(
     "NO_COLOR",
-    "If set and not empty, no output is coloured; without it, that on terminals is.",
+    "If set and not empty, output has no colours. Otherwise output on terminals has.",
 )];
 
 pub(super) const CONFIG_FILE: &[HelpEntry] =

@@ -2,8 +2,8 @@
 
 use super::entries::{
     ALL_STATUSES, CERTIFICATES, CHECK_STATUSES, COLOURS, COMMON, CONFIG_FILE, CONFIG_FILES,
-    CONFIG_KEYS, CREDENTIALS, CREDENTIALS_FOLDER, DATABASE, HEALTH_STATUSES, OTHER_STORES,
-    SERVICE_STATUSES, TIME_ZONE,
+    CONFIG_KEYS, CREDENTIALS, CREDENTIALS_FOLDER, DATABASE, DOCTOR_STATUSES, HEALTH_STATUSES,
+    OTHER_STORES, SERVICE_STATUSES, TIME_ZONE,
 };
 use super::text::{HelpEntry, HelpText};
 
@@ -14,7 +14,7 @@ const DATABASE_COMMAND: &[&[HelpEntry]] =
 pub(super) const TEXTS: &[HelpText] = &[
     HelpText {
         command: "",
-        notes: "Colours are used on terminals only, and never if NO_COLOR is set.",
+        notes: "Colours are used on terminals only, and never if NO_COLOR is set and not empty.",
         examples: &[
             ("gene-registry demo", "Try the service, with nothing else installed"),
             ("gene-registry serve --config registry.toml", "Run a replica"),
@@ -80,14 +80,45 @@ use, it takes a free port; if an address that you chose is in use, it fails.",
         ..COMMON
     },
     HelpText {
+        command: "setup",
+        notes: "\
+The SQL creates the roles of the service, a role that owns the new database, and the database. A
+superuser runs it once, with psql; it changes nothing if a role or the database exists. It has only
+hashes of the passwords. The passwords are written to standard error once, as settings for a shell;
+random ones, unless --password-file names files.",
+        examples: &[
+            (
+                "gene-registry setup --print-sql 2> registry.env | sudo -u postgres psql",
+                "Prepare the server of this machine, and keep the settings",
+            ),
+            (
+                "gene-registry setup --print-sql --password-file gene_registry_reader=reader.txt",
+                "Choose a password",
+            ),
+        ],
+        environment: &[COLOURS],
+        files: &[&[("FILE of --password-file", "Its first line is the password of the role.")]],
+        ..COMMON
+    },
+    HelpText {
         command: "migrate",
         notes: "\
 Run it as the owner of the database. It may run at any time and in several processes at once: it holds
-a lock, and does nothing if the schema is up to date.",
-        examples: &[(
-            "DATABASE_URL=postgres://owner@localhost/registry gene-registry migrate",
-            "Create the schema, or bring it up to date",
-        )],
+a lock, and does nothing if the schema is up to date.
+
+For a registry with tables and views of its own, --only roles,change-log creates what the service needs
+beside them: the reader's role, with SELECT on the views, and in the schema registry the change log. It
+changes nothing else and may be repeated; docs/upstream.md of the source is the guide.",
+        examples: &[
+            (
+                "DATABASE_URL=postgres://owner@localhost/registry gene-registry migrate",
+                "Create the schema, or bring it up to date",
+            ),
+            (
+                "gene-registry migrate --only roles,change-log",
+                "Prepare a registry that has views of its own",
+            ),
+        ],
         environment: DATABASE_COMMAND,
         files: &[CONFIG_FILES],
         ..COMMON
@@ -109,7 +140,8 @@ not changed.",
     HelpText {
         command: "maintain",
         notes: "\
-With --every, a round that fails is logged and the next one tries again; SIGINT and SIGTERM end it.",
+It is for the default schema only. With --every, a round that fails is logged and the next one tries
+again; SIGINT and SIGTERM end it. A wrong configuration ends it with status 1.",
         examples: &[
             ("gene-registry maintain", "Run one round, from a timer"),
             ("gene-registry maintain --every 60s", "Run a round every minute"),
@@ -167,6 +199,24 @@ connects to nothing.",
         ..COMMON
     },
     HelpText {
+        command: "doctor",
+        notes: "\
+It connects as serve would, and prints one finding a line with its remedy: serious ones first, then
+warnings, then the checks that found nothing. It changes nothing but one key of its own on each
+Redis server, which it deletes; where it may not, the key expires after ten seconds. config check is the
+part of it that needs no connection.",
+        examples: &[
+            ("gene-registry doctor --config registry.toml", "Check before the first start"),
+            (
+                "gene-registry doctor --json | jq -r '.[] | select(.severity == \"serious\").remedy'",
+                "Print the remedies of serious findings only",
+            ),
+        ],
+        exit_statuses: DOCTOR_STATUSES,
+        environment: &[CONFIG_FILE, CONFIG_KEYS, DATABASE, OTHER_STORES, CERTIFICATES, COLOURS],
+        files: &[CONFIG_FILES],
+    },
+    HelpText {
         command: "healthcheck",
         notes: "\
 Requests /readyz of the operations listener (ops.bind) on this machine, and waits two seconds at most.",
@@ -185,15 +235,17 @@ Requests /readyz of the operations listener (ops.bind) on this machine, and wait
         command: "completions",
         examples: &[
             (
-                "gene-registry completions bash > ~/.local/share/bash-completion/completions/gene-registry",
+                "mkdir -p ~/.local/share/bash-completion/completions && gene-registry completions bash \
+                 > ~/.local/share/bash-completion/completions/gene-registry",
                 "Complete in bash",
             ),
             (
-                "gene-registry completions zsh > ~/.zfunc/_gene-registry",
+                "mkdir -p ~/.zfunc && gene-registry completions zsh > ~/.zfunc/_gene-registry",
                 "Complete in zsh, where ~/.zfunc is in fpath",
             ),
             (
-                "gene-registry completions fish > ~/.config/fish/completions/gene-registry.fish",
+                "mkdir -p ~/.config/fish/completions && gene-registry completions fish \
+                 > ~/.config/fish/completions/gene-registry.fish",
                 "Complete in fish",
             ),
         ],

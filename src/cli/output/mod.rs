@@ -5,7 +5,7 @@ mod print;
 mod sanitize;
 mod table;
 
-pub(super) use local_time::{local, local_or_never};
+pub(super) use local_time::{TimeFormat, local, local_as, local_or_never};
 pub(super) use print::{OutputError, notice, print, print_json, print_secret, print_to_stderr};
 pub(super) use sanitize::{sanitize, sanitize_json, sanitize_lines, without_secrets};
-pub(super) use table::{styled, table};
+pub(super) use table::{Table, styled};

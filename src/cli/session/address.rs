@@ -19,8 +19,8 @@ pub(in crate::cli) enum AddressError {
     #[error("not a URL; expected one such as https://registry.example.org:8081")]
     NotAUrl,
     #[error(
-        "the address does not begin with https://, and secrets are sent to it; use https:// (http:// \
-         is allowed for this machine only: 127.0.0.1, [::1], localhost)"
+        "the address must begin with https://, because secrets are sent to it (http:// is allowed for \
+         this machine only: 127.0.0.1, [::1], localhost)"
     )]
     Insecure,
     #[error("the address must not contain a user, password, query or fragment")]

@@ -19,6 +19,7 @@ use tokio::time::{Instant, sleep};
 
 use super::address::ServerAddress;
 use crate::cli::output::notice;
+use crate::net::io_reason;
 use crate::registry::Timestamp;
 
 const FOLDER: &str = "gene-registry";
@@ -83,12 +84,12 @@ fn exposed<'a, S: Serializer>(
 pub(in crate::cli) enum CredentialsError {
     #[error("no home folder to store credentials in; set HOME or XDG_CONFIG_HOME")]
     NoHome,
-    #[error("{}: {source}", .path.display())]
+    #[error("{}: {}", .path.display(), io_reason(.source))]
     File { path: PathBuf, source: io::Error },
     #[error(
-        "cannot write to {}, where credentials are stored ({source}); nothing was changed. Make it \
-         a folder that you can write to, or set XDG_CONFIG_HOME to another configuration folder",
-        .path.display()
+        "cannot write to {}, where credentials are stored ({}); nothing was changed. Make it a \
+         folder that you can write to, or set XDG_CONFIG_HOME to another configuration folder",
+        .path.display(), io_reason(.source)
     )]
     Unwritable { path: PathBuf, source: io::Error },
     #[error(

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 
 use super::address::parse_confidential_url;
 use super::control_client::OidcMetadata;
-use super::issuer_client::{FormFields, IssuerClient, IssuerClientError, Tokens};
+use super::issuer_client::{FormFields, IssuerClient, IssuerClientError, PATIENCE, Tokens};
 
 const DEVICE_CODE_GRANT: &str = "urn:ietf:params:oauth:grant-type:device_code";
 
@@ -66,7 +66,7 @@ impl DeviceLogin {
         // Some issuers call the audience of a token `audience`, others `resource` (RFC 8707).
         form.extend(oidc.audience.as_deref().map(|audience| ("audience", audience)));
         form.extend(oidc.resource.as_deref().map(|resource| ("resource", resource)));
-        let login: Self = issuer.post(endpoint, &form).await?;
+        let login: Self = issuer.post(endpoint, &form, PATIENCE).await?;
         let pages = login.verification_uri_complete.iter().chain([&login.verification_uri]);
         for page in pages {
             parse_confidential_url(page)?;
@@ -88,14 +88,15 @@ impl DeviceLogin {
         form.extend(oidc.resource.as_deref().map(|resource| ("resource", resource)));
         let end = Instant::now() + Duration::from_secs(self.expires_in).min(MAX_WAIT);
         let mut interval = Duration::from_secs(self.interval.unwrap_or(DEFAULT_INTERVAL_S).max(1));
+        let mut not_before = Instant::now();
         loop {
-            let next = Instant::now() + interval.min(MAX_INTERVAL);
+            let next = not_before.max(Instant::now() + interval.min(MAX_INTERVAL));
             if next > end {
                 sleep(end.saturating_duration_since(Instant::now())).await;
                 return Err(DeviceError::Expired);
             }
             sleep(next.saturating_duration_since(Instant::now())).await;
-            match issuer.tokens(&form).await {
+            match issuer.tokens(&form, Duration::ZERO).await {
                 Ok(tokens) => return Ok(tokens),
                 Err(IssuerClientError::Rejected { code, description }) => match code.as_str() {
                     "authorization_pending" => {}
@@ -104,6 +105,10 @@ impl DeviceLogin {
                     "expired_token" => return Err(DeviceError::Expired),
                     _ => return Err(IssuerClientError::Rejected { code, description }.into()),
                 },
+                Err(IssuerClientError::Busy { retry_after }) => {
+                    not_before = Instant::now() + retry_after;
+                    interval += Duration::from_secs(SLOW_DOWN_S);
+                }
                 // Exponential back-off, as RFC 8628, 3.5, recommends.
                 Err(error) if error.is_temporary() => {
                     interval = interval.saturating_mul(2).min(MAX_INTERVAL);

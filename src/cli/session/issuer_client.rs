@@ -4,17 +4,22 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::Full;
-use hyper::{Request, StatusCode, header};
+use hyper::{Request, Response, StatusCode, header};
 use jiff::SignedDuration;
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use thiserror::Error;
+use tokio::time::{Instant, sleep};
 
 use super::address::{AddressError, parse_confidential_url};
-use crate::cli::output::sanitize;
+use super::retry_after::requested_pause;
+use crate::cli::output::{notice, sanitize};
 use crate::net::{HttpClient, HttpError};
 use crate::registry::Timestamp;
+
+/// How long a request is repeated while the issuer receives too many.
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The fields of a form. Never logged: some values are secret.
 pub(super) type FormFields<'a> = Vec<(&'a str, &'a str)>;
@@ -59,6 +64,9 @@ pub(in crate::cli) enum IssuerClientError {
     NoDeviceFlow,
     #[error("cannot reach the login server")]
     Unreachable(#[from] HttpError),
+    /// It asks to wait (429, or 503 with `Retry-After`).
+    #[error("the login server receives too many requests; try again in {} s", .retry_after.as_secs())]
+    Busy { retry_after: Duration },
     #[error("the login server sent an invalid response (status {0})")]
     InvalidResponse(StatusCode),
     /// An error of RFC 6749.
@@ -103,7 +111,9 @@ impl IssuerClient {
     ) -> Result<Self, IssuerClientError> {
         parse_confidential_url(issuer)?;
         let url = format!("{}/.well-known/openid-configuration", issuer.trim_end_matches('/'));
-        let metadata: IssuerMetadata = web.get_json(&url).await?;
+        let request = Request::get(url).header(header::ACCEPT, "application/json");
+        let request = request.body(Full::default()).map_err(HttpError::from)?;
+        let metadata: IssuerMetadata = json_body(&send(web, &request, PATIENCE).await?)?;
         if metadata.issuer != issuer {
             return Err(IssuerClientError::OtherIssuer(sanitize(issuer)));
         }
@@ -114,9 +124,13 @@ impl IssuerClient {
         Ok(Self { web: web.clone(), metadata })
     }
 
-    /// Requests tokens.
-    pub(super) async fn tokens(&self, form: &FormFields<'_>) -> Result<Tokens, IssuerClientError> {
-        let tokens: Tokens = self.post(&self.metadata.token_endpoint, form).await?;
+    /// Requests tokens. While the issuer is busy, repeats the request for as long as `patience`.
+    pub(super) async fn tokens(
+        &self,
+        form: &FormFields<'_>,
+        patience: Duration,
+    ) -> Result<Tokens, IssuerClientError> {
+        let tokens: Tokens = self.post(&self.metadata.token_endpoint, form, patience).await?;
         if !tokens.token_type.eq_ignore_ascii_case("bearer") {
             return Err(IssuerClientError::InvalidResponse(StatusCode::OK));
         }
@@ -135,41 +149,67 @@ impl IssuerClient {
             ("token", refresh_token.expose_secret()),
             ("token_type_hint", "refresh_token"),
         ];
-        let (status, body) = self.send(endpoint, &form).await?;
-        if status == StatusCode::OK { Ok(true) } else { Err(rejection(status, &body)) }
+        let response = self.send_form(endpoint, &form, PATIENCE).await?;
+        if response.status() == StatusCode::OK { Ok(true) } else { Err(rejection(&response)) }
     }
 
-    /// Posts a form and parses the JSON response.
+    /// Posts a form and parses the JSON response. Repeats it as [`tokens`](Self::tokens) does.
     pub(super) async fn post<T: DeserializeOwned>(
         &self,
         endpoint: &str,
         form: &FormFields<'_>,
+        patience: Duration,
     ) -> Result<T, IssuerClientError> {
-        let (status, body) = self.send(endpoint, form).await?;
-        if status != StatusCode::OK {
-            return Err(rejection(status, &body));
-        }
-        serde_json::from_slice(&body).map_err(|_| IssuerClientError::InvalidResponse(status))
+        json_body(&self.send_form(endpoint, form, patience).await?)
     }
 
-    async fn send(
+    async fn send_form(
         &self,
         endpoint: &str,
         form: &FormFields<'_>,
-    ) -> Result<(StatusCode, Bytes), IssuerClientError> {
+        patience: Duration,
+    ) -> Result<Response<Bytes>, IssuerClientError> {
         let body = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(form).finish();
         let request = Request::post(endpoint)
             .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")
             .header(header::ACCEPT, "application/json")
             .body(Full::from(body))
             .map_err(HttpError::from)?;
-        let response = self.web.send(request).await?;
-        Ok((response.status(), response.into_body()))
+        send(&self.web, &request, patience).await
     }
 }
 
-fn rejection(status: StatusCode, body: &[u8]) -> IssuerClientError {
-    match serde_json::from_slice::<ErrorBody>(body) {
+/// Sends a request. While the issuer is busy, waits as long as it asks and repeats the request, but
+/// not for longer than `patience`.
+async fn send(
+    web: &HttpClient,
+    request: &Request<Full<Bytes>>,
+    patience: Duration,
+) -> Result<Response<Bytes>, IssuerClientError> {
+    let end = Instant::now() + patience;
+    loop {
+        let response = web.send(request.clone()).await?;
+        let Some(retry_after) = requested_pause(&response) else { return Ok(response) };
+        if Instant::now() + retry_after > end {
+            return Err(IssuerClientError::Busy { retry_after });
+        }
+        let seconds = retry_after.as_secs();
+        notice(&format!("The login server receives too many requests; waiting for {seconds} s."));
+        sleep(retry_after).await;
+    }
+}
+
+fn json_body<T: DeserializeOwned>(response: &Response<Bytes>) -> Result<T, IssuerClientError> {
+    if response.status() != StatusCode::OK {
+        return Err(rejection(response));
+    }
+    let parsed = serde_json::from_slice(response.body());
+    parsed.map_err(|_| IssuerClientError::InvalidResponse(StatusCode::OK))
+}
+
+fn rejection(response: &Response<Bytes>) -> IssuerClientError {
+    let status = response.status();
+    match serde_json::from_slice::<ErrorBody>(response.body()) {
         Ok(body) if status.is_client_error() => {
             IssuerClientError::Rejected { code: body.error, description: body.error_description }
         }

@@ -8,6 +8,7 @@ mod device_login;
 mod issuer_client;
 mod refresh;
 mod resolve_server;
+mod retry_after;
 
 pub(super) use address::ServerAddress;
 pub(super) use control_client::{ControlClient, ControlClientError, OidcMetadata, WhoAmI};

@@ -5,7 +5,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::address::ServerAddress;
 use super::credentials::{CredentialStore, Login, OidcLogin};
-use super::issuer_client::{FormFields, IssuerClient, IssuerClientError, Tokens};
+use super::issuer_client::{FormFields, IssuerClient, IssuerClientError, PATIENCE, Tokens};
 use crate::cli::command::CommandError;
 use crate::net::HttpClient;
 use crate::registry::Timestamp;
@@ -68,5 +68,5 @@ async fn exchange(web: &HttpClient, oidc: &OidcLogin) -> Result<Tokens, IssuerCl
     let token = oidc.refresh_token.as_ref().map(ExposeSecret::expose_secret);
     form.extend(token.map(|token| ("refresh_token", token)));
     form.extend(oidc.resource.as_deref().map(|resource| ("resource", resource)));
-    issuer.tokens(&form).await
+    issuer.tokens(&form, PATIENCE).await
 }

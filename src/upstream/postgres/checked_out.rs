@@ -72,6 +72,14 @@ impl ConnectionBudget {
         Arc::clone(&self.free).acquire_owned().await.ok()
     }
 
+    /// How many permits there are at present, and how many callers wait for one.
+    pub(super) fn state(&self) -> (usize, usize) {
+        let max = self.max - self.withheld.load(Ordering::Acquire);
+        // Each permit in use and each waiting caller has a reference to the semaphore.
+        let in_use = max.saturating_sub(self.free.available_permits());
+        (max, Arc::strong_count(&self.free).saturating_sub(1 + in_use))
+    }
+
     /// Shrinks the budget by this permit, because the server rejected its connection. Returns the
     /// permit if it is the last one.
     pub(super) fn shrink(&self, permit: OwnedSemaphorePermit) -> Option<OwnedSemaphorePermit> {
@@ -107,11 +115,15 @@ mod tests {
         assert!(budget.shrink(kept.pop().expect("a permit")).is_none());
         assert!(budget.shrink(kept.pop().expect("a permit")).is_none());
         let last = budget.shrink(kept.pop().expect("a permit")).expect("the last one stays");
-        drop(last);
-        assert_eq!(budget.free.available_permits(), 1);
+        let waiting = Arc::clone(&budget.free).acquire_owned();
+        assert_eq!(budget.state(), (1, 1));
+        drop((last, waiting));
         for expected in [2, 3, 3, 3] {
             budget.grow();
-            assert_eq!(budget.free.available_permits(), expected);
+            assert_eq!(
+                (budget.state(), budget.free.available_permits()),
+                ((expected, 0), expected)
+            );
         }
     }
 }

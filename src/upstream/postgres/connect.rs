@@ -71,7 +71,6 @@ impl managed::Manager for HostManager {
 /// Checks the URLs and TLS settings without connecting.
 ///
 /// # Errors
-///
 /// As [`super::Postgres::new`].
 pub fn check(config: &UpstreamConfig) -> Result<(), SetupError> {
     standby_configs(config)?;
@@ -111,7 +110,6 @@ pub enum ConnectError {
 /// Opens one connection for a command-line tool.
 ///
 /// # Errors
-///
 /// As [`super::Postgres::new`], or the connection fails.
 pub async fn connect(config: &UpstreamConfig) -> Result<ClientWrapper, ConnectError> {
     // No request waits for the tools, so they may wait longer.
@@ -124,7 +122,6 @@ pub async fn connect(config: &UpstreamConfig) -> Result<ClientWrapper, ConnectEr
 /// connect yet.
 ///
 /// # Errors
-///
 /// As [`super::Postgres::new`].
 pub(crate) fn small_pool(config: &UpstreamConfig, connections: usize) -> Result<Pool, SetupError> {
     let timeout = Duration::from_millis(config.connect_ms.max(2_000));

@@ -5,7 +5,7 @@ use std::error::Error;
 use std::iter::successors;
 
 use deadpool::managed::TimeoutType;
-use tokio_postgres::error::SqlState;
+use tokio_postgres::error::{DbError, SqlState};
 
 use super::connect::PoolError;
 use super::hosts::HostError;
@@ -22,8 +22,8 @@ pub(super) enum Failure {
     Final(UpstreamError),
 }
 
-/// A failed login or an untrusted certificate is a case for an operator; a server that is starting,
-/// full or unreachable is transient. Several hosts are transient if one of them is.
+/// A refused login or an untrusted certificate is a case for an operator; a server that is starting,
+/// full or unreachable is transient.
 pub(super) fn from_pool(error: PoolError) -> UpstreamError {
     match error {
         // A timeout of the wait for a free connection does not mean that the server is
@@ -31,8 +31,8 @@ pub(super) fn from_pool(error: PoolError) -> UpstreamError {
         PoolError::Timeout(TimeoutType::Wait) => UpstreamError::Timeout,
         // The server is available, and busy.
         error if is_full(&error) => UpstreamError::Timeout,
-        PoolError::Backend(error) if error.0.iter().all(needs_operator) => {
-            UpstreamError::Failed(error.into())
+        PoolError::Backend(error) if error.0.iter().any(is_login_refused) => {
+            UpstreamError::LoginRefused(error.into())
         }
         PoolError::Backend(error) => UpstreamError::Unreachable(error.into()),
         other => UpstreamError::Unreachable(other.into()),
@@ -48,13 +48,28 @@ pub(super) fn is_full(error: &PoolError) -> bool {
     })
 }
 
-fn needs_operator(error: &HostError) -> bool {
+fn is_login_refused(error: &HostError) -> bool {
     let HostError::Connection(error) = error else { return false };
-    let login_failed = error.code().is_some_and(|code| {
-        // 28: invalid authorization, 3D: no such database.
-        code.code().starts_with("28") || code.code().starts_with("3D")
+    // Without an error of the server, it is the library's: no password, for example.
+    let is_refused = error.as_db_error().map_or(!is_transport(error), |error| {
+        // 28: invalid authorization, 3D: no such database, 42501: no right to connect to it.
+        let code = error.code().code();
+        code.starts_with("28") || code.starts_with("3D") || code == "42501" || is_poolers(error)
     });
-    login_failed || is_untrusted_certificate(error)
+    is_refused || is_untrusted_certificate(error)
+}
+
+/// Whether PgBouncer reports a refused login, which is its own or the server's.
+fn is_poolers(error: &DbError) -> bool {
+    let words = ["authentication failed", "does not exist", "not permitted to log in"];
+    *error.code() == SqlState::PROTOCOL_VIOLATION
+        && words.iter().any(|words| error.message().contains(words))
+}
+
+/// The SQL state of a failed statement.
+pub(super) fn sql_state(error: &UpstreamError) -> Option<&SqlState> {
+    let UpstreamError::Failed(cause) = error else { return None };
+    cause.downcast_ref::<tokio_postgres::Error>()?.code()
 }
 
 pub(super) fn classify(error: tokio_postgres::Error) -> Failure {
@@ -62,6 +77,9 @@ pub(super) fn classify(error: tokio_postgres::Error) -> Failure {
         None => is_transport(&error),
         Some(database) => {
             let code = database.code();
+            if is_poolers(database) {
+                return Failure::Final(UpstreamError::LoginRefused(error.into()));
+            }
             if *code == SqlState::QUERY_CANCELED || *code == SqlState::LOCK_NOT_AVAILABLE {
                 return Failure::Final(UpstreamError::Timeout);
             }

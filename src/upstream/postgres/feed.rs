@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use tokio_postgres::Row;
 use tokio_postgres::error::SqlState;
 
+use super::failure::sql_state;
 use super::foreign_changes::ForeignChanges;
 use super::queries::{self, Statement};
 use super::reader::Postgres;
@@ -86,12 +87,6 @@ impl Postgres {
         let value = if is_foreign { Changes::NoLog } else { rows::changes(row)? };
         Ok(Read { value, seen: stamp(row)? })
     }
-}
-
-/// The SQL state of a failed statement.
-fn sql_state(error: &UpstreamError) -> Option<&SqlState> {
-    let UpstreamError::Failed(cause) = error else { return None };
-    cause.downcast_ref::<tokio_postgres::Error>()?.code()
 }
 
 /// Whether the server lacks what the statement needs, or denies it.

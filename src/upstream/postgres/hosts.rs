@@ -41,7 +41,7 @@ pub(crate) enum HostError {
 /// Why no host can be used: the error of each host, in the order of the URL.
 #[derive(Debug, Error)]
 #[error("{}", text(.0))]
-pub(crate) struct NoUsableHost(pub(super) Vec<HostError>);
+pub(crate) struct NoUsableHost(pub(crate) Vec<HostError>);
 
 /// Hosts are numbered, from 1, because readers of the log need not know their names.
 fn text(errors: &[HostError]) -> String {
@@ -69,13 +69,8 @@ impl Hosts {
     /// The URL is invalid, or the file of certificate authorities cannot be read.
     pub(super) fn new(config: &UpstreamConfig, timeout: Duration) -> Result<Self, SetupError> {
         let target = target(config)?;
-        let ca_file = config.tls_ca_file.as_deref();
-        let tls = if target.any_name {
-            tls::client_for_any_name(ca_file)?
-        } else {
-            tls::client(ca_file)?
-        };
-        let tls = MakeRustlsConnect::new(tls);
+        let client = if target.any_name { tls::client_for_any_name } else { tls::client };
+        let tls = MakeRustlsConnect::new(client(config.tls_ca_file.as_deref())?);
         Ok(Self { target, tls, timeout, last: AtomicUsize::new(0) })
     }
 
@@ -132,6 +127,7 @@ impl Hosts {
     /// Connects to a host with an acceptable role, and tells whether it is the preferred one.
     async fn attempt(&self, host: usize) -> Result<(ClientWrapper, bool), HostError> {
         let (client, driver) = self.target.hosts[host].connect(self.tls.clone()).await?;
+        let is_unchecked = driver.parameter("server_encoding") == Some("SQL_ASCII");
         let driver = tokio::spawn(async move {
             if let Err(error) = driver.await {
                 tracing::debug!(%error, "the connection ended");
@@ -139,6 +135,10 @@ impl Hosts {
         });
         // The driver ends with the client.
         let client = ClientWrapper::new(client, driver);
+        if is_unchecked {
+            // Otherwise a text that is not UTF-8 fails the statement, with the rows around it.
+            client.batch_execute("SET client_encoding = 'SQL_ASCII'").await?;
+        }
         if self.target.role == HostRole::Any {
             return Ok((client, true));
         }

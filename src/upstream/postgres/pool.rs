@@ -75,19 +75,9 @@ impl QueryPool {
         self.pool.retain(|_, _| false);
     }
 
-    /// The timeout of [`Self::run`].
-    pub(super) const fn deadline(&self) -> Duration {
-        Duration::from_millis(self.config.deadline_ms)
-    }
-
     pub(super) fn state(&self) -> PoolState {
-        let status = self.pool.status();
-        PoolState {
-            max: status.max_size,
-            size: status.size,
-            idle: status.available,
-            waiting: status.waiting,
-        }
+        let (status, (max, waiting)) = (self.pool.status(), self.budget.state());
+        PoolState { max, size: status.size, idle: status.available, waiting }
     }
 
     /// Runs a statement and returns its rows, at least one. Retries if the connection was lost, after
@@ -114,7 +104,8 @@ impl QueryPool {
                 }
             }
         };
-        timeout(self.deadline(), attempts).await.unwrap_or(Err(UpstreamError::Timeout))
+        let deadline = Duration::from_millis(self.config.deadline_ms);
+        timeout(deadline, attempts).await.unwrap_or(Err(UpstreamError::Timeout))
     }
 
     async fn attempt(

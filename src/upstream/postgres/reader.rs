@@ -1,22 +1,27 @@
 //! Reads the registry from Postgres.
 
+use std::ops::Add;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use thiserror::Error;
 use tokio_postgres::Row;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::Type;
 
 use super::broken_rows::BrokenRows;
 use super::connect::standby_configs;
+use super::failure::sql_state;
 use super::foreign_changes::ForeignChanges;
 use super::hosts::Hosts;
 use super::pool::{QueryParam, QueryPool};
-use super::queries::{self, Counting};
+use super::queries::{self, Counting, Statement};
 use super::rows::{self, field, stamp};
-use super::timestamp::PgTimestamp;
 use super::url::SetupError;
 use crate::config::UpstreamConfig;
+use crate::net::PgTimestamp;
 use crate::ops::PoolState;
 use crate::registry::{
     ApiKeyRecord, ArenaInsights, Count, DomainName, GeneId, GenePage, GenePhenotype, GeneSearch,
@@ -45,7 +50,6 @@ impl Postgres {
     /// A registry that is not connected yet: it connects when it is read.
     ///
     /// # Errors
-    ///
     /// A URL is invalid, or the file of certificate authorities cannot be read.
     pub fn new(config: &UpstreamConfig, install_template: String) -> Result<Self, SetupError> {
         Self::with_broken_rows(config, install_template, BrokenRows::default())
@@ -78,38 +82,6 @@ impl Postgres {
             broken_rows,
         })
     }
-
-    /// Returns warnings about settings that let a statement run longer than any request waits, or
-    /// write, and about unsupported versions.
-    pub async fn verify(&self) -> Result<Vec<String>, UpstreamError> {
-        let row = &self.pool.run(&queries::SETTINGS, &[]).await?[0];
-        let statement_timeout: Option<i64> = field(row, "statement_timeout_ms")?;
-        let read_only: bool = field(row, "read_only")?;
-        let version: i32 = field(row, "major_version")?;
-        let longest = i64::try_from(self.pool.deadline().as_millis()).unwrap_or(i64::MAX);
-        let mut warnings = Vec::new();
-        match statement_timeout {
-            Some(ms) if (1..=longest).contains(&ms) => {}
-            Some(ms) if ms > longest => warnings.push(format!(
-                "the role's statement_timeout is {ms} ms, longer than any read waits ({longest} ms): \
-                 ALTER ROLE … SET statement_timeout = '600ms'"
-            )),
-            _ => warnings.push(
-                "the role has no statement_timeout: ALTER ROLE … SET statement_timeout = '600ms'"
-                    .to_owned(),
-            ),
-        }
-        if !read_only {
-            warnings.push(
-                "the role may write: ALTER ROLE … SET default_transaction_read_only = on"
-                    .to_owned(),
-            );
-        }
-        if version < 13 {
-            warnings.push(format!("Postgres {version} is not supported: upgrade to 13 or later"));
-        }
-        Ok(warnings)
-    }
 }
 
 #[async_trait]
@@ -118,13 +90,8 @@ impl RegistryReader for Postgres {
         let (rows, data) = self.read_page(search, Counting::WithTotal).await?;
         let row = &rows[0];
         self.broken_rows.record(&search.filter, field(row, "broken")?);
-        let page = GenePage {
-            data,
-            total: Count::saturating(field(row, "total")?),
-            limit: search.page.limit(),
-            offset: search.page.offset(),
-        };
-        Ok(Read { value: page, seen: stamp(row)? })
+        let value = GenePage::new(search.page, data, Count::saturating(field(row, "total")?));
+        Ok(Read { value, seen: stamp(row)? })
     }
 
     async fn page(&self, search: &GeneSearch) -> Result<Read<Vec<GeneSummary>>, UpstreamError> {
@@ -133,7 +100,8 @@ impl RegistryReader for Postgres {
     }
 
     async fn phenotype(&self, id: GeneId) -> Result<Read<Option<GenePhenotype>>, UpstreamError> {
-        let row = &self.pool.run(&queries::PHENOTYPE, &[&id.uuid()]).await?[0];
+        let rows = self.pool.run(&queries::PHENOTYPE, &[&id.uuid()]).await;
+        let row = &rows.map_err(|error| with_gene(error, id))?[0];
         let gene = rows::gene_with_phenotype(row)?;
         let value = gene.map(|gene| gene.into_phenotype(&self.install_template)).transpose()?;
         Ok(Read { value, seen: stamp(row)? })
@@ -145,7 +113,7 @@ impl RegistryReader for Postgres {
         now: Timestamp,
     ) -> Result<Read<Option<ArenaInsights>>, UpstreamError> {
         let then = PgTimestamp(arena::turnover_begins(now));
-        let rows = self.pool.run(&queries::INSIGHTS, &[&domain.as_str(), &then]).await?;
+        let rows = self.find(&queries::INSIGHTS, &[&domain.as_str(), &then]).await?;
         let value = arena::insights(domain, rows::standing(&rows)?);
         Ok(Read { value, seen: stamp(&rows[0])? })
     }
@@ -159,6 +127,10 @@ impl RegistryReader for Postgres {
         let records = rows.iter().zip(hashes).map(|(row, hash)| rows::api_key(row, *hash));
         let value: Vec<_> = records.collect::<Result<_, _>>()?;
         Ok(Read { value, seen: stamp(&rows[0])? })
+    }
+
+    async fn check_views(&self) -> Result<(), UpstreamError> {
+        self.pool.run(&queries::VIEWS_READ, &[]).await.map(drop)
     }
 }
 
@@ -176,7 +148,7 @@ impl Upstream for Postgres {
             [("postgres", "postgres_standbys"), ("postgres_side", "postgres_standbys_side")]
         {
             let states = of_standbys.iter().filter(|(pool, _)| *pool == name).map(|(_, one)| *one);
-            pools.extend(states.reduce(add).map(|sum| (sum_name, sum)));
+            pools.extend(states.reduce(PoolState::add).map(|sum| (sum_name, sum)));
         }
         pools
     }
@@ -187,6 +159,30 @@ impl Upstream for Postgres {
 }
 
 impl Postgres {
+    /// Runs a statement. A text that the database's encoding cannot hold is passed as NULL, which equals
+    /// nothing.
+    async fn find(
+        &self,
+        statement: &Statement,
+        values: &[QueryParam<'_>],
+    ) -> Result<Vec<Row>, UpstreamError> {
+        let found = self.pool.run(statement, values).await;
+        if !found.as_ref().is_err_and(is_untranslatable) {
+            return found;
+        }
+        let mut values = values.to_vec();
+        for (value, kind) in values.iter_mut().zip(&statement.types) {
+            // Otherwise it is the result that cannot be sent.
+            if *kind == Type::TEXT
+                && let Err(error) = self.pool.run(&queries::HOLDS_TEXT, &[*value]).await
+                && is_untranslatable(&error)
+            {
+                *value = &None::<&str>;
+            }
+        }
+        self.pool.run(statement, &values).await
+    }
+
     /// Reads the rows of a page, and the genes in them.
     async fn read_page(
         &self,
@@ -200,24 +196,35 @@ impl Postgres {
         let mut values: Vec<QueryParam<'_>> = vec![&limit, &offset];
         values.extend(domain.as_ref().map(|text| text as QueryParam<'_>));
         values.extend(fidelity.as_ref().map(|text| text as QueryParam<'_>));
-        let rows = self.pool.run(&statement, &values).await?;
+        let rows = self.find(&statement, &values).await?;
         let genes = rows.iter().filter_map(|row| rows::listed_gene(row).transpose());
         let genes = genes.collect::<Result<_, _>>()?;
         Ok((rows, genes))
     }
 }
 
+/// A failed read of one gene, for the log.
+#[derive(Debug, Error)]
+#[error("gene {id}")]
+struct FailedGene {
+    id: GeneId,
+    source: Box<dyn std::error::Error + Send + Sync>,
+}
+
+/// Names the gene in the cause of a failed statement: a value of its row may be the reason.
+fn with_gene(error: UpstreamError, id: GeneId) -> UpstreamError {
+    match error {
+        UpstreamError::Failed(source) => UpstreamError::Failed(FailedGene { id, source }.into()),
+        other => other,
+    }
+}
+
+fn is_untranslatable(error: &UpstreamError) -> bool {
+    sql_state(error) == Some(&SqlState::UNTRANSLATABLE_CHARACTER)
+}
+
 /// The text of the statement for this search, to inspect its plan. Parameters: limit, offset, then
 /// domain and fidelity, each if the filter has it.
 pub fn search_statement(search: &GeneSearch) -> String {
     queries::search(&search.filter, search.sort, Counting::WithTotal).sql
-}
-
-fn add(a: PoolState, b: PoolState) -> PoolState {
-    PoolState {
-        max: a.max + b.max,
-        size: a.size + b.size,
-        idle: a.idle + b.idle,
-        waiting: a.waiting + b.waiting,
-    }
 }

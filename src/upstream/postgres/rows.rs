@@ -4,6 +4,7 @@ use data_encoding::HEXLOWER_PERMISSIVE;
 use tokio_postgres::Row;
 use tokio_postgres::types::FromSql;
 
+use crate::net::{PgJson, PgText, PgTimestamp};
 use crate::registry::arena::{DomainStanding, FitnessSums, StandingGene};
 use crate::registry::{
     ApiKeyRecord, GeneId, GeneSummary, KeyHash, RawEvaluation, RawGene, Timestamp,
@@ -13,7 +14,6 @@ use crate::upstream::{
 };
 
 use super::queries;
-use super::timestamp::PgTimestamp;
 
 pub(super) fn field<'a, T: FromSql<'a>>(row: &'a Row, name: &str) -> Result<T, UpstreamError> {
     row.try_get(name).map_err(unexpected)
@@ -27,9 +27,12 @@ where
     field::<Option<T>>(row, name).map(Option::unwrap_or_default)
 }
 
+fn text(row: &Row, name: &str) -> Result<Option<String>, UpstreamError> {
+    Ok(field::<Option<PgText>>(row, name)?.map(|PgText(text)| text))
+}
+
 pub(super) fn time(row: &Row, name: &str) -> Result<Option<Timestamp>, UpstreamError> {
-    let time: Option<PgTimestamp> = field(row, name)?;
-    Ok(time.map(|PgTimestamp(at)| at))
+    Ok(field::<Option<PgTimestamp>>(row, name)?.map(|PgTimestamp(at)| at))
 }
 
 fn unexpected(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> UpstreamError {
@@ -69,9 +72,10 @@ pub(super) fn stamp(row: &Row) -> Result<ReadStamp, UpstreamError> {
 
 /// The changes that a poll found.
 pub(super) fn changes(row: &Row) -> Result<Changes, UpstreamError> {
-    let scopes: Vec<&str> = field_or_default(row, "scopes")?;
+    let scopes: Vec<PgText> = field_or_default(row, "scopes")?;
     let xids: Vec<i64> = field_or_default(row, "xids")?;
-    let change = |(scope, xid)| Change { scope: parse_scope(scope), xid: u64::try_from(xid).ok() };
+    let change =
+        |(PgText(scope), xid)| Change { scope: parse_scope(&scope), xid: u64::try_from(xid).ok() };
     let mut changes: Vec<_> = scopes.into_iter().zip(xids).map(change).collect();
     let is_of_key = |scope: &ChangeScope| matches!(scope, ChangeScope::Key(_) | ChangeScope::Keys);
     for (every, of_keys) in [(ChangeScope::Genes, false), (ChangeScope::Keys, true)] {
@@ -107,9 +111,9 @@ fn gene(row: &Row) -> Result<Option<RawGene>, UpstreamError> {
     let Some(id) = field(row, "id")? else { return Ok(None) };
     Ok(Some(RawGene {
         id,
-        name: field(row, "name")?,
-        domain: field(row, "domain")?,
-        fidelity: field(row, "fidelity")?,
+        name: text(row, "name")?,
+        domain: text(row, "domain")?,
+        fidelity: text(row, "fidelity")?,
         fitness_score: field(row, "fitness_score")?,
         reputation_score: field(row, "reputation_score")?,
         ..RawGene::default()
@@ -120,8 +124,8 @@ fn gene(row: &Row) -> Result<Option<RawGene>, UpstreamError> {
 pub(super) fn listed_gene(row: &Row) -> Result<Option<GeneSummary>, UpstreamError> {
     let Some(gene) = gene(row)? else { return Ok(None) };
     let gene = RawGene {
-        description: field(row, "description")?,
-        owner: field(row, "owner")?,
+        description: text(row, "description")?,
+        owner: text(row, "owner")?,
         downloads: field(row, "downloads")?,
         arena_rank: field(row, "arena_rank")?,
         ..gene
@@ -142,10 +146,10 @@ pub(super) fn listed_gene(row: &Row) -> Result<Option<GeneSummary>, UpstreamErro
 pub(super) fn gene_with_phenotype(row: &Row) -> Result<Option<RawGene>, UpstreamError> {
     let Some(gene) = gene(row)? else { return Ok(None) };
     Ok(Some(RawGene {
-        phenotype: field(row, "phenotype")?,
-        install_command: field(row, "install_command")?,
-        min_playground_version: field(row, "min_playground_version")?,
-        required_fidelity: field(row, "required_fidelity")?,
+        phenotype: field::<Option<PgJson>>(row, "phenotype")?.map(|PgJson(json)| json),
+        install_command: text(row, "install_command")?,
+        min_playground_version: text(row, "min_playground_version")?,
+        required_fidelity: text(row, "required_fidelity")?,
         ..gene
     }))
 }
@@ -176,7 +180,7 @@ fn top_gene(row: &Row) -> Result<Option<StandingGene>, UpstreamError> {
     let Some(id) = field::<Option<uuid::Uuid>>(row, "id")? else { return Ok(None) };
     Ok(Some(StandingGene {
         id: id.into(),
-        name: field_or_default(row, "name")?,
+        name: text(row, "name")?.unwrap_or_default(),
         // Turns -0 into 0.
         fitness: field::<f64>(row, "fitness")? + 0.0,
         newest_evaluations: field(row, "newest")?,
@@ -189,13 +193,13 @@ pub(super) fn api_key(row: &Row, hash: KeyHash) -> Result<Option<ApiKeyRecord>, 
         return Ok(None);
     }
     let limit: i64 = field(row, "rate_limit_per_minute")?;
-    let scopes: Vec<Option<String>> = field_or_default(row, "scopes")?;
+    let scopes: Vec<Option<PgText>> = field_or_default(row, "scopes")?;
     Ok(Some(ApiKeyRecord {
         hash,
-        prefix: field_or_default(row, "prefix")?,
-        owner: field_or_default(row, "owner")?,
-        name: field_or_default(row, "name")?,
-        scopes: scopes.into_iter().flatten().collect(),
+        prefix: text(row, "prefix")?.unwrap_or_default(),
+        owner: text(row, "owner")?.unwrap_or_default(),
+        name: text(row, "name")?.unwrap_or_default(),
+        scopes: scopes.into_iter().flatten().map(|PgText(scope)| scope).collect(),
         rate_limit_per_minute: u32::try_from(limit).unwrap_or(0),
         // Infinity means never.
         expires_at: time(row, "expires_at")?.filter(|at| *at < Timestamp::MAX),

@@ -20,7 +20,7 @@ use crate::net::AuthoritiesError;
 #[derive(Debug, Error)]
 pub enum SetupError {
     /// No URL is configured.
-    #[error("upstream.url is not set; set it or DATABASE_URL")]
+    #[error("upstream.url: must be set; also by upstream.url_file or DATABASE_URL")]
     NoUrl,
     /// The URL is invalid.
     #[error("upstream.url: not a valid postgres:// URL: {0}")]
@@ -35,6 +35,11 @@ pub enum SetupError {
     #[error("upstream.pool_size: the pool cannot be set up")]
     Pool,
 }
+
+const WRONG_SSLMODE: &str = "invalid value for option sslmode; use disable, prefer, require, verify-ca or \
+                             verify-full";
+const WRONG_ROLE: &str = "invalid value for option target_session_attrs; use any, primary, standby, \
+                          prefer-standby, read-write or read-only";
 
 /// The role that a host must have (`target_session_attrs`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -85,9 +90,10 @@ fn parse(url: &SecretString) -> Result<ConnectionTarget, String> {
         return Err("it must begin with postgres://".to_owned());
     }
     check_percent_escapes(url)?;
+    check_at_signs(url)?;
     let mut target = ConnectionTarget::default();
     let url = target.take_options(url)?;
-    let mut config: Config = url.parse().map_err(|error| without_secrets(&error))?;
+    let mut config: Config = url.parse().map_err(|error| without_secrets(&error, &url))?;
     if config.get_user().is_none() {
         // As psql does. Without a name, the server would report an error that is hard to understand.
         let user = ["PGUSER", "USER"].into_iter().find_map(|name| std::env::var(name).ok());
@@ -96,6 +102,21 @@ fn parse(url: &SecretString) -> Result<ConnectionTarget, String> {
     target.hosts = split_hosts(&config)?;
     target.shuffled = config.get_load_balance_hosts() == LoadBalanceHosts::Random;
     Ok(target)
+}
+
+/// Refuses an `@` that is not percent-encoded. The library takes all before the first one for user and
+/// password, and would look up the rest of a password as the name of a host.
+fn check_at_signs(url: &str) -> Result<(), &'static str> {
+    let Some((login, rest)) = url.split_once('@') else { return Ok(()) };
+    if rest.split('?').next().is_some_and(|host_and_name| host_and_name.contains('@')) {
+        return Err("an @ in a password is written as %40");
+    }
+    match login.split_once('?') {
+        Some((_, options)) if options.contains('=') => {
+            Err("an @ after the ? is written as %40, and a ? in a password as %3F")
+        }
+        _ => Ok(()),
+    }
 }
 
 impl ConnectionTarget {
@@ -107,9 +128,8 @@ impl ConnectionTarget {
         for parameter in query.split('&') {
             match parameter.split_once('=') {
                 Some(("target_session_attrs", value)) => self.role = role(value)?,
-                Some(("sslmode", "verify-full")) => kept.push("sslmode=require".into()),
-                Some(("sslmode", "verify-ca")) => {
-                    self.any_name = true;
+                Some(("sslmode", mode @ ("verify-full" | "verify-ca"))) => {
+                    self.any_name = mode == "verify-ca";
                     kept.push("sslmode=require".into());
                 }
                 Some(("sslmode", "disable" | "prefer" | "require")) => kept.push(parameter.into()),
@@ -117,11 +137,7 @@ impl ConnectionTarget {
                 Some(("host", hosts)) => {
                     kept.extend(hosts.split(',').map(|host| format!("host={host}").into()));
                 }
-                Some(("sslmode", _)) => {
-                    return Err("invalid value for option sslmode; use disable, prefer, \
-                                require, verify-ca or verify-full"
-                        .to_owned());
-                }
+                Some(("sslmode", _)) => return Err(WRONG_SSLMODE.to_owned()),
                 _ => kept.push(parameter.into()),
             }
         }
@@ -135,11 +151,7 @@ fn role(value: &str) -> Result<HostRole, String> {
         "primary" | "read-write" => HostRole::Primary,
         "standby" | "read-only" => HostRole::Standby,
         "prefer-standby" => HostRole::PreferStandby,
-        _ => {
-            return Err("invalid value for option target_session_attrs; use any, primary, \
-                        standby, prefer-standby, read-write or read-only"
-                .to_owned());
-        }
+        _ => return Err(WRONG_ROLE.to_owned()),
     })
 }
 
@@ -186,13 +198,16 @@ fn split_hosts(config: &Config) -> Result<Vec<Config>, String> {
 }
 
 /// The parser's error without parts of the URL, which may contain the password.
-fn without_secrets(error: &tokio_postgres::Error) -> String {
+fn without_secrets(error: &tokio_postgres::Error, url: &str) -> String {
     let reason = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
+    // Otherwise the options may be a part of the password.
+    let names_options = url.split_once('?').is_some_and(|(_, options)| !options.contains('@'));
     for known in ["unknown option", "invalid value for option"] {
         if let Some(rest) = reason.strip_prefix(known) {
             // Quotes only what looks like the name of an option.
             let name = rest.trim().trim_matches(['`', '\'', '"']);
-            if name.chars().all(|c| c.is_ascii_lowercase() || c == '_') && name.len() < 32 {
+            let is_name = name.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+            if is_name && name.len() < 32 && names_options {
                 return format!("{known} {name}");
             }
             return known.to_owned();

@@ -64,12 +64,25 @@ impl CliUser {
         self.terminal(args, |launch| launch.env("NO_COLOR", "1")).await
     }
 
+    /// Like [`at_terminal`](Self::at_terminal), at a terminal of this width.
+    pub(super) async fn at_terminal_of(&self, columns: usize, args: &[&str]) -> AtTerminal {
+        let script = format!("stty cols {columns}; exec {PROGRAM} {}", args.join(" "));
+        self.terminal_running(&["sh", "-c", &script], |launch| launch.env_remove("NO_COLOR")).await
+    }
+
     async fn terminal(&self, args: &[&str], with: impl FnOnce(Launch) -> Launch) -> AtTerminal {
+        self.terminal_running(&[&[PROGRAM], args].concat(), with).await
+    }
+
+    async fn terminal_running(
+        &self,
+        command: &[&str],
+        with: impl FnOnce(Launch) -> Launch,
+    ) -> AtTerminal {
         let fifo = scratch_folder("terminal").join("input");
         let made = std::process::Command::new("mkfifo").arg(&fifo).status().unwrap();
         assert!(made.success());
-        let command = std::iter::once(PROGRAM).chain(args.iter().copied());
-        let quoted: Vec<_> = command.map(|word| format!("'{word}'")).collect();
+        let quoted: Vec<_> = command.iter().map(|word| format!("'{word}'")).collect();
         let script = r#"exec script -qec "$1" /dev/null <"$2""#;
         let launch = Launch::new("terminal", "sh")
             .args(["-c", script, "sh", &quoted.join(" ")])

@@ -1,7 +1,7 @@
 //! `migrate`, `seed`, `maintain`
 
 use gene_registry::keys::ApiKey;
-use gene_registry::upstream::Catalogue;
+use gene_registry::registry::Catalogue;
 
 use super::{TIMEOUT, run_on};
 use crate::support::database::Database;

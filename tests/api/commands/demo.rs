@@ -150,7 +150,9 @@ async fn the_demo_keeps_an_address_given_as_argument() {
     let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let ended = super::run(gene_registry(["demo", "--bind", &address])).await.failed(1, &[]);
-    assert!(ended.stderr.contains(&address), "{ended:?}");
+    let said =
+        format!("gene-registry: --bind: cannot listen on {address}: address already in use\n");
+    assert_eq!(ended.stderr, said);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -175,6 +177,8 @@ async fn the_demo_ignores_databases_that_it_does_not_need() {
     let url = format!("postgres://user:{secret}@127.0.0.1:1/none");
     let command = gene_registry(["demo", "--bind", "127.0.0.1:0"]);
     let command = command.env("DATABASE_URL", &url).env("REDIS_URL", "redis://127.0.0.1:1");
+    let command = command.env("GENE_REGISTRY_OPS__BIND", "127.0.0.1:0");
+    let command = command.env("GENE_REGISTRY__LOG__LEVEL", "info");
     let process = command.start();
     until(TIMEOUT, "the demo has started", || async {
         assert!(process.is_running(), "{}", process.report());
@@ -182,11 +186,12 @@ async fn the_demo_ignores_databases_that_it_does_not_need() {
     })
     .await;
     eventually(TIMEOUT, "the demo names the ignored settings", || async {
-        process.stderr().contains("ignores REDIS_URL, DATABASE_URL")
+        process.stderr().contains("ignores REDIS_URL, DATABASE_URL, GENE_REGISTRY_OPS__BIND")
     })
     .await;
     let report = process.report();
     assert!(!report.contains(secret), "{report}");
+    assert!(report.contains("without Redis") && !report.contains("is not set"), "{report}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -232,6 +237,8 @@ async fn the_demo_keeps_addresses_from_the_environment() {
         let address = taken.local_addr().unwrap().to_string();
         let ended =
             super::run(gene_registry(["demo"]).env(variable, &address)).await.failed(1, &[]);
-        assert!(ended.stderr.contains(&format!("{key}: cannot listen on {address}")), "{ended:?}");
+        let said =
+            format!("gene-registry: {key}: cannot listen on {address}: address already in use\n");
+        assert!(ended.stderr.ends_with(&said), "{ended:?}");
     }
 }

@@ -5,6 +5,8 @@ use std::process::Command;
 use gene_registry::keys::ApiKey;
 
 use super::cli_user::CliUser;
+use super::run;
+use crate::support::process::Launch;
 use crate::support::scratch_folder;
 
 /// The words of every command after `gene-registry`, nested ones too; the first has none.
@@ -74,6 +76,23 @@ async fn shells_accept_their_completion_scripts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_examples_of_completions_work_in_a_new_home() {
+    let cli_user = CliUser::new();
+    let help = help(&cli_user, &["completions".to_owned()]).await;
+    let lines = help.lines().map(str::trim);
+    let examples: Vec<_> = lines.filter(|line| line.contains(" > ~/")).collect();
+    assert_eq!(examples.len(), 3, "{help}");
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_gene-registry")).parent().unwrap();
+    let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
+    for example in examples {
+        let launch = Launch::new("example", "sh").args(["-c", example]).env("PATH", &path);
+        run(cli_user.in_environment(launch)).await.ok();
+        let (_, file) = example.rsplit_once("> ~/").unwrap();
+        assert_ne!(std::fs::read(cli_user.folder.join(file)).unwrap(), b"", "{example}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn man_pages_of_all_commands_have_all_sections_and_no_faults() {
     const SECTIONS: [&str; 8] = [
         "NAME",
@@ -86,7 +105,7 @@ async fn man_pages_of_all_commands_have_all_sections_and_no_faults() {
         "SEE ALSO",
     ];
     /// They use no file.
-    const WITHOUT_FILES: [&str; 2] = ["demo", "openapi"];
+    const WITHOUT_FILES: [&str; 4] = ["demo", "openapi", "token", "token new"];
     let cli_user = CliUser::new();
     let folder = cli_user.folder.join("new/man1");
     cli_user.run(&["man", "--dir", folder.to_str().unwrap()]).await.ok();

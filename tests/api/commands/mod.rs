@@ -4,11 +4,16 @@ mod account;
 mod api_key;
 mod cli_user;
 mod config;
+mod config_errors;
 mod database;
 mod demo;
+mod error_messages;
 mod help;
 mod outputs;
+mod own_views;
 mod serve;
+mod setup;
+mod signals;
 mod token;
 
 use std::ffi::OsStr;
@@ -31,30 +36,24 @@ pub(crate) fn without_configuration(launch: Launch) -> Launch {
     let launch = launch.env("XDG_CONFIG_HOME", scratch_folder("config"));
     std::env::vars_os().map(|(name, _)| name).fold(launch, |launch, name| {
         let text = name.to_string_lossy();
-        let configures = text.starts_with("GENE_REGISTRY__")
-            || [
-                "GENE_REGISTRY_CONFIG",
-                "DATABASE_URL",
-                "REDIS_URL",
-                "CONTROL_DATABASE_URL",
-                "USAGE_DATABASE_URL",
-            ]
-            .contains(&&*text);
+        let configures = text.starts_with("GENE_REGISTRY")
+            || ["DATABASE_URL", "REDIS_URL", "CONTROL_DATABASE_URL", "USAGE_DATABASE_URL"]
+                .contains(&&*text);
         if configures { launch.env_remove(&name) } else { launch }
     })
 }
 
 /// The result of a command.
 #[derive(Debug)]
-struct CommandResult {
-    code: i32,
-    stdout: String,
-    stderr: String,
+pub(crate) struct CommandResult {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
 }
 
 impl CommandResult {
     #[track_caller]
-    fn ok(self) -> Self {
+    pub(crate) fn ok(self) -> Self {
         assert_eq!(self.code, 0, "{self:?}");
         self
     }
@@ -73,7 +72,7 @@ impl CommandResult {
 }
 
 /// Runs a command to its end.
-async fn run(command: Launch) -> CommandResult {
+pub(crate) async fn run(command: Launch) -> CommandResult {
     let process = command.start();
     let status = process.wait_exit(TIMEOUT).await;
     let code = status.code().unwrap_or_else(|| panic!("{status}: {}", process.report()));

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-use gene_registry::registry::Timestamp;
-use gene_registry::upstream::{Catalogue, Embedded};
+use gene_registry::registry::{Catalogue, Timestamp};
+use gene_registry::upstream::Embedded;
 use serde_json::{Value, json};
 
 use crate::support::document::StrictDocument;

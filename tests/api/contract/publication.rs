@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use gene_registry::config::Config;
-use gene_registry::registry::Timestamp;
-use gene_registry::upstream::{Catalogue, Embedded};
+use gene_registry::registry::{Catalogue, Timestamp};
+use gene_registry::upstream::Embedded;
 use reqwest::Method;
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! Every response over the sample registry matches the served document strictly.
 
-use gene_registry::upstream::Catalogue;
+use gene_registry::registry::Catalogue;
 use serde_json::Value;
 
 use crate::support::database::Database;

@@ -75,6 +75,7 @@ async fn changes_whose_caller_has_gone_are_in_the_audit_log() {
     let [one, other] = [gated.alice.create("one").await, gated.alice.create("other").await];
     for (path, body, action) in [
         ("/api-keys", json!({ "name": "gone" }), "create"),
+        ("/api-keys/update", json!({ "prefix": prefix(&one), "name": "new" }), "update"),
         ("/api-keys/rotate", json!({ "prefix": prefix(&one) }), "rotate"),
         ("/api-keys/revoke", json!({ "prefix": prefix(&other) }), "revoke"),
     ] {
@@ -124,6 +125,7 @@ async fn changes_that_the_database_did_not_confirm_are_in_the_audit_log() {
     let [one, other] = [gated.alice.create("one").await, gated.alice.create("other").await];
     for (path, body, action) in [
         ("/api-keys", json!({ "name": "lost" }), "create"),
+        ("/api-keys/update", json!({ "prefix": prefix(&one), "name": "new" }), "update"),
         ("/api-keys/rotate", json!({ "prefix": prefix(&one) }), "rotate"),
         ("/api-keys/revoke", json!({ "prefix": prefix(&other) }), "revoke"),
     ] {

@@ -143,6 +143,10 @@ async fn an_invalid_prefix_changes_nothing_and_is_not_repeated() {
     for body in [json!({}), json!({ "prefix": null }), json!({ "prefix": 5 })] {
         alice.post("/api-keys/revoke", &body).await.assert_refused(400, "MISSING_PARAM");
     }
+    let update = json!({ "prefix": &key, "name": "new" });
+    let refused = alice.post("/api-keys/update", &update).await;
+    refused.assert_refused(400, "INVALID_PREFIX");
+    assert!(!refused.text.contains(secret), "{refused:?}");
     for overlap in [json!(-1), json!("24h"), json!(31_536_001)] {
         let body = json!({ "prefix": &key[..11], "overlap_s": overlap });
         alice.post("/api-keys/rotate", &body).await.assert_refused(400, "MISSING_PARAM");

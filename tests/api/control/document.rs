@@ -51,6 +51,12 @@ async fn every_response_matches_the_document() {
             "RotatedApiKey",
             alice.post("/api-keys/rotate", &revoke).await,
         ),
+        (
+            "post",
+            "/api-keys/update",
+            "ApiKey",
+            alice.post("/api-keys/update", &json!({ "prefix": prefix(&one), "name": "c" })).await,
+        ),
         ("post", "/api-keys/revoke", "ApiKey", alice.post("/api-keys/revoke", &revoke).await),
         ("post", "/api-keys/rotate", "ControlError", alice.post("/api-keys/rotate", &revoke).await),
         ("post", "/api-keys", "ControlError", alice.post("/api-keys", &json!({})).await),
@@ -90,8 +96,15 @@ async fn the_document_describes_key_management_and_the_public_one_does_not() {
     let mut names: Vec<_> =
         operations.iter().map(|operation| operation["operationId"].as_str().unwrap()).collect();
     names.sort_unstable();
-    let expected =
-        ["createApiKey", "howToLogIn", "listApiKeys", "revokeApiKey", "rotateApiKey", "whoAmI"];
+    let expected = [
+        "createApiKey",
+        "howToLogIn",
+        "listApiKeys",
+        "revokeApiKey",
+        "rotateApiKey",
+        "updateApiKey",
+        "whoAmI",
+    ];
     assert_eq!(names, expected);
     for operation in operations {
         let open = operation["operationId"] == "howToLogIn";

@@ -56,7 +56,7 @@ async fn every_other_token_gets_the_same_refusal() {
         let response = ControlClient::new(&replica, None).get(path).await;
         response.assert_refused(401, "UNAUTHORIZED");
     }
-    for path in ["/api-keys", "/api-keys/revoke", "/api-keys/rotate"] {
+    for path in ["/api-keys", "/api-keys/revoke", "/api-keys/rotate", "/api-keys/update"] {
         let response = ControlClient::new(&replica, None).post(path, &json!({})).await;
         response.assert_refused(401, "UNAUTHORIZED");
     }

@@ -8,6 +8,7 @@ mod fleet;
 mod issuer_keys;
 mod keys;
 mod limits;
+mod lockout;
 mod login_tokens;
 mod provider;
 mod rights;

@@ -71,7 +71,7 @@ async fn tokens_and_new_keys_are_in_no_log_metric_or_other_response() {
         for path in ["/whoami", "/api-keys", "/api-keys?limit=x", "/nothing"] {
             responses += &format!("{:?}", caller.get(path).await);
         }
-        for path in ["/api-keys/revoke", "/api-keys/rotate"] {
+        for path in ["/api-keys/revoke", "/api-keys/rotate", "/api-keys/update"] {
             responses += &format!("{:?}", caller.post(path, &json!({ "prefix": made[0] })).await);
             responses += &format!("{:?}", caller.post(path, &json!({ "key": made[0] })).await);
             responses += &format!("{:?}", caller.post(path, &json!({ made[0].clone(): 1 })).await);

@@ -1,6 +1,7 @@
 //! Both stores of keys behave alike: Postgres, and the in-memory one of `demo`.
 
 mod limits;
+mod updates;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -77,6 +77,7 @@ async fn a_replica_that_starts_after_a_change_never_shows_the_state_before_it() 
     let (paths, uncached_replica) = (paths_of(&genes), uncached_replica(&fleet).await);
     for (round, none_runs) in [false, true, true].into_iter().enumerate() {
         let before = responses(&fleet.replicas[0], &key, &paths).await;
+        redis.published(&fleet.prefix).await;
         let kept = redis.keys(&format!("{}:entry", fleet.prefix)).await;
         assert!(kept.len() > genes.len(), "{kept:?}");
         if none_runs {

@@ -1,13 +1,15 @@
-//! Finds the command blocks of the documents.
+//! Finds the blocks of commands and of SQL in the documents.
 
 use std::path::{Path, PathBuf};
 
-/// A command block.
+/// A block of commands for a shell, or of SQL.
 pub(super) struct Block {
     /// The document's path in the repository.
     pub(super) document: String,
     /// The number of the block's first line.
     pub(super) line: usize,
+    /// The SQL, for which the only command is psql.
+    pub(super) sql: Option<String>,
     steps: Vec<Step>,
 }
 
@@ -72,11 +74,18 @@ fn blocks_of(document: &str, text: &str) -> Vec<Block> {
         let steps = match language {
             "sh" | "bash" => commands(&body, Some),
             "console" => commands(&body, |line| line.trim_start().strip_prefix("$ ")),
+            "sql" => vec![psql(&body.join("\n"))],
             _ => continue,
         };
-        blocks.push(Block { document: document.to_owned(), line: index + 2, steps });
+        let sql = (language == "sql").then(|| body.join("\n"));
+        blocks.push(Block { document: document.to_owned(), line: index + 2, sql, steps });
     }
     blocks
+}
+
+fn psql(sql: &str) -> Step {
+    let psql = r#"psql "$DATABASE_URL" --quiet --set ON_ERROR_STOP=1"#;
+    Step { command: format!("{psql} <<'END'\n{sql}\nEND"), is_refused: false }
 }
 
 /// The commands of a block: lines that `begins` accepts, and what continues them. Other lines are
@@ -100,11 +109,15 @@ fn commands<'a>(body: &[&'a str], begins: impl Fn(&'a str) -> Option<&'a str>) -
 #[test]
 fn blocks_of_commands_are_found() {
     let text = "# Title\n\n```sh\nexport A=1\ncurl -v \\\n  http://a   # why\n```\n```rust\nlet a;\n\
-                ```\n1. item\n\n   ```console\n   $ curl http://b\n   {\"error\":\"x\"}\n   $ ls\n   ```\n";
+                ```\n1. item\n\n   ```console\n   $ curl http://b\n   {\"error\":\"x\"}\n   $ ls\n   ```\n\
+                ```sql\nSELECT 1;\nSELECT 2;\n```\n";
     let blocks = blocks_of("a.md", text);
     let scripts: Vec<_> = blocks.iter().map(|block| block.script(|_| true)).collect();
     let refused = "until ! { curl http://b\n}; do sleep 0.1; done\nls\n";
-    assert_eq!(scripts, ["export A=1\ncurl -v \\\n  http://a   # why\n", refused]);
-    assert_eq!(blocks.iter().map(|block| block.line).collect::<Vec<_>>(), [4, 14]);
+    let sql = "psql \"$DATABASE_URL\" --quiet --set ON_ERROR_STOP=1 <<'END'\n\
+               SELECT 1;\nSELECT 2;\nEND\n";
+    assert_eq!(scripts, ["export A=1\ncurl -v \\\n  http://a   # why\n", refused, sql]);
+    assert_eq!(blocks.iter().map(|block| block.line).collect::<Vec<_>>(), [4, 14, 19]);
+    assert_eq!(blocks[2].sql.as_deref(), Some("SELECT 1;\nSELECT 2;"));
     assert_eq!(blocks[0].script(|command| command.starts_with("ls")), "");
 }

@@ -1,19 +1,27 @@
-//! The command blocks of README.md and docs: each command works as it is written, or is listed in
-//! [`NOT_RUN`] with the reason why a test cannot run it.
+//! The blocks of commands and SQL in README.md and docs: each command works as it is written, or is
+//! listed in [`NOT_RUN`] with the reason why a test cannot run it.
 //!
-//! A block is a fence marked `sh` or `console`. It runs in bash, in a folder that has all that the
+//! A block is a fence marked `sh`, `console` or `sql`. All blocks of a document that has SQL share a new
+//! database. A block runs in bash, in a folder that has all that the
 //! repository has, as a user who is logged in, beside a replica over the sample registry. `curl`
 //! fails for an error, unless the output that is shown after it has one. Hosts, ports, databases and
 //! keys of the documents are replaced by those of the test: see [`Setup::replaced`].
 
 mod blocks;
+pub(crate) mod existing_registry;
 mod setup;
+mod watched_tables;
+
+use std::collections::{BTreeSet, HashMap};
 
 use blocks::{Block, blocks};
 use setup::Setup;
 
 /// Commands that no test can run by their beginnings, and the reasons.
-const NOT_RUN: [(&str, &str); 12] = [
+const NOT_RUN: [(&str, &str); 15] = [
+    (". ./registry.env", "gene-registry setup writes that file"),
+    ("gene-registry setup", "it needs a server without these roles; tests/guides/run runs it"),
+    ("sudo apt-get", "it changes the system; tests/guides/run runs it"),
     ("tests/", "it runs this test"),
     ("bench/", "it needs two quiet cores, for long"),
     ("cargo bench", "it needs two quiet cores, for long"),
@@ -49,13 +57,19 @@ fn without_variables(command: &str) -> &str {
 async fn every_command_of_the_documents_works() {
     let setup = Setup::start().await;
     let (mut run, mut faults) = (0, Vec::new());
+    let with_sql: BTreeSet<String> =
+        blocks().into_iter().filter(|b| b.sql.is_some()).map(|b| b.document).collect();
+    let mut databases = HashMap::new();
+    for document in with_sql {
+        databases.insert(document, setup.create_database().await);
+    }
     for block in blocks() {
         let script = block.script(is_run);
         if script.is_empty() {
             continue;
         }
         run += 1;
-        if let Err(report) = setup.run(&script).await {
+        if let Err(report) = setup.run(&script, databases.get(&block.document)).await {
             faults.push(format!("{}:{}:\n{script}\n{report}", block.document, block.line));
         }
     }

@@ -98,13 +98,22 @@ impl Setup {
         Self { postgres, database, redis, replica, token, key, programs }
     }
 
-    /// Runs a block's commands to their end. Fails with what was printed.
-    pub(super) async fn run(&self, commands: &str) -> Result<(), String> {
+    pub(super) async fn create_database(&self) -> Database<'static> {
+        self.postgres.create_database().await
+    }
+
+    /// Runs a block's commands to their end, on the database of its document if that has one. Fails
+    /// with what was printed.
+    pub(super) async fn run(
+        &self,
+        commands: &str,
+        of_document: Option<&Database<'static>>,
+    ) -> Result<(), String> {
         let folder = self.working_folder();
         // A block that creates the schema needs an empty database.
-        let empty = self.postgres.create_database().await;
+        let empty = self.create_database().await;
         let creates = commands.contains("gene-registry migrate");
-        let database = if creates { &empty } else { &self.database };
+        let database = of_document.unwrap_or(if creates { &empty } else { &self.database });
         let key = self.database.new_key_with(|key| key.owner = USER.to_owned()).await;
         let prefix = &key[..11];
         let script = format!(
@@ -122,6 +131,7 @@ impl Setup {
             .env("HOME", &folder)
             .env("XDG_CONFIG_HOME", folder.join(".config"))
             .env("DATABASE_URL", database.url())
+            .env("OWNER_DATABASE_URL", database.url())
             .env("GENE_REGISTRY__REDIS__PREFIX", RedisServer::new_prefix())
             .env("GENE_REGISTRY__OPS__BIND", self.replica.ops.trim_start_matches("http://"));
         for (name, value) in

@@ -24,11 +24,11 @@ use async_trait::async_trait;
 use gene_registry::config::Config;
 use gene_registry::keys::ApiKey;
 use gene_registry::registry::{
-    ApiKeyRecord, ArenaInsights, DomainName, GeneId, GenePage, GenePhenotype, GeneSearch,
-    GeneSummary, KeyHash, Timestamp,
+    ApiKeyRecord, ArenaInsights, Catalogue, DomainName, GeneId, GenePage, GenePhenotype,
+    GeneSearch, GeneSummary, KeyHash, Timestamp,
 };
 use gene_registry::upstream::{
-    Catalogue, ChangeFeed, Changes, Embedded, Position, Read, RegistryReader, Snapshot, Upstream,
+    ChangeFeed, Changes, Embedded, Position, Read, RegistryReader, Snapshot, Upstream,
     UpstreamError,
 };
 use tokio::sync::Semaphore;

@@ -12,13 +12,15 @@ use sha2::{Digest, Sha256};
 use super::{ControlledUpstream, TIMEOUT, replica, replica_over};
 use crate::support::replica::{Replica, Response};
 
-const PAGES: [&str; 3] = ["/", "/docs", "/arena"];
+const PAGES: [&str; 4] = ["/", "/docs", "/arena", "/genes/any"];
 
-const FILES: [(&str, &str); 13] = [
+const FILES: [(&str, &str); 15] = [
     ("/", "text/html; charset=utf-8"),
     ("/arena", "text/html; charset=utf-8"),
     ("/arena/main.js", "text/javascript; charset=utf-8"),
+    ("/assets/key.js", "text/javascript; charset=utf-8"),
     ("/assets/style.css", "text/css; charset=utf-8"),
+    ("/genes/any", "text/html; charset=utf-8"),
     ("/assets/icon.svg", "image/svg+xml"),
     ("/docs", "text/html; charset=utf-8"),
     ("/docs/init.js", "text/javascript; charset=utf-8"),
@@ -191,4 +193,50 @@ fn the_vendored_files_have_the_recorded_checksums() {
     let there = there.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let there: BTreeSet<String> = there.collect();
     assert_eq!(there.iter().map(String::as_str).collect::<BTreeSet<_>>(), known);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn browsers_get_a_page_for_an_unknown_address_and_other_clients_json() {
+    let (replica, _) = replica(|_| {}).await;
+    let root = replica.base.strip_suffix("/v1").unwrap();
+    let get = async |path: &str, accept: &str| {
+        replica.send(Method::GET, &format!("{root}{path}"), &[("accept", accept)]).await
+    };
+    for (path, way_back) in [("/none", "./"), ("/deep/none", "../"), ("/genes/a/b", "../../")] {
+        for accept in ["text/html", "application/xhtml+xml, Text/HTML;q=0.9"] {
+            let page = get(path, accept).await;
+            assert_eq!(page.status, 404);
+            assert_eq!(page.header("content-type"), "text/html; charset=utf-8");
+            assert!(page.text.contains(&format!("href=\"{way_back}arena\"")), "{}", page.text);
+            assert_eq!(page.header("vary"), "Accept");
+        }
+        for accept in ["*/*", "application/json"] {
+            let error = get(path, accept).await;
+            error.assert_refused(404, "NOT_FOUND");
+            assert_eq!(error.header("vary"), "Accept");
+        }
+    }
+    get("/v1/none", "text/html").await.assert_refused(404, "NOT_FOUND");
+    send(&replica, Method::POST, "/none").await.assert_refused(404, "NOT_FOUND");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_with_a_slash_too_many_redirects_by_a_relative_reference() {
+    let (replica, _) = replica(|_| {}).await;
+    let root = replica.base.strip_suffix("/v1").unwrap();
+    let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none());
+    let client = client.build().unwrap();
+    for (path, location) in [
+        ("/docs/", "../docs"),
+        ("/arena/?domain=a%20b&sort=downloads", "../arena?domain=a%20b&sort=downloads"),
+        ("/genes/a%2Fb/", "../a%2Fb"),
+    ] {
+        let redirect = client.get(format!("{root}{path}")).send().await.unwrap();
+        assert_eq!(redirect.status(), 308, "{path}");
+        assert_eq!(redirect.headers()["location"], location);
+    }
+    for path in ["/none/", "/assets/style.css/", "/v1/genes/"] {
+        let other = client.get(format!("{root}{path}")).send().await.unwrap();
+        assert_eq!(other.status(), 404, "{path}");
+    }
 }

@@ -49,6 +49,26 @@ pub(super) async fn metrics_of_a_replica() -> Response {
     replica.ops("/metrics").await
 }
 
+/// The metrics of a replica with everything that alerts watch, and without any request so far.
+pub(super) async fn metrics_before_any_request() -> Response {
+    let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
+    let files = Authority::new().certify("localhost", VALID);
+    let fleet = Fleet::start_with(1, postgres, redis, |config| {
+        config.control.bind = Some("127.0.0.1:0".parse().unwrap());
+        new_token(config, "alice");
+        config.redis.timeout_ms = 5_000;
+        config.upstream.read_urls.extend(config.upstream.url.clone());
+        (config.server.tls.cert_file, config.server.tls.key_file) = (Some(files.0), Some(files.1));
+    })
+    .await;
+    let memory = "gene_registry_redis_memory_ratio";
+    eventually(Duration::from_secs(20), "the memory of Redis is known", async || {
+        fleet.replicas[0].metric(memory).await.is_some()
+    })
+    .await;
+    fleet.replicas[0].ops("/metrics").await
+}
+
 /// The metrics of a replica that serves TLS.
 pub(super) async fn metrics_with_tls() -> Response {
     let files = Authority::new().certify("localhost", VALID);
@@ -111,8 +131,8 @@ async fn metrics_of_stores_caches_and_domains_have_the_actual_values() {
     is(r#"gene_registry_key_records{known="yes"}"#, 1.0);
     is(r#"gene_registry_domain_genes{domain="search"}"#, 13.0);
     is(r#"gene_registry_pool_max_connections{pool="postgres"}"#, 16.0);
-    is(r#"gene_registry_pool_max_connections{pool="redis"}"#, 8.0);
-    for pool in ["postgres", "redis", "redis_limits"] {
+    is(r#"gene_registry_pool_max_connections{pool="redis"}"#, 4.0);
+    for pool in ["postgres", "redis", "redis_publications", "redis_limits"] {
         let of = |state| {
             value(&format!(r#"gene_registry_pool_connections{{pool="{pool}",state="{state}"}}"#))
         };

@@ -1,6 +1,7 @@
-//! What operators rely on: metrics, alerts and the dashboard, traces, rolling restarts, and
-//! behaviour under random faults.
+//! What operators rely on: metrics, the dashboard, alerts and their causes, traces, rolling restarts,
+//! views that cannot be read, and behaviour under random faults.
 
+mod alerts;
 mod chaos;
 mod metrics;
 #[cfg(not(feature = "otlp"))]
@@ -10,3 +11,4 @@ mod rules;
 mod trace_ids;
 #[cfg(feature = "otlp")]
 mod traces;
+mod views;

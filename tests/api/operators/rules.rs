@@ -9,8 +9,9 @@ use std::process::{Command, Output, Stdio};
 use gene_registry::ops::catalog::{self, MetricKind};
 use serde_json::Value;
 
-use super::metrics::{metrics_of_a_replica, metrics_with_tls};
+use super::metrics::{metrics_before_any_request, metrics_of_a_replica, metrics_with_tls};
 use crate::support::process::find_program;
+use crate::support::prometheus::rules;
 
 /// The names of the service's and the process's metrics in an expression, without the suffixes of
 /// histograms.
@@ -36,12 +37,6 @@ fn file(path: &str) -> PathBuf {
 
 fn read(path: &str) -> String {
     std::fs::read_to_string(file(path)).unwrap()
-}
-
-fn alerts() -> Vec<Value> {
-    let rules: Value = serde_saphyr::from_str(&read("config/prometheus/alerts.yml")).unwrap();
-    let groups = rules["groups"].as_array().unwrap();
-    groups.iter().flat_map(|group| group["rules"].as_array().unwrap().clone()).collect()
 }
 
 /// All strings under keys of this name, at any depth.
@@ -78,12 +73,98 @@ async fn a_replica_exposes_every_metric_of_alerts_and_dashboard() {
     strings_under(&dashboard, "expr", &mut expressions);
     strings_under(&dashboard["templating"], "query", &mut expressions);
     let on_dashboard = expressions.len();
-    expressions.extend(alerts().iter().map(|rule| rule["expr"].as_str().unwrap().to_owned()));
+    expressions.extend(rules().iter().map(|rule| rule["expr"].as_str().unwrap().to_owned()));
 
     assert!(on_dashboard > 50 && expressions.len() > on_dashboard + 15, "all were found");
     for expression in &expressions {
         for name in names_in(expression) {
             assert!(there.contains(&name), "{name}, in {expression}");
+        }
+    }
+}
+
+/// A metric with its labels, or with what a rule asks of them: name, operator and value.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Selector {
+    metric: String,
+    labels: Vec<(String, String, String)>,
+}
+
+/// The selectors of this service's and its process's metrics in an expression, or in a line of `/metrics`.
+fn selectors_in(expression: &str) -> Vec<Selector> {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let mut found = Vec::new();
+    let mut rest = expression;
+    while let Some(begin) = ["gene_registry_", "process_"].iter().filter_map(|p| rest.find(p)).min()
+    {
+        rest = &rest[begin..];
+        let end = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
+        let (metric, after) = rest.split_at(end);
+        let inside = after.strip_prefix('{').and_then(|after| after.split_once('}'));
+        let labels = inside.map(|(labels, _)| labels).unwrap_or_default();
+        let label = |text: &str| {
+            let begin = text.find(|c| !is_part(c)).unwrap();
+            let (operator, value) = text[begin..].split_once('"').unwrap();
+            (text[..begin].to_owned(), operator.to_owned(), value.trim_end_matches('"').to_owned())
+        };
+        let labels = labels.split(',').filter(|label| !label.is_empty()).map(label).collect();
+        found.push(Selector { metric: metric.to_owned(), labels });
+        rest = inside.map_or(after, |(_, after)| after);
+    }
+    found
+}
+
+impl Selector {
+    /// Whether it selects this series. Prometheus adds the label `job` itself.
+    fn selects(&self, series: &Self) -> bool {
+        let agrees = |(name, operator, value): &(String, String, String)| {
+            let actual = series.labels.iter().find(|(label, ..)| label == name);
+            let Some((.., actual)) = actual else { return name == "job" };
+            match operator.as_str() {
+                "=" => actual == value,
+                "=~" => {
+                    let pattern = serde_json::json!({ "pattern": format!("^(?:{value})$") });
+                    jsonschema::is_valid(&pattern, &actual.as_str().into())
+                }
+                other => panic!("the operator {other}"),
+            }
+        };
+        self.metric == series.metric && self.labels.iter().all(agrees)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_series_of_an_alert_exists_before_the_first_request() {
+    let text = metrics_before_any_request().await.text;
+    let samples = text.lines().filter(|line| !line.starts_with('#')).filter_map(|line| {
+        let (series, value) = line.rsplit_once(' ')?;
+        Some((selectors_in(series).pop()?, value.parse::<f64>().unwrap()))
+    });
+    let samples: Vec<_> = samples.collect();
+
+    let mut selectors = 0;
+    for rule in rules() {
+        for selector in selectors_in(rule["expr"].as_str().unwrap()) {
+            selectors += 1;
+            let selected: Vec<_> =
+                samples.iter().filter(|(series, _)| selector.selects(series)).collect();
+            assert!(!selected.is_empty(), "{}: {selector:?} in {text}", rule["alert"]);
+            // Panics are counted by the process, in which other tests cause some.
+            let is_counted_here = !selector.metric.starts_with("process_")
+                && selector.metric != "gene_registry_task_panics_total";
+            if selector.metric.ends_with("_total") && is_counted_here {
+                assert!(selected.iter().all(|(_, value)| *value == 0.0), "{selected:?}");
+            }
+        }
+    }
+    assert!(selectors > 30, "{selectors} were found");
+    // The first panic of each operation is an increase.
+    for route in ["/v1/genes", "/v1/genes/{id}/phenotype", "/v1/arena/insights"] {
+        for status in ["500", "502", "503"] {
+            let series = format!(
+                "gene_registry_requests_total{{route=\"{route}\",method=\"GET\",status=\"{status}\"}} 0\n"
+            );
+            assert!(text.contains(&series), "{series}: {text}");
         }
     }
 }
@@ -110,7 +191,7 @@ async fn prometheus_accepts_rules_and_metrics_and_the_rules_pass_their_tests() {
 fn every_alert_is_tested_and_documented() {
     let tests = read("config/prometheus/alerts_test.yml");
     let guide = read("docs/operations.md");
-    let alerts = alerts();
+    let alerts = rules();
     for alert in &alerts {
         let name = alert["alert"].as_str().unwrap();
         assert!(tests.contains(&format!("alertname: {name}\n        exp_alerts:")), "{name}");

@@ -44,6 +44,7 @@ async fn a_full_redis_loses_only_writes() {
     for path in &shared {
         assert_ok(&fleet.replicas[0].get(path, Some(&key)).await);
     }
+    redis.published(&fleet.prefix).await;
     assert!(assert_all_expire(&redis, &fleet.prefix).await > 20);
     // Room for a little more: the limit is reached in the middle of traffic.
     let info: String = redis.command(&["INFO", "memory"]).await;
@@ -92,6 +93,7 @@ async fn a_read_only_redis_serves_its_entries_and_is_not_written_for_each_reques
     let key = fleet.database.new_key(1_000_000).await;
     let path = uncached_path();
     assert_ok(&fleet.replicas[0].get(&path, Some(&key)).await);
+    redis.published(&fleet.prefix).await;
 
     let () = redis.command(&["REPLICAOF", "127.0.0.1", "1"]).await;
     for replica in &fleet.replicas {

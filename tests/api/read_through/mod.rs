@@ -17,6 +17,7 @@ mod late_joiners;
 mod leases;
 mod memory;
 mod newest_wins;
+mod publications;
 mod redis_room;
 mod releases;
 mod shedding;
@@ -151,7 +152,9 @@ async fn count_waits(fleet: &Fleet<'_>) -> usize {
 
 /// The keys of the cache entries in Redis.
 async fn entry_keys(fleet: &Fleet<'_>) -> Vec<String> {
-    RedisServer::shared().await.keys(&format!("{}:entry", fleet.prefix)).await
+    let redis = RedisServer::shared().await;
+    redis.published(&fleet.prefix).await;
+    redis.keys(&format!("{}:entry", fleet.prefix)).await
 }
 
 /// A client that speaks one version of HTTP only.

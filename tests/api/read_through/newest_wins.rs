@@ -37,39 +37,44 @@ fn at(micros: u64) -> String {
 struct EntrySetup {
     pool: RedisPool,
     key: String,
+    lease: String,
 }
 
 impl EntrySetup {
     async fn new() -> Self {
         let redis = RedisServer::shared().await;
         let pool = RedisPool::new(redis.servers(), 2, Duration::from_secs(5));
-        let key = format!("{}:entry", RedisServer::new_prefix());
-        Self { pool, key }
+        let prefix = RedisServer::new_prefix();
+        let [key, lease] = ["entry", "lease"].map(|kind| format!("{prefix}:{kind}"));
+        Self { pool, key, lease }
     }
 
-    async fn run(&self, call: Call<'_>) -> i64 {
+    async fn run(&self, call: Call) -> i64 {
         let reply = self.pool.run(AccessMode::Write, &[call]).await.unwrap().remove(0).unwrap();
         let Value::Int(number) = reply else { panic!("{reply:?}") };
         number
     }
 
     async fn put_if_newer(&self, read_at: u64, body: &str, ms: u32) -> i64 {
-        let call = Call::script(&PUT_IF_NEWER, &self.key)
+        let call = Call::script_on(&PUT_IF_NEWER, [&self.key, &self.lease])
             .arg(entry(FORMAT, &at(read_at), body))
             .arg(at(read_at))
             .arg(ms.to_string())
-            .arg(vec![FORMAT]);
+            .arg(vec![FORMAT])
+            .arg(ms.to_string())
+            .arg("owner");
         self.run(call).await
     }
 
     /// Stores an entry as the cache does: for a minute if there is none yet, or not then.
     async fn put_new(&self, is_new_stored: bool) -> i64 {
-        let call = Call::script(&PUT_IF_NEWER, &self.key)
+        let call = Call::script_on(&PUT_IF_NEWER, [&self.key, &self.lease])
             .arg(entry(FORMAT, &at(1), "new"))
             .arg(at(1))
             .arg("600000")
             .arg(vec![FORMAT])
-            .arg(if is_new_stored { "60000" } else { "0" });
+            .arg(if is_new_stored { "60000" } else { "0" })
+            .arg("");
         self.run(call).await
     }
 
@@ -104,6 +109,20 @@ async fn put_if_newer_accepts_later_reads_and_rejects_earlier_ones() {
     assert_eq!(setup.put_if_newer(0x10_0000, "later by a digit", 60_000).await, 1);
     assert_eq!(setup.put_if_newer(0xf_ffff, "earlier by one", 60_000).await, 0);
     assert_eq!(setup.body().await.as_deref(), Some("later by a digit"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn put_if_newer_releases_the_lease_of_its_owner_alone() {
+    let setup = EntrySetup::new().await;
+    let redis = RedisServer::shared().await;
+    for (owner, read_at, is_released) in
+        [("owner", 1_000, true), ("owner", 999, true), ("another", 1_001, false)]
+    {
+        let () = redis.command(&["SET", &setup.lease, owner]).await;
+        setup.put_if_newer(read_at, "body", 60_000).await;
+        let left: Option<String> = redis.command(&["GET", &setup.lease]).await;
+        assert_eq!(left.is_none(), is_released, "{owner} {read_at}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -213,7 +232,7 @@ async fn a_late_write_of_an_early_read_changes_no_entry_in_redis_or_in_a_replica
 /// A new entry is written without checking whether one exists by now, but only if none does.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_entry_that_arrives_during_a_read_is_replaced_unless_it_is_newer() {
-    let (fleet, probe) = fleet_with_probe(|_| {}).await;
+    let (mut fleet, probe) = fleet_with_probe(|_| {}).await;
     let (key, redis) = (fleet.database.new_key(1_000_000).await, RedisServer::shared().await);
     assert_ok(&fleet.replicas[0].get(&uncached_path(), Some(&key)).await);
     let [other] = entry_keys(&fleet).await.try_into().unwrap();
@@ -223,9 +242,9 @@ async fn an_entry_that_arrives_during_a_read_is_replaced_unless_it_is_newer() {
     later[5..21].copy_from_slice(b"00ffffffffffffff");
 
     for (came, stays) in [(b"earlier".to_vec(), false), (later, true)] {
-        let path = uncached_path();
+        let (path, replica) = (uncached_path(), fleet.replicas.remove(0));
         probe.hold(Hold::Everything);
-        let reading = fleet.replicas[0].get(&path, Some(&key));
+        let reading = replica.get(&path, Some(&key));
         let meanwhile = async {
             let leases = format!("{}:lease", fleet.prefix);
             eventually(TIMEOUT, "the replica has the lease", || async {
@@ -242,6 +261,8 @@ async fn an_entry_that_arrives_during_a_read_is_replaced_unless_it_is_newer() {
         };
         let (read, response) = tokio::join!(reading, meanwhile);
         assert_ok(&read);
+        // Waits for the publication.
+        replica.shutdown().await;
         let mut connection = connection.clone();
         let get = ::redis::cmd("GET").arg(&response).to_owned();
         let now: Vec<u8> = get.query_async(&mut connection).await.unwrap();

@@ -115,6 +115,7 @@ async fn a_key_that_walks_all_searches_twice_leaves_room_for_counters() {
         assert_ok(&fleet.replicas[n % 3].get(path, Some(&key)).await);
     }
 
+    redis.published(&fleet.prefix).await;
     let stored = redis.keys(&format!("{}:entry", fleet.prefix)).await.len();
     let info: String = redis.command(&["INFO", "memory"]).await;
     let used = info.lines().find_map(|line| line.strip_prefix("used_memory:")).unwrap();

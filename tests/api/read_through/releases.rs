@@ -9,6 +9,7 @@ use gene_registry::ops::Metrics;
 use gene_registry::redis::{RedisKeys, RedisPool};
 use gene_registry::registry::{GeneSearch, Request};
 use gene_registry::upstream::{ChangePoller, Postgres, UpstreamClient};
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use super::TIMEOUT;
 use crate::support::postgres::PostgresServer;
@@ -20,7 +21,7 @@ use crate::support::wait::eventually;
 /// A read path alone, of a release with this schema fingerprint.
 struct Release {
     reads: ReadThrough,
-    _watching: tokio_util::task::AbortOnDropHandle<()>,
+    _watching: AbortOnDropHandle<()>,
 }
 
 async fn release(probe: &Arc<Probe>, prefix: &str, schema: &str) -> Release {
@@ -32,7 +33,9 @@ async fn release(probe: &Arc<Probe>, prefix: &str, schema: &str) -> Release {
     let keys = RedisKeys::new(prefix);
     let watched = UpstreamClient::new(Arc::clone(probe) as _);
     let shared = SharedCache {
-        pool,
+        small: pool.clone(),
+        large: pool.for_large_values(),
+        publications: TaskTracker::new(),
         keys,
         schema: schema.to_owned(),
         max_entry_bytes: 1 << 20,
@@ -44,7 +47,7 @@ async fn release(probe: &Arc<Probe>, prefix: &str, schema: &str) -> Release {
     let watching = tokio::spawn(ChangePoller::new(Arc::clone(&watched)).run());
     eventually(TIMEOUT, "the change log is loaded", || async { watched.log.is_settled() }).await;
     let reads = ReadThrough::new(&config, Some(Arc::new(shared)), watched, metrics);
-    Release { reads, _watching: tokio_util::task::AbortOnDropHandle::new(watching) }
+    Release { reads, _watching: AbortOnDropHandle::new(watching) }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -65,6 +68,7 @@ async fn releases_with_different_schemas_do_not_share_entries() {
     let read = Source::Upstream { collapsed: false };
     assert_eq!(sources, [read, Source::Shared, read, Source::Shared, Source::Shared]);
     assert_eq!(probe.reads(), 2);
+    redis.published(&prefix).await;
     let keys = redis.keys(&format!("{prefix}:entry")).await;
     assert_eq!(keys.len(), 2, "{keys:?}");
     for (key, schema) in keys.iter().zip(["0a0a0a0a0a0a", "0b0b0b0b0b0b"]) {
@@ -84,6 +88,7 @@ async fn an_entry_copied_from_another_release_is_a_miss() {
     let (redis, prefix) = (RedisServer::shared().await, RedisServer::new_prefix());
     let request = Request::Search(GeneSearch::default());
     release(&probe, &prefix, "0a0a0a0a0a0a").await.reads.get(&request).await.unwrap();
+    redis.published(&prefix).await;
     let [old] = redis.keys(&format!("{prefix}:entry")).await.try_into().unwrap();
     let new = old.replace("0a0a0a0a0a0a", "0b0b0b0b0b0b");
     let () = redis.command(&["COPY", &old, &new]).await;
@@ -91,6 +96,7 @@ async fn an_entry_copied_from_another_release_is_a_miss() {
     let served = release(&probe, &prefix, "0b0b0b0b0b0b").await.reads.get(&request).await.unwrap();
 
     assert_eq!(served.source, Source::Upstream { collapsed: false });
+    redis.published(&prefix).await;
     let again = release(&probe, &prefix, "0b0b0b0b0b0b").await.reads.get(&request).await.unwrap();
     assert_eq!(again.source, Source::Shared);
 }

@@ -67,6 +67,7 @@ async fn misses_beyond_the_bounds_are_shed_at_once_and_hits_are_served() {
     }
     let elsewhere = uncached_path();
     assert_ok(&fleet.replicas[1].get(&elsewhere, Some(&key)).await);
+    RedisServer::shared().await.published(&fleet.prefix).await;
     let before = probe.reads();
 
     while_saturated(&probe, replica, &key, async {

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use gene_registry::config::Config;
 
+use crate::support::binary::ReplicaProcess;
 use crate::support::need_own_servers;
 use crate::support::postgres::PostgresServer;
 use crate::support::redis::RedisServer;
-use crate::support::replica::{Fleet, long_timeouts};
+use crate::support::replica::{Fleet, READER, long_timeouts, sample};
 use crate::support::traffic::uncached_path;
 use crate::support::wait::eventually;
 
@@ -108,6 +109,52 @@ async fn metrics_show_local_limits_while_the_server_refuses_to_count() {
     eventually(soon, "the replica's own share", || is_shown("local")).await;
     let () = redis.command(&["ACL", "SETUSER", "least", "+pttl", "+pexpire"]).await;
     eventually(soon, "counted together again", || is_shown("shared")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_command_is_logged_once_until_it_is_accepted_again() {
+    need_own_servers!();
+    let redis = RedisServer::start(&[]).await;
+    let rights = "+get +getrange +mget +evalsha +eval +incrby +pttl +pexpire +del +ping +info";
+    let (redis_url, prefix) = (as_user_with(&redis, rights).await, RedisServer::new_prefix());
+    let database = sample(PostgresServer::shared().await).await;
+    let (key, database_url) = (database.new_key(1_000_000).await, database.url_as(READER));
+    let process = ReplicaProcess::start(&[
+        ("DATABASE_URL", &database_url),
+        ("REDIS_URL", &redis_url),
+        ("GENE_REGISTRY__REDIS__PREFIX", &prefix),
+        ("GENE_REGISTRY__REDIS__TIMEOUT_MS", "5000"),
+    ])
+    .await;
+    let replica = &process.replica;
+    let send = async || assert_eq!(replica.get(&uncached_path(), Some(&key)).await.status, 200);
+    let lines = |command: &str| {
+        let command = format!("\"command\":\"{command}\"");
+        let refused =
+            process.lines_with(&["WARN", "redis refuses a command", &command, "can't run"]);
+        (refused, process.lines_with(&["INFO", "redis accepts the command again", &command]))
+    };
+    let until = async |expected: (usize, usize)| {
+        eventually(Duration::from_secs(20), "the line is logged", async || {
+            send().await;
+            lines("script acquire_lease") == expected
+        })
+        .await;
+    };
+
+    until((1, 0)).await;
+    for _ in 0..50 {
+        send().await;
+    }
+    assert_eq!(lines("script acquire_lease"), (1, 0));
+    assert_eq!(lines("script put_if_newer"), (1, 0));
+    assert_eq!(process.lines_with(&["unavailable"]), 0, "requests are counted: {}", process.log());
+    assert_eq!(replica.metric("gene_registry_limit_policy{state=\"shared\"}").await, Some(1.0));
+
+    let () = redis.command(&["ACL", "SETUSER", "least", "+set"]).await;
+    until((1, 1)).await;
+    let () = redis.command(&["ACL", "SETUSER", "least", "-set"]).await;
+    until((2, 1)).await;
 }
 
 /// How often a right was missing.

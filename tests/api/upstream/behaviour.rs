@@ -5,10 +5,10 @@ mod install_command;
 use std::collections::HashSet;
 
 use gene_registry::registry::{
-    DomainName, Fidelity, GeneFilter, GeneId, GeneSearch, Page, PageLimit, PageOffset, Sort,
-    Timestamp, Trend,
+    Catalogue, CatalogueEvaluation, CatalogueGene, DomainName, Fidelity, GeneFilter, GeneId,
+    GeneSearch, Page, PageLimit, PageOffset, Sort, Timestamp, Trend,
 };
-use gene_registry::upstream::{Catalogue, CatalogueEvaluation, CatalogueGene, Embedded, Upstream};
+use gene_registry::upstream::{Embedded, Upstream};
 use serde_json::json;
 use uuid::Uuid;
 

@@ -124,8 +124,6 @@ async fn every_read_works_with_unnamed_statements() {
     let found = upstream.insights(&domain("d"), now()).await.expect("a read").value;
     assert!(found.is_some());
     assert_eq!(upstream.api_key(&KeyHash([0; 32])).await.expect("a read").value, None);
-    // A superuser has neither timeout; the reader has both.
-    assert_eq!(upstream.verify().await.expect("settings").len(), 2);
 }
 
 #[tokio::test]
@@ -137,7 +135,7 @@ async fn failed_and_unreachable_databases_are_different_errors() {
     assert!(!format!("{found:?}").contains("hunter2"));
     let elsewhere = format!("{}_not", database.url);
     let found = upstream(&config(&elsewhere)).position().await;
-    assert!(matches!(found, Err(UpstreamError::Failed(_))), "{found:?}");
+    assert!(matches!(found, Err(UpstreamError::LoginRefused(_))), "{found:?}");
     let client = database.client().await;
     client.batch_execute("DROP VIEW registry_read.gene").await.expect("dropped");
     let found = database.upstream().search(&GeneSearch::default()).await;

@@ -1,8 +1,8 @@
 //! A database for each test.
 
 use gene_registry::config::UpstreamConfig;
-use gene_registry::registry::Timestamp;
-use gene_registry::upstream::{CatalogueGene, Postgres};
+use gene_registry::registry::{CatalogueGene, Timestamp};
+use gene_registry::upstream::Postgres;
 use secrecy::SecretString;
 use tokio_postgres::Client;
 
@@ -47,7 +47,9 @@ fn of(database: Database<'static>) -> TestDatabase {
 pub(crate) fn config(url: &str) -> UpstreamConfig {
     UpstreamConfig {
         url: Some(SecretString::from(url.to_owned())),
+        url_file: None,
         read_urls: Vec::new(),
+        read_urls_file: None,
         max_lag_ms: 10_000,
         tls_ca_file: None,
         pool_size: 4,

@@ -9,6 +9,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Value, json};
 use tokio_postgres::Client;
+use tokio_postgres::types::Json;
 use uuid::Uuid;
 
 use super::behaviour::{domain, now, page};
@@ -78,7 +79,7 @@ fn gene(now: Timestamp) -> impl Strategy<Value = EmbeddedGene> {
             reputation_score: Some(core.4),
             downloads: Some(core.5),
             arena_rank: Some(core.5),
-            phenotype: Some(rest.0),
+            phenotype: Some(rest.0.into()),
             install_command: Some(rest.1.to_owned()),
             min_playground_version: Some(rest.2.to_owned()),
             required_fidelity: rest.3.map(|fidelity| fidelity.as_str().to_owned()),
@@ -112,7 +113,7 @@ async fn fill(client: &Client, genes: &[EmbeddedGene]) {
                     &raw.reputation_score,
                     &raw.downloads,
                     &raw.arena_rank,
-                    &raw.phenotype,
+                    &raw.phenotype.as_ref().map(Json),
                     &raw.install_command,
                     &raw.min_playground_version,
                     &raw.required_fidelity,

@@ -47,6 +47,7 @@ const PRIVILEGES_OF_EVERYBODY: &[&str] = &[
     "SELECT pg_cancel_backend(0)",
     "SELECT pg_terminate_backend(0)",
     "SELECT pg_terminate_backend(0, 1)",
+    "SELECT pg_export_snapshot()",
     "SELECT pg_logical_emit_message(false, 'p', 'x')",
     "SELECT pg_logical_emit_message(true, 'p', 'x'::bytea)",
 ];
@@ -234,7 +235,7 @@ async fn the_keys_role_manages_keys_and_nothing_else() {
 const AS_IN_1_0: &str = "DROP FUNCTION registry.record_key_usage(bytea[], timestamptz[], bigint[]);
     DELETE FROM registry.refinery_schema_history WHERE version = 6;
     GRANT EXECUTE ON FUNCTION lo_create(oid), pg_advisory_lock(bigint), pg_try_advisory_lock(int, int),
-        pg_cancel_backend(int), pg_terminate_backend(int, bigint),
+        pg_cancel_backend(int), pg_terminate_backend(int, bigint), pg_export_snapshot(),
         pg_logical_emit_message(boolean, text, text) TO PUBLIC;
     GRANT CREATE ON SCHEMA public TO PUBLIC";
 
@@ -290,14 +291,14 @@ async fn a_user_who_may_not_change_roles_gets_warnings_with_remedies() {
     admin.batch_execute(&grant).await.expect("granted");
     let url = empty.reader_url.replace("gene_registry_reader", owner);
     let mut client = connect(&config(&url)).await.expect("a connection");
-    for applied in [6, 0] {
+    for applied in [7, 0] {
         let migrated = migrate::migrate(&mut client).await.expect("the schema");
         assert_eq!(migrated.applied, applied);
         // The roles exist already, with their settings.
         for (words, times) in [
             ("ALTER ROLE", 0),
             (&*format!("run: REVOKE TEMPORARY ON DATABASE {name} FROM PUBLIC;"), 1),
-            ("create large objects, take advisory locks, end sessions", 1),
+            ("create large objects, take advisory locks, end their own sessions", 1),
         ] {
             let found = migrated.warnings.iter().filter(|warning| warning.contains(words));
             assert_eq!(found.count(), times, "{words}: {:?}", migrated.warnings);
@@ -323,9 +324,9 @@ async fn a_migration_succeeds_where_the_owner_cannot_create_roles() {
     admin.batch_execute(&owned).await.expect("an owner");
     let mut client = connect(&config(&database.url_as("plain"))).await.expect("a connection");
     let migrated = migrate::migrate(&mut client).await.expect("the schema");
-    assert_eq!(migrated.applied, 6);
+    assert_eq!(migrated.applied, 7);
     for role in ["gene_registry_reader", "gene_registry_usage", "gene_registry_keys"] {
-        let remedy = format!("As a superuser run: CREATE ROLE {role} LOGIN PASSWORD '…'; then run");
+        let remedy = format!("As a superuser run: CREATE ROLE {role} LOGIN PASSWORD '…';");
         let is_there = migrated.warnings.iter().any(|warning| warning.contains(&remedy));
         assert!(is_there, "{role}: {:?}", migrated.warnings);
         admin.batch_execute(&format!("CREATE ROLE {role} LOGIN")).await.expect("a role");

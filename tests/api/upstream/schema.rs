@@ -1,8 +1,8 @@
 //! The default schema: migration, and the maintenance of ranks.
 
-use gene_registry::default_schema::{maintain, migrate};
-use gene_registry::registry::Timestamp;
-use gene_registry::upstream::{CatalogueGene, generate};
+use gene_registry::default_schema::seed::EmptyRegistry;
+use gene_registry::default_schema::{generate, maintain, migrate};
+use gene_registry::registry::{CatalogueGene, Timestamp};
 use tokio_postgres::Client;
 
 use super::behaviour::{gene, now};
@@ -39,7 +39,7 @@ async fn a_failed_migration_changes_nothing_and_can_be_repeated() {
     assert!(error.to_string().contains("V1__tables"), "{error}");
     client.batch_execute("DROP TABLE registry.change").await.expect("the only other table");
     let migrated = migrate::migrate(&mut client).await.expect("the schema");
-    assert_eq!(migrated, migrate::Migrated { applied: 6, warnings: vec![] });
+    assert_eq!(migrated, migrate::Migrated { applied: 7, warnings: vec![] });
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -55,7 +55,7 @@ async fn concurrent_migrations_wait_for_each_other_across_databases() {
         applied.push(migration.await.expect("no panic").expect("the schema").applied);
     }
     applied.sort_unstable();
-    assert_eq!(applied, [0, 0, 0, 6, 6]);
+    assert_eq!(applied, [0, 0, 0, 7, 7]);
 }
 
 /// The id and rank of every gene whose rank is wrong.
@@ -132,6 +132,16 @@ async fn seeding_a_filled_registry_changes_nothing() {
     let genes = vec![gene(2, "d", &[])].into_iter();
     assert_eq!(seed(&mut client, genes, now()).await.expect("no error"), None);
     assert_eq!(ids(&client).await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_seed_that_stalls_does_not_keep_its_locks() {
+    let database = fresh_database().await;
+    let mut client = database.client().await;
+    let registry = EmptyRegistry::lock(&mut client).await.expect("no error").expect("no genes");
+    let show = "SHOW idle_in_transaction_session_timeout";
+    let row = registry.transaction().query_one(show, &[]).await.expect("a setting");
+    assert_eq!(row.get::<_, String>(0), "1min");
 }
 
 #[tokio::test]

@@ -2,8 +2,9 @@
 //!
 //! The expressions that filter and sort genes are identical to those of the indexes in the default
 //! schema (`migrations/`). The casts also support views of an existing registry, whose columns may
-//! have other types; on the default schema they have no effect. Each combination of filter and sort
-//! is a statement of its own, so that it gets its own plan.
+//! have other types; on the default schema they have no effect. Texts are compared byte by byte,
+//! whatever the collation of their columns. Each combination of filter and sort is a statement of its
+//! own, so that it gets its own plan.
 
 mod search;
 mod statement;
@@ -12,19 +13,42 @@ use std::sync::LazyLock;
 
 use tokio_postgres::types::Type;
 
-use statement::{COUNTS, FITNESS, STAMP, WITHIN_CONTRACT, newest_first};
+use statement::{STAMP, newest_first};
 
 pub(super) use search::{Counting, search};
-pub(super) use statement::Statement;
+pub(crate) use statement::{COUNTS, FITNESS, Statement, WITHIN_CONTRACT, count};
+
+/// The views of schema `registry_read`, with the types of their columns. The last is optional.
+pub(crate) const VIEWS: [(&str, &str); 4] = [
+    (
+        "gene",
+        "id uuid, name text, domain text, fidelity text, description text, owner text, \
+         fitness_score double precision, reputation_score double precision, downloads bigint, \
+         arena_rank bigint, phenotype jsonb, install_command text, min_playground_version text, \
+         required_fidelity text",
+    ),
+    (
+        "arena_evaluation",
+        "gene_id uuid, fitness_value double precision, evaluated_at timestamp with time zone, \
+         total_calls bigint",
+    ),
+    (
+        "api_key",
+        "key_hash bytea, prefix text, owner text, name text, scopes text[], \
+         rate_limit_per_minute integer, created_at timestamp with time zone, \
+         expires_at timestamp with time zone, revoked_at timestamp with time zone",
+    ),
+    ("change", "scope text, changed_in xid8, changed_at timestamp with time zone"),
+];
 
 /// Reads one gene's phenotype. `$1`: its id. Returns one row always, which has the read's stamp.
-pub(super) static PHENOTYPE: LazyLock<Statement> = LazyLock::new(|| Statement {
+pub(crate) static PHENOTYPE: LazyLock<Statement> = LazyLock::new(|| Statement {
     sql: format!(
         "SELECT {STAMP}, g.*
         FROM (SELECT) one LEFT JOIN LATERAL (
             SELECT id::uuid AS id, name::text AS name, domain::text AS domain,
                 fidelity::text AS fidelity, fitness_score::float8 AS fitness_score,
-                reputation_score::float8 AS reputation_score, phenotype::jsonb AS phenotype,
+                reputation_score::float8 AS reputation_score, phenotype::json AS phenotype,
                 install_command::text AS install_command,
                 min_playground_version::text AS min_playground_version,
                 required_fidelity::text AS required_fidelity
@@ -42,12 +66,12 @@ pub(super) static PHENOTYPE: LazyLock<Statement> = LazyLock::new(|| Statement {
 /// what vanishes beside a huge scale counts as 0, because Postgres fails if a division underflows
 /// (5e-324 is the least positive number). The order of a sum changes its last digits, and the plan
 /// changes the order: shares are summed in ascending order, so that all replicas compute the same.
-pub(super) static INSIGHTS: LazyLock<Statement> = LazyLock::new(|| Statement {
+pub(crate) static INSIGHTS: LazyLock<Statement> = LazyLock::new(|| Statement {
     sql: format!(
         "WITH gene AS NOT MATERIALIZED (
             SELECT id, name, {FITNESS} AS fitness
             FROM registry_read.gene
-            WHERE id IS NOT NULL AND domain::text = $1 AND {WITHIN_CONTRACT}
+            WHERE id IS NOT NULL AND domain::text COLLATE \"C\" = $1 AND {WITHIN_CONTRACT}
         ),
         scaled AS MATERIALIZED (
             SELECT CASE WHEN largest > 1e100 THEN largest ELSE 1::float8 END AS scale
@@ -111,7 +135,7 @@ pub(super) static INSIGHTS: LazyLock<Statement> = LazyLock::new(|| Statement {
 
 /// Reads the records of API keys. `$1`: their hashes. Returns one row for each, in their order;
 /// `found` is false for an unknown key.
-pub(super) static API_KEYS: LazyLock<Statement> = LazyLock::new(|| Statement {
+pub(crate) static API_KEYS: LazyLock<Statement> = LazyLock::new(|| Statement {
     sql: format!(
         "SELECT {STAMP}, coalesce(key.found, false) AS found, key.*
         FROM unnest($1) WITH ORDINALITY requested (hash, index) LEFT JOIN LATERAL (
@@ -216,13 +240,17 @@ pub(super) static SERVER: LazyLock<Statement> = LazyLock::new(|| Statement {
     types: vec![],
 });
 
-/// Reads the settings of the role and the server (see `Postgres::verify`).
-pub(super) static SETTINGS: LazyLock<Statement> = LazyLock::new(|| Statement {
-    sql: "SELECT
-            (SELECT setting::bigint FROM pg_settings WHERE name = 'statement_timeout')
-                AS statement_timeout_ms,
-            current_setting('default_transaction_read_only') = 'on' AS read_only,
-            current_setting('server_version_num')::int / 10000 AS major_version"
-        .to_owned(),
-    types: vec![],
+/// Fails if the database's encoding cannot hold the text `$1`.
+pub(super) static HOLDS_TEXT: LazyLock<Statement> =
+    LazyLock::new(|| Statement { sql: "SELECT $1 IS NULL".to_owned(), types: vec![Type::TEXT] });
+
+/// Reads one row of each required view, with each column that requests need.
+pub(super) static VIEWS_READ: LazyLock<Statement> = LazyLock::new(|| {
+    let one_row = VIEWS[..3].iter().map(|(view, columns)| {
+        let names = columns.split(", ").filter_map(|column| column.split(' ').next());
+        let names = names.filter(|name| *name != "created_at").collect::<Vec<_>>().join(", ");
+        format!("(SELECT count(*) FROM (SELECT {names} FROM registry_read.{view} LIMIT 1) {view})")
+    });
+    let sql = format!("SELECT {}", one_row.collect::<Vec<_>>().join(" + "));
+    Statement { sql, types: vec![] }
 });

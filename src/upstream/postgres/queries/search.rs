@@ -31,7 +31,7 @@ pub(in crate::upstream::postgres) fn search(
     {
         if is_filtered {
             types.push(Type::TEXT);
-            condition += &format!(" AND {column}::text = ${}", types.len());
+            condition += &format!(" AND {column}::text COLLATE \"C\" = ${}", types.len());
         }
     }
     let counted = match counting {

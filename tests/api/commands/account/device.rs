@@ -118,6 +118,31 @@ async fn polling_continues_while_the_issuer_is_briefly_unavailable() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_login_waits_as_long_as_a_busy_issuer_asks() {
+    let (setup, issuer) = setup().await;
+    issuer.set(json!({ "busy": 2, "retry_after": "1" })).await;
+    let waiting = PendingLogin::start(&setup, &setup.ana).await;
+    let said = waiting.process.stderr();
+    assert!(said.contains("waiting for 1 s"), "{said}");
+    issuer.set(json!({ "busy": 1, "retry_after": "9" })).await;
+    issuer.approve(&waiting.code, "ana").await;
+    let (code, said) = waiting.wait_for_end().await;
+    assert_eq!(code, 0, "{said}");
+    let polls = issuer.polls().await;
+    let gap = polls.windows(2).map(|pair| pair[1] - pair[0]).max();
+    assert!(gap >= Some(8_900), "the 9 s of Retry-After, not {gap:?} ms");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_issuer_that_is_busy_for_long_ends_the_login_with_the_time() {
+    let (setup, issuer) = setup().await;
+    issuer.set(json!({ "busy": 1, "retry_after": "3600" })).await;
+    let login = ["login", "--server", setup.server()];
+    let ended = setup.ana.run(&login).await.failed(1, &[]);
+    assert!(ended.stderr.contains("try again in 3600 s"), "{ended:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_unusable_issuer_is_named() {
     let (setup, issuer) = setup().await;
     let login = ["login", "--server", setup.server()];

@@ -175,6 +175,47 @@ async fn the_table_has_local_times_and_json_has_utc() {
     }
 }
 
+fn without_colours(text: &str) -> String {
+    let mut parts = text.split('\u{1b}');
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |text, part| text + part.split_once('m').map_or("", |(_, rest)| rest))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_table_fits_the_terminal_and_uses_its_width() {
+    let setup = AccountSetup::start().await;
+    let long = "a name that is much too long for a table of eighty columns, in every case";
+    for name in ["ci", long] {
+        setup.create(name).await;
+    }
+    let sql = "update registry.api_key set created_at = '2026-01-31T23:30:00Z',
+            expires_at = '2090-07-01T10:00:00Z', rate_limit_per_minute = 2147483647;
+        insert into registry.api_key_usage (key_hash, last_used_at)
+            select key_hash, '2026-02-01T10:00:00Z' from registry.api_key";
+    setup.execute(sql).await;
+    let operator = setup.operator().await;
+    let list = async |columns: usize| {
+        let terminal = operator.at_terminal_of(columns, &["api-key", "list", "--all"]).await;
+        let (code, text) = terminal.wait_for_end().await;
+        let text = without_colours(&text);
+        assert_eq!((code, text.lines().count()), (0, 3), "{text}");
+        let widest = text.lines().map(|line| line.chars().count()).max();
+        assert!(widest <= Some(columns), "{columns}: {text}");
+        assert!(text.contains("STATUS") && text.matches("active").count() == 2, "{text}");
+        text
+    };
+    let narrow = list(80).await;
+    for shown in ["2026-01-31", "2090-07-01", "2026-02-01", "2147483647", "…"] {
+        assert!(narrow.contains(shown), "{shown}: {narrow}");
+    }
+    let wide = list(250).await;
+    for shown in [long, "2090-07-01 10:00 +00:00"] {
+        assert!(wide.contains(shown), "{shown}: {wide}");
+    }
+    setup.execute("update registry.api_key set expires_at = null").await;
+    assert!(list(110).await.contains("2026-02-01 10:00"), "the time fits");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn only_operators_list_the_keys_of_all_users() {
     let setup = AccountSetup::start().await;

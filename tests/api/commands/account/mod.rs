@@ -10,6 +10,7 @@ mod revoke;
 mod rotate;
 mod token;
 mod untrusted_certificates;
+mod update;
 mod visible_secrets;
 
 use gene_registry::config::Config;

@@ -47,6 +47,14 @@ async fn an_expired_token_and_its_refresh_token_are_renewed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_token_is_renewed_although_the_issuer_is_busy() {
+    let (setup, issuer) = setup().await;
+    issuer.set(json!({ "busy": 2, "retry_after": "1" })).await;
+    let listed = setup.ana.run(&["api-key", "list"]).await.ok();
+    assert!(listed.stderr.contains("waiting for 1 s"), "{listed:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_rejected_token_is_renewed_once() {
     let (setup, _issuer) = setup().await;
     let mut all = setup.ana.credentials();

@@ -1,5 +1,7 @@
 //! The limits of the keys of users, in both stores.
 
+use gene_registry::keys::KeyChange;
+
 use super::*;
 
 fn limits(max_keys: u32) -> KeyLimits {
@@ -178,4 +180,39 @@ async fn calls_that_are_refused_wait_for_no_other_call() {
     }
     let created = store.create_within(Some(&limits), &new("a", "n", None)).await;
     assert!(matches!(exceeded(created), LimitExceeded::Keys { .. }));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn users_do_not_exceed_their_limits_by_changes() {
+    for pair in both().await {
+        let StorePair { name, store, .. } = &pair;
+        let key = store.create(&new("a", "n", Some(hours(5)))).await.unwrap().0;
+        let limit =
+            |limit| KeyChange { rate_limit_per_minute: Some(limit), ..KeyChange::default() };
+        let expiry = |at| KeyChange { expires_at: Some(at), ..KeyChange::default() };
+        let update = async |limits: &KeyLimits, change| {
+            store.update_within(Some(limits), Some("a"), &prefix(&key), &change).await
+        };
+        let wide = limits(1);
+        let exceeds = exceeded(update(&wide, limit(8)).await);
+        assert_eq!(exceeds, LimitExceeded::RateLimit { asked: 8, max: 7 }, "{name}");
+        for change in [limit(7), expiry(None), expiry(Some(hours(6)))] {
+            update(&wide, change).await.expect(name);
+        }
+        // The key is above these limits, by its rate limit or by its scope x.
+        let low = KeyLimits { max_rate_limit: 6, ..limits(1) };
+        let narrow = KeyLimits { scopes: vec!["read".to_owned()], ..limits(1) };
+        for (limits, lower, earlier) in [(&low, 6, 4), (&narrow, 5, 3)] {
+            for later in [None, Some(hours(7))] {
+                exceeded(update(limits, expiry(later)).await);
+            }
+            let renamed = KeyChange { name: Some("new".to_owned()), ..KeyChange::default() };
+            for change in [renamed, expiry(Some(hours(earlier))), limit(lower)] {
+                update(limits, change).await.expect(name);
+            }
+        }
+        let both = KeyChange { expires_at: Some(None), ..limit(3) };
+        exceeded(update(&narrow, both.clone()).await);
+        update(&wide, both).await.expect(name);
+    }
 }

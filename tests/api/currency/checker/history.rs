@@ -45,6 +45,8 @@ pub(super) struct Observation {
     pub(super) ended: Instant,
     /// The header `Age`, in seconds.
     pub(super) age: Option<u64>,
+    /// The header `Cache-Status`.
+    pub(super) source: Rc<str>,
 }
 
 /// The periods in which a condition held; the last one may be open.

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::iter;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -15,11 +16,18 @@ const AGE_TOLERANCE: f64 = 3.0;
 /// States that ended this long before a request are not part of a violation's description.
 const DESCRIBED: Duration = Duration::from_secs(8);
 
+const BACK: &str = "from an earlier read than the previous response";
+
+/// The number of earlier observations that explain a wrong order.
+const BEFORE: usize = 6;
+
 /// A violation of a rule.
 #[derive(Debug)]
 pub(super) struct Violation {
     pub(super) rule: &'static str,
     observation: Observation,
+    /// What the same reader saw before, the newest first, if the order is wrong.
+    before: Vec<Observation>,
     /// The states of the subject around the observation.
     around: Vec<(usize, SubjectState)>,
     start: Instant,
@@ -28,15 +36,14 @@ pub(super) struct Violation {
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let at = |moment: Instant| moment.duration_since(self.start).as_secs_f64();
-        let Observation { replica, request, subject, version, begun, ended, age, .. } =
-            &self.observation;
-        write!(f, "{}: replica {replica}, {request}: {subject} is {version:?}", self.rule)?;
-        write!(
-            f,
-            ", age {age:?}, requested at {:.3} s, received at {:.3} s",
-            at(*begun),
-            at(*ended)
-        )?;
+        let Observation { replica, request, subject, .. } = &self.observation;
+        write!(f, "{}: replica {replica}, {request}: {subject} is ", self.rule)?;
+        for (index, observation) in iter::once(&self.observation).chain(&self.before).enumerate() {
+            let Observation { version, age, source, .. } = observation;
+            let (begun, ended) = (at(observation.begun), at(observation.ended));
+            let words = if index == 0 { "" } else { "; before that, " };
+            write!(f, "{words}{version:?}, age {age:?}, {begun:.3}..{ended:.3} s ({source})")?;
+        }
         self.around.iter().try_for_each(|(number, state)| {
             let (began, done) = (at(state.began), at(state.done));
             write!(f, "; state {number}: {:?} from {began:.3}..{done:.3}", state.version)
@@ -64,7 +71,7 @@ impl<'a> Rules<'a> {
     /// All violations. `observations` are in the order in which each reader made them.
     pub(super) fn violations(mut self, observations: &[Observation]) -> Vec<Violation> {
         let mut violations = Vec::new();
-        for observation in observations {
+        for (index, observation) in observations.iter().enumerate() {
             let states = self.history.possible_states(observation);
             let rules = if states.is_empty() {
                 vec!["a state that never existed, or not yet"]
@@ -74,7 +81,9 @@ impl<'a> Rules<'a> {
                 let age = self.broken_by_age(observation, &states);
                 [late, order, age].into_iter().flatten().collect()
             };
-            violations.extend(rules.into_iter().map(|rule| self.violation(rule, observation)));
+            let before = &observations[..index];
+            let violation = |rule| self.violation(rule, observation, before);
+            violations.extend(rules.into_iter().map(violation));
         }
         violations
     }
@@ -102,7 +111,7 @@ impl<'a> Rules<'a> {
         let known = self.newest.entry(reader).or_insert(0);
         match states.iter().find(|state| *state >= known) {
             Some(state) => *known = *state,
-            None => return Some("from an earlier read than the previous response"),
+            None => return Some(BACK),
         }
         let gene = (observation.replica, observation.subject);
         match (observation.version, self.deleted.get(&gene)) {
@@ -159,16 +168,26 @@ impl<'a> Rules<'a> {
         (age + tolerance < youngest).then_some("an Age below the true one")
     }
 
-    fn violation(&self, rule: &'static str, observation: &Observation) -> Violation {
+    fn violation(
+        &self,
+        rule: &'static str,
+        observation: &Observation,
+        before: &[Observation],
+    ) -> Violation {
         let states = &self.history.subjects[observation.subject];
         let near = |state: &SubjectState| {
             state.done + DESCRIBED > observation.begun && state.began <= observation.ended
         };
         let shown = self.history.possible_states(observation).last().copied();
         let around = states.iter().copied().enumerate();
+        let reader = |one: &Observation| (one.replica, Rc::clone(&one.request), one.subject);
+        let is_same = |one: &&Observation| reader(one) == reader(observation);
+        let before =
+            before.iter().rev().filter(is_same).take(if rule == BACK { BEFORE } else { 0 });
         Violation {
             rule,
             observation: observation.clone(),
+            before: before.cloned().collect(),
             around: around.filter(|(number, s)| near(s) || Some(*number) == shown).collect(),
             start: self.history.start,
         }
@@ -181,7 +200,6 @@ mod tests {
     use super::*;
 
     const LATE: &str = "the state before a change that must be visible";
-    const BACK: &str = "from an earlier read than the previous response";
 
     /// A gene with version 1, unpublished from second 10 on, with version 2 from second 20 on.
     fn history() -> History {
@@ -207,6 +225,7 @@ mod tests {
                 begun: at,
                 ended: at,
                 age: Some(*age),
+                source: "".into(),
             }
         };
         let observations: Vec<Observation> = seen.iter().map(observation).collect();

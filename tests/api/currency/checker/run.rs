@@ -17,8 +17,9 @@ use crate::support::replica::{Response, new_key_in};
 /// So many violations of each rule are described.
 const DESCRIBED: usize = 3;
 
-/// For this long after a promotion or an overflow of the log, every entry may be outdated.
-const HISTORY_MEMORY: Duration = Duration::from_secs(10);
+/// So long after a promotion, a replica that was cut off may read before its next poll: the longest
+/// cut, and the interval between polls.
+const LEARNED_WITHIN: Duration = Duration::from_secs(5);
 
 pub(super) struct CheckerRun {
     pub(super) world: World,
@@ -96,6 +97,7 @@ impl CheckerRun {
         {
             self.answered.borrow_mut().insert(answered, read_at);
         }
+        let source: Rc<str> = response.header("cache-status").into();
         let observation = |(subject, version)| Observation {
             replica: replica.number,
             slot: replica.slot,
@@ -106,6 +108,7 @@ impl CheckerRun {
             ended,
             // The age of a response says nothing about the key that it was requested with.
             age: if matches!(request.target, Target::Key(_)) { None } else { age },
+            source: Rc::clone(&source),
         };
         let shown = shown(request, response).unwrap_or_default();
         self.observations.borrow_mut().extend(shown.into_iter().map(observation));
@@ -132,15 +135,16 @@ impl CheckerRun {
         let history = self.history.borrow();
         let times = (begun, ended);
         let is_blocked = history.is_blocked(replica.slot, times, VISIBLE_WITHIN);
-        if request.target == Target::Steady {
-            let from = begun - HISTORY_MEMORY;
-            let is_new_history = history.primary_down.overlaps(from, ended)
+        let known = (replica.number, Rc::clone(&request.name));
+        if request.target == Target::Steady
+            && let Some(read_at) = self.answered.borrow().get(&known).copied()
+            && read_at + self.world.ages.min_lifetime(&request.name) > ended
+        {
+            // A promotion or an overflow of the log makes every earlier entry outdated.
+            let from = read_at - LEARNED_WITHIN;
+            let is_outdated = history.primary_down.overlaps(from, ended)
                 || history.log_overflowed.overlaps(from, ended);
-            let known = (replica.number, Rc::clone(&request.name));
-            let lifetime = self.world.ages.min_lifetime(&request.name);
-            let is_cached =
-                self.answered.borrow().get(&known).is_some_and(|read| *read + lifetime > ended);
-            if is_cached && !(is_new_history && is_blocked) {
+            if !(is_outdated && is_blocked) {
                 return Some("an error instead of a cached response");
             }
         }

@@ -3,8 +3,7 @@
 
 use serde_json::json;
 
-use super::catalogue::{CatalogueEvaluation, CatalogueGene};
-use crate::registry::Fidelity;
+use crate::registry::{CatalogueEvaluation, CatalogueGene, Fidelity};
 
 /// Generates `n` genes. Of a million, 100,000 are in one domain, and the smallest domains have a few.
 /// Each has three evaluations of the last 90 days on average; one gene in seven has none, one in a
@@ -31,7 +30,7 @@ fn gene(index: u64, n: u64, random: &mut SplitMix64) -> CatalogueGene {
         // Most products are small: few genes are installed often.
         downloads: i64::try_from(random.below(1_000) * random.below(1_000)).unwrap_or(0),
         published: random.below(100) > 0 || index.is_multiple_of(10),
-        phenotype: Some(phenotype(random)),
+        phenotype: Some(phenotype(random).into()),
         install_command: None,
         min_playground_version: Some(format!("1.{}.0", random.below(9))),
         required_fidelity: None,

@@ -1,4 +1,4 @@
-//! The wire format of `timestamptz`.
+//! The wire formats of columns in Postgres, read so that no value that a column can hold is an error.
 
 use std::error::Error;
 
@@ -6,7 +6,7 @@ use tokio_postgres::types::{
     FromSql, IsNull, ToSql, Type, accepts, private::BytesMut, to_sql_checked,
 };
 
-use crate::registry::Timestamp;
+use crate::registry::{JsonText, Timestamp};
 
 /// Microseconds from 1970 to 2000, the epoch of Postgres.
 const POSTGRES_EPOCH: i64 = 946_684_800_000_000;
@@ -39,6 +39,32 @@ impl ToSql for PgTimestamp {
 
     accepts!(TIMESTAMPTZ);
     to_sql_checked!();
+}
+
+/// A text. Bytes that are not UTF-8, which a database of the encoding SQL_ASCII may hold, become U+FFFD.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PgText(pub(crate) String);
+
+impl<'a> FromSql<'a> for PgText {
+    fn from_sql(_: &Type, raw: &'a [u8]) -> Result<Self, Box<dyn Error + Sync + Send>> {
+        Ok(Self(String::from_utf8_lossy(raw).into_owned()))
+    }
+
+    fn accepts(kind: &Type) -> bool {
+        <String as FromSql>::accepts(kind)
+    }
+}
+
+/// A value of the type `json`, with bytes that are not UTF-8 as in [`PgText`].
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct PgJson(pub(crate) JsonText);
+
+impl<'a> FromSql<'a> for PgJson {
+    fn from_sql(_: &Type, raw: &'a [u8]) -> Result<Self, Box<dyn Error + Sync + Send>> {
+        Ok(Self(JsonText::parse(&String::from_utf8_lossy(raw))?))
+    }
+
+    accepts!(JSON);
 }
 
 #[cfg(test)]

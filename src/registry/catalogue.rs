@@ -1,8 +1,9 @@
 //! A whole registry as data: the sample in `config/`, which `seed` and `demo` load.
 
 use serde::Deserialize;
-use serde_json::Value;
 use uuid::Uuid;
+
+use super::json_text::JsonText;
 
 /// A registry to load. Evaluations have ages instead of dates, so that the arena never looks empty.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -27,7 +28,7 @@ pub struct CatalogueGene {
     pub downloads: i64,
     #[serde(default = "published")]
     pub published: bool,
-    pub phenotype: Option<Value>,
+    pub phenotype: Option<JsonText>,
     pub install_command: Option<String>,
     pub min_playground_version: Option<String>,
     pub required_fidelity: Option<String>,
