@@ -124,8 +124,7 @@ impl Loader {
             Ok(_) | Err(ReadError::NotFound) => {}
             Err(error) => {
                 self.refresh_backoff.insert(request.clone(), ());
-                let error = error_chain(&error);
-                tracing::debug!(error, "the background refresh of a stale entry failed");
+                tracing::debug!(error = error_chain(&error), "a background refresh failed");
             }
         }
     }
@@ -143,11 +142,12 @@ impl Loader {
     }
 
     /// The result of a read that found nothing. An entry that may show a later state is returned
-    /// instead, if it may be served.
+    /// instead, if it may be served; if not, the result is unknown.
     fn found_nothing(&self, request: &Request, seen: ReadStamp) -> EntryResult {
         match self.policy.local.put_absent(request, seen) {
+            None => Err(ReadError::NotFound),
             Some(entry) if self.policy.is_servable(request, &entry) => Ok((entry, Source::Local)),
-            _ => Err(ReadError::NotFound),
+            Some(_) => Err(ReadError::Overloaded),
         }
     }
 
@@ -273,3 +273,7 @@ impl Loader {
         Ok((entry, Source::Upstream { collapsed: false }))
     }
 }
+
+#[cfg(test)]
+#[path = "load_tests.rs"]
+mod tests;

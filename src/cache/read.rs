@@ -37,8 +37,7 @@ impl Loader {
                 Ok(found.map(|found| found.as_ref().map(ResponseBody::of)))
             }
             Request::Insights(domain) => {
-                let _permit = self.limiter.admit(priority, false).await?;
-                let now = upstream.now();
+                let (_permit, now) = (self.limiter.admit(priority, false).await?, upstream.now());
                 let read =
                     |from: Arc<dyn Upstream>| async move { from.insights(domain, now).await };
                 let found = upstream.read_genes(depends_on, since, read).await?;
