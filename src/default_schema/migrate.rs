@@ -40,7 +40,7 @@ pub enum SchemaError {
     /// This user may not create a schema in the database.
     #[error(
         "this user may not create schemas in this database. As a superuser or the owner of the \
-         database run: GRANT CREATE ON DATABASE {database} TO {user}; then run migrate again"
+         database run: GRANT CREATE ON DATABASE {database} TO {user}; then run the same command again"
     )]
     CannotCreateSchemas {
         /// The database.

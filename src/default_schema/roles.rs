@@ -199,7 +199,7 @@ impl Role {
                 self.settings().map(|statement| format!(" {statement};")).collect();
             warnings.push(format!(
                 "the role {name} does not exist, and this user lacks CREATEROLE. As a superuser run: \
-                 {create} PASSWORD '…';{settings} then run migrate again."
+                 {create} PASSWORD '…';{settings} then run the same command again."
             ));
             return Ok(false);
         }

@@ -53,6 +53,9 @@ fn remedy(error: &HostError) -> &'static str {
             "Set upstream.tls_ca_file to the PEM file of the authority that issued the server's \
              certificate, and use a host name that is in the certificate."
         }
+        _ if error.to_string().contains("password missing") => {
+            "Add the password to upstream.url: PGPASSWORD and ~/.pgpass are not read."
+        }
         _ => "Start the server, or correct its address and sslmode in upstream.url.",
     }
 }

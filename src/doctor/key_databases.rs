@@ -46,7 +46,8 @@ pub(super) async fn check(config: &Config) -> Vec<Finding> {
         };
         let message = format!("{key}: {consequence}: {problem}");
         let remedy = "Correct the URL, or run gene-registry migrate as the owner of the schema, \
-                      which grants the rights.";
+                      which grants the rights. A registry with views of its own has neither: unset the \
+                      key.";
         findings.push(Finding::serious(CHECK, message, remedy));
     }
     findings

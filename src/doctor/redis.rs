@@ -62,6 +62,9 @@ fn connect_remedy(error: &RedisError) -> &'static str {
         _ if matches!(error.code(), Some("NOAUTH" | "WRONGPASS")) => {
             "Correct redis.username and redis.password."
         }
+        _ if error.code() == Some("NOPERM") => {
+            "Grant the user the right that the error names; +select for a database other than 0."
+        }
         _ => {
             "Start the server, or correct its address. Until then, replicas cache and count alone."
         }

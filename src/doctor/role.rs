@@ -44,6 +44,9 @@ const USE_READER: &str = "Use a role that only reads, such as gene_registry_read
 
 const REVOKE: &str = "Revoke these rights from it and, if nothing else needs them, from PUBLIC.";
 
+const REVOKE_CREATE: &str = "Revoke these rights from it and, if nothing else needs them, from PUBLIC; \
+                             before Postgres 15, REVOKE CREATE ON SCHEMA public FROM PUBLIC.";
+
 /// `longest_ms`: how long the service waits for a read.
 pub(super) async fn check(session: &mut Session, longest_ms: u64) -> Result<Vec<Finding>, Error> {
     let row = session.row(SQL).await?;
@@ -97,12 +100,13 @@ fn unneeded_rights(row: &Row, role: &str, is_shared: bool) -> Result<Vec<Finding
          {database} FROM PUBLIC;"
     );
     let revoke = if is_shared { USE_READER } else { REVOKE };
+    let no_create = if is_shared { USE_READER } else { REVOKE_CREATE };
     let mut findings = Vec::new();
     for (column, message, remedy) in [
         ("is_superuser", "is a superuser", USE_READER),
         ("is_owner", "owns tables behind the views", USE_READER),
         ("may_write", "may change tables or views", revoke),
-        ("may_create", "may create schemas, tables or functions", revoke),
+        ("may_create", "may create schemas, tables or functions", no_create),
         ("may_use_temporary_tables", "may create temporary tables", no_temporary.as_str()),
     ] {
         if row.try_get(column)? {

@@ -55,9 +55,9 @@ fn of_genes() -> [Violation; 5] {
             "Correct it, or set it to NULL.",
         ),
         gene(
-            "(char_length(domain::text) BETWEEN 1 AND 255
-                AND domain::text COLLATE \"C\" !~ '[\\x01-\\x1f\\x7f]') IS NOT TRUE",
-            "have no domain, or one that no request can name",
+            "NOT (char_length(domain::text) BETWEEN 1 AND 255
+                AND domain::text COLLATE \"C\" !~ '[\\x01-\\x1f\\x7f]')",
+            "have a domain that no request can name",
             "A domain has 1 to 255 characters and no control characters.",
         ),
         gene(

@@ -79,7 +79,7 @@ async fn check_standby(
                 timeline(ours.timeline)
             );
             let remedy = "Let it follow the present primary (recovery_target_timeline = latest), or \
-                          build it anew by pg_basebackup.";
+                          rebuild it with pg_basebackup.";
             return warning(problem, remedy);
         }
         if position.wal >= primary.wal {

@@ -14,6 +14,9 @@ pub(super) const LOG_KEYS: &str = "Insert key:<hex of key_hash> in the transacti
                                    changes, revokes or deletes a key: see the section Change log of \
                                    docs/upstream.md.";
 
+const LOG_GENES: &str = "Insert gene:<uuid> and domain:<name> in the transaction that changes a gene: \
+                         see the section Change log of docs/upstream.md.";
+
 /// The tables and views that a view reads, by its rules, and the view itself.
 pub(super) fn sources(view: &str) -> String {
     format!(
@@ -40,6 +43,8 @@ struct Logged {
     severity: Severity,
     text: &'static str,
     consequence: &'static str,
+    /// The remedy if no trigger can do it.
+    without_triggers: &'static str,
 }
 
 const LOGGED: [Logged; 2] = [
@@ -51,6 +56,7 @@ const LOGGED: [Logged; 2] = [
         severity: Severity::Serious,
         text: "API keys",
         consequence: "a revoked key would stay valid for ten minutes or more",
+        without_triggers: LOG_KEYS,
     },
     Logged {
         view: "gene",
@@ -60,6 +66,7 @@ const LOGGED: [Logged; 2] = [
         severity: Severity::Warning,
         text: "genes",
         consequence: "changes appear as cached responses age",
+        without_triggers: LOG_GENES,
     },
 ];
 
@@ -145,7 +152,8 @@ impl Logged {
                 "no table is known behind registry_read.{view}, so no trigger logs changes of \
                  {text}: {consequence}"
             );
-            return Ok(Finding { severity, check: CHECK, message, remedy: LOG_KEYS.to_owned() });
+            let remedy = self.without_triggers.to_owned();
+            return Ok(Finding { severity, check: CHECK, message, remedy });
         };
         let message = format!(
             "no enabled trigger on {table} logs {} of {text}: {consequence}",

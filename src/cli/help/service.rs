@@ -45,7 +45,7 @@ in progress, and exits.",
                 "Serve, and write the addresses to a file once it listens",
             ),
             (
-                "DATABASE_URL=postgres://gene_registry_reader@localhost/registry gene-registry serve",
+                "DATABASE_URL=postgres://gene_registry_reader:PASSWORD@localhost/registry gene-registry serve",
                 "Serve without a file",
             ),
         ],
@@ -111,7 +111,7 @@ beside them: the reader's role, with SELECT on the views, and in the schema regi
 changes nothing else and may be repeated; docs/upstream.md of the source is the guide.",
         examples: &[
             (
-                "DATABASE_URL=postgres://owner@localhost/registry gene-registry migrate",
+                "DATABASE_URL=postgres://owner:PASSWORD@localhost/registry gene-registry migrate",
                 "Create the schema, or bring it up to date",
             ),
             (

@@ -121,7 +121,7 @@ async fn an_owner_without_rights_gets_the_remedies() {
     let warned = run_on(&url, PARTS).await.ok();
     assert!(!warned.stdout.contains("gene_registry_reader"), "it does not exist: {warned:?}");
     let (_, remedy) = warned.stderr.split_once("lacks CREATEROLE. As a superuser run: ").unwrap();
-    let (sql, _) = remedy.split_once(" then run migrate again").unwrap();
+    let (sql, _) = remedy.split_once(" then run the same command again").unwrap();
     admin.batch_execute(sql).await.unwrap();
     let done = run_on(&url, PARTS).await.ok();
     assert_eq!(done.stderr, "", "the remedy was complete");

@@ -16,7 +16,8 @@ async fn rows_that_violate_the_contract_are_counted_with_an_example() {
             ('00000000-0000-0000-0000-000000000004', '', 'Native', 1, null),
             ('00000000-0000-0000-0000-000000000005', e'a\\nb', 'Native', 1, null),
             ('00000000-0000-0000-0000-000000000006', 'd', 'Native', 1, null),
-            ('00000000-0000-0000-0000-000000000006', 'd', 'Native', 1, null);
+            ('00000000-0000-0000-0000-000000000006', 'd', 'Native', 1, null),
+            ('00000000-0000-0000-0000-000000000007', null, 'Native', 1, null);
         insert into registry.foreign_evaluation values
             (null, 1, now(), 1), (gen_random_uuid(), -1, now(), 1),
             (gen_random_uuid(), 1, 'infinity', 1);
@@ -33,7 +34,7 @@ async fn rows_that_violate_the_contract_are_counted_with_an_example() {
         ["1 rows of registry_read.gene have no id", "Give each gene an id"],
         ["2 rows of registry_read.gene", "-000000000001) have an unknown fidelity"],
         ["1 rows of registry_read.gene", "-000000000003) have an unknown required_fidelity"],
-        ["2 rows of registry_read.gene", "-000000000004) have no domain"],
+        ["2 rows of registry_read.gene", "-000000000004) have a domain that no request can name"],
         ["2 rows of registry_read.gene", "-000000000006) share their id"],
         ["3 rows of registry_read.arena_evaluation", "are ignored"],
         ["1 rows of registry_read.api_key (such as short)", "32 bytes"],
