@@ -49,6 +49,10 @@ impl<K: Display + Send + Sync + 'static> WindowStore<K> for RedisWindows {
     fn shard(&self, key: &K) -> u16 {
         self.pool.shard(&self.keys.limit(key))
     }
+
+    fn server(&self, key: &K) -> usize {
+        self.pool.node_index(|| self.keys.limit(key))
+    }
 }
 
 /// The reply of the script to a command for `requests` requests.

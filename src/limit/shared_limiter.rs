@@ -1,4 +1,5 @@
-//! Decides by the windows that all replicas share, for all requests of this replica in batches.
+//! Decides by the windows that all replicas share, for all requests of this replica in batches: in a
+//! cluster, in batches of their own for each node, so that a slow node delays no key of another.
 //!
 //! Requests of one key and limit that wait at the same time share one command, and the admitted
 //! ones are the first to arrive. When a round trip fails, each of its requests gets one error.
@@ -7,6 +8,8 @@
 
 use std::collections::HashSet;
 use std::hash::Hash;
+use std::iter::repeat_with;
+use std::sync::Arc;
 use std::time::Instant;
 
 use super::clock::now;
@@ -20,13 +23,16 @@ use crate::sync::{
     BatchEntry, BatchError, BatchExecutor, BatchLimits, Batcher, WaitingRequests, WhenFull,
 };
 
-/// One round trip at a time. 512 commands keep Redis busy for a few milliseconds at most.
+/// One round trip to a server at a time. 512 commands keep Redis busy for a few milliseconds at most.
 const LIMITS: BatchLimits = BatchLimits {
     max_batch: 512,
     max_workers: 1,
     max_waiting: 65_536,
     when_full: WhenFull::RejectNew,
 };
+
+/// Maximum number of servers with batches of their own; more share them.
+const LANES: usize = 16;
 
 /// Why a request was not counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,10 +57,15 @@ type KeyAndLimit<K> = (K, u32);
 
 type LimitEntry<K> = BatchEntry<KeyAndLimit<K>, CountResult>;
 
+type LimitBatcher<K, S> = Batcher<KeyAndLimit<K>, CountResult, Arc<WindowBatches<K, S>>>;
+
 /// Counts the requests of this replica in the shared windows. Refuses those whose window is known
 /// to be exhausted without a command to the store.
 #[derive(Debug)]
-pub(super) struct SharedLimiter<K, S>(Batcher<KeyAndLimit<K>, CountResult, WindowBatches<K, S>>);
+pub(super) struct SharedLimiter<K, S> {
+    batches: Arc<WindowBatches<K, S>>,
+    lanes: Vec<LimitBatcher<K, S>>,
+}
 
 #[derive(Debug)]
 struct WindowBatches<K, S> {
@@ -71,18 +82,20 @@ where
 {
     pub(super) fn new(store: S, metrics: LimitMetrics) -> Self {
         let (exhausted, outages) = (ExhaustedKeys::default(), OutageTracker::default());
-        let executor = WindowBatches { store, exhausted, outages, metrics };
-        Self(Batcher::new("limit_batches", executor, LIMITS))
+        let batches = Arc::new(WindowBatches { store, exhausted, outages, metrics });
+        let lane = || Batcher::new("limit_batches", Arc::clone(&batches), LIMITS);
+        Self { lanes: repeat_with(lane).take(LANES).collect(), batches }
     }
 
     /// Decides about one request, together with all that wait at the same time.
     pub(super) async fn decide(&self, key: K, limit: u32) -> CountResult {
-        let WindowBatches { exhausted, outages, metrics, .. } = self.0.executor();
+        let WindowBatches { store, exhausted, outages, metrics } = &*self.batches;
         let begun = now();
         if let Some(decision) = exhausted.check(key, limit, begun) {
             return Ok(CountedDecision { decision, from_memory: true });
         }
-        let result = match self.0.run((key, limit)).await {
+        let lane = &self.lanes[store.server(&key) % LANES];
+        let result = match lane.run((key, limit)).await {
             Ok(result) => result,
             Err(BatchError::QueueFull) => return Err(NotCounted::QueueFull),
             Err(BatchError::TaskPanicked(_)) => Err(NotCounted::Outage(outages.newest())),
@@ -92,7 +105,7 @@ where
     }
 }
 
-impl<K, S> BatchExecutor<KeyAndLimit<K>, CountResult> for WindowBatches<K, S>
+impl<K, S> BatchExecutor<KeyAndLimit<K>, CountResult> for Arc<WindowBatches<K, S>>
 where
     K: Eq + Hash + Copy + Send + Sync + 'static,
     S: WindowStore<K>,

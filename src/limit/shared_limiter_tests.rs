@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use futures_util::future::join_all;
 
 use super::*;
@@ -37,6 +38,39 @@ async fn after_a_panic_waiting_requests_fail_and_the_next_ones_are_counted() {
     let remaining: Vec<_> =
         next.iter().map(|result| result.map(|c| c.decision.remaining)).collect();
     assert_eq!(remaining, [8, 7, 6, 5, 4].map(Ok));
+}
+
+/// Two servers, of which the first never replies.
+#[derive(Debug)]
+struct FirstHangs;
+
+impl WindowStore<u8> for FirstHangs {
+    async fn admit(&self, acquires: &[Acquire<u8>]) -> Result<AcquireReplies, RedisFailure> {
+        if acquires.iter().any(|acquire| self.server(&acquire.key) == 0) {
+            std::future::pending::<()>().await;
+        }
+        let window = WindowState { admitted: 1, count: 1, resets_in: Duration::from_secs(1) };
+        Ok(acquires.iter().map(|_| Ok(window)).collect())
+    }
+
+    fn is_unavailable(&self) -> bool {
+        false
+    }
+
+    fn server(&self, key: &u8) -> usize {
+        usize::from(*key)
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_hangs_delays_no_key_of_another() {
+    let limiter = SharedLimiter::new(FirstHangs, LimitMetrics::default());
+    let mut hangs = Box::pin(limiter.decide(0, 9));
+    assert!((&mut hangs).now_or_never().is_none());
+    for _ in 0..3 {
+        assert!(limiter.decide(1, 9).await.is_ok());
+    }
+    assert!(hangs.now_or_never().is_none());
 }
 
 #[test]

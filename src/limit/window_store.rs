@@ -38,4 +38,10 @@ pub(super) trait WindowStore<K>: Send + Sync + 'static {
     fn shard(&self, _key: &K) -> u16 {
         0
     }
+
+    /// The server that counts a key, by a number. Requests for different servers do not wait for each
+    /// other.
+    fn server(&self, _key: &K) -> usize {
+        0
+    }
 }

@@ -150,6 +150,14 @@ impl RedisPool {
         }
     }
 
+    /// The position of a key's node among the nodes of a cluster, as far as it is known, else 0.
+    pub fn node_index(&self, key: impl FnOnce() -> String) -> usize {
+        match &self.pools.nodes {
+            RedisNodes::One(_) => 0,
+            RedisNodes::Cluster(cluster) => cluster.node_index(slot(&key())).unwrap_or_default(),
+        }
+    }
+
     /// How often circuit breakers for this mode have opened.
     pub fn open_count(&self, mode: AccessMode) -> u64 {
         self.pools.open_count[mode as usize].load(Ordering::Relaxed)

@@ -117,6 +117,13 @@ impl Cluster {
         }
     }
 
+    /// The position of a slot's primary among the primaries.
+    pub(super) fn node_index(&self, slot: u16) -> Option<usize> {
+        let owners = self.state().owners?;
+        let owner = owners.owner(slot)?;
+        owners.nodes.iter().position(|node| Arc::ptr_eq(node, owner))
+    }
+
     /// The node at an address, even if the last poll did not find it.
     pub(super) fn node(&self, address: Address) -> Arc<Node> {
         let mut nodes = lock(&self.nodes);

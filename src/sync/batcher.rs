@@ -84,6 +84,7 @@ where
         Self(Arc::new(BatcherState { name, executor, limits, queue: Mutex::default() }))
     }
 
+    #[cfg(test)]
     pub(crate) fn executor(&self) -> &E {
         &self.0.executor
     }
