@@ -88,7 +88,7 @@ impl Lane {
     }
 
     /// Sends commands in one round trip, with those of others that wait at the same time. The replies
-    /// are in the order of the commands.
+    /// are in the order of the commands. Without a `deadline`, only the round trip is bounded.
     ///
     /// # Errors
     /// [`RedisFailure`]; never later than `deadline`.
@@ -96,19 +96,23 @@ impl Lane {
         &self,
         mode: AccessMode,
         commands: Vec<Cmd>,
-        deadline: Instant,
+        deadline: Option<Instant>,
     ) -> CommandsResult {
         // Batches that hang may hold up the queue.
         if self.pool.rejects(mode) {
             return Err(RedisFailure::CircuitOpen);
         }
         let reply = self.batchers[mode as usize].run(Commands(Arc::new(commands)));
-        match timeout_at(deadline, reply).await {
-            Ok(Ok(replies)) => replies,
-            Ok(Err(BatchError::QueueFull)) => Err(RedisFailure::LaneFull),
-            Ok(Err(BatchError::TaskPanicked(_))) => Err(unexpected("the batch panicked").into()),
-            Err(_elapsed) => Err(RedisFailure::Timeout),
-        }
+        let reply = match deadline {
+            Some(deadline) => {
+                timeout_at(deadline, reply).await.map_err(|_| RedisFailure::Timeout)?
+            }
+            None => reply.await,
+        };
+        reply.unwrap_or_else(|error| match error {
+            BatchError::QueueFull => Err(RedisFailure::LaneFull),
+            BatchError::TaskPanicked(_) => Err(unexpected("the batch panicked").into()),
+        })
     }
 }
 

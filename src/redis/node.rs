@@ -70,8 +70,9 @@ impl Node {
     ) -> Result<Replies, RedisFailure> {
         match kind {
             PoolKind::Counters => self.counters.send(mode, pipeline(commands), deadline).await,
-            PoolKind::Small => self.small.send(mode, commands, deadline).await,
-            PoolKind::Large => self.large.send(mode, commands, deadline).await,
+            PoolKind::Small => self.small.send(mode, commands, Some(deadline)).await,
+            // Nobody waits for it: it may wait for its batch as long as there is room.
+            PoolKind::Large => self.large.send(mode, commands, None).await,
         }
     }
 

@@ -140,6 +140,31 @@ async fn large_values_that_wait_delay_no_small_command_and_the_oldest_are_given_
 }
 
 #[tokio::test]
+async fn a_large_value_may_wait_longer_than_a_command_may_take() {
+    need_own_servers!();
+    let redis = RedisServer::start(&[]).await;
+    let large = RedisPool::new(redis.servers(), 4, Duration::from_millis(500)).for_large_values();
+    let () = redis.command(&["CLIENT", "PAUSE", "600000", "WRITE"]).await;
+    let value = vec![b'x'; LARGE];
+    let put = async |key: &str| run(&large, AccessMode::Write, set(key, &value)).await;
+    let mut under_way = Vec::new();
+    for key in ["0", "1"] {
+        let mut one = Box::pin(put(key));
+        assert!((&mut one).now_or_never().is_none());
+        settle().await;
+        under_way.push(one);
+    }
+    let mut waits = Box::pin(put("2"));
+    assert!((&mut waits).now_or_never().is_none());
+    for one in under_way {
+        let reply = one.await;
+        assert!(matches!(reply, Err(RedisFailure::Timeout)), "{reply:?}");
+    }
+    let () = redis.command(&["CLIENT", "UNPAUSE"]).await;
+    assert_eq!(waits.await.unwrap(), [Ok(Value::Okay)]);
+}
+
+#[tokio::test]
 async fn a_node_that_hangs_delays_no_command_to_another_node() {
     need_own_servers!();
     let redis = RedisCluster::start().await;
