@@ -20,10 +20,10 @@ use poem::{Addr, Request, Response};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use super::connection_activity::RequestGuard;
 use super::connection_limits::ConnectionLimits;
+use super::crowd::Crowd;
 use super::handler::Handler;
 use super::head_memory::HeadMemory;
 use super::host::check_host;
@@ -51,8 +51,8 @@ pub(super) struct ClientConnection<H> {
     pub(super) limits: ConnectionLimits,
     pub(super) signals: ShutdownSignals,
     pub(super) peer: SocketAddr,
-    /// The open connections of the listener.
-    pub(super) open: TaskTracker,
+    /// The open connections of the listener; `None` if the peer need not make room for others.
+    pub(super) crowd: Option<Arc<Crowd>>,
     /// Whether the peer limits the requests of its own clients.
     pub(super) is_trusted_proxy: bool,
 }
@@ -66,23 +66,31 @@ impl<H: Handler> ClientConnection<H> {
             let _ = stream.set_nodelay(true);
             let local = stream.local_addr().unwrap_or(self.peer);
             let Some(tls) = tls else { return self.serve_http(stream, local, Scheme::HTTP).await };
-            let stop = self.signals.stop.clone();
-            match stop.run_until_cancelled(tls.accept(stream)).await {
-                Some(Ok(stream)) => self.serve_http(stream, local, Scheme::HTTPS).await,
-                Some(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
-                None => {}
+            tokio::select! {
+                accepted = tls.accept(stream) => match accepted {
+                    Ok(stream) => self.serve_http(stream, local, Scheme::HTTPS).await,
+                    Err(error) => tracing::debug!(%error, "a TLS handshake failed"),
+                },
+                () = self.signals.stop.cancelled() => {}
+                () = self.must_make_room() => {}
             }
         })
         .await;
+    }
+
+    /// Completes when a handshake has taken too long for a crowd.
+    async fn must_make_room(&self) {
+        match &self.crowd {
+            Some(crowd) => crowd.is_impatient().await,
+            None => std::future::pending().await,
+        }
     }
 
     async fn serve_http<S>(self, stream: S, local: SocketAddr, scheme: Scheme)
     where
         S: TcpBased + AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        // A balancer may be about to use a connection that is closed early.
-        let open = (!self.is_trusted_proxy).then(|| self.open.clone());
-        let watchdog = Watchdog::new(&self.limits, open);
+        let watchdog = Watchdog::new(&self.limits, self.crowd.clone());
         let (stop, last_response) = (self.signals.stop.clone(), CancellationToken::new());
         let io = TokioIo::new(TimedIo::new(stream, Arc::clone(&watchdog)));
         let service = Arc::new(Service {

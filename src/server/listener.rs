@@ -11,6 +11,7 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use super::connection::ClientConnection;
 use super::connection_limits::ConnectionLimits;
+use super::crowd::Crowd;
 use super::handler::Handler;
 use super::peers::Peers;
 use super::shutdown_signals::ShutdownSignals;
@@ -76,14 +77,15 @@ pub fn serve<H: Handler>(
 ) -> io::Result<Serving> {
     let address = listener.tcp.local_addr()?;
     let scheme = if listener.tls.is_some() { "https" } else { "http" };
-    let (signals, connections) = (ShutdownSignals::default(), TaskTracker::new());
+    let (signals, crowd) = (ShutdownSignals::default(), Crowd::new(limits.connections));
+    let connections = crowd.open.clone();
     let acceptor = Arc::new(Acceptor {
         listener,
         handler,
         limits,
         permits: Arc::new(Semaphore::new(limits.connections)),
         signals: signals.clone(),
-        connections: connections.clone(),
+        crowd: Arc::new(crowd),
     });
     let accepting = supervise("accept_loop", move || Arc::clone(&acceptor).run());
     Ok(Serving { address, scheme, signals, accepting, connections, grace: limits.grace })
@@ -120,7 +122,7 @@ struct Acceptor<H> {
     limits: ConnectionLimits,
     permits: Arc<Semaphore>,
     signals: ShutdownSignals,
-    connections: TaskTracker,
+    crowd: Arc<Crowd>,
 }
 
 impl<H: Handler> Acceptor<H> {
@@ -135,16 +137,18 @@ impl<H: Handler> Acceptor<H> {
                     let Some(slot) = self.listener.peers.admit(peer.ip(), free) else {
                         continue;
                     };
+                    // A balancer may be about to use a connection that is closed early.
+                    let crowd = (!slot.is_trusted_proxy()).then(|| Arc::clone(&self.crowd));
                     let connection = ClientConnection {
                         handler: Arc::clone(&self.handler),
                         limits: self.limits,
                         signals: self.signals.clone(),
                         peer,
-                        open: self.connections.clone(),
+                        crowd,
                         is_trusted_proxy: slot.is_trusted_proxy(),
                     };
                     let serving = connection.serve(stream, self.listener.tls.clone());
-                    self.connections.spawn(async move {
+                    self.crowd.open.spawn(async move {
                         // Dropped in this order: the next connection, which needs the permit,
                         // must find the peer's count without this one.
                         let _held = (slot, permit);

@@ -6,6 +6,7 @@
 mod connection;
 mod connection_activity;
 mod connection_limits;
+mod crowd;
 mod delivery;
 mod handler;
 mod head_memory;

@@ -73,10 +73,10 @@ impl Streams {
     }
 
     /// Resets the streams whose responses are too slow at `now`. Returns the next deadline, in
-    /// milliseconds; `None` if the connection must end because a response is still in memory long
-    /// after its stream was reset. This happens if the library has taken all of a body and the
+    /// milliseconds; `None` if the connection must end because a response is still in memory
+    /// `grace_ms` after its stream was reset. This happens if the library has taken all of a body and the
     /// client has closed the stream's window again, or takes nothing of the whole connection.
-    pub(super) fn reset_overdue(&self, now: u64, timeout_ms: u64) -> Option<u64> {
+    pub(super) fn reset_overdue(&self, now: u64, timeout_ms: u64, grace_ms: u64) -> Option<u64> {
         let mut next = NEVER;
         for timer in lock(&self.timers).iter().filter_map(Weak::upgrade) {
             let deadline = timer.delivery.deadline(timeout_ms);
@@ -84,7 +84,7 @@ impl Streams {
                 next = next.min(deadline);
                 continue;
             }
-            let last = deadline.saturating_add(timeout_ms);
+            let last = deadline.saturating_add(grace_ms);
             if last <= now {
                 return None;
             }

@@ -1,10 +1,10 @@
 //! Decides when a connection, or a response on it, has made no progress for too long.
 //!
 //! Before its first request, a connection has the head timeout, whatever it sends. After that
-//! it may be idle for the idle timeout, or for one second while more than half of the listener's
-//! connections are in use, so that there is room for other clients; on HTTP/1.1 the first byte of the next head starts the
+//! it may be idle for the idle timeout; on HTTP/1.1 the first byte of the next head starts the
 //! head timeout again. (On HTTP/2 the bytes may be pings, so only the idle timeout counts there.)
-//! No timeout runs while a request is being answered.
+//! No timeout runs while a request is being answered. In a crowd (see `crowd`), all timeouts are short, and
+//! a stream that is too slow ends its connection.
 //!
 //! The client must take a response within the response timeout and one second more for each
 //! 16 KiB of it. This is measured for the connection as a whole, from when bytes first had to wait
@@ -16,48 +16,59 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::time::sleep_until;
-use tokio_util::task::TaskTracker;
 
 use super::connection_activity::{ConnectionActivity, RequestGuard, milliseconds};
 use super::connection_limits::ConnectionLimits;
+use super::crowd::{CROWDED_IDLE, CROWDED_RESPONSE, Crowd};
 use super::delivery::Delivery;
 use super::streams::{ResponseTimer, Streams};
 
-/// The idle timeout, in milliseconds, while more than half of the listener's connections are in use.
-const CROWDED_IDLE: u64 = 1_000;
+/// Timeouts, in milliseconds.
+#[derive(Debug, Clone, Copy)]
+struct Timeouts {
+    head: u64,
+    idle: u64,
+    response: u64,
+}
 
 /// Watches one connection.
 #[derive(Debug)]
 pub(super) struct Watchdog {
-    // Timeouts, in milliseconds.
-    head: u64,
-    idle: u64,
-    response: u64,
+    timeouts: Timeouts,
     activity: Arc<ConnectionActivity>,
     /// In progress while bytes wait for the client.
     writes: Delivery,
     pub(super) streams: Streams,
     is_cut_off: AtomicBool,
-    /// The open connections of the listener, if their number matters.
-    open: Option<TaskTracker>,
-    /// The maximum of `open`.
-    max_open: usize,
+    crowd: Option<Arc<Crowd>>,
+}
+
+impl Timeouts {
+    fn in_crowd(self, is_crowd: bool) -> Self {
+        let Self { head, idle, response } = self;
+        if is_crowd {
+            Self {
+                head: head.min(CROWDED_IDLE),
+                idle: idle.min(CROWDED_IDLE),
+                response: response.min(CROWDED_RESPONSE),
+            }
+        } else {
+            self
+        }
+    }
 }
 
 impl Watchdog {
-    /// `open`: the open connections of the listener; `None` if the connection may be idle however many
-    /// there are.
-    pub(super) fn new(limits: &ConnectionLimits, open: Option<TaskTracker>) -> Arc<Self> {
+    /// `crowd`: the open connections of the listener; `None` if this one need not make room for others.
+    pub(super) fn new(limits: &ConnectionLimits, crowd: Option<Arc<Crowd>>) -> Arc<Self> {
+        let [head, idle, response] = [limits.head, limits.idle, limits.response].map(milliseconds);
         Arc::new(Self {
-            head: milliseconds(limits.head),
-            idle: milliseconds(limits.idle),
-            response: milliseconds(limits.response),
+            timeouts: Timeouts { head, idle, response },
             activity: Arc::new(ConnectionActivity::new()),
             writes: Delivery::new(),
             streams: Streams::default(),
             is_cut_off: AtomicBool::new(false),
-            open,
-            max_open: limits.connections,
+            crowd,
         })
     }
 
@@ -77,26 +88,26 @@ impl Watchdog {
     /// the client takes too slowly what is sent. Meanwhile resets streams that are too slow.
     pub(super) async fn expired(&self) {
         loop {
-            let (now, idle) = (self.activity.now(), self.idle_timeout());
-            let Some(deadline) = self.next_deadline(now, idle) else { return };
+            let [is_crowd, is_near] =
+                self.crowd.as_ref().map_or([false; 2], |crowd| [crowd.is_crowd(), crowd.is_near()]);
+            let (now, timeouts) = (self.activity.now(), self.timeouts.in_crowd(is_crowd));
+            let Some(deadline) = self.next_deadline(now, timeouts, is_crowd) else { return };
             // A deadline is at least this far in the future when it begins to run.
-            let shortest = self.head.min(idle).min(self.response);
-            let next = deadline.min(now.saturating_add(shortest));
+            let Timeouts { head, idle, response } = self.timeouts.in_crowd(is_near);
+            let next = deadline.min(now.saturating_add(head.min(idle).min(response)));
             sleep_until(self.activity.opened + Duration::from_millis(next)).await;
         }
     }
 
     /// The earliest deadline; `None` if one has passed that ends the connection.
-    fn next_deadline(&self, now: u64, idle: u64) -> Option<u64> {
-        let streams = self.streams.reset_overdue(now, self.response)?;
-        let request = self.activity.request_deadline(self.head, idle, self.is_blocked());
-        let deadline = streams.min(self.writes.deadline(self.response)).min(request);
+    fn next_deadline(&self, now: u64, timeouts: Timeouts, is_crowd: bool) -> Option<u64> {
+        let Timeouts { head, idle, response } = timeouts;
+        // In a crowd, a client could go on by opening a stream before each one is reset.
+        let grace = if is_crowd { 0 } else { response };
+        let streams = self.streams.reset_overdue(now, response, grace)?;
+        let request = self.activity.request_deadline(head, idle, self.is_blocked());
+        let deadline = streams.min(self.writes.deadline(response)).min(request);
         (deadline > now).then_some(deadline)
-    }
-
-    fn idle_timeout(&self) -> u64 {
-        let is_crowded = self.open.as_ref().is_some_and(|open| open.len() > self.max_open / 2);
-        if is_crowded { self.idle.min(CROWDED_IDLE) } else { self.idle }
     }
 
     /// Completes once no request is in progress at the end of a `duration`, so that a shutdown may cut

@@ -43,28 +43,53 @@ async fn an_idle_connection_has_the_idle_timeout_and_a_dripping_head_the_head_ti
 }
 
 #[tokio::test(start_paused = true)]
-async fn while_more_than_half_of_the_connections_are_open_an_idle_one_has_a_second() {
-    let open = TaskTracker::new();
-    let _half = [open.token(), open.token()];
-    let watchdog = Watchdog::new(&LIMITS, Some(open.clone()));
-    drop(watchdog.begin_http1_request());
-    assert_eq!(lives_for(&watchdog).await, IDLE);
-    let third = open.token();
-    drop(watchdog.begin_http1_request());
-    assert_eq!(lives_for(&watchdog).await, SECOND);
-    let answering = watchdog.begin_http1_request();
-    assert!(tokio::time::timeout(IDLE, watchdog.expired()).await.is_err());
+async fn in_a_crowd_a_connection_that_is_idle_or_without_a_request_has_a_second() {
+    let crowd = Arc::new(Crowd::new(LIMITS.connections));
+    let _half = [crowd.open.token(), crowd.open.token()];
+    let new = || Watchdog::new(&LIMITS, Some(Arc::clone(&crowd)));
+    assert_eq!(lives_for(&new()).await, HEAD);
+    let idle = new();
+    drop(idle.begin_http1_request());
+    assert_eq!(lives_for(&idle).await, IDLE);
+
+    let third = crowd.open.token();
+    assert_eq!(lives_for(&new()).await, SECOND);
+    drop(idle.begin_http1_request());
+    assert_eq!(lives_for(&idle).await, SECOND);
+    let answering = idle.begin_http1_request();
+    assert!(tokio::time::timeout(IDLE, idle.expired()).await.is_err());
     drop((answering, third));
 
-    // It is noticed within the shortest timeout.
-    let open_third = async {
+    // It is noticed within a second.
+    let watchdog = new();
+    let begin = async {
         tokio::time::sleep(5 * SECOND).await;
-        let _third = open.token();
+        let _third = crowd.open.token();
         std::future::pending::<()>().await;
     };
     tokio::select! {
-        lived = lives_for(&watchdog) => assert_eq!(lived, HEAD),
-        () = open_third => {}
+        lived = lives_for(&watchdog) => assert!(lived <= 6 * SECOND, "{lived:?}"),
+        () = begin => {}
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_a_crowd_a_connection_ends_with_the_first_response_that_is_not_taken() {
+    let crowd = Arc::new(Crowd::new(1));
+    let _one = crowd.open.token();
+    let watchdog = Watchdog::new(&LIMITS, Some(Arc::clone(&crowd)));
+    let open_streams = async {
+        let mut streams = Vec::new();
+        loop {
+            let stream = watchdog.open_stream();
+            stream.begin_sending();
+            streams.push(stream);
+            tokio::time::sleep(4 * SECOND).await;
+        }
+    };
+    tokio::select! {
+        lived = lives_for(&watchdog) => assert_eq!(lived, 5 * SECOND),
+        () = open_streams => {}
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
@@ -20,6 +21,8 @@ use crate::support::wait::{eventually, until};
 const FIRST_PEER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 1);
 const SECOND_PEER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 const THIRD_PEER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 3);
+
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
 const HEAD_DOCS: &str = "HEAD /docs HTTP/1.1\r\nHost: t\r\n\r\n";
 
@@ -114,6 +117,16 @@ async fn idle_connections_of_several_peers_make_room_for_a_new_one() {
         }
         assert_eq!(streams.len(), max, "all of {url}");
         assert!(connected_by(&address, FIRST_PEER, request).await.is_some(), "{url}");
+        drop(streams);
+        let mut silent = Vec::new();
+        for number in 0..max as u8 {
+            let socket = TcpSocket::new_v4().unwrap();
+            socket.bind((Ipv4Addr::new(127, 0, 1, number), 0).into()).unwrap();
+            silent.push(socket.connect(address.parse().unwrap()).await.unwrap());
+        }
+        // The head timeout is 10 s.
+        let served = timeout(HEAD_TIMEOUT / 2, connected_by(&address, FIRST_PEER, request)).await;
+        assert!(served.is_ok_and(|stream| stream.is_some()), "{url}");
     }
 }
 
