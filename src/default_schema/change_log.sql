@@ -11,20 +11,34 @@ CREATE TABLE IF NOT EXISTS registry.change (
     changed_at timestamptz NOT NULL DEFAULT now()
 );
 
-CREATE INDEX IF NOT EXISTS change_changed_in ON registry.change (changed_in);
-CREATE INDEX IF NOT EXISTS change_changed_at ON registry.change (changed_at);
-
-CREATE OR REPLACE VIEW registry_read.change AS
-SELECT scope, changed_in, changed_at FROM registry.change;
+-- What exists is not even tried: that would wait for open transactions, and make writers wait.
+DO $$
+BEGIN
+    IF to_regclass('registry.change_changed_in') IS NULL THEN
+        CREATE INDEX change_changed_in ON registry.change (changed_in);
+    END IF;
+    IF to_regclass('registry.change_changed_at') IS NULL THEN
+        CREATE INDEX change_changed_at ON registry.change (changed_at);
+    END IF;
+    IF to_regclass('registry_read.change') IS NULL THEN
+        CREATE VIEW registry_read.change AS SELECT scope, changed_in, changed_at FROM registry.change;
+    END IF;
+END $$;
 
 -- A query for the rows of another one that are different before and after a statement. The other
 -- one reads the table `changed`: first the statement's old rows, then its new ones. It may end with a
--- comment.
+-- comment. Rows are compared as text: values of some types have no equality, and others are equal though
+-- they are shown differently, such as texts in a collation that ignores case.
 CREATE OR REPLACE FUNCTION registry.differing_rows(operation text, query text) RETURNS text
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT format(E'WITH before AS (WITH changed AS (SELECT * FROM %2$s) %1$s\n),
             after AS (WITH changed AS (SELECT * FROM %3$s) %1$s\n)
-        (TABLE before EXCEPT TABLE after) UNION ALL (TABLE after EXCEPT TABLE before)',
+        SELECT row_before.* FROM before row_before WHERE NOT EXISTS (
+            SELECT FROM after row_after
+            WHERE row_after::text COLLATE "C" = row_before::text COLLATE "C")
+        UNION ALL SELECT row_after.* FROM after row_after WHERE NOT EXISTS (
+            SELECT FROM before row_before
+            WHERE row_before::text COLLATE "C" = row_after::text COLLATE "C")',
         query,
         CASE operation WHEN 'INSERT' THEN 'new_rows WHERE false' ELSE 'old_rows' END,
         CASE operation WHEN 'DELETE' THEN 'old_rows WHERE false' ELSE 'new_rows' END)
@@ -46,9 +60,10 @@ END $$;
 -- The triggers. They run as their owner, so that a role that may write genes or keys need not be able
 -- to write the log. The first columns of their query are the ids and domains of genes, or the hashes
 -- of keys. Where the query fails, or returns no id or hash, they log all genes or keys. Only errors
--- that roll back the whole transaction, such as deadlocks, are passed on.
+-- that roll back the whole transaction, such as deadlocks, are passed on. With extra_float_digits, each
+-- number has a text of its own.
 CREATE OR REPLACE FUNCTION registry.log_changed_genes() RETURNS trigger
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET extra_float_digits = 1 AS $$
 DECLARE
     ids uuid[];
     domains text[];
@@ -72,7 +87,7 @@ BEGIN
 END $$;
 
 CREATE OR REPLACE FUNCTION registry.log_changed_keys() RETURNS trigger
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET extra_float_digits = 1 AS $$
 DECLARE
     hashes bytea[];
     reason text;
@@ -110,7 +125,7 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     expected constant text := (SELECT 'The query is one SELECT from the table changed, without a '
         'semicolon at its end. Its first columns are: ' || string_agg(format('%s %s', name, type), ', ')
-        || '. Name other tables with their schemas, and cast what has no equality, such as json, to text.'
+        || '. Name other tables with their schemas.'
         FROM unnest(names, types) expected (name, type));
     found regtype[];
     wrong text;

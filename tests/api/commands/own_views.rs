@@ -1,5 +1,7 @@
 //! `migrate --only`: what a registry with views of its own gets, and what it is told.
 
+use std::time::Duration;
+
 use super::run_on;
 use crate::support::database::{Database, READER};
 use crate::support::need_own_servers;
@@ -10,6 +12,8 @@ const VIEWS: &str = "create schema registry_read;
     create view registry_read.gene as select 1 as id;
     create view registry_read.arena_evaluation as select 1 as gene_id;
     create view registry_read.api_key as select 1 as key_hash";
+
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 const PARTS: [&str; 3] = ["migrate", "--only", "roles,change-log"];
 
@@ -46,6 +50,19 @@ async fn it_creates_the_change_log_and_the_reader_and_nothing_else() {
     let sql = "select count(*) from pg_proc where pronamespace = 'registry'::regnamespace
         and has_function_privilege('public', oid, 'execute')";
     assert_eq!(client.query_one(sql, &[]).await.unwrap().get::<_, i64>(0), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn repeating_it_waits_for_no_open_transaction() {
+    let database = PostgresServer::shared().await.create_database().await;
+    database.connect().await.batch_execute(VIEWS).await.unwrap();
+    run_on(&database.url(), PARTS).await.ok();
+    let client = database.connect().await;
+    let open = "begin; insert into registry.change (scope) values ('genes');
+        select from registry_read.change";
+    client.batch_execute(open).await.unwrap();
+    let repeated = tokio::time::timeout(TIMEOUT, run_on(&database.url(), PARTS)).await;
+    repeated.expect("it does not wait").ok();
 }
 
 #[tokio::test(flavor = "multi_thread")]
