@@ -12,10 +12,13 @@ pub(super) const CHECK: &str = values::CHECK;
 /// Maximum number of rows of each view.
 const SAMPLE: u32 = 100_000;
 
+/// What identifies a key without telling more of it than a log does.
+pub(super) const PREFIX: &str = "left(prefix::text, 11)";
+
 /// What the rows of a view must not be.
 struct Violation {
     view: &'static str,
-    /// Identifies a row, for the message.
+    /// An expression that identifies a row, for the message.
     name: &'static str,
     /// True for the rows.
     condition: String,
@@ -25,7 +28,7 @@ struct Violation {
 }
 
 impl Violation {
-    /// The view whose rows it is about, and a column that identifies a row.
+    /// The view whose rows it is about, and what identifies a row.
     const fn of(
         (view, name): (&'static str, &'static str),
         condition: String,
@@ -69,7 +72,7 @@ fn of_genes() -> [Violation; 5] {
 }
 
 fn of_others() -> [Violation; 4] {
-    let key = ("api_key", "prefix");
+    let key = ("api_key", PREFIX);
     [
         Violation::of(
             ("arena_evaluation", "gene_id"),
@@ -114,7 +117,9 @@ pub(super) async fn check(session: &mut Session, has_log: bool) -> Result<Vec<Fi
         let result = count(session, view, key, &of_view).await;
         match result {
             Ok(counted) => findings.extend(counted),
-            Err(error) if unreadable.is_empty() => findings.push(values::failed(view, &error)),
+            Err(error) if unreadable.is_empty() => {
+                findings.push(values::failed(CHECK, view, &error))
+            }
             // The other violations may not need the columns that cannot be read.
             Err(_) => {
                 for violation in of_view {

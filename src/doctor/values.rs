@@ -41,16 +41,16 @@ pub(super) async fn unreadable(
 
 /// Whether the error says something about what was read: not about the session, the server, locks or
 /// timeouts.
-fn is_about_values(error: &Error) -> bool {
+pub(super) fn is_about_values(error: &Error) -> bool {
     let class = error.code().map(|code| &code.code()[..2]);
     class.is_some_and(|class| !matches!(class, "08" | "40" | "53" | "55" | "57" | "58"))
 }
 
-/// A view that cannot be read at all.
-pub(super) fn failed(view: &str, error: &Error) -> Finding {
+/// A view that a check cannot read at all.
+pub(super) fn failed(check: &'static str, view: &str, error: &Error) -> Finding {
     let message = format!("registry_read.{view} cannot be read: {}", description(view, error));
     let remedy = "Correct the view, or the rows that it reads; then run doctor again.";
-    Finding::serious(CHECK, message, remedy)
+    Finding::serious(check, message, remedy)
 }
 
 fn statement(view: &str, expressions: &str, sample: u32) -> String {

@@ -90,4 +90,18 @@ async fn values_of_keys_are_not_printed() {
     .await;
     findings.assert_serious("rows", &["registry_read.api_key.expires_at", "SQLSTATE 22007"]);
     assert!(!format!("{findings:?}").contains("hush"), "{findings:#?}");
+
+    let findings = after(
+        "insert into registry.api_key (key_hash, prefix, owner, name)
+            select sha256('a'), 'gr_x', handle, 'hush-hush' from registry.owner limit 1;
+        create or replace view registry_read.api_key as
+            select key_hash, name::date::text as prefix, owner, name, scopes,
+                rate_limit_per_minute, created_at, expires_at, revoked_at
+            from registry.api_key",
+    )
+    .await;
+    for check in ["rows", "keys"] {
+        findings.assert_serious(check, &["registry_read.api_key", "SQLSTATE 22007"]);
+    }
+    assert!(!format!("{findings:?}").contains("hush"), "{findings:#?}");
 }
