@@ -28,7 +28,8 @@ pub(super) enum KeySource {
 
 impl KeySource {
     /// A query of all columns that [`read_stored_key`] reads, without conditions. The casts are for
-    /// views of an existing registry.
+    /// views of an existing registry. A transaction that has waited for a lock must see that a key has
+    /// expired meanwhile.
     pub(super) fn select(self) -> String {
         let (usage, from) = match self {
             Self::Tables => (
@@ -47,7 +48,7 @@ impl KeySource {
                 least(greatest(coalesce(k.rate_limit_per_minute, 30), 0), 2147483647)::integer
                     AS rate_limit_per_minute,
                 k.created_at::timestamptz AS created_at, k.revoked_at IS NOT NULL AS revoked,
-                k.expires_at::timestamptz <= now() AS expired,
+                k.expires_at::timestamptz <= clock_timestamp() AS expired,
                 nullif(nullif(k.expires_at::timestamptz, 'infinity'), '-infinity') AS expires_at,
                 nullif(nullif(k.revoked_at::timestamptz, 'infinity'), '-infinity') AS revoked_at,
                 {usage}
