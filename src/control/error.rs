@@ -224,6 +224,7 @@ impl ErrorResponse for ControlApiError {
             Self::Unauthorized(refusal) => Some(ErrorCause(Arc::new(refusal.clone()))),
             Self::Store(error) => Some(ErrorCause(Arc::clone(error) as _)),
             Self::IssuerUnavailable(error) => Some(ErrorCause(Arc::clone(error) as _)),
+            Self::TooManyCalls => Some(ErrorCause(Arc::new(Self::TooManyCalls))),
             _ => None,
         }
     }
