@@ -56,6 +56,25 @@ for (const [where, url] of [["plainly", demo], ["behind TLS and a prefix", proxi
   }));
 }
 
+test("a view that is left while its response arrives does not disturb the next one", () => onPage({ key: keys.good }, async (page) => {
+  await open(page);
+  await page.evaluate(() => {
+    const json = Response.prototype.json;
+    let isFirst = true;
+    Response.prototype.json = function () {
+      if (!isFirst) return json.call(this);
+      isFirst = false;
+      return new Promise((_, reject) => { window.leave = () => reject(new DOMException("left", "AbortError")); });
+    };
+  });
+  await page.getByLabel("Sort by").selectOption("downloads");
+  await page.waitForFunction(() => window.leave);
+  await page.getByLabel("Sort by").selectOption("reputation");
+  await page.evaluate(() => window.leave());
+  await page.locator("th[aria-sort=descending]").getByText("Reputation").waitFor();
+  assert.ok(!(await page.getByRole("alert").isVisible()));
+}));
+
 test("opening a domain costs at most 4 counted requests", () => onPage({ key: keys.thirty }, async (page) => {
   const before_ = await remaining(keys.thirty);
   await open(page);

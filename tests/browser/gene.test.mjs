@@ -121,6 +121,11 @@ test("a key is typed once for all tabs, and forgotten in all of them", () => onP
   const elsewhere = await page.context().newPage();
   await elsewhere.goto(`${proxied}/arena`);
   await elsewhere.getByLabel("API key").waitFor();
+  await page.evaluate(() => {
+    window.messages = [];
+    window.channel = new BroadcastChannel("gene-registry.key /");
+    window.channel.onmessage = ({ data }) => window.messages.push(data);
+  });
   await other.getByRole("button", { name: "Forget key" }).click();
   for (const tab of [page, other]) {
     await tab.getByLabel("API key").waitFor();
@@ -128,6 +133,9 @@ test("a key is typed once for all tabs, and forgotten in all of them", () => onP
   }
   await third.getByText("Choose “Authorize” to enter a key").waitFor();
   assert.equal(await storedKey(third), null);
+  await third.evaluate(() => new BroadcastChannel("gene-registry.key /").postMessage("last"));
+  await page.waitForFunction(() => window.messages.includes("last"));
+  assert.deepEqual(await page.evaluate(() => window.messages), ["forget", "last"], "no tab repeats it");
 }));
 
 test("a key that is not accepted is handed to no other tab", () => onPage({ provokes: [401] }, async (page) => {

@@ -55,7 +55,12 @@ fn assert_readable(response: &Response, origin: &str) {
     let exposed = names(response, "access-control-expose-headers");
     let safe = ["cache-control", "content-length", "content-type"];
     let hidden = ["vary", "date", "content-encoding", "connection", "transfer-encoding"];
-    let security = ["content-security-policy", "referrer-policy", "x-content-type-options"];
+    let security = [
+        "content-security-policy",
+        "cross-origin-opener-policy",
+        "referrer-policy",
+        "x-content-type-options",
+    ];
     for name in response.headers.keys().map(|name| name.as_str()) {
         let needs_none = [&safe[..], &hidden, &security].concat().contains(&name);
         let is_exposed = needs_none

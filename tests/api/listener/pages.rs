@@ -124,6 +124,7 @@ async fn the_pages_policy_allows_only_this_service_and_nothing_inline() {
         }
         assert_eq!(page.header("x-content-type-options"), "nosniff");
         assert_eq!(page.header("referrer-policy"), "no-referrer");
+        assert_eq!(page.header("cross-origin-opener-policy"), "same-origin");
     }
 }
 

@@ -38,7 +38,10 @@ async function request(path, query, signal) {
     throw new RequestError("network");
   }
   updateRateLimit(response.headers);
-  const body = await response.json().catch(() => null);
+  const body = await response.json().catch((error) => {
+    if (error.name === "AbortError") throw error;
+    return null;
+  });
   if (response.ok && body) {
     keyIsAccepted();
     return { body, link: response.headers.get("Link") ?? "" };

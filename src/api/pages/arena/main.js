@@ -43,8 +43,8 @@ async function show(view, { reload = false } = {}) {
   clearError();
   if (!key()) return withoutKey();
   activeRequest?.abort();
-  activeRequest = new AbortController();
-  const { signal } = activeRequest;
+  const request = activeRequest = new AbortController();
+  const { signal } = request;
   const replacesAll = reload || current?.domain !== view.domain;
   if (replacesAll) hideContent();
   announce("Loading …");
@@ -55,12 +55,12 @@ async function show(view, { reload = false } = {}) {
     else await ranking(view, page, signal);
     current = view;
   } catch (error) {
-    if (error.name === "AbortError") return;
-    activeRequest.abort();
+    if (signal.aborted) return;
+    request.abort();
     if (replacesAll) current = null;
     reportError(error, view);
   } finally {
-    if (!signal.aborted || activeRequest.signal === signal) document.body.removeAttribute("aria-busy");
+    if (activeRequest === request) document.body.removeAttribute("aria-busy");
     showKey();
     suggestions();
   }

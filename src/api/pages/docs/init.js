@@ -4,6 +4,8 @@ import { forgetKey, key, keyIsAccepted, onKeyChange, root, storeKey } from "../a
 
 const SCHEME = "ApiKey";
 const note = document.getElementById("key-note");
+/** Whether another tab has had the key removed: then nothing more is to be removed. */
+let isRemoved = false;
 
 function showNote() {
   note.textContent = key()
@@ -23,7 +25,7 @@ const storesKey = () => ({
           return original(payload);
         },
         logout: (original) => (names) => {
-          forgetKey();
+          if (!isRemoved) forgetKey();
           showNote();
           return original(names);
         },
@@ -50,6 +52,8 @@ window.ui = window.showDocument({
 
 onKeyChange(() => {
   showNote();
-  if (key()) authorize();
-  else window.ui.authActions.logout([SCHEME]);
+  if (key()) return authorize();
+  isRemoved = true;
+  window.ui.authActions.logout([SCHEME]);
+  isRemoved = false;
 });

@@ -42,7 +42,7 @@ async function open() {
     await showStanding(gene, signal);
     announce(`${gene.name} shown.`);
   } catch (error) {
-    if (error.name !== "AbortError") reportError(error);
+    if (!signal.aborted) reportError(error);
   } finally {
     if (!signal.aborted) document.body.removeAttribute("aria-busy");
     showKey();
@@ -121,10 +121,11 @@ async function search(gene, offset, signal) {
 
 async function further(gene, offset) {
   clearError();
+  const { signal } = activeRequest;
   try {
-    await search(gene, offset, activeRequest.signal);
+    await search(gene, offset, signal);
   } catch (error) {
-    if (error.name !== "AbortError") reportError(error, () => further(gene, offset));
+    if (!signal.aborted) reportError(error, () => further(gene, offset));
   } finally {
     showKey();
   }
