@@ -78,7 +78,10 @@ impl Setup {
             .iter()
             .map(|(role, password)| {
                 let password = utf8_percent_encode(password.expose_secret(), NON_ALPHANUMERIC);
-                format!("'postgres://{role}:{password}@localhost/{}?sslmode=disable'", self.database)
+                format!(
+                    "'postgres://{role}:{password}@localhost/{}?sslmode=disable'",
+                    self.database
+                )
             })
             .collect();
         let url = |role: usize| urls.get(role).map_or("", String::as_str);

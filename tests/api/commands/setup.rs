@@ -90,7 +90,10 @@ async fn names_and_passwords_may_be_chosen() {
     let options = ["--database", "genes", "--owner", "own", "--password-file", &chosen];
     let printed = print_sql(&options).await.ok();
     let owner = settings(&printed, &server)["OWNER_DATABASE_URL"].clone();
-    assert!(owner.starts_with("postgres://own:") && owner.ends_with("/genes"), "{owner}");
+    assert!(
+        owner.starts_with("postgres://own:") && owner.ends_with("/genes?sslmode=disable"),
+        "{owner}"
+    );
     psql(&server, &printed.stdout).await.ok();
     run_on(&owner, ["migrate"]).await.ok();
 
