@@ -53,7 +53,8 @@ impl RedisPool {
     /// that a server does not know are sent again, by their source.
     ///
     /// # Errors
-    /// [`RedisFailure`] when no call has a reply; never later than `redis.timeout_ms`.
+    /// [`RedisFailure`] when no call has a reply; never later than `redis.timeout_ms`, except that large
+    /// values may first wait for others.
     pub async fn run(
         &self,
         mode: AccessMode,

@@ -65,7 +65,8 @@ impl Cluster {
     /// Sends commands, each with its key's slot. The replies are in the order of the commands.
     ///
     /// # Errors
-    /// [`RedisFailure`] when no command has a reply; never later than `deadline`.
+    /// [`RedisFailure`] when no command has a reply; never later than `deadline`, except that large
+    /// values may first wait for others.
     pub(super) async fn send(
         self: &Arc<Self>,
         kind: PoolKind,

@@ -60,7 +60,7 @@ impl Node {
     /// Sends commands in one round trip. The replies are in the order of the commands.
     ///
     /// # Errors
-    /// [`RedisFailure`]; never later than `deadline`.
+    /// [`RedisFailure`]; never later than `deadline`, except that large values may first wait for others.
     pub(super) async fn send(
         &self,
         kind: PoolKind,
@@ -71,7 +71,7 @@ impl Node {
         match kind {
             PoolKind::Counters => self.counters.send(mode, pipeline(commands), deadline).await,
             PoolKind::Small => self.small.send(mode, commands, Some(deadline)).await,
-            // Nobody waits for it: it may wait for its batch as long as there is room.
+            // No request waits for them: they may wait for a batch as long as there is room.
             PoolKind::Large => self.large.send(mode, commands, None).await,
         }
     }

@@ -201,7 +201,8 @@ impl RedisPool {
     /// in the order of the commands.
     ///
     /// # Errors
-    /// [`RedisFailure`] when no command has a reply; never later than `deadline`.
+    /// [`RedisFailure`] when no command has a reply; never later than `deadline`, except that large
+    /// values may first wait for others.
     pub(super) async fn exchange<'a>(
         &self,
         mode: AccessMode,

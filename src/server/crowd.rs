@@ -35,7 +35,7 @@ impl Crowd {
         self.open.len() > self.max_open / 4
     }
 
-    /// Completes when there is a crowd, and has been for as long as a handshake may take then.
+    /// Completes once there is a crowd, but not before as much time has passed as a handshake may take then.
     pub(super) async fn is_impatient(&self) {
         loop {
             tokio::time::sleep(Duration::from_millis(CROWDED_IDLE)).await;
