@@ -143,7 +143,9 @@ async fn large_values_that_wait_delay_no_small_command_and_the_oldest_are_given_
 async fn a_large_value_may_wait_longer_than_a_command_may_take() {
     need_own_servers!();
     let redis = RedisServer::start(&[]).await;
-    let large = RedisPool::new(redis.servers(), 4, Duration::from_millis(500)).for_large_values();
+    // Long enough that the last write is replied to in time however busy the machine is.
+    let timeout = Duration::from_secs(5);
+    let large = RedisPool::new(redis.servers(), 4, timeout).for_large_values();
     let () = redis.command(&["CLIENT", "PAUSE", "600000", "WRITE"]).await;
     let value = vec![b'x'; LARGE];
     let put = async |key: &str| run(&large, AccessMode::Write, set(key, &value)).await;
