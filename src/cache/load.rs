@@ -20,7 +20,7 @@ use super::shared::SharedCache;
 use crate::ops::{CacheEvent, Metrics, error_chain};
 use crate::registry::{GeneFilter, Request};
 use crate::sync::SingleFlight;
-use crate::upstream::{BootInstant, Currency, ReadOrder, ReadStamp, ReadStart, UpstreamError};
+use crate::upstream::{BootInstant, Currency, ReadStamp, ReadStart, UpstreamError};
 
 /// Pause before another attempt to take a lease whose holder read an outdated state.
 const RETRY_INTERVAL: Duration = Duration::from_millis(25);
@@ -142,12 +142,15 @@ impl Loader {
     }
 
     /// The result of a read that found nothing. An entry that may show a later state is returned
-    /// instead, if it may be served; if not, the result is unknown.
-    fn found_nothing(&self, request: &Request, seen: ReadStamp) -> EntryResult {
+    /// instead, if it may be served. If not, another read decides, which surely shows more than both,
+    /// since it begins later.
+    async fn found_nothing(self: &Arc<Self>, request: &Request, seen: ReadStamp) -> EntryResult {
         match self.policy.local.put_absent(request, seen) {
             None => Err(ReadError::NotFound),
             Some(entry) if self.policy.is_servable(request, &entry) => Ok((entry, Source::Local)),
-            Some(_) => Err(ReadError::Overloaded),
+            Some(_) => {
+                Box::pin(self.fetch_and_publish(request, None, None, Priority::Outdated)).await
+            }
         }
     }
 
@@ -179,7 +182,6 @@ impl Loader {
         priority: Priority,
     ) -> EntryResult {
         let (policy, deadline) = (&self.policy, Instant::now() + self.max_wait);
-        let since = policy.local.newest(request).max(known.map(|entry| entry.seen.order()));
         let is_fresh = |entry: &Arc<Entry>| policy.is_fresh(request, entry);
         while let Some(shared) = &self.shared
             && let Some(attempt) = shared.acquire_lease(request, known).await
@@ -194,7 +196,7 @@ impl Loader {
                         shared.release(Some(&lease), None).await;
                         return Ok(kept);
                     }
-                    return self.fetch_and_publish(request, since, Some(lease), priority).await;
+                    return self.fetch_and_publish(request, known, Some(lease), priority).await;
                 }
                 LeaseAttempt::Held(lease) => lease,
             };
@@ -205,7 +207,7 @@ impl Loader {
                     None => break,
                 },
                 Some(LeaseOutcome::Absent(seen)) if !policy.is_outdated(request, &seen) => {
-                    return self.found_nothing(request, seen);
+                    return self.found_nothing(request, seen).await;
                 }
                 // The holder read before a change that is known here.
                 Some(LeaseOutcome::Absent(_)) if Instant::now() < deadline => {
@@ -219,18 +221,19 @@ impl Loader {
                 Some(LeaseOutcome::LeaseEnded) => {}
             }
         }
-        self.fetch_and_publish(request, since, None, priority).await
+        self.fetch_and_publish(request, known, None, priority).await
     }
 
     /// Reads from the upstream, and publishes the result to both caches: to Redis in the background.
     async fn fetch_and_publish(
         self: &Arc<Self>,
         request: &Request,
-        since: Option<ReadOrder>,
+        known: Option<&Entry>,
         lease: Option<Lease>,
         priority: Priority,
     ) -> EntryResult {
         let (policy, shared) = (&self.policy, &self.shared);
+        let since = policy.local.newest(request).max(known.map(|entry| entry.seen.order()));
         let read = match self.read(request, since, priority).await {
             Ok(read) => read,
             Err(error) => {
@@ -256,7 +259,7 @@ impl Loader {
             if let Some(shared) = shared {
                 shared.publish_absent(lease, request, read.seen.clone());
             }
-            return self.found_nothing(request, read.seen);
+            return self.found_nothing(request, read.seen).await;
         };
         let entry = Arc::new(Entry::new(request, body, read.seen));
         let Some(entry) = policy.local.put(request, &entry) else {

@@ -1,5 +1,7 @@
 //! What a load that found nothing returns.
 
+use tokio::time::timeout;
+
 use super::super::entry::ResponseBody;
 use super::*;
 use crate::config::{AgesConfig, CacheConfig};
@@ -34,22 +36,32 @@ fn loader(fresh_s: u64) -> Loader {
     }
 }
 
-#[test]
-fn nothing_is_found_only_where_no_later_entry_is_known() {
-    let request = Request::Phenotype(uuid::Uuid::nil().into());
+/// What a read that found nothing returns where an entry is known.
+async fn result(fresh_s: u64, seen: ReadStamp, known: ReadStamp) -> EntryResult {
+    let (loader, request) =
+        (Arc::new(loader(fresh_s)), Request::Phenotype(uuid::Uuid::nil().into()));
+    let body = ResponseBody { body: "{}".into(), link: "".into() };
+    loader.policy.local.put(&request, &Arc::new(Entry::new(&request, body, known)));
+    let result = loader.found_nothing(&request, seen).await;
+    let is_kept = loader.policy.local.entries.contains_key(&request);
+    assert_eq!(is_kept, result.is_ok());
+    result
+}
+
+#[tokio::test]
+async fn nothing_is_found_only_where_no_later_entry_is_known() {
     let seen = |transactions: u64| {
         let snapshot = format!("{transactions}:{transactions}:").parse().ok();
         ReadStamp::new(Timestamp::UNIX_EPOCH, snapshot)
     };
-    let result = |fresh_s, known: u64| {
-        let loader = loader(fresh_s);
-        let body = ResponseBody { body: "{}".into(), link: "".into() };
-        let entry = Arc::new(Entry::new(&request, body, seen(known)));
-        loader.policy.local.put(&request, &entry);
-        loader.found_nothing(&request, seen(20))
-    };
-    assert!(matches!(result(60, 19), Err(ReadError::NotFound)));
-    assert!(matches!(result(60, 21), Ok((_, Source::Local))));
-    let not_servable = result(0, 21);
-    assert!(matches!(not_servable, Err(ReadError::Overloaded)), "the gene may exist");
+    assert!(matches!(result(60, seen(20), seen(19)).await, Err(ReadError::NotFound)));
+    assert!(matches!(result(60, seen(20), seen(21)).await, Ok((_, Source::Local))));
+}
+
+#[tokio::test]
+async fn another_read_decides_if_a_later_entry_may_not_be_served() {
+    let seen = || ReadStamp::new(Timestamp::UNIX_EPOCH, None);
+    let (before, later) = (seen(), seen());
+    let decided = timeout(SECOND, result(0, before, later)).await.expect("one read is enough");
+    assert!(matches!(decided, Err(ReadError::NotFound)), "the registry has no gene");
 }

@@ -4,7 +4,6 @@
 //! unavailable.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -58,7 +57,10 @@ impl UpstreamClient {
             {
                 return Ok(found);
             }
-            let at_primary = |from| with_timeout(self.standbys.deadline / 2, read(from));
+            let at_primary = |from| async move {
+                let found = timeout(self.standbys.deadline / 2, read(from)).await;
+                found.unwrap_or(Err(UpstreamError::Timeout))
+            };
             match self.read_at_primary(at_primary).await {
                 Ok(found) => Ok(found),
                 Err(error) => at_standby().await.ok_or(error),
@@ -101,11 +103,4 @@ impl UpstreamClient {
     fn shows(&self, depends_on: DependsOn<'_>, seen: &ReadStamp) -> bool {
         self.log.currency(depends_on, seen, BootInstant::now()) != Currency::Outdated
     }
-}
-
-async fn with_timeout<T>(
-    limit: Duration,
-    read: impl Future<Output = Result<T, UpstreamError>>,
-) -> Result<T, UpstreamError> {
-    timeout(limit, read).await.unwrap_or(Err(UpstreamError::Timeout))
 }
