@@ -8,6 +8,7 @@ mod listeners;
 mod load_config;
 mod metrics_collector;
 mod ops_listener;
+mod public_numbers;
 mod redis;
 mod running;
 mod services;
@@ -70,7 +71,7 @@ pub async fn start_with_keys(
         bound.serve(api, None, peers.control, listeners::control_limits(config))
     };
     let control = control.map(serve_control).transpose()?;
-    let background = spawn_background_tasks(&services, tls);
+    let background = spawn_background_tasks(&services, tls, config.pages.public_numbers);
     let usage_interval = Duration::from_secs(config.keys.usage_every_s);
     let usage = usage.map(|(counts, store)| UsageWriter::start(counts, store, usage_interval));
     let [drain, grace] =

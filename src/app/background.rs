@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio_util::task::AbortOnDropHandle;
 
+use super::public_numbers::publish_numbers;
 use super::services::Services;
 use crate::ops::Metrics;
 use crate::server::ServerTls;
@@ -32,6 +33,7 @@ const METRICS_UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
 pub(super) fn spawn_background_tasks(
     services: &Arc<Services>,
     tls: Option<ServerTls>,
+    has_public_numbers: bool,
 ) -> Vec<AbortOnDropHandle<()>> {
     let mut tasks = vec![
         spawn("change_log_polls", services, |services| {
@@ -43,6 +45,9 @@ pub(super) fn spawn_background_tasks(
             services.authenticator.follow_changes().await;
         }),
     ];
+    if has_public_numbers {
+        tasks.push(spawn("public_numbers", services, publish_numbers));
+    }
     if services.redis.is_some() {
         tasks.push(spawn("redis_probes", services, run_redis_probes));
         tasks.push(spawn("database_history", services, share_history));

@@ -29,6 +29,7 @@ const TASKS: &[&str] = &[
     "limit_batches",
     "metrics_upkeep",
     "postgres_pool_trim",
+    "public_numbers",
     "readiness",
     "redis_batches",
     "redis_cluster_polls",
@@ -47,6 +48,7 @@ fn config() -> Config {
     config.cache.search = AgesConfig { fresh_s: 0, stale_s: 3_600, if_error_s: 3_600 };
     config.keys.usage_every_s = 1;
     config.server.drain_ms = 0;
+    config.pages.public_numbers = true;
     config.telemetry.otlp_endpoint = cfg!(feature = "otlp").then(|| "http://127.0.0.1:1".into());
     config.telemetry.sample_ratio = 1.0;
     config

@@ -8,12 +8,15 @@ use tokio_util::task::TaskTracker;
 
 use super::listeners::ListenerPeers;
 use super::redis::Redis;
-use crate::api::{AccessControl, Document, Observability, Pages, PublicApi, TrustedProxies};
+use crate::api::{
+    AccessControl, Document, Observability, Pages, PublicApi, SharedNumbers, TrustedProxies,
+};
 use crate::cache::{ReadThrough, SharedCache};
 use crate::config::Config;
 use crate::keys::{Authenticator, UsageCounts};
 use crate::ops::{Dependencies, Dependency, Health, Metrics, Traces, error_chain};
 use crate::redis::AccessMode;
+use crate::registry::DomainName;
 use crate::upstream::{Upstream, UpstreamClient, UpstreamError};
 
 /// A change log that was last read longer ago counts as unreadable.
@@ -32,6 +35,10 @@ pub(super) struct Services {
     pub(super) reads: ReadThrough,
     pub(super) peers: ListenerPeers,
     document: Document,
+    /// What the front page shows without a key.
+    pub(super) numbers: SharedNumbers,
+    /// The domains whose leaders it shows.
+    pub(super) leading_domains: Vec<DomainName>,
     /// Whether the views could be read when they were checked last.
     are_views_readable: AtomicBool,
 }
@@ -66,6 +73,9 @@ impl Services {
             reads,
             peers: ListenerPeers::new(&config.server.trusted_proxies),
             document,
+            numbers: SharedNumbers::default(),
+            // The configuration accepts only valid ones.
+            leading_domains: config.pages.domains.iter().filter_map(|it| it.parse().ok()).collect(),
             are_views_readable: AtomicBool::new(true),
         })
     }
@@ -91,6 +101,9 @@ impl Services {
             trusted_proxies,
             health: Arc::clone(&self.health),
             dependencies: Arc::new(move || services.dependencies()),
+            config: config.pages.clone(),
+            control_url: config.control.public_url.clone(),
+            numbers: self.numbers.clone(),
         };
         let observability = Observability { metrics: Arc::clone(&self.metrics), traces };
         PublicApi::new(self.reads.clone(), access_control, pages, &config.server, observability)

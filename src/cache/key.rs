@@ -18,6 +18,7 @@ pub(super) fn canonical_text(request: &Request) -> String {
         }
         Request::Phenotype(id) => format!("phenotype:{id}"),
         Request::Insights(domain) => format!("insights:{domain}"),
+        Request::Numbers => "numbers".to_owned(),
     }
 }
 
@@ -57,7 +58,7 @@ mod tests {
             });
         let phenotype =
             (0..4_u128).prop_map(|id| Request::Phenotype(uuid::Uuid::from_u128(id).into()));
-        prop_oneof![search, phenotype, domain().prop_map(Request::Insights)]
+        prop_oneof![search, phenotype, domain().prop_map(Request::Insights), Just(Request::Numbers)]
     }
 
     proptest! {

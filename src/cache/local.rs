@@ -179,7 +179,7 @@ const fn arc_size<T>(_: &Arc<T>) -> usize {
 fn request_size(request: &Request) -> usize {
     domain_size(match request {
         Request::Search(search) => search.filter.domain.as_ref(),
-        Request::Phenotype(_) => None,
+        Request::Phenotype(_) | Request::Numbers => None,
         Request::Insights(domain) => Some(domain),
     })
 }

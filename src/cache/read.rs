@@ -43,6 +43,12 @@ impl Loader {
                 let found = upstream.read_genes(depends_on, since, read).await?;
                 Ok(found.map(|found| found.as_ref().map(ResponseBody::of)))
             }
+            Request::Numbers => {
+                let _permit = self.limiter.admit(priority, false).await?;
+                let read = |from: Arc<dyn Upstream>| async move { from.numbers().await };
+                let found = upstream.read_genes(depends_on, since, read).await?;
+                Ok(found.map(|numbers| Some(ResponseBody::of(&numbers))))
+            }
         }
     }
 

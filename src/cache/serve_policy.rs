@@ -34,7 +34,7 @@ impl ServePolicy {
         let ages = match request {
             Request::Search(_) => &self.search,
             Request::Phenotype(_) => &self.phenotype,
-            Request::Insights(_) => &self.insights,
+            Request::Insights(_) | Request::Numbers => &self.insights,
         };
         ages.shortened(entry.ttl_jitter)
     }
@@ -98,6 +98,7 @@ pub(super) fn depends_on(request: &Request) -> DependsOn<'_> {
     match request {
         Request::Phenotype(id) => DependsOn::Gene(*id),
         Request::Insights(domain) => DependsOn::Domain(domain),
+        Request::Numbers => DependsOn::Nothing,
         Request::Search(search) => DependsOn::of_filter(&search.filter),
     }
 }

@@ -33,6 +33,10 @@ bind = "127.0.0.1:8080"
 origins = ["*"]
 [keys]
 usage_every_s = 2
+[pages]
+public_numbers = true
+domains = ["search", "code.testing"]
+key_help = "The demo printed its keys in the terminal in which it was started."
 [log]
 level = "warn"
 "#;

@@ -6,6 +6,7 @@ use super::cache::CacheConfig;
 use super::control::ControlConfig;
 use super::keys::KeysConfig;
 use super::log::LogConfig;
+use super::pages::PagesConfig;
 use super::redis::{RateLimitConfig, RedisConfig};
 use super::registry::RegistryConfig;
 use super::server::{OpsConfig, ServerConfig};
@@ -28,6 +29,7 @@ pub struct Config {
     pub rate_limit: RateLimitConfig,
     pub keys: KeysConfig,
     pub registry: RegistryConfig,
+    pub pages: PagesConfig,
     pub log: LogConfig,
     pub telemetry: TelemetryConfig,
 }

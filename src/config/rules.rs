@@ -38,6 +38,7 @@ impl Config {
         self.redis.check(&mut checks);
         self.telemetry.check(cfg!(feature = "otlp"), &mut checks);
         self.control.check(&mut checks);
+        self.pages.check(&mut checks);
         checks.into_errors()
     }
 

@@ -6,25 +6,23 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use poem::error::ResponseError;
-use poem::http::{HeaderValue, StatusCode, header};
+use poem::http::{HeaderValue, header};
 use poem::{Endpoint, PathPattern, Request, Response, Result, Route};
 use poem_openapi::OpenApi;
 use tokio_util::task::TaskTracker;
 
 use super::call_limiter::CallLimiter;
-use super::document::{OPENAPI_PATH, document};
 use super::error::ControlApiError;
 use super::identity::{Caller, Identities};
 use super::keys::KeysApi;
 use super::login::LoginApi;
+use super::pages::add_pages;
 use crate::config::ControlConfig;
 use crate::http::error::{ErrorCause, InvalidParameter, catch_errors};
 use crate::http::failure_log::FailureLog;
 use crate::http::headers::REQUEST_ID;
 use crate::http::methods::{Endpoints, MethodRoutes};
 use crate::http::request_id::RequestIds;
-use crate::http::static_file::{HTML, SCRIPT, StaticFile};
-use crate::http::swagger_ui;
 use crate::http::trusted_proxies::TrustedProxies;
 use crate::keys::{KeyLimits, KeyStore};
 use crate::ops::{Metrics, error_chain, log_ms, method_label};
@@ -59,7 +57,7 @@ impl ControlApi {
             labels.for_each(|method| metrics.begin_control_route(path, method));
         }
         let identities = Arc::new(identities);
-        let mut routes = add_pages(Route::new(), config.public_url.as_deref());
+        let mut routes = add_pages(Route::new(), config, &identities);
         for (path, methods) in open {
             routes = routes.at(path, MethodRoutes::<ControlApiError>::new(methods));
         }
@@ -75,35 +73,6 @@ impl ControlApi {
     /// The tasks that change keys. They go on when their callers have gone.
     pub(crate) fn key_changes(&self) -> TaskTracker {
         self.key_changes.clone()
-    }
-}
-
-/// Adds the document and the page with Swagger UI.
-fn add_pages(route: Route, public_url: Option<&str>) -> Route {
-    let document = StaticFile::cached_for_an_hour("application/json", document(public_url));
-    let own = [
-        ("/docs", StaticFile::new(HTML, include_str!("pages/index.html"))),
-        ("/docs/init.js", StaticFile::new(SCRIPT, include_str!("pages/init.js"))),
-        (OPENAPI_PATH, document),
-    ];
-    let route = own
-        .into_iter()
-        .chain(swagger_ui::FILES.map(|(path, kind, text)| (path, StaticFile::new(kind, text))))
-        .fold(route, |route, (path, file)| {
-            route.at(path, MethodRoutes::<ControlApiError>::of_page(file))
-        });
-    route.at("/", MethodRoutes::<ControlApiError>::of_page(RedirectToDocs))
-}
-
-/// Redirects the root to the page.
-struct RedirectToDocs;
-
-impl Endpoint for RedirectToDocs {
-    type Output = Response;
-
-    async fn call(&self, _: Request) -> Result<Response> {
-        let response = Response::builder().status(StatusCode::FOUND);
-        Ok(response.header(header::LOCATION, "docs").finish())
     }
 }
 

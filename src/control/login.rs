@@ -3,6 +3,7 @@
 use poem_openapi::OpenApi;
 use serde_json::{Value, json};
 
+use super::identity::AuthMethod;
 use super::model::Login;
 use super::reply::{JsonReply, reply};
 use crate::config::ControlConfig;
@@ -23,11 +24,17 @@ impl LoginApi {
                 "resource": oidc.resource,
             })
         });
-        let methods = [("oidc", issuer.is_some()), ("token", !config.tokens.is_empty())];
-        let methods =
-            methods.into_iter().filter_map(|(name, is_accepted)| is_accepted.then_some(name));
-        Self(json!({ "methods": methods.collect::<Vec<_>>(), "oidc": issuer }))
+        Self(json!({ "methods": login_methods(config), "oidc": issuer }))
     }
+}
+
+/// The kinds of credentials that are accepted.
+pub(super) fn login_methods(config: &ControlConfig) -> Vec<AuthMethod> {
+    let methods = [
+        (AuthMethod::Oidc, config.oidc.issuer.is_some()),
+        (AuthMethod::Token, !config.tokens.is_empty()),
+    ];
+    methods.into_iter().filter_map(|(method, is_accepted)| is_accepted.then_some(method)).collect()
 }
 
 #[OpenApi]

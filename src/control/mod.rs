@@ -13,6 +13,7 @@ mod listener;
 mod login;
 mod login_token;
 mod model;
+mod pages;
 mod parameters;
 mod reply;
 mod requests;

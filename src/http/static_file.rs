@@ -19,6 +19,7 @@ pub(crate) const HTML: &str = "text/html; charset=utf-8";
 pub(crate) const SCRIPT: &str = "text/javascript; charset=utf-8";
 pub(crate) const STYLE: &str = "text/css; charset=utf-8";
 pub(crate) const ICON: &str = "image/svg+xml";
+pub(crate) const JSON: &str = "application/json";
 
 /// Pages use only this service's own files: no inline scripts or styles, and no other site.
 const POLICY: HeaderValue = HeaderValue::from_static(

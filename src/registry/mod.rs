@@ -13,6 +13,7 @@ mod gene;
 mod json_text;
 mod label;
 mod number;
+mod numbers;
 mod page;
 mod phenotype;
 mod raw;
@@ -30,6 +31,7 @@ pub use gene::{
 pub use json_text::JsonText;
 pub use label::{LABEL, MAX_LABEL_LENGTH, is_label};
 pub use number::{Count, MAX_SAFE_INTEGER};
+pub use numbers::{DomainCount, RegistryNumbers};
 pub use page::{Page, PageLimit, PageOffset};
 pub use phenotype::Phenotype;
 pub use raw::{ContractBreach, RawEvaluation, RawGene};

@@ -1,13 +1,15 @@
 //! Integers that every JSON client parses to the same value.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The largest integer that an IEEE 754 double represents exactly, and so every JSON client:
 /// 2^53 - 1.
 pub const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
 
 /// An integer from 0 to 2^53 - 1. Values outside saturate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
 #[serde(transparent)]
 pub struct Count(u64);
 

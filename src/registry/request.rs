@@ -1,4 +1,4 @@
-//! The three requests in canonical form: two requests that mean the same are equal.
+//! The requests in canonical form: two requests that mean the same are equal.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use thiserror::Error;
 use super::gene::{Fidelity, GeneId};
 use super::page::Page;
 
-/// A request to the API.
+/// A request to the API, or of its pages.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Request {
     /// Search and rank genes.
@@ -18,6 +18,8 @@ pub enum Request {
     Phenotype(GeneId),
     /// The insights of a domain's arena.
     Insights(DomainName),
+    /// The numbers of the whole registry, for its pages.
+    Numbers,
 }
 
 /// A search: a filter, an order and a page.

@@ -52,6 +52,8 @@ pub enum DependsOn<'a> {
     AllGenes,
     /// One API key.
     Key(&'a KeyHash),
+    /// Nothing that the log names: only ages limit the use of the read.
+    Nothing,
 }
 
 impl<'a> DependsOn<'a> {

@@ -152,14 +152,15 @@ impl ChangeIndex {
 
     fn concerning(&self, depends_on: DependsOn<'_>) -> impl Iterator<Item = &ScopeChanges> {
         let (every, scope) = match depends_on {
-            DependsOn::AllGenes => (&self.any_gene, None),
-            DependsOn::Gene(id) => (&self.every_gene, Some(ChangeScope::Gene(id))),
+            DependsOn::Nothing => (None, None),
+            DependsOn::AllGenes => (Some(&self.any_gene), None),
+            DependsOn::Gene(id) => (Some(&self.every_gene), Some(ChangeScope::Gene(id))),
             DependsOn::Domain(name) => {
-                (&self.every_gene, Some(ChangeScope::Domain(name.as_str().into())))
+                (Some(&self.every_gene), Some(ChangeScope::Domain(name.as_str().into())))
             }
-            DependsOn::Key(hash) => (&self.every_key, Some(ChangeScope::Key(*hash))),
+            DependsOn::Key(hash) => (Some(&self.every_key), Some(ChangeScope::Key(*hash))),
         };
         let one = scope.and_then(|scope| self.scopes.get(&scope));
-        std::iter::once(every).chain(one)
+        every.into_iter().chain(one)
     }
 }

@@ -12,7 +12,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::*;
 use crate::registry::{
     ApiKeyRecord, ArenaInsights, DomainName, GeneId, GenePage, GenePhenotype, GeneSearch,
-    GeneSummary, KeyHash,
+    GeneSummary, KeyHash, RegistryNumbers,
 };
 use crate::sync::supervised::panics;
 use crate::sync::{lock, supervise};
@@ -84,6 +84,10 @@ impl RegistryReader for Elsewhere {
         _: &DomainName,
         _: Timestamp,
     ) -> Result<Read<Option<ArenaInsights>>, UpstreamError> {
+        Err(UpstreamError::Timeout)
+    }
+
+    async fn numbers(&self) -> Result<Read<RegistryNumbers>, UpstreamError> {
         Err(UpstreamError::Timeout)
     }
 

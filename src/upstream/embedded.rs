@@ -1,5 +1,6 @@
 //! A registry in memory. `demo` serves it, and tests compare the Postgres registry with it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -16,9 +17,9 @@ use crate::registry::arena::{
     turnover_begins,
 };
 use crate::registry::{
-    ApiKeyRecord, ArenaInsights, Catalogue, CatalogueEvaluation, CatalogueGene, Count, DomainName,
-    GeneFilter, GeneId, GenePage, GenePhenotype, GeneSearch, GeneSummary, KeyHash, RawEvaluation,
-    RawGene, Sort, Timestamp,
+    ApiKeyRecord, ArenaInsights, Catalogue, CatalogueEvaluation, CatalogueGene, Count, DomainCount,
+    DomainName, GeneFilter, GeneId, GenePage, GenePhenotype, GeneSearch, GeneSummary, KeyHash,
+    RawEvaluation, RawGene, RegistryNumbers, Sort, Timestamp,
 };
 
 /// A gene of a registry in memory.
@@ -180,6 +181,23 @@ impl RegistryReader for Embedded {
         let filter = GeneFilter { domain: Some(domain.clone()), fidelity: None };
         let genes: Vec<&EmbeddedGene> = self.matching(&filter).collect();
         Ok(self.read(insights(domain, standing(&genes, now))))
+    }
+
+    async fn numbers(&self) -> Result<Read<RegistryNumbers>, UpstreamError> {
+        let (mut genes, mut counts) = (0, BTreeMap::new());
+        for gene in self.matching(&GeneFilter::default()) {
+            genes += 1;
+            if let Some(name) = gene.raw.domain.as_ref().filter(|name| !name.is_empty()) {
+                *counts.entry(name.clone()).or_insert(0) += 1;
+            }
+        }
+        let total_domains = Count::saturating(counts.len() as i64);
+        let count = |(domain, genes)| DomainCount { domain, genes: Count::saturating(genes) };
+        let mut domains: Vec<_> = counts.into_iter().map(count).collect();
+        // Stable: domains of the same size stay in the order of their names.
+        domains.sort_by_key(|domain| std::cmp::Reverse(domain.genes));
+        domains.truncate(RegistryNumbers::MAX_DOMAINS);
+        Ok(self.read(RegistryNumbers { genes: Count::saturating(genes), total_domains, domains }))
     }
 
     async fn api_keys(

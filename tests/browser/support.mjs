@@ -6,10 +6,13 @@ import { createRequire } from "node:module";
 import { join } from "node:path";
 import { chromium } from "playwright-core";
 
-const { DEMO_URL, UNAVAILABLE_URL, PROXIED_URL, DEMO_OUTPUT, BROWSER_OUT } = process.env;
+const { DEMO_URL, UNAVAILABLE_URL, PROXIED_URL, ISSUER_URL, WITH_ISSUER_URL, DEMO_OUTPUT, BROWSER_OUT } = process.env;
 export const demo = DEMO_URL;
 export const unavailable = UNAVAILABLE_URL;
 export const proxied = PROXIED_URL;
+/** A control listener, and the OpenID provider at which its users log in. */
+export const withIssuer = WITH_ISSUER_URL;
+export const issuer = ISSUER_URL;
 /** Behind the same proxy, without forwarding headers. */
 export const withoutHeaders = new URL("bare", PROXIED_URL).href;
 
@@ -26,6 +29,12 @@ export const keys = (() => {
   };
 })();
 
+/** The demo's control listener, and a login token for it. */
+export const control = (() => {
+  const text = readFileSync(DEMO_OUTPUT, "utf8");
+  return { url: text.match(/Control API: (\S+)\/control\/v1/)[1], token: text.match(/Login token: (\S+)/)[1] };
+})();
+
 let browser = null;
 
 export async function start() {
@@ -40,13 +49,14 @@ export const stop = () => browser?.close();
 
 /**
  * Runs `scenario` on a new page, then checks that no request went elsewhere, the policy was not
- * violated, and the console has no errors other than the statuses in `options.provokes`.
+ * violated, and the console has no errors other than the statuses in `options.provokes`. With
+ * `options.logsIn`, requests to the issuer are allowed.
  */
 export async function onPage(options, scenario) {
-  const { dark = false, phone = false, key = null, provokes = [], script = true } = options;
+  const { dark = false, width = 1280, key = null, provokes = [], script = true } = options;
   const context = await browser.newContext({
     colorScheme: dark ? "dark" : "light",
-    viewport: phone ? { width: 360, height: 740 } : { width: 1280, height: 900 },
+    viewport: { width, height: width < 600 ? 740 : 900 },
     ignoreHTTPSErrors: true,
     javaScriptEnabled: script,
     reducedMotion: "reduce",
@@ -55,7 +65,7 @@ export async function onPage(options, scenario) {
   const page = await context.newPage();
   page.setDefaultTimeout(20_000);
   const seen = { errors: [], foreign: [], urls: [], counted: [], keys: new Set() };
-  const own = [demo, unavailable, proxied].map((url) => new URL(url).origin);
+  const own = [demo, unavailable, proxied, control.url, withIssuer, ...(options.logsIn ? [issuer] : [])].map((url) => new URL(url).origin);
   page.on("console", (message) => {
     if (!["error", "warning"].includes(message.type())) return;
     const status = message.text().match(/responded with a status of (\d+)/)?.[1];
@@ -104,12 +114,12 @@ export async function shot(page, name, fullPage = true) {
   await page.screenshot({ path: join(BROWSER_OUT, "screenshots", `${name}.png`), fullPage });
 }
 
-/** Checks that axe finds nothing serious or critical. */
-export async function accessible(page) {
+/** Checks that axe finds nothing serious or critical, except by the rules in `accepted`. */
+export async function accessible(page, accepted = []) {
   // Evaluated by the debugger, to which the page's policy does not apply.
   await page.evaluate(axe);
   const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
-  const serious = violations.filter(({ impact }) => ["serious", "critical"].includes(impact));
+  const serious = violations.filter(({ id, impact }) => ["serious", "critical"].includes(impact) && !accepted.includes(id));
   const found = serious.map(({ id, help, nodes }) =>
     `${id}: ${help}\n${nodes.slice(0, 6).map((node) => `    ${node.target} ${node.any[0]?.message ?? ""}`).join("\n")}`);
   assert.equal(found.join("\n"), "");
@@ -132,7 +142,6 @@ export async function remaining(key) {
   return Number(response.headers.get("X-RateLimit-Remaining"));
 }
 
-export const themes = [
-  { name: "light", dark: false, phone: false }, { name: "dark", dark: true, phone: false },
-  { name: "phone", dark: false, phone: true }, { name: "phone-dark", dark: true, phone: true },
-];
+/** Both schemes at every width; 390 in the whole matrix alone. */
+export const themes = (process.env.TEST_BROWSER_MATRIX ? [320, 390, 1280] : [320, 1280]).flatMap((width) =>
+  [false, true].map((dark) => ({ name: `${width}-${dark ? "dark" : "light"}`, dark, width })));

@@ -1,20 +1,22 @@
-// A real OpenID provider with the device flow, for tests. Requests under /test/, with JSON in the
-// body, replace what its users would do in a browser and what an operator would configure:
+// A real OpenID provider with the device flow and the authorization code flow, for tests. In the latter,
+// whoever asks is the user of the settings. Requests under /test/, with JSON in the body, replace what
+// users would do in a browser and what an operator would configure:
 //
 //   approve  { user_code, user }      the user approves the device
 //   deny     { user_code }            the user denies it
 //   rotate   { alg, keep }            signs with a new key from now on; the old ones stay
 //                                     published if `keep` is true
-//   settings { access_token_s, device_code_s, interval_s, slow_downs, refuse, busy, retry_after }
+//   settings { access_token_s, device_code_s, interval_s, slow_downs, refuse, busy, retry_after, user }
 //                                     lifetimes; how many of the next polls get slow_down;
 //                                     whether all documents are 503; how many of the next requests
-//                                     get 429, with this Retry-After
+//                                     get 429, with this Retry-After; who logs in by a browser
 //   sign     { claims, header }       signs any claims with the current key
 //   polls    {}                       when devices polled the token endpoint, ms
 //   fetches  {}                       how often the key set was fetched
 //   refusals {}                       how many requests the setting `refuse` refused
 //
-// Environment: PORT; TLS_CERT and TLS_KEY (files) for https. Prints `ready` when it listens.
+// Environment: PORT; TLS_CERT and TLS_KEY (files) for https; REDIRECT_URI of the code flow. Prints `ready`
+// when it listens.
 import { readFileSync } from "node:fs";
 import { createServer as createPlainServer } from "node:http";
 import { createServer as createTlsServer } from "node:https";
@@ -22,7 +24,7 @@ import { createPrivateKey, generateKeyPairSync, randomBytes } from "node:crypto"
 import { SignJWT, importJWK } from "jose";
 import Provider from "oidc-provider";
 
-const { PORT, TLS_CERT, TLS_KEY } = process.env;
+const { PORT, TLS_CERT, TLS_KEY, REDIRECT_URI } = process.env;
 const ISSUER = `${TLS_CERT ? "https" : "http"}://localhost:${PORT}`;
 const CLIENT = "gene-registry-cli";
 // The first is the audience that tests configure; the second is another one.
@@ -31,6 +33,7 @@ const DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code";
 
 const settings = {
   access_token_s: 300, device_code_s: 300, interval_s: 1, slow_downs: 0, refuse: false, busy: 0, retry_after: "1",
+  user: "ada",
 };
 const polls = [];
 let fetches = 0;
@@ -106,9 +109,9 @@ function newProvider() {
         client_id: CLIENT,
         application_type: "native",
         token_endpoint_auth_method: "none",
-        grant_types: [DEVICE_GRANT, "refresh_token"],
-        response_types: [],
-        redirect_uris: [],
+        grant_types: [DEVICE_GRANT, "refresh_token", ...(REDIRECT_URI ? ["authorization_code"] : [])],
+        response_types: REDIRECT_URI ? ["code"] : [],
+        redirect_uris: REDIRECT_URI ? [REDIRECT_URI] : [],
         id_token_signed_response_alg: alg,
       },
     ],
@@ -117,6 +120,7 @@ function newProvider() {
     findAccount: (_, id) => ({ accountId: id, claims: () => ({ sub: id }) }),
     extraTokenClaims: (_, token) => ({ preferred_username: `${token.accountId}@example` }),
     rotateRefreshToken: true,
+    clientBasedCORS: () => true,
     ttl: {
       AccessToken: () => settings.access_token_s,
       DeviceCode: () => settings.device_code_s,
@@ -148,6 +152,20 @@ function newProvider() {
   return made;
 }
 
+async function granted(user, clientId) {
+  const grant = new provider.Grant({ accountId: user, clientId });
+  grant.addOIDCScope("openid offline_access");
+  RESOURCES.forEach((resource) => grant.addResourceScope(resource, "openid offline_access"));
+  return grant.save();
+}
+
+/** The user of the settings logs in, and consents. */
+async function interact(request, response) {
+  const { params } = await provider.interactionDetails(request, response);
+  const grantId = await granted(settings.user, params.client_id);
+  await provider.interactionFinished(request, response, { login: { accountId: settings.user }, consent: { grantId } });
+}
+
 async function deviceCode(userCode) {
   const code = await provider.DeviceCode.findByUserCode(userCode.replaceAll("-", "").toUpperCase());
   if (!code || code.isExpired || code.accountId || code.error) throw new Error("no such user code");
@@ -157,13 +175,10 @@ async function deviceCode(userCode) {
 const actions = {
   async approve({ user_code, user }) {
     const code = await deviceCode(user_code);
-    const grant = new provider.Grant({ accountId: user, clientId: code.clientId });
-    grant.addOIDCScope("openid offline_access");
-    RESOURCES.forEach((resource) => grant.addResourceScope(resource, "openid offline_access"));
     Object.assign(code, {
       accountId: user,
       authTime: Math.floor(Date.now() / 1000),
-      grantId: await grant.save(),
+      grantId: await granted(user, code.clientId),
       scope: code.params.scope,
       resource: code.params.resource,
     });
@@ -219,6 +234,7 @@ async function serve(request, response) {
     // As many load balancers reply.
     return response.writeHead(429, { "content-type": "text/html" }).end("<p>Too Many Requests</p>");
   }
+  if (request.url.startsWith("/interaction/")) return interact(request, response);
   if (request.method === "POST" && request.url === "/token") {
     // The provider accepts a body that a framework has parsed before it.
     request.body = Object.fromEntries(new URLSearchParams(await body(request)));

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use futures_util::future::maybe_done;
 use gene_registry::registry::{
     ApiKeyRecord, ArenaInsights, DomainName, GeneId, GenePage, GenePhenotype, GeneSearch,
-    GeneSummary, KeyHash, Timestamp,
+    GeneSummary, KeyHash, RegistryNumbers, Timestamp,
 };
 use gene_registry::upstream::{
     ChangeFeed, Changes, Position, Read, RegistryReader, Snapshot, Upstream, UpstreamError,
@@ -195,6 +195,10 @@ impl RegistryReader for Probe {
         now: Timestamp,
     ) -> Result<Read<Option<ArenaInsights>>, UpstreamError> {
         self.read(&self.others, false, self.inner.insights(domain, now)).await
+    }
+
+    async fn numbers(&self) -> Result<Read<RegistryNumbers>, UpstreamError> {
+        self.read(&self.others, false, self.inner.numbers()).await
     }
 
     async fn api_keys(

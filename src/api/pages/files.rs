@@ -3,13 +3,13 @@
 use crate::http::static_file::{HTML, PageFile, SCRIPT, STYLE};
 use crate::http::swagger_ui;
 
-const OWN_FILES: [PageFile; 22] = [
+const OWN_FILES: [PageFile; 21] = [
     ("/assets/front.css", STYLE, include_str!("front/front.css")),
     ("/assets/front.js", SCRIPT, include_str!("front/front.js")),
-    ("/assets/copy.js", SCRIPT, include_str!("assets/copy.js")),
     ("/assets/key.js", SCRIPT, include_str!("assets/key.js")),
     ("/docs", HTML, include_str!("docs/index.html")),
     ("/docs/init.js", SCRIPT, include_str!("docs/init.js")),
+    ("/docs/samples.js", SCRIPT, include_str!("docs/samples.js")),
     ("/arena", HTML, include_str!("arena/index.html")),
     ("/arena/arena.css", STYLE, include_str!("arena/arena.css")),
     ("/arena/main.js", SCRIPT, include_str!("arena/main.js")),
@@ -18,7 +18,6 @@ const OWN_FILES: [PageFile; 22] = [
     ("/arena/seen.js", SCRIPT, include_str!("arena/seen.js")),
     ("/arena/key_form.js", SCRIPT, include_str!("arena/key_form.js")),
     ("/arena/domains.js", SCRIPT, include_str!("arena/domains.js")),
-    ("/arena/dom.js", SCRIPT, include_str!("arena/dom.js")),
     ("/arena/errors.js", SCRIPT, include_str!("arena/errors.js")),
     ("/arena/overview.js", SCRIPT, include_str!("arena/overview.js")),
     ("/arena/plots.js", SCRIPT, include_str!("arena/plots.js")),

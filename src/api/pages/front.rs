@@ -8,7 +8,11 @@ use poem::http::uri::Scheme;
 use poem::http::{HeaderMap, header};
 use poem::{Endpoint, Request, Response, Result};
 
+use super::content::Pages;
+use super::numbers::SharedNumbers;
+use super::sections::{self, ExampleGene, escaped};
 use super::template::{Parts, Template};
+use crate::config::PagesConfig;
 use crate::http::headers::NO_STORE;
 use crate::http::static_file::{HTML, add_page_policy};
 use crate::http::trusted_proxies::is_host;
@@ -22,17 +26,23 @@ pub(super) struct FrontPage {
     public_url: Option<String>,
     health: Arc<Health>,
     dependencies: CheckDependencies,
+    config: PagesConfig,
+    control_url: Option<String>,
+    numbers: SharedNumbers,
 }
 
 impl FrontPage {
-    /// `public_url` is the address of the service, if it is configured.
-    pub(super) fn new(
-        public_url: Option<&str>,
-        health: Arc<Health>,
-        dependencies: CheckDependencies,
-    ) -> Self {
-        let public_url = public_url.map(|url| url.trim_end_matches('/').to_owned());
-        Self { template: Template::new(PAGE), public_url, health, dependencies }
+    pub(super) fn new(pages: &Pages) -> Self {
+        let without_slash = |url: &String| url.trim_end_matches('/').to_owned();
+        Self {
+            template: Template::new(PAGE),
+            public_url: pages.public_url.as_ref().map(without_slash),
+            health: Arc::clone(&pages.health),
+            dependencies: Arc::clone(&pages.dependencies),
+            config: pages.config.clone(),
+            control_url: pages.control_url.as_ref().map(without_slash),
+            numbers: pages.numbers.clone(),
+        }
     }
 
     fn render(&self, request: &HeaderMap, scheme: &Scheme, authority: Option<&str>) -> Parts {
@@ -52,12 +62,20 @@ impl FrontPage {
             _ => dependencies.upstream,
         };
         let base = Bytes::from(escaped(&format!("{address}/v1")));
+        let numbers = self.numbers.get();
+        let example = ExampleGene::of(numbers.as_deref());
         self.template.filled(|name| match name {
             "tone" => text(state.tone),
             "state" => text(state.name),
             "explanation" => text(state.explanation),
             "upstream" => text(dependency_text(registry)),
             "redis" => text(dependency_text(shared)),
+            "change_log" => text(dependency_text(dependencies.change_log)),
+            "numbers" => sections::numbers(numbers.as_deref()),
+            "key" => sections::key(&self.config, self.control_url.as_deref()),
+            "domain" => example.domain.clone().into(),
+            "gene" => example.gene.clone().into(),
+            "gene_note" => text(example.note),
             "address_source" => text(source),
             "version" => text(env!("CARGO_PKG_VERSION")),
             "base" => base.clone(),
@@ -150,21 +168,34 @@ fn guessed_address(request: &HeaderMap, scheme: &Scheme, authority: Option<&str>
     format!("{scheme}://{}", host.unwrap_or("localhost"))
 }
 
-fn escaped(text: &str) -> String {
-    let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-    text.replace('"', "&quot;").replace('\'', "&#39;")
-}
-
 #[cfg(test)]
 mod tests {
     use poem::http::HeaderValue;
 
     use super::*;
 
+    /// A page of a replica that is ready.
     fn front(public_url: Option<&str>, dependencies: Dependencies) -> FrontPage {
-        let health = Arc::new(Health::default());
-        health.set_ready();
-        FrontPage::new(public_url, health, Arc::new(move || dependencies.clone()))
+        let page = starting(public_url, dependencies);
+        page.health.set_ready();
+        page
+    }
+
+    fn starting(public_url: Option<&str>, dependencies: Dependencies) -> FrontPage {
+        FrontPage {
+            template: Template::new(PAGE),
+            public_url: public_url.map(str::to_owned),
+            health: Arc::default(),
+            dependencies: Arc::new(move || dependencies.clone()),
+            config: PagesConfig {
+                public_numbers: false,
+                domains: Vec::new(),
+                key_help: None,
+                key_url: None,
+            },
+            control_url: None,
+            numbers: SharedNumbers::default(),
+        }
     }
 
     fn dependencies(upstream: Dependency, redis: Dependency) -> Dependencies {
@@ -202,8 +233,7 @@ mod tests {
         let page = front(None, unreadable.clone()).render(&HeaderMap::new(), &Scheme::HTTP, None);
         let page = page.to_text();
         assert!(page.contains("Serving cached answers only") && page.contains("unavailable"));
-        let never_ready =
-            FrontPage::new(None, Arc::default(), Arc::new(move || unreadable.clone()));
+        let never_ready = starting(None, unreadable);
         let page = never_ready.render(&HeaderMap::new(), &Scheme::HTTP, None).to_text();
         assert!(page.contains("Not able to start"), "{page}");
         let all_up = dependencies(Up, Up);
@@ -212,14 +242,13 @@ mod tests {
         let page =
             |front: &FrontPage| front.render(&HeaderMap::new(), &Scheme::HTTP, None).to_text();
         assert!(page(&draining).contains("Shutting down"));
-        let starting = FrontPage::new(None, Arc::default(), Arc::new(move || all_up.clone()));
-        assert!(page(&starting).contains("Starting"));
+        assert!(page(&starting(None, all_up)).contains("Starting"));
     }
 
     #[test]
     fn addresses_come_from_the_configuration_or_the_request_and_are_escaped() {
         let healthy = dependencies(Dependency::Up, Dependency::None);
-        let configured = front(Some("https://api.example/genes/"), healthy);
+        let configured = front(Some("https://api.example/genes"), healthy);
         let page = configured.render(&HeaderMap::new(), &Scheme::HTTP, Some("other.example"));
         let page = page.to_text();
         assert!(page.contains("https://api.example/genes/v1</span>/genes?"), "{page}");

@@ -1,13 +1,17 @@
 //! The document and the web pages, which need no key and count against no limit. All references in
 //! them are relative, so that they work under any path prefix.
 
+mod content;
 mod document;
 mod files;
 mod front;
+mod numbers;
 mod routes;
+mod sections;
 mod template;
 mod unknown;
 
-pub use routes::Pages;
+pub use content::Pages;
+pub use numbers::{Leader, PublicNumbers, SharedNumbers};
 pub(super) use routes::{html_paths, page_paths};
 pub(super) use unknown::{PageRequest, UnknownPages};

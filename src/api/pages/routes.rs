@@ -1,37 +1,22 @@
 //! The routes of the pages.
 
-use std::sync::Arc;
-
 use poem::Route;
 
+use super::content::Pages;
 use super::document::{DOCUMENT_PATHS, DocumentTexts};
 use super::files::files;
 use super::front::FrontPage;
-use crate::api::document::Document;
 use crate::api::error::ApiError;
 use crate::http::methods::MethodRoutes;
 use crate::http::static_file::{HTML, StaticFile};
-use crate::http::trusted_proxies::TrustedProxies;
-use crate::ops::{CheckDependencies, Health};
 
-/// What the pages show.
-pub struct Pages {
-    /// The document that they describe.
-    pub document: Document,
-    /// The address of the service, if it is configured.
-    pub public_url: Option<String>,
-    /// The proxies that may report the address otherwise.
-    pub trusted_proxies: TrustedProxies,
-    /// Readiness, for the front page.
-    pub health: Arc<Health>,
-    /// State of the dependencies, for the front page.
-    pub dependencies: CheckDependencies,
-}
+/// The path of the public numbers.
+const NUMBERS: &str = "/domains.json";
 
 /// The paths of all pages and files.
 pub(in crate::api) fn page_paths() -> impl Iterator<Item = &'static str> {
     let documents = DOCUMENT_PATHS.into_iter().map(|(path, _)| path);
-    ["/"].into_iter().chain(documents).chain(files().map(|(path, ..)| path))
+    ["/", NUMBERS].into_iter().chain(documents).chain(files().map(|(path, ..)| path))
 }
 
 /// The paths of the pages alone, except the front page.
@@ -42,10 +27,11 @@ pub(in crate::api) fn html_paths() -> impl Iterator<Item = &'static str> {
 impl Pages {
     /// Adds the routes of all pages.
     pub(in crate::api) fn add_to(self, route: Route) -> Route {
-        let Self { document, public_url, trusted_proxies, health, dependencies } = self;
-        let front = FrontPage::new(public_url.as_deref(), health, dependencies);
+        let numbers = MethodRoutes::<ApiError>::of_page(self.numbers.clone());
+        let front = MethodRoutes::<ApiError>::of_page(FrontPage::new(&self));
+        let Self { document, public_url, trusted_proxies, .. } = self;
         let document = DocumentTexts::new(document, public_url, trusted_proxies);
-        let route = document.add_to(route.at("/", MethodRoutes::<ApiError>::of_page(front)));
+        let route = document.add_to(route.at("/", front).at(NUMBERS, numbers));
         files().fold(route, |route, (path, content_type, text)| {
             route.at(path, MethodRoutes::<ApiError>::of_page(StaticFile::new(content_type, text)))
         })

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::caller::{AuthMethod, VerifiedIdentity};
 use super::error::{AuthError, CredentialError};
-use super::issuer::IssuerKeys;
+use super::issuer::{IssuerKeys, LoginEndpoints};
 use super::signatures::use_ring;
 use crate::config::OidcConfig;
 use crate::net::{AuthoritiesError, HttpClient, RequestSource, SourceQueue};
@@ -53,6 +53,11 @@ impl AccessTokens {
             user_claim: config.user_claim.clone(),
         };
         Ok(Some(Self { claims, keys: IssuerKeys::new(issuer.clone(), http) }))
+    }
+
+    /// Where browsers log in.
+    pub(super) async fn login_endpoints(&self) -> Option<LoginEndpoints> {
+        self.keys.endpoints().await
     }
 
     /// The identity of the token's user. Waits in `queue` for the verification of the signature.

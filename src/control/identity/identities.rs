@@ -11,6 +11,7 @@ use super::access_token::AccessTokens;
 use super::bearer;
 use super::caller::{Caller, VerifiedIdentity};
 use super::error::{AuthError, CredentialError};
+use super::issuer::LoginEndpoints;
 use super::login_tokens::LoginTokens;
 use crate::config::ControlConfig;
 use crate::control::login_token::TYPE_PREFIX;
@@ -74,6 +75,11 @@ impl Identities {
         }
         let (user, method, expires_at) = verified?;
         Ok(Caller { operator: self.operators.contains(&user), user, method, expires_at })
+    }
+
+    /// Where browsers log in; `None` without an issuer, or while it is unavailable.
+    pub(crate) async fn login_endpoints(&self) -> Option<LoginEndpoints> {
+        self.access_tokens.as_ref()?.login_endpoints().await
     }
 
     async fn verify(

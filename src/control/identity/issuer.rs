@@ -11,6 +11,7 @@ use jsonwebtoken::{Algorithm, DecodingKey};
 use serde::Deserialize;
 use serde_json::Value;
 use thiserror::Error;
+use url::Url;
 
 use crate::config::is_confidential_url;
 use crate::net::{HttpClient, HttpError};
@@ -60,6 +61,38 @@ pub enum IssuerKeysError {
 struct Discovery {
     issuer: String,
     jwks_uri: String,
+    authorization_endpoint: Option<String>,
+    token_endpoint: Option<String>,
+    #[serde(default)]
+    authorization_response_iss_parameter_supported: bool,
+}
+
+impl Discovery {
+    fn endpoints(&self) -> Option<LoginEndpoints> {
+        let secure = |url: &Option<String>| {
+            let url = url.as_deref()?.parse::<Url>().ok()?;
+            let origin = url.origin().ascii_serialization();
+            // The page's policy names the origin, and these would end it there.
+            let is_plain = !origin.contains([';', ',']);
+            (is_plain && is_confidential_url(&origin)).then_some(url)
+        };
+        Some(LoginEndpoints {
+            authorization: secure(&self.authorization_endpoint)?,
+            token: secure(&self.token_endpoint)?,
+            sends_issuer: self.authorization_response_iss_parameter_supported,
+        })
+    }
+}
+
+/// Where browsers log in at the issuer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LoginEndpoints {
+    /// The URL of the page to log in.
+    pub(crate) authorization: Url,
+    /// The URL that exchanges a code for an access token.
+    pub(crate) token: Url,
+    /// Whether each response names the issuer (RFC 9207).
+    pub(crate) sends_issuer: bool,
 }
 
 #[derive(Deserialize)]
@@ -84,6 +117,7 @@ struct IssuerState {
 #[derive(Clone)]
 struct CachedKeys {
     keys: Arc<Vec<Jwk>>,
+    endpoints: Option<LoginEndpoints>,
     read_at: Instant,
 }
 
@@ -117,6 +151,16 @@ impl IssuerKeys {
             .value?;
         let cached = self.cached().map(|cached| usable_keys(&cached.keys, kid, algorithm));
         Ok(cached.unwrap_or_default())
+    }
+
+    /// Where browsers log in; `None` if the issuer does not say, or is unavailable.
+    pub(super) async fn endpoints(&self) -> Option<LoginEndpoints> {
+        if self.cached().is_none() {
+            let refreshed = self.0.flights.run(&(), || self.clone().refresh()).await;
+            // Why it failed has been logged.
+            refreshed.ok()?.value.ok()?;
+        }
+        self.cached()?.endpoints
     }
 
     fn cached(&self) -> Option<CachedKeys> {
@@ -160,7 +204,8 @@ impl IssuerKeys {
         if keys.is_empty() {
             return Err(IssuerKeysError::NoKey);
         }
-        let cached = CachedKeys { keys: Arc::new(keys), read_at: Instant::now() };
+        let endpoints = discovery.endpoints();
+        let cached = CachedKeys { keys: Arc::new(keys), endpoints, read_at: Instant::now() };
         *lock(&self.0.cached) = Some(cached);
         Ok(())
     }
@@ -197,6 +242,23 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn endpoints_are_used_only_if_nobody_can_tamper_with_them() {
+        let endpoints = |authorization: &str, token: &str| {
+            let discovery = json!({
+                "issuer": "https://id.example", "jwks_uri": "https://id.example/keys",
+                "authorization_endpoint": authorization, "token_endpoint": token,
+            });
+            serde_json::from_value::<Discovery>(discovery).expect("a document").endpoints()
+        };
+        let good = endpoints("https://id.example/auth?a=b", "https://token.example:8443/x?y");
+        let origin = good.expect("both").token.origin().ascii_serialization();
+        assert_eq!(origin, "https://token.example:8443");
+        assert_eq!(endpoints("http://id.example/auth", "https://id.example/token"), None);
+        assert_eq!(endpoints("https://id.example/auth", "javascript:alert(1)"), None);
+        assert_eq!(endpoints("https://id.example/auth", "https://a;script-src/token"), None);
+    }
 
     #[test]
     fn a_key_is_used_only_for_its_own_algorithm() {

@@ -18,3 +18,4 @@ pub use caller::{AuthMethod, Caller};
 pub use error::{AuthError, CredentialError};
 pub use identities::Identities;
 pub use issuer::IssuerKeysError;
+pub(crate) use issuer::LoginEndpoints;

@@ -25,7 +25,7 @@ use crate::net::PgTimestamp;
 use crate::ops::PoolState;
 use crate::registry::{
     ApiKeyRecord, ArenaInsights, Count, DomainName, GeneId, GenePage, GenePhenotype, GeneSearch,
-    GeneSummary, KeyHash, Timestamp, arena,
+    GeneSummary, KeyHash, RegistryNumbers, Timestamp, arena,
 };
 use crate::upstream::{Read, RegistryReader, StandbySet, Upstream, UpstreamError};
 
@@ -116,6 +116,11 @@ impl RegistryReader for Postgres {
         let rows = self.find(&queries::INSIGHTS, &[&domain.as_str(), &then]).await?;
         let value = arena::insights(domain, rows::standing(&rows)?);
         Ok(Read { value, seen: stamp(&rows[0])? })
+    }
+
+    async fn numbers(&self) -> Result<Read<RegistryNumbers>, UpstreamError> {
+        let rows = self.pool.run(&queries::NUMBERS, &[]).await?;
+        Ok(Read { value: rows::numbers(&rows)?, seen: stamp(&rows[0])? })
     }
 
     async fn api_keys(

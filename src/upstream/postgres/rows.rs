@@ -7,7 +7,8 @@ use tokio_postgres::types::FromSql;
 use crate::net::{PgJson, PgText, PgTimestamp};
 use crate::registry::arena::{DomainStanding, FitnessSums, StandingGene};
 use crate::registry::{
-    ApiKeyRecord, GeneId, GeneSummary, KeyHash, RawEvaluation, RawGene, Timestamp,
+    ApiKeyRecord, Count, DomainCount, GeneId, GeneSummary, KeyHash, RawEvaluation, RawGene,
+    RegistryNumbers, Timestamp,
 };
 use crate::upstream::{
     Change, ChangeScope, Changes, History, Position, ReadStamp, ServerRun, Snapshot, UpstreamError,
@@ -174,6 +175,18 @@ pub(super) fn standing(rows: &[Row]) -> Result<DomainStanding, UpstreamError> {
         top_now: top_now?,
         top_then: top_then.into_iter().map(GeneId::from).collect(),
     })
+}
+
+pub(super) fn numbers(rows: &[Row]) -> Result<RegistryNumbers, UpstreamError> {
+    let count = |row, name| field(row, name).map(Count::saturating);
+    let mut domains = Vec::with_capacity(rows.len());
+    for row in rows {
+        if let Some(domain) = text(row, "domain")? {
+            domains.push(DomainCount { domain, genes: count(row, "genes")? });
+        }
+    }
+    let (genes, total_domains) = (count(&rows[0], "all_genes")?, count(&rows[0], "all_domains")?);
+    Ok(RegistryNumbers { genes, total_domains, domains })
 }
 
 fn top_gene(row: &Row) -> Result<Option<StandingGene>, UpstreamError> {

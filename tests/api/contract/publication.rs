@@ -214,7 +214,7 @@ async fn the_document_has_the_extensions_that_the_framework_lacks() {
     for (path, item) in paths {
         let samples = item["get"]["x-codeSamples"].as_array().unwrap();
         let languages: Vec<_> = samples.iter().map(|sample| &sample["lang"]).collect();
-        assert_eq!(languages, ["Shell", "JavaScript", "Python"], "{path}");
+        assert_eq!(languages, ["Shell", "Python", "TypeScript", "Rust"], "{path}");
         for (status, response) in item["get"]["responses"].as_object().unwrap() {
             for (name, header) in response["headers"].as_object().unwrap() {
                 assert!(!header["example"].is_null(), "{path} {status} {name}");

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use gene_registry::registry::{
     ApiKeyRecord, ArenaInsights, DomainName, GeneId, GenePage, GenePhenotype, GeneSearch,
-    GeneSummary, KeyHash, RawGene, Timestamp,
+    GeneSummary, KeyHash, RawGene, RegistryNumbers, Timestamp,
 };
 use gene_registry::upstream::{
     BootInstant, Change, ChangeFeed, ChangeScope, Changes, Position, Read, ReadStamp,
@@ -88,6 +88,10 @@ impl RegistryReader for ScriptedUpstream {
         _: Timestamp,
     ) -> Result<Read<Option<ArenaInsights>>, UpstreamError> {
         unreachable!("the test does not read insights")
+    }
+
+    async fn numbers(&self) -> Result<Read<RegistryNumbers>, UpstreamError> {
+        unreachable!("the test reads no numbers")
     }
 
     async fn api_keys(

@@ -25,7 +25,7 @@ use gene_registry::config::Config;
 use gene_registry::keys::ApiKey;
 use gene_registry::registry::{
     ApiKeyRecord, ArenaInsights, Catalogue, DomainName, GeneId, GenePage, GenePhenotype,
-    GeneSearch, GeneSummary, KeyHash, Timestamp,
+    GeneSearch, GeneSummary, KeyHash, RegistryNumbers, Timestamp,
 };
 use gene_registry::upstream::{
     ChangeFeed, Changes, Embedded, Position, Read, RegistryReader, Snapshot, Upstream,
@@ -117,6 +117,10 @@ impl RegistryReader for ControlledUpstream {
         assert!(!self.panics.load(Ordering::SeqCst), "a panic that the test requests");
         let _permit = self.gate.acquire().await.unwrap();
         self.inner.insights(domain, now).await
+    }
+
+    async fn numbers(&self) -> Result<Read<RegistryNumbers>, UpstreamError> {
+        self.inner.numbers().await
     }
 
     async fn api_keys(

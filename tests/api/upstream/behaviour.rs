@@ -141,6 +141,28 @@ async fn pages_show_every_gene_once_in_the_same_order() {
 }
 
 #[tokio::test]
+async fn numbers_count_the_genes_of_each_domain_and_list_the_largest_first() {
+    let mut genes: Vec<_> = ["b", "a", "c", "a", "\u{1F9EC}", ""]
+        .into_iter()
+        .zip(1..)
+        .map(|(domain, number)| gene(number, domain, &[]))
+        .collect();
+    genes.push(CatalogueGene { published: false, ..gene(7, "a", &[]) });
+    genes.push(CatalogueGene { fidelity: "none".to_owned(), ..gene(8, "a", &[]) });
+    for (genes, all, total, listed) in [
+        (genes, 6, 4, &[("a", 2), ("b", 1), ("c", 1), ("\u{1F9EC}", 1)][..]),
+        (Vec::new(), 0, 0, &[]),
+    ] {
+        for upstream in BothUpstreams::of(genes).await.each() {
+            let numbers = upstream.numbers().await.expect("numbers").value;
+            let found = numbers.domains.iter().map(|one| (&*one.domain, one.genes.get()));
+            assert_eq!(found.collect::<Vec<_>>(), listed);
+            assert_eq!((numbers.genes.get(), numbers.total_domains.get()), (all, total));
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_page_past_the_end_is_empty_with_the_total() {
     let both = BothUpstreams::of(vec![gene(1, "d", &[]), gene(2, "d", &[])]).await;
     for upstream in both.each() {

@@ -2,8 +2,9 @@
 // Authoring Practices, with a list). A search for more names is made on demand.
 
 import * as api from "./api.js";
-import { $, announce, count, make } from "./dom.js";
+import { $, announce, count, make } from "../assets/dom.js";
 import { domainsSeen, rememberDomains } from "./seen.js";
+import { root } from "../assets/key.js";
 
 /** Longest list of options. */
 const MAX_SHOWN = 100;
@@ -11,6 +12,8 @@ const PAGE = 50;
 const MAX_REQUESTS = 40;
 
 let choose = () => {};
+/** The sizes of the domains whose names are public. */
+let published = new Map();
 /** The names in the list, and the index of the active one. */
 let names = [];
 let active = -1;
@@ -28,11 +31,27 @@ export function setUpDomains(go) {
   field.addEventListener("keydown", onKey);
   field.addEventListener("blur", close);
   $("find").addEventListener("click", find);
+  loadPublished();
+}
+
+/** Loads the names that are public, if the operator has made them so. It needs no key. */
+async function loadPublished() {
+  try {
+    const response = await fetch(new URL("domains.json", root));
+    if (response.status !== 200) return;
+    const { domains } = await response.json();
+    published = new Map(domains.map(({ domain, genes }) => [domain, genes]));
+    showFinder();
+  } catch {
+    // Without the list, there are the names that have been seen.
+  }
 }
 
 function matching(text) {
   const words = text.toLocaleLowerCase();
-  return domainsSeen().filter((name) => name.toLocaleLowerCase().includes(words)).slice(0, MAX_SHOWN);
+  // The largest come first.
+  const known = [...new Set([...published.keys(), ...domainsSeen()])];
+  return known.filter((name) => name.toLocaleLowerCase().includes(words)).slice(0, MAX_SHOWN);
 }
 
 function list(text) {
@@ -45,7 +64,7 @@ function list(text) {
       event.preventDefault();
       pick(name);
     },
-  }, name)));
+  }, name, published.has(name) && make("span", { class: "small soft" }, count(published.get(name))))));
   const isOpen = names.length > 0;
   $("domains").hidden = !isOpen;
   $("domain").setAttribute("aria-expanded", String(isOpen));
@@ -96,6 +115,7 @@ const affordable = () => Math.min(MAX_REQUESTS, Math.floor((api.rateLimit?.remai
 
 /** Shows what a search would cost, or that it cannot be afforded. */
 export function showFinder() {
+  $("find").hidden = published.size > 0;
   const requests = affordable();
   $("find").disabled = requests === 0;
   $("find").textContent = requests

@@ -1,6 +1,6 @@
 // Messages for failed requests: the cause, and what to do.
 
-import { $, announce, make } from "./dom.js";
+import { $, announce, make } from "../assets/dom.js";
 import { domainsSeen } from "./seen.js";
 
 const MESSAGES = {

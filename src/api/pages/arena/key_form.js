@@ -1,7 +1,7 @@
 // The form for the key, and the line that shows it.
 
 import { forgetRateLimit, rateLimit } from "./api.js";
-import { $, count } from "./dom.js";
+import { $, count } from "../assets/dom.js";
 import { abbreviate, canBeKey, forgetKey, key, onKeyChange, storeKey } from "../assets/key.js";
 
 /** Shows the form if there is no key, else the key's line. */

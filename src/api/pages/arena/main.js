@@ -2,7 +2,7 @@
 // ranking), or three if the plot needs another page of the ranking.
 
 import * as api from "./api.js";
-import { $, announce, inert } from "./dom.js";
+import { $, announce, inert } from "../assets/dom.js";
 import { setUpDomains, showFinder } from "./domains.js";
 import { clearError, showError } from "./errors.js";
 import { askForKey, setUpKeyForm, showKey } from "./key_form.js";

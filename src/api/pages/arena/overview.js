@@ -1,6 +1,6 @@
 // A domain's metrics with explanations, its top genes, and a plot of their history.
 
-import { $, count, decimal, make, percent } from "./dom.js";
+import { $, count, decimal, make, percent } from "../assets/dom.js";
 import { drawHistory, historyTable, historyOf } from "./plots.js";
 import { geneAddress } from "./view.js";
 

@@ -1,6 +1,6 @@
 // SVG plots: fitness over time for several genes, and a sparkline for a row of the table.
 
-import { day, decimal, make, svg } from "./dom.js";
+import { day, decimal, make, svg } from "../assets/dom.js";
 
 const HEIGHT = 300;
 const MARGIN = { left: 46, right: 30, top: 14, bottom: 34 };

@@ -1,6 +1,6 @@
 // The ranking: one page of genes, with links to the previous and next page.
 
-import { $, announce, count, decimal, inert, make } from "./dom.js";
+import { $, announce, count, decimal, inert, make } from "../assets/dom.js";
 import { sparkline } from "./plots.js";
 import { addressOf, DEFAULTS, geneAddress, opensElsewhere, viewLink } from "./view.js";
 

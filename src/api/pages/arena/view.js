@@ -1,6 +1,6 @@
 // What the arena shows, as its address says, and links to other views.
 
-import { make } from "./dom.js";
+import { make } from "../assets/dom.js";
 import { root } from "../assets/key.js";
 
 export const DEFAULTS = { domain: "", fidelity: "", sort: "fitness", limit: "20", offset: "0" };

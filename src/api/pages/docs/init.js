@@ -1,6 +1,7 @@
 // The key of this tab, which the other pages use, too.
 
 import { forgetKey, key, keyIsAccepted, onKeyChange, root, storeKey } from "../assets/key.js";
+import { codeSamples } from "./samples.js";
 
 const SCHEME = "ApiKey";
 const note = document.getElementById("key-note");
@@ -42,7 +43,7 @@ showNote();
 window.ui = window.showDocument({
   url: "openapi.json",
   base: "v1",
-  plugins: [storesKey],
+  plugins: [storesKey, codeSamples],
   onComplete: authorize,
   responseInterceptor(response) {
     if (response.ok && response.url.startsWith(new URL("v1/", root).href)) keyIsAccepted();

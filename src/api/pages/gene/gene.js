@@ -3,7 +3,7 @@
 // on demand.
 
 import * as api from "./api.js";
-import { $, announce, count, decimal, inert, make } from "./dom.js";
+import { $, announce, count, decimal, inert, make } from "../assets/dom.js";
 import { clearError, showError } from "./errors.js";
 import { askForKey, setUpKeyForm, showKey } from "./key_form.js";
 import { drawHistory, historyOf, historyTable } from "./plots.js";

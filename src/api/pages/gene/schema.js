@@ -1,6 +1,6 @@
 // Input or output of a gene: a table of its fields, and the schema itself.
 
-import { make } from "./dom.js";
+import { make } from "../assets/dom.js";
 
 /** Deeper fields are in the schema only. */
 const MAX_DEPTH = 6;

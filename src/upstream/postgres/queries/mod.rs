@@ -13,6 +13,7 @@ use std::sync::LazyLock;
 
 use tokio_postgres::types::Type;
 
+use crate::registry::RegistryNumbers;
 use statement::{STAMP, newest_first};
 
 pub(super) use search::{Counting, search};
@@ -131,6 +132,27 @@ pub(crate) static INSIGHTS: LazyLock<Statement> = LazyLock::new(|| Statement {
         newest_first = newest_first()
     ),
     types: vec![Type::TEXT, Type::TIMESTAMPTZ],
+});
+
+/// Counts the genes of all domains. Returns one row for each of the largest domains, and at least one.
+pub(crate) static NUMBERS: LazyLock<Statement> = LazyLock::new(|| Statement {
+    sql: format!(
+        "WITH counted AS MATERIALIZED (
+            SELECT nullif(domain::text, '') COLLATE \"C\" AS domain, count(*) AS genes
+            FROM registry_read.gene WHERE id IS NOT NULL AND {WITHIN_CONTRACT} GROUP BY 1
+        )
+        SELECT {STAMP}, total.genes AS all_genes, total.domains AS all_domains,
+            largest.domain, largest.genes
+        FROM (
+            SELECT coalesce(sum(genes), 0)::bigint AS genes, count(domain) AS domains FROM counted
+        ) total LEFT JOIN LATERAL (
+            SELECT domain, genes FROM counted WHERE domain IS NOT NULL
+            ORDER BY genes DESC, domain LIMIT {max}
+        ) largest ON true
+        ORDER BY largest.genes DESC, largest.domain",
+        max = RegistryNumbers::MAX_DOMAINS
+    ),
+    types: Vec::new(),
 });
 
 /// Reads the records of API keys. `$1`: their hashes. Returns one row for each, in their order;

@@ -1,0 +1,199 @@
+//! The sections of the front page that depend on the configuration and on the registry, as HTML.
+
+use std::fmt::Write;
+
+use bytes::Bytes;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+
+use super::numbers::PublicNumbers;
+use crate::config::PagesConfig;
+use crate::registry::deceptions;
+
+/// Maximum number of genes that are shown of a domain.
+const LEADERS: usize = 3;
+
+/// A gene and a domain that the commands of the page use.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct ExampleGene {
+    /// Encoded for a query.
+    pub(super) domain: String,
+    pub(super) gene: String,
+    /// What is said of the gene.
+    pub(super) note: &'static str,
+}
+
+impl ExampleGene {
+    /// Something that exists in the registry, if its numbers are public.
+    pub(super) fn of(numbers: Option<&PublicNumbers>) -> Self {
+        let first = numbers.and_then(|numbers| {
+            numbers.leaders.iter().find_map(|(domain, genes)| Some((domain, genes.first()?)))
+        });
+        first.map_or_else(Self::default, |(domain, gene)| Self {
+            domain: utf8_percent_encode(domain.as_str(), NON_ALPHANUMERIC).to_string(),
+            gene: escaped(&gene.id),
+            note: "This id is that of the best gene of a domain; a search returns others.",
+        })
+    }
+}
+
+impl Default for ExampleGene {
+    /// What the sample registry has.
+    fn default() -> Self {
+        Self {
+            domain: "search".to_owned(),
+            gene: "db8dde37-1518-4afb-94b1-f5723d34ff6e".to_owned(),
+            note: "This id is from the sample registry; a search returns others.",
+        }
+    }
+}
+
+/// The numbers of genes and domains, and the leaders of some domains; empty if they are not public.
+pub(super) fn numbers(numbers: Option<&PublicNumbers>) -> Bytes {
+    let Some(PublicNumbers { registry, leaders, .. }) = numbers else { return Bytes::new() };
+    let mut html = String::from("<section class=\"block\" aria-labelledby=\"numbers\">\n");
+    let (genes, domains) = (registry.genes.get(), registry.total_domains.get());
+    let _ = writeln!(
+        html,
+        "<h2 id=\"numbers\">{} in {}</h2>\n<div class=\"facts\">",
+        counted(genes, "gene"),
+        counted(domains, "domain")
+    );
+    for (domain, genes) in leaders.iter().filter(|(_, genes)| !genes.is_empty()) {
+        let query = utf8_percent_encode(domain.as_str(), NON_ALPHANUMERIC);
+        let name = escaped(domain.as_str());
+        let _ = writeln!(
+            html,
+            "<div class=\"card\"><h3><a href=\"arena?domain={query}\">{name}</a></h3><ol class=\"leaders\">"
+        );
+        for gene in genes.iter().take(LEADERS) {
+            let (id, fitness) =
+                (utf8_percent_encode(&gene.id, NON_ALPHANUMERIC), gene.fitness_score);
+            let name = if gene.name.is_empty() { "(unnamed)" } else { &gene.name };
+            let name = escaped(name);
+            let _ = writeln!(
+                html,
+                "<li><a href=\"genes/{id}\">{name}</a> <span class=\"soft\">{fitness:.3}</span></li>"
+            );
+        }
+        html.push_str("</ol></div>\n");
+    }
+    html.push_str("</div>\n</section>\n");
+    html.into()
+}
+
+/// How to get a key. `control`: the address of the control listener, if there is one.
+pub(super) fn key(config: &PagesConfig, control: Option<&str>) -> Bytes {
+    let mut html = String::new();
+    if let Some(text) = &config.key_help {
+        let _ = writeln!(html, "<p>{}</p>", escaped(text));
+    }
+    if let Some(url) = &config.key_url {
+        let url = escaped(url);
+        let _ = writeln!(html, "<p><a class=\"button quiet\" href=\"{url}\">Get a key</a></p>");
+    }
+    match control {
+        _ if !html.is_empty() => {}
+        Some(address) => {
+            let address = escaped(address);
+            let _ = writeln!(
+                html,
+                "<p>Create one on <a href=\"{address}/keys\">the page for keys</a>, or by the command line:</p>"
+            );
+            let _ = writeln!(
+                html,
+                "<div class=\"command\" data-name=\"log in and create a key\"><pre><code>gene-registry \
+                 login --server {address}\nKEY=$(gene-registry api-key create --name mine)</code></pre></div>"
+            );
+        }
+        None => html.push_str("<p>Ask the operator of this service for one.</p>\n"),
+    }
+    html.into()
+}
+
+fn counted(number: u64, noun: &str) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    format!("{text} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
+/// Text in HTML. Deceptive characters are shown as their numbers, as the scripts of the pages do.
+pub(super) fn escaped(text: &str) -> String {
+    let mut html = String::with_capacity(text.len());
+    for (character, is_deceptive) in deceptions(text) {
+        match character {
+            '&' => html.push_str("&amp;"),
+            '<' => html.push_str("&lt;"),
+            '>' => html.push_str("&gt;"),
+            '"' => html.push_str("&quot;"),
+            '\'' => html.push_str("&#39;"),
+            '\n' => html.push('\n'),
+            _ if is_deceptive => {
+                let _ = write!(html, "\\u{{{:x}}}", u32::from(character));
+            }
+            _ => html.push(character),
+        }
+    }
+    html
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::numbers::Leader;
+    use super::*;
+    use crate::registry::{Count, RegistryNumbers};
+
+    fn public(domain: &str, name: &str) -> PublicNumbers {
+        let registry = RegistryNumbers {
+            genes: Count::saturating(1_234_567),
+            total_domains: Count::saturating(1),
+            domains: Vec::new(),
+        };
+        let leader = Leader { id: "an id".to_owned(), name: name.to_owned(), fitness_score: 0.5 };
+        let domain = domain.parse().expect("a domain");
+        PublicNumbers::new(registry, vec![(domain, vec![leader])], Bytes::new())
+    }
+
+    fn text(html: Bytes) -> String {
+        String::from_utf8(html.into()).expect("UTF-8")
+    }
+
+    #[test]
+    fn numbers_are_shown_only_if_they_are_public_and_texts_are_escaped() {
+        assert_eq!(text(numbers(None)), "");
+        let html = text(numbers(Some(&public("a&b'", "<b>\u{202e}"))));
+        assert!(html.contains("1,234,567 genes in 1 domain<"), "{html}");
+        assert!(html.contains("arena?domain=a%26b%27\">a&amp;b&#39;</a>"), "{html}");
+        assert!(html.contains("genes/an%20id\">&lt;b&gt;\\u{202e}</a>"), "{html}");
+    }
+
+    #[test]
+    fn examples_are_those_that_exist() {
+        assert_eq!(ExampleGene::of(None), ExampleGene::default());
+        let example = ExampleGene::of(Some(&public("a b", "x")));
+        assert_eq!((&*example.domain, &*example.gene), ("a%20b", "an id"));
+    }
+
+    #[test]
+    fn a_key_is_had_as_the_operator_says_else_by_the_command_line() {
+        let none = || PagesConfig {
+            public_numbers: false,
+            domains: Vec::new(),
+            key_help: None,
+            key_url: None,
+        };
+        assert!(text(key(&none(), None)).contains("Ask the operator"));
+        let html = text(key(&none(), Some("https://keys.example")));
+        assert!(html.contains("login --server https://keys.example"), "{html}");
+        assert!(html.contains("href=\"https://keys.example/keys\""), "{html}");
+        let help = PagesConfig { key_help: Some("<i>".to_owned()), ..none() };
+        assert_eq!(text(key(&help, Some("https://keys.example"))), "<p>&lt;i&gt;</p>\n");
+        let url = PagesConfig { key_url: Some("https://x.example/?a&b".to_owned()), ..none() };
+        assert!(text(key(&url, None)).contains("href=\"https://x.example/?a&amp;b\""));
+    }
+}
