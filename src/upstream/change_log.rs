@@ -9,12 +9,15 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
-use super::change::{Change, Changes, DependsOn};
+use super::change::{Change, Changes, DependsOn, HORIZON_HOURS};
 use super::change_index::{ChangeIndex, FoundBy, Poll};
 use super::clock::BootInstant;
 use super::history::ServerRun;
 use super::read::{Read, ReadStamp};
 use super::snapshot::Snapshot;
+
+/// How far back the log is loaded, in microseconds.
+const HORIZON_US: i64 = HORIZON_HOURS * 3_600_000_000;
 
 /// Within this after its commit, every request sees a change.
 const VISIBLE_WITHIN: Duration = Duration::from_secs(2);
@@ -55,6 +58,9 @@ struct LogState {
     at_standby: HashSet<u64>,
     /// A transaction that committed after this history began.
     witness: Option<u64>,
+    /// The database's time from which on all changes are known, in microseconds from 1970. It is later
+    /// than some reads if the database's clock stepped before the log was loaded.
+    loaded_from: i64,
     index: LogIndex,
 }
 
@@ -160,6 +166,9 @@ impl ChangeLog {
             LogIndex::Absent => Some(false),
             LogIndex::Loaded(_) => Some(true),
         };
+        if had_log != Some(true) {
+            state.loaded_from = found.seen.read_at.as_microsecond() - HORIZON_US;
+        }
         state.poll += 1;
         state.server = found.seen.server;
         let (has_log, is_news) = match (found.value, found.seen.snapshot) {
@@ -243,7 +252,10 @@ impl ChangeLog {
 impl LogState {
     fn shows_changes(&self, depends_on: DependsOn<'_>, seen: &ReadStamp) -> Option<bool> {
         match &self.index {
-            LogIndex::Loaded(index) => Some(index.shows_all(depends_on, seen)),
+            LogIndex::Loaded(index) => {
+                let is_covered = seen.read_at.as_microsecond() >= self.loaded_from;
+                Some(is_covered && index.shows_all(depends_on, seen))
+            }
             LogIndex::Unloaded | LogIndex::Absent => None,
         }
     }

@@ -55,6 +55,20 @@ fn read(log: &ChangeLog, text: &str) -> ReadStamp {
     ReadStamp { poll: 0, ..log.read_start().stamp(seen(PRIMARY, text)) }
 }
 
+#[test]
+fn reads_from_before_the_first_change_that_was_loaded_are_outdated() {
+    let log = ChangeLog::default();
+    log.begin_history(1, Some(PRIMARY));
+    let before = read(&log, "10:10:");
+    // The database's clock has stepped by more than the horizon since.
+    let read_at = Timestamp::from_second(26 * 3_600).expect("a time");
+    let loading = ReadStamp { read_at, ..seen(PRIMARY, "12:12:") };
+    log.apply(Read { value: Changes::These(Vec::new()), seen: loading }, BootInstant::now(), None);
+    assert_eq!(currency(&log, DependsOn::AllGenes, &before), Currency::Outdated);
+    let after = ReadStamp { read_at, ..read(&log, "12:12:") };
+    assert_eq!(currency(&log, DependsOn::AllGenes, &after), Currency::Confirmed);
+}
+
 fn currency(log: &ChangeLog, depends_on: DependsOn<'_>, seen: &ReadStamp) -> Currency {
     // A clone, because a stamp remembers what was found for the one value that it belongs to.
     log.currency(depends_on, &seen.clone(), BootInstant::now())
