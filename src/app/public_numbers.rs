@@ -1,7 +1,7 @@
 //! Reads the numbers that the front page shows without a key, where the operator has made them public.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 use thiserror::Error;
@@ -17,6 +17,9 @@ const INTERVAL: Duration = Duration::from_secs(60);
 
 /// Interval after the first read, if that fails. It doubles with each failure.
 const RETRY_INTERVAL: Duration = Duration::from_secs(2);
+
+/// How long numbers are shown while they cannot be read.
+const MAX_AGE: Duration = Duration::from_secs(3600);
 
 /// Why the numbers are unknown.
 #[derive(Debug, Error)]
@@ -35,16 +38,21 @@ struct Ranking {
 
 /// Keeps the numbers up to date, by reads through the caches. Does not return.
 pub(super) async fn publish_numbers(services: Arc<Services>) {
-    let mut pause = RETRY_INTERVAL;
+    let (mut pause, mut is_failing, mut read_at) = (RETRY_INTERVAL, false, Instant::now());
     loop {
         match services.read_numbers().await {
             Ok(numbers) => {
-                pause = INTERVAL;
-                services.numbers.set(numbers);
+                (pause, is_failing, read_at) = (INTERVAL, false, Instant::now());
+                services.numbers.set(Some(numbers));
             }
             Err(error) => {
-                let error = error_chain(&error);
-                tracing::warn!(error, "the numbers of the front page could not be read");
+                if !std::mem::replace(&mut is_failing, true) {
+                    let error = error_chain(&error);
+                    tracing::warn!(error, "cannot read the numbers of the front page");
+                }
+                if read_at.elapsed() > MAX_AGE {
+                    services.numbers.set(None);
+                }
             }
         }
         tokio::time::sleep(pause).await;
@@ -69,6 +77,6 @@ impl Services {
             let Ranking { data } = serde_json::from_slice(&ranking.body)?;
             leaders.push((domain, data));
         }
-        Ok(PublicNumbers::new(numbers, leaders, entry.body.clone()))
+        Ok(PublicNumbers::new(&numbers, leaders, entry.body.clone()))
     }
 }

@@ -240,7 +240,7 @@ fn introduction(
     let key_management = running.control_url().map(|control| {
         format!(
             "\
-To create your own keys, from another terminal:
+To create your own keys, in a browser ({control}/keys) or from another terminal:
   Login token: {}
   Control API: {control}/control/v1 ({control}/docs)
 

@@ -3,6 +3,7 @@
 use serde::Deserialize;
 
 use super::checks::Checks;
+use super::secret_url::has_user;
 use crate::registry::DomainName;
 
 /// Maximum number of `pages.domains`.
@@ -38,15 +39,13 @@ impl PagesConfig {
             &[key],
             "each must have 1 to 255 characters, none a control character",
         );
-        let length = self.key_help.as_ref().map_or(0, |text| text.chars().count());
-        let problem = format!("must have {MAX_HELP} characters or fewer");
-        checks.require(length <= MAX_HELP, &["pages.key_help"], &problem);
+        let length = self.key_help.as_ref().map_or(1, |text| text.trim().chars().count());
+        let problem = format!("must have 1 to {MAX_HELP} characters");
+        checks.require((1..=MAX_HELP).contains(&length), &["pages.key_help"], &problem);
         let url = self.key_url.as_deref();
         let is_web = |url: &str| {
             let parsed = url.parse::<url::Url>();
-            parsed.is_ok_and(|url| {
-                matches!(url.scheme(), "http" | "https") && url.username().is_empty()
-            })
+            parsed.is_ok_and(|parsed| matches!(parsed.scheme(), "http" | "https")) && !has_user(url)
         };
         let problem = "must be an http:// or https:// URL without user";
         checks.require(url.is_none_or(is_web), &["pages.key_url"], problem);

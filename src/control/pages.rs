@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 
 use super::document::{OPENAPI_PATH, document};
 use super::error::ControlApiError;
-use super::identity::{Identities, LoginEndpoints};
+use super::identity::{AuthMethod, Identities, LoginEndpoints};
 use super::login::login_methods;
-use crate::config::ControlConfig;
+use crate::config::{ControlConfig, OidcConfig};
 use crate::http::headers::NO_STORE;
 use crate::http::methods::MethodRoutes;
 use crate::http::static_file::{HTML, JSON, PageFile, SCRIPT, STYLE, StaticFile, add_page_policy};
@@ -36,7 +36,11 @@ pub(super) fn add_pages(
 ) -> Route {
     let document = document(config.public_url.as_deref());
     let document = StaticFile::cached_for_an_hour(JSON, document);
-    let login = Arc::new(WebLogin { config: config.clone(), identities: Arc::clone(identities) });
+    let keys_page = KeysPage {
+        methods: login_methods(config),
+        oidc: config.oidc.clone(),
+        identities: Arc::clone(identities),
+    };
     let route = OWN_FILES
         .into_iter()
         .chain(swagger_ui::FILES)
@@ -46,91 +50,74 @@ pub(super) fn add_pages(
             route.at(path, MethodRoutes::<ControlApiError>::of_page(file))
         });
     route
-        .at("/", MethodRoutes::<ControlApiError>::of_page(RedirectToDocs))
-        .at("/keys", MethodRoutes::<ControlApiError>::of_page(KeysPage(Arc::clone(&login))))
-        .at("/keys/login.json", MethodRoutes::<ControlApiError>::of_page(LoginSettings(login)))
+        .at("/", MethodRoutes::<ControlApiError>::of_page(RedirectTo("keys")))
+        .at("/keys/", MethodRoutes::<ControlApiError>::of_page(RedirectTo("../keys")))
+        .at("/keys", MethodRoutes::<ControlApiError>::of_page(keys_page))
 }
 
-/// Redirects the root to the page with Swagger UI.
-struct RedirectToDocs;
+/// Redirects to another page, relatively.
+struct RedirectTo(&'static str);
 
-impl Endpoint for RedirectToDocs {
+impl Endpoint for RedirectTo {
     type Output = Response;
 
     async fn call(&self, _: Request) -> Result<Response> {
         let response = Response::builder().status(StatusCode::FOUND);
-        Ok(response.header(header::LOCATION, "docs").finish())
+        Ok(response.header(header::LOCATION, self.0).finish())
     }
 }
 
-/// How browsers log in.
-struct WebLogin {
-    config: ControlConfig,
+/// The page on which users manage their keys. It contains how to log in, and its policy allows requests
+/// to the issuer's token endpoint, too.
+struct KeysPage {
+    methods: Vec<AuthMethod>,
+    oidc: OidcConfig,
     identities: Arc<Identities>,
 }
 
-impl WebLogin {
-    /// The endpoints of the issuer; `None` without one, or while it is unavailable.
-    async fn endpoints(&self) -> Option<LoginEndpoints> {
-        self.identities.login_endpoints().await
-    }
-
-    async fn settings(&self) -> Value {
-        let oidc = &self.config.oidc;
-        let endpoints = self.endpoints().await.map(|endpoints| {
+impl KeysPage {
+    /// How to log in. `endpoints`: those of the issuer; `None` without one, or while it is unavailable.
+    fn login(&self, endpoints: Option<&LoginEndpoints>) -> Value {
+        let oidc = endpoints.map(|endpoints| {
             json!({
-                "issuer": oidc.issuer,
-                "client_id": oidc.client_id,
-                "scopes": oidc.scopes,
-                "resource": oidc.resource,
+                "issuer": self.oidc.issuer,
+                "client_id": self.oidc.client_id,
+                "scopes": self.oidc.scopes,
+                "resource": self.oidc.resource,
                 "authorization_endpoint": endpoints.authorization.as_str(),
                 "token_endpoint": endpoints.token.as_str(),
                 "sends_issuer": endpoints.sends_issuer,
             })
         });
-        json!({ "methods": login_methods(&self.config), "oidc": endpoints })
+        json!({ "methods": self.methods, "oidc": oidc })
     }
 }
-
-/// The page. Its policy allows requests to the issuer's token endpoint, too.
-struct KeysPage(Arc<WebLogin>);
 
 impl Endpoint for KeysPage {
     type Output = Response;
 
     async fn call(&self, _: Request) -> Result<Response> {
-        let text = include_str!("pages/keys/index.html");
+        let endpoints = self.identities.login_endpoints().await;
+        let login = self.login(endpoints.as_ref()).to_string();
+        let login = login.replace('&', "&amp;").replace('"', "&quot;").replace('<', "&lt;");
+        let text = include_str!("pages/keys/index.html").replace("{{login}}", &login);
         let mut response = Response::builder().content_type(HTML).body(text);
         let headers = response.headers_mut();
         add_page_policy(headers);
         headers.insert(header::CACHE_CONTROL, NO_STORE);
-        let token_origin = self.0.endpoints().await.map(|endpoints| endpoints.token.origin());
-        if let Some(origin) = token_origin.map(|origin| origin.ascii_serialization())
+        if let Some(endpoints) = endpoints
             && let Some(policy) = headers.get_mut(header::CONTENT_SECURITY_POLICY)
         {
             let own = policy.to_str().unwrap_or_default();
+            let token_origin = endpoints.token.origin().ascii_serialization();
             let extended =
-                own.replace("connect-src 'self'", &format!("connect-src 'self' {origin}"));
+                own.replace("connect-src 'self'", &format!("connect-src 'self' {token_origin}"));
             match HeaderValue::try_from(extended) {
                 Ok(extended) => *policy = extended,
                 // No such origin can be in a URL.
                 Err(_) => return Ok(ControlApiError::Internal.as_response()),
             }
         }
-        Ok(response)
-    }
-}
-
-/// How to log in, for the page.
-struct LoginSettings(Arc<WebLogin>);
-
-impl Endpoint for LoginSettings {
-    type Output = Response;
-
-    async fn call(&self, _: Request) -> Result<Response> {
-        let settings = self.0.settings().await.to_string();
-        let mut response = Response::builder().content_type(JSON).body(settings);
-        response.headers_mut().insert(header::CACHE_CONTROL, NO_STORE);
         Ok(response)
     }
 }

@@ -46,7 +46,7 @@ test("the front page shows the numbers that are public, and how to get a key", (
   await page.waitForURL(/\/genes\//);
 }));
 
-test("numbers that are not public are not shown", () => onPage({}, async (page) => {
+test("by default, the page shows no numbers and no way to a key of its own", () => onPage({}, async (page) => {
   await page.goto(`${unavailable}/`);
   assert.equal(await page.locator("#numbers").count(), 0);
   await page.getByText("Ask the operator of this service for one.").waitFor();

@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
+import { createServer } from "node:http";
 import { after, before, test } from "node:test";
-import { accessible, control, demo, fits, issuer, onPage, shot, start, stop, themes, withIssuer } from "./support.mjs";
+import { accessible, control, demo, fits, issuer, onPage, proxiedControl, shot, start, stop, themes, withIssuer } from "./support.mjs";
 
 before(start);
 after(stop);
@@ -65,7 +67,7 @@ test("a key is created, shown once, changed, replaced and revoked", () => onPage
   await page.getByRole("dialog").getByRole("button", { name: "Change" }).click();
   await row(page, `${name} changed`).getByRole("button", { name: "Rotate" }).click();
   await page.getByLabel("The old key stays valid").selectOption("0");
-  await page.getByRole("dialog").getByRole("button", { name: "Replace" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Rotate" }).click();
   await page.getByRole("heading", { name: "Your new key" }).waitFor();
   const next = await page.locator("#secret").innerText();
   assert.notEqual(next, key);
@@ -79,6 +81,54 @@ test("a key is created, shown once, changed, replaced and revoked", () => onPage
   await page.getByRole("dialog").getByRole("button", { name: "Revoke" }).click();
   await becomes(next, 401);
   await row(page, `${name} changed`).filter({ hasText: "revoked" }).waitFor();
+}));
+
+test("a key is created once, however often the form is sent", () => onPage({}, async (page) => {
+  await logIn(page);
+  const name = `once ${Date.now()}`;
+  let created = 0;
+  page.on("request", (request) => { if (request.method() === "POST" && request.url().endsWith("/api-keys")) created += 1; });
+  await page.getByLabel("Name").fill(name);
+  await page.evaluate(() => { for (let left = 2; left > 0; left -= 1) document.getElementById("create").requestSubmit(); });
+  await page.getByRole("heading", { name: "Your new key" }).waitFor();
+  await row(page, name).waitFor();
+  const key = await page.locator("#secret").innerText();
+  await page.getByLabel("Name").fill(`${name} again`);
+  await page.getByRole("button", { name: "Create" }).click();
+  await page.getByRole("alert").getByText("First store the new key").waitFor();
+  assert.equal(await page.locator("#secret").innerText(), key);
+  assert.equal(created, 1);
+}));
+
+test("keys are managed by keyboard alone, behind TLS and a prefix", () => onPage({}, async (page) => {
+  await page.goto(`${proxiedControl}/keys`);
+  const press = async (keys) => { for (const key of keys) await page.keyboard.press(key); };
+  const tabTo = async (name) => {
+    for (let left = 60; left > 0; left -= 1) {
+      await page.keyboard.press("Tab");
+      const focused = await page.evaluate(() => document.activeElement.getAttribute("aria-label") ?? (document.activeElement.id || document.activeElement.textContent));
+      if (focused.startsWith(name)) return;
+    }
+    assert.fail(`${name} is not reached`);
+  };
+  await tabTo("token");
+  await page.keyboard.type(control.token);
+  await press(["Enter"]);
+  await page.getByText("Logged in as demo").waitFor();
+  await tabTo("name");
+  await page.keyboard.type("by keyboard");
+  await press(["Enter"]);
+  await page.getByRole("heading", { name: "Your new key" }).waitFor();
+  await row(page, "by keyboard").waitFor();
+  await tabTo("done");
+  await press(["Enter"]);
+  const prefix = (await row(page, "by keyboard").locator("code").innerText()).replace("…", "");
+  await tabTo(`Revoke ${prefix}`);
+  await press(["Enter"]);
+  await page.getByRole("dialog").waitFor();
+  await tabTo("confirm");
+  await press(["Enter"]);
+  await row(page, "by keyboard").filter({ hasText: "revoked" }).waitFor();
 }));
 
 test("neither the token nor a key is stored, and both are gone after a reload", () => onPage({}, async (page) => {
@@ -114,12 +164,28 @@ test("an answer to a login that was not begun here is not used", () => onPage({}
   assert.equal(page.url(), `${control.url}/keys`);
 }));
 
-test("the page cannot be framed, and is stored nowhere", () => onPage({}, async () => {
-  const { headers } = await fetch(`${control.url}/keys`);
-  assert.match(headers.get("content-security-policy"), /connect-src 'self';.*frame-ancestors 'none'/);
-  assert.equal(headers.get("cache-control"), "no-store");
-  assert.equal(headers.get("referrer-policy"), "no-referrer");
-}));
+test("the page cannot be framed, and is stored nowhere", async () => {
+  const other = createServer((request, response) => {
+    response.writeHead(200, { "content-type": "text/html" }).end(`<iframe src="${decodeURIComponent(request.url.slice(2))}"></iframe>`);
+  }).listen(0, "127.0.0.1");
+  await once(other, "listening");
+  const origin = `http://127.0.0.1:${other.address().port}`;
+  const refuses = /frame-ancestors|ERR_BLOCKED_BY_RESPONSE/;
+  await onPage({ allows: [origin], refuses }, async (page) => {
+    for (const url of [control.url, withIssuer]) {
+      const { headers } = await fetch(`${url}/keys`);
+      assert.match(headers.get("content-security-policy"), /frame-ancestors 'none'/);
+      assert.equal(headers.get("cache-control"), "no-store");
+      assert.equal(headers.get("referrer-policy"), "no-referrer");
+      await page.goto(`${origin}/?${encodeURIComponent(`${url}/keys`)}`);
+      const frame = page.frames().find((one) => one.parentFrame());
+      assert.ok(!(await frame.content()).includes("Your API keys"));
+    }
+  }).finally(() => {
+    other.closeAllConnections();
+    other.close();
+  });
+});
 
 /** Sets how the issuer behaves. */
 const set = (settings) => fetch(`${issuer}/test/settings`, { method: "POST", body: JSON.stringify(settings) });
@@ -161,7 +227,7 @@ async function heldResponse(page) {
 
 const refused = (page, text) => page.getByRole("alert").getByText(text).waitFor();
 
-test("a user logs in at the issuer, and the code is removed from the address", () => onPage({ logsIn: true }, async (page, seen) => {
+test("a user logs in at the issuer, and the code is removed from the address", () => onPage({ allows: [issuer] }, async (page, seen) => {
   await logInAtIssuer(page);
   assert.equal(page.url(), `${withIssuer}/keys`);
   const key = await create(page, "by issuer");
@@ -176,7 +242,7 @@ test("a user logs in at the issuer, and the code is removed from the address", (
   await page.getByRole("button", { name: "Log in" }).waitFor();
 }));
 
-test("the back button leads to no key and no other login", () => onPage({ logsIn: true }, async (page) => {
+test("the back button leads to no key and no other login", () => onPage({ allows: [issuer] }, async (page) => {
   await logInAtIssuer(page);
   const key = await create(page, "back at the issuer");
   await page.goto(`${withIssuer}/docs`);
@@ -186,7 +252,7 @@ test("the back button leads to no key and no other login", () => onPage({ logsIn
   assert.equal(page.url(), `${withIssuer}/keys`);
 }));
 
-test("a response with another state is refused", () => onPage({ logsIn: true }, async (page) => {
+test("a response with another state is refused", () => onPage({ allows: [issuer] }, async (page) => {
   const response = await heldResponse(page);
   response.searchParams.set("state", "guessed");
   await page.goto(response.href);
@@ -194,7 +260,7 @@ test("a response with another state is refused", () => onPage({ logsIn: true }, 
   assert.equal(page.url(), `${withIssuer}/keys`);
 }));
 
-test("a response of another issuer, or of none, is refused", () => onPage({ logsIn: true }, async (page) => {
+test("a response of another issuer, or of none, is refused", () => onPage({ allows: [issuer] }, async (page) => {
   for (const change of [(query) => query.set("iss", "https://other.example"), (query) => query.delete("iss")]) {
     const response = await heldResponse(page);
     change(response.searchParams);
@@ -203,7 +269,7 @@ test("a response of another issuer, or of none, is refused", () => onPage({ logs
   }
 }));
 
-test("a code counts once", () => onPage({ logsIn: true, provokes: [400] }, async (page, seen) => {
+test("a code counts once", () => onPage({ allows: [issuer], provokes: [400] }, async (page, seen) => {
   const response = await heldResponse(page);
   const started = await page.evaluate(() => ({ ...sessionStorage }));
   await page.goto(response.href);
@@ -214,10 +280,27 @@ test("a code counts once", () => onPage({ logsIn: true, provokes: [400] }, async
   await page.evaluate((kept) => Object.entries(kept).forEach(([name, value]) => sessionStorage.setItem(name, value)), started);
   await page.goto(response.href);
   await refused(page, "The issuer issued no access token");
-  assert.ok(!seen.urls.some((url) => url.startsWith(`${withIssuer}/control/v1/api-keys`) && url.includes("code=")));
+  const withCode = seen.urls.filter((url) => url.includes("code="));
+  assert.deepEqual(withCode, Array(3).fill(response.href), "only the address has the code, until it is removed");
 }));
 
-test("an issuer's refusal is shown as text", () => onPage({ logsIn: true }, async (page) => {
+test("tokens of another login, issuer or client are refused", () => onPage({ allows: [issuer] }, async (page) => {
+  for (const claims of [{ nonce: "of another login" }, { iss: "https://other.example" }, { aud: "another client" }]) {
+    await page.route(`${issuer}/token`, async (route) => {
+      const response = await route.fetch();
+      const tokens = await response.json();
+      const [head, payload, signature] = tokens.id_token.split(".");
+      const changed = { ...JSON.parse(Buffer.from(payload, "base64url")), ...claims };
+      tokens.id_token = [head, Buffer.from(JSON.stringify(changed)).toString("base64url"), signature].join(".");
+      await route.fulfill({ response, json: tokens });
+    });
+    await page.goto((await heldResponse(page)).href);
+    await refused(page, "does not belong to this login");
+    await page.unroute(`${issuer}/token`);
+  }
+}));
+
+test("an issuer's refusal is shown as text", () => onPage({ allows: [issuer] }, async (page) => {
   const response = await heldResponse(page);
   response.searchParams.delete("code");
   response.searchParams.set("error", "access_denied");
@@ -226,7 +309,7 @@ test("an issuer's refusal is shown as text", () => onPage({ logsIn: true }, asyn
   await refused(page, "The issuer refused the login: <b>no\\u{202e}</b>");
 }));
 
-test("a key of another user cannot be changed", () => onPage({ logsIn: true, provokes: [404] }, async (page) => {
+test("a key of another user cannot be changed", () => onPage({ allows: [issuer], provokes: [404] }, async (page) => {
   await logInAtIssuer(page, "grace");
   await create(page, "of grace");
   const prefix = (await row(page, "of grace").locator("code").innerText()).replace("…", "");

@@ -30,6 +30,7 @@ export const keys = (() => {
 })();
 
 /** The demo's control listener, and a login token for it. */
+export const proxiedControl = new URL("control", PROXIED_URL).href;
 export const control = (() => {
   const text = readFileSync(DEMO_OUTPUT, "utf8");
   return { url: text.match(/Control API: (\S+)\/control\/v1/)[1], token: text.match(/Login token: (\S+)/)[1] };
@@ -49,11 +50,12 @@ export const stop = () => browser?.close();
 
 /**
  * Runs `scenario` on a new page, then checks that no request went elsewhere, the policy was not
- * violated, and the console has no errors other than the statuses in `options.provokes`. With
- * `options.logsIn`, requests to the issuer are allowed.
+ * violated, and the console has no errors other than the statuses in `options.provokes` and texts that
+ * match `options.refuses`. Requests to the origins in
+ * `options.allows` are allowed.
  */
 export async function onPage(options, scenario) {
-  const { dark = false, width = 1280, key = null, provokes = [], script = true } = options;
+  const { dark = false, width = 1280, key = null, provokes = [], script = true, refuses = null } = options;
   const context = await browser.newContext({
     colorScheme: dark ? "dark" : "light",
     viewport: { width, height: width < 600 ? 740 : 900 },
@@ -65,12 +67,14 @@ export async function onPage(options, scenario) {
   const page = await context.newPage();
   page.setDefaultTimeout(20_000);
   const seen = { errors: [], foreign: [], urls: [], counted: [], keys: new Set() };
-  const own = [demo, unavailable, proxied, control.url, withIssuer, ...(options.logsIn ? [issuer] : [])].map((url) => new URL(url).origin);
+  const own = [demo, unavailable, proxied, control.url, withIssuer, ...(options.allows ?? [])].map((url) => new URL(url).origin);
   page.on("console", (message) => {
     if (!["error", "warning"].includes(message.type())) return;
     const status = message.text().match(/responded with a status of (\d+)/)?.[1];
-    if (!provokes.includes(Number(status))) seen.errors.push(message.text());
+    if (!provokes.includes(Number(status)) && !refuses?.test(message.text())) seen.errors.push(message.text());
   });
+  // Pages ask before they are left with a key that nobody has stored.
+  page.on("dialog", (dialog) => dialog.accept());
   page.on("pageerror", (error) => seen.errors.push(String(error)));
   page.on("request", (request) => {
     const url = new URL(request.url());
@@ -80,7 +84,7 @@ export async function onPage(options, scenario) {
   });
   page.on("requestfailed", (request) => {
     const { errorText } = request.failure();
-    if (errorText !== "net::ERR_ABORTED") seen.errors.push(`${request.url()}: ${errorText}`);
+    if (errorText !== "net::ERR_ABORTED" && !refuses?.test(errorText)) seen.errors.push(`${request.url()}: ${errorText}`);
   });
   if (script) {
     await page.addInitScript((kept) => {

@@ -1,4 +1,4 @@
-//! What the pages show.
+//! The inputs of the pages.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::config::PagesConfig;
 use crate::http::trusted_proxies::TrustedProxies;
 use crate::ops::{CheckDependencies, Health};
 
-/// What the pages show.
+/// The inputs of the pages.
 pub struct Pages {
     /// The document that they describe.
     pub document: Document,

@@ -111,7 +111,7 @@ struct ServiceState {
 }
 
 fn service_state(status: &str, dependencies: &Dependencies) -> ServiceState {
-    let &Dependencies { upstream, views, redis_read, redis_write, .. } = dependencies;
+    let &Dependencies { upstream, views, change_log, redis_read, redis_write, .. } = dependencies;
     match status {
         "starting" if views == Dependency::Down => ServiceState {
             tone: "bad",
@@ -135,6 +135,12 @@ fn service_state(status: &str, dependencies: &Dependencies) -> ServiceState {
             name: "Serving cached answers only",
             explanation: "The registry cannot be read at present. Recently read data is still \
                           served; other requests get 502 DB_ERROR.",
+        },
+        _ if change_log == Dependency::Down => ServiceState {
+            tone: "warn",
+            name: "Changes show late",
+            explanation: "The change log of the registry cannot be read. Responses are still served, \
+                          but may not show the latest changes.",
         },
         _ if redis_read == Dependency::Down || redis_write == Dependency::Down => ServiceState {
             tone: "warn",
@@ -233,6 +239,9 @@ mod tests {
         let page = front(None, unreadable.clone()).render(&HeaderMap::new(), &Scheme::HTTP, None);
         let page = page.to_text();
         assert!(page.contains("Serving cached answers only") && page.contains("unavailable"));
+        let without_log = Dependencies { change_log: Down, ..dependencies(Up, Up) };
+        let page = front(None, without_log).render(&HeaderMap::new(), &Scheme::HTTP, None);
+        assert!(page.to_text().contains("Changes show late"));
         let never_ready = starting(None, unreadable);
         let page = never_ready.render(&HeaderMap::new(), &Scheme::HTTP, None).to_text();
         assert!(page.contains("Not able to start"), "{page}");

@@ -8,11 +8,12 @@ use poem::{Endpoint, Request, Response, Result};
 use serde::Deserialize;
 
 use crate::http::static_file::{JSON, StaticFile};
-use crate::registry::{DomainName, RegistryNumbers};
+use crate::registry::{Count, DomainName, RegistryNumbers};
 
-/// What everybody may know.
+/// Numbers of the registry that need no key.
 pub struct PublicNumbers {
-    pub(super) registry: RegistryNumbers,
+    pub(super) genes: Count,
+    pub(super) domains: Count,
     /// The best genes of some domains.
     pub(super) leaders: Vec<(DomainName, Vec<Leader>)>,
     file: StaticFile,
@@ -29,11 +30,12 @@ pub struct Leader {
 impl PublicNumbers {
     /// `json`: `registry` as JSON.
     pub fn new(
-        registry: RegistryNumbers,
+        registry: &RegistryNumbers,
         leaders: Vec<(DomainName, Vec<Leader>)>,
         json: Bytes,
     ) -> Self {
-        Self { registry, leaders, file: StaticFile::new(JSON, json) }
+        let (genes, domains) = (registry.genes, registry.total_domains);
+        Self { genes, domains, leaders, file: StaticFile::new(JSON, json) }
     }
 }
 
@@ -43,8 +45,8 @@ pub struct SharedNumbers(Arc<RwLock<Option<Arc<PublicNumbers>>>>);
 
 impl SharedNumbers {
     /// Replaces the numbers.
-    pub fn set(&self, numbers: PublicNumbers) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(numbers));
+    pub fn set(&self, numbers: Option<PublicNumbers>) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = numbers.map(Arc::new);
     }
 
     pub(super) fn get(&self) -> Option<Arc<PublicNumbers>> {

@@ -3,11 +3,14 @@
 use std::fmt::Write;
 
 use bytes::Bytes;
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::numbers::PublicNumbers;
 use crate::config::PagesConfig;
 use crate::registry::deceptions;
+
+/// What is encoded in an address: all but the unreserved characters of RFC 3986.
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// Maximum number of genes that are shown of a domain.
 const LEADERS: usize = 3;
@@ -18,18 +21,18 @@ pub(super) struct ExampleGene {
     /// Encoded for a query.
     pub(super) domain: String,
     pub(super) gene: String,
-    /// What is said of the gene.
+    /// The explanation of the gene.
     pub(super) note: &'static str,
 }
 
 impl ExampleGene {
-    /// Something that exists in the registry, if its numbers are public.
+    /// A gene of the registry if its numbers are public, else one of the sample registry.
     pub(super) fn of(numbers: Option<&PublicNumbers>) -> Self {
         let first = numbers.and_then(|numbers| {
             numbers.leaders.iter().find_map(|(domain, genes)| Some((domain, genes.first()?)))
         });
         first.map_or_else(Self::default, |(domain, gene)| Self {
-            domain: utf8_percent_encode(domain.as_str(), NON_ALPHANUMERIC).to_string(),
+            domain: utf8_percent_encode(domain.as_str(), ENCODED).to_string(),
             gene: escaped(&gene.id),
             note: "This id is that of the best gene of a domain; a search returns others.",
         })
@@ -37,7 +40,7 @@ impl ExampleGene {
 }
 
 impl Default for ExampleGene {
-    /// What the sample registry has.
+    /// A gene of the sample registry.
     fn default() -> Self {
         Self {
             domain: "search".to_owned(),
@@ -49,25 +52,23 @@ impl Default for ExampleGene {
 
 /// The numbers of genes and domains, and the leaders of some domains; empty if they are not public.
 pub(super) fn numbers(numbers: Option<&PublicNumbers>) -> Bytes {
-    let Some(PublicNumbers { registry, leaders, .. }) = numbers else { return Bytes::new() };
+    let Some(PublicNumbers { genes, domains, leaders, .. }) = numbers else { return Bytes::new() };
     let mut html = String::from("<section class=\"block\" aria-labelledby=\"numbers\">\n");
-    let (genes, domains) = (registry.genes.get(), registry.total_domains.get());
     let _ = writeln!(
         html,
         "<h2 id=\"numbers\">{} in {}</h2>\n<div class=\"facts\">",
-        counted(genes, "gene"),
-        counted(domains, "domain")
+        counted(genes.get(), "gene"),
+        counted(domains.get(), "domain")
     );
     for (domain, genes) in leaders.iter().filter(|(_, genes)| !genes.is_empty()) {
-        let query = utf8_percent_encode(domain.as_str(), NON_ALPHANUMERIC);
+        let query = utf8_percent_encode(domain.as_str(), ENCODED);
         let name = escaped(domain.as_str());
         let _ = writeln!(
             html,
             "<div class=\"card\"><h3><a href=\"arena?domain={query}\">{name}</a></h3><ol class=\"leaders\">"
         );
         for gene in genes.iter().take(LEADERS) {
-            let (id, fitness) =
-                (utf8_percent_encode(&gene.id, NON_ALPHANUMERIC), gene.fitness_score);
+            let (id, fitness) = (utf8_percent_encode(&gene.id, ENCODED), gene.fitness_score);
             let name = if gene.name.is_empty() { "(unnamed)" } else { &gene.name };
             let name = escaped(name);
             let _ = writeln!(
@@ -156,7 +157,7 @@ mod tests {
         };
         let leader = Leader { id: "an id".to_owned(), name: name.to_owned(), fitness_score: 0.5 };
         let domain = domain.parse().expect("a domain");
-        PublicNumbers::new(registry, vec![(domain, vec![leader])], Bytes::new())
+        PublicNumbers::new(&registry, vec![(domain, vec![leader])], Bytes::new())
     }
 
     fn text(html: Bytes) -> String {
@@ -180,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_had_as_the_operator_says_else_by_the_command_line() {
+    fn the_operators_text_replaces_the_commands_for_a_key() {
         let none = || PagesConfig {
             public_numbers: false,
             domains: Vec::new(),

@@ -8,8 +8,9 @@ use jsonwebtoken::{Algorithm, DecodingKey, Header, Validation, decode, decode_he
 use serde_json::{Map, Value};
 
 use super::caller::{AuthMethod, VerifiedIdentity};
+use super::discovery::LoginEndpoints;
 use super::error::{AuthError, CredentialError};
-use super::issuer::{IssuerKeys, LoginEndpoints};
+use super::issuer::IssuerKeys;
 use super::signatures::use_ring;
 use crate::config::OidcConfig;
 use crate::net::{AuthoritiesError, HttpClient, RequestSource, SourceQueue};

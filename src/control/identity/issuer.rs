@@ -11,8 +11,9 @@ use jsonwebtoken::{Algorithm, DecodingKey};
 use serde::Deserialize;
 use serde_json::Value;
 use thiserror::Error;
-use url::Url;
+use tokio::time::timeout;
 
+use super::discovery::{Discovery, LoginEndpoints};
 use crate::config::is_confidential_url;
 use crate::net::{HttpClient, HttpError};
 use crate::sync::{SingleFlight, TaskPanicked, lock};
@@ -25,6 +26,9 @@ const MAX_AGE: Duration = Duration::from_secs(24 * 3600);
 
 /// Time between two attempts to read the keys.
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Maximum wait for the endpoints at which browsers log in.
+const ENDPOINTS_WAIT: Duration = Duration::from_secs(2);
 
 /// Keys of a set that are used; an issuer has a few.
 const MAX_KEYS: usize = 100;
@@ -55,44 +59,6 @@ pub enum IssuerKeysError {
     /// Reading the keys panicked.
     #[error(transparent)]
     Panicked(#[from] TaskPanicked),
-}
-
-#[derive(Deserialize)]
-struct Discovery {
-    issuer: String,
-    jwks_uri: String,
-    authorization_endpoint: Option<String>,
-    token_endpoint: Option<String>,
-    #[serde(default)]
-    authorization_response_iss_parameter_supported: bool,
-}
-
-impl Discovery {
-    fn endpoints(&self) -> Option<LoginEndpoints> {
-        let secure = |url: &Option<String>| {
-            let url = url.as_deref()?.parse::<Url>().ok()?;
-            let origin = url.origin().ascii_serialization();
-            // The page's policy names the origin, and these would end it there.
-            let is_plain = !origin.contains([';', ',']);
-            (is_plain && is_confidential_url(&origin)).then_some(url)
-        };
-        Some(LoginEndpoints {
-            authorization: secure(&self.authorization_endpoint)?,
-            token: secure(&self.token_endpoint)?,
-            sends_issuer: self.authorization_response_iss_parameter_supported,
-        })
-    }
-}
-
-/// Where browsers log in at the issuer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct LoginEndpoints {
-    /// The URL of the page to log in.
-    pub(crate) authorization: Url,
-    /// The URL that exchanges a code for an access token.
-    pub(crate) token: Url,
-    /// Whether each response names the issuer (RFC 9207).
-    pub(crate) sends_issuer: bool,
 }
 
 #[derive(Deserialize)]
@@ -153,12 +119,14 @@ impl IssuerKeys {
         Ok(cached.unwrap_or_default())
     }
 
-    /// Where browsers log in; `None` if the issuer does not say, or is unavailable.
+    /// Where browsers log in; `None` if the issuer does not say, or is unavailable. Returns within
+    /// [`ENDPOINTS_WAIT`].
     pub(super) async fn endpoints(&self) -> Option<LoginEndpoints> {
-        if self.cached().is_none() {
-            let refreshed = self.0.flights.run(&(), || self.clone().refresh()).await;
-            // Why it failed has been logged.
-            refreshed.ok()?.value.ok()?;
+        let is_recent = |cached: &CachedKeys| cached.read_at.elapsed() <= REFRESH_AGE;
+        if !self.cached().as_ref().is_some_and(is_recent) {
+            let refresh = self.0.flights.run(&(), || self.clone().refresh());
+            // Whether it succeeded shows in what is cached then; a failure has been logged.
+            let _ = timeout(ENDPOINTS_WAIT, refresh).await;
         }
         self.cached()?.endpoints
     }
@@ -205,6 +173,12 @@ impl IssuerKeys {
             return Err(IssuerKeysError::NoKey);
         }
         let endpoints = discovery.endpoints();
+        let were_usable = self.cached().is_none_or(|before| before.endpoints.is_some());
+        if endpoints.is_none() && were_usable {
+            tracing::warn!(
+                "the issuer names no https:// endpoints to log in at, so nobody can log in on /keys"
+            );
+        }
         let cached = CachedKeys { keys: Arc::new(keys), endpoints, read_at: Instant::now() };
         *lock(&self.0.cached) = Some(cached);
         Ok(())
@@ -242,23 +216,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-
-    #[test]
-    fn endpoints_are_used_only_if_nobody_can_tamper_with_them() {
-        let endpoints = |authorization: &str, token: &str| {
-            let discovery = json!({
-                "issuer": "https://id.example", "jwks_uri": "https://id.example/keys",
-                "authorization_endpoint": authorization, "token_endpoint": token,
-            });
-            serde_json::from_value::<Discovery>(discovery).expect("a document").endpoints()
-        };
-        let good = endpoints("https://id.example/auth?a=b", "https://token.example:8443/x?y");
-        let origin = good.expect("both").token.origin().ascii_serialization();
-        assert_eq!(origin, "https://token.example:8443");
-        assert_eq!(endpoints("http://id.example/auth", "https://id.example/token"), None);
-        assert_eq!(endpoints("https://id.example/auth", "javascript:alert(1)"), None);
-        assert_eq!(endpoints("https://id.example/auth", "https://a;script-src/token"), None);
-    }
 
     #[test]
     fn a_key_is_used_only_for_its_own_algorithm() {

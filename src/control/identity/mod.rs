@@ -4,6 +4,7 @@
 mod access_token;
 mod bearer;
 mod caller;
+mod discovery;
 mod error;
 mod identities;
 mod issuer;
@@ -15,7 +16,7 @@ pub(crate) use access_token::{ClaimVerifier, accepted_header};
 #[cfg(feature = "fuzzing")]
 pub(crate) use bearer::token as bearer_token;
 pub use caller::{AuthMethod, Caller};
+pub(crate) use discovery::LoginEndpoints;
 pub use error::{AuthError, CredentialError};
 pub use identities::Identities;
 pub use issuer::IssuerKeysError;
-pub(crate) use issuer::LoginEndpoints;

@@ -6,11 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use gene_registry::registry::Catalogue;
 use reqwest::Method;
 use sha2::{Digest, Sha256};
 
 use super::{ControlledUpstream, TIMEOUT, replica, replica_over};
-use crate::support::replica::{Replica, Response};
+use crate::support::postgres::PostgresServer;
+use crate::support::replica::{READER, Replica, Response, config, sample};
+use crate::support::wait::eventually;
 
 const PAGES: [&str; 4] = ["/", "/docs", "/arena", "/genes/any"];
 
@@ -57,6 +60,35 @@ async fn pages_and_document_are_served_without_a_key_by_get_and_head() {
         }
         assert_eq!(get.header("ratelimit"), "", "nothing is counted");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn numbers_of_the_registry_are_served_only_if_they_are_public() {
+    let database = sample(PostgresServer::shared().await).await;
+    let mut config = config(&database.url_as(READER), None);
+    let private = Replica::start(&config).await;
+    config.pages.public_numbers = true;
+    config.pages.domains = vec!["code.testing".to_owned()];
+    let public = Replica::start(&config).await;
+    eventually(TIMEOUT, "the numbers are known", || async {
+        send(&public, Method::GET, "/domains.json").await.status == 200
+    })
+    .await;
+
+    let genes = Catalogue::sample().unwrap().genes;
+    let published = genes.iter().filter(|gene| gene.published);
+    let domains: BTreeSet<_> = published.clone().map(|gene| &gene.domain).collect();
+    let (genes, domains) = (published.count(), domains.len());
+    let numbers = send(&public, Method::GET, "/domains.json").await.json();
+    assert_eq!((&numbers["genes"], &numbers["total_domains"]), (&genes.into(), &domains.into()));
+    let front = send(&public, Method::GET, "/").await.text;
+    assert!(front.contains(&format!("{genes} genes in {domains} domains")), "{front}");
+    assert!(front.contains("<a href=\"arena?domain=code.testing\">code.testing</a>"), "{front}");
+    assert!(front.contains("<a href=\"genes/"), "{front}");
+
+    assert_eq!(send(&private, Method::GET, "/domains.json").await.status, 204);
+    let front = send(&private, Method::GET, "/").await.text;
+    assert!(!front.contains("genes in") && !front.contains("<a href=\"genes/"), "{front}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

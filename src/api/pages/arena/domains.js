@@ -11,6 +11,8 @@ const MAX_SHOWN = 100;
 const PAGE = 50;
 const MAX_REQUESTS = 40;
 
+const genes = (number) => `${count(number)} ${number === 1 ? "gene" : "genes"}`;
+
 let choose = () => {};
 /** The sizes of the domains whose names are public. */
 let published = new Map();
@@ -64,7 +66,7 @@ function list(text) {
       event.preventDefault();
       pick(name);
     },
-  }, name, published.has(name) && make("span", { class: "small soft" }, count(published.get(name))))));
+  }, name, published.has(name) && make("span", { class: "small soft" }, ` ${genes(published.get(name))}`))));
   const isOpen = names.length > 0;
   $("domains").hidden = !isOpen;
   $("domain").setAttribute("aria-expanded", String(isOpen));

@@ -2,7 +2,7 @@
 
 import { copy } from "../assets/copy.js";
 
-// The language is chosen for all operations.
+// The language that was chosen last, for operations that are opened later.
 let language = null;
 
 /** A plugin of Swagger UI. */

@@ -3,7 +3,6 @@
 let token = null;
 
 export const setToken = (value) => { token = value; };
-export const hasToken = () => token !== null;
 
 /** A refused or failed call; the message is for people. */
 export class CallError extends Error {
@@ -22,7 +21,7 @@ async function call(path, { method = "GET", body } = {}) {
     response = await fetch(new URL(`control/v1/${path}`, document.baseURI), { method, headers, body: body && JSON.stringify(body), cache: "no-store" });
     result = await response.json();
   } catch {
-    throw new CallError("The service cannot be reached, or did not complete its response. List the keys before you repeat a change.", 0);
+    throw new CallError("The service cannot be reached, or did not complete its response. A change may have been made: choose “List again”, and revoke a new key that you have not seen.", 0);
   }
   if (!response.ok) throw new CallError(result.error ?? "The service failed.", response.status);
   return result;

@@ -3,16 +3,16 @@
 import { EXPIRIES, expiryOf, options, OVERLAPS } from "./view.js";
 import { $, inert, make } from "../assets/dom.js";
 
-let answer = () => {};
+let resolveQuestion = () => {};
 
 export function setUpDialog() {
   $("change-form").addEventListener("submit", (event) => {
     event.preventDefault();
-    answer(true);
+    resolveQuestion(true);
     $("change").close();
   });
   $("cancel").addEventListener("click", () => $("change").close());
-  $("change").addEventListener("close", () => answer(false));
+  $("change").addEventListener("close", () => resolveQuestion(false));
 }
 
 /** Whether the user confirms. */
@@ -22,7 +22,7 @@ function confirmed({ title, text, button, fields = [] }) {
   $("confirm").textContent = button;
   $("change-fields").replaceChildren(...fields);
   $("change").showModal();
-  return new Promise((resolve) => { answer = resolve; });
+  return new Promise((resolve) => { resolveQuestion = resolve; });
 }
 
 const field = (id, text, input) => make("div", {}, make("label", { for: id }, text), input);
@@ -52,7 +52,7 @@ export const ask = {
   async rotation(key) {
     const overlap = make("select", { id: "overlap" }, options(OVERLAPS));
     const isConfirmed = await confirmed({
-      title: `Replace ${named(key)}`, text: "A new key with the same name and limit replaces it.", button: "Replace",
+      title: `Rotate ${named(key)}`, text: "A new key with the same name, limit, scopes and lifetime replaces it.", button: "Rotate",
       fields: [field("overlap", "The old key stays valid", overlap)],
     });
     return isConfirmed ? Number(overlap.value) : null;

@@ -16,6 +16,7 @@ const random = () => base64url(crypto.getRandomValues(new Uint8Array(32)));
 
 /** Leaves the page for that of the issuer. */
 export async function begin(oidc) {
+  if (!isSecureContext) throw new LoginError("Logging in at the issuer needs HTTPS. Open this page by its https:// address.");
   const started = { verifier: random(), state: random(), nonce: random() };
   sessionStorage.setItem(STARTED, JSON.stringify(started));
   const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(started.verifier));
@@ -69,7 +70,7 @@ export async function finish(response, oidc) {
   const claims = claimsOf(tokens.id_token);
   const audience = [claims?.aud].flat();
   if (claims?.nonce !== started.nonce || claims.iss !== oidc.issuer || !audience.includes(oidc.client_id)) {
-    throw new LoginError("The issuer's answer does not belong to this login, and was not used.");
+    throw new LoginError("The issuer's response does not belong to this login, and was not used.");
   }
   return tokens.access_token;
 }
@@ -77,8 +78,8 @@ export async function finish(response, oidc) {
 async function exchange(endpoint, body) {
   let tokens;
   try {
-    const answer = await fetch(endpoint, { method: "POST", body, credentials: "omit", referrerPolicy: "no-referrer" });
-    tokens = await answer.json();
+    const response = await fetch(endpoint, { method: "POST", body, credentials: "omit", referrerPolicy: "no-referrer" });
+    tokens = await response.json();
   } catch {
     throw new LoginError("The issuer cannot be reached. It must allow requests from this page (CORS).");
   }

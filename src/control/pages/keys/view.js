@@ -26,7 +26,7 @@ export function keyRow(key, { all, actions }) {
   const button = (name) => make("button", {
     type: "button", class: "button quiet slim", "aria-label": `${name} ${key.prefix}`, onclick: () => actions[name](key),
   }, name);
-  return make("tr", {},
+  return make("tr", { "data-prefix": key.prefix },
     make("td", {}, make("code", {}, `${key.prefix}…`)),
     make("td", {}, key.name),
     make("td", { class: "of-all" }, all ? key.owner : ""),
