@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gene_registry::api::{
-    AccessControl, Document, Observability, Pages, PublicApi, TrustedProxies,
+    AccessControl, Document, Observability, Pages, PublicApi, SharedNumbers, TrustedProxies,
 };
 use gene_registry::cache::ReadThrough;
 use gene_registry::config::{Config, LoadedConfig};
@@ -93,6 +93,9 @@ pub fn public_api() -> PublicApi {
         trusted_proxies: TrustedProxies::default(),
         health: Arc::new(Health::default()),
         dependencies: Arc::new(move || dependencies.clone()),
+        config: config.pages.clone(),
+        control_url: None,
+        numbers: SharedNumbers::default(),
     };
     let traces = Traces::new(&config.telemetry).expect("no traces");
     let observability = Observability { metrics, traces };
