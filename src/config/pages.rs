@@ -13,7 +13,7 @@ const MAX_DOMAINS: usize = 10;
 const MAX_HELP: usize = 1_000;
 
 /// What the web pages show to people without a key.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PagesConfig {
     /// Whether the numbers of genes and domains, the names of the domains, and the leaders of `domains` are

@@ -99,6 +99,7 @@ impl Endpoint for KeysPage {
     async fn call(&self, _: Request) -> Result<Response> {
         let endpoints = self.identities.login_endpoints().await;
         let login = self.login(endpoints.as_ref()).to_string();
+        // Only for HTML: escapes of deceptive characters, as other pages show them, would break the JSON.
         let login = login.replace('&', "&amp;").replace('"', "&quot;").replace('<', "&lt;");
         let text = include_str!("pages/keys/index.html").replace("{{login}}", &login);
         let mut response = Response::builder().content_type(HTML).body(text);

@@ -179,6 +179,8 @@ mod tests {
     use poem::http::HeaderValue;
 
     use super::*;
+    use crate::api::document::Document;
+    use crate::http::trusted_proxies::TrustedProxies;
 
     /// A page of a replica that is ready.
     fn front(public_url: Option<&str>, dependencies: Dependencies) -> FrontPage {
@@ -188,20 +190,16 @@ mod tests {
     }
 
     fn starting(public_url: Option<&str>, dependencies: Dependencies) -> FrontPage {
-        FrontPage {
-            template: Template::new(PAGE),
+        FrontPage::new(&Pages {
+            document: Document::default(),
             public_url: public_url.map(str::to_owned),
+            trusted_proxies: TrustedProxies::default(),
             health: Arc::default(),
             dependencies: Arc::new(move || dependencies.clone()),
-            config: PagesConfig {
-                public_numbers: false,
-                domains: Vec::new(),
-                key_help: None,
-                key_url: None,
-            },
+            config: PagesConfig::default(),
             control_url: None,
             numbers: SharedNumbers::default(),
-        }
+        })
     }
 
     fn dependencies(upstream: Dependency, redis: Dependency) -> Dependencies {
@@ -257,7 +255,7 @@ mod tests {
     #[test]
     fn addresses_come_from_the_configuration_or_the_request_and_are_escaped() {
         let healthy = dependencies(Dependency::Up, Dependency::None);
-        let configured = front(Some("https://api.example/genes"), healthy);
+        let configured = front(Some("https://api.example/genes/"), healthy);
         let page = configured.render(&HeaderMap::new(), &Scheme::HTTP, Some("other.example"));
         let page = page.to_text();
         assert!(page.contains("https://api.example/genes/v1</span>/genes?"), "{page}");

@@ -182,12 +182,7 @@ mod tests {
 
     #[test]
     fn the_operators_text_replaces_the_commands_for_a_key() {
-        let none = || PagesConfig {
-            public_numbers: false,
-            domains: Vec::new(),
-            key_help: None,
-            key_url: None,
-        };
+        let none = PagesConfig::default;
         assert!(text(key(&none(), None)).contains("Ask the operator"));
         let html = text(key(&none(), Some("https://keys.example")));
         assert!(html.contains("login --server https://keys.example"), "{html}");
