@@ -18,7 +18,7 @@ use super::load::Loader;
 use super::local::CacheStats;
 use super::read_limiter::ReadLimiter;
 use super::reply::{CacheReply, ReadError, Source};
-use super::serve_policy::{Freshness, ServePolicy};
+use super::serve_policy::{Freshness, ServePolicy, depends_on};
 use super::shared::SharedCache;
 use crate::config::Config;
 use crate::ops::{CacheEvent, Metrics};
@@ -104,9 +104,9 @@ impl ReadThrough {
         if policy.absence(request) == Some(Currency::Confirmed) {
             return Err(ReadError::NotFound);
         }
-        let start = policy.upstream.log.read_start();
-        let may_share = |load: &ReadStart| policy.may_share(request, load);
-        let flight = self.0.loads.run_if(request, start, may_share, || {
+        let log = &policy.upstream.log;
+        let may_share = |load: &ReadStart| log.may_share(depends_on(request), load);
+        let flight = self.0.loads.run_if(request, log.read_start(), may_share, || {
             let (loader, request) = (Arc::clone(&self.0), request.clone());
             async move { loader.load(&request).await }
         });

@@ -108,10 +108,10 @@ impl RedisRoom {
         let mut refusal = None;
         for (name, reading) in readings {
             let known = match reading {
-                Some(Ok(ServerMemory { used, max: 0 })) => {
-                    Some((ServerMemory { used, max: self.default_max }, now))
+                Some(Ok(ServerMemory { used, max })) => {
+                    let max = if max == 0 { self.default_max } else { max };
+                    Some((ServerMemory { used, max }, now))
                 }
-                Some(Ok(memory)) => Some((memory, now)),
                 Some(Err(error)) => {
                     refusal = Some(error);
                     None
@@ -130,14 +130,13 @@ impl RedisRoom {
                 state.log(ratio(fullest));
             }
             (None, Some(error)) => {
-                if !state.is_refused {
+                if !mem::replace(&mut state.is_refused, true) {
                     tracing::warn!(
                         %error,
                         "redis does not tell how full it is, so nothing but their time to live \
                          bounds the cache entries in it; allow its user +info"
                     );
                 }
-                state.is_refused = true;
             }
             (None, None) => {}
         }

@@ -8,7 +8,7 @@ use super::entry::Entry;
 use super::local::LocalCache;
 use crate::config::{AgesConfig, CacheConfig};
 use crate::registry::Request;
-use crate::upstream::{BootInstant, Currency, DependsOn, ReadStamp, ReadStart, UpstreamClient};
+use crate::upstream::{BootInstant, Currency, DependsOn, ReadStamp, UpstreamClient};
 
 /// How long an entry that was never refreshed is kept in Redis at least.
 const MIN_SHARED: Duration = Duration::from_secs(3_600);
@@ -67,11 +67,6 @@ impl ServePolicy {
 
     pub(super) fn is_outdated(&self, request: &Request, seen: &ReadStamp) -> bool {
         self.currency(request, seen, BootInstant::now()) == Currency::Outdated
-    }
-
-    /// Whether a request that is made now may get the result of a load that began then.
-    pub(super) fn may_share(&self, request: &Request, load: &ReadStart) -> bool {
-        self.upstream.log.may_share(depends_on(request), load)
     }
 
     /// How current the read is that found no result for the request, if one is remembered.

@@ -44,6 +44,12 @@ impl Snapshot {
         self.xmax.saturating_sub(self.running.len() as u64)
     }
 
+    /// The largest number of transactions that may be visible if the list of running ones is incomplete:
+    /// all but the oldest running one.
+    pub fn max_shown(&self) -> u64 {
+        self.xmax - u64::from(self.xmin < self.xmax)
+    }
+
     /// One past the newest transaction that had ended. It never decreases within one timeline.
     pub fn xmax(&self) -> u64 {
         self.xmax
@@ -57,7 +63,7 @@ impl Snapshot {
     /// The reliable part of a standby's snapshot. Its list of running transactions may be incomplete, so
     /// only transactions below the oldest running one count as visible.
     pub fn of_standby(self) -> Self {
-        Self { xmin: self.xmin, xmax: self.xmin, running: Box::default() }
+        Self::before(self.xmin)
     }
 }
 
@@ -114,6 +120,7 @@ mod tests {
             let earlier = earlier.parse().expect("a snapshot");
             assert_eq!(snapshot.sees_all_of(&earlier), all_seen, "{earlier}");
         }
+        assert_eq!((snapshot.max_shown(), Snapshot::before(20).max_shown()), (19, 20));
         let standby = snapshot.of_standby();
         assert!(standby.sees(9) && !standby.sees(11));
         for wrong in ["", "1", "1:2", "2:1:", "a:2:", "1:2:x", "-1:2:"] {

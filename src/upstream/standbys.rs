@@ -13,7 +13,6 @@ use super::error::{UpstreamError, record};
 use super::history::{History, Position, ServerRun};
 use super::read::{Read, ReadOrder, ReadStamp};
 use super::replication::ReplicationTracker;
-use super::snapshot::Snapshot;
 use super::source::{StandbySet, Upstream};
 use crate::ops::error_chain;
 use crate::sync::supervised::{contain, register};
@@ -125,8 +124,7 @@ impl Standbys {
             return None;
         }
         standby.answered.fetch_add(1, Ordering::Relaxed);
-        let of_standby = found.seen.snapshot.as_ref().map_or(0, Snapshot::xmax);
-        let shown_transactions = stamp.shown_transactions.max(of_standby);
+        let shown_transactions = stamp.shown_transactions.max(found.seen.shown_transactions);
         let seen = ReadStamp { shown_at: BootInstant::now(), shown_transactions, ..stamp };
         Some(Read { value: found.value, seen })
     }
@@ -179,23 +177,17 @@ impl Standbys {
 
     /// The standbys of the present history, the most advanced first.
     pub(super) fn most_advanced_first(&self) -> Vec<&Standby> {
-        self.sorted(|polls| polls.stamp.is_some())
-    }
-
-    /// The history of the most advanced standby, while the primary has never been reached.
-    pub(super) fn newest_history(&self) -> Option<History> {
-        let standbys = self.sorted(|polls| polls.position.is_some());
-        let history =
-            |standby: &&Standby| lock(&standby.polls).position.as_ref().map(|at| at.history);
-        standbys.iter().filter_map(history).max_by_key(|history| history.timeline)
-    }
-
-    fn sorted(&self, filter: impl Fn(&StandbyPolls) -> bool) -> Vec<&Standby> {
-        let mut each: Vec<_> =
-            self.each.iter().filter(|standby| filter(&lock(&standby.polls))).collect();
+        let is_proven = |standby: &&Standby| lock(&standby.polls).stamp.is_some();
         let wal = |standby: &&Standby| lock(&standby.polls).position.as_ref().map(|at| at.wal);
+        let mut each: Vec<_> = self.each.iter().filter(is_proven).collect();
         each.sort_by_key(|standby| std::cmp::Reverse(wal(standby)));
         each
+    }
+
+    /// The history of the newest timeline, while the primary has never been reached.
+    pub(super) fn newest_history(&self) -> Option<History> {
+        let at = |standby: &Standby| lock(&standby.polls).position.as_ref().map(|at| at.history);
+        self.each.iter().filter_map(at).max_by_key(|history| history.timeline)
     }
 
     /// Polls a standby after the latest checkpoint of `tracker`. A panic counts as a failure.

@@ -66,9 +66,11 @@ pub(super) fn stamp(row: &Row) -> Result<ReadStamp, UpstreamError> {
     let PgTimestamp(started_at) = field(row, "started_at")?;
     let snapshot: Snapshot = field::<&str>(row, "snapshot")?.parse().map_err(unexpected)?;
     let is_standby: bool = field(row, "is_standby")?;
-    let snapshot = if is_standby { snapshot.of_standby() } else { snapshot };
     let server = Some(ServerRun { started_at: started_at.as_microsecond(), is_standby });
-    Ok(ReadStamp { server, ..ReadStamp::new(read_at, Some(snapshot)) })
+    let shown = if is_standby { snapshot.max_shown() } else { snapshot.transactions() };
+    let snapshot = if is_standby { snapshot.of_standby() } else { snapshot };
+    let seen = ReadStamp::new(read_at, Some(snapshot));
+    Ok(ReadStamp { server, shown_transactions: shown, ..seen })
 }
 
 /// The changes that a poll found.

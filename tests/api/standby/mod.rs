@@ -6,6 +6,7 @@ mod hosts;
 mod lag;
 mod loss;
 mod new_replica;
+mod shown;
 
 use std::time::Duration;
 

@@ -4,7 +4,7 @@
 mod behaviour;
 mod changes;
 mod connection;
-mod database;
+pub(crate) mod database;
 mod invalid_rows;
 mod maintain;
 mod many_keys;
