@@ -27,6 +27,12 @@ impl HaProxy {
 
     /// As [`Self::start`], with a configuration that `change` has modified.
     pub(crate) async fn start_with(url: &str, ops: &str, change: impl FnOnce(&mut String)) -> Self {
+        // It takes a server whose first check fails out of use.
+        until(START_TIMEOUT, "the replica is ready", || async {
+            let response = reqwest::get(format!("{ops}/readyz")).await.ok()?;
+            response.status().is_success().then_some(())
+        })
+        .await;
         let folder = scratch_folder("haproxy");
         let (servers, port) = (folder.join("servers.cfg"), free_port());
         let (server, ops) = (address(url), address(ops));
