@@ -72,7 +72,7 @@ impl Services {
                 out.sample("gene_registry_standby_reads_total", &labels, count as f64);
             }
         }
-        let switches = self.upstream.history_switches();
+        let switches = self.upstream.log.history().saturating_sub(1);
         out.sample("gene_registry_history_switches_total", &[], switches as f64);
     }
 

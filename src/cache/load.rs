@@ -20,7 +20,7 @@ use super::shared::SharedCache;
 use crate::ops::{CacheEvent, Metrics, error_chain};
 use crate::registry::{GeneFilter, Request};
 use crate::sync::SingleFlight;
-use crate::upstream::{BootInstant, Currency, ReadStamp, ReadStart, UpstreamError};
+use crate::upstream::{BootInstant, Currency, ReadStart, UpstreamError};
 
 /// Pause before another attempt to take a lease whose holder read an outdated state.
 const RETRY_INTERVAL: Duration = Duration::from_millis(25);
@@ -141,11 +141,11 @@ impl Loader {
         self.policy.is_servable(request, &kept).then_some((kept, Source::Shared))
     }
 
-    /// The result of a read that found nothing. An entry that may show a later state is returned
-    /// instead, if it may be served. If not, another read decides, which surely shows more than both,
-    /// since it begins later.
-    async fn found_nothing(self: &Arc<Self>, request: &Request, seen: ReadStamp) -> EntryResult {
-        match self.policy.local.put_absent(request, seen) {
+    /// The result of a read: what is kept after it. An entry that may show a later state is served
+    /// instead, if it may be. If not, another read decides, which surely shows more than both, since it
+    /// begins later.
+    async fn decided(self: &Arc<Self>, request: &Request, kept: Option<Arc<Entry>>) -> EntryResult {
+        match kept {
             None => Err(ReadError::NotFound),
             Some(entry) if self.policy.is_servable(request, &entry) => Ok((entry, Source::Local)),
             Some(_) => {
@@ -207,7 +207,7 @@ impl Loader {
                     None => break,
                 },
                 Some(LeaseOutcome::Absent(seen)) if !policy.is_outdated(request, &seen) => {
-                    return self.found_nothing(request, seen).await;
+                    return self.decided(request, policy.local.put_absent(request, seen)).await;
                 }
                 // The holder read before a change that is known here.
                 Some(LeaseOutcome::Absent(_)) if Instant::now() < deadline => {
@@ -237,20 +237,7 @@ impl Loader {
         let read = match self.read(request, since, priority).await {
             Ok(read) => read,
             Err(error) => {
-                if matches!(error, ReadError::Upstream(_)) {
-                    self.metrics.count(CacheEvent::LoadFailed);
-                }
-                if let Some(shared) = shared {
-                    // If this replica cannot reach the database or sheds reads, another may still
-                    // read it.
-                    let told = match &error {
-                        ReadError::Upstream(cause) if policy.upstream.answers(cause).await => {
-                            Some(&**cause)
-                        }
-                        _ => None,
-                    };
-                    shared.release(lease.as_ref(), told).await;
-                }
+                self.failed(lease.as_ref(), &error).await;
                 return Err(error);
             }
         };
@@ -259,21 +246,40 @@ impl Loader {
             if let Some(shared) = shared {
                 shared.publish_absent(lease, request, read.seen.clone());
             }
-            return self.found_nothing(request, read.seen).await;
+            return self.decided(request, policy.local.put_absent(request, read.seen)).await;
         };
         let entry = Arc::new(Entry::new(request, body, read.seen));
-        let Some(entry) = policy.local.put(request, &entry) else {
-            // Another read has found nothing since this one began.
-            if let Some(shared) = shared {
-                shared.release(lease.as_ref(), None).await;
+        let kept = policy.local.put(request, &entry);
+        match (&kept, shared) {
+            (Some(kept), Some(shared)) => {
+                shared.publish(lease, request, kept, policy.shared_lifetimes(request, kept));
             }
-            return Err(ReadError::NotFound);
-        };
-        if let Some(shared) = shared {
-            let lifetimes = policy.shared_lifetimes(request, &entry);
-            shared.publish(lease, request, &entry, lifetimes);
+            // Another read has found nothing since this one began.
+            _ => self.release(lease.as_ref(), None).await,
         }
-        Ok((entry, Source::Upstream { collapsed: false }))
+        match kept {
+            Some(kept) if Arc::ptr_eq(&kept, &entry) => {
+                Ok((entry, Source::Upstream { collapsed: false }))
+            }
+            kept => self.decided(request, kept).await,
+        }
+    }
+
+    /// Counts a read that failed, releases its lease, and tells waiting replicas why, unless they may
+    /// still read: where this one cannot reach the database, or sheds reads.
+    async fn failed(&self, lease: Option<&Lease>, error: &ReadError) {
+        let ReadError::Upstream(cause) = error else {
+            return self.release(lease, None).await;
+        };
+        self.metrics.count(CacheEvent::LoadFailed);
+        let answers = self.policy.upstream.answers(cause).await;
+        self.release(lease, Some(&**cause).filter(|_| answers)).await;
+    }
+
+    async fn release(&self, lease: Option<&Lease>, error: Option<&UpstreamError>) {
+        if let Some(shared) = &self.shared {
+            shared.release(lease, error).await;
+        }
     }
 }
 

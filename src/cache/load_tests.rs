@@ -6,7 +6,7 @@ use super::super::entry::ResponseBody;
 use super::*;
 use crate::config::{AgesConfig, CacheConfig};
 use crate::registry::Timestamp;
-use crate::upstream::{Embedded, UpstreamClient};
+use crate::upstream::{Embedded, ReadStamp, UpstreamClient};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -42,7 +42,8 @@ async fn result(fresh_s: u64, seen: ReadStamp, known: ReadStamp) -> EntryResult 
         (Arc::new(loader(fresh_s)), Request::Phenotype(uuid::Uuid::nil().into()));
     let body = ResponseBody { body: "{}".into(), link: "".into() };
     loader.policy.local.put(&request, &Arc::new(Entry::new(&request, body, known)));
-    let result = loader.found_nothing(&request, seen).await;
+    let kept = loader.policy.local.put_absent(&request, seen);
+    let result = loader.decided(&request, kept).await;
     let is_kept = loader.policy.local.entries.contains_key(&request);
     assert_eq!(is_kept, result.is_ok());
     result

@@ -10,7 +10,7 @@ use moka::sync::Cache;
 
 use super::entry::Entry;
 use crate::config::CacheConfig;
-use crate::registry::{Count, DomainName, GeneFilter, GeneId, Request};
+use crate::registry::{Count, DomainName, GeneFilter, Request};
 use crate::upstream::{Read, ReadOrder, ReadStamp};
 
 /// The part of the memory that "not found", tombstones and totals each may use: one in so many.
@@ -45,8 +45,8 @@ pub(super) struct LocalCache {
     pub(super) entries: Cache<Request, Arc<Entry>>,
     /// The read that found nothing.
     pub(super) not_found: Cache<Request, Arc<ReadStamp>>,
-    /// The read that found a gene deleted.
-    tombstones: Cache<GeneId, ReadOrder>,
+    /// The last read that found nothing, for longer.
+    tombstones: Cache<Request, ReadOrder>,
     /// The number of genes that match a filter, so that paging does not count them again.
     pub(super) totals: Cache<GeneFilter, Arc<Read<Count>>>,
 }
@@ -65,7 +65,7 @@ impl LocalCache {
             not_found: cache(small, config.not_found_s, |request, seen| {
                 request_size(request) + arc_size(seen) + stamp_size(seen)
             }),
-            tombstones: cache(small, longest, |_, _| 0),
+            tombstones: cache(small, longest, |request, _| request_size(request)),
             totals: cache(small, search.fresh_s, |filter, total| {
                 domain_size(filter.domain.as_ref()) + arc_size(total) + stamp_size(&total.seen)
             }),
@@ -91,11 +91,7 @@ impl LocalCache {
     }
 
     fn absent_at(&self, request: &Request) -> Option<ReadOrder> {
-        let deleted_at = match request {
-            Request::Phenotype(id) => self.tombstones.get(id),
-            _ => None,
-        };
-        deleted_at.max(self.not_found.get(request).map(|seen| seen.order()))
+        self.tombstones.get(request).max(self.not_found.get(request).map(|seen| seen.order()))
     }
 
     /// Stores an entry, unless a later state is known. Returns the stored entry; `None` if in the later
@@ -112,9 +108,7 @@ impl LocalCache {
     pub(super) fn put_absent(&self, request: &Request, seen: ReadStamp) -> Option<Arc<Entry>> {
         let order = seen.order();
         self.change(request, order, || {
-            if let Request::Phenotype(id) = request {
-                self.tombstones.insert(*id, order);
-            }
+            self.tombstones.insert(request.clone(), order);
             self.not_found.insert(request.clone(), Arc::new(seen));
             Op::Remove
         })

@@ -71,8 +71,9 @@ impl SharedCache {
                 Some(present) if present != told && self.upstream.is_primary_in_use() => {
                     let mut set = cmd("SET");
                     set.arg(&key).arg(&present).arg("PX").arg(milliseconds(HISTORY_TTL));
-                    self.write(&self.small, vec![Call::command(&key, set)]).await;
-                    told = present;
+                    if self.write(&self.small, vec![Call::command(&key, set)]).await.is_some() {
+                        told = present;
+                    }
                 }
                 Some(_) => {}
             }
@@ -88,9 +89,6 @@ impl SharedCache {
     }
 
     pub(super) async fn get(&self, request: &Request) -> Option<Arc<Entry>> {
-        if !self.upstream.may_use_shared() {
-            return None;
-        }
         let (EntryKeys { entry: key, .. }, history) = self.keys(request)?;
         match self.read(&key).await {
             Ok(value) => self.decode(&key, history, request, value).await,
@@ -119,6 +117,9 @@ impl SharedCache {
         value: Value,
     ) -> Option<Arc<Entry>> {
         let Value::BulkString(bytes) = value else { return None };
+        if !self.upstream.may_use_shared() {
+            return None;
+        }
         let bytes = Bytes::from(bytes);
         let Some(mut entry) = codec::decode(key, request, &bytes) else {
             self.metrics.count(CacheEvent::SharedUndecodable);

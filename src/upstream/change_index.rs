@@ -53,16 +53,14 @@ impl ScopeChanges {
 
     /// Whether all changes are visible to a read: by the poll that found them, or by its snapshot.
     fn visible_to(&self, seen: &ReadStamp) -> bool {
-        let sees = |found_by: &FoundBy, sees: &dyn Fn(&Snapshot) -> bool| {
-            found_by.is_visible_to(seen) || seen.snapshot.as_ref().is_some_and(sees)
+        let snapshot = seen.snapshot.as_ref();
+        let sees_all = |(covering, found_by): &(Arc<Snapshot>, FoundBy)| {
+            found_by.is_visible_to(seen) || snapshot.is_some_and(|one| one.sees_all_of(covering))
         };
-        self.covering_snapshot
-            .iter()
-            .all(|(covering, found_by)| sees(found_by, &|snapshot| snapshot.sees_all_of(covering)))
-            && self
-                .recent
-                .iter()
-                .all(|(xid, found_by)| sees(found_by, &|snapshot: &Snapshot| snapshot.sees(*xid)))
+        let sees = |(xid, found_by): &(u64, FoundBy)| {
+            found_by.is_visible_to(seen) || snapshot.is_some_and(|one| one.sees(*xid))
+        };
+        self.covering_snapshot.iter().all(sees_all) && self.recent.iter().all(sees)
     }
 
     fn newest_poll(&self) -> u64 {
@@ -98,15 +96,12 @@ pub(super) struct Poll {
 }
 
 impl Poll {
-    /// The poll with this snapshot. A standby may show changes that its reliable snapshot does not
-    /// see.
-    pub(super) fn new(found_by: FoundBy, present: &Snapshot, changes: &[Change]) -> Self {
-        let newest = changes.iter().filter_map(|change| change.xid).max();
-        let unseen = newest.filter(|newest| !present.sees(*newest));
-        let covering_snapshot = unseen.map_or_else(
-            || present.clone(),
-            |newest| Snapshot::before(present.xmax().max(newest + 1)),
-        );
+    /// The poll with this snapshot. Of a standby, it is only the reliable part: `shown` is the number of
+    /// transactions that the poll may show.
+    pub(super) fn new(found_by: FoundBy, present: &Snapshot, shown: u64) -> Self {
+        let shows_more = shown > present.transactions();
+        let covering_snapshot =
+            if shows_more { Snapshot::before(shown + 1) } else { present.clone() };
         Self { covering_snapshot: Arc::new(covering_snapshot), found_by }
     }
 }

@@ -89,8 +89,10 @@ impl ReadStart {
         let began = self.began.min(seen.began);
         let is_polled = seen.server == server;
         let (poll, confirmed_at) = if is_polled { (poll, began) } else { (0, BootInstant::MIN) };
-        let (not_before, shown_at) = (began, began);
-        ReadStamp { began, not_before, shown_at, confirmed_at, history, is_polled, poll, ..seen }
+        // The snapshot was taken between these moments.
+        let (sent_at, not_before, shown_at) = (began, began, seen.began);
+        let seen = ReadStamp { began, sent_at, not_before, shown_at, ..seen };
+        ReadStamp { confirmed_at, history, is_polled, poll, ..seen }
     }
 
     /// The stamp of a read of any server that has replayed the log up to `wal`, where it shows what
@@ -123,7 +125,7 @@ impl ChangeLog {
     }
 
     /// The number of the present history; 0 before the first.
-    pub(super) fn history(&self) -> u64 {
+    pub fn history(&self) -> u64 {
         self.read().history
     }
 
@@ -170,11 +172,13 @@ impl ChangeLog {
             state.loaded_from = found.seen.read_at.as_microsecond() - HORIZON_US;
         }
         state.poll += 1;
+        let shown = found.seen.shown_transactions;
         state.server = found.seen.server;
         let (has_log, is_news) = match (found.value, found.seen.snapshot) {
             (Changes::These(changes), Some(present)) => {
                 let found_by = FoundBy { poll: state.poll, wal: wal.unwrap_or(u64::MAX) };
-                (true, state.add(changes, present, found_by))
+                let poll = Poll::new(found_by, &present, shown);
+                (true, state.add(changes, present, &poll))
             }
             _ => {
                 (state.index, state.since) = (LogIndex::Absent, None);
@@ -261,7 +265,7 @@ impl LogState {
     }
 
     /// Adds what a poll with the snapshot `present` found. Returns whether something is new.
-    fn add(&mut self, mut changes: Vec<Change>, present: Snapshot, found_by: FoundBy) -> bool {
+    fn add(&mut self, mut changes: Vec<Change>, present: Snapshot, poll: &Poll) -> bool {
         let is_at_standby = self.server.is_some_and(|server| server.is_standby);
         let found: HashSet<u64> = if is_at_standby {
             changes.iter().filter_map(|change| change.xid).collect()
@@ -270,7 +274,6 @@ impl LogState {
         };
         let known = std::mem::replace(&mut self.at_standby, found);
         changes.retain(|change| change.xid.is_none_or(|xid| !known.contains(&xid)));
-        let poll = Poll::new(found_by, &present, &changes);
         if let LogIndex::Loaded(_) = self.index {
             self.witness = changes.iter().filter_map(|change| change.xid).max().or(self.witness);
         } else {
@@ -282,7 +285,7 @@ impl LogState {
         }
         let LogIndex::Loaded(index) = &mut self.index else { return false };
         let is_news = !changes.is_empty();
-        changes.into_iter().for_each(|change| index.add(change, &poll));
+        changes.into_iter().for_each(|change| index.add(change, poll));
         is_news
     }
 }

@@ -79,8 +79,9 @@ impl UpstreamClient {
         let began = self.clock.moment_of(seen.read_at)?;
         let is_ambiguous = self.clock.is_ambiguous(seen.read_at);
         let confirmed_at = if is_ambiguous { BootInstant::MIN } else { began };
-        let (not_before, shown_at) = (BootInstant::MIN, BootInstant::now());
-        Some(ReadStamp { began, not_before, shown_at, confirmed_at, history, ..seen.clone() })
+        let ([sent_at, not_before], shown_at) = ([BootInstant::MIN; 2], BootInstant::now());
+        let seen = ReadStamp { began, sent_at, not_before, shown_at, ..seen.clone() };
+        Some(ReadStamp { confirmed_at, history, ..seen })
     }
 
     /// Whether entries of other replicas can be checked, or the database cannot be asked instead.
@@ -126,11 +127,6 @@ impl UpstreamClient {
             let stamp = ReadStamp::new(self.now(), None);
             tracker.add(wal, self.log.read_start().stamp_of_poll(stamp, BootInstant::now(), wal));
         }
-    }
-
-    /// How often the database has begun another history.
-    pub fn history_switches(&self) -> u64 {
-        self.log.history().saturating_sub(1)
     }
 
     /// The polls of the change log so far.

@@ -17,8 +17,8 @@ use crate::registry::{
 use crate::sync::supervised::panics;
 use crate::sync::{lock, supervise};
 use crate::upstream::{
-    ChangeFeed, ChangePoller, Changes, Currency, DependsOn, Position, Read, RegistryReader,
-    ServerRun, Snapshot, StandbySet,
+    Change, ChangeFeed, ChangePoller, ChangeScope, Changes, Currency, DependsOn, Position, Read,
+    RegistryReader, ServerRun, Snapshot, StandbySet,
 };
 
 /// The history of each server here.
@@ -93,9 +93,13 @@ impl RegistryReader for Elsewhere {
 
     async fn api_keys(
         &self,
-        _: &[KeyHash],
+        hashes: &[KeyHash],
     ) -> Result<Read<Vec<Option<ApiKeyRecord>>>, UpstreamError> {
-        Err(UpstreamError::Timeout)
+        if self.is_down.load(Ordering::Relaxed) {
+            return Err(UpstreamError::Unreachable("the test says so".into()));
+        }
+        let seen = ReadStamp { server: self.server(), ..ReadStamp::new(self.now(), None) };
+        Ok(Read { value: vec![None; hashes.len()], seen })
     }
 }
 
@@ -264,6 +268,23 @@ async fn a_poll_at_a_standby_does_not_make_its_reads_later_than_those_of_the_pri
     };
     assert!(read_after(None).await.is_ok());
     assert!(read_after(Some(seen.order())).await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_standby_must_show_the_changes_of_each_key_of_a_batch() {
+    let (primary, standby) = with_standby();
+    let (client, _task) = watching(&primary).await;
+    until(|| client.standbys.is_any_in_use()).await;
+    primary.is_down.store(true, Ordering::Relaxed);
+    until(|| !client.is_primary_in_use() && standby.polls.load(Ordering::Relaxed) > 0).await;
+    let hash = |byte| KeyHash([byte; 32]);
+    let change = Change { scope: ChangeScope::Key(hash(2)), xid: Some(50) };
+    let seen = ReadStamp::new(client.now(), "60:60:".parse().ok());
+    let found = Read { value: Changes::These(vec![change]), seen };
+    client.log.apply(found, BootInstant::now(), Some(1_000));
+
+    assert!(client.api_keys(&[hash(1), hash(3)]).await.is_ok());
+    assert!(client.api_keys(&[hash(1), hash(2)]).await.is_err());
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,7 +8,7 @@ use super::snapshot::Snapshot;
 use crate::registry::Timestamp;
 
 /// The run of one server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ServerRun {
     /// When it started, in microseconds since the Unix epoch by its own clock.
     pub started_at: i64,

@@ -33,7 +33,7 @@ pub struct ChangePoller {
     client: Arc<UpstreamClient>,
     is_log_unreadable: AtomicBool,
     is_at_standby: AtomicBool,
-    /// Sent after each poll of the primary: why it is unavailable, if it is.
+    /// Sent when a poll of the primary has learned its position, or why it is unavailable.
     polled: watch::Sender<Option<String>>,
 }
 
@@ -57,15 +57,13 @@ impl ChangePoller {
         let polls = async {
             loop {
                 let begun = Instant::now();
-                let unavailable = match self.poll_primary().await {
-                    Ok(()) => None,
-                    Err(PollError::Log(error)) => {
-                        self.failed(&error_chain(&error));
-                        None
+                match self.poll_primary().await {
+                    Ok(()) => {}
+                    Err(PollError::Log(error)) => self.failed(&error_chain(&error)),
+                    Err(PollError::Database(error)) => {
+                        self.polled.send_replace(Some(error_chain(&error)));
                     }
-                    Err(PollError::Database(error)) => Some(error_chain(&error)),
-                };
-                self.polled.send_replace(unavailable);
+                }
                 sleep(POLL_INTERVAL.saturating_sub(begun.elapsed())).await;
             }
         };
@@ -90,7 +88,9 @@ impl ChangePoller {
         let mut polled = self.polled.subscribe();
         while polled.changed().await.is_ok() {
             let Some(error) = polled.borrow_and_update().clone() else { continue };
+            // First, so that no poll of a standby is applied once the primary has answered.
             tokio::select! {
+                biased;
                 _ = polled.wait_for(Option::is_none) => {}
                 is_polled = self.poll_standby() => {
                     if !is_polled {
@@ -124,6 +124,7 @@ impl ChangePoller {
         client.clock.set(position.read_at, began);
         self.begin_history(&position);
         self.add_checkpoint(&position, began);
+        self.polled.send_replace(None);
         let found = self.changes(&client.primary, &position).await.map_err(PollError::Log)?;
         self.apply(found, began);
         if self.is_at_standby.swap(false, Ordering::AcqRel) {

@@ -31,7 +31,10 @@ pub struct ReadStamp {
     /// When the read began; at a standby, when the poll began whose state it surely shows. Of a read by
     /// another replica, as far as the database's clock tells.
     pub began: BootInstant,
-    /// A moment before which it surely did not begin: of a read by another replica, none.
+    /// When it was sent to its server: of a read by another replica, no moment.
+    pub(super) sent_at: BootInstant,
+    /// A moment whose changes it surely shows, at whatever server they were committed: of a read by
+    /// another replica, none.
     pub(super) not_before: BootInstant,
     /// The last moment whose changes it may show: later than `began` at a standby or another replica.
     pub(super) shown_at: BootInstant,
@@ -66,13 +69,17 @@ pub struct ReadOrder {
     not_before: BootInstant,
     shown_at: BootInstant,
     shown_transactions: u64,
+    server: Option<ServerRun>,
+    sent_at: BootInstant,
 }
 
 impl ReadOrder {
     /// Whether this read surely shows at least what the other one did. Times of other replicas do not
     /// decide, since the database's clock may have stepped.
     pub fn supersedes(&self, other: &Self) -> bool {
-        let is_later = self.not_before >= other.shown_at;
+        // One server never goes back, but another may lack what this one shows.
+        let since = if self.server == other.server { self.sent_at } else { self.not_before };
+        let is_later = since >= other.shown_at;
         if self.history != other.history {
             // A server that is not polled may have begun the later history already.
             return self.history > other.history && (other.is_polled || is_later);
@@ -95,6 +102,7 @@ impl ReadStamp {
         Self {
             read_at,
             began,
+            sent_at: began,
             not_before: began,
             shown_at: began,
             snapshot,
@@ -119,6 +127,8 @@ impl ReadStamp {
             not_before: self.not_before,
             shown_at: self.shown_at,
             shown_transactions: self.shown_transactions,
+            server: self.server,
+            sent_at: self.sent_at,
         }
     }
 
@@ -143,8 +153,12 @@ impl ReadStamp {
     pub fn combined(&self, other: &Self) -> Option<Self> {
         let is_comparable = self.history == other.history && self.is_polled == other.is_polled;
         let earlier = if other.order() < self.order() { other } else { self };
+        let not_before = self.not_before.min(other.not_before);
+        let is_same_server = self.server == other.server;
         is_comparable.then(|| Self {
-            not_before: self.not_before.min(other.not_before),
+            server: self.server.filter(|_| is_same_server),
+            sent_at: if is_same_server { self.sent_at.min(other.sent_at) } else { not_before },
+            not_before,
             shown_at: self.shown_at.max(other.shown_at),
             shown_transactions: self.shown_transactions.max(other.shown_transactions),
             ..earlier.clone()
@@ -179,7 +193,13 @@ mod tests {
             not_before: began,
             shown_at,
             shown_transactions: transactions,
+            server: None,
+            sent_at: began,
         }
+    }
+
+    fn of_other_replica(order: ReadOrder) -> ReadOrder {
+        ReadOrder { not_before: BootInstant::MIN, sent_at: BootInstant::MIN, ..order }
     }
 
     #[test]
@@ -201,7 +221,7 @@ mod tests {
         assert!(!of_lost_state.supersedes(&of_new_primary));
         assert!(order(7, 160, 160).supersedes(&of_new_primary), "of the polled server, later");
         let in_its_history = |order| ReadOrder { history: 2, ..order };
-        let of_other_replica = ReadOrder { not_before: BootInstant::MIN, ..order(7, 140, 170) };
+        let of_other_replica = of_other_replica(order(7, 140, 170));
         assert!(!in_its_history(of_other_replica).supersedes(&of_new_primary), "perhaps earlier");
         assert!(in_its_history(order(8, 160, 160)).supersedes(&of_new_primary));
     }
@@ -213,8 +233,8 @@ mod tests {
         assert!(order(12, 110, 110).supersedes(&two));
         assert!(order(12, 120, 120).supersedes(&two));
         // From Redis, which does not tell when it was shown.
-        let not_before = BootInstant::MIN;
-        let shared = ReadOrder { not_before, shown_at: BootInstant::from_micros(1_000), ..two };
+        let shown_at = BootInstant::from_micros(1_000);
+        let shared = of_other_replica(ReadOrder { shown_at, ..two });
         assert!(!order(11, 110, 110).supersedes(&shared));
         assert!(order(12, 110, 110).supersedes(&shared));
     }
@@ -230,10 +250,37 @@ mod tests {
     }
 
     #[test]
+    fn a_standby_never_goes_back_whatever_is_known_of_the_primary() {
+        let run = |started_at| Some(ServerRun { started_at, is_standby: true });
+        // 40 transactions were running when the primary died, and no poll of it shows more.
+        let read = |sent_at, shown_at| ReadOrder {
+            not_before: BootInstant::MIN,
+            shown_transactions: 99,
+            server: run(1),
+            sent_at: BootInstant::from_micros(sent_at),
+            ..order(56, 50, shown_at)
+        };
+        let first = read(100, 110);
+        assert!(read(120, 130).supersedes(&first), "sent after the other had been read");
+        assert!(!read(105, 115).supersedes(&first), "perhaps before");
+        assert!(!ReadOrder { server: run(2), ..read(120, 130) }.supersedes(&first), "another one");
+    }
+
+    #[test]
+    fn two_reads_of_different_servers_are_of_none() {
+        let server = |started_at| Some(ServerRun { started_at, is_standby: true });
+        let read = |server| ReadStamp { server, ..ReadStamp::new(Timestamp::UNIX_EPOCH, None) };
+        let (first, second) = (read(server(1)), read(server(2)));
+        assert_eq!(first.combined(&read(server(1))).expect("comparable").server, server(1));
+        let both = first.combined(&second).expect("comparable");
+        assert_eq!((both.server, both.sent_at), (None, first.not_before));
+    }
+
+    #[test]
     fn what_another_replica_read_is_ordered_by_transactions_alone() {
         let of_other = |transactions, began| {
             let read = order(transactions, began, 1_000);
-            ReadOrder { not_before: BootInstant::MIN, ..read }
+            of_other_replica(read)
         };
         let standby = ReadOrder { shown_transactions: 13, ..order(10, 100, 150) };
         assert!(!of_other(12, 200).supersedes(&standby), "its time may be wrong");

@@ -100,7 +100,11 @@ impl UpstreamClient {
         }
     }
 
+    /// Whether a standby's read may be used. It may be old if the change log cannot be read.
     fn shows(&self, depends_on: DependsOn<'_>, seen: &ReadStamp) -> bool {
-        self.log.currency(depends_on, seen, BootInstant::now()) != Currency::Outdated
+        // A clone, because a stamp remembers what was found for one value.
+        let currency = self.log.currency(depends_on, &seen.clone(), BootInstant::now());
+        currency == Currency::Confirmed
+            || (currency == Currency::Unconfirmed && !self.is_primary_in_use())
     }
 }

@@ -113,8 +113,7 @@ impl Standbys {
         let found = timeout(self.deadline / 2, read(Arc::clone(&standby.upstream))).await;
         let found = found.unwrap_or(Err(UpstreamError::Timeout));
         record(&standby.breaker, found.as_ref().err(), begun);
-        let server = lock(&standby.polls).position.as_ref().and_then(|position| position.server);
-        let Some(found) = found.ok().filter(|found| found.seen.server == server) else {
+        let Some(found) = found.ok().filter(|found| found.seen.server == stamp.server) else {
             standby.failed.fetch_add(1, Ordering::Relaxed);
             return None;
         };
@@ -138,7 +137,7 @@ impl Standbys {
         let first = self.turn.fetch_add(1, Ordering::Relaxed);
         (0..self.each.len()).find_map(|step| {
             let standby = &self.each[(first.wrapping_add(step)) % self.each.len()];
-            let stamp = self.stamp_of(standby)?;
+            let stamp = ReadStamp { sent_at: BootInstant::now(), ..self.stamp_of(standby)? };
             let is_later = |since: ReadOrder| {
                 let order = stamp.order();
                 order > since && order.supersedes(&since)
@@ -225,7 +224,7 @@ impl Standbys {
             polls.stamp = position.as_ref().filter(|_| is_of_history).and_then(|position| {
                 let reached = tracker.newest_reached(position)?.clone();
                 let wal = reached.wal.max(position.wal.unwrap_or(0));
-                Some(ReadStamp { wal, ..reached })
+                Some(ReadStamp { wal, server: position.server, ..reached })
             });
             polls.position = position;
         }

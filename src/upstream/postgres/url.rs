@@ -180,18 +180,12 @@ fn split_hosts(config: &Config) -> Result<Vec<Config>, String> {
         config.get_dbname().map(|name| one.dbname(name));
         config.get_options().map(|options| one.options(options));
         config.get_application_name().map(|name| one.application_name(name));
-        if let Some(host) = hosts.get(index) {
-            match host {
-                Host::Tcp(name) => one.host(name),
-                Host::Unix(folder) => one.host_path(folder),
-            };
-        }
-        if let Some(address) = addresses.get(index) {
-            one.hostaddr(*address);
-        }
-        if let Some(port) = ports.get(index).or(ports.first()) {
-            one.port(*port);
-        }
+        hosts.get(index).map(|host| match host {
+            Host::Tcp(name) => one.host(name),
+            Host::Unix(folder) => one.host_path(folder),
+        });
+        addresses.get(index).map(|address| one.hostaddr(*address));
+        ports.get(index).or(ports.first()).map(|port| one.port(*port));
         one
     };
     Ok((0..count).map(one).collect())

@@ -86,6 +86,41 @@ async fn an_open_transaction_on_the_primary_fails_no_request_and_hides_no_change
     open.batch_execute("rollback").await.unwrap();
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn very_many_changes_beside_an_open_transaction_hide_no_change() {
+    need_own_servers!();
+    let primary = primary().await;
+    let standby = primary.start_standby().await;
+    let fleet = fleet(1, &primary, &[], |config, database| {
+        config.upstream.url = Some(standby.url(database.name(), READER).into());
+    })
+    .await;
+    let (client, key) = (fleet.database.connect().await, fleet.database.new_key(1_000_000).await);
+    let (gene, replica) = (genes_of(&client, DOMAIN).await.swap_remove(0), &fleet.replicas[0]);
+    let path = format!("/genes/{gene}/phenotype");
+    let open = fleet.database.connect().await;
+    open.batch_execute(LONG_TRANSACTION).await.unwrap();
+    // More than a poll lists.
+    let many = "insert into registry.change (scope)
+        select 'gene:' || gen_random_uuid() from generate_series(1, 5001)";
+    client.batch_execute(many).await.unwrap();
+    primary.wait_for_replay(&standby).await;
+    wait_for_polls(replica).await;
+    for name in ["the first name", "the second name"] {
+        assert_eq!(replica.get(&path, Some(&key)).await.status, 200);
+        let sql = "update registry.gene set name = $1 where id = $2::text::uuid";
+        client.execute(sql, &[&name, &gene]).await.unwrap();
+        primary.wait_for_replay(&standby).await;
+        visible_within(Instant::now(), VISIBLE_WITHIN, name, || async {
+            let found = replica.get(&path, Some(&key)).await;
+            assert_eq!(found.status, 200, "{found:?}");
+            if found.text.contains(name) { Ok(()) } else { Err(format!("{found:?}")) }
+        })
+        .await;
+    }
+    open.batch_execute("rollback").await.unwrap();
+}
+
 /// To the standby, a transaction that was open then stays open.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_transaction_that_was_open_when_the_primary_died_fails_no_request() {

@@ -191,7 +191,7 @@ fn changes(which: &str) -> String {
             UNION ALL
             (SELECT scope, xid FROM found WHERE kind IN ('key', 'keys') LIMIT 5001)
             UNION ALL
-            (SELECT 'all', xid FROM found
+            (SELECT DISTINCT 'all', xid FROM found
             WHERE kind IN ('gene', 'domain', 'genes', 'key', 'keys') IS NOT TRUE LIMIT 16)
         )
         SELECT {STAMP}, (SELECT array_agg(scope) FROM kept) AS scopes,
