@@ -7,11 +7,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::free_port;
+
+/// Connections that wait to be accepted.
+const BACKLOG: u32 = 1024;
 
 /// What the proxy does with connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,6 +57,8 @@ pub(crate) struct FaultProxy {
     state: Arc<watch::Sender<ProxyState>>,
     modes: mpsc::UnboundedSender<(Mode, oneshot::Sender<()>)>,
     counts: Arc<ConnectionCounts>,
+    /// Bound, so that no other process gets the port while nothing listens there.
+    _port: TcpSocket,
     _task: AbortOnDropHandle<()>,
 }
 
@@ -71,8 +76,9 @@ impl FaultProxy {
 
     /// Listens on a given address.
     pub(crate) async fn start_at(at: (Ipv4Addr, u16), target: impl Into<String>) -> Self {
-        let listener = TcpListener::bind(at).await.unwrap();
-        let addr = listener.local_addr().unwrap();
+        let port = bound(at.into());
+        let addr = port.local_addr().unwrap();
+        let listener = bound(addr).listen(BACKLOG).unwrap();
         let state = ProxyState {
             mode: Mode::Pass,
             target: target.into(),
@@ -84,7 +90,7 @@ impl FaultProxy {
         let (modes, orders) = mpsc::unbounded_channel();
         let counts = Arc::<ConnectionCounts>::default();
         let task = tokio::spawn(listen(listener, orders, Arc::clone(&state), Arc::clone(&counts)));
-        Self { addr, state, modes, counts, _task: AbortOnDropHandle::new(task) }
+        Self { addr, state, modes, counts, _port: port, _task: AbortOnDropHandle::new(task) }
     }
 
     pub(crate) const fn addr(&self) -> SocketAddr {
@@ -177,7 +183,7 @@ async fn listen(
                     listener = None;
                     cut_all(&state, Cut::Reset).await;
                 } else if listener.is_none() {
-                    listener = Some(TcpListener::bind(addr).await.unwrap());
+                    listener = Some(bound(addr).listen(BACKLOG).unwrap());
                 }
                 // The caller may have stopped waiting.
                 done.send(()).ok();
@@ -194,6 +200,14 @@ async fn listen(
             }
         }
     }
+}
+
+/// A socket with this address. Several may have it, one of which listens.
+fn bound(addr: SocketAddr) -> TcpSocket {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_reuseaddr(true).unwrap();
+    socket.bind(addr).unwrap();
+    socket
 }
 
 /// Runs one connection until it ends or is cut.

@@ -35,6 +35,9 @@ const RECOVERY_LIMIT: Duration = Duration::from_secs(10);
 /// The last faults and the recovery take less than this.
 const END_LIMIT: Duration = Duration::from_secs(120);
 
+/// The lines of the log of a replica that has not recovered.
+const LAST_LINES: usize = 30;
+
 fn from_environment(name: &str) -> Option<u64> {
     let value = std::env::var(name).ok()?;
     Some(value.parse().unwrap_or_else(|_| panic!("{name}: {value}")))
@@ -43,19 +46,24 @@ fn from_environment(name: &str) -> Option<u64> {
 impl CheckerRun {
     /// Waits until no replica serves stale entries or errors after the last fault.
     async fn wait_for_recovery(&self) {
+        let client = reqwest::Client::new();
         for replica in self.world.running() {
             let what = format!("replica {} has recovered", replica.number);
             let recovered = eventually(2 * RECOVERY_LIMIT, &what, || async {
                 let mut all = true;
                 for request in requests().concat() {
-                    let response =
-                        replica.process.replica.get(&request.path, Some(&self.key)).await;
-                    all &= !response.header("cache-status").contains("stale");
-                    all &= matches!(response.status.as_u16(), 200 | 404);
+                    let response = self.get(&client, &replica, &request.path, &self.key).await;
+                    all &= response.is_ok_and(|response| {
+                        !response.header("cache-status").contains("stale")
+                            && matches!(response.status.as_u16(), 200 | 404)
+                    });
                 }
                 all
             });
             if timeout(RECOVERY_LIMIT, recovered).await.is_err() {
+                let log = replica.process.log();
+                let last: Vec<&str> = log.lines().rev().take(LAST_LINES).collect();
+                let what = format!("replica {}, whose last lines are {last:#?}", replica.number);
                 self.log_unexpected("a replica has not recovered", what);
             }
         }
