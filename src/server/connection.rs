@@ -216,6 +216,7 @@ impl<H: Handler> Service<H> {
         }
         // As the library does for malformed heads, the connection is closed on HTTP/1.1.
         if self.connection.signals.drain.is_cancelled()
+            || self.watchdog.must_make_room()
             || (host.is_err() && version != Version::HTTP_2)
         {
             self.mark_connection_close(version, &mut response);

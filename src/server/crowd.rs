@@ -12,6 +12,10 @@ pub(super) const CROWDED_IDLE: u64 = 1_000;
 /// In a crowd: the time in which a client must begin to take a response, in milliseconds.
 pub(super) const CROWDED_RESPONSE: u64 = 5_000;
 
+/// In a crowd: the age of a connection after which its next response is the last one, in milliseconds.
+/// Otherwise requests without an end would keep it open.
+pub(super) const CROWDED_AGE: u64 = 5_000;
+
 /// The open connections of a listener.
 #[derive(Debug)]
 pub(super) struct Crowd {

@@ -19,7 +19,7 @@ use tokio::time::sleep_until;
 
 use super::connection_activity::{ConnectionActivity, RequestGuard, milliseconds};
 use super::connection_limits::ConnectionLimits;
-use super::crowd::{CROWDED_IDLE, CROWDED_RESPONSE, Crowd};
+use super::crowd::{CROWDED_AGE, CROWDED_IDLE, CROWDED_RESPONSE, Crowd};
 use super::delivery::Delivery;
 use super::streams::{ResponseTimer, Streams};
 
@@ -119,6 +119,12 @@ impl Watchdog {
                 return;
             }
         }
+    }
+
+    /// Whether the next response should be the last one, to make room for other clients.
+    pub(super) fn must_make_room(&self) -> bool {
+        let is_crowd = self.crowd.as_ref().is_some_and(|crowd| crowd.is_crowd());
+        is_crowd && self.activity.now() > CROWDED_AGE
     }
 
     /// Bytes have been received from the client.

@@ -3,11 +3,13 @@
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
-use tokio::time::timeout;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
 
 use super::{ControlledUpstream, TIMEOUT, replica, replica_over};
 use crate::support::binary::ReplicaProcess;
@@ -20,9 +22,11 @@ use crate::support::wait::{eventually, until};
 
 const FIRST_PEER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 1);
 const SECOND_PEER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
-const THIRD_PEER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 3);
 
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Between two requests on a busy connection.
+const BUSY_INTERVAL: Duration = Duration::from_millis(300);
 
 const HEAD_DOCS: &str = "HEAD /docs HTTP/1.1\r\nHost: t\r\n\r\n";
 
@@ -34,6 +38,12 @@ async fn connected(address: &str, peer: Ipv4Addr) -> Option<TcpStream> {
 
 /// As [`connected`], by the first of these requests.
 async fn connected_by(address: &str, peer: Ipv4Addr, requests: &str) -> Option<TcpStream> {
+    served(address, peer, requests).await.map(|(stream, _)| stream)
+}
+
+/// A connection from `peer`, and the head of the response to the first of these requests; `None` if
+/// it was closed at once.
+async fn served(address: &str, peer: Ipv4Addr, requests: &str) -> Option<(TcpStream, String)> {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind((peer, 0).into()).unwrap();
     // A balancer may have reset it already.
@@ -49,11 +59,12 @@ async fn connected_by(address: &str, peer: Ipv4Addr, requests: &str) -> Option<T
             return None;
         }
     }
-    assert!(response.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&response));
-    Some(stream)
+    let head = String::from_utf8(response).unwrap();
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+    Some((stream, head))
 }
 
-/// Opens connections from `peer` until one is refused, `tries` at most.
+/// Opens connections from `peer` until one is refused or not kept, `tries` at most.
 async fn open_connections(address: &str, peer: Ipv4Addr, tries: usize) -> Vec<TcpStream> {
     open_connections_by(address, peer, tries, HEAD_DOCS).await
 }
@@ -67,9 +78,11 @@ async fn open_connections_by(
 ) -> Vec<TcpStream> {
     let mut streams = Vec::new();
     while streams.len() < tries {
-        match connected_by(address, peer, requests).await {
-            Some(stream) => streams.push(stream),
-            None => break,
+        match served(address, peer, requests).await {
+            Some((stream, head)) if !head.to_lowercase().contains("connection: close") => {
+                streams.push(stream);
+            }
+            _ => break,
         }
     }
     streams
@@ -130,6 +143,79 @@ async fn idle_connections_of_several_peers_make_room_for_a_new_one() {
     }
 }
 
+/// Connections from `peer` that send a request again and again, and are opened anew when they are closed.
+fn keep_busy(
+    address: &str,
+    peer: Ipv4Addr,
+    connections: usize,
+    served: &Arc<AtomicUsize>,
+) -> JoinSet<()> {
+    let mut tasks = JoinSet::new();
+    for _ in 0..connections {
+        let (address, served) = (address.to_owned(), Arc::clone(served));
+        tasks.spawn(async move {
+            loop {
+                if let Some(mut stream) = connected(&address, peer).await {
+                    served.fetch_add(1, Ordering::Relaxed);
+                    while is_served_again(&mut stream).await {
+                        sleep(BUSY_INTERVAL).await;
+                    }
+                }
+                sleep(BUSY_INTERVAL).await;
+            }
+        });
+    }
+    tasks
+}
+
+/// Whether a connection serves another request.
+async fn is_served_again(stream: &mut TcpStream) -> bool {
+    let mut response = Vec::new();
+    if stream.write_all(HEAD_DOCS.as_bytes()).await.is_err() {
+        return false;
+    }
+    while !response.ends_with(b"\r\n\r\n") {
+        if !matches!(stream.read_buf(&mut response).await, Ok(1..)) {
+            return false;
+        }
+    }
+    true
+}
+
+/// While other peers keep all of `max` connections busy, a new one is served.
+async fn assert_served_beside_busy_peers(address: &str, max: usize) {
+    let served = Arc::new(AtomicUsize::new(0));
+    let others = (2..=10).map(|number| Ipv4Addr::new(127, 0, 0, number));
+    let busy: Vec<_> = others.map(|peer| keep_busy(address, peer, max / 2, &served)).collect();
+    eventually(TIMEOUT, "all connections are busy", || async {
+        served.load(Ordering::Relaxed) >= max
+    })
+    .await;
+    let new = until(2 * TIMEOUT, "a new peer is served", || connected(address, FIRST_PEER)).await;
+    drop((busy, new));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn busy_connections_of_several_peers_make_room_for_a_new_one() {
+    let (replica, _) = replica(|config| config.server.max_connections = 8).await;
+    assert_served_beside_busy_peers(&address(&replica.base), 8).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_of_several_clients_of_the_shipped_balancer_make_room_for_a_new_one() {
+    let (replica, _) = replica(|_| {}).await;
+    let balancer = HaProxy::start_with(&replica.base, &replica.ops, small).await;
+    let address = address(&balancer.url("127.0.0.1"));
+    let mut idle = Vec::new();
+    for number in 2..=10 {
+        idle.extend(open_connections(&address, Ipv4Addr::new(127, 0, 0, number), 40).await);
+    }
+    assert!(idle.len() >= 20, "{}", idle.len());
+    until(TIMEOUT, "idle ones leave room", || connected(&address, FIRST_PEER)).await;
+    drop(idle);
+    assert_served_beside_busy_peers(&address, 36).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_trusted_proxy_holds_all_connections() {
     let (replica, _) = replica(|config| {
@@ -171,23 +257,25 @@ async fn the_log_names_the_setting_once_when_a_peer_reaches_its_bound() {
     process.wait_for_single_line(&["WARN", "127.0.0.1", "server.trusted_proxies"]).await;
 }
 
+/// Changes the balancer's configuration to 40 connections.
+fn small(text: &mut String) {
+    for (from, to) in
+        [("maxconn 4000", "maxconn 40"), ("gt 4000", "gt 40"), ("fe_conn gt 2000", "fe_conn gt 20")]
+    {
+        assert!(text.contains(from), "{from}");
+        *text = text.replace(from, to);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn one_client_of_the_shipped_balancer_leaves_connections_to_others() {
     let (replica, _) = replica(|_| {}).await;
-    let balancer = HaProxy::start_with(&replica.base, &replica.ops, |text| {
-        for (from, to) in [("maxconn 4000", "maxconn 40"), ("gt 4000", "gt 40")] {
-            assert!(text.contains(from), "{from}");
-            *text = text.replace(from, to);
-        }
-    })
-    .await;
+    let balancer = HaProxy::start_with(&replica.base, &replica.ops, small).await;
     let address = address(&balancer.url("127.0.0.1"));
 
     let streams = open_connections(&address, FIRST_PEER, 40).await;
     assert!((1..=20).contains(&streams.len()), "{}", streams.len());
-    let others = open_connections(&address, SECOND_PEER, 40).await;
-    assert!((1..=10).contains(&others.len()), "{}", others.len());
-    assert!(connected(&address, THIRD_PEER).await.is_some());
+    assert!(connected(&address, SECOND_PEER).await.is_some());
     drop(streams);
     eventually(TIMEOUT, "closed connections are free again", || async {
         connected(&address, FIRST_PEER).await.is_some()
