@@ -11,8 +11,8 @@ use secrecy::{ExposeSecret, SecretString};
 use super::command::{CommandError, CommandResult, UsageError, block_on};
 use super::output::{local, notice, sanitize};
 use super::session::{
-    ControlClient, CredentialStore, DeviceLogin, IssuerClient, Login, OidcLogin, OidcMetadata,
-    resolve_server, web_client,
+    ControlClient, CredentialStore, DeviceLogin, IssuerClient, Login, Logins, OidcLogin,
+    OidcMetadata, ServerAddress, resolve_server, web_client,
 };
 use super::terminal;
 use crate::keys::ApiKey;
@@ -30,6 +30,9 @@ pub(super) struct LoginCommand {
     /// Log in with a token that is read from standard input
     #[arg(long)]
     token_stdin: bool,
+    /// Log in although your login to another server has the same client of the same issuer
+    #[arg(long)]
+    shared_client: bool,
 }
 
 impl LoginCommand {
@@ -37,13 +40,19 @@ impl LoginCommand {
         block_on(async {
             let store = CredentialStore::of_user()?;
             // Before logging in: fails if the login could not be stored.
-            let server = resolve_server(self.server.as_deref(), &store.read()?)?;
+            let logins = store.read()?;
+            let server = resolve_server(self.server.as_deref(), &logins)?;
             drop(store.lock().await?);
             let web = web_client()?;
             let control = ControlClient::new(&web, &server);
             let metadata = control.login().await?;
             let login = match &metadata.oidc {
-                Some(oidc) if !self.token_stdin => log_in_with_device(&web, &control, oidc).await?,
+                Some(oidc) if !self.token_stdin => {
+                    if !self.shared_client {
+                        check_client(&logins, &server, oidc)?;
+                    }
+                    log_in_with_device(&web, &control, oidc).await?
+                }
                 _ if metadata.accepts_tokens() => {
                     log_in_with_token(&control, self.token_stdin).await?
                 }
@@ -103,6 +112,25 @@ fn read_token() -> Result<SecretString, CommandError> {
     Ok(SecretString::from(text))
 }
 
+/// Refuses a server that names the issuer and the client of another server: it would receive a token that
+/// may be valid there.
+fn check_client(
+    logins: &Logins,
+    server: &ServerAddress,
+    oidc: &OidcMetadata,
+) -> Result<(), CommandError> {
+    let mut servers = logins.servers_of_client(&oidc.issuer, &oidc.client_id);
+    match servers.find(|other| *other != server.as_str()) {
+        None => Ok(()),
+        Some(other) => Err(format!(
+            "{server} names the issuer and the client of your login to {other}. It would receive a \
+             token that may be valid there, too; nothing was changed. If you trust {server} with it, \
+             repeat the command with --shared-client"
+        )
+        .into()),
+    }
+}
+
 async fn log_in_with_device(
     web: &HttpClient,
     control: &ControlClient,
@@ -110,7 +138,7 @@ async fn log_in_with_device(
 ) -> Result<Login, CommandError> {
     let issuer = IssuerClient::discover(web, &oidc.issuer).await?;
     let device = DeviceLogin::begin(&issuer, oidc).await?;
-    print_instructions(&device);
+    print_instructions(&device, &control.server);
     let tokens = device.wait(&issuer, oidc).await?;
     let identity = control.whoami(&tokens.access_token).await.map_err(|error| {
         format!(
@@ -132,7 +160,7 @@ async fn log_in_with_device(
     })
 }
 
-fn print_instructions(device: &DeviceLogin) {
+fn print_instructions(device: &DeviceLogin, server: &ServerAddress) {
     let bold = Style::new().bold();
     let page = device.verification_uri_complete.as_ref().unwrap_or(&device.verification_uri);
     let (page, code) = (sanitize(page), sanitize(&device.user_code));
@@ -144,6 +172,7 @@ fn print_instructions(device: &DeviceLogin) {
     notice(&format!(
         "Open this page in a browser, on any device:\n\n    {bold}{page}{bold:#}\n\n\
          and {instruction}: {bold}{code}{bold:#}\n\n\
+         {server} receives the token of this login: confirm only if you trust it.\n\
          Waiting. The code is valid for {minutes} min. Ctrl-C cancels."
     ));
 }

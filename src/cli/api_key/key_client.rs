@@ -19,6 +19,9 @@ use crate::keys::{
 /// Keys requested from a server at a time.
 const PAGE_SIZE: usize = 200;
 
+/// A server that lists more keys than this is not believed.
+const MAX_LISTED: usize = 1_000_000;
+
 /// The keys of one user or of all users, and the place where they are managed.
 pub(super) enum KeyClient {
     /// A server. With `all`, everyone's keys, which the server grants to operators.
@@ -212,6 +215,9 @@ async fn list_pages(
         keys.extend(page.data.into_iter().filter(|key| seen.insert(key.prefix.clone())));
         if !page.has_more || keys.len() == before {
             return Ok(keys);
+        }
+        if keys.len() > MAX_LISTED {
+            return Err(format!("the server lists more than {MAX_LISTED} keys").into());
         }
     }
 }

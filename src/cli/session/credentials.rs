@@ -144,6 +144,20 @@ impl Logins {
         removed
     }
 
+    /// The servers with a login by this client of this issuer.
+    pub(in crate::cli) fn servers_of_client(
+        &self,
+        issuer: &str,
+        client_id: &str,
+    ) -> impl Iterator<Item = &str> {
+        let is_of_client = move |login: &Login| {
+            let oidc = login.oidc.as_ref();
+            oidc.is_some_and(|oidc| oidc.issuer == issuer && oidc.client_id == client_id)
+        };
+        let servers = self.servers.iter().filter(move |(_, login)| is_of_client(login));
+        servers.map(|(server, _)| server.as_str())
+    }
+
     pub(in crate::cli) fn servers(&self) -> impl Iterator<Item = &str> {
         self.servers.keys().map(String::as_str)
     }

@@ -66,6 +66,28 @@ async fn an_approved_login_can_create_keys() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_names_the_client_of_another_login_gets_no_token() {
+    let (setup, issuer) = setup().await;
+    let waiting = PendingLogin::start(&setup, &setup.ana).await;
+    issuer.approve(&waiting.code, "ana").await;
+    assert_eq!(waiting.wait_for_end().await.0, 0);
+    let other = AccountSetup::with(|config| issuer.configure(config)).await;
+    let before = setup.ana.credentials();
+
+    let refused = setup.ana.run(&["login", "--server", other.server()]).await;
+
+    let refused = refused.failed(1, &[]);
+    assert!(refused.stderr.contains(setup.server()), "{}", refused.stderr);
+    assert_eq!(setup.ana.credentials(), before);
+    let command = ["login", "--shared-client", "--server", other.server()];
+    let trusted = setup.ana.command(&command).start();
+    eventually(TIMEOUT, "the login begins", || async {
+        trusted.stderr().contains(&format!("{} receives the token", other.server()))
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_denied_login_ends_and_saves_nothing() {
     let (setup, issuer) = setup().await;
     let waiting = PendingLogin::start(&setup, &setup.ana).await;
