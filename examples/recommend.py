@@ -31,6 +31,11 @@ def get(path: str, **query: object) -> dict:
     sys.exit("the registry cannot be read; gave up")
 
 
+def shown(text: str) -> str:
+    """A text of the registry without characters that would control the terminal."""
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
+
+
 def main() -> None:
     if len(sys.argv) < 2:
         sys.exit(__doc__)
@@ -39,9 +44,9 @@ def main() -> None:
         phenotype = get(f"/genes/{gene['id']}/phenotype")
         inputs = phenotype["phenotype"]["input"].get("properties", {})
         if wanted is None or wanted in inputs:
-            print(f"{gene['name']}: fitness {gene['fitness_score']}, {gene['description']}")
-            print(f"takes:   {', '.join(inputs)}")
-            print(f"install: {phenotype['install_command']}")
+            print(shown(f"{gene['name']}: fitness {gene['fitness_score']}, {gene['description']}"))
+            print(shown(f"takes:   {', '.join(inputs)}"))
+            print(shown(f"install: {phenotype['install_command']}"))
             return
     sys.exit(f"no native gene of {domain} fits")
 

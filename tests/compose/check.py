@@ -35,6 +35,9 @@ def faults(services, binary):
     if "nobody could log in" not in refused(binary, ["config", "check"], services["control"], {}):
         yield "control: starts although nobody can log in"
     yield from redis_faults(services)
+    for name, service in services.items():
+        if "max-size" not in service.get("logging", {}).get("options", {}):
+            yield f"{name}: its log may fill the disk"
     if [port for port in services["control"]["ports"] if not port.startswith("127.0.0.1:")]:
         yield "control: is published beyond 127.0.0.1 without TLS"
 
@@ -58,7 +61,7 @@ def main():
     services = yaml.safe_load(text)["services"]
     found = list(faults(services, sys.argv[1]))
     for old, new in (("__DRAIN_MS", "__DRAIN"), ("--every", "--each"), ('"serve"', '"server"'), ("127.0.0.1:8081", "8081"),
-                     ("--requirepass", "--maxclients"), ("redis://:${REDIS_PASSWORD:-redis}@", "redis://"),
+                     ("max-size", "max-buffer-size"), ("--requirepass", "--maxclients"), ("redis://:${REDIS_PASSWORD:-redis}@", "redis://"),
                      ("REDISCLI_AUTH: ${REDIS_PASSWORD:-redis}", "REDISCLI_AUTH: redis"),
                      ("CONTROL__TOKENS", "CONTROL__TOKEN"), ("${CONTROL_TOKENS:-[]}", LOGIN.replace('"', '\\"'))):
         if old not in text or not list(faults(yaml.safe_load(text.replace(old, new))["services"], sys.argv[1])):

@@ -9,6 +9,8 @@ LABEL = "app.kubernetes.io/component"
 # Memory of the process (docs/operations.md), and what the alert GeneRegistryMemory allows beyond the caches.
 REST_BYTES = 60_000_000
 ALERT_BYTES = 256 * MEBIBYTE
+# What a connection takes at most (docs/operations.md).
+CONNECTION_BYTES = 390_000
 
 
 def no_secrets(cluster: Cluster):
@@ -149,6 +151,9 @@ def memory(cluster: Cluster):
         yield f"{api.name}: it asks for less memory than it takes at rest with full caches"
     if size(resources.get("limits", {}).get("memory", "0")) < 2 * caches + ALERT_BYTES:
         yield f"{api.name}: its limit of memory lies below that of the alert GeneRegistryMemory"
+    connections = int(cluster.setting("server.max_connections")) * CONNECTION_BYTES
+    if size(resources.get("limits", {}).get("memory", "0")) < caches + REST_BYTES + connections:
+        yield f"{api.name}: its connections may take more memory than its limit"
 
 
 def images(cluster: Cluster):
