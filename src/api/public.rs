@@ -13,13 +13,14 @@ use super::cors::Cors;
 use super::error::ApiError;
 use super::hsts::Hsts;
 use super::operations::PublicOperations;
-use super::pages::{PageRequest, Pages, UnknownPages, html_paths, page_paths};
+use super::pages::{Pages, html_paths, page_paths};
 use crate::cache::{ReadThrough, Source};
 use crate::config::ServerConfig;
 use crate::http::error::{ErrorCause, InvalidParameter, catch_errors};
 use crate::http::failure_log::FailureLog;
 use crate::http::headers::REQUEST_ID;
 use crate::http::request_id::RequestIds;
+use crate::http::unknown_pages::UnknownPages;
 use crate::ops::{
     Metrics, RequestLabels, RequestMetrics, RequestTrace, Traces, error_chain, log_ms, method_label,
 };
@@ -27,6 +28,9 @@ use crate::server::{Handler, InvalidHost};
 
 /// How the log calls a route that does not exist.
 const UNKNOWN: &str = "unknown";
+
+/// The pages to which the page of an unknown address leads.
+const LINKS: &[(&str, &str)] = &[("", "Overview"), ("docs", "API docs"), ("arena", "Arena")];
 
 /// The public API with its pages.
 pub struct PublicApi {
@@ -69,7 +73,7 @@ impl PublicApi {
         let requests = observability.metrics.requests(templates, operations);
         let (cors, hsts) = (Cors::new(&config.cors), Hsts::new(config));
         let (request_ids, failures) = (RequestIds::default(), FailureLog::default());
-        let unknown_pages = UnknownPages::new(html_paths());
+        let unknown_pages = UnknownPages::new(html_paths(), "/v1/", LINKS);
         Self { routes, unknown_pages, requests, cors, hsts, request_ids, failures, observability }
     }
 }
@@ -82,7 +86,7 @@ impl Handler for PublicApi {
         let method = request.method().clone();
         let cors_request = self.cors.request(&request);
         let has_hsts = self.hsts.applies_to(&request);
-        let page = PageRequest::of(&request);
+        let page = self.unknown_pages.request(&request);
         let mut response = match host {
             Err(error) => ApiError::from(InvalidParameter::from(error)).as_response(),
             Ok(()) => match self.cors.preflight(&cors_request) {
@@ -95,7 +99,7 @@ impl Handler for PublicApi {
         if let Some(page) = page
             && response.status() == StatusCode::NOT_FOUND
         {
-            response = self.unknown_pages.response(&page);
+            response = self.unknown_pages.response::<ApiError>(&page);
         }
         self.cors.add_headers(&cors_request, response.headers_mut());
         let labels = labels(&method, &response);

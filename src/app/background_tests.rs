@@ -39,6 +39,16 @@ const TASKS: &[&str] = &[
     "trace_export",
 ];
 
+#[test]
+fn the_runbook_says_what_the_panic_of_each_task_means() {
+    let runbook = include_str!("../../docs/operations.md");
+    let table = runbook.split_once("### GeneRegistryTaskPanics").expect("an alert").1;
+    let table = table.split_once("\n### ").expect("another alert").0;
+    let is_missing = |task: &&&str| !table.contains(&format!("`{task}`"));
+    let missing: Vec<_> = TASKS.iter().filter(is_missing).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
 /// Listens on free ports, with a Redis and a collector that are unavailable.
 fn config() -> Config {
     let mut config = LoadedConfig::read(None).expect("the defaults").config;

@@ -77,6 +77,6 @@ impl Services {
             let Ranking { data } = serde_json::from_slice(&ranking.body)?;
             leaders.push((domain, data));
         }
-        Ok(PublicNumbers::new(&numbers, leaders, entry.body.clone()))
+        Ok(PublicNumbers::new(&numbers, &leaders, entry.body.clone()))
     }
 }

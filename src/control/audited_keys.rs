@@ -96,10 +96,10 @@ impl AuditedKeys {
     }
 }
 
-/// Runs a call in a task of its own, which holds its slot to the end, and waits for it.
+/// Runs a call in a task of its own, which holds `slot` to the end, and waits for it.
 pub(super) async fn finish<T: Send + 'static>(
     tasks: &TaskTracker,
-    slot: CallSlot,
+    slot: impl Send + 'static,
     call: impl Future<Output = Result<T, StoreError>> + Send + 'static,
 ) -> Result<T, ControlApiError> {
     let task = async move {

@@ -34,8 +34,15 @@ pub(super) struct CallLimiter {
 /// A call in progress, until it is dropped.
 #[derive(Debug)]
 pub(super) struct CallSlot {
-    _of_user: OwnedSemaphorePermit,
+    of_user: OwnedSemaphorePermit,
     _of_users: Option<OwnedSemaphorePermit>,
+}
+
+impl CallSlot {
+    /// Ends the use of the store. Until the result is dropped, the call still counts as one of its user.
+    pub(super) fn into_call_of_user(self) -> OwnedSemaphorePermit {
+        self.of_user
+    }
 }
 
 impl CallLimiter {
@@ -74,7 +81,7 @@ impl CallLimiter {
                 Some(of_users) => Some(of_users.acquire_owned().await.ok()?),
                 None => None,
             };
-            Some(CallSlot { _of_user: of_user, _of_users: of_users })
+            Some(CallSlot { of_user, _of_users: of_users })
         };
         timeout(MAX_WAIT, acquire).await.ok().flatten().ok_or(ControlApiError::TooManyCalls)
     }

@@ -15,7 +15,7 @@ use super::error::ControlApiError;
 use super::identity::Caller;
 use super::model::{ApiKey, ApiKeyPage, NewApiKey, RotatedApiKey, WhoAmI};
 use super::parameters::{ListLimit, ListOffset};
-use super::reply::{JsonReply, reply};
+use super::reply::{JsonReply, reply, reply_holding};
 use super::requests::{
     CreateApiKey, KeySelector, KeyToCreate, RevokeApiKey, RotateApiKey, UpdateApiKey,
 };
@@ -94,14 +94,16 @@ impl KeysApi {
         let range = ListRange { limit: limit.0.0, offset: offset.0.0 };
         let slot = self.calls.begin(&caller).await?;
         let store = Arc::clone(&self.store);
-        let list = async move { store.list(owner.as_deref(), range).await };
-        let listed = finish(&self.tasks, slot, list).await?;
+        let list = async move { Ok((store.list(owner.as_deref(), range).await?, slot)) };
+        let (listed, slot) = finish(&self.tasks, (), list).await?;
         let shown = u64::from(range.offset) + listed.keys.len() as u64;
-        Ok(reply(&json!({
+        let page = json!({
             "data": listed.keys,
             "total": listed.total,
             "has_more": !listed.keys.is_empty() && shown < listed.total,
-        }))?)
+        });
+        // A long page takes memory until the client has read it.
+        Ok(reply_holding(&page, slot.into_call_of_user())?)
     }
 
     /// Change an API key

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use poem::error::ResponseError;
-use poem::http::{HeaderValue, header};
+use poem::http::{HeaderValue, StatusCode, header};
 use poem::{Endpoint, PathPattern, Request, Response, Result, Route};
 use poem_openapi::OpenApi;
 use tokio_util::task::TaskTracker;
@@ -16,7 +16,7 @@ use super::error::ControlApiError;
 use super::identity::{Caller, Identities};
 use super::keys::KeysApi;
 use super::login::LoginApi;
-use super::pages::add_pages;
+use super::pages::{add_pages, html_paths};
 use crate::config::ControlConfig;
 use crate::http::error::{ErrorCause, InvalidParameter, catch_errors};
 use crate::http::failure_log::FailureLog;
@@ -24,13 +24,18 @@ use crate::http::headers::REQUEST_ID;
 use crate::http::methods::{Endpoints, MethodRoutes};
 use crate::http::request_id::RequestIds;
 use crate::http::trusted_proxies::TrustedProxies;
+use crate::http::unknown_pages::UnknownPages;
 use crate::keys::{KeyLimits, KeyStore};
 use crate::ops::{Metrics, error_chain, log_ms, method_label};
 use crate::server::{Handler, InvalidHost};
 
-/// The control API with its page.
+/// The pages to which the page of an unknown address leads.
+const LINKS: &[(&str, &str)] = &[("keys", "API keys"), ("docs", "Control API")];
+
+/// The control API with its pages.
 pub struct ControlApi {
     routes: Route,
+    unknown_pages: UnknownPages,
     request_ids: RequestIds,
     failures: FailureLog,
     metrics: Arc<Metrics>,
@@ -67,7 +72,8 @@ impl ControlApi {
             routes = routes.at(path, AuthenticatedRoutes { inner, identities, trusted_proxies });
         }
         let (request_ids, failures) = (RequestIds::default(), FailureLog::default());
-        Self { routes, request_ids, failures, metrics, key_changes }
+        let unknown_pages = UnknownPages::new(html_paths(), "/control/v1/", LINKS);
+        Self { routes, unknown_pages, request_ids, failures, metrics, key_changes }
     }
 
     /// The tasks that change keys. They go on when their callers have gone.
@@ -81,10 +87,16 @@ impl Handler for ControlApi {
         let started = Instant::now();
         let id = self.request_ids.of(request.headers());
         let method = method_label(request.method());
+        let page = self.unknown_pages.request(&request);
         let mut response = match host {
             Ok(()) => catch_errors::<ControlApiError>(self.routes.call(request)).await,
             Err(error) => ControlApiError::from(InvalidParameter::from(error)).as_response(),
         };
+        if let Some(page) = page
+            && response.status() == StatusCode::NOT_FOUND
+        {
+            response = self.unknown_pages.response::<ControlApiError>(&page);
+        }
         let route = response.data::<PathPattern>().map_or("unknown", |pattern| &*pattern.0);
         let status = response.status().as_u16();
         self.metrics.control_request(route, method, status);

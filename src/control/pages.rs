@@ -17,6 +17,9 @@ use crate::http::methods::MethodRoutes;
 use crate::http::static_file::{HTML, JSON, PageFile, SCRIPT, STYLE, StaticFile, add_page_policy};
 use crate::http::swagger_ui;
 
+/// The path of the page on which users manage their keys.
+const KEYS: &str = "/keys";
+
 const OWN_FILES: [PageFile; 8] = [
     ("/docs", HTML, include_str!("pages/index.html")),
     ("/docs/init.js", SCRIPT, include_str!("pages/init.js")),
@@ -50,20 +53,25 @@ pub(super) fn add_pages(
             route.at(path, MethodRoutes::<ControlApiError>::of_page(file))
         });
     route
-        .at("/", MethodRoutes::<ControlApiError>::of_page(RedirectTo("keys")))
-        .at("/keys/", MethodRoutes::<ControlApiError>::of_page(RedirectTo("../keys")))
-        .at("/keys", MethodRoutes::<ControlApiError>::of_page(keys_page))
+        .at("/", MethodRoutes::<ControlApiError>::of_page(ToKeys))
+        .at(KEYS, MethodRoutes::<ControlApiError>::of_page(keys_page))
 }
 
-/// Redirects to another page, relatively.
-struct RedirectTo(&'static str);
+/// The paths of the pages alone.
+pub(super) fn html_paths() -> impl Iterator<Item = &'static str> {
+    let files = OWN_FILES.into_iter().filter(|(_, content_type, _)| *content_type == HTML);
+    files.map(|(path, ..)| path).chain([KEYS])
+}
 
-impl Endpoint for RedirectTo {
+/// Redirects to the page of the keys, relatively.
+struct ToKeys;
+
+impl Endpoint for ToKeys {
     type Output = Response;
 
     async fn call(&self, _: Request) -> Result<Response> {
         let response = Response::builder().status(StatusCode::FOUND);
-        Ok(response.header(header::LOCATION, self.0).finish())
+        Ok(response.header(header::LOCATION, "keys").finish())
     }
 }
 

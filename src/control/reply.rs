@@ -2,6 +2,7 @@
 
 use std::marker::PhantomData;
 
+use bytes::Bytes;
 use poem::http::StatusCode;
 use poem::{IntoResponse, Response};
 use poem_openapi::ApiResponse;
@@ -15,7 +16,16 @@ use super::model::{ApiKey, ApiKeyPage, ErrorBody, Login, NewApiKey, RotatedApiKe
 use crate::http::document::{UNCACHED_HEADERS, response};
 
 /// The reply of an operation: JSON that is described by `T`.
-pub(super) struct JsonReply<T>(Vec<u8>, PhantomData<T>);
+pub(super) struct JsonReply<T>(Bytes, PhantomData<T>);
+
+/// Bytes, and what is held until they have been sent or discarded.
+struct Held<H>(Vec<u8>, H);
+
+impl<H> AsRef<[u8]> for Held<H> {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
 
 impl<T: ControlReply> IntoResponse for JsonReply<T> {
     fn into_response(self) -> Response {
@@ -39,11 +49,19 @@ pub(super) trait ControlReply: Type {
 pub(super) fn reply<T: ControlReply>(
     value: &impl Serialize,
 ) -> Result<JsonReply<T>, ControlApiError> {
+    reply_holding(value, ())
+}
+
+/// As [`reply`]; `held` is dropped once the response has been sent or discarded.
+pub(super) fn reply_holding<T: ControlReply>(
+    value: &impl Serialize,
+    held: impl Send + 'static,
+) -> Result<JsonReply<T>, ControlApiError> {
     let json = serde_json::to_vec(value).map_err(|error| {
         tracing::error!(%error, "cannot write a response as JSON");
         ControlApiError::Internal
     })?;
-    Ok(JsonReply(json, PhantomData))
+    Ok(JsonReply(Bytes::from_owner(Held(json, held)), PhantomData))
 }
 
 impl<T: ControlReply> ApiResponse for JsonReply<T> {

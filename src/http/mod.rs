@@ -15,4 +15,6 @@ mod raw_query;
 pub(crate) mod request_id;
 pub(crate) mod static_file;
 pub(crate) mod swagger_ui;
+pub(crate) mod template;
 pub(crate) mod trusted_proxies;
+pub(crate) mod unknown_pages;

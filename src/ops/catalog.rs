@@ -73,7 +73,7 @@ pub const ALL: &[MetricDescription] = catalog! {
     Gauge "gene_registry_misses" ["state"]
         "reads from the upstream for the caches: `reading`, or `queued` for a permit";
     Counter "gene_registry_shed_total" ["what"]
-        "shed reads: `miss` and `deep_page` (503, or a stale response), `refresh` (in the background)";
+        "shed reads: `miss` and `deep_page` (of a page with an offset above 1,000; both: 503, or a stale response), `refresh` (in the background)";
     Counter "gene_registry_refreshes_total" []
         "background refreshes of stale entries";
     Counter "gene_registry_waits_for_other_replica_total" []
@@ -105,7 +105,7 @@ pub const ALL: &[MetricDescription] = catalog! {
     Counter "gene_registry_limit_decisions_total" ["result"]
         "requests with a valid key: `admitted`, `refused`, `refused_locally` (the window was known to be full), `unenforced` (over the limit, but admitted), `not_counted` (503)";
     Counter "gene_registry_limit_local_fallback_total" []
-        "of these, decisions by the replica's own share of the limit, because Redis was unavailable";
+        "requests that were decided by the replica's own share of the limit, because Redis was unavailable";
     Histogram "gene_registry_limit_wait_seconds" []
         "time that a request waited to be counted, seconds";
     Histogram "gene_registry_limit_round_trip_seconds" ["outcome"]

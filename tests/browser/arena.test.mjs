@@ -56,6 +56,35 @@ for (const [where, url] of [["plainly", demo], ["behind TLS and a prefix", proxi
   }));
 }
 
+test("an owner is a link to the owner's genes among those of a page", () => onPage({ key: keys.good }, async (page) => {
+  const { data } = await api("genes?domain=search&limit=50");
+  const [{ owner, id }] = data;
+  const expected = data.flatMap((gene, index) => (gene.owner === owner ? [[String(index + 1), gene.name]] : []));
+  assert.ok(expected.length < data.length, "there are others");
+  await open(page);
+  await page.locator("#rows").getByRole("link", { name: owner, exact: true }).first().click();
+  const address = `?domain=search&owner=${encodeURIComponent(owner)}&limit=50`;
+  const listed = async () => {
+    await page.locator("#owner").getByText(`by ${owner}`).waitFor();
+    const shown = await rows(page).evaluateAll((all) => all.map((row) =>
+      [row.querySelector(".rank").textContent, row.querySelector("a.gene").textContent]));
+    assert.deepEqual(shown, expected);
+    assert.equal(new URL(page.url()).search, address);
+  };
+  await listed();
+  await accessible(page);
+  await page.reload();
+  await listed();
+  await page.getByRole("link", { name: "show all owners" }).click();
+  await page.locator("#owner").waitFor({ state: "hidden" });
+  assert.equal(await rows(page).count(), data.length);
+  await open(page, "?domain=search&owner=nobody");
+  await page.getByText("None of the genes on this page is by this owner.").waitFor();
+  await page.goto(`${demo}/genes/${id}`);
+  await page.getByRole("link", { name: owner, exact: true }).click();
+  await listed();
+}));
+
 test("a view that is left while its response arrives does not disturb the next one", () => onPage({ key: keys.good }, async (page) => {
   await open(page);
   await page.evaluate(() => {

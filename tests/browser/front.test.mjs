@@ -91,7 +91,7 @@ test("a slash too many leads to the page, and an unknown address to a page with 
       assert.equal(response.status(), 404);
       await fits(page);
       await accessible(page);
-      await page.getByRole("link", { name: "Explore the arena" }).click();
+      await page.getByRole("link", { name: "Arena" }).click();
       await page.waitForURL(`${url}/arena`);
     }
   }

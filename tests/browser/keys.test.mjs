@@ -52,6 +52,23 @@ for (const theme of themes) {
   }));
 }
 
+test("an unknown address leads back, and a slash too many to the page", () => onPage({ provokes: [404] }, async (page) => {
+  for (const url of [control.url, proxiedControl]) {
+    for (const path of ["nothing", "deep/in/nothing"]) {
+      const response = await page.goto(`${url}/${path}`);
+      assert.equal(response.status(), 404);
+      await fits(page);
+      await accessible(page);
+      await page.getByRole("link", { name: "API keys" }).click();
+      await page.waitForURL(`${url}/keys`);
+    }
+    for (const path of ["keys", "docs"]) {
+      await page.goto(`${url}/${path}/`);
+      await page.waitForURL(`${url}/${path}`);
+    }
+  }
+}));
+
 test("a key is created, shown once, changed, replaced and revoked", () => onPage({}, async (page) => {
   await logIn(page);
   const name = `<b>mine</b> ${Date.now()}`;

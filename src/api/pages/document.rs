@@ -2,6 +2,7 @@
 //! the service.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use moka::sync::Cache;
 use poem::http::{HeaderValue, header};
@@ -13,9 +14,15 @@ use crate::http::methods::MethodRoutes;
 use crate::http::parameter::parse_query;
 use crate::http::static_file::StaticFile;
 use crate::http::trusted_proxies::TrustedProxies;
+use crate::sync::TokenBucket;
 
 /// Cached texts: all forms for a few addresses, each plain and compressed.
 const MAX_CACHED_TEXTS: u64 = 16;
+
+/// Texts that are made for new addresses: in a burst, and per second on average. Each takes
+/// milliseconds, and anybody can make up addresses.
+const NEW_TEXTS_BURST: u32 = 64;
+const NEW_TEXTS_PER_SECOND: u32 = 4;
 
 /// The paths of the document.
 pub(super) const DOCUMENT_PATHS: [(&str, DocumentFormat); 4] = [
@@ -41,6 +48,7 @@ pub(super) struct DocumentTexts {
     public_url: Option<String>,
     trusted_proxies: TrustedProxies,
     cache: Cache<(OpenApiVersion, DocumentFormat, String), StaticFile>,
+    new_texts: TokenBucket,
 }
 
 impl DocumentTexts {
@@ -51,7 +59,9 @@ impl DocumentTexts {
         public_url: Option<String>,
         trusted_proxies: TrustedProxies,
     ) -> Self {
-        Self { document, public_url, trusted_proxies, cache: Cache::new(MAX_CACHED_TEXTS) }
+        let new_texts = TokenBucket::new(NEW_TEXTS_BURST, NEW_TEXTS_PER_SECOND, Instant::now());
+        let cache = Cache::new(MAX_CACHED_TEXTS);
+        Self { document, public_url, trusted_proxies, cache, new_texts }
     }
 
     /// Adds the routes of the document.
@@ -74,12 +84,16 @@ impl Endpoint for DocumentEndpoint {
     type Output = Response;
 
     async fn call(&self, request: Request) -> Result<Response> {
-        let DocumentTexts { document, public_url, trusted_proxies, cache } = &*self.texts;
+        let DocumentTexts { document, public_url, trusted_proxies, cache, new_texts } =
+            &*self.texts;
         let version = parse_query(request.uri().query().unwrap_or_default(), "version")?;
         let reported = || trusted_proxies.address(&request);
         // Empty for the root of the server from which the client fetches the document.
         let address = public_url.clone().or_else(reported).unwrap_or_default();
-        let key = (version, self.format, address);
+        let mut key = (version, self.format, address);
+        if !cache.contains_key(&key) && !new_texts.try_take(Instant::now()) {
+            key.2.clear();
+        }
         let file = cache.get_with_by_ref(&key, || {
             let text = document.text(version, self.format, &key.2);
             StaticFile::cached_for_an_hour(self.format.content_type(), text)

@@ -11,10 +11,10 @@ use poem::{Endpoint, Request, Response, Result};
 use super::content::Pages;
 use super::numbers::SharedNumbers;
 use super::sections::{self, ExampleGene, escaped};
-use super::template::{Parts, Template};
 use crate::config::PagesConfig;
 use crate::http::headers::NO_STORE;
 use crate::http::static_file::{HTML, add_page_policy};
+use crate::http::template::{Parts, Template};
 use crate::http::trusted_proxies::is_host;
 use crate::ops::{CheckDependencies, Dependencies, Dependency, Health};
 
@@ -63,7 +63,10 @@ impl FrontPage {
         };
         let base = Bytes::from(escaped(&format!("{address}/v1")));
         let numbers = self.numbers.get();
-        let example = ExampleGene::of(numbers.as_deref());
+        let (section, example) = match numbers.as_deref() {
+            Some(numbers) => (numbers.section.clone(), numbers.example.clone()),
+            None => (Bytes::new(), ExampleGene::default()),
+        };
         self.template.filled(|name| match name {
             "tone" => text(state.tone),
             "state" => text(state.name),
@@ -71,10 +74,10 @@ impl FrontPage {
             "upstream" => text(dependency_text(registry)),
             "redis" => text(dependency_text(shared)),
             "change_log" => text(dependency_text(dependencies.change_log)),
-            "numbers" => sections::numbers(numbers.as_deref()),
+            "numbers" => section.clone(),
             "key" => sections::key(&self.config, self.control_url.as_deref()),
-            "domain" => example.domain.clone().into(),
-            "gene" => example.gene.clone().into(),
+            "domain" => example.domain.clone(),
+            "gene" => example.gene.clone(),
             "gene_note" => text(example.note),
             "address_source" => text(source),
             "version" => text(env!("CARGO_PKG_VERSION")),

@@ -8,10 +8,8 @@ mod front;
 mod numbers;
 mod routes;
 mod sections;
-mod template;
-mod unknown;
 
 pub use content::Pages;
-pub use numbers::{Leader, PublicNumbers, SharedNumbers};
+pub use numbers::{PublicNumbers, SharedNumbers};
 pub(super) use routes::{html_paths, page_paths};
-pub(super) use unknown::{PageRequest, UnknownPages};
+pub use sections::Leader;

@@ -5,37 +5,29 @@ use std::sync::{Arc, PoisonError, RwLock};
 use bytes::Bytes;
 use poem::http::StatusCode;
 use poem::{Endpoint, Request, Response, Result};
-use serde::Deserialize;
 
+use super::sections::{self, ExampleGene, Leader};
 use crate::http::static_file::{JSON, StaticFile};
-use crate::registry::{Count, DomainName, RegistryNumbers};
+use crate::registry::{DomainName, RegistryNumbers};
 
 /// Numbers of the registry that need no key.
 pub struct PublicNumbers {
-    pub(super) genes: Count,
-    pub(super) domains: Count,
-    /// The best genes of some domains.
-    pub(super) leaders: Vec<(DomainName, Vec<Leader>)>,
+    /// The section of the front page, as HTML.
+    pub(super) section: Bytes,
+    /// The gene of the front page's examples.
+    pub(super) example: ExampleGene,
     file: StaticFile,
 }
 
-/// One of the best genes of a domain.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct Leader {
-    pub(super) id: String,
-    pub(super) name: String,
-    pub(super) fitness_score: f64,
-}
-
 impl PublicNumbers {
-    /// `json`: `registry` as JSON.
+    /// `leaders`: the best genes of some domains. `json`: `registry` as JSON.
     pub fn new(
         registry: &RegistryNumbers,
-        leaders: Vec<(DomainName, Vec<Leader>)>,
+        leaders: &[(DomainName, Vec<Leader>)],
         json: Bytes,
     ) -> Self {
-        let (genes, domains) = (registry.genes, registry.total_domains);
-        Self { genes, domains, leaders, file: StaticFile::new(JSON, json) }
+        let section = sections::numbers(registry, leaders);
+        Self { section, example: ExampleGene::of(leaders), file: StaticFile::new(JSON, json) }
     }
 }
 

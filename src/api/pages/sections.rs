@@ -4,10 +4,10 @@ use std::fmt::Write;
 
 use bytes::Bytes;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::Deserialize;
 
-use super::numbers::PublicNumbers;
 use crate::config::PagesConfig;
-use crate::registry::deceptions;
+use crate::registry::{DomainName, RegistryNumbers, deceptions};
 
 /// What is encoded in an address: all but the unreserved characters of RFC 3986.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -15,25 +15,34 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'
 /// Maximum number of genes that are shown of a domain.
 const LEADERS: usize = 3;
 
+/// Names of genes are cut to so many characters.
+const NAME_CHARS: usize = 200;
+
+/// One of the best genes of a domain.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Leader {
+    id: String,
+    name: String,
+    fitness_score: f64,
+}
+
 /// A gene and a domain that the commands of the page use.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ExampleGene {
     /// Encoded for a query.
-    pub(super) domain: String,
-    pub(super) gene: String,
+    pub(super) domain: Bytes,
+    pub(super) gene: Bytes,
     /// The explanation of the gene.
     pub(super) note: &'static str,
 }
 
 impl ExampleGene {
-    /// A gene of the registry if its numbers are public, else one of the sample registry.
-    pub(super) fn of(numbers: Option<&PublicNumbers>) -> Self {
-        let first = numbers.and_then(|numbers| {
-            numbers.leaders.iter().find_map(|(domain, genes)| Some((domain, genes.first()?)))
-        });
+    /// One of these genes; of the sample registry if there is none.
+    pub(super) fn of(leaders: &[(DomainName, Vec<Leader>)]) -> Self {
+        let first = leaders.iter().find_map(|(domain, genes)| Some((domain, genes.first()?)));
         first.map_or_else(Self::default, |(domain, gene)| Self {
-            domain: utf8_percent_encode(domain.as_str(), ENCODED).to_string(),
-            gene: escaped(&gene.id),
+            domain: utf8_percent_encode(domain.as_str(), ENCODED).to_string().into(),
+            gene: escaped(&gene.id).into(),
             note: "This id is that of the best gene of a domain; a search returns others.",
         })
     }
@@ -43,22 +52,21 @@ impl Default for ExampleGene {
     /// A gene of the sample registry.
     fn default() -> Self {
         Self {
-            domain: "search".to_owned(),
-            gene: "db8dde37-1518-4afb-94b1-f5723d34ff6e".to_owned(),
+            domain: Bytes::from_static(b"search"),
+            gene: Bytes::from_static(b"db8dde37-1518-4afb-94b1-f5723d34ff6e"),
             note: "This id is from the sample registry; a search returns others.",
         }
     }
 }
 
-/// The numbers of genes and domains, and the leaders of some domains; empty if they are not public.
-pub(super) fn numbers(numbers: Option<&PublicNumbers>) -> Bytes {
-    let Some(PublicNumbers { genes, domains, leaders, .. }) = numbers else { return Bytes::new() };
+/// The numbers of genes and domains, and the leaders of some domains.
+pub(super) fn numbers(registry: &RegistryNumbers, leaders: &[(DomainName, Vec<Leader>)]) -> Bytes {
     let mut html = String::from("<section class=\"block\" aria-labelledby=\"numbers\">\n");
     let _ = writeln!(
         html,
         "<h2 id=\"numbers\">{} in {}</h2>\n<div class=\"facts\">",
-        counted(genes.get(), "gene"),
-        counted(domains.get(), "domain")
+        counted(registry.genes.get(), "gene"),
+        counted(registry.total_domains.get(), "domain")
     );
     for (domain, genes) in leaders.iter().filter(|(_, genes)| !genes.is_empty()) {
         let query = utf8_percent_encode(domain.as_str(), ENCODED);
@@ -69,8 +77,8 @@ pub(super) fn numbers(numbers: Option<&PublicNumbers>) -> Bytes {
         );
         for gene in genes.iter().take(LEADERS) {
             let (id, fitness) = (utf8_percent_encode(&gene.id, ENCODED), gene.fitness_score);
-            let name = if gene.name.is_empty() { "(unnamed)" } else { &gene.name };
-            let name = escaped(name);
+            let shown: String = gene.name.chars().take(NAME_CHARS).collect();
+            let name = if shown.is_empty() { "(unnamed)".to_owned() } else { escaped(&shown) };
             let _ = writeln!(
                 html,
                 "<li><a href=\"genes/{id}\">{name}</a> <span class=\"soft\">{fitness:.3}</span></li>"
@@ -145,19 +153,12 @@ pub(super) fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::numbers::Leader;
     use super::*;
-    use crate::registry::{Count, RegistryNumbers};
+    use crate::registry::Count;
 
-    fn public(domain: &str, name: &str) -> PublicNumbers {
-        let registry = RegistryNumbers {
-            genes: Count::saturating(1_234_567),
-            total_domains: Count::saturating(1),
-            domains: Vec::new(),
-        };
+    fn leaders(domain: &str, name: &str) -> Vec<(DomainName, Vec<Leader>)> {
         let leader = Leader { id: "an id".to_owned(), name: name.to_owned(), fitness_score: 0.5 };
-        let domain = domain.parse().expect("a domain");
-        PublicNumbers::new(&registry, vec![(domain, vec![leader])], Bytes::new())
+        vec![(domain.parse().expect("a domain"), vec![leader])]
     }
 
     fn text(html: Bytes) -> String {
@@ -165,19 +166,25 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_shown_only_if_they_are_public_and_texts_are_escaped() {
-        assert_eq!(text(numbers(None)), "");
-        let html = text(numbers(Some(&public("a&b'", "<b>\u{202e}"))));
+    fn texts_of_the_registry_are_escaped_and_cut() {
+        let registry = RegistryNumbers {
+            genes: Count::saturating(1_234_567),
+            total_domains: Count::saturating(1),
+            domains: Vec::new(),
+        };
+        let html = text(numbers(&registry, &leaders("a&b'", "<b>\u{202e}")));
         assert!(html.contains("1,234,567 genes in 1 domain<"), "{html}");
         assert!(html.contains("arena?domain=a%26b%27\">a&amp;b&#39;</a>"), "{html}");
         assert!(html.contains("genes/an%20id\">&lt;b&gt;\\u{202e}</a>"), "{html}");
+        let html = text(numbers(&registry, &leaders("a", &"é".repeat(100_000))));
+        assert!(html.len() < 1_000, "{}", html.len());
     }
 
     #[test]
     fn examples_are_those_that_exist() {
-        assert_eq!(ExampleGene::of(None), ExampleGene::default());
-        let example = ExampleGene::of(Some(&public("a b", "x")));
-        assert_eq!((&*example.domain, &*example.gene), ("a%20b", "an id"));
+        assert_eq!(ExampleGene::of(&[]), ExampleGene::default());
+        let example = ExampleGene::of(&leaders("a b", "x"));
+        assert_eq!((&*example.domain, &*example.gene), (&b"a%20b"[..], &b"an id"[..]));
     }
 
     #[test]

@@ -250,11 +250,13 @@ async fn browsers_get_a_page_for_an_unknown_address_and_other_clients_json() {
         }
     }
     get("/v1/none", "text/html").await.assert_refused(404, "NOT_FOUND");
+    let deep = "/a".repeat(20_000);
+    get(&deep, "text/html").await.assert_refused(404, "NOT_FOUND");
     send(&replica, Method::POST, "/none").await.assert_refused(404, "NOT_FOUND");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_page_with_a_slash_too_many_redirects_by_a_relative_reference() {
+async fn a_page_with_a_trailing_slash_redirects_by_a_relative_reference() {
     let (replica, _) = replica(|_| {}).await;
     let root = replica.base.strip_suffix("/v1").unwrap();
     let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none());
@@ -268,6 +270,8 @@ async fn a_page_with_a_slash_too_many_redirects_by_a_relative_reference() {
         assert_eq!(redirect.status(), 308, "{path}");
         assert_eq!(redirect.headers()["location"], location);
     }
+    let long = client.get(format!("{root}/docs/?{}", "x".repeat(20_000))).send().await.unwrap();
+    assert_eq!(long.headers()["location"], "../docs");
     for path in ["/none/", "/assets/style.css/", "/v1/genes/"] {
         let other = client.get(format!("{root}{path}")).send().await.unwrap();
         assert_eq!(other.status(), 404, "{path}");

@@ -69,7 +69,8 @@ function updateRateLimit(headers) {
 
 export const forgetRateLimit = () => { rateLimit = null; };
 
-export async function genes(query, signal) {
+/** A page of genes of all owners. */
+export async function genes({ owner: _, ...query }, signal) {
   const { body, link } = await request("genes", query, signal);
   return { ...body, next: linked(link, "next"), previous: linked(link, "prev") };
 }

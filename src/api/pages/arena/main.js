@@ -72,7 +72,7 @@ const hideContent = () => ["overview", "ranking"].forEach((id) => { $(id).hidden
 function pageLoader(signal) {
   const loading = new Map();
   return (view) => {
-    const name = addressOf(view).search;
+    const name = addressOf({ ...view, owner: DEFAULTS.owner }).search;
     if (!loading.has(name)) loading.set(name, api.genes(view, signal));
     return loading.get(name);
   };

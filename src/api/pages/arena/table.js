@@ -2,16 +2,19 @@
 
 import { $, announce, count, decimal, inert, make } from "../assets/dom.js";
 import { sparkline } from "./plots.js";
-import { addressOf, DEFAULTS, geneAddress, opensElsewhere, viewLink } from "./view.js";
+import { addressOf, DEFAULTS, geneAddress, ofOwner, opensElsewhere, viewLink } from "./view.js";
 
 export const TONES = { Native: "good", Hybrid: "accent", Wrapped: "" };
 const SORTED_BY = { fitness: "fitness", reputation: "reputation", downloads: "downloads" };
 
 export function showTable(page, view, go) {
   const { data, total, offset } = page;
-  $("rows").replaceChildren(...data.map((gene, index) => row(gene, offset + index + 1, view, go)));
-  if (!data.length) {
-    const text = total ? "This page is empty: it is past the end of the ranking." : "No gene matches these filters.";
+  const ranked = data.map((gene, index) => ({ gene, rank: offset + index + 1 }));
+  const listed = ranked.filter(({ gene }) => !view.owner || gene.owner === view.owner);
+  $("rows").replaceChildren(...listed.map(({ gene, rank }) => row(gene, rank, view, go)));
+  if (!listed.length) {
+    const text = data.length ? "None of the genes on this page is by this owner."
+      : total ? "This page is empty: it is past the end of the ranking." : "No gene matches these filters.";
     $("rows").append(make("tr", { role: "row" }, make("td", { role: "cell", colspan: 8, class: "empty soft" }, text)));
   }
   $("genes").classList.toggle("all-domains", !view.domain);
@@ -20,6 +23,9 @@ export function showTable(page, view, go) {
   $("caption").textContent = `Genes ${where}${view.fidelity ? `, ${view.fidelity} only` : ""}, by ${SORTED_BY[view.sort]}, best first`;
   const range = data.length ? `${count(offset + 1)}–${count(offset + data.length)} of ${count(total)}` : `0 of ${count(total)}`;
   $("range").textContent = range;
+  $("owner").hidden = !view.owner;
+  $("owner").replaceChildren(`${count(listed.length)} of the genes ${range} are by ${inert(view.owner)}. The API cannot search by owner: look at further pages for more, or `,
+    viewLink({ ...view, owner: DEFAULTS.owner }, go, {}, "show all owners"), ".");
   for (const [id, target] of [["previous", page.previous], ["next", page.next]]) pageLink(id, target, view, go);
   $("ranking").hidden = false;
   announce(`Genes ${range} shown.`);
@@ -57,13 +63,14 @@ function pageLink(id, target, view, go) {
 
 function row(gene, rank, view, go) {
   const name = make("a", { class: "gene", href: geneAddress(gene.id).href }, gene.name || "(unnamed)");
+  const owner = gene.owner && ["by ", viewLink(ofOwner(view.domain, gene.owner), go, {}, gene.owner)];
   const domain = !view.domain && gene.domain
     && [" in ", viewLink({ ...DEFAULTS, domain: gene.domain }, go, {}, gene.domain)];
   return make("tr", { role: "row" },
     cell("#", count(rank), "number rank"),
     make("th", { role: "rowheader", scope: "row" }, name,
       gene.description && make("span", { class: "description" }, gene.description),
-      make("span", { class: "by" }, gene.owner ? `by ${gene.owner}` : "", domain)),
+      make("span", { class: "by" }, owner, domain)),
     cell("Fidelity", make("span", { class: `badge ${TONES[gene.fidelity] ?? ""}` }, gene.fidelity)),
     cell("Fitness", decimal(gene.fitness_score), "number strong"),
     cell("History", sparkline(gene.arena_history), "history"),

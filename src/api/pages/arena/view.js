@@ -3,7 +3,7 @@
 import { make } from "../assets/dom.js";
 import { root } from "../assets/key.js";
 
-export const DEFAULTS = { domain: "", fidelity: "", sort: "fitness", limit: "20", offset: "0" };
+export const DEFAULTS = { domain: "", owner: "", fidelity: "", sort: "fitness", limit: "20", offset: "0" };
 
 const OFFERED = {
   fidelity: ["", "Native", "Hybrid", "Wrapped"],
@@ -13,8 +13,12 @@ const OFFERED = {
 /** Longest name of a domain, in characters. */
 const MAX_DOMAIN = 255;
 
+/** The genes of an owner: on the largest pages, since the API cannot search for them. */
+export const ofOwner = (domain, owner) => ({ ...DEFAULTS, domain, owner, limit: "50" });
+
 const isOffered = (name, value) => {
   if (name === "domain") return [...value].length <= MAX_DOMAIN;
+  if (name === "owner") return true;
   return name === "offset" ? /^\d{1,9}$/.test(value) : OFFERED[name].includes(value);
 };
 

@@ -10,7 +10,7 @@ import { drawHistory, historyOf, historyTable } from "./plots.js";
 import { showSchema } from "./schema.js";
 import { geneSeen } from "./seen.js";
 import { TONES } from "./table.js";
-import { addressOf } from "./view.js";
+import { addressOf, ofOwner } from "./view.js";
 import { copy } from "../assets/copy.js";
 import { dropKey, key, root } from "../assets/key.js";
 
@@ -138,7 +138,7 @@ function showSummary(gene) {
   $("standing-content").replaceChildren(
     make("dl", { class: "facts" },
       fact("Rank in its domain", gene.arena_rank ? count(gene.arena_rank) : "unranked"),
-      fact("Owner", gene.owner || "none"), fact("Downloads", count(gene.downloads))),
+      fact("Owner", gene.owner ? make("a", { href: addressOf(ofOwner(gene.domain, gene.owner)).href }, gene.owner) : "none"), fact("Downloads", count(gene.downloads))),
     plot,
     history.length ? make("details", {}, make("summary", {}, "Show as a table"),
       make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Evaluations" },

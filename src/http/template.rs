@@ -12,7 +12,7 @@ use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, SizeHint};
 
 /// A text with placeholders: names in double braces.
-pub(super) struct Template(Vec<Part>);
+pub(crate) struct Template(Vec<Part>);
 
 enum Part {
     Text(Bytes),
@@ -21,7 +21,7 @@ enum Part {
 
 impl Template {
     /// Parses a text. A brace pair that is not closed is text.
-    pub(super) fn new(mut rest: &'static str) -> Self {
+    pub(crate) fn new(mut rest: &'static str) -> Self {
         let mut parts = Vec::new();
         while let Some((text, after)) = rest.split_once("{{")
             && let Some((name, after)) = after.split_once("}}")
@@ -34,7 +34,7 @@ impl Template {
     }
 
     /// The text with a value in place of each name.
-    pub(super) fn filled(&self, value: impl Fn(&str) -> Bytes) -> Parts {
+    pub(crate) fn filled(&self, value: impl Fn(&str) -> Bytes) -> Parts {
         let parts = self.0.iter().map(|part| match part {
             Part::Text(text) => text.clone(),
             Part::Value(name) => value(name),
@@ -44,15 +44,15 @@ impl Template {
 }
 
 /// A text in parts.
-pub(super) struct Parts(VecDeque<Bytes>);
+pub(crate) struct Parts(VecDeque<Bytes>);
 
 impl Parts {
-    pub(super) fn into_body(self) -> poem::Body {
+    pub(crate) fn into_body(self) -> poem::Body {
         poem::Body::from(self.map_err(io::Error::other).boxed())
     }
 
     #[cfg(test)]
-    pub(super) fn to_text(&self) -> String {
+    pub(crate) fn to_text(&self) -> String {
         self.0.iter().map(|part| String::from_utf8_lossy(part)).collect()
     }
 }
