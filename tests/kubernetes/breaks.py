@@ -9,6 +9,7 @@ BREAKS = [
      "prefixes"),
     ("drain_ms = 10000", "drain_ms = 16000", "terminationGracePeriodSeconds"),
     ("drain_ms = 10000", "drain_ms = 0", "server.drain_ms is 0"),
+    ("max_connections = 600", "max_connections = 6000", "its connections"),
     ("terminationGracePeriodSeconds: 30", "terminationGracePeriodSeconds: 20", "terminationGracePeriodSeconds"),
     ("0.0.0.0:9464", "127.0.0.1:9464", "nothing outside the pod reaches"),
     ("0.0.0.0:9464", "0.0.0.0:9465", "port ops is not that of ops.bind"),
