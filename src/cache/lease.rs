@@ -116,6 +116,7 @@ impl SharedCache {
         deadline: Instant,
         accept: impl Fn(&Arc<Entry>) -> bool,
     ) -> Option<LeaseOutcome> {
+        self.metrics.count(CacheEvent::Waited);
         loop {
             timeout_at(deadline, sleep(LEASE_POLL_INTERVAL)).await.ok()?;
             let mut poll = cmd("MGET");

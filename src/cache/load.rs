@@ -25,6 +25,9 @@ use crate::upstream::{BootInstant, Currency, ReadStart, UpstreamError};
 /// Pause before another attempt to take a lease whose holder read an outdated state.
 const RETRY_INTERVAL: Duration = Duration::from_millis(25);
 
+/// Maximum number of reads of one load.
+const MAX_READS: usize = 2;
+
 /// Loads and refreshes entries: the state of the whole cache.
 pub(super) struct Loader {
     pub(super) policy: ServePolicy,
@@ -141,19 +144,6 @@ impl Loader {
         self.policy.is_servable(request, &kept).then_some((kept, Source::Shared))
     }
 
-    /// The result of a read: what is kept after it. An entry that may show a later state is served
-    /// instead, if it may be. If not, another read decides, which surely shows more than both, since it
-    /// begins later.
-    async fn decided(self: &Arc<Self>, request: &Request, kept: Option<Arc<Entry>>) -> EntryResult {
-        match kept {
-            None => Err(ReadError::NotFound),
-            Some(entry) if self.policy.is_servable(request, &entry) => Ok((entry, Source::Local)),
-            Some(_) => {
-                Box::pin(self.fetch_and_publish(request, None, None, Priority::Outdated)).await
-            }
-        }
-    }
-
     /// The newest entry that may be served while the upstream fails.
     fn stale_fallback(&self, request: &Request, shared: Option<&Arc<Entry>>) -> Option<Arc<Entry>> {
         let policy = &self.policy;
@@ -200,14 +190,16 @@ impl Loader {
                 }
                 LeaseAttempt::Held(lease) => lease,
             };
-            self.metrics.count(CacheEvent::Waited);
             match shared.wait(request, &held, deadline, is_fresh).await {
                 Some(LeaseOutcome::Entry(entry)) => match self.keep_shared(request, &entry) {
                     Some(kept) => return Ok(kept),
                     None => break,
                 },
                 Some(LeaseOutcome::Absent(seen)) if !policy.is_outdated(request, &seen) => {
-                    return self.decided(request, policy.local.put_absent(request, seen)).await;
+                    if policy.local.put_absent(request, seen).is_none() {
+                        return Err(ReadError::NotFound);
+                    }
+                    break;
                 }
                 // The holder read before a change that is known here.
                 Some(LeaseOutcome::Absent(_)) if Instant::now() < deadline => {
@@ -224,62 +216,71 @@ impl Loader {
         self.fetch_and_publish(request, known, None, priority).await
     }
 
-    /// Reads from the upstream, and publishes the result to both caches: to Redis in the background.
+    /// Reads from the upstream, and publishes the result to both caches: to Redis in the background. If an
+    /// entry that may show a later state is known and may not be served, a second read decides, which
+    /// surely shows more than both, since it begins later.
     async fn fetch_and_publish(
         self: &Arc<Self>,
         request: &Request,
         known: Option<&Entry>,
-        lease: Option<Lease>,
+        mut lease: Option<Lease>,
         priority: Priority,
     ) -> EntryResult {
-        let (policy, shared) = (&self.policy, &self.shared);
-        let since = policy.local.newest(request).max(known.map(|entry| entry.seen.order()));
-        let read = match self.read(request, since, priority).await {
-            Ok(read) => read,
-            Err(error) => {
-                self.failed(lease.as_ref(), &error).await;
-                return Err(error);
+        let policy = &self.policy;
+        for _ in 0..MAX_READS {
+            let since = policy.local.newest(request).max(known.map(|entry| entry.seen.order()));
+            let read = match self.read(request, since, priority).await {
+                Ok(read) => read,
+                Err(error) => return Err(self.failed(lease.as_ref(), error).await),
+            };
+            self.metrics.count(CacheEvent::Loaded);
+            let own =
+                read.value.map(|body| Entry::new(request, body, read.seen.clone())).map(Arc::new);
+            let kept = match &own {
+                Some(entry) => policy.local.put(request, entry),
+                None => policy.local.put_absent(request, read.seen.clone()),
+            };
+            if let Some(shared) = &self.shared {
+                match (&own, &kept) {
+                    (Some(_), Some(kept)) => {
+                        let lifetimes = policy.shared_lifetimes(request, kept);
+                        shared.publish(lease.take(), request, kept, lifetimes);
+                    }
+                    // Another read has found nothing since this one began.
+                    (Some(_), None) => shared.release(lease.take().as_ref(), None).await,
+                    (None, _) => shared.publish_absent(lease.take(), request, read.seen),
+                }
             }
-        };
-        self.metrics.count(CacheEvent::Loaded);
-        let Some(body) = read.value else {
-            if let Some(shared) = shared {
-                shared.publish_absent(lease, request, read.seen.clone());
+            let is_own = |kept| own.as_ref().is_some_and(|own| Arc::ptr_eq(own, kept));
+            match kept {
+                None => return Err(ReadError::NotFound),
+                Some(kept) if is_own(&kept) => {
+                    return Ok((kept, Source::Upstream { collapsed: false }));
+                }
+                Some(kept) if policy.is_servable(request, &kept) => {
+                    return Ok((kept, Source::Local));
+                }
+                Some(_) => {}
             }
-            return self.decided(request, policy.local.put_absent(request, read.seen)).await;
-        };
-        let entry = Arc::new(Entry::new(request, body, read.seen));
-        let kept = policy.local.put(request, &entry);
-        match (&kept, shared) {
-            (Some(kept), Some(shared)) => {
-                shared.publish(lease, request, kept, policy.shared_lifetimes(request, kept));
-            }
-            // Another read has found nothing since this one began.
-            _ => self.release(lease.as_ref(), None).await,
         }
-        match kept {
-            Some(kept) if Arc::ptr_eq(&kept, &entry) => {
-                Ok((entry, Source::Upstream { collapsed: false }))
-            }
-            kept => self.decided(request, kept).await,
-        }
+        let kept = policy.local.entries.get(request);
+        let kept = kept.filter(|kept| !policy.is_outdated(request, &kept.seen));
+        Ok((kept.ok_or(ReadError::Overloaded)?, Source::Local))
     }
 
     /// Counts a read that failed, releases its lease, and tells waiting replicas why, unless they may
     /// still read: where this one cannot reach the database, or sheds reads.
-    async fn failed(&self, lease: Option<&Lease>, error: &ReadError) {
-        let ReadError::Upstream(cause) = error else {
-            return self.release(lease, None).await;
-        };
-        self.metrics.count(CacheEvent::LoadFailed);
-        let answers = self.policy.upstream.answers(cause).await;
-        self.release(lease, Some(&**cause).filter(|_| answers)).await;
-    }
-
-    async fn release(&self, lease: Option<&Lease>, error: Option<&UpstreamError>) {
-        if let Some(shared) = &self.shared {
-            shared.release(lease, error).await;
+    async fn failed(&self, lease: Option<&Lease>, error: ReadError) -> ReadError {
+        let mut told = None;
+        if let ReadError::Upstream(cause) = &error {
+            self.metrics.count(CacheEvent::LoadFailed);
+            let answers = self.policy.upstream.answers(cause).await;
+            told = answers.then_some(&**cause);
         }
+        if let Some(shared) = &self.shared {
+            shared.release(lease, told).await;
+        }
+        error
     }
 }
 
