@@ -32,6 +32,8 @@ impl UpstreamClient {
         }
         let end = Instant::now() + self.standbys.deadline;
         let shows_changes = |seen: &ReadStamp| self.shows(depends_on, seen);
+        // Nobody has a later state while the primary is unavailable.
+        let since = since.filter(|_| self.is_primary_in_use());
         if let Some(found) = self.standbys.read(since, shows_changes, &read).await {
             return Ok(found);
         }
