@@ -195,7 +195,7 @@ test("the heads of columns and the names of domains are links", () => onPage({ k
   await page.getByRole("columnheader", { name: "Downloads" }).getByRole("link").click();
   await page.waitForURL(/domain=search&sort=downloads&limit=10$/);
   await open(page, "");
-  const link = page.locator("#rows .by a").first();
+  const link = page.locator('#rows .by a[href*="domain="]').first();
   const domain = await link.innerText();
   await link.click();
   await page.getByRole("heading", { name: domain, exact: true }).waitFor();
