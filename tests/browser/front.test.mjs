@@ -25,7 +25,7 @@ for (const [where, url] of [["plainly", demo], ["behind TLS and a prefix", proxi
       const command = await page.evaluate(() => navigator.clipboard.readText());
       assert.ok(command.includes(`'${url}/v1/`), command);
       const insecure = command.replace("curl ", "curl -sSfk ");
-      const output = execFileSync("bash", ["-c", insecure], { env: { ...process.env, KEY: keys.good } });
+      const output = execFileSync("bash", ["-c", insecure], { env: { ...process.env, API_KEY: keys.good } });
       assert.ok(field in JSON.parse(output), String(output));
     }
   }));

@@ -14,6 +14,8 @@ async function logIn(page) {
   await page.getByLabel("Login token").fill(control.token);
   await page.getByRole("button", { name: "Use this token" }).click();
   await page.getByText("Logged in as demo").waitFor();
+  // A form that is sent before the keys are listed is ignored.
+  await page.waitForFunction(() => !document.body.hasAttribute("aria-busy"));
 }
 
 /** Creates a key; returns it. */
@@ -67,6 +69,15 @@ test("an unknown address leads back, and a slash too many to the page", () => on
       await page.waitForURL(`${url}/${path}`);
     }
   }
+}));
+
+test("who logs out has to log in again", () => onPage({}, async (page) => {
+  await logIn(page);
+  await row(page, "5,000 requests a minute").waitFor();
+  await page.getByRole("button", { name: "Log out" }).click();
+  await page.getByLabel("Login token").waitFor();
+  assert.equal(await page.locator("#rows tr").count(), 0);
+  assert.ok(await page.getByRole("button", { name: "Log out" }).isHidden());
 }));
 
 test("a key is created, shown once, changed, replaced and revoked", () => onPage({}, async (page) => {

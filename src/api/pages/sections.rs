@@ -64,7 +64,8 @@ pub(super) fn numbers(registry: &RegistryNumbers, leaders: &[(DomainName, Vec<Le
     let mut html = String::from("<section class=\"block\" aria-labelledby=\"numbers\">\n");
     let _ = writeln!(
         html,
-        "<h2 id=\"numbers\">{} in {}</h2>\n<div class=\"facts\">",
+        "<h2 id=\"numbers\">{} in {}</h2>\n<p>The best by fitness in some of them. \
+         <a href=\"arena\">See all in the arena</a></p>\n<div class=\"facts\">",
         counted(registry.genes.get(), "gene"),
         counted(registry.total_domains.get(), "domain")
     );
@@ -111,7 +112,7 @@ pub(super) fn key(config: &PagesConfig, control: Option<&str>) -> Bytes {
             let _ = writeln!(
                 html,
                 "<div class=\"command\" data-name=\"log in and create a key\"><pre><code>gene-registry \
-                 login --server {address}\nKEY=$(gene-registry api-key create --name mine)</code></pre></div>"
+                 login --server {address}\nexport API_KEY=$(gene-registry api-key create --name mine)</code></pre></div>"
             );
         }
         None => html.push_str("<p>Ask the operator of this service for one.</p>\n"),

@@ -5,7 +5,7 @@ import { domainsSeen } from "./seen.js";
 
 const MESSAGES = {
   key: () => ["This key was not accepted",
-    "It may be mistyped, expired or revoked, or lack the scope read; the service does not say which. Check the key, or use another."],
+    "It may be mistyped, expired or revoked, or lack the scope read; the service does not say which. Enter it again, or use another."],
   blocked: () => ["This key is not accepted", "Its limit is 0 requests a minute. Use another key."],
   limit: ({ limit }) => ["This key has used up its limit",
     `It allows ${limit === null ? "a set number of" : limit} ${limit === 1 ? "request" : "requests"} a minute. Requests are accepted again when the minute is over.`],

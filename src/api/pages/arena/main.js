@@ -117,6 +117,7 @@ function updateControls(view) {
   $("domain").value = view.domain;
   for (const name of ["fidelity", "sort", "limit"]) $(name).value = view[name];
   $("title").textContent = inert(view.domain) || "The arena";
+  $("kind").hidden = !view.domain;
   document.title = `${inert(view.domain) || "Arena"} · Gene Registry`;
   $("ranking-title").textContent = view.domain ? "Ranking" : "Best genes of all domains";
   $("domain-form").hidden = !key();
@@ -135,7 +136,9 @@ function suggestions() {
   const seen = domainsSeen();
   showFinder();
   const here = $("domain").value;
-  $("chips").replaceChildren(...seen.slice(0, CHIPS).map((name) =>
+  const names = seen.filter((name, index) => index < CHIPS || name === here);
+  const all = viewLink(DEFAULTS, go, { class: "chip", "aria-current": !here && "page" }, "All domains");
+  $("chips").replaceChildren(all, ...names.map((name) =>
     viewLink({ ...DEFAULTS, domain: name }, go, { class: "chip", "aria-current": name === here && "page" }, name)));
   $("chips").hidden = seen.length === 0;
 }

@@ -33,7 +33,7 @@ function numbers(insights) {
   return [
     number("Diversity", decimal(diversity, 2), meter(evenness, "Diversity relative to the maximum"),
       max > 0
-        ? `Shannon entropy H′ of the genes' shares of fitness: ${percent(evenness)} of the maximum for ${count(genes)} genes (${decimal(max, 2)}). ${evenness > 0.9 ? "Fitness is spread widely: healthy competition." : "A few genes hold most of the fitness."}`
+        ? `As diverse as ${decimal(Math.exp(diversity), 1)} genes of equal fitness; there are ${count(genes)}. Shannon entropy of the shares of fitness, ${percent(evenness)} of its maximum.`
         : "Shannon entropy H′ of the genes' shares of fitness. With one gene there is no competition yet."),
     number("Turnover", percent(turnover), meter(turnover, "Turnover"),
       turnover === 0

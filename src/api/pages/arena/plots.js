@@ -25,7 +25,7 @@ export function drawHistory(container, series) {
   container.replaceChildren(svg("svg", {
     class: "history", width, height: HEIGHT, viewBox: `0 0 ${width} ${HEIGHT}`, role: "img",
     "aria-label": `Line plot of fitness over time for ${names}. The table below has the numbers.`,
-  }, grid(ticks, x, y, width), labels(series, y, width), series.map((one, index) => line(one, index + 1, x, y))));
+  }, grid(ticks, x, y, width), series.length > 1 && labels(series, y, width), series.map((one, index) => line(one, index + 1, x, y))));
 }
 
 function grid(ticks, x, y, width) {

@@ -20,8 +20,8 @@ export function showTable(page, view, go) {
   $("genes").classList.toggle("all-domains", !view.domain);
   for (const head of document.querySelectorAll("th[data-sort]")) sortedBy(head, view, go);
   const where = view.domain ? `of the domain ${inert(view.domain)}` : "of all domains";
-  $("caption").textContent = `Genes ${where}${view.fidelity ? `, ${view.fidelity} only` : ""}, by ${SORTED_BY[view.sort]}, best first`;
   const range = data.length ? `${count(offset + 1)}–${count(offset + data.length)} of ${count(total)}` : `0 of ${count(total)}`;
+  $("caption").textContent = `${range} genes ${where}${view.fidelity ? `, ${view.fidelity} only` : ""}, by ${SORTED_BY[view.sort]}, best first`;
   $("range").textContent = range;
   $("owner").hidden = !view.owner;
   $("owner").replaceChildren(`${count(listed.length)} of the genes ${range} are by ${inert(view.owner)}. The API cannot search by owner: look at further pages for more, or `,

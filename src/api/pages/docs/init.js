@@ -40,6 +40,7 @@ function authorize() {
 }
 
 showNote();
+document.getElementById("base").textContent = new URL("v1", root).href;
 window.ui = window.showDocument({
   url: "openapi.json",
   base: "v1",

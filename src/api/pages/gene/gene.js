@@ -11,7 +11,7 @@ import { showSchema } from "./schema.js";
 import { geneSeen } from "./seen.js";
 import { TONES } from "./table.js";
 import { addressOf, ofOwner } from "./view.js";
-import { copy } from "../assets/copy.js";
+import { copy, showCopied } from "../assets/copy.js";
 import { dropKey, key, root } from "../assets/key.js";
 
 const PAGE = 50;
@@ -139,6 +139,7 @@ function showSummary(gene) {
     make("dl", { class: "facts" },
       fact("Rank in its domain", gene.arena_rank ? count(gene.arena_rank) : "unranked"),
       fact("Owner", gene.owner ? make("a", { href: addressOf(ofOwner(gene.domain, gene.owner)).href }, gene.owner) : "none"), fact("Downloads", count(gene.downloads))),
+    history.length ? make("p", { class: "small soft" }, "Fitness over time; each point is one evaluation, of the latest ten.") : "",
     plot,
     history.length ? make("details", {}, make("summary", {}, "Show as a table"),
       make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Evaluations" },
@@ -151,8 +152,7 @@ function showSummary(gene) {
 // ---------------------------------------------------------------- the rest of the page
 
 $("copy").addEventListener("click", async () => {
-  const done = await copy($("install"));
-  announce(done ? "Copied: install command" : "Selected. Press Ctrl-C to copy it.");
+  showCopied($("copy"), await copy($("install")), "the install command");
 });
 
 setUpKeyForm({

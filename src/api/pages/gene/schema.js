@@ -21,8 +21,8 @@ function table(title, fields) {
     make("th", { role: "rowheader", scope: "row", class: `depth-${depth}` }, make("code", { class: "property" }, path)),
     cell("Type", make("span", { class: "badge" }, typeName(schema))),
     cell("Required", required ? make("span", { class: "badge warn" }, "required") : "no"),
-    cell("Default", "default" in schema ? make("code", {}, JSON.stringify(schema.default)) : "–"),
-    cell("Allowed", allowed(schema).map((one) => make("div", {}, one))),
+    cell("Default", "default" in schema ? make("code", {}, JSON.stringify(schema.default)) : ""),
+    cell("Allowed", limits(allowed(schema))),
     cell("Description", typeof schema.description === "string" ? schema.description : "")));
   return make("div", { class: "card flush scroll-x", tabindex: 0, role: "region", "aria-label": `Fields of the ${title.toLowerCase()}` },
     // The roles keep it a table for screen readers when a narrow screen shows rows as cards.
@@ -32,6 +32,8 @@ function table(title, fields) {
 }
 
 const cell = (label, content) => make("td", { role: "cell", "data-label": label }, content);
+
+const limits = (found) => (found.length ? make("div", {}, found.map((one) => make("div", {}, one))) : "");
 
 const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
 
@@ -66,5 +68,5 @@ function allowed(schema) {
     const value = schema[name];
     if (["number", "string"].includes(typeof value)) found.push(`${words} ${value}`);
   }
-  return found.length ? found : ["–"];
+  return found;
 }

@@ -22,6 +22,8 @@ function confirmed({ title, text, button, fields = [] }) {
   $("confirm").textContent = button;
   $("change-fields").replaceChildren(...fields);
   $("change").showModal();
+  // Not on the button that confirms.
+  ($("change-fields").querySelector("input, select") ?? $("cancel")).focus();
   return new Promise((resolve) => { resolveQuestion = resolve; });
 }
 

@@ -4,7 +4,7 @@ import * as api from "./api.js";
 import { ask, setUpDialog } from "./dialog.js";
 import { begin, finish, LoginError, takeResponse } from "./login.js";
 import { expiryOf, EXPIRIES, keyRow, options } from "./view.js";
-import { copy } from "../assets/copy.js";
+import { copy, showCopied } from "../assets/copy.js";
 import { $, announce, inert } from "../assets/dom.js";
 
 /** How to log in. */
@@ -29,7 +29,7 @@ async function useToken(token) {
   api.setToken(token);
   const user = await api.whoami();
   $("user").textContent = inert(`Logged in as ${user.user}${user.operator ? ", an operator" : ""}.`);
-  $("user").hidden = false;
+  for (const id of ["user", "log-out"]) $(id).hidden = false;
   $("login").hidden = true;
   $("keys").hidden = false;
   $("all-label").hidden = !user.operator;
@@ -40,7 +40,7 @@ async function useToken(token) {
 function showLogin(error = null) {
   api.setToken(null);
   // A new key stays: nobody else has it.
-  for (const id of ["keys", "user"]) $(id).hidden = true;
+  for (const id of ["keys", "user", "log-out"]) $(id).hidden = true;
   listed = { keys: [], all: false };
   $("rows").replaceChildren();
   $("all").checked = false;
@@ -52,6 +52,12 @@ function showLogin(error = null) {
   const isMissing = settings.methods.includes("oidc") && !settings.oidc;
   if (error ?? isMissing) showError(error || new LoginError("The issuer that users log in at cannot be used now. Reload this page later."));
 }
+
+$("log-out").addEventListener("click", () => attempt(async () => {
+  showLogin();
+  $("main").focus({ preventScroll: true });
+  announce("Logged out.");
+}));
 
 $("begin").addEventListener("click", () => attempt(() => begin(settings.oidc)));
 
@@ -144,7 +150,7 @@ function showSecret({ key }) {
 }
 
 $("copy").addEventListener("click", async () => {
-  announce((await copy($("secret"))) ? "Copied: the new key" : "Selected. Press Ctrl-C to copy it.");
+  showCopied($("copy"), await copy($("secret")), "the new key");
 });
 
 $("done").addEventListener("click", () => {

@@ -24,16 +24,22 @@ const at = (text, never) => (text ? make("time", { datetime: text }, time.format
 /** A row of the table. `actions`: functions of the key, by their names. */
 export function keyRow(key, { all, actions }) {
   const button = (name) => make("button", {
-    type: "button", class: "button quiet slim", "aria-label": `${name} ${key.prefix}`, onclick: () => actions[name](key),
+    type: "button", class: `button quiet slim${name === "Revoke" ? " danger" : ""}`,
+    "aria-label": `${name} ${key.prefix}`, onclick: () => actions[name](key),
   }, name);
-  return make("tr", { "data-prefix": key.prefix },
-    make("td", {}, make("code", {}, `${key.prefix}…`)),
-    make("td", {}, key.name),
-    make("td", { class: "of-all" }, all ? key.owner : ""),
-    make("td", {}, count(key.rate_limit_per_minute)),
-    make("td", {}, at(key.expires_at, "never")),
-    make("td", {}, at(key.last_used_at, "never")),
-    make("td", {}, make("span", { class: `badge ${TONES[key.status] ?? ""}` }, key.status)),
-    make("td", {}, key.status === "active"
+  return make("tr", { role: "row", "data-prefix": key.prefix },
+    cell("Key", make("code", {}, `${key.prefix}…`)),
+    cell("Name", key.name),
+    cell("Owner", all ? key.owner : "", "of-all"),
+    cell("Requests a minute", count(key.rate_limit_per_minute)),
+    cell("Expires", at(key.expires_at, "never")),
+    cell("Last used", at(key.last_used_at, "never")),
+    cell("Status", make("span", { class: `badge ${TONES[key.status] ?? ""}` }, key.status)),
+    make("td", { role: "cell" }, key.status === "active"
       ? make("div", { class: "actions" }, Object.keys(actions).map(button)) : ""));
 }
+
+/** `data-label` labels the value when a narrow screen shows rows as cards; the roles keep it a table
+    for screen readers. */
+const cell = (label, content, classes = "") =>
+  make("td", { role: "cell", "data-label": label, class: classes }, content);
