@@ -3,8 +3,8 @@
 #
 #   BASE_URL=http://127.0.0.1:8080/v1 API_KEY=... examples/domains.sh
 #
-# Needs curl 7.84 or later, and python3. A page has 50 genes, so a key of 30 requests a minute reads 1,500 genes a
-# minute. If its limit is used up, the script waits for the next window.
+# Needs curl 7.84 or later, and python3. A page has 50 genes, so a key of 30 requests a minute reads
+# 1,500 genes a minute. If its limit is used up, the script waits for the next window.
 set -euo pipefail
 
 offset=0

@@ -2,6 +2,12 @@
 
 use super::*;
 
+/// Applies a poll of a standby that shows up to `shown` transactions.
+fn apply_at_standby(log: &ChangeLog, text: &str, shown: u64, value: Changes) {
+    let seen = ReadStamp { shown_transactions: shown, ..seen(STANDBY, text) };
+    log.apply(Read { value, seen }, BootInstant::now(), None);
+}
+
 #[test]
 fn a_standby_shows_changes_that_its_reliable_snapshot_does_not_see() {
     let (log, about) = (ChangeLog::default(), DependsOn::Gene(gene(1)));

@@ -50,12 +50,6 @@ fn apply(log: &ChangeLog, server: ServerRun, text: &str, value: Changes) -> Opti
     log.apply(Read { value, seen: seen(server, text) }, BootInstant::now(), None).1
 }
 
-/// As [`apply`], at a standby that shows up to `shown` transactions.
-fn apply_at_standby(log: &ChangeLog, text: &str, shown: u64, value: Changes) {
-    let seen = ReadStamp { shown_transactions: shown, ..seen(STANDBY, text) };
-    log.apply(Read { value, seen }, BootInstant::now(), None);
-}
-
 /// A read with this snapshot that began before every poll that finds something.
 fn read(log: &ChangeLog, text: &str) -> ReadStamp {
     ReadStamp { poll: 0, ..log.read_start().stamp(seen(PRIMARY, text)) }

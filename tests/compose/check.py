@@ -61,7 +61,8 @@ def main():
     services = yaml.safe_load(text)["services"]
     found = list(faults(services, sys.argv[1]))
     for old, new in (("__DRAIN_MS", "__DRAIN"), ("--every", "--each"), ('"serve"', '"server"'), ("127.0.0.1:8081", "8081"),
-                     ("max-size", "max-buffer-size"), ("--requirepass", "--maxclients"), ("redis://:${REDIS_PASSWORD:-redis}@", "redis://"),
+                     ("max-size", "max-buffer-size"), ("--requirepass", "--maxclients"),
+                     ("redis://:${REDIS_PASSWORD:-redis}@", "redis://"),
                      ("REDISCLI_AUTH: ${REDIS_PASSWORD:-redis}", "REDISCLI_AUTH: redis"),
                      ("CONTROL__TOKENS", "CONTROL__TOKEN"), ("${CONTROL_TOKENS:-[]}", LOGIN.replace('"', '\\"'))):
         if old not in text or not list(faults(yaml.safe_load(text.replace(old, new))["services"], sys.argv[1])):

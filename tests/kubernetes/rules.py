@@ -149,10 +149,11 @@ def memory(cluster: Cluster):
     resources = api.container["resources"]
     if size(resources["requests"]["memory"]) < caches + REST_BYTES:
         yield f"{api.name}: it asks for less memory than it takes at rest with full caches"
-    if size(resources.get("limits", {}).get("memory", "0")) < 2 * caches + ALERT_BYTES:
+    limit = size(resources.get("limits", {}).get("memory", "0"))
+    if limit < 2 * caches + ALERT_BYTES:
         yield f"{api.name}: its limit of memory lies below that of the alert GeneRegistryMemory"
     connections = int(cluster.setting("server.max_connections")) * CONNECTION_BYTES
-    if size(resources.get("limits", {}).get("memory", "0")) < caches + REST_BYTES + connections:
+    if limit < caches + REST_BYTES + connections:
         yield f"{api.name}: its connections may take more memory than its limit"
 
 

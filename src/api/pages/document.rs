@@ -21,7 +21,7 @@ const MAX_CACHED_TEXTS: u64 = 16;
 
 /// Texts that are made for new addresses: in a burst, and per second on average. Each takes
 /// milliseconds, and anybody can make up addresses.
-const NEW_TEXTS_BURST: u32 = 64;
+const NEW_TEXTS_BURST: u32 = 128;
 const NEW_TEXTS_PER_SECOND: u32 = 4;
 
 /// The paths of the document.

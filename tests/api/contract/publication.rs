@@ -129,6 +129,19 @@ async fn each_address_gets_its_own_document_in_every_coding() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn made_up_addresses_soon_get_the_document_without_an_address() {
+    let replica =
+        replica(|config| config.server.trusted_proxies = vec!["127.0.0.1".parse().unwrap()]).await;
+    let mut without = 0;
+    for number in 0..300 {
+        let host = format!("h{number}.example");
+        let servers = document(&replica, "", &[("X-Forwarded-Host", &host)]).await.json();
+        without += usize::from(servers["servers"] == json!([{ "url": "/v1" }]));
+    }
+    assert!(without > 0, "each text takes milliseconds");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_document_that_depends_on_the_headers_of_proxies_is_private() {
     let (private, public) = ("private, max-age=3600", "public, max-age=3600");
     for (networks, public_url, cache_control) in [

@@ -7,7 +7,8 @@ use tokio::time::Instant;
 use super::{TIMEOUT, fleet};
 use crate::currency::{DOMAIN, genes_of};
 use crate::support::need_own_servers;
-use crate::support::replica::{READER, Replica};
+use crate::support::postgres::PostgresServer;
+use crate::support::replica::{Fleet, READER, Replica};
 use crate::support::standby::primary;
 use crate::support::wait::{eventually, visible_within};
 
@@ -16,6 +17,18 @@ const VISIBLE_WITHIN: Duration = Duration::from_secs(2);
 /// It changes what no test requests.
 const LONG_TRANSACTION: &str = "begin; update registry.gene set downloads = downloads + 1
     where id = (select id from registry.gene where domain = 'code.testing' limit 1)";
+
+/// `count` replicas whose `upstream.url` is the standby.
+async fn fleet_over<'a>(
+    count: u32,
+    primary: &'a PostgresServer,
+    standby: &PostgresServer,
+) -> Fleet<'a> {
+    fleet(count, primary, &[], |config, database| {
+        config.upstream.url = Some(standby.url(database.name(), READER).into());
+    })
+    .await
+}
 
 /// Waits until the replica has polled the log twice, so that it knows what has changed so far.
 async fn wait_for_polls(replica: &Replica) {
@@ -31,10 +44,7 @@ async fn an_open_transaction_on_the_primary_fails_no_request_and_hides_no_change
     need_own_servers!();
     let primary = primary().await;
     let standby = primary.start_standby().await;
-    let mut fleet = fleet(2, &primary, &[], |config, database| {
-        config.upstream.url = Some(standby.url(database.name(), READER).into());
-    })
-    .await;
+    let mut fleet = fleet_over(2, &primary, &standby).await;
     let (client, key) = (fleet.database.connect().await, fleet.database.new_key(1_000_000).await);
     let gene = genes_of(&client, DOMAIN).await.swap_remove(0);
     let paths = ["/genes?limit=50".to_owned(), format!("/genes/{gene}/phenotype")];
@@ -91,10 +101,7 @@ async fn very_many_changes_beside_an_open_transaction_hide_no_change() {
     need_own_servers!();
     let primary = primary().await;
     let standby = primary.start_standby().await;
-    let fleet = fleet(1, &primary, &[], |config, database| {
-        config.upstream.url = Some(standby.url(database.name(), READER).into());
-    })
-    .await;
+    let fleet = fleet_over(1, &primary, &standby).await;
     let (client, key) = (fleet.database.connect().await, fleet.database.new_key(1_000_000).await);
     let (gene, replica) = (genes_of(&client, DOMAIN).await.swap_remove(0), &fleet.replicas[0]);
     let path = format!("/genes/{gene}/phenotype");
