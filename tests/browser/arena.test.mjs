@@ -148,22 +148,23 @@ test("the ranking is filtered, sorted and paged, and the URL shows it", () => on
 }));
 
 test("controls, marks of direction and invisible characters are shown as escapes", () => onPage({ key: keys.good, provokes: [404] }, async (page) => {
-  const evil = "\u202egnp.exe\u2066\u200b\u{e0041}\u001b[31m";
+  // A domain with a control character would be refused.
+  const domain = "\u202egnp.exe\u2066\u200b\u{e0041}", evil = `${domain}\u001b[31m`;
   await page.route("**/v1/genes?*", async (route) => {
     const response = await route.fetch();
     const body = await response.json();
-    for (const gene of body.data.slice(0, 1)) Object.assign(gene, { name: evil, owner: evil, description: evil, domain: evil });
+    for (const gene of body.data.slice(0, 1)) Object.assign(gene, { name: evil, owner: evil, description: evil, domain });
     await route.fulfill({ response, json: body });
   });
   await page.route("**/v1/genes/*/phenotype", async (route) => {
     const response = await route.fetch();
     const body = await response.json();
-    Object.assign(body, { name: evil, domain: evil, install_command: evil });
+    Object.assign(body, { name: evil, domain, install_command: evil });
     body.phenotype.input = { type: "object", properties: { [evil]: { type: evil, description: evil } } };
     await route.fulfill({ response, json: body });
   });
   const { id } = (await api("genes?limit=1")).data[0];
-  for (const path of ["arena", `arena?domain=${encodeURIComponent(evil.slice(0, -5))}`, `genes/${id}`]) {
+  for (const path of ["arena", `arena?domain=${encodeURIComponent(domain)}`, `genes/${id}`]) {
     await page.goto(`${demo}/${path}`);
     await page.waitForFunction(() => !document.body.hasAttribute("aria-busy"));
     if (path.startsWith("genes")) await page.getByRole("heading", { name: "Input" }).waitFor();
