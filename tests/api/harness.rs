@@ -258,6 +258,29 @@ async fn a_proxy_refuses_and_then_listens_again() {
     round_trip(&mut new).await.unwrap();
 }
 
+/// A child process has all files of its parent until it executes its program, sockets that listen too.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_proxy_listens_again_while_processes_start() {
+    let proxy = echo().await;
+    let (stop, stopped) = std::sync::mpsc::channel::<()>();
+    let starts = std::thread::spawn(move || {
+        let mut started = 0;
+        while stopped.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) {
+            drop(Launch::new("short", "true").start());
+            started += 1;
+        }
+        started
+    });
+    for _ in 0..500 {
+        proxy.set(Mode::Refuse).await;
+        assert!(std::net::TcpListener::bind(proxy.addr()).is_err(), "the port stays bound");
+        proxy.set(Mode::Pass).await;
+    }
+    drop(stop);
+    assert!(starts.join().unwrap() > 0);
+    round_trip(&mut TcpStream::connect(proxy.addr()).await.unwrap()).await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_proxy_delays_cuts_and_retargets_connections() {
     let (proxy, other) = (echo().await, echo().await);

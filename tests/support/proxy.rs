@@ -1,20 +1,21 @@
 //! A TCP proxy that misbehaves on demand.
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use socket2::SockRef;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::free_port;
 
 /// Connections that wait to be accepted.
-const BACKLOG: u32 = 1024;
+const BACKLOG: i32 = 1024;
 
 /// What the proxy does with connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,8 +58,6 @@ pub(crate) struct FaultProxy {
     state: Arc<watch::Sender<ProxyState>>,
     modes: mpsc::UnboundedSender<(Mode, oneshot::Sender<()>)>,
     counts: Arc<ConnectionCounts>,
-    /// Bound, so that no other process gets the port while nothing listens there.
-    _port: TcpSocket,
     _task: AbortOnDropHandle<()>,
 }
 
@@ -76,9 +75,8 @@ impl FaultProxy {
 
     /// Listens on a given address.
     pub(crate) async fn start_at(at: (Ipv4Addr, u16), target: impl Into<String>) -> Self {
-        let port = bound(at.into());
-        let addr = port.local_addr().unwrap();
-        let listener = bound(addr).listen(BACKLOG).unwrap();
+        let addr = SocketAddr::from(at);
+        let port = Port::bind(addr);
         let state = ProxyState {
             mode: Mode::Pass,
             target: target.into(),
@@ -89,8 +87,8 @@ impl FaultProxy {
         let state = Arc::new(watch::Sender::new(state));
         let (modes, orders) = mpsc::unbounded_channel();
         let counts = Arc::<ConnectionCounts>::default();
-        let task = tokio::spawn(listen(listener, orders, Arc::clone(&state), Arc::clone(&counts)));
-        Self { addr, state, modes, counts, _port: port, _task: AbortOnDropHandle::new(task) }
+        let task = tokio::spawn(serve_port(port, orders, Arc::clone(&state), Arc::clone(&counts)));
+        Self { addr, state, modes, counts, _task: AbortOnDropHandle::new(task) }
     }
 
     pub(crate) const fn addr(&self) -> SocketAddr {
@@ -159,14 +157,39 @@ async fn cut_all(state: &watch::Sender<ProxyState>, cut: Cut) {
     .await;
 }
 
-async fn listen(
-    listener: TcpListener,
+/// The port of a proxy. It stays bound while nothing listens there, so that no other process gets it.
+struct Port(std::net::TcpListener);
+
+impl Port {
+    fn bind(addr: SocketAddr) -> Self {
+        let listener = std::net::TcpListener::bind(addr).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        Self(listener)
+    }
+
+    fn listen(&self) -> TcpListener {
+        let socket = SockRef::from(&self.0);
+        socket.set_reuse_address(true).unwrap();
+        socket.listen(BACKLOG).unwrap();
+        TcpListener::from_std(self.0.try_clone().unwrap()).unwrap()
+    }
+
+    /// Stops the socket, not only this descriptor: a child process that has not executed its program yet
+    /// has another one. Then others can't bind the port either, with the same option.
+    fn stop_listening(&self) {
+        let socket = SockRef::from(&self.0);
+        socket.shutdown(Shutdown::Both).unwrap();
+        socket.set_reuse_address(false).unwrap();
+    }
+}
+
+async fn serve_port(
+    port: Port,
     mut orders: mpsc::UnboundedReceiver<(Mode, oneshot::Sender<()>)>,
     state: Arc<watch::Sender<ProxyState>>,
     counts: Arc<ConnectionCounts>,
 ) {
-    let addr = listener.local_addr().unwrap();
-    let mut listener = Some(listener);
+    let mut listener = Some(port.listen());
     loop {
         let accept = async {
             match &listener {
@@ -180,10 +203,12 @@ async fn listen(
                 let Some((mode, done)) = order else { return };
                 state.send_modify(|state| state.mode = mode);
                 if mode == Mode::Refuse {
-                    listener = None;
+                    if listener.take().is_some() {
+                        port.stop_listening();
+                    }
                     cut_all(&state, Cut::Reset).await;
                 } else if listener.is_none() {
-                    listener = Some(bound(addr).listen(BACKLOG).unwrap());
+                    listener = Some(port.listen());
                 }
                 // The caller may have stopped waiting.
                 done.send(()).ok();
@@ -200,14 +225,6 @@ async fn listen(
             }
         }
     }
-}
-
-/// A socket with this address. Several may have it, one of which listens.
-fn bound(addr: SocketAddr) -> TcpSocket {
-    let socket = TcpSocket::new_v4().unwrap();
-    socket.set_reuseaddr(true).unwrap();
-    socket.bind(addr).unwrap();
-    socket
 }
 
 /// Runs one connection until it ends or is cut.
