@@ -54,7 +54,7 @@ impl Migrate {
 async fn create_parts(client: &Client, parts: &[SchemaPart]) -> CommandResult {
     if parts.contains(&SchemaPart::ChangeLog) {
         migrate::create_change_log(client).await?;
-        print("The change log exists: registry_read.change.\n")?;
+        print("The change log is ready: registry_read.change.\n")?;
     }
     if parts.contains(&SchemaPart::Roles) {
         let (roles, warnings) = migrate::create_roles(client).await?;

@@ -69,7 +69,7 @@ fn finding(check: &'static str, slow: &[(Duration, &str)], query_ms: u64) -> Opt
         "{name} did not end within upstream.query_ms ({query_ms} ms), but took at least {} ms{others}",
         took.as_millis()
     );
-    Some(Finding::warning(check, message, SLOW))
+    Some(Finding::serious(check, message, SLOW))
 }
 
 /// What makes statements fast.

@@ -82,6 +82,10 @@ impl LoggedTable {
         let table = ScannedTable::new(row.try_get("schema")?, row.try_get("name")?);
         Ok(Self { table, unlogged: row.try_get("unlogged")?, disabled: row.try_get("disabled")? })
     }
+
+    fn lacks_updates(&self) -> bool {
+        self.unlogged.iter().any(|event| event == "UPDATE")
+    }
 }
 
 /// Whether the view of the change log shows the table that the functions of this project fill.
@@ -97,7 +101,8 @@ pub(super) async fn write_log(session: &mut Session) -> Result<bool, Error> {
     session.row(&sql).await?.try_get("is_own")
 }
 
-/// Changes of keys or genes that no trigger logs.
+/// Changes of keys or genes that no trigger logs: of the table that identifies them, and of the other
+/// tables from which the view takes columns.
 pub(super) async fn check(session: &mut Session) -> Result<Vec<Finding>, Error> {
     let mut findings = Vec::new();
     for logged in LOGGED {
@@ -112,6 +117,12 @@ pub(super) async fn check(session: &mut Session) -> Result<Vec<Finding>, Error> 
         let best = candidates.min_by_key(|it| it.unlogged.len());
         if best.is_none_or(|it| !it.unlogged.is_empty()) {
             findings.push(logged.finding(session, best).await?);
+        }
+        let is_best = |table: &LoggedTable| best.is_some_and(|best| best.table == table.table);
+        let others = tables.iter().filter(|it| !is_best(it) && it.lacks_updates());
+        for other in others {
+            let finding = logged.finding(session, Some(other)).await?;
+            findings.push(logged.finding_of_other(finding));
         }
     }
     Ok(findings)
@@ -140,6 +151,18 @@ fn tables(logged: &Logged) -> String {
 }
 
 impl Logged {
+    /// A finding on a table that does not identify the rows. If the view shows nothing of it but numbers
+    /// that are not logged, it needs no triggers.
+    fn finding_of_other(&self, finding: Finding) -> Finding {
+        let Finding { message, remedy, .. } = finding;
+        let remedy = format!(
+            "{remedy} If registry_read.{} takes only scores, ranks and counters from it, it needs no \
+             triggers.",
+            self.view
+        );
+        Finding { severity: Severity::Warning, check: CHECK, message, remedy }
+    }
+
     /// `table`: the one that lacks triggers, if there is one.
     async fn finding(
         &self,

@@ -111,7 +111,7 @@ async fn searches_over_joins_are_warnings() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn statements_that_take_longer_than_their_timeout_are_warnings() {
+async fn statements_that_take_longer_than_their_timeout_are_serious() {
     let database = healthy(PostgresServer::shared().await).await;
     database.connect().await.batch_execute(JOINED).await.unwrap();
     let mut config = as_reader(&database);
@@ -120,7 +120,7 @@ async fn statements_that_take_longer_than_their_timeout_are_warnings() {
     let findings = Findings::of(&config).await;
 
     let words = ["the search", "did not end within upstream.query_ms (1 ms), but took at least "];
-    findings.assert_warning("indexes", &words);
+    findings.assert_serious("indexes", &words);
 }
 
 /// A registry with other names and types. Its views cast where that does not change values.

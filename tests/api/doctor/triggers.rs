@@ -49,6 +49,22 @@ async fn each_missing_or_disabled_trigger_on_a_registry_with_own_views_is_found(
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn other_tables_behind_the_view_need_triggers_too() {
+    let (database, owner) = mapped().await;
+    let mut config = as_reader(&database);
+    config.keys.accept_foreign = true;
+    let drop = "drop trigger gene_registry_update on catalog.item_version;
+        alter table catalog.author disable trigger gene_registry_update";
+    owner.batch_execute(drop).await.unwrap();
+    let findings = Findings::of(&config).await;
+    let words =
+        ["on catalog.item_version logs UPDATE of genes", HOW, "only scores, ranks and counters"];
+    findings.assert_warning("change log", &words);
+    let enable = "ALTER TABLE catalog.author ENABLE TRIGGER gene_registry_update;";
+    findings.assert_warning("change log", &["on catalog.author logs UPDATE of genes", enable]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn disabled_and_missing_triggers_of_the_default_schema_are_found() {
     let findings = after(
         "alter table registry.api_key disable trigger api_key_updated;

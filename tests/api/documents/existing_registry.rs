@@ -225,3 +225,50 @@ fn collect<'a>(node: &'a Value, into: &mut Vec<&'a Value>) {
         collect(child, into);
     }
 }
+
+/// The rows of the side table.
+async fn indexed(client: &Client) -> Vec<(String, String, Option<f64>)> {
+    let sql = "SELECT item_id::text, area, score FROM catalog.gene_index ORDER BY item_id";
+    let rows = client.query(sql, &[]).await.unwrap();
+    rows.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_side_table_follows_the_other_tables() {
+    let (database, client) = mapped().await;
+    let row = |id: &str, area: &str, score| (id.to_owned(), area.to_owned(), score);
+    let (native, empty, broken) = (
+        row(NATIVE, "tools.find", None),
+        row(EMPTY, "tools.find", None),
+        row(BROKEN, "tools.find", None),
+    );
+    assert_eq!(indexed(&client).await, [native, empty.clone(), broken.clone()]);
+    for (sql, expected) in [
+        (format!("INSERT INTO catalog.rating VALUES ('{NATIVE}', 2, 1)"), Some(2.0)),
+        (format!("UPDATE catalog.rating SET score = 3 WHERE item_id = '{NATIVE}'"), Some(3.0)),
+        (format!("DELETE FROM catalog.rating WHERE item_id = '{NATIVE}'"), None),
+    ] {
+        client.batch_execute(&sql).await.unwrap();
+        assert_eq!(indexed(&client).await[0], row(NATIVE, "tools.find", expected), "{sql}");
+    }
+    let unpublish =
+        format!("UPDATE catalog.item SET deleted_at = now() WHERE item_id = '{NATIVE}'");
+    client.batch_execute(&unpublish).await.unwrap();
+    assert_eq!(indexed(&client).await, [empty, broken]);
+
+    // Two transactions change the same gene in two tables: the later one sees both changes.
+    let other = database.connect().await;
+    let publish = format!("UPDATE catalog.item SET deleted_at = NULL WHERE item_id = '{NATIVE}'");
+    client.batch_execute(&format!("BEGIN; {publish}")).await.unwrap();
+    let rate = format!("INSERT INTO catalog.rating VALUES ('{NATIVE}', 5, 1)");
+    let rated = tokio::spawn(async move { other.batch_execute(&rate).await.map(|()| other) });
+    eventually(TIMEOUT, "the second transaction waits", || async {
+        let sql = "SELECT count(*) FROM pg_stat_activity
+            WHERE datname = current_database() AND wait_event_type = 'Lock'";
+        client.query_one(sql, &[]).await.unwrap().get::<_, i64>(0) == 1
+    })
+    .await;
+    client.batch_execute("COMMIT").await.unwrap();
+    rated.await.unwrap().unwrap();
+    assert_eq!(indexed(&client).await[0], row(NATIVE, "tools.find", Some(5.0)));
+}

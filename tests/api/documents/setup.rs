@@ -164,6 +164,7 @@ impl Setup {
             ("http://localhost:8080", root),
             ("http://127.0.0.1:9464", &self.replica.ops),
             ("http://localhost:9464", &self.replica.ops),
+            ("redis://:PASSWORD@localhost", &self.redis),
             ("redis://localhost", &self.redis),
             ("gr_…", &self.key),
             ("gr_aB3dEf7h", prefix),
