@@ -26,6 +26,18 @@ pub enum Fidelity {
     Native,
 }
 
+/// The value by which genes are ranked, highest first.
+#[derive(Enum)]
+#[oai(rename_all = "lowercase")]
+pub enum GeneOrder {
+    /// `fitness_score`.
+    Fitness,
+    /// `reputation_score`.
+    Reputation,
+    /// `downloads`.
+    Downloads,
+}
+
 /// Trend of a gene's fitness: its latest evaluation compared with the average of up to four before
 /// it. More than 2 % above is `rising`, more than 2 % below `declining`; otherwise, and with fewer
 /// than two evaluations, `stable`.
@@ -187,7 +199,6 @@ pub struct ArenaInsights {
 
 /// Every error has this body.
 #[derive(Object)]
-#[oai(rename = "Error")]
 pub struct ErrorBody {
     /// The cause and the remedy, for people. The wording may change.
     pub error: String,

@@ -1,9 +1,11 @@
 //! The parameters of the operations: how their values are parsed and described.
 
 use poem::{Request, Result};
-use poem_openapi::registry::{MetaParamIn, MetaSchema};
+use poem_openapi::registry::{MetaParamIn, MetaSchema, Registry};
+use poem_openapi::types::Type;
 
 use super::error::ApiError;
+use super::model;
 use crate::http::document::integer;
 use crate::http::error::InvalidParameter;
 use crate::http::parameter::{ParameterValue, decoded_segment, digits};
@@ -15,14 +17,7 @@ impl ParameterValue for GeneId {
     const ALLOWED: &'static str = "a UUID of 8-4-4-4-12 hexadecimal digits";
 
     fn schema() -> MetaSchema {
-        const UUID: &str =
-            "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$";
-        MetaSchema {
-            pattern: Some(UUID.to_owned()),
-            min_length: Some(36),
-            max_length: Some(36),
-            ..MetaSchema::new_with_format("string", "uuid")
-        }
+        MetaSchema::new_with_format("string", "uuid")
     }
 
     fn parse(given: Option<&str>) -> Option<Self> {
@@ -50,7 +45,7 @@ impl ParameterValue for Option<DomainName> {
     const ALLOWED: &'static str = "0 to 255 characters without control characters";
 
     fn schema() -> MetaSchema {
-        MetaSchema { min_length: Some(0), ..domain_schema(r"^[^\u0000-\u001F\u007F-\u009F]*$") }
+        domain_schema(0)
     }
 
     fn parse(given: Option<&str>) -> Option<Self> {
@@ -66,7 +61,7 @@ impl ParameterValue for DomainName {
     const ALLOWED: &'static str = "1 to 255 characters without control characters";
 
     fn schema() -> MetaSchema {
-        MetaSchema { min_length: Some(1), ..domain_schema(r"^[^\u0000-\u001F\u007F-\u009F]+$") }
+        domain_schema(1)
     }
 
     fn parse(given: Option<&str>) -> Option<Self> {
@@ -74,10 +69,11 @@ impl ParameterValue for DomainName {
     }
 }
 
-fn domain_schema(pattern: &str) -> MetaSchema {
+/// [`super::document`] adds that control characters are forbidden.
+fn domain_schema(min_length: usize) -> MetaSchema {
     MetaSchema {
+        min_length: Some(min_length),
         max_length: Some(DomainName::MAX_CHARS),
-        pattern: Some(pattern.to_owned()),
         ..MetaSchema::new("string")
     }
 }
@@ -86,8 +82,11 @@ impl ParameterValue for Option<Fidelity> {
     const ALLOWED: &'static str = "one of Wrapped, Hybrid, Native";
 
     fn schema() -> MetaSchema {
-        let enum_items = Fidelity::ALL.map(|fidelity| fidelity.as_str().into()).to_vec();
-        MetaSchema { enum_items, ..MetaSchema::new("string") }
+        MetaSchema { all_of: vec![model::Fidelity::schema_ref()], ..MetaSchema::ANY }
+    }
+
+    fn register(registry: &mut Registry) {
+        model::Fidelity::register(registry);
     }
 
     fn parse(given: Option<&str>) -> Option<Self> {
@@ -100,10 +99,14 @@ impl ParameterValue for Sort {
 
     fn schema() -> MetaSchema {
         MetaSchema {
-            enum_items: Self::ALL.map(|sort| sort.as_str().into()).to_vec(),
+            all_of: vec![model::GeneOrder::schema_ref()],
             default: Some(Self::default().as_str().into()),
             ..MetaSchema::new("string")
         }
+    }
+
+    fn register(registry: &mut Registry) {
+        model::GeneOrder::register(registry);
     }
 
     fn parse(given: Option<&str>) -> Option<Self> {

@@ -98,6 +98,7 @@ impl Services {
         let pages = Pages {
             document: self.document.clone(),
             public_url: config.server.public_url.clone(),
+            documents_own_address: config.server.documents_own_address,
             trusted_proxies,
             health: Arc::clone(&self.health),
             dependencies: Arc::new(move || services.dependencies()),

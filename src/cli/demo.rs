@@ -82,6 +82,7 @@ impl Demo {
         config.redis.url = None;
         config.keys.usage_database_url = None;
         config.rate_limit.replicas = 1;
+        config.server.documents_own_address = true;
         config.server.bind = self.bind.unwrap_or(config.server.bind);
         config.control.bind.get_or_insert(DEFAULT_CONTROL_BIND);
         // Tokens from the environment replace those of the defaults, also the demo's own.

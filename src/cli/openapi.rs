@@ -1,4 +1,4 @@
-//! `gene-registry openapi` prints the OpenAPI document.
+//! `gene-registry openapi` prints the OpenAPI documents.
 
 use std::process::ExitCode;
 
@@ -6,10 +6,15 @@ use clap::{Args, ValueEnum};
 
 use super::command::CommandResult;
 use super::output::print;
-use crate::api;
+use crate::api::{Document, DocumentFormat};
+use crate::control::control_document;
+use crate::http::document::OpenApiVersion;
 
 #[derive(Debug, Args)]
 pub(super) struct Openapi {
+    /// The document of the control API, as JSON, instead of the one of the public API
+    #[arg(long, conflicts_with = "format")]
+    control: bool,
     /// Output format
     #[arg(long, value_enum, default_value_t = FormatArg::Json)]
     format: FormatArg,
@@ -35,14 +40,18 @@ enum VersionArg {
 impl Openapi {
     pub(super) fn run(self) -> CommandResult {
         let version = match self.version {
-            VersionArg::V30 => api::OpenApiVersion::V30,
-            VersionArg::V31 => api::OpenApiVersion::V31,
+            VersionArg::V30 => OpenApiVersion::V30,
+            VersionArg::V31 => OpenApiVersion::V31,
         };
         let format = match self.format {
-            FormatArg::Json => api::DocumentFormat::Json,
-            FormatArg::Yaml => api::DocumentFormat::Yaml,
+            FormatArg::Json => DocumentFormat::Json,
+            FormatArg::Yaml => DocumentFormat::Yaml,
         };
-        let text = api::Document::default().text(version, format, "");
+        let text = if self.control {
+            control_document(version, None)
+        } else {
+            Document::default().text(version, format, "")
+        };
         print(std::str::from_utf8(&text)?)?;
         Ok(ExitCode::SUCCESS)
     }

@@ -16,6 +16,10 @@ pub struct ServerConfig {
     pub bind: SocketAddr,
     /// The URL at which clients reach the service, without `/v1`.
     pub public_url: Option<String>,
+    /// Whether the document names the address that a client used that came without a proxy: in the
+    /// demo, which is only ever at an address of its own.
+    #[serde(skip)]
+    pub documents_own_address: bool,
     /// Proxies whose `Forwarded` and `X-Forwarded-*` headers are trusted, and that may hold any
     /// number of connections.
     pub trusted_proxies: Vec<Network>,

@@ -1,6 +1,7 @@
 //! Parses the JSON bodies of requests field by field. Errors name the field and never repeat its
 //! value, since people paste secrets by mistake.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
@@ -127,6 +128,21 @@ fn invalid_body(problem: &str) -> ControlApiError {
     InvalidParameter(format!("body {problem}")).into()
 }
 
+/// A number without a fraction as an integer: JSON Schema takes `30.0` for one, and some clients write
+/// all numbers so.
+fn without_fraction(value: &Value) -> Cow<'_, Value> {
+    match value.as_f64() {
+        Some(number)
+            if !value.is_i64()
+                && number.fract() == 0.0
+                && number.abs() <= crate::registry::MAX_SAFE_INTEGER as f64 =>
+        {
+            Cow::Owned((number as i64).into())
+        }
+        _ => Cow::Borrowed(value),
+    }
+}
+
 /// The fields of a body. A null field counts as absent.
 pub(super) struct Fields(Map<String, Value>);
 
@@ -144,7 +160,7 @@ impl Fields {
         let Some(value) = self.0.get(name).filter(|value| !value.is_null()) else {
             return Ok(None);
         };
-        let value = T::deserialize(value).ok().filter(is_allowed);
+        let value = T::deserialize(&*without_fraction(value)).ok().filter(is_allowed);
         value.map(Some).ok_or_else(|| InvalidParameter(format!("{name} must be {allowed}")))
     }
 }

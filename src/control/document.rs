@@ -5,7 +5,9 @@ use serde_json::{Value, json};
 
 use super::keys::KeysApi;
 use super::login::LoginApi;
-use crate::http::document::{in_order, json_text, openapi_document, require_credentials};
+use crate::http::document::{
+    CONTROLS, OpenApiVersion, forbid, in_order, json_text, openapi_document, require_credentials,
+};
 
 const TITLE: &str = "Gene Registry Control API";
 const DESCRIPTION: &str = "Login, and the API keys of the user who is logged in. Not part of \
@@ -21,9 +23,21 @@ const BASE: &str = "/control/v1";
 /// The path of the document.
 pub(super) const OPENAPI_PATH: &str = "/control/v1/openapi.json";
 
+/// The characters of a key's prefix, in which `_` is only part of a `gr_` at the beginning, and at most 8
+/// others are.
+const NOT_IN_PREFIX: &str = "[^A-Za-z0-9_]|^.{3,}_|^[A-Za-z0-9]{9}";
+const PREFIX: &str = "^(gr_)?[A-Za-z0-9]{4}";
+
+/// The characters of a scope.
+const SCOPE: &str = "^[a-z0-9:._-]";
+const NOT_IN_SCOPE: &str = "[^a-z0-9:._-]";
+
+/// A name has a character that is neither a control character nor a space.
+const NAME: &str = r"[^\x00-\x20\x7F-\xA0]";
+
 /// The JSON of the document. Its server is at `public_url`, or, without one, at the address from
 /// which the document is fetched.
-pub(super) fn document(public_url: Option<&str>) -> Bytes {
+pub fn control_document(version: OpenApiVersion, public_url: Option<&str>) -> Bytes {
     let mut document = openapi_document::<ControlOperations>(TITLE, DESCRIPTION, BASE);
     let server = format!("{}{BASE}", public_url.unwrap_or_default().trim_end_matches('/'));
     document["servers"][0]["url"] = server.into();
@@ -33,13 +47,43 @@ pub(super) fn document(public_url: Option<&str>) -> Bytes {
         "scheme": "bearer",
     });
     require_credentials(&mut document, "Bearer", scheme, &["/login"]);
-    make_oidc_nullable(&mut document);
+    document["info"]["contact"] = json!({ "name": "The operator of this registry" });
+    let schemas = &mut document["components"]["schemas"];
+    make_oidc_nullable(schemas);
+    for request in ["CreateApiKey", "UpdateApiKey", "RevokeApiKey", "RotateApiKey"] {
+        restrict(&mut schemas[request]);
+    }
+    version.convert(&mut document);
     json_text(&in_order(document))
 }
 
+/// Adds what a request must not have to its schema.
+fn restrict(request: &mut Value) {
+    request["additionalProperties"] = false.into();
+    let properties = request["properties"].as_object_mut().into_iter().flatten();
+    for (name, schema) in properties {
+        match name.as_str() {
+            "name" => {
+                schema["pattern"] = NAME.into();
+                forbid(schema, CONTROLS);
+            }
+            "prefix" => {
+                schema["pattern"] = PREFIX.into();
+                forbid(schema, NOT_IN_PREFIX);
+            }
+            "scopes" => {
+                schema["items"] = json!({
+                    "type": "string", "minLength": 1, "maxLength": 64, "pattern": SCOPE,
+                });
+                forbid(&mut schema["items"], NOT_IN_SCOPE);
+            }
+            _ => {}
+        }
+    }
+}
+
 /// Inlines the schema `Oidc` and makes it nullable, which a reference cannot be in OpenAPI 3.0.3.
-fn make_oidc_nullable(document: &mut Value) {
-    let schemas = &mut document["components"]["schemas"];
+fn make_oidc_nullable(schemas: &mut Value) {
     let Some(mut oidc) = schemas.as_object_mut().and_then(|schemas| schemas.remove("Oidc")) else {
         return;
     };

@@ -13,12 +13,13 @@ use super::body::JsonRequest;
 use super::call_limiter::{CallLimiter, CallSlot};
 use super::error::ControlApiError;
 use super::identity::Caller;
-use super::model::{ApiKey, ApiKeyPage, NewApiKey, RotatedApiKey, WhoAmI};
+use super::model::{ApiKey, ApiKeyPage, CreatedApiKey, RotatedApiKey, WhoAmI};
 use super::parameters::{ListLimit, ListOffset};
 use super::reply::{JsonReply, reply, reply_holding};
 use super::requests::{
     CreateApiKey, KeySelector, KeyToCreate, RevokeApiKey, RotateApiKey, UpdateApiKey,
 };
+use super::tag::ControlTag;
 use crate::http::parameter::Query;
 use crate::keys::store::{KeyRotation, ListRange, StoredKey};
 use crate::keys::{AuditLog, KeyLimits, KeySpec, KeyStore, NewKey};
@@ -47,7 +48,14 @@ struct KeyWithSecret<'a> {
 #[OpenApi]
 impl KeysApi {
     /// Get the caller
-    #[oai(path = "/control/v1/whoami", method = "get", operation_id = "whoAmI")]
+    ///
+    /// The user whom the token belongs to, and what the user may do.
+    #[oai(
+        path = "/control/v1/whoami",
+        method = "get",
+        operation_id = "whoAmI",
+        tag = "ControlTag::Login"
+    )]
     async fn who_am_i(&self, caller: Data<&Arc<Caller>>) -> poem::Result<JsonReply<WhoAmI>> {
         let Caller { user, operator, method, expires_at } = &**caller.0;
         Ok(reply(&json!({
@@ -62,12 +70,17 @@ impl KeysApi {
     ///
     /// Only this response contains the secret key. Operators limit the keys of users
     /// (`control.max_rate_limit`, `control.scopes`, `control.max_keys`), but not their own.
-    #[oai(path = "/control/v1/api-keys", method = "post", operation_id = "createApiKey")]
+    #[oai(
+        path = "/control/v1/api-keys",
+        method = "post",
+        operation_id = "createApiKey",
+        tag = "ControlTag::ApiKeys"
+    )]
     async fn create(
         &self,
         caller: Data<&Arc<Caller>>,
         body: JsonRequest<CreateApiKey>,
-    ) -> poem::Result<JsonReply<NewApiKey>> {
+    ) -> poem::Result<JsonReply<CreatedApiKey>> {
         let KeyToCreate { spec, block } = body.0;
         self.check(&caller, &spec, block)?;
         let new = NewKey { owner: caller.user.clone(), spec };
@@ -79,7 +92,12 @@ impl KeysApi {
     /// List API keys
     ///
     /// Newest first.
-    #[oai(path = "/control/v1/api-keys", method = "get", operation_id = "listApiKeys")]
+    #[oai(
+        path = "/control/v1/api-keys",
+        method = "get",
+        operation_id = "listApiKeys",
+        tag = "ControlTag::ApiKeys"
+    )]
     async fn list(
         &self,
         caller: Data<&Arc<Caller>>,
@@ -111,7 +129,12 @@ impl KeysApi {
     /// Changes the name, the rate limit or the expiry; what is absent stays as it is. A key that has
     /// expired or was revoked cannot be changed. `control.max_rate_limit` limits users here too, and
     /// they cannot let a key live longer that exceeds it or `control.scopes`.
-    #[oai(path = "/control/v1/api-keys/update", method = "post", operation_id = "updateApiKey")]
+    #[oai(
+        path = "/control/v1/api-keys/update",
+        method = "post",
+        operation_id = "updateApiKey",
+        tag = "ControlTag::ApiKeys"
+    )]
     async fn update(
         &self,
         caller: Data<&Arc<Caller>>,
@@ -128,7 +151,12 @@ impl KeysApi {
     ///
     /// If several keys begin with the prefix, none is revoked. Revoking a key twice changes nothing.
     /// The prefix is in the body, so that a whole key sent by mistake is in no access log.
-    #[oai(path = "/control/v1/api-keys/revoke", method = "post", operation_id = "revokeApiKey")]
+    #[oai(
+        path = "/control/v1/api-keys/revoke",
+        method = "post",
+        operation_id = "revokeApiKey",
+        tag = "ControlTag::ApiKeys"
+    )]
     async fn revoke(
         &self,
         caller: Data<&Arc<Caller>>,
@@ -148,7 +176,12 @@ impl KeysApi {
     /// `control.max_keys` is refused, and so is making more keys than that within a minute. A second
     /// rotation of the same key, for example because the response was lost, is refused while the new
     /// key is active: rotate the new key instead.
-    #[oai(path = "/control/v1/api-keys/rotate", method = "post", operation_id = "rotateApiKey")]
+    #[oai(
+        path = "/control/v1/api-keys/rotate",
+        method = "post",
+        operation_id = "rotateApiKey",
+        tag = "ControlTag::ApiKeys"
+    )]
     async fn rotate(
         &self,
         caller: Data<&Arc<Caller>>,

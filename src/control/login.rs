@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::identity::AuthMethod;
 use super::model::Login;
 use super::reply::{JsonReply, reply};
+use super::tag::ControlTag;
 use crate::config::ControlConfig;
 
 /// The operation, with its constant result.
@@ -37,7 +38,7 @@ pub(super) fn login_methods(config: &ControlConfig) -> Vec<AuthMethod> {
     methods.into_iter().filter_map(|(method, is_accepted)| is_accepted.then_some(method)).collect()
 }
 
-#[OpenApi]
+#[OpenApi(tag = "ControlTag::Login")]
 impl LoginApi {
     /// Get login metadata
     ///

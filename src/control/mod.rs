@@ -17,7 +17,9 @@ mod pages;
 mod parameters;
 mod reply;
 mod requests;
+mod tag;
 
+pub use document::control_document;
 pub use identity::{Caller, Identities};
 pub use listener::ControlApi;
 pub use login_token::{LoginToken, MalformedLoginToken};

@@ -11,6 +11,7 @@ use crate::http::document::Time;
 #[derive(Object)]
 pub(super) struct Login {
     /// Accepted credentials: `oidc`, an access token of the issuer; `token`, a login token.
+    #[oai(validator(max_items = 2))]
     methods: Vec<AuthMethod>,
     /// The issuer; null if none is configured.
     oidc: Option<Oidc>,
@@ -84,7 +85,7 @@ pub(super) struct ApiKey {
     #[oai(nullable)]
     last_used_at: Time,
     /// Number of requests with the key so far, recorded once a minute.
-    #[oai(validator(minimum(value = "0")))]
+    #[oai(validator(minimum(value = "0"), maximum(value = "9007199254740991")))]
     request_count: i64,
     /// Whether the key can be used now.
     status: KeyStatus,
@@ -92,7 +93,7 @@ pub(super) struct ApiKey {
 
 /// A new API key.
 #[derive(Object)]
-pub(super) struct NewApiKey {
+pub(super) struct CreatedApiKey {
     /// The secret key itself. It is shown only here.
     key: String,
     #[oai(flatten)]
@@ -114,9 +115,10 @@ pub(super) struct RotatedApiKey {
 #[derive(Object)]
 pub(super) struct ApiKeyPage {
     /// The keys.
+    #[oai(validator(max_items = 1000))]
     data: Vec<ApiKey>,
     /// Number of keys on all pages.
-    #[oai(validator(minimum(value = "0")))]
+    #[oai(validator(minimum(value = "0"), maximum(value = "9007199254740991")))]
     total: i64,
     /// Whether more keys follow.
     has_more: bool,
@@ -131,6 +133,7 @@ pub(crate) struct ErrorBody {
     /// The kind of error, for programs.
     code: ControlCode,
     /// Only with `AMBIGUOUS`: keys that begin with the prefix.
+    #[oai(validator(max_items = 100))]
     candidates: Option<Vec<ApiKey>>,
     /// Only with `ALREADY_ROTATED`: the key that replaced it.
     successor: Option<ApiKey>,

@@ -7,13 +7,15 @@ use poem::http::{HeaderValue, StatusCode, header};
 use poem::{Endpoint, Request, Response, Result, Route};
 use serde_json::{Value, json};
 
-use super::document::{OPENAPI_PATH, document};
+use super::document::{OPENAPI_PATH, control_document};
 use super::error::ControlApiError;
 use super::identity::{AuthMethod, Identities, LoginEndpoints};
 use super::login::login_methods;
 use crate::config::{ControlConfig, OidcConfig};
+use crate::http::document::OpenApiVersion;
 use crate::http::headers::NO_STORE;
 use crate::http::methods::MethodRoutes;
+use crate::http::parameter::parse_query;
 use crate::http::static_file::{HTML, JSON, PageFile, SCRIPT, STYLE, StaticFile, add_page_policy};
 use crate::http::swagger_ui;
 
@@ -37,8 +39,12 @@ pub(super) fn add_pages(
     config: &ControlConfig,
     identities: &Arc<Identities>,
 ) -> Route {
-    let document = document(config.public_url.as_deref());
-    let document = StaticFile::cached_for_an_hour(JSON, document);
+    let document = |version| {
+        let text = control_document(version, config.public_url.as_deref());
+        StaticFile::cached_for_an_hour(JSON, text)
+    };
+    let documents =
+        Documents { v30: document(OpenApiVersion::V30), v31: document(OpenApiVersion::V31) };
     let keys_page = KeysPage {
         methods: login_methods(config),
         oidc: config.oidc.clone(),
@@ -48,11 +54,11 @@ pub(super) fn add_pages(
         .into_iter()
         .chain(swagger_ui::FILES)
         .map(|(path, kind, text)| (path, StaticFile::new(kind, text)))
-        .chain([(OPENAPI_PATH, document)])
         .fold(route, |route, (path, file)| {
             route.at(path, MethodRoutes::<ControlApiError>::of_page(file))
         });
     route
+        .at(OPENAPI_PATH, MethodRoutes::<ControlApiError>::of_page(documents))
         .at("/", MethodRoutes::<ControlApiError>::of_page(ToKeys))
         .at(KEYS, MethodRoutes::<ControlApiError>::of_page(keys_page))
 }
@@ -61,6 +67,25 @@ pub(super) fn add_pages(
 pub(super) fn html_paths() -> impl Iterator<Item = &'static str> {
     let files = OWN_FILES.into_iter().filter(|(_, content_type, _)| *content_type == HTML);
     files.map(|(path, ..)| path).chain([KEYS])
+}
+
+/// The document of the control API, in the requested version.
+struct Documents {
+    v30: StaticFile,
+    v31: StaticFile,
+}
+
+impl Endpoint for Documents {
+    type Output = Response;
+
+    async fn call(&self, request: Request) -> Result<Response> {
+        let version = parse_query(request.uri().query().unwrap_or_default(), "version");
+        let file = match version.map_err(ControlApiError::from)? {
+            OpenApiVersion::V30 => &self.v30,
+            OpenApiVersion::V31 => &self.v31,
+        };
+        Ok(file.response(request.headers()))
+    }
 }
 
 /// Redirects to the page of the keys, relatively.

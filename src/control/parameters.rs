@@ -32,7 +32,7 @@ impl ParameterValue for ListLimit {
 
     fn schema() -> MetaSchema {
         let default = Some(Self::DEFAULT.into());
-        MetaSchema { default, format: None, ..integer(1, Self::MAX) }
+        MetaSchema { default, ..integer(1, Self::MAX) }
     }
 
     fn parse(given: Option<&str>) -> Option<Self> {
@@ -44,7 +44,7 @@ impl ParameterValue for ListOffset {
     const ALLOWED: &'static str = "an integer from 0 to 2147483647";
 
     fn schema() -> MetaSchema {
-        MetaSchema { default: Some(0.into()), format: None, ..integer(0, Self::MAX) }
+        MetaSchema { default: Some(0.into()), ..integer(0, Self::MAX) }
     }
 
     fn parse(given: Option<&str>) -> Option<Self> {

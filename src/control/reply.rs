@@ -12,8 +12,8 @@ use serde::Serialize;
 
 use super::error::ControlApiError;
 use super::headers::add_headers;
-use super::model::{ApiKey, ApiKeyPage, ErrorBody, Login, NewApiKey, RotatedApiKey, WhoAmI};
-use crate::http::document::{UNCACHED_HEADERS, response};
+use super::model::{ApiKey, ApiKeyPage, CreatedApiKey, ErrorBody, Login, RotatedApiKey, WhoAmI};
+use crate::http::document::{DocumentedHeader, UNCACHED_HEADERS, header, integer, response};
 
 /// The reply of an operation: JSON that is described by `T`.
 pub(super) struct JsonReply<T>(Bytes, PhantomData<T>);
@@ -70,7 +70,8 @@ impl<T: ControlReply> ApiResponse for JsonReply<T> {
         let success = response(status, T::DESCRIPTION, Some(T::schema_ref()), &[UNCACHED_HEADERS]);
         let errors = ERRORS.iter().filter(|(status, _)| T::ERRORS.contains(status));
         let errors = errors.map(|(status, description)| {
-            response(*status, description, Some(ErrorBody::schema_ref()), &[UNCACHED_HEADERS])
+            let schema = Some(ErrorBody::schema_ref());
+            response(*status, description, schema, &[UNCACHED_HEADERS, headers_of(*status)])
         });
         MetaResponses { responses: [success].into_iter().chain(errors).collect() }
     }
@@ -81,10 +82,20 @@ impl<T: ControlReply> ApiResponse for JsonReply<T> {
     }
 }
 
+const RETRY_HEADERS: &[DocumentedHeader] =
+    &[header("Retry-After", "Whole seconds to wait; absent with `KEYS_READ_ONLY`.", || {
+        integer(1, 60)
+    })];
+
+/// The headers that only errors with this status have.
+const fn headers_of(status: u16) -> &'static [DocumentedHeader] {
+    if matches!(status, 429 | 503) { RETRY_HEADERS } else { &[] }
+}
+
 const ERRORS: &[(u16, &str)] = &[
     (
         400,
-        "`MISSING_PARAM`: a query parameter or a field of the body is missing or wrong; `error` begins with its name and says what is allowed. `INVALID_PREFIX`: the prefix is not the beginning of a key. Given values are not repeated, except unknown scopes.",
+        "`MISSING_PARAM`: a query parameter or a field of the body is missing or wrong; `error` begins with its name and says what is allowed. Also if the URL is too long, or `Host` is missing or wrong. `INVALID_PREFIX`: the prefix is not the beginning of a key. Given values are not repeated, except unknown scopes.",
     ),
     (
         401,
@@ -115,12 +126,12 @@ const ERRORS: &[(u16, &str)] = &[
 
 impl ControlReply for Login {
     const DESCRIPTION: &'static str = "How to log in.";
-    const ERRORS: &'static [u16] = &[405, 500];
+    const ERRORS: &'static [u16] = &[400, 405, 500];
 }
 
 impl ControlReply for WhoAmI {
     const DESCRIPTION: &'static str = "The caller.";
-    const ERRORS: &'static [u16] = &[401, 405, 429, 500, 503];
+    const ERRORS: &'static [u16] = &[400, 401, 405, 429, 500, 503];
 }
 
 impl ControlReply for ApiKeyPage {
@@ -128,7 +139,7 @@ impl ControlReply for ApiKeyPage {
     const ERRORS: &'static [u16] = &[400, 401, 403, 405, 429, 500, 502, 503];
 }
 
-impl ControlReply for NewApiKey {
+impl ControlReply for CreatedApiKey {
     const STATUS: StatusCode = StatusCode::CREATED;
     const DESCRIPTION: &'static str = "The new key.";
     const ERRORS: &'static [u16] = &[400, 401, 403, 405, 415, 429, 500, 502, 503];

@@ -1,4 +1,5 @@
-//! The bodies of requests as the document describes them, and how they are parsed.
+//! The bodies of requests as the document describes them, and how they are parsed. In all of them,
+//! null counts as absent.
 
 use std::time::Duration;
 
@@ -6,6 +7,7 @@ use poem_openapi::Object;
 
 use super::body::{Fields, FromFields};
 use super::error::ControlApiError;
+use crate::http::document::Time;
 use crate::http::error::InvalidParameter;
 use crate::keys::key_rules::{EXPIRES_BEFORE, MAX_OVERLAP_S, MAX_SCOPES};
 use crate::keys::{KeyChange, KeyPrefix, KeySpec};
@@ -29,16 +31,18 @@ pub(super) struct CreateApiKey {
     /// The operations that it allows, each 1 to 64 of the characters `a-z`, `0-9`, `: . _ -`;
     /// `["read"]` by default. Unknown ones are refused unless `block` is true. `control.scopes` lists
     /// those that users may choose.
-    #[oai(validator(min_items = 1, max_items = 16))]
+    #[oai(nullable, validator(min_items = 1, max_items = 16))]
     scopes: Option<Vec<String>>,
     /// Rate limit in requests a minute; 30 by default. 0 is refused unless `block` is true. Users may
     /// choose `control.max_rate_limit` at most.
-    #[oai(validator(minimum(value = "0"), maximum(value = "2147483647")))]
+    #[oai(nullable, validator(minimum(value = "0"), maximum(value = "2147483647")))]
     rate_limit_per_minute: Option<i32>,
-    /// When it expires, a time in the future (RFC 3339); absent or null for never.
-    expires_at: Option<String>,
+    /// When it expires: a time in the future, in the year 9999 at the latest; absent or null for never.
+    #[oai(nullable)]
+    expires_at: Option<Time>,
     /// Whether to create a key that nobody can use: with the rate limit 0, or with unknown scopes;
     /// false by default.
+    #[oai(nullable)]
     block: Option<bool>,
 }
 
@@ -50,17 +54,20 @@ pub(super) struct UpdateApiKey {
     #[oai(validator(min_length = 4, max_length = 11))]
     prefix: String,
     /// Whether to select among everybody's keys; only for operators.
+    #[oai(nullable)]
     all: Option<bool>,
     /// Its new name, as of a new key.
-    #[oai(validator(min_length = 1, max_length = 200))]
+    #[oai(nullable, validator(min_length = 1, max_length = 200))]
     name: Option<String>,
     /// Its new rate limit in requests a minute. Users may choose `control.max_rate_limit` at most.
-    #[oai(validator(minimum(value = "1"), maximum(value = "2147483647")))]
+    #[oai(nullable, validator(minimum(value = "1"), maximum(value = "2147483647")))]
     rate_limit_per_minute: Option<i32>,
-    /// When it expires, a time in the future (RFC 3339).
-    expires_at: Option<String>,
+    /// When it expires: a time in the future, in the year 9999 at the latest.
+    #[oai(nullable)]
+    expires_at: Option<Time>,
     /// Whether it never expires; not together with `expires_at`. A field of its own, because some
     /// clients send null for what they leave out.
+    #[oai(nullable)]
     never_expires: Option<bool>,
 }
 
@@ -72,6 +79,7 @@ pub(super) struct RevokeApiKey {
     #[oai(validator(min_length = 4, max_length = 11))]
     prefix: String,
     /// Whether to select among everybody's keys; only for operators.
+    #[oai(nullable)]
     all: Option<bool>,
 }
 
@@ -83,9 +91,10 @@ pub(super) struct RotateApiKey {
     #[oai(validator(min_length = 4, max_length = 11))]
     prefix: String,
     /// Seconds for which the old key stays usable; 86400 by default.
-    #[oai(validator(minimum(value = "0"), maximum(value = "31536000")))]
+    #[oai(nullable, validator(minimum(value = "0"), maximum(value = "31536000")))]
     overlap_s: Option<i32>,
     /// Whether to select among everybody's keys; only for operators.
+    #[oai(nullable)]
     all: Option<bool>,
 }
 

@@ -33,6 +33,9 @@ pub(crate) trait ParameterValue: Sized + Send {
     /// The allowed values, for the document.
     fn schema() -> MetaSchema;
 
+    /// Adds the schemas that [`Self::schema`] refers to to the document.
+    fn register(_: &mut Registry) {}
+
     /// Parses the decoded text, or chooses the default if none was given; `None` if the value is
     /// not allowed.
     fn parse(given: Option<&str>) -> Option<Self>;
@@ -54,7 +57,9 @@ impl<'a, T: ParameterValue> ApiExtractor<'a> for Parameter<T> {
     type ParamType = ();
     type ParamRawType = ();
 
-    fn register(_: &mut Registry) {}
+    fn register(registry: &mut Registry) {
+        T::register(registry);
+    }
 
     fn param_in() -> Option<MetaParamIn> {
         Some(T::IN)

@@ -190,6 +190,22 @@ fn requested_host<'a>(target: &'a Uri, headers: &'a HeaderMap) -> Option<&'a str
     target.authority().map(|authority| authority.as_str()).or_else(host)
 }
 
+/// The host and port that a request names if it came without a proxy: the port is that of the listener,
+/// the host is `localhost` or an IP address, and no header is a proxy's.
+pub(crate) fn direct_host(request: &Request) -> Option<&str> {
+    let headers = request.headers();
+    let is_forwarded = [header::FORWARDED, X_FORWARDED_FOR, X_FORWARDED_HOST, X_FORWARDED_PROTO]
+        .iter()
+        .any(|name| headers.contains_key(name));
+    let port = request.local_addr().as_socket_addr()?.port();
+    let given = requested_host(request.original_uri(), headers)?;
+    let (host, given_port) = given.rsplit_once(':')?;
+    let is_ip = || host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
+    let is_own =
+        given_port == port.to_string() && (host.eq_ignore_ascii_case("localhost") || is_ip());
+    (is_own && !is_forwarded && is_host(given)).then_some(given)
+}
+
 /// With one leading and no trailing slash; empty for the root.
 fn normalized(prefix: &str) -> String {
     match prefix.trim_matches('/') {

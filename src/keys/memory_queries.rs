@@ -2,7 +2,7 @@
 
 use super::key_limits::{KeyLimits, LimitExceeded};
 use super::prefix::KeyPrefix;
-use super::store::{KeyRefusal, Status, StoredKey};
+use super::store::{KeyRefusal, MAX_REQUEST_COUNT, Status, StoredKey};
 use crate::registry::{ApiKeyRecord, Timestamp};
 use crate::upstream::{EmbeddedKey, KeysByHash};
 
@@ -113,7 +113,8 @@ pub(super) fn stored_key(key: &EmbeddedKey, now: Timestamp) -> StoredKey {
         expires_at: record.expires_at,
         revoked_at: record.revoked_at,
         last_used_at: *last_used_at,
-        request_count: i64::try_from(*request_count).unwrap_or(i64::MAX),
+        request_count: i64::try_from(*request_count)
+            .map_or(MAX_REQUEST_COUNT, |count| count.min(MAX_REQUEST_COUNT)),
         status,
     }
 }

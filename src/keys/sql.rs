@@ -6,7 +6,7 @@ use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{GenericClient, Row, Transaction};
 
 use super::prefix::KeyPrefix;
-use super::store::{KeyRefusal, NewKey, Status, StoreError, StoredKey};
+use super::store::{KeyRefusal, MAX_REQUEST_COUNT, NewKey, Status, StoreError, StoredKey};
 use super::token::ApiKey;
 use crate::net::{PgText, PgTimestamp};
 use crate::registry::Timestamp;
@@ -207,7 +207,7 @@ pub(super) fn read_stored_key(row: &Row) -> Result<StoredKey, StoreError> {
         expires_at: time("expires_at")?,
         revoked_at: time("revoked_at")?,
         last_used_at: time("last_used_at")?,
-        request_count: row.try_get("request_count")?,
+        request_count: row.try_get::<_, i64>("request_count")?.clamp(0, MAX_REQUEST_COUNT),
         status,
     })
 }

@@ -10,7 +10,7 @@ use super::key_limits::{KeyLimits, LimitExceeded};
 use super::prefix::KeyPrefix;
 use super::secret_token::NoRandomness;
 use super::token::ApiKey;
-use crate::registry::{KeyHash, Timestamp, rfc3339_seconds};
+use crate::registry::{KeyHash, MAX_SAFE_INTEGER, Timestamp, rfc3339_seconds};
 
 /// A key to be created: everything but its owner.
 #[derive(Debug, Clone, Serialize)]
@@ -62,6 +62,9 @@ impl KeyChange {
     }
 }
 
+/// The largest count that is shown, 2^53 - 1.
+pub(super) const MAX_REQUEST_COUNT: i64 = MAX_SAFE_INTEGER as i64;
+
 /// A stored key as its owner sees it: everything but a secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "named as the columns of `registry.api_key`")]
@@ -79,7 +82,7 @@ pub struct StoredKey {
     pub revoked_at: Option<Timestamp>,
     #[serde(serialize_with = "as_time_or_null")]
     pub last_used_at: Option<Timestamp>,
-    /// All its requests, as far as their counts have been written.
+    /// All its requests, as far as their counts have been written: 0 to 2^53 - 1.
     pub request_count: i64,
     /// The status at the time of the read.
     pub status: Status,

@@ -1,10 +1,10 @@
-//! Additions that the framework does not support: the header that middleware reads, examples of
-//! headers, and extensions that tell client generators how to paginate and when to retry.
+//! Additions that the framework does not support: forbidden characters, the header that middleware
+//! reads, examples of headers, and extensions that tell client generators how to paginate and when to retry.
 
 use serde_json::{Value, json};
 
 use super::examples::TAG;
-use crate::http::document::for_each_object;
+use crate::http::document::{CONTROLS, for_each_object, forbid};
 
 /// Adds them to the document.
 pub(super) fn add_to(document: &mut Value) {
@@ -31,8 +31,19 @@ pub(super) fn add_to(document: &mut Value) {
     });
     document["paths"]["/genes"]["get"]["x-fern-pagination"] =
         json!({ "offset": "$request.offset", "results": "$response.data" });
+    forbid_controls(document);
     add_if_none_match(document);
     add_header_examples(document);
+}
+
+/// Adds that the name of a domain has no control characters.
+fn forbid_controls(document: &mut Value) {
+    for path in ["/genes", "/arena/insights"] {
+        let parameters = document["paths"][path]["get"]["parameters"].as_array_mut();
+        for parameter in parameters.into_iter().flatten().filter(|one| one["name"] == "domain") {
+            forbid(&mut parameter["schema"], CONTROLS);
+        }
+    }
 }
 
 /// Adds the parameter that [`crate::api::negotiation`] compares with the response.

@@ -4,8 +4,8 @@
 mod code_samples;
 mod examples;
 mod extensions;
-mod form;
+mod format;
 mod openapi;
 
-pub use form::{DocumentFormat, OpenApiVersion};
+pub use format::DocumentFormat;
 pub use openapi::Document;

@@ -6,10 +6,12 @@ use data_encoding::HEXLOWER;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::form::{DocumentFormat, OpenApiVersion};
+use super::format::DocumentFormat;
 use super::{code_samples, examples, extensions};
 use crate::api::operations::PublicOperations;
-use crate::http::document::{in_order, json_text, openapi_document, require_credentials};
+use crate::http::document::{
+    OpenApiVersion, in_order, json_text, openapi_document, require_credentials,
+};
 
 const TITLE: &str = "Gene Registry Read API";
 const DESCRIPTION: &str = include_str!("description.md");
@@ -25,9 +27,7 @@ impl Document {
     pub fn text(&self, version: OpenApiVersion, format: DocumentFormat, address: &str) -> Bytes {
         let mut document = self.0.clone();
         document["servers"][0]["url"] = format!("{}/v1", address.trim_end_matches('/')).into();
-        if version == OpenApiVersion::V31 {
-            document["openapi"] = "3.1.0".into();
-        }
+        version.convert(&mut document);
         match format {
             DocumentFormat::Json => json_text(&document),
             DocumentFormat::Yaml => serde_saphyr::to_string(&document).unwrap_or_default().into(),

@@ -14,6 +14,8 @@ pub struct Pages {
     pub document: Document,
     /// The address of the service, if it is configured.
     pub public_url: Option<String>,
+    /// Whether the document names the address that a client used that came without a proxy.
+    pub documents_own_address: bool,
     /// The proxies that may report the address otherwise.
     pub trusted_proxies: TrustedProxies,
     /// Readiness, for the front page.

@@ -8,12 +8,14 @@ use moka::sync::Cache;
 use poem::http::{HeaderValue, header};
 use poem::{Endpoint, Request, Response, Result, Route};
 
-use crate::api::document::{Document, DocumentFormat, OpenApiVersion};
+use crate::api::document::{Document, DocumentFormat};
 use crate::api::error::ApiError;
+use crate::api::pages::content::Pages;
+use crate::http::document::OpenApiVersion;
 use crate::http::methods::MethodRoutes;
 use crate::http::parameter::parse_query;
 use crate::http::static_file::StaticFile;
-use crate::http::trusted_proxies::TrustedProxies;
+use crate::http::trusted_proxies::{TrustedProxies, direct_host};
 use crate::sync::TokenBucket;
 
 /// Cached texts: all forms for a few addresses, each plain and compressed.
@@ -32,7 +34,7 @@ pub(super) const DOCUMENT_PATHS: [(&str, DocumentFormat); 4] = [
     ("/openapi.yaml", DocumentFormat::Yaml),
 ];
 
-/// The headers that select the text if proxies are trusted.
+/// The headers that select the text if the address of the client's request does.
 const VARY: HeaderValue = HeaderValue::from_static(
     "Accept-Encoding, Forwarded, X-Forwarded-For, X-Forwarded-Proto, X-Forwarded-Host, \
      X-Forwarded-Prefix, Host",
@@ -46,22 +48,32 @@ const PRIVATE: HeaderValue = HeaderValue::from_static("private, max-age=3600");
 pub(super) struct DocumentTexts {
     document: Document,
     public_url: Option<String>,
+    documents_own_address: bool,
     trusted_proxies: TrustedProxies,
     cache: Cache<(OpenApiVersion, DocumentFormat, String), StaticFile>,
     new_texts: TokenBucket,
 }
 
 impl DocumentTexts {
-    /// `public_url` is the address of the service, if it is configured; otherwise
-    /// `trusted_proxies` may report it.
-    pub(super) fn new(
-        document: Document,
-        public_url: Option<String>,
-        trusted_proxies: TrustedProxies,
-    ) -> Self {
+    pub(super) fn new(pages: Pages) -> Self {
+        let Pages { document, public_url, documents_own_address, trusted_proxies, .. } = pages;
         let new_texts = TokenBucket::new(NEW_TEXTS_BURST, NEW_TEXTS_PER_SECOND, Instant::now());
         let cache = Cache::new(MAX_CACHED_TEXTS);
-        Self { document, public_url, trusted_proxies, cache, new_texts }
+        Self { document, public_url, documents_own_address, trusted_proxies, cache, new_texts }
+    }
+
+    /// The address of the service: the configured one, else the one that a trusted proxy reports, else
+    /// perhaps the one that a direct client used; else empty, for the root of the server from which the
+    /// client fetches the document.
+    fn address(&self, request: &Request) -> String {
+        let own = || self.documents_own_address.then(|| own_address(request)).flatten();
+        let reported = || self.trusted_proxies.address(request);
+        self.public_url.clone().or_else(reported).or_else(own).unwrap_or_default()
+    }
+
+    /// Whether the text depends on the address of a request.
+    fn depends_on_request(&self) -> bool {
+        !self.trusted_proxies.is_empty() || self.documents_own_address
     }
 
     /// Adds the routes of the document.
@@ -84,13 +96,9 @@ impl Endpoint for DocumentEndpoint {
     type Output = Response;
 
     async fn call(&self, request: Request) -> Result<Response> {
-        let DocumentTexts { document, public_url, trusted_proxies, cache, new_texts } =
-            &*self.texts;
+        let DocumentTexts { document, public_url, cache, new_texts, .. } = &*self.texts;
         let version = parse_query(request.uri().query().unwrap_or_default(), "version")?;
-        let reported = || trusted_proxies.address(&request);
-        // Empty for the root of the server from which the client fetches the document.
-        let address = public_url.clone().or_else(reported).unwrap_or_default();
-        let mut key = (version, self.format, address);
+        let mut key = (version, self.format, self.texts.address(&request));
         if !cache.contains_key(&key) && !new_texts.try_take(Instant::now()) {
             key.2.clear();
         }
@@ -99,7 +107,7 @@ impl Endpoint for DocumentEndpoint {
             StaticFile::cached_for_an_hour(self.format.content_type(), text)
         });
         let mut response = file.response(request.headers());
-        if !trusted_proxies.is_empty() {
+        if self.texts.depends_on_request() {
             response.headers_mut().insert(header::VARY, VARY);
             if public_url.is_none() {
                 response.headers_mut().insert(header::CACHE_CONTROL, PRIVATE);
@@ -107,4 +115,10 @@ impl Endpoint for DocumentEndpoint {
         }
         Ok(response)
     }
+}
+
+/// The address that a client used that came without a proxy, as a URL.
+fn own_address(request: &Request) -> Option<String> {
+    let host = direct_host(request)?;
+    Some(format!("{}://{host}", request.scheme()))
 }

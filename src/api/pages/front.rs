@@ -196,6 +196,7 @@ mod tests {
         FrontPage::new(&Pages {
             document: Document::default(),
             public_url: public_url.map(str::to_owned),
+            documents_own_address: false,
             trusted_proxies: TrustedProxies::default(),
             health: Arc::default(),
             dependencies: Arc::new(move || dependencies.clone()),

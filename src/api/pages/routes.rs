@@ -29,9 +29,7 @@ impl Pages {
     pub(in crate::api) fn add_to(self, route: Route) -> Route {
         let numbers = MethodRoutes::<ApiError>::of_page(self.numbers.clone());
         let front = MethodRoutes::<ApiError>::of_page(FrontPage::new(&self));
-        let Self { document, public_url, trusted_proxies, .. } = self;
-        let document = DocumentTexts::new(document, public_url, trusted_proxies);
-        let route = document.add_to(route.at("/", front).at(NUMBERS, numbers));
+        let route = DocumentTexts::new(self).add_to(route.at("/", front).at(NUMBERS, numbers));
         files().fold(route, |route, (path, content_type, text)| {
             route.at(path, MethodRoutes::<ApiError>::of_page(StaticFile::new(content_type, text)))
         })

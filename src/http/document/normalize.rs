@@ -29,6 +29,13 @@ pub(super) fn normalize(document: &mut Value) {
         if let Some(Value::Array(parts)) = object.get_mut("allOf") {
             parts.retain(|part| !is_description_alone(part));
         }
+        // A reference with nothing beside it needs no `allOf` around it.
+        if let (1, Some([only])) =
+            (object.len(), object.get("allOf").and_then(Value::as_array).map(Vec::as_slice))
+            && let Some(reference) = only.get("$ref").cloned()
+        {
+            *object = Map::from_iter([("$ref".to_owned(), reference)]);
+        }
         for bound in ["minimum", "maximum"] {
             if let Some(number) = object.get(bound).and_then(Value::as_f64)
                 && number.fract() == 0.0

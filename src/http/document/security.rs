@@ -3,13 +3,15 @@
 
 use serde_json::{Value, json};
 
-/// Adds the security scheme `name`, which the operations of all paths need except those of `open`.
+/// Adds the security scheme `name`, which the operations of all paths need except those of `open`, which
+/// need no credentials.
 pub(crate) fn require_credentials(document: &mut Value, name: &str, scheme: Value, open: &[&str]) {
     document["components"]["securitySchemes"] = json!({ name: scheme });
     let paths = document["paths"].as_object_mut().into_iter().flatten();
-    for (_, operations) in paths.filter(|(path, _)| !open.contains(&path.as_str())) {
+    for (path, operations) in paths {
+        let is_open = open.contains(&path.as_str());
         for (_, operation) in operations.as_object_mut().into_iter().flatten() {
-            operation["security"] = json!([{ name: [] }]);
+            operation["security"] = if is_open { json!([]) } else { json!([{ name: [] }]) };
         }
     }
 }

@@ -1,12 +1,43 @@
-//! Finds changes of the document that break clients. Clients send parameters and read responses, so
-//! a parameter may only become wider and a response narrower. Generated clients are strict: they
-//! cannot read a response with a new value of an enum, error codes included.
+//! Finds the changes of a document, and which version each needs. Clients send parameters and bodies and
+//! read responses, so what is sent may only become wider and what is read narrower. Generated clients are
+//! strict: they cannot read a response with a new value of an enum, error codes included.
+
+use std::fmt;
 
 use serde_json::{Map, Value};
 
-/// The changes in `new` that could break a client generated from `old`.
-pub(super) fn breaking(old: &Value, new: &Value) -> Vec<String> {
-    let mut found = Comparison { old, new, broken: Vec::new(), seen: Vec::new() };
+/// What a change needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Needs {
+    /// Other texts, which no client depends on.
+    Patch,
+    /// More than before, or another name of a type: clients that were generated before go on working.
+    Minor,
+    /// Clients that were generated before could fail. In the public API, this needs a new path.
+    Major,
+}
+
+/// A change, and where it is.
+#[derive(Debug)]
+pub(super) struct Change {
+    pub(super) needs: Needs,
+    pub(super) what: String,
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let needs = match self.needs {
+            Needs::Patch => "a patch version",
+            Needs::Minor => "a minor version",
+            Needs::Major => "a major version, or a new path (/v2) in the public API",
+        };
+        write!(f, "needs {needs}: {}", self.what)
+    }
+}
+
+/// The changes from `old` to `new`.
+pub(super) fn changes(old: &Value, new: &Value) -> Vec<Change> {
+    let mut found = Comparison { old, new, found: Vec::new(), seen: Vec::new() };
     for (path, item) in object(&old["paths"]) {
         for (method, operation) in object(item) {
             let other = &new["paths"][path][method];
@@ -18,12 +49,22 @@ pub(super) fn breaking(old: &Value, new: &Value) -> Vec<String> {
             }
         }
     }
+    for (path, item) in object(&new["paths"]) {
+        for (method, _) in object(item).filter(|(method, _)| old["paths"][path][*method].is_null())
+        {
+            found.adds(&format!("{} {path}", method.to_uppercase()), "a new operation");
+        }
+    }
     found.unchanged(
         "securitySchemes",
         &old["components"]["securitySchemes"],
         &new["components"]["securitySchemes"],
     );
-    found.broken
+    let mut found = found.found;
+    if found.is_empty() && old != new {
+        found.push(Change { needs: Needs::Patch, what: "other texts".to_owned() });
+    }
+    found
 }
 
 /// Who writes the values of a schema: the client, which sends them, or the service.
@@ -36,14 +77,18 @@ enum Direction {
 struct Comparison<'a> {
     old: &'a Value,
     new: &'a Value,
-    broken: Vec<String>,
+    found: Vec<Change>,
     /// The references that are being resolved, for a schema may contain itself.
     seen: Vec<(String, String)>,
 }
 
 impl Comparison<'_> {
     fn breaks(&mut self, location: &str, what: &str) {
-        self.broken.push(format!("{location}: {what}"));
+        self.found.push(Change { needs: Needs::Major, what: format!("{location}: {what}") });
+    }
+
+    fn adds(&mut self, location: &str, what: &str) {
+        self.found.push(Change { needs: Needs::Minor, what: format!("{location}: {what}") });
     }
 
     fn unchanged(&mut self, location: &str, old: &Value, new: &Value) {
@@ -58,7 +103,11 @@ impl Comparison<'_> {
             &old["operationId"],
             &new["operationId"],
         );
-        self.unchanged(&format!("{location} tags"), &old["tags"], &new["tags"]);
+        if array(&old["tags"]).is_empty() && old["tags"] != new["tags"] {
+            self.adds(location, "a tag, where it had none");
+        } else {
+            self.unchanged(&format!("{location} tags"), &old["tags"], &new["tags"]);
+        }
         self.unchanged(&format!("{location} security"), &old["security"], &new["security"]);
         let (before, after) = (array(&old["parameters"]), array(&new["parameters"]));
         let unchanged = |a: &Value, b: &Value| a["name"] == b["name"] && a["in"] == b["in"];
@@ -81,20 +130,38 @@ impl Comparison<'_> {
             }
         }
         for parameter in after {
+            let location = format!("{location} parameter {}", parameter["name"]);
             let is_new = !before.iter().any(|other| unchanged(parameter, other));
-            if is_new && parameter["required"] == true {
-                self.breaks(
-                    &format!("{location} parameter {}", parameter["name"]),
-                    "is new and required",
-                );
+            match is_new.then(|| parameter["required"] == true) {
+                Some(true) => self.breaks(&location, "is new and required"),
+                Some(false) => self.adds(&location, "is new"),
+                None => {}
             }
         }
+        self.body(location, &old["requestBody"], &new["requestBody"]);
         for (status, response) in object(&old["responses"]) {
             self.response(&format!("{location} {status}"), response, &new["responses"][status]);
         }
         for (status, _) in object(&new["responses"]) {
             if old["responses"][status].is_null() {
                 self.breaks(&format!("{location} {status}"), "a response that clients don't know");
+            }
+        }
+    }
+
+    /// The body of a request.
+    fn body(&mut self, location: &str, old: &Value, new: &Value) {
+        let location = format!("{location} body");
+        let required = |body: &Value| body["required"] == true;
+        if required(new) && !required(old) {
+            self.breaks(&location, "is required now");
+        }
+        for (kind, content) in object(&old["content"]) {
+            let other = &new["content"][kind];
+            if other.is_null() {
+                self.breaks(&format!("{location} {kind}"), "is gone");
+            } else {
+                self.schema(&location, &content["schema"], &other["schema"], Direction::Sent);
             }
         }
     }
@@ -112,6 +179,10 @@ impl Comparison<'_> {
                 self.schema(&location, &header["schema"], &other["schema"], Direction::Read);
             }
         }
+        for (name, _) in object(&new["headers"]).filter(|(name, _)| old["headers"][*name].is_null())
+        {
+            self.adds(&format!("{location} header {name}"), "is new");
+        }
         for (kind, content) in object(&old["content"]) {
             let other = &new["content"][kind];
             if other.is_null() {
@@ -121,13 +192,17 @@ impl Comparison<'_> {
                 self.schema(&location, &content["schema"], &other["schema"], Direction::Read);
             }
         }
+        for (kind, _) in object(&new["content"]).filter(|(kind, _)| old["content"][*kind].is_null())
+        {
+            self.adds(&format!("{location} {kind}"), "is new");
+        }
     }
 
     fn schema(&mut self, location: &str, old: &Value, new: &Value, direction: Direction) {
         if let (Some(a), Some(b)) = (reference(old), reference(new)) {
             let pair = (a.to_owned(), b.to_owned());
             if a != b {
-                self.breaks(location, &format!("the type's name {a} has become {b}"));
+                self.adds(location, &format!("the type's name {a} has become {b}"));
             }
             if self.seen.contains(&pair) {
                 return;
@@ -142,9 +217,11 @@ impl Comparison<'_> {
 
     fn resolved(&mut self, location: &str, old: &Value, new: &Value, direction: Direction) {
         let (old, new) = (resolve(self.old, old), resolve(self.new, new));
-        for keyword in ["type", "format", "nullable"] {
+        for keyword in ["type", "format"] {
             self.unchanged(&format!("{location} {keyword}"), &old[keyword], &new[keyword]);
         }
+        let nullable = |schema: &Value| schema["nullable"] == true;
+        self.wider_or_narrower(location, "nullable", nullable(new), nullable(old), direction);
         self.allowed_values(location, old, new, direction);
         for keyword in ["minimum", "minLength", "minItems"] {
             self.bound(location, keyword, &old[keyword], &new[keyword], direction, false);
@@ -152,10 +229,14 @@ impl Comparison<'_> {
         for keyword in ["maximum", "maxLength", "maxItems"] {
             self.bound(location, keyword, &old[keyword], &new[keyword], direction, true);
         }
-        if old["pattern"] != new["pattern"]
-            && !(direction == Direction::Sent && new["pattern"].is_null())
-        {
-            self.breaks(location, "another pattern");
+        for keyword in ["pattern", "not"] {
+            match (&old[keyword], &new[keyword]) {
+                (a, b) if a == b => {}
+                (_, Value::Null) if direction == Direction::Sent => {
+                    self.adds(location, &format!("without {keyword}"));
+                }
+                _ => self.breaks(location, &format!("another {keyword}")),
+            }
         }
         self.properties(location, old, new, direction);
         for keyword in ["items", "additionalProperties"] {
@@ -183,7 +264,18 @@ impl Comparison<'_> {
             if direction == Direction::Read && is_required(old, name) && !is_required(new, name) {
                 self.breaks(&location, "may be absent now");
             }
+            if direction == Direction::Sent && !is_required(old, name) && is_required(new, name) {
+                self.breaks(&location, "is required now");
+            }
             self.schema(&location, property, other, direction);
+        }
+        for (name, _) in object(&new["properties"]) {
+            let is_new = old["properties"][name].is_null();
+            match is_new.then(|| direction == Direction::Sent && is_required(new, name)) {
+                Some(true) => self.breaks(&format!("{location}.{name}"), "is new and required"),
+                Some(false) => self.adds(&format!("{location}.{name}"), "is new"),
+                None => {}
+            }
         }
     }
 
@@ -208,11 +300,29 @@ impl Comparison<'_> {
                     &format!("may be {} now, which clients don't know", appeared.unwrap()),
                 );
             }
+            Direction::Sent if appeared.is_some() => {
+                self.adds(location, &format!("may be {} now", appeared.unwrap()));
+            }
             _ => {}
         }
     }
 
     /// Values that are sent must not be narrowed, values that are read not widened.
+    fn wider_or_narrower(
+        &mut self,
+        location: &str,
+        what: &str,
+        is_wider: bool,
+        was_wider: bool,
+        direction: Direction,
+    ) {
+        match (is_wider == was_wider, is_wider == (direction == Direction::Read)) {
+            (true, _) => {}
+            (false, true) => self.breaks(location, what),
+            (false, false) => self.adds(location, what),
+        }
+    }
+
     fn bound(
         &mut self,
         location: &str,
@@ -229,9 +339,8 @@ impl Comparison<'_> {
         let widest = if upper { f64::INFINITY } else { f64::NEG_INFINITY };
         let (a, b) = (old.as_f64().unwrap_or(widest), new.as_f64().unwrap_or(widest));
         let is_wider = if upper { b > a } else { b < a };
-        if is_wider == (direction == Direction::Read) {
-            self.breaks(location, &format!("{keyword} {old} has become {new}"));
-        }
+        let what = format!("{keyword} {old} has become {new}");
+        self.wider_or_narrower(location, &what, is_wider, !is_wider, direction);
     }
 }
 

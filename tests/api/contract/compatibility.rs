@@ -1,10 +1,10 @@
-//! No release breaks the clients of the previous one: the document against `openapi/released/`.
+//! No release breaks the clients of the previous one: the documents against `openapi/released/`.
 
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::compare::breaking;
+use super::compare::{Change, Needs, changes};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("openapi")
@@ -14,27 +14,72 @@ fn read(path: &Path) -> Value {
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// The newest release by number: `v1.2.10.json` is newer than `v1.2.9.json`.
-fn version(path: &Path) -> Vec<u64> {
-    let name = path.file_stem().unwrap().to_str().unwrap().trim_start_matches('v').to_owned();
-    name.split('.').map(|part| part.parse().unwrap()).collect()
+/// The document of the newest release by number, below `released` in `folder`: `v1.2.10.json` is newer
+/// than `v1.2.9.json`.
+fn released(folder: &Path) -> Value {
+    let version = |path: &PathBuf| -> Option<Vec<u64>> {
+        let name = path.file_name()?.to_str()?.strip_prefix('v')?.strip_suffix(".json")?;
+        Some(name.split('.').map(|part| part.parse().unwrap()).collect())
+    };
+    let files = std::fs::read_dir(folder.join("released")).unwrap();
+    let files = files.map(|file| file.unwrap().path()).filter(|path| version(path).is_some());
+    read(&files.max_by_key(version).expect("a released document"))
 }
 
 fn last_release() -> Value {
-    let files = std::fs::read_dir(folder().join("released")).unwrap();
-    let files = files.map(|file| file.unwrap().path());
-    read(&files.max_by_key(|path| version(path)).expect("a released document"))
+    released(&folder())
+}
+
+/// Prints the changes, and asserts that those that need a major version are known: each contains one of
+/// the `known` texts.
+fn assert_compatible(old: &Value, new: &Value, known: &[&str]) {
+    let (broken, others): (Vec<_>, Vec<_>) = changes(old, new).into_iter().partition(|change| {
+        change.needs == Needs::Major && !known.iter().any(|known| change.what.contains(known))
+    });
+    for change in others {
+        println!("{change}");
+    }
+    let broken: Vec<_> = broken.iter().map(Change::to_string).collect();
+    assert!(
+        broken.is_empty(),
+        "clients made from the last released document would break:\n  {}",
+        broken.join("\n  ")
+    );
 }
 
 #[test]
 fn nothing_breaks_the_clients_of_the_last_release() {
-    let broken = breaking(&last_release(), &read(&folder().join("openapi.json")));
-    assert!(
-        broken.is_empty(),
-        "clients made from the last released document would break:\n  {}\n\
-         Such a change needs a new path (/v2).",
-        broken.join("\n  ")
-    );
+    // Only described otherwise: by what is forbidden instead of what is allowed.
+    let known = [r#"parameter "domain": another not"#];
+    assert_compatible(&last_release(), &read(&folder().join("openapi.json")), &known);
+}
+
+#[test]
+fn nothing_unknown_breaks_the_control_clients_of_the_last_release() {
+    let folder = folder().join("control");
+    let known = [
+        // The limits of users' keys, a reason for the major version.
+        "body.code: may be \"LIMIT_EXCEEDED\" now",
+        "POST /api-keys 403: a response that clients don't know",
+        // Only described now: the same before.
+        "GET /login security: null has become []",
+        "GET /login 400: a response that clients don't know",
+        "GET /whoami 400: a response that clients don't know",
+        "GET /api-keys parameter \"limit\" format: null has become \"int32\"",
+        "GET /api-keys parameter \"offset\" format: null has become \"int32\"",
+        "body.name: another",
+        "body.prefix: another",
+        "body.scopes[]: ",
+        "body.expires_at format: null has become \"date-time\"",
+        "body additionalProperties: null has become false",
+    ];
+    assert_compatible(&released(&folder), &read(&folder.join("openapi.json")), &known);
+}
+
+/// The texts of the changes that need a major version.
+fn breaking(old: &Value, new: &Value) -> Vec<String> {
+    let broken = changes(old, new).into_iter().filter(|change| change.needs == Needs::Major);
+    broken.map(|change| change.what).collect()
 }
 
 const SEARCH: &str = "/paths/~1genes/get";
@@ -43,7 +88,11 @@ const PAGE: &str = "/components/schemas/GenePage";
 
 /// The released document with `value` at `pointer`; `null` removes the element.
 fn changed(pointer: &str, value: Value) -> Value {
-    let mut document = last_release();
+    changed_in(&last_release(), pointer, value)
+}
+
+fn changed_in(document: &Value, pointer: &str, value: Value) -> Value {
+    let mut document = document.clone();
     let (parent, name) = pointer.rsplit_once('/').unwrap();
     let parent = document.pointer_mut(parent).expect(pointer);
     let name = name.replace("~1", "/");
@@ -90,7 +139,7 @@ fn breaking_changes_are_found() {
         (
             &format!("{SEARCH}/responses/200/content/application~1json/schema/$ref"),
             json!("#/components/schemas/GenePhenotype"),
-            "the type's name",
+            "the field is gone",
         ),
         (
             &format!("{SEARCH}/responses/429/headers/Retry-After/schema/maximum"),
@@ -118,29 +167,67 @@ fn breaking_changes_are_found() {
 }
 
 #[test]
-fn compatible_changes_pass() {
+fn compatible_changes_need_a_minor_or_a_patch_version() {
     let optional = json!({"name": "x", "in": "query", "required": false, "schema": {}});
     let operation = json!({"get": {"operationId": "getMore", "responses": {}}});
-    for (pointer, value) in [
-        ("/info/description", json!("other words")),
-        ("/paths/~1more", operation),
-        (&format!("{SEARCH}/summary"), json!("other words")),
-        (&format!("{SEARCH}/parameters/-"), optional),
-        (&format!("{SEARCH}/parameters/0/schema/maxLength"), json!(300)),
-        (&format!("{SEARCH}/parameters/0/schema/pattern"), Value::Null),
-        (&format!("{SEARCH}/parameters/1/schema/enum/-"), json!("Foreign")),
-        (&format!("{SEARCH}/parameters/3/schema/maximum"), json!(100)),
-        (&format!("{SEARCH}/parameters/3/example"), json!(7)),
-        (&format!("{SEARCH}/responses/200/headers/More"), json!({"schema": {"type": "string"}})),
-        (&format!("{SEARCH}/responses/200/content/text~1csv"), json!({})),
-        (&format!("{PAGE}/properties/more"), json!({"type": "string"})),
-        (&format!("{GENE}/properties/downloads/minimum"), json!(1)),
-        (&format!("{GENE}/properties/arena_history/maxItems"), json!(5)),
-        (&format!("{GENE}/properties/name/description"), json!("other words")),
-        ("/components/schemas/More", json!({"type": "object"})),
+    let (minor, patch) = (Needs::Minor, Needs::Patch);
+    for (needs, pointer, value) in [
+        (patch, "/info/description", json!("other words")),
+        (minor, "/paths/~1more", operation),
+        (patch, &format!("{SEARCH}/summary"), json!("other words")),
+        (minor, &format!("{SEARCH}/parameters/-"), optional),
+        (minor, &format!("{SEARCH}/parameters/0/schema/maxLength"), json!(300)),
+        (minor, &format!("{SEARCH}/parameters/0/schema/pattern"), Value::Null),
+        (minor, &format!("{SEARCH}/parameters/0/schema/nullable"), json!(true)),
+        (minor, &format!("{SEARCH}/parameters/1/schema/enum/-"), json!("Foreign")),
+        (minor, &format!("{SEARCH}/parameters/3/schema/maximum"), json!(100)),
+        (patch, &format!("{SEARCH}/parameters/3/example"), json!(7)),
+        (
+            minor,
+            &format!("{SEARCH}/responses/200/headers/More"),
+            json!({"schema": {"type": "string"}}),
+        ),
+        (minor, &format!("{SEARCH}/responses/200/content/text~1csv"), json!({})),
+        (minor, &format!("{PAGE}/properties/more"), json!({"type": "string"})),
+        (minor, &format!("{GENE}/properties/downloads/minimum"), json!(1)),
+        (minor, &format!("{GENE}/properties/arena_history/maxItems"), json!(5)),
+        (patch, &format!("{GENE}/properties/name/description"), json!("other words")),
+        (patch, "/components/schemas/More", json!({"type": "object"})),
     ] {
-        let broken = breaking(&last_release(), &changed(pointer, value));
-        assert!(broken.is_empty(), "{pointer}: {broken:#?}");
+        let found = changes(&last_release(), &changed(pointer, value));
+        assert!(found.iter().all(|change| change.needs == needs), "{pointer}: {found:#?}");
+        assert!(!found.is_empty(), "{pointer}");
     }
-    assert!(breaking(&last_release(), &last_release()).is_empty());
+    let mut renamed = last_release().to_string();
+    renamed =
+        renamed.replace("\"GenePage\"", "\"Genes\"").replace("schemas/GenePage", "schemas/Genes");
+    let found = changes(&last_release(), &serde_json::from_str(&renamed).unwrap());
+    assert!(
+        found.iter().all(|change| change.needs == minor),
+        "a name is not on the wire: {found:#?}"
+    );
+    assert!(found.iter().any(|change| change.what.contains("the type's name")), "{found:#?}");
+    assert!(changes(&last_release(), &last_release()).is_empty());
+}
+
+const CREATE: &str = "/paths/~1api-keys/post";
+const BODY: &str = "/components/schemas/CreateApiKey";
+
+#[test]
+fn changes_of_bodies_that_are_sent_are_found() {
+    let released = released(&folder().join("control"));
+    let (minor, major) = (Needs::Minor, Needs::Major);
+    for (needs, pointer, value, message) in [
+        (minor, &format!("{BODY}/properties/note"), json!({"type": "string"}), "is new"),
+        (major, &format!("{BODY}/properties/name"), Value::Null, "the field is gone"),
+        (major, &format!("{BODY}/required/-"), json!("expires_at"), "is required now"),
+        (major, &format!("{BODY}/properties/name/maxLength"), json!(100), "maxLength"),
+        (minor, &format!("{BODY}/properties/name/maxLength"), json!(300), "maxLength"),
+        (major, &format!("{BODY}/additionalProperties"), json!(false), "additionalProperties"),
+        (major, &format!("{CREATE}/requestBody/content/application~1json"), Value::Null, "is gone"),
+    ] {
+        let found = changes(&released, &changed_in(&released, pointer, value));
+        let is_expected = |change: &Change| change.needs == needs && change.what.contains(message);
+        assert!(found.iter().any(is_expected), "{pointer}: {found:#?}");
+    }
 }

@@ -5,5 +5,6 @@ mod compare;
 mod compatibility;
 mod document;
 mod existing_registry;
+mod patterns;
 mod publication;
 mod responses;

@@ -103,6 +103,29 @@ async fn only_trusted_proxies_decide_the_server_url() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_demo_documents_its_own_address_to_clients_that_use_it() {
+    let replica = replica(|config| config.server.documents_own_address = true).await;
+    let port = replica.base.strip_suffix("/v1").unwrap().rsplit_once(':').unwrap().1;
+    let (ip, name) = (format!("127.0.0.1:{port}"), format!("localhost:{port}"));
+    let other = format!("genes.example:{port}");
+    for (host, headers, server) in [
+        (ip.as_str(), &[][..], format!("http://{ip}/v1")),
+        (&name, &[], format!("http://{name}/v1")),
+        (&other, &[], "/v1".to_owned()),
+        ("127.0.0.1:1", &[], "/v1".to_owned()),
+        ("127.0.0.1", &[], "/v1".to_owned()),
+        (&ip, &[("X-Forwarded-For", "192.0.2.1")], "/v1".to_owned()),
+        (&ip, &[("Forwarded", "for=192.0.2.1")], "/v1".to_owned()),
+    ] {
+        let headers: Vec<_> = headers.iter().copied().chain([("Host", host)]).collect();
+        let response = document(&replica, "", &headers).await;
+        assert_eq!(response.json()["servers"], json!([{ "url": server }]), "{headers:?}");
+        assert_eq!(response.header("cache-control"), "private, max-age=3600");
+        assert!(response.header("vary").contains("Host"), "{response:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn each_address_gets_its_own_document_in_every_coding() {
     let replica =
         replica(|config| config.server.trusted_proxies = vec!["127.0.0.1".parse().unwrap()]).await;

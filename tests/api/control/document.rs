@@ -13,7 +13,7 @@ fn schema(document: &Value, name: &str) -> Validator {
     let mut schemas = document["components"]["schemas"].clone();
     strict(&mut schemas);
     let root = json!({ "$ref": format!("#/components/schemas/{name}"), "components": { "schemas": schemas } });
-    jsonschema::validator_for(&root).unwrap()
+    jsonschema::options().should_validate_formats(true).build(&root).unwrap()
 }
 
 fn strict(value: &mut Value) {
@@ -43,7 +43,12 @@ async fn every_response_matches_the_document() {
     let responses: Vec<(&str, &str, &str, Response)> = vec![
         ("get", "/login", "Login", alice.get("/login").await),
         ("get", "/whoami", "WhoAmI", alice.get("/whoami").await),
-        ("post", "/api-keys", "NewApiKey", alice.post("/api-keys", &json!({ "name": "b" })).await),
+        (
+            "post",
+            "/api-keys",
+            "CreatedApiKey",
+            alice.post("/api-keys", &json!({ "name": "b" })).await,
+        ),
         ("get", "/api-keys", "ApiKeyPage", alice.get("/api-keys").await),
         (
             "post",
@@ -72,6 +77,129 @@ async fn every_response_matches_the_document() {
         assert!(errors.is_empty(), "{path}: {errors:?} {response:?}");
         assert_eq!(response.header("cache-control"), "no-store");
         assert!(!response.header("x-request-id").is_empty());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_newer_version_describes_the_same_api() {
+    let (replica, _database) = replica(|config| _ = new_token(config, "alice")).await;
+    let nobody = ControlClient::new(&replica, None);
+    let mut old = nobody.get("/openapi.json?version=3.0").await.json();
+    assert!(old == nobody.get("/openapi.json").await.json());
+    let new = nobody.get("/openapi.json?version=3.1").await;
+    assert!(!new.text.contains("nullable"), "{new:?}");
+    let new = new.json();
+    assert_eq!((&old["openapi"], &new["openapi"]), (&json!("3.0.3"), &json!("3.1.0")));
+    old["openapi"] = "3.1.0".into();
+    nullable_as_types(&mut old);
+    assert!(old == new);
+    let refused = nobody.get("/openapi.json?version=2").await;
+    refused.assert_refused(400, "MISSING_PARAM");
+}
+
+fn nullable_as_types(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            if fields.remove("nullable") == Some(true.into()) {
+                fields["type"] = json!([fields["type"], "null"]);
+            }
+            fields.values_mut().for_each(nullable_as_types);
+        }
+        Value::Array(items) => items.iter_mut().for_each(nullable_as_types),
+        _ => {}
+    }
+}
+
+/// Bodies that the service refuses with 400, and others: the document says the same, as far as it can.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_document_has_the_bounds_of_requests() {
+    let mut token = String::new();
+    let (replica, _database) = replica(|config| token = new_token(config, "alice")).await;
+    let alice = ControlClient::new(&replica, Some(&token));
+    let document = alice.get("/openapi.json").await.json();
+    let long = "n".repeat(201);
+    let scopes: Vec<_> = (0..17).map(|number| format!("s{number}")).collect();
+    for (path, name, good, bad) in [
+        (
+            "/api-keys",
+            "CreateApiKey",
+            vec![
+                json!({"name": "🧬 a", "scopes": null, "rate_limit_per_minute": null, "expires_at": null, "block": null}),
+                json!({"name": "b", "scopes": ["read"], "rate_limit_per_minute": 7.0, "expires_at": "2999-01-01T00:00:00Z"}),
+            ],
+            vec![
+                json!({}),
+                json!({"name": null}),
+                json!({"name": ""}),
+                json!({"name": "  "}),
+                json!({"name": "a\n"}),
+                json!({"name": "a\u{85}b"}),
+                json!({"name": long}),
+                json!({"name": "a", "scopes": []}),
+                json!({"name": "a", "scopes": scopes}),
+                json!({"name": "a", "scopes": [""]}),
+                json!({"name": "a", "scopes": ["read\n"]}),
+                json!({"name": "a", "scopes": ["R"]}),
+                json!({"name": "a", "scopes": ["s".repeat(65)], "block": true}),
+                json!({"name": "a", "rate_limit_per_minute": -1}),
+                json!({"name": "a", "rate_limit_per_minute": 2_147_483_648_u32}),
+                json!({"name": "a", "rate_limit_per_minute": 1.5}),
+                json!({"name": "a", "expires_at": "tomorrow"}),
+                json!({"name": "a", "block": "yes"}),
+                json!({"name": "a", "owner": "bob"}),
+            ],
+        ),
+        (
+            "/api-keys/revoke",
+            "RevokeApiKey",
+            ["gr_0000", "0000", "gr_00000000", "00000000"]
+                .map(|prefix| json!({"prefix": prefix}))
+                .to_vec(),
+            [
+                "",
+                "gr_",
+                "gr_000",
+                "000",
+                "000000000",
+                "gr_000000000",
+                "gr_0000\n",
+                "0000_",
+                "gr_00é0",
+                "%%%%",
+            ]
+            .map(|prefix| json!({"prefix": prefix}))
+            .to_vec(),
+        ),
+        (
+            "/api-keys/rotate",
+            "RotateApiKey",
+            vec![json!({"prefix": "gr_0000", "overlap_s": 0, "all": null})],
+            vec![
+                json!({"prefix": "gr_0000", "overlap_s": -1}),
+                json!({"prefix": "gr_0000", "overlap_s": 31_536_001}),
+                json!({"prefix": "gr_0000", "force": true}),
+            ],
+        ),
+        (
+            "/api-keys/update",
+            "UpdateApiKey",
+            vec![json!({"prefix": "gr_0000", "name": "a", "never_expires": true})],
+            vec![
+                json!({"prefix": "gr_0000", "name": "\t"}),
+                json!({"prefix": "gr_0000", "rate_limit_per_minute": 0}),
+            ],
+        ),
+    ] {
+        let request = schema(&document, name);
+        for body in good {
+            assert!(request.is_valid(&body), "{path} {body}");
+            let response = alice.post(path, &body).await;
+            assert!([201, 404].contains(&response.status.as_u16()), "{path} {body}: {response:?}");
+        }
+        for body in bad {
+            assert!(!request.is_valid(&body), "{path} {body}");
+            assert_eq!(alice.post(path, &body).await.status, 400, "{path} {body}");
+        }
     }
 }
 
@@ -107,8 +235,11 @@ async fn the_document_describes_key_management_and_the_public_one_does_not() {
     ];
     assert_eq!(names, expected);
     for operation in operations {
-        let open = operation["operationId"] == "howToLogIn";
-        assert_eq!(operation["security"].is_null(), open, "{operation}");
+        let name = operation["operationId"].as_str().unwrap();
+        let open = name == "howToLogIn";
+        let tag = if ["howToLogIn", "whoAmI"].contains(&name) { "login" } else { "api-keys" };
+        assert_eq!(operation["tags"], json!([tag]), "{name}");
+        assert_eq!(operation["security"] == json!([]), open, "{operation}");
         assert_eq!(operation["responses"]["401"].is_null(), open, "{operation}");
     }
     assert_eq!(document["components"]["securitySchemes"]["Bearer"]["scheme"], "bearer");
