@@ -1,22 +1,33 @@
-"""Responds to every request with the document's example of a 500, the one response that tests cannot
-provoke from the service. Prints its address."""
+"""Sends the responses that tests cannot provoke from the service: the document's example of a phenotype
+with fields that it does not have, as a later version could send it, and for every other path the
+document's example of a 500. Prints its address."""
 
 import json
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 with open(sys.argv[1], encoding="utf-8") as file:
-    RESPONSES = json.load(file)["paths"]["/genes"]["get"]["responses"]
-BODY = json.dumps(RESPONSES["500"]["content"]["application/json"]["example"]).encode()
+    PATHS = json.load(file)["paths"]
+
+
+def example(path: str, status: str) -> dict:
+    return PATHS[path]["get"]["responses"][status]["content"]["application/json"]["example"]
+
+
+LATER = example("/genes/{id}/phenotype", "200")
+for extended in (LATER, LATER["compatibility"], LATER["phenotype"]):
+    extended["added_later"] = {"text": "new", "list": [1, None]}
 
 
 class Fault(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
-        self.send_response(500)
+        status, value = (200, LATER) if self.path.endswith("/phenotype") else (500, example("/genes", "500"))
+        body = json.dumps(value).encode()
+        self.send_response(status)
         self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(BODY)))
+        self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        self.wfile.write(BODY)
+        self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
         pass

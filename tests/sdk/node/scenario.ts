@@ -5,7 +5,7 @@ import type { components } from "./schema.js";
 export type Page = components["schemas"]["GenePage"];
 export type Phenotype = components["schemas"]["GenePhenotype"];
 export type Insights = components["schemas"]["ArenaInsights"];
-export type Failure = components["schemas"]["Error"];
+export type Failure = components["schemas"]["ErrorBody"];
 export type Query = {
   domain?: string;
   fidelity?: "Wrapped" | "Hybrid" | "Native";
@@ -14,6 +14,7 @@ export type Query = {
   offset?: number;
 };
 export type Got<T> = { response: Response; data?: T; error?: Failure };
+const later = "db8dde37-1518-4afb-94b1-f5723d34ff6e";
 export interface Client {
   search(query: Query, tag?: string): Promise<Got<Page>>;
   phenotype(id: string): Promise<Got<Phenotype>>;
@@ -104,8 +105,10 @@ async function errors(client: Client, make: Make): Promise<void> {
   // The clients have no other method: `send` changes that of their requests.
   const posted = make(env("BASE_URL"), env("API_KEY"), (request) => fetch(new Request(request, { method: "POST" })));
   refused(await posted.search({}), 405, "METHOD_NOT_ALLOWED");
-  // A working service never sends this response: it is the example in the document.
-  refused(await make(env("FAULT_URL"), "any").search({}), 500, "INTERNAL");
+  // A working service never sends these responses: an error, and one with fields of a later version.
+  const other = make(env("FAULT_URL"), "any");
+  refused(await other.search({}), 500, "INTERNAL");
+  assert.equal(found(await other.phenotype(later)).id, later);
 }
 
 /** The responses of a service without its database, and of one that cannot count. */

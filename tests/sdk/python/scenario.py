@@ -13,17 +13,17 @@ from registry_client import AuthenticatedClient
 from registry_client.api.nonstandard import get_arena_insights, get_gene_phenotype, search_genes
 from registry_client.models import (
     ArenaInsights,
-    Error,
+    ErrorBody,
     ErrorCode,
     Fidelity,
+    GeneOrder,
     GenePage,
     GenePhenotype,
-    SearchGenesFidelity,
-    SearchGenesSort,
 )
 from registry_client.types import Response
 
 LARGEST = 2**53 - 1
+LATER = UUID("db8dde37-1518-4afb-94b1-f5723d34ff6e")
 NO_GENE = UUID("11111111-1111-4111-8111-111111111111")
 
 
@@ -42,7 +42,7 @@ def make(base: str, key: str, transport: httpx.BaseTransport | None = None) -> A
     )
 
 
-def page(got: Response[Any | Error | GenePage]) -> GenePage:
+def page(got: Response[Any | ErrorBody | GenePage]) -> GenePage:
     assert isinstance(got.parsed, GenePage), got
     return got.parsed
 
@@ -61,7 +61,7 @@ def insights(client: AuthenticatedClient, domain: str) -> ArenaInsights:
 
 def refused(got: Response[Any], status: int, code: ErrorCode) -> None:
     assert got.status_code == status, got
-    assert isinstance(got.parsed, Error) and got.parsed.code is code, got
+    assert isinstance(got.parsed, ErrorBody) and got.parsed.code is code, got
     assert got.parsed.error
 
 
@@ -70,8 +70,8 @@ def responses(client: AuthenticatedClient) -> None:
         search_genes.sync_detailed(
             client=client,
             domain="search",
-            fidelity=SearchGenesFidelity.NATIVE,
-            sort=SearchGenesSort.DOWNLOADS,
+            fidelity=Fidelity.NATIVE,
+            sort=GeneOrder.DOWNLOADS,
             limit=2,
             offset=1,
         )
@@ -138,9 +138,10 @@ def errors(client: AuthenticatedClient) -> None:
     refused(search_genes.sync_detailed(client=stranger), 401, ErrorCode.UNAUTHORIZED)
     posted = make(os.environ["BASE_URL"], os.environ["API_KEY"], PostTransport())
     refused(search_genes.sync_detailed(client=posted), 405, ErrorCode.METHOD_NOT_ALLOWED)
-    # A working service never sends this response: it is the example in the document.
-    faulty = make(os.environ["FAULT_URL"], "any")
-    refused(search_genes.sync_detailed(client=faulty), 500, ErrorCode.INTERNAL)
+    # A working service never sends these responses: an error, and one with fields of a later version.
+    other = make(os.environ["FAULT_URL"], "any")
+    refused(search_genes.sync_detailed(client=other), 500, ErrorCode.INTERNAL)
+    assert phenotype(other, LATER).id == LATER
 
 
 def outage(client: AuthenticatedClient) -> None:

@@ -10,7 +10,7 @@ progenitor::generate_api!(spec = "../../../target/sdk/openapi.json", interface =
 
 use types::ErrorCode;
 
-type Failure = progenitor_client::Error<types::Error>;
+type Failure = progenitor_client::Error<types::ErrorBody>;
 
 const LARGEST: i64 = (1 << 53) - 1;
 
@@ -58,8 +58,8 @@ async fn responses(client: &Client) {
     let page = client
         .search_genes()
         .domain("search")
-        .fidelity(types::SearchGenesFidelity::Native)
-        .sort(types::SearchGenesSort::Downloads)
+        .fidelity(types::Fidelity::Native)
+        .sort(types::GeneOrder::Downloads)
         .limit(std::num::NonZeroU32::new(2).expect("not 0"))
         .offset(1)
         .send()
@@ -127,9 +127,12 @@ async fn errors(client: &Client) {
         request.url_mut().set_path(&path);
     };
     refused(BEND.scope(no_uuid, get()).await, 400, ErrorCode::InvalidId);
-    // A working service never sends this response: it is the example in the document.
-    let faulty = make(&env("FAULT_URL"), "any");
-    refused(faulty.search_genes().send().await, 500, ErrorCode::Internal);
+    // A working service never sends these responses: an error, and one with fields of a later version.
+    let other = make(&env("FAULT_URL"), "any");
+    refused(other.search_genes().send().await, 500, ErrorCode::Internal);
+    let later = uuid::uuid!("db8dde37-1518-4afb-94b1-f5723d34ff6e");
+    let phenotype = other.get_gene_phenotype().id(later).send().await.expect("a phenotype");
+    assert_eq!(phenotype.id, later);
 }
 
 /// The responses of a service without its database, and of one that cannot count.
