@@ -90,6 +90,7 @@ pub fn public_api() -> PublicApi {
     let pages = Pages {
         document: Document::default(),
         public_url: None,
+        documents_own_address: false,
         trusted_proxies: TrustedProxies::default(),
         health: Arc::new(Health::default()),
         dependencies: Arc::new(move || dependencies.clone()),

@@ -100,7 +100,7 @@ test("no command with the key is shown", () => onPage({ key: keys.good }, async 
 }));
 
 for (const [where, url, server] of [
-  ["plainly", demo, "/v1"],
+  ["plainly", demo, `${demo}/v1`],
   ["behind TLS and a prefix", proxied, `${proxied}/v1`],
   // The document cannot be correct there, but the page works.
   ["behind a prefix without forwarding headers", withoutHeaders, "/v1"],
