@@ -16,6 +16,7 @@ mod doctor;
 mod documents;
 mod failure_log;
 mod harness;
+mod harness_proxies;
 mod limit_faults;
 mod limits;
 mod limits_batches;

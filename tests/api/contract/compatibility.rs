@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::compare::{Change, Needs, changes};
+use super::change::{Change, Needs};
+use super::compare::changes;
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("openapi")

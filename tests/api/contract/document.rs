@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-use gene_registry::registry::{Catalogue, Timestamp};
+use gene_registry::registry::{Catalogue, Fidelity, Sort, Timestamp};
 use gene_registry::upstream::Embedded;
 use serde_json::{Value, json};
 
@@ -192,6 +192,9 @@ async fn each_parameter_has_a_description_bounds_and_an_example_within_them() {
         let example = &parameter["example"];
         assert!(!example.is_null() && document.faults(schema, example).is_empty(), "{path} {name}");
     }
+    let schemas = &document.json["components"]["schemas"];
+    assert_eq!(schemas["Fidelity"]["enum"], json!(Fidelity::ALL.map(Fidelity::as_str)));
+    assert_eq!(schemas["GeneOrder"]["enum"], json!(Sort::ALL.map(Sort::as_str)));
     let count = OPERATIONS
         .map(|(path, _)| document.operation(path)["parameters"].as_array().unwrap().len());
     assert_eq!(count, [6, 2, 2], "no parameter is left out above");

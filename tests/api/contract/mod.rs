@@ -1,6 +1,7 @@
 //! The served document: its content, that the committed file is up to date, and that every response
 //! matches it.
 
+mod change;
 mod compare;
 mod compatibility;
 mod document;

@@ -16,18 +16,19 @@ fn schema(document: &Value, name: &str) -> Validator {
     jsonschema::options().should_validate_formats(true).build(&root).unwrap()
 }
 
+/// Also without fields that the document lacks.
 fn strict(value: &mut Value) {
+    nullable_as_types(value);
+    forbid_others(value);
+}
+
+fn forbid_others(value: &mut Value) {
+    if value.get("properties").is_some_and(Value::is_object) {
+        value["additionalProperties"] = false.into();
+    }
     match value {
-        Value::Object(fields) => {
-            if fields.remove("nullable") == Some(true.into()) {
-                fields["type"] = json!([fields["type"], "null"]);
-            }
-            if fields.contains_key("properties") {
-                fields.insert("additionalProperties".to_owned(), false.into());
-            }
-            fields.values_mut().for_each(strict);
-        }
-        Value::Array(items) => items.iter_mut().for_each(strict),
+        Value::Object(fields) => fields.values_mut().for_each(forbid_others),
+        Value::Array(items) => items.iter_mut().for_each(forbid_others),
         _ => {}
     }
 }
