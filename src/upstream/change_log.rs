@@ -58,9 +58,11 @@ struct LogState {
     at_standby: HashSet<u64>,
     /// A transaction that committed after this history began.
     witness: Option<u64>,
-    /// The database's time from which on all changes are known, in microseconds from 1970. It is later
-    /// than some reads if the database's clock stepped before the log was loaded.
+    /// The database's time from which on all changes are known, in microseconds from 1970. By it, reads are
+    /// too old if the database's clock stepped forward before the log was loaded, or back since.
     loaded_from: i64,
+    /// What was committed when the log was loaded. Reads that see it show what was not loaded.
+    loaded_at: Option<Snapshot>,
     index: LogIndex,
 }
 
@@ -170,6 +172,7 @@ impl ChangeLog {
         };
         if had_log != Some(true) {
             state.loaded_from = found.seen.read_at.as_microsecond() - HORIZON_US;
+            state.loaded_at.clone_from(&found.seen.snapshot);
         }
         state.poll += 1;
         let shown = found.seen.shown_transactions;
@@ -257,7 +260,9 @@ impl LogState {
     fn shows_changes(&self, depends_on: DependsOn<'_>, seen: &ReadStamp) -> Option<bool> {
         match &self.index {
             LogIndex::Loaded(index) => {
-                let is_covered = seen.read_at.as_microsecond() >= self.loaded_from;
+                let snapshots = seen.snapshot.as_ref().zip(self.loaded_at.as_ref());
+                let is_covered = seen.read_at.as_microsecond() >= self.loaded_from
+                    || snapshots.is_some_and(|(seen, loaded)| seen.sees_all_of(loaded));
                 Some(is_covered && index.shows_all(depends_on, seen))
             }
             LogIndex::Unloaded | LogIndex::Absent => None,

@@ -67,6 +67,9 @@ fn reads_from_before_the_first_change_that_was_loaded_are_outdated() {
     assert_eq!(currency(&log, DependsOn::AllGenes, &before), Currency::Outdated);
     let after = ReadStamp { read_at, ..read(&log, "12:12:") };
     assert_eq!(currency(&log, DependsOn::AllGenes, &after), Currency::Confirmed);
+    // And back again: this read sees all that the loading one saw.
+    let stepped_back = read(&log, "12:12:");
+    assert_eq!(currency(&log, DependsOn::AllGenes, &stepped_back), Currency::Confirmed);
 }
 
 fn currency(log: &ChangeLog, depends_on: DependsOn<'_>, seen: &ReadStamp) -> Currency {

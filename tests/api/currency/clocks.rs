@@ -137,6 +137,30 @@ async fn without_the_database_a_backward_step_of_its_clock_makes_no_cached_respo
     }
 }
 
+/// The log is loaded from a day before on: by the clock, every later read is older than that.
+#[tokio::test(flavor = "multi_thread")]
+async fn responses_are_cached_after_the_databases_clock_has_stepped_back_by_days() {
+    need_own_servers!();
+    let clock = FakeClock::new(0);
+    let (postgres, redis) = (server(&clock).await, RedisServer::shared().await);
+    let fleet = Fleet::start_with(1, &postgres, redis, always_fresh).await;
+    let key = fleet.database.new_key(1_000_000).await;
+    let path = format!("/genes?domain={DOMAIN}");
+    let replica = &fleet.replicas[0];
+    assert_eq!(replica.get(&path, Some(&key)).await.status, 200);
+    clock.set_ahead(-48 * HOUR);
+    let sql = "update registry.gene set name = 'renamed' where domain = $1";
+    fleet.database.connect().await.execute(sql, &[&DOMAIN]).await.unwrap();
+    eventually(TIMEOUT, "the change is visible", || async {
+        replica.get(&path, Some(&key)).await.text.contains("renamed")
+    })
+    .await;
+    eventually(TIMEOUT, "responses come from the cache", || async {
+        replica.get(&path, Some(&key)).await.header("cache-status").contains("; hit")
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_expires_by_the_databases_clock_as_it_is_now() {
     need_own_servers!();
