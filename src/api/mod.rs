@@ -17,6 +17,6 @@ mod reply;
 
 pub use crate::http::trusted_proxies::TrustedProxies;
 pub use access_control::AccessControl;
-pub use document::{Document, DocumentFormat};
+pub use document::Document;
 pub use pages::{Leader, Pages, PublicNumbers, SharedNumbers};
 pub use public::{Observability, PublicApi};

@@ -98,11 +98,7 @@ impl ParameterValue for Sort {
     const ALLOWED: &'static str = "one of fitness, reputation, downloads";
 
     fn schema() -> MetaSchema {
-        MetaSchema {
-            all_of: vec![model::GeneOrder::schema_ref()],
-            default: Some(Self::default().as_str().into()),
-            ..MetaSchema::new("string")
-        }
+        MetaSchema { all_of: vec![model::GeneOrder::schema_ref()], ..MetaSchema::ANY }
     }
 
     fn register(registry: &mut Registry) {

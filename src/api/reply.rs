@@ -34,24 +34,31 @@ impl<T: Send> IntoResponse for ReadReply<T> {
 pub(super) trait ReadResult: Type {
     /// The headers that lead to other pages.
     const LINKS: &'static [DocumentedHeader] = &[];
+    /// What the status 404 means.
+    const NOT_FOUND: &'static str;
     /// What the status 400 means.
     const BAD_REQUEST: &'static str = "`MISSING_PARAM`: a query parameter is missing or wrong; `error` begins with its name and says what is allowed. Also if the URL is too long, or `Host` is missing or wrong.";
 }
 
 impl ReadResult for GenePage {
     const LINKS: &'static [DocumentedHeader] = LINK_HEADERS;
+    // Clients of version 1.0 were generated with this status.
+    const NOT_FOUND: &'static str = "Not used: a search without matches is 200 with an empty page.";
 }
 impl ReadResult for GenePhenotype {
+    const NOT_FOUND: &'static str = "`NOT_FOUND`: the gene does not exist, or no longer does.";
     const BAD_REQUEST: &'static str = "`INVALID_ID`: the id in the path is not a UUID. `MISSING_PARAM`: the URL is too long, or `Host` is missing or wrong.";
 }
-impl ReadResult for ArenaInsights {}
+impl ReadResult for ArenaInsights {
+    const NOT_FOUND: &'static str = "`NOT_FOUND`: the domain has no genes.";
+}
 
 impl<T: ReadResult> ApiResponse for ReadReply<T> {
     fn meta() -> MetaResponses {
         let ok_headers: &[&[_]] = &[READ_HEADERS, T::LINKS, LIMIT_HEADERS];
         let ok = response(200, "The result.", Some(T::schema_ref()), ok_headers);
-        let not_modified = response(304, NOT_MODIFIED, None, &[READ_HEADERS, LIMIT_HEADERS]);
-        let errors = [(400, T::BAD_REQUEST)].into_iter().chain(ERRORS);
+        let not_modified = response(304, NOT_MODIFIED, None, ok_headers);
+        let errors = [(400, T::BAD_REQUEST), (404, T::NOT_FOUND)].into_iter().chain(ERRORS);
         let errors = errors.map(|(status, description)| {
             let schema = Some(ErrorBody::schema_ref());
             response(status, description, schema, error_headers(status))
@@ -67,9 +74,8 @@ impl<T: ReadResult> ApiResponse for ReadReply<T> {
 
 const NOT_MODIFIED: &str = "Not modified: `If-None-Match` names the current entity tag.";
 
-const ERRORS: [(u16, &str); 7] = [
+const ERRORS: [(u16, &str); 6] = [
     (401, "`UNAUTHORIZED`: the request has no valid API key with the scope `read`."),
-    (404, "`NOT_FOUND`: the gene, domain or route does not exist."),
     (405, "`METHOD_NOT_ALLOWED`: only GET is supported."),
     (
         429,
@@ -85,10 +91,10 @@ const ERRORS: [(u16, &str); 7] = [
 
 const fn error_headers(status: u16) -> &'static [&'static [DocumentedHeader]] {
     match status {
-        401 => &[UNCACHED_HEADERS, CHALLENGE_HEADERS],
+        401 => &[UNCACHED_HEADERS, VARY_HEADERS, CHALLENGE_HEADERS],
         405 => &[UNCACHED_HEADERS, ALLOW_HEADERS],
-        429 | 503 => &[UNCACHED_HEADERS, LIMIT_HEADERS, RETRY_HEADERS],
-        _ => &[UNCACHED_HEADERS, LIMIT_HEADERS],
+        429 | 503 => &[UNCACHED_HEADERS, VARY_HEADERS, LIMIT_HEADERS, RETRY_HEADERS],
+        _ => &[UNCACHED_HEADERS, VARY_HEADERS, LIMIT_HEADERS],
     }
 }
 
@@ -110,8 +116,11 @@ const READ_HEADERS: &[DocumentedHeader] = &[
         "Hash of the uncompressed body; with the suffix `-gzip` for a compressed response.",
         text,
     ),
-    header("Vary", "`X-API-Key, Accept-Encoding`", text),
+    VARY,
 ];
+
+const VARY: DocumentedHeader = header("Vary", "`X-API-Key, Accept-Encoding`", text);
+const VARY_HEADERS: &[DocumentedHeader] = &[VARY];
 
 const LINK_HEADERS: &[DocumentedHeader] = &[header(
     "Link",

@@ -6,14 +6,14 @@ use clap::{Args, ValueEnum};
 
 use super::command::CommandResult;
 use super::output::print;
-use crate::api::{Document, DocumentFormat};
+use crate::api::Document;
 use crate::control::control_document;
-use crate::http::document::OpenApiVersion;
+use crate::http::document::{DocumentFormat, OpenApiVersion};
 
 #[derive(Debug, Args)]
 pub(super) struct Openapi {
-    /// The document of the control API, as JSON, instead of the one of the public API
-    #[arg(long, conflicts_with = "format")]
+    /// The document of the control API instead of the one of the public API
+    #[arg(long)]
     control: bool,
     /// Output format
     #[arg(long, value_enum, default_value_t = FormatArg::Json)]
@@ -48,7 +48,7 @@ impl Openapi {
             FormatArg::Yaml => DocumentFormat::Yaml,
         };
         let text = if self.control {
-            control_document(version, None)
+            control_document(version, format, None)
         } else {
             Document::default().text(version, format, "")
         };

@@ -51,7 +51,7 @@ pub(super) fn expiry(text: &str) -> Result<Timestamp, String> {
         now.checked_add(span).map_err(|error| error.to_string())?.timestamp()
     };
     if at >= EXPIRES_BEFORE {
-        return Err("the date is after the year 9999".to_owned());
+        return Err("must be before 9999-12-30".to_owned());
     }
     if at <= Timestamp::now() {
         return Err("the time is not in the future; the key would never work".to_owned());

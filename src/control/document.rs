@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 use super::keys::KeysApi;
 use super::login::LoginApi;
 use crate::http::document::{
-    CONTROLS, OpenApiVersion, forbid, in_order, json_text, openapi_document, require_credentials,
+    CONTROLS, DocumentFormat, OpenApiVersion, forbid, in_order, openapi_document,
+    require_credentials,
 };
 
 const TITLE: &str = "Gene Registry Control API";
@@ -23,21 +24,25 @@ const BASE: &str = "/control/v1";
 /// The path of the document.
 pub(super) const OPENAPI_PATH: &str = "/control/v1/openapi.json";
 
-/// The characters of a key's prefix, in which `_` is only part of a `gr_` at the beginning, and at most 8
-/// others are.
-const NOT_IN_PREFIX: &str = "[^A-Za-z0-9_]|^.{3,}_|^[A-Za-z0-9]{9}";
-const PREFIX: &str = "^(gr_)?[A-Za-z0-9]{4}";
+/// Beside each pattern that ends in `$`, a line feed is forbidden: before one at the end, `$` matches in
+/// Python, PCRE and Java, but not in ECMAScript and RE2. Each matches the whole text, because some clients
+/// look for a match of the whole, or from its beginning on.
+const PREFIX: &str = "^(gr_)?[A-Za-z0-9]{4,8}$";
+const NOT_IN_PREFIX: &str = "[^A-Za-z0-9_]";
 
-/// The characters of a scope.
-const SCOPE: &str = "^[a-z0-9:._-]";
+const SCOPE: &str = "^[a-z0-9:._-]+$";
 const NOT_IN_SCOPE: &str = "[^a-z0-9:._-]";
 
-/// A name has a character that is neither a control character nor a space.
-const NAME: &str = r"[^\x00-\x20\x7F-\xA0]";
+/// A name has a character that is no space.
+const NAME: &str = "^ *[^ ].*$";
 
-/// The JSON of the document. Its server is at `public_url`, or, without one, at the address from
+/// The text of the document. Its server is at `public_url`, or, without one, at the address from
 /// which the document is fetched.
-pub fn control_document(version: OpenApiVersion, public_url: Option<&str>) -> Bytes {
+pub fn control_document(
+    version: OpenApiVersion,
+    format: DocumentFormat,
+    public_url: Option<&str>,
+) -> Bytes {
     let mut document = openapi_document::<ControlOperations>(TITLE, DESCRIPTION, BASE);
     let server = format!("{}{BASE}", public_url.unwrap_or_default().trim_end_matches('/'));
     document["servers"][0]["url"] = server.into();
@@ -54,7 +59,7 @@ pub fn control_document(version: OpenApiVersion, public_url: Option<&str>) -> By
         restrict(&mut schemas[request]);
     }
     version.convert(&mut document);
-    json_text(&in_order(document))
+    format.text(&in_order(document))
 }
 
 /// Adds what a request must not have to its schema.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use poem::error::ResponseError;
-use poem::http::{HeaderValue, StatusCode, header};
+use poem::http::StatusCode;
 use poem::{Endpoint, PathPattern, Request, Response, Result, Route};
 use poem_openapi::OpenApi;
 use tokio_util::task::TaskTracker;
@@ -139,7 +139,6 @@ impl Endpoint for AuthenticatedRoutes {
         };
         request.set_data(Arc::clone(&caller));
         let mut response = self.inner.call(request).await?;
-        response.headers_mut().insert(header::VARY, HeaderValue::from_static("Authorization"));
         response.set_data(caller);
         Ok(response)
     }

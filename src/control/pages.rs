@@ -12,7 +12,7 @@ use super::error::ControlApiError;
 use super::identity::{AuthMethod, Identities, LoginEndpoints};
 use super::login::login_methods;
 use crate::config::{ControlConfig, OidcConfig};
-use crate::http::document::OpenApiVersion;
+use crate::http::document::{DocumentFormat, OpenApiVersion};
 use crate::http::headers::NO_STORE;
 use crate::http::methods::MethodRoutes;
 use crate::http::parameter::parse_query;
@@ -40,7 +40,7 @@ pub(super) fn add_pages(
     identities: &Arc<Identities>,
 ) -> Route {
     let document = |version| {
-        let text = control_document(version, config.public_url.as_deref());
+        let text = control_document(version, DocumentFormat::Json, config.public_url.as_deref());
         StaticFile::cached_for_an_hour(JSON, text)
     };
     let documents =

@@ -6,14 +6,14 @@ use bytes::Bytes;
 use poem::http::StatusCode;
 use poem::{IntoResponse, Response};
 use poem_openapi::ApiResponse;
-use poem_openapi::registry::{MetaResponses, Registry};
+use poem_openapi::registry::{MetaResponses, MetaSchema, Registry};
 use poem_openapi::types::Type;
 use serde::Serialize;
 
 use super::error::ControlApiError;
 use super::headers::add_headers;
 use super::model::{ApiKey, ApiKeyPage, CreatedApiKey, ErrorBody, Login, RotatedApiKey, WhoAmI};
-use crate::http::document::{DocumentedHeader, UNCACHED_HEADERS, header, integer, response};
+use crate::http::document::{DocumentedHeader, UNCACHED_HEADERS, header, integer, response, text};
 
 /// The reply of an operation: JSON that is described by `T`.
 pub(super) struct JsonReply<T>(Bytes, PhantomData<T>);
@@ -67,11 +67,13 @@ pub(super) fn reply_holding<T: ControlReply>(
 impl<T: ControlReply> ApiResponse for JsonReply<T> {
     fn meta() -> MetaResponses {
         let status = T::STATUS.as_u16();
-        let success = response(status, T::DESCRIPTION, Some(T::schema_ref()), &[UNCACHED_HEADERS]);
+        let headers: &[&[_]] = &[UNCACHED_HEADERS, VARY_HEADERS];
+        let success = response(status, T::DESCRIPTION, Some(T::schema_ref()), headers);
         let errors = ERRORS.iter().filter(|(status, _)| T::ERRORS.contains(status));
         let errors = errors.map(|(status, description)| {
             let schema = Some(ErrorBody::schema_ref());
-            response(*status, description, schema, &[UNCACHED_HEADERS, headers_of(*status)])
+            let headers = &[UNCACHED_HEADERS, VARY_HEADERS, headers_of(*status)];
+            response(*status, description, schema, headers)
         });
         MetaResponses { responses: [success].into_iter().chain(errors).collect() }
     }
@@ -82,28 +84,41 @@ impl<T: ControlReply> ApiResponse for JsonReply<T> {
     }
 }
 
+const VARY_HEADERS: &[DocumentedHeader] = &[header("Vary", "`Authorization`", text)];
+
+const CHALLENGE_HEADERS: &[DocumentedHeader] =
+    &[header("WWW-Authenticate", "`Bearer`, with parameters (RFC 6750).", text)];
+const ALLOW_HEADERS: &[DocumentedHeader] =
+    &[header("Allow", "The methods that the path supports.", text)];
+const LIMITED_HEADERS: &[DocumentedHeader] =
+    &[header("Retry-After", "Whole seconds to wait.", wait)];
 const RETRY_HEADERS: &[DocumentedHeader] =
-    &[header("Retry-After", "Whole seconds to wait; absent with `KEYS_READ_ONLY`.", || {
-        integer(1, 60)
-    })];
+    &[header("Retry-After", "Whole seconds to wait; absent with `KEYS_READ_ONLY`.", wait)];
 
 /// The headers that only errors with this status have.
 const fn headers_of(status: u16) -> &'static [DocumentedHeader] {
-    if matches!(status, 429 | 503) { RETRY_HEADERS } else { &[] }
+    match status {
+        401 => CHALLENGE_HEADERS,
+        405 => ALLOW_HEADERS,
+        429 => LIMITED_HEADERS,
+        503 => RETRY_HEADERS,
+        _ => &[],
+    }
+}
+
+fn wait() -> MetaSchema {
+    integer(1, 60)
 }
 
 const ERRORS: &[(u16, &str)] = &[
     (
         400,
-        "`MISSING_PARAM`: a query parameter or a field of the body is missing or wrong; `error` begins with its name and says what is allowed. Also if the URL is too long, or `Host` is missing or wrong. `INVALID_PREFIX`: the prefix is not the beginning of a key. Given values are not repeated, except unknown scopes.",
+        "`MISSING_PARAM`: a query parameter or a field of the body is missing or wrong; `error` begins with its name and says what is allowed. Also if the body has more than 16,384 bytes or is not complete within 10 s, or if `Host` is missing or wrong. `INVALID_PREFIX`: the prefix is not the beginning of a key.",
     ),
-    (
-        401,
-        "`UNAUTHORIZED`: the request has no valid token. With `WWW-Authenticate: Bearer` (RFC 6750).",
-    ),
+    (401, "`UNAUTHORIZED`: the request has no valid token."),
     (
         403,
-        "`FORBIDDEN`: only operators may see or change everybody's keys. `LIMIT_EXCEEDED`: operators do not allow users so much; `error` names the limit and what was asked for.",
+        "`FORBIDDEN`: only operators may see or change everybody's keys. `LIMIT_EXCEEDED`: a limit of users is exceeded; `error` names the limit, its value and the value in the request.",
     ),
     (404, "`NOT_FOUND`: the key does not exist, or belongs to somebody else."),
     (405, "`METHOD_NOT_ALLOWED`: use a method of the header `Allow`."),

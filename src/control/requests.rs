@@ -16,7 +16,8 @@ use crate::registry::{ApiKeyRecord, LABEL, READ_SCOPE, Timestamp, is_label, is_s
 const SCOPES: &str = "a list of 1 to 16 scopes, each 1 to 64 of the characters a-z, 0-9, : . _ -";
 const RATE_LIMIT: &str = "an integer from 0 to 2147483647";
 const NEW_RATE_LIMIT: &str = "an integer from 1 to 2147483647";
-const EXPIRY: &str = "a time in the future, such as 2030-01-31T12:00:00Z";
+const EXPIRY: &str =
+    "a time in the future and before 9999-12-30T00:00:00Z, such as 2030-01-31T12:00:00Z";
 const OVERLAP: &str = "an integer from 0 to 31536000";
 const PREFIX: &str = "the beginning of the key";
 const DEFAULT_OVERLAP_S: u32 = 86_400;
@@ -24,7 +25,7 @@ const DEFAULT_OVERLAP_S: u32 = 86_400;
 /// A key to be created.
 #[derive(Object)]
 pub(super) struct CreateApiKey {
-    /// Its name: not only spaces, and without control characters, directional marks and other
+    /// Its name: not only spaces, and without control characters, bidirectional and other
     /// invisible characters.
     #[oai(validator(min_length = 1, max_length = 200))]
     name: String,
@@ -37,7 +38,8 @@ pub(super) struct CreateApiKey {
     /// choose `control.max_rate_limit` at most.
     #[oai(nullable, validator(minimum(value = "0"), maximum(value = "2147483647")))]
     rate_limit_per_minute: Option<i32>,
-    /// When it expires: a time in the future, in the year 9999 at the latest; absent or null for never.
+    /// When it expires: a time in the future, before 9999-12-30T00:00:00Z; fractions of a
+    /// second are cut off. Absent or null for never.
     #[oai(nullable)]
     expires_at: Option<Time>,
     /// Whether to create a key that nobody can use: with the rate limit 0, or with unknown scopes;
@@ -62,7 +64,8 @@ pub(super) struct UpdateApiKey {
     /// Its new rate limit in requests a minute. Users may choose `control.max_rate_limit` at most.
     #[oai(nullable, validator(minimum(value = "1"), maximum(value = "2147483647")))]
     rate_limit_per_minute: Option<i32>,
-    /// When it expires: a time in the future, in the year 9999 at the latest.
+    /// When it expires: a time in the future, before 9999-12-30T00:00:00Z; fractions of a
+    /// second are cut off.
     #[oai(nullable)]
     expires_at: Option<Time>,
     /// Whether it never expires; not together with `expires_at`. A field of its own, because some
@@ -191,8 +194,9 @@ fn name(fields: &Fields) -> Result<Option<String>, InvalidParameter> {
 }
 
 fn expires_at(fields: &Fields) -> Result<Option<Timestamp>, InvalidParameter> {
-    let now = Timestamp::now();
-    fields.get("expires_at", EXPIRY, |at: &Timestamp| *at > now && *at < EXPIRES_BEFORE)
+    // Whole seconds are stored.
+    let (now, before) = (Timestamp::now().as_second(), EXPIRES_BEFORE.as_second());
+    fields.get("expires_at", EXPIRY, |at: &Timestamp| (now + 1..before).contains(&at.as_second()))
 }
 
 fn selector(fields: &Fields) -> Result<KeySelector, ControlApiError> {

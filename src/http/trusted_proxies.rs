@@ -194,9 +194,15 @@ fn requested_host<'a>(target: &'a Uri, headers: &'a HeaderMap) -> Option<&'a str
 /// the host is `localhost` or an IP address, and no header is a proxy's.
 pub(crate) fn direct_host(request: &Request) -> Option<&str> {
     let headers = request.headers();
-    let is_forwarded = [header::FORWARDED, X_FORWARDED_FOR, X_FORWARDED_HOST, X_FORWARDED_PROTO]
-        .iter()
-        .any(|name| headers.contains_key(name));
+    let of_proxies = [
+        header::VIA,
+        header::FORWARDED,
+        X_FORWARDED_FOR,
+        X_FORWARDED_HOST,
+        X_FORWARDED_PREFIX,
+        X_FORWARDED_PROTO,
+    ];
+    let is_forwarded = of_proxies.iter().any(|name| headers.contains_key(name));
     let port = request.local_addr().as_socket_addr()?.port();
     let given = requested_host(request.original_uri(), headers)?;
     let (host, given_port) = given.rsplit_once(':')?;

@@ -4,7 +4,8 @@
 use serde_json::{Value, json};
 
 use super::examples::TAG;
-use crate::http::document::{CONTROLS, for_each_object, forbid};
+use crate::http::document::{CONTROLS, forbid};
+use crate::registry::Sort;
 
 /// Adds them to the document.
 pub(super) fn add_to(document: &mut Value) {
@@ -32,6 +33,8 @@ pub(super) fn add_to(document: &mut Value) {
     document["paths"]["/genes"]["get"]["x-fern-pagination"] =
         json!({ "offset": "$request.offset", "results": "$response.data" });
     forbid_controls(document);
+    // Used by `sort` only.
+    document["components"]["schemas"]["GeneOrder"]["default"] = Sort::default().as_str().into();
     add_if_none_match(document);
     add_header_examples(document);
 }
@@ -42,6 +45,9 @@ fn forbid_controls(document: &mut Value) {
         let parameters = document["paths"][path]["get"]["parameters"].as_array_mut();
         for parameter in parameters.into_iter().flatten().filter(|one| one["name"] == "domain") {
             forbid(&mut parameter["schema"], CONTROLS);
+            if parameter["schema"]["minLength"] == 0 {
+                parameter["allowEmptyValue"] = true.into();
+            }
         }
     }
 }
@@ -65,22 +71,32 @@ fn add_if_none_match(document: &mut Value) {
 }
 
 fn add_header_examples(document: &mut Value) {
-    for_each_object(document, &mut |object| {
-        let Some(Value::Object(headers)) = object.get_mut("headers") else { return };
-        for (name, header) in headers {
-            if let Some(example) = header_example(&name.to_ascii_lowercase())
-                && header.get("schema").is_some()
-            {
+    let paths = document["paths"].as_object_mut().into_iter().flatten();
+    for (status, response) in
+        paths.filter_map(|(_, path)| path["get"]["responses"].as_object_mut()).flatten()
+    {
+        for (name, header) in response["headers"].as_object_mut().into_iter().flatten() {
+            if let Some(example) = header_example(status, &name.to_ascii_lowercase()) {
                 header["example"] = example;
             }
         }
-    });
+    }
 }
 
-fn header_example(name: &str) -> Option<Value> {
+fn header_example(status: &str, name: &str) -> Option<Value> {
+    Some(match (status, name) {
+        ("200" | "304", "cache-control") => json!("private, max-age=30"),
+        (_, "cache-control") => json!("no-store"),
+        ("429", "ratelimit") => json!("\"key\";r=0;t=42"),
+        ("429", "x-ratelimit-remaining") => json!(0),
+        ("503", "retry-after") => json!(1),
+        (_, name) => return header_example_of_any(name),
+    })
+}
+
+fn header_example_of_any(name: &str) -> Option<Value> {
     Some(match name {
         "x-request-id" => json!("5f1c9a0e4b7d2c38-1a"),
-        "cache-control" => json!("private, max-age=30"),
         "age" => json!(3),
         "cache-status" => json!("gene-registry; hit; ttl=27; detail=local"),
         "etag" => json!(TAG),

@@ -4,8 +4,6 @@
 mod code_samples;
 mod examples;
 mod extensions;
-mod format;
 mod openapi;
 
-pub use format::DocumentFormat;
 pub use openapi::Document;

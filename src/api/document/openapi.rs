@@ -6,11 +6,10 @@ use data_encoding::HEXLOWER;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::format::DocumentFormat;
 use super::{code_samples, examples, extensions};
 use crate::api::operations::PublicOperations;
 use crate::http::document::{
-    OpenApiVersion, in_order, json_text, openapi_document, require_credentials,
+    DocumentFormat, OpenApiVersion, in_order, openapi_document, require_credentials,
 };
 
 const TITLE: &str = "Gene Registry Read API";
@@ -28,10 +27,7 @@ impl Document {
         let mut document = self.0.clone();
         document["servers"][0]["url"] = format!("{}/v1", address.trim_end_matches('/')).into();
         version.convert(&mut document);
-        match format {
-            DocumentFormat::Json => json_text(&document),
-            DocumentFormat::Yaml => serde_saphyr::to_string(&document).unwrap_or_default().into(),
-        }
+        format.text(&document)
     }
 
     /// A fingerprint of the schemas: 12 hexadecimal digits that change when any schema does.

@@ -8,10 +8,10 @@ use moka::sync::Cache;
 use poem::http::{HeaderValue, header};
 use poem::{Endpoint, Request, Response, Result, Route};
 
-use crate::api::document::{Document, DocumentFormat};
+use crate::api::document::Document;
 use crate::api::error::ApiError;
 use crate::api::pages::content::Pages;
-use crate::http::document::OpenApiVersion;
+use crate::http::document::{DocumentFormat, OpenApiVersion};
 use crate::http::methods::MethodRoutes;
 use crate::http::parameter::parse_query;
 use crate::http::static_file::StaticFile;
@@ -37,7 +37,7 @@ pub(super) const DOCUMENT_PATHS: [(&str, DocumentFormat); 4] = [
 /// The headers that select the text if the address of the client's request does.
 const VARY: HeaderValue = HeaderValue::from_static(
     "Accept-Encoding, Forwarded, X-Forwarded-For, X-Forwarded-Proto, X-Forwarded-Host, \
-     X-Forwarded-Prefix, Host",
+     X-Forwarded-Prefix, Via, Host",
 );
 
 /// Of a text with a reported address. No shared cache may store it: a client whose headers pass a
@@ -73,7 +73,8 @@ impl DocumentTexts {
 
     /// Whether the text depends on the address of a request.
     fn depends_on_request(&self) -> bool {
-        !self.trusted_proxies.is_empty() || self.documents_own_address
+        self.public_url.is_none()
+            && (!self.trusted_proxies.is_empty() || self.documents_own_address)
     }
 
     /// Adds the routes of the document.
@@ -96,7 +97,7 @@ impl Endpoint for DocumentEndpoint {
     type Output = Response;
 
     async fn call(&self, request: Request) -> Result<Response> {
-        let DocumentTexts { document, public_url, cache, new_texts, .. } = &*self.texts;
+        let DocumentTexts { document, cache, new_texts, .. } = &*self.texts;
         let version = parse_query(request.uri().query().unwrap_or_default(), "version")?;
         let mut key = (version, self.format, self.texts.address(&request));
         if !cache.contains_key(&key) && !new_texts.try_take(Instant::now()) {
@@ -109,9 +110,7 @@ impl Endpoint for DocumentEndpoint {
         let mut response = file.response(request.headers());
         if self.texts.depends_on_request() {
             response.headers_mut().insert(header::VARY, VARY);
-            if public_url.is_none() {
-                response.headers_mut().insert(header::CACHE_CONTROL, PRIVATE);
-            }
+            response.headers_mut().insert(header::CACHE_CONTROL, PRIVATE);
         }
         Ok(response)
     }

@@ -2,6 +2,7 @@
 //! document that clients can be generated from.
 
 mod forbid;
+mod format;
 mod generate;
 mod normalize;
 mod responses;
@@ -10,8 +11,9 @@ mod time;
 mod version;
 
 pub(crate) use forbid::{CONTROLS, forbid};
+pub(crate) use format::DocumentFormat;
 pub(crate) use generate::openapi_document;
-pub(crate) use normalize::{for_each_object, in_order, json_text};
+pub(crate) use normalize::in_order;
 pub(crate) use responses::{DocumentedHeader, UNCACHED_HEADERS, header, integer, response, text};
 pub(crate) use security::require_credentials;
 pub(crate) use time::Time;

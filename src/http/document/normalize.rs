@@ -65,14 +65,14 @@ pub(crate) fn in_order(document: Value) -> Value {
 }
 
 /// The text of a document, as JSON for people.
-pub(crate) fn json_text(document: &Value) -> Bytes {
+pub(super) fn json_text(document: &Value) -> Bytes {
     // Writing a JSON value cannot fail.
     let text = serde_json::to_string_pretty(document).unwrap_or_default();
     (text + "\n").into()
 }
 
 /// Calls `change` on every object, outer ones first.
-pub(crate) fn for_each_object(value: &mut Value, change: &mut impl FnMut(&mut Map<String, Value>)) {
+pub(super) fn for_each_object(value: &mut Value, change: &mut impl FnMut(&mut Map<String, Value>)) {
     match value {
         Value::Object(object) => {
             change(object);

@@ -2,13 +2,16 @@
 //! read responses, so what is sent may only become wider and what is read narrower. Generated clients are
 //! strict: they cannot read a response with a new value of an enum, error codes included.
 
+use std::collections::BTreeSet;
+use std::fmt;
+
 use serde_json::{Map, Value};
 
 use super::change::{Change, Needs};
 
 /// The changes from `old` to `new`.
 pub(super) fn changes(old: &Value, new: &Value) -> Vec<Change> {
-    let mut found = Comparison { old, new, found: Vec::new(), seen: Vec::new() };
+    let mut found = Comparison { old, new, found: Vec::new(), seen: BTreeSet::new() };
     for (path, item) in object(&old["paths"]) {
         for (method, operation) in object(item) {
             let other = &new["paths"][path][method];
@@ -31,6 +34,7 @@ pub(super) fn changes(old: &Value, new: &Value) -> Vec<Change> {
         &old["components"]["securitySchemes"],
         &new["components"]["securitySchemes"],
     );
+    found.unchanged("servers", &old["servers"], &new["servers"]);
     let mut found = found.found;
     if found.is_empty() && old != new {
         found.push(Change { needs: Needs::Patch, what: "other texts".to_owned() });
@@ -38,19 +42,53 @@ pub(super) fn changes(old: &Value, new: &Value) -> Vec<Change> {
     found
 }
 
+/// The keywords of schemas, and of parameters, whose changes are judged.
+const SCHEMA: [&str; 17] = [
+    "type",
+    "format",
+    "nullable",
+    "enum",
+    "default",
+    "minimum",
+    "maximum",
+    "minLength",
+    "maxLength",
+    "minItems",
+    "maxItems",
+    "pattern",
+    "not",
+    "properties",
+    "required",
+    "items",
+    "additionalProperties",
+];
+const PARAMETER: [&str; 5] = ["name", "in", "required", "schema", "allowEmptyValue"];
+
+/// Those that no client depends on.
+const TEXTS: [&str; 6] = ["title", "description", "summary", "example", "examples", "externalDocs"];
+
 /// Who writes the values of a schema: the client, which sends them, or the service.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Direction {
     Sent,
     Read,
+}
+
+impl fmt::Display for Direction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Sent => "sent",
+            Self::Read => "read",
+        })
+    }
 }
 
 struct Comparison<'a> {
     old: &'a Value,
     new: &'a Value,
     found: Vec<Change>,
-    /// The references that are being resolved, for a schema may contain itself.
-    seen: Vec<(String, String)>,
+    /// The references that have been compared: the old one and the new one.
+    seen: BTreeSet<(String, String, Direction)>,
 }
 
 impl Comparison<'_> {
@@ -90,13 +128,12 @@ impl Comparison<'_> {
                     if other["required"] == true && parameter["required"] != true {
                         self.breaks(&location, "is required now");
                     }
-                    let (old, new) = (&parameter["schema"], &other["schema"]);
-                    self.unchanged(
-                        &format!("{location} default"),
-                        &old["default"],
-                        &new["default"],
-                    );
-                    self.schema(&location, old, new, Direction::Sent);
+                    let is_empty_allowed = |parameter: &Value| parameter["allowEmptyValue"] == true;
+                    let allows = [parameter, other].map(is_empty_allowed);
+                    let what = "allowEmptyValue";
+                    self.wider_or_narrower(&location, what, allows[1], allows[0], Direction::Sent);
+                    self.keywords(&location, parameter, other, &PARAMETER);
+                    self.schema(&location, &parameter["schema"], &other["schema"], Direction::Sent);
                 }
             }
         }
@@ -135,6 +172,10 @@ impl Comparison<'_> {
                 self.schema(&location, &content["schema"], &other["schema"], Direction::Sent);
             }
         }
+        for (kind, _) in object(&new["content"]).filter(|(kind, _)| old["content"][*kind].is_null())
+        {
+            self.adds(&format!("{location} {kind}"), "is new");
+        }
     }
 
     fn response(&mut self, location: &str, old: &Value, new: &Value) {
@@ -171,23 +212,28 @@ impl Comparison<'_> {
 
     fn schema(&mut self, location: &str, old: &Value, new: &Value, direction: Direction) {
         if let (Some(a), Some(b)) = (reference(old), reference(new)) {
-            let pair = (a.to_owned(), b.to_owned());
-            if a != b {
-                self.adds(location, &format!("the type's name {a} has become {b}"));
+            self.keywords(location, old, new, &["allOf", "$ref", "default"]);
+            // Once, however many responses and bodies have it.
+            if self.seen.insert((a.to_owned(), b.to_owned(), direction)) {
+                let name = |reference: &str| reference.rsplit('/').next().unwrap().to_owned();
+                let (before, after) = (name(a), name(b));
+                if before != after {
+                    self.adds(&before, &format!("the type's name has become {after}"));
+                }
+                let location = format!("{before}, {direction}");
+                self.resolved(&location, old, new, direction);
             }
-            if self.seen.contains(&pair) {
-                return;
-            }
-            self.seen.push(pair);
-            self.resolved(location, old, new, direction);
-            self.seen.pop();
         } else {
             self.resolved(location, old, new, direction);
         }
     }
 
     fn resolved(&mut self, location: &str, old: &Value, new: &Value, direction: Direction) {
-        let (old, new) = (resolve(self.old, old), resolve(self.new, new));
+        let (old, new) = (&resolve(self.old, old), &resolve(self.new, new));
+        self.keywords(location, old, new, &SCHEMA);
+        if direction == Direction::Sent {
+            self.unchanged(&format!("{location} default"), &old["default"], &new["default"]);
+        }
         for keyword in ["type", "format"] {
             self.unchanged(&format!("{location} {keyword}"), &old[keyword], &new[keyword]);
         }
@@ -206,7 +252,7 @@ impl Comparison<'_> {
                 (_, Value::Null) if direction == Direction::Sent => {
                     self.adds(location, &format!("without {keyword}"));
                 }
-                _ => self.breaks(location, &format!("another {keyword}")),
+                (a, b) => self.breaks(location, &format!("another {keyword}: {b} instead of {a}")),
             }
         }
         self.properties(location, old, new, direction);
@@ -250,31 +296,38 @@ impl Comparison<'_> {
         }
     }
 
+    /// Reports each keyword that is compared nowhere and has changed.
+    fn keywords(&mut self, location: &str, old: &Value, new: &Value, compared: &[&str]) {
+        let names: BTreeSet<_> =
+            object(old).chain(object(new)).map(|(name, _)| name.as_str()).collect();
+        let is_text = |name: &str| TEXTS.contains(&name) || name.starts_with("x-");
+        for name in names.into_iter().filter(|name| !is_text(name) && !compared.contains(name)) {
+            self.unchanged(&format!("{location} {name}"), &old[name], &new[name]);
+        }
+    }
+
     fn allowed_values(&mut self, location: &str, old: &Value, new: &Value, direction: Direction) {
         let (before, after) = (array(&old["enum"]), array(&new["enum"]));
-        let appeared = after.iter().find(|value| !before.contains(value));
-        let vanished = before.iter().find(|value| !after.contains(value));
-        match direction {
-            Direction::Sent if before.is_empty() && !after.is_empty() => {
-                self.breaks(location, "an enum now")
-            }
-            Direction::Read if !before.is_empty() && after.is_empty() => {
-                self.breaks(location, "no enum now")
-            }
-            // Generated types are shared, so a removed type breaks clients in either direction.
-            _ if !after.is_empty() && vanished.is_some() => {
-                self.breaks(location, &format!("no longer has {}", vanished.unwrap()));
-            }
-            Direction::Read if !before.is_empty() && appeared.is_some() => {
-                self.breaks(
-                    location,
-                    &format!("may be {} now, which clients don't know", appeared.unwrap()),
-                );
-            }
-            Direction::Sent if appeared.is_some() => {
-                self.adds(location, &format!("may be {} now", appeared.unwrap()));
-            }
+        match (direction, before, after) {
+            (_, [], []) => return,
+            (Direction::Sent, [], _) => return self.breaks(location, "an enum now"),
+            (Direction::Read, [], _) => return self.adds(location, "an enum now"),
+            (Direction::Sent, _, []) => return self.adds(location, "no enum now"),
+            (Direction::Read, _, []) => return self.breaks(location, "no enum now"),
             _ => {}
+        }
+        // Generated types are shared, so a removed value breaks clients in either direction.
+        for value in before.iter().filter(|value| !after.contains(value)) {
+            self.breaks(location, &format!("no longer has {value}"));
+        }
+        for value in after.iter().filter(|value| !before.contains(value)) {
+            match direction {
+                Direction::Sent => self.adds(location, &format!("may be {value} now")),
+                Direction::Read => {
+                    let what = format!("may be {value} now, which clients don't know");
+                    self.breaks(location, &what);
+                }
+            }
         }
     }
 
@@ -331,7 +384,16 @@ fn reference(schema: &Value) -> Option<&str> {
     }
 }
 
-fn resolve<'a>(document: &'a Value, schema: &'a Value) -> &'a Value {
-    let pointer = reference(schema).and_then(|reference| reference.strip_prefix('#'));
-    pointer.map_or(schema, |pointer| document.pointer(pointer).unwrap_or(&Value::Null))
+/// The schema, with what its reference leads to and what is beside that.
+fn resolve(document: &Value, schema: &Value) -> Value {
+    let Some(pointer) = reference(schema).and_then(|reference| reference.strip_prefix('#')) else {
+        return schema.clone();
+    };
+    let mut resolved = document.pointer(pointer).cloned().unwrap_or_default();
+    for (name, value) in
+        object(schema).filter(|(name, _)| !["allOf", "$ref"].contains(&name.as_str()))
+    {
+        resolved[name] = value.clone();
+    }
+    resolved
 }

@@ -1,5 +1,5 @@
 // Java's own engine. Reads lines of two hexadecimal texts, a pattern and a value, and prints whether the
-// pattern matches.
+// pattern matches: anywhere and, if it is for the whole text, also as a whole, as Bean Validation uses it.
 
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
@@ -16,7 +16,10 @@ class Engine {
         var lines = new BufferedReader(new InputStreamReader(System.in));
         for (String line; (line = lines.readLine()) != null; ) {
             String[] parts = line.split(" ", -1);
-            System.out.println(Pattern.compile(text(parts[0])).matcher(text(parts[1])).find());
+            var matcher = Pattern.compile(text(parts[0])).matcher(text(parts[1]));
+            boolean found = matcher.find();
+            boolean agrees = !text(parts[0]).endsWith("$") || matcher.matches() == found;
+            System.out.println(agrees ? found : "differs");
         }
     }
 }

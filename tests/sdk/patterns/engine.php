@@ -1,13 +1,15 @@
 <?php
-// PCRE, with Unicode. Reads lines of two hexadecimal texts, a pattern and a value, and prints whether the
+// PCRE, with Unicode and, if the pattern is for the whole text, also without, as some clients use it. Reads lines of two hexadecimal texts, a pattern and a value, and prints whether the
 // pattern matches.
 declare(strict_types=1);
 
 while (($line = fgets(STDIN)) !== false) {
     [$pattern, $value] = array_map('hex2bin', explode(' ', rtrim($line, "\n")));
-    $found = preg_match('/' . str_replace('/', '\/', $pattern) . '/u', $value);
+    $delimited = '/' . str_replace('/', '\/', $pattern) . '/';
+    $found = preg_match($delimited . 'u', $value);
     if ($found === false) {
         throw new RuntimeException("$pattern: " . preg_last_error_msg());
     }
-    echo $found === 1 ? "true\n" : "false\n";
+    $agrees = !str_ends_with($pattern, '$') || preg_match($delimited, $value) === $found;
+    echo $agrees ? ($found === 1 ? "true\n" : "false\n") : "differs\n";
 }
