@@ -56,6 +56,12 @@ impl Running {
         Some(format!("http://{}", connectable(address)))
     }
 
+    /// Completes once `/readyz` succeeds.
+    pub fn ready(&self) -> impl Future<Output = ()> + Send + use<> {
+        let health = Arc::clone(&self.health);
+        async move { health.ready().await }
+    }
+
     /// Shuts down in this order: `/readyz` fails and kept-alive connections are closed after their
     /// next response; `server.drain_ms` pass; new connections are refused; requests under way
     /// and changes of keys finish within `server.grace_ms`; pending publications, key usage and spans

@@ -1,5 +1,6 @@
 //! `gene-registry maintain` updates ranks and prunes the change log of the default schema.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use clap::Args;
 use super::command::{CommandError, CommandResult, block_on};
 use super::config_file::ConfigFile;
 use super::database::connect;
+use super::report_file::ReportFile;
 use super::signals::TerminationSignals;
 use super::value_parsers::pause;
 use crate::config::UpstreamConfig;
@@ -24,6 +26,9 @@ pub(super) struct Maintain {
     #[arg(long, value_name = "DURATION", num_args = 0..=1, default_missing_value = "60s",
           value_parser = pause)]
     every: Option<Duration>,
+    /// With --every: file to write after each round: `maintained` or `failed`
+    #[arg(long, value_name = "PATH", requires = "every")]
+    state_file: Option<PathBuf>,
 }
 
 impl Maintain {
@@ -33,7 +38,11 @@ impl Maintain {
         block_on(async {
             match self.every {
                 None => maintain_once(&config.upstream).await?,
-                Some(every) => maintain_repeatedly(&config.upstream, every).await?,
+                Some(every) => {
+                    let file =
+                        self.state_file.map(|path| ReportFile { option: "--state-file", path });
+                    maintain_repeatedly(&config.upstream, every, file).await?;
+                }
             }
             Ok(ExitCode::SUCCESS)
         })
@@ -43,18 +52,27 @@ impl Maintain {
 /// Runs rounds until a signal is received. A failed round is logged and retried at the next interval;
 /// [`MaintainError::OwnViews`] ends the command. A round in progress at the end is aborted; each of its
 /// statements is complete in itself.
-async fn maintain_repeatedly(config: &UpstreamConfig, every: Duration) -> Result<(), CommandError> {
+async fn maintain_repeatedly(
+    config: &UpstreamConfig,
+    every: Duration,
+    state_file: Option<ReportFile>,
+) -> Result<(), CommandError> {
     let mut signals = TerminationSignals::new()?;
     // Retrying does not correct a wrong configuration.
     check(config)?;
     let rounds = async {
         loop {
-            if let Err(error) = maintain_once(config).await {
+            let round = maintain_once(config).await;
+            let state = if round.is_ok() { "maintained\n" } else { "failed\n" };
+            if let Err(error) = round {
                 if let Some(MaintainError::OwnViews) = error.downcast_ref() {
                     return Err(error);
                 }
                 let error = error_chain(&*error);
                 tracing::warn!(error, "maintenance failed; trying again at the next interval");
+            }
+            if let Some(file) = &state_file {
+                file.write(state)?;
             }
             tokio::time::sleep(every).await;
         }

@@ -52,10 +52,15 @@ impl Seed {
                 print("The registry already has genes; nothing was changed.\n")?;
                 return Ok(ExitCode::SUCCESS);
             };
+            let is_given = given.is_some();
             let key = given.map_or_else(ApiKey::generate, Ok)?;
             insert_key(registry.transaction(), &key, &new_key()).await?;
-            // Before loading: a registry whose only key was lost would be unusable.
-            print_secret(key.expose()).map_err(|error| format!("{error}; nothing was loaded"))?;
+            // A given key may be a secret, and outputs of containers are kept. A new one is printed before
+            // loading: a registry whose only key was lost would be unusable.
+            if !is_given {
+                print_secret(key.expose())
+                    .map_err(|error| format!("{error}; nothing was loaded"))?;
+            }
             let filled = fill(registry, self.genes, self.seed).await;
             let LoadedRegistry { genes, evaluations } = filled.map_err(with_key_state)?;
             AuditLog::new(system_user(), "seed").created(key.prefix(), OWNER);
@@ -69,17 +74,17 @@ impl Seed {
     }
 }
 
-/// Adds to the error whether the printed key works.
+/// Adds to the error whether the key works.
 fn with_key_state(error: CommandError) -> CommandError {
     let error_text = error_chain(&*error);
     if matches!(error.downcast_ref(), Some(SeedError::Unknown(_))) {
         return format!(
             "{error_text}. Run seed again: if it reports that the registry already has genes, the \
-             printed key works"
+             key works"
         )
         .into();
     }
-    format!("{error_text}. Nothing was loaded; the printed key does not work").into()
+    format!("{error_text}. Nothing was loaded; the key does not work").into()
 }
 
 fn new_key() -> NewKey {

@@ -1,6 +1,6 @@
 //! `gene-registry serve` runs a replica until a signal ends it.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -9,11 +9,12 @@ use serde_json::json;
 
 use super::command::{CommandResult, block_on};
 use super::config_file::ConfigFile;
+use super::report_file::ReportFile;
+use super::service_manager::ServiceManager;
 use super::signals::TerminationSignals;
 use crate::app::{self, Running};
 use crate::config::Config;
 use crate::doctor::{self, Finding};
-use crate::net::io_reason;
 use crate::ops::telemetry;
 use crate::upstream::Postgres;
 
@@ -42,10 +43,15 @@ async fn serve(config: Config, ready_file: Option<PathBuf>) -> CommandResult {
     let (base_url, ops_url) = (running.base_url(), running.ops_url());
     tracing::info!(base_url, ops_url, control_url = running.control_url(), "listening");
     if let Some(path) = ready_file {
-        write_ready_file(&path, &running).map_err(|error| {
-            format!("--ready-file: cannot write {}: {}", path.display(), io_reason(&error))
-        })?;
+        ReportFile { option: "--ready-file", path }.write(&addresses(&running))?;
     }
+    let manager = ServiceManager::new()?;
+    let _watchdog = manager.feed_watchdog();
+    let (ready, told) = (running.ready(), manager.clone());
+    tokio::spawn(async move {
+        ready.await;
+        told.ready();
+    });
     tokio::spawn(async move {
         for Finding { check, message, remedy, .. } in doctor::check_at_start(&config).await {
             tracing::warn!(check, remedy, "{message}");
@@ -53,19 +59,17 @@ async fn serve(config: Config, ready_file: Option<PathBuf>) -> CommandResult {
     });
     signals.received().await;
     tracing::info!("shutting down");
+    manager.stopping();
     signals.exit_on_next();
     running.shutdown().await;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes the file under another name first, so that it is complete once it exists.
-fn write_ready_file(path: &Path, running: &Running) -> std::io::Result<()> {
+fn addresses(running: &Running) -> String {
     let ready = json!({
         "base_url": running.base_url(),
         "ops_url": running.ops_url(),
         "control_url": running.control_url(),
     });
-    let unfinished = path.with_added_extension("part");
-    std::fs::write(&unfinished, format!("{ready}\n"))?;
-    std::fs::rename(unfinished, path)
+    format!("{ready}\n")
 }

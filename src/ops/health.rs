@@ -2,9 +2,9 @@
 
 use std::ops::Add;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Serialize;
+use tokio::sync::watch;
 
 /// The state of a dependency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -68,37 +68,57 @@ impl Add for PoolState {
     }
 }
 
+/// Whether a replica serves. It only ever moves forward.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd)]
+enum Phase {
+    #[default]
+    Starting,
+    Ready,
+    Draining,
+}
+
 /// Whether the replica is ready: from the time it can serve until it drains.
 #[derive(Debug, Default)]
-pub struct Health {
-    can_serve: AtomicBool,
-    draining: AtomicBool,
-}
+pub struct Health(watch::Sender<Phase>);
 
 impl Health {
     /// Marks the replica as able to serve.
     pub fn set_ready(&self) {
-        self.can_serve.store(true, Ordering::Release);
+        self.advance_to(Phase::Ready);
     }
 
     /// Marks the replica as shutting down. This cannot be undone.
     pub fn set_draining(&self) {
-        self.draining.store(true, Ordering::Release);
+        self.advance_to(Phase::Draining);
+    }
+
+    fn advance_to(&self, phase: Phase) {
+        self.0.send_if_modified(|current| {
+            let is_forward = *current < phase;
+            if is_forward {
+                *current = phase;
+            }
+            is_forward
+        });
     }
 
     /// Whether load balancers should send requests here.
     pub fn is_ready(&self) -> bool {
-        self.can_serve.load(Ordering::Acquire) && !self.draining.load(Ordering::Acquire)
+        *self.0.borrow() == Phase::Ready
+    }
+
+    /// Completes while the replica is ready.
+    pub async fn ready(&self) {
+        // An error would mean that the sender is gone, which is `self`.
+        let _ = self.0.subscribe().wait_for(|phase| *phase == Phase::Ready).await;
     }
 
     /// `starting`, `ready` or `draining`.
     pub fn status(&self) -> &'static str {
-        if self.draining.load(Ordering::Acquire) {
-            "draining"
-        } else if self.is_ready() {
-            "ready"
-        } else {
-            "starting"
+        match *self.0.borrow() {
+            Phase::Starting => "starting",
+            Phase::Ready => "ready",
+            Phase::Draining => "draining",
         }
     }
 }

@@ -12,6 +12,7 @@ mod help;
 mod outputs;
 mod own_views;
 mod serve;
+mod service_manager;
 mod setup;
 mod signals;
 mod token;

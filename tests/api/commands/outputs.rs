@@ -256,7 +256,7 @@ async fn a_closed_standard_output_is_an_error_and_no_key_is_lost() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn seed_says_that_the_printed_key_does_not_work_when_it_could_not_fill_the_registry() {
+async fn seed_says_that_the_key_does_not_work_when_it_could_not_fill_the_registry() {
     let database = migrated(PostgresServer::shared().await).await;
     let refuse = "create function registry.refuse() returns trigger language plpgsql
         as $$ begin raise exception 'refused'; end $$;
@@ -266,6 +266,6 @@ async fn seed_says_that_the_printed_key_does_not_work_when_it_could_not_fill_the
     let ended = run(seed(&database)).await;
     assert_eq!(ended.code, 1, "{ended:?}");
     assert!(ended.stdout.trim_end().parse::<ApiKey>().is_ok(), "{ended:?}");
-    assert!(ended.stderr.contains("the printed key does not work"), "{ended:?}");
+    assert!(ended.stderr.contains("the key does not work"), "{ended:?}");
     assert_eq!((count(&database, "gene").await, count(&database, "api_key").await), (0, 0));
 }
