@@ -1,11 +1,13 @@
-"""Checks the services of this project's image in docker-compose.yml by the program: check.py BINARY.
-It must accept their commands and variables, and the control listener must require a login. The
+"""Checks docker-compose.yml: check.py BINARY. The program must accept the commands and variables of the
+services of its image, the control listener must require a login, and numbers and versions must agree. The
 schema of the file is checked elsewhere."""
 
 import os
+import pathlib
 import re
 import subprocess
 import sys
+import tomllib
 
 import yaml
 
@@ -26,9 +28,13 @@ def refused(binary, arguments, service, variables):
 
 def faults(services, binary):
     ours = {name: service for name, service in services.items() if service["image"].startswith("gene-registry")}
-    if not {"api", "control", "maintain", "migrate", "seed"} <= set(ours):
+    if set(ours) != {"api", "control", "files", "maintain", "migrate", "seed"}:
         yield f"services of this image are {sorted(ours)}"
+    yield from image_faults(services, ours)
+    yield from number_faults(services)
     for name, service in ours.items():
+        if name == "files":
+            continue
         for arguments in (service["command"] + ["--help"], ["config", "check"]):
             if fault := refused(binary, arguments, service, {"CONTROL_TOKENS": LOGIN}):
                 yield f"{name}: {fault}"
@@ -40,6 +46,27 @@ def faults(services, binary):
             yield f"{name}: its log may fill the disk"
     if [port for port in services["control"]["ports"] if not port.startswith("127.0.0.1:")]:
         yield "control: is published beyond 127.0.0.1 without TLS"
+
+
+def image_faults(services, ours):
+    """If several services built one tag, it would stand for several images, and `up` would recreate them."""
+    if [name for name, service in services.items() if "build" in service] != ["migrate"]:
+        yield "build: not in migrate only"
+    version = tomllib.loads(pathlib.Path("Cargo.toml").read_text())["package"]["version"]
+    if tags := {service["image"] for service in ours.values()} - {f"gene-registry:${{VERSION:-{version}}}"}:
+        yield f"this version is {version}, not that of {tags}"
+    for name, service in services.items():
+        if not re.search(r":.*\d", service["image"]):
+            yield f"{name}: the tag of {service['image']} is not exact"
+
+
+def number_faults(services):
+    replicas = services["api"]["deploy"]["replicas"]
+    if int(services["api"]["environment"]["GENE_REGISTRY__RATE_LIMIT__REPLICAS"]) != replicas + 1:
+        yield "api: GENE_REGISTRY__RATE_LIMIT__REPLICAS is not one more than its replicas"
+    alert = yaml.safe_load(pathlib.Path("config/prometheus/replicas.yml").read_text())["groups"][0]["rules"][0]
+    if not alert["expr"].endswith(f"< {replicas}"):
+        yield f"config/prometheus/replicas.yml does not expect {replicas} replicas"
 
 
 def redis_faults(services):
@@ -64,10 +91,12 @@ def main():
                      ("max-size", "max-buffer-size"), ("--requirepass", "--maxclients"),
                      ("redis://:${REDIS_PASSWORD:-redis}@", "redis://"),
                      ("REDISCLI_AUTH: ${REDIS_PASSWORD:-redis}", "REDISCLI_AUTH: redis"),
+                     ("  seed:\n", "  seed:\n    build: .\n"), ("VERSION:-1", "VERSION:-0"), ("replicas: 3", "replicas: 5"),
+                     ('REPLICAS: "4"', 'REPLICAS: "3"'), ("redis:7.4-bookworm", "redis:bookworm"),
                      ("CONTROL__TOKENS", "CONTROL__TOKEN"), ("${CONTROL_TOKENS:-[]}", LOGIN.replace('"', '\\"'))):
         if old not in text or not list(faults(yaml.safe_load(text.replace(old, new))["services"], sys.argv[1])):
             found.append(f"not found: {old!r} → {new!r}")
-    print(*found or ["commands and variables are accepted; every break is found"], sep="\n")
+    print(*found or ["no fault; every break is found"], sep="\n")
     sys.exit(bool(found))
 
 

@@ -10,7 +10,7 @@ use super::process::{Launch, Process, find_program};
 use super::wait::eventually;
 use super::{free_port, replace_file, scratch_folder};
 
-const RULES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/config/prometheus/alerts.yml");
+const RULES: &str = "config/prometheus/alerts.yml";
 
 /// The durations of the rules are divided by this, so that a minute takes a second.
 const DIVISOR: u64 = 60;
@@ -25,13 +25,19 @@ const START_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The alerts in the order of the file.
 pub(crate) fn rules() -> Vec<Value> {
-    let groups = groups();
+    rules_in(RULES)
+}
+
+/// The alerts in the order of a file of this repository.
+pub(crate) fn rules_in(file: &str) -> Vec<Value> {
+    let groups = groups(file);
     let groups = groups["groups"].as_array().unwrap();
     groups.iter().flat_map(|group| group["rules"].as_array().unwrap().clone()).collect()
 }
 
-fn groups() -> Value {
-    serde_saphyr::from_str(&std::fs::read_to_string(RULES).unwrap()).unwrap()
+fn groups(file: &str) -> Value {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
+    serde_saphyr::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
 /// A running Prometheus. Dropping it ends it.
@@ -54,10 +60,14 @@ impl Prometheus {
         write(&targets_file, &json!([]));
         let discovery = json!({ "files": [&targets_file], "refresh_interval": "1s" });
         let job = json!({ "job_name": "gene-registry", "file_sd_configs": [discovery] });
-        let intervals = json!({ "scrape_interval": "1s", "evaluation_interval": "1s" });
+        let global = json!({
+            "scrape_interval": "1s",
+            "evaluation_interval": "1s",
+            "external_labels": { "runbook_base_url": "https://runbook.example" },
+        });
         write(
             &config,
-            &json!({ "global": intervals, "rule_files": [&rules], "scrape_configs": [job] }),
+            &json!({ "global": global, "rule_files": [&rules], "scrape_configs": [job] }),
         );
         let process = Launch::new("prometheus", find_program("prometheus"))
             .arg(format!("--config.file={}", config.display()))
@@ -119,7 +129,7 @@ fn write(path: &Path, value: &Value) {
 
 /// The shipped rules with their durations divided.
 fn divided_rules() -> Value {
-    let mut rules = groups();
+    let mut rules = groups(RULES);
     for group in rules["groups"].as_array_mut().unwrap() {
         for rule in group["rules"].as_array_mut().unwrap() {
             rule["expr"] = divide_ranges(rule["expr"].as_str().unwrap()).into();

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::metrics::{metrics_before_any_request, metrics_of_a_replica, metrics_with_tls};
 use crate::support::process::find_program;
-use crate::support::prometheus::rules;
+use crate::support::prometheus::{rules, rules_in};
 
 /// The names of the service's and the process's metrics in an expression, without the suffixes of
 /// histograms.
@@ -176,8 +176,10 @@ async fn prometheus_accepts_rules_and_metrics_and_the_rules_pass_their_tests() {
         Command::new(&promtool).args(args).arg(file(path)).output().unwrap()
     };
     succeeded(&run(&["check", "config"], "config/prometheus/prometheus.yml"));
-    succeeded(&run(&["check", "rules"], "config/prometheus/alerts.yml"));
-    succeeded(&run(&["test", "rules"], "config/prometheus/alerts_test.yml"));
+    for rules in ["alerts", "replicas"] {
+        succeeded(&run(&["check", "rules"], &format!("config/prometheus/{rules}.yml")));
+        succeeded(&run(&["test", "rules"], &format!("config/prometheus/{rules}_test.yml")));
+    }
 
     let mut check = Command::new(&promtool);
     check.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -189,15 +191,18 @@ async fn prometheus_accepts_rules_and_metrics_and_the_rules_pass_their_tests() {
 
 #[test]
 fn every_alert_is_tested_and_documented() {
-    let tests = read("config/prometheus/alerts_test.yml");
+    let tests =
+        ["alerts", "replicas"].map(|rules| read(&format!("config/prometheus/{rules}_test.yml")));
+    let tests = tests.concat();
     let guide = read("docs/operations.md");
-    let alerts = rules();
+    let alerts = [rules(), rules_in("config/prometheus/replicas.yml")].concat();
     for alert in &alerts {
         let name = alert["alert"].as_str().unwrap();
         assert!(tests.contains(&format!("alertname: {name}\n        exp_alerts:")), "{name}");
         assert!(guide.contains(&format!("\n### {name}\n")), "docs/operations.md: {name}");
         let annotations = &alert["annotations"];
-        let section = format!("docs/operations.md#{}", name.to_lowercase());
+        let base = "{{ $externalLabels.runbook_base_url }}";
+        let section = format!("{base}/operations.md#{}", name.to_lowercase());
         assert_eq!(annotations["runbook_url"], *section, "{name}");
         assert!(annotations["summary"].is_string(), "{name}");
         let severity = alert["labels"]["severity"].as_str().unwrap();

@@ -111,6 +111,8 @@ impl Watch {
         .await;
         let summary = alert["annotations"]["summary"].as_str().unwrap();
         assert!(!summary.contains("no value") && !summary.contains("error"), "{name}: {summary}");
+        let runbook = format!("https://runbook.example/operations.md#{}", name.to_lowercase());
+        assert_eq!(alert["annotations"]["runbook_url"], *runbook);
         assert!(self.missing.lock().unwrap().remove(name), "{name} is in no list");
     }
 
