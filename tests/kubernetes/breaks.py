@@ -1,11 +1,20 @@
-"""Ways to break the base manifests: a text, its replacement at every occurrence, and a part of the
-fault that must be found."""
+"""Ways to break the manifests of `base` and `example`: a text, its replacement at every occurrence, and a
+part of the fault that must be found."""
 
-BREAKS = [
+EXAMPLE = [
+    ("        readinessProbe:\n          exec:\n            command:\n            - grep\n            - -qx\n            - maintained\n"
+     "            - /run/maintain/state\n          periodSeconds: 10\n", "", "gene-registry-maintain: nobody asks"),
+    ("--state-file", "--status-file", "gene-registry-maintain: its arguments are refused"),
+    ("      - migrate\n      - maintain\n", "      - migrate\n", "gene-registry-maintain: no NetworkPolicy"),
+    ("/run/secrets/owner/DATABASE_URL", "/run/secrets/DATABASE_URL", "gene-registry-migrate: its configuration is refused"),
+    ("USAGE_DATABASE_URL_FILE", "USAGE_URL_FILE", "gene-registry: its configuration is refused"),
+]
+
+BASE = [
     ("- serve", "- server", "its arguments are refused"),
     ("drain_ms = 10000", "drain_millis = 10000", "drain_millis"),
     ("format = \"json\"", "format = \"xml\"", "log.format"),
-    ("        - name: REDIS_URL", "        - name: GENE_REGISTRY__REDIS__PREFIXES\n          value: x\n        - name: REDIS_URL",
+    ("        env:\n", "        env:\n        - name: GENE_REGISTRY__REDIS__PREFIXES\n          value: x\n",
      "prefixes"),
     ("drain_ms = 10000", "drain_ms = 16000", "terminationGracePeriodSeconds"),
     ("drain_ms = 10000", "drain_ms = 0", "server.drain_ms is 0"),
@@ -47,12 +56,12 @@ BREAKS = [
      "  podSelector:\n    matchLabels:\n      app.kubernetes.io/component: web", "no NetworkPolicy matches it"),
     ("  - Ingress\n", "", "not about both ways"),
     ("    - port: ops\n      protocol: TCP", "    - port: 9464\n      protocol: TCP", "not http and ops"),
-    ("          valueFrom:\n            secretKeyRef:\n              key: REDIS_URL\n              name: gene-registry",
-     "          value: redis://redis:6379/", "REDIS_URL does not come from a Secret"),
-    ("              key: REDIS_PASSWORD\n", "              key: REDIS_PASSWORD\n              optional: true\n",
+    ("        - name: GENE_REGISTRY__REDIS__URL_FILE\n          value: /run/secrets/gene-registry/REDIS_URL",
+     "        - name: REDIS_URL\n          value: redis://redis:6379/", "REDIS_URL is a variable"),
+    ("          value: /run/secrets/gene-registry/REDIS_PASSWORD", "          value: /etc/password",
      "without a password for Redis"),
-    ("          valueFrom:\n            secretKeyRef:\n              key: REDIS_PASSWORD\n              name: gene-registry",
-     "          value: secret", "REDIS__PASSWORD does not come from a Secret"),
+    ("/run/secrets/gene-registry/DATABASE_URL", "/run/secrets/gene-registry/URL", "its configuration is refused"),
+    ("defaultMode: 288", "defaultMode: 292", "everybody may read"),
     ("    [log]", "    [redis]\n    url = \"redis://me:secret@redis:6379/\"\n\n    [log]", "a URL with a password"),
     ("  name: gene-registry-metrics", "  name: gene-registry-metrics\n---\napiVersion: v1\nkind: Secret\nmetadata:\n  name: s",
      "Secret s"),

@@ -10,12 +10,12 @@ import tomllib
 import yaml
 
 MEBIBYTE = 1024 * 1024
-# Stand-ins for the values of Secrets.
-URLS = {
+# Stand-ins for the values of Secrets, by their keys.
+SECRETS = {
     "DATABASE_URL": "postgres://user:password@postgres:5432/registry",
     "USAGE_DATABASE_URL": "postgres://usage:password@postgres:5432/registry",
-    "CONTROL_DATABASE_URL": "postgres://keys:password@postgres:5432/registry",
     "REDIS_URL": "redis://redis:6379/",
+    "REDIS_PASSWORD": "password",
 }
 
 
@@ -45,7 +45,7 @@ class Workload:
     """An object with a pod template of one container."""
 
     def __init__(self, item):
-        self.name, self.spec = item["metadata"]["name"], item["spec"]
+        self.kind, self.name, self.spec = item["kind"], item["metadata"]["name"], item["spec"]
         self.labels = self.spec["template"]["metadata"]["labels"]
         self.pod = self.spec["template"]["spec"]
         (self.container,) = self.pod["containers"]
@@ -60,7 +60,9 @@ class Cluster:
         self.workloads = [Workload(item) for item in self.objects if "template" in item.get("spec", {})]
         self.api = next(w for w in self.workloads if w.labels["app.kubernetes.io/component"] == "api")
         self.version = tomllib.loads(pathlib.Path("Cargo.toml").read_text())["package"]["version"]
-        self.folder = tempfile.TemporaryDirectory()
+        self.folder, self.secrets = tempfile.TemporaryDirectory(), tempfile.TemporaryDirectory()
+        for key, value in SECRETS.items():
+            pathlib.Path(self.secrets.name, key).write_text(value)
         self.settings = None
 
     def of(self, kind):
@@ -94,11 +96,19 @@ class Cluster:
         file.write_text(held["data"][path.name])
         return ["--config", str(file)]
 
+    def mounted(self, workload, path):
+        """A path below a mounted Secret, as a path on this machine; other paths as they are."""
+        for mount in workload.container.get("volumeMounts", []):
+            (volume,) = [v for v in workload.pod["volumes"] if v["name"] == mount["name"]]
+            if "secret" in volume and path.startswith(mount["mountPath"] + "/"):
+                return path.replace(mount["mountPath"], self.secrets.name, 1)
+        return path
+
     def run(self, arguments, workload=None):
         """Runs the service's program as the workload would."""
         environment = {"PATH": os.environ["PATH"]}
         for variable in workload.container.get("env", []) if workload else []:
-            environment[variable["name"]] = variable.get("value", URLS.get(variable["name"], "?"))
+            environment[variable["name"]] = self.mounted(workload, variable["value"])
         return subprocess.run(
             [self.binary, *arguments], env=environment, capture_output=True, text=True, timeout=60, check=False
         )

@@ -22,14 +22,17 @@ def no_secrets(cluster: Cluster):
             yield f"a URL with a password: {text.strip()[:40]}"
     for workload in cluster.workloads:
         for variable in workload.container.get("env", []):
-            if variable["name"].endswith(("URL", "PASSWORD")) and "secretKeyRef" not in variable.get("valueFrom", {}):
-                yield f"{workload.name}: {variable['name']} does not come from a Secret"
+            if variable["name"].endswith(("URL", "PASSWORD")) or "valueFrom" in variable:
+                yield f"{workload.name}: {variable['name']} is a variable, not a file of a Secret"
+        for volume in workload.pod.get("volumes", []):
+            if volume.get("secret", {"defaultMode": 0o440}).get("defaultMode") != 0o440:
+                yield f"{workload.name}: everybody may read the files of {volume['name']}"
 
 
 def redis_password(cluster: Cluster):
-    variables = {variable["name"]: variable for variable in cluster.api.container["env"]}
-    password = variables.get("GENE_REGISTRY__REDIS__PASSWORD", {}).get("valueFrom", {}).get("secretKeyRef")
-    if not password or password.get("optional"):
+    variables = {variable["name"]: variable.get("value", "") for variable in cluster.api.container["env"]}
+    file = variables.get("GENE_REGISTRY__REDIS__PASSWORD_FILE", "")
+    if cluster.mounted(cluster.api, file) == file:
         yield f"{cluster.api.name}: it starts without a password for Redis"
 
 
@@ -108,6 +111,9 @@ def probes(cluster: Cluster):
         asked = api.container.get(probe, {}).get("httpGet", {})
         if asked.get("path") != path or asked.get("port") != "ops":
             yield f"{api.name}: {probe} does not ask {path} of port ops"
+    for workload in cluster.workloads:
+        if workload.kind == "Deployment" and not wanted.keys() <= workload.container.keys():
+            yield f"{workload.name}: nobody asks whether it works"
     start = api.container.get("startupProbe", {})
     if start.get("periodSeconds", 10) * start.get("failureThreshold", 3) < 15:
         yield f"{api.name}: startupProbe gives it less than 15 s"
