@@ -15,6 +15,7 @@ mod currency;
 mod doctor;
 mod documents;
 mod failure_log;
+mod front_proxies;
 mod harness;
 mod harness_proxies;
 mod limit_faults;

@@ -13,6 +13,7 @@ pub(crate) mod fake_clock;
 pub(crate) mod fleet;
 pub(crate) mod flood;
 pub(crate) mod frames;
+pub(crate) mod front_proxy;
 pub(crate) mod haproxy;
 pub(crate) mod hosts;
 pub(crate) mod issuer;

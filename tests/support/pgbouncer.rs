@@ -35,13 +35,19 @@ impl PgBouncer {
         let (users, socket) = (users.display(), folder.display());
         let (host, server_port) = ("127.0.0.1", server.port());
         let conf = folder.join("pgbouncer.ini");
-        let text = format!(
-            "[databases]\n* = host={host} port={server_port}\n\
-             [pgbouncer]\nlisten_addr = {host}\nlisten_port = {port}\nunix_socket_dir = {socket}\n\
-             auth_type = trust\nauth_file = {users}\nadmin_users = {SUPERUSER}\n\
-             pool_mode = transaction\ndefault_pool_size = 10\nmax_client_conn = 500\n{}\n",
-            lines.join("\n")
-        );
+        let mut text = include_str!("../../config/proxies/pgbouncer.ini").to_owned();
+        for (shipped, own) in [
+            ("registry = host=127.0.0.1 port=5432", format!("* = host={host} port={server_port}")),
+            ("listen_port = 6432", format!("listen_port = {port}")),
+            ("auth_type = scram-sha-256", "auth_type = trust".to_owned()),
+            ("/etc/pgbouncer/users.txt", users.to_string()),
+        ] {
+            assert!(text.contains(shipped), "{shipped}");
+            text = text.replace(shipped, &own);
+        }
+        // The last one of two settings is in effect.
+        text += &format!("unix_socket_dir = {socket}\nadmin_users = {SUPERUSER}\n");
+        text += &lines.join("\n");
         std::fs::write(&conf, text).unwrap();
         give_to_account(&folder);
         // It refuses to run as root.
