@@ -18,17 +18,22 @@ use blocks::{Block, blocks};
 use setup::Setup;
 
 /// Commands that no test can run by their beginnings, and the reasons.
-const NOT_RUN: [(&str, &str); 15] = [
+const NOT_RUN: [(&str, &str); 20] = [
     (". ./registry.env", "gene-registry setup writes that file"),
     ("gene-registry setup", "it needs a server without these roles; tests/guides/run runs it"),
     ("sudo apt-get", "it changes the system; tests/guides/run runs it"),
+    ("apt-get install", "it changes the system; tests/package/run runs it"),
+    ("install -m", "it changes the system; tests/package/run does the same"),
+    ("editor ", "it asks somebody; tests/package/run writes the file"),
+    ("systemctl ", "it changes the system; tests/package/run runs it"),
     ("tests/", "it runs this test"),
     ("bench/", "it needs two quiet cores, for long"),
     ("cargo bench", "it needs two quiet cores, for long"),
     ("cargo install", "it builds a release"),
     ("cargo test", "it builds and runs the tests"),
     ("config/release/build", "it builds a release; tests/release/run tries it"),
-    ("docker ", "it needs a container engine; tests/compose/run checks the file"),
+    ("config/debian/build", "it needs cargo-deb; tests/package/run runs it"),
+    ("docker ", "it needs a container engine; tests/containers/run does the same"),
     ("examples/monitor.mjs", "it runs until it is interrupted; tests/sdk/run runs it"),
     ("npm install", "it takes packages from the network; tests/sdk/run does it"),
     ("npx ", "it needs packages from the network; tests/sdk/run does it"),
