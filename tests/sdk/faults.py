@@ -1,6 +1,6 @@
-"""Sends the responses that tests cannot provoke from the service: the document's example of a phenotype
-with fields that it does not have, as a later version could send it, and for every other path the
-document's example of a 500. Prints its address."""
+"""Sends the responses that tests cannot provoke from the service: the document's example of a phenotype,
+and for every other path its example of a 500, both with fields that it does not have, as a later version
+could send them. Prints its address."""
 
 import json
 import sys
@@ -14,14 +14,14 @@ def example(path: str, status: str) -> dict:
     return PATHS[path]["get"]["responses"][status]["content"]["application/json"]["example"]
 
 
-LATER = example("/genes/{id}/phenotype", "200")
-for extended in (LATER, LATER["compatibility"], LATER["phenotype"]):
+LATER, ERROR = example("/genes/{id}/phenotype", "200"), example("/genes", "500")
+for extended in (LATER, LATER["compatibility"], LATER["phenotype"], ERROR):
     extended["added_later"] = {"text": "new", "list": [1, None]}
 
 
 class Fault(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
-        status, value = (200, LATER) if self.path.endswith("/phenotype") else (500, example("/genes", "500"))
+        status, value = (200, LATER) if self.path.endswith("/phenotype") else (500, ERROR)
         body = json.dumps(value).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
