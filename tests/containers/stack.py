@@ -338,7 +338,7 @@ def main():
             try:
                 check()
                 result = "passed"
-            except Failed as error:
+            except (Failed, OSError) as error:
                 failed.append(name)
                 result = f"FAILED: {error}"
             print(f"{name}: {result} ({time.monotonic() - begun:.0f} s)", flush=True)
