@@ -87,6 +87,10 @@ def check(kubectl, folder, host):
     done = pin(overlay, compose)
     assert done.returncode == 1 and "status 404" in done.stderr and f"{name}:unknown" in done.stderr, done
     assert (overlay.read_text(), compose.read_text()) == (before, unknown)
+    # A form that it does not know is reported.
+    compose.write_text(text.replace(f"image: {host}/{name}:{tag}", f'image: "{host}/{name}:{tag}"'))
+    done = pin(compose)
+    assert done.returncode == 1 and f"{name}:{tag}" in done.stderr, done
     compose.write_text(text.replace(host, "127.0.0.1:1"))
     done = pin(compose)
     assert done.returncode == 1 and "refused" in done.stderr, done
