@@ -109,11 +109,12 @@ class Stack:
             text += f"  {name}:\n    ports: !override [\"127.0.0.1:{outside}:{inside}\"]\n"
             if name in left_out:
                 text += "    profiles: [left-out]\n"
+        text += "  api:\n    environment:\n      GENE_REGISTRY__SERVER__DRAIN_MS: ${DRAIN_MS:-3000}\n"
         self.override.write_text(text)
         self.key = (checkout / "config/compose/demo-api-key.txt").read_text().split()[-1]
         self.url = f"http://127.0.0.1:{PUBLIC}/v1/genes?limit=1"
         self.load_key = ""
-        self.tokens = "[]"
+        self.tokens, self.drain_ms = "[]", "3000"
 
     def environment(self):
         return os.environ | {
@@ -122,6 +123,7 @@ class Stack:
             "COMPOSE_PROFILES": self.profiles,
             "VERSION": self.version,
             "CONTROL_TOKENS": self.tokens,
+            "DRAIN_MS": self.drain_ms,
         }
 
     def compose(self, *words, **options):
@@ -268,6 +270,22 @@ def stores_may_stop(stack):
     until("Postgres is read again", lambda: get(uncached, stack.key)[0] == 200)
 
 
+def a_failed_upgrade_leaves_the_replicas(stack):
+    """The new replicas do not start, because a setting is invalid."""
+    before, stack.drain_ms = set(stack.ids("api")), "never"
+    with stack.load() as load:
+        try:
+            run("config/compose/upgrade", cwd=stack.checkout, env=stack.environment())
+        except Failed:
+            pass
+        else:
+            raise Failed("the upgrade did not fail")
+        finally:
+            stack.drain_ms = "3000"
+    load.require_success()
+    require(set(stack.ids("api")) == before, "the replicas are not those of before")
+
+
 def an_upgrade_fails_no_request(stack):
     """Case 77."""
     before = set(stack.ids("api", "maintain", "control"))
@@ -323,7 +341,7 @@ def nothing_is_left_behind(stack, volumes):
 CHECKS = [
     starts, the_readmes_request_works, a_second_start_recreates_nothing, users_log_in, limits_are_exact,
     prometheus_sees_the_replicas, containers_are_confined, no_log_has_the_key, a_killed_replica_fails_no_request,
-    stores_may_stop, an_upgrade_fails_no_request, an_alert_tells_of_a_replica_that_has_ended, data_outlive_the_stack,
+    stores_may_stop, a_failed_upgrade_leaves_the_replicas, an_upgrade_fails_no_request, an_alert_tells_of_a_replica_that_has_ended, data_outlive_the_stack,
 ]
 
 
