@@ -13,6 +13,7 @@ use serde_json::json;
 use tokio::task::JoinHandle;
 
 use crate::support::binary::ReplicaProcess;
+use crate::support::database::Database;
 use crate::support::free_port;
 use crate::support::front_proxy::{FrontProxy, FrontProxyKind, HOSTS, Ports, TlsClient};
 use crate::support::postgres::PostgresServer;
@@ -42,6 +43,7 @@ struct Site {
     env: Vec<(&'static str, String)>,
     proxy: FrontProxy,
     key: String,
+    _database: Database<'static>,
 }
 
 impl Site {
@@ -62,9 +64,8 @@ impl Site {
             replicas.push(start_replica(&env, number, ports).await);
         }
         let key = database.new_key(1_000_000).await;
-        // The database is needed until the test process ends.
-        std::mem::forget(database);
-        Self { replicas, env, proxy: FrontProxy::start(kind, ports).await, key }
+        let proxy = FrontProxy::start(kind, ports).await;
+        Self { replicas, env, proxy, key, _database: database }
     }
 
     fn url(&self, path: &str) -> String {

@@ -126,8 +126,8 @@ changes nothing else and may be repeated; docs/upstream.md of the source is the 
     HelpText {
         command: "seed",
         notes: "\
-Prints one API key of 5,000 requests a minute, alone on standard output. A registry that has genes is
-not changed.",
+Creates one API key of 5,000 requests a minute and prints it, alone on standard output; with --key-file,
+prints none. A registry that has genes is not changed.",
         examples: &[
             ("KEY=$(gene-registry seed)", "Load the sample registry, and keep the key"),
             ("gene-registry seed --genes 100000 --seed 7", "Load generated genes"),

@@ -3,11 +3,11 @@
 //! strict: they cannot read a response with a new value of an enum, error codes included.
 
 use std::collections::BTreeSet;
-use std::fmt;
 
 use serde_json::{Map, Value};
 
 use super::change::{Change, Needs};
+use super::compare_schemas::Direction;
 
 /// The changes from `old` to `new`.
 pub(super) fn changes(old: &Value, new: &Value) -> Vec<Change> {
@@ -42,65 +42,27 @@ pub(super) fn changes(old: &Value, new: &Value) -> Vec<Change> {
     found
 }
 
-/// The keywords of schemas, and of parameters, whose changes are judged.
-const SCHEMA: [&str; 17] = [
-    "type",
-    "format",
-    "nullable",
-    "enum",
-    "default",
-    "minimum",
-    "maximum",
-    "minLength",
-    "maxLength",
-    "minItems",
-    "maxItems",
-    "pattern",
-    "not",
-    "properties",
-    "required",
-    "items",
-    "additionalProperties",
-];
+/// The keywords of parameters whose changes are judged.
 const PARAMETER: [&str; 5] = ["name", "in", "required", "schema", "allowEmptyValue"];
 
-/// Those that no client depends on.
-const TEXTS: [&str; 6] = ["title", "description", "summary", "example", "examples", "externalDocs"];
-
-/// Who writes the values of a schema: the client, which sends them, or the service.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Direction {
-    Sent,
-    Read,
-}
-
-impl fmt::Display for Direction {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Sent => "sent",
-            Self::Read => "read",
-        })
-    }
-}
-
-struct Comparison<'a> {
-    old: &'a Value,
-    new: &'a Value,
+pub(super) struct Comparison<'a> {
+    pub(super) old: &'a Value,
+    pub(super) new: &'a Value,
     found: Vec<Change>,
     /// The references that have been compared: the old one and the new one.
-    seen: BTreeSet<(String, String, Direction)>,
+    pub(super) seen: BTreeSet<(String, String, Direction)>,
 }
 
 impl Comparison<'_> {
-    fn breaks(&mut self, location: &str, what: &str) {
+    pub(super) fn breaks(&mut self, location: &str, what: &str) {
         self.found.push(Change { needs: Needs::Major, what: format!("{location}: {what}") });
     }
 
-    fn adds(&mut self, location: &str, what: &str) {
+    pub(super) fn adds(&mut self, location: &str, what: &str) {
         self.found.push(Change { needs: Needs::Minor, what: format!("{location}: {what}") });
     }
 
-    fn unchanged(&mut self, location: &str, old: &Value, new: &Value) {
+    pub(super) fn unchanged(&mut self, location: &str, old: &Value, new: &Value) {
         if old != new {
             self.breaks(location, &format!("{old} has become {new}"));
         }
@@ -209,191 +171,12 @@ impl Comparison<'_> {
             self.adds(&format!("{location} {kind}"), "is new");
         }
     }
-
-    fn schema(&mut self, location: &str, old: &Value, new: &Value, direction: Direction) {
-        if let (Some(a), Some(b)) = (reference(old), reference(new)) {
-            self.keywords(location, old, new, &["allOf", "$ref", "default"]);
-            // Once, however many responses and bodies have it.
-            if self.seen.insert((a.to_owned(), b.to_owned(), direction)) {
-                let name = |reference: &str| reference.rsplit('/').next().unwrap().to_owned();
-                let (before, after) = (name(a), name(b));
-                if before != after {
-                    self.adds(&before, &format!("the type's name has become {after}"));
-                }
-                let location = format!("{before}, {direction}");
-                self.resolved(&location, old, new, direction);
-            }
-        } else {
-            self.resolved(location, old, new, direction);
-        }
-    }
-
-    fn resolved(&mut self, location: &str, old: &Value, new: &Value, direction: Direction) {
-        let (old, new) = (&resolve(self.old, old), &resolve(self.new, new));
-        self.keywords(location, old, new, &SCHEMA);
-        if direction == Direction::Sent {
-            self.unchanged(&format!("{location} default"), &old["default"], &new["default"]);
-        }
-        for keyword in ["type", "format"] {
-            self.unchanged(&format!("{location} {keyword}"), &old[keyword], &new[keyword]);
-        }
-        let nullable = |schema: &Value| schema["nullable"] == true;
-        self.wider_or_narrower(location, "nullable", nullable(new), nullable(old), direction);
-        self.allowed_values(location, old, new, direction);
-        for keyword in ["minimum", "minLength", "minItems"] {
-            self.bound(location, keyword, &old[keyword], &new[keyword], direction, false);
-        }
-        for keyword in ["maximum", "maxLength", "maxItems"] {
-            self.bound(location, keyword, &old[keyword], &new[keyword], direction, true);
-        }
-        for keyword in ["pattern", "not"] {
-            match (&old[keyword], &new[keyword]) {
-                (a, b) if a == b => {}
-                (_, Value::Null) if direction == Direction::Sent => {
-                    self.adds(location, &format!("without {keyword}"));
-                }
-                (a, b) => self.breaks(location, &format!("another {keyword}: {b} instead of {a}")),
-            }
-        }
-        self.properties(location, old, new, direction);
-        for keyword in ["items", "additionalProperties"] {
-            match (&old[keyword], &new[keyword]) {
-                (Value::Null, Value::Null) => {}
-                (a, b) if a.is_object() && b.is_object() => {
-                    self.schema(&format!("{location}[]"), a, b, direction);
-                }
-                (a, b) => self.unchanged(&format!("{location} {keyword}"), a, b),
-            }
-        }
-    }
-
-    fn properties(&mut self, location: &str, old: &Value, new: &Value, direction: Direction) {
-        let is_required = |schema: &Value, name: &str| {
-            array(&schema["required"]).iter().any(|required| required == name)
-        };
-        for (name, property) in object(&old["properties"]) {
-            let location = format!("{location}.{name}");
-            let other = &new["properties"][name];
-            if other.is_null() {
-                self.breaks(&location, "the field is gone");
-                continue;
-            }
-            if direction == Direction::Read && is_required(old, name) && !is_required(new, name) {
-                self.breaks(&location, "may be absent now");
-            }
-            if direction == Direction::Sent && !is_required(old, name) && is_required(new, name) {
-                self.breaks(&location, "is required now");
-            }
-            self.schema(&location, property, other, direction);
-        }
-        for (name, _) in object(&new["properties"]) {
-            let is_new = old["properties"][name].is_null();
-            match is_new.then(|| direction == Direction::Sent && is_required(new, name)) {
-                Some(true) => self.breaks(&format!("{location}.{name}"), "is new and required"),
-                Some(false) => self.adds(&format!("{location}.{name}"), "is new"),
-                None => {}
-            }
-        }
-    }
-
-    /// Reports each keyword that is compared nowhere and has changed.
-    fn keywords(&mut self, location: &str, old: &Value, new: &Value, compared: &[&str]) {
-        let names: BTreeSet<_> =
-            object(old).chain(object(new)).map(|(name, _)| name.as_str()).collect();
-        let is_text = |name: &str| TEXTS.contains(&name) || name.starts_with("x-");
-        for name in names.into_iter().filter(|name| !is_text(name) && !compared.contains(name)) {
-            self.unchanged(&format!("{location} {name}"), &old[name], &new[name]);
-        }
-    }
-
-    fn allowed_values(&mut self, location: &str, old: &Value, new: &Value, direction: Direction) {
-        let (before, after) = (array(&old["enum"]), array(&new["enum"]));
-        match (direction, before, after) {
-            (_, [], []) => return,
-            (Direction::Sent, [], _) => return self.breaks(location, "an enum now"),
-            (Direction::Read, [], _) => return self.adds(location, "an enum now"),
-            (Direction::Sent, _, []) => return self.adds(location, "no enum now"),
-            (Direction::Read, _, []) => return self.breaks(location, "no enum now"),
-            _ => {}
-        }
-        // Generated types are shared, so a removed value breaks clients in either direction.
-        for value in before.iter().filter(|value| !after.contains(value)) {
-            self.breaks(location, &format!("no longer has {value}"));
-        }
-        for value in after.iter().filter(|value| !before.contains(value)) {
-            match direction {
-                Direction::Sent => self.adds(location, &format!("may be {value} now")),
-                Direction::Read => {
-                    let what = format!("may be {value} now, which clients don't know");
-                    self.breaks(location, &what);
-                }
-            }
-        }
-    }
-
-    /// Values that are sent must not be narrowed, values that are read not widened.
-    fn wider_or_narrower(
-        &mut self,
-        location: &str,
-        what: &str,
-        is_wider: bool,
-        was_wider: bool,
-        direction: Direction,
-    ) {
-        match (is_wider == was_wider, is_wider == (direction == Direction::Read)) {
-            (true, _) => {}
-            (false, true) => self.breaks(location, what),
-            (false, false) => self.adds(location, what),
-        }
-    }
-
-    fn bound(
-        &mut self,
-        location: &str,
-        keyword: &str,
-        old: &Value,
-        new: &Value,
-        direction: Direction,
-        upper: bool,
-    ) {
-        if old == new {
-            return;
-        }
-        // A missing bound is the widest.
-        let widest = if upper { f64::INFINITY } else { f64::NEG_INFINITY };
-        let (a, b) = (old.as_f64().unwrap_or(widest), new.as_f64().unwrap_or(widest));
-        let is_wider = if upper { b > a } else { b < a };
-        let what = format!("{keyword} {old} has become {new}");
-        self.wider_or_narrower(location, &what, is_wider, !is_wider, direction);
-    }
 }
 
-fn object(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
+pub(super) fn object(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
     value.as_object().into_iter().flat_map(Map::iter)
 }
 
-fn array(value: &Value) -> &[Value] {
+pub(super) fn array(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
-}
-
-/// A reference alone, or within `allOf`, the framework's form beside a description.
-fn reference(schema: &Value) -> Option<&str> {
-    match array(&schema["allOf"]) {
-        [only] => only["$ref"].as_str(),
-        _ => schema["$ref"].as_str(),
-    }
-}
-
-/// The schema, with what its reference leads to and what is beside that.
-fn resolve(document: &Value, schema: &Value) -> Value {
-    let Some(pointer) = reference(schema).and_then(|reference| reference.strip_prefix('#')) else {
-        return schema.clone();
-    };
-    let mut resolved = document.pointer(pointer).cloned().unwrap_or_default();
-    for (name, value) in
-        object(schema).filter(|(name, _)| !["allOf", "$ref"].contains(&name.as_str()))
-    {
-        resolved[name] = value.clone();
-    }
-    resolved
 }

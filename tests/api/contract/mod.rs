@@ -3,6 +3,7 @@
 
 mod change;
 mod compare;
+mod compare_schemas;
 mod compatibility;
 mod document;
 mod existing_registry;
