@@ -31,7 +31,7 @@ pub enum SchemaError {
     /// A migration failed. None was applied.
     #[error("migration {0} failed; the schema is unchanged")]
     Migration(String, #[source] tokio_postgres::Error),
-    /// The database has a migration that this release does not have, or has with another text.
+    /// The database has a migration that is neither one of this release nor later than all of them.
     #[error(
         "the database has migration {0}, which is not one of this release; use the release that \
          applied it, or a later one"
@@ -113,10 +113,13 @@ pub async fn migrate(client: &mut Client) -> Result<Migrated, SchemaError> {
     }
     let transaction = client.transaction().await?;
     transaction.batch_execute(LOCK).await?;
-    let applied = apply_missing(&transaction).await?;
+    let mut migrated = apply_missing(&transaction).await?;
     transaction.commit().await?;
-    let warnings = roles::create_or_update(client).await?;
-    Ok(Migrated { applied, warnings })
+    // A later release has set up the roles, too.
+    if migrated.warnings.is_empty() {
+        migrated.warnings = roles::create_or_update(client).await?;
+    }
+    Ok(migrated)
 }
 
 /// Creates the change log of a registry that has views of its own. Idempotent; the default schema has
@@ -167,11 +170,13 @@ async fn with_remedy(client: &Client, error: tokio_postgres::Error) -> SchemaErr
     }
 }
 
-/// Applies the migrations that the database does not have yet; returns how many.
-async fn apply_missing(transaction: &Transaction<'_>) -> Result<usize, SchemaError> {
+/// Applies the migrations that the database does not have yet. Warns if it has one of a later release.
+async fn apply_missing(transaction: &Transaction<'_>) -> Result<Migrated, SchemaError> {
     let runner = embedded::migrations::runner();
     let mut missing: Vec<_> = runner.get_migrations().iter().collect();
     missing.sort_by_key(|migration| migration.version());
+    let last = missing.last().map_or(0, |migration| migration.version());
+    let mut warnings = Vec::new();
     for row in transaction.query_typed(APPLIED, &[]).await? {
         let version: i32 = row.try_get(0)?;
         let (name, checksum): (String, String) = (row.try_get(1)?, row.try_get(2)?);
@@ -179,9 +184,18 @@ async fn apply_missing(transaction: &Transaction<'_>) -> Result<usize, SchemaErr
             (migration.version(), migration.name()) == (version, name.as_str())
                 && migration.checksum().to_string() == checksum
         });
-        let known =
-            known.ok_or_else(|| SchemaError::OtherRelease(format!("V{version}__{name}")))?;
-        missing.remove(known);
+        let described = format!("V{version}__{name}");
+        match known {
+            Some(known) => _ = missing.remove(known),
+            // In the order of versions: whatever is missing by now was never applied.
+            None if version > last && missing.is_empty() => {
+                warnings = vec![format!(
+                    "a later release has migrated this database ({described}), so nothing was changed. \
+                 This release works with it, because migrations only add"
+                )]
+            }
+            None => return Err(SchemaError::OtherRelease(described)),
+        }
     }
     for migration in &missing {
         let failed = |error| SchemaError::Migration(migration.to_string(), error);
@@ -196,5 +210,5 @@ async fn apply_missing(transaction: &Transaction<'_>) -> Result<usize, SchemaErr
         ];
         transaction.execute_typed(INSERT, &values).await.map_err(failed)?;
     }
-    Ok(missing.len())
+    Ok(Migrated { applied: missing.len(), warnings })
 }

@@ -156,13 +156,22 @@ class Stack:
 
 
 def starts(stack):
-    stack.compose("up", "--build", "--detach", "--wait")
+    stack.compose("up", "--build", "--detach")
+    until("everything is healthy, or has ended well", lambda: all_healthy(stack))
+    require(len(stack.ids("api")) == 3, "there are three replicas")
+
+
+def all_healthy(stack):
     for service, containers in stack.inspect().items():
         for container in containers:
             state = container["State"]
             good = state.get("Health", {}).get("Status", "healthy") == "healthy" and (state["Running"] or state["ExitCode"] == 0)
             require(good, f"{service}: {state['Status']}, exit status {state['ExitCode']}, {state.get('Health')}")
-    require(len(stack.ids("api")) == 3, "there are three replicas")
+    return True
+
+
+def the_start_can_be_waited_for(stack):
+    stack.compose("up", "--detach", "--wait")
 
 
 def the_readmes_request_works(stack):
@@ -304,6 +313,19 @@ def an_upgrade_fails_no_request(stack):
     require("Recreate" not in said, said)
 
 
+def a_roll_back_fails_no_request(stack):
+    """To a version that does not have the last migration."""
+    added = "INSERT INTO registry.refinery_schema_history VALUES (99, 'later', '', '1')"
+    stack.compose("exec", "postgres", "psql", "-U", "postgres", "-c", added, "registry")
+    stack.version = stack.version.removesuffix("-next")
+    with stack.load() as load:
+        run("config/compose/upgrade", cwd=stack.checkout, env=stack.environment())
+    load.require_success()
+    images = {one["Config"]["Image"] for service in ("api", "maintain") for one in stack.inspect()[service]}
+    require(images == {f"gene-registry:{stack.version}"}, f"the images are {images}")
+    require("a later release has migrated" in stack.compose("logs", "migrate"), "migrate says what it has found")
+
+
 def an_alert_tells_of_a_replica_that_has_ended(stack):
     """Case 78."""
     container = stack.ids("api")[0]
@@ -339,9 +361,10 @@ def nothing_is_left_behind(stack, volumes):
 
 
 CHECKS = [
-    starts, the_readmes_request_works, a_second_start_recreates_nothing, users_log_in, limits_are_exact,
+    starts, the_start_can_be_waited_for, the_readmes_request_works, a_second_start_recreates_nothing, users_log_in, limits_are_exact,
     prometheus_sees_the_replicas, containers_are_confined, no_log_has_the_key, a_killed_replica_fails_no_request,
-    stores_may_stop, a_failed_upgrade_leaves_the_replicas, an_upgrade_fails_no_request, an_alert_tells_of_a_replica_that_has_ended, data_outlive_the_stack,
+    stores_may_stop, a_failed_upgrade_leaves_the_replicas, an_upgrade_fails_no_request, a_roll_back_fails_no_request,
+    an_alert_tells_of_a_replica_that_has_ended, data_outlive_the_stack,
 ]
 
 
@@ -367,7 +390,7 @@ def main():
     finally:
         stack.profiles = "control,left-out"
         stack.compose("down", "--volumes", "--remove-orphans", check=False)
-        for version in {stack.version, f"test-{os.getpid()}"}:
+        for version in (f"test-{os.getpid()}", f"test-{os.getpid()}-next"):
             docker("rmi", "--force", f"gene-registry:{version}", check=False)
         with contextlib.suppress(FileNotFoundError):
             stack.override.unlink()

@@ -31,6 +31,23 @@ async fn a_migration_of_another_release_changes_nothing() {
 }
 
 #[tokio::test]
+async fn after_a_roll_back_the_schema_of_a_later_release_stays() {
+    let database = fresh_database().await;
+    let mut client = database.client().await;
+    let added = "INSERT INTO registry.refinery_schema_history VALUES (99, 'later', '', '1')";
+    client.batch_execute(added).await.expect("a migration of a later release");
+    let migrate::Migrated { applied, warnings } =
+        migrate::migrate(&mut client).await.expect("it stays");
+    assert_eq!(applied, 0);
+    assert!(matches!(&*warnings, [warning] if warning.contains("V99__later")), "{warnings:?}");
+    // Nothing later can have been applied before what this release has.
+    let removed = "DELETE FROM registry.refinery_schema_history WHERE version = 7";
+    client.batch_execute(removed).await.expect("a gap");
+    let error = migrate::migrate(&mut client).await.expect_err("a gap");
+    assert!(error.to_string().contains("V99__later"), "{error}");
+}
+
+#[tokio::test]
 async fn a_failed_migration_changes_nothing_and_can_be_repeated() {
     let database = empty_database().await;
     let mut client = database.client().await;
