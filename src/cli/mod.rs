@@ -1,6 +1,7 @@
 //! The command line: each command is one file that parses its arguments and runs it.
 
 mod api_key;
+mod canary;
 mod command;
 mod completions;
 mod config;

@@ -11,8 +11,8 @@ use super::help::with_help;
 use super::output::{notice, print, sanitize_lines, without_secrets};
 use super::signals::end_at_signals;
 use super::{
-    api_key, completions, config, demo, doctor, healthcheck, login, logout, maintain, man, migrate,
-    openapi, seed, serve, setup, token, whoami,
+    api_key, canary, completions, config, demo, doctor, healthcheck, login, logout, maintain, man,
+    migrate, openapi, seed, serve, setup, token, whoami,
 };
 use crate::net::HttpError;
 use crate::ops::{error_chain, telemetry};
@@ -47,6 +47,8 @@ enum Command {
     Doctor(doctor::Doctor),
     /// Check whether a running replica is ready: exit status 0 or 1
     Healthcheck(ConfigFile),
+    /// Show from outside whether a fleet that runs keeps its promises
+    Canary(canary::Canary),
     /// Log in to a server, to manage your API keys there
     Login(login::LoginCommand),
     /// Log out, and remove the stored credentials
@@ -97,6 +99,7 @@ pub fn run() -> ExitCode {
         Command::Config(command) => command.run(),
         Command::Doctor(command) => command.run(),
         Command::Healthcheck(file) => healthcheck::run(&file),
+        Command::Canary(command) => command.run(),
         Command::Login(command) => command.run(),
         Command::Logout(command) => command.run(),
         Command::Whoami(command) => command.run(),

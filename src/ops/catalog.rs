@@ -37,14 +37,14 @@ pub struct MetricDescription {
 
 /// The metric of this name.
 pub(super) fn find(name: &str) -> Option<&'static MetricDescription> {
-    ALL.iter().find(|metric| metric.name == name)
+    ALL.iter().chain(CANARY).find(|metric| metric.name == name)
 }
 
-/// The catalog as a Markdown table.
+/// The metrics as a Markdown table.
 #[cfg(test)]
-fn table() -> String {
+fn table(metrics: &[MetricDescription]) -> String {
     let mut text = String::from("| name | kind | labels | meaning |\n|---|---|---|---|\n");
-    for MetricDescription { name, kind, labels, help } in ALL {
+    for MetricDescription { name, kind, labels, help } in metrics {
         let labels = labels.iter().map(|label| format!("`{label}`")).collect::<Vec<_>>().join(", ");
         // Writing to a string cannot fail.
         let _ = writeln!(text, "| `{name}` | {} | {labels} | {help} |", kind.as_str());
@@ -194,6 +194,20 @@ pub const ALL: &[MetricDescription] = catalog! {
         "threads";
 };
 
+/// The metrics of the command `canary`.
+pub const CANARY: &[MetricDescription] = catalog! {
+    Gauge "gene_registry_canary_broken" ["check"]
+        "1 if the last such check found a broken promise, otherwise 0: `responds`, `ages`, `change_log`, `clock`, `agreement`, `limit`, `revocation`; absent until the check was done";
+    Counter "gene_registry_canary_rounds_total" []
+        "completed rounds of checks";
+    Counter "gene_registry_canary_requests_total" []
+        "requests that the canary has sent to replicas";
+    Gauge "gene_registry_canary_last_round_timestamp_seconds" []
+        "end of the last complete round, at first the start, in seconds since 1970";
+    Gauge "gene_registry_canary_revocation_seconds" []
+        "time from the last revocation of a key to its refusal by the last replica, seconds; absent until it was measured";
+};
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -210,19 +224,20 @@ mod tests {
                 text
             },
         );
-        let table = table();
+        let table = table(ALL) + &table(CANARY);
         assert!(written == table, "docs/metrics.md is outdated; replace its table with\n\n{table}");
     }
 
     #[test]
     fn names_follow_the_conventions() {
-        for MetricDescription { name, kind, .. } in ALL {
+        let all = || ALL.iter().chain(CANARY);
+        for MetricDescription { name, kind, .. } in all() {
             assert_eq!(name.ends_with("_total"), *kind == MetricKind::Counter, "{name}");
             let base = name.trim_end_matches("_total");
             for other in ["_ms", "_milliseconds", "_us", "_kb", "_percent", "_count", "_minutes"] {
                 assert!(!base.ends_with(other), "{name}: base units only");
             }
-            assert_eq!(ALL.iter().filter(|other| other.name == *name).count(), 1, "{name}");
+            assert_eq!(all().filter(|other| other.name == *name).count(), 1, "{name}");
         }
     }
 }

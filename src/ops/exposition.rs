@@ -26,6 +26,11 @@ impl Exposition {
         self.sample(name, labels, f64::from(u8::from(holds)));
     }
 
+    /// All samples, with the help and the type of each metric.
+    pub fn render(self) -> String {
+        self.render_after(String::new())
+    }
+
     /// Appends all samples to `text`, with the help and the type of each metric.
     pub(super) fn render_after(self, mut text: String) -> String {
         for (name, samples) in self.0 {

@@ -28,14 +28,16 @@ def refused(binary, arguments, service, variables):
 
 def faults(services, binary):
     ours = {name: service for name, service in services.items() if service["image"].startswith("gene-registry")}
-    if set(ours) != {"api", "control", "files", "maintain", "migrate", "seed"}:
+    if set(ours) != {"api", "canary", "control", "files", "maintain", "migrate", "seed"}:
         yield f"services of this image are {sorted(ours)}"
     yield from image_faults(services, ours)
     yield from number_faults(services)
     for name, service in ours.items():
         if name == "files":
             continue
-        for arguments in (service["command"] + ["--help"], ["config", "check"]):
+        # The canary needs no stores, which a configuration must name.
+        checks = [service["command"] + ["--help"]] + [["config", "check"]] * (name != "canary")
+        for arguments in checks:
             if fault := refused(binary, arguments, service, {"CONTROL_TOKENS": LOGIN}):
                 yield f"{name}: {fault}"
     if "nobody could log in" not in refused(binary, ["config", "check"], services["control"], {}):

@@ -113,7 +113,7 @@ class Stack:
         self.override.write_text(text)
         self.key = (checkout / "config/compose/demo-api-key.txt").read_text().split()[-1]
         self.url = f"http://127.0.0.1:{PUBLIC}/v1/genes?limit=1"
-        self.load_key = ""
+        self.load_key, self.canary_key = "", ""
         self.tokens, self.drain_ms = "[]", "3000"
 
     def environment(self):
@@ -123,6 +123,7 @@ class Stack:
             "COMPOSE_PROFILES": self.profiles,
             "VERSION": self.version,
             "CONTROL_TOKENS": self.tokens,
+            "CANARY_API_KEY": self.canary_key,
             "DRAIN_MS": self.drain_ms,
         }
 
@@ -200,6 +201,19 @@ def users_log_in(stack):
     with urllib.request.urlopen(request, timeout=5) as response:
         require("me" in response.read().decode(), "whoami names the user")
     require(get(f"http://127.0.0.1:{CONTROL}/control/v1/whoami")[0] == 401, "no token is refused")
+
+
+def the_canary_finds_nothing(stack):
+    """With all replicas that the DNS returns."""
+    stack.canary_key, stack.profiles = stack.new_key(60), "control,canary"
+    stack.compose("up", "--detach", "--wait", "canary")
+    def checked():
+        _, text = get(f"http://127.0.0.1:{PROMETHEUS}/api/v1/query?query=gene_registry_canary_broken")
+        return {one["metric"]["check"]: one["value"][1] for one in json.loads(text)["data"]["result"]}
+    found = until("Prometheus has its results", lambda: len(checked()) == 6 and checked())
+    require(set(found.values()) == {"0"}, f"the canary reports {found}: {stack.compose('logs', 'canary')}")
+    stack.compose("rm", "--stop", "--force", "canary")
+    stack.profiles = "control"
 
 
 def limits_are_exact(stack):
@@ -362,7 +376,7 @@ def nothing_is_left_behind(stack, volumes):
 
 CHECKS = [
     starts, the_start_can_be_waited_for, the_readmes_request_works, a_second_start_recreates_nothing, users_log_in, limits_are_exact,
-    prometheus_sees_the_replicas, containers_are_confined, no_log_has_the_key, a_killed_replica_fails_no_request,
+    prometheus_sees_the_replicas, the_canary_finds_nothing, containers_are_confined, no_log_has_the_key, a_killed_replica_fails_no_request,
     stores_may_stop, a_failed_upgrade_leaves_the_replicas, an_upgrade_fails_no_request, a_roll_back_fails_no_request,
     an_alert_tells_of_a_replica_that_has_ended, data_outlive_the_stack,
 ]
@@ -388,7 +402,7 @@ def main():
                 print(stack.compose("ps", "--all", check=False), stack.compose("logs", "--tail", "20", check=False))
                 break
     finally:
-        stack.profiles = "control,left-out"
+        stack.profiles = "control,canary,left-out"
         stack.compose("down", "--volumes", "--remove-orphans", check=False)
         for version in (f"test-{os.getpid()}", f"test-{os.getpid()}-next"):
             docker("rmi", "--force", f"gene-registry:{version}", check=False)

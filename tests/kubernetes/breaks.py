@@ -8,6 +8,9 @@ EXAMPLE = [
     ("      - migrate\n      - maintain\n", "      - migrate\n", "gene-registry-maintain: no NetworkPolicy"),
     ("/run/secrets/owner/DATABASE_URL", "/run/secrets/DATABASE_URL", "gene-registry-migrate: its configuration is refused"),
     ("USAGE_DATABASE_URL_FILE", "USAGE_URL_FILE", "gene-registry: its configuration is refused"),
+    ("--each-address", "--addresses", "gene-registry-canary: its arguments are refused"),
+    ("  podSelector:\n    matchLabels:\n      app.kubernetes.io/component: canary\n", "  podSelector:\n    matchLabels:\n      app.kubernetes.io/component: other\n",
+     "gene-registry-canary: no NetworkPolicy"),
 ]
 
 BASE = [

@@ -6,6 +6,7 @@ use anstyle::{AnsiColor, Style};
 use clap::Args;
 
 use super::key_client_args::KeyClientArgs;
+use crate::cli::canary;
 use crate::cli::command::CommandResult;
 use crate::cli::output::{
     Table, TimeFormat, local_as, notice, print, print_json, sanitize, styled,
@@ -21,12 +22,18 @@ pub(super) struct List {
     /// List everyone's keys; for operators
     #[arg(long, conflicts_with = "owner")]
     all: bool,
+    /// List the keys of the canary, too
+    #[arg(long)]
+    all_keys: bool,
 }
 
 impl List {
     pub(super) async fn run(self) -> CommandResult {
         let mut key_client = self.client.open(self.all).await?;
-        let keys = key_client.list().await?;
+        let mut keys = key_client.list().await?;
+        if !self.all_keys {
+            keys.retain(|key| key.name != canary::KEY_NAME);
+        }
         if self.client.json {
             print_json(&keys)?;
         } else {

@@ -30,6 +30,13 @@ pub(super) const DOCTOR_STATUSES: &[HelpEntry] = &[
     USAGE_ERROR,
 ];
 
+/// Of the check of a fleet.
+pub(super) const CANARY_STATUSES: &[HelpEntry] = &[
+    ("0", "with --once: nothing is broken; otherwise: ended by SIGINT or SIGTERM"),
+    ("1", "with --once: something is broken, or nothing could be checked"),
+    USAGE_ERROR,
+];
+
 /// Of the check of a replica.
 pub(super) const HEALTH_STATUSES: &[HelpEntry] =
     &[("0", "the replica is ready"), ("1", "it is not ready, or did not respond"), USAGE_ERROR];
@@ -70,7 +77,7 @@ pub(super) const ALL_STATUSES: &[HelpEntry] = &[
     FAILURE,
     KEY_STATUSES[2],
     ("130", "ended by SIGINT (Ctrl-C); serve and demo: interrupted a second time"),
-    ("143", "ended by SIGTERM; serve, demo and maintain --every end with 0"),
+    ("143", "ended by SIGTERM; serve, demo, maintain --every and canary end with 0"),
 ];
 
 pub(super) const COLOURS: &[HelpEntry] = &[(
@@ -97,6 +104,9 @@ pub(super) const OTHER_STORES: &[HelpEntry] = &[
     ("CONTROL_DATABASE_URL", "The database that keys are written to: control.database_url."),
     ("USAGE_DATABASE_URL", "Where the use of keys is recorded: keys.usage_database_url."),
 ];
+
+pub(super) const CANARY_KEY: &[HelpEntry] =
+    &[("CANARY_API_KEY", "The API key to use, if --key-file is not given.")];
 
 pub(super) const CERTIFICATES: &[HelpEntry] = &[(
     "SSL_CERT_FILE, SSL_CERT_DIR",

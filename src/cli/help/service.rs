@@ -1,9 +1,9 @@
 //! The texts of the program itself and of the commands for operators.
 
 use super::entries::{
-    ALL_STATUSES, CERTIFICATES, CHECK_STATUSES, COLOURS, COMMON, CONFIG_FILE, CONFIG_FILES,
-    CONFIG_KEYS, CREDENTIALS, CREDENTIALS_FOLDER, DATABASE, DOCTOR_STATUSES, HEALTH_STATUSES,
-    OTHER_STORES, SERVICE_STATUSES, TIME_ZONE,
+    ALL_STATUSES, CANARY_KEY, CANARY_STATUSES, CERTIFICATES, CHECK_STATUSES, COLOURS, COMMON,
+    CONFIG_FILE, CONFIG_FILES, CONFIG_KEYS, CREDENTIALS, CREDENTIALS_FOLDER, DATABASE,
+    DOCTOR_STATUSES, HEALTH_STATUSES, OTHER_STORES, SERVICE_STATUSES, TIME_ZONE,
 };
 use super::text::{HelpEntry, HelpText};
 
@@ -215,6 +215,27 @@ part of it that needs no connection.",
         exit_statuses: DOCTOR_STATUSES,
         environment: &[CONFIG_FILE, CONFIG_KEYS, DATABASE, OTHER_STORES, CERTIFICATES, COLOURS],
         files: &[CONFIG_FILES],
+    },
+    HelpText {
+        command: "canary",
+        notes: "\
+It sends requests like any client and needs no access to Postgres or Redis. In each round it uses up the
+limit of its key, which needs 13 requests a minute for each replica, and one more. With --server, once an
+hour, it creates a key named canary at that control listener, revokes it, and measures how long replicas
+still accept it. docs/canary.md of the source describes the checks.",
+        examples: &[
+            (
+                "gene-registry canary --once --key-file canary.key --url http://10.0.0.1:8080 --url http://10.0.0.2:8080",
+                "Check two replicas once",
+            ),
+            (
+                "gene-registry canary --key-file canary.key --url http://api:8080 --each-address",
+                "Check all replicas behind a name, every minute",
+            ),
+        ],
+        exit_statuses: CANARY_STATUSES,
+        environment: &[CANARY_KEY, CONFIG_FILE, CONFIG_KEYS, CREDENTIALS_FOLDER, CERTIFICATES, COLOURS],
+        files: &[CONFIG_FILES, CREDENTIALS, &[("FILE of --key-file", "The API key to use.")]],
     },
     HelpText {
         command: "healthcheck",

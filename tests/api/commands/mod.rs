@@ -2,6 +2,7 @@
 
 mod account;
 mod api_key;
+mod canary;
 mod cli_user;
 mod config;
 mod config_errors;

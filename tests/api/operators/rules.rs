@@ -176,7 +176,7 @@ async fn prometheus_accepts_rules_and_metrics_and_the_rules_pass_their_tests() {
         Command::new(&promtool).args(args).arg(file(path)).output().unwrap()
     };
     succeeded(&run(&["check", "config"], "config/prometheus/prometheus.yml"));
-    for rules in ["alerts", "replicas"] {
+    for rules in ["alerts", "replicas", "canary"] {
         succeeded(&run(&["check", "rules"], &format!("config/prometheus/{rules}.yml")));
         succeeded(&run(&["test", "rules"], &format!("config/prometheus/{rules}_test.yml")));
     }
@@ -191,11 +191,12 @@ async fn prometheus_accepts_rules_and_metrics_and_the_rules_pass_their_tests() {
 
 #[test]
 fn every_alert_is_tested_and_documented() {
-    let tests =
-        ["alerts", "replicas"].map(|rules| read(&format!("config/prometheus/{rules}_test.yml")));
-    let tests = tests.concat();
+    let tests = ["alerts", "replicas", "canary"];
+    let tests = tests.map(|rules| read(&format!("config/prometheus/{rules}_test.yml"))).concat();
     let guide = read("docs/operations.md");
-    let alerts = [rules(), rules_in("config/prometheus/replicas.yml")].concat();
+    let more = ["replicas", "canary"];
+    let more = more.map(|rules| rules_in(&format!("config/prometheus/{rules}.yml")));
+    let alerts = [rules(), more.concat()].concat();
     for alert in &alerts {
         let name = alert["alert"].as_str().unwrap();
         assert!(tests.contains(&format!("alertname: {name}\n        exp_alerts:")), "{name}");

@@ -1,0 +1,197 @@
+//! `gene-registry canary` shows by requests from outside whether a fleet that runs keeps its promises:
+//! limits, ages, changes, clocks, agreement of the replicas, and the time until a revocation applies.
+
+mod ages;
+mod clock;
+mod limit;
+mod metrics;
+mod passes;
+mod report;
+mod revocation;
+mod round;
+mod target;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use clap::Args;
+use hyper::header::HeaderValue;
+use tokio::time::{MissedTickBehavior, interval};
+
+use self::metrics::CanaryMetrics;
+use self::report::{Check, Outcome, RoundReport};
+pub(super) use self::revocation::KEY_NAME;
+use self::round::Round;
+use self::target::{BaseUrl, Requests};
+use super::command::{CommandError, CommandResult, UsageError, block_on};
+use super::config_file::ConfigFile;
+use super::output::{print, sanitize_lines};
+use super::session::ControlSession;
+use super::signals::TerminationSignals;
+use super::value_parsers::pause;
+use crate::config::Config;
+use crate::net::io_reason;
+use crate::ops::{error_chain, telemetry};
+
+/// The variable that may hold the key.
+const KEY_VARIABLE: &str = "CANARY_API_KEY";
+
+#[derive(Debug, Args)]
+pub(super) struct Canary {
+    #[command(flatten)]
+    config: ConfigFile,
+    /// Base URL of a replica, or of a balancer; may be repeated
+    #[arg(long = "url", value_name = "URL", required = true)]
+    urls: Vec<BaseUrl>,
+    /// Take each address of a host name as a replica of its own (with http:// only)
+    #[arg(long)]
+    each_address: bool,
+    /// File with an API key that nobody else uses; by default CANARY_API_KEY
+    #[arg(long, value_name = "FILE")]
+    key_file: Option<PathBuf>,
+    /// URL of the control listener, to revoke a key there once an hour; log in first
+    #[arg(long, value_name = "URL")]
+    server: Option<String>,
+    /// Check once, print the results, and exit
+    #[arg(long, conflicts_with_all = ["every", "metrics"])]
+    once: bool,
+    /// Check repeatedly, with this time from one start to the next, at least a minute
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = pause)]
+    every: Duration,
+    /// Address on which /metrics is served
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9465")]
+    metrics: SocketAddr,
+}
+
+impl Canary {
+    pub(super) fn run(self) -> CommandResult {
+        let config = self.config.read()?.config;
+        let key = self.key()?;
+        telemetry::init(&config.log)?;
+        block_on(async move {
+            let canary = CanaryRun { config, key, requests: Requests::new()?, options: self };
+            if canary.options.once { canary.once().await } else { canary.repeatedly().await }
+        })
+    }
+
+    fn key(&self) -> Result<HeaderValue, CommandError> {
+        let text = match &self.key_file {
+            Some(path) => std::fs::read_to_string(path).map_err(|error| {
+                format!("--key-file: cannot read {}: {}", path.display(), io_reason(&error))
+            })?,
+            None => std::env::var(KEY_VARIABLE).map_err(|_| {
+                UsageError::new(format!("no API key: give --key-file, or set {KEY_VARIABLE}"))
+            })?,
+        };
+        let mut key = HeaderValue::try_from(text.trim())
+            .map_err(|_| UsageError::new("the API key contains invalid characters"))?;
+        key.set_sensitive(true);
+        Ok(key)
+    }
+}
+
+/// A canary with all that it needs.
+struct CanaryRun {
+    options: Canary,
+    config: Config,
+    key: HeaderValue,
+    requests: Requests,
+}
+
+impl CanaryRun {
+    async fn once(&self) -> CommandResult {
+        let report = self.round().await?;
+        print(&sanitize_lines(&report.text()))?;
+        let is_broken = report.broken().next().is_some();
+        Ok(if is_broken { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    }
+
+    async fn repeatedly(&self) -> CommandResult {
+        let mut signals = TerminationSignals::new()?;
+        let metrics = CanaryMetrics::new(self.requests.clone());
+        let serving = metrics.serve(self.options.metrics).await?;
+        tracing::info!(metrics = %serving.address, "the canary has started");
+        let rounds = async {
+            let mut starts = interval(self.options.every.max(Duration::from_secs(60)));
+            starts.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            loop {
+                starts.tick().await;
+                match self.round().await {
+                    Ok(report) => {
+                        metrics.record(&report);
+                        log(&report);
+                    }
+                    Err(error) => {
+                        let error = error_chain(&*error);
+                        tracing::warn!(
+                            error,
+                            "nothing was checked; trying again at the next start"
+                        );
+                    }
+                }
+            }
+        };
+        tokio::select! {
+            () = signals.received() => {}
+            () = rounds => {}
+        }
+        serving.shutdown().await;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    async fn round(&self) -> Result<RoundReport, CommandError> {
+        let replicas = self.replicas().await?;
+        let round = Round {
+            requests: &self.requests,
+            replicas: replicas.clone(),
+            key: &self.key,
+            cache: &self.config.cache,
+            tally: Mutex::default(),
+        };
+        let mut report = round.run().await?;
+        let (outcome, took) = self.revocation(&replicas).await;
+        report.add(Check::Revocation, outcome);
+        report.revocation = took;
+        Ok(report)
+    }
+
+    async fn replicas(&self) -> Result<Vec<BaseUrl>, CommandError> {
+        if !self.options.each_address {
+            return Ok(self.options.urls.clone());
+        }
+        let mut replicas = Vec::new();
+        for url in &self.options.urls {
+            let found = url.each_address().await;
+            replicas.extend(found.map_err(|error| format!("{url}: {}", io_reason(&error)))?);
+        }
+        Ok(replicas)
+    }
+
+    async fn revocation(&self, replicas: &[BaseUrl]) -> (Outcome, Option<Duration>) {
+        let Some(server) = &self.options.server else {
+            return (Outcome::NotChecked("it needs --server, and a login there".to_owned()), None);
+        };
+        let checked = async {
+            let mut session = ControlSession::open(Some(server)).await?;
+            revocation::check(&mut session, &self.requests, replicas).await
+        };
+        checked.await.unwrap_or_else(|error| {
+            (Outcome::Broken(vec![format!("{server}: {}", error_chain(&*error))]), None)
+        })
+    }
+}
+
+/// One line for what is broken, or one for the round.
+fn log(report: &RoundReport) {
+    let mut is_broken = false;
+    for (check, text) in report.broken() {
+        is_broken = true;
+        tracing::warn!(check = check.as_str(), "a promise is broken: {text}");
+    }
+    if !is_broken {
+        tracing::info!("all that was checked is as promised");
+    }
+}

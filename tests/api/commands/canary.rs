@@ -1,0 +1,272 @@
+//! `canary`: it finds each kind of broken promise, made for real, and none on a healthy fleet.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use gene_registry::default_schema::generate;
+use gene_registry::keys::{ApiKey, insert_key};
+use tokio::time::Instant;
+
+use super::cli_user::CliUser;
+use super::{CommandResult, gene_registry, run};
+use crate::support::binary::ReplicaProcess;
+use crate::support::control::{new_token, with_control};
+use crate::support::database::READER;
+use crate::support::fake_clock::FakeClock;
+use crate::support::need_own_servers;
+use crate::support::postgres::{PostgresOptions, PostgresServer};
+use crate::support::process::{Process, Signal};
+use crate::support::redis::RedisServer;
+use crate::support::replica::{Fleet, Replica, load, migrated, new_key};
+use crate::support::scratch_folder;
+use crate::support::wait::until;
+
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Of the canary's key: enough for three replicas.
+const LIMIT: u32 = 50;
+
+const CHECKS: [&str; 7] =
+    ["responds", "ages", "change_log", "clock", "agreement", "limit", "revocation"];
+
+/// A file with a new key for one round, since each round uses up a key's minute.
+async fn key_file(fleet: &Fleet<'_>, limit: u32) -> PathBuf {
+    let file = scratch_folder("canary").join("key.txt");
+    std::fs::write(&file, fleet.database.new_key(limit).await + "\n").unwrap();
+    file
+}
+
+/// Adds a replica with a control listener. A user who is logged in to it, and its URL.
+async fn logged_in(fleet: &mut Fleet<'_>) -> (CliUser, String) {
+    with_control(&mut fleet.config, &fleet.database);
+    let token = new_token(&mut fleet.config, "canary-user");
+    fleet.grow(1).await;
+    let server = fleet.replicas.last().and_then(|replica| replica.control.clone()).unwrap();
+    let user = CliUser::new();
+    let login = ["login", "--server", &server, "--token-stdin"];
+    user.run_with_input(&login, &format!("{token}\n")).await.ok();
+    (user, server)
+}
+
+fn arguments(replicas: &[&Replica], key_file: &std::path::Path) -> Vec<String> {
+    let urls = replicas.iter().map(|replica| format!("--url={}", replica.base));
+    let key_file = format!("--key-file={}", key_file.display());
+    ["canary".to_owned(), key_file].into_iter().chain(urls).collect()
+}
+
+/// Checks the fleet once, with these replicas in addition.
+async fn checked(fleet: &Fleet<'_>, others: &[&Replica]) -> CommandResult {
+    let replicas: Vec<_> = fleet.replicas.iter().chain(others.iter().copied()).collect();
+    let arguments = arguments(&replicas, &key_file(fleet, LIMIT).await);
+    run(gene_registry(arguments).arg("--once")).await
+}
+
+/// Where a canary says that its metrics are.
+async fn metrics_address(canary: &Process) -> String {
+    until(TIMEOUT, "it says where its metrics are", || async {
+        let log = canary.stderr();
+        let after = log.split_once("\"metrics\":\"")?.1;
+        Some(after.split_once('"')?.0.to_owned())
+    })
+    .await
+}
+
+async fn metrics_at(address: &str) -> String {
+    let response = reqwest::get(format!("http://{address}/metrics")).await.unwrap();
+    assert_eq!(response.status(), 200);
+    response.text().await.unwrap()
+}
+
+/// The value of a metric without labels; 0 if it is absent.
+fn value(metrics: &str, name: &str) -> f64 {
+    let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    line.map_or(0.0, |value| value.parse().unwrap())
+}
+
+/// Asserts that one check, and no other, found this at this replica only.
+#[track_caller]
+fn assert_broken(result: &CommandResult, check: &str, replica: Option<&Replica>, what: &str) {
+    assert_eq!(result.code, 1, "{result:?}");
+    let broken: Vec<_> =
+        result.stdout.lines().filter_map(|line| line.strip_prefix("broken: ")).collect();
+    let at = replica.map(|replica| replica.base.trim_end_matches("/v1")).unwrap_or_default();
+    let is_meant = |line: &&str| line.starts_with(&format!("{check}: {at}")) && line.contains(what);
+    assert!(!broken.is_empty() && broken.iter().all(|line| is_meant(&line)), "{result:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_healthy_fleet_keeps_every_promise() {
+    let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
+    let mut fleet = Fleet::start(2, postgres, redis).await;
+    let (user, server) = logged_in(&mut fleet).await;
+    let once = async || {
+        let replicas: Vec<_> = fleet.replicas.iter().collect();
+        let mut words = arguments(&replicas, &key_file(&fleet, LIMIT).await);
+        words.extend(["--once", "--server", &server].map(str::to_owned));
+        let words: Vec<_> = words.iter().map(String::as_str).collect();
+        user.run(&words).await.ok().stdout
+    };
+
+    let first = once().await;
+    for check in CHECKS {
+        assert!(first.contains(&format!("kept: {check}: ")), "{check}: {first}");
+    }
+    let said = format!("a limit of {LIMIT} admitted {LIMIT} of {} requests", LIMIT + 2 * 3);
+    assert!(first.contains(&said), "{first}");
+    // The key whose revocation is measured is made once an hour.
+    let second = once().await;
+    assert!(second.contains("not checked: revocation: it was checked 0 min ago"), "{second}");
+    assert!(second.contains("kept: limit: "), "{second}");
+
+    let listed = user.run(&["api-key", "list"]).await.ok().stdout;
+    assert!(!listed.contains("canary"), "{listed}");
+    let all: String = user.run(&["api-key", "list", "--all-keys"]).await.ok().stdout;
+    let keys: Vec<_> = all.lines().filter(|line| line.contains("canary")).collect();
+    assert!(matches!(keys[..], [key] if key.contains("revoked")), "{all}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_that_counts_by_itself_is_found() {
+    let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
+    let fleet = Fleet::start(2, postgres, redis).await;
+    let mut config = fleet.config.clone();
+    config.redis.url = None;
+    let alone = Replica::start(&config).await;
+    let result = checked(&fleet, &[&alone]).await;
+    assert_broken(&result, "limit", None, &format!("a limit of {LIMIT} admitted"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_whose_polls_of_the_change_log_hang_is_found() {
+    need_own_servers!();
+    let postgres = PostgresServer::start(PostgresOptions::default()).await;
+    let fleet = Fleet::start(2, &postgres, RedisServer::shared().await).await;
+    let hangs = "create role hanging login in role gene_registry_reader;
+        create or replace view registry_read.change as
+        select scope, changed_in, changed_at from registry.change where (
+            select case when current_user = 'hanging' then pg_sleep(60)::text else '' end) is not null";
+    fleet.database.connect().await.batch_execute(hangs).await.unwrap();
+    let mut config = fleet.config.clone();
+    config.upstream.url = Some(fleet.database.url_as("hanging").into());
+    let hanging = Replica::start(&config).await;
+    until(TIMEOUT, "it is ready without the log", || async {
+        (hanging.ops("/readyz").await.status == 200).then_some(())
+    })
+    .await;
+    let result = checked(&fleet, &[&hanging]).await;
+    assert_broken(&result, "change_log", Some(&hanging), "polls of the change log fail or hang");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_whose_clock_is_an_hour_off_is_found() {
+    let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
+    let fleet = Fleet::start(2, postgres, redis).await;
+    let clock = FakeClock::new(3_600);
+    let (reader, redis_url) = (fleet.database.url_as(READER), redis.url());
+    let of_clock = clock.env();
+    let of_clock = of_clock.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    let stores = [
+        ("DATABASE_URL", reader.as_str()),
+        ("REDIS_URL", &redis_url),
+        ("GENE_REGISTRY__REDIS__PREFIX", &fleet.prefix),
+    ];
+    let env: Vec<_> = stores.into_iter().chain(of_clock).collect();
+    let ahead = ReplicaProcess::start(&env).await;
+    let result = checked(&fleet, &[&ahead.replica]).await;
+    assert_broken(&result, "clock", Some(&ahead.replica), " s ahead of that of this machine");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_of_another_registry_is_found() {
+    let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
+    let fleet = Fleet::start(2, postgres, redis).await;
+    let other = migrated(postgres).await;
+    load(&other.url(), generate::genes(20, 1).collect()).await;
+    let key_file = key_file(&fleet, LIMIT).await;
+    let key: ApiKey = std::fs::read_to_string(&key_file).unwrap().trim().parse().unwrap();
+    let mut new = new_key();
+    new.spec.rate_limit_per_minute = LIMIT;
+    insert_key(&other.connect().await, &key, &new).await.unwrap();
+    let mut config = fleet.config.clone();
+    config.upstream.url = Some(other.url_as(READER).into());
+    let stray = Replica::start(&config).await;
+    let replicas: Vec<_> = fleet.replicas.iter().chain([&stray]).collect();
+    let result = run(gene_registry(arguments(&replicas, &key_file)).arg("--once")).await;
+    assert_broken(&result, "agreement", Some(&stray), "is another one than elsewhere");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_canary_that_runs_serves_its_results_as_metrics() {
+    let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
+    let fleet = Fleet::start(2, postgres, redis).await;
+    let replicas: Vec<_> = fleet.replicas.iter().collect();
+    let words = arguments(&replicas, &key_file(&fleet, LIMIT).await);
+    let canary = gene_registry(words).args(["--metrics", "127.0.0.1:0"]).start();
+    let address = metrics_address(&canary).await;
+    let metrics = until(TIMEOUT, "a round is complete", || async {
+        let text = metrics_at(&address).await;
+        (value(&text, "gene_registry_canary_rounds_total") == 1.0).then_some(text)
+    })
+    .await;
+    for check in CHECKS.iter().filter(|check| **check != "revocation") {
+        let series = format!("gene_registry_canary_broken{{check=\"{check}\"}} 0\n");
+        assert!(metrics.contains(&series), "{check}: {metrics}");
+    }
+    let sent = value(&metrics, "gene_registry_canary_requests_total");
+    assert_eq!(sent, f64::from(LIMIT + 2 * 2), "the limit, and two to each replica");
+    canary.signal(Signal::Term);
+    assert_eq!(canary.wait_exit(TIMEOUT).await.code(), Some(0), "{}", canary.report());
+}
+
+/// For an hour in `tests/more`, otherwise for one round.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_reported_of_a_healthy_fleet_whose_genes_change() {
+    let seconds: u64 =
+        std::env::var("GENE_REGISTRY_CANARY_SECONDS").map_or(0, |text| text.parse().unwrap());
+    let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
+    let mut fleet = Fleet::start(2, postgres, redis).await;
+    let (user, server) = logged_in(&mut fleet).await;
+    let replicas: Vec<_> = fleet.replicas.iter().collect();
+    let mut words = arguments(&replicas, &key_file(&fleet, LIMIT).await);
+    words.extend(["--metrics=127.0.0.1:0", "--server", &server].map(str::to_owned));
+    let words: Vec<_> = words.iter().map(String::as_str).collect();
+    let canary = user.command(&words).start();
+    let address = metrics_address(&canary).await;
+    let (writer, begun) = (fleet.database.connect().await, Instant::now());
+    loop {
+        let rename = "update registry.gene set name = name || '+' where id = (
+            select id from registry.gene where length(name) < 100 order by random() limit 1)";
+        writer.execute(rename, &[]).await.unwrap();
+        let metrics = metrics_at(&address).await;
+        let broken = metrics
+            .lines()
+            .find(|line| line.starts_with("gene_registry_canary_broken{") && line.ends_with(" 1"));
+        assert!(broken.is_none(), "{broken:?}: {}", canary.report());
+        let rounds = value(&metrics, "gene_registry_canary_rounds_total");
+        if rounds >= 1.0 && begun.elapsed().as_secs() >= seconds {
+            let least = (seconds / 60).saturating_sub(2) as f64;
+            assert!(rounds >= least, "{rounds} rounds in {seconds} s: {}", canary.report());
+            assert!(value(&metrics, "gene_registry_canary_revocation_seconds") <= 2.0, "{metrics}");
+            return;
+        }
+        assert!(canary.is_running(), "{}", canary.report());
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_is_not_usable_is_named() {
+    let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
+    let fleet = Fleet::start(1, postgres, redis).await;
+    let replicas: Vec<_> = fleet.replicas.iter().collect();
+    let url = format!("--url={}", replicas[0].base);
+    let none = run(gene_registry(["canary", "--once", &url]).env_remove("CANARY_API_KEY")).await;
+    none.failed(2, &[]);
+    let wrong = "gr_00000000_000000000000000000000000000000000000000";
+    let refused = gene_registry(["canary", "--once", &url]).env("CANARY_API_KEY", wrong);
+    let refused = run(refused).await.failed(1, &[wrong]);
+    assert!(refused.stderr.contains("the key is refused"), "{refused:?}");
+    let few = arguments(&replicas, &key_file(&fleet, 5).await);
+    let few = run(gene_registry(few).arg("--once")).await.failed(1, &[]);
+    assert!(few.stderr.contains("at least 14 requests a minute for 1 replicas"), "{few:?}");
+}
