@@ -1,6 +1,5 @@
 //! Compares schemas: what is sent may only become wider, what is read only narrower.
 
-use std::collections::BTreeSet;
 use std::fmt;
 
 use serde_json::Value;
@@ -8,7 +7,7 @@ use serde_json::Value;
 use super::compare::{Comparison, array, object};
 
 /// The keywords of schemas whose changes are judged.
-const SCHEMA: [&str; 17] = [
+const SCHEMA: [&str; 21] = [
     "type",
     "format",
     "nullable",
@@ -26,10 +25,11 @@ const SCHEMA: [&str; 17] = [
     "required",
     "items",
     "additionalProperties",
+    "title",
+    "anyOf",
+    "oneOf",
+    "allOf",
 ];
-
-/// Those that no client depends on.
-const TEXTS: [&str; 6] = ["title", "description", "summary", "example", "examples", "externalDocs"];
 
 /// Who writes the values of a schema: the client, which sends them, or the service.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -56,7 +56,9 @@ impl Comparison<'_> {
         direction: Direction,
     ) {
         if let (Some(a), Some(b)) = (reference(old), reference(new)) {
-            self.keywords(location, old, new, &["allOf", "$ref", "default"]);
+            // What is beside the reference.
+            self.keywords(location, old, new, &["allOf", "$ref", "default", "nullable"]);
+            self.default_and_null(location, old, new, direction);
             // Once, however many responses and bodies have it.
             if self.seen.insert((a.to_owned(), b.to_owned(), direction)) {
                 let name = |reference: &str| reference.rsplit('/').next().unwrap().to_owned();
@@ -75,14 +77,21 @@ impl Comparison<'_> {
     fn resolved(&mut self, location: &str, old: &Value, new: &Value, direction: Direction) {
         let (old, new) = (&resolve(self.old, old), &resolve(self.new, new));
         self.keywords(location, old, new, &SCHEMA);
-        if direction == Direction::Sent {
-            self.unchanged(&format!("{location} default"), &old["default"], &new["default"]);
+        self.default_and_null(location, old, new, direction);
+        if old["title"] != new["title"] {
+            self.adds(location, "another title, by which generators name types");
         }
         for keyword in ["type", "format"] {
             self.unchanged(&format!("{location} {keyword}"), &old[keyword], &new[keyword]);
         }
-        let nullable = |schema: &Value| schema["nullable"] == true;
-        self.wider_or_narrower(location, "nullable", nullable(new), nullable(old), direction);
+        for keyword in ["anyOf", "oneOf", "allOf"] {
+            self.alternatives(
+                &format!("{location} {keyword}"),
+                &old[keyword],
+                &new[keyword],
+                direction,
+            );
+        }
         self.allowed_values(location, old, new, direction);
         for keyword in ["minimum", "minLength", "minItems"] {
             self.bound(location, keyword, &old[keyword], &new[keyword], direction, false);
@@ -106,8 +115,30 @@ impl Comparison<'_> {
                 (a, b) if a.is_object() && b.is_object() => {
                     self.schema(&format!("{location}[]"), a, b, direction);
                 }
+                (Value::Bool(false), Value::Null) if direction == Direction::Sent => {
+                    self.adds(location, &format!("without {keyword}: false"));
+                }
                 (a, b) => self.unchanged(&format!("{location} {keyword}"), a, b),
             }
+        }
+    }
+
+    fn default_and_null(&mut self, location: &str, old: &Value, new: &Value, direction: Direction) {
+        if direction == Direction::Sent {
+            self.unchanged(&format!("{location} default"), &old["default"], &new["default"]);
+        }
+        let [was_nullable, is_nullable] = [old, new].map(|schema| schema["nullable"] == true);
+        self.wider_or_narrower(location, "nullable", is_nullable, was_nullable, direction);
+    }
+
+    /// Schemas in a list, each compared with that in its place.
+    fn alternatives(&mut self, location: &str, old: &Value, new: &Value, direction: Direction) {
+        let (before, after) = (array(old), array(new));
+        if before.len() != after.len() {
+            return self.unchanged(location, old, new);
+        }
+        for (old, new) in before.iter().zip(after) {
+            self.schema(location, old, new, direction);
         }
     }
 
@@ -122,31 +153,35 @@ impl Comparison<'_> {
                 self.breaks(&location, "the field is gone");
                 continue;
             }
-            if direction == Direction::Read && is_required(old, name) && !is_required(new, name) {
-                self.breaks(&location, "may be absent now");
-            }
-            if direction == Direction::Sent && !is_required(old, name) && is_required(new, name) {
-                self.breaks(&location, "is required now");
-            }
+            let [was_required, is_required] = [old, new].map(|schema| is_required(schema, name));
+            let what = if is_required { "is required now" } else { "may be absent now" };
+            self.wider_or_narrower(&location, what, !is_required, !was_required, direction);
             self.schema(&location, property, other, direction);
         }
         for (name, _) in object(&new["properties"]) {
             let is_new = old["properties"][name].is_null();
             match is_new.then(|| direction == Direction::Sent && is_required(new, name)) {
                 Some(true) => self.breaks(&format!("{location}.{name}"), "is new and required"),
+                // Clients refuse it.
+                Some(false)
+                    if direction == Direction::Read && old["additionalProperties"] == false =>
+                {
+                    self.breaks(
+                        &format!("{location}.{name}"),
+                        "is new, where nothing may be added",
+                    );
+                }
                 Some(false) => self.adds(&format!("{location}.{name}"), "is new"),
                 None => {}
             }
         }
-    }
-
-    /// Reports each keyword that is compared nowhere and has changed.
-    pub(super) fn keywords(&mut self, location: &str, old: &Value, new: &Value, compared: &[&str]) {
-        let names: BTreeSet<_> =
-            object(old).chain(object(new)).map(|(name, _)| name.as_str()).collect();
-        let is_text = |name: &str| TEXTS.contains(&name) || name.starts_with("x-");
-        for name in names.into_iter().filter(|name| !is_text(name) && !compared.contains(name)) {
-            self.unchanged(&format!("{location} {name}"), &old[name], &new[name]);
+        for name in array(&new["required"]).iter().filter_map(Value::as_str) {
+            if direction == Direction::Sent
+                && !is_required(old, name)
+                && new["properties"][name].is_null()
+            {
+                self.breaks(&format!("{location}.{name}"), "is new and required");
+            }
         }
     }
 

@@ -33,7 +33,11 @@ fn last_release() -> Value {
 
 /// Prints the changes, and asserts that those that need a major version are `known`.
 fn assert_compatible(old: &Value, new: &Value, known: &[&str]) {
-    let (broken, others): (Vec<_>, Vec<_>) = changes(old, new)
+    let found = changes(old, new);
+    for known in known {
+        assert!(found.iter().any(|change| change.what == *known), "it is no change now: {known}");
+    }
+    let (broken, others): (Vec<_>, Vec<_>) = found
         .into_iter()
         .partition(|change| change.needs == Needs::Major && !known.contains(&change.what.as_str()));
     for change in others {
@@ -71,12 +75,12 @@ fn nothing_unknown_breaks_the_control_clients_of_the_last_release() {
         "GET /whoami 400: a response that clients don't know",
         "GET /api-keys parameter \"limit\" format: null has become \"int32\"",
         "GET /api-keys parameter \"offset\" format: null has become \"int32\"",
-        r#"CreateApiKey, sent.name: another pattern: "^ *[^ ].*$" instead of null"#,
+        r#"CreateApiKey, sent.name: another pattern: "^ *[^ ][^\\n]*$" instead of null"#,
         r#"CreateApiKey, sent.name: another not: {"pattern":"[\\x00-\\x1F\\x7F-\\x9F]"} instead of null"#,
         "CreateApiKey, sent.scopes[]: minLength null has become 1",
         "CreateApiKey, sent.scopes[]: maxLength null has become 64",
-        r#"CreateApiKey, sent.scopes[]: another pattern: "^[a-z0-9:._-]+$" instead of null"#,
-        r#"CreateApiKey, sent.scopes[]: another not: {"pattern":"[^a-z0-9:._-]"} instead of null"#,
+        r#"CreateApiKey, sent.scopes[]: another pattern: "^[a-z0-9:._\\-]+$" instead of null"#,
+        r#"CreateApiKey, sent.scopes[]: another not: {"pattern":"[^a-z0-9:._\\-]"} instead of null"#,
         "CreateApiKey, sent.expires_at format: null has become \"date-time\"",
         "CreateApiKey, sent additionalProperties: null has become false",
         r#"RevokeApiKey, sent.prefix: another pattern: "^(gr_)?[A-Za-z0-9]{4,8}$" instead of null"#,
@@ -145,6 +149,13 @@ fn breaking_changes_are_found() {
         (&format!("{SEARCH}/parameters/2/style"), json!("deepObject"), "style"),
         (&format!("{SEARCH}/parameters/3/schema/multipleOf"), json!(5), "multipleOf"),
         ("/servers/0/url", json!("/v2"), "servers"),
+        ("/paths/~1genes/servers", json!([{ "url": "/v2" }]), "servers"),
+        (&format!("{SEARCH}/servers"), json!([{ "url": "/v2" }]), "servers"),
+        ("/paths/~1genes/parameters", json!([parameter(true)]), "is new and required"),
+        ("/security", json!([]), "document security"),
+        (&format!("{SEARCH}/callbacks"), json!({ "done": {} }), "callbacks"),
+        (&format!("{SEARCH}/responses/200/links"), json!({ "next": {} }), "links"),
+        (&format!("{PAGE}/anyOf"), json!([{ "type": "object" }]), "anyOf"),
         (
             &format!("{GENE}/properties/fidelity"),
             json!({"allOf": [{"$ref": "#/components/schemas/Fidelity"}], "nullable": true}),
@@ -196,7 +207,18 @@ fn compatible_changes_need_a_minor_or_a_patch_version() {
         (patch, "/info/description", json!("other words")),
         (minor, "/paths/~1more", operation),
         (patch, &format!("{SEARCH}/summary"), json!("other words")),
-        (minor, &format!("{SEARCH}/parameters/-"), optional),
+        (minor, &format!("{SEARCH}/parameters/-"), optional.clone()),
+        (minor, "/paths/~1genes/parameters", json!([optional])),
+        (patch, "/paths/~1genes/summary", json!("other words")),
+        (minor, "/paths/~1arena~1insights/get/parameters/0/required", json!(false)),
+        (minor, &format!("{SEARCH}/deprecated"), json!(true)),
+        (minor, &format!("{SEARCH}/parameters/0/deprecated"), json!(true)),
+        (minor, &format!("{GENE}/properties/name/deprecated"), json!(true)),
+        (minor, &format!("{GENE}/properties/name/title"), json!("GeneName")),
+        (minor, &format!("{SEARCH}/x-pagination"), json!({})),
+        (minor, "/components/securitySchemes/Other", json!({ "type": "http", "scheme": "basic" })),
+        (patch, "/components/securitySchemes/ApiKey/description", json!("other words")),
+        (patch, "/servers/0/description", json!("other words")),
         (minor, &format!("{SEARCH}/parameters/0/schema/maxLength"), json!(300)),
         (minor, &format!("{SEARCH}/parameters/0/schema/pattern"), Value::Null),
         (minor, &format!("{SEARCH}/parameters/0/schema/nullable"), json!(true)),
@@ -244,6 +266,8 @@ fn changes_of_bodies_that_are_sent_are_found() {
         (minor, &format!("{BODY}/properties/note"), json!({"type": "string"}), "is new"),
         (major, &format!("{BODY}/properties/name"), Value::Null, "the field is gone"),
         (major, &format!("{BODY}/required/-"), json!("expires_at"), "is required now"),
+        (major, &format!("{BODY}/required/-"), json!("reason"), "is new and required"),
+        (minor, &format!("{BODY}/required/0"), Value::Null, "may be absent now"),
         (major, &format!("{BODY}/properties/name/maxLength"), json!(100), "maxLength"),
         (minor, &format!("{BODY}/properties/name/maxLength"), json!(300), "maxLength"),
         (major, &format!("{BODY}/additionalProperties"), json!(false), "additionalProperties"),
@@ -256,4 +280,32 @@ fn changes_of_bodies_that_are_sent_are_found() {
         let is_expected = |change: &Change| change.needs == needs && change.what.contains(message);
         assert!(found.iter().any(is_expected), "{pointer}: {found:#?}");
     }
+}
+
+/// Where a parameter, a response and a schema stand makes no difference; what they say does.
+#[test]
+fn references_are_followed() {
+    let released = last_release();
+    let parameter = released.pointer(&format!("{SEARCH}/parameters/0")).unwrap();
+    let response = released.pointer(&format!("{SEARCH}/responses/429")).unwrap();
+    let reference = |to: &str| json!({ "$ref": format!("#/components/{to}/Moved") });
+    let mut moved = changed(&format!("{SEARCH}/parameters/0"), reference("parameters"));
+    moved = changed_in(&moved, &format!("{SEARCH}/responses/429"), reference("responses"));
+    moved = changed_in(&moved, "/components/parameters", json!({ "Moved": parameter }));
+    moved = changed_in(&moved, "/components/responses", json!({ "Moved": response }));
+    let found = changes(&released, &moved);
+    assert!(found.iter().all(|change| change.needs == Needs::Patch), "{found:#?}");
+    for (pointer, value, message) in [
+        ("/components/parameters/Moved/required", json!(true), "is required now"),
+        ("/components/responses/Moved/headers/Retry-After", Value::Null, "is gone"),
+    ] {
+        let broken = breaking(&moved, &changed_in(&moved, pointer, value));
+        assert!(broken.iter().any(|line| line.contains(message)), "{pointer}: {broken:#?}");
+    }
+    let either =
+        json!({ "anyOf": [{ "$ref": "#/components/schemas/Trend" }, { "type": "object" }] });
+    let with_either = changed(&format!("{GENE}/properties/name"), either);
+    let pointer = "/components/schemas/Trend/enum/-";
+    let broken = breaking(&with_either, &changed_in(&with_either, pointer, json!("unknown")));
+    assert!(broken.iter().any(|line| line.contains("may be \"unknown\" now")), "{broken:#?}");
 }

@@ -116,6 +116,8 @@ async fn the_demo_documents_its_own_address_to_clients_that_use_it() {
         ("127.0.0.1", &[], "/v1".to_owned()),
         (&ip, &[("X-Forwarded-For", "192.0.2.1")], "/v1".to_owned()),
         (&ip, &[("Forwarded", "for=192.0.2.1")], "/v1".to_owned()),
+        (&ip, &[("X-Forwarded-Port", "443")], "/v1".to_owned()),
+        (&ip, &[("X-Real-IP", "192.0.2.1")], "/v1".to_owned()),
     ] {
         let headers: Vec<_> = headers.iter().copied().chain([("Host", host)]).collect();
         let response = document(&replica, "", &headers).await;
