@@ -177,13 +177,13 @@ pub struct ArenaInsights {
     #[oai(validator(minimum(value = "1"), maximum(value = "9007199254740991")))]
     pub gene_count: i64,
     /// Shannon entropy H' = -Σ p ln p (natural logarithm), where p is a gene's share of the domain's
-    /// total fitness. Shares of zero are skipped; with fewer than two others the result is 0.
+    /// total fitness. Shares of zero are skipped; with fewer than two that are not zero, the result is 0.
     /// Higher means healthier competition; the maximum is ln(gene_count).
     #[oai(validator(minimum(value = "0")))]
     pub shannon_diversity: f64,
     /// Fraction of the top 5 of thirty days ago that is not in today's top 5; 0 if there was no
-    /// top 5 then. The former top 5 are evaluated genes, ordered by their latest evaluation at or
-    /// before that time, then id. Genes that have been unpublished since do not count.
+    /// top 5 then. The former top 5 are evaluated genes, ordered by the fitness of their latest
+    /// evaluation at or before that time, then id. Genes that have been unpublished since do not count.
     #[oai(validator(minimum(value = "0"), maximum(value = "1")))]
     pub turnover_rate: f64,
     /// Evaluated genes by fitness, highest first, then id; at most five.

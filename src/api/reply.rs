@@ -131,7 +131,7 @@ const LINK_HEADERS: &[DocumentedHeader] = &[header(
 const LIMIT_HEADERS: &[DocumentedHeader] = &[
     header(
         "RateLimit-Policy",
-        "The key's limit `q` and its window `w` in seconds (draft-ietf-httpapi-ratelimit-headers).",
+        "The key's limit `q` and its window `w` in seconds (draft-ietf-httpapi-ratelimit-headers). Like the other headers of the limit, it is absent if the key was not checked.",
         text,
     ),
     header("RateLimit", "Remaining requests `r`, and seconds `t` until the window ends.", text),

@@ -30,11 +30,12 @@ pub(super) const OPENAPI_PATH: &str = "/control/v1/openapi.json";
 const PREFIX: &str = "^(gr_)?[A-Za-z0-9]{4,8}$";
 const NOT_IN_PREFIX: &str = "[^A-Za-z0-9_]";
 
-const SCOPE: &str = "^[a-z0-9:._-]+$";
-const NOT_IN_SCOPE: &str = "[^a-z0-9:._-]";
+// The hyphen is escaped for the flag `v` of ECMAScript.
+const SCOPE: &str = r"^[a-z0-9:._\-]+$";
+const NOT_IN_SCOPE: &str = r"[^a-z0-9:._\-]";
 
-/// A name has a character that is no space.
-const NAME: &str = "^ *[^ ].*$";
+/// A name has a character that is no space. Without a dot, which does not match U+2028 in some engines.
+const NAME: &str = r"^ *[^ ][^\n]*$";
 
 /// The text of the document. Its server is at `public_url`, or, without one, at the address from
 /// which the document is fetched.

@@ -127,8 +127,8 @@ impl KeysApi {
     /// Change an API key
     ///
     /// Changes the name, the rate limit or the expiry; what is absent stays as it is. A key that has
-    /// expired or was revoked cannot be changed. `control.max_rate_limit` limits users here too, and
-    /// they cannot let a key live longer that exceeds it or `control.scopes`.
+    /// expired or was revoked cannot be changed. `control.max_rate_limit` limits users here too. They
+    /// cannot extend the life of a key that exceeds it or `control.scopes`.
     #[oai(
         path = "/control/v1/api-keys/update",
         method = "post",

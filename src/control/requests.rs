@@ -16,8 +16,8 @@ use crate::registry::{ApiKeyRecord, LABEL, READ_SCOPE, Timestamp, is_label, is_s
 const SCOPES: &str = "a list of 1 to 16 scopes, each 1 to 64 of the characters a-z, 0-9, : . _ -";
 const RATE_LIMIT: &str = "an integer from 0 to 2147483647";
 const NEW_RATE_LIMIT: &str = "an integer from 1 to 2147483647";
-const EXPIRY: &str =
-    "a time in the future and before 9999-12-30T00:00:00Z, such as 2030-01-31T12:00:00Z";
+const EXPIRY: &str = "a time in the future and before 9999-12-30T00:00:00Z, with nine decimals at most, such as \
+     2030-01-31T12:00:00Z";
 const OVERLAP: &str = "an integer from 0 to 31536000";
 const PREFIX: &str = "the beginning of the key";
 const DEFAULT_OVERLAP_S: u32 = 86_400;
@@ -25,21 +25,21 @@ const DEFAULT_OVERLAP_S: u32 = 86_400;
 /// A key to be created.
 #[derive(Object)]
 pub(super) struct CreateApiKey {
-    /// Its name: not only spaces, and without control characters, bidirectional and other
-    /// invisible characters.
+    /// Its name: not only white space, and without control, bidirectional and other invisible
+    /// characters.
     #[oai(validator(min_length = 1, max_length = 200))]
     name: String,
     /// The operations that it allows, each 1 to 64 of the characters `a-z`, `0-9`, `: . _ -`;
-    /// `["read"]` by default. Unknown ones are refused unless `block` is true. `control.scopes` lists
-    /// those that users may choose.
+    /// `["read"]` by default. Users may choose those in `control.scopes`; operators may choose unknown
+    /// ones, too, if `block` is true.
     #[oai(nullable, validator(min_items = 1, max_items = 16))]
     scopes: Option<Vec<String>>,
     /// Rate limit in requests a minute; 30 by default. 0 is refused unless `block` is true. Users may
     /// choose `control.max_rate_limit` at most.
     #[oai(nullable, validator(minimum(value = "0"), maximum(value = "2147483647")))]
     rate_limit_per_minute: Option<i32>,
-    /// When it expires: a time in the future, before 9999-12-30T00:00:00Z; fractions of a
-    /// second are cut off. Absent or null for never.
+    /// When it expires: a time in the future, before 9999-12-30T00:00:00Z, with nine decimals of a
+    /// second at most, which are cut off. Absent or null for never.
     #[oai(nullable)]
     expires_at: Option<Time>,
     /// Whether to create a key that nobody can use: with the rate limit 0, or with unknown scopes;
@@ -58,14 +58,14 @@ pub(super) struct UpdateApiKey {
     /// Whether to select among everybody's keys; only for operators.
     #[oai(nullable)]
     all: Option<bool>,
-    /// Its new name, as of a new key.
+    /// Its new name; the rules are those for a new key.
     #[oai(nullable, validator(min_length = 1, max_length = 200))]
     name: Option<String>,
     /// Its new rate limit in requests a minute. Users may choose `control.max_rate_limit` at most.
     #[oai(nullable, validator(minimum(value = "1"), maximum(value = "2147483647")))]
     rate_limit_per_minute: Option<i32>,
-    /// When it expires: a time in the future, before 9999-12-30T00:00:00Z; fractions of a
-    /// second are cut off.
+    /// When it expires: a time in the future, before 9999-12-30T00:00:00Z, with nine decimals of a
+    /// second at most, which are cut off.
     #[oai(nullable)]
     expires_at: Option<Time>,
     /// Whether it never expires; not together with `expires_at`. A field of its own, because some

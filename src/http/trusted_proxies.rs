@@ -21,6 +21,7 @@ use crate::net::RequestSource;
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+const X_REAL_IP: HeaderName = HeaderName::from_static("x-real-ip");
 const X_FORWARDED_PREFIX: HeaderName = HeaderName::from_static("x-forwarded-prefix");
 
 /// The networks of the proxies whose forwarding headers are used.
@@ -194,15 +195,11 @@ fn requested_host<'a>(target: &'a Uri, headers: &'a HeaderMap) -> Option<&'a str
 /// the host is `localhost` or an IP address, and no header is a proxy's.
 pub(crate) fn direct_host(request: &Request) -> Option<&str> {
     let headers = request.headers();
-    let of_proxies = [
-        header::VIA,
-        header::FORWARDED,
-        X_FORWARDED_FOR,
-        X_FORWARDED_HOST,
-        X_FORWARDED_PREFIX,
-        X_FORWARDED_PROTO,
-    ];
-    let is_forwarded = of_proxies.iter().any(|name| headers.contains_key(name));
+    let is_of_proxy = |name: &HeaderName| {
+        [header::VIA, header::FORWARDED, X_REAL_IP].contains(name)
+            || name.as_str().starts_with("x-forwarded-")
+    };
+    let is_forwarded = headers.keys().any(is_of_proxy);
     let port = request.local_addr().as_socket_addr()?.port();
     let given = requested_host(request.original_uri(), headers)?;
     let (host, given_port) = given.rsplit_once(':')?;

@@ -7,8 +7,8 @@ use super::deceptive::deceptions;
 pub const MAX_LABEL_LENGTH: usize = 200;
 
 /// The requirements of [`is_label`], for error messages.
-pub const LABEL: &str = "1 to 200 characters, not only spaces, without control characters, marks of \
-    direction and other invisible characters";
+pub const LABEL: &str = "1 to 200 characters, not only white space, without control, bidirectional and \
+    other invisible characters";
 
 /// Whether the text is a valid label.
 pub fn is_label(text: &str) -> bool {

@@ -15,9 +15,9 @@ INSERT INTO registry.foreign_gene (id, domain, fidelity)
     VALUES ('00000000-0000-0000-0000-000000000000', 'foreign.empty', 'Wrapped');
 INSERT INTO registry.foreign_gene (id, name, domain, fidelity, description, owner, fitness_score,
         reputation_score, downloads, arena_rank, phenotype)
-    VALUES ('ffffffff-ffff-4fff-8fff-ffffffffffff', U&'\+01F9EC "\\" \2028 %', 'foreign.large',
+    VALUES ('ffffffff-ffff-ffff-ffff-fffffffffffe', U&'\+01F9EC "\\" \2028 %', 'foreign.large',
         'Native', repeat(U&'\+01D4B3', 20000), U&'\00E9', 1.5, -0.25, 9223372036854775807,
         9007199254740991, '{"input": {"type": ["object", "null"], "x": [1e308]}, "output": true}');
 SET timezone = 'Asia/Kathmandu';
 INSERT INTO registry.foreign_evaluation (gene_id, fitness_value, evaluated_at, total_calls)
-    VALUES ('ffffffff-ffff-4fff-8fff-ffffffffffff', 1.5, '2026-01-01 00:30:00.75', 9007199254740993);
+    VALUES ('ffffffff-ffff-ffff-ffff-fffffffffffe', 1.5, '2026-01-01 00:30:00.75', 9007199254740993);

@@ -18,8 +18,9 @@ use blocks::{Block, blocks};
 use setup::Setup;
 
 /// Commands that no test can run by their beginnings, and the reasons.
-const NOT_RUN: [(&str, &str); 22] = [
+const NOT_RUN: [(&str, &str); 23] = [
     (". ./registry.env", "gene-registry setup writes that file"),
+    ("find orval", "it changes generated code; tests/sdk/run --all runs it"),
     ("gene-registry canary", "it runs until it is interrupted; commands::canary runs it"),
     ("gene-registry login --server https://CONTROL", "it needs a token; commands::canary logs in"),
     ("gene-registry setup", "it needs a server without these roles; tests/guides/run runs it"),
