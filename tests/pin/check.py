@@ -105,7 +105,7 @@ def main():
         with open(folder / "log", "wb") as log:
             registry = subprocess.Popen(["docker-registry", "serve", folder / "registry.yml"], stdout=log, stderr=log)
         try:
-            for _ in range(200):
+            for _ in range(1200):
                 assert registry.poll() is None, (folder / "log").read_text()
                 with socket.socket() as probe:
                     if probe.connect_ex(tuple([host.split(":")[0], int(host.split(":")[1])])) == 0:
