@@ -330,7 +330,8 @@ def an_upgrade_fails_no_request(stack):
 def a_roll_back_fails_no_request(stack):
     """To a version that does not have the last migration."""
     added = "INSERT INTO registry.refinery_schema_history VALUES (99, 'later', '', '1')"
-    stack.compose("exec", "postgres", "psql", "-U", "postgres", "-c", added, "registry")
+    psql = 'PGPASSWORD=$POSTGRES_PASSWORD exec psql -U postgres -c "$0" registry'
+    stack.compose("exec", "-T", "postgres", "sh", "-c", psql, added)
     stack.version = stack.version.removesuffix("-next")
     with stack.load() as load:
         run("config/compose/upgrade", cwd=stack.checkout, env=stack.environment())

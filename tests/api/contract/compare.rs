@@ -44,8 +44,9 @@ impl Comparison<'_> {
         self.found.push(Change { needs: Needs::Minor, what: format!("{location}: {what}") });
     }
 
+    /// Also behind references.
     pub(super) fn unchanged(&mut self, location: &str, old: &Value, new: &Value) {
-        if old != new {
+        if old != new || expanded(self.old, old, DEPTH) != expanded(self.new, new, DEPTH) {
             self.breaks(location, &format!("{old} has become {new}"));
         }
     }
@@ -58,10 +59,12 @@ impl Comparison<'_> {
         for name in names {
             let is_known = TEXTS.contains(&name) || compared.contains(&name);
             match (&old[name], &new[name]) {
-                (old, new) if old == new || is_known => {}
-                _ if name.starts_with("x-") => self.adds(location, &format!("another {name}")),
-                (_, Value::Bool(true)) if name == "deprecated" => {
-                    self.adds(location, "is deprecated now");
+                _ if is_known => {}
+                (old, new) if old != new && name.starts_with("x-") => {
+                    self.adds(location, &format!("another {name}"))
+                }
+                (old, new) if old != new && name == "deprecated" => {
+                    self.adds(location, "deprecated or no longer");
                 }
                 (old, new) => self.unchanged(&format!("{location} {name}"), old, new),
             }
@@ -91,9 +94,12 @@ impl Comparison<'_> {
     }
 
     fn path(&mut self, path: &str, old: &Value, new: &Value) {
+        let (old, new) = (&component(self.old, old), &component(self.new, new));
         let compared = [&METHODS[..], &["parameters", "servers"]].concat();
-        self.keywords(path, old, new, &compared);
-        self.servers(&format!("{path} servers"), &old["servers"], &new["servers"]);
+        if !old.is_null() && !new.is_null() {
+            self.keywords(path, old, new, &compared);
+            self.servers(&format!("{path} servers"), &old["servers"], &new["servers"]);
+        }
         for method in METHODS {
             let location = format!("{} {path}", method.to_uppercase());
             match (&old[method], &new[method]) {
@@ -238,19 +244,48 @@ fn parameters(document: &Value, item: &Value, operation: &Value) -> Vec<Value> {
     found
 }
 
-/// A parameter, a header, a body or a response; what its reference leads to, if it is one.
+/// How many references are followed one after the other.
+const DEPTH: usize = 16;
+
+/// A path, a parameter, a header, a body or a response; what its reference leads to, if it is one.
 fn component(document: &Value, value: &Value) -> Value {
-    let pointer = value["$ref"].as_str().and_then(|reference| reference.strip_prefix('#'));
-    let found = pointer.map_or(Some(value), |pointer| document.pointer(pointer));
-    found.cloned().unwrap_or_default()
+    let mut found = value;
+    for _ in 0..DEPTH {
+        let pointer = found["$ref"].as_str().and_then(|reference| reference.strip_prefix('#'));
+        let Some(pointer) = pointer else { break };
+        found = document.pointer(pointer).unwrap_or(&Value::Null);
+    }
+    found.clone()
 }
 
-/// An object without its texts.
+/// A value with what its references lead to.
+fn expanded(document: &Value, value: &Value, depth: usize) -> Value {
+    match value {
+        _ if depth == 0 => value.clone(),
+        Value::Array(values) => {
+            values.iter().map(|value| expanded(document, value, depth - 1)).collect()
+        }
+        Value::Object(_) => {
+            let target = component(document, value);
+            let members = object(&target).filter(|(name, _)| !TEXTS.contains(&name.as_str()));
+            members
+                .map(|(name, value)| (name.clone(), expanded(document, value, depth - 1)))
+                .collect()
+        }
+        _ => value.clone(),
+    }
+}
+
+/// A value without its texts and extensions.
 fn without_texts(value: &Value) -> Value {
-    object(value)
-        .filter(|(name, _)| !TEXTS.contains(&name.as_str()))
-        .map(|(name, value)| (name.clone(), value.clone()))
-        .collect()
+    match value {
+        Value::Object(members) => {
+            let is_text = |name: &str| TEXTS.contains(&name) || name.starts_with("x-");
+            let kept = members.iter().filter(|(name, _)| !is_text(name));
+            kept.map(|(name, value)| (name.clone(), without_texts(value))).collect()
+        }
+        other => other.clone(),
+    }
 }
 
 pub(super) fn object(value: &Value) -> impl Iterator<Item = (&String, &Value)> {

@@ -1,8 +1,9 @@
 //! Compares schemas: what is sent may only become wider, what is read only narrower.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::compare::{Comparison, array, object};
 
@@ -57,7 +58,7 @@ impl Comparison<'_> {
     ) {
         if let (Some(a), Some(b)) = (reference(old), reference(new)) {
             // What is beside the reference.
-            self.keywords(location, old, new, &["allOf", "$ref", "default", "nullable"]);
+            self.keywords(location, old, new, &["allOf", "$ref", "default", "nullable", "title"]);
             self.default_and_null(location, old, new, direction);
             // Once, however many responses and bodies have it.
             if self.seen.insert((a.to_owned(), b.to_owned(), direction)) {
@@ -67,7 +68,9 @@ impl Comparison<'_> {
                     self.adds(&before, &format!("the type's name has become {after}"));
                 }
                 let location = format!("{before}, {direction}");
-                self.resolved(&location, old, new, direction);
+                // Without what is beside them here.
+                let [old, new] = [a, b].map(|to| json!({ "$ref": to }));
+                self.resolved(&location, &old, &new, direction);
             }
         } else {
             self.resolved(location, old, new, direction);
@@ -101,7 +104,7 @@ impl Comparison<'_> {
         }
         for keyword in ["pattern", "not"] {
             match (&old[keyword], &new[keyword]) {
-                (a, b) if a == b => {}
+                (a, b) if a == b => self.unchanged(&format!("{location} {keyword}"), a, b),
                 (_, Value::Null) if direction == Direction::Sent => {
                     self.adds(location, &format!("without {keyword}"));
                 }
@@ -163,9 +166,7 @@ impl Comparison<'_> {
             match is_new.then(|| direction == Direction::Sent && is_required(new, name)) {
                 Some(true) => self.breaks(&format!("{location}.{name}"), "is new and required"),
                 // Clients refuse it.
-                Some(false)
-                    if direction == Direction::Read && old["additionalProperties"] == false =>
-                {
+                Some(false) if direction == Direction::Read && restricts_others(old) => {
                     self.breaks(
                         &format!("{location}.{name}"),
                         "is new, where nothing may be added",
@@ -175,12 +176,14 @@ impl Comparison<'_> {
                 None => {}
             }
         }
-        for name in array(&new["required"]).iter().filter_map(Value::as_str) {
-            if direction == Direction::Sent
-                && !is_required(old, name)
-                && new["properties"][name].is_null()
-            {
-                self.breaks(&format!("{location}.{name}"), "is new and required");
+        // Names without a property.
+        let names = array(&old["required"]).iter().chain(array(&new["required"]));
+        for name in names.filter_map(Value::as_str).collect::<BTreeSet<_>>() {
+            let [was_required, is_required] = [old, new].map(|schema| is_required(schema, name));
+            if new["properties"][name].is_null() && old["properties"][name].is_null() {
+                let location = format!("{location}.{name}");
+                let what = if is_required { "is required now" } else { "may be absent now" };
+                self.wider_or_narrower(&location, what, !is_required, !was_required, direction);
             }
         }
     }
@@ -247,6 +250,12 @@ impl Comparison<'_> {
     }
 }
 
+/// Whether fields without a property of their own must be absent, or have a type.
+fn restricts_others(schema: &Value) -> bool {
+    let others = &schema["additionalProperties"];
+    *others == false || object(others).next().is_some()
+}
+
 /// A reference alone, or within `allOf`, the framework's form beside a description.
 fn reference(schema: &Value) -> Option<&str> {
     match array(&schema["allOf"]) {
@@ -260,7 +269,9 @@ fn resolve(document: &Value, schema: &Value) -> Value {
     let Some(pointer) = reference(schema).and_then(|reference| reference.strip_prefix('#')) else {
         return schema.clone();
     };
-    let mut resolved = document.pointer(pointer).cloned().unwrap_or_default();
+    let target = document.pointer(pointer).cloned().unwrap_or_default();
+    // A reference to itself is no schema.
+    let mut resolved = if target == *schema { target } else { resolve(document, &target) };
     for (name, value) in
         object(schema).filter(|(name, _)| !["allOf", "$ref"].contains(&name.as_str()))
     {

@@ -266,7 +266,7 @@ fn changes_of_bodies_that_are_sent_are_found() {
         (minor, &format!("{BODY}/properties/note"), json!({"type": "string"}), "is new"),
         (major, &format!("{BODY}/properties/name"), Value::Null, "the field is gone"),
         (major, &format!("{BODY}/required/-"), json!("expires_at"), "is required now"),
-        (major, &format!("{BODY}/required/-"), json!("reason"), "is new and required"),
+        (major, &format!("{BODY}/required/-"), json!("reason"), "reason: is required now"),
         (minor, &format!("{BODY}/required/0"), Value::Null, "may be absent now"),
         (major, &format!("{BODY}/properties/name/maxLength"), json!(100), "maxLength"),
         (minor, &format!("{BODY}/properties/name/maxLength"), json!(300), "maxLength"),
@@ -302,6 +302,18 @@ fn references_are_followed() {
         let broken = breaking(&moved, &changed_in(&moved, pointer, value));
         assert!(broken.iter().any(|line| line.contains(message)), "{pointer}: {broken:#?}");
     }
+    // A reference to a reference, and one within what is compared as a whole.
+    let to_twice = json!({ "$ref": "#/components/parameters/Twice" });
+    let twice = changed_in(&moved, "/components/parameters/Twice", parameter.clone());
+    let twice = changed_in(&twice, "/components/parameters/Moved", to_twice);
+    let required = changed_in(&twice, "/components/parameters/Twice/required", json!(true));
+    let broken = breaking(&twice, &required);
+    assert!(broken.iter().any(|line| line.contains("is required now")), "{broken:#?}");
+    let not = json!({ "$ref": "#/components/schemas/Trend" });
+    let with_not = changed(&format!("{SEARCH}/parameters/0/schema/not"), not);
+    let other = changed_in(&with_not, "/components/schemas/Trend/enum/0", Value::Null);
+    let broken = breaking(&with_not, &other);
+    assert!(broken.iter().any(|line| line.contains(" not: ")), "{broken:#?}");
     let either =
         json!({ "anyOf": [{ "$ref": "#/components/schemas/Trend" }, { "type": "object" }] });
     let with_either = changed(&format!("{GENE}/properties/name"), either);
