@@ -85,7 +85,7 @@ impl CanaryMetrics {
         out.render()
     }
 
-    /// Serves the metrics at `/metrics`.
+    /// Serves the metrics at `/metrics`, and probes of the process at `/livez` and `/readyz`.
     pub(super) async fn serve(
         self: &Arc<Self>,
         address: SocketAddr,
@@ -107,6 +107,8 @@ impl Handler for MetricsPage {
             (Ok(()), "/metrics") => Response::builder()
                 .header(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")
                 .body(self.0.text()),
+            // That it runs; `/metrics` has what it has found.
+            (Ok(()), "/livez" | "/readyz") => StatusCode::OK.into(),
             (Ok(()), _) => StatusCode::NOT_FOUND.into(),
             (Err(_), _) => StatusCode::BAD_REQUEST.into(),
         }

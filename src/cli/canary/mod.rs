@@ -61,7 +61,7 @@ pub(super) struct Canary {
     /// Check repeatedly, with this time from one start to the next, at least a minute
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = pause)]
     every: Duration,
-    /// Address on which /metrics is served
+    /// Address on which /metrics, /livez and /readyz are served
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9465")]
     metrics: SocketAddr,
 }
