@@ -88,7 +88,7 @@ impl Round<'_> {
             self.judge(&mut ages, Kind::Insights, &insights);
         }
         let passes = self.passes(&genes).await;
-        for responses in passes.iter().flat_map(|pass| transposed(pass)) {
+        for responses in passes.iter().flat_map(transposed) {
             self.judge_observed(&mut ages, Kind::Phenotype, responses);
         }
         report.add(Check::Ages, Outcome::of(ages.texts, format!("{} responses", ages.judged)));

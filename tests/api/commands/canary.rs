@@ -91,7 +91,7 @@ fn assert_broken(result: &CommandResult, check: &str, replica: Option<&Replica>,
         result.stdout.lines().filter_map(|line| line.strip_prefix("broken: ")).collect();
     let at = replica.map(|replica| replica.base.trim_end_matches("/v1")).unwrap_or_default();
     let is_meant = |line: &&str| line.starts_with(&format!("{check}: {at}")) && line.contains(what);
-    assert!(!broken.is_empty() && broken.iter().all(|line| is_meant(&line)), "{result:?}");
+    assert!(!broken.is_empty() && broken.iter().all(is_meant), "{result:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
