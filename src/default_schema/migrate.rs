@@ -18,7 +18,8 @@ mod embedded {
 pub struct Migrated {
     /// Number of migrations applied; 0 if the schema was up to date.
     pub applied: usize,
-    /// What could not be set up because this user lacks a privilege, with the remedy.
+    /// What could not be set up because this user lacks a privilege, with the remedy; or that a later
+    /// release has migrated the database.
     pub warnings: Vec<String>,
 }
 

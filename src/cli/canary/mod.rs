@@ -33,11 +33,18 @@ use super::session::ControlSession;
 use super::signals::TerminationSignals;
 use super::value_parsers::pause;
 use crate::config::Config;
+use crate::limit::WINDOW;
 use crate::net::io_reason;
 use crate::ops::{error_chain, telemetry};
 
 /// The variable that may hold the key.
 const KEY_VARIABLE: &str = "CANARY_API_KEY";
+
+/// A round uses up the limit of a minute.
+fn interval_of_rounds(text: &str) -> Result<Duration, String> {
+    let given = pause(text).ok().filter(|given| *given >= WINDOW);
+    given.ok_or_else(|| "expected a duration of 60s to 24h, such as 5m".to_owned())
+}
 
 #[derive(Debug, Args)]
 pub(super) struct Canary {
@@ -58,8 +65,8 @@ pub(super) struct Canary {
     /// Check once, print the results, and exit
     #[arg(long, conflicts_with_all = ["every", "metrics"])]
     once: bool,
-    /// Check repeatedly, with this time from one start to the next, at least a minute
-    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = pause)]
+    /// Check repeatedly, with this time from one start to the next: a minute to a day
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = interval_of_rounds)]
     every: Duration,
     /// Address on which /metrics, /livez and /readyz are served
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9465")]
@@ -115,7 +122,7 @@ impl CanaryRun {
         let serving = metrics.serve(self.options.metrics).await?;
         tracing::info!(metrics = %serving.address, "the canary has started");
         let rounds = async {
-            let mut starts = interval(self.options.every.max(Duration::from_secs(60)));
+            let mut starts = interval(self.options.every);
             starts.set_missed_tick_behavior(MissedTickBehavior::Delay);
             loop {
                 starts.tick().await;

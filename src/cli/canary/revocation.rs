@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use super::report::Outcome;
-use super::target::{BaseUrl, Requests};
+use super::target::{BaseUrl, Requests, SAMPLE};
 use crate::cli::command::CommandError;
 use crate::cli::session::ControlSession;
 use crate::registry::{READ_SCOPE, Timestamp};
@@ -114,7 +114,7 @@ async fn last_check(session: &mut ControlSession) -> Result<Option<Duration>, Co
 async fn is_accepted(requests: &Requests, replica: &BaseUrl, key: &HeaderValue) -> bool {
     let end = Instant::now() + BOUND;
     loop {
-        let response = requests.get(replica, "/genes?limit=1", key).await;
+        let response = requests.get(replica, SAMPLE, key).await;
         if response.is_ok_and(|response| response.status != StatusCode::UNAUTHORIZED) {
             return true;
         }
@@ -134,7 +134,7 @@ async fn refused_after(
 ) -> Option<Duration> {
     let (mut first, mut refusals) = (None, 0);
     while revoked.elapsed() < PATIENCE {
-        let response = requests.get(replica, "/genes?limit=1", key).await;
+        let response = requests.get(replica, SAMPLE, key).await;
         match response {
             Ok(response) if response.status == StatusCode::UNAUTHORIZED => {
                 first = first.or(Some(response.sent.duration_since(revoked)));

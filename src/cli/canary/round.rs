@@ -20,14 +20,11 @@ use super::clock;
 use super::limit::{KeyWindow, Tally};
 use super::passes::{PAUSE, Pass, deviating, is_unconfirmed};
 use super::report::{Check, Outcome, RoundReport};
-use super::target::{BaseUrl, Observation, Requests};
+use super::target::{BaseUrl, Observation, Requests, SAMPLE};
 use crate::config::CacheConfig;
 use crate::net::HttpError;
 use crate::ops::error_chain;
 use crate::sync::lock;
-
-/// The page that shows which genes there are.
-const SAMPLE: &str = "/genes?limit=1";
 
 /// Responses that are errors.
 const ERRORS: [&str; 2] =

@@ -19,6 +19,9 @@ use url::Url;
 use crate::net::{AuthoritiesError, HttpClient, HttpError};
 use crate::registry::Timestamp;
 
+/// A search that is soon cached: it shows whether a key is accepted, and one gene.
+pub(super) const SAMPLE: &str = "/genes?limit=1";
+
 /// Longer than the service takes for any response.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 

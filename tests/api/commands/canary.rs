@@ -255,7 +255,9 @@ async fn nothing_is_reported_of_a_healthy_fleet_whose_genes_change() {
             assert!(value(&metrics, "gene_registry_canary_revocation_seconds") <= 2.0, "{metrics}");
             return;
         }
-        assert!(canary.is_running(), "{}", canary.report());
+        let bound = Duration::from_secs(seconds) + 2 * TIMEOUT;
+        assert!(canary.is_running() && begun.elapsed() < bound, "{}", canary.report());
+        // One change a second.
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
 }
@@ -272,6 +274,8 @@ async fn a_key_that_is_not_usable_is_named() {
     let refused = gene_registry(["canary", "--once", &url]).env("CANARY_API_KEY", wrong);
     let refused = run(refused).await.failed(1, &[wrong]);
     assert!(refused.stderr.contains("the key is refused"), "{refused:?}");
+    let often = run(gene_registry(["canary", "--every", "59s", &url])).await.failed(2, &[]);
+    assert!(often.stderr.contains("expected a duration of 60s to 24h"), "{often:?}");
     let few = arguments(&replicas, &key_file(&fleet, 5).await);
     let few = run(gene_registry(few).arg("--once")).await.failed(1, &[]);
     assert!(few.stderr.contains("at least 14 requests a minute for 1 replicas"), "{few:?}");

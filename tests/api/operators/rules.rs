@@ -197,6 +197,11 @@ fn every_alert_is_tested_and_documented() {
     let more = ["replicas", "canary"];
     let more = more.map(|rules| rules_in(&format!("config/prometheus/{rules}.yml")));
     let alerts = [rules(), more.concat()].concat();
+    let of_canary = rules_in("config/prometheus/canary.yml");
+    let expressions = of_canary.iter().map(|alert| alert["expr"].as_str().unwrap());
+    for metric in expressions.flat_map(names_in) {
+        assert!(catalog::CANARY.iter().any(|one| one.name == metric), "{metric}");
+    }
     for alert in &alerts {
         let name = alert["alert"].as_str().unwrap();
         assert!(tests.contains(&format!("alertname: {name}\n        exp_alerts:")), "{name}");
