@@ -2,11 +2,10 @@
 
 use std::sync::LazyLock;
 
-use bytes::Bytes;
 use poem::http::{HeaderMap, HeaderName, HeaderValue, header};
 
 use crate::cache::{CacheReply, Source};
-use crate::http::header_text::{HeaderText, number, visible};
+use crate::http::header_text::{HeaderText, number};
 use crate::http::headers::{JSON, REQUEST_ID};
 use crate::limit::{Decision, WINDOW};
 use crate::server::NOSNIFF;
@@ -48,15 +47,19 @@ pub(super) fn add_vary(headers: &mut HeaderMap) {
 
 /// Builds the headers of a 200 or 304: representation, caching, cache status (RFC 9110, 9111,
 /// 9211) and rate limit. The caller adds `Content-Encoding` and `X-Request-Id`.
-pub(super) fn success_headers(served: &CacheReply, tag: Bytes, decision: &Decision) -> HeaderMap {
+pub(super) fn success_headers(
+    served: &CacheReply,
+    tag: HeaderValue,
+    decision: &Decision,
+) -> HeaderMap {
     let mut text = HeaderText::default();
     write_cache(&mut text, served);
     write_rate_limit(&mut text, decision);
     let mut headers = SUCCESS_TEMPLATE.clone();
     let mut fields = headers.values_mut();
     let ready = [
-        visible(tag),
-        visible(served.entry.link.clone()),
+        tag,
+        served.entry.link.clone(),
         number(served.age.as_secs()),
         number(decision.reset_seconds()),
     ];
@@ -151,14 +154,14 @@ mod tests {
 
     fn cache_headers_ms(source: Source, age: u64, fresh: u64) -> (String, String) {
         let request = Request::Phenotype(uuid::Uuid::nil().into());
-        let body = ResponseBody { body: "{}".into(), link: "".into() };
+        let body = ResponseBody { body: "{}".into(), link: HeaderValue::from_static("") };
         let stamp = ReadStamp::new(Timestamp::UNIX_EPOCH, None);
         let entry = Arc::new(Entry::new(&request, body, stamp));
         let (age, fresh) = (Duration::from_millis(age), Duration::from_millis(fresh));
         let (tag, decision) = (entry.etag(true), Decision::never());
         let headers =
             success_headers(&CacheReply { entry, source, age, fresh }, tag.clone(), &decision);
-        assert_eq!(headers[header::ETAG].as_bytes(), tag);
+        assert_eq!(headers[header::ETAG], tag);
         assert_eq!(headers[header::AGE].to_str().expect("ASCII"), age.as_secs().to_string());
         let text = |name| headers[&name].to_str().expect("ASCII").to_owned();
         (text(header::CACHE_CONTROL), text(CACHE_STATUS))
@@ -214,7 +217,10 @@ mod tests {
     #[test]
     fn each_value_is_under_its_name() {
         let request = Request::Phenotype(uuid::Uuid::nil().into());
-        let body = ResponseBody { body: "{}".into(), link: "<?a>; rel=\"next\"".into() };
+        let body = ResponseBody {
+            body: "{}".into(),
+            link: HeaderValue::from_static("<?a>; rel=\"next\""),
+        };
         let stamp = ReadStamp::new(Timestamp::UNIX_EPOCH, None);
         let entry = Arc::new(Entry::new(&request, body, stamp));
         let (age, fresh) = (Duration::from_secs(70), Duration::from_secs(99));
@@ -224,7 +230,7 @@ mod tests {
             success_headers(&CacheReply { entry, source, age, fresh }, tag.clone(), &decision);
         for (name, value) in [
             ("content-type", "application/json"),
-            ("etag", std::str::from_utf8(&tag).expect("ASCII")),
+            ("etag", tag.to_str().expect("ASCII")),
             ("age", "70"),
             ("cache-control", "private, max-age=99"),
             ("cache-status", "gene-registry; hit; ttl=29; detail=local"),

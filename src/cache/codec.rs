@@ -7,6 +7,7 @@
 //! length, so that a script can compare it.
 
 use bytes::Bytes;
+use poem::http::HeaderValue;
 
 use super::entry::{Entry, ResponseBody};
 use crate::registry::{Request, Timestamp};
@@ -44,7 +45,7 @@ pub(crate) fn encode(key: &str, entry: &Entry) -> Vec<u8> {
     bytes.extend(version(&entry.seen).as_bytes());
     bytes.extend(entry.etag_bytes);
     put_text(&mut bytes, snapshot.as_bytes());
-    put_text(&mut bytes, &entry.link);
+    put_text(&mut bytes, entry.link.as_bytes());
     bytes.extend(&entry.body);
     let sum = checksum(key, &bytes[HEAD..]);
     bytes[0] = FORMAT;
@@ -63,7 +64,7 @@ pub(crate) fn decode(key: &str, request: &Request, bytes: &Bytes) -> Option<Entr
     let (snapshot, rest) = take_text(rest)?;
     let (link, body) = take_text(rest)?;
     let body = bytes.slice(bytes.len() - body.len()..);
-    let response = ResponseBody { body, link: Bytes::copy_from_slice(link.as_bytes()) };
+    let response = ResponseBody { body, link: HeaderValue::from_str(link).ok()? };
     Some(Entry::from_parts(request, response, stamp(version, snapshot)?, *etag_bytes))
 }
 
@@ -113,8 +114,11 @@ mod tests {
     fn entry() -> impl Strategy<Value = Entry> {
         let body = prop::collection::vec(any::<u8>(), 0..200);
         let snapshot = prop::option::of(Just("10:20:10,14"));
-        (body, ".{0,20}", any::<u32>(), snapshot).prop_map(|(body, link, second, snapshot)| {
-            let response = ResponseBody { body: body.into(), link: link.into() };
+        (body, "[ -~]{0,20}", any::<u32>(), snapshot).prop_map(|(body, link, second, snapshot)| {
+            let response = ResponseBody {
+                body: body.into(),
+                link: HeaderValue::from_str(&link).expect("visible"),
+            };
             let read_at = Timestamp::from_second(i64::from(second)).expect("a time");
             let snapshot = snapshot.map(|text| text.parse().expect("a snapshot"));
             Entry::new(&request(), response, ReadStamp::new(read_at, snapshot))

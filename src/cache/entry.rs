@@ -9,6 +9,7 @@ use data_encoding::HEXLOWER;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use poem::http::HeaderValue;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
@@ -34,18 +35,18 @@ pub struct ResponseBody {
     /// The JSON.
     pub body: Bytes,
     /// The value of the `Link` header; empty if the response has none.
-    pub link: Bytes,
+    pub link: HeaderValue,
 }
 
 impl ResponseBody {
     /// A page, with links to the next and the previous page.
     pub fn page(search: &GeneSearch, page: &GenePage) -> Self {
-        Self { body: json(page), link: exact(links(search, page.total.get()).into()) }
+        Self { body: json(page), link: visible(links(search, page.total.get())) }
     }
 
     /// Any other value, without links.
     pub fn of(value: &impl Serialize) -> Self {
-        Self { body: json(value), link: Bytes::new() }
+        Self { body: json(value), link: HeaderValue::from_static("") }
     }
 }
 
@@ -55,7 +56,7 @@ pub struct Entry {
     /// The JSON.
     pub body: Bytes,
     /// The value of the `Link` header; empty if the response has none.
-    pub link: Bytes,
+    pub link: HeaderValue,
     /// The time of the read, and the state of the database that it saw.
     pub seen: ReadStamp,
     /// The thousandths by which its ages are shortened.
@@ -63,7 +64,7 @@ pub struct Entry {
     /// The entity tag, decoded.
     pub(super) etag_bytes: [u8; 16],
     /// The entity tags (RFC 9110, section 8.8.3) of the plain and of the compressed bytes.
-    pub(super) etags: [Bytes; 2],
+    pub(super) etags: [HeaderValue; 2],
     gzip: OnceLock<Bytes>,
 }
 
@@ -84,12 +85,12 @@ impl Entry {
         let ttl_jitter = ttl_jitter(request, &seen);
         let ResponseBody { body, link } = response;
         let digits = HEXLOWER.encode(&etag_bytes);
-        let etags = ["", "-gzip"].map(|coding| exact(format!("\"{digits}{coding}\"").into()));
+        let etags = ["", "-gzip"].map(|coding| visible(format!("\"{digits}{coding}\"")));
         Self { body, link, seen, ttl_jitter, etag_bytes, etags, gzip: OnceLock::new() }
     }
 
     /// The entity tag of the compressed (`is_gzip`) or the plain bytes, with its quotes.
-    pub fn etag(&self, is_gzip: bool) -> Bytes {
+    pub fn etag(&self, is_gzip: bool) -> HeaderValue {
         self.etags[usize::from(is_gzip)].clone()
     }
 
@@ -135,6 +136,11 @@ pub(super) fn exact(bytes: Vec<u8>) -> Bytes {
     bytes.into_boxed_slice().into()
 }
 
+/// A header's value that is made of visible ASCII; empty if it is not.
+fn visible(text: String) -> HeaderValue {
+    HeaderValue::from_maybe_shared(exact(text.into())).unwrap_or(HeaderValue::from_static(""))
+}
+
 /// `next` and `prev` (RFC 8288) as query-only references, which are valid behind any proxy and
 /// under any path.
 fn links(search: &GeneSearch, total: u64) -> String {
@@ -175,7 +181,7 @@ mod tests {
 
     fn entry(body: String) -> Entry {
         let request = Request::Phenotype(uuid::Uuid::nil().into());
-        let response = ResponseBody { body: body.into(), link: "".into() };
+        let response = ResponseBody { body: body.into(), link: HeaderValue::from_static("") };
         Entry::new(&request, response, ReadStamp::new(Timestamp::UNIX_EPOCH, None))
     }
 
@@ -183,8 +189,8 @@ mod tests {
     fn tags_are_the_hash_of_the_plain_bytes() {
         // SHA-256 of the empty text begins e3b0c44298fc1c149afbf4c8996fb924.
         let entry = entry(String::new());
-        assert_eq!(entry.etag(false).as_ref(), b"\"e3b0c44298fc1c149afbf4c8996fb924\"");
-        assert_eq!(entry.etag(true).as_ref(), b"\"e3b0c44298fc1c149afbf4c8996fb924-gzip\"");
+        assert_eq!(entry.etag(false), "\"e3b0c44298fc1c149afbf4c8996fb924\"");
+        assert_eq!(entry.etag(true), "\"e3b0c44298fc1c149afbf4c8996fb924-gzip\"");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What a load that found nothing returns.
 
+use poem::http::HeaderValue;
 use tokio::time::timeout;
 
 use super::super::entry::ResponseBody;
@@ -42,7 +43,7 @@ async fn result(fresh_s: u64, known: u64) -> EntryResult {
     let (loader, request) =
         (Arc::new(loader(fresh_s)), Request::Phenotype(uuid::Uuid::nil().into()));
     let snapshot = format!("{known}:{known}:").parse().ok();
-    let body = ResponseBody { body: "{}".into(), link: "".into() };
+    let body = ResponseBody { body: "{}".into(), link: HeaderValue::from_static("") };
     let seen = ReadStamp::new(Timestamp::UNIX_EPOCH, snapshot);
     loader.policy.local.put(&request, &Arc::new(Entry::new(&request, body, seen)));
     let load = loader.fetch_and_publish(&request, None, None, Priority::Foreground);

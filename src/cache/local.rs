@@ -195,8 +195,8 @@ fn entry_size(entry: &Entry) -> usize {
         length => allocation(length) + BYTES_COUNTER,
     };
     let forms = if entry.is_compressible() { 2 } else { 1 };
-    let tags: usize = entry.etags.iter().map(|tag| bytes_size(tag)).sum();
-    let (body, link) = (forms * bytes_size(&entry.body), bytes_size(&entry.link));
+    let tags: usize = entry.etags.iter().map(|tag| bytes_size(tag.as_bytes())).sum();
+    let (body, link) = (forms * bytes_size(&entry.body), bytes_size(entry.link.as_bytes()));
     body + link + entry.link.len() + 3 * stamp_size(&entry.seen) + tags
 }
 

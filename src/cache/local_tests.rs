@@ -1,5 +1,7 @@
 //! The memory of entries and absences, and which of them remain.
 
+use poem::http::HeaderValue;
+
 use super::super::entry::ResponseBody;
 use super::*;
 use crate::config::AgesConfig;
@@ -9,7 +11,10 @@ use crate::upstream::BootInstant;
 fn weight_of(domain: &str, body: &str, link: &str, snapshot: &str) -> u64 {
     let filter = GeneFilter { domain: domain.parse().ok(), fidelity: None };
     let request = Request::Search(GeneSearch { filter, ..GeneSearch::default() });
-    let response = ResponseBody { body: body.to_owned().into(), link: link.to_owned().into() };
+    let response = ResponseBody {
+        body: body.to_owned().into(),
+        link: HeaderValue::from_str(link).expect("visible"),
+    };
     let snapshot = Some(snapshot.parse().expect("a snapshot"));
     let entry = Entry::new(&request, response, ReadStamp::new(Timestamp::UNIX_EPOCH, snapshot));
     let ages = AgesConfig { fresh_s: 60, stale_s: 0, if_error_s: 60 };
@@ -41,7 +46,7 @@ fn a_read_that_found_nothing_removes_only_what_surely_shows_less() {
         seen
     };
     let between = seen(25, 25);
-    let response = ResponseBody { body: "{}".into(), link: "".into() };
+    let response = ResponseBody { body: "{}".into(), link: HeaderValue::from_static("") };
     let entry = Arc::new(Entry::new(&request, response, seen(20, 20)));
     cache.put(&request, &entry);
     let kept = cache.put_absent(&request, seen(19, 30));
@@ -50,7 +55,7 @@ fn a_read_that_found_nothing_removes_only_what_surely_shows_less() {
 
     assert!(cache.put_absent(&request, seen(21, 30)).is_none());
     assert!(cache.entries.get(&request).is_none());
-    let response = ResponseBody { body: "{}".into(), link: "".into() };
+    let response = ResponseBody { body: "{}".into(), link: HeaderValue::from_static("") };
     let between = Entry::new(&request, response, between);
     assert!(cache.put(&request, &Arc::new(between)).is_none(), "the absence may show more");
 }
@@ -66,7 +71,7 @@ fn an_entry_replaces_only_an_absence_that_surely_shows_less() {
             ReadStamp::new(Timestamp::UNIX_EPOCH, snapshot)
         };
         let entry = |seen| {
-            let response = ResponseBody { body: "{}".into(), link: "".into() };
+            let response = ResponseBody { body: "{}".into(), link: HeaderValue::from_static("") };
             Arc::new(Entry::new(&request, response, seen))
         };
         let (earlier, absent) = (entry(seen(20)), seen(21));

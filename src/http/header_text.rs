@@ -80,7 +80,7 @@ pub(crate) fn number(number: u64) -> HeaderValue {
 }
 
 /// A value of visible ASCII; empty if the text is anything else.
-pub(crate) fn visible(text: Bytes) -> HeaderValue {
+fn visible(text: Bytes) -> HeaderValue {
     HeaderValue::from_maybe_shared(text).unwrap_or(HeaderValue::from_static(""))
 }
 

@@ -47,9 +47,9 @@ where
         line.0.push_str("{\"timestamp\":\"");
         TIME.print_timestamp(&Timestamp::now(), &mut line.0).map_err(|_| fmt::Error)?;
         line.0.push('"');
-        line.text("level", metadata.level().as_str());
+        line.verbatim("level", metadata.level().as_str());
         event.record(&mut line);
-        line.text("target", metadata.target());
+        line.verbatim("target", metadata.target());
         line.0.push_str("}\n");
         out.write_str(&line.0)
     }
@@ -63,6 +63,13 @@ impl Line {
     fn text(&mut self, name: &str, value: &str) {
         self.json(name, "\"");
         push_escaped(&mut self.0, value);
+        self.0.push('"');
+    }
+
+    /// Adds a member whose value is a string of the code, which contains nothing to escape.
+    fn verbatim(&mut self, name: &str, value: &str) {
+        self.json(name, "\"");
+        self.0.push_str(value);
         self.0.push('"');
     }
 
