@@ -13,12 +13,12 @@ from . import growth, machine, paced, report, rounds, servers
 from .misses import DatabaseAlone
 from .mixed import MixedLoad
 from .process import Fleet
-from .side_by_side import Setting
+from .side_by_side import BEFORE_BOLT, Setting
 from .stores import Postgres, Redis
 from .tls import TlsHits
 
 RESULTS = Path("bench/results")
-PARTS = "side-by-side,tls,mixed,fixed,paced,growth,size,instructions"
+PARTS = "hits,small,misses,tls,mixed,fixed,paced,growth,size,instructions"
 
 
 def options():
@@ -35,8 +35,14 @@ def options():
     chosen.seconds = chosen.seconds or (1 if chosen.quick else 10)
     chosen.fixed_seconds = chosen.seconds if chosen.quick else max(30, chosen.seconds)
     chosen.only = chosen.only.split(",")
+    if unknown := set(chosen.only) - set(PARTS.split(",")):
+        parser.error(f"no part is called {', '.join(unknown)}; there are {PARTS}")
+    if "paced" in chosen.only and "hits" not in chosen.only:
+        parser.error("paced needs hits")
     folders = {"service": chosen.target / "gene-registry", "floor": chosen.target / "floor",
                "1.0.0": chosen.reference / "gene-registry"}
+    if (chosen.target / "before-bolt").exists():
+        folders[BEFORE_BOLT] = chosen.target / "before-bolt"
     chosen.binaries = {name: str(path.resolve()) for name, path in folders.items()}
     return chosen
 
@@ -55,7 +61,12 @@ def main():
         run_parts(chosen, result, fleet, folder)
     result["minutes"] = round((time.monotonic() - begun) / 60, 1)
     result["load_average_after"] = machine.load_average()
-    write(result, chosen.label or ("quick" if chosen.quick else build["commit"]))
+    write(result, chosen.label or label(chosen, build))
+
+
+def label(chosen, build):
+    parts = [] if chosen.only == PARTS.split(",") else chosen.only
+    return "quick" if chosen.quick else "-".join([build["commit"], *parts])
 
 
 def write(result, label):
@@ -92,9 +103,8 @@ def run_parts(chosen, result, fleet, folder):
         result["runs"] |= runs
         return rounds.medians(runs)
 
-    modes = side_by_side(chosen, result, setting)
     say("Side by side")
-    result["modes"] = measure(modes)
+    result["modes"] = measure(side_by_side(chosen, result, setting))
     if "fixed" in chosen.only:
         say("At one fixed rate")
         result["fixed"] = measure(paced.modes(setting), chosen.fixed_seconds)
@@ -108,10 +118,11 @@ def run_parts(chosen, result, fleet, folder):
 
 def side_by_side(chosen, result, setting):
     """The modes of all rounds."""
-    modes = setting.modes()
-    by_name = {mode.name: mode for mode in modes}
-    modes += DatabaseAlone(setting, by_name["service, no log: miss"],
-                           by_name["service, no log: shared hit"]).modes()
+    modes = setting.modes(chosen.only)
+    if "misses" in chosen.only:
+        by_name = {mode.name: mode for mode in modes}
+        modes += DatabaseAlone(setting, by_name["service, no log: miss"],
+                               by_name["service, no log: shared hit"]).modes()
     if "tls" in chosen.only:
         hits = TlsHits(setting)
         result["tls"] = hits.check()

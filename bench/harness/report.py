@@ -6,6 +6,7 @@ from pathlib import Path
 from . import goals
 from .misses import load_share
 from .plot import Line, chart
+from .side_by_side import BEFORE_BOLT
 
 
 def table(heads, rows):
@@ -19,7 +20,7 @@ def latencies(figures):
 
 
 def markdown(result):
-    parts = [head, met_goals, beside_reference, side_by_side, stores, mixed, misses, fixed, paced,
+    parts = [head, met_goals, beside_reference, beside_before_bolt, side_by_side, stores, mixed, misses, fixed, paced,
              growth]
     return "\n".join(line for part in parts for line in part(result)) + "\n"
 
@@ -67,6 +68,13 @@ def beside_reference(result):
             " rounds.", "", *table(("load", "ratio", "95 % interval"), rows)]
 
 
+def beside_before_bolt(result):
+    ours, before = (f"{name}: {goals.PAGE}" for name in ("service, no log", BEFORE_BOLT))
+    found = goals.ratio(result["runs"], goals.cost(ours), goals.cost(before))
+    return found and ["## BOLT", "", "Processor time of a local hit ÷ that of the same program"
+                      f" before BOLT: {found.mean:.2f} ({interval(found)}).", ""] or []
+
+
 def side_by_side(result):
     rows = [(name, f"{m['cpu_us']:.1f}", f"{m['spread']:.0%}", f"{m['per_second']:,.0f}",
              f"{m['busy']:.0%}", *latencies(m), f"{m['memory_mb']:.1f}")
@@ -103,7 +111,9 @@ def mixed(result):
 
 
 def misses(result):
-    miss = result["modes"]["service, no log: miss"]
+    miss = result["modes"].get("service, no log: miss")
+    if not miss:
+        return []
     rows = [(name, f"{m['per_second']:,.0f}", f"{m['cpu_us']:.1f}",
              f"{m['load_share']:.0%}" if "load_share" in m else "none",
              f"{miss['per_second'] / m['per_second']:.2f}" if m["per_second"] else "")
@@ -160,7 +170,9 @@ def plots(result, stem):
     """Writes the charts for which the run has measurements."""
     bars = [(name.removesuffix(": 20 genes"), m["cpu_us"]) for name, m in result["modes"].items()
             if name.endswith(": 20 genes")]
-    Path(f"{stem}-cost.svg").write_text(chart.bars("CPU for each request, µs (20 genes)", bars))
+    if bars:
+        Path(f"{stem}-cost.svg").write_text(
+            chart.bars("CPU for each request, µs (20 genes)", bars))
     if "paced" in result:
         lines = [Line(name, [(p["per_second"] / 1000, p["p99_us"]) for p in points])
                  for name, points in result["paced"].items()]

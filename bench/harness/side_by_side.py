@@ -11,20 +11,14 @@ from .stores import api_key
 MAX_LIMIT = 2_147_483_647
 KEYS, KEYS_LIMIT = 1000, 5999
 PAGE = "/v1/genes?domain=bench.large&limit=20"
+BEFORE_BOLT = "service, no log, before BOLT"
 
 
-class Build:
-    """One build of the service, and its replicas in the configurations that are measured."""
+class Program:
+    """One program of the service."""
 
     def __init__(self, setting, name, binary):
         self.setting, self.name, self.binary = setting, name, binary
-        bare = {**LONG_AGES, **WITHOUT_LOCAL_CACHE, **WITHOUT_LOG}
-        self.hit = self.replica("hit", **LONG_AGES)
-        self.quiet = self.replica("quiet", **LONG_AGES, **WITHOUT_LOG)
-        self.tls = self.replica("tls", **LONG_AGES, **WITHOUT_LOG, **tls.settings(setting.folder))
-        self.shared = self.replica("shared", **bare)
-        self.without_redis = self.replica("alone", has_redis=False, **bare)
-        self.logging = {self.name: self.hit, f"{self.name}, no log": self.quiet}
 
     def replica(self, name, database=None, has_redis=True, **settings):
         setting = self.setting
@@ -37,6 +31,20 @@ class Build:
             setting.redis.url if has_redis else "", settings)
         server.stores = stores
         return server
+
+
+class Build(Program):
+    """A program with its replicas in the configurations that are measured."""
+
+    def __init__(self, setting, name, binary):
+        super().__init__(setting, name, binary)
+        bare = {**LONG_AGES, **WITHOUT_LOCAL_CACHE, **WITHOUT_LOG}
+        self.hit = self.replica("hit", **LONG_AGES)
+        self.quiet = self.replica("quiet", **LONG_AGES, **WITHOUT_LOG)
+        self.tls = self.replica("tls", **LONG_AGES, **WITHOUT_LOG, **tls.settings(setting.folder))
+        self.shared = self.replica("shared", **bare)
+        self.without_redis = self.replica("alone", has_redis=False, **bare)
+        self.logging = {self.name: self.hit, f"{self.name}, no log": self.quiet}
 
 
 class Setting:
@@ -57,9 +65,17 @@ class Setting:
         bare = {**LONG_AGES, **WITHOUT_LOCAL_CACHE, **WITHOUT_LOG}
         self.unnamed = self.service.replica(
             "unnamed", **bare, UPSTREAM__PREPARED_STATEMENTS="false")
+        self.before_bolt = self.start_before_bolt(binaries)
         self.responses = self.save_responses()
         self.peers = self.start_peers(binaries["floor"], limits)
         self.lua = {peer.name: peer for peer in self.peers if "lua" in peer.name}
+
+    def start_before_bolt(self, binaries):
+        """The measured build as it was before BOLT, if BOLT has optimized it."""
+        if BEFORE_BOLT not in binaries:
+            return {}
+        program = Program(self, "before-bolt", binaries[BEFORE_BOLT])
+        return {BEFORE_BOLT: program.replica("quiet", **LONG_AGES, **WITHOUT_LOG)}
 
     def save_responses(self):
         """The target and the file of each response that all servers send."""
@@ -123,17 +139,27 @@ class Setting:
     def requests(self, name, lines):
         return load.lines_file(self.folder, name, lines)
 
-    def modes(self):
-        return [*self.hit_modes(), *self.key_modes(), *self.other_modes(), *self.slow_modes()]
-
-    def hit_modes(self):
+    def modes(self, parts):
+        """The modes of these parts."""
         found = []
-        for size, (target, _) in self.responses.items():
-            file = self.requests(f"hit-{size.replace(' ', '-')}", [(target, self.key, "")])
-            found += [Mode(f"{peer.name}: {size}", peer, file) for peer in self.peers]
-            found += [Mode(f"{name}: {size}", replica, file)
-                      for build in self.builds for name, replica in build.logging.items()]
+        if "hits" in parts:
+            found += [*self.hit_modes("20 genes"), *self.key_modes(), *self.other_modes()]
+        if "small" in parts:
+            found += self.hit_modes("2 KB")
+        if "hits" in parts or "misses" in parts:
+            found += self.shared_modes()
+        if "misses" in parts:
+            found += self.miss_modes()
         return found
+
+    def hit_modes(self, size):
+        target, _ = self.responses[size]
+        file = self.requests(f"hit-{size.replace(' ', '-')}", [(target, self.key, "")])
+        contestants = {peer.name: peer for peer in self.peers}
+        for build in self.builds:
+            contestants |= build.logging
+        contestants |= self.before_bolt
+        return [Mode(f"{name}: {size}", server, file) for name, server in contestants.items()]
 
     def key_modes(self):
         file = self.requests("keys", [(PAGE, key, "") for key in self.many])
@@ -164,8 +190,13 @@ class Setting:
             mode("401", 401, PAGE, api_key("nobody", 1)[:-1] + "!", ""),
         ]
 
-    def slow_modes(self):
-        shared, misses = self.shared_requests(), self.requests("miss", [
+    def shared_modes(self):
+        file = self.shared_requests()
+        return [Mode(f"{build.name}, no log: shared hit", build.shared, file, source="shared")
+                for build in self.builds]
+
+    def miss_modes(self):
+        misses = self.requests("miss", [
             (f"/v1/genes/{gene}/phenotype", self.key, "") for gene in self.genes])
 
         def miss(name, replica):
@@ -174,8 +205,7 @@ class Setting:
         found = [miss("service, no log: miss, unnamed", self.unnamed)]
         for build in self.builds:
             name = f"{build.name}, no log"
-            found += [Mode(f"{name}: shared hit", build.shared, shared, source="shared"),
-                      miss(f"{name}: miss", build.shared),
+            found += [miss(f"{name}: miss", build.shared),
                       miss(f"{name}: miss, without Redis", build.without_redis)]
         return found
 
