@@ -24,7 +24,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use self::metrics::CanaryMetrics;
 use self::report::{Check, Outcome, RoundReport};
 pub(super) use self::revocation::KEY_NAME;
-use self::round::Round;
+use self::round::{Round, RoundError};
 use self::target::{BaseUrl, Requests};
 use super::command::{CommandError, CommandResult, UsageError, block_on};
 use super::config_file::ConfigFile;
@@ -149,7 +149,19 @@ impl CanaryRun {
         Ok(ExitCode::SUCCESS)
     }
 
+    /// A fleet of which nothing responds breaks the first promise; the others are not checked then.
     async fn round(&self) -> Result<RoundReport, CommandError> {
+        match self.complete_round().await {
+            Err(RoundError::NoneResponds(faults)) => {
+                let mut report = RoundReport::default();
+                report.add(Check::Responds, Outcome::Broken(faults));
+                Ok(report)
+            }
+            result => Ok(result?),
+        }
+    }
+
+    async fn complete_round(&self) -> Result<RoundReport, RoundError> {
         let replicas = self.replicas().await?;
         let round = Round {
             requests: &self.requests,
@@ -165,14 +177,16 @@ impl CanaryRun {
         Ok(report)
     }
 
-    async fn replicas(&self) -> Result<Vec<BaseUrl>, CommandError> {
+    async fn replicas(&self) -> Result<Vec<BaseUrl>, RoundError> {
         if !self.options.each_address {
             return Ok(self.options.urls.clone());
         }
         let mut replicas = Vec::new();
         for url in &self.options.urls {
-            let found = url.each_address().await;
-            replicas.extend(found.map_err(|error| format!("{url}: {}", io_reason(&error)))?);
+            let found = url.each_address().await.map_err(|error| {
+                RoundError::NoneResponds(vec![format!("{url}: {}", io_reason(&error))])
+            })?;
+            replicas.extend(found);
         }
         Ok(replicas)
     }

@@ -52,8 +52,8 @@ pub(super) enum RoundError {
     LimitTooLow { needed: u32, replicas: usize, limit: u32 },
     #[error("another client uses the key of the canary; give it a key of its own")]
     KeyInUse,
-    #[error("no replica responds: {0}")]
-    NoResponse(String),
+    #[error("no replica responds: {}", .0.join("; "))]
+    NoneResponds(Vec<String>),
 }
 
 /// What a round works with.
@@ -125,16 +125,17 @@ impl Round<'_> {
         Err(RoundError::KeyInUse)
     }
 
-    /// The response of the first replica that sends one.
+    /// The response of the first replica that knows the key, or refuses it.
     async fn first_response(&self) -> Result<Observation, RoundError> {
-        let mut failure = String::from("none was found");
+        let mut faults = Faults::default();
         for replica in &self.replicas {
             match self.get(replica, SAMPLE).await {
-                Ok(response) => return Ok(response),
-                Err(error) => failure = format!("{replica}: {}", error_chain(&error)),
+                Ok(response) if is_about_key(&response) => return Ok(response),
+                Ok(response) => faults.add(replica, format!("status {}", response.status)),
+                Err(error) => faults.add(replica, error_chain(&error)),
             }
         }
-        Err(RoundError::NoResponse(failure))
+        Err(RoundError::NoneResponds(faults.texts))
     }
 
     fn enough(&self, window: KeyWindow) -> Result<KeyWindow, RoundError> {
@@ -259,6 +260,11 @@ impl Round<'_> {
         let send = |replica| async move { self.get(replica, SAMPLE).await.is_ok() };
         requests.map(send).buffer_unordered(CONCURRENCY).count().await;
     }
+}
+
+/// Whether the key was found, or is refused.
+fn is_about_key(response: &Observation) -> bool {
+    response.status == StatusCode::UNAUTHORIZED || response.number("x-ratelimit-limit").is_some()
 }
 
 /// What is wrong at the replicas.

@@ -132,6 +132,39 @@ async fn a_healthy_fleet_keeps_every_promise() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_fleet_of_which_nothing_responds_is_found() {
+    let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
+    let mut fleet = Fleet::start_with(2, postgres, redis, patient).await;
+    let mut words = arguments(&Vec::from_iter(&fleet.replicas), &key_file(&fleet, LIMIT).await);
+    for replica in fleet.replicas.drain(..) {
+        replica.shutdown().await;
+    }
+    words.push("--once".to_owned());
+    let none = run(gene_registry(&words)).await.failed(1, &[]);
+    let broken: Vec<_> = none.stdout.lines().collect();
+    assert!(broken.len() == 2, "{none:?}");
+    assert!(broken.iter().all(|line| line.starts_with("broken: responds: http://127.0.0.1:")));
+
+    let unknown = ["--url=http://gene-registry.invalid".to_owned(), "--each-address".to_owned()];
+    let unknown = run(gene_registry(words.iter().chain(&unknown))).await.failed(1, &[]);
+    let expected = "broken: responds: http://gene-registry.invalid: ";
+    assert!(unknown.stdout.starts_with(expected), "{unknown:?}");
+}
+
+/// Its database is lost before it has read the canary's key.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fleet_that_knows_no_key_does_not_respond() {
+    need_own_servers!();
+    let postgres = PostgresServer::start(PostgresOptions::default()).await;
+    let fleet = Fleet::start_with(2, &postgres, RedisServer::shared().await, patient).await;
+    let mut words = arguments(&Vec::from_iter(&fleet.replicas), &key_file(&fleet, LIMIT).await);
+    words.push("--once".to_owned());
+    postgres.stop_immediate().await;
+    let none = run(gene_registry(&words)).await.failed(1, &[]);
+    assert!(none.stdout.contains("broken: responds: ") && none.stdout.contains(": status 502"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_replica_that_counts_by_itself_is_found() {
     let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
     let fleet = Fleet::start_with(2, postgres, redis, patient).await;

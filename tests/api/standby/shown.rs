@@ -75,7 +75,12 @@ async fn a_standby_is_read_again_and_again_after_the_primary_died_with_open_tran
     })
     .await;
 
+    // Until its next poll, it may lack the key.
     let known = format!("/genes/{}/phenotype", genes[0]);
+    eventually(TIMEOUT, "the standby shows the key", || async {
+        replica.get(&known, Some(&key)).await.status == 200
+    })
+    .await;
     let requests = [
         ("/genes/00000000-0000-4000-8000-000000000000/phenotype", 404),
         (known.as_str(), 200),
