@@ -197,15 +197,17 @@ pub const ALL: &[MetricDescription] = catalog! {
 /// The metrics of the command `canary`.
 pub const CANARY: &[MetricDescription] = catalog! {
     Gauge "gene_registry_canary_broken" ["check"]
-        "1 if the last such check found a broken promise, otherwise 0: `responds`, `ages`, `change_log`, `clock`, `agreement`, `limit`, `revocation`; absent until the check was done";
+        "1 if the last such check found a broken promise, otherwise 0: `responds`, `ages`, `change_log`, `clock`, `agreement`, `limit`, `revocation`; absent until the check was done, and after a round that could not begin";
     Counter "gene_registry_canary_rounds_total" []
         "completed rounds of checks";
     Counter "gene_registry_canary_requests_total" []
         "requests that the canary has sent to replicas";
-    Gauge "gene_registry_canary_last_round_timestamp_seconds" []
-        "end of the last complete round, at first the start, in seconds since 1970";
+    Gauge "gene_registry_canary_last_check_timestamp_seconds" ["check"]
+        "when the check was last done, in seconds since 1970; of `responds` and `limit`, and of `revocation` if it is configured, at first the start, and of others absent until the check was done";
+    Gauge "gene_registry_canary_interval_seconds" []
+        "from the start of one round to the next (`--every`), seconds";
     Gauge "gene_registry_canary_revocation_seconds" []
-        "time from the last revocation of a key to its refusal by the last replica, seconds; absent until it was measured";
+        "time from the last revocation of a key to the last request with it that was accepted, seconds; absent until it was measured";
 };
 
 #[cfg(test)]

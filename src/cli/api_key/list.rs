@@ -6,7 +6,7 @@ use anstyle::{AnsiColor, Style};
 use clap::Args;
 
 use super::key_client_args::KeyClientArgs;
-use crate::cli::canary;
+use crate::cli::canary::is_of_canary;
 use crate::cli::command::CommandResult;
 use crate::cli::output::{
     Table, TimeFormat, local_as, notice, print, print_json, sanitize, styled,
@@ -32,7 +32,7 @@ impl List {
         let mut key_client = self.client.open(self.all).await?;
         let mut keys = key_client.list().await?;
         if !self.all_keys {
-            keys.retain(|key| key.name != canary::KEY_NAME);
+            keys.retain(|key| !is_of_canary(&key.name, key.created_at, key.expires_at));
         }
         if self.client.json {
             print_json(&keys)?;

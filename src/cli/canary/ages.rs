@@ -1,7 +1,7 @@
 //! Compares one response with what `docs/staleness.md` and `docs/api.md` promise of its age.
 
 use super::target::Observation;
-use crate::config::{AgesConfig, CacheConfig};
+use crate::config::{AgesConfig, CacheConfig, Config};
 
 /// For how many seconds a client may use a response at most.
 const CLIENT_MAX_AGE_S: u64 = 30;
@@ -56,12 +56,31 @@ impl Found {
     }
 }
 
-/// What is wrong with the response, whose kind has these ages in `cache`.
-pub(super) fn violation(kind: Kind, response: &Observation, cache: &CacheConfig) -> Option<String> {
+/// The bounds of ages.
+#[derive(Debug)]
+pub(super) struct AgeBounds<'a> {
+    cache: &'a CacheConfig,
+    /// The age of what was just read, in seconds: a standby may lag.
+    read_s: u64,
+}
+
+impl<'a> AgeBounds<'a> {
+    /// Of a fleet with this configuration.
+    pub(super) fn of(config: &'a Config) -> Self {
+        Self { cache: &config.cache, read_s: MAX_READ_S + config.upstream.max_lag_ms / 1000 }
+    }
+}
+
+/// What is wrong with the response.
+pub(super) fn violation(
+    kind: Kind,
+    response: &Observation,
+    bounds: &AgeBounds<'_>,
+) -> Option<String> {
     let ages = match kind {
-        Kind::Search => &cache.search,
-        Kind::Phenotype => &cache.phenotype,
-        Kind::Insights => &cache.insights,
+        Kind::Search => &bounds.cache.search,
+        Kind::Phenotype => &bounds.cache.phenotype,
+        Kind::Insights => &bounds.cache.insights,
         Kind::Error => return error_violation(response),
     };
     let given = format!(
@@ -77,11 +96,17 @@ pub(super) fn violation(kind: Kind, response: &Observation, cache: &CacheConfig)
     let (Some(found), Some(age), Some(max_age)) = parts else {
         return Some(format!("Age, Cache-Control or Cache-Status is not as documented {given}"));
     };
-    let wrong = wrong_age(kind, found, age, ages).or_else(|| wrong_max_age(found, age, max_age))?;
+    let wrong = wrong_age(kind, found, age, (ages, bounds.read_s))
+        .or_else(|| wrong_max_age(found, age, max_age))?;
     Some(format!("{wrong} {given}"))
 }
 
-fn wrong_age(kind: Kind, found: Found, age: u64, ages: &AgesConfig) -> Option<String> {
+fn wrong_age(
+    kind: Kind,
+    found: Found,
+    age: u64,
+    (ages, read_s): (&AgesConfig, u64),
+) -> Option<String> {
     let AgesConfig { fresh_s, stale_s, if_error_s } = *ages;
     let (oldest, name) = match found {
         Found::Cached { ttl } if ttl > 0 && age.saturating_add(ttl.unsigned_abs()) > fresh_s => {
@@ -91,8 +116,8 @@ fn wrong_age(kind: Kind, found: Found, age: u64, ages: &AgesConfig) -> Option<St
         }
         Found::Cached { .. } => (fresh_s.saturating_add(stale_s), "fresh_s + stale_s"),
         // The total of a page may have been read before the page.
-        Found::Read if kind == Kind::Search => (fresh_s / 2 + MAX_READ_S, "fresh_s / 2 and a read"),
-        Found::Read => (MAX_READ_S, "a read takes"),
+        Found::Read if kind == Kind::Search => (fresh_s / 2 + read_s, "fresh_s / 2 and a read"),
+        Found::Read => (read_s, "a read takes"),
         Found::Unconfirmed | Found::StaleIfError => (if_error_s, "if_error_s"),
     };
     (age > oldest).then(|| format!("the response is older than {name}, {oldest} s"))
@@ -123,11 +148,14 @@ mod tests {
     use super::*;
     use crate::config::LoadedConfig;
 
+    fn defaults() -> Config {
+        LoadedConfig::read(None).expect("the defaults").config
+    }
+
     fn judged(kind: Kind, headers: [&str; 3]) -> Option<String> {
         let names = ["age", "cache-control", "cache-status"];
         let headers: Vec<_> = names.into_iter().zip(headers).collect();
-        let cache = LoadedConfig::read(None).expect("the defaults").config.cache;
-        violation(kind, &Observation::of(200, &headers), &cache)
+        violation(kind, &Observation::of(200, &headers), &AgeBounds::of(&defaults()))
     }
 
     #[test]
@@ -164,8 +192,7 @@ mod tests {
             assert_eq!(judged(kind, [age, control, status]), None, "{status}");
         }
         let error = Observation::of(404, &[("cache-control", "no-store")]);
-        let cache = LoadedConfig::read(None).expect("the defaults").config.cache;
-        assert_eq!(violation(Kind::Error, &error, &cache), None);
+        assert_eq!(violation(Kind::Error, &error, &AgeBounds::of(&defaults())), None);
     }
 
     #[test]
@@ -209,17 +236,17 @@ mod tests {
             ),
             (
                 Kind::Search,
-                "21",
-                "private, max-age=21",
+                "31",
+                "private, max-age=31",
                 "gene-registry; fwd=miss",
-                "older than fresh_s / 2 and a read, 20 s",
+                "older than fresh_s / 2 and a read, 30 s",
             ),
             (
                 Kind::Phenotype,
-                "6",
-                "private, max-age=36",
+                "16",
+                "private, max-age=46",
                 "gene-registry; fwd=miss",
-                "older than a read takes, 5 s",
+                "older than a read takes, 15 s",
             ),
             (
                 Kind::Phenotype,
@@ -246,8 +273,7 @@ mod tests {
             let found = judged(kind, [age, control, status]).unwrap_or_default();
             assert!(found.contains(expected), "{status}: {found}");
         }
-        let cache = LoadedConfig::read(None).expect("the defaults").config.cache;
         let error = Observation::of(404, &[("cache-control", "private, max-age=1")]);
-        assert!(violation(Kind::Error, &error, &cache).is_some());
+        assert!(violation(Kind::Error, &error, &AgeBounds::of(&defaults())).is_some());
     }
 }

@@ -1,5 +1,6 @@
 //! The metrics of a canary that runs, and the listener that serves them.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -20,7 +21,8 @@ use crate::sync::lock;
 const BROKEN: &str = "gene_registry_canary_broken";
 const ROUNDS: &str = "gene_registry_canary_rounds_total";
 const REQUESTS: &str = "gene_registry_canary_requests_total";
-const LAST_ROUND: &str = "gene_registry_canary_last_round_timestamp_seconds";
+const INTERVAL: &str = "gene_registry_canary_interval_seconds";
+const LAST_CHECK: &str = "gene_registry_canary_last_check_timestamp_seconds";
 const REVOCATION: &str = "gene_registry_canary_revocation_seconds";
 
 const LIMITS: ConnectionLimits = ConnectionLimits {
@@ -35,30 +37,34 @@ const LIMITS: ConnectionLimits = ConnectionLimits {
 #[derive(Debug)]
 pub(super) struct CanaryMetrics {
     requests: Requests,
+    interval: Duration,
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
     rounds: u64,
-    /// The end of the last complete round, at first the start.
-    last_round: Timestamp,
+    /// When each check was last done; at first the start, for those that must be done.
+    last: BTreeMap<Check, Timestamp>,
     /// The last result of each check that was done.
-    broken: Vec<(Check, bool)>,
+    broken: BTreeMap<Check, bool>,
     revocation: Option<Duration>,
 }
 
 impl CanaryMetrics {
-    pub(super) fn new(requests: Requests) -> Arc<Self> {
-        let state = State { last_round: Timestamp::now(), ..State::default() };
-        Arc::new(Self { requests, state: Mutex::new(state) })
+    /// Of a canary whose rounds start at this interval, and which checks revocations or not.
+    pub(super) fn new(requests: Requests, interval: Duration, has_revocation: bool) -> Arc<Self> {
+        let checks = [Check::Responds, Check::Limit].into_iter();
+        let checks = checks.chain(has_revocation.then_some(Check::Revocation));
+        let last = checks.map(|check| (check, Timestamp::now())).collect();
+        let state = State { last, ..State::default() };
+        Arc::new(Self { requests, interval, state: Mutex::new(state) })
     }
 
     /// Takes over the results of a round. A check that was not done keeps its last result.
     pub(super) fn record(&self, report: &RoundReport) {
         let mut state = lock(&self.state);
         state.rounds += 1;
-        state.last_round = Timestamp::now();
         state.revocation = report.revocation.or(state.revocation);
         for (check, outcome) in &report.outcomes {
             let is_broken = match outcome {
@@ -66,9 +72,14 @@ impl CanaryMetrics {
                 Outcome::Broken(_) => true,
                 Outcome::NotChecked(_) => continue,
             };
-            state.broken.retain(|(known, _)| known != check);
-            state.broken.push((*check, is_broken));
+            state.broken.insert(*check, is_broken);
+            state.last.insert(*check, Timestamp::now());
         }
+    }
+
+    /// After a round that checked nothing: what the last one found need not be true any more.
+    pub(super) fn forget_results(&self) {
+        lock(&self.state).broken.clear();
     }
 
     fn text(&self) -> String {
@@ -78,7 +89,10 @@ impl CanaryMetrics {
         for (check, is_broken) in &state.broken {
             out.flag(BROKEN, &[("check", check.as_str())], *is_broken);
         }
-        out.sample(LAST_ROUND, &[], state.last_round.as_second() as f64);
+        for (check, at) in &state.last {
+            out.sample(LAST_CHECK, &[("check", check.as_str())], at.as_second() as f64);
+        }
+        out.sample(INTERVAL, &[], self.interval.as_secs_f64());
         if let Some(took) = state.revocation {
             out.sample(REVOCATION, &[], took.as_secs_f64());
         }

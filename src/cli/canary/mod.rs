@@ -3,6 +3,7 @@
 
 mod ages;
 mod clock;
+mod findings;
 mod limit;
 mod metrics;
 mod passes;
@@ -14,7 +15,6 @@ mod target;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Mutex;
 use std::time::Duration;
 
 use clap::Args;
@@ -23,7 +23,7 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use self::metrics::CanaryMetrics;
 use self::report::{Check, Outcome, RoundReport};
-pub(super) use self::revocation::KEY_NAME;
+pub(super) use self::revocation::is_of_canary;
 use self::round::{Round, RoundError};
 use self::target::{BaseUrl, Requests};
 use super::command::{CommandError, CommandResult, UsageError, block_on};
@@ -118,7 +118,8 @@ impl CanaryRun {
 
     async fn repeatedly(&self) -> CommandResult {
         let mut signals = TerminationSignals::new()?;
-        let metrics = CanaryMetrics::new(self.requests.clone());
+        let has_revocation = self.options.server.is_some();
+        let metrics = CanaryMetrics::new(self.requests.clone(), self.options.every, has_revocation);
         let serving = metrics.serve(self.options.metrics).await?;
         tracing::info!(metrics = %serving.address, "the canary has started");
         let rounds = async {
@@ -132,6 +133,7 @@ impl CanaryRun {
                         log(&report);
                     }
                     Err(error) => {
+                        metrics.forget_results();
                         let error = error_chain(&*error);
                         tracing::warn!(
                             error,
@@ -163,13 +165,7 @@ impl CanaryRun {
 
     async fn complete_round(&self) -> Result<RoundReport, RoundError> {
         let replicas = self.replicas().await?;
-        let round = Round {
-            requests: &self.requests,
-            replicas: replicas.clone(),
-            key: &self.key,
-            cache: &self.config.cache,
-            tally: Mutex::default(),
-        };
+        let round = Round::new(&self.requests, &replicas, &self.key, &self.config);
         let mut report = round.run().await?;
         let (outcome, took) = self.revocation(&replicas).await;
         report.add(Check::Revocation, outcome);
@@ -200,13 +196,18 @@ impl CanaryRun {
             revocation::check(&mut session, &self.requests, replicas).await
         };
         checked.await.unwrap_or_else(|error| {
-            (Outcome::Broken(vec![format!("{server}: {}", error_chain(&*error))]), None)
+            (Outcome::NotChecked(format!("{server}: {}", error_chain(&*error))), None)
         })
     }
 }
 
-/// One line for what is broken, or one for the round.
+/// One line for what is broken, or one for the round; and at DEBUG, why what was not checked.
 fn log(report: &RoundReport) {
+    for (check, outcome) in &report.outcomes {
+        if let Outcome::NotChecked(why) = outcome {
+            tracing::debug!(check = check.as_str(), why, "not checked");
+        }
+    }
     let mut is_broken = false;
     for (check, text) in report.broken() {
         is_broken = true;

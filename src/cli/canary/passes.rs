@@ -12,12 +12,26 @@ use super::target::Observation;
 /// than a response stays confirmed by its own read.
 pub(super) const PAUSE: Duration = Duration::from_secs(3);
 
-/// For each replica, its responses to the same requests; `None` if there was none.
-pub(super) type Pass = Vec<Vec<Option<Observation>>>;
+/// The responses of all replicas to one request, or of one replica to several; `None` if there was none.
+pub(super) type Responses = Vec<Option<Observation>>;
 
-/// The replicas that show another state than most, in each of the passes, with the number of the
-/// request. A change becomes visible between two passes, so a difference that remains is no change.
-pub(super) fn deviating(passes: &[Pass]) -> Vec<(usize, usize)> {
+/// For each replica, its responses to the same requests: of a page, and of the phenotypes of genes.
+pub(super) type Pass = Vec<Responses>;
+
+/// A replica that shows another state than most.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Deviation {
+    pub(super) replica: usize,
+    pub(super) request: usize,
+    /// Whether it refuses the key.
+    pub(super) is_refused: bool,
+    shown: Value,
+    usual: Value,
+}
+
+/// The replicas that show another state than most, the same two states in each of the passes. A change
+/// becomes visible between two passes, so such a difference is no change.
+pub(super) fn deviating(passes: &[Pass]) -> Vec<Deviation> {
     let mut found: Option<Vec<_>> = None;
     for pass in passes {
         let mut now = deviating_in(pass);
@@ -29,22 +43,40 @@ pub(super) fn deviating(passes: &[Pass]) -> Vec<(usize, usize)> {
     found.unwrap_or_default()
 }
 
-fn deviating_in(pass: &Pass) -> Vec<(usize, usize)> {
+fn deviating_in(pass: &Pass) -> Vec<Deviation> {
     let requests = pass.first().map_or(0, Vec::len);
     let mut found = Vec::new();
     for request in 0..requests {
-        let facts: Vec<_> = pass
-            .iter()
-            .map(|of_replica| of_replica.get(request)?.as_ref().and_then(facts))
-            .collect();
-        let votes = |one: &Option<_>| facts.iter().filter(|other| *other == one).count();
+        let response = |of_replica: &Responses| of_replica.get(request)?.as_ref().and_then(facts);
+        let facts: Vec<_> = pass.iter().map(response).collect();
+        let votes = |one: &Value| facts.iter().flatten().filter(|other| *other == one).count();
         // Of two states that as many replicas show, that of the first replica counts as usual.
-        let known = facts.iter().filter(|facts| facts.is_some());
-        let Some(usual) = known.rev().max_by_key(|one| votes(one)) else { continue };
-        let others = facts.iter().enumerate().filter(|(_, one)| one.is_some() && *one != usual);
-        found.extend(others.map(|(replica, _)| (replica, request)));
+        let Some(usual) = facts.iter().flatten().rev().max_by_key(|one| votes(one)) else {
+            continue;
+        };
+        let shown =
+            facts.iter().enumerate().filter_map(|(replica, one)| Some((replica, one.as_ref()?)));
+        found.extend(shown.filter(|(_, one)| *one != usual).map(|(replica, shown)| Deviation {
+            replica,
+            request,
+            is_refused: *shown == refused(),
+            shown: shown.clone(),
+            usual: usual.clone(),
+        }));
     }
     found
+}
+
+/// How many replicas show anything that can be compared.
+pub(super) fn comparable(pass: &Pass) -> usize {
+    let shows =
+        |of_replica: &&Responses| of_replica.iter().flatten().any(|one| facts(one).is_some());
+    pass.iter().filter(shows).count()
+}
+
+/// What a replica shows that refuses the key.
+fn refused() -> Value {
+    Value::from("the key is refused")
 }
 
 /// What a response says that can change only with an entry in the change log; `None` for errors.
@@ -52,24 +84,40 @@ fn facts(response: &Observation) -> Option<Value> {
     match response.status {
         StatusCode::OK => {
             let mut body = response.json()?;
+            // The order of a page depends on scores, the total does not.
+            if let Some(total) = body.get("total") {
+                return Some(total.clone());
+            }
             body.as_object_mut()?.remove("fitness_score");
             Some(body)
         }
         StatusCode::NOT_FOUND => Some(Value::Null),
+        StatusCode::UNAUTHORIZED => Some(refused()),
         _ => None,
     }
 }
 
 /// Whether what was found in the first pass was not found in a cache any more in the second, for each
-/// request to this replica. Without a change, and while the change log is read, it would have been.
+/// phenotype at this replica. Without a change, and while the change log is read, it would have been.
 pub(super) fn is_unconfirmed(replica: usize, first: &Pass, second: &Pass) -> bool {
-    let pairs: Vec<_> = first[replica]
-        .iter()
-        .zip(&second[replica])
+    let mut pairs = found_twice(replica, first, second).peekable();
+    pairs.peek().is_some() && pairs.all(|(first, second)| was_read_since(first, second))
+}
+
+/// Whether a phenotype was found in both passes.
+pub(super) fn is_comparable(replica: usize, pair: &[Pass]) -> bool {
+    matches!(pair, [first, second] if found_twice(replica, first, second).next().is_some())
+}
+
+fn found_twice<'p>(
+    replica: usize,
+    first: &'p Pass,
+    second: &'p Pass,
+) -> impl Iterator<Item = (&'p Observation, &'p Observation)> {
+    let pairs = first[replica].iter().zip(&second[replica]).skip(1);
+    pairs
         .filter_map(|(first, second)| Some((first.as_ref()?, second.as_ref()?)))
         .filter(|pair| pair.0.status == StatusCode::OK && pair.1.status == StatusCode::OK)
-        .collect();
-    !pairs.is_empty() && pairs.iter().all(|(first, second)| was_read_since(first, second))
 }
 
 /// Whether the second response was read after the first one had been received, or is unconfirmed.
@@ -85,43 +133,62 @@ fn was_read_since(first: &Observation, second: &Observation) -> bool {
 mod tests {
     use super::*;
 
+    /// A pass of one gene, without the page.
     fn pass(states: &[Option<&str>]) -> Pass {
         let of = |state: &Option<&str>| {
             state.map(|body| Observation::of(200, &[("age", "0")]).with_body(body))
         };
-        states.iter().map(|state| vec![of(state)]).collect()
+        states.iter().map(|state| vec![None, of(state)]).collect()
+    }
+
+    fn found(passes: &[Pass]) -> Vec<(usize, usize)> {
+        deviating(passes).iter().map(|one| (one.replica, one.request)).collect()
     }
 
     #[test]
     fn a_difference_counts_if_it_remains() {
         let (a, b) = (Some(r#"{"name":"a","fitness_score":1}"#), Some(r#"{"name":"b"}"#));
-        let a_later = Some(r#"{"name":"a","fitness_score":2}"#);
+        let (a_later, c) = (Some(r#"{"name":"a","fitness_score":2}"#), Some(r#"{"name":"c"}"#));
         let different = pass(&[a, b, a_later]);
-        assert_eq!(deviating(std::slice::from_ref(&different)), [(1, 0)]);
-        assert_eq!(deviating(&[different.clone(), different.clone()]), [(1, 0)]);
-        assert_eq!(deviating(&[different.clone(), pass(&[b, b, b])]), []);
-        assert_eq!(deviating(&[different.clone(), pass(&[b, a, a])]), []);
-        assert_eq!(deviating(&[pass(&[a, None, b])]), [(2, 0)], "the first counts as usual");
-        assert_eq!(deviating(&[pass(&[None, None])]), []);
-        assert_eq!(deviating(&[]), []);
+        assert_eq!(found(std::slice::from_ref(&different)), [(1, 1)]);
+        assert_eq!(found(&[different.clone(), different.clone()]), [(1, 1)]);
+        assert_eq!(found(&[different.clone(), pass(&[b, b, b])]), []);
+        assert_eq!(found(&[different.clone(), pass(&[b, a, a])]), []);
+        assert_eq!(found(&[different.clone(), pass(&[a, c, a])]), [], "it changes");
+        assert_eq!(found(&[different.clone(), pass(&[c, b, c])]), [], "the others change");
+        assert_eq!(found(&[pass(&[a, None, b])]), [(2, 1)], "the first counts as usual");
+        assert_eq!(found(&[pass(&[None, None])]), []);
+        assert_eq!(found(&[]), []);
+        assert_eq!([comparable(&different), comparable(&pass(&[None, a]))], [3, 1]);
     }
 
     #[test]
-    fn a_missing_gene_is_a_state_too() {
-        let there = Observation::of(200, &[]).with_body("{}");
-        let pass = vec![
-            vec![Some(there.clone())],
-            vec![Some(Observation::of(404, &[]))],
-            vec![Some(there)],
-        ];
-        assert_eq!(deviating(&[pass]), [(1, 0)]);
+    fn a_missing_gene_and_a_refused_key_are_states_too() {
+        for (status, is_refused) in [(404, false), (401, true)] {
+            let there = Observation::of(200, &[]).with_body("{}");
+            let other = Observation::of(status, &[]);
+            let pass = vec![vec![Some(there.clone())], vec![Some(other)], vec![Some(there)]];
+            let found = deviating(&[pass]);
+            assert!(
+                matches!(&found[..], [one] if one.replica == 1 && one.is_refused == is_refused)
+            );
+        }
+    }
+
+    #[test]
+    fn pages_are_compared_by_their_total() {
+        let page = |body| vec![Some(Observation::of(200, &[]).with_body(body))];
+        let [a, b] = [page(r#"{"data":[1],"total":3}"#), page(r#"{"data":[2],"total":3}"#)];
+        let c = page(r#"{"data":[1],"total":4}"#);
+        assert_eq!(found(&[vec![a, b, c]]), [(2, 0)]);
     }
 
     #[test]
     fn what_stays_in_the_cache_is_confirmed() {
         let at = |seconds, age: &str, status: &str| {
             let headers = [("age", age), ("cache-status", status)];
-            vec![vec![Some(Observation::of(200, &headers).later(Duration::from_secs(seconds)))]]
+            let later = Observation::of(200, &headers).later(Duration::from_secs(seconds));
+            vec![vec![None, Some(later)]]
         };
         let hit = "gene-registry; hit; ttl=200; detail=local";
         let unconfirmed = "gene-registry; hit; ttl=200; detail=unconfirmed";
@@ -130,7 +197,7 @@ mod tests {
         assert!(is_unconfirmed(0, &first, &at(3, "0", "gene-registry; fwd=miss")));
         assert!(is_unconfirmed(0, &first, &at(3, "2", hit)), "read within three seconds");
         assert!(is_unconfirmed(0, &first, &at(3, "3", unconfirmed)));
-        let failed = vec![vec![None]];
-        assert!(!is_unconfirmed(0, &first, &failed));
+        let failed = vec![vec![None, None]];
+        assert!(!is_unconfirmed(0, &first, &failed) && !is_comparable(0, &[first, failed]));
     }
 }

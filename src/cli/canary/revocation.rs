@@ -6,18 +6,19 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use hyper::header::HeaderValue;
 use hyper::{Method, StatusCode};
+use jiff::SignedDuration;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use super::report::Outcome;
-use super::target::{BaseUrl, Requests, SAMPLE};
+use super::target::{BaseUrl, Observation, Requests, SAMPLE};
 use crate::cli::command::CommandError;
 use crate::cli::session::ControlSession;
 use crate::registry::{READ_SCOPE, Timestamp};
 
 /// The name of the canary's own keys.
-pub(in crate::cli) const KEY_NAME: &str = "canary";
+const KEY_NAME: &str = "canary";
 
 /// A revocation applies within this time (docs/staleness.md).
 const BOUND: Duration = Duration::from_secs(2);
@@ -25,7 +26,20 @@ const BOUND: Duration = Duration::from_secs(2);
 /// The least time between two of these checks, by all canaries of a user.
 const INTERVAL: Duration = Duration::from_secs(3_600);
 
+/// Of a key of the canary.
 const LIFETIME: Duration = Duration::from_secs(60);
+
+/// Whether a key with this name and these times is one that the canary has made.
+pub(in crate::cli) fn is_of_canary(
+    name: &str,
+    created_at: Timestamp,
+    expires_at: Option<Timestamp>,
+) -> bool {
+    // The database's clock and that of the canary differ.
+    let longest = SignedDuration::from_secs(2 * LIFETIME.as_secs().cast_signed());
+    let lifetime = expires_at.map(|expires_at| expires_at.duration_since(created_at));
+    name == KEY_NAME && lifetime.is_some_and(|lifetime| lifetime <= longest)
+}
 
 /// After this, a replica that still accepts the key is not asked any more.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -45,6 +59,7 @@ struct CanaryKey {
 struct ListedKey {
     name: String,
     created_at: Timestamp,
+    expires_at: Option<Timestamp>,
 }
 
 #[derive(Deserialize)]
@@ -72,28 +87,29 @@ pub(super) async fn check(
     let body = json!({ "prefix": prefix, "all": false });
     session.send::<Value>(Method::POST, "/api-keys/revoke", Some(&body)).await?;
     let revoked = Instant::now();
-    let mut broken = Vec::new();
-    let refused =
-        join_all(replicas.iter().map(|replica| refused_after(requests, replica, &key, revoked)));
-    let mut last = Duration::ZERO;
-    for ((replica, accepted), refused) in replicas.iter().zip(accepted).zip(refused.await) {
-        if !accepted {
+    let refusals = replicas.iter().map(|replica| refusal(requests, replica, &key, revoked));
+    let refusals = join_all(refusals).await;
+    let (mut broken, mut unclear, mut longest) = (Vec::new(), Vec::new(), Duration::ZERO);
+    for ((replica, accepted), refusal) in replicas.iter().zip(accepted).zip(refusals) {
+        if accepted == Some(false) {
             broken.push(format!("{replica}: a new key is not accepted"));
         }
-        match refused {
-            Some(after) if after <= BOUND + PAUSE => last = last.max(after),
-            Some(after) => {
-                last = last.max(after);
-                broken.push(format!(
-                    "{replica}: accepts a revoked key for {:.1} s",
-                    after.as_secs_f64()
-                ));
-            }
-            None => broken.push(format!("{replica}: does not refuse a revoked key")),
+        longest = longest.max(refusal.accepted_until);
+        if refusal.accepted_until > BOUND {
+            let seconds = refusal.accepted_until.as_secs_f64();
+            broken.push(format!("{replica}: accepted a revoked key after {seconds:.1} s"));
+        } else if accepted.is_none() || !refusal.is_certain {
+            unclear.push(format!("{replica} did not respond to all requests"));
         }
     }
-    let seen = format!("the last replica refused a revoked key after {:.1} s", last.as_secs_f64());
-    Ok((Outcome::of(broken, seen), Some(last)))
+    let outcome = if broken.is_empty() && !unclear.is_empty() {
+        Outcome::NotChecked(unclear.join("; "))
+    } else {
+        let seconds = longest.as_secs_f64();
+        Outcome::of(broken, format!("no revoked key was accepted after {seconds:.1} s"))
+    };
+    let took = Some(longest).filter(|_| !matches!(outcome, Outcome::NotChecked(_)));
+    Ok((outcome, took))
 }
 
 /// How long ago this user's canary created a key, if that is less than an hour.
@@ -105,49 +121,90 @@ async fn last_check(session: &mut ControlSession) -> Result<Option<Duration>, Co
     let ages = keys
         .data
         .iter()
-        .filter(|key| key.name == KEY_NAME)
+        .filter(|key| is_of_canary(&key.name, key.created_at, key.expires_at))
         .map(|key| Duration::try_from(now.duration_since(key.created_at)).unwrap_or_default());
     Ok(ages.min().filter(|age| *age < INTERVAL))
 }
 
-/// Whether the replica accepts the key, within the time in which a change applies.
-async fn is_accepted(requests: &Requests, replica: &BaseUrl, key: &HeaderValue) -> bool {
+/// Whether the replica accepts the key, within the time in which a change applies; `None` if it does not
+/// respond.
+async fn is_accepted(requests: &Requests, replica: &BaseUrl, key: &HeaderValue) -> Option<bool> {
     let end = Instant::now() + BOUND;
     loop {
         let response = requests.get(replica, SAMPLE, key).await;
-        if response.is_ok_and(|response| response.status != StatusCode::UNAUTHORIZED) {
-            return true;
-        }
-        if Instant::now() >= end {
-            return false;
+        let found = response.ok().and_then(|response| accepts(&response));
+        if found == Some(true) || Instant::now() >= end {
+            return found;
         }
         sleep(PAUSE).await;
     }
 }
 
-/// How long after the revocation the replica has begun to refuse the key; `None` if it has not.
-async fn refused_after(
+/// Whether the response shows that the key is accepted; `None` if it shows nothing of the key.
+fn accepts(response: &Observation) -> Option<bool> {
+    let is_known = response.number("x-ratelimit-limit").is_some();
+    let is_refused = response.status == StatusCode::UNAUTHORIZED;
+    (is_known || is_refused).then_some(is_known)
+}
+
+/// What a replica made of a revoked key.
+struct Refusal {
+    /// From the revocation to the last request that was accepted.
+    accepted_until: Duration,
+    /// Whether it refused the key in the end.
+    is_certain: bool,
+}
+
+/// Requests a page until the replica refuses the key.
+async fn refusal(
     requests: &Requests,
     replica: &BaseUrl,
     key: &HeaderValue,
     revoked: Instant,
-) -> Option<Duration> {
-    let (mut first, mut refusals) = (None, 0);
+) -> Refusal {
+    let (mut accepted_until, mut refusals) = (Duration::ZERO, 0);
     while revoked.elapsed() < PATIENCE {
-        let response = requests.get(replica, SAMPLE, key).await;
-        match response {
-            Ok(response) if response.status == StatusCode::UNAUTHORIZED => {
-                first = first.or(Some(response.sent.duration_since(revoked)));
-                refusals += 1;
-                if refusals == REFUSALS {
-                    return first;
-                }
+        let response = requests.get(replica, SAMPLE, key).await.ok();
+        match response.as_ref().and_then(|response| Some((response, accepts(response)?))) {
+            Some((_, false)) => refusals += 1,
+            Some((response, true)) => {
+                accepted_until = response.sent.duration_since(revoked);
+                refusals = 0;
             }
-            Ok(_) => (first, refusals) = (None, 0),
             // It shows nothing of the key.
-            Err(_) => {}
+            None => {}
+        }
+        if refusals == REFUSALS {
+            break;
         }
         sleep(PAUSE).await;
     }
-    None
+    Refusal { accepted_until, is_certain: refusals == REFUSALS }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_of_people_are_not_those_of_the_canary() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        assert!(is_of_canary("canary", at(0), Some(at(60))));
+        assert!(!is_of_canary("other", at(0), Some(at(60))));
+        assert!(!is_of_canary("canary", at(0), None));
+        assert!(!is_of_canary("canary", at(0), Some(at(3_600))));
+    }
+
+    #[test]
+    fn only_a_response_about_the_key_shows_something_of_it() {
+        let known = [("x-ratelimit-limit", "30")];
+        for (response, expected) in [
+            (Observation::of(200, &known), Some(true)),
+            (Observation::of(429, &known), Some(true)),
+            (Observation::of(401, &[]), Some(false)),
+            (Observation::of(502, &[]), None),
+        ] {
+            assert_eq!(accepts(&response), expected, "{response:?}");
+        }
+    }
 }

@@ -19,8 +19,8 @@ use url::Url;
 use crate::net::{AuthoritiesError, HttpClient, HttpError};
 use crate::registry::Timestamp;
 
-/// A search that is soon cached: it shows whether a key is accepted, and one gene.
-pub(super) const SAMPLE: &str = "/genes?limit=1";
+/// A search that is soon cached: it shows whether a key is accepted, and the first genes.
+pub(super) const SAMPLE: &str = "/genes?limit=3";
 
 /// Longer than the service takes for any response.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
@@ -35,7 +35,10 @@ impl FromStr for BaseUrl {
     fn from_str(text: &str) -> Result<Self, String> {
         let parsed = Url::parse(text).ok().filter(|url| {
             let is_plain = url.username().is_empty() && url.password().is_none();
-            matches!(url.scheme(), "http" | "https") && is_plain && url.query().is_none()
+            matches!(url.scheme(), "http" | "https")
+                && is_plain
+                && url.query().is_none()
+                && url.fragment().is_none()
         });
         let mut url = parsed.ok_or("expected a URL such as https://registry.example.org")?;
         let path = url.path().trim_end_matches('/');
@@ -184,7 +187,15 @@ mod tests {
         ] {
             assert_eq!(text.parse::<BaseUrl>().map(|url| url.to_string()).as_deref(), Ok(expected));
         }
-        for wrong in ["", "api:8080", "ftp://api", "http://", "http://u:p@api", "http://api?x=1"] {
+        for wrong in [
+            "",
+            "api:8080",
+            "ftp://api",
+            "http://",
+            "http://u:p@api",
+            "http://api?x=1",
+            "http://api#x",
+        ] {
             assert!(wrong.parse::<BaseUrl>().is_err(), "{wrong}");
         }
     }
