@@ -205,7 +205,7 @@ def users_log_in(stack):
 
 def the_canary_finds_nothing(stack):
     """With all replicas that the DNS returns."""
-    stack.canary_key, stack.profiles = stack.new_key(60), "control,canary"
+    stack.canary_key, stack.profiles = stack.new_key(100), "control,canary"
     stack.compose("up", "--detach", "--wait", "canary")
     def checked():
         _, text = get(f"http://127.0.0.1:{PROMETHEUS}/api/v1/query?query=gene_registry_canary_broken")
