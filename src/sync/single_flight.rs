@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::future::Future;
 use std::hash::Hash;
+use std::mem::ManuallyDrop;
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::watch;
@@ -136,6 +137,8 @@ where
             under_way: Arc::clone(&self.under_way),
         };
         let (name, work) = (self.name, work());
+        // Dropped only after the work: when the runtime ends, no caller is told of a panic.
+        let sender = ManuallyDrop::new(sender);
         tokio::spawn(async move {
             // Removed before any caller gets the value, and also when the work panics.
             let value = {
@@ -143,7 +146,7 @@ where
                 contain(name, work).await
             };
             // Fails if all callers have stopped waiting, which is not an error.
-            let _ = sender.send(value);
+            let _ = ManuallyDrop::into_inner(sender).send(value);
         });
         (receiver, false)
     }

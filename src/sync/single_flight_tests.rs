@@ -204,3 +204,14 @@ async fn racing_tasks_share_runs_and_all_get_a_result() {
         assert!(runs.load(Ordering::SeqCst) > 0 && answers.load(Ordering::SeqCst) > 0);
     }
 }
+
+#[test]
+fn the_end_of_the_runtime_is_no_panic_of_the_work() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build();
+    let runtime = runtime.expect("a runtime");
+    let flight: SingleFlight<u8, u8> = SingleFlight::new("test");
+    let begun = runtime.block_on(async { flight.spawn(&1, (), std::future::pending) });
+    drop(runtime);
+    // It would be an error if the sender had been dropped.
+    assert_eq!(begun.expect("begun").has_changed().ok(), Some(false));
+}
