@@ -51,11 +51,7 @@ async fn polls_succeed_with_many_changes_and_many_open_transactions() {
     let options =
         PostgresOptions { max_connections: 300, epoch: 1_000, ..PostgresOptions::default() };
     let postgres = PostgresServer::start(options).await;
-    let fleet = Fleet::start_with(1, &postgres, RedisServer::shared().await, |config| {
-        always_fresh(config);
-        config.upstream.query_ms = 600;
-    })
-    .await;
+    let fleet = Fleet::start_with(1, &postgres, RedisServer::shared().await, always_fresh).await;
     let (client, key) = (fleet.database.connect().await, fleet.database.new_key(1_000_000).await);
     let (gene, replica) = (genes_of(&client, DOMAIN).await.swap_remove(0), &fleet.replicas[0]);
     let writers = join_all((0..WRITERS).map(|_| async {
