@@ -21,7 +21,8 @@ use crate::http::parameter::parse_query;
 use crate::keys::{ApiKey, is_external_key, is_key};
 use crate::redis::ServerMemory;
 use crate::registry::{
-    Count, DomainName, GeneFilter, GeneId, GenePage, GeneSearch, Page, Request, Timestamp, is_label,
+    Count, DomainName, GeneCounts, GeneFilter, GeneId, GenePage, GeneSearch, Page, Request,
+    Timestamp, is_label,
 };
 use crate::upstream::postgres::parse_scope;
 use crate::upstream::{ChangeScope, History, Snapshot};
@@ -60,7 +61,9 @@ pub fn query(data: &[u8]) {
             assert!(message.chars().count() < 1_000, "{message}");
         }
         Ok(search) => {
-            let page = GenePage::new(search.page, Vec::new(), Count::saturating(i64::MAX));
+            let total = Count::saturating(i64::MAX);
+            let counts = GeneCounts { total, broken: Count::default() };
+            let page = GenePage::new(search.page, Vec::new(), counts);
             let link = ResponseBody::page(&search, &page).link;
             let link = link.to_str().expect("ASCII");
             for target in link.split(", ").filter(|link| !link.is_empty()) {

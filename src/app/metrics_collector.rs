@@ -112,7 +112,7 @@ impl Services {
             out.sample("gene_registry_change_log_polls_total", &labels, count as f64);
         }
         out.sample("gene_registry_change_log_changes_total", &[], polls.changes as f64);
-        out.sample("gene_registry_broken_rows", &[], self.upstream.primary.broken_rows() as f64);
+        out.sample("gene_registry_broken_rows", &[], self.reads.broken_rows() as f64);
     }
 
     fn collect_memory(&self, out: &mut Exposition) {

@@ -177,7 +177,9 @@ mod tests {
     use std::io::Read;
 
     use super::*;
-    use crate::registry::{Count, Fidelity, GeneFilter, GeneSummary, PageLimit, Timestamp};
+    use crate::registry::{
+        Count, Fidelity, GeneCounts, GeneFilter, GeneSummary, PageLimit, Timestamp,
+    };
 
     fn entry(body: String) -> Entry {
         let request = Request::Phenotype(uuid::Uuid::nil().into());
@@ -240,9 +242,10 @@ mod tests {
             arena_rank: Count::default(),
             arena_history: Vec::new(),
         };
+        let counts = GeneCounts { total: Count::saturating(7), broken: Count::default() };
         let page = |data| {
             let search = search(20, 99);
-            ResponseBody::page(&search, &GenePage::new(search.page, data, Count::saturating(7)))
+            ResponseBody::page(&search, &GenePage::new(search.page, data, counts))
         };
         for (response, expected) in [
             (page(Vec::new()), true),

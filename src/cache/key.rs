@@ -4,22 +4,31 @@
 //! Different requests have different keys: every part before the domain is from a fixed
 //! vocabulary without colons, and the domain comes last.
 
-use crate::registry::Request;
+use crate::registry::{GeneFilter, GeneSearch, Request};
 
 /// A request as a part of a Redis key.
 pub(super) fn canonical_text(request: &Request) -> String {
     match request {
-        Request::Search(search) => {
-            let fidelity = search.filter.fidelity.map_or("any", |fidelity| fidelity.as_str());
-            let (sort, page) = (search.sort.as_str(), search.page);
-            let domain = search.filter.domain.as_ref().map(|domain| format!(":{domain}"));
-            let (limit, offset, domain) = (page.limit(), page.offset(), domain.unwrap_or_default());
+        Request::Search(GeneSearch { filter, sort, page }) => {
+            let (fidelity, domain) = filter_texts(filter);
+            let (sort, limit, offset) = (sort.as_str(), page.limit(), page.offset());
             format!("genes:{fidelity}:{sort}:{limit}:{offset}{domain}")
         }
         Request::Phenotype(id) => format!("phenotype:{id}"),
         Request::Insights(domain) => format!("insights:{domain}"),
         Request::Numbers => "numbers".to_owned(),
+        Request::Counts(filter) => {
+            let (fidelity, domain) = filter_texts(filter);
+            format!("counts:{fidelity}{domain}")
+        }
     }
+}
+
+/// The fidelity, and the domain after a colon.
+fn filter_texts(filter: &GeneFilter) -> (&str, String) {
+    let fidelity = filter.fidelity.map_or("any", |fidelity| fidelity.as_str());
+    let domain = filter.domain.as_ref().map(|domain| format!(":{domain}"));
+    (fidelity, domain.unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -27,9 +36,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::registry::{
-        DomainName, Fidelity, GeneFilter, GeneSearch, Page, PageLimit, PageOffset, Sort,
-    };
+    use crate::registry::{DomainName, Fidelity, Page, PageLimit, PageOffset, Sort};
 
     /// Domains that look like other parts of a key.
     fn domain() -> impl Strategy<Value = DomainName> {
@@ -37,28 +44,34 @@ mod tests {
             Just("any:fitness:20:0".to_owned()),
             Just(":".to_owned()),
             Just("genes:any:fitness:20:0".to_owned()),
+            Just("counts:any".to_owned()),
             "[:a-c0-2%*\u{1F9EC} ]{1,8}",
         ];
         hostile.prop_map(|text| text.parse().expect("a domain"))
     }
 
+    fn filter() -> impl Strategy<Value = GeneFilter> {
+        let fidelity = prop::option::of(prop::sample::select(Fidelity::ALL.to_vec()));
+        (prop::option::of(domain()), fidelity)
+            .prop_map(|(domain, fidelity)| GeneFilter { domain, fidelity })
+    }
+
     fn request() -> impl Strategy<Value = Request> {
-        let search = (
-            prop::option::of(domain()),
-            prop::option::of(prop::sample::select(Fidelity::ALL.to_vec())),
-            prop::sample::select(Sort::ALL.to_vec()),
-            (1..=3_u64, 0..=12_u64),
-        )
-            .prop_map(|(domain, fidelity, sort, (limit, offset))| {
-                let page = Page::new(
-                    PageLimit::new(limit).expect("a limit"),
-                    PageOffset::new(offset).expect("an offset"),
-                );
-                Request::Search(GeneSearch { filter: GeneFilter { domain, fidelity }, sort, page })
-            });
-        let phenotype =
-            (0..4_u128).prop_map(|id| Request::Phenotype(uuid::Uuid::from_u128(id).into()));
-        prop_oneof![search, phenotype, domain().prop_map(Request::Insights), Just(Request::Numbers)]
+        let page = (1..=3_u64, 0..=12_u64).prop_map(|(limit, offset)| {
+            Page::new(
+                PageLimit::new(limit).expect("a limit"),
+                PageOffset::new(offset).expect("an offset"),
+            )
+        });
+        let search = (filter(), prop::sample::select(Sort::ALL.to_vec()), page)
+            .prop_map(|(filter, sort, page)| Request::Search(GeneSearch { filter, sort, page }));
+        prop_oneof![
+            search,
+            (0..4_u128).prop_map(|id| Request::Phenotype(uuid::Uuid::from_u128(id).into())),
+            domain().prop_map(Request::Insights),
+            Just(Request::Numbers),
+            filter().prop_map(Request::Counts),
+        ]
     }
 
     proptest! {

@@ -1,9 +1,8 @@
 //! The path of a cache miss. Loads entries that the local cache cannot serve: from Redis, else by a
 //! fetch, else a stale entry while the upstream fails or reads are shed.
 //!
-//! A fetch takes the fleet-wide lease and queries the database, or waits for the replica that holds
-//! it. Without Redis, or where the holder began too early for this request, this replica queries the
-//! database itself.
+//! A fetch takes the fleet-wide lease and queries the database, or waits for the replica that holds it.
+//! Without Redis, or where the holder began too early for this request, this replica queries it itself.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,10 +10,11 @@ use std::time::Duration;
 use moka::sync::Cache;
 use tokio::time::{Instant, sleep};
 
+use super::broken_rows::BrokenRows;
 use super::entry::Entry;
 use super::lease::{Lease, LeaseAttempt, LeaseOutcome};
 use super::read_limiter::{Priority, ReadLimiter};
-use super::reply::{EntryResult, PageResult, ReadError, Source};
+use super::reply::{CountedResult, EntryResult, ReadError, Source};
 use super::serve_policy::{Freshness, ServePolicy};
 use super::shared::SharedCache;
 use crate::ops::{CacheEvent, Metrics, error_chain};
@@ -36,10 +36,12 @@ pub(super) struct Loader {
     /// Maximum wait for another replica.
     pub(super) max_wait: Duration,
     pub(super) metrics: Arc<Metrics>,
+    /// The genes that the loaded counts leave out.
+    pub(super) broken_rows: BrokenRows,
     /// Loads that requests wait for.
     pub(super) loads: SingleFlight<Request, EntryResult, ReadStart>,
-    /// Reads of a page whose total is unknown.
-    pub(super) counts: SingleFlight<(GeneFilter, Priority, bool), PageResult, ReadStart>,
+    /// Reads of counts that reads of pages wait for.
+    pub(super) counts: SingleFlight<(GeneFilter, Priority, bool), CountedResult, ReadStart>,
     /// Background refreshes.
     pub(super) refreshes: SingleFlight<Request, ()>,
     /// Requests whose refresh has failed just now.
@@ -115,21 +117,30 @@ impl Loader {
 
     /// Refreshes the entry in the background.
     pub(super) async fn refresh(self: &Arc<Self>, request: &Request) {
-        let shared = self.shared_entry(request).await;
-        if let Some(entry) = &shared
-            && self.policy.is_fresh(request, entry)
-            && let Some(kept) = self.policy.local.put(request, entry)
-            && self.policy.is_fresh(request, &kept)
-        {
-            return;
-        }
-        match self.fetch(request, shared.as_deref(), Priority::Background).await {
+        match self.load_fresh(request, Priority::Background).await {
             Ok(_) | Err(ReadError::NotFound) => {}
             Err(error) => {
                 self.refresh_backoff.insert(request.clone(), ());
                 tracing::debug!(error = error_chain(&error), "a background refresh failed");
             }
         }
+    }
+
+    /// The fresh entry in Redis, or a new one.
+    pub(super) async fn load_fresh(
+        self: &Arc<Self>,
+        request: &Request,
+        priority: Priority,
+    ) -> EntryResult {
+        let shared = self.shared_entry(request).await;
+        if let Some(entry) = &shared
+            && self.policy.is_fresh(request, entry)
+            && let Some(kept) = self.policy.local.put(request, entry)
+            && self.policy.is_fresh(request, &kept)
+        {
+            return Ok((kept, Source::Shared));
+        }
+        self.fetch(request, shared.as_deref(), priority).await
     }
 
     /// The entry in Redis.

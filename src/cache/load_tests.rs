@@ -32,6 +32,7 @@ fn loader(fresh_s: u64) -> Loader {
         metrics,
         loads: SingleFlight::new("test_loads"),
         counts: SingleFlight::new("test_counts"),
+        broken_rows: BrokenRows::default(),
         refreshes: SingleFlight::new("test_refreshes"),
         refresh_backoff: Cache::new(1),
     }

@@ -1,5 +1,5 @@
-//! The local cache, bounded in bytes of memory. "Not found", deleted genes and totals have small
-//! budgets of their own, so that requests for things that do not exist cannot evict entries.
+//! The local cache, bounded in bytes of memory. "Not found" and deleted genes have small budgets of
+//! their own, so that requests for things that do not exist cannot evict entries.
 
 use std::hash::Hash;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use moka::sync::Cache;
 
 use super::entry::Entry;
 use crate::config::CacheConfig;
-use crate::registry::{Count, DomainName, GeneFilter, Request};
-use crate::upstream::{Read, ReadOrder, ReadStamp};
+use crate::registry::{DomainName, GeneSearch, Request};
+use crate::upstream::{ReadOrder, ReadStamp};
 
-/// The part of the memory that "not found", tombstones and totals each may use: one in so many.
+/// The part of the memory that "not found" and tombstones each may use: one in so many.
 const SMALL_BUDGET: u64 = 16;
 
 /// What a cache allocates for an entry: a node of its hash table, nodes of its queues by the time of
@@ -47,40 +47,34 @@ pub(super) struct LocalCache {
     pub(super) not_found: Cache<Request, Arc<ReadStamp>>,
     /// The last read that found nothing, for longer.
     tombstones: Cache<Request, ReadOrder>,
-    /// The number of genes that match a filter, so that paging does not count them again.
-    pub(super) totals: Cache<GeneFilter, Arc<Read<Count>>>,
 }
 
 impl LocalCache {
-    /// Entries and tombstones are kept until the longest of the ages, totals while a search is fresh.
+    /// Entries and tombstones are kept until the longest of the ages.
     pub(super) fn new(config: &CacheConfig) -> Self {
         let CacheConfig { search, phenotype, insights, local_max_bytes: max_bytes, .. } = *config;
         let longest = search.if_error_s.max(phenotype.if_error_s).max(insights.if_error_s);
         let small = max_bytes / SMALL_BUDGET;
         Self {
             max_bytes,
-            entries: cache(max_bytes - 3 * small, longest, |request, entry| {
+            entries: cache(max_bytes - 2 * small, longest, |request, entry| {
                 request_size(request) + arc_size(entry) + entry_size(entry)
             }),
             not_found: cache(small, config.not_found_s, |request, seen| {
                 request_size(request) + arc_size(seen) + stamp_size(seen)
             }),
             tombstones: cache(small, longest, |request, _| request_size(request)),
-            totals: cache(small, search.fresh_s, |filter, total| {
-                domain_size(filter.domain.as_ref()) + arc_size(total) + stamp_size(&total.seen)
-            }),
         }
     }
 
     pub(super) fn stats(&self) -> CacheStats {
-        let Self { entries, not_found, tombstones, totals, .. } = self;
+        let Self { entries, not_found, tombstones, .. } = self;
         // The caches update their counts lazily.
         entries.run_pending_tasks();
         not_found.run_pending_tasks();
         tombstones.run_pending_tasks();
-        totals.run_pending_tasks();
-        let small = not_found.weighted_size() + tombstones.weighted_size() + totals.weighted_size();
-        let bytes = entries.weighted_size() + small;
+        let bytes =
+            entries.weighted_size() + not_found.weighted_size() + tombstones.weighted_size();
         CacheStats { bytes, max_bytes: self.max_bytes, entries: entries.entry_count() }
     }
 
@@ -132,15 +126,6 @@ impl LocalCache {
             entry => entry.into_entry().map(|entry| entry.into_value()),
         }
     }
-
-    /// Stores a total, unless there is one of a later state.
-    pub(super) fn put_total(&self, filter: &GeneFilter, total: Read<Count>) {
-        let order = total.seen.order();
-        self.totals.entry_by_ref(filter).and_compute_with(|present| match present {
-            Some(present) if !order.supersedes(&present.value().seen.order()) => Op::Nop,
-            _ => Op::Put(Arc::new(total)),
-        });
-    }
 }
 
 /// A cache of up to `max_bytes` of memory. What a key and its value have allocated, beside their own
@@ -172,7 +157,9 @@ const fn arc_size<T>(_: &Arc<T>) -> usize {
 
 fn request_size(request: &Request) -> usize {
     domain_size(match request {
-        Request::Search(search) => search.filter.domain.as_ref(),
+        Request::Search(GeneSearch { filter, .. }) | Request::Counts(filter) => {
+            filter.domain.as_ref()
+        }
         Request::Phenotype(_) | Request::Numbers => None,
         Request::Insights(domain) => Some(domain),
     })

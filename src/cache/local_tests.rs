@@ -5,7 +5,7 @@ use poem::http::HeaderValue;
 use super::super::entry::ResponseBody;
 use super::*;
 use crate::config::AgesConfig;
-use crate::registry::{GeneSearch, Timestamp};
+use crate::registry::{GeneFilter, Timestamp};
 use crate::upstream::BootInstant;
 
 fn weight_of(domain: &str, body: &str, link: &str, snapshot: &str) -> u64 {

@@ -2,6 +2,7 @@
 //! upstream. [`ReadThrough`] is the entry point and serves hits; `load` is the path of a miss, which
 //! queries the upstream for the whole fleet under a lease, and `read` is one such query.
 
+mod broken_rows;
 mod codec;
 mod entry;
 mod key;

@@ -3,17 +3,22 @@
 
 use std::sync::Arc;
 
-use super::entry::ResponseBody;
+use futures_util::future::BoxFuture;
+
+use super::entry::{Entry, ResponseBody};
 use super::load::Loader;
 use super::read_limiter::Priority;
-use super::reply::{PageResult, ReadError};
+use super::reply::{Counted, CountedResult, EntryResult, ReadError};
 use super::serve_policy::depends_on;
-use crate::registry::{Count, GeneFilter, GenePage, GeneSearch, Page, Request};
-use crate::sync::{FlightOutcome, TaskPanicked};
-use crate::upstream::{BootInstant, Currency, DependsOn, Read, ReadOrder, ReadStart, Upstream};
+use crate::registry::{Count, GeneCounts, GenePage, GeneSearch, Page, Request};
+use crate::sync::FlightOutcome;
+use crate::upstream::{DependsOn, Read, ReadOrder, ReadStart, Upstream, UpstreamError};
 
 /// Pages with a larger offset than this are deep pages, whose concurrency is bounded separately.
 const DEEP_OFFSET: u32 = 1000;
+
+/// Counting this many genes costs more than asking Redis for the count.
+const COSTLY_COUNT: u64 = 1000;
 
 impl Loader {
     /// Reads the response, in a later state than `since`, once the limiter admits the read; no value
@@ -43,6 +48,12 @@ impl Loader {
                 let found = upstream.read_genes(depends_on, since, read).await?;
                 Ok(found.map(|found| found.as_ref().map(ResponseBody::of)))
             }
+            Request::Counts(filter) => {
+                let _permit = self.limiter.admit(priority, false).await?;
+                let read = |from: Arc<dyn Upstream>| async move { from.count(filter).await };
+                let found = upstream.read_genes(depends_on, since, read).await?;
+                Ok(found.map(|counts| Some(ResponseBody::of(&counts))))
+            }
             Request::Numbers => {
                 let _permit = self.limiter.admit(priority, false).await?;
                 let read = |from: Arc<dyn Upstream>| async move { from.numbers().await };
@@ -52,90 +63,109 @@ impl Loader {
         }
     }
 
-    /// Reads a page, and the total if it is unknown or contradicts the page.
+    /// Reads a page, and its total if that is unknown or contradicts the page.
     async fn read_page(
         self: &Arc<Self>,
         search: &GeneSearch,
         since: Option<ReadOrder>,
         priority: Priority,
     ) -> Result<Read<GenePage>, ReadError> {
-        let filter = &search.filter;
-        let total = match self.known_total(filter) {
-            Some(total) => total,
-            None => {
-                let FlightOutcome { value, joined } = self.count(search, since, priority).await?;
-                let found = value?;
-                if !joined {
-                    return Ok(Arc::unwrap_or_clone(found));
-                }
-                Arc::new(Read { value: found.value.total, seen: found.seen.clone() })
-            }
-        };
-        let page = |data| GenePage::new(search.page, data, total.value);
-        if is_past(total.value, search.page) {
-            return Ok(Read { value: page(Vec::new()), seen: total.seen.clone() });
+        let Counted { counts: counted, page } = self.count(search, since, priority).await?;
+        if let Some(page) = page {
+            return Ok(Arc::unwrap_or_clone(page));
+        }
+        let counts = counts_of(&counted)?;
+        self.broken_rows.record(&search.filter, counts.broken);
+        let page = |data| GenePage::new(search.page, data, counts);
+        if is_past(counts.total, search.page) {
+            return Ok(Read { value: page(Vec::new()), seen: counted.seen.clone() });
         }
         {
             let _permit = self.limiter.admit(priority, is_deep(search)).await?;
             // The page must not be older than its total.
-            let since = since.max(Some(total.seen.order()));
+            let since = since.max(Some(counted.seen.order()));
             let read = |from: Arc<dyn Upstream>| async move { from.page(search).await };
-            let depends_on = DependsOn::of_filter(filter);
+            let depends_on = DependsOn::of_filter(&search.filter);
             let found = self.policy.upstream.read_genes(depends_on, since, read).await?;
-            if fits(total.value, search.page, found.value.len())
-                && let Some(seen) = total.seen.combined(&found.seen)
+            if fits(counts.total, search.page, found.value.len())
+                && let Some(seen) = counted.seen.combined(&found.seen)
             {
                 return Ok(Read { value: page(found.value), seen });
             }
         }
-        self.read_with_total(search, since, priority).await
+        Ok(self.read_with_counts(search, since, priority).await?.1)
     }
 
-    /// Reads a page with its total, or waits for a read of another page with the same total, so that
-    /// each filter is counted once, also when one change outdates all pages.
+    /// The counts of a filter. If it is known to match many genes, they are counted once for the whole
+    /// fleet, also when one change outdates all pages; otherwise together with this page, or with
+    /// another one that this replica reads at the same time.
     async fn count(
         self: &Arc<Self>,
         search: &GeneSearch,
         since: Option<ReadOrder>,
         priority: Priority,
-    ) -> Result<FlightOutcome<PageResult>, TaskPanicked> {
-        let (log, filter) = (&self.policy.upstream.log, &search.filter);
+    ) -> CountedResult {
+        let (policy, filter) = (&self.policy, &search.filter);
+        let request = Request::Counts(filter.clone());
+        let known = policy.local.entries.get(&request);
+        let mut is_costly = false;
+        if let Some(known) = known {
+            if policy.is_fresh(&request, &known) {
+                return Ok(Counted { counts: known, page: None });
+            }
+            is_costly = counts_of(&known).is_ok_and(|known| known.total.get() >= COSTLY_COUNT);
+        }
+        let log = &policy.upstream.log;
         let may_share = |count: &ReadStart| log.may_share(DependsOn::of_filter(filter), count);
         // Only reads that the limiter treats alike share one.
         let key = (filter.clone(), priority, is_deep(search));
-        let count = self.counts.run_if(&key, log.read_start(), may_share, || {
+        let flight = self.counts.run_if(&key, log.read_start(), may_share, || {
             let (loader, search) = (Arc::clone(self), search.clone());
-            async move { loader.read_with_total(&search, since, priority).await.map(Arc::new) }
+            async move {
+                if is_costly {
+                    let (counts, _) = loader.load_counts(request, priority).await?;
+                    return Ok(Counted { counts, page: None });
+                }
+                let (counts, page) = loader.read_with_counts(&search, since, priority).await?;
+                Ok(Counted { counts, page: Some(Arc::new(page)) })
+            }
         });
-        count.await
+        let FlightOutcome { value, joined } = flight.await?;
+        let Counted { counts, page } = value?;
+        Ok(Counted { counts, page: page.filter(|_| !joined) })
     }
 
-    /// Reads a page together with its total.
-    async fn read_with_total(
+    /// [`Self::load_fresh`] of counts, which a read of a page waits for.
+    fn load_counts(
+        self: Arc<Self>,
+        request: Request,
+        priority: Priority,
+    ) -> BoxFuture<'static, EntryResult> {
+        Box::pin(async move { self.load_fresh(&request, priority).await })
+    }
+
+    /// Reads a page together with its counts.
+    async fn read_with_counts(
         &self,
         search: &GeneSearch,
         since: Option<ReadOrder>,
         priority: Priority,
-    ) -> Result<Read<GenePage>, ReadError> {
+    ) -> Result<(Arc<Entry>, Read<GenePage>), ReadError> {
         let _permit = self.limiter.admit(priority, is_deep(search)).await?;
         let read = |from: Arc<dyn Upstream>| async move { from.search(search).await };
         let depends_on = DependsOn::of_filter(&search.filter);
-        let found = self.policy.upstream.read_genes(depends_on, since, read).await?;
-        let total = Read { value: found.value.total, seen: found.seen.clone() };
-        self.policy.local.put_total(&search.filter, total);
-        Ok(found)
+        let page = self.policy.upstream.read_genes(depends_on, since, read).await?;
+        let request = Request::Counts(search.filter.clone());
+        let body = ResponseBody::of(&page.value.counts());
+        let counts = Arc::new(Entry::new(&request, body, page.seen.clone()));
+        self.broken_rows.record(&search.filter, page.value.broken);
+        self.policy.local.put(&request, &counts);
+        Ok((counts, page))
     }
+}
 
-    /// A total that is current, and young enough that an entry made with it stays fresh for half of
-    /// the usual time.
-    fn known_total(&self, filter: &GeneFilter) -> Option<Arc<Read<Count>>> {
-        let policy = &self.policy;
-        let total = policy.local.totals.get(filter)?;
-        let now = BootInstant::now();
-        let is_young = now.since(total.seen.began) < policy.search.fresh / 2;
-        let currency = policy.upstream.log.currency(DependsOn::of_filter(filter), &total.seen, now);
-        (is_young && currency == Currency::Confirmed).then_some(total)
-    }
+fn counts_of(entry: &Entry) -> Result<GeneCounts, UpstreamError> {
+    serde_json::from_slice(&entry.body).map_err(|error| UpstreamError::Failed(error.into()))
 }
 
 fn is_deep(search: &GeneSearch) -> bool {

@@ -12,6 +12,7 @@ use std::time::Duration;
 use moka::sync::Cache;
 use tokio::time::timeout;
 
+use super::broken_rows::BrokenRows;
 use super::entry::Entry;
 use super::lease::PUBLICATIONS;
 use super::load::Loader;
@@ -68,6 +69,7 @@ impl ReadThrough {
             metrics,
             loads: SingleFlight::new("cache_loads"),
             counts: SingleFlight::new("cache_counts"),
+            broken_rows: BrokenRows::default(),
             refreshes: SingleFlight::new("cache_refreshes"),
             refresh_backoff: Cache::builder()
                 .max_capacity(MAX_BACKOFFS)
@@ -79,6 +81,12 @@ impl ReadThrough {
     /// The size of the local cache.
     pub fn stats(&self) -> CacheStats {
         self.0.policy.local.stats()
+    }
+
+    /// Number of genes that the latest unfiltered search left out because they violate the contract
+    /// of the views.
+    pub fn broken_rows(&self) -> u64 {
+        self.0.broken_rows.total()
     }
 
     /// The entry for `request`.

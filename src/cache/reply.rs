@@ -37,8 +37,15 @@ impl From<UpstreamError> for ReadError {
 /// An entry and where it was found.
 pub(super) type EntryResult = Result<(Arc<Entry>, Source), ReadError>;
 
-/// A page that was read with its total.
-pub(super) type PageResult = Result<Arc<Read<GenePage>>, ReadError>;
+/// The counts of a filter, and the page that was read with them.
+#[derive(Debug, Clone)]
+pub(super) struct Counted {
+    pub(super) counts: Arc<Entry>,
+    pub(super) page: Option<Arc<Read<GenePage>>>,
+}
+
+/// The counts of a filter, or why they are unknown.
+pub(super) type CountedResult = Result<Counted, ReadError>;
 
 /// An entry, and how it was found.
 #[derive(Debug, Clone)]

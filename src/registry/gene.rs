@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 use thiserror::Error;
 use uuid::Uuid;
 
@@ -151,13 +151,31 @@ pub struct GenePage {
     pub limit: u8,
     /// The offset that was applied.
     pub offset: u32,
+    /// See [`GeneCounts::broken`]; not shown.
+    #[serde(skip)]
+    pub broken: Count,
 }
 
 impl GenePage {
-    /// The page with these genes, of `total`.
-    pub const fn new(page: Page, data: Vec<GeneSummary>, total: Count) -> Self {
-        Self { data, total, limit: page.limit(), offset: page.offset() }
+    /// The page with these genes.
+    pub const fn new(page: Page, data: Vec<GeneSummary>, counts: GeneCounts) -> Self {
+        let GeneCounts { total, broken } = counts;
+        Self { data, total, limit: page.limit(), offset: page.offset(), broken }
     }
+
+    /// How many genes its filter matches.
+    pub const fn counts(&self) -> GeneCounts {
+        GeneCounts { total: self.total, broken: self.broken }
+    }
+}
+
+/// How many genes a filter matches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GeneCounts {
+    /// The `total` of each page.
+    pub total: Count,
+    /// Genes that match and are left out, because they violate the contract of the views.
+    pub broken: Count,
 }
 
 /// The requirements for running a gene.

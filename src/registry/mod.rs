@@ -25,8 +25,8 @@ pub use api_key::{ApiKeyRecord, KeyHash, KeyId};
 pub use catalogue::{Catalogue, CatalogueEvaluation, CatalogueGene};
 pub use deceptive::{deceptions, is_deceptive};
 pub use gene::{
-    ArenaHistoryEntry, ArenaInsights, Compatibility, Fidelity, GeneId, GenePage, GenePhenotype,
-    GeneSummary, InvalidGeneId, TopGene, Trend, UnknownFidelity,
+    ArenaHistoryEntry, ArenaInsights, Compatibility, Fidelity, GeneCounts, GeneId, GenePage,
+    GenePhenotype, GeneSummary, InvalidGeneId, TopGene, Trend, UnknownFidelity,
 };
 pub use json_text::JsonText;
 pub use label::{LABEL, MAX_LABEL_LENGTH, is_label};

@@ -20,6 +20,8 @@ pub enum Request {
     Insights(DomainName),
     /// The numbers of the whole registry, for its pages.
     Numbers,
+    /// How many genes a filter matches, for all pages of its searches.
+    Counts(GeneFilter),
 }
 
 /// A search: a filter, an order and a page.

@@ -13,8 +13,8 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::*;
 use crate::registry::{
-    ApiKeyRecord, ArenaInsights, DomainName, GeneId, GenePage, GenePhenotype, GeneSearch,
-    GeneSummary, KeyHash, RegistryNumbers,
+    ApiKeyRecord, ArenaInsights, DomainName, GeneCounts, GeneFilter, GeneId, GenePage,
+    GenePhenotype, GeneSearch, GeneSummary, KeyHash, RegistryNumbers,
 };
 use crate::sync::supervised::panics;
 use crate::sync::{lock, supervise};
@@ -69,6 +69,10 @@ impl Elsewhere {
 
 #[async_trait]
 impl RegistryReader for Elsewhere {
+    async fn count(&self, _: &GeneFilter) -> Result<Read<GeneCounts>, UpstreamError> {
+        Err(UpstreamError::Timeout)
+    }
+
     async fn search(&self, _: &GeneSearch) -> Result<Read<GenePage>, UpstreamError> {
         Err(UpstreamError::Timeout)
     }

@@ -18,8 +18,8 @@ use crate::registry::arena::{
 };
 use crate::registry::{
     ApiKeyRecord, ArenaInsights, Catalogue, CatalogueEvaluation, CatalogueGene, Count, DomainCount,
-    DomainName, GeneFilter, GeneId, GenePage, GenePhenotype, GeneSearch, GeneSummary, KeyHash,
-    RawEvaluation, RawGene, RegistryNumbers, Sort, Timestamp,
+    DomainName, GeneCounts, GeneFilter, GeneId, GenePage, GenePhenotype, GeneSearch, GeneSummary,
+    KeyHash, RawEvaluation, RawGene, RegistryNumbers, Sort, Timestamp,
 };
 
 /// A gene of a registry in memory.
@@ -93,6 +93,11 @@ impl Embedded {
     }
 
     /// The published genes within the contract that match the filter.
+    fn counts(&self, filter: &GeneFilter) -> GeneCounts {
+        let total = Count::saturating(self.matching(filter).count() as i64);
+        GeneCounts { total, broken: Count::default() }
+    }
+
     fn matching<'a>(&'a self, filter: &'a GeneFilter) -> impl Iterator<Item = &'a EmbeddedGene> {
         let domain = filter.domain.as_ref().map(DomainName::as_str);
         let fidelity = filter.fidelity.map(|fidelity| fidelity.as_str());
@@ -150,6 +155,10 @@ fn best_first(sort: Sort, a: &RawGene, b: &RawGene) -> std::cmp::Ordering {
 
 #[async_trait]
 impl RegistryReader for Embedded {
+    async fn count(&self, filter: &GeneFilter) -> Result<Read<GeneCounts>, UpstreamError> {
+        Ok(self.read(self.counts(filter)))
+    }
+
     async fn search(&self, search: &GeneSearch) -> Result<Read<GenePage>, UpstreamError> {
         let mut found: Vec<&EmbeddedGene> = self.matching(&search.filter).collect();
         found.sort_by(|a, b| best_first(search.sort, &a.raw, &b.raw));
@@ -159,8 +168,8 @@ impl RegistryReader for Embedded {
             .take(usize::from(search.page.limit()))
             .map(|gene| gene.raw.clone().into_summary(gene.evaluations.clone()))
             .collect();
-        let total = Count::saturating(found.len() as i64);
-        Ok(self.read(GenePage::new(search.page, data?, total)))
+        let counts = self.counts(&search.filter);
+        Ok(self.read(GenePage::new(search.page, data?, counts)))
     }
 
     async fn page(&self, search: &GeneSearch) -> Result<Read<Vec<GeneSummary>>, UpstreamError> {

@@ -12,13 +12,16 @@ use super::read::Read;
 use super::snapshot::Snapshot;
 use crate::ops::PoolState;
 use crate::registry::{
-    ApiKeyRecord, ArenaInsights, DomainName, GeneId, GenePage, GenePhenotype, GeneSearch,
-    GeneSummary, KeyHash, RegistryNumbers, Timestamp,
+    ApiKeyRecord, ArenaInsights, DomainName, GeneCounts, GeneFilter, GeneId, GenePage,
+    GenePhenotype, GeneSearch, GeneSummary, KeyHash, RegistryNumbers, Timestamp,
 };
 
 /// Reads genes and keys. Every read sees one consistent state of the registry.
 #[async_trait]
 pub trait RegistryReader: Send + Sync + 'static {
+    /// Counts the genes that a filter matches.
+    async fn count(&self, filter: &GeneFilter) -> Result<Read<GeneCounts>, UpstreamError>;
+
     /// Reads one page of a search, with the number of all genes that match.
     async fn search(&self, search: &GeneSearch) -> Result<Read<GenePage>, UpstreamError>;
 
@@ -80,12 +83,6 @@ pub trait Upstream: RegistryReader + ChangeFeed {
     /// Its connection pools by name, if it has any.
     fn pools(&self) -> Vec<(&'static str, PoolState)> {
         Vec::new()
-    }
-
-    /// Number of genes that the latest unfiltered search left out because they violate the
-    /// contract of the views.
-    fn broken_rows(&self) -> i64 {
-        0
     }
 }
 

@@ -9,8 +9,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::future::maybe_done;
 use gene_registry::registry::{
-    ApiKeyRecord, ArenaInsights, DomainName, GeneId, GenePage, GenePhenotype, GeneSearch,
-    GeneSummary, KeyHash, RegistryNumbers, Timestamp,
+    ApiKeyRecord, ArenaInsights, DomainName, GeneCounts, GeneFilter, GeneId, GenePage,
+    GenePhenotype, GeneSearch, GeneSummary, KeyHash, RegistryNumbers, Timestamp,
 };
 use gene_registry::upstream::{
     ChangeFeed, Changes, Position, Read, RegistryReader, Snapshot, Upstream, UpstreamError,
@@ -55,7 +55,7 @@ pub(crate) struct Probe {
     /// The snapshot of the first poll of the change log.
     begun: OnceLock<Snapshot>,
     waiting: AtomicUsize,
-    /// Pages read with their total.
+    /// Counts of a filter, and pages read with their total.
     pub(crate) counted: AtomicUsize,
     /// Pages read without a total.
     pub(crate) pages: AtomicUsize,
@@ -177,6 +177,10 @@ fn is_deep(search: &GeneSearch) -> bool {
 
 #[async_trait]
 impl RegistryReader for Probe {
+    async fn count(&self, filter: &GeneFilter) -> Result<Read<GeneCounts>, UpstreamError> {
+        self.read(&self.counted, false, self.inner.count(filter)).await
+    }
+
     async fn search(&self, search: &GeneSearch) -> Result<Read<GenePage>, UpstreamError> {
         self.read(&self.counted, is_deep(search), self.inner.search(search)).await
     }

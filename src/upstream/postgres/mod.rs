@@ -1,6 +1,5 @@
 //! The registry in Postgres: reads through the views of schema `registry_read`.
 
-mod broken_rows;
 mod checked_out;
 mod connect;
 mod failure;

@@ -11,21 +11,20 @@ use tokio_postgres::Row;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 
-use super::broken_rows::BrokenRows;
 use super::connect::standby_configs;
 use super::failure::sql_state;
 use super::foreign_changes::ForeignChanges;
 use super::hosts::Hosts;
 use super::pool::{QueryParam, QueryPool};
 use super::queries::{self, Counting, Statement};
-use super::rows::{self, field, stamp};
+use super::rows::{self, stamp};
 use super::url::SetupError;
 use crate::config::UpstreamConfig;
 use crate::net::PgTimestamp;
 use crate::ops::PoolState;
 use crate::registry::{
-    ApiKeyRecord, ArenaInsights, Count, DomainName, GeneId, GenePage, GenePhenotype, GeneSearch,
-    GeneSummary, KeyHash, RegistryNumbers, Timestamp, arena,
+    ApiKeyRecord, ArenaInsights, DomainName, GeneCounts, GeneFilter, GeneId, GenePage,
+    GenePhenotype, GeneSearch, GeneSummary, KeyHash, RegistryNumbers, Timestamp, arena,
 };
 use crate::upstream::{Read, RegistryReader, StandbySet, Upstream, UpstreamError};
 
@@ -43,7 +42,6 @@ pub struct Postgres {
     pub(super) hides_position: AtomicBool,
     pub(super) foreign: Mutex<ForeignChanges>,
     standbys: StandbySet,
-    broken_rows: BrokenRows,
 }
 
 impl Postgres {
@@ -52,18 +50,8 @@ impl Postgres {
     /// # Errors
     /// A URL is invalid, or the file of certificate authorities cannot be read.
     pub fn new(config: &UpstreamConfig, install_template: String) -> Result<Self, SetupError> {
-        Self::with_broken_rows(config, install_template, BrokenRows::default())
-    }
-
-    fn with_broken_rows(
-        config: &UpstreamConfig,
-        install_template: String,
-        broken_rows: BrokenRows,
-    ) -> Result<Self, SetupError> {
         let standby = |config: &UpstreamConfig| {
-            let standby =
-                Self::with_broken_rows(config, install_template.clone(), broken_rows.clone())?;
-            Ok(Arc::new(standby) as Arc<dyn Upstream>)
+            Ok(Arc::new(Self::new(config, install_template.clone())?) as Arc<dyn Upstream>)
         };
         let configs = standby_configs(config)?;
         let each = configs.iter().map(standby).collect::<Result<_, SetupError>>()?;
@@ -79,18 +67,23 @@ impl Postgres {
             foreign: Mutex::default(),
             standbys: StandbySet { each, max_lag, deadline },
             install_template,
-            broken_rows,
         })
     }
 }
 
 #[async_trait]
 impl RegistryReader for Postgres {
+    async fn count(&self, filter: &GeneFilter) -> Result<Read<GeneCounts>, UpstreamError> {
+        let texts = filter_texts(filter);
+        let values: Vec<_> = texts.iter().map(|text| text as QueryParam<'_>).collect();
+        let row = &self.find(&queries::counts(filter), &values).await?[0];
+        Ok(Read { value: rows::counts(row)?, seen: stamp(row)? })
+    }
+
     async fn search(&self, search: &GeneSearch) -> Result<Read<GenePage>, UpstreamError> {
         let (rows, data) = self.read_page(search, Counting::WithTotal).await?;
         let row = &rows[0];
-        self.broken_rows.record(&search.filter, field(row, "broken")?);
-        let value = GenePage::new(search.page, data, Count::saturating(field(row, "total")?));
+        let value = GenePage::new(search.page, data, rows::counts(row)?);
         Ok(Read { value, seen: stamp(row)? })
     }
 
@@ -157,10 +150,6 @@ impl Upstream for Postgres {
         }
         pools
     }
-
-    fn broken_rows(&self) -> i64 {
-        self.broken_rows.total()
-    }
 }
 
 impl Postgres {
@@ -196,16 +185,20 @@ impl Postgres {
     ) -> Result<(Vec<Row>, Vec<GeneSummary>), UpstreamError> {
         let statement = queries::search(&search.filter, search.sort, counting);
         let (limit, offset) = (i64::from(search.page.limit()), i64::from(search.page.offset()));
-        let domain = search.filter.domain.as_ref().map(DomainName::as_str);
-        let fidelity = search.filter.fidelity.map(|fidelity| fidelity.as_str());
+        let texts = filter_texts(&search.filter);
         let mut values: Vec<QueryParam<'_>> = vec![&limit, &offset];
-        values.extend(domain.as_ref().map(|text| text as QueryParam<'_>));
-        values.extend(fidelity.as_ref().map(|text| text as QueryParam<'_>));
+        values.extend(texts.iter().map(|text| text as QueryParam<'_>));
         let rows = self.find(&statement, &values).await?;
         let genes = rows.iter().filter_map(|row| rows::listed_gene(row).transpose());
         let genes = genes.collect::<Result<_, _>>()?;
         Ok((rows, genes))
     }
+}
+
+/// The parameters of a filter's statement.
+fn filter_texts(filter: &GeneFilter) -> Vec<&str> {
+    let domain = filter.domain.as_ref().map(DomainName::as_str);
+    domain.into_iter().chain(filter.fidelity.map(|fidelity| fidelity.as_str())).collect()
 }
 
 /// A failed read of one gene, for the log.

@@ -7,8 +7,8 @@ use tokio_postgres::types::FromSql;
 use crate::net::{PgJson, PgText, PgTimestamp};
 use crate::registry::arena::{DomainStanding, FitnessSums, StandingGene};
 use crate::registry::{
-    ApiKeyRecord, Count, DomainCount, GeneId, GeneSummary, KeyHash, RawEvaluation, RawGene,
-    RegistryNumbers, Timestamp,
+    ApiKeyRecord, Count, DomainCount, GeneCounts, GeneId, GeneSummary, KeyHash, RawEvaluation,
+    RawGene, RegistryNumbers, Timestamp,
 };
 use crate::upstream::{
     Change, ChangeScope, Changes, History, Position, ReadStamp, ServerRun, Snapshot, UpstreamError,
@@ -177,6 +177,11 @@ pub(super) fn standing(rows: &[Row]) -> Result<DomainStanding, UpstreamError> {
         top_now: top_now?,
         top_then: top_then.into_iter().map(GeneId::from).collect(),
     })
+}
+
+pub(super) fn counts(row: &Row) -> Result<GeneCounts, UpstreamError> {
+    let [total, broken] = [field(row, "total")?, field(row, "broken")?].map(Count::saturating);
+    Ok(GeneCounts { total, broken })
 }
 
 pub(super) fn numbers(rows: &[Row]) -> Result<RegistryNumbers, UpstreamError> {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use gene_registry::registry::{
-    ApiKeyRecord, ArenaInsights, DomainName, GeneId, GenePage, GenePhenotype, GeneSearch,
-    GeneSummary, KeyHash, RawGene, RegistryNumbers, Timestamp,
+    ApiKeyRecord, ArenaInsights, DomainName, GeneCounts, GeneFilter, GeneId, GenePage,
+    GenePhenotype, GeneSearch, GeneSummary, KeyHash, RawGene, RegistryNumbers, Timestamp,
 };
 use gene_registry::upstream::{
     BootInstant, Change, ChangeFeed, ChangeScope, Changes, Position, Read, ReadStamp,
@@ -56,6 +56,10 @@ pub(super) fn id() -> GeneId {
 
 #[async_trait]
 impl RegistryReader for ScriptedUpstream {
+    async fn count(&self, _: &GeneFilter) -> Result<Read<GeneCounts>, UpstreamError> {
+        unreachable!("the test does not search")
+    }
+
     async fn search(&self, _: &GeneSearch) -> Result<Read<GenePage>, UpstreamError> {
         unreachable!("the test does not search")
     }

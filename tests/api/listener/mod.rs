@@ -24,8 +24,8 @@ use async_trait::async_trait;
 use gene_registry::config::Config;
 use gene_registry::keys::ApiKey;
 use gene_registry::registry::{
-    ApiKeyRecord, ArenaInsights, Catalogue, DomainName, GeneId, GenePage, GenePhenotype,
-    GeneSearch, GeneSummary, KeyHash, RegistryNumbers, Timestamp,
+    ApiKeyRecord, ArenaInsights, Catalogue, DomainName, GeneCounts, GeneFilter, GeneId, GenePage,
+    GenePhenotype, GeneSearch, GeneSummary, KeyHash, RegistryNumbers, Timestamp,
 };
 use gene_registry::upstream::{
     ChangeFeed, Changes, Embedded, Position, Read, RegistryReader, Snapshot, Upstream,
@@ -96,6 +96,10 @@ impl ControlledUpstream {
 
 #[async_trait]
 impl RegistryReader for ControlledUpstream {
+    async fn count(&self, filter: &GeneFilter) -> Result<Read<GeneCounts>, UpstreamError> {
+        self.inner.count(filter).await
+    }
+
     async fn search(&self, search: &GeneSearch) -> Result<Read<GenePage>, UpstreamError> {
         self.inner.search(search).await
     }

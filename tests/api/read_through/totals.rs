@@ -78,6 +78,46 @@ async fn pages_that_are_requested_at_once_are_counted_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_fleet_counts_many_genes_once_after_a_change() {
+    let (fleet, probe) = fleet_with_probe(|config| config.cache.search.fresh_s = 3_000).await;
+    let (key, client) = (fleet.database.new_key(1_000_000).await, fleet.database.connect().await);
+    let many = "insert into registry.gene (domain, fidelity, owner_id, name)
+        select 'many', 'Native', (select min(id) from registry.owner), 'n'
+        from generate_series(1, 1000)";
+    client.batch_execute(many).await.unwrap();
+    // Another page of each replica, all at once.
+    let pages_at_once = async |first: usize| {
+        let requests = (0..6).map(|number| {
+            let (key, replica) = (&key, &fleet.replicas[number % fleet.replicas.len()]);
+            let query = format!("limit=3&offset={}", first + number);
+            async move { page(replica, key, &query).await.0 }
+        });
+        join_all(requests).await
+    };
+    let totals = pages_at_once(0).await;
+    // A page of its own, so that it shows what this replica knows.
+    let total_at = async |number: usize| {
+        page(&fleet.replicas[number], &key, &format!("limit={}", 4 + number)).await.0
+    };
+    for number in 0..fleet.replicas.len() {
+        assert_eq!(total_at(number).await, totals[0]);
+    }
+    let before = counted(&probe);
+
+    let sql = "update registry.gene set published = false
+        where id = (select id from registry.gene where published limit 1)";
+    client.batch_execute(sql).await.unwrap();
+    for number in 0..fleet.replicas.len() {
+        eventually(TIMEOUT, "the change is known", || async {
+            total_at(number).await == totals[0] - 1
+        })
+        .await;
+    }
+    assert_eq!(pages_at_once(6).await, vec![totals[0] - 1; 6]);
+    assert_eq!(counted(&probe), before + 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_page_that_contradicts_the_total_is_read_again_with_a_new_total() {
     let (fleet, probe) = fleet_with_probe(|config| config.cache.search.fresh_s = 3_000).await;
     let (key, replica) = (fleet.database.new_key(1_000_000).await, &fleet.replicas[0]);

@@ -16,7 +16,7 @@ use tokio_postgres::types::Type;
 use crate::registry::RegistryNumbers;
 use statement::{STAMP, newest_first};
 
-pub(super) use search::{Counting, search};
+pub(super) use search::{Counting, counts, search};
 pub(crate) use statement::{COUNTS, FITNESS, Statement, WITHIN_CONTRACT, count};
 
 /// The views of schema `registry_read`, with the types of their columns. The last is optional.

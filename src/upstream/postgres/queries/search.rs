@@ -14,6 +14,14 @@ pub(in crate::upstream::postgres) enum Counting {
     PageAlone,
 }
 
+/// The statement that counts the genes that a filter matches. Parameters: domain and fidelity, each if the filter has it.
+pub(in crate::upstream::postgres) fn counts(filter: &GeneFilter) -> Statement {
+    let mut types = Vec::new();
+    let condition = condition(filter, &mut types);
+    let sql = format!("SELECT {STAMP}, counted.* FROM {} counted", counted(&condition));
+    Statement { sql, types }
+}
+
 /// The statement of a search, which reads one page with its total in one snapshot. Parameters: limit,
 /// offset, then domain and fidelity, each if the filter has it.
 ///
@@ -25,15 +33,7 @@ pub(in crate::upstream::postgres) fn search(
     counting: Counting,
 ) -> Statement {
     let mut types = vec![Type::INT8, Type::INT8];
-    let mut condition = String::new();
-    for (column, is_filtered) in
-        [("domain", filter.domain.is_some()), ("fidelity", filter.fidelity.is_some())]
-    {
-        if is_filtered {
-            types.push(Type::TEXT);
-            condition += &format!(" AND {column}::text COLLATE \"C\" = ${}", types.len());
-        }
-    }
+    let condition = condition(filter, &mut types);
     let counted = match counting {
         Counting::WithTotal => counted(&condition),
         Counting::PageAlone => "(SELECT NULL::bigint AS total, NULL::bigint AS broken)".to_owned(),
@@ -45,6 +45,20 @@ pub(in crate::upstream::postgres) fn search(
         ORDER BY page.value DESC, page.id"
     );
     Statement { sql, types }
+}
+
+/// The condition of a filter, to follow another one. Its parameters are added to `types`.
+fn condition(filter: &GeneFilter, types: &mut Vec<Type>) -> String {
+    let mut condition = String::new();
+    for (column, is_filtered) in
+        [("domain", filter.domain.is_some()), ("fidelity", filter.fidelity.is_some())]
+    {
+        if is_filtered {
+            types.push(Type::TEXT);
+            condition += &format!(" AND {column}::text COLLATE \"C\" = ${}", types.len());
+        }
+    }
+    condition
 }
 
 /// Counts the genes that match a filter, and those that match but violate the contract.
