@@ -93,7 +93,7 @@ pub const ALL: &[MetricDescription] = catalog! {
     Gauge "gene_registry_local_cache_max_bytes" []
         "`cache.local_max_bytes`, bytes";
     Gauge "gene_registry_local_cache_entries" []
-        "entries in the local cache";
+        "entries in the local cache: responses, and counts of the genes that filters match";
     Counter "gene_registry_key_lookups_total" ["result"]
         "lookups of API keys in the database, `ok` or `failed`";
     Counter "gene_registry_unknown_keys_total" []

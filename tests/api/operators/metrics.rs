@@ -126,7 +126,8 @@ async fn metrics_of_stores_caches_and_domains_have_the_actual_values() {
     };
     is("gene_registry_ready", 1.0);
     is(r#"gene_registry_connections_refused_total{listener="public"}"#, 0.0);
-    is("gene_registry_local_cache_entries", 3.0);
+    // Three responses, and the count of the search.
+    is("gene_registry_local_cache_entries", 4.0);
     assert!(value("gene_registry_local_cache_bytes") > 1000.0);
     is(r#"gene_registry_key_records{known="yes"}"#, 1.0);
     is(r#"gene_registry_domain_genes{domain="search"}"#, 13.0);
