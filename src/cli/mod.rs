@@ -11,6 +11,7 @@ mod demo;
 mod doctor;
 mod healthcheck;
 mod help;
+mod key_file;
 mod login;
 mod logout;
 mod maintain;

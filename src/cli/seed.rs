@@ -1,21 +1,20 @@
 //! `gene-registry seed` loads the sample registry, or generated genes, into an empty schema.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use secrecy::zeroize::Zeroizing;
 
 use super::command::{CommandError, CommandResult, block_on};
 use super::config_file::ConfigFile;
 use super::database::connect;
+use super::key_file::read_key;
 use super::output::{notice, print, print_secret, sanitize_lines};
 use super::system_user::system_user;
 use crate::default_schema::generate;
 use crate::default_schema::seed::{EmptyRegistry, LoadedRegistry, SeedError, vacuum};
 use crate::keys::{ApiKey, AuditLog, KeySpec, NewKey, READ_SCOPE, insert_key};
-use crate::net::io_reason;
 use crate::ops::{error_chain, telemetry};
 use crate::registry::{Catalogue, Timestamp};
 
@@ -95,23 +94,6 @@ fn new_key() -> NewKey {
         expires_at: None,
     };
     NewKey { owner: OWNER.to_owned(), spec }
-}
-
-fn read_key(path: &Path) -> Result<ApiKey, CommandError> {
-    let unreadable = |error| {
-        format!(
-            "cannot read --key-file {}: {}. The file must hold the key to use. Leave the option out \
-             to create a key",
-            path.display(),
-            io_reason(&error)
-        )
-    };
-    let text = Zeroizing::new(std::fs::read_to_string(path).map_err(unreadable)?);
-    let line = text.lines().find(|line| !line.trim().is_empty() && !line.starts_with('#'));
-    line.unwrap_or_default()
-        .trim()
-        .parse()
-        .map_err(|error| format!("--key-file {}: {error}", path.display()).into())
 }
 
 /// Fills the registry with the sample, or with `genes` generated genes.

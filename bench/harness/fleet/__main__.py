@@ -122,9 +122,9 @@ async def measure(chosen, fleet, folder):
     async with phase(run, "at rest"):
         await asyncio.sleep(min(REST_SECONDS, chosen.seconds))
     async with phase(run, "first requests"):
+        await warm(clients, run.keys + [run.probe_key], workload)
         for key in run.limited:
             await run.limits.burst(key)
-        await warm(clients, run.keys + [run.probe_key], workload)
     async with phase(run, "no changes") as quiet:
         await asyncio.gather(load(run, quiet, clients, workload), run.limits.bursts(chosen.seconds))
         quiet.unanswered = await finished(clients)

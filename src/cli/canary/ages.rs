@@ -9,6 +9,9 @@ const CLIENT_MAX_AGE_S: u64 = 30;
 /// The most seconds that a read may take, with the wait for it.
 const MAX_READ_S: u64 = 5;
 
+/// Characters of a header that are shown.
+const MAX_SHOWN: usize = 100;
+
 /// A kind of response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -35,8 +38,9 @@ pub(super) enum Found {
 impl Found {
     /// Parses the member of the list that is the service's; others are of proxies.
     pub(super) fn of(response: &Observation) -> Option<Self> {
-        let members = response.header("cache-status")?.split(',');
-        let mut parts = members
+        let list = response.list("cache-status");
+        let mut parts = list
+            .split(',')
             .map(|member| member.split(';').map(str::trim))
             .find(|parts| parts.clone().next() == Some("gene-registry"))?
             .skip(1);
@@ -83,12 +87,9 @@ pub(super) fn violation(
         Kind::Insights => &bounds.cache.insights,
         Kind::Error => return error_violation(response),
     };
-    let given = format!(
-        "(Age {:?}, Cache-Control {:?}, Cache-Status {:?})",
-        response.header("age").unwrap_or_default(),
-        response.header("cache-control").unwrap_or_default(),
-        response.header("cache-status").unwrap_or_default(),
-    );
+    let [age, control, status] =
+        ["age", "cache-control", "cache-status"].map(|name| shortened(&response.list(name)));
+    let given = format!("(Age {age:?}, Cache-Control {control:?}, Cache-Status {status:?})");
     let max_age = response
         .header("cache-control")
         .and_then(|value| value.strip_prefix("private, max-age=")?.parse::<u64>().ok());
@@ -134,13 +135,20 @@ fn wrong_max_age(found: Found, age: u64, max_age: u64) -> Option<String> {
         Found::Cached { .. } | Found::Unconfirmed | Found::StaleIfError => (0, 0),
     };
     let is_right = (least..=most).contains(&max_age);
-    (!is_right).then(|| format!("max-age is not between {least} and {most}"))
+    let allowed =
+        if least == most { least.to_string() } else { format!("between {least} and {most}") };
+    (!is_right).then(|| format!("max-age is not {allowed}"))
 }
 
 fn error_violation(response: &Observation) -> Option<String> {
-    let given = response.header("cache-control").unwrap_or_default();
+    let (given, status) = (response.list("cache-control"), response.status.as_u16());
     (given != "no-store")
-        .then(|| format!("an error with status {} has Cache-Control {given:?}", response.status))
+        .then(|| format!("an error with status {status} has Cache-Control {:?}", shortened(&given)))
+}
+
+/// At most a line of a report.
+fn shortened(value: &str) -> String {
+    value.chars().take(MAX_SHOWN).collect()
 }
 
 #[cfg(test)]
@@ -253,14 +261,14 @@ mod tests {
                 "9",
                 "private, max-age=30",
                 "gene-registry; hit; ttl=280; detail=local",
-                "between 39 and 39",
+                "max-age is not 39",
             ),
             (
                 Kind::Insights,
                 "9",
                 "private, max-age=39",
                 "gene-registry; hit; ttl=40; detail=unconfirmed",
-                "between 0 and 0",
+                "max-age is not 0",
             ),
             (
                 Kind::Insights,

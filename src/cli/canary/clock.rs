@@ -19,9 +19,11 @@ pub(super) fn fault(response: &Observation) -> Option<String> {
     if ahead.unsigned_abs() <= MAX_DIFFERENCE + took {
         return None;
     }
-    let (seconds, side) =
-        (ahead.unsigned_abs().as_secs(), if ahead.is_negative() { "behind" } else { "ahead of" });
-    Some(format!("the clock is {seconds} s {side} that of this machine"))
+    let (seconds, side) = (
+        ahead.unsigned_abs().as_secs_f64(),
+        if ahead.is_negative() { "behind" } else { "ahead of" },
+    );
+    Some(format!("the clock is {seconds:.1} s {side} that of this machine"))
 }
 
 #[cfg(test)]

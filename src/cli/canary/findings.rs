@@ -6,10 +6,13 @@ use hyper::StatusCode;
 
 use super::ages::{AgeBounds, Kind, violation};
 use super::clock;
-use super::passes::{PAUSE, Pass, Responses, comparable, deviating, is_comparable, is_unconfirmed};
+use super::passes::{
+    PAUSE, Pass, Responses, Shown, comparable, deviating, is_comparable, is_unconfirmed,
+};
 use super::report::Outcome;
 use super::target::{BaseUrl, Observation};
 use crate::config::CacheConfig;
+use crate::registry::GeneId;
 
 /// What is wrong at the replicas.
 #[derive(Debug, Default)]
@@ -68,7 +71,7 @@ pub(super) fn change_log(replicas: &[BaseUrl], passes: &[Pass], cache: &CacheCon
     if compared == 0 {
         return Outcome::NotChecked("no phenotype was found twice".to_owned());
     }
-    faults.outcome(|_| format!("cached phenotypes stay confirmed at {compared} replicas"))
+    faults.outcome(|_| format!("cached phenotypes stay confirmed (replicas: {compared})"))
 }
 
 pub(super) fn clocks(replicas: &[BaseUrl], pages: &Responses) -> Outcome {
@@ -81,7 +84,7 @@ pub(super) fn clocks(replicas: &[BaseUrl], pages: &Responses) -> Outcome {
     faults.outcome(|_| "all clocks are right".to_owned())
 }
 
-pub(super) fn agreement(replicas: &[BaseUrl], passes: &[Pass], genes: &[String]) -> Outcome {
+pub(super) fn agreement(replicas: &[BaseUrl], passes: &[Pass], genes: &[GeneId]) -> Outcome {
     if replicas.len() < 2 {
         return Outcome::NotChecked("it needs two replicas".to_owned());
     }
@@ -91,12 +94,22 @@ pub(super) fn agreement(replicas: &[BaseUrl], passes: &[Pass], genes: &[String])
     let mut faults = Faults::default();
     // Without a third pass, the second one showed no difference that remained.
     for deviation in deviating(passes).into_iter().filter(|_| passes.len() > 2) {
+        let (other, shown) = (&replicas[deviation.usual_at], &deviation.shown);
         let text = match deviation.request.checked_sub(1).and_then(|gene| genes.get(gene)) {
-            _ if deviation.is_refused => "does not know the key that others accept".to_owned(),
-            Some(gene) => format!("the gene {gene} is another one than elsewhere"),
-            None => "the number of genes is another one than elsewhere".to_owned(),
+            _ if *shown == Shown::KeyRefused => {
+                format!("does not know the key that {other} accepts")
+            }
+            Some(gene) if *shown == Shown::NotFound => format!("lacks the gene {gene} of {other}"),
+            Some(gene) if deviation.usual == Shown::NotFound => {
+                format!("shows the gene {gene}, which {other} lacks")
+            }
+            Some(gene) => format!("shows the gene {gene} otherwise than {other}"),
+            None => format!("shows another number of genes than {other}"),
         };
         faults.add(&replicas[deviation.replica], text);
     }
-    faults.outcome(|_| format!("their number and {} of the genes are the same", genes.len()))
+    let (compared, genes) = (passes.last().map_or(0, comparable), genes.len());
+    faults.outcome(|_| {
+        format!("the number of genes and {genes} of them are the same (replicas: {compared})")
+    })
 }

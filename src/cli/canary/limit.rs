@@ -7,9 +7,8 @@ use hyper::StatusCode;
 use tokio::time::Instant;
 
 use super::report::Outcome;
-use super::target::Observation;
+use super::target::{BaseUrl, Observation};
 use crate::limit::WINDOW;
-use crate::net::HttpError;
 
 /// The highest limit of the canary's key, which it uses up in each round.
 pub(super) const MAX_LIMIT: u64 = 1_000;
@@ -24,27 +23,35 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    pub(super) fn add(&mut self, result: &Result<Observation, HttpError>) {
-        let counter = match result.as_ref().map(|response| response.status) {
-            Ok(StatusCode::OK | StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND) => {
+    /// Adds a request by the status of its response, if it has one from the API.
+    pub(super) fn add(&mut self, status: Option<StatusCode>) {
+        let counter = match status {
+            Some(StatusCode::OK | StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND) => {
                 &mut self.admitted
             }
-            Ok(StatusCode::TOO_MANY_REQUESTS) => &mut self.refused,
+            Some(StatusCode::TOO_MANY_REQUESTS) => &mut self.refused,
             // The key itself is refused and not counted.
-            Ok(StatusCode::UNAUTHORIZED) => return,
+            Some(StatusCode::UNAUTHORIZED) => return,
             _ => &mut self.unknown,
         };
         *counter += 1;
     }
 
-    pub(super) fn sent(self) -> u64 {
+    /// The requests with a clear result.
+    pub(super) fn clear(self) -> u64 {
+        self.admitted + self.refused
+    }
+
+    fn sent(self) -> u64 {
         self.admitted + self.refused + self.unknown
     }
 }
 
 /// A window of the key, at least from the canary's first request on.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct KeyWindow {
+    /// Where the first request was admitted.
+    pub(super) replica: BaseUrl,
     pub(super) limit: u64,
     /// What was left of the limit after the first request.
     first_left: u64,
@@ -57,14 +64,14 @@ pub(super) struct KeyWindow {
 }
 
 impl KeyWindow {
-    /// The window in which a request of a key with this limit got this response.
-    pub(super) fn of(response: &Observation, limit: u64) -> Self {
+    /// The window in which a request of a key with this limit got this response, the last one in `tally`.
+    pub(super) fn of(replica: &BaseUrl, response: &Observation, limit: u64, tally: Tally) -> Self {
         let first_left = response.number("x-ratelimit-remaining").unwrap_or_default();
         let is_admitted = response.status != StatusCode::TOO_MANY_REQUESTS;
         let resets_in = Duration::from_secs(response.number("x-ratelimit-reset").unwrap_or(60));
-        let is_new = is_admitted && first_left + 1 == limit;
-        let resets_in = resets_in.min(WINDOW);
-        Self { limit, first_left, is_new, began: response.sent, resets_in }
+        let is_new = is_admitted && first_left + tally.admitted == limit;
+        let (replica, resets_in) = (replica.clone(), resets_in.min(WINDOW));
+        Self { replica, limit, first_left, is_new, began: response.sent, resets_in }
     }
 
     /// Judges the requests that were sent in the window until now. `differing`: what shows that the
@@ -80,9 +87,9 @@ impl KeyWindow {
         }
         if !self.is_new {
             return Outcome::Broken(vec![format!(
-                "the first request in a window left {} of {limit}: replicas count by themselves, or \
-                 another client uses the key of the canary",
-                self.first_left
+                "the first request in a window, to {}, left {} of {limit}: replicas count by \
+                 themselves, or another client uses the key of the canary",
+                self.replica, self.first_left
             )]);
         }
         let seen = format!(
@@ -115,13 +122,15 @@ pub(super) fn shared_count(left: &[(impl Display, u64)]) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn answered(status: u16) -> Result<Observation, HttpError> {
-        Ok(Observation::of(status, &[]))
+    fn of(response: &Observation, limit: u64) -> KeyWindow {
+        let mut tally = Tally::default();
+        tally.add(Some(response.status));
+        KeyWindow::of(&"http://a".parse().unwrap(), response, limit, tally)
     }
 
     fn window(limit: &str, remaining: &str) -> KeyWindow {
         let limits = [("x-ratelimit-limit", limit), ("x-ratelimit-remaining", remaining)];
-        KeyWindow::of(&Observation::of(200, &limits), limit.parse().unwrap())
+        of(&Observation::of(200, &limits), limit.parse().unwrap())
     }
 
     #[tokio::test]
@@ -161,9 +170,9 @@ mod tests {
     fn requests_are_counted_by_their_status() {
         let mut tally = Tally::default();
         for status in [200, 404, 400, 429, 401, 502, 503] {
-            tally.add(&answered(status));
+            tally.add(StatusCode::from_u16(status).ok());
         }
-        tally.add(&Err(HttpError::Status(StatusCode::OK)));
+        tally.add(None);
         assert_eq!((tally.admitted, tally.refused, tally.unknown), (3, 1, 3));
     }
 
@@ -172,6 +181,6 @@ mod tests {
         assert!(window("30", "29").is_new);
         assert!(!window("30", "28").is_new && !window("30", "").is_new);
         let refused = [("x-ratelimit-remaining", "29")];
-        assert!(!KeyWindow::of(&Observation::of(429, &refused), 30).is_new);
+        assert!(!of(&Observation::of(429, &refused), 30).is_new);
     }
 }

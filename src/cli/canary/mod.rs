@@ -12,6 +12,7 @@ mod revocation;
 mod round;
 mod target;
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -28,13 +29,14 @@ use self::round::{Round, RoundError};
 use self::target::{BaseUrl, Requests};
 use super::command::{CommandError, CommandResult, UsageError, block_on};
 use super::config_file::ConfigFile;
+use super::key_file::read_key;
 use super::output::{print, sanitize_lines};
 use super::session::ControlSession;
 use super::signals::TerminationSignals;
 use super::value_parsers::pause;
 use crate::config::Config;
+use crate::keys::ApiKey;
 use crate::limit::WINDOW;
-use crate::net::io_reason;
 use crate::ops::{error_chain, telemetry};
 
 /// The variable that may hold the key.
@@ -65,7 +67,7 @@ pub(super) struct Canary {
     /// Check once, print the results, and exit
     #[arg(long, conflicts_with_all = ["every", "metrics"])]
     once: bool,
-    /// Check repeatedly, with this time from one start to the next: a minute to a day
+    /// Check repeatedly, with this time from one start to the next: 60s to 24h
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = interval_of_rounds)]
     every: Duration,
     /// Address on which /metrics, /livez and /readyz are served
@@ -85,16 +87,17 @@ impl Canary {
     }
 
     fn key(&self) -> Result<HeaderValue, CommandError> {
-        let text = match &self.key_file {
-            Some(path) => std::fs::read_to_string(path).map_err(|error| {
-                format!("--key-file: cannot read {}: {}", path.display(), io_reason(&error))
-            })?,
-            None => std::env::var(KEY_VARIABLE).map_err(|_| {
-                UsageError::new(format!("no API key: give --key-file, or set {KEY_VARIABLE}"))
-            })?,
+        let key: ApiKey = match &self.key_file {
+            Some(path) => read_key(path)?,
+            None => {
+                let text = std::env::var(KEY_VARIABLE).map_err(|_| {
+                    UsageError::new(format!("no API key: give --key-file, or set {KEY_VARIABLE}"))
+                })?;
+                let key = text.trim().parse();
+                key.map_err(|error| UsageError::new(format!("{KEY_VARIABLE}: {error}")))?
+            }
         };
-        let mut key = HeaderValue::try_from(text.trim())
-            .map_err(|_| UsageError::new("the API key contains invalid characters"))?;
+        let mut key = HeaderValue::try_from(key.expose())?;
         key.set_sensitive(true);
         Ok(key)
     }
@@ -123,6 +126,7 @@ impl CanaryRun {
         let serving = metrics.serve(self.options.metrics).await?;
         tracing::info!(metrics = %serving.address, "the canary has started");
         let rounds = async {
+            let mut not_checked = BTreeMap::new();
             let mut starts = interval(self.options.every);
             starts.set_missed_tick_behavior(MissedTickBehavior::Delay);
             loop {
@@ -130,7 +134,7 @@ impl CanaryRun {
                 match self.round().await {
                     Ok(report) => {
                         metrics.record(&report);
-                        log(&report);
+                        log(&report, &mut not_checked);
                     }
                     Err(error) => {
                         metrics.forget_results();
@@ -164,7 +168,7 @@ impl CanaryRun {
     }
 
     async fn complete_round(&self) -> Result<RoundReport, RoundError> {
-        let replicas = self.replicas().await?;
+        let replicas = self.replicas().await;
         let round = Round::new(&self.requests, &replicas, &self.key, &self.config);
         let mut report = round.run().await?;
         let (outcome, took) = self.revocation(&replicas).await;
@@ -173,18 +177,18 @@ impl CanaryRun {
         Ok(report)
     }
 
-    async fn replicas(&self) -> Result<Vec<BaseUrl>, RoundError> {
-        if !self.options.each_address {
-            return Ok(self.options.urls.clone());
-        }
+    /// Each replica once. A name that cannot be resolved stands for one that does not respond.
+    async fn replicas(&self) -> Vec<BaseUrl> {
         let mut replicas = Vec::new();
         for url in &self.options.urls {
-            let found = url.each_address().await.map_err(|error| {
-                RoundError::NoneResponds(vec![format!("{url}: {}", io_reason(&error))])
-            })?;
-            replicas.extend(found);
+            let each = if self.options.each_address { url.each_address().await.ok() } else { None };
+            for replica in each.unwrap_or_else(|| vec![url.clone()]) {
+                if !replicas.contains(&replica) {
+                    replicas.push(replica);
+                }
+            }
         }
-        Ok(replicas)
+        replicas
     }
 
     async fn revocation(&self, replicas: &[BaseUrl]) -> (Outcome, Option<Duration>) {
@@ -201,11 +205,17 @@ impl CanaryRun {
     }
 }
 
-/// One line for what is broken, or one for the round; and at DEBUG, why what was not checked.
-fn log(report: &RoundReport) {
+/// One line for what is broken, or one for the round; and why a check is not done, when that changes.
+/// `known`: the reasons of the rounds before.
+fn log(report: &RoundReport, known: &mut BTreeMap<Check, String>) {
     for (check, outcome) in &report.outcomes {
-        if let Outcome::NotChecked(why) = outcome {
-            tracing::debug!(check = check.as_str(), why, "not checked");
+        match outcome {
+            Outcome::NotChecked(why) if known.get(check) == Some(why) => {}
+            Outcome::NotChecked(why) => {
+                known.insert(*check, why.clone());
+                tracing::info!(check = check.as_str(), why, "a promise is not checked");
+            }
+            Outcome::Kept(_) | Outcome::Broken(_) => drop(known.remove(check)),
         }
     }
     let mut is_broken = false;
@@ -214,6 +224,8 @@ fn log(report: &RoundReport) {
         tracing::warn!(check = check.as_str(), "a promise is broken: {text}");
     }
     if !is_broken {
-        tracing::info!("all that was checked is as promised");
+        let kept =
+            report.outcomes.iter().filter(|(_, one)| matches!(one, Outcome::Kept(_))).count();
+        tracing::info!(kept, "all that was checked is as promised");
     }
 }

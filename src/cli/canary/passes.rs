@@ -19,14 +19,29 @@ pub(super) type Responses = Vec<Option<Observation>>;
 pub(super) type Pass = Vec<Responses>;
 
 /// A replica that shows another state than most.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub(super) struct Deviation {
     pub(super) replica: usize,
     pub(super) request: usize,
-    /// Whether it refuses the key.
-    pub(super) is_refused: bool,
-    shown: Value,
-    usual: Value,
+    pub(super) shown: Shown,
+    pub(super) usual: Shown,
+    /// A replica that shows the usual state.
+    pub(super) usual_at: usize,
+}
+
+/// What a response says that can change only with an entry in the change log.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Shown {
+    Value(Value),
+    NotFound,
+    KeyRefused,
+}
+
+impl Deviation {
+    fn is_same_as(&self, other: &Self) -> bool {
+        let key = |one: &Self| (one.replica, one.request, one.shown.clone(), one.usual.clone());
+        key(self) == key(other)
+    }
 }
 
 /// The replicas that show another state than most, the same two states in each of the passes. A change
@@ -36,7 +51,7 @@ pub(super) fn deviating(passes: &[Pass]) -> Vec<Deviation> {
     for pass in passes {
         let mut now = deviating_in(pass);
         if let Some(before) = found {
-            now.retain(|one| before.contains(one));
+            now.retain(|one| before.iter().any(|other: &Deviation| other.is_same_as(one)));
         }
         found = Some(now);
     }
@@ -49,19 +64,22 @@ fn deviating_in(pass: &Pass) -> Vec<Deviation> {
     for request in 0..requests {
         let response = |of_replica: &Responses| of_replica.get(request)?.as_ref().and_then(facts);
         let facts: Vec<_> = pass.iter().map(response).collect();
-        let votes = |one: &Value| facts.iter().flatten().filter(|other| *other == one).count();
-        // Of two states that as many replicas show, that of the first replica counts as usual.
-        let Some(usual) = facts.iter().flatten().rev().max_by_key(|one| votes(one)) else {
-            continue;
+        let votes = |one: &Shown| {
+            let same = facts.iter().flatten().filter(|other| *other == one).count();
+            (*one != Shown::KeyRefused, same)
         };
         let shown =
             facts.iter().enumerate().filter_map(|(replica, one)| Some((replica, one.as_ref()?)));
+        // Of two states that as many replicas show, that of the first replica counts as usual.
+        let Some((usual_at, usual)) = shown.clone().rev().max_by_key(|(_, one)| votes(one)) else {
+            continue;
+        };
         found.extend(shown.filter(|(_, one)| *one != usual).map(|(replica, shown)| Deviation {
             replica,
             request,
-            is_refused: *shown == refused(),
             shown: shown.clone(),
             usual: usual.clone(),
+            usual_at,
         }));
     }
     found
@@ -74,25 +92,20 @@ pub(super) fn comparable(pass: &Pass) -> usize {
     pass.iter().filter(shows).count()
 }
 
-/// What a replica shows that refuses the key.
-fn refused() -> Value {
-    Value::from("the key is refused")
-}
-
-/// What a response says that can change only with an entry in the change log; `None` for errors.
-fn facts(response: &Observation) -> Option<Value> {
+/// `None` for errors.
+fn facts(response: &Observation) -> Option<Shown> {
     match response.status {
         StatusCode::OK => {
             let mut body = response.json()?;
             // The order of a page depends on scores, the total does not.
             if let Some(total) = body.get("total") {
-                return Some(total.clone());
+                return Some(Shown::Value(total.clone()));
             }
             body.as_object_mut()?.remove("fitness_score");
-            Some(body)
+            Some(Shown::Value(body))
         }
-        StatusCode::NOT_FOUND => Some(Value::Null),
-        StatusCode::UNAUTHORIZED => Some(refused()),
+        StatusCode::NOT_FOUND => Some(Shown::NotFound),
+        StatusCode::UNAUTHORIZED => Some(Shown::KeyRefused),
         _ => None,
     }
 }
@@ -164,15 +177,18 @@ mod tests {
 
     #[test]
     fn a_missing_gene_and_a_refused_key_are_states_too() {
-        for (status, is_refused) in [(404, false), (401, true)] {
+        for (status, shown) in [(404, Shown::NotFound), (401, Shown::KeyRefused)] {
             let there = Observation::of(200, &[]).with_body("{}");
             let other = Observation::of(status, &[]);
             let pass = vec![vec![Some(there.clone())], vec![Some(other)], vec![Some(there)]];
             let found = deviating(&[pass]);
-            assert!(
-                matches!(&found[..], [one] if one.replica == 1 && one.is_refused == is_refused)
-            );
+            assert!(matches!(&found[..], [one] if one.replica == 1 && one.shown == shown));
         }
+        // It is not the usual state, wherever the replica stands.
+        let pass =
+            [401, 200].map(|status| vec![Some(Observation::of(status, &[]).with_body("{}"))]);
+        let found = deviating(&[pass.to_vec()]);
+        assert!(matches!(&found[..], [one] if (one.replica, one.usual_at) == (0, 1)), "{found:?}");
     }
 
     #[test]

@@ -74,9 +74,9 @@ pub(super) async fn check(
     requests: &Requests,
     replicas: &[BaseUrl],
 ) -> Result<(Outcome, Option<Duration>), CommandError> {
-    if let Some(last) = last_check(session).await? {
-        let text = format!("it was checked {} min ago, and is once an hour", last.as_secs() / 60);
-        return Ok((Outcome::NotChecked(text), None));
+    if was_checked(session).await? {
+        let text = "a canary of this user has checked it within the last hour";
+        return Ok((Outcome::NotChecked(text.to_owned()), None));
     }
     let expires_at = Timestamp::now().checked_add(LIFETIME)?;
     let spec = json!({ "name": KEY_NAME, "scopes": [READ_SCOPE], "expires_at": expires_at });
@@ -97,7 +97,9 @@ pub(super) async fn check(
         longest = longest.max(refusal.accepted_until);
         if refusal.accepted_until > BOUND {
             let seconds = refusal.accepted_until.as_secs_f64();
-            broken.push(format!("{replica}: accepted a revoked key after {seconds:.1} s"));
+            broken.push(format!(
+                "{replica}: still accepted a key {seconds:.1} s after its revocation"
+            ));
         } else if accepted.is_none() || !refusal.is_certain {
             unclear.push(format!("{replica} did not respond to all requests"));
         }
@@ -106,24 +108,22 @@ pub(super) async fn check(
         Outcome::NotChecked(unclear.join("; "))
     } else {
         let seconds = longest.as_secs_f64();
-        Outcome::of(broken, format!("no revoked key was accepted after {seconds:.1} s"))
+        Outcome::of(broken, format!("a revoked key was refused after {seconds:.1} s"))
     };
     let took = Some(longest).filter(|_| !matches!(outcome, Outcome::NotChecked(_)));
     Ok((outcome, took))
 }
 
-/// How long ago this user's canary created a key, if that is less than an hour.
-async fn last_check(session: &mut ControlSession) -> Result<Option<Duration>, CommandError> {
+/// Whether a canary of this user has created a key within the last hour.
+async fn was_checked(session: &mut ControlSession) -> Result<bool, CommandError> {
     // Newest first.
     let keys: ListedKeys =
         session.send(Method::GET, "/api-keys?limit=100&offset=0&all=false", None).await?;
     let now = Timestamp::now();
-    let ages = keys
-        .data
-        .iter()
-        .filter(|key| is_of_canary(&key.name, key.created_at, key.expires_at))
-        .map(|key| Duration::try_from(now.duration_since(key.created_at)).unwrap_or_default());
-    Ok(ages.min().filter(|age| *age < INTERVAL))
+    let age = |key: &ListedKey| Duration::try_from(now.duration_since(key.created_at));
+    let mut own =
+        keys.data.iter().filter(|key| is_of_canary(&key.name, key.created_at, key.expires_at));
+    Ok(own.any(|key| age(key).unwrap_or_default() < INTERVAL))
 }
 
 /// Whether the replica accepts the key, within the time in which a change applies; `None` if it does not

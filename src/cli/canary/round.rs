@@ -23,6 +23,7 @@ use super::target::{BaseUrl, Observation, Requests, SAMPLE};
 use crate::config::Config;
 use crate::limit::WINDOW;
 use crate::ops::error_chain;
+use crate::registry::GeneId;
 use crate::sync::lock;
 
 /// Requests whose responses are errors, with their status.
@@ -56,10 +57,10 @@ pub(super) enum RoundError {
     #[error("the key is refused (status 401)")]
     KeyRefused,
     #[error(
-        "the key must have a limit of {needed} to {MAX_LIMIT} requests a minute for {replicas} \
-         replicas; it has {limit}"
+        "the key must have a limit of {needed} to {MAX_LIMIT} requests a minute (replicas: \
+         {replicas}); at {replica}, it has {limit}"
     )]
-    UnsuitableLimit { needed: u64, replicas: usize, limit: u64 },
+    UnsuitableLimit { needed: u64, replicas: usize, limit: u64, replica: BaseUrl },
     #[error("no replica responds: {}", .0.join("; "))]
     NoneResponds(Vec<String>),
 }
@@ -97,6 +98,11 @@ impl<'a> Round<'a> {
             let errors = self.get_from_all(path, &[status]).await;
             judge(&mut ages, replicas, (Kind::Error, &bounds), errors.iter().map(Option::as_ref));
         }
+        for (replica, page) in replicas.iter().zip(&pages) {
+            if page.as_ref().is_some_and(|page| !lists_genes(page)) {
+                lock(&self.failures).add(replica, "a search does not list genes with their ids");
+            }
+        }
         let (genes, domain) = sample(&pages);
         if let Some(domain) = domain {
             let domain = utf8_percent_encode(&domain, NON_ALPHANUMERIC);
@@ -120,11 +126,13 @@ impl<'a> Round<'a> {
         report.add(Check::Limit, limit);
         report.add(Check::Ages, ages.outcome(|judged| format!("{judged} responses")));
         let failures = std::mem::take(&mut *lock(&self.failures));
-        report.add(Check::Responds, failures.outcome(|_| format!("{} replicas", replicas.len())));
+        report.add(Check::Responds, failures.outcome(|_| format!("replicas: {}", replicas.len())));
         Ok(report)
     }
 
-    /// Sends a request whose result counts for the limit. Another status than `expected` is a fault.
+    /// Sends a request whose result counts for the limit. What is no response of the API, or has
+    /// another status than `expected`, is a fault, and is not judged any further, except that a
+    /// replica may not know the key.
     async fn get(
         &self,
         replica: &BaseUrl,
@@ -132,16 +140,19 @@ impl<'a> Round<'a> {
         expected: &[StatusCode],
     ) -> Option<Observation> {
         let result = self.requests.get(replica, path, self.key).await;
-        lock(&self.tally).add(&result);
         let fault = match &result {
-            Ok(response) if expected.contains(&response.status) => None,
-            Ok(response) => Some(format!("status {}", response.status)),
+            Ok(response) if expected.contains(&response.status) => response.foreign(),
+            Ok(response) => Some(format!("status {}", response.status.as_u16())),
             Err(error) => Some(error_chain(error)),
         };
-        if let Some(fault) = fault {
-            lock(&self.failures).add(replica, fault);
-        }
-        result.ok()
+        let status = result.as_ref().ok().map(|response| response.status);
+        let Some(fault) = fault else {
+            lock(&self.tally).add(status);
+            return result.ok();
+        };
+        lock(&self.failures).add(replica, fault);
+        lock(&self.tally).add(status.filter(|status| !expected.contains(status)));
+        result.ok().filter(|response| response.status == StatusCode::UNAUTHORIZED)
     }
 
     async fn get_from_all(&self, path: &str, expected: &[StatusCode]) -> Responses {
@@ -151,45 +162,45 @@ impl<'a> Round<'a> {
     /// Waits until a request of this round opens a window of the key. If the second try does not, a
     /// replica counts by itself, or somebody else uses the key.
     async fn open_window(&self) -> Result<KeyWindow, RoundError> {
-        let mut window = self.window_of(&self.first_response().await?)?;
+        let mut window = self.first_window().await?;
         if !window.is_new {
+            let seconds = window.resets_in.as_secs();
+            tracing::info!(seconds, "waiting until the minute ends in which the key was used");
             sleep(window.resets_in + Duration::from_secs(1)).await;
             *lock(&self.tally) = Tally::default();
             *lock(&self.failures) = Faults::default();
-            window = self.window_of(&self.first_response().await?)?;
+            window = self.first_window().await?;
         }
         Ok(window)
     }
 
-    /// The response of the first replica that knows the key.
-    async fn first_response(&self) -> Result<Observation, RoundError> {
-        let mut refused = 0;
-        for replica in self.replicas {
-            let Some(response) = self.get(replica, SAMPLE, COUNTED).await else { continue };
-            if response.number("x-ratelimit-limit").is_some() {
-                return Ok(response);
-            }
-            refused += usize::from(response.status == StatusCode::UNAUTHORIZED);
-        }
-        if refused > 0 && refused == self.replicas.len() {
-            return Err(RoundError::KeyRefused);
-        }
-        Err(RoundError::NoneResponds(std::mem::take(&mut *lock(&self.failures)).texts))
-    }
-
-    fn window_of(&self, response: &Observation) -> Result<KeyWindow, RoundError> {
+    /// The window of the key at the first replica that knows a suitable limit of it.
+    async fn first_window(&self) -> Result<KeyWindow, RoundError> {
         let replicas = self.replicas.len();
         let needed = (replicas * REQUESTS_PER_REPLICA + 1) as u64;
-        let limit = response.number("x-ratelimit-limit").unwrap_or_default();
-        if !(needed..=MAX_LIMIT).contains(&limit) {
-            return Err(RoundError::UnsuitableLimit { needed, replicas, limit });
+        let (mut refused, mut unsuitable) = (0, None);
+        for replica in self.replicas {
+            let Some(response) = self.get(replica, SAMPLE, COUNTED).await else { continue };
+            match response.number("x-ratelimit-limit") {
+                None => refused += 1,
+                Some(limit) if (needed..=MAX_LIMIT).contains(&limit) => {
+                    return Ok(KeyWindow::of(replica, &response, limit, *lock(&self.tally)));
+                }
+                Some(limit) => unsuitable = Some((limit, replica)),
+            }
         }
-        Ok(KeyWindow::of(response, limit))
+        if refused > 0 && refused == replicas {
+            return Err(RoundError::KeyRefused);
+        }
+        let Some((limit, replica)) = unsuitable else {
+            return Err(RoundError::NoneResponds(std::mem::take(&mut *lock(&self.failures)).texts));
+        };
+        Err(RoundError::UnsuitableLimit { needed, replicas, limit, replica: replica.clone() })
     }
 
     /// Requests the page and the phenotypes twice, and once more if what was seen may be a fault or a
     /// change.
-    async fn passes(&self, genes: &[String]) -> Vec<Pass> {
+    async fn passes(&self, genes: &[GeneId]) -> Vec<Pass> {
         let mut passes = vec![self.pass(genes).await];
         for _ in 0..2 {
             sleep(PAUSE).await;
@@ -204,7 +215,7 @@ impl<'a> Round<'a> {
         passes
     }
 
-    async fn pass(&self, genes: &[String]) -> Pass {
+    async fn pass(&self, genes: &[GeneId]) -> Pass {
         let of_replica = |replica| async move {
             let mut responses = vec![self.get(replica, SAMPLE, &[StatusCode::OK]).await];
             for gene in genes {
@@ -233,28 +244,55 @@ impl<'a> Round<'a> {
             }
         }
         let wanted = window.limit as usize + 2 * counting.len();
-        let missing = wanted.saturating_sub(lock(&self.tally).sent() as usize);
+        let missing = wanted.saturating_sub(lock(&self.tally).clear() as usize);
         let requests = stream::iter(counting.iter().copied().cycle().take(missing));
         let send = |replica| async move { self.get(replica, SAMPLE, COUNTED).await.is_some() };
         let all = requests.map(send).buffer_unordered(CONCURRENCY).count();
         // What is not sent in time is missing in the tally.
         let _ = timeout_at(window.began + (WINDOW - MARGIN), all).await;
-        window.outcome(*lock(&self.tally), shared_count(&left))
+        let differing = other_limit(&window, self.replicas, pages).or_else(|| shared_count(&left));
+        window.outcome(*lock(&self.tally), differing)
     }
 }
 
+/// A replica that reports another limit of the key.
+fn other_limit(window: &KeyWindow, replicas: &[BaseUrl], pages: &Responses) -> Option<String> {
+    let mut limits = replicas
+        .iter()
+        .zip(pages)
+        .filter_map(|(replica, page)| Some((replica, page.as_ref()?.number("x-ratelimit-limit")?)));
+    let (replica, limit) = limits.find(|(_, limit)| *limit != window.limit)?;
+    Some(format!(
+        "{replica} reports a limit of {limit}, and {} one of {}",
+        window.replica, window.limit
+    ))
+}
+
+fn genes_of(page: &Observation) -> Vec<Value> {
+    let data = page.json().and_then(|body| body.get("data")?.as_array().cloned());
+    data.unwrap_or_default()
+}
+
+fn id_of(gene: &Value) -> Option<GeneId> {
+    gene.get("id")?.as_str()?.parse().ok()
+}
+
+/// Whether a page that is not empty has genes with ids.
+fn lists_genes(page: &Observation) -> bool {
+    page.status != StatusCode::OK || genes_of(page).iter().all(|gene| id_of(gene).is_some())
+}
+
 /// The first genes, up to [`MAX_GENES`]: at least that of each replica. And the domain of one.
-fn sample(pages: &Responses) -> (Vec<String>, Option<String>) {
-    let genes = |page: &Observation| page.json()?.get("data")?.as_array().cloned();
-    let found: Vec<Vec<Value>> = pages.iter().flatten().filter_map(genes).collect();
-    let text = |gene: &Value, name| gene.get(name)?.as_str().map(str::to_owned);
+fn sample(pages: &Responses) -> (Vec<GeneId>, Option<String>) {
+    let found: Vec<Vec<Value>> = pages.iter().flatten().map(genes_of).collect();
     let (mut known, mut chosen) = (BTreeSet::new(), Vec::new());
     for rank in 0..MAX_GENES {
         for gene in found.iter().filter_map(|page| page.get(rank)) {
-            chosen.extend(text(gene, "id").filter(|id| known.insert(id.clone())));
+            chosen.extend(id_of(gene).filter(|id| known.insert(*id)));
         }
     }
     chosen.truncate(MAX_GENES);
-    let domain = found.iter().flatten().find_map(|gene| text(gene, "domain"));
+    let domain = |gene: &Value| gene.get("domain")?.as_str().map(str::to_owned);
+    let domain = found.iter().flatten().filter_map(domain).find(|name| !name.is_empty());
     (chosen, domain)
 }

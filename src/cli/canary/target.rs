@@ -128,19 +128,39 @@ pub(super) struct Observation {
 }
 
 impl Observation {
-    /// The value of a header; `None` if it is absent or not text.
+    /// The value of a header; `None` if it is absent, repeated or not text.
     pub(super) fn header(&self, name: &str) -> Option<&str> {
-        self.headers.get(name)?.to_str().ok()
+        let mut values = self.headers.get_all(name).iter();
+        let value = values.next().filter(|_| values.next().is_none())?;
+        value.to_str().ok()
+    }
+
+    /// All values of a header as one list, for people and where a header may be repeated.
+    pub(super) fn list(&self, name: &str) -> String {
+        let values = self.headers.get_all(name).iter();
+        let texts: Vec<_> = values.map(|value| String::from_utf8_lossy(value.as_bytes())).collect();
+        texts.join(", ")
     }
 
     /// The value of a header that is a whole number.
     pub(super) fn number(&self, name: &str) -> Option<u64> {
-        self.header(name)?.parse().ok()
+        let digits = self.header(name)?;
+        digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?
     }
 
     /// The body, if it is JSON.
     pub(super) fn json(&self) -> Option<Value> {
         serde_json::from_slice(&self.body).ok()
+    }
+
+    /// What shows that it is not a response of the API to a request with a key that is known.
+    pub(super) fn foreign(&self) -> Option<String> {
+        let limits = ["x-ratelimit-limit", "x-ratelimit-remaining"];
+        if let Some(name) = limits.into_iter().find(|name| self.number(name).is_none()) {
+            return Some(format!("status {} without a valid {name}", self.status.as_u16()));
+        }
+        let is_object = self.json().is_some_and(|body| body.is_object());
+        (!is_object).then(|| format!("status {} without a JSON object", self.status.as_u16()))
     }
 }
 

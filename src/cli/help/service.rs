@@ -220,7 +220,7 @@ part of it that needs no connection.",
         command: "canary",
         notes: "\
 It sends requests like any client and needs no access to Postgres or Redis. In each round it uses up the
-limit of its key, which needs 13 requests a minute for each replica, and one more. With --server, once an
+limit of its key, which needs 18 requests a minute for each replica, and one more. With --server, once an
 hour, it creates a key named canary at that control listener, revokes it, and measures how long replicas
 still accept it. docs/canary.md of the source describes the checks.",
         examples: &[

@@ -12,6 +12,7 @@ mod error_messages;
 mod help;
 mod outputs;
 mod own_views;
+mod responder;
 mod serve;
 mod service_manager;
 mod setup;

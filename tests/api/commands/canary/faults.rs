@@ -4,6 +4,7 @@ use gene_registry::default_schema::generate;
 use gene_registry::keys::{ApiKey, insert_key};
 
 use super::{LIMIT, TIMEOUT, arguments, assert_broken, checked, key_file, patient};
+use crate::commands::responder::Responder;
 use crate::commands::{gene_registry, run};
 use crate::support::binary::ReplicaProcess;
 use crate::support::database::READER;
@@ -26,10 +27,81 @@ async fn a_fleet_of_which_nothing_responds_is_found() {
     let none = run(gene_registry(&words)).await;
     assert_broken(&none, "responds", None, "cannot connect to the server");
     assert_eq!(none.stdout.lines().count(), 2, "one for each replica: {none:?}");
+}
 
-    let unknown = ["--url=http://gene-registry.invalid".to_owned(), "--each-address".to_owned()];
-    let unknown = run(gene_registry(words.iter().chain(&unknown))).await;
-    assert_broken(&unknown, "responds", None, "http://gene-registry.invalid: ");
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_that_cannot_be_resolved_is_a_replica_that_does_not_respond() {
+    let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
+    let fleet = Fleet::start_with(2, postgres, redis, patient).await;
+    let replicas = Vec::from_iter(&fleet.replicas);
+    // The first one twice, which is one replica.
+    let mut words =
+        arguments(&[replicas[0], replicas[0], replicas[1]], &key_file(&fleet, 90).await);
+    words.extend(["--once", "--each-address"].map(str::to_owned));
+    words.push("--url=http://gene-registry.invalid".to_owned());
+    let result = run(gene_registry(words)).await;
+    assert_broken(&result, "responds", None, "http://gene-registry.invalid: ");
+    assert!(result.stdout.contains("kept: limit: a limit of 90 admitted 90 of "), "{result:?}");
+}
+
+/// Such as the page of a login, or a proxy that deletes headers.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_not_the_api_is_found() {
+    let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
+    let fleet = Fleet::start_with(2, postgres, redis, patient).await;
+    let limits = format!("X-RateLimit-Limit: {LIMIT}\r\nX-RateLimit-Remaining: {}", LIMIT - 1);
+    for (head, body, expected) in [
+        ("200 OK".to_owned(), "{}", "status 200 without a valid x-ratelimit-limit"),
+        (format!("200 OK\r\n{limits}"), "<html>", "status 200 without a JSON object"),
+        (
+            format!("200 OK\r\n{limits}"),
+            r#"{"data":[{"id":"abc"}],"total":1}"#,
+            "a search does not list genes with their ids",
+        ),
+    ] {
+        let stranger = Responder::start(&head, body).await;
+        let url = format!("--url={}", stranger.url);
+        let alone = ["canary", "--once", "--key-file"].map(str::to_owned);
+        let key = key_file(&fleet, LIMIT).await.display().to_string();
+        if !body.starts_with("{\"data") {
+            let alone = run(gene_registry(alone.iter().chain([&key, &url]))).await;
+            assert_broken(&alone, "responds", None, &format!("{}: {expected}", stranger.url));
+        }
+        let mut words = arguments(&Vec::from_iter(&fleet.replicas), &key_file(&fleet, LIMIT).await);
+        words.extend([url, "--once".to_owned()]);
+        let result = run(gene_registry(words)).await;
+        let said = format!("broken: responds: {}: {expected}", stranger.url);
+        assert!(result.stdout.contains(&said), "{result:?}");
+        let of_others = |line: &str| {
+            line.starts_with("broken: ")
+                && fleet
+                    .replicas
+                    .iter()
+                    .any(|one| line.contains(&format!(": {}: ", one.base.trim_end_matches("/v1"))))
+        };
+        assert!(!result.stdout.lines().any(of_others), "{result:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_that_reports_another_limit_is_named() {
+    let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
+    let fleet = Fleet::start_with(2, postgres, redis, patient).await;
+    let other = migrated(postgres).await;
+    load(&other.url(), generate::genes(20, 1).collect()).await;
+    let key_file = key_file(&fleet, LIMIT).await;
+    let key: ApiKey = std::fs::read_to_string(&key_file).unwrap().trim().parse().unwrap();
+    let mut new = new_key();
+    new.spec.rate_limit_per_minute = 5;
+    insert_key(&other.connect().await, &key, &new).await.unwrap();
+    let mut config = fleet.config.clone();
+    config.upstream.url = Some(other.url_as(READER).into());
+    let stray = Replica::start(&config).await;
+    let replicas: Vec<_> = [&stray].into_iter().chain(&fleet.replicas).collect();
+    let result = run(gene_registry(arguments(&replicas, &key_file)).arg("--once")).await;
+    let base = stray.base.trim_end_matches("/v1");
+    let said = format!("broken: limit: {base} reports a limit of 5, and ");
+    assert!(result.stdout.contains(&said), "{result:?}");
 }
 
 /// Its database is lost before it has read the canary's key.
@@ -121,7 +193,7 @@ async fn a_replica_of_another_registry_is_found() {
     let stray = Replica::start(&config).await;
     let replicas: Vec<_> = fleet.replicas.iter().chain([&stray]).collect();
     let result = run(gene_registry(arguments(&replicas, &key_file)).arg("--once")).await;
-    assert_broken(&result, "agreement", Some(&stray), "is another one than elsewhere");
+    assert_broken(&result, "agreement", Some(&stray), "gene");
 }
 
 /// Another registry has other keys, too.
@@ -133,18 +205,25 @@ async fn a_replica_that_does_not_know_the_key_is_found() {
     let mut config = fleet.config.clone();
     config.upstream.url = Some(other.url_as(READER).into());
     let stray = Replica::start(&config).await;
-    let replicas: Vec<_> = [&stray].into_iter().chain(&fleet.replicas).collect();
-    let words = arguments(&replicas, &key_file(&fleet, LIMIT).await);
-    let result = run(gene_registry(words).arg("--once")).await;
-    let base = stray.base.trim_end_matches("/v1");
-    for expected in [
-        format!("broken: responds: {base}: status 401"),
-        format!("broken: agreement: {base}: does not know the key that others accept"),
-        "kept: limit: ".to_owned(),
-    ] {
-        assert!(result.stdout.contains(&expected), "{expected}: {result:?}");
+    let base = |replica: &Replica| replica.base.trim_end_matches("/v1").to_owned();
+    // Two replicas do not outvote each other.
+    for others in [1, 2] {
+        let known = &fleet.replicas[..others];
+        let replicas: Vec<_> = [&stray].into_iter().chain(known).collect();
+        let words = arguments(&replicas, &key_file(&fleet, LIMIT).await);
+        let result = run(gene_registry(words).arg("--once")).await;
+        let (stray, other) = (base(&stray), base(&known[0]));
+        for expected in [
+            format!("broken: responds: {stray}: status 401"),
+            format!("broken: agreement: {stray}: does not know the key that {other} accepts"),
+            "kept: limit: ".to_owned(),
+        ] {
+            assert!(result.stdout.contains(&expected), "{expected}: {result:?}");
+        }
+        let broken = result.stdout.lines().filter(|line| line.starts_with("broken: "));
+        assert!(broken.clone().all(|line| line.contains(&format!(": {stray}: "))), "{result:?}");
+        assert_eq!(result.code, 1);
     }
-    assert_eq!(result.code, 1);
 }
 
 /// As after a backup was restored: it has the same first genes.
@@ -171,7 +250,7 @@ async fn a_replica_whose_registry_lacks_genes_is_found() {
     let stale = Replica::start(&config).await;
     let replicas: Vec<_> = fleet.replicas.iter().chain([&stale]).collect();
     let result = run(gene_registry(arguments(&replicas, &key_file)).arg("--once")).await;
-    assert_broken(&result, "agreement", Some(&stale), "the number of genes is another one");
+    assert_broken(&result, "agreement", Some(&stale), "shows another number of genes than ");
     drop(stale);
     admin.batch_execute(&format!("drop database {copy} with (force)")).await.unwrap();
 }

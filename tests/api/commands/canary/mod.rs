@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use gene_registry::config::Config;
+use gene_registry::keys::ApiKey;
 use tokio::time::Instant;
 
 use super::cli_user::CliUser;
@@ -117,7 +118,10 @@ async fn a_healthy_fleet_keeps_every_promise() {
     assert!(first.contains(&said), "{first}");
     // The key whose revocation is measured is made once an hour.
     let second = once().await;
-    assert!(second.contains("not checked: revocation: it was checked 0 min ago"), "{second}");
+    assert!(
+        second.contains("not checked: revocation: a canary of this user has checked it"),
+        "{second}"
+    );
     assert!(second.contains("kept: limit: "), "{second}");
 
     let listed = user.run(&["api-key", "list"]).await.ok().stdout;
@@ -210,16 +214,24 @@ async fn a_key_that_is_not_usable_is_named() {
     let url = format!("--url={}", replicas[0].base);
     let none = run(gene_registry(["canary", "--once", &url]).env_remove("CANARY_API_KEY")).await;
     none.failed(2, &[]);
-    let wrong = "gr_00000000_000000000000000000000000000000000000000";
-    let refused = gene_registry(["canary", "--once", &url]).env("CANARY_API_KEY", wrong);
-    let refused = run(refused).await.failed(1, &[wrong]);
+    let unknown = ApiKey::generate().unwrap();
+    let refused = gene_registry(["canary", "--once", &url]).env("CANARY_API_KEY", unknown.expose());
+    let refused = run(refused).await.failed(1, &[unknown.expose()]);
     assert!(refused.stderr.contains("the key is refused"), "{refused:?}");
+    let empty = gene_registry(["canary", "--once", &url]).env("CANARY_API_KEY", "");
+    let empty = run(empty).await.failed(2, &[]);
+    assert!(empty.stderr.contains("CANARY_API_KEY: not an API key"), "{empty:?}");
+    let file = scratch_folder("canary").join("key.txt");
+    std::fs::write(&file, "# no key yet\n\n").unwrap();
+    let file = format!("--key-file={}", file.display());
+    let none = run(gene_registry(["canary", "--once", &url, &file])).await.failed(1, &[]);
+    assert!(none.stderr.contains("key.txt holds no key"), "{none:?}");
     let often = run(gene_registry(["canary", "--every", "59s", &url])).await.failed(2, &[]);
     assert!(often.stderr.contains("expected a duration of 60s to 24h"), "{often:?}");
     let few = arguments(&replicas, &key_file(&fleet, 5).await);
     let few = run(gene_registry(few).arg("--once")).await.failed(1, &[]);
     assert!(
-        few.stderr.contains("a limit of 19 to 1000 requests a minute for 1 replicas"),
+        few.stderr.contains("a limit of 19 to 1000 requests a minute (replicas: 1); at "),
         "{few:?}"
     );
 }
