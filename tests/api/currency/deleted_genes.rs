@@ -60,7 +60,12 @@ async fn an_isolated_replica_does_not_fail_the_reads_of_others() {
     let (postgres, redis) = (PostgresServer::shared().await, RedisServer::start(&[]).await);
     let monitor = redis.monitor().await;
     let cut_off = FaultProxy::start(postgres.addr()).await;
-    let mut fleet = Fleet::start_with(REPLICAS - 1, postgres, &redis, always_fresh).await;
+    let mut fleet = Fleet::start_with(REPLICAS - 1, postgres, &redis, |config| {
+        always_fresh(config);
+        // A lease is taken also on a busy machine.
+        config.redis.timeout_ms = 5_000;
+    })
+    .await;
     fleet.config.upstream.url = Some(cut_off.url(&fleet.database.url_as(READER)).into());
     (fleet.config.upstream.wait_ms, fleet.config.upstream.connect_ms) = (500, 500);
     (fleet.config.upstream.query_ms, fleet.config.upstream.deadline_ms) = (600, 2_000);

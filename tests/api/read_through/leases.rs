@@ -48,6 +48,8 @@ async fn waiting_for_a_dead_lease_holder_ends_at_half_the_deadline() {
     let () = redis.command(&["DEL", &response]).await;
     fleet.replicas.clear();
     fleet.grow(REPLICAS).await;
+    // Otherwise one may not know the history yet, and reads without asking for a lease.
+    wait_until_ready(&fleet.replicas).await;
 
     let (begun, lock) = (Instant::now(), fleet.database.lock_genes().await);
     let requests = (0..30).map(|n| fleet.replicas[n % 3].get(&path, Some(&key)));
