@@ -1,5 +1,7 @@
 //! Each fault, made for real, is found at the replica that has it.
 
+use std::path::Path;
+
 use gene_registry::default_schema::generate;
 use gene_registry::keys::{ApiKey, insert_key};
 
@@ -7,13 +9,31 @@ use super::{LIMIT, TIMEOUT, arguments, assert_broken, checked, key_file, patient
 use crate::commands::responder::Responder;
 use crate::commands::{gene_registry, run};
 use crate::support::binary::ReplicaProcess;
-use crate::support::database::READER;
+use crate::support::database::{Database, READER};
 use crate::support::fake_clock::FakeClock;
 use crate::support::need_own_servers;
 use crate::support::postgres::{PostgresOptions, PostgresServer, SUPERUSER, connect};
 use crate::support::redis::RedisServer;
 use crate::support::replica::{Fleet, Replica, load, migrated, new_key};
 use crate::support::wait::{eventually, until};
+
+/// A replica of another registry with the fleet's Redis, where the key in the file has this limit.
+async fn stray_that_knows<'p>(
+    key_file: &Path,
+    limit: u32,
+    fleet: &Fleet<'_>,
+    postgres: &'p PostgresServer,
+) -> (Replica, Database<'p>) {
+    let other = migrated(postgres).await;
+    load(&other.url(), generate::genes(20, 1).collect()).await;
+    let key: ApiKey = std::fs::read_to_string(key_file).unwrap().trim().parse().unwrap();
+    let mut new = new_key();
+    new.spec.rate_limit_per_minute = limit;
+    insert_key(&other.connect().await, &key, &new).await.unwrap();
+    let mut config = fleet.config.clone();
+    config.upstream.url = Some(other.url_as(READER).into());
+    (Replica::start(&config).await, other)
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fleet_of_which_nothing_responds_is_found() {
@@ -87,16 +107,8 @@ async fn a_server_that_is_not_the_api_is_found() {
 async fn a_replica_that_reports_another_limit_is_named() {
     let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
     let fleet = Fleet::start_with(2, postgres, redis, patient).await;
-    let other = migrated(postgres).await;
-    load(&other.url(), generate::genes(20, 1).collect()).await;
     let key_file = key_file(&fleet, LIMIT).await;
-    let key: ApiKey = std::fs::read_to_string(&key_file).unwrap().trim().parse().unwrap();
-    let mut new = new_key();
-    new.spec.rate_limit_per_minute = 5;
-    insert_key(&other.connect().await, &key, &new).await.unwrap();
-    let mut config = fleet.config.clone();
-    config.upstream.url = Some(other.url_as(READER).into());
-    let stray = Replica::start(&config).await;
+    let (stray, _other) = stray_that_knows(&key_file, 5, &fleet, postgres).await;
     let replicas: Vec<_> = [&stray].into_iter().chain(&fleet.replicas).collect();
     let result = run(gene_registry(arguments(&replicas, &key_file)).arg("--once")).await;
     let base = stray.base.trim_end_matches("/v1");
@@ -181,19 +193,15 @@ async fn a_replica_whose_clock_is_an_hour_off_is_found() {
 async fn a_replica_of_another_registry_is_found() {
     let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
     let fleet = Fleet::start_with(2, postgres, redis, patient).await;
-    let other = migrated(postgres).await;
-    load(&other.url(), generate::genes(20, 1).collect()).await;
     let key_file = key_file(&fleet, LIMIT).await;
-    let key: ApiKey = std::fs::read_to_string(&key_file).unwrap().trim().parse().unwrap();
-    let mut new = new_key();
-    new.spec.rate_limit_per_minute = LIMIT;
-    insert_key(&other.connect().await, &key, &new).await.unwrap();
-    let mut config = fleet.config.clone();
-    config.upstream.url = Some(other.url_as(READER).into());
-    let stray = Replica::start(&config).await;
+    let (stray, _other) = stray_that_knows(&key_file, LIMIT, &fleet, postgres).await;
     let replicas: Vec<_> = fleet.replicas.iter().chain([&stray]).collect();
     let result = run(gene_registry(arguments(&replicas, &key_file)).arg("--once")).await;
-    assert_broken(&result, "agreement", Some(&stray), "gene");
+    let usual = fleet.replicas[0].base.trim_end_matches("/v1");
+    assert_broken(&result, "agreement", Some(&stray), usual);
+    for expected in ["shows another number of genes than ", "lacks the gene "] {
+        assert!(result.stdout.contains(expected), "{expected}: {result:?}");
+    }
 }
 
 /// Another registry has other keys, too.
